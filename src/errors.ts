@@ -1,0 +1,75 @@
+/** The few errors that some code decides on. Everything else is `Error` with a message and a cause. */
+
+/** Our caller's fault; becomes an HTTP status. */
+export class RequestError extends Error {
+  override name = "RequestError";
+  readonly status: number;
+
+  constructor(status: number, message: string) {
+    super(message);
+    this.status = status;
+  }
+}
+
+/** Redis could not take a request in time: the sender has to send it again. */
+export class QueueUnavailableError extends Error {
+  override name = "QueueUnavailableError";
+}
+
+/** The configuration cannot be used; the message lists every problem. */
+export class ConfigError extends Error {
+  override name = "ConfigError";
+}
+
+export type SourceProblem =
+  | "unreachable" // network, time-out, a server error: time may mend it
+  | "unauthorized" // the remote refuses the login, or wants one
+  | "not-found" // no such repository
+  | "empty" // a repository without any commit
+  | "ref-not-found" // no such branch, tag or commit; perhaps not yet
+  | "path-not-found" // no such directory in that commit
+  | "refused" // we do not talk to such a URL
+  | "disk"; // no room, or the cache directory cannot be written
+
+/** Git could not give what was asked for. */
+export class SourceError extends Error {
+  override name = "SourceError";
+  readonly problem: SourceProblem;
+
+  constructor(problem: SourceProblem, message: string, options?: ErrorOptions) {
+    super(message, options);
+    this.problem = problem;
+  }
+}
+
+/** The project could not be loaded or rendered: nothing was applied. The message is kluctl's own. */
+export class PrepareError extends Error {
+  override name = "PrepareError";
+}
+
+/** kluctl ended before it could say what it did: time-out, lost lease, shutdown, out of memory. */
+export class KilledError extends Error {
+  override name = "KilledError";
+  readonly why: "timeout" | "lease-lost" | "stopped" | "signal";
+
+  constructor(why: KilledError["why"], message: string) {
+    super(message);
+    this.why = why;
+  }
+}
+
+/** kluctl cannot be run at all: missing, too old, not executable. */
+export class KluctlUnavailableError extends Error {
+  override name = "KluctlUnavailableError";
+}
+
+/** The Kubernetes API answered with an error, after the retries that make sense. `status` 0: no answer. */
+export class ApiError extends Error {
+  override name = "ApiError";
+  readonly status: number;
+
+  constructor(status: number, message: string, options?: ErrorOptions) {
+    super(message, options);
+    this.status = status;
+  }
+}

@@ -1,0 +1,374 @@
+/** The nouns of the system. Types only, and the few functions that are part of what a noun means. */
+
+/** Names one KluctlDeployment. */
+export interface Key {
+  readonly namespace: string;
+  readonly name: string;
+}
+
+/** `namespace/name`, as people write it and as queues and logs carry it. */
+export function keyText(key: Key): string {
+  return `${key.namespace}/${key.name}`;
+}
+
+/** The inverse of {@link keyText}; `undefined` for anything that is not exactly two non-empty parts. */
+export function parseKey(text: string): Key | undefined {
+  const [namespace, name, ...rest] = text.split("/");
+  return namespace && name && rest.length === 0 ? { namespace, name } : undefined;
+}
+
+// ---------------------------------------------------------------------------------------------------------------
+// Git
+
+/**
+ * A repository's identity: `host[:port]/path`, equal for every spelling of the same repository's URL
+ * (see repo-url.ts). It is an index key, never something to connect to.
+ */
+export type RepoId = string & { readonly __brand: "RepoId" };
+
+/** What a deployment follows: at most one field is set; none means the remote's default branch. */
+export interface GitRef {
+  readonly branch?: string | undefined;
+  readonly tag?: string | undefined;
+  readonly commit?: string | undefined;
+}
+
+export interface GitSource {
+  /** As the user wrote it. */
+  readonly url: string;
+  readonly ref: GitRef;
+  /** Relative to the repository's root, without leading or trailing `/`; `""` is the root. */
+  readonly path: string;
+}
+
+/** One usable login, from one entry of `spec.credentials.git`; never logged, never in Redis. */
+export interface GitCredential {
+  /** The host the login is for, with its port unless that is the default; `*` for any (ssh only). */
+  readonly host: string;
+  /** A glob over the repository's path, when the entry has one. */
+  readonly path?: string | undefined;
+  /** Names the Secret in error texts. */
+  readonly secretName: string;
+  /** `*` takes the URL's user. */
+  readonly username: string;
+  readonly password?: string | undefined;
+  /** An SSH private key (PEM). */
+  readonly identity?: string | undefined;
+  readonly knownHosts?: string | undefined;
+  /** PEM certificates to trust besides the system's. */
+  readonly ca?: string | undefined;
+}
+
+/** A repository and the logins that may be tried on it, first match wins. */
+export interface Repository {
+  readonly url: string;
+  readonly credentials: readonly GitCredential[];
+}
+
+/** What a remote has now: one `ls-remote`. */
+export interface Heads {
+  /** Full name of what HEAD points to, e.g. `refs/heads/main`; absent for an empty repository. */
+  readonly defaultRef?: string | undefined;
+  /** Full ref name → commit (annotated tags are dereferenced). Branches and tags only. */
+  readonly commits: ReadonlyMap<string, string>;
+}
+
+// ---------------------------------------------------------------------------------------------------------------
+// What a git host tells us
+
+/** The files a push touched, as far as the host says. */
+export interface ChangedPaths {
+  /** False when the list may lack some (forced, created, truncated…): then every path may have changed. */
+  readonly complete: boolean;
+  readonly paths: readonly string[];
+}
+
+interface EventOrigin {
+  /** Id of the configured forge that received it. */
+  readonly forge: string;
+  /** The host's own id of this delivery, the same when it is redelivered. */
+  readonly delivery: string;
+}
+
+/** A branch or a tag moved, appeared or went away. */
+export interface PushEvent extends EventOrigin {
+  readonly kind: "push";
+  /** Every spelling of the repository's URL that the payload offers. */
+  readonly repoUrls: readonly string[];
+  /** For people: `org/repo`. */
+  readonly repoName: string;
+  /** Full ref name: `refs/heads/…` or `refs/tags/…`. */
+  readonly ref: string;
+  readonly change: "created" | "updated" | "deleted";
+  /** The commit after the push; absent when the ref was deleted. */
+  readonly after?: string | undefined;
+  /** Short name of the repository's default branch, when the host says it. */
+  readonly defaultBranch?: string | undefined;
+  readonly changed: ChangedPaths;
+}
+
+/** A pull or merge request changed. */
+export interface PullRequestEvent extends EventOrigin {
+  readonly kind: "pull-request";
+  readonly repoUrls: readonly string[];
+  readonly repoName: string;
+  readonly number: number;
+  readonly action: "opened" | "updated" | "reopened" | "retargeted" | "closed" | "draft-changed" | "other";
+  readonly baseBranch: string;
+  readonly head: string;
+  readonly fork: boolean;
+}
+
+export interface PingEvent extends EventOrigin {
+  readonly kind: "ping";
+}
+
+/** Genuine, but nothing we act on; `reason` is told to the sender. */
+export interface IrrelevantEvent extends EventOrigin {
+  readonly kind: "irrelevant";
+  readonly reason: string;
+}
+
+export type GitEvent = PushEvent | PullRequestEvent | PingEvent | IrrelevantEvent;
+
+// ---------------------------------------------------------------------------------------------------------------
+// What is wanted
+
+/** Why a deployment is to be looked at; also the order of urgency, see jobs/queue.ts. */
+export type Cause =
+  | "push" // a webhook said that its repository moved
+  | "manual" // a person asked (kluctl's request annotations)
+  | "change" // its resource was created, changed or is being deleted
+  | "sweep" // the remote's head differs from what is recorded: a webhook was lost
+  | "interval"; // one of its intervals is due
+
+/** What is wanted, of which subject. Carries no commit: whoever does the work resolves the ref then. */
+export interface Request {
+  readonly kind: "reconcile";
+  readonly deployment: Key;
+  readonly cause: Cause;
+  /** The repository it follows, so that one repository's many deployments cannot starve another's. */
+  readonly repo?: RepoId | undefined;
+  /** The delivery it came from, for logs. */
+  readonly delivery?: string | undefined;
+  /** When the delivery was received, epoch milliseconds: start of push-to-applied. */
+  readonly receivedAt?: number | undefined;
+}
+
+/** What one request wants brought up to date; at most one job per subject runs and one waits. */
+export function subjectOf(request: Request): string {
+  return `${request.kind}:${keyText(request.deployment)}`;
+}
+
+/** What came of a request. Failures of the work are outcomes too, so that they are reported. */
+export type Outcome =
+  | { readonly kind: "done"; readonly deployed: boolean; readonly commit: string }
+  | { readonly kind: "skipped"; readonly why: string }
+  /** `retry` says who can mend it: time ("soon"), or a person who changes something ("person"). */
+  | { readonly kind: "failed"; readonly retry: "soon" | "person"; readonly message: string };
+
+// ---------------------------------------------------------------------------------------------------------------
+// A KluctlDeployment (gitops.kluctl.io/v1beta1), parsed where it enters (kube/custom-resource.ts)
+
+export interface CredentialRef {
+  readonly host?: string | undefined;
+  readonly path?: string | undefined;
+  readonly secretName: string;
+}
+
+export interface DeploymentSpec {
+  readonly source: GitSource;
+  readonly gitCredentials: readonly CredentialRef[];
+  /** All durations are milliseconds. */
+  readonly intervalMs: number;
+  readonly retryIntervalMs?: number | undefined;
+  readonly deployIntervalMs?: number | undefined;
+  readonly validateIntervalMs?: number | undefined;
+  readonly timeoutMs?: number | undefined;
+  readonly suspend: boolean;
+  readonly serviceAccountName?: string | undefined;
+  readonly target?: string | undefined;
+  readonly targetNameOverride?: string | undefined;
+  readonly context?: string | undefined;
+  readonly args?: Readonly<Record<string, unknown>> | undefined;
+  readonly images: readonly Readonly<Record<string, unknown>>[];
+  readonly dryRun: boolean;
+  readonly noWait: boolean;
+  readonly forceApply: boolean;
+  readonly replaceOnError: boolean;
+  readonly forceReplaceOnError: boolean;
+  readonly abortOnError: boolean;
+  readonly includeTags: readonly string[];
+  readonly excludeTags: readonly string[];
+  readonly includeDeploymentDirs: readonly string[];
+  readonly excludeDeploymentDirs: readonly string[];
+  readonly deployMode: "full-deploy" | "poke-images";
+  readonly validate: boolean;
+  readonly prune: boolean;
+  readonly delete: boolean;
+  readonly manual: boolean;
+  readonly manualObjectsHash?: string | undefined;
+}
+
+/** `metav1.Condition`. */
+export interface Condition {
+  readonly type: string;
+  readonly status: "True" | "False" | "Unknown";
+  readonly reason: string;
+  readonly message: string;
+  /** RFC 3339. */
+  readonly lastTransitionTime: string;
+  readonly observedGeneration?: number | undefined;
+}
+
+export interface ProjectKey {
+  readonly repoKey?: string | undefined;
+  readonly subDir?: string | undefined;
+}
+
+export interface TargetKey {
+  readonly targetName?: string | undefined;
+  readonly clusterId: string;
+  readonly discriminator?: string | undefined;
+}
+
+/** What the status keeps of a CommandResult, as far as decisions read it; `document` is the whole. */
+export interface CommandSummary {
+  readonly document: Readonly<Record<string, unknown>>;
+  readonly id: string;
+  /** RFC 3339. */
+  readonly endTime: string;
+  readonly errors: number;
+  readonly warnings: number;
+  readonly newObjects: number;
+  readonly changedObjects: number;
+  readonly appliedHookObjects: number;
+  readonly deletedObjects: number;
+  readonly orphanObjects: number;
+}
+
+export interface ValidateSummary {
+  readonly document: Readonly<Record<string, unknown>>;
+  readonly id: string;
+  readonly endTime: string;
+  readonly errors: number;
+  readonly warnings: number;
+}
+
+export interface DriftSummary {
+  readonly document: Readonly<Record<string, unknown>>;
+  readonly endTime: string;
+}
+
+/** The status as other tools of kluctl read it. Parsed leniently: what cannot be read counts as absent. */
+export interface DeploymentStatus {
+  readonly observedGeneration?: number | undefined;
+  readonly observedCommit?: string | undefined;
+  readonly conditions: readonly Condition[];
+  readonly projectKey?: ProjectKey | undefined;
+  readonly targetKey?: TargetKey | undefined;
+  readonly lastObjectsHash?: string | undefined;
+  readonly lastManualObjectsHash?: string | undefined;
+  readonly lastPrepareError?: string | undefined;
+  readonly lastDeployResult?: CommandSummary | undefined;
+  readonly lastValidateResult?: ValidateSummary | undefined;
+  readonly lastDriftDetectionResult?: DriftSummary | undefined;
+  readonly lastDriftDetectionResultMessage?: string | undefined;
+  readonly reconcileRequestResult?: Readonly<Record<string, unknown>> | undefined;
+}
+
+/** The part of a resource that is sound whatever its spec says. */
+export interface DeploymentIdentity {
+  readonly key: Key;
+  readonly uid: string;
+  readonly generation: number;
+  readonly resourceVersion: string;
+  readonly annotations: Readonly<Record<string, string>>;
+  readonly finalizers: readonly string[];
+  /** Set once somebody deleted it and its finalizers have to be worked off. */
+  readonly deletionTimestamp?: string | undefined;
+  readonly status: DeploymentStatus;
+}
+
+export interface Deployment extends DeploymentIdentity {
+  readonly spec: DeploymentSpec;
+  /** Identity of `spec.source.git.url`. */
+  readonly repo: RepoId;
+}
+
+/** A resource whose spec cannot be read; `problem` names each bad field and what to do. */
+export interface MalformedDeployment extends DeploymentIdentity {
+  readonly problem: string;
+}
+
+export function isMalformed(deployment: Deployment | MalformedDeployment): deployment is MalformedDeployment {
+  return "problem" in deployment;
+}
+
+/** Annotations of ours and of kluctl's that mean something on a KluctlDeployment. */
+export const annotation = {
+  /** `"false"`: webhooks never concern this deployment. */
+  webhooks: "towline.dev/webhooks",
+  /** Comma- or newline-separated globs, from the repository's root, that concern it besides its own path. */
+  paths: "towline.dev/paths",
+  requestReconcile: "kluctl.io/request-reconcile",
+} as const;
+
+/** Upstream's finalizer; the same, so that either controller can finish what the other began. */
+export const finalizer = "finalizers.gitops.kluctl.io";
+
+// ---------------------------------------------------------------------------------------------------------------
+// What kluctl gives back
+
+export interface ObjectRef {
+  readonly group?: string | undefined;
+  readonly version?: string | undefined;
+  readonly kind: string;
+  readonly name: string;
+  readonly namespace?: string | undefined;
+}
+
+/** One changed field; `unifiedDiff` has no header lines. */
+export interface Change {
+  readonly type: "insert" | "update" | "delete";
+  readonly jsonPath: string;
+  readonly oldValue?: unknown;
+  readonly newValue?: unknown;
+  readonly unifiedDiff?: string | undefined;
+}
+
+export interface ResultObject {
+  readonly ref: ObjectRef;
+  readonly changes: readonly Change[];
+  readonly new: boolean;
+  readonly orphan: boolean;
+  readonly deleted: boolean;
+  readonly hook: boolean;
+  /** JSON exactly as kluctl wrote it: what the project says, what was there, what the API server answered. */
+  readonly rendered?: string | undefined;
+  readonly remote?: string | undefined;
+  readonly applied?: string | undefined;
+}
+
+export interface ResultError {
+  readonly ref: ObjectRef;
+  readonly message: string;
+}
+
+/** What `diff`, `deploy`, `prune`, `delete` or `poke-images` reports. */
+export interface CommandResult {
+  /** The whole document, as kluctl wrote it: what is stored is this, with a few fields added. */
+  readonly document: Readonly<Record<string, unknown>>;
+  readonly objects: readonly ResultObject[];
+  readonly errors: readonly ResultError[];
+  readonly warnings: readonly ResultError[];
+  /** Hash over the rendered objects in deployment order, equal to kluctl's own `lastObjectsHash`. */
+  readonly objectsHash: string;
+}
+
+export interface ValidateResult {
+  readonly document: Readonly<Record<string, unknown>>;
+  readonly ready: boolean;
+  readonly errors: readonly ResultError[];
+  readonly warnings: readonly ResultError[];
+}

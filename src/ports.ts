@@ -1,0 +1,154 @@
+/** The seams: what the decisions need from the outside, in their words. Each is small enough to be faked with a Map. */
+import type {
+  CommandResult,
+  Deployment,
+  GitSource,
+  Heads,
+  Key,
+  MalformedDeployment,
+  Repository,
+  RepoId,
+  Request,
+  ValidateResult,
+} from "./model.ts";
+
+/** The KluctlDeployments of the watched namespaces. */
+export interface Deployments {
+  /** Read afresh from the API server, not from the watch's memory. */
+  get(key: Key): Promise<Deployment | MalformedDeployment | undefined>;
+  /** From the watch's index, no I/O: those that follow the repository. */
+  tracking(repo: RepoId): readonly Deployment[];
+  /** From the watch's memory, no I/O. */
+  all(): readonly (Deployment | MalformedDeployment)[];
+  /** JSON merge patch of `status`; with `resourceVersion`, only if nobody wrote since. */
+  patchStatus(key: Key, patch: StatusPatch): Promise<void>;
+  /** Adds or removes one finalizer. A resource that is gone meanwhile is no error. */
+  setFinalizer(key: Key, finalizer: string, present: boolean): Promise<void>;
+  /** Removes the annotation unless its value changed since it was read. */
+  removeAnnotation(key: Key, name: string, value: string): Promise<void>;
+  /** Reports to people; never throws, never waits. */
+  event(subject: EventSubject, type: "Normal" | "Warning", reason: string, message: string): void;
+}
+
+/** Fields of `status` to set; `null` removes one. */
+export type StatusPatch = Readonly<Record<string, unknown>>;
+
+export type EventSubject = Pick<Deployment, "key" | "uid">;
+
+export interface Secrets {
+  /** Decoded `data` of a Secret, or `undefined` if there is none. */
+  get(namespace: string, name: string): Promise<Readonly<Record<string, string>> | undefined>;
+}
+
+/** Git, one mirror per repository and login. */
+export interface Sources {
+  /**
+   * One `ls-remote`. `asOf` names the last known move of the repository: an answer that was asked for under the
+   * same name is used again, so that the many deployments of one push share one. Without it the remote is asked.
+   */
+  heads(repository: Repository, asOf: string | undefined, signal?: AbortSignal): Promise<Heads>;
+  /** A clone of its own at the ref's commit, removed when released. Throws SourceError. */
+  checkout(source: CheckoutSource, asOf: string | undefined, signal: AbortSignal): Promise<Checkout>;
+}
+
+export interface CheckoutSource extends GitSource {
+  readonly credentials: Repository["credentials"];
+}
+
+export interface Checkout {
+  /** The clone's root. */
+  readonly root: string;
+  /** The project: root + source.path. */
+  readonly projectDir: string;
+  readonly commit: string;
+  release(): Promise<void>;
+}
+
+/** One kluctl process. */
+export interface Run {
+  readonly deployment: Key;
+  /** Ties log lines, results and the command line's requests together. */
+  readonly reconcileId: string;
+  readonly projectDir: string;
+  readonly target?: string | undefined;
+  readonly targetNameOverride?: string | undefined;
+  readonly context?: string | undefined;
+  readonly args?: Readonly<Record<string, unknown>> | undefined;
+  readonly images: readonly Readonly<Record<string, unknown>>[];
+  readonly includeTags: readonly string[];
+  readonly excludeTags: readonly string[];
+  readonly includeDeploymentDirs: readonly string[];
+  readonly excludeDeploymentDirs: readonly string[];
+  /** User to impersonate on the cluster (`system:serviceaccount:<ns>:<name>`); `undefined`: the server itself. */
+  readonly impersonate?: string | undefined;
+  /** Logins for git includes inside the project. */
+  readonly credentials: Repository["credentials"];
+  /** How long the process may take, milliseconds. */
+  readonly timeoutMs: number;
+  /** The fence: kluctl ends before somebody else can take the lease. Required for what mutates. */
+  readonly held?: Held | undefined;
+}
+
+export interface DiffOptions {
+  readonly forceApply: boolean;
+  readonly replaceOnError: boolean;
+  readonly forceReplaceOnError: boolean;
+}
+
+export interface DeployOptions extends DiffOptions {
+  readonly dryRun: boolean;
+  readonly noWait: boolean;
+  readonly abortOnError: boolean;
+  readonly prune: boolean;
+}
+
+/** The real kluctl, one process per call. Throws PrepareError, KilledError or KluctlUnavailableError. */
+export interface Kluctl {
+  diff(run: Run, options: DiffOptions, signal: AbortSignal): Promise<CommandResult>;
+  deploy(run: Run, options: DeployOptions, signal: AbortSignal): Promise<CommandResult>;
+  pokeImages(run: Run, options: { dryRun: boolean }, signal: AbortSignal): Promise<CommandResult>;
+  validate(run: Run, signal: AbortSignal): Promise<ValidateResult>;
+  /** Deletes every object that carries the discriminator; needs no project. */
+  delete(run: Omit<Run, "projectDir">, options: { discriminator: string; dryRun: boolean }, signal: AbortSignal): Promise<CommandResult>;
+}
+
+/** A lease that is held, and renewed, until it is released or lost. */
+export interface Held {
+  /** Aborts when the lease could not be renewed in time, before anybody else can take it. */
+  readonly lost: AbortSignal;
+  /** Calls back after each successful renewal (and once right away); returns how to stop. */
+  onRenewed(callback: () => void): () => void;
+  release(): Promise<void>;
+}
+
+export interface Leases {
+  /** `undefined` while somebody else holds it. */
+  hold(key: Key): Promise<Held | undefined>;
+}
+
+/** Upstream's store of results, read by `kluctl gitops` and the web UI. */
+export interface Results {
+  /** Stores the document under its own `id`; old ones beyond the keep count are removed. Returns false if it is too large to be stored. */
+  storeCommand(result: CommandResult, summary: Readonly<Record<string, unknown>>): Promise<boolean>;
+  storeValidate(document: Readonly<Record<string, unknown>>, summary: Readonly<Record<string, unknown>>): Promise<boolean>;
+}
+
+/** What Redis remembers until it is done. */
+export interface Queue {
+  /** Resolves once Redis has all of them; throws QueueUnavailableError within two seconds otherwise. */
+  enqueue(requests: readonly Request[]): Promise<Enqueued>;
+  /** Remembers that the repository moved, so that no answer from before is used again. Same errors. */
+  markMoved(repo: RepoId): Promise<void>;
+  /** The name of the repository's last known move (see Sources.heads), or `undefined` if Redis has forgotten. */
+  lastMove(repo: RepoId): Promise<string | undefined>;
+}
+
+export interface Enqueued {
+  /** How many of the requests made a new job. The others were already waiting. */
+  readonly queued: number;
+}
+
+export interface Clock {
+  /** Epoch milliseconds. */
+  now(): number;
+}
