@@ -1,0 +1,25 @@
+/** Which commit a ref means, given what the remote has. Pure. */
+import type { GitRef, Heads } from "./model.ts";
+
+/** The full name of the ref that is followed, as far as it has one: a pinned commit has none. */
+export function refName(ref: GitRef, heads: Pick<Heads, "defaultRef">): string | undefined {
+  if (ref.commit !== undefined) return undefined;
+  if (ref.tag !== undefined) return `refs/tags/${ref.tag}`;
+  if (ref.branch !== undefined) return `refs/heads/${ref.branch}`;
+  return heads.defaultRef;
+}
+
+/** The commit the ref points to on the remote; `undefined` when the remote has no such ref. */
+export function commitOf(ref: GitRef, heads: Heads): string | undefined {
+  if (ref.commit !== undefined) return ref.commit;
+  const name = refName(ref, heads);
+  return name === undefined ? undefined : heads.commits.get(name);
+}
+
+/** For people: `branch main`, `tag v1`, `commit 3f2c1ab…`, `the default branch`. */
+export function describeRef(ref: GitRef): string {
+  if (ref.commit !== undefined) return `commit ${ref.commit}`;
+  if (ref.tag !== undefined) return `tag ${ref.tag}`;
+  if (ref.branch !== undefined) return `branch ${ref.branch}`;
+  return "the default branch";
+}

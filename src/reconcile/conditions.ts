@@ -1,0 +1,108 @@
+/** Conditions and their words, in kluctl's own shape: other tools read them. Pure. */
+import type { CommandSummary, Condition, DeploymentSpec, DeploymentStatus } from "../model.ts";
+
+export const reason = {
+  progressing: "Progressing",
+  prepareFailed: "PrepareFailed",
+  deployFailed: "DeployFailed",
+  validateFailed: "ValidateFailed",
+  succeeded: "ReconciliationSucceeded",
+} as const;
+
+/** The API server refuses nothing before 32 768; kluctl's own controller cuts here. */
+const maxMessageLength = 20_000;
+
+export interface Verdict {
+  readonly status: Condition["status"];
+  readonly reason: string;
+  readonly message: string;
+}
+
+export const inProgress: Verdict = {
+  status: "Unknown",
+  reason: reason.progressing,
+  message: "Reconciliation in progress",
+};
+
+export const prepareFailed: Verdict = {
+  status: "False",
+  reason: reason.prepareFailed,
+  message: "prepare failed. Check status.lastPrepareError for details",
+};
+
+export function readyCondition(status: DeploymentStatus): Condition | undefined {
+  return status.conditions.find((condition) => condition.type === "Ready");
+}
+
+/**
+ * The conditions after a step: Ready as given (or as it was), Reconciling with a message while work goes on.
+ * Conditions of other types belong to somebody else and stay.
+ */
+export function toConditions(
+  old: readonly Condition[],
+  generation: number,
+  ready: Verdict | undefined,
+  reconciling: string | undefined,
+  now: string,
+): Condition[] {
+  const others = old.filter(({ type }) => type !== "Ready" && type !== "Reconciling");
+  const verdict = ready ?? old.find(({ type }) => type === "Ready") ?? inProgress;
+  const next = [...others, toCondition(old, "Ready", verdict, generation, now)];
+  if (reconciling !== undefined) {
+    const working: Verdict = { status: "True", reason: reason.progressing, message: reconciling };
+    next.push(toCondition(old, "Reconciling", working, generation, now));
+  }
+  return next;
+}
+
+function toCondition(
+  old: readonly Condition[],
+  type: string,
+  { status, reason, message }: Verdict,
+  observedGeneration: number,
+  now: string,
+): Condition {
+  const before = old.find((condition) => condition.type === type);
+  const lastTransitionTime = before?.status === status ? before.lastTransitionTime : now;
+  return { type, status, reason, message: shorten(message), lastTransitionTime, observedGeneration };
+}
+
+function shorten(message: string): string {
+  return message.length > maxMessageLength ? `${message.slice(0, maxMessageLength)}...` : message;
+}
+
+/** The verdict that the recorded results add up to. */
+export function verdictOf(spec: DeploymentSpec, status: DeploymentStatus): Verdict {
+  const { lastDeployResult: deploy, lastValidateResult: validate } = status;
+  if (deploy === undefined) {
+    return { status: "False", reason: reason.deployFailed, message: "deployment status unknown" };
+  }
+  const said = resultMessage(deploy, "deploy");
+  if (spec.validate && validate === undefined) {
+    return { status: "False", reason: reason.validateFailed, message: `${said} Validation status unknown.` };
+  }
+  const message = spec.validate && validate ? `${said} ${baseMessage(validate, "validate")}` : said;
+  if (deploy.errors > 0) return { status: "False", reason: reason.deployFailed, message };
+  if (spec.validate && validate && validate.errors > 0)
+    return { status: "False", reason: reason.validateFailed, message };
+  return { status: "True", reason: reason.succeeded, message };
+}
+
+/** `deploy succeeded with 1 warnings. 2 changed objects.` */
+export function resultMessage(summary: CommandSummary, command: string): string {
+  const counts: [number, string][] = [
+    [summary.newObjects, "new objects"],
+    [summary.changedObjects, "changed objects"],
+    [summary.appliedHookObjects, "hooks run"],
+    [summary.deletedObjects, "deleted objects"],
+    [summary.orphanObjects, "orphan objects"],
+  ];
+  const parts = counts.filter(([count]) => count > 0).map(([count, what]) => ` ${count} ${what}.`);
+  return baseMessage(summary, command) + parts.join("");
+}
+
+/** `deploy failed with 2 errors and 1 warnings.` */
+export function baseMessage({ errors, warnings }: { errors: number; warnings: number }, command: string): string {
+  if (errors > 0) return `${command} failed with ${errors} errors${warnings > 0 ? ` and ${warnings} warnings` : ""}.`;
+  return warnings > 0 ? `${command} succeeded with ${warnings} warnings.` : `${command} succeeded.`;
+}

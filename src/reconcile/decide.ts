@@ -1,0 +1,85 @@
+/**
+ * What a deployment needs, decided from what it says and what was done last. Pure: this is the table that has to
+ * agree with kluctl's own controller, so that the two can be exchanged without a redeploy.
+ */
+import type { DeploymentSpec, DeploymentStatus } from "../model.ts";
+
+export interface DecisionInput {
+  readonly spec: DeploymentSpec;
+  readonly status: DeploymentStatus;
+  readonly generation: number;
+  /** Epoch milliseconds. */
+  readonly now: number;
+  /** A failed deploy is tried again now, before its interval says so. */
+  readonly retrying: boolean;
+}
+
+export type DeployReason =
+  "never-deployed" | "objects-changed" | "approval-changed" | "spec-changed" | "interval" | "retry";
+
+export interface Decision {
+  /** Why to deploy; `undefined`: leave the cluster as it is. */
+  readonly deploy: DeployReason | undefined;
+  /** There is something to deploy, and nobody has approved exactly this. */
+  readonly waitsForApproval: boolean;
+  readonly validate: boolean;
+}
+
+/** The decision, once the hash of the rendered objects is known. */
+export function decide(input: DecisionInput, objectsHash: string): Decision {
+  const { spec } = input;
+  const reason = deployReason(input, objectsHash);
+  const approved = !spec.manual || spec.manualObjectsHash === objectsHash;
+  const deploy = approved ? reason : undefined;
+  return {
+    deploy,
+    waitsForApproval: reason !== undefined && !approved,
+    validate: spec.validate && (deploy !== undefined || validateDue(input)),
+  };
+}
+
+/**
+ * A deploy that is needed whatever the objects are, so that nobody has to compare first: this saves a render.
+ * Never with manual approval, which is given for a hash.
+ */
+export function deployRegardless(input: DecisionInput): DeployReason | undefined {
+  // Assuming that no object changed: a reason that is found even so holds for any hash.
+  return input.spec.manual ? undefined : deployReason(input, input.status.lastObjectsHash ?? "");
+}
+
+function deployReason(
+  { spec, status, generation, now, retrying }: DecisionInput,
+  objectsHash: string,
+): DeployReason | undefined {
+  const last = status.lastDeployResult;
+  if (last === undefined) return "never-deployed";
+  if (status.lastObjectsHash !== objectsHash) return "objects-changed";
+  if (spec.manual && status.lastManualObjectsHash !== spec.manualObjectsHash) return "approval-changed";
+  if (status.observedGeneration !== generation) return "spec-changed";
+  if (spec.suspend) return undefined;
+  const deployedAt = Date.parse(last.endTime);
+  if (spec.deployIntervalMs !== undefined && deployedAt + spec.deployIntervalMs <= now) return "interval";
+  if (last.errors > 0 && (retrying || deployedAt + retryAfterMs(spec) <= now)) return "retry";
+  return undefined;
+}
+
+/** A validation is due: none is known, or the last one is older than its interval. */
+function validateDue({ spec, status, now }: DecisionInput): boolean {
+  const last = status.lastValidateResult;
+  if (last === undefined) return true;
+  if (spec.suspend) return false;
+  return Date.parse(last.endTime) + validateEveryMs(spec) <= now;
+}
+
+export function validateEveryMs(spec: DeploymentSpec): number {
+  return spec.validateIntervalMs ?? spec.intervalMs;
+}
+
+export function retryAfterMs(spec: DeploymentSpec): number {
+  return spec.retryIntervalMs ?? spec.intervalMs;
+}
+
+/** How long one loop may take. Upstream's rule: what the user says, else an interval, but never under 30 s. */
+export function loopTimeoutMs(spec: DeploymentSpec): number {
+  return Math.max(spec.timeoutMs ?? spec.deployIntervalMs ?? spec.intervalMs, 30_000);
+}

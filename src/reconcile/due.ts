@@ -1,0 +1,71 @@
+/** When a deployment has to be looked at again. Pure functions of what is written down, so that a restart neither forgets nor floods. */
+import { annotation, isMalformed, type Cause, type Deployment, type MalformedDeployment } from "../model.ts";
+import { readyCondition } from "./conditions.ts";
+import { retryAfterMs, validateEveryMs } from "./decide.ts";
+
+/**
+ * Epoch milliseconds; `Infinity` when nothing but a change can make it due.
+ *
+ * @param lastLoopAt when a loop of it was last seen to end, if this process saw one. The status alone does not say:
+ * a loop that failed to render leaves no time behind.
+ */
+export function dueAt(
+  deployment: Deployment | MalformedDeployment,
+  lastLoopAt: number | undefined,
+  now: number,
+): number {
+  const { status, generation } = deployment;
+  if (pendingRequest(deployment) || deployment.deletionTimestamp !== undefined) return now;
+  if (isMalformed(deployment)) return malformedUnreported(deployment) ? now : Infinity;
+  const { spec } = deployment;
+  if (status.observedGeneration !== generation) return now;
+  if (spec.suspend) return Infinity;
+
+  const looked = lastLoopAt ?? lastRecorded(deployment);
+  if (looked === undefined) return now;
+  const failed = readyCondition(status)?.status !== "True";
+  const times = [looked + (failed ? Math.min(retryAfterMs(spec), spec.intervalMs) : spec.intervalMs)];
+  if (spec.deployIntervalMs !== undefined && status.lastDeployResult !== undefined) {
+    times.push(Math.max(Date.parse(status.lastDeployResult.endTime) + spec.deployIntervalMs, looked));
+  }
+  if (spec.validate && status.lastValidateResult !== undefined) {
+    times.push(Math.max(Date.parse(status.lastValidateResult.endTime) + validateEveryMs(spec), looked));
+  }
+  return Math.min(...times);
+}
+
+/** Whether a change of the resource is worth a look at once, and why. */
+export function wakes(
+  change: "added" | "changed" | "removed",
+  deployment: Deployment | MalformedDeployment,
+  previous: Deployment | MalformedDeployment | undefined,
+): Cause | undefined {
+  if (change === "removed") return undefined;
+  const asked = pendingRequest(deployment);
+  if (asked && (previous === undefined || asked !== pendingRequest(previous))) return "manual";
+  const unseen = isMalformed(deployment)
+    ? malformedUnreported(deployment)
+    : deployment.status.observedGeneration !== deployment.generation;
+  const news =
+    previous === undefined ||
+    previous.uid !== deployment.uid ||
+    previous.generation !== deployment.generation ||
+    previous.deletionTimestamp !== deployment.deletionTimestamp;
+  return news && (unseen || deployment.deletionTimestamp !== undefined) ? "change" : undefined;
+}
+
+/** The pending `kluctl.io/request-reconcile`, if any. */
+export function pendingRequest(deployment: Deployment | MalformedDeployment): string | undefined {
+  return deployment.annotations[annotation.requestReconcile] || undefined;
+}
+
+function malformedUnreported(deployment: MalformedDeployment): boolean {
+  return deployment.status.lastPrepareError !== deployment.problem;
+}
+
+function lastRecorded({ status }: Deployment): number | undefined {
+  const times = [status.lastDriftDetectionResult, status.lastDeployResult, status.lastValidateResult]
+    .map((result) => (result ? Date.parse(result.endTime) : NaN))
+    .filter((time) => !Number.isNaN(time));
+  return times.length > 0 ? Math.max(...times) : undefined;
+}

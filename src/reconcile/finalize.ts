@@ -1,0 +1,65 @@
+/** The end of a deployment: deletes what it deployed, if it says so, and lets the resource go. Never blocks forever. */
+import { finalizer, isMalformed, type Deployment, type MalformedDeployment, type Outcome } from "../model.ts";
+import type { Held } from "../ports.ts";
+import { loopTimeoutMs } from "./decide.ts";
+import { toFailure } from "./failures.ts";
+import type { LoopDeps } from "./loop.ts";
+import { impersonation, toDeployOptions } from "./run.ts";
+
+export interface Finalizing {
+  readonly deployment: Deployment | MalformedDeployment;
+  readonly held: Held;
+  /** No further attempt follows: the resource goes, even if its objects could not be deleted. */
+  readonly lastAttempt: boolean;
+  readonly signal: AbortSignal;
+}
+
+export async function finalize(finalizing: Finalizing, deps: LoopDeps): Promise<Outcome> {
+  const { deployment, lastAttempt, signal } = finalizing;
+  const { deployments } = deps;
+  try {
+    const errors = isMalformed(deployment) ? 0 : await deleteObjects(deployment, finalizing, deps);
+    if (errors > 0 && !lastAttempt)
+      return { kind: "failed", retry: "soon", message: `delete failed with ${errors} errors.` };
+  } catch (error) {
+    const { message, retry } = toFailure(error);
+    if (signal.aborted) return { kind: "failed", retry: "soon", message };
+    deps.log.warn({ ...deployment.key, error: message }, "deleting the deployment's objects failed");
+    deployments.event(deployment, "Warning", "DeleteFailed", message);
+    if (retry === "soon" && !lastAttempt) return { kind: "failed", retry, message };
+  }
+  await deployments.setFinalizer(deployment.key, finalizer, false);
+  deps.log.info({ ...deployment.key }, "finalized");
+  return { kind: "skipped", why: "deleted" };
+}
+
+/** Returns the number of errors. Nothing to do unless the spec says `delete` and something was deployed under a discriminator. */
+async function deleteObjects(deployment: Deployment, { held, signal }: Finalizing, deps: LoopDeps): Promise<number> {
+  const { key, spec, status } = deployment;
+  const { targetName, discriminator } = status.targetKey ?? {};
+  if (!spec.delete || spec.suspend || discriminator === undefined) return 0;
+  const { settings } = deps;
+  const account = spec.serviceAccountName ?? settings.defaultServiceAccount;
+  const result = await deps.kluctl.delete(
+    {
+      deployment: key,
+      reconcileId: deps.newId(),
+      targetNameOverride: targetName,
+      images: [],
+      includeTags: spec.includeTags,
+      excludeTags: spec.excludeTags,
+      includeDeploymentDirs: spec.includeDeploymentDirs,
+      excludeDeploymentDirs: spec.excludeDeploymentDirs,
+      context: spec.context,
+      impersonate: account === undefined ? undefined : impersonation(key.namespace, account),
+      credentials: [],
+      timeoutMs: loopTimeoutMs(spec),
+      held,
+    },
+    { discriminator, dryRun: toDeployOptions(deployment, settings.dryRun).dryRun },
+    signal,
+  );
+  const deleted = result.objects.filter((object) => object.deleted).length;
+  deps.log.info({ ...key, deleted, errors: result.errors.length }, "deleted the deployment's objects");
+  return result.errors.length;
+}

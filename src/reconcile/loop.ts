@@ -1,0 +1,176 @@
+/** One loop of one deployment, under its lease: fetch, compare, deploy, validate, record. Reads top to bottom. */
+import type { Logger } from "../log.ts";
+import type { CommandResult, Deployment, Outcome, Request, ValidateResult } from "../model.ts";
+import type { Clock, Deployments, Held, Kluctl, Results, Secrets, Sources } from "../ports.ts";
+import { prepareFailed, reason, verdictOf, type Verdict } from "./conditions.ts";
+import { credentialSecrets, readGitCredentials } from "./credentials.ts";
+import { decide, deployRegardless, loopTimeoutMs, type Decision } from "./decide.ts";
+import { retryOf, toFailure } from "./failures.ts";
+import { projectKey } from "./keys.ts";
+import { finishRequest, takeReconcileRequest } from "./manual.ts";
+import { scrub } from "./mask.ts";
+import { createStatusWriter, type StatusWriter } from "./status-writer.ts";
+import { createSteps } from "./steps.ts";
+import { rfc3339 } from "./time.ts";
+
+export interface LoopDeps {
+  readonly deployments: Deployments;
+  readonly secrets: Secrets;
+  readonly sources: Pick<Sources, "checkout">;
+  readonly kluctl: Kluctl;
+  readonly results: Results;
+  /** UID of kube-system where the KluctlDeployments live. */
+  readonly clusterId: () => Promise<string>;
+  readonly settings: { readonly dryRun: boolean; readonly defaultServiceAccount?: string | undefined };
+  readonly clock: Clock;
+  readonly newId: () => string;
+  readonly log: Logger;
+  readonly observe?: { pushToApplied(seconds: number): void } | undefined;
+}
+
+export interface Loop {
+  readonly deployment: Deployment;
+  readonly request: Request;
+  /** The repository's last known move, see Sources.heads. */
+  readonly asOf: string | undefined;
+  readonly retrying: boolean;
+  readonly held: Held;
+  readonly signal: AbortSignal;
+}
+
+export type Phase = "prepare" | "deploy" | "validate";
+
+export async function runLoop(loop: Loop, deps: LoopDeps): Promise<Outcome> {
+  const { deployment, request, signal, held } = loop;
+  const { clock, deployments } = deps;
+  const { key, spec } = deployment;
+  const reconcileId = deps.newId();
+  // The names of these fields are what `kluctl gitops logs` filters by.
+  const log = deps.log.child({ ...key, reconcileID: reconcileId, delivery: request.delivery });
+  const status = createStatusWriter(deployments, deployment, clock, log);
+  const startedAt = clock.now();
+  const work: Work = {
+    ...loop,
+    deps,
+    log,
+    status,
+    reconcileId,
+    phase: "prepare",
+    secrets: [],
+    timeLeftMs: () => Math.max(startedAt + loopTimeoutMs(spec) - clock.now(), 1_000),
+  };
+
+  const manual = await takeReconcileRequest(deployment, deployments, reconcileId, rfc3339(clock.now()));
+  status.set({ projectKey: projectKey(spec.source), ...(manual && { reconcileRequestResult: manual.result }) });
+  status.progress("Initializing");
+
+  const { outcome, ready } = await attempt(work, manual?.refused);
+  if (held.lost.aborted) return outcome; // somebody else may be writing this status by now
+
+  if (manual) {
+    const error = outcome.kind === "failed" ? outcome.message : undefined;
+    status.set({ reconcileRequestResult: finishRequest(manual, rfc3339(clock.now()), error) });
+  }
+  if (signal.aborted) return outcome; // handed back: whoever takes it next finishes the status
+  status.set({ observedGeneration: deployment.generation });
+  await status.finish(ready);
+  log.info({ outcome: outcome.kind, cause: request.cause, ms: clock.now() - startedAt }, "reconciled");
+  return outcome;
+}
+
+/** What the steps of one loop share. */
+export interface Work extends Loop {
+  readonly deps: LoopDeps;
+  readonly log: Logger;
+  readonly status: StatusWriter;
+  readonly reconcileId: string;
+  readonly timeLeftMs: () => number;
+  phase: Phase;
+  /** What must not be read in any message. */
+  secrets: readonly string[];
+}
+
+interface Ending {
+  readonly outcome: Outcome;
+  readonly ready: Verdict;
+}
+
+/** Does the work; a failure of it is an ending too, with the words for the status and for people. */
+async function attempt(work: Work, refused: string | undefined): Promise<Ending> {
+  const { deployment, status, log, deps } = work;
+  try {
+    if (refused !== undefined) {
+      return {
+        outcome: { kind: "failed", retry: "person", message: refused },
+        ready: verdictOf(deployment.spec, status.current),
+      };
+    }
+    return await bringUpToDate(work);
+  } catch (error) {
+    const failure = toFailure(error);
+    const message = scrub(failure.message, work.secrets);
+    const ready: Verdict =
+      work.phase === "prepare"
+        ? prepareFailed
+        : { status: "False", reason: work.phase === "deploy" ? reason.deployFailed : reason.validateFailed, message };
+    if (work.phase === "prepare") status.set({ lastPrepareError: message });
+    log.warn({ phase: work.phase, retry: failure.retry, error: message }, "reconcile failed");
+    if (!work.signal.aborted) deps.deployments.event(deployment, "Warning", ready.reason, message);
+    return { outcome: { kind: "failed", retry: failure.retry, message }, ready };
+  }
+}
+
+async function bringUpToDate(work: Work): Promise<Ending> {
+  const { deployment, deps, signal, status, log } = work;
+  const { spec } = deployment;
+  const credentials = await readGitCredentials(deployment, deps.secrets);
+  work.secrets = credentialSecrets(credentials);
+  const startedAt = deps.clock.now();
+  const checkout = await deps.sources.checkout({ ...spec.source, credentials }, work.asOf, signal);
+  try {
+    log.info({ commit: checkout.commit, ms: deps.clock.now() - startedAt }, "checked out");
+    status.set({ observedCommit: checkout.commit });
+    const steps = createSteps(work, { checkout, credentials, clusterId: await deps.clusterId() });
+    const input = {
+      spec,
+      status: deployment.status,
+      generation: deployment.generation,
+      now: deps.clock.now(),
+      retrying: work.retrying,
+    };
+
+    const regardless = deployRegardless(input);
+    const compared = regardless === undefined ? await steps.compare() : undefined;
+    const decision: Decision = compared
+      ? decide(input, compared.objectsHash)
+      : { deploy: regardless, waitsForApproval: false, validate: spec.validate };
+    status.set({ lastPrepareError: undefined }); // rendered: the project is fine, whatever the cluster makes of it
+
+    const deployed = decision.deploy === undefined ? undefined : await steps.deploy(decision.deploy, compared);
+    if (decision.waitsForApproval && compared) steps.tellWaiting(compared);
+    const rendered = deployed ?? compared ?? (await steps.compare());
+    steps.record(rendered, deployed ? await steps.driftAfter(deployed) : rendered);
+    const validated = decision.validate ? await steps.validate(rendered.objectsHash) : undefined;
+    if (!spec.validate) status.set({ lastValidateResult: undefined });
+    await steps.stored();
+    return ending(work, checkout.commit, deployed, validated);
+  } finally {
+    await checkout.release();
+  }
+}
+
+function ending(
+  work: Work,
+  commit: string,
+  deployed: CommandResult | undefined,
+  validated: ValidateResult | undefined,
+): Ending {
+  const ready = verdictOf(work.deployment.spec, work.status.current);
+  if (deployed && deployed.errors.length > 0) {
+    return { outcome: { kind: "failed", retry: retryOf(deployed.errors), message: ready.message }, ready };
+  }
+  if (validated && validated.errors.length > 0) {
+    return { outcome: { kind: "failed", retry: "person", message: ready.message }, ready };
+  }
+  return { outcome: { kind: "done", deployed: deployed !== undefined, commit }, ready };
+}

@@ -1,0 +1,126 @@
+/** Brings one KluctlDeployment up to date: reads the present, decides whether there is anything to do, and does it under the lease. */
+import { commitOf } from "../git-ref.ts";
+import {
+  finalizer,
+  isMalformed,
+  keyText,
+  type Deployment,
+  type MalformedDeployment,
+  type Outcome,
+  type Request,
+} from "../model.ts";
+import type { Held, Leases, Queue, Sources } from "../ports.ts";
+import { prepareFailed, readyCondition, verdictOf } from "./conditions.ts";
+import { readGitCredentials } from "./credentials.ts";
+import { pendingRequest } from "./due.ts";
+import { finalize } from "./finalize.ts";
+import { projectKey } from "./keys.ts";
+import { runLoop, type LoopDeps } from "./loop.ts";
+import { createStatusWriter } from "./status-writer.ts";
+
+export interface ReconcileDeps extends LoopDeps {
+  readonly sources: Sources;
+  readonly leases: Leases;
+  readonly lastMove: Queue["lastMove"];
+}
+
+export interface Attempt {
+  /** 1 for the first. */
+  readonly attempt: number;
+  readonly lastAttempt: boolean;
+  readonly signal: AbortSignal;
+}
+
+/** `busy`: somebody else holds the deployment's lease; ask again soon. */
+export type Reconcile = (request: Request, attempt: Attempt) => Promise<Outcome | "busy">;
+
+export function createReconcile(deps: ReconcileDeps): Reconcile {
+  const { deployments, leases, log } = deps;
+
+  return async function reconcile(request, { attempt, lastAttempt, signal }) {
+    const { deployment: key } = request;
+    const deployment = await deployments.get(key);
+    if (deployment === undefined) return { kind: "skipped", why: "the resource is gone" };
+    const asOf = isMalformed(deployment) ? undefined : await deps.lastMove(deployment.repo);
+    const nothing = attempt > 1 ? undefined : await nothingToDo(deployment, request, asOf, signal);
+    if (nothing !== undefined) return { kind: "skipped", why: nothing };
+
+    const held = await leases.hold(key);
+    if (held === undefined) return "busy";
+    try {
+      return await underLease(request, held, { attempt, lastAttempt, signal: AbortSignal.any([signal, held.lost]) });
+    } finally {
+      await held
+        .release()
+        .catch((error: unknown) => log.warn({ err: error, ...key }, "could not release the lease; it expires"));
+    }
+  };
+
+  /** What is known now may be newer than what was read before the lease was ours: read again, then act. */
+  async function underLease(request: Request, held: Held, { attempt, lastAttempt, signal }: Attempt): Promise<Outcome> {
+    const { deployment: key } = request;
+    const deployment = await deployments.get(key);
+    if (deployment === undefined) return { kind: "skipped", why: "the resource is gone" };
+    if (deployment.deletionTimestamp !== undefined) {
+      return deployment.finalizers.includes(finalizer)
+        ? finalize({ deployment, held, lastAttempt, signal }, deps)
+        : { kind: "skipped", why: "being deleted" };
+    }
+    if (isMalformed(deployment)) return reportMalformed(deployment);
+    if (!deployment.finalizers.includes(finalizer)) await deployments.setFinalizer(key, finalizer, true);
+    if (deployment.spec.suspend && pendingRequest(deployment) === undefined) return settleSuspended(deployment);
+    const asOf = await deps.lastMove(deployment.repo);
+    return runLoop({ deployment, request, asOf, retrying: attempt > 1, held, signal }, deps);
+  }
+
+  async function reportMalformed(deployment: MalformedDeployment): Promise<Outcome> {
+    const { problem } = deployment;
+    if (deployment.status.lastPrepareError !== problem || readyCondition(deployment.status)?.status !== "False") {
+      const status = createStatusWriter(deployments, deployment, deps.clock, log);
+      status.set({ lastPrepareError: problem, observedGeneration: deployment.generation });
+      await status.finish(prepareFailed);
+      deployments.event(deployment, "Warning", prepareFailed.reason, problem);
+    }
+    return { kind: "failed", retry: "person", message: `${keyText(deployment.key)}: ${problem}` };
+  }
+
+  /** A suspended deployment is left alone, but whoever suspended it waits for its generation to be seen. */
+  async function settleSuspended(deployment: Deployment): Promise<Outcome> {
+    const { spec, status, generation } = deployment;
+    if (status.observedGeneration !== generation) {
+      const writer = createStatusWriter(deployments, deployment, deps.clock, log);
+      writer.set({ observedGeneration: generation, projectKey: projectKey(spec.source) });
+      await writer.finish(readyCondition(status) ?? verdictOf(spec, status));
+    }
+    return { kind: "skipped", why: "suspended" };
+  }
+
+  /**
+   * Requests outlive their reasons: a delivery is sent twice, every replica sees the same change, a job runs again
+   * because its end was not heard of. Says why there is nothing to do, if so, without a lease and without kluctl.
+   */
+  async function nothingToDo(
+    deployment: Deployment | MalformedDeployment,
+    { cause }: Request,
+    asOf: string | undefined,
+    signal: AbortSignal,
+  ): Promise<string | undefined> {
+    const { status, generation } = deployment;
+    if (deployment.deletionTimestamp !== undefined || pendingRequest(deployment) !== undefined) return undefined;
+    if (isMalformed(deployment) || cause === "interval" || cause === "manual") return undefined;
+    if (status.observedGeneration !== generation) return undefined;
+    if (cause === "change") return "this change has been dealt with";
+    if (deployment.spec.suspend) return "suspended";
+    if (readyCondition(status)?.status !== "True" || status.conditions.some(({ type }) => type === "Reconciling"))
+      return undefined;
+    try {
+      const { source } = deployment.spec;
+      const credentials = await readGitCredentials(deployment, deps.secrets);
+      const heads = await deps.sources.heads({ url: source.url, credentials }, asOf, signal);
+      const commit = commitOf(source.ref, heads);
+      return commit !== undefined && commit === status.observedCommit ? `already at ${commit}` : undefined;
+    } catch {
+      return undefined; // the loop meets the same error, and reports it
+    }
+  }
+}

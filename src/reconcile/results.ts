@@ -1,0 +1,204 @@
+/** kluctl's results in the shapes that other tools of kluctl read back. They read strictly: no field may be added. Pure. */
+import type {
+  CommandResult,
+  CommandSummary,
+  DriftSummary,
+  GitRef,
+  Key,
+  ProjectKey,
+  ResultObject,
+  TargetKey,
+  ValidateResult,
+  ValidateSummary,
+} from "../model.ts";
+import { maskResult } from "./mask.ts";
+
+/** What the controller knows about a result, and kluctl's command line does not. */
+export interface ResultContext {
+  readonly id: string;
+  readonly reconcileId: string;
+  readonly deployment: Key;
+  /** UID of kube-system in the cluster the KluctlDeployment lives in. */
+  readonly clusterId: string;
+  readonly projectKey: ProjectKey;
+  readonly targetKey: TargetKey;
+  readonly objectsHash: string;
+  readonly ref: GitRef;
+  readonly overridesPatch?: Readonly<Record<string, unknown>> | undefined;
+}
+
+/**
+ * A status has to fit into etcd's 1.5 MB together with everything else; a result with a longer drift keeps its
+ * objects and loses the text of their changes first.
+ */
+const maxDriftBytes = 400_000;
+
+/** The whole document as it is stored: kluctl's own, completed as its controller would. */
+export function toStoredDocument(result: CommandResult, context: ResultContext): Record<string, unknown> {
+  const { document } = result;
+  return {
+    ...document,
+    ...identityOf(context),
+    ...(context.overridesPatch && { overridesPatch: context.overridesPatch }),
+    command: { ...record(document["command"]), initiator: "KluctlDeployment" },
+    gitInfo: { ...record(document["gitInfo"]), ref: refOf(context.ref, document) },
+  };
+}
+
+/** The part of a result that the status keeps. Of a masked result: it is for everybody to read. */
+export function toCommandSummary(result: CommandResult, context: ResultContext): CommandSummary {
+  const stored = toStoredDocument(result, context);
+  const { objects, errors, warnings } = maskResult(result);
+  const count = (is: (object: ResultObject) => boolean) => objects.filter(is).length;
+  const counts = {
+    renderedObjects: count((o) => o.rendered !== undefined),
+    remoteObjects: count((o) => o.remote !== undefined),
+    appliedObjects: count((o) => o.applied !== undefined),
+    appliedHookObjects: count((o) => o.hook),
+    newObjects: count((o) => o.new),
+    changedObjects: count((o) => o.changes.length > 0),
+    orphanObjects: count((o) => o.orphan),
+    deletedObjects: count((o) => o.deleted),
+  };
+  const document = {
+    ...identityOf(context),
+    target: stored["target"] ?? {},
+    commandInfo: stored["command"],
+    gitInfo: stored["gitInfo"],
+    clusterInfo: stored["clusterInfo"] ?? { clusterId: context.targetKey.clusterId },
+    ...counts,
+    errors,
+    warnings,
+    totalChanges: objects.reduce((sum, { changes }) => sum + changes.length, 0),
+  };
+  const endTime = endTimeOf(stored["command"]);
+  return { document, id: context.id, endTime, errors: errors.length, warnings: warnings.length, ...counts };
+}
+
+/** What differs between git and the cluster. */
+export function toDrift(result: CommandResult, context: ResultContext): { summary: DriftSummary; message: string } {
+  const { objects, errors, warnings } = maskResult(result);
+  const command = record(result.document["command"]);
+  const drifted = objects.filter((o) => o.new || o.orphan || o.deleted || o.changes.length > 0);
+  const document = {
+    ...identityOf(context),
+    startTime: command["startTime"],
+    endTime: command["endTime"],
+    ...(warnings.length > 0 && { warnings }),
+    ...(errors.length > 0 && { errors }),
+    ...(drifted.length > 0 && { objects: fit(drifted.map(toDriftedObject)) }),
+  };
+  return {
+    summary: { document, endTime: endTimeOf(command) },
+    message: driftMessage(drifted, errors.length, warnings.length),
+  };
+}
+
+/**
+ * What still differs right after a deploy: everything that was applied is as git says now, so orphans that were
+ * not pruned remain, and whatever failed. A dry run changed nothing, so all of it remains.
+ */
+export function afterDeploy(result: CommandResult, dryRun: boolean): CommandResult {
+  if (dryRun) return result;
+  const failed = new Set(result.errors.map(({ ref }) => refText(ref)));
+  const remaining = result.objects.filter(
+    (object) => (object.orphan && !object.deleted) || failed.has(refText(object.ref)),
+  );
+  return { ...result, objects: remaining };
+}
+
+/** `no drift`, or counts: `1 new/2 chg/1 orp`. */
+function driftMessage(objects: readonly ResultObject[], errors: number, warnings: number): string {
+  if (objects.length === 0) return "no drift";
+  const counts: [string, number][] = [
+    ["new", objects.filter((o) => o.new).length],
+    ["chg", objects.filter((o) => o.changes.length > 0).length],
+    ["orp", objects.filter((o) => o.orphan).length],
+    ["del", objects.filter((o) => o.deleted).length],
+    ["err", errors],
+    ["wrn", warnings],
+  ];
+  const parts = counts.filter(([, count]) => count > 0).map(([what, count]) => `${count} ${what}`);
+  return parts.join("/");
+}
+
+/** A validation as stored and as kept in the status: the same document. */
+export function toValidateSummary(result: ValidateResult, context: ResultContext): ValidateSummary {
+  const document = { ...result.document, ...identityOf(context) };
+  return {
+    document,
+    id: context.id,
+    endTime: String(result.document["endTime"] ?? ""),
+    errors: result.errors.length,
+    warnings: result.warnings.length,
+  };
+}
+
+/** What is filed beside a stored validation: the document with counts instead of lists. */
+export function toValidateAnnotation(document: Readonly<Record<string, unknown>>): Record<string, unknown> {
+  const { overridesPatch: _, warnings, errors, results, ...rest } = document;
+  return { ...rest, warnings: lengthOf(warnings), errors: lengthOf(errors), results: lengthOf(results) };
+}
+
+function identityOf(context: ResultContext) {
+  return {
+    id: context.id,
+    reconcileId: context.reconcileId,
+    projectKey: context.projectKey,
+    targetKey: context.targetKey,
+    kluctlDeployment: { ...context.deployment, clusterId: context.clusterId },
+    renderedObjectsHash: context.objectsHash,
+  };
+}
+
+function toDriftedObject({ ref, changes, new: isNew, orphan, deleted, hook, applied, remote }: ResultObject) {
+  return {
+    ref,
+    ...(changes.length > 0 && { changes }),
+    ...(isNew && { new: true }),
+    ...(orphan && { orphan: true }),
+    ...(deleted && { deleted: true }),
+    ...(hook && { hook: true }),
+    lastResourceVersion: resourceVersionOf(applied ?? remote),
+  };
+}
+
+function fit<T extends { changes?: unknown }>(objects: T[]): T[] {
+  if (Buffer.byteLength(JSON.stringify(objects)) <= maxDriftBytes) return objects;
+  return objects.map((object) =>
+    object.changes === undefined
+      ? object
+      : { ...object, changes: [{ type: "update", jsonPath: "(too many changes to list here)" }] },
+  );
+}
+
+function resourceVersionOf(json: string | undefined): string {
+  if (json === undefined) return "";
+  const { metadata } = JSON.parse(json) as { metadata?: { resourceVersion?: string } };
+  return metadata?.resourceVersion ?? "";
+}
+
+/** The command line works on a detached HEAD and cannot know what was followed. */
+function refOf(ref: GitRef, document: Readonly<Record<string, unknown>>): unknown {
+  const { branch, tag, commit } = ref;
+  if (branch !== undefined) return { branch };
+  if (tag !== undefined) return { tag };
+  if (commit !== undefined) return { commit };
+  return record(document["gitInfo"])["ref"] ?? null;
+}
+
+function refText(ref: ResultObject["ref"]): string {
+  return [ref.group ?? "", ref.kind, ref.namespace ?? "", ref.name].join("/");
+}
+
+function endTimeOf(command: unknown): string {
+  return String(record(command)["endTime"] ?? "");
+}
+
+function record(value: unknown): Record<string, unknown> {
+  return typeof value === "object" && value !== null ? (value as Record<string, unknown>) : {};
+}
+
+function lengthOf(list: unknown): number {
+  return Array.isArray(list) ? list.length : 0;
+}

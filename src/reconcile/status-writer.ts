@@ -1,0 +1,78 @@
+/** Writes one loop's status: progress on the way, everything else at the end. */
+import type { Deployment, DeploymentStatus, MalformedDeployment } from "../model.ts";
+import type { Clock, Deployments, StatusPatch } from "../ports.ts";
+import type { Logger } from "../log.ts";
+import { rfc3339 } from "./time.ts";
+import { mergePatch } from "./merge-patch.ts";
+import { toConditions, type Verdict } from "./conditions.ts";
+
+export interface StatusWriter {
+  /** The status as it will be once everything is written. */
+  readonly current: DeploymentStatus;
+  /** Sets fields; they are written with the next step. `null` removes one. */
+  set(patch: Partial<Record<keyof DeploymentStatus, unknown>>): void;
+  /** Tells what is being done. The write runs beside the work: nobody waits for a progress message. */
+  progress(message: string, ready?: Verdict): void;
+  /** Ends the loop: the final word, written before anybody acknowledges the job. Throws if it cannot be written. */
+  finish(ready: Verdict | undefined): Promise<void>;
+}
+
+type Writable = { -readonly [K in keyof DeploymentStatus]: DeploymentStatus[K] };
+
+export function createStatusWriter(
+  { patchStatus }: Pick<Deployments, "patchStatus">,
+  deployment: Deployment | MalformedDeployment,
+  clock: Clock,
+  log: Logger,
+): StatusWriter {
+  const current: Writable = { ...deployment.status };
+  /** What the API server is known to hold: patches are relative to it. */
+  const stored: Writable = { ...deployment.status };
+  const unwritten = new Set<keyof DeploymentStatus>();
+  let written: Promise<void> = Promise.resolve();
+
+  async function write(ready: Verdict | undefined, reconciling: string | undefined): Promise<void> {
+    current.conditions = toConditions(
+      current.conditions,
+      deployment.generation,
+      ready,
+      reconciling,
+      rfc3339(clock.now()),
+    );
+    const fields = [...unwritten, "conditions" as const];
+    unwritten.clear();
+    const sent = { ...current };
+    const patch = fields.map((field) => [field, mergePatch(documentOf(stored[field]), documentOf(sent[field]))]);
+    try {
+      await patchStatus(deployment.key, Object.fromEntries(patch) as StatusPatch);
+      for (const field of fields) Object.assign(stored, { [field]: sent[field] });
+    } catch (error) {
+      for (const field of fields) unwritten.add(field);
+      throw error;
+    }
+  }
+
+  return {
+    current,
+    set(patch) {
+      for (const [field, value] of Object.entries(patch)) {
+        unwritten.add(field as keyof DeploymentStatus);
+        Object.assign(current, { [field]: value ?? undefined });
+      }
+    },
+    progress(message, ready) {
+      written = written
+        .then(() => write(ready, message))
+        .catch((error: unknown) => log.warn({ err: error }, "could not write the progress into the status"));
+    },
+    async finish(ready) {
+      await written;
+      await write(ready, undefined);
+    },
+  };
+}
+
+/** The last results are kept as whole documents; decisions read their summaries. */
+function documentOf(value: unknown): unknown {
+  return typeof value === "object" && value !== null && "document" in value ? value.document : value;
+}

@@ -1,0 +1,188 @@
+/** The calls of kluctl that a loop is made of, each with what has to be told and kept of it. */
+import type { CommandResult, GitCredential, TargetKey, ValidateResult } from "../model.ts";
+import type { Checkout, Run } from "../ports.ts";
+import { baseMessage, inProgress, reason, resultMessage } from "./conditions.ts";
+import { projectKey, targetOf } from "./keys.ts";
+import type { Work } from "./loop.ts";
+import {
+  afterDeploy,
+  toCommandSummary,
+  toDrift,
+  toStoredDocument,
+  toValidateAnnotation,
+  toValidateSummary,
+  type ResultContext,
+} from "./results.ts";
+import { toDeployOptions, toRun } from "./run.ts";
+
+export interface StepsContext {
+  readonly checkout: Checkout;
+  readonly credentials: readonly GitCredential[];
+  readonly clusterId: string;
+}
+
+export function createSteps(work: Work, { checkout, credentials, clusterId }: StepsContext) {
+  const { deployment, deps, signal, status, log, reconcileId, request } = work;
+  const { spec } = deployment;
+  const { clock, kluctl, results, settings, deployments } = deps;
+  const options = toDeployOptions(deployment, settings.dryRun);
+  const storing: Promise<void>[] = [];
+
+  const run = (): Run =>
+    toRun(deployment, {
+      reconcileId,
+      checkout,
+      credentials,
+      held: work.held,
+      timeoutMs: work.timeLeftMs(),
+      defaultServiceAccount: settings.defaultServiceAccount,
+    });
+
+  const contextOf = (objectsHash: string, targetKey: TargetKey): ResultContext => ({
+    id: deps.newId(),
+    reconcileId,
+    deployment: deployment.key,
+    clusterId,
+    projectKey: projectKey(spec.source),
+    targetKey,
+    objectsHash,
+    ref: spec.source.ref,
+  });
+
+  function targetKeyOf({ document }: CommandResult): TargetKey {
+    const { name, discriminator, clusterId: target } = targetOf(document);
+    return {
+      ...(name && { targetName: name }),
+      clusterId: target ?? clusterId,
+      ...(discriminator && { discriminator }),
+    };
+  }
+
+  /** Results are an aid for people: one that cannot be stored is logged, and the deploy stands. */
+  function store(write: () => Promise<boolean>): void {
+    const stored = write().then(
+      () => undefined,
+      (error: unknown) => log.warn({ err: error }, "could not store the result"),
+    );
+    storing.push(stored);
+  }
+
+  return {
+    async compare(): Promise<CommandResult> {
+      const startedAt = clock.now();
+      const result = await kluctl.diff(run(), options, signal);
+      log.info({ ...counts(result), ms: clock.now() - startedAt }, "compared");
+      return result;
+    },
+
+    async deploy(why: string, compared: CommandResult | undefined): Promise<CommandResult> {
+      work.phase = "deploy";
+      status.progress(`Performing kluctl ${spec.deployMode}`, inProgress);
+      const startedAt = clock.now();
+      const { dryRun } = options;
+      const result =
+        spec.deployMode === "poke-images"
+          ? await kluctl.pokeImages(run(), { dryRun }, signal)
+          : await kluctl.deploy(run(), options, signal);
+      const appliedAt = clock.now();
+      const failed = result.errors.length > 0;
+      log.info({ why, commit: checkout.commit, dryRun, ...counts(result), ms: appliedAt - startedAt }, "deployed");
+      if (compared && compared.objectsHash !== result.objectsHash) {
+        log.warn(
+          { compared: compared.objectsHash, deployed: result.objectsHash },
+          "the project rendered differently when it was deployed",
+        );
+      }
+      if (request.receivedAt !== undefined && !failed) {
+        deps.observe?.pushToApplied((appliedAt - request.receivedAt) / 1_000);
+      }
+
+      const context = contextOf(result.objectsHash, targetKeyOf(result));
+      const summary = toCommandSummary(result, context);
+      status.set({ lastDeployResult: summary });
+      if (worthStoring(result)) {
+        store(() => results.storeCommand({ ...result, document: toStoredDocument(result, context) }, summary.document));
+      }
+      const words = resultMessage(summary, spec.deployMode);
+      if (failed)
+        deployments.event(deployment, "Warning", reason.deployFailed, `${words} ${firstErrors(summary.document)}`);
+      else deployments.event(deployment, "Normal", reason.succeeded, words);
+      return result;
+    },
+
+    /** What differs after a deploy follows from its own result; poking images leaves the rest to be compared. */
+    async driftAfter(deployed: CommandResult): Promise<CommandResult> {
+      if (spec.deployMode === "full-deploy") return afterDeploy(deployed, options.dryRun);
+      return kluctl.diff(run(), options, signal);
+    },
+
+    /** What was rendered, for which target, and what of it differs from the cluster. */
+    record(rendered: CommandResult, drift: CommandResult): void {
+      const targetKey = targetKeyOf(rendered);
+      const { summary, message } = toDrift(drift, contextOf(rendered.objectsHash, targetKey));
+      status.set({
+        targetKey,
+        lastObjectsHash: rendered.objectsHash,
+        lastManualObjectsHash: spec.manualObjectsHash,
+        lastDriftDetectionResult: summary,
+        lastDriftDetectionResultMessage: message,
+      });
+    },
+
+    async validate(objectsHash: string): Promise<ValidateResult> {
+      work.phase = "validate";
+      status.progress("Performing kluctl validate", inProgress);
+      const startedAt = clock.now();
+      const result = await kluctl.validate(run(), signal);
+      const { ready, errors, warnings } = result;
+      log.info({ ready, errors: errors.length, warnings: warnings.length, ms: clock.now() - startedAt }, "validated");
+      const summary = toValidateSummary(result, contextOf(objectsHash, status.current.targetKey ?? { clusterId }));
+      status.set({ lastValidateResult: summary });
+      store(() => results.storeValidate(summary.document, toValidateAnnotation(summary.document)));
+      if (errors.length > 0) {
+        const words = `${baseMessage(summary, "validate")} ${firstErrors(summary.document)}`;
+        deployments.event(deployment, "Warning", reason.validateFailed, words);
+      }
+      return result;
+    },
+
+    /** Tells once per change that somebody has to approve it. */
+    tellWaiting({ objectsHash }: CommandResult): void {
+      log.info({ objectsHash }, "waits for approval");
+      if (deployment.status.lastObjectsHash === objectsHash) return;
+      const message = `The changes wait for approval: set spec.manualObjectsHash to ${objectsHash}.`;
+      deployments.event(deployment, "Normal", "WaitingForApproval", message);
+    },
+
+    /** Resolves when the results of all steps are stored, or have been given up. */
+    async stored(): Promise<void> {
+      await Promise.all(storing);
+    },
+  };
+}
+
+function worthStoring({ objects, errors, warnings }: CommandResult): boolean {
+  const changed = objects.some((o) => o.new || o.orphan || o.deleted || o.changes.length > 0);
+  return changed || errors.length > 0 || warnings.length > 0;
+}
+
+function counts({ objects, errors, warnings }: CommandResult) {
+  return {
+    objects: objects.length,
+    new: objects.filter((o) => o.new).length,
+    changed: objects.filter((o) => o.changes.length > 0).length,
+    orphan: objects.filter((o) => o.orphan).length,
+    deleted: objects.filter((o) => o.deleted).length,
+    errors: errors.length,
+    warnings: warnings.length,
+  };
+}
+
+/** The first few errors of a document that is masked already. */
+function firstErrors(document: Readonly<Record<string, unknown>>): string {
+  const errors = (document["errors"] ?? []) as readonly { ref: { kind: string; name: string }; message: string }[];
+  return errors
+    .slice(0, 3)
+    .map(({ ref, message }) => (ref.name ? `${ref.kind}/${ref.name}: ${message}` : message))
+    .join(" · ");
+}
