@@ -1,0 +1,143 @@
+/** Fakes of the ports: they keep state in Maps and lists, and tests look at what is left. */
+import { pino } from "pino";
+import type { CommandResult, Deployment, Heads, MalformedDeployment, ValidateResult } from "../../src/model.ts";
+import { keyText, type Key } from "../../src/model.ts";
+import type {
+  Deployments,
+  Held,
+  Kluctl,
+  Leases,
+  Results,
+  Run,
+  Secrets,
+  Sources,
+  StatusPatch,
+} from "../../src/ports.ts";
+import { aResult } from "./deployments.ts";
+
+export const silentLog = pino({ level: "silent" });
+
+export interface RecordedEvent {
+  readonly type: "Normal" | "Warning";
+  readonly reason: string;
+  readonly message: string;
+}
+
+/** One cluster with KluctlDeployments; a status patch is applied as the API server would, and read back by `get`. */
+export function fakeDeployments(...initial: (Deployment | MalformedDeployment)[]) {
+  const objects = new Map(initial.map((deployment) => [keyText(deployment.key), deployment]));
+  const patches: StatusPatch[] = [];
+  const events: RecordedEvent[] = [];
+  const find = (key: Key) => objects.get(keyText(key));
+
+  function replace(key: Key, change: (deployment: Deployment | MalformedDeployment) => Partial<Deployment>): void {
+    const deployment = find(key);
+    if (deployment) objects.set(keyText(key), { ...deployment, ...change(deployment) } as Deployment);
+  }
+
+  const port: Deployments = {
+    get: (key) => Promise.resolve(find(key)),
+    all: () => [...objects.values()],
+    tracking: (repo) => [...objects.values()].filter((d): d is Deployment => "repo" in d && d.repo === repo),
+    patchStatus(key, patch) {
+      patches.push(patch);
+      const { conditions, observedGeneration, observedCommit, lastObjectsHash, lastPrepareError } = patch;
+      const known = { conditions, observedGeneration, observedCommit, lastObjectsHash, lastPrepareError };
+      const set = Object.entries(known).filter(([, value]) => value !== undefined);
+      replace(key, ({ status }) => ({
+        status: { ...status, ...Object.fromEntries(set.map(([name, value]) => [name, value ?? undefined])) },
+      }));
+      return Promise.resolve();
+    },
+    setFinalizer(key, name, present) {
+      replace(key, ({ finalizers }) => ({
+        finalizers: present ? [...finalizers, name] : finalizers.filter((other) => other !== name),
+      }));
+      return Promise.resolve();
+    },
+    removeAnnotation(key, name) {
+      replace(key, ({ annotations: { [name]: _, ...annotations } }) => ({ annotations }));
+      return Promise.resolve();
+    },
+    event(_subject, type, reason, message) {
+      events.push({ type, reason, message });
+    },
+  };
+  return { ...port, objects, patches, events, status: (key: Key) => find(key)?.status };
+}
+
+/** A kluctl that answers what it is told to, and remembers what it was asked. */
+export function fakeKluctl(answers: Partial<Record<keyof Kluctl, CommandResult | Error>> = {}) {
+  const runs: { command: keyof Kluctl; run: Partial<Run> }[] = [];
+  const answer = (command: keyof Kluctl) => (run: Partial<Run>) => {
+    runs.push({ command, run });
+    const result = answers[command] ?? aResult();
+    return result instanceof Error ? Promise.reject(result) : Promise.resolve(result);
+  };
+  const valid: ValidateResult = {
+    document: { startTime: "2026-01-01T00:00:00Z", endTime: "2026-01-01T00:00:01Z", ready: true },
+    ready: true,
+    errors: [],
+    warnings: [],
+  };
+  const port: Kluctl = {
+    diff: answer("diff"),
+    deploy: answer("deploy"),
+    pokeImages: answer("pokeImages"),
+    delete: answer("delete"),
+    validate(run) {
+      runs.push({ command: "validate", run });
+      return Promise.resolve(valid);
+    },
+  };
+  return { ...port, runs, answers, commands: () => runs.map(({ command }) => command) };
+}
+
+/** A remote whose refs a test moves. */
+export function fakeSources(refs: Record<string, string> = { "refs/heads/main": "c1" }) {
+  const released: string[] = [];
+  const failing: { error?: Error } = {};
+  const heads = (): Heads => ({ defaultRef: "refs/heads/main", commits: new Map(Object.entries(refs)) });
+  const port: Sources = {
+    heads: () => (failing.error ? Promise.reject(failing.error) : Promise.resolve(heads())),
+    checkout(source) {
+      if (failing.error) return Promise.reject(failing.error);
+      const commit = refs[`refs/heads/${source.ref.branch ?? "main"}`] ?? "none";
+      const release = () => Promise.resolve(void released.push(commit));
+      return Promise.resolve({ root: "/checkout", projectDir: "/checkout", commit, release });
+    },
+  };
+  return { ...port, refs, failing, released };
+}
+
+export function fakeLeases() {
+  const held = new Set<string>();
+  const lost = new AbortController();
+  const port: Leases = {
+    hold(key) {
+      if (held.has(keyText(key))) return Promise.resolve(undefined);
+      held.add(keyText(key));
+      const lease: Held = {
+        lost: lost.signal,
+        onRenewed: () => () => undefined,
+        release: () => Promise.resolve(void held.delete(keyText(key))),
+      };
+      return Promise.resolve(lease);
+    },
+  };
+  return { ...port, held, lose: () => lost.abort() };
+}
+
+export function fakeResults() {
+  const commands: Readonly<Record<string, unknown>>[] = [];
+  const validations: Readonly<Record<string, unknown>>[] = [];
+  const port: Results = {
+    storeCommand: (result) => Promise.resolve(commands.push(result.document) > 0),
+    storeValidate: (document) => Promise.resolve(validations.push(document) > 0),
+  };
+  return { ...port, commands, validations };
+}
+
+export function fakeSecrets(secrets: Record<string, Record<string, string>> = {}): Secrets {
+  return { get: (namespace, name) => Promise.resolve(secrets[`${namespace}/${name}`]) };
+}

@@ -1,0 +1,41 @@
+import { expect, test } from "vitest";
+import { inProgress, toConditions, verdictOf } from "../../../src/reconcile/conditions.ts";
+import { aSpec, aStatus, aSummary, aValidation } from "../../support/deployments.ts";
+
+test("the words are those that kluctl's tools know", () => {
+  const spec = aSpec({ validate: true });
+  const verdict = (over: Parameters<typeof aSummary>[0], validate = aValidation()) =>
+    verdictOf(spec, aStatus({ lastDeployResult: aSummary(over), lastValidateResult: validate }));
+  expect(verdict({ newObjects: 1, changedObjects: 2 })).toEqual({
+    status: "True",
+    reason: "ReconciliationSucceeded",
+    message: "deploy succeeded. 1 new objects. 2 changed objects. validate succeeded.",
+  });
+  expect(verdict({ errors: 2, warnings: 1 })).toMatchObject({
+    reason: "DeployFailed",
+    message: "deploy failed with 2 errors and 1 warnings. validate succeeded.",
+  });
+  expect(verdict({ warnings: 1 }, aValidation({ errors: 1 }))).toMatchObject({
+    reason: "ValidateFailed",
+    message: "deploy succeeded with 1 warnings. validate failed with 1 errors.",
+  });
+  expect(verdictOf(spec, aStatus())).toMatchObject({ reason: "DeployFailed", message: "deployment status unknown" });
+  expect(verdictOf(spec, aStatus({ lastDeployResult: aSummary() }))).toMatchObject({
+    reason: "ValidateFailed",
+    message: "deploy succeeded. Validation status unknown.",
+  });
+});
+
+test("a condition's transition time moves only when its status does", () => {
+  const first = toConditions([], 1, { status: "True", reason: "A", message: "" }, undefined, "t1");
+  const second = toConditions(first, 2, { status: "True", reason: "B", message: "" }, undefined, "t2");
+  expect(second[0]).toMatchObject({ reason: "B", lastTransitionTime: "t1", observedGeneration: 2 });
+  expect(toConditions(second, 2, inProgress, undefined, "t3")[0]?.lastTransitionTime).toBe("t3");
+});
+
+test("conditions of others stay, and Reconciling is there only while work goes on", () => {
+  const theirs = { type: "Theirs", status: "True", reason: "X", message: "", lastTransitionTime: "t0" } as const;
+  const working = toConditions([theirs], 1, undefined, "Performing reconcile", "t1");
+  expect(working.map(({ type }) => type)).toEqual(["Theirs", "Ready", "Reconciling"]);
+  expect(toConditions(working, 1, undefined, undefined, "t2").map(({ type }) => type)).toEqual(["Theirs", "Ready"]);
+});

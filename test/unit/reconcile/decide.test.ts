@@ -1,0 +1,127 @@
+import { expect, test } from "vitest";
+import { decide, deployRegardless, loopTimeoutMs, type DecisionInput } from "../../../src/reconcile/decide.ts";
+import type { DeploymentSpec, DeploymentStatus } from "../../../src/model.ts";
+import { aSpec, aStatus, aSummary, aValidation } from "../../support/deployments.ts";
+
+const now = Date.parse("2026-01-01T01:00:00Z");
+const deployed = aStatus({ lastDeployResult: aSummary(), lastObjectsHash: "h1", observedGeneration: 1 });
+
+interface Case {
+  when: string;
+  spec?: Partial<DeploymentSpec>;
+  status?: DeploymentStatus;
+  generation?: number;
+  hash?: string;
+  retrying?: boolean;
+  deploy: ReturnType<typeof decide>["deploy"];
+  waits?: boolean;
+}
+
+const table: Case[] = [
+  { when: "nothing was ever deployed", status: aStatus(), deploy: "never-deployed" },
+  { when: "nothing changed", deploy: undefined },
+  { when: "the rendered objects changed", hash: "h2", deploy: "objects-changed" },
+  { when: "the spec changed", generation: 2, deploy: "spec-changed" },
+  { when: "the deploy interval has passed", spec: { deployIntervalMs: 60_000 }, deploy: "interval" },
+  { when: "the deploy interval has not passed", spec: { deployIntervalMs: 7_200_000 }, deploy: undefined },
+  {
+    when: "it is suspended, intervals do not count",
+    spec: { deployIntervalMs: 60_000, suspend: true },
+    deploy: undefined,
+  },
+  {
+    when: "the last deploy failed and the retry interval has passed",
+    spec: { retryIntervalMs: 60_000 },
+    status: { ...deployed, lastDeployResult: aSummary({ errors: 1 }) },
+    deploy: "retry",
+  },
+  {
+    when: "the last deploy failed just now",
+    spec: { retryIntervalMs: 7_200_000 },
+    status: { ...deployed, lastDeployResult: aSummary({ errors: 1 }) },
+    deploy: undefined,
+  },
+  {
+    when: "the last deploy failed just now and this is its retry",
+    spec: { retryIntervalMs: 7_200_000 },
+    status: { ...deployed, lastDeployResult: aSummary({ errors: 1 }) },
+    retrying: true,
+    deploy: "retry",
+  },
+  { when: "manual and nothing changed", spec: { manual: true }, deploy: undefined, waits: false },
+  { when: "manual and nobody approved", spec: { manual: true }, hash: "h2", deploy: undefined, waits: true },
+  {
+    when: "manual and something else was approved",
+    spec: { manual: true, manualObjectsHash: "h1" },
+    status: { ...deployed, lastManualObjectsHash: "h1" },
+    hash: "h2",
+    deploy: undefined,
+    waits: true,
+  },
+  {
+    when: "manual and exactly this was approved",
+    spec: { manual: true, manualObjectsHash: "h2" },
+    status: { ...deployed, lastObjectsHash: "h2" },
+    hash: "h2",
+    deploy: "approval-changed",
+  },
+  {
+    when: "manual, approved, and already deployed",
+    spec: { manual: true, manualObjectsHash: "h1" },
+    status: { ...deployed, lastManualObjectsHash: "h1" },
+    deploy: undefined,
+  },
+  { when: "manual and never deployed", spec: { manual: true }, status: aStatus(), deploy: undefined, waits: true },
+];
+
+test.each(table)(
+  "$when → $deploy",
+  ({ spec, status = deployed, generation = 1, hash = "h1", retrying = false, deploy, waits = false }) => {
+    const decision = decide({ spec: aSpec(spec), status, generation, now, retrying }, hash);
+    expect(decision.deploy).toBe(deploy);
+    expect(decision.waitsForApproval).toBe(waits);
+  },
+);
+
+const input = (over: Partial<DecisionInput>): DecisionInput => ({
+  spec: aSpec(),
+  status: deployed,
+  generation: 1,
+  now,
+  retrying: false,
+  ...over,
+});
+
+test("comparing first is skipped only when any hash would be deployed", () => {
+  expect(deployRegardless(input({}))).toBeUndefined();
+  expect(deployRegardless(input({ status: aStatus() }))).toBe("never-deployed");
+  expect(deployRegardless(input({ generation: 2 }))).toBe("spec-changed");
+  expect(deployRegardless(input({ generation: 2, spec: aSpec({ manual: true }) }))).toBeUndefined();
+});
+
+test("whatever is deployed regardless is also what the table says, for every hash", () => {
+  for (const { spec, status = deployed, generation = 1, retrying = false } of table) {
+    const one = input({ spec: aSpec(spec), status, generation, retrying });
+    if (deployRegardless(one) === undefined) continue;
+    for (const hash of ["h1", "h2"]) expect(decide(one, hash).deploy).toBeDefined();
+  }
+});
+
+test("a validation follows every deploy, and its own interval", () => {
+  const spec = aSpec({ validate: true });
+  const validated = { ...deployed, lastValidateResult: aValidation({ endTime: "2026-01-01T00:59:00Z" }) };
+  expect(decide(input({ spec }), "h1").validate).toBe(true); // never validated
+  expect(decide(input({ spec, status: validated }), "h1").validate).toBe(false);
+  expect(decide(input({ spec, status: validated }), "h2").validate).toBe(true);
+  expect(
+    decide(input({ spec: aSpec({ validate: true, validateIntervalMs: 30_000 }), status: validated }), "h1").validate,
+  ).toBe(true);
+  expect(decide(input({ spec: aSpec({ validate: false }) }), "h2").validate).toBe(false);
+});
+
+test("a loop gets what the user says, else an interval, but never less than half a minute", () => {
+  expect(loopTimeoutMs(aSpec({ timeoutMs: 90_000 }))).toBe(90_000);
+  expect(loopTimeoutMs(aSpec({ timeoutMs: 1_000 }))).toBe(30_000);
+  expect(loopTimeoutMs(aSpec({ deployIntervalMs: 3_600_000 }))).toBe(3_600_000);
+  expect(loopTimeoutMs(aSpec({ intervalMs: 10_000 }))).toBe(30_000);
+});

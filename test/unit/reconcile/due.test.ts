@@ -1,0 +1,81 @@
+import { expect, test } from "vitest";
+import { dueAt, wakes } from "../../../src/reconcile/due.ts";
+import type { Condition, MalformedDeployment } from "../../../src/model.ts";
+import { aDeployment, aSummary, aValidation } from "../../support/deployments.ts";
+
+const now = Date.parse("2026-01-01T01:00:00Z");
+const ready = (status: Condition["status"]): Condition => ({
+  type: "Ready",
+  status,
+  reason: "x",
+  message: "",
+  lastTransitionTime: "2026-01-01T00:00:00Z",
+});
+const healthy = { observedGeneration: 1, conditions: [ready("True")] };
+
+test("a deployment nobody has looked at is due", () => {
+  expect(dueAt(aDeployment(), undefined, now)).toBe(now);
+});
+
+test("after a loop the interval counts from its end", () => {
+  expect(dueAt(aDeployment({ status: healthy }), now - 1_000, now)).toBe(now - 1_000 + 300_000);
+});
+
+test("a restart reads the last loop from the status", () => {
+  const drift = { document: {}, endTime: "2026-01-01T00:58:00Z" };
+  const deployment = aDeployment({ status: { ...healthy, lastDriftDetectionResult: drift } });
+  expect(dueAt(deployment, undefined, now)).toBe(Date.parse("2026-01-01T00:58:00Z") + 300_000);
+});
+
+test("a failure is looked at after the retry interval", () => {
+  const deployment = aDeployment({
+    spec: { retryIntervalMs: 30_000 },
+    status: { observedGeneration: 1, conditions: [ready("False")] },
+  });
+  expect(dueAt(deployment, now, now)).toBe(now + 30_000);
+});
+
+test("deploy and validate intervals make it due earlier, but never before the last look", () => {
+  const status = {
+    ...healthy,
+    lastDeployResult: aSummary({ endTime: "2026-01-01T00:00:00Z" }),
+    lastValidateResult: aValidation(),
+  };
+  expect(dueAt(aDeployment({ spec: { deployIntervalMs: 60_000 }, status }), now, now)).toBe(now);
+  const later = { ...status, lastDeployResult: aSummary({ endTime: "2026-01-01T01:00:00Z" }) };
+  expect(dueAt(aDeployment({ spec: { deployIntervalMs: 60_000 }, status: later }), now, now)).toBe(now + 60_000);
+});
+
+test("a suspended deployment is due only until its generation has been seen", () => {
+  expect(dueAt(aDeployment({ spec: { suspend: true }, status: healthy }), undefined, now)).toBe(Infinity);
+  expect(dueAt(aDeployment({ spec: { suspend: true }, status: healthy, generation: 2 }), undefined, now)).toBe(now);
+});
+
+test("a request or a deletion is due at once", () => {
+  const annotations = { "kluctl.io/request-reconcile": "1" };
+  expect(dueAt(aDeployment({ spec: { suspend: true }, status: healthy, annotations }), now, now)).toBe(now);
+  expect(dueAt(aDeployment({ status: healthy, deletionTimestamp: "2026-01-01T00:00:00Z" }), now, now)).toBe(now);
+});
+
+test("a malformed deployment is reported once and then waits for a change", () => {
+  const { spec: _spec, repo: _repo, ...identity } = aDeployment();
+  const malformed: MalformedDeployment = { ...identity, problem: "spec.interval is missing" };
+  expect(dueAt(malformed, undefined, now)).toBe(now);
+  expect(dueAt({ ...malformed, status: { conditions: [], lastPrepareError: malformed.problem } }, now, now)).toBe(
+    Infinity,
+  );
+});
+
+test("our own status writes wake nobody; a new generation, a request and a deletion do", () => {
+  const seen = aDeployment({ status: healthy });
+  expect(wakes("changed", { ...seen, resourceVersion: "2" }, seen)).toBeUndefined();
+  expect(wakes("changed", { ...seen, generation: 2 }, seen)).toBe("change");
+  expect(wakes("changed", { ...seen, annotations: { "kluctl.io/request-reconcile": "1" } }, seen)).toBe("manual");
+  expect(wakes("changed", { ...seen, deletionTimestamp: "2026-01-01T00:00:00Z" }, seen)).toBe("change");
+  expect(wakes("removed", seen, seen)).toBeUndefined();
+});
+
+test("a restart wakes only what was not dealt with before", () => {
+  expect(wakes("added", aDeployment({ status: healthy }), undefined)).toBeUndefined();
+  expect(wakes("added", aDeployment(), undefined)).toBe("change");
+});

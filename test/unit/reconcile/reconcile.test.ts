@@ -1,0 +1,244 @@
+import { expect, test } from "vitest";
+import { KilledError, PrepareError, SourceError } from "../../../src/errors.ts";
+import { annotation, type Deployment, type MalformedDeployment, type Request } from "../../../src/model.ts";
+import { createReconcile, type Attempt } from "../../../src/reconcile/reconcile.ts";
+import { aDeployment, anObject, aResult, aSummary } from "../../support/deployments.ts";
+import {
+  fakeDeployments,
+  fakeKluctl,
+  fakeLeases,
+  fakeResults,
+  fakeSecrets,
+  fakeSources,
+  silentLog,
+} from "../../support/fakes.ts";
+
+const key = { namespace: "shop", name: "prod" };
+const push: Request = { kind: "reconcile", deployment: key, cause: "push", receivedAt: 0 };
+const ready = { type: "Ready", status: "True", reason: "ok", message: "", lastTransitionTime: "" } as const;
+const upToDate = {
+  observedGeneration: 1,
+  observedCommit: "c1",
+  lastObjectsHash: "hash-1",
+  conditions: [ready],
+  lastDeployResult: aSummary(),
+};
+
+function aWorld(deployment: Deployment | MalformedDeployment, kluctl = fakeKluctl(), sources = fakeSources()) {
+  const deployments = fakeDeployments(deployment);
+  const leases = fakeLeases();
+  const results = fakeResults();
+  const applied: number[] = [];
+  let ids = 0;
+  const reconcile = createReconcile({
+    deployments,
+    secrets: fakeSecrets(),
+    sources,
+    kluctl,
+    leases,
+    results,
+    clusterId: () => Promise.resolve("cluster-1"),
+    lastMove: () => Promise.resolve("move-1"),
+    settings: { dryRun: false },
+    clock: { now: () => Date.parse("2026-01-01T00:00:10Z") },
+    newId: () => `id-${++ids}`,
+    log: silentLog,
+    observe: { pushToApplied: (s) => applied.push(s) },
+  });
+  const attempt = (over: Partial<Attempt> = {}): Attempt => ({
+    attempt: 1,
+    lastAttempt: false,
+    signal: new AbortController().signal,
+    ...over,
+  });
+  return {
+    deployments,
+    kluctl,
+    sources,
+    leases,
+    results,
+    applied,
+    reconcile,
+    attempt,
+    status: () => deployments.status(key),
+  };
+}
+
+test("a push that changes what is rendered is compared, deployed and recorded", async () => {
+  const changed = aResult({
+    objectsHash: "hash-2",
+    objects: [anObject({ changes: [{ type: "update", jsonPath: "data.a" }] })],
+  });
+  const world = aWorld(
+    aDeployment({ status: upToDate }),
+    fakeKluctl({ diff: changed, deploy: changed }),
+    fakeSources({ "refs/heads/main": "c2" }),
+  );
+
+  expect(await world.reconcile(push, world.attempt())).toEqual({ kind: "done", deployed: true, commit: "c2" });
+
+  expect(world.kluctl.commands()).toEqual(["diff", "deploy"]);
+  expect(world.status()).toMatchObject({ observedCommit: "c2", lastObjectsHash: "hash-2" });
+  expect(world.status()?.conditions).toMatchObject([
+    { type: "Ready", status: "True", message: "deploy succeeded. 1 changed objects." },
+  ]);
+  expect(world.results.commands).toMatchObject([{ command: { initiator: "KluctlDeployment" }, kluctlDeployment: key }]);
+  expect(world.deployments.events).toMatchObject([
+    { type: "Normal", message: "full-deploy succeeded. 1 changed objects." },
+  ]);
+  expect(world.applied).toHaveLength(1);
+  expect(world.sources.released).toEqual(["c2"]);
+  expect(world.leases.held.size).toBe(0);
+});
+
+test("a push that renders the same objects is not deployed", async () => {
+  const world = aWorld(aDeployment({ status: upToDate }), fakeKluctl(), fakeSources({ "refs/heads/main": "c2" }));
+  expect(await world.reconcile(push, world.attempt())).toEqual({ kind: "done", deployed: false, commit: "c2" });
+  expect(world.kluctl.commands()).toEqual(["diff"]);
+  expect(world.results.commands).toEqual([]);
+});
+
+test("the same delivery a second time does no work", async () => {
+  const world = aWorld(aDeployment({ status: upToDate }));
+  expect(await world.reconcile(push, world.attempt())).toEqual({ kind: "skipped", why: "already at c1" });
+  expect(world.kluctl.runs).toEqual([]);
+});
+
+test("a new deployment is deployed without comparing first", async () => {
+  const world = aWorld(aDeployment());
+  await world.reconcile({ ...push, cause: "change" }, world.attempt());
+  expect(world.kluctl.commands()).toEqual(["deploy"]);
+});
+
+test("a deployment gets its finalizer before anything is deployed", async () => {
+  const world = aWorld(aDeployment({ finalizers: [] }));
+  await world.reconcile(push, world.attempt());
+  expect(world.deployments.objects.get("shop/prod")?.finalizers).toEqual(["finalizers.gitops.kluctl.io"]);
+});
+
+test("manual changes wait, and say for which approval", async () => {
+  const spec = { manual: true };
+  const world = aWorld(
+    aDeployment({ spec, status: upToDate }),
+    fakeKluctl({ diff: aResult({ objectsHash: "hash-2" }) }),
+    fakeSources({ "refs/heads/main": "c2" }),
+  );
+  expect(await world.reconcile(push, world.attempt())).toMatchObject({ kind: "done", deployed: false });
+  expect(world.deployments.events).toMatchObject([{ type: "Normal", reason: "WaitingForApproval" }]);
+  expect(world.deployments.events[0]?.message).toContain("hash-2");
+});
+
+test("a project that cannot be rendered waits for a person, in kluctl's words", async () => {
+  const broken = new PrepareError("deploy.yml:14: 'replicas' is undefined");
+  const world = aWorld(
+    aDeployment({ status: upToDate }),
+    fakeKluctl({ diff: broken }),
+    fakeSources({ "refs/heads/main": "c2" }),
+  );
+  expect(await world.reconcile(push, world.attempt())).toMatchObject({ kind: "failed", retry: "person" });
+  expect(world.status()).toMatchObject({
+    lastPrepareError: broken.message,
+    observedCommit: "c2",
+    observedGeneration: 1,
+  });
+  expect(world.status()?.conditions).toMatchObject([{ type: "Ready", status: "False", reason: "PrepareFailed" }]);
+  expect(world.sources.released).toEqual(["c2"]);
+});
+
+test("a branch that is gone touches nothing in the cluster", async () => {
+  const sources = fakeSources();
+  sources.failing.error = new SourceError("ref-not-found", "branch main does not exist");
+  const world = aWorld(aDeployment({ spec: { prune: true }, status: upToDate }), fakeKluctl(), sources);
+  expect(await world.reconcile(push, world.attempt())).toMatchObject({ kind: "failed", retry: "soon" });
+  expect(world.kluctl.runs).toEqual([]);
+  expect(world.status()?.lastPrepareError).toBe("branch main does not exist");
+});
+
+test("a deploy with errors is a failed deploy, and its retry deploys again", async () => {
+  const errors = [{ ref: { kind: "Deployment", name: "web" }, message: "connection refused" }];
+  const failing = fakeKluctl({ deploy: aResult({ errors }) });
+  const world = aWorld(aDeployment(), failing);
+  expect(await world.reconcile(push, world.attempt())).toMatchObject({ kind: "failed", retry: "soon" });
+  expect(world.status()?.conditions).toMatchObject([{ status: "False", reason: "DeployFailed" }]);
+  expect(world.deployments.events[0]?.message).toContain("Deployment/web: connection refused");
+  await world.reconcile(push, world.attempt({ attempt: 2 }));
+  expect(failing.commands()).toEqual(["deploy", "deploy"]);
+});
+
+test("errors that time cannot mend wait for a person", async () => {
+  const errors = [{ ref: { kind: "Service", name: "web" }, message: "spec.clusterIP: field is immutable" }];
+  const world = aWorld(aDeployment(), fakeKluctl({ deploy: aResult({ errors }) }));
+  expect(await world.reconcile(push, world.attempt())).toMatchObject({ kind: "failed", retry: "person" });
+});
+
+test("whoever lost the lease writes nothing more", async () => {
+  const killed = new KilledError("lease-lost", "the lease was lost");
+  const kluctl = fakeKluctl();
+  const world = aWorld(aDeployment(), { ...kluctl, deploy: () => (world.leases.lose(), Promise.reject(killed)) });
+  expect(await world.reconcile(push, world.attempt())).toMatchObject({ kind: "failed", retry: "soon" });
+  expect(world.status()?.conditions).toMatchObject([{ type: "Ready" }, { type: "Reconciling" }]);
+  expect(world.deployments.events).toEqual([]);
+});
+
+test("a deployment somebody else works on is busy", async () => {
+  const world = aWorld(aDeployment());
+  world.leases.held.add("shop/prod");
+  expect(await world.reconcile(push, world.attempt())).toBe("busy");
+});
+
+test("a suspended deployment is left alone, and its generation is seen", async () => {
+  const world = aWorld(aDeployment({ spec: { suspend: true }, status: upToDate, generation: 2 }));
+  expect(await world.reconcile({ ...push, cause: "change" }, world.attempt())).toMatchObject({
+    kind: "skipped",
+    why: "suspended",
+  });
+  expect(world.status()?.observedGeneration).toBe(2);
+  expect(world.kluctl.runs).toEqual([]);
+});
+
+test("a malformed resource is told what is wrong with it, once", async () => {
+  const { spec: _spec, repo: _repo, ...identity } = aDeployment();
+  const world = aWorld({ ...identity, problem: "spec.interval: missing" });
+  expect(await world.reconcile(push, world.attempt())).toMatchObject({ kind: "failed", retry: "person" });
+  await world.reconcile(push, world.attempt());
+  expect(world.deployments.events).toMatchObject([{ type: "Warning", message: "spec.interval: missing" }]);
+});
+
+test("who asked for a reconcile reads that it is done", async () => {
+  const annotations = { [annotation.requestReconcile]: JSON.stringify({ requestValue: "now-1" }) };
+  const world = aWorld(aDeployment({ status: upToDate, annotations }));
+  await world.reconcile({ ...push, cause: "manual" }, world.attempt());
+  const last = world.deployments.patches.at(-1);
+  expect(last?.["reconcileRequestResult"]).toMatchObject({
+    request: { requestValue: "now-1" },
+    endTime: "2026-01-01T00:00:10Z",
+  });
+  expect(world.deployments.objects.get("shop/prod")?.annotations).toEqual({});
+});
+
+test("a deleted deployment takes its objects with it only if it says so", async () => {
+  const status = { ...upToDate, targetKey: { clusterId: "cluster-1", targetName: "prod", discriminator: "shop-prod" } };
+  const deleted = { status, deletionTimestamp: "2026-01-01T00:00:00Z" };
+  const keeps = aWorld(aDeployment(deleted));
+  await keeps.reconcile({ ...push, cause: "change" }, keeps.attempt());
+  expect(keeps.kluctl.commands()).toEqual([]);
+  expect(keeps.deployments.objects.get("shop/prod")?.finalizers).toEqual([]);
+
+  const deletes = aWorld(aDeployment({ ...deleted, spec: { delete: true } }));
+  await deletes.reconcile({ ...push, cause: "change" }, deletes.attempt());
+  expect(deletes.kluctl.commands()).toEqual(["delete"]);
+  expect(deletes.deployments.objects.get("shop/prod")?.finalizers).toEqual([]);
+});
+
+test("the finalizer never blocks forever", async () => {
+  const status = { ...upToDate, targetKey: { clusterId: "cluster-1", discriminator: "shop-prod" } };
+  const deployment = aDeployment({ status, spec: { delete: true }, deletionTimestamp: "2026-01-01T00:00:00Z" });
+  const world = aWorld(deployment, fakeKluctl({ delete: new KilledError("signal", "killed") }));
+  expect(await world.reconcile({ ...push, cause: "change" }, world.attempt())).toMatchObject({
+    kind: "failed",
+    retry: "soon",
+  });
+  await world.reconcile({ ...push, cause: "change" }, world.attempt({ attempt: 5, lastAttempt: true }));
+  expect(world.deployments.objects.get("shop/prod")?.finalizers).toEqual([]);
+  expect(world.deployments.events.at(-1)).toMatchObject({ type: "Warning", reason: "DeleteFailed" });
+});
