@@ -1,0 +1,151 @@
+/** A Kubernetes control plane without machines: etcd, API server, controllers, scheduler, and kwok as the kubelet. */
+import { request } from "node:https";
+import { join } from "node:path";
+import type { ToolPaths } from "../tools.ts";
+import { type ControlPlaneFiles, writeControlPlaneFiles } from "./control-plane-files.ts";
+import { freePort } from "./port.ts";
+import { type RunningProcess, startProcess } from "./process.ts";
+
+export interface ControlPlaneOptions {
+  readonly tools: ToolPaths<(typeof controlPlaneTools)[number]>;
+  readonly stateDir: string;
+}
+
+export interface ControlPlane {
+  /** Path of an administrator's kubeconfig. */
+  readonly kubeconfig: string;
+  readonly server: string;
+  stop(): Promise<void>;
+}
+
+export const controlPlaneTools = [
+  "etcd",
+  "kube-apiserver",
+  "kube-controller-manager",
+  "kube-scheduler",
+  "kwok",
+] as const;
+
+/** Resolves when the API server is ready and a node takes pods. */
+export async function startControlPlane({ tools, stateDir }: ControlPlaneOptions): Promise<ControlPlane> {
+  const dir = join(stateDir, "control-plane");
+  const [etcdPort, peerPort, apiPort] = [await freePort(), await freePort(), await freePort()];
+  const server = `https://127.0.0.1:${apiPort}`;
+  const files = await writeControlPlaneFiles(dir, server);
+  const running: RunningProcess[] = [];
+  const start = async (name: (typeof controlPlaneTools)[number], args: string[]) => {
+    const logFile = join(stateDir, "logs", `${name}.log`);
+    const started = await startProcess({ name, command: tools[name], args, logFile, cwd: dir });
+    running.unshift(started);
+    return started;
+  };
+  const stop = async () => {
+    // The API server goes after its clients and etcd last; nothing here is worth a long farewell.
+    for (const one of running) await one.stop(one.name === "kube-apiserver" ? 500 : 2_000);
+  };
+
+  try {
+    const etcdUrl = `http://127.0.0.1:${etcdPort}`;
+    await start("etcd", etcdArgs(join(dir, "etcd"), etcdUrl, `http://127.0.0.1:${peerPort}`));
+    const apiServer = await start("kube-apiserver", apiServerArgs(files, dir, etcdUrl, apiPort));
+    await apiServer.ready(async () => (await call(server, files, "GET", "/readyz")).status === 200);
+    const kubeconfig = `--kubeconfig=${files.kubeconfig}`;
+    const [, , kwok] = await Promise.all([
+      start("kube-controller-manager", [kubeconfig, ...controllerManagerArgs(files)]),
+      start("kube-scheduler", [kubeconfig, "--leader-elect=false", "--secure-port=0"]),
+      start("kwok", [kubeconfig, ...kwokArgs]),
+      createNode(server, files),
+    ]);
+    await kwok.ready(() => takesPods(server, files));
+  } catch (error) {
+    await stop();
+    throw error;
+  }
+  return { kubeconfig: files.kubeconfig, server, stop };
+}
+
+function etcdArgs(dataDir: string, clientUrl: string, peerUrl: string): string[] {
+  return [
+    `--data-dir=${dataDir}`,
+    `--listen-client-urls=${clientUrl}`,
+    `--advertise-client-urls=${clientUrl}`,
+    `--listen-peer-urls=${peerUrl}`,
+    `--initial-advertise-peer-urls=${peerUrl}`,
+    `--initial-cluster=default=${peerUrl}`,
+    "--unsafe-no-fsync", // what it holds is thrown away with the run
+    "--log-level=warn",
+  ];
+}
+
+function apiServerArgs(files: ControlPlaneFiles, dir: string, etcdUrl: string, port: number): string[] {
+  return [
+    `--etcd-servers=${etcdUrl}`,
+    "--bind-address=127.0.0.1",
+    `--secure-port=${port}`,
+    `--tls-cert-file=${files.serverCert}`,
+    `--tls-private-key-file=${files.serverKey}`,
+    `--client-ca-file=${files.ca}`,
+    `--cert-dir=${dir}`,
+    `--service-account-key-file=${files.serviceAccountPublicKey}`,
+    `--service-account-signing-key-file=${files.serviceAccountKey}`,
+    "--service-account-issuer=https://kubernetes.default.svc",
+    "--service-cluster-ip-range=10.0.0.0/24",
+    "--authorization-mode=RBAC",
+    "--allow-privileged=true",
+  ];
+}
+
+function controllerManagerArgs(files: ControlPlaneFiles): string[] {
+  return [
+    `--service-account-private-key-file=${files.serviceAccountKey}`,
+    `--root-ca-file=${files.ca}`,
+    "--use-service-account-credentials",
+    "--leader-elect=false",
+    "--controllers=*,-bootstrapsigner,-tokencleaner",
+    "--secure-port=0",
+  ];
+}
+
+const kwokArgs = [
+  `--config=${join(import.meta.dirname, "kwok-stages.yaml")}`,
+  "--manage-all-nodes=true",
+  "--node-ip=127.0.0.1",
+  "--node-lease-duration-seconds=40",
+];
+
+async function createNode(server: string, files: ControlPlaneFiles): Promise<void> {
+  const labels = { "kubernetes.io/hostname": "node-1", "kubernetes.io/os": "linux", "kubernetes.io/arch": "amd64" };
+  const node = { apiVersion: "v1", kind: "Node", metadata: { name: "node-1", labels } };
+  const { status, body } = await call(server, files, "POST", "/api/v1/nodes", node);
+  if (status !== 201) throw new Error(`The API server did not take the node: ${status} ${body}`);
+}
+
+/** Ready, and the not-ready taint that every new node gets is gone. */
+async function takesPods(server: string, files: ControlPlaneFiles): Promise<boolean> {
+  const { status, body } = await call(server, files, "GET", "/api/v1/nodes/node-1");
+  if (status !== 200) return false;
+  const node = JSON.parse(body) as {
+    spec: { taints?: unknown[] };
+    status?: { conditions?: { type: string; status: string }[] };
+  };
+  const ready = node.status?.conditions?.some(({ type, status }) => type === "Ready" && status === "True") ?? false;
+  return ready && node.spec.taints === undefined;
+}
+
+/** One request as the administrator. The Kubernetes client would do, but takes most of a second to load. */
+function call(server: string, files: ControlPlaneFiles, method: string, path: string, content?: object) {
+  const { ca, cert, key } = files.admin;
+  return new Promise<{ status: number; body: string }>((resolve, reject) => {
+    const headers = content ? { "content-type": "application/json" } : {};
+    const req = request(`${server}${path}`, { method, ca, cert, key, headers, agent: false, timeout: 5_000 }, (res) => {
+      let body = "";
+      res.setEncoding("utf8");
+      res.on("data", (chunk: string) => (body += chunk));
+      res.on("end", () => resolve({ status: res.statusCode ?? 0, body }));
+      res.on("error", reject);
+    });
+    req.on("timeout", () => req.destroy(new Error(`No answer from ${server}${path}.`)));
+    req.on("error", reject);
+    req.end(content && JSON.stringify(content));
+  });
+}

@@ -1,0 +1,71 @@
+/** What the demo and the tests do on the git host, through its API. */
+import type { GiteaLogin } from "./gitea.ts";
+
+export interface GiteaRepository {
+  readonly owner: string;
+  readonly name: string;
+  readonly cloneUrl: string;
+  /** With the login in it: for a working copy of ours, never for a server. */
+  readonly pushUrl: string;
+}
+
+export interface GiteaWebhook {
+  readonly url: string;
+  readonly secret: string;
+  readonly events?: readonly string[];
+}
+
+export interface GiteaClient {
+  createOrganization(name: string): Promise<void>;
+  /** Empty, public unless said otherwise. */
+  createRepository(owner: string, name: string, options?: { private?: boolean }): Promise<GiteaRepository>;
+  /** Returns its id. */
+  registerWebhook(repository: GiteaRepository, webhook: GiteaWebhook): Promise<number>;
+  /** What the host says about its deliveries to a webhook has no API: this one sends a test delivery. */
+  testWebhook(repository: GiteaRepository, id: number): Promise<void>;
+  /** Any other call; throws with the host's words unless it answers 2xx. */
+  call<T = unknown>(method: string, path: string, body?: object): Promise<T>;
+}
+
+export function createGiteaClient({ url, user, token }: GiteaLogin): GiteaClient {
+  async function call<T>(method: string, path: string, body?: object): Promise<T> {
+    const response = await fetch(`${url}/api/v1${path}`, {
+      method,
+      headers: { authorization: `token ${token}`, "content-type": "application/json" },
+      signal: AbortSignal.timeout(30_000),
+      ...(body && { body: JSON.stringify(body) }),
+    });
+    const text = await response.text();
+    if (!response.ok) throw new Error(`Gitea answered ${response.status} to ${method} ${path}: ${text.slice(0, 300)}`);
+    return (text === "" ? undefined : JSON.parse(text)) as T;
+  }
+
+  const pathOf = ({ owner, name }: GiteaRepository) => `/repos/${owner}/${name}`;
+  return {
+    call,
+    async createOrganization(name) {
+      await call("POST", "/orgs", { username: name });
+    },
+    async createRepository(owner, name, options = {}) {
+      const path = owner === user ? "/user/repos" : `/orgs/${owner}/repos`;
+      const { clone_url } = await call<{ clone_url: string }>("POST", path, {
+        name,
+        private: options.private ?? false,
+        default_branch: "main",
+      });
+      const push = new URL(clone_url);
+      push.username = user;
+      push.password = token;
+      return { owner, name, cloneUrl: clone_url, pushUrl: push.href };
+    },
+    async registerWebhook(repository, { url: target, secret, events = ["push", "create", "delete"] }) {
+      const config = { url: target, secret, content_type: "json" };
+      const hook = { type: "gitea", active: true, events, branch_filter: "*", config };
+      const { id } = await call<{ id: number }>("POST", `${pathOf(repository)}/hooks`, hook);
+      return id;
+    },
+    async testWebhook(repository, id) {
+      await call("POST", `${pathOf(repository)}/hooks/${id}/tests`);
+    },
+  };
+}

@@ -1,0 +1,24 @@
+import { randomInt } from "node:crypto";
+import { once } from "node:events";
+import { createServer } from "node:net";
+
+/**
+ * A free port of the loopback interface. Drawn at random from below the range that systems hand out by themselves, so
+ * that neither an outgoing connection nor a second run takes it before the part listens on it.
+ */
+export async function freePort(): Promise<number> {
+  for (let attempt = 0; attempt < 50; attempt++) {
+    const port = randomInt(20_000, 32_000);
+    const server = createServer();
+    try {
+      server.listen(port, "127.0.0.1");
+      await once(server, "listening");
+      return port;
+    } catch {
+      // Taken: draw again.
+    } finally {
+      server.close();
+    }
+  }
+  throw new Error("No free port between 20000 and 32000 on 127.0.0.1.");
+}

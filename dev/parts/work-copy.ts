@@ -1,0 +1,89 @@
+/** A working copy to commit and push from, as a developer would. */
+import { execFile } from "node:child_process";
+import { mkdir, rm, writeFile } from "node:fs/promises";
+import { dirname, join } from "node:path";
+import { promisify } from "node:util";
+
+const run = promisify(execFile);
+
+/** No setting of the machine or its user reaches git, and git never asks anybody. */
+export const gitEnvironment: NodeJS.ProcessEnv = {
+  PATH: process.env["PATH"],
+  HOME: "/nonexistent",
+  GIT_CONFIG_GLOBAL: "/dev/null",
+  GIT_CONFIG_NOSYSTEM: "1",
+  GIT_TERMINAL_PROMPT: "0",
+  GIT_AUTHOR_NAME: "Ada",
+  GIT_AUTHOR_EMAIL: "ada@example.com",
+  GIT_COMMITTER_NAME: "Ada",
+  GIT_COMMITTER_EMAIL: "ada@example.com",
+  LC_ALL: "C",
+};
+
+/** Path → content; `undefined` removes the file. */
+export type FileChanges = Readonly<Record<string, string | undefined>>;
+
+export interface PushOptions {
+  readonly branch?: string;
+  readonly message?: string;
+  /** Throws away the branch's history and starts it anew with these files. */
+  readonly force?: boolean;
+}
+
+export interface WorkCopy {
+  readonly dir: string;
+  /** Commits the changes to a branch (`main`; a new one starts at the current commit) and pushes it. Returns the commit. */
+  push(changes: FileChanges, options?: PushOptions): Promise<string>;
+  pushTag(name: string): Promise<void>;
+  deleteBranch(name: string): Promise<void>;
+  /** Any other git command; returns what it prints. */
+  git(...args: string[]): Promise<string>;
+}
+
+/** `remote` may hold a login; the folder is a throw-away one. */
+export async function createWorkCopy(dir: string, remote: string): Promise<WorkCopy> {
+  await mkdir(dir, { recursive: true });
+  const git = async (...args: string[]) => {
+    const { stdout } = await run("git", ["-C", dir, ...args], { env: gitEnvironment });
+    return stdout.trim();
+  };
+  const exists = (ref: string) =>
+    git("rev-parse", "--quiet", "--verify", ref).then(
+      () => true,
+      () => false,
+    );
+  await git("init", "--quiet", "--initial-branch=main");
+  await git("remote", "add", "origin", remote);
+
+  return {
+    dir,
+    git,
+    async push(changes, { branch = "main", message = "Change", force = false } = {}) {
+      if (force && (await exists("HEAD"))) {
+        await git("checkout", "--quiet", "--orphan", "anew");
+        await git("rm", "-rfq", "--ignore-unmatch", ".");
+        await git("branch", "-f", "-M", branch).catch(() => undefined);
+      } else if (await exists(`refs/heads/${branch}`)) await git("checkout", "--quiet", branch);
+      else await git("checkout", "--quiet", "-b", branch).catch(() => git("checkout", "--quiet", branch));
+      for (const [path, content] of Object.entries(changes)) {
+        const file = join(dir, path);
+        if (content === undefined) await rm(file, { force: true });
+        else {
+          await mkdir(dirname(file), { recursive: true });
+          await writeFile(file, content);
+        }
+      }
+      await git("add", "--all");
+      await git("commit", "--quiet", "--allow-empty", "-m", message);
+      await git("push", "--quiet", ...(force ? ["--force"] : []), "origin", `HEAD:refs/heads/${branch}`);
+      return git("rev-parse", "HEAD");
+    },
+    async pushTag(name) {
+      await git("tag", name);
+      await git("push", "--quiet", "origin", `refs/tags/${name}`);
+    },
+    async deleteBranch(name) {
+      await git("push", "--quiet", "origin", `:refs/heads/${name}`);
+    },
+  };
+}

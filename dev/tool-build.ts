@@ -1,0 +1,166 @@
+/** Builds a tool from Go modules, once for all checkouts of this machine. */
+import { spawn } from "node:child_process";
+import { once } from "node:events";
+import { access, constants, cp, mkdir, mkdtemp, open, readFile, rename, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { setTimeout as delay } from "node:timers/promises";
+import { cacheDir } from "./cache.ts";
+import type { GoBuild, Tool } from "./tool-table.ts";
+
+interface BuildOptions {
+  readonly say: (line: string) => void;
+  readonly env: NodeJS.ProcessEnv;
+}
+
+const progressEveryMs = 15_000;
+
+function toolDir({ folder, version }: GoBuild): string {
+  return join(cacheDir(), "tools", `${folder}-${version}`);
+}
+
+/** The cached build, if it is whole. */
+export async function findBuilt(name: string, build: GoBuild): Promise<string | undefined> {
+  const binary = join(toolDir(build), name);
+  const parts = [binary, ...(build.data?.folders ?? []).map((folder) => join(toolDir(build), folder))];
+  const found = await Promise.all(parts.map(exists));
+  return found.every(Boolean) ? binary : undefined;
+}
+
+/** Two runs at once build a tool once: the second waits for the first. */
+export async function buildTool(tool: Tool, build: GoBuild, { say, env }: BuildOptions): Promise<string> {
+  const title = `${tool.name} ${build.version}`;
+  return withLock(join(cacheDir(), "locks", `${tool.name}-${build.version}`), title, say, async () => {
+    const built = await findBuilt(tool.name, build);
+    if (built !== undefined) return built;
+    await needs("go", ["version"], env, `${title} is built with Go: install it (https://go.dev/dl), ${or(tool)}`);
+    if (build.cgo)
+      await needs("gcc", ["--version"], env, `${title} is built with gcc: install gcc and libc6-dev, ${or(tool)}`);
+
+    const work = await mkdtemp(join(tmpdir(), "towline-build-"));
+    try {
+      const source = join(import.meta.dirname, "tools", build.folder);
+      for (const file of ["go.mod", "go.sum"]) await cp(join(source, file), join(work, file));
+      await mkdir(toolDir(build), { recursive: true });
+      if (build.data) await copyData(build, build.data, work, env);
+      const binary = join(toolDir(build), tool.name);
+      if (!(await exists(binary))) {
+        await compile(title, build, work, `${binary}.${process.pid}`, say, env);
+        await rename(`${binary}.${process.pid}`, binary);
+      }
+      return binary;
+    } catch (error) {
+      throw new Error(`${title} could not be built: ${(error as Error).message}\nTry again, ${or(tool)}`, {
+        cause: error,
+      });
+    } finally {
+      await rm(work, { recursive: true, force: true });
+    }
+  });
+}
+
+function or(tool: Tool): string {
+  return `or name a ready-made one with ${tool.variable}=/path/to/${tool.name}.`;
+}
+
+async function compile(
+  title: string,
+  build: GoBuild,
+  cwd: string,
+  output: string,
+  say: BuildOptions["say"],
+  env: NodeJS.ProcessEnv,
+) {
+  const args = ["build", "-mod=readonly", "-buildvcs=false", "-trimpath", "-tags", build.tags ?? ""];
+  args.push("-ldflags", `-s -w ${build.ldflags ?? ""}`, "-o", output, build.package);
+  const started = Date.now();
+  const elapsed = () => `${Math.round((Date.now() - started) / 1000)} s`;
+  say(`building ${title} from Go modules (${duration(build.aboutSeconds)}, once) …`);
+  const progress = setInterval(() => say(`building ${title} … ${elapsed()}`), progressEveryMs);
+  try {
+    await run("go", args, cwd, { ...env, CGO_ENABLED: build.cgo ? "1" : "0" });
+  } finally {
+    clearInterval(progress);
+  }
+  say(`built ${title} (${elapsed()})`);
+}
+
+function duration(seconds: number): string {
+  return seconds < 90 ? `about ${seconds} s` : `about ${Math.round(seconds / 60)} min`;
+}
+
+/** Puts what the program reads at run time beside it, so that the cache is whole without Go's own. */
+async function copyData(build: GoBuild, data: NonNullable<GoBuild["data"]>, work: string, env: NodeJS.ProcessEnv) {
+  const answer = await run("go", ["mod", "download", "-json", `${data.module}@v${build.version}`], work, env);
+  const { Dir } = JSON.parse(answer) as { Dir: string };
+  for (const folder of data.folders) {
+    const target = join(toolDir(build), folder);
+    if (await exists(target)) continue;
+    const partial = `${target}.${process.pid}`;
+    await cp(join(Dir, folder), partial, { recursive: true });
+    // Go's cache is read-only, and so is a copy of it: nobody could ever remove it.
+    await run("chmod", ["-R", "u+w", partial], work, env);
+    await rename(partial, target);
+  }
+}
+
+/** Runs to the end and returns what it wrote to stdout. */
+async function run(command: string, args: string[], cwd: string | undefined, env: NodeJS.ProcessEnv): Promise<string> {
+  const child = spawn(command, args, { cwd, env, stdio: ["ignore", "pipe", "pipe"] });
+  let [stdout, stderr] = ["", ""];
+  child.stdout.on("data", (chunk: Buffer) => (stdout += chunk.toString()));
+  child.stderr.on("data", (chunk: Buffer) => (stderr = (stderr + chunk.toString()).slice(-4_000)));
+  const [code, signal] = (await once(child, "close")) as [number | null, string | null];
+  if (code === 0) return stdout;
+  throw new Error(`${command} ${args[0]} ended with ${signal ?? code}:\n${stderr.trim()}`);
+}
+
+async function needs(command: string, args: string[], env: NodeJS.ProcessEnv, message: string): Promise<void> {
+  await run(command, args, undefined, env).catch((cause: unknown) => {
+    throw new Error(message, { cause });
+  });
+}
+
+/**
+ * A file that holds the owner's process id; one left behind by a killed run is taken over. If two take it over in the
+ * same instant both build, which costs time and nothing else: results appear by rename.
+ */
+async function withLock<T>(path: string, title: string, say: BuildOptions["say"], work: () => Promise<T>): Promise<T> {
+  await mkdir(join(path, ".."), { recursive: true });
+  for (let told = false; ; await delay(250)) {
+    const file = await open(path, "wx").catch((error: NodeJS.ErrnoException) => {
+      if (error.code === "EEXIST") return undefined;
+      throw error;
+    });
+    if (file !== undefined) {
+      await file.writeFile(String(process.pid));
+      await file.close();
+      break;
+    }
+    const owner = Number(await readFile(path, "utf8").catch(() => ""));
+    if (owner > 0 && !isAlive(owner)) await rm(path, { force: true });
+    else if (!told) say(`waiting for process ${owner || "?"}, which is building ${title} …`);
+    told = true;
+  }
+  try {
+    return await work();
+  } finally {
+    await rm(path, { force: true });
+  }
+}
+
+function isAlive(pid: number): boolean {
+  try {
+    process.kill(pid, 0);
+    return true;
+  } catch (error) {
+    return (error as NodeJS.ErrnoException).code === "EPERM";
+  }
+}
+
+async function exists(path: string): Promise<boolean> {
+  return access(path, constants.F_OK).then(
+    () => true,
+    () => false,
+  );
+}

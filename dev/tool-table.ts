@@ -1,0 +1,129 @@
+/** The programs of the local world: which versions will do, and how to build the one we know. */
+
+export interface Tool {
+  readonly name: ToolName;
+  /** Environment variable that names the program to use. */
+  readonly variable: string;
+  /** Names it goes by on PATH. */
+  readonly commands: readonly string[];
+  /** Arguments that make it print its version. */
+  readonly versionArgs: readonly string[];
+  /** From (inclusive) and below (exclusive); a program on PATH outside of it is passed over. */
+  readonly versions: { readonly from: string; readonly below: string };
+  /** What the version's output has to say besides, for a program on PATH. */
+  readonly needs?: RegExp;
+  readonly build?: GoBuild;
+}
+
+/** A build from Go modules with the go.mod and go.sum of `dev/tools/<folder>`. */
+export interface GoBuild {
+  readonly folder: string;
+  readonly version: string;
+  readonly package: string;
+  /** The module whose version `go.mod` pins, with folders that the program needs at run time. */
+  readonly data?: { readonly module: string; readonly folders: readonly string[] };
+  readonly cgo?: true;
+  readonly tags?: string;
+  readonly ldflags?: string;
+  /** On two cores with nothing downloaded yet. */
+  readonly aboutSeconds: number;
+}
+
+export const toolNames = [
+  "kluctl",
+  "etcd",
+  "kube-apiserver",
+  "kube-controller-manager",
+  "kube-scheduler",
+  "kubectl",
+  "kwok",
+  "gitea",
+  "redis-server",
+] as const;
+
+export type ToolName = (typeof toolNames)[number];
+
+const versionPackage = "k8s.io/component-base/version";
+
+/**
+ * 1.32, because kluctl 2.22 reports a deprecation warning of newer servers in every result. `aboutSeconds` of the first
+ * counts what all four share.
+ */
+function kubernetes(name: ToolName, versionArgs: readonly string[], aboutSeconds: number): Tool {
+  return {
+    name,
+    variable: `TOWLINE_${name.toUpperCase().replaceAll("-", "_")}`,
+    commands: [name],
+    versionArgs,
+    versions: { from: "1.31.0", below: "1.33.0" },
+    build: {
+      folder: "kubernetes",
+      version: "1.32.2",
+      package: `k8s.io/kubernetes/cmd/${name}`,
+      ldflags: `-X ${versionPackage}.gitVersion=v1.32.2 -X ${versionPackage}.gitMajor=1 -X ${versionPackage}.gitMinor=32`,
+      aboutSeconds,
+    },
+  };
+}
+
+export const tools: Readonly<Record<ToolName, Tool>> = {
+  kluctl: {
+    name: "kluctl",
+    variable: "TOWLINE_KLUCTL",
+    commands: ["kluctl"],
+    versionArgs: ["version"],
+    versions: { from: "2.22.1", below: "3.0.0" },
+    build: {
+      folder: "kluctl",
+      version: "2.22.1",
+      package: "github.com/kluctl/kluctl/v2/cmd",
+      ldflags: "-X main.version=2.22.1",
+      aboutSeconds: 180,
+    },
+  },
+  etcd: {
+    name: "etcd",
+    variable: "TOWLINE_ETCD",
+    commands: ["etcd"],
+    versionArgs: ["--version"],
+    versions: { from: "3.5.13", below: "4.0.0" }, // older ones lack RequestWatchProgress
+    build: { folder: "etcd", version: "3.6.8", package: "go.etcd.io/etcd/server/v3", aboutSeconds: 60 },
+  },
+  "kube-apiserver": kubernetes("kube-apiserver", ["--version"], 180),
+  "kube-controller-manager": kubernetes("kube-controller-manager", ["--version"], 40),
+  "kube-scheduler": kubernetes("kube-scheduler", ["--version"], 15),
+  kubectl: kubernetes("kubectl", ["version", "--client"], 20),
+  kwok: {
+    name: "kwok",
+    variable: "TOWLINE_KWOK",
+    commands: ["kwok"],
+    versionArgs: ["--version"],
+    versions: { from: "0.7.0", below: "0.9.0" },
+    build: { folder: "kwok", version: "0.8.0", package: "sigs.k8s.io/kwok/cmd/kwok", aboutSeconds: 60 },
+  },
+  gitea: {
+    name: "gitea",
+    variable: "TOWLINE_GITEA",
+    commands: ["gitea"],
+    versionArgs: ["--version"],
+    versions: { from: "1.22.0", below: "2.0.0" },
+    needs: /bindata.*sqlite|sqlite.*bindata/, // a release carries its templates and its database in itself
+    build: {
+      folder: "gitea",
+      version: "1.26.0",
+      package: "code.gitea.io/gitea",
+      data: { module: "code.gitea.io/gitea", folders: ["templates", "options", "public"] },
+      cgo: true,
+      tags: "sqlite sqlite_unlock_notify",
+      ldflags: "-X main.Version=1.26.0",
+      aboutSeconds: 210,
+    },
+  },
+  "redis-server": {
+    name: "redis-server",
+    variable: "TOWLINE_REDIS_SERVER",
+    commands: ["redis-server", "valkey-server"],
+    versionArgs: ["--version"],
+    versions: { from: "6.2.0", below: "100.0.0" },
+  },
+};

@@ -1,0 +1,103 @@
+/**
+ * Finds the programs of the local world: the variable, PATH in a usable version, the cache, and at last Debian's
+ * package (Redis) or a build from Go modules. There is no step that downloads release binaries: we could not check them
+ * against a checksum of our own, while Go checks every module against the committed go.sum.
+ */
+import { execFile, spawn } from "node:child_process";
+import { once } from "node:events";
+import { access, constants } from "node:fs/promises";
+import { delimiter, join } from "node:path";
+import { promisify } from "node:util";
+import { buildTool, findBuilt } from "./tool-build.ts";
+import { type Tool, type ToolName, tools } from "./tool-table.ts";
+
+export type ToolPaths<Name extends ToolName = ToolName> = Readonly<Record<Name, string>>;
+
+export interface FindOptions {
+  /** Tells a person what takes time. */
+  readonly say: (line: string) => void;
+  readonly env?: NodeJS.ProcessEnv;
+}
+
+const run = promisify(execFile);
+
+/** Finds all of them; the missing ones are installed or built one after the other. */
+export async function findTools<Name extends ToolName>(
+  names: readonly Name[],
+  { say, env = process.env }: FindOptions,
+): Promise<ToolPaths<Name>> {
+  const found = await Promise.all(names.map(async (name) => [name, await findTool(tools[name], env)] as const));
+  const paths = new Map<ToolName, string>();
+  for (const [name, path] of found) paths.set(name, path ?? (await obtain(tools[name], say, env)));
+  return Object.fromEntries(paths) as ToolPaths<Name>;
+}
+
+async function findTool(tool: Tool, env: NodeJS.ProcessEnv): Promise<string | undefined> {
+  const named = env[tool.variable];
+  if (named !== undefined && named !== "") {
+    if (await isExecutable(named)) return named;
+    throw new Error(`${tool.variable} names ${named}, which is not an executable file.`);
+  }
+  return (await findOnPath(tool, env)) ?? (tool.build && (await findBuilt(tool.name, tool.build)));
+}
+
+async function findOnPath(tool: Tool, env: NodeJS.ProcessEnv): Promise<string | undefined> {
+  for (const command of tool.commands) {
+    for (const folder of (env["PATH"] ?? "").split(delimiter)) {
+      const path = join(folder, command);
+      if (folder !== "" && (await isExecutable(path)) && (await isUsable(tool, path))) return path;
+    }
+  }
+  return undefined;
+}
+
+async function isUsable(tool: Tool, path: string): Promise<boolean> {
+  const output = await run(path, [...tool.versionArgs], { timeout: 10_000 }).then(
+    ({ stdout, stderr }) => stdout + stderr,
+    () => "",
+  );
+  const version = /\d+\.\d+(\.\d+)?/.exec(output)?.[0];
+  if (version === undefined || (tool.needs && !tool.needs.test(output))) return false;
+  return compareVersions(version, tool.versions.from) >= 0 && compareVersions(version, tool.versions.below) < 0;
+}
+
+export function compareVersions(one: string, other: string): number {
+  const [a, b] = [one.split(".").map(Number), other.split(".").map(Number)];
+  for (let i = 0; i < 3; i++) {
+    const difference = (a[i] ?? 0) - (b[i] ?? 0);
+    if (difference !== 0) return difference;
+  }
+  return 0;
+}
+
+async function obtain(tool: Tool, say: (line: string) => void, env: NodeJS.ProcessEnv): Promise<string> {
+  if (tool.build) return buildTool(tool, tool.build, { say, env });
+  await installRedis(say);
+  const path = await findOnPath(tool, env);
+  if (path === undefined) throw new Error(`Debian's redis-server is older than ${tool.versions.from}. ${redisHint}`);
+  return path;
+}
+
+const redisHint =
+  "Install redis-server 6.2 or newer (or valkey-server), or name one with TOWLINE_REDIS_SERVER=/path/to/redis-server.";
+
+async function installRedis(say: (line: string) => void): Promise<void> {
+  const isRoot = process.getuid?.() === 0;
+  if (!isRoot || !(await isExecutable("/usr/bin/apt-get"))) throw new Error(`There is no redis-server. ${redisHint}`);
+  say("installing redis-server from Debian's packages …");
+  const started = Date.now();
+  const script = "apt-get update -qq && apt-get install -y -qq --no-install-recommends redis-server";
+  // apt-get's words go to stderr, which is where a person looks for progress. The service is not to be started.
+  const env = { ...process.env, DEBIAN_FRONTEND: "noninteractive", RUNLEVEL: "1" };
+  const child = spawn("/bin/sh", ["-c", `{ ${script}; } 1>&2`], { stdio: ["ignore", "inherit", "inherit"], env });
+  const [code] = (await once(child, "exit")) as [number | null];
+  if (code !== 0) throw new Error(`apt-get could not install redis-server. ${redisHint}`);
+  say(`installed redis-server (${Math.round((Date.now() - started) / 1000)} s)`);
+}
+
+async function isExecutable(path: string): Promise<boolean> {
+  return access(path, constants.X_OK).then(
+    () => true,
+    () => false,
+  );
+}
