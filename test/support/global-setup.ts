@@ -1,0 +1,57 @@
+/**
+ * One local world for the whole run. The tests run in processes of their own, so it is handed out over HTTP: a part is
+ * started when the first test asks for it, and a run of a few tests starts no more than they need.
+ */
+import { once } from "node:events";
+import { createServer } from "node:http";
+import type { AddressInfo } from "node:net";
+import type { TestProject } from "vitest/node";
+import { type Addresses, createWorld, type PartName, partNames, partTools } from "../../dev/world.ts";
+import { findRunningWorld } from "../../dev/discovery.ts";
+import { findTools } from "../../dev/tools.ts";
+
+declare module "vitest" {
+  interface ProvidedContext {
+    /** Where `GET /<part>` answers with the addresses of a part. */
+    world: string;
+  }
+}
+
+/** Projects are set up one after the other; the first one leaves the world's address here for the next. */
+const variable = "TOWLINE_TEST_WORLD";
+
+export default async function setUp(project: TestProject): Promise<(() => Promise<void>) | undefined> {
+  const url = process.env[variable];
+  if (url !== undefined) {
+    project.provide("world", url);
+    return undefined;
+  }
+  const say = (line: string) => process.stderr.write(`${line}\n`);
+  const running = await findRunningWorld();
+  if (running) say(`Using the parts of the running "npm run dev" (process ${running.pid}).`);
+  // What has to be built is built now, where no test's time-out is running.
+  else await findTools([...Object.values(partTools).flat(), "kluctl"], { say });
+  const world = await createWorld({ say });
+  const find = (name: PartName): Promise<Addresses[PartName]> | Addresses[PartName] =>
+    running?.addresses[name] ?? world.part(name);
+
+  const server = createServer((req, res) => {
+    const name = partNames.find((part) => req.url === `/${part}`);
+    Promise.resolve(name === undefined ? Promise.reject(new Error(`No such part: ${req.url}`)) : find(name)).then(
+      (addresses) => res.end(JSON.stringify(addresses)),
+      (error: unknown) => res.writeHead(500).end(error instanceof Error ? error.message : String(error)),
+    );
+  });
+  server.listen(0, "127.0.0.1");
+  await once(server, "listening");
+  const own = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+  process.env[variable] = own;
+  project.provide("world", own);
+
+  return async () => {
+    delete process.env[variable];
+    server.close();
+    server.closeAllConnections();
+    await world.stop();
+  };
+}

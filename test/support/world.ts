@@ -1,0 +1,121 @@
+/** What a test asks for when it wants something real. All of it belongs to the test, and goes when the test ends. */
+import { randomBytes } from "node:crypto";
+import { mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { inject, onTestFinished } from "vitest";
+import { type GitHttp, type GitHttpOptions, startGitHttp } from "../../dev/parts/git-http.ts";
+import { createGiteaClient, type GiteaClient } from "../../dev/parts/gitea-client.ts";
+import type { GiteaLogin } from "../../dev/parts/gitea.ts";
+import { createWorkCopy, type WorkCopy } from "../../dev/parts/work-copy.ts";
+import { findTools } from "../../dev/tools.ts";
+import type { Addresses, PartName } from "../../dev/world.ts";
+import { type TestCluster, useNamespace } from "./world-cluster.ts";
+
+/** A name that no other test has. */
+export function uniqueName(prefix: string): string {
+  return `${prefix}-${randomBytes(4).toString("hex")}`;
+}
+
+export async function useTempDir(): Promise<string> {
+  const dir = await mkdtemp(join(tmpdir(), "towline-test-"));
+  onTestFinished(() => rm(dir, { recursive: true, force: true, maxRetries: 5 }));
+  return dir;
+}
+
+/** Addresses of a shared part, which is started if it does not run yet. */
+export async function findPart<Name extends PartName>(name: Name): Promise<Addresses[Name]> {
+  const response = await fetch(`${inject("world")}/${name}`);
+  const text = await response.text();
+  if (!response.ok) throw new Error(text);
+  return JSON.parse(text) as Addresses[Name];
+}
+
+/** A shared Redis, and a prefix for the keys of this test. */
+export async function useRedis(): Promise<{ url: string; prefix: string }> {
+  const { url } = await findPart("redis");
+  return { url, prefix: uniqueName("test") };
+}
+
+/** A shared control plane, and a namespace of this test. */
+export async function useCluster(): Promise<TestCluster> {
+  const { kubeconfig } = await findPart("controlPlane");
+  return useNamespace(kubeconfig, uniqueName("test"));
+}
+
+/** Path of the real kluctl. */
+export async function useKluctl(): Promise<string> {
+  const { kluctl } = await findTools(["kluctl"], { say: () => undefined });
+  return kluctl;
+}
+
+export interface TestRepository extends WorkCopy {
+  /** What a KluctlDeployment names. */
+  readonly url: string;
+}
+
+/** A git server of this test without a forge. */
+export async function useGitServer(
+  login?: GitHttpOptions["login"],
+): Promise<GitHttp & { repo(name: string): Promise<TestRepository> }> {
+  const dir = await useTempDir();
+  const server = await startGitHttp({ root: join(dir, "bare"), login });
+  onTestFinished(() => server.stop());
+  return {
+    ...server,
+    async repo(name) {
+      const url = await server.createRepository(name);
+      const remote = new URL(url);
+      remote.username = login?.username ?? "";
+      remote.password = login?.password ?? "";
+      return { url, ...(await createWorkCopy(join(dir, "work", name), remote.href)) };
+    },
+  };
+}
+
+export interface TestForge extends GiteaClient {
+  readonly login: GiteaLogin;
+  /** An organization of this test. */
+  readonly organization: string;
+  repo(name: string): Promise<TestRepository & { owner: string; name: string }>;
+}
+
+/** The shared Gitea, and an organization of this test. */
+export async function useGitea(): Promise<TestForge> {
+  const login = await findPart("gitea");
+  const client = createGiteaClient(login);
+  const organization = uniqueName("test");
+  const dir = await useTempDir();
+  await client.createOrganization(organization);
+  return {
+    ...client,
+    login,
+    organization,
+    async repo(name) {
+      const { owner, cloneUrl, pushUrl } = await client.createRepository(organization, name);
+      onTestFinished(() => client.call("DELETE", `/repos/${owner}/${name}`));
+      return { owner, name, url: cloneUrl, ...(await createWorkCopy(join(dir, name), pushUrl)) };
+    },
+  };
+}
+
+export interface TestWorld {
+  readonly cluster: TestCluster;
+  readonly redis: { readonly url: string; readonly prefix: string };
+  readonly dir: string;
+  readonly kluctl: string;
+  /** A repository of this test, served over HTTP. */
+  repo(name: string): Promise<TestRepository>;
+}
+
+/** A cluster, a Redis, a git server and the real kluctl. */
+export async function useWorld(): Promise<TestWorld> {
+  const [cluster, redis, git, dir, kluctl] = await Promise.all([
+    useCluster(),
+    useRedis(),
+    useGitServer(),
+    useTempDir(),
+    useKluctl(),
+  ]);
+  return { cluster, redis, dir, kluctl, repo: (name) => git.repo(name) };
+}

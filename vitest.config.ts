@@ -1,0 +1,17 @@
+import { defineConfig } from "vitest/config";
+
+/** The parts that these tests meet are started when the first test asks for them. */
+const realParts = { globalSetup: ["test/support/global-setup.ts"], testTimeout: 60_000, hookTimeout: 90_000 };
+
+export default defineConfig({
+  test: {
+    pool: "forks",
+    // Two cores are shared with the parts that the tests talk to.
+    maxWorkers: 2,
+    projects: [
+      { extends: true, test: { name: "unit", include: ["test/unit/**/*.test.ts"] } },
+      { extends: true, test: { name: "integration", include: ["test/integration/**/*.test.ts"], ...realParts } },
+      { extends: true, test: { name: "e2e", include: ["test/e2e/**/*.test.ts"], ...realParts, testTimeout: 180_000 } },
+    ],
+  },
+});
