@@ -71,9 +71,9 @@ USER 65532:0
 # kluctl unpacks a Python of its own on its first run and compiles what it uses: seconds that are spent here, once.
 # A render warms more of it than any other command that needs no cluster.
 COPY --chown=65532:0 examples/shop /tmp/shop
-RUN umask 0007 \
- && kluctl render --no-update-check --no-color --project-dir /tmp/shop --target staging --offline-kubernetes \
+RUN kluctl render --no-update-check --no-color --project-dir /tmp/shop --target staging --offline-kubernetes \
       --render-output-dir /tmp/rendered \
+ && chmod --recursive g=u "$KLUCTL_CACHE_DIR" \
  && rm -rf /tmp/shop /tmp/rendered /tmp/kluctl-workdir
 
 WORKDIR /app
