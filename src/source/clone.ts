@@ -1,0 +1,49 @@
+/** A clone for one job: a normal one, as kluctl wants it, that shares the mirror's files by hard links. */
+import { readFile, realpath, stat, writeFile } from "node:fs/promises";
+import { join, sep } from "node:path";
+import { SourceError } from "../errors.ts";
+import type { Git } from "./git.ts";
+
+/** Clones the mirror into the empty directory `root`, at the commit, with `origin` as if it came from there. */
+export async function clone(
+  git: Git,
+  { mirror, root, commit, origin }: { mirror: string; root: string; commit: string; origin: string },
+  signal: AbortSignal,
+): Promise<void> {
+  await git(["clone", "--local", "--no-checkout", "--template=", "--", mirror, root], { protocols: ["file"], signal });
+  const config = join(root, ".git", "config");
+  const text = await readFile(config, "utf8");
+  await writeFile(
+    config,
+    text.replace(/^\turl = .*$/m, () => `\turl = ${quoteForConfig(origin)}`),
+  );
+  await git(["checkout", "--detach", commit], { at: { tree: root }, protocols: [], signal });
+}
+
+/** The path's parts, or "refused" if it could lead out of the repository or into git's own files. */
+export function checkPath(path: string): void {
+  const parts = path.split("/");
+  const leadsOut = path.startsWith("/") || parts.includes("..") || parts[0]?.toLowerCase() === ".git";
+  if (leadsOut || /[\u0000-\u001f\u007f]/.test(path)) {
+    throw new SourceError("refused", `the path ${JSON.stringify(path)} does not stay inside the repository`);
+  }
+}
+
+/** The project's directory. Symbolic links may lead about inside the clone, never out of it. */
+export async function findProject(root: string, path: string): Promise<string> {
+  const projectDir = join(root, path);
+  const real = await realpath(projectDir).catch(() => undefined);
+  const realRoot = await realpath(root);
+  const inside = real !== undefined && (real === realRoot || real.startsWith(realRoot + sep));
+  if (real !== undefined && !inside) {
+    throw new SourceError("refused", `the path ${JSON.stringify(path)} leads out of the repository by a symbolic link`);
+  }
+  if (real === undefined || !(await stat(real)).isDirectory()) {
+    throw new SourceError("path-not-found", `there is no directory ${JSON.stringify(path)}`);
+  }
+  return projectDir;
+}
+
+function quoteForConfig(value: string): string {
+  return `"${value.replace(/["\\]/g, "\\$&")}"`;
+}

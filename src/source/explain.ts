@@ -1,0 +1,129 @@
+/** What git's complaints mean, in words for the person who has to act. */
+import { SourceError } from "../errors.ts";
+import type { SourceProblem } from "../errors.ts";
+import { GitFailure } from "./git.ts";
+import type { Remote } from "./remote.ts";
+
+interface Meaning {
+  readonly problem: SourceProblem;
+  readonly says: RegExp;
+  /** `undefined`: git's own words say it best. */
+  readonly text?: string;
+}
+
+/** Set as `code` by node, or printed by git. */
+const diskCodes = new Set(["ENOSPC", "EDQUOT", "EROFS", "EACCES", "EPERM", "EMFILE", "ENFILE"]);
+
+// The first that matches counts. git 2.39 to 2.51, curl and OpenSSH; the messages are in English because of LC_ALL.
+const meanings: readonly Meaning[] = [
+  { problem: "disk", says: /No space left on device|Disk quota exceeded|Read-only file system|Too many open files/i },
+  {
+    problem: "disk",
+    says: /unable to create temporary|could not create (?:work tree|leading directories)|cannot mkdir/i,
+  },
+  { problem: "refused", says: /transport '[^']*' not allowed|strange (?:hostname|port|pathname) .* blocked/i },
+  {
+    problem: "refused",
+    says: /requested URL returned error: 30[1278]/i,
+    text: "the server redirects to another URL: use that one",
+  },
+  {
+    problem: "unauthorized",
+    says: /Host key verification failed/i,
+    text: "the host's key is not known: put it into known_hosts of the secret",
+  },
+  {
+    problem: "unauthorized",
+    says: /error in libcrypto|invalid format|Load key .*/i,
+    text: "the SSH key (identity) cannot be read",
+  },
+  {
+    problem: "unauthorized",
+    says: /Authentication failed|could not read (?:Username|Password)|terminal prompts disabled|requested URL returned error: 401|Permission denied \(|HTTP Basic: Access denied/i,
+    text: "authentication failed",
+  },
+  {
+    problem: "unauthorized",
+    says: /requested URL returned error: 403|access denied|not (?:allowed|authorized) to/i,
+    text: "access is denied",
+  },
+  {
+    problem: "not-found",
+    says: /repository '[^']*' not found|Repository not found|repository does not exist|does not appear to be a git repository|requested URL returned error: (?:404|410)|could not be found or you don't have permission/i,
+    text: "no such repository, or this login may not see it",
+  },
+  {
+    problem: "not-found",
+    says: /not valid: is this a git repository|invalid server response|protocol error: bad line length/i,
+    text: "that is not a git repository",
+  },
+  { problem: "unreachable", says: /SSL|certificate|TLS/i },
+  { problem: "unreachable", says: /requested URL returned error: (?:5\d\d|429|408)/i },
+  { problem: "unreachable", says: /Operation too slow|timed? ?out/i, text: "the server does not answer in time" },
+  {
+    problem: "unreachable",
+    says: /Could not resolve|Failed to connect|Couldn't connect|Connection (?:refused|reset|closed)|No route to host|unreachable/i,
+  },
+];
+
+/** An error in the terms of the port; what is not git's, nor the disk's, stays what it is. */
+export function explain(error: unknown, remote: Remote): unknown {
+  if (error instanceof SourceError)
+    return new SourceError(error.problem, about(remote, error.message), { cause: error.cause });
+  if (isDiskError(error))
+    return new SourceError(
+      "disk",
+      `cannot store ${remote.label}: ${error.code} (${error.syscall ?? "cache directory"})`,
+    );
+  if (!(error instanceof GitFailure)) return error;
+  const said = complaint(error.stderr, remote);
+  if (error.cause instanceof Error)
+    return new SourceError("unreachable", about(remote, "the server does not answer in time"));
+  const meaning = meanings.find(({ says }) => says.test(error.stderr));
+  const text = meaning?.text ?? (said === "" ? "git ended without a message" : said);
+  const problem = meaning?.problem ?? "unreachable";
+  if (problem === "disk") return new SourceError(problem, `cannot store ${remote.label}: ${text}`);
+  return new SourceError(
+    problem,
+    about(remote, problem === "unauthorized" || problem === "not-found" ? `${text} (${who(remote)})` : text),
+  );
+}
+
+/** Damage in a mirror that a new one mends; what the remote itself has wrong does not count. */
+export function isDamaged(error: unknown): boolean {
+  if (!(error instanceof GitFailure) || error.cause instanceof Error) return false;
+  return /object file .* is empty|is corrupt|corrupted|packfile .* (?:cannot|is|does|index)|bad object|bad tree|missing (?:blob|tree|commit|object)|unable to (?:read|parse|find|resolve)|inflate|not a git repository|does not (?:exist|appear)|did not receive expected object|did not send all necessary|index file|reference broken|bad (?:ref|signature)|File exists|cannot lock ref|dubious ownership|not our ref|is not a tree|garbage|not a valid/i.test(
+    error.stderr,
+  );
+}
+
+function isDiskError(error: unknown): error is NodeJS.ErrnoException {
+  return error instanceof Error && "code" in error && diskCodes.has(String(error.code));
+}
+
+function about({ label }: Remote, text: string): string {
+  return `cannot read ${label}: ${text}`;
+}
+
+function who({ login, hint }: Remote): string {
+  if (login === undefined) return hint ?? "no login is given for it";
+  // A token as the user's name is usual where there is no password to go with it.
+  const shown = login.password === "" || login.password === "x-oauth-basic" ? "" : `, user "${login.username}"`;
+  return login.secretName === undefined ? "login from the URL" : `secret ${login.secretName}${shown}`;
+}
+
+/** The lines of git's that say what went wrong, without secrets and control characters. */
+function complaint(stderr: string, remote: Remote): string {
+  const lines = stderr.split(/[\r\n]+/).map((text) => text.trim());
+  const telling = lines.filter((text) => /^(?:fatal|error|ssh|remote: ?(?:error|fatal)):?/i.test(text));
+  const text = (telling.length > 0 ? telling : lines.filter((line) => line !== "").slice(-1)).slice(0, 3).join("; ");
+  return scrub(text, remote);
+}
+
+function scrub(text: string, { login }: Remote): string {
+  let clean = text.replace(/\/\/[^/\s@]*@/g, "//").replace(/[\u0000-\u001f\u007f-\u009f\u2028\u2029]+/g, " ");
+  for (const secret of [login?.password, login?.password && encodeURIComponent(login.password)]) {
+    if (secret) clean = clean.replaceAll(secret, "***");
+  }
+  return clean.slice(0, 500);
+}

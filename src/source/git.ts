@@ -1,0 +1,147 @@
+/**
+ * The one place where git is started. It gets an environment of its own: nothing from the server's, no configuration
+ * of the machine or a user, no prompts, no hooks, and only the protocols that a call is meant to speak.
+ */
+import { mkdir } from "node:fs/promises";
+import { GitError, GitPluginError, simpleGit } from "simple-git";
+import type { SimpleGitOptions } from "simple-git";
+
+/** git ended with a failure, was stopped, or could not be started. */
+export class GitFailure extends GitError {
+  override name = "GitFailure";
+  readonly stderr: string;
+
+  constructor(stderr: string, stopped: Error | undefined) {
+    super(undefined, "git failed");
+    this.stderr = stderr;
+    this.cause = stopped;
+  }
+}
+
+export interface GitCall {
+  /** The repository (as GIT_DIR), or the working tree to be in. */
+  readonly at?: { readonly gitDir: string } | { readonly tree: string };
+  /** The protocols that may be spoken, as in GIT_ALLOW_PROTOCOL. */
+  readonly protocols: readonly string[];
+  readonly config?: Readonly<Record<string, string>> | undefined;
+  readonly env?: Readonly<Record<string, string>> | undefined;
+  /** Ends git when it has printed nothing for so long. */
+  readonly silenceMs?: number | undefined;
+  readonly signal?: AbortSignal | undefined;
+}
+
+/**
+ * Runs git and gives back what it printed. Nothing from outside may be among the arguments except behind a `--`.
+ * simple-git waits another 50 ms for a command that prints nothing at all, so none here is told to be quiet.
+ */
+export type Git = (args: readonly string[], call: GitCall) => Promise<string>;
+
+// What of the server's own environment git may see: how to find programs, proxies and authorities.
+const inherited = [
+  "PATH",
+  "TZ",
+  "TMPDIR",
+  "http_proxy",
+  "https_proxy",
+  "HTTPS_PROXY",
+  "all_proxy",
+  "ALL_PROXY",
+  "no_proxy",
+  "NO_PROXY",
+];
+const inheritedTrust = ["SSL_CERT_FILE", "SSL_CERT_DIR", "GIT_SSL_CAINFO", "GIT_SSL_CAPATH"];
+
+const hardening: Readonly<Record<string, string>> = {
+  "core.hooksPath": "/dev/null",
+  "core.fsmonitor": "false",
+  "submodule.recurse": "false",
+  "fetch.recurseSubmodules": "false",
+  // A redirect would take the login along to wherever it leads.
+  "http.followRedirects": "false",
+  "protocol.version": "2",
+  "transfer.fsckObjects": "true",
+  "transfer.bundleURI": "false",
+  // Old and harmless: many long-lived repositories have such objects, and kluctl reads them.
+  "fetch.fsck.zeroPaddedFilemode": "ignore",
+  "fetch.fsck.badTimezone": "ignore",
+  "fetch.fsck.badEmail": "ignore",
+  "fetch.fsck.missingEmail": "ignore",
+  "fetch.fsck.missingNameBeforeEmail": "ignore",
+  "fetch.fsck.missingSpaceBeforeEmail": "ignore",
+  "fetch.fsck.missingSpaceBeforeDate": "ignore",
+  // Tidying up happens before fetch returns, under its lock: nothing changes behind the back of a clone.
+  "gc.autoDetach": "false",
+  "maintenance.autoDetach": "false",
+  "gc.auto": "1000",
+  "gc.autoPackLimit": "50",
+  "gc.bigPackThreshold": "256m",
+  "advice.detachedHead": "false",
+  "init.defaultBranch": "main",
+};
+
+// simple-git refuses these, rightly, where outside text could fill them. Only this file and login-files.ts do.
+const ours: SimpleGitOptions["unsafe"] = {
+  allowUnsafeConfigEnvCount: true,
+  allowUnsafeConfigPaths: true,
+  allowUnsafeFsMonitor: true,
+  allowUnsafeHooksPath: true,
+  allowUnsafeSshCommand: true,
+  allowUnsafeTemplateDir: true,
+};
+
+export function createGit({ home, env }: { home: string; env: NodeJS.ProcessEnv }): Git {
+  const base: Record<string, string> = {
+    ...pick(env, [...inherited, ...inheritedTrust]),
+    HOME: home,
+    LC_ALL: "C",
+    GIT_CONFIG_NOSYSTEM: "1",
+    GIT_CONFIG_GLOBAL: "/dev/null",
+    GIT_ATTR_NOSYSTEM: "1",
+    GIT_TERMINAL_PROMPT: "0",
+    GIT_LFS_SKIP_SMUDGE: "1",
+    GIT_SSH_VARIANT: "ssh",
+  };
+
+  return async function git(args, { at, protocols, config, env: callEnv, silenceMs, signal }) {
+    await mkdir(home, { recursive: true, mode: 0o700 }); // whoever cleans up temporary files may have taken it away
+    const environment = {
+      ...base,
+      GIT_ALLOW_PROTOCOL: protocols.join(":"),
+      ...configEnv({ ...hardening, ...config }),
+      ...callEnv,
+      ...(at !== undefined && "gitDir" in at ? { GIT_DIR: at.gitDir } : {}),
+    };
+    const options: Partial<SimpleGitOptions> = {
+      unsafe: ours,
+      // Not before its helpers have ended too: what they leave behind could not be cleared away.
+      completion: { onClose: true, onExit: 2_000 },
+      allowEnvironment: Object.keys(environment),
+      // simple-git's own judgement takes a failure without a message for a success.
+      errors: (error, { exitCode, stdErr }) => {
+        const stopped = error instanceof GitPluginError ? error : undefined;
+        if (stopped === undefined && exitCode === 0) return undefined;
+        return new GitFailure(Buffer.concat(stdErr).toString("utf8"), stopped);
+      },
+    };
+    if (signal !== undefined) options.abort = signal;
+    if (silenceMs !== undefined) options.timeout = { block: silenceMs };
+    return simpleGit(at !== undefined && "tree" in at ? at.tree : home, options)
+      .env(environment)
+      .raw([...args]);
+  };
+}
+
+/** Configuration by environment, because arguments are visible to every user of the machine. */
+function configEnv(config: Readonly<Record<string, string>>): Record<string, string> {
+  const entries = Object.entries(config);
+  const env: Record<string, string> = { GIT_CONFIG_COUNT: String(entries.length) };
+  entries.forEach(([key, value], i) => {
+    env[`GIT_CONFIG_KEY_${i}`] = key;
+    env[`GIT_CONFIG_VALUE_${i}`] = value;
+  });
+  return env;
+}
+
+function pick(env: NodeJS.ProcessEnv, names: readonly string[]): Record<string, string> {
+  return Object.fromEntries(names.flatMap((name) => (env[name] ? [[name, env[name]]] : [])));
+}

@@ -1,0 +1,55 @@
+/** A fair counting lock: who asks first gets in first, and a heavy one is not overtaken by light ones. */
+export interface Limit {
+  /** Waits for `weight` free places, runs, gives them back. Rejects with the signal's reason if it aborts while waiting. */
+  run<T>(work: () => Promise<T>, options?: { weight?: number; signal?: AbortSignal | undefined }): Promise<T>;
+  /** Nobody is inside and nobody waits. */
+  idle(): boolean;
+}
+
+interface Waiter {
+  readonly weight: number;
+  readonly enter: () => void;
+}
+
+export function createLimit(places: number): Limit {
+  const waiting: Waiter[] = [];
+  let free = places;
+
+  function admit(): void {
+    for (let next = waiting[0]; next !== undefined && next.weight <= free; next = waiting[0]) {
+      waiting.shift();
+      free -= next.weight;
+      next.enter();
+    }
+  }
+
+  async function enter(weight: number, signal: AbortSignal | undefined): Promise<void> {
+    signal?.throwIfAborted();
+    const { promise, resolve, reject } = Promise.withResolvers<void>();
+    const waiter: Waiter = { weight, enter: resolve };
+    const leave = (): void => {
+      const at = waiting.indexOf(waiter);
+      if (at < 0) return; // it is inside already
+      waiting.splice(at, 1);
+      reject(signal?.reason as Error);
+      admit();
+    };
+    waiting.push(waiter);
+    admit();
+    signal?.addEventListener("abort", leave, { once: true });
+    await promise.finally(() => signal?.removeEventListener("abort", leave));
+  }
+
+  return {
+    async run(work, { weight = 1, signal } = {}) {
+      await enter(weight, signal);
+      try {
+        return await work();
+      } finally {
+        free += weight;
+        admit();
+      }
+    },
+    idle: () => free === places && waiting.length === 0,
+  };
+}

@@ -1,0 +1,60 @@
+/** Which login is used for a repository. Pure. */
+import picomatch from "picomatch";
+import type { GitCredential } from "../model.ts";
+import type { ParsedRepoUrl } from "../repo-url.ts";
+
+/** What git logs in with. */
+export interface Login {
+  readonly username: string;
+  readonly password?: string | undefined;
+  readonly identity?: string | undefined;
+  readonly knownHosts?: string | undefined;
+  readonly ca?: string | undefined;
+  /** `undefined`: it came with the URL. */
+  readonly secretName?: string | undefined;
+}
+
+export interface LoginChoice {
+  readonly login?: Login | undefined;
+  /** Why a login that is meant for the repository cannot be used; helps whoever reads that the login is missing. */
+  readonly hint?: string | undefined;
+}
+
+/** The first login that matches, as kluctl chooses; a password in the URL is used when none does. */
+export function chooseLogin(
+  url: ParsedRepoUrl,
+  urlPassword: string,
+  credentials: readonly GitCredential[],
+): LoginChoice {
+  let hint: string | undefined;
+  for (const credential of credentials) {
+    if (!isMeantFor(credential, url)) continue;
+    const username = credential.username === "*" ? url.username : credential.username;
+    const missing = whatIsMissing(credential, username, url);
+    if (missing !== undefined) {
+      hint ??= `secret ${credential.secretName} has no ${missing}`;
+      continue;
+    }
+    const { password, identity, knownHosts, ca, secretName } = credential;
+    return { login: { username, password, identity, knownHosts, ca, secretName } };
+  }
+  const fromUrl = url.protocol !== "ssh:" && (urlPassword !== "" || url.username !== "");
+  return fromUrl ? { login: { username: url.username, password: urlPassword }, hint } : { hint };
+}
+
+function isMeantFor(credential: GitCredential, url: ParsedRepoUrl): boolean {
+  const host = credential.host === "" ? "*" : credential.host.toLowerCase();
+  if (host === "*" ? url.protocol !== "ssh:" : host !== url.hostAndPort.toLowerCase()) return false;
+  return credential.path === undefined || credential.path === "" || matchesPath(credential.path, url.path);
+}
+
+function matchesPath(glob: string, path: string): boolean {
+  // As kluctl: the path is compared in lower case, the pattern is taken as it is.
+  return picomatch.isMatch(path.toLowerCase(), glob, { dot: true, nonegate: true });
+}
+
+function whatIsMissing(credential: GitCredential, username: string, url: ParsedRepoUrl): string | undefined {
+  if (url.protocol === "ssh:") return credential.identity ? undefined : "identity";
+  if (!credential.password) return "password";
+  return username === "" ? "username, and the URL names no user" : undefined;
+}

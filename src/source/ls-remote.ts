@@ -1,0 +1,29 @@
+/** Reads what `git ls-remote --symref` prints. Pure. */
+import type { Heads } from "../model.ts";
+
+const line = /^(?:ref: (?<target>\S+)|(?<commit>[0-9a-f]{40}|[0-9a-f]{64}))\t(?<name>[^\t]+)$/;
+
+export function parseLsRemote(output: string): Heads {
+  const commits = new Map<string, string>();
+  let defaultRef: string | undefined;
+  let headCommit: string | undefined;
+  for (const text of output.split("\n")) {
+    const { target, commit, name } = line.exec(text)?.groups ?? {};
+    if (name === undefined) continue;
+    if (name === "HEAD") {
+      if (target !== undefined) defaultRef = target;
+      else headCommit = commit;
+    } else if (commit !== undefined && /^refs\/(?:heads|tags)\//.test(name)) {
+      // An annotated tag comes twice, the second time (`^{}`) with the commit it stands for.
+      commits.set(name.replace(/\^\{\}$/, ""), commit);
+    }
+  }
+  defaultRef ??= headCommit === undefined ? undefined : guessDefault(headCommit, commits);
+  return { defaultRef, commits };
+}
+
+/** Simple servers do not say what HEAD points to, only which commit that is. */
+function guessDefault(head: string, commits: ReadonlyMap<string, string>): string | undefined {
+  const usual = ["refs/heads/main", "refs/heads/master"];
+  return [...usual, ...commits.keys()].find((name) => name.startsWith("refs/heads/") && commits.get(name) === head);
+}

@@ -1,0 +1,195 @@
+/**
+ * One bare mirror per repository and login: whatever many deployments want of it is fetched once. Fetching has the
+ * mirror for itself, cloning shares it.
+ */
+import { mkdir, readdir, rm, utimes } from "node:fs/promises";
+import { stat } from "node:fs/promises";
+import { join } from "node:path";
+import { SourceError } from "../errors.ts";
+import type { Logger } from "../log.ts";
+import { isDamaged } from "./explain.ts";
+import { GitFailure } from "./git.ts";
+import type { Git } from "./git.ts";
+import { createLimit } from "./limit.ts";
+import type { Limit } from "./limit.ts";
+import type { RemoteGit } from "./remote-git.ts";
+import type { Remote } from "./remote.ts";
+import { removeDirectory } from "./work-directories.ts";
+
+export interface Mirrors {
+  /** Runs `use` with a mirror that has the commit, and keeps the mirror as it is meanwhile. */
+  withCommit<T>(
+    remote: Remote,
+    id: string,
+    commit: string,
+    signal: AbortSignal,
+    use: (mirror: string) => Promise<T>,
+  ): Promise<T>;
+  /** Removes the mirrors that nobody used for the given time. */
+  sweep(idleMs: number): Promise<number>;
+}
+
+export interface MirrorsDeps {
+  readonly directory: string;
+  readonly git: Git;
+  readonly remoteGit: RemoteGit;
+  readonly log: Logger;
+  readonly fetched: (seconds: number, ok: boolean) => void;
+}
+
+interface Mirror {
+  readonly path: string;
+  readonly lock: Limit;
+  /** Commits known to be there; saves asking git for the same one again. */
+  readonly present: Set<string>;
+  /** Counts how often it was thrown away, so that many who find it damaged do so once. */
+  generation: number;
+}
+
+const exclusive = 1_000_000;
+const presentKept = 1_000;
+const everything = ["+refs/heads/*:refs/heads/*", "+refs/tags/*:refs/tags/*"];
+
+export function createMirrors({ directory, git, remoteGit, log, fetched }: MirrorsDeps): Mirrors {
+  const mirrors = new Map<string, Mirror>();
+
+  function open(id: string): Mirror {
+    const known = mirrors.get(id);
+    if (known !== undefined) return known;
+    const mirror = {
+      path: join(directory, id),
+      lock: createLimit(exclusive),
+      present: new Set<string>(),
+      generation: 0,
+    };
+    mirrors.set(id, mirror);
+    return mirror;
+  }
+
+  async function has(mirror: Mirror, commit: string): Promise<boolean> {
+    if (mirror.present.has(commit)) return true;
+    if (!(await exists(mirror.path))) return false;
+    const type = await git(["cat-file", "-t", commit], { at: { gitDir: mirror.path }, protocols: [] }).catch(() => "");
+    if (type.trim() === "commit") remember(mirror, commit);
+    return mirror.present.has(commit);
+  }
+
+  /** The caller has the mirror for itself. */
+  async function bring(mirror: Mirror, remote: Remote, commit: string, signal: AbortSignal): Promise<void> {
+    if (await has(mirror, commit)) return; // somebody else just did
+    const isNew = !(await exists(mirror.path));
+    const from = performance.now();
+    const fetch = (...refs: readonly string[]): Promise<string> =>
+      remoteGit(
+        remote,
+        (address) => ["fetch", "--prune", "--no-tags", "--no-write-fetch-head", "--progress", "--", address, ...refs],
+        { gitDir: mirror.path, signal },
+      );
+    let ok = false;
+    try {
+      if (isNew) await create(mirror.path, git);
+      await fetch(...everything);
+      // A commit that no branch has any more: it was pinned, or pushed over a moment ago. Many hosts still give it.
+      if (!(await has(mirror, commit))) await fetch(`+${commit}:refs/pinned/${commit}`).catch(ignoreRefusal);
+      ok = true;
+    } finally {
+      const seconds = (performance.now() - from) / 1_000;
+      fetched(seconds, ok);
+      log.debug({ repo: remote.label, commit, seconds, ok, new: isNew }, "fetched");
+      if (!ok) await (isNew ? removeDirectory(mirror.path) : clearAway(mirror.path));
+    }
+    if (!(await has(mirror, commit))) throw new CommitMissing(commit);
+  }
+
+  async function discard(mirror: Mirror, generation: number): Promise<void> {
+    if (mirror.generation !== generation) return;
+    mirror.generation++;
+    mirror.present.clear();
+    await removeDirectory(mirror.path);
+  }
+
+  return {
+    async withCommit(remote, id, commit, signal, use) {
+      const mirror = open(id);
+      for (let attempt = 1; ; attempt++) {
+        const { generation } = mirror;
+        try {
+          if (!(await mirror.lock.run(() => has(mirror, commit), { signal }))) {
+            await mirror.lock.run(() => bring(mirror, remote, commit, signal), { signal, weight: exclusive });
+          }
+          return await mirror.lock.run(
+            async () => {
+              const now = new Date();
+              await utimes(mirror.path, now, now).catch(() => undefined); // it is in use: see sweep
+              return use(mirror.path);
+            },
+            { signal },
+          );
+        } catch (error) {
+          if (attempt > 1 || signal.aborted || !isDamaged(error)) throw error;
+          log.warn(
+            { repo: remote.label, git: (error as GitFailure).stderr.slice(-500) },
+            "the mirror is damaged: it is made anew",
+          );
+          await mirror.lock.run(() => discard(mirror, generation), { signal, weight: exclusive });
+        }
+      }
+    },
+
+    async sweep(idleMs) {
+      let removed = 0;
+      for (const id of await readdir(directory).catch(() => [])) {
+        const mirror = open(id);
+        await mirror.lock.run(
+          async () => {
+            const { mtimeMs } = await stat(mirror.path);
+            if (Date.now() - mtimeMs < idleMs) return;
+            await discard(mirror, mirror.generation);
+            removed++;
+          },
+          { weight: exclusive },
+        );
+        if (mirror.lock.idle() && mirror.generation > 0) mirrors.delete(id);
+      }
+      return removed;
+    },
+  };
+}
+
+/** The remote does not have the commit, or does not give it. */
+export class CommitMissing extends SourceError {
+  constructor(commit: string) {
+    super("ref-not-found", `there is no commit ${commit}`);
+  }
+}
+
+async function create(path: string, git: Git): Promise<void> {
+  await mkdir(path, { recursive: true, mode: 0o700 });
+  await git(["init", "--bare", "--template=", "--", path], { protocols: [] });
+}
+
+function remember({ present }: Mirror, commit: string): void {
+  if (present.size >= presentKept) present.clear();
+  present.add(commit);
+}
+
+function ignoreRefusal(error: unknown): void {
+  const refused = error instanceof GitFailure && !(error.cause instanceof Error);
+  if (!refused || !/not our ref|unadvertised object|remote error|couldn't find remote ref/i.test(error.stderr))
+    throw error;
+}
+
+/** Removes what a fetch that was ended left half-written. */
+async function clearAway(path: string): Promise<void> {
+  const packs = join(path, "objects", "pack");
+  for (const name of await readdir(packs).catch(() => [])) {
+    if (name.startsWith("tmp_")) await rm(join(packs, name), { force: true });
+  }
+}
+
+async function exists(path: string): Promise<boolean> {
+  return stat(path).then(
+    () => true,
+    () => false,
+  );
+}

@@ -1,0 +1,97 @@
+/** Talks to remotes: the address is judged, the login handed over and taken back, no host gets more than its share. */
+import { resolveHost } from "./address.ts";
+import type { Lookup } from "./address.ts";
+import { GitFailure } from "./git.ts";
+import type { Git } from "./git.ts";
+import { createLimit } from "./limit.ts";
+import type { Limit } from "./limit.ts";
+import { needsFiles, writeLogin } from "./login-files.ts";
+import type { LoginSetup } from "./login-files.ts";
+import type { Remote } from "./remote.ts";
+import { removeDirectory } from "./work-directories.ts";
+import type { WorkDirectories } from "./work-directories.ts";
+
+export interface RemoteGitDeps {
+  readonly git: Git;
+  readonly work: WorkDirectories;
+  readonly env: NodeJS.ProcessEnv;
+  readonly lookup: Lookup;
+  readonly limits: { readonly callsPerHost: number; readonly silenceMs: number; readonly callMs: number };
+}
+
+/** One command of git that speaks with the remote; `args` puts the address behind a `--`. */
+export type RemoteGit = (
+  remote: Remote,
+  args: (address: string) => readonly string[],
+  options: { gitDir?: string | undefined; signal?: AbortSignal | undefined },
+) => Promise<string>;
+
+export function createRemoteGit({ git, work, env, lookup, limits }: RemoteGitDeps): RemoteGit {
+  const hosts = new Map<string, Limit>();
+
+  async function withHost<T>(remote: Remote, signal: AbortSignal | undefined, call: () => Promise<T>): Promise<T> {
+    const limit = hosts.get(remote.hostAndPort) ?? createLimit(limits.callsPerHost);
+    hosts.set(remote.hostAndPort, limit);
+    try {
+      return await limit.run(call, { signal });
+    } finally {
+      if (limit.idle()) hosts.delete(remote.hostAndPort);
+    }
+  }
+
+  async function withLogin<T>(remote: Remote, call: (setup: LoginSetup) => Promise<T>): Promise<T> {
+    if (!needsFiles(remote)) return call(await writeLogin(remote, ""));
+    const directory = await work.create();
+    try {
+      return await call(await writeLogin(remote, directory));
+    } finally {
+      await removeDirectory(directory);
+    }
+  }
+
+  async function connection(remote: Remote): Promise<Record<string, string>> {
+    // Behind a proxy it is the proxy that resolves names; here they may not even exist.
+    const proxied = proxyOf(remote, env) !== undefined;
+    const addresses = await resolveHost(remote.host, proxied ? async () => [] : lookup);
+    const pinned = proxied || remote.protocol === "ssh:" ? [] : addresses;
+    return {
+      ...(pinned.length > 0 ? { "http.curloptResolve": `${remote.host}:${remote.port}:${pinned.join(",")}` } : {}),
+      // Silence, not slowness: a server that counts objects sends a few bytes now and then.
+      "http.lowSpeedLimit": "1",
+      "http.lowSpeedTime": String(Math.ceil(limits.silenceMs / 1_000)),
+    };
+  }
+
+  return (remote, args, { gitDir, signal }) =>
+    withHost(remote, signal, () =>
+      withLogin(remote, async ({ env: loginEnv, config }) => {
+        const stop = AbortSignal.any([AbortSignal.timeout(limits.callMs), ...(signal === undefined ? [] : [signal])]);
+        const call = {
+          ...(gitDir === undefined ? {} : { at: { gitDir } }),
+          protocols: [remote.protocol.slice(0, -1)],
+          config: { ...(await connection(remote)), ...config },
+          env: loginEnv,
+          // A little more than curl's own limit, whose message is the better one.
+          silenceMs: limits.silenceMs + 5_000,
+          signal: stop,
+        };
+        try {
+          return await git(args(remote.address), call);
+        } catch (error) {
+          // GitLab sends whoever leaves out the `.git` to the same URL with it. Nothing else is followed.
+          if (!isRedirect(error) || remote.protocol === "ssh:" || remote.address.endsWith(".git")) throw error;
+          return await git(args(`${remote.address.replace(/\/+$/, "")}.git`), call);
+        }
+      }),
+    );
+}
+
+function isRedirect(error: unknown): boolean {
+  return error instanceof GitFailure && /requested URL returned error: 30[1278]/.test(error.stderr);
+}
+
+function proxyOf({ protocol }: Remote, env: NodeJS.ProcessEnv): string | undefined {
+  if (protocol === "ssh:") return undefined;
+  const names = protocol === "http:" ? ["http_proxy"] : ["https_proxy", "HTTPS_PROXY"];
+  return [...names, "all_proxy", "ALL_PROXY"].map((name) => env[name]).find((value) => value);
+}

@@ -1,0 +1,66 @@
+/** Lets callers that want the same answer share one question. */
+export interface Share<T> {
+  /**
+   * The answer to `key`: the one that is on its way or younger than the maximum age, else a new one. The question
+   * is given up only when everybody who waits for it has gone. Failures are shared too, but not remembered.
+   */
+  get(key: string, ask: (signal: AbortSignal) => Promise<T>, signal?: AbortSignal): Promise<T>;
+}
+
+interface Entry<T> {
+  readonly askedAt: number;
+  readonly answer: Promise<T>;
+  readonly controller: AbortController;
+  waiting: number;
+  settled: boolean;
+}
+
+export function createShare<T>(limits: { maxAgeMs: number; maxEntries: number }, now: () => number): Share<T> {
+  const entries = new Map<string, Entry<T>>(); // in order of asking: the first is the oldest
+
+  function forget(key: string, entry: Entry<T>): void {
+    if (entries.get(key) === entry) entries.delete(key);
+  }
+
+  function open(key: string, ask: (signal: AbortSignal) => Promise<T>): Entry<T> {
+    const controller = new AbortController();
+    const answer = ask(controller.signal);
+    const entry: Entry<T> = { askedAt: now(), answer, controller, waiting: 0, settled: false };
+    answer.then(
+      () => (entry.settled = true),
+      () => {
+        entry.settled = true;
+        forget(key, entry);
+      },
+    );
+    entries.delete(key);
+    entries.set(key, entry);
+    for (const [oldKey, old] of entries) {
+      if (entries.size <= limits.maxEntries) break;
+      forget(oldKey, old);
+    }
+    return entry;
+  }
+
+  return {
+    async get(key, ask, signal) {
+      signal?.throwIfAborted();
+      const known = entries.get(key);
+      const entry = known !== undefined && now() - known.askedAt < limits.maxAgeMs ? known : open(key, ask);
+      entry.waiting++;
+      const gone = Promise.withResolvers<never>();
+      const leave = (): void => gone.reject(signal?.reason as Error);
+      signal?.addEventListener("abort", leave, { once: true });
+      try {
+        return await Promise.race([entry.answer, gone.promise]);
+      } finally {
+        signal?.removeEventListener("abort", leave);
+        entry.waiting--;
+        if (entry.waiting === 0 && !entry.settled) {
+          forget(key, entry);
+          entry.controller.abort(new Error("nobody waits for the answer any more"));
+        }
+      }
+    },
+  };
+}

@@ -1,0 +1,181 @@
+/** Git for everybody else: what a repository has now, and a directory at one of its commits. */
+import { randomBytes } from "node:crypto";
+import { mkdir, readFile, writeFile } from "node:fs/promises";
+import { availableParallelism } from "node:os";
+import { join } from "node:path";
+import { SourceError } from "../errors.ts";
+import { commitOf, describeRef } from "../git-ref.ts";
+import type { Logger } from "../log.ts";
+import type { GitRef, Heads, Repository } from "../model.ts";
+import type { Checkout, Sources } from "../ports.ts";
+import { systemLookup } from "./address.ts";
+import type { Lookup } from "./address.ts";
+import { checkPath, clone, findProject } from "./clone.ts";
+import { explain } from "./explain.ts";
+import { createGit } from "./git.ts";
+import { createLimit } from "./limit.ts";
+import { parseLsRemote } from "./ls-remote.ts";
+import { CommitMissing, createMirrors } from "./mirrors.ts";
+import { createRemoteGit } from "./remote-git.ts";
+import { remoteId, toRemote } from "./remote.ts";
+import type { Remote } from "./remote.ts";
+import { createShare } from "./share.ts";
+import { createWorkDirectories, removeDirectory } from "./work-directories.ts";
+
+export interface SourceLimits {
+  /** Conversations with one host at a time. */
+  readonly callsPerHost: number;
+  /** Local clones at a time. */
+  readonly clones: number;
+  /** A remote that says nothing for so long is given up. */
+  readonly silenceMs: number;
+  /** The most that one conversation may take. */
+  readonly callMs: number;
+  /** How long an answer to `heads` may be used again under the same name. */
+  readonly headsMs: number;
+  /** A mirror that was not used for so long is removed by `sweepStale`. */
+  readonly mirrorIdleMs: number;
+}
+
+export const defaultSourceLimits: SourceLimits = {
+  callsPerHost: 4,
+  clones: 2 * availableParallelism(),
+  silenceMs: 60_000,
+  callMs: 15 * 60_000,
+  headsMs: 2 * 60_000,
+  mirrorIdleMs: 24 * 60 * 60_000,
+};
+
+export interface SourcesDeps {
+  /** Belongs to one process at a time. */
+  readonly cacheDir: string;
+  readonly log: Logger;
+  /** Where the search path, proxies and certificate authorities are taken from; nothing else is. */
+  readonly env: NodeJS.ProcessEnv;
+  readonly limits?: Partial<SourceLimits> | undefined;
+  /** Of `http`, `https` and `ssh`, the ones that are spoken. */
+  readonly protocols?: readonly string[] | undefined;
+  readonly lookup?: Lookup | undefined;
+  readonly observe?: SourcesObserver | undefined;
+}
+
+export interface SourcesObserver {
+  lsRemote(seconds: number, ok: boolean): void;
+  fetch(seconds: number, ok: boolean): void;
+  checkout(seconds: number): void;
+}
+
+export interface GitSources extends Sources {
+  /** Removes mirrors that are not used any more, and what a crashed process left behind. */
+  sweepStale(): Promise<void>;
+}
+
+export function createSources(deps: SourcesDeps): GitSources {
+  const { cacheDir, log, env, observe, protocols = ["http", "https", "ssh"], lookup = systemLookup } = deps;
+  const limits = { ...defaultSourceLimits, ...deps.limits };
+  const git = createGit({ home: join(cacheDir, "home"), env });
+  const work = createWorkDirectories(join(cacheDir, "work"));
+  const remoteGit = createRemoteGit({ git, work, env, lookup, limits });
+  const fetched = (seconds: number, ok: boolean): void => observe?.fetch(seconds, ok);
+  const mirrors = createMirrors({ directory: join(cacheDir, "mirrors"), git, remoteGit, log, fetched });
+  const clones = createLimit(limits.clones);
+  const answers = createShare<Heads>({ maxAgeMs: limits.headsMs, maxEntries: 1_000 }, Date.now);
+
+  let key: Promise<Buffer> | undefined;
+  async function idOf(remote: Remote): Promise<string> {
+    key ??= readKey(cacheDir);
+    key.catch(() => (key = undefined));
+    return remoteId(remote, await key);
+  }
+
+  async function lsRemote(remote: Remote, signal: AbortSignal | undefined): Promise<Heads> {
+    const from = performance.now();
+    let ok = false;
+    try {
+      const output = await remoteGit(remote, (address) => ["ls-remote", "--symref", "--", address], { signal });
+      ok = true;
+      return parseLsRemote(output);
+    } finally {
+      observe?.lsRemote((performance.now() - from) / 1_000, ok);
+    }
+  }
+
+  async function headsOf(remote: Remote, asOf: string | undefined, signal: AbortSignal | undefined): Promise<Heads> {
+    if (asOf === undefined) return lsRemote(remote, signal);
+    return answers.get(`${await idOf(remote)} ${asOf}`, (shared) => lsRemote(remote, shared), signal);
+  }
+
+  async function resolve(remote: Remote, ref: GitRef, asOf: string | undefined, signal: AbortSignal): Promise<string> {
+    if (ref.commit !== undefined) {
+      if (/^(?:[0-9a-f]{40}|[0-9a-f]{64})$/i.test(ref.commit)) return ref.commit.toLowerCase();
+      throw new SourceError("ref-not-found", `${JSON.stringify(ref.commit)} is not the full hash of a commit`);
+    }
+    const heads = await headsOf(remote, asOf, signal);
+    if (heads.commits.size === 0) throw new SourceError("empty", "the repository has no commits");
+    const commit = commitOf(ref, heads);
+    if (commit !== undefined) return commit;
+    throw new SourceError("ref-not-found", `there is no ${JSON.stringify(describeRef(ref)).slice(1, -1)}`);
+  }
+
+  async function open(remote: Remote, commit: string, path: string, signal: AbortSignal): Promise<Checkout> {
+    const root = await work.create();
+    try {
+      await mirrors.withCommit(remote, await idOf(remote), commit, signal, (mirror) =>
+        clones.run(() => clone(git, { mirror, root, commit, origin: remote.address }, signal), { signal }),
+      );
+      const projectDir = await findProject(root, path);
+      return { root, projectDir, commit, release: () => removeDirectory(root) };
+    } catch (error) {
+      await removeDirectory(root);
+      throw error;
+    }
+  }
+
+  /** Failures in the port's terms; a caller that went away gets its own reason back. */
+  async function explained<T>(remote: Remote, signal: AbortSignal | undefined, run: () => Promise<T>): Promise<T> {
+    try {
+      return await run();
+    } catch (error) {
+      signal?.throwIfAborted();
+      throw explain(error, remote);
+    }
+  }
+
+  return {
+    async heads(repository: Repository, asOf, signal) {
+      const remote = toRemote(repository, protocols);
+      return explained(remote, signal, () => headsOf(remote, asOf, signal));
+    },
+
+    async checkout(source, asOf, signal) {
+      const remote = toRemote(source, protocols);
+      return explained(remote, signal, async () => {
+        checkPath(source.path);
+        const from = performance.now();
+        const commit = await resolve(remote, source.ref, asOf, signal);
+        const checkout = await open(remote, commit, source.path, signal).catch(async (error: unknown) => {
+          // The branch was moved between looking and fetching.
+          if (!(error instanceof CommitMissing) || source.ref.commit !== undefined) throw error;
+          return open(remote, await resolve(remote, source.ref, undefined, signal), source.path, signal);
+        });
+        observe?.checkout((performance.now() - from) / 1_000);
+        return checkout;
+      });
+    },
+
+    async sweepStale() {
+      const left = await work.sweep();
+      const idle = await mirrors.sweep(limits.mirrorIdleMs);
+      if (left + idle > 0) log.info({ workDirectories: left, mirrors: idle }, "removed stale checkouts");
+    },
+  };
+}
+
+async function readKey(cacheDir: string): Promise<Buffer> {
+  await mkdir(cacheDir, { recursive: true, mode: 0o700 });
+  const file = join(cacheDir, "key");
+  await writeFile(file, randomBytes(32), { mode: 0o600, flag: "wx" }).catch((error: NodeJS.ErrnoException) => {
+    if (error.code !== "EEXIST") throw error;
+  });
+  return readFile(file);
+}

@@ -1,0 +1,52 @@
+/** Directories for one job each. Those of a process that is gone are removed by the next one. */
+import { mkdir, mkdtemp, readdir, rm, stat } from "node:fs/promises";
+import { join } from "node:path";
+
+export interface WorkDirectories {
+  /** A new directory that nobody else can read. */
+  create(): Promise<string>;
+  /** Removes what crashed processes left behind. */
+  sweep(): Promise<number>;
+}
+
+export function createWorkDirectories(parent: string): WorkDirectories {
+  return {
+    async create() {
+      await mkdir(parent, { recursive: true, mode: 0o700 });
+      return mkdtemp(join(parent, `${process.pid}-`));
+    },
+    async sweep() {
+      let removed = 0;
+      for (const name of await readdir(parent).catch(() => [])) {
+        const path = join(parent, name);
+        if (!(await isStale(name, path))) continue;
+        await removeDirectory(path);
+        removed++;
+      }
+      return removed;
+    },
+  };
+}
+
+/** Removes a directory; the few repeats are for a process that is still writing its last file into it. */
+export async function removeDirectory(path: string): Promise<void> {
+  await rm(path, { recursive: true, force: true, maxRetries: 3 });
+}
+
+async function isStale(name: string, path: string): Promise<boolean> {
+  const pid = /^\d+(?=-)/.exec(name)?.[0];
+  if (pid === undefined) return false; // not ours
+  if (Number(pid) !== process.pid) return !isAlive(Number(pid));
+  // In a container the process before this one had the same id.
+  const { mtimeMs } = await stat(path).catch(() => ({ mtimeMs: Infinity }));
+  return mtimeMs < performance.timeOrigin;
+}
+
+function isAlive(pid: number): boolean {
+  try {
+    process.kill(pid, 0);
+    return true;
+  } catch (error) {
+    return (error as NodeJS.ErrnoException).code === "EPERM";
+  }
+}
