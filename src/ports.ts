@@ -109,7 +109,11 @@ export interface Kluctl {
   pokeImages(run: Run, options: { dryRun: boolean }, signal: AbortSignal): Promise<CommandResult>;
   validate(run: Run, signal: AbortSignal): Promise<ValidateResult>;
   /** Deletes every object that carries the discriminator; needs no project. */
-  delete(run: Omit<Run, "projectDir">, options: { discriminator: string; dryRun: boolean }, signal: AbortSignal): Promise<CommandResult>;
+  delete(
+    run: Omit<Run, "projectDir">,
+    options: { discriminator: string; dryRun: boolean },
+    signal: AbortSignal,
+  ): Promise<CommandResult>;
 }
 
 /** A lease that is held, and renewed, until it is released or lost. */
@@ -122,15 +126,18 @@ export interface Held {
 }
 
 export interface Leases {
-  /** `undefined` while somebody else holds it. */
-  hold(key: Key): Promise<Held | undefined>;
+  /** `undefined` while somebody else holds it. With the deployment's UID, the lease goes when the deployment goes. */
+  hold(key: Key, ownerUid?: string): Promise<Held | undefined>;
 }
 
 /** Upstream's store of results, read by `kluctl gitops` and the web UI. */
 export interface Results {
   /** Stores the document under its own `id`; old ones beyond the keep count are removed. Returns false if it is too large to be stored. */
   storeCommand(result: CommandResult, summary: Readonly<Record<string, unknown>>): Promise<boolean>;
-  storeValidate(document: Readonly<Record<string, unknown>>, summary: Readonly<Record<string, unknown>>): Promise<boolean>;
+  storeValidate(
+    document: Readonly<Record<string, unknown>>,
+    summary: Readonly<Record<string, unknown>>,
+  ): Promise<boolean>;
 }
 
 /** What Redis remembers until it is done. */

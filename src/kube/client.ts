@@ -1,0 +1,253 @@
+/** Requests to the Kubernetes API: bounded in time, retried where that is safe, errors as ApiError. */
+import type { IncomingMessage } from "node:http";
+import { setTimeout as sleep } from "node:timers/promises";
+import { ApiError } from "../errors.ts";
+import { kubeconfigText, loadKubeConfig } from "./kubeconfig.ts";
+import { createTransport } from "./transport.ts";
+
+export interface KubeRequest {
+  readonly method: "GET" | "POST" | "PUT" | "PATCH" | "DELETE";
+  readonly path: string;
+  readonly query?: Readonly<Record<string, string | number | boolean | undefined>> | undefined;
+  readonly body?: unknown;
+  /** What a PATCH's body is; `merge` when left out. */
+  readonly patch?: "merge" | "apply" | undefined;
+  readonly accept?: string | undefined;
+  readonly signal?: AbortSignal | undefined;
+  /** For one attempt; 10 s when left out. */
+  readonly timeoutMs?: number | undefined;
+  /** For all attempts together; 0: only one. 30 s when left out. */
+  readonly totalMs?: number | undefined;
+}
+
+export interface KubeList {
+  readonly items: readonly unknown[];
+  readonly resourceVersion: string;
+}
+
+export interface KubeClient {
+  /** The answer's JSON. */
+  request(request: KubeRequest): Promise<unknown>;
+  /** All pages of a list. */
+  list(path: string, options?: Pick<KubeRequest, "query" | "accept" | "signal">): Promise<KubeList>;
+  /** The answer as it comes, for watches: `timeoutMs` bounds only the wait for its beginning. Never retried. */
+  stream(
+    request: Pick<KubeRequest, "path" | "query" | "timeoutMs"> & { signal: AbortSignal },
+  ): Promise<IncomingMessage>;
+  /** What identifies the cluster to kluctl: the UID of its namespace `kube-system`. Asked once. */
+  clusterId(): Promise<string>;
+  /** The kubeconfig for a kluctl process, see {@link kubeconfigText}. */
+  kubeconfig(impersonate?: string): string;
+  close(): void;
+}
+
+export interface KubeClientOptions {
+  readonly kubeconfig?: string | undefined;
+  readonly context?: string | undefined;
+  readonly observe?: { request(method: string, status: number, seconds: number): void } | undefined;
+}
+
+type Attempt =
+  | { readonly kind: "answer"; readonly body: unknown }
+  | { readonly kind: "failed"; readonly error: Error; readonly again: boolean; readonly afterMs?: number | undefined };
+
+const contentTypes = { merge: "application/merge-patch+json", apply: "application/apply-patch+yaml" };
+const pageSize = 500;
+
+export function createKubeClient({ kubeconfig, context, observe }: KubeClientOptions = {}): KubeClient {
+  const kc = loadKubeConfig({ kubeconfig, context });
+  const transport = createTransport(kc);
+  let knownClusterId: string | undefined;
+
+  /** One attempt: sends, waits for the headers, and turns an error status into an error. */
+  async function open(request: KubeRequest, signal: AbortSignal): Promise<IncomingMessage> {
+    const headers: Record<string, string> = { Accept: request.accept ?? "application/json" };
+    const body = request.body === undefined ? undefined : JSON.stringify(request.body);
+    if (body !== undefined) {
+      headers["Content-Type"] =
+        request.method === "PATCH" ? contentTypes[request.patch ?? "merge"] : "application/json";
+      headers["Content-Length"] = String(Buffer.byteLength(body));
+    }
+    return await transport.send({
+      method: request.method,
+      path: request.path + queryText(request.query),
+      headers,
+      body,
+      signal,
+    });
+  }
+
+  async function attempt(request: KubeRequest): Promise<Attempt> {
+    const startedAt = performance.now();
+    const timeoutMs = request.timeoutMs ?? 10_000;
+    const limit = startLimit(timeoutMs, request.signal);
+    let status = 0;
+    try {
+      const answer = await open(request, limit.signal);
+      status = answer.statusCode ?? 0;
+      const text = await readText(answer);
+      if (status >= 200 && status < 300) return { kind: "answer", body: text === "" ? undefined : JSON.parse(text) };
+      if (status === 401) transport.renewLogin();
+      const error = new ApiError(status, `${request.method} ${request.path}: ${statusText(status, text)}`);
+      return { kind: "failed", error, again: mayRepeat(request, status), afterMs: retryAfterMs(answer) };
+    } catch (cause) {
+      request.signal?.throwIfAborted();
+      const why = limit.signal.aborted ? `no answer within ${timeoutMs} ms` : (cause as Error).message;
+      const error = new ApiError(0, `${request.method} ${request.path}: ${why}`, { cause });
+      const neverArrived = (cause as NodeJS.ErrnoException).code === "ECONNREFUSED";
+      return { kind: "failed", error, again: neverArrived || mayRepeat(request, 0) };
+    } finally {
+      limit.clear();
+      observe?.request(request.method, status, (performance.now() - startedAt) / 1000);
+    }
+  }
+
+  async function request(wanted: KubeRequest): Promise<unknown> {
+    const endsAt = performance.now() + (wanted.totalMs ?? 30_000);
+    for (let count = 0; ; count++) {
+      const result = await attempt(wanted);
+      if (result.kind === "answer") return result.body;
+      // Full jitter, so that many who failed together do not come back together.
+      const waitMs = result.afterMs ?? Math.random() * Math.min(5_000, 100 * 2 ** count);
+      if (!result.again || performance.now() + waitMs > endsAt) throw result.error;
+      await sleep(waitMs, undefined, { signal: wanted.signal });
+    }
+  }
+
+  async function list(path: string, options: Parameters<KubeClient["list"]>[1] = {}): Promise<KubeList> {
+    const items: unknown[] = [];
+    let next: string | undefined;
+    let limit: number | undefined = pageSize;
+    for (;;) {
+      let page: ListPage;
+      try {
+        page = (await request({
+          ...options,
+          method: "GET",
+          path,
+          query: { ...options.query, limit, continue: next },
+        })) as ListPage;
+      } catch (error) {
+        if (!(error instanceof ApiError && error.status === 410 && next !== undefined)) throw error;
+        // The snapshot of the first pages is gone: take all in one answer, which cannot expire.
+        [items.length, next, limit] = [0, undefined, undefined];
+        continue;
+      }
+      items.push(...(page.items ?? []));
+      next = page.metadata?.continue || undefined;
+      if (next === undefined) return { items, resourceVersion: page.metadata?.resourceVersion ?? "" };
+    }
+  }
+
+  async function readClusterId(): Promise<string> {
+    const path = "/api/v1/namespaces";
+    let namespace: NamedObject | undefined;
+    try {
+      namespace = (await request({ method: "GET", path: `${path}/kube-system` })) as NamedObject;
+    } catch (error) {
+      if (!(error instanceof ApiError && error.status === 403)) throw error;
+      const { items } = await list(path, { query: { fieldSelector: "metadata.name=kube-system" } });
+      namespace = items[0] as NamedObject | undefined;
+    }
+    const uid = namespace?.metadata?.uid;
+    if (!uid) throw new Error("The cluster has no namespace kube-system, so it cannot be told from others.");
+    return uid;
+  }
+
+  return {
+    request,
+    list,
+    async stream({ signal, timeoutMs = 10_000, ...rest }) {
+      const wanted = { method: "GET", ...rest } as const;
+      // The limit ends with the headers, the caller's signal with the body.
+      const abort = new AbortController();
+      const stop = (): void => abort.abort(signal.reason);
+      signal.throwIfAborted();
+      signal.addEventListener("abort", stop, { once: true });
+      const timer = setTimeout(() => abort.abort(new Error(`no answer within ${timeoutMs} ms`)), timeoutMs);
+      try {
+        const answer = await open(wanted, abort.signal);
+        const status = answer.statusCode ?? 0;
+        if (status === 200) {
+          answer.once("close", () => signal.removeEventListener("abort", stop));
+          return answer;
+        }
+        if (status === 401) transport.renewLogin();
+        throw new ApiError(status, `watch ${rest.path}: ${statusText(status, await readText(answer))}`);
+      } catch (cause) {
+        signal.removeEventListener("abort", stop);
+        if (cause instanceof ApiError) throw cause;
+        const why = abort.signal.reason instanceof Error ? abort.signal.reason : (cause as Error);
+        throw new ApiError(0, `watch ${rest.path}: ${why.message}`, { cause });
+      } finally {
+        clearTimeout(timer);
+      }
+    },
+    async clusterId() {
+      return (knownClusterId ??= await readClusterId());
+    },
+    kubeconfig: (impersonate) => kubeconfigText(kc, impersonate),
+    close: () => transport.close(),
+  };
+}
+
+interface ListPage {
+  readonly items?: readonly unknown[] | null;
+  readonly metadata?: { readonly continue?: string; readonly resourceVersion?: string };
+}
+
+interface NamedObject {
+  readonly metadata?: { readonly uid?: string };
+}
+
+/** 429 was not worked on; anything else may have been, so only what can be done twice is. */
+function mayRepeat({ method }: KubeRequest, status: number): boolean {
+  if (status === 429) return true;
+  return (status === 0 || status >= 500) && method !== "POST" && method !== "PUT";
+}
+
+function retryAfterMs(answer: IncomingMessage): number | undefined {
+  const seconds = Number(answer.headers["retry-after"]);
+  return Number.isFinite(seconds) && seconds >= 0 && answer.headers["retry-after"] ? seconds * 1000 : undefined;
+}
+
+function queryText(query: KubeRequest["query"] = {}): string {
+  const given = Object.entries(query).flatMap(([name, value]) =>
+    value === undefined ? [] : [[name, String(value)] as [string, string]],
+  );
+  return given.length === 0 ? "" : `?${new URLSearchParams(given)}`;
+}
+
+/** What the API server says about it, in its own words where it has some. */
+function statusText(status: number, body: string): string {
+  try {
+    const { message } = JSON.parse(body) as { message?: unknown };
+    if (typeof message === "string" && message !== "") return `${status} ${message}`;
+  } catch {
+    // Not the API server's own answer: a proxy's page, perhaps.
+  }
+  return `${status} ${body.slice(0, 200)}`.trim();
+}
+
+async function readText(answer: IncomingMessage): Promise<string> {
+  answer.setEncoding("utf8");
+  let text = "";
+  for await (const chunk of answer) text += chunk as string;
+  return text;
+}
+
+/** `AbortSignal.any` with a long-lived signal would collect listeners on it; this lets go of it. */
+function startLimit(timeoutMs: number, signal: AbortSignal | undefined): { signal: AbortSignal; clear(): void } {
+  const abort = new AbortController();
+  const stop = (): void => abort.abort(signal?.reason);
+  if (signal?.aborted) stop();
+  signal?.addEventListener("abort", stop, { once: true });
+  const timer = setTimeout(() => abort.abort(), timeoutMs);
+  return {
+    signal: abort.signal,
+    clear() {
+      clearTimeout(timer);
+      signal?.removeEventListener("abort", stop);
+    },
+  };
+}

@@ -1,0 +1,237 @@
+/** A KluctlDeployment, parsed where it enters. Nothing in here throws, whatever the resource says. */
+import path from "node:path";
+import { z } from "zod";
+import type { Deployment, DeploymentIdentity, DeploymentSpec, GitRef, MalformedDeployment } from "../model.ts";
+import { repoId } from "../repo-url.ts";
+import { parseDuration } from "./duration.ts";
+import { type RawSpec, SpecSchema } from "./spec-schema.ts";
+import { parseStatus } from "./status-schema.ts";
+
+export const resourcePath = "/apis/gitops.kluctl.io/v1beta1";
+export const resourceKind = { apiVersion: "gitops.kluctl.io/v1beta1", kind: "KluctlDeployment" } as const;
+
+const texts = z.record(z.string(), z.string());
+
+const Metadata = z.object({
+  name: z.string().min(1),
+  namespace: z.string().min(1),
+  uid: z.string().min(1),
+  resourceVersion: z.string().catch(""),
+  generation: z.number().catch(0),
+  annotations: texts.catch({}),
+  finalizers: z.array(z.string()).catch([]),
+  deletionTimestamp: z.string().optional().catch(undefined),
+});
+
+const Resource = z.object({ metadata: Metadata, spec: z.unknown().optional(), status: z.unknown().optional() });
+
+/** `undefined` only if the resource cannot even be named. */
+export function parseDeployment(resource: unknown): Deployment | MalformedDeployment | undefined {
+  const { data } = Resource.safeParse(resource);
+  if (data === undefined) return undefined;
+  const { name, namespace, ...metadata } = data.metadata;
+  const identity: DeploymentIdentity = { key: { namespace, name }, ...metadata, status: parseStatus(data.status) };
+
+  const raw = withoutNulls(data.spec);
+  const parsed = SpecSchema.safeParse(raw ?? {});
+  const problems = parsed.error?.issues.map((issue) => problemOf(issue, data.spec)) ?? [];
+  const readable = parsed.data ?? readableFields(raw);
+  problems.push(...unsupported(readable));
+  const source = readable.source && toGitSource(readable.source, problems);
+  const repo = source && repoId(source.url);
+  if (source !== undefined && repo === undefined) {
+    // The URL itself is not repeated: it may hold a password.
+    const examples = "https://host/org/repo.git or ssh://git@host/org/repo.git";
+    problems.push(`${source.at}.url: is not the URL of a git repository; write e.g. ${examples}`);
+  }
+  if (parsed.data === undefined || source === undefined || repo === undefined || problems.length > 0) {
+    return { ...identity, problem: problems.join("\n") };
+  }
+  const { url, ref, path: directory } = source;
+  return { ...identity, repo, spec: toSpec(parsed.data, { url, ref, path: directory }) };
+}
+
+/** Those of a bad spec that are sound by themselves, so that all its problems are named at once. */
+function readableFields(raw: unknown): Partial<RawSpec> {
+  const given = z.record(z.string(), z.unknown()).safeParse(raw).data ?? {};
+  return Object.fromEntries(
+    Object.entries(SpecSchema.shape).map(([name, field]) => [name, field.safeParse(given[name]).data]),
+  );
+}
+
+function toSpec(raw: RawSpec, source: DeploymentSpec["source"]): DeploymentSpec {
+  return {
+    source,
+    gitCredentials: (raw.credentials?.git ?? []).map(({ host, path: glob, secretRef }) => ({
+      host,
+      path: glob,
+      secretName: secretRef.name,
+    })),
+    intervalMs: parseDuration(raw.interval) ?? 0,
+    retryIntervalMs: optionalMs(raw.retryInterval),
+    deployIntervalMs: optionalMs(raw.deployInterval),
+    validateIntervalMs: optionalMs(raw.validateInterval),
+    timeoutMs: optionalMs(raw.timeout),
+    suspend: raw.suspend ?? false,
+    serviceAccountName: raw.serviceAccountName,
+    target: raw.target,
+    targetNameOverride: raw.targetNameOverride,
+    context: raw.context || undefined,
+    args: raw.args,
+    images: raw.images ?? [],
+    dryRun: raw.dryRun,
+    noWait: raw.noWait,
+    forceApply: raw.forceApply,
+    replaceOnError: raw.replaceOnError,
+    forceReplaceOnError: raw.forceReplaceOnError,
+    abortOnError: raw.abortOnError,
+    includeTags: raw.includeTags ?? [],
+    excludeTags: raw.excludeTags ?? [],
+    includeDeploymentDirs: raw.includeDeploymentDirs ?? [],
+    excludeDeploymentDirs: raw.excludeDeploymentDirs ?? [],
+    deployMode: raw.deployMode,
+    validate: raw.validate,
+    prune: raw.prune,
+    delete: raw.delete,
+    manual: raw.manual ?? false,
+    manualObjectsHash: raw.manualObjectsHash || undefined,
+  };
+}
+
+function optionalMs(text: string | undefined): number | undefined {
+  return text === undefined ? undefined : parseDuration(text);
+}
+
+/** Fields that would change what is deployed, or how, if they were ignored. */
+function unsupported(spec: Partial<RawSpec>): string[] {
+  const { source, credentials } = spec;
+  const given: [string, boolean, string][] = [
+    ["spec.source.oci", source?.oci !== undefined, "OCI sources are not supported yet; use spec.source.git"],
+    ["spec.source.secretRef", source?.secretRef !== undefined, "is not supported anymore; use spec.credentials.git"],
+    ["spec.source.credentials", some(source?.credentials), "is not supported anymore; use spec.credentials.git"],
+    ["spec.helmCredentials", some(spec.helmCredentials), "is not supported anymore; use spec.credentials.helm"],
+    ["spec.sourceOverrides", some(spec.sourceOverrides), "source overrides are not supported yet; remove the field"],
+    [
+      "spec.credentials.oci",
+      some(credentials?.oci),
+      "logins for OCI registries are not supported yet; remove the field",
+    ],
+    [
+      "spec.credentials.helm",
+      some(credentials?.helm),
+      "logins for Helm repositories are not supported yet; remove the field",
+    ],
+    ["spec.decryption", spec.decryption !== undefined, "decryption is not supported yet; remove the field"],
+    [
+      "spec.kubeConfig",
+      spec.kubeConfig !== undefined,
+      "deploying to another cluster is not supported yet; remove the field",
+    ],
+  ];
+  return given.filter(([, there]) => there).map(([field, , text]) => `${field}: ${text}`);
+}
+
+function some(list: readonly unknown[] | undefined): boolean {
+  return list !== undefined && list.length > 0;
+}
+
+interface NamedSource {
+  /** Where in the resource it is, for messages. */
+  readonly at: string;
+  readonly url: string;
+  readonly ref: GitRef;
+  readonly path: string;
+}
+
+function toGitSource(source: RawSpec["source"], problems: string[]): NamedSource | undefined {
+  const inline = source.url ? { url: source.url, ref: source.ref, path: source.path } : undefined;
+  const git = source.git ?? inline;
+  if (git === undefined) {
+    if (source.oci === undefined) problems.push("spec.source: says no source; write spec.source.git with a url");
+    return undefined;
+  }
+  const at = source.git ? "spec.source.git" : "spec.source";
+  return { at, url: git.url, ref: toRef(git.ref, at, problems), path: toDirectory(git.path, at, problems) };
+}
+
+function toRef(raw: RawSpec["source"]["ref"], at: string, problems: string[]): GitRef {
+  const given = (["branch", "tag", "commit"] as const).filter((kind) => raw?.[kind]);
+  const [kind, ...more] = given;
+  if (kind === undefined) return {};
+  if (more.length > 0) problems.push(`${at}.ref: has ${given.join(" and ")}; keep one of them`);
+  const name = raw?.[kind] ?? "";
+  if (kind === "commit" ? !/^[0-9a-f]{40}([0-9a-f]{24})?$/i.test(name) : !isRefName(name)) {
+    const wanted =
+      kind === "commit"
+        ? "the full 40 digits of a commit"
+        : `the short name of a ${kind}, e.g. ${kind === "tag" ? "v1.2" : "main"}`;
+    problems.push(`${at}.ref.${kind}: ${quote(name)} is not ${wanted}`);
+  }
+  return { [kind]: kind === "commit" ? name.toLowerCase() : name };
+}
+
+/** What `git check-ref-format` accepts, without a leading dash, which git would take for an option. */
+function isRefName(name: string): boolean {
+  if (/[\u0000-\u0020\u007f~^:?*[\\]|\.\.|@\{|\/\/|\.$|\/$|^[-/]/.test(name) || name === "@") return false;
+  return name.split("/").every((part) => !part.startsWith(".") && !part.endsWith(".lock"));
+}
+
+function toDirectory(raw: string | undefined, at: string, problems: string[]): string {
+  const directory = path.posix.normalize(`/${raw ?? ""}`).replace(/^\/+|\/+$/g, "");
+  const climbs = (raw ?? "").split("/").includes("..");
+  if (climbs || /[\u0000-\u001f\u007f\\]/.test(raw ?? "")) {
+    problems.push(
+      `${at}.path: ${quote(raw)} is not a directory inside the repository; write it without .., e.g. clusters/prod`,
+    );
+  }
+  return directory;
+}
+
+// ---------------------------------------------------------------------------------------------------------------
+// Words for people
+
+function problemOf(issue: z.core.$ZodIssue, spec: unknown): string {
+  const field = ["spec", ...issue.path.map(String)].join(".");
+  const value = issue.path.reduce<unknown>(
+    (at, key) => (at as Record<PropertyKey, unknown> | null | undefined)?.[key],
+    spec,
+  );
+  if (issue.code === "invalid_type") {
+    if (value === undefined || value === null) return `${field}: is missing; it has to be ${wantedOf(issue.expected)}`;
+    return `${field}: ${quote(value)} is not ${wantedOf(issue.expected)}`;
+  }
+  if (issue.code === "invalid_value")
+    return `${field}: ${quote(value)} is none of ${issue.values.map(String).join(", ")}`;
+  if (issue.code === "too_small" && typeof value === "string")
+    return `${field}: is empty; write a name or leave the field out`;
+  if (issue.code === "too_big") return `${field}: ${quote(value)} is longer than ${issue.maximum} characters`;
+  return `${field}: ${quote(value)} ${issue.message}`;
+}
+
+function wantedOf(expected: string): string {
+  const words: Record<string, string> = {
+    boolean: "true or false",
+    string: "a text",
+    object: "a map of fields",
+    record: "a map of fields",
+    array: "a list",
+    number: "a number",
+  };
+  return words[expected] ?? expected;
+}
+
+function quote(value: unknown): string {
+  const text = value === undefined ? "nothing" : JSON.stringify(value);
+  return text.length <= 80 ? text : `${text.slice(0, 80)}…`;
+}
+
+/** A field that is null is not there: so Kubernetes' own clients read it. The values of `args` are the user's. */
+function withoutNulls(value: unknown, depth = 0): unknown {
+  if (depth > 8 || typeof value !== "object" || value === null) return value;
+  if (Array.isArray(value)) return value.map((item) => withoutNulls(item, depth + 1));
+  return Object.fromEntries(
+    Object.entries(value)
+      .filter(([, field]) => field !== null)
+      .map(([name, field]) => [name, name === "args" ? field : withoutNulls(field, depth + 1)]),
+  );
+}

@@ -1,0 +1,214 @@
+/** The KluctlDeployments: watched, indexed by repository, and written to. */
+import { setTimeout as sleep } from "node:timers/promises";
+import { ApiError } from "../errors.ts";
+import type { Logger } from "../log.ts";
+import { type Deployment, isMalformed, type Key, keyText, type MalformedDeployment, type RepoId } from "../model.ts";
+import type { Deployments } from "../ports.ts";
+import type { KubeClient } from "./client.ts";
+import { parseDeployment, resourcePath } from "./custom-resource.ts";
+import { createEvents } from "./events.ts";
+import { startWatch, type Watch } from "./watch.ts";
+
+export type Entry = Deployment | MalformedDeployment;
+
+export interface DeploymentChange {
+  readonly kind: "added" | "changed" | "removed";
+  readonly deployment: Entry;
+  readonly previous?: Entry | undefined;
+}
+
+export interface DeploymentsDeps {
+  readonly client: KubeClient;
+  /** All namespaces when there are none. */
+  readonly namespaces?: readonly string[] | undefined;
+  /** Field manager of what is written, and source of the Events. */
+  readonly controllerName: string;
+  readonly log: Logger;
+  readonly silentMs?: number | undefined;
+  readonly retryMs?: number | undefined;
+  readonly observe?: { restarted(why: string): void } | undefined;
+}
+
+export interface WatchedDeployments extends Deployments {
+  /** Begins to watch; resolves once all there is has been listed, however long that takes, or when stopped. */
+  start(): Promise<void>;
+  stop(): Promise<void>;
+  /** Calls back for each change; those that are there already are `added` when they are first listed. */
+  onChange(callback: (change: DeploymentChange) => void): void;
+  /** Seconds since the last sign of life of the watch that has been silent for longest. */
+  age(): number;
+  synced(): boolean;
+  /** Why the watch does not work at the moment, for people. */
+  problem(): string | undefined;
+}
+
+/** A status is written after the work is done: losing it would mean doing the work again. */
+const statusPatience = { totalMs: 60_000 };
+
+export function createDeployments(deps: DeploymentsDeps): WatchedDeployments {
+  const { client, controllerName, log } = deps;
+  const namespaces = deps.namespaces?.length ? deps.namespaces : [undefined];
+  const known = new Map<string, Entry>();
+  const byRepo = new Map<RepoId, Map<string, Deployment>>();
+  const callbacks: ((change: DeploymentChange) => void)[] = [];
+  const events = createEvents({ client, component: controllerName, log });
+  let watches: readonly Watch[] = [];
+
+  function emit(change: DeploymentChange): void {
+    for (const callback of callbacks) {
+      try {
+        callback(change);
+      } catch (error) {
+        log.error({ deployment: keyText(change.deployment.key), err: error }, "a change could not be handled");
+      }
+    }
+  }
+
+  function set(entry: Entry): void {
+    const id = keyText(entry.key);
+    const previous = known.get(id);
+    if (previous !== undefined && previous.uid !== entry.uid) return (remove(previous), set(entry)); // deleted and created again
+    if (previous?.resourceVersion === entry.resourceVersion) return;
+    unindex(previous);
+    known.set(id, entry);
+    if (!isMalformed(entry)) {
+      const same = byRepo.get(entry.repo) ?? new Map<string, Deployment>();
+      byRepo.set(entry.repo, same.set(id, entry));
+    }
+    emit(
+      previous === undefined ? { kind: "added", deployment: entry } : { kind: "changed", deployment: entry, previous },
+    );
+  }
+
+  function remove(entry: Entry): void {
+    const previous = known.get(keyText(entry.key));
+    if (previous?.uid !== entry.uid) return;
+    unindex(previous);
+    known.delete(keyText(entry.key));
+    emit({ kind: "removed", deployment: entry, previous });
+  }
+
+  function unindex(entry: Entry | undefined): void {
+    if (entry === undefined || isMalformed(entry)) return;
+    const same = byRepo.get(entry.repo);
+    same?.delete(keyText(entry.key));
+    if (same?.size === 0) byRepo.delete(entry.repo);
+  }
+
+  function parse(object: unknown): Entry | undefined {
+    const entry = parseDeployment(object);
+    if (entry === undefined)
+      log.warn({}, "the API server sent a KluctlDeployment without a name, a namespace or a UID");
+    return entry;
+  }
+
+  function watchNamespace(namespace: string | undefined): Watch {
+    return startWatch({
+      ...deps,
+      path: collectionPath(namespace),
+      onList(objects) {
+        const listed = objects.map(parse).filter((entry) => entry !== undefined);
+        const there = new Set(listed.map(({ key }) => keyText(key)));
+        for (const [id, entry] of known) {
+          const ours = namespace === undefined || entry.key.namespace === namespace;
+          if (ours && !there.has(id)) remove(entry);
+        }
+        listed.forEach(set);
+      },
+      onEvent(type, object) {
+        const entry = parse(object);
+        if (entry === undefined) return;
+        if (type === "DELETED") return remove(entry);
+        const previous = known.get(keyText(entry.key));
+        if (previous === undefined || isNewer(entry, previous)) set(entry);
+      },
+    });
+  }
+
+  async function read(key: Key): Promise<Entry | undefined> {
+    try {
+      return parseDeployment(await client.request({ method: "GET", path: resourceOf(key) }));
+    } catch (error) {
+      if (error instanceof ApiError && error.status === 404) return undefined;
+      throw error;
+    }
+  }
+
+  /** Reads, decides and writes what was decided, unless somebody wrote in between: then once more. */
+  async function patchMetadata(key: Key, decide: (entry: Entry) => Record<string, unknown> | undefined): Promise<void> {
+    for (let attempt = 0; ; attempt++) {
+      const entry = await read(key);
+      const wanted = entry && decide(entry);
+      if (entry === undefined || wanted === undefined) return;
+      const body = { metadata: { ...wanted, resourceVersion: entry.resourceVersion } };
+      try {
+        await client.request({ method: "PATCH", path: resourceOf(key), query: { fieldManager: controllerName }, body });
+        return;
+      } catch (error) {
+        const status = error instanceof ApiError ? error.status : 0;
+        if (status === 404) return;
+        if (status !== 409 || attempt >= 5) throw error;
+        await sleep(50 + Math.random() * 100);
+      }
+    }
+  }
+
+  return {
+    async start() {
+      watches = namespaces.map(watchNamespace);
+      await Promise.all(watches.map(({ listed }) => listed));
+    },
+    async stop() {
+      await Promise.all(watches.map((watch) => watch.stop()));
+      await events.idle();
+    },
+    onChange(callback) {
+      callbacks.push(callback);
+    },
+    age: () => Math.max(0, ...watches.map((watch) => watch.age())),
+    synced: () => watches.length > 0 && watches.every((watch) => watch.synced()),
+    problem: () => watches.map((watch) => watch.problem()).find((problem) => problem !== undefined),
+    get: read,
+    tracking: (repo) => [...(byRepo.get(repo)?.values() ?? [])],
+    all: () => [...known.values()],
+    async patchStatus(key, status) {
+      const query = { fieldManager: controllerName };
+      await client.request({
+        method: "PATCH",
+        path: `${resourceOf(key)}/status`,
+        query,
+        body: { status },
+        ...statusPatience,
+      });
+    },
+    async setFinalizer(key, finalizer, present) {
+      await patchMetadata(key, ({ finalizers }) => {
+        if (finalizers.includes(finalizer) === present) return undefined;
+        return { finalizers: present ? [...finalizers, finalizer] : finalizers.filter((name) => name !== finalizer) };
+      });
+    },
+    async removeAnnotation(key, name, value) {
+      await patchMetadata(key, ({ annotations }) =>
+        annotations[name] === value ? { annotations: { [name]: null } } : undefined,
+      );
+    },
+    event: events.report,
+  };
+}
+
+function collectionPath(namespace: string | undefined): string {
+  return namespace === undefined
+    ? `${resourcePath}/kluctldeployments`
+    : `${resourcePath}/namespaces/${encodeURIComponent(namespace)}/kluctldeployments`;
+}
+
+function resourceOf({ namespace, name }: Key): string {
+  return `${collectionPath(namespace)}/${encodeURIComponent(name)}`;
+}
+
+/** Of one and the same object the API server numbers the versions; events may come twice or in the wrong order. */
+function isNewer(entry: Entry, than: Entry): boolean {
+  if (entry.uid !== than.uid) return true;
+  if (!/^\d+$/.test(entry.resourceVersion) || !/^\d+$/.test(than.resourceVersion)) return true;
+  return BigInt(entry.resourceVersion) > BigInt(than.resourceVersion);
+}

@@ -1,0 +1,107 @@
+/** Kubernetes Events about a deployment: for people, so best effort. */
+import { randomBytes } from "node:crypto";
+import { ApiError } from "../errors.ts";
+import type { Logger } from "../log.ts";
+import type { EventSubject } from "../ports.ts";
+import type { KubeClient } from "./client.ts";
+import { resourceKind } from "./custom-resource.ts";
+
+export interface EventsDeps {
+  readonly client: Pick<KubeClient, "request">;
+  /** Who reports, as `kubectl describe` shows it. */
+  readonly component: string;
+  readonly log: Logger;
+  /** Epoch milliseconds. */
+  readonly now?: (() => number) | undefined;
+}
+
+export interface Events {
+  report(subject: EventSubject, type: "Normal" | "Warning", reason: string, message: string): void;
+  /** Resolves once what was reported is written, or could not be. */
+  idle(): Promise<void>;
+}
+
+interface Written {
+  name: string;
+  count: number;
+  readonly at: number;
+}
+
+const longestMessage = 1024; // the API server refuses longer ones
+const repeatedWithinMs = 10 * 60_000;
+const mostRemembered = 2_000;
+const mostPending = 500;
+
+export function createEvents({ client, component, log, now = Date.now }: EventsDeps): Events {
+  const written = new Map<string, Written>();
+  const pending = new Map<string, Promise<void>>();
+
+  async function write(
+    subject: EventSubject,
+    type: string,
+    reason: string,
+    message: string,
+    id: string,
+  ): Promise<void> {
+    const { namespace, name } = subject.key;
+    const path = `/api/v1/namespaces/${namespace}/events`;
+    const time = new Date(now()).toISOString().replace(/\.\d+Z$/, "Z");
+    const known = written.get(id);
+    if (known !== undefined && now() - known.at < repeatedWithinMs) {
+      try {
+        const body = { count: known.count + 1, lastTimestamp: time };
+        await client.request({ method: "PATCH", path: `${path}/${known.name}`, body });
+        remember(id, { ...known, count: known.count + 1 });
+        return;
+      } catch (error) {
+        if (!(error instanceof ApiError && error.status === 404)) throw error; // it has expired: write a new one
+      }
+    }
+    const eventName = `${name.slice(0, 200)}.${randomBytes(8).toString("hex")}`;
+    const body = {
+      apiVersion: "v1",
+      kind: "Event",
+      metadata: { name: eventName, namespace },
+      involvedObject: { ...resourceKind, namespace, name, uid: subject.uid },
+      type,
+      reason,
+      message,
+      source: { component },
+      reportingComponent: component,
+      reportingInstance: "",
+      firstTimestamp: time,
+      lastTimestamp: time,
+      count: 1,
+    };
+    await client.request({ method: "POST", path, body });
+    remember(id, { name: eventName, count: 1, at: now() });
+  }
+
+  function remember(id: string, event: Written): void {
+    written.delete(id); // so that the newest are last
+    written.set(id, event);
+    const [oldest] = written.keys();
+    if (written.size > mostRemembered && oldest !== undefined) written.delete(oldest);
+  }
+
+  return {
+    report(subject, type, reason, text) {
+      const message = text.length <= longestMessage ? text : `${text.slice(0, longestMessage - 1)}…`;
+      const id = JSON.stringify([subject.uid, type, reason, message]);
+      if (pending.size >= mostPending) return; // the API server is in trouble; events would only add to it
+      const before = pending.get(id) ?? Promise.resolve();
+      const mine = before
+        .then(() => write(subject, type, reason, message, id))
+        .catch((error: unknown) =>
+          log.warn({ deployment: subject.key, reason, err: error }, "could not write an event"),
+        )
+        .finally(() => {
+          if (pending.get(id) === mine) pending.delete(id);
+        });
+      pending.set(id, mine);
+    },
+    async idle() {
+      await Promise.all(pending.values());
+    },
+  };
+}

@@ -1,0 +1,118 @@
+/** A Lease that is held: renewed until it is released, or lost. */
+import { ApiError } from "../errors.ts";
+import type { Logger } from "../log.ts";
+import type { Held } from "../ports.ts";
+import { type LeaseObject, type LeaseStore, microTime } from "./lease.ts";
+
+export interface HoldDeps {
+  readonly store: LeaseStore;
+  /** As it was written when it was taken. */
+  readonly lease: LeaseObject;
+  readonly durationMs: number;
+  readonly log: Logger;
+  readonly now: () => number;
+  /** When the question was sent whose answer gave us the Lease. */
+  readonly startedAt: number;
+  /** Gets the Lease as it was left, so that it can be taken again without reading it. */
+  readonly onReleased: (lease: LeaseObject) => void;
+}
+
+/**
+ * Renews every quarter of the duration, and gives up after two thirds: the last third is for whoever works under the
+ * Lease to end before it can be somebody else's.
+ */
+export function startHold({ store, durationMs, log, now, startedAt, onReleased, ...taken }: HoldDeps): Held {
+  const lost = new AbortController();
+  const callbacks = new Set<() => void>();
+  const holder = taken.lease.spec?.holderIdentity;
+  const id = `${taken.lease.metadata.namespace}/${taken.lease.metadata.name}`;
+  let lease = taken.lease;
+  let ended = false;
+  let renewal: Promise<void> = Promise.resolve();
+  let renewedAt = startedAt;
+  let deadline = setTimeout(giveUp, durationMs * (2 / 3) - (now() - startedAt));
+  let next = setTimeout(tick, durationMs / 4);
+
+  function giveUp(): void {
+    lose("it could not be renewed in time");
+  }
+
+  function lose(why: string): void {
+    if (ended) return;
+    end();
+    log.warn({ lease: id }, `Lost the lease: ${why}`);
+    lost.abort(new Error(`lost the lease ${id}: ${why}`));
+  }
+
+  function end(): void {
+    ended = true;
+    clearTimeout(deadline);
+    clearTimeout(next);
+  }
+
+  function tick(): void {
+    renewal = renew().catch((error: unknown) => log.error({ err: error }, "a renewal ended unexpectedly"));
+  }
+
+  async function renew(): Promise<void> {
+    const askedAt = now();
+    // The process may have slept: what is written now could no longer be told from a hold that was lost in between.
+    if (askedAt - renewedAt > durationMs * (2 / 3)) return giveUp();
+    let waitMs = durationMs / 4;
+    try {
+      lease = await store.write({ ...lease, spec: { ...lease.spec, renewTime: microTime() } });
+      renewed(askedAt);
+    } catch (error) {
+      const status = error instanceof ApiError ? error.status : 0;
+      log.debug({ lease: id, err: error }, "could not renew the lease");
+      if (status === 404) return lose("it was deleted");
+      waitMs = Math.min(1_000, durationMs / 20);
+      // Without an answer to the second question either, the next renewal asks again.
+      if (status === 409 && !(await isStillOurs().catch(() => true))) return lose("somebody else holds it now");
+    }
+    if (!ended) next = setTimeout(tick, waitMs);
+  }
+
+  function renewed(askedAt: number): void {
+    if (ended) return;
+    renewedAt = askedAt;
+    clearTimeout(deadline);
+    deadline = setTimeout(giveUp, durationMs * (2 / 3) - (now() - askedAt));
+    for (const callback of callbacks) callback();
+  }
+
+  /** Somebody wrote: perhaps ourselves, with an answer that never came, perhaps who holds it now. */
+  async function isStillOurs(): Promise<boolean> {
+    const found = await store.read();
+    if (found === undefined || found.spec?.holderIdentity !== holder) return false;
+    lease = found;
+    return true;
+  }
+
+  return {
+    lost: lost.signal,
+    onRenewed(callback) {
+      callbacks.add(callback);
+      if (!ended) callback();
+      return () => callbacks.delete(callback);
+    },
+    async release() {
+      if (ended) return;
+      end();
+      await renewal; // a renewal under way would conflict with what follows
+      if (lost.signal.aborted) return;
+      for (let attempt = 0; attempt < 3 && !lost.signal.aborted; attempt++) {
+        try {
+          const left = { ...lease.spec, holderIdentity: "", renewTime: microTime() };
+          onReleased(await store.write({ ...lease, spec: left }));
+          return;
+        } catch (error) {
+          const status = error instanceof ApiError ? error.status : 0;
+          if (status === 404) return;
+          if (status === 409 && !(await isStillOurs().catch(() => true))) return;
+          if (attempt === 2) log.warn({ lease: id, err: error }, "Could not release the lease; it will expire.");
+        }
+      }
+    },
+  };
+}

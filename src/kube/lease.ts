@@ -1,0 +1,179 @@
+/**
+ * One `coordination.k8s.io` Lease per deployment. The rules are client-go's: the API server's 409 decides between two
+ * who want it at once, and a Lease has expired when *we have seen it unchanged* for its whole duration. Clocks of other
+ * machines are never compared with ours.
+ */
+import { createHash, randomUUID } from "node:crypto";
+import { ApiError } from "../errors.ts";
+import type { Logger } from "../log.ts";
+import { type Key, keyText } from "../model.ts";
+import type { Held, Leases } from "../ports.ts";
+import type { KubeClient } from "./client.ts";
+import { resourceKind } from "./custom-resource.ts";
+import { startHold } from "./lease-hold.ts";
+
+export interface LeasesDeps {
+  readonly client: Pick<KubeClient, "request">;
+  /** Names this process to people; each hold adds something unique, so that no process takes another's for its own. */
+  readonly identity: string;
+  readonly durationMs?: number | undefined;
+  readonly log: Logger;
+  /** Monotonic milliseconds. */
+  readonly now?: (() => number) | undefined;
+}
+
+export interface LeaseObject {
+  readonly metadata: {
+    readonly name: string;
+    readonly namespace: string;
+    readonly resourceVersion?: string | undefined;
+  };
+  readonly spec?: {
+    readonly holderIdentity?: string | null | undefined;
+    readonly leaseDurationSeconds?: number | null | undefined;
+    readonly leaseTransitions?: number | null | undefined;
+    readonly acquireTime?: string | null | undefined;
+    readonly renewTime?: string | null | undefined;
+  };
+}
+
+/** Requests for one Lease, each tried once and not for longer than a renewal may take. */
+export interface LeaseStore {
+  /** `undefined` when there is none. */
+  read(): Promise<LeaseObject | undefined>;
+  /** Creates it when it has no resourceVersion. Throws ApiError 409 when somebody else wrote first. */
+  write(lease: LeaseObject): Promise<LeaseObject>;
+}
+
+interface Observation {
+  readonly resourceVersion: string;
+  readonly since: number;
+}
+
+/** Somebody else's Leases that were seen, and ours that were released; forgotten ones cost a request or a wait. */
+const mostRemembered = 5_000;
+
+export function createLeases(deps: LeasesDeps): Leases {
+  const { client, identity, log, durationMs = 15_000, now = () => performance.now() } = deps;
+  const observed = new Map<string, Observation>();
+  const released = new Map<string, LeaseObject>();
+
+  /** Whether the Lease, as it was just read, may be taken: nobody's, or unchanged for too long. */
+  function isFree(id: string, lease: LeaseObject): boolean {
+    if (!lease.spec?.holderIdentity) return true;
+    const resourceVersion = lease.metadata.resourceVersion ?? "";
+    const seen = observed.get(id);
+    if (seen?.resourceVersion !== resourceVersion) {
+      remember(observed, id, { resourceVersion, since: now() });
+      return false;
+    }
+    const seconds = lease.spec.leaseDurationSeconds;
+    return now() - seen.since > (seconds ? seconds * 1000 : durationMs);
+  }
+
+  return {
+    async hold(key: Key, ownerUid?: string): Promise<Held | undefined> {
+      const id = keyText(key);
+      const store = createLeaseStore(client, key, durationMs);
+      const holder = `${identity}_${randomUUID()}`;
+      const startedAt = now(); // an answer may come late, so what we hold counts from before the question
+      const held = (taken: LeaseObject): Held =>
+        startHold({
+          store,
+          lease: taken,
+          durationMs,
+          log,
+          now,
+          startedAt,
+          onReleased: (left) => remember(released, id, left),
+        });
+      let lease = released.get(id);
+      released.delete(id);
+      for (let attempt = 0; ; attempt++) {
+        try {
+          const taken = await store.write(takenBy(holder, key, lease, durationMs, ownerUid));
+          observed.delete(id);
+          return held(taken);
+        } catch (error) {
+          const conflict = error instanceof ApiError && (error.status === 409 || error.status === 404);
+          // Without an answer we may have it all the same: only reading tells.
+          if (attempt >= 3 || !(conflict || (error instanceof ApiError && isUnsure(error)))) throw error;
+          lease = await store.read();
+          if (lease?.spec?.holderIdentity === holder) return held(lease);
+          if (lease !== undefined && !isFree(id, lease)) return undefined;
+        }
+      }
+    },
+  };
+}
+
+function isUnsure({ status }: ApiError): boolean {
+  return status === 0 || status >= 500;
+}
+
+function takenBy(
+  holder: string,
+  { namespace, name }: Key,
+  lease: LeaseObject | undefined,
+  durationMs: number,
+  ownerUid: string | undefined,
+): LeaseObject {
+  const time = microTime();
+  return {
+    metadata: {
+      ...lease?.metadata,
+      name: leaseName(name),
+      namespace,
+      ...(ownerUid !== undefined && { ownerReferences: [{ ...resourceKind, name, uid: ownerUid }] }),
+    },
+    spec: {
+      holderIdentity: holder,
+      leaseDurationSeconds: Math.ceil(durationMs / 1000),
+      acquireTime: time,
+      renewTime: time,
+      leaseTransitions: lease === undefined ? 0 : (lease.spec?.leaseTransitions ?? 0) + 1,
+    },
+  };
+}
+
+function createLeaseStore(client: LeasesDeps["client"], { namespace, name }: Key, durationMs: number): LeaseStore {
+  const collection = `/apis/coordination.k8s.io/v1/namespaces/${encodeURIComponent(namespace)}/leases`;
+  const path = `${collection}/${encodeURIComponent(leaseName(name))}`;
+  const once = { timeoutMs: Math.min(10_000, durationMs / 4), totalMs: 0 };
+  return {
+    async read() {
+      try {
+        return (await client.request({ method: "GET", path, ...once })) as LeaseObject;
+      } catch (error) {
+        if (error instanceof ApiError && error.status === 404) return undefined;
+        throw error;
+      }
+    },
+    async write(lease) {
+      const isNew = lease.metadata.resourceVersion === undefined;
+      const body = { apiVersion: "coordination.k8s.io/v1", kind: "Lease", ...lease };
+      const target = isNew ? ({ method: "POST", path: collection } as const) : ({ method: "PUT", path } as const);
+      return (await client.request({ ...target, body, ...once })) as LeaseObject;
+    },
+  };
+}
+
+/** A Lease may have no longer a name than what it is for. */
+export function leaseName(deployment: string): string {
+  const name = `towline-${deployment}`;
+  if (name.length <= 253) return name;
+  const digest = createHash("sha256").update(deployment).digest("hex").slice(0, 16);
+  return `${name.slice(0, 236).replace(/[.-]+$/, "")}-${digest}`;
+}
+
+/** The API's `MicroTime`; for people only. */
+export function microTime(): string {
+  return new Date().toISOString().replace("Z", "000Z");
+}
+
+function remember<T>(map: Map<string, T>, id: string, value: T): void {
+  map.delete(id);
+  map.set(id, value);
+  const [oldest] = map.keys();
+  if (map.size > mostRemembered && oldest !== undefined) map.delete(oldest);
+}

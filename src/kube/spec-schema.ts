@@ -1,0 +1,198 @@
+/**
+ * The spec of a KluctlDeployment, as people write it: what is read here is also what the CRD says. Checks that
+ * kluctl's own CRD does not make are refinements, which the CRD leaves out: a stored resource that its schema refuses
+ * could not even be told so in its status.
+ */
+import { z } from "zod";
+import { parseDuration } from "./duration.ts";
+
+const whole = /^([0-9]+(\.[0-9]+)?(ms|s|m|h))+$/;
+const beginning = /^(([0-9]+(\.[0-9]+)?(ms|s|m|h))+)/; // what kluctl's CRD asks of some
+const notDuration = "is not a duration; write e.g. 30s, 5m or 1h30m";
+
+function duration(description: string, pattern = whole) {
+  return z
+    .string()
+    .regex(pattern, { error: notDuration, abort: true })
+    .refine((text) => parseDuration(text) !== undefined, { error: notDuration, abort: true })
+    .refine((text) => parseDuration(text) !== 0, "is too short; write e.g. 30s, 5m or 1h30m")
+    .describe(description);
+}
+
+const flag = (description: string) => z.boolean().default(false).describe(description);
+const texts = (description: string) => z.array(z.string()).optional().describe(description);
+const anything = (description: string) =>
+  z.record(z.string(), z.unknown()).meta({ description, type: "object", "x-kubernetes-preserve-unknown-fields": true });
+
+const SecretRef = z.object({ name: z.string().refine((name) => name !== "", "names no Secret") });
+
+const GitRef = z
+  .object({
+    branch: z.string().optional().describe("Branch to follow."),
+    tag: z.string().optional().describe("Tag to follow."),
+    commit: z.string().optional().describe("Commit to stay at."),
+  })
+  .describe("What to deploy, at most one of these; the default branch if there is none.");
+
+const Git = z
+  .object({
+    url: z.string().describe("URL of the repository, over https or ssh."),
+    ref: GitRef.optional(),
+    path: z.string().optional().describe("Directory of the project inside the repository."),
+  })
+  .describe("A git repository to deploy from.");
+
+const Oci = z
+  .object({
+    url: z.string().describe("URL of the artifact, starting with oci://."),
+    ref: z
+      .object({ digest: z.string().optional(), tag: z.string().optional() })
+      .optional()
+      .describe("Digest or tag of the artifact; the tag latest if there is none."),
+    path: z.string().optional().describe("Directory of the project inside the artifact."),
+  })
+  .describe("An OCI artifact to deploy from.");
+
+const GitCredentials = z.object({
+  host: z.string().optional().describe("Host that the login is for; * for any, which only ssh accepts."),
+  path: z.string().optional().describe("Glob over the path of the repositories that the login is for."),
+  secretRef: SecretRef.describe(
+    "Secret with username and password, or identity and known_hosts, and optionally caFile.",
+  ),
+});
+
+const Source = z
+  .object({
+    git: Git.optional(),
+    oci: Oci.optional(),
+    url: Git.shape.url.optional().describe("Deprecated: use git.url."),
+    ref: GitRef.optional().describe("Deprecated: use git.ref."),
+    path: z.string().optional().describe("Deprecated: use git.path."),
+    secretRef: SecretRef.optional().describe("No longer supported: use spec.credentials.git."),
+    credentials: z
+      .array(z.object({ host: z.string().optional(), pathPrefix: z.string().optional(), secretRef: SecretRef }))
+      .optional()
+      .describe("No longer supported: use spec.credentials.git."),
+  })
+  .describe("Where the project comes from.");
+
+const Credentials = z
+  .object({
+    git: z.array(GitCredentials).optional().describe("Logins for git repositories; the first that fits is used."),
+    helm: z
+      .array(
+        z.object({
+          host: z.string().describe("Host that the login is for."),
+          path: z.string().optional().describe("Glob over the path of the charts that the login is for."),
+          secretRef: SecretRef,
+        }),
+      )
+      .optional()
+      .describe("Logins for Helm repositories."),
+    oci: z
+      .array(
+        z.object({
+          registry: z.string().optional().describe("Registry that the login is for."),
+          repository: z.string().optional().describe("Glob over the repositories that the login is for."),
+          secretRef: SecretRef,
+        }),
+      )
+      .optional()
+      .describe("Logins for OCI registries."),
+  })
+  .describe("Logins for what the project and its sources come from.");
+
+const Image = z.object({
+  image: z.string().optional(),
+  imageRegex: z.string().optional(),
+  resultImage: z.string(),
+  deployedImage: z.string().optional(),
+  namespace: z.string().optional(),
+  object: z
+    .object({
+      group: z.string().optional(),
+      version: z.string().optional(),
+      kind: z.string(),
+      name: z.string(),
+      namespace: z.string().optional(),
+    })
+    .optional(),
+  deployment: z.string().optional(),
+  container: z.string().optional(),
+  deployTags: z.array(z.string()).optional(),
+  deploymentDir: z.string().optional(),
+});
+
+/** A name with nothing in it would not impersonate anybody: the server's own rights would do the work. */
+function isObjectName(name: string): boolean {
+  return name.length <= 253 && /^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$/.test(name);
+}
+
+const targetName = z.string().min(1).max(63).optional();
+
+export const SpecSchema = z.object({
+  source: Source,
+  sourceOverrides: z
+    .array(z.object({ repoKey: z.string(), url: z.string(), isGroup: z.boolean().optional() }))
+    .optional()
+    .describe("Sources to take instead of others."),
+  credentials: Credentials.optional(),
+  decryption: z
+    .object({
+      provider: z.enum(["sops"]).describe("Name of the decryption engine."),
+      secretRef: SecretRef.optional().describe("Secret with the keys."),
+      serviceAccount: z.string().optional().describe("Service account that authenticates to the cloud's key service."),
+    })
+    .optional()
+    .describe("How encrypted files are decrypted."),
+  interval: duration(
+    "How often the project is rendered and compared with the cluster; it is deployed when it changed.",
+  ),
+  retryInterval: duration("How soon to try again after a failure; interval if there is none.").optional(),
+  deployInterval: duration(
+    "How often to deploy even if nothing changed; never if there is none.",
+    beginning,
+  ).optional(),
+  validateInterval: duration("How often to validate; interval if there is none.", beginning).optional(),
+  timeout: duration("How long one reconciliation may take.").optional(),
+  suspend: z.boolean().optional().describe("Whether to leave the target alone until this is false."),
+  helmCredentials: z
+    .array(z.object({ secretRef: SecretRef.optional() }))
+    .optional()
+    .describe("No longer supported: use spec.credentials.helm."),
+  serviceAccountName: z
+    .string()
+    .refine(isObjectName, "is not the name of a service account; write one, or leave the field out for the default")
+    .optional()
+    .describe("Service account, of the same namespace, that deploys."),
+  kubeConfig: z
+    .object({ secretRef: SecretRef.extend({ key: z.string().optional() }).optional() })
+    .optional()
+    .describe("Secret with the kubeconfig of another cluster to deploy to."),
+  target: targetName.describe("Target to deploy; a project without targets needs none."),
+  targetNameOverride: targetName.describe("Name that the target gets instead of its own."),
+  context: z.string().optional().describe("Kubernetes context to use instead of the target's."),
+  args: anything("Arguments for the target.").optional(),
+  images: z.array(Image).optional().describe("Images to use for what the project leaves open."),
+  dryRun: flag("Whether only to pretend to deploy."),
+  noWait: flag("Whether not to wait for objects to become ready."),
+  forceApply: flag("Whether to overwrite fields that others manage."),
+  replaceOnError: flag("Whether to replace objects that cannot be patched."),
+  forceReplaceOnError: flag("Whether to delete and create objects that cannot be replaced."),
+  abortOnError: flag("Whether to stop at the first error."),
+  includeTags: texts("Tags of the only deployment items to deploy."),
+  excludeTags: texts("Tags of deployment items to leave out."),
+  includeDeploymentDirs: texts("Directories of the only deployment items to deploy."),
+  excludeDeploymentDirs: texts("Directories of deployment items to leave out."),
+  deployMode: z
+    .enum(["full-deploy", "poke-images"])
+    .default("full-deploy")
+    .describe("Whether to deploy everything, or only to replace images."),
+  validate: z.boolean().default(true).describe("Whether to validate after deploying."),
+  prune: flag("Whether to delete objects that the project no longer has."),
+  delete: flag("Whether to delete the target's objects together with this resource."),
+  manual: z.boolean().optional().describe("Whether each change has to be approved before it is deployed."),
+  manualObjectsHash: z.string().optional().describe("The status.lastObjectsHash that is approved."),
+});
+
+export type RawSpec = z.output<typeof SpecSchema>;

@@ -1,0 +1,80 @@
+/** The status of a KluctlDeployment. Others wrote it, perhaps long ago: what cannot be read counts as absent. */
+import { z } from "zod";
+import type { DeploymentStatus } from "../model.ts";
+
+const optionalText = z.string().optional().catch(undefined);
+const document = z.record(z.string(), z.unknown());
+const count = z.number().catch(0);
+/** Summaries hold either the errors or their number. */
+const countOrList = z.union([z.number(), z.array(z.unknown()).transform((list) => list.length)]).catch(0);
+
+const Condition = z.object({
+  type: z.string(),
+  status: z.enum(["True", "False", "Unknown"]),
+  reason: z.string().catch(""),
+  message: z.string().catch(""),
+  lastTransitionTime: z.string().catch(""),
+  observedGeneration: z.number().optional().catch(undefined),
+});
+
+const CommandSummary = document.transform((whole, context) => {
+  const { data } = z
+    .object({
+      id: z.string(),
+      commandInfo: z.object({ endTime: z.string() }),
+      errors: countOrList,
+      warnings: countOrList,
+      newObjects: count,
+      changedObjects: count,
+      appliedHookObjects: count,
+      deletedObjects: count,
+      orphanObjects: count,
+    })
+    .safeParse(whole);
+  if (data === undefined) return fail(context);
+  const { commandInfo, ...summary } = data;
+  return { document: whole, endTime: commandInfo.endTime, ...summary };
+});
+
+const ValidateSummary = document.transform((whole, context) => {
+  const { data } = z
+    .object({ id: z.string(), endTime: z.string(), errors: countOrList, warnings: countOrList })
+    .safeParse(whole);
+  return data === undefined ? fail(context) : { document: whole, ...data };
+});
+
+const DriftSummary = document.transform((whole, context) => {
+  const { data } = z.object({ endTime: z.string() }).safeParse(whole);
+  return data === undefined ? fail(context) : { document: whole, ...data };
+});
+
+const Status = z.object({
+  observedGeneration: z.number().optional().catch(undefined),
+  observedCommit: optionalText,
+  conditions: z
+    .array(z.unknown())
+    .transform((list) => list.flatMap((item) => Condition.safeParse(item).data ?? []))
+    .catch([]),
+  projectKey: z.object({ repoKey: optionalText, subDir: optionalText }).optional().catch(undefined),
+  targetKey: z
+    .object({ targetName: optionalText, clusterId: z.string(), discriminator: optionalText })
+    .optional()
+    .catch(undefined),
+  lastObjectsHash: optionalText,
+  lastManualObjectsHash: optionalText,
+  lastPrepareError: optionalText,
+  lastDeployResult: CommandSummary.optional().catch(undefined),
+  lastValidateResult: ValidateSummary.optional().catch(undefined),
+  lastDriftDetectionResult: DriftSummary.optional().catch(undefined),
+  lastDriftDetectionResultMessage: optionalText,
+  reconcileRequestResult: document.optional().catch(undefined),
+});
+
+export function parseStatus(status: unknown): DeploymentStatus {
+  return Status.safeParse(status).data ?? { conditions: [] };
+}
+
+function fail(context: z.RefinementCtx): never {
+  context.addIssue("cannot be read");
+  return z.NEVER;
+}

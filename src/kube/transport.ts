@@ -1,0 +1,101 @@
+/** One HTTP exchange with the API server: connections that are kept, logins that rotate. */
+import { createHash } from "node:crypto";
+import http from "node:http";
+import https from "node:https";
+import type { KubeConfig } from "@kubernetes/client-node";
+
+export interface Exchange {
+  readonly method: string;
+  /** From the server's root, with its query. */
+  readonly path: string;
+  readonly headers: Readonly<Record<string, string>>;
+  readonly body?: string | undefined;
+  readonly signal: AbortSignal;
+}
+
+export interface Transport {
+  /** Resolves once the answer's headers are there; the body is still to be read. */
+  send(exchange: Exchange): Promise<http.IncomingMessage>;
+  /** Reads certificates and tokens again before the next exchange. */
+  renewLogin(): void;
+  close(): void;
+}
+
+interface Login {
+  readonly headers: http.OutgoingHttpHeaders;
+  readonly agent: http.Agent;
+  readonly readAt: number;
+}
+
+/** client-go reads rotating tokens once a minute; twice as often costs nothing. */
+const loginMaxAgeMs = 30_000;
+
+/**
+ * client-node loads the configuration and authenticates, but makes a new connection for each request: a TLS handshake
+ * each time. So the connections are ours.
+ */
+export function createTransport(kc: KubeConfig): Transport {
+  const cluster = kc.getCurrentCluster();
+  if (cluster === null) throw new Error("The kubeconfig's current context names no cluster.");
+  const base = cluster.server.replace(/\/+$/, "");
+  const { request } = base.startsWith("https:") ? https : http;
+  let login: Promise<Login> | undefined;
+  let agent: http.Agent | undefined;
+  let agentMaterial = "";
+
+  async function readLogin(): Promise<Login> {
+    const options: https.RequestOptions = {};
+    await kc.applyToHTTPSOptions(options);
+    const headers: http.OutgoingHttpHeaders = { ...(options.headers as http.OutgoingHttpHeaders | undefined) };
+    if (options.auth) headers["Authorization"] = `Basic ${Buffer.from(options.auth).toString("base64")}`;
+    const { ca, cert, key, pfx, passphrase, rejectUnauthorized, servername } = options;
+    const tls = { ca, cert, key, pfx, passphrase, rejectUnauthorized, servername };
+    const material = createHash("sha256").update(JSON.stringify(tls)).digest("hex");
+    if (agent === undefined || material !== agentMaterial) {
+      agentMaterial = material;
+      if (cluster?.proxyUrl)
+        agent = options.agent as http.Agent; // client-node knows the kinds of proxies
+      else
+        agent = base.startsWith("https:")
+          ? new https.Agent({ ...defined(tls), keepAlive: true })
+          : new http.Agent({ keepAlive: true });
+    }
+    return { headers, agent, readAt: performance.now() };
+  }
+
+  async function currentLogin(): Promise<Login> {
+    const known = await login;
+    if (known === undefined || performance.now() - known.readAt > loginMaxAgeMs) {
+      login = readLogin();
+      login.catch(() => (login = undefined));
+    }
+    return await (login as Promise<Login>);
+  }
+
+  return {
+    async send({ method, path, headers, body, signal }) {
+      const { headers: auth, agent: connections } = await currentLogin();
+      return await new Promise((resolve, reject) => {
+        const sent = request(`${base}${path}`, {
+          method,
+          headers: { ...headers, ...auth },
+          agent: connections,
+          signal,
+        });
+        sent.once("response", resolve);
+        sent.once("error", reject);
+        sent.end(body);
+      });
+    },
+    renewLogin() {
+      login = undefined;
+    },
+    close() {
+      agent?.destroy();
+    },
+  };
+}
+
+function defined<T extends object>(object: T): Partial<T> {
+  return Object.fromEntries(Object.entries(object).filter(([, value]) => value !== undefined)) as Partial<T>;
+}

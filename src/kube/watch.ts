@@ -1,0 +1,160 @@
+/** List and watch, supervised: whatever happens to the connection or the API server, it goes on. */
+import { setTimeout as sleep } from "node:timers/promises";
+import { ApiError } from "../errors.ts";
+import type { Logger } from "../log.ts";
+import type { KubeClient } from "./client.ts";
+
+export interface WatchOptions {
+  readonly client: Pick<KubeClient, "list" | "stream">;
+  /** Of the resource's list, e.g. `/apis/group/v1/things`. */
+  readonly path: string;
+  readonly log: Logger;
+  /** All there is now; what was there before and is not among them is gone. */
+  readonly onList: (objects: readonly unknown[]) => void;
+  readonly onEvent: (type: "ADDED" | "MODIFIED" | "DELETED", object: unknown) => void;
+  /** A watch that says nothing for so long is taken for dead. The API server sends a bookmark each minute. */
+  readonly silentMs?: number | undefined;
+  /** How long to wait before the first of several tries; doubled each time. */
+  readonly retryMs?: number | undefined;
+  readonly observe?: { restarted(why: string): void } | undefined;
+}
+
+export interface Watch {
+  stop(): Promise<void>;
+  /** Resolves after the first list, or when stopped. */
+  readonly listed: Promise<void>;
+  synced(): boolean;
+  /** Seconds since the API server last gave a sign of life. */
+  age(): number;
+  /** Why there is nothing to watch at the moment, for people. */
+  problem(): string | undefined;
+}
+
+interface WatchLine {
+  readonly type?: string;
+  readonly object?: {
+    readonly metadata?: { readonly resourceVersion?: string };
+    readonly code?: number;
+    readonly message?: string;
+  };
+}
+
+/** Without a CRD or without rights only a person can help: no need to ask often. */
+const slowRetryMs = 30_000;
+const longestRetryMs = 30_000;
+
+function reasonOf(status: number): string {
+  if (status === 404) return "their CRD is not installed; apply chart/crds/kluctldeployments.yaml";
+  if (status === 403) return "the server may not list and watch them; grant it get, list and watch";
+  if (status === 401) return "the API server does not accept the server's credentials";
+  return status === 0 ? "the API server does not answer" : `the API server answers with status ${status}`;
+}
+
+export function startWatch(options: WatchOptions): Watch {
+  const { client, path, log, onList, onEvent, silentMs = 120_000, retryMs = 500, observe } = options;
+  const abort = new AbortController();
+  const { signal } = abort;
+  const listed = Promise.withResolvers<void>();
+  let lastSign = performance.now();
+  let problem: string | undefined = "not listed yet";
+  let failures = 0;
+  let synced = false;
+
+  async function list(): Promise<string> {
+    const { items, resourceVersion } = await client.list(path, { signal });
+    lastSign = performance.now();
+    problem = undefined;
+    failures = 0;
+    onList(items);
+    synced = true;
+    listed.resolve();
+    return resourceVersion;
+  }
+
+  /** Follows one stream to its end and returns from where the next has to begin. */
+  async function follow(resourceVersion: string): Promise<string> {
+    let version = resourceVersion;
+    // Not all watches of all servers at the same moment.
+    const timeoutSeconds = Math.round(240 + Math.random() * 60);
+    const query = { watch: true, allowWatchBookmarks: true, resourceVersion, timeoutSeconds };
+    const stream = await client.stream({ path, query, signal });
+    const alarm = setTimeout(() => stream.destroy(new Error("silent")), silentMs);
+    lastSign = performance.now();
+    try {
+      // Not node:readline: it does not pass on the stream's errors.
+      let rest = "";
+      for await (const chunk of stream.setEncoding("utf8")) {
+        alarm.refresh();
+        lastSign = performance.now();
+        const lines = (rest + (chunk as string)).split("\n");
+        rest = lines.pop() ?? "";
+        for (const line of lines) version = take(line) ?? version;
+      }
+    } catch (error) {
+      // What the server refuses, or what makes no sense, means to begin anew. Anything else is the connection: what
+      // was seen stays seen.
+      if (error instanceof ApiError || error instanceof SyntaxError || signal.aborted) throw error;
+      log.debug({ path, err: error }, "watch was cut");
+    } finally {
+      clearTimeout(alarm);
+      stream.destroy();
+    }
+    return version;
+  }
+
+  /** Returns the version that has been seen, or `undefined` when the line says none. */
+  function take(line: string): string | undefined {
+    const { type, object } = JSON.parse(line) as WatchLine;
+    if (type === "ERROR")
+      throw new ApiError(object?.code ?? 0, `watch ${path}: ${object?.message ?? "no reason given"}`);
+    if (type === "ADDED" || type === "MODIFIED" || type === "DELETED") onEvent(type, object);
+    return object?.metadata?.resourceVersion;
+  }
+
+  /** Says what is wrong, once for each new reason, and how long to wait. */
+  function failed(error: unknown): number {
+    const status = error instanceof ApiError ? error.status : 0;
+    observe?.restarted(status === 0 ? "connection" : String(status));
+    // Too old is no failure of anybody: list again, at once unless that does not help either.
+    if (status === 410 && failures++ === 0) return 0;
+    const reason = reasonOf(status);
+    if (reason !== problem) log.warn({ path, err: error }, `Cannot watch the KluctlDeployments: ${reason}`);
+    problem = reason;
+    if (status === 404 || status === 403) return slowRetryMs * (0.8 + Math.random() * 0.4);
+    return Math.random() * Math.min(longestRetryMs, retryMs * 2 ** failures++);
+  }
+
+  async function run(): Promise<void> {
+    let version: string | undefined;
+    while (!signal.aborted) {
+      try {
+        version ??= await list();
+        const startedAt = performance.now();
+        version = await follow(version);
+        // A server that closes at once shall not be asked in a tight loop.
+        if (performance.now() - startedAt < 1_000) await sleep(Math.random() * retryMs, undefined, { signal });
+      } catch (error) {
+        if (signal.aborted) break;
+        version = undefined;
+        await sleep(failed(error), undefined, { signal }).catch(() => undefined);
+      }
+    }
+  }
+
+  const running = run()
+    .catch((error: unknown) => {
+      if (!signal.aborted) log.error({ path, err: error }, "watch ended unexpectedly");
+    })
+    .finally(() => listed.resolve());
+
+  return {
+    listed: listed.promise,
+    synced: () => synced,
+    age: () => (performance.now() - lastSign) / 1000,
+    problem: () => problem,
+    async stop() {
+      abort.abort();
+      await running;
+    },
+  };
+}
