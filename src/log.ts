@@ -1,4 +1,60 @@
 /** The logger, and what it never prints. */
-import { pino } from "pino";
+import { stdout } from "node:process";
+import { type DestinationStream, pino } from "pino";
+import pretty from "pino-pretty";
+import { escapeControls, shorten, tame } from "./log/line.ts";
+import { createScrubber } from "./log/scrub.ts";
+
+export { createScrubber } from "./log/scrub.ts";
 
 export type Logger = pino.Logger;
+
+export interface LoggerOptions {
+  readonly level: pino.LevelWithSilent;
+  /** `auto`: for people if stdout is a terminal. */
+  readonly format: "json" | "pretty" | "auto";
+  /** Values that must not appear in any line. */
+  readonly secrets?: readonly string[] | undefined;
+  /** stdout, if left out. */
+  readonly destination?: DestinationStream | undefined;
+}
+
+// Names under which secrets travel, up to two levels deep. What a name does not give away, the scrubber looks for.
+const secretNames = ["token", "password", "secret", "secrets", "webhookSecrets", "authorization", "cookie", "headers"];
+const redact = { censor: "***", paths: secretNames.flatMap((name) => [name, `*.${name}`, `*.*.${name}`]) };
+
+/** One JSON object per line, or the same for people. */
+export function createLogger({ level, format, secrets = [], destination }: LoggerOptions): Logger {
+  const forPeople = format === "pretty" || (format === "auto" && destination === undefined && stdout.isTTY);
+  const scrub = createScrubber(secrets);
+  const options: pino.LoggerOptions = {
+    level,
+    base: null,
+    redact,
+    formatters: { level: (label) => ({ level: label }) },
+    // `ts` besides `time`: kluctl's command line reads the logs of its controller by that name.
+    timestamp: () => {
+      const now = new Date().toISOString();
+      return `,"time":"${now}","ts":"${now}"`;
+    },
+    hooks: {
+      streamWrite: (line) => {
+        const clean = scrub(line);
+        return forPeople ? tame(clean) : escapeControls(shorten(clean));
+      },
+    },
+  };
+  // Written at once: what was logged right before a crash is what everybody wants to read.
+  const out = destination ?? pino.destination({ fd: stdout.fd, sync: true });
+  return forPeople ? pino(options, createPrettyStream(out, destination === undefined)) : pino(options, out);
+}
+
+function createPrettyStream(destination: DestinationStream, colour: boolean): DestinationStream {
+  return pretty({
+    destination,
+    colorize: colour && stdout.isTTY && stdout.hasColors(),
+    translateTime: "SYS:HH:MM:ss.l",
+    ignore: "ts",
+    singleLine: true,
+  });
+}

@@ -1,0 +1,147 @@
+/** The only reader of the environment: flags, TOWLINE_* variables and the configuration file become a Config. */
+import { availableParallelism } from "node:os";
+import { join } from "node:path";
+import type { z } from "zod";
+import { checkDocument } from "./config/checks.ts";
+import { type ConfigSources, mergeSources, type Merged, withOrigin } from "./config/merge.ts";
+import { maskSecrets } from "./config/print.ts";
+import { type Problem, toConfigError, toProblems } from "./config/problems.ts";
+import { configSchema, type forgeKinds, type logFormats, type logLevels } from "./config/schema.ts";
+import { Secret } from "./config/secret.ts";
+import { readConfigFile } from "./config/file.ts";
+
+export { Secret } from "./config/secret.ts";
+
+export type ForgeKind = (typeof forgeKinds)[number];
+export type LogLevel = (typeof logLevels)[number];
+export type LogFormat = (typeof logFormats)[number];
+
+export interface ForgeConfig {
+  /** `/webhooks/<id>`. */
+  readonly id: string;
+  readonly kind: ForgeKind;
+  /** Absent: the host's public service. */
+  readonly apiUrl?: string | undefined;
+  /** Any of them signs. Empty only with `insecureAllowUnsigned`. */
+  readonly webhookSecrets: readonly Secret[];
+  readonly token?: Secret | undefined;
+  readonly insecureAllowUnsigned: boolean;
+}
+
+/** What the keys mean to people is in config/schema.ts. */
+export interface Config {
+  readonly forges: readonly ForgeConfig[];
+  readonly webhooks: { readonly host: string; readonly port: number; readonly maxBodyBytes: number };
+  readonly admin: { readonly host: string; readonly port: number };
+  readonly log: { readonly level: LogLevel; readonly format: LogFormat };
+  readonly dataDir: string;
+  /** Without `url`: a private Redis. The URL holds the password. */
+  readonly redis: {
+    readonly url?: Secret | undefined;
+    readonly prefix: string;
+    readonly server?: string | undefined;
+  };
+  readonly kubernetes: {
+    readonly kubeconfig?: string | undefined;
+    readonly context?: string | undefined;
+    /** Empty: all. */
+    readonly namespaces: readonly string[];
+  };
+  readonly kluctl: { readonly path?: string | undefined; readonly cacheDir?: string | undefined };
+  readonly concurrency: number;
+  readonly sweep: { readonly intervalMs: number };
+  readonly lease: { readonly durationMs: number };
+  readonly results: { readonly namespace: string; readonly keepCommands: number; readonly keepValidates: number };
+  readonly git: { readonly timeoutMs: number };
+  readonly shutdown: { readonly drainMs: number };
+  readonly controllerName: string;
+  readonly defaultServiceAccount?: string | undefined;
+  readonly dryRun: boolean;
+}
+
+/** A Config, and how it came about: the document as it was written, secrets masked, and who set what. */
+export interface LoadedConfig {
+  readonly config: Config;
+  readonly document: Merged["document"];
+  readonly origins: Merged["origins"];
+}
+
+/** Throws a ConfigError that names every problem. */
+export function parseConfig(sources: ConfigSources): Config {
+  return resolveConfig(sources).config;
+}
+
+export interface LoadSources {
+  readonly env: ConfigSources["env"];
+  /** By the key's path, and `config`: the file. */
+  readonly argvFlags?: ConfigSources["flags"];
+  readonly readFile: (path: string) => string;
+}
+
+/** Reads the file that --config or TOWLINE_CONFIG names, and those that hold secrets. */
+export function loadConfig({ env, argvFlags = {}, readFile }: LoadSources): LoadedConfig {
+  const named = argvFlags["config"] ?? env["TOWLINE_CONFIG"];
+  const file = typeof named === "string" && named !== "" ? readConfigFile(named, readFile) : undefined;
+  return resolveConfig({ env, file, flags: argvFlags, readFile });
+}
+
+/** What is allowed and yet deserves a word when the server starts. */
+export function configWarnings({ forges }: Config): readonly string[] {
+  const warnings = forges
+    .filter((forge) => forge.insecureAllowUnsigned)
+    .map(({ id }) => `forge ${id} accepts unsigned webhooks: whoever reaches the port can send them`);
+  if (forges.length === 0) warnings.push("no forge is configured: there are no webhooks, git is only polled");
+  return warnings;
+}
+
+/** Every secret, for those who have to keep them out of what they write. */
+export function secretValues({ forges, redis }: Config): readonly string[] {
+  const secrets = forges.flatMap(({ token, webhookSecrets }) => [...webhookSecrets, ...(token ? [token] : [])]);
+  const url = redis.url?.reveal();
+  const password = url && URL.parse(url)?.password;
+  return [...secrets.map((secret) => secret.reveal()), ...(password ? [password, decodeURIComponent(password)] : [])];
+}
+
+function resolveConfig(sources: ConfigSources): LoadedConfig {
+  const merged = mergeSources(sources);
+  const parsed = configSchema.safeParse(merged.document, { reportInput: true });
+  const found: Problem[] = [
+    ...(parsed.error ? toProblems(parsed.error.issues) : []),
+    ...checkDocument(merged.document),
+  ];
+  const problems = [
+    ...merged.problems,
+    ...found.map((problem) => ({ ...problem, where: withOrigin(problem.where, merged.origins) })),
+  ];
+  if (!parsed.success || problems.length > 0) throw toConfigError(problems);
+  const { document, origins } = merged;
+  return { config: toConfig(parsed.data, sources.env), document: maskSecrets(document), origins };
+}
+
+function toConfig(parsed: z.output<typeof configSchema>, env: ConfigSources["env"]): Config {
+  const { forges, webhooks, redis, sweep, lease, git, shutdown, dataDir, concurrency, ...same } = parsed;
+  return {
+    ...same,
+    forges: forges.map(({ webhookSecretFiles: _, tokenFile: __, ...forge }) => forge),
+    webhooks: { host: webhooks.host, port: webhooks.port, maxBodyBytes: webhooks.maxBody },
+    dataDir: dataDir ?? defaultDataDir(env),
+    redis: { url: redis.url && withPassword(redis.url, redis.password), prefix: redis.prefix, server: redis.server },
+    concurrency: concurrency ?? Math.min(64, Math.max(2, availableParallelism())),
+    sweep: { intervalMs: sweep.interval },
+    lease: { durationMs: lease.duration },
+    git: { timeoutMs: git.timeout },
+    shutdown: { drainMs: shutdown.drain },
+  };
+}
+
+function defaultDataDir(env: ConfigSources["env"]): string {
+  if (env["XDG_STATE_HOME"]) return join(env["XDG_STATE_HOME"], "towline");
+  return env["HOME"] ? join(env["HOME"], ".local/state/towline") : "/var/lib/towline";
+}
+
+function withPassword(url: Secret, password: Secret | undefined): Secret {
+  if (password === undefined) return url;
+  const whole = new URL(url.reveal());
+  whole.password = encodeURIComponent(password.reveal());
+  return new Secret(whole.href);
+}

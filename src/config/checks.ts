@@ -1,0 +1,48 @@
+/**
+ * What one key means for another. On the document as it was written, not on what the schema made of it: so these
+ * problems are told together with the schema's, not after those are mended.
+ */
+import { isSection, type Section } from "./merge.ts";
+import { pathText, type Problem } from "./problems.ts";
+import { shortestWebhookSecret } from "./schema.ts";
+
+export function checkDocument(document: Section): Problem[] {
+  return [...checkForges(document["forges"]), ...checkPorts(document), ...checkRedis(document["redis"])];
+}
+
+function checkForges(forges: unknown): Problem[] {
+  if (!Array.isArray(forges)) return [];
+  const problems: Problem[] = [];
+  const ids = new Set<unknown>();
+  for (const [index, forge] of forges.entries()) {
+    if (!isSection(forge)) continue;
+    const { id, kind, webhookSecrets, insecureAllowUnsigned } = forge;
+    if (typeof id === "string" && ids.has(id)) {
+      problems.push({ where: pathText(["forges", index, "id"]), what: `"${id}" is already the id of another forge` });
+    }
+    ids.add(id);
+    const unsigned = webhookSecrets === undefined || (Array.isArray(webhookSecrets) && webhookSecrets.length === 0);
+    if (!unsigned || insecureAllowUnsigned === true) continue;
+    const variable =
+      typeof id === "string" && id === kind ? `set TOWLINE_${id.toUpperCase()}_WEBHOOK_SECRET` : "set it";
+    problems.push({
+      where: pathText(["forges", index, "webhookSecrets"]),
+      what: `is empty: ${variable} or a file, ${shortestWebhookSecret} characters or more`,
+    });
+  }
+  return problems;
+}
+
+function checkPorts(document: Section): Problem[] {
+  const port = (section: unknown, otherwise: number) => (isSection(section) && section["port"]) || otherwise;
+  const webhooks = isSection(document["webhooks"]) ? document["webhooks"]["port"] : undefined;
+  if (webhooks === 0 || port(document["webhooks"], 8080) !== port(document["admin"], 9090)) return [];
+  return [{ where: "admin.port", what: "is also webhooks.port: health and metrics need a port of their own" }];
+}
+
+function checkRedis(redis: unknown): Problem[] {
+  if (!isSection(redis) || redis["password"] === undefined) return [];
+  const url = redis["url"];
+  if (typeof url === "string" && /^rediss?:/.test(url.trim())) return [];
+  return [{ where: "redis.password", what: "needs a redis.url that begins with redis:// or rediss://" }];
+}

@@ -1,0 +1,65 @@
+/** The schema as a list of keys: what flags, variables, the documentation and `config print` are made from. */
+import { z } from "zod";
+import { configSchema, type FieldMeta, forgeKinds, forgeSchema } from "./schema.ts";
+
+export interface Field extends FieldMeta {
+  /** As people name it: `webhooks.port`. */
+  readonly path: string;
+  readonly keys: readonly string[];
+  readonly variable: string;
+  /** `--webhooks-port`; secrets have none. */
+  readonly flag?: string | undefined;
+  readonly kind: "text" | "number" | "boolean" | "list";
+  readonly choices?: readonly string[] | undefined;
+  readonly default?: unknown;
+}
+
+export interface JsonSchema extends FieldMeta {
+  readonly type?: string;
+  readonly enum?: readonly string[];
+  readonly default?: unknown;
+  readonly properties?: Readonly<Record<string, JsonSchema>>;
+}
+
+/** The configuration file's JSON schema, for editors. */
+export function configJsonSchema(): JsonSchema {
+  return z.toJSONSchema(configSchema, { io: "input", unrepresentable: "any" }) as JsonSchema;
+}
+
+/** Every key but the forges', in the order of the schema. */
+export function configFields(): readonly Field[] {
+  return fieldsOf(configJsonSchema(), [], "TOWLINE_").filter(({ path }) => path !== "forges");
+}
+
+/** The keys of one forge; `kind` gives the variables of the forge of that id their names. */
+export function forgeFields(kind: (typeof forgeKinds)[number] | "<KIND>"): readonly Field[] {
+  const schema = z.toJSONSchema(forgeSchema, { io: "input", unrepresentable: "any" }) as JsonSchema;
+  const prefix = `TOWLINE_${kind.toUpperCase()}_`;
+  return fieldsOf(schema, [], prefix).map((field) =>
+    Object.assign(field, {
+      variable: field.variable.startsWith(prefix) ? field.variable : prefix + field.variable,
+      flag: undefined,
+    }),
+  );
+}
+
+function fieldsOf(schema: JsonSchema, parents: readonly string[], prefix: string): Field[] {
+  return Object.entries(schema.properties ?? {}).flatMap(([key, property]) => {
+    const keys = [...parents, key];
+    if (property.properties) return fieldsOf(property, keys, prefix);
+    const { description, defaultText, secret, type } = property;
+    const words = keys.map((part) => part.replaceAll(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`)).join("-");
+    return {
+      path: keys.join("."),
+      keys,
+      variable: property.variable ?? prefix + words.replaceAll("-", "_").toUpperCase(),
+      flag: secret ? undefined : `--${words}`,
+      kind: type === "integer" ? "number" : type === "boolean" ? "boolean" : type === "array" ? "list" : "text",
+      choices: property.enum,
+      default: property.default,
+      ...(description !== undefined && { description }),
+      ...(defaultText !== undefined && { defaultText }),
+      ...(secret && { secret }),
+    };
+  });
+}

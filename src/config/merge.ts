@@ -1,0 +1,207 @@
+/** Puts file, variables and flags into one document for the schema. Pure, but for the files that hold secrets. */
+import { configFields, type Field, forgeFields } from "./fields.ts";
+import { findNearest } from "./nearest.ts";
+import { didYouMean, pathText, type Problem } from "./problems.ts";
+import { forgeKinds } from "./schema.ts";
+import { ownVariables } from "./variables.ts";
+
+export interface ConfigSources {
+  readonly env: Readonly<Record<string, string | undefined>>;
+  /** The parsed configuration file. */
+  readonly file?: unknown;
+  /** By the key's path: `webhooks.port`. Texts, lists of texts, or true. */
+  readonly flags?: Readonly<Record<string, unknown>> | undefined;
+  /** Reads a file that holds a secret. */
+  readonly readFile?: ((path: string) => string) | undefined;
+}
+
+export interface Merged {
+  readonly document: Section;
+  /** Path of a key → the flag or variable that set it. What is not in here came from the file, or is a default. */
+  readonly origins: ReadonlyMap<string, string>;
+  readonly problems: readonly Problem[];
+}
+
+export type Section = { [key: string]: unknown };
+
+export function mergeSources({ env, file, flags = {}, readFile }: ConfigSources): Merged {
+  const problems: Problem[] = [];
+  const origins = new Map<string, string>();
+  const document = startDocument(file, problems);
+  const unknown = new Map(ownVariables(env));
+  const fields = configFields();
+
+  /** Sets a key from outside of the file; `others` are the keys of which only one counts, as `token` and `tokenFile`. */
+  function override(
+    section: Section,
+    place: readonly PropertyKey[],
+    field: Field,
+    value: unknown,
+    origin: string,
+  ): void {
+    const key = field.keys.at(-1) ?? "";
+    for (const twin of twinsOf(key)) {
+      if (!(twin in section)) continue;
+      const rival = origins.get(pathText([...place, twin]));
+      if (rival === undefined) delete section[twin];
+      else if (!Array.isArray(section[twin]))
+        problems.push({ where: origin, what: `and ${rival} are both set: remove one` });
+    }
+    section[key] = toValue(field, value);
+    origins.set(pathText([...place, key]), origin);
+  }
+
+  for (const field of fields) {
+    const value = unknown.get(field.variable);
+    unknown.delete(field.variable);
+    if (value === undefined) continue;
+    const place = field.keys.slice(0, -1);
+    const section = openSection(document, place);
+    if (section) override(section, place, field, value, field.variable);
+  }
+
+  for (const kind of forgeKinds) {
+    for (const field of forgeFields(kind)) {
+      const value = unknown.get(field.variable);
+      if (value === undefined || field.path === "id" || field.path === "kind") continue;
+      unknown.delete(field.variable);
+      const [forge, index] = openForge(document, kind);
+      if (forge) override(forge, ["forges", index], field, value, field.variable);
+    }
+  }
+
+  for (const field of fields) {
+    const value = flags[field.path];
+    if (value === undefined || field.flag === undefined) continue;
+    const place = field.keys.slice(0, -1);
+    const section = openSection(document, place);
+    if (section) override(section, place, field, value, field.flag);
+  }
+
+  unknown.delete("TOWLINE_CONFIG"); // names the file that was read
+  const known = [...fields, ...forgeKinds.flatMap(forgeFields)].map(({ variable }) => variable);
+  for (const name of unknown.keys()) {
+    const meant = findNearest(name, known) ?? known.find((other) => other.endsWith(name.replace("TOWLINE", "")));
+    problems.push({ where: name, what: `is not a known variable${didYouMean(meant)}` });
+  }
+  readSecretFiles(document, origins, problems, readFile);
+  return { document, origins, problems };
+}
+
+function startDocument(file: unknown, problems: Problem[]): Section {
+  const document = withoutNulls(file ?? {});
+  if (isSection(document)) return document;
+  problems.push({ where: "the file", what: "must be a mapping of keys to values" });
+  return {};
+}
+
+/** A copy. A key without a value, as when everything below it is commented out, counts as not there. */
+function withoutNulls(value: unknown): unknown {
+  if (Array.isArray(value)) return value.map(withoutNulls);
+  if (!isSection(value)) return value;
+  const entries = Object.entries(value).filter(([, child]) => child !== null && child !== undefined);
+  return Object.fromEntries(entries.map(([key, child]) => [key, withoutNulls(child)]));
+}
+
+export function isSection(value: unknown): value is Section {
+  return typeof value === "object" && value !== null && !Array.isArray(value);
+}
+
+/** `undefined` where the file has something else than a section; the schema then says so. */
+function openSection(document: Section, place: readonly string[]): Section | undefined {
+  let section: Section = document;
+  for (const key of place) {
+    const child = (section[key] ??= {});
+    if (!isSection(child)) return undefined;
+    section = child;
+  }
+  return section;
+}
+
+function openForge(document: Section, kind: string): [Section | undefined, number] {
+  const forges = (document["forges"] ??= []);
+  if (!Array.isArray(forges)) return [undefined, 0];
+  let index = forges.findIndex((forge) => isSection(forge) && forge["id"] === kind);
+  if (index < 0) index = forges.push({ id: kind, kind }) - 1;
+  return [forges[index] as Section, index];
+}
+
+function twinsOf(key: string): readonly string[] {
+  if (key === "webhookSecrets") return ["webhookSecretFiles"];
+  if (key === "webhookSecretFiles") return ["webhookSecrets"];
+  return [key.endsWith("File") ? key.slice(0, -"File".length) : `${key}File`];
+}
+
+/** Flags and variables are texts. What does not look like the key's type stays one, and the schema complains. */
+function toValue({ kind }: Field, value: unknown): unknown {
+  if (typeof value !== "string") return value;
+  const trimmed = value.trim();
+  if (kind === "number" && /^\d+$/.test(trimmed)) return Number(trimmed);
+  if (kind === "boolean") return { true: true, "1": true, false: false, "0": false }[trimmed.toLowerCase()] ?? value;
+  if (kind === "list") return splitList(trimmed, /[,\r\n]/);
+  return trimmed;
+}
+
+function splitList(text: string, separator: RegExp): string[] {
+  return text
+    .split(separator)
+    .map((item) => item.trim())
+    .filter((item) => item !== "");
+}
+
+function readSecretFiles(
+  document: Section,
+  origins: Map<string, string>,
+  problems: Problem[],
+  readFile: ConfigSources["readFile"],
+): void {
+  function read(place: readonly PropertyKey[], path: unknown): string | undefined {
+    if (typeof path !== "string" || path.trim() === "") return undefined;
+    const where = withOrigin(pathText(place), origins);
+    try {
+      if (!readFile) throw new Error("files are not read here");
+      const content = readFile(path.trim()).trim();
+      if (content === "") problems.push({ where, what: `${path} is empty` });
+      return content === "" ? undefined : content;
+    } catch (error) {
+      const { code, message } = error as NodeJS.ErrnoException;
+      problems.push({ where, what: `${path} cannot be read: ${code ?? message}` });
+      return undefined;
+    }
+  }
+
+  function readInto(section: Section, place: readonly PropertyKey[], key: string): void {
+    const path = section[`${key}File`];
+    if (path === undefined) return;
+    if (section[key] !== undefined && !origins.has(pathText([...place, key]))) {
+      problems.push({ where: pathText([...place, key]), what: `and ${key}File are both set: remove one` });
+      return;
+    }
+    const content = read([...place, `${key}File`], path);
+    if (content !== undefined) section[key] = content;
+  }
+
+  const redis = document["redis"];
+  if (isSection(redis)) for (const key of ["url", "password"]) readInto(redis, ["redis"], key);
+
+  const forges = document["forges"];
+  for (const [index, forge] of (Array.isArray(forges) ? forges : []).entries()) {
+    if (!isSection(forge)) continue;
+    const place = ["forges", index];
+    readInto(forge, place, "token");
+    const files = forge["webhookSecretFiles"];
+    if (!Array.isArray(files) || files.length === 0) continue;
+    const contents = files.flatMap((path, i) => read([...place, "webhookSecretFiles", i], path) ?? []);
+    const inline = forge["webhookSecrets"];
+    forge["webhookSecrets"] = [
+      ...(Array.isArray(inline) ? inline : []),
+      ...contents.flatMap((text) => splitList(text, /\r?\n/)),
+    ];
+  }
+}
+
+/** `webhooks.port (TOWLINE_WEBHOOKS_PORT)`: where to look for what is wrong. */
+export function withOrigin(path: string, origins: ReadonlyMap<string, string>): string {
+  const origin = origins.get(path) ?? origins.get(path.replace(/\[\d+\]$/, ""));
+  return origin === undefined ? path : `${path} (${origin})`;
+}

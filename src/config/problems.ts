@@ -1,0 +1,59 @@
+/** What is wrong with a configuration, in words. Pure; no value of a secret gets here. */
+import type { z } from "zod";
+import { ConfigError } from "../errors.ts";
+import { findNearest } from "./nearest.ts";
+import { configSchema, forgeSchema } from "./schema.ts";
+
+export interface Problem {
+  readonly where: string;
+  readonly what: string;
+}
+
+/** `forges[0].token`. */
+export function pathText(path: readonly PropertyKey[]): string {
+  return path.reduce<string>((text, key) => {
+    if (typeof key === "number") return `${text}[${key}]`;
+    return text === "" ? String(key) : `${text}.${String(key)}`;
+  }, "");
+}
+
+export function toProblems(issues: readonly z.core.$ZodIssue[]): Problem[] {
+  return issues.flatMap((issue): Problem[] => {
+    if (issue.code === "unrecognized_keys") {
+      return issue.keys.map((key) => ({
+        where: pathText([...issue.path, key]),
+        what: `is not a known key${didYouMean(findNearest(key, knownKeys(issue.path)))}`,
+      }));
+    }
+    return [{ where: pathText(issue.path), what: explain(issue) }];
+  });
+}
+
+export function didYouMean(word: string | undefined): string {
+  return word === undefined ? "" : `; did you mean "${word}"?`;
+}
+
+/** One problem per line, the places in a column of their own. */
+export function toConfigError(problems: readonly Problem[]): ConfigError {
+  const width = Math.min(48, Math.max(...problems.map(({ where }) => where.length)));
+  const lines = problems.map(({ where, what }) => `  ${where.padEnd(width)}  ${what}`);
+  const count = problems.length === 1 ? "1 problem" : `${problems.length} problems`;
+  return new ConfigError([`configuration is not valid (${count})`, ...lines].join("\n"));
+}
+
+/** The schema's own messages say what to do; zod's remaining ones are about whole sections. */
+function explain(issue: z.core.$ZodIssue): string {
+  if (issue.code === "invalid_type" && issue.expected === "object") return "must be a mapping of keys to values";
+  if ("input" in issue && issue.input === undefined) return `is missing: it ${issue.message}`;
+  return issue.message;
+}
+
+function knownKeys(path: readonly PropertyKey[]): string[] {
+  if (path[0] === "forges") return Object.keys(forgeSchema.shape);
+  let shape: Record<string, unknown> = configSchema.shape;
+  for (const key of path) {
+    const section = shape[String(key)] as { unwrap?(): { shape: Record<string, unknown> } } | undefined;
+    shape = section?.unwrap?.().shape ?? {};
+  }
+  return Object.keys(shape);
+}

@@ -1,0 +1,270 @@
+/** The configuration file: one schema, from which the types, the flags, the variables and the documentation follow. */
+import { z } from "zod";
+import { findNearest } from "./nearest.ts";
+import { Secret } from "./secret.ts";
+import { parseBytes, parseDurationMs } from "./units.ts";
+
+/** What a key is besides its type. zod copies it into the JSON schema, under these names. */
+export interface FieldMeta {
+  readonly description?: string;
+  /** Where the default is not one constant: how it comes about, for people. */
+  readonly defaultText?: string;
+  /** The key's variable, where it is not the one that follows from its path. */
+  readonly variable?: string;
+  /** Never shown, and never a flag: everybody on the machine can read a process's arguments. */
+  readonly secret?: boolean;
+}
+
+export const forgeKinds = ["github", "gitlab", "gitea"] as const;
+export const logLevels = ["trace", "debug", "info", "warn", "error", "fatal"] as const;
+export const logFormats = ["json", "pretty", "auto"] as const;
+
+/** Long enough that it cannot be guessed, short enough that every host's own generator passes. */
+export const shortestWebhookSecret = 16;
+
+const text = z.string({ error: "must be text" }).trim().min(1, "must not be empty");
+const path = text;
+const flag = z.boolean({ error: "must be true or false" });
+
+const secret = z
+  .string({ error: "must be text: put it in quotes" })
+  .trim()
+  .min(1, "is empty")
+  .transform((value) => new Secret(value));
+
+const webhookSecret = z
+  .string({ error: "must be text: put it in quotes" })
+  .trim()
+  .min(shortestWebhookSecret, `is too short: a webhook secret has ${shortestWebhookSecret} characters or more`)
+  .transform((value) => new Secret(value));
+
+function integer(least: number, most: number) {
+  const error = `must be a whole number from ${least} to ${most}`;
+  return z.int({ error }).min(least, error).max(most, error);
+}
+
+const port = integer(0, 65_535);
+
+/** A choice between words; its message guesses what was meant. */
+function oneOf<const Words extends readonly [string, ...string[]]>(words: Words) {
+  return z.enum(words, {
+    error: ({ input }) => {
+      const list = words.map((word) => `"${word}"`).join(", ");
+      if (typeof input !== "string") return `must be one of ${list}`;
+      const nearest = findNearest(input, words);
+      return `${JSON.stringify(input)} is not known; ${nearest ? `did you mean "${nearest}"?` : `it can be ${list}`}`;
+    },
+  });
+}
+
+/** A Go duration within bounds, as milliseconds. */
+function duration(least: string, most: string) {
+  const [leastMs = 0, mostMs = 0] = [parseDurationMs(least), parseDurationMs(most)];
+  const error = `must be a duration from ${least} to ${most}, like "30s" or "1m30s"`;
+  return z.string({ error }).transform((value, ctx) => {
+    const ms = parseDurationMs(value.trim());
+    if (ms !== undefined && ms >= leastMs && ms <= mostMs) return ms;
+    ctx.addIssue({ code: "custom", message: error });
+    return z.NEVER;
+  });
+}
+
+/** A size within bounds, as bytes. */
+function size(least: string, most: string) {
+  const [leastBytes = 0, mostBytes = 0] = [parseBytes(least), parseBytes(most)];
+  const error = `must be a size from ${least} to ${most}, like "10MiB", or a number of bytes`;
+  return z.union([z.string(), z.number()], { error }).transform((value, ctx) => {
+    const bytes = parseBytes(String(value).trim());
+    if (bytes !== undefined && bytes >= leastBytes && bytes <= mostBytes) return bytes;
+    ctx.addIssue({ code: "custom", message: error });
+    return z.NEVER;
+  });
+}
+
+const kubernetesName = text
+  .max(63, "must have at most 63 characters")
+  .regex(/^[a-z0-9]([-a-z0-9]*[a-z0-9])?$/, "must be a Kubernetes name: lower-case letters, digits and -");
+
+const httpUrl = text.superRefine((value, ctx) => {
+  const url = URL.parse(value);
+  // Not the value itself: people put logins into URLs.
+  if (url === null || !/^https?:$/.test(url.protocol))
+    ctx.addIssue("must be a URL that begins with https:// or http://");
+  else if (url.username !== "" || url.password !== "") ctx.addIssue("must not contain a login: use the token");
+});
+
+const redisUrl = z
+  .string({ error: "must be text" })
+  .trim()
+  .superRefine((value, ctx) => {
+    const protocol = URL.parse(value)?.protocol ?? "";
+    if (!["redis:", "rediss:", "unix:"].includes(protocol))
+      ctx.addIssue("must be a URL that begins with redis://, rediss:// or unix://");
+  })
+  .transform((value) => new Secret(value));
+
+export const forgeSchema = z.strictObject({
+  id: text
+    .regex(/^[a-z0-9]([-a-z0-9]*[a-z0-9])?$/, "must consist of lower-case letters, digits and -")
+    .max(40, "must have at most 40 characters")
+    .meta({ description: "Names the forge in logs and in its webhook's address, `/webhooks/<id>`. Unique." }),
+  kind: oneOf(forgeKinds).meta({ description: "What it runs. Forgejo is `gitea`." }),
+  apiUrl: httpUrl.optional().meta({
+    description:
+      "Base URL of its API, for a host of your own: `https://github.example.com/api/v3`, `https://gitlab.example.com/api/v4`, `https://gitea.example.com/api/v1`.",
+  }),
+  webhookSecrets: z
+    .array(webhookSecret, { error: "must be a list" })
+    .prefault([])
+    .meta({
+      secret: true,
+      variable: "WEBHOOK_SECRET",
+      description: `Secrets of its webhooks, ${shortestWebhookSecret} characters or more each. Any of them is accepted, so that they can be rotated: add the new one, change it at the host, remove the old one. In the variable they are separated by commas or line ends.`,
+    }),
+  webhookSecretFiles: z.array(path, { error: "must be a list" }).prefault([]).meta({
+    variable: "WEBHOOK_SECRET_FILE",
+    description: "Files with more of them, one secret per line.",
+  }),
+  token: secret.optional().meta({ secret: true, description: "Login for its API." }),
+  tokenFile: path.optional().meta({ description: "File to read the token from." }),
+  insecureAllowUnsigned: flag.prefault(false).meta({
+    description:
+      "Accepts deliveries that nobody signed. Whoever reaches the port can then make Towline look at git; for experiments only.",
+  }),
+});
+
+export const configSchema = z.strictObject({
+  forges: z
+    .array(forgeSchema, { error: "must be a list" })
+    .prefault([])
+    .meta({ description: "The git hosts whose webhooks are received. Without any, git is only polled." }),
+  webhooks: z
+    .strictObject({
+      host: text.prefault("0.0.0.0").meta({ description: "Address that webhooks are received on." }),
+      port: port.prefault(8080).meta({ description: "Port that webhooks are received on; 0 takes any free one." }),
+      maxBody: size("1KiB", "25MiB").prefault("10MiB").meta({
+        description: "Largest delivery, also after it is unpacked. GitHub sends up to 25 MiB.",
+      }),
+    })
+    .prefault({}),
+  admin: z
+    .strictObject({
+      host: text.prefault("0.0.0.0").meta({ description: "Address of the port for health and metrics." }),
+      port: port.prefault(9090).meta({
+        description:
+          "Port of `/livez`, `/readyz`, `/metrics` and `/version`. Not for the internet; 0 takes any free one.",
+      }),
+    })
+    .prefault({}),
+  log: z
+    .strictObject({
+      level: oneOf(logLevels).prefault("info").meta({ description: "Least important lines that are written." }),
+      format: oneOf(logFormats).prefault("auto").meta({
+        description: "`json`, one object per line; `pretty`, for people; `auto`, pretty on a terminal.",
+      }),
+    })
+    .prefault({}),
+  dataDir: path.optional().meta({
+    defaultText: "`$XDG_STATE_HOME/towline`, else `~/.local/state/towline`, else `/var/lib/towline`",
+    description:
+      "Directory for mirrors of repositories and the private Redis. Nothing in it is missed when it is lost.",
+  }),
+  redis: z
+    .strictObject({
+      url: redisUrl.optional().meta({
+        secret: true,
+        defaultText: "a private one",
+        description:
+          "`redis://`, `rediss://` (TLS) or `unix://`. Without it Towline starts a Redis of its own, which serves only one replica.",
+      }),
+      urlFile: path.optional().meta({ description: "File to read the URL from." }),
+      password: secret
+        .optional()
+        .meta({ secret: true, description: "Password for `redis.url`, to keep it out of the URL." }),
+      passwordFile: path.optional().meta({ description: "File to read the password from." }),
+      prefix: text
+        .regex(/^[\w.-]+$/, "must consist of letters, digits and _.-")
+        .prefault("towline")
+        .meta({ description: "What the keys begin with. Servers that share it share their work." }),
+      server: path.optional().meta({
+        defaultText: "`redis-server` or `valkey-server` on PATH",
+        description: "Program of the private Redis.",
+      }),
+    })
+    .prefault({}),
+  kubernetes: z
+    .strictObject({
+      kubeconfig: path.optional().meta({
+        defaultText: "`$KUBECONFIG`, else the pod's service account, else `~/.kube/config`",
+        description: "Kubeconfig of the cluster whose KluctlDeployments are served.",
+      }),
+      context: text.optional().meta({ defaultText: "the current one", description: "Context in the kubeconfig." }),
+      namespaces: z
+        .array(kubernetesName, { error: "must be a list" })
+        .prefault([])
+        .meta({ defaultText: "all", description: "Namespaces whose KluctlDeployments are served." }),
+    })
+    .prefault({}),
+  kluctl: z
+    .strictObject({
+      path: path.optional().meta({
+        variable: "TOWLINE_KLUCTL",
+        defaultText: "`kluctl` on PATH",
+        description: "The kluctl to run, 2.22.1 or newer.",
+      }),
+      cacheDir: path.optional().meta({
+        defaultText: "kluctl's own: `$KLUCTL_CACHE_DIR`, else `~/.cache/kluctl`",
+        description:
+          "Where kluctl keeps its Python, charts and includes. Keep it between starts: filling it takes seconds.",
+      }),
+    })
+    .prefault({}),
+  concurrency: integer(1, 256).optional().meta({
+    defaultText: "the number of cores, from 2 to 64",
+    description: "How many deployments are worked on at once. Each runs one kluctl, about one core and 200 MB.",
+  }),
+  sweep: z
+    .strictObject({
+      interval: duration("5s", "24h").prefault("60s").meta({
+        description: "How often git is asked for what a lost webhook did not tell: one `ls-remote` per repository.",
+      }),
+    })
+    .prefault({}),
+  lease: z
+    .strictObject({
+      duration: duration("5s", "5m").prefault("15s").meta({
+        description: "After how long without a sign of life another replica takes over a deployment.",
+      }),
+    })
+    .prefault({}),
+  results: z
+    .strictObject({
+      namespace: kubernetesName.prefault("kluctl-results").meta({
+        description: "Namespace for the results that `kluctl gitops` and kluctl's web UI show.",
+      }),
+      keepCommands: integer(0, 1_000).prefault(5).meta({ description: "Stored command results per deployment." }),
+      keepValidates: integer(0, 1_000).prefault(2).meta({ description: "Stored validate results per deployment." }),
+    })
+    .prefault({}),
+  git: z
+    .strictObject({
+      timeout: duration("1s", "1h").prefault("2m").meta({ description: "How long one fetch or `ls-remote` may take." }),
+    })
+    .prefault({}),
+  shutdown: z
+    .strictObject({
+      drain: duration("0s", "1h").prefault("60s").meta({
+        description:
+          "How long running deployments may go on after SIGTERM before they are handed to another replica. Keep the pod's grace period 30 seconds longer.",
+      }),
+    })
+    .prefault({}),
+  controllerName: text.prefault("kluctl-controller").meta({
+    description:
+      "Field manager and event source; kluctl's own, so that either controller can take over from the other.",
+  }),
+  defaultServiceAccount: kubernetesName.optional().meta({
+    description: "Service account for deployments that name none. Without either, Towline's own identity deploys.",
+  }),
+  dryRun: flag.prefault(false).meta({ description: "Applies nothing, whatever the deployments say." }),
+});

@@ -1,0 +1,29 @@
+/** Takes secrets out of text that is about to leave. Pure. */
+
+const mask = "***";
+
+// Everything before the last @ of a URL's authority, greedy: a password may hold an @ itself.
+const userInfo = /(\bssh)?:\/\/([^\s/"\\]+)@/g;
+
+/**
+ * A function that replaces the values wherever they appear in a text, also as JSON and URLs write them, and the login
+ * in every URL. Values under eight characters are left: they would tear up ordinary words, and nobody may use them.
+ */
+export function createScrubber(secretValues: readonly string[]): (text: string) => string {
+  const spellings = secretValues
+    .filter((value) => value.length >= 8)
+    .flatMap((value) => [value, JSON.stringify(value).slice(1, -1), encodeURIComponent(value)]);
+  // The longest first: one secret may be the beginning of another.
+  const unique = [...new Set(spellings)].sort((one, other) => other.length - one.length);
+  const known =
+    unique.length > 0
+      ? new RegExp(unique.map((text) => text.replace(/[\\^$.*+?()[\]{}|/-]/g, "\\$&")).join("|"), "g")
+      : undefined;
+  return (text) => {
+    const clean = known ? text.replace(known, mask) : text;
+    if (!clean.includes("://")) return clean;
+    return clean.replace(userInfo, (whole, ssh: string | undefined, login: string) =>
+      ssh && !login.includes(":") ? whole : `${ssh ?? ""}://${mask}@`,
+    );
+  };
+}
