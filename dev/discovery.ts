@@ -1,4 +1,5 @@
 /** How a test run finds the parts of a running `npm run dev`, to use them instead of starting its own. */
+import { createHash } from "node:crypto";
 import { mkdir, readFile, rename, rm, writeFile } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { cacheDir } from "./cache.ts";
@@ -9,8 +10,13 @@ export interface RunningWorld {
   readonly addresses: Partial<Addresses>;
 }
 
+/** One for each checkout: another one's cluster may know other resources. */
 function file(): string {
-  return join(cacheDir(), "dev-world.json");
+  const checkout = createHash("sha256")
+    .update(import.meta.dirname)
+    .digest("hex")
+    .slice(0, 8);
+  return join(cacheDir(), `dev-world-${checkout}.json`);
 }
 
 /** Makes the world known until the returned function is called. A second one does not take the first one's place. */

@@ -1,11 +1,12 @@
 /** Builds a tool from Go modules, once for all checkouts of this machine. */
-import { spawn } from "node:child_process";
-import { once } from "node:events";
-import { access, constants, cp, mkdir, mkdtemp, open, readFile, rename, rm } from "node:fs/promises";
-import { tmpdir } from "node:os";
+import { execFile } from "node:child_process";
+import { access, constants, cp, mkdir, open, readFile, rename, rm } from "node:fs/promises";
 import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
+import { promisify } from "node:util";
 import { cacheDir } from "./cache.ts";
+import { endOfLog, startProcess } from "./parts/process.ts";
+import { createStateDir } from "./parts/state-dir.ts";
 import type { GoBuild, Tool } from "./tool-table.ts";
 
 interface BuildOptions {
@@ -13,6 +14,7 @@ interface BuildOptions {
   readonly env: NodeJS.ProcessEnv;
 }
 
+const run = promisify(execFile);
 const progressEveryMs = 15_000;
 
 function toolDir({ folder, version }: GoBuild): string {
@@ -37,24 +39,24 @@ export async function buildTool(tool: Tool, build: GoBuild, { say, env }: BuildO
     if (build.cgo)
       await needs("gcc", ["--version"], env, `${title} is built with gcc: install gcc and libc6-dev, ${or(tool)}`);
 
-    const work = await mkdtemp(join(tmpdir(), "towline-build-"));
+    const work = await createStateDir(join(cacheDir(), "work"));
     try {
       const source = join(import.meta.dirname, "tools", build.folder);
-      for (const file of ["go.mod", "go.sum"]) await cp(join(source, file), join(work, file));
+      for (const file of ["go.mod", "go.sum"]) await cp(join(source, file), join(work.path, file));
       await mkdir(toolDir(build), { recursive: true });
-      if (build.data) await copyData(build, build.data, work, env);
       const binary = join(toolDir(build), tool.name);
       if (!(await exists(binary))) {
-        await compile(title, build, work, `${binary}.${process.pid}`, say, env);
-        await rename(`${binary}.${process.pid}`, binary);
+        await compile(title, build, work.path, { say, env });
+        await rename(join(work.path, "built"), binary);
       }
+      if (build.data) await copyData(build, build.data, work.path, env);
       return binary;
     } catch (error) {
       throw new Error(`${title} could not be built: ${(error as Error).message}\nTry again, ${or(tool)}`, {
         cause: error,
       });
     } finally {
-      await rm(work, { recursive: true, force: true });
+      await work.remove();
     }
   });
 }
@@ -63,22 +65,19 @@ function or(tool: Tool): string {
   return `or name a ready-made one with ${tool.variable}=/path/to/${tool.name}.`;
 }
 
-async function compile(
-  title: string,
-  build: GoBuild,
-  cwd: string,
-  output: string,
-  say: BuildOptions["say"],
-  env: NodeJS.ProcessEnv,
-) {
+async function compile(title: string, build: GoBuild, cwd: string, { say, env }: BuildOptions): Promise<void> {
   const args = ["build", "-mod=readonly", "-buildvcs=false", "-trimpath", "-tags", build.tags ?? ""];
-  args.push("-ldflags", `-s -w ${build.ldflags ?? ""}`, "-o", output, build.package);
+  args.push("-ldflags", `-s -w ${build.ldflags ?? ""}`, "-o", "built", build.package);
   const started = Date.now();
   const elapsed = () => `${Math.round((Date.now() - started) / 1000)} s`;
   say(`building ${title} from Go modules (${duration(build.aboutSeconds)}, once) …`);
   const progress = setInterval(() => say(`building ${title} … ${elapsed()}`), progressEveryMs);
+  const logFile = join(cwd, "build.log");
+  const goEnv = { ...env, CGO_ENABLED: build.cgo ? "1" : "0" };
   try {
-    await run("go", args, cwd, { ...env, CGO_ENABLED: build.cgo ? "1" : "0" });
+    const go = await startProcess({ name: "go build", command: "go", args, cwd, env: goEnv, logFile });
+    const { ok, reason } = await go.exited;
+    if (!ok) throw new Error(`go build: ${reason}.${await endOfLog(logFile)}`);
   } finally {
     clearInterval(progress);
   }
@@ -91,32 +90,21 @@ function duration(seconds: number): string {
 
 /** Puts what the program reads at run time beside it, so that the cache is whole without Go's own. */
 async function copyData(build: GoBuild, data: NonNullable<GoBuild["data"]>, work: string, env: NodeJS.ProcessEnv) {
-  const answer = await run("go", ["mod", "download", "-json", `${data.module}@v${build.version}`], work, env);
-  const { Dir } = JSON.parse(answer) as { Dir: string };
+  const options = { cwd: work, env };
+  const { stdout } = await run("go", ["mod", "download", "-json", `${data.module}@v${build.version}`], options);
+  const { Dir } = JSON.parse(stdout) as { Dir: string };
   for (const folder of data.folders) {
     const target = join(toolDir(build), folder);
     if (await exists(target)) continue;
-    const partial = `${target}.${process.pid}`;
-    await cp(join(Dir, folder), partial, { recursive: true });
+    await cp(join(Dir, folder), join(work, folder), { recursive: true });
     // Go's cache is read-only, and so is a copy of it: nobody could ever remove it.
-    await run("chmod", ["-R", "u+w", partial], work, env);
-    await rename(partial, target);
+    await run("chmod", ["-R", "u+w", folder], options);
+    await rename(join(work, folder), target);
   }
 }
 
-/** Runs to the end and returns what it wrote to stdout. */
-async function run(command: string, args: string[], cwd: string | undefined, env: NodeJS.ProcessEnv): Promise<string> {
-  const child = spawn(command, args, { cwd, env, stdio: ["ignore", "pipe", "pipe"] });
-  let [stdout, stderr] = ["", ""];
-  child.stdout.on("data", (chunk: Buffer) => (stdout += chunk.toString()));
-  child.stderr.on("data", (chunk: Buffer) => (stderr = (stderr + chunk.toString()).slice(-4_000)));
-  const [code, signal] = (await once(child, "close")) as [number | null, string | null];
-  if (code === 0) return stdout;
-  throw new Error(`${command} ${args[0]} ended with ${signal ?? code}:\n${stderr.trim()}`);
-}
-
 async function needs(command: string, args: string[], env: NodeJS.ProcessEnv, message: string): Promise<void> {
-  await run(command, args, undefined, env).catch((cause: unknown) => {
+  await run(command, args, { env }).catch((cause: unknown) => {
     throw new Error(message, { cause });
   });
 }

@@ -1,5 +1,6 @@
 /** The local world: the parts around the server, each started when it is first asked for. */
 import { tmpdir } from "node:os";
+import { installCustomResource } from "./custom-resource.ts";
 import { createStateDir } from "./parts/state-dir.ts";
 import { controlPlaneTools, startControlPlane } from "./parts/control-plane.ts";
 import { type GiteaLogin, startGitea } from "./parts/gitea.ts";
@@ -9,6 +10,7 @@ import { findTools } from "./tools.ts";
 
 /** How to reach the parts; plain data, so that it can be handed to another process. */
 export interface Addresses {
+  /** It knows KluctlDeployments. */
   readonly controlPlane: { readonly kubeconfig: string; readonly server: string };
   readonly redis: { readonly url: string };
   readonly gitea: GiteaLogin;
@@ -49,10 +51,9 @@ export async function createWorld({ say, stateParent = tmpdir() }: WorldOptions)
   const stateDir = state.path;
   const starters: { [Name in PartName]: () => Promise<Started<Name>> } = {
     async controlPlane() {
-      const { stop, ...addresses } = await startControlPlane({
-        tools: await findTools(partTools.controlPlane, { say }),
-        stateDir,
-      });
+      const tools = await findTools(partTools.controlPlane, { say });
+      const { stop, ...addresses } = await startControlPlane({ tools, stateDir });
+      await installCustomResource(addresses.kubeconfig);
       return { addresses, stop };
     },
     async redis() {

@@ -97,6 +97,10 @@ PASSWORD_HASH_ALGO = pbkdf2_v1
 [webhook]
 ALLOWED_HOST_LIST = loopback
 
+[queue]
+; In memory: the default, on disk, is polled with a pause that grows to two seconds.
+TYPE = channel
+
 [log]
 MODE = console
 LEVEL = warn

@@ -21,7 +21,8 @@ export interface ProcessOptions {
   readonly name: string;
   readonly command: string;
   readonly args: readonly string[];
-  readonly logFile: string;
+  /** Where its output goes; without one, to our own terminal. */
+  readonly logFile?: string | undefined;
   readonly env?: NodeJS.ProcessEnv | undefined;
   readonly cwd?: string | undefined;
 }
@@ -29,47 +30,49 @@ export interface ProcessOptions {
 export interface RunningProcess {
   readonly name: string;
   readonly pid: number;
-  readonly logFile: string;
-  /** Resolves with the reason once the process is gone, whoever ended it. */
-  readonly exited: Promise<string>;
+  /** Resolves once the process is gone, whoever ended it. */
+  readonly exited: Promise<Exit>;
   /** Waits until `check` is true; fails with the end of the log if the process ends first or time runs out. */
   ready(check: () => Promise<boolean>, withinMs?: number): Promise<void>;
   /** SIGTERM, then SIGKILL for the whole group. */
   stop(graceMs?: number): Promise<void>;
 }
 
+export interface Exit {
+  readonly ok: boolean;
+  readonly reason: string;
+}
+
 export async function startProcess(options: ProcessOptions): Promise<RunningProcess> {
   const { name, command, args, logFile, env = process.env, cwd } = options;
-  await mkdir(dirname(logFile), { recursive: true });
-  const log = openSync(logFile, "a", 0o600);
+  const log = logFile === undefined ? "inherit" : await openLog(logFile);
   const child = spawn("/bin/sh", ["-c", supervisor, name, command, ...args], {
     detached: true,
     stdio: ["ignore", log, log, "pipe"],
     env,
     cwd,
   });
-  closeSync(log);
+  if (typeof log === "number") closeSync(log);
   await once(child, "spawn");
   const pid = child.pid as number;
   // The pipe only holds the process; it is nothing to wait for. It breaks when the process ends.
   child.stdio[3]?.on("error", () => undefined);
   const exited = once(child, "exit").then(([code, signal]: unknown[]) => {
     killGroup(pid);
-    return signal ? `ended by ${String(signal)}` : `exit status ${String(code)}`;
+    return { ok: code === 0, reason: signal ? `ended by ${String(signal)}` : `exit status ${String(code)}` };
   });
 
   return {
     name,
     pid,
-    logFile,
     exited,
     async ready(check, withinMs = 60_000) {
       const deadline = Date.now() + withinMs;
       let gone: string | undefined;
-      void exited.then((reason) => (gone = reason));
+      void exited.then((exit) => (gone = exit.reason));
       while (!(await check().catch(() => false))) {
         const problem = gone ?? (Date.now() > deadline ? `not ready after ${withinMs / 1000} s` : undefined);
-        if (problem !== undefined) throw new Error(await explain(name, problem, logFile));
+        if (problem !== undefined) throw new Error(`${name} did not start: ${problem}.${await endOfLog(logFile)}`);
         await delay(50);
       }
     },
@@ -95,9 +98,15 @@ function killGroup(pid: number): void {
   }
 }
 
-/** What a person needs to see when a part does not start. */
-async function explain(name: string, problem: string, logFile: string): Promise<string> {
-  const log = await readFile(logFile, "utf8").catch(() => "");
+async function openLog(path: string): Promise<number> {
+  await mkdir(dirname(path), { recursive: true });
+  return openSync(path, "a", 0o600);
+}
+
+/** What a person needs to see when a process did not do its work. */
+export async function endOfLog(path: string | undefined): Promise<string> {
+  if (path === undefined) return "";
+  const log = await readFile(path, "utf8").catch(() => "");
   const tail = log.trimEnd().split("\n").slice(-20).join("\n");
-  return `${name} did not start: ${problem}. The end of ${logFile}:\n${tail === "" ? "(empty)" : tail}`;
+  return ` The end of its log:\n${tail === "" ? "(empty)" : tail}`;
 }

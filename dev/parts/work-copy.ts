@@ -26,7 +26,7 @@ export type FileChanges = Readonly<Record<string, string | undefined>>;
 export interface PushOptions {
   readonly branch?: string;
   readonly message?: string;
-  /** Throws away the branch's history and starts it anew with these files. */
+  /** Throws away the branch's history and files and starts it anew. */
   readonly force?: boolean;
 }
 
@@ -59,12 +59,15 @@ export async function createWorkCopy(dir: string, remote: string): Promise<WorkC
     dir,
     git,
     async push(changes, { branch = "main", message = "Change", force = false } = {}) {
-      if (force && (await exists("HEAD"))) {
-        await git("checkout", "--quiet", "--orphan", "anew");
+      const known = await exists(`refs/heads/${branch}`);
+      if (force && known) {
+        await git("checkout", "--quiet", "--detach");
+        await git("branch", "--quiet", "-D", branch);
+        await git("checkout", "--quiet", "--orphan", branch);
         await git("rm", "-rfq", "--ignore-unmatch", ".");
-        await git("branch", "-f", "-M", branch).catch(() => undefined);
-      } else if (await exists(`refs/heads/${branch}`)) await git("checkout", "--quiet", branch);
-      else await git("checkout", "--quiet", "-b", branch).catch(() => git("checkout", "--quiet", branch));
+      } else if (known) await git("checkout", "--quiet", branch);
+      else if (await exists("HEAD")) await git("checkout", "--quiet", "-b", branch);
+      else await git("symbolic-ref", "HEAD", `refs/heads/${branch}`); // the very first commit
       for (const [path, content] of Object.entries(changes)) {
         const file = join(dir, path);
         if (content === undefined) await rm(file, { force: true });

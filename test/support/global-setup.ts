@@ -18,7 +18,7 @@ declare module "vitest" {
 }
 
 /** Projects are set up one after the other; the first one leaves the world's address here for the next. */
-const variable = "TOWLINE_TEST_WORLD";
+const variable = "TEST_WORLD_URL";
 
 export default async function setUp(project: TestProject): Promise<(() => Promise<void>) | undefined> {
   const url = process.env[variable];

@@ -5,7 +5,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { inject, onTestFinished } from "vitest";
 import { type GitHttp, type GitHttpOptions, startGitHttp } from "../../dev/parts/git-http.ts";
-import { createGiteaClient, type GiteaClient } from "../../dev/parts/gitea-client.ts";
+import { createGiteaClient, type GiteaClient, type GiteaRepository } from "../../dev/parts/gitea-client.ts";
 import type { GiteaLogin } from "../../dev/parts/gitea.ts";
 import { createWorkCopy, type WorkCopy } from "../../dev/parts/work-copy.ts";
 import { findTools } from "../../dev/tools.ts";
@@ -77,7 +77,7 @@ export interface TestForge extends GiteaClient {
   readonly login: GiteaLogin;
   /** An organization of this test. */
   readonly organization: string;
-  repo(name: string): Promise<TestRepository & { owner: string; name: string }>;
+  repo(name: string): Promise<TestRepository & GiteaRepository>;
 }
 
 /** The shared Gitea, and an organization of this test. */
@@ -92,9 +92,13 @@ export async function useGitea(): Promise<TestForge> {
     login,
     organization,
     async repo(name) {
-      const { owner, cloneUrl, pushUrl } = await client.createRepository(organization, name);
-      onTestFinished(() => client.call("DELETE", `/repos/${owner}/${name}`));
-      return { owner, name, url: cloneUrl, ...(await createWorkCopy(join(dir, name), pushUrl)) };
+      const repository = await client.createRepository(organization, name);
+      onTestFinished(() => client.call("DELETE", `/repos/${organization}/${name}`));
+      return {
+        ...repository,
+        url: repository.cloneUrl,
+        ...(await createWorkCopy(join(dir, name), repository.pushUrl)),
+      };
     },
   };
 }

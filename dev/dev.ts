@@ -1,0 +1,77 @@
+/** `npm run dev`: the local parts, and a server that restarts when a source changes. Ctrl-C ends everything. */
+import { randomBytes } from "node:crypto";
+import { once } from "node:events";
+import { mkdir, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { parseArgs } from "node:util";
+import { announceWorld } from "./discovery.ts";
+import { endOfRun } from "./end-of-run.ts";
+import { freePort } from "./parts/port.ts";
+import { startProcess } from "./parts/process.ts";
+import { type Addresses, partNames, startWorld } from "./world.ts";
+import { findTools } from "./tools.ts";
+
+const root = join(import.meta.dirname, "..");
+const { values: flags } = parseArgs({
+  options: { state: { type: "string" }, "no-server": { type: "boolean", default: false } },
+});
+
+const say = (line: string) => process.stderr.write(`${line}\n`);
+const end = endOfRun();
+let up = false;
+end.addEventListener("abort", () => up || process.exit(130)); // what was begun until then ends with us
+const { kluctl, kubectl } = await findTools(["kluctl", "kubectl"], { say });
+const world = await startWorld(partNames, { say, stateParent: flags.state });
+const addresses = world.addresses as Addresses;
+let forget = async (): Promise<void> => undefined;
+try {
+  forget = await announceWorld({ pid: process.pid, addresses });
+  const webhooks = await writeServerConfig(addresses, world.stateDir);
+  up = true;
+  process.stdout.write(describe(addresses, webhooks, kubectl));
+  if (flags["no-server"]) await once(end, "abort");
+  else await runServer(join(world.stateDir, "towline.yaml"));
+} finally {
+  await forget();
+  await world.stop();
+}
+
+/** The server's own namespace keeps it away from those of a test run that uses the same parts. Returns its webhook URL. */
+async function writeServerConfig({ controlPlane, redis, gitea }: Addresses, stateDir: string): Promise<string> {
+  const [port, adminPort] = [await freePort(), await freePort()];
+  const secret = randomBytes(24).toString("hex");
+  await mkdir(join(stateDir, "server"), { recursive: true });
+  const config = {
+    forges: [
+      { id: "gitea", kind: "gitea", apiUrl: `${gitea.url}/api/v1`, webhookSecrets: [secret], token: gitea.token },
+    ],
+    webhooks: { host: "127.0.0.1", port },
+    admin: { host: "127.0.0.1", port: adminPort },
+    dataDir: join(stateDir, "server"),
+    redis: { url: redis.url },
+    kubernetes: { kubeconfig: controlPlane.kubeconfig, namespaces: ["default"] },
+    kluctl: { path: kluctl },
+  };
+  await writeFile(join(stateDir, "towline.yaml"), JSON.stringify(config, undefined, 2), { mode: 0o600 });
+  return `http://127.0.0.1:${port}/webhooks/gitea   secret ${secret}`;
+}
+
+function describe({ controlPlane, redis, gitea }: Addresses, webhooks: string, kubectl: string): string {
+  return `
+  Redis      ${redis.url}
+  Gitea      ${gitea.url}   user ${gitea.user}, token ${gitea.token}
+  webhooks   ${webhooks}
+  cluster    export KUBECONFIG=${controlPlane.kubeconfig}
+             ${kubectl} get kluctldeployments   (the server serves those of namespace "default")
+  state      ${world.stateDir}
+
+`;
+}
+
+/** Resolves when the run shall end; the server has its time to finish first. */
+async function runServer(config: string): Promise<void> {
+  const args = ["--watch", "--watch-preserve-output", join(root, "src", "cli.ts"), "serve", "--config", config];
+  const server = await startProcess({ name: "towline", command: process.execPath, args, cwd: root });
+  await Promise.race([once(end, "abort"), server.exited]);
+  await server.stop(60_000);
+}

@@ -1,0 +1,32 @@
+// Exits with 0 if node_modules holds what package-lock.json names. npm itself writes down what it has installed, so
+// nothing has to be remembered here, and an installation by hand counts as well. Runs before there are dependencies.
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
+
+interface LockedPackage {
+  readonly version?: string;
+  readonly optional?: boolean;
+  readonly devOptional?: boolean;
+}
+
+function packagesOf(path: string): Record<string, LockedPackage> {
+  const lock = JSON.parse(readFileSync(join(import.meta.dirname, "..", path), "utf8")) as {
+    packages: Record<string, LockedPackage>;
+  };
+  return lock.packages;
+}
+
+function isInstalled(): boolean {
+  const installed = packagesOf("node_modules/.package-lock.json");
+  return Object.entries(packagesOf("package-lock.json")).every(([path, { version, optional, devOptional }]) => {
+    const there = installed[path];
+    if (path === "") return true;
+    return there ? there.version === version : Boolean(optional || devOptional); // optional: for another system
+  });
+}
+
+try {
+  process.exitCode = isInstalled() ? 0 : 1;
+} catch {
+  process.exitCode = 1; // nothing is installed yet
+}
