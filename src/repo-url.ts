@@ -19,7 +19,9 @@ export function parseRepoUrl(url: string): ParsedRepoUrl | undefined {
   // Git would take a control character or a leading dash for something else than a URL.
   if (/[\u0000-\u0020\u007f]/.test(url) || url.startsWith("-") || url.includes("::")) return undefined;
   const scp = /^[a-z][a-z0-9+.-]*:\/\//i.test(url) ? undefined : scpForm.exec(url)?.groups;
-  const text = scp ? `ssh://${/^[^@/\s]+@/.exec(url)?.[0] ?? ""}${scp["host"]}/${scp["path"]?.replace(/^\/+/, "")}` : url;
+  const text = scp
+    ? `ssh://${/^[^@/\s]+@/.exec(url)?.[0] ?? ""}${scp["host"]}/${scp["path"]?.replace(/^\/+/, "")}`
+    : url;
   let parsed: URL;
   try {
     parsed = new URL(text);
@@ -29,8 +31,10 @@ export function parseRepoUrl(url: string): ParsedRepoUrl | undefined {
   const port = defaultPorts[parsed.protocol];
   if (port === undefined || parsed.hostname === "" || parsed.hostname.startsWith("-")) return undefined;
   let path: string;
+  let username: string;
   try {
     path = decodeURIComponent(parsed.pathname);
+    username = decodeURIComponent(parsed.username);
   } catch {
     return undefined;
   }
@@ -38,7 +42,7 @@ export function parseRepoUrl(url: string): ParsedRepoUrl | undefined {
   if (path === "" || path.split("/").some((part) => part === ".." || part === "." || part === "")) return undefined;
   const host = parsed.hostname.toLowerCase();
   const hostAndPort = parsed.port === "" || parsed.port === port ? host : `${host}:${parsed.port}`;
-  return { protocol: parsed.protocol, host, hostAndPort, username: decodeURIComponent(parsed.username), path };
+  return { protocol: parsed.protocol, host, hostAndPort, username, path };
 }
 
 /**

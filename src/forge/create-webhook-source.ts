@@ -1,0 +1,27 @@
+import { ConfigError } from "../errors.ts";
+import type { Clock } from "../ports.ts";
+import { createGiteaSource } from "./gitea/webhook.ts";
+import { createGithubSource } from "./github/webhook.ts";
+import { createGitlabSource } from "./gitlab/webhook.ts";
+import type { ForgeKind, WebhookSource, WebhookSourceOptions } from "./webhook-source.ts";
+
+export interface CreateWebhookSourceOptions extends WebhookSourceOptions {
+  readonly kind: ForgeKind;
+  /** GitLab's signed deliveries carry a time. */
+  readonly clock?: Clock;
+}
+
+/** Throws ConfigError when there is no secret, or an empty one: a forge nobody can verify must be asked for by name. */
+export function createWebhookSource(options: CreateWebhookSourceOptions): WebhookSource {
+  const { id, kind, secrets, allowUnsigned, clock = { now: () => Date.now() } } = options;
+  if (secrets.some((secret) => secret.trim() === "")) throw new ConfigError(`forge ${id}: a webhook secret is empty`);
+  if (secrets.length === 0 && !allowUnsigned) throw new ConfigError(`forge ${id}: it has no webhook secret`);
+  switch (kind) {
+    case "github":
+      return createGithubSource(options);
+    case "gitea":
+      return createGiteaSource(options);
+    case "gitlab":
+      return createGitlabSource({ ...options, clock });
+  }
+}

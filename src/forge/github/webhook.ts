@@ -1,0 +1,169 @@
+/** GitHub's deliveries: https://docs.github.com/webhooks/webhook-events-and-payloads */
+import { isUtf8 } from "node:buffer";
+import { Webhooks } from "@octokit/webhooks";
+import { z } from "zod";
+import type { GitEvent, PullRequestEvent } from "../../model.ts";
+import {
+  Commit,
+  Commits,
+  MaybeUrl,
+  Name,
+  deliveryId,
+  distinctUrls,
+  irrelevant,
+  lenient,
+  misshapen,
+  parseJson,
+  quoted,
+  refProblem,
+  toPushChange,
+} from "../payload.ts";
+import {
+  type DeliveryHeaders,
+  type Verdict,
+  type WebhookSource,
+  type WebhookSourceOptions,
+  findHeader,
+  genuine,
+  refused,
+  signatureProblem,
+} from "../webhook-source.ts";
+
+/** A push lists at most so many commits, and a commit so many files; at the limit there may be more. */
+const maxCommits = 2_048;
+const maxFilesPerCommit = 3_000;
+
+const Repository = z.object({
+  full_name: Name,
+  default_branch: lenient(Name),
+  clone_url: MaybeUrl,
+  ssh_url: MaybeUrl,
+  git_url: MaybeUrl,
+  html_url: MaybeUrl,
+});
+
+const Push = z.object({
+  ref: Name,
+  before: Commit,
+  after: Commit,
+  forced: z.boolean().catch(true),
+  commits: Commits,
+  head_commit: lenient(z.object({ id: Commit })),
+  repository: Repository,
+});
+
+const PullRequest = z.object({
+  action: Name,
+  number: z.int().positive(),
+  pull_request: z.object({
+    head: z.object({ sha: Commit, repo: z.object({ id: z.int() }).nullish() }),
+    base: z.object({ ref: Name, repo: z.object({ id: z.int() }) }),
+  }),
+  changes: lenient(z.object({ base: z.unknown().optional() })),
+  repository: Repository,
+});
+
+const actions: Readonly<Record<string, PullRequestEvent["action"]>> = {
+  opened: "opened",
+  synchronize: "updated",
+  reopened: "reopened",
+  closed: "closed",
+  converted_to_draft: "draft-changed",
+  ready_for_review: "draft-changed",
+};
+
+export function createGithubSource({ id, secrets, allowUnsigned }: WebhookSourceOptions): WebhookSource {
+  const verifiers = secrets.map((secret) => new Webhooks({ secret }));
+
+  async function verify(headers: DeliveryHeaders, body: Buffer): Promise<Verdict> {
+    // Gitea and Forgejo send GitHub's headers as well, signature and all; their payloads only look alike.
+    if ([...headers.keys()].some((name) => /^x-(gitea|forgejo|gogs)-/.test(name))) {
+      return refused("This delivery comes from Gitea or Forgejo: configure the forge with `kind: gitea`.");
+    }
+    if (secrets.length === 0 && allowUnsigned) return genuine;
+    const signature = findHeader(headers, "x-hub-signature-256");
+    if (signature === undefined) return refused(signatureProblem(headers, "X-Hub-Signature-256"));
+    // The verifier takes text: bytes that are not UTF-8 would be replaced before they are verified. It throws on "".
+    if (body.length > 0 && isUtf8(body)) {
+      const text = body.toString("utf8");
+      for (const verifier of verifiers) if (await verifier.verify(text, signature)) return genuine;
+    }
+    return refused("The signature does not match: compare the webhook's secret with the configured ones.");
+  }
+
+  function parse(headers: DeliveryHeaders, body: Buffer): GitEvent {
+    const origin = { forge: id, delivery: deliveryId(headers, ["x-github-delivery"], body) };
+    const json = parseJson(payloadText(headers, body));
+    if (json === undefined) return irrelevant(origin, "the body is not JSON");
+    const event = findHeader(headers, "x-github-event");
+    switch (event) {
+      case "ping":
+        return { ...origin, kind: "ping" };
+      case "push":
+        return toPushEvent(origin, json.value);
+      case "pull_request":
+        return toPullRequestEvent(origin, json.value);
+      case "create":
+      case "delete":
+        return irrelevant(origin, `the push event says what ${event} says`);
+      default:
+        return irrelevant(origin, `${quoted(event)} events are of no use here`);
+    }
+  }
+
+  return { id, kind: "github", verify, parse };
+}
+
+type Origin = Pick<GitEvent, "forge" | "delivery">;
+
+function toPushEvent(origin: Origin, payload: unknown): GitEvent {
+  const { data: push, error } = Push.safeParse(payload);
+  if (error) return misshapen(origin, "push", error);
+  const problem = refProblem(push.ref);
+  if (problem !== undefined) return irrelevant(origin, problem);
+  const { repository } = push;
+  const truncated =
+    (push.commits ?? []).length >= maxCommits ||
+    (push.commits ?? []).some(
+      ({ added, modified, removed }) =>
+        (added?.length ?? 0) + (modified?.length ?? 0) + (removed?.length ?? 0) >= maxFilesPerCommit,
+    );
+  return {
+    ...origin,
+    kind: "push",
+    repoUrls: repositoryUrls(repository),
+    repoName: repository.full_name,
+    defaultBranch: repository.default_branch,
+    ...toPushChange({ ...push, commit: push.head_commit?.id, listsAll: !push.forced && !truncated }),
+  };
+}
+
+function toPullRequestEvent(origin: Origin, payload: unknown): GitEvent {
+  const { data, error } = PullRequest.safeParse(payload);
+  if (error) return misshapen(origin, "pull_request", error);
+  const { head, base } = data.pull_request;
+  const retargeted = data.action === "edited" && data.changes?.base !== undefined;
+  return {
+    ...origin,
+    kind: "pull-request",
+    repoUrls: repositoryUrls(data.repository),
+    repoName: data.repository.full_name,
+    number: data.number,
+    action: retargeted ? "retargeted" : (actions[data.action] ?? "other"),
+    baseBranch: base.ref,
+    head: head.sha,
+    // A deleted fork leaves no repository behind.
+    fork: head.repo?.id !== base.repo.id,
+  };
+}
+
+function repositoryUrls(repository: z.infer<typeof Repository>): string[] {
+  return distinctUrls(repository.clone_url, repository.ssh_url, repository.git_url, repository.html_url);
+}
+
+/** The JSON, also of a webhook whose content type is left at GitHub's default, the form. */
+function payloadText(headers: DeliveryHeaders, body: Buffer): string {
+  const text = body.toString("utf8");
+  const form = /^application\/x-www-form-urlencoded\b/i.test(findHeader(headers, "content-type") ?? "");
+  return form ? (new URLSearchParams(text).get("payload") ?? "") : text;
+}

@@ -1,0 +1,118 @@
+/** Reading payloads: the pieces the hosts' formats share. Only fields that are used are looked at. */
+import { createHash } from "node:crypto";
+import { z } from "zod";
+import type { ChangedPaths, IrrelevantEvent, PushEvent } from "../model.ts";
+import { type DeliveryHeaders, findHeader } from "./webhook-source.ts";
+
+/** Longer texts than any real name, and short enough for a log line. */
+export const Name = z.string().min(1).max(1_000);
+export const Commit = z.string().regex(/^[0-9a-f]{40}([0-9a-f]{24})?$/i, "is not a commit id");
+const Url = z.string().min(1).max(4_000);
+
+/** A field we can do without: whatever is not as expected counts as absent. */
+export function lenient<T extends z.ZodType>(type: T) {
+  return type.optional().catch(undefined);
+}
+
+export const MaybeUrl = lenient(Url);
+
+/** The commits of a push, as all hosts write them. Misshapen: as if the host had not listed any. */
+export const Commits = lenient(z.array(z.object({ added: PathList(), modified: PathList(), removed: PathList() })));
+
+function PathList() {
+  return z.array(z.string()).nullish();
+}
+
+/** More paths than this cost more to compare than to look at the repository: they count as "any". */
+const maxPaths = 5_000;
+
+/** The union over all commits; `complete` is what the caller knows of the host's list. */
+export function toChangedPaths(commits: z.infer<typeof Commits>, complete: boolean): ChangedPaths {
+  const paths = new Set<string>();
+  for (const commit of commits ?? []) {
+    for (const list of [commit.added, commit.modified, commit.removed]) {
+      for (const path of list ?? []) paths.add(path);
+      if (paths.size > maxPaths) return { complete: false, paths: [] };
+    }
+  }
+  return { complete: complete && commits !== undefined, paths: [...paths] };
+}
+
+/** How hosts write "no commit". */
+function isZero(commit: string): boolean {
+  return /^0+$/.test(commit);
+}
+
+export interface PushFacts {
+  readonly ref: string;
+  readonly before: string;
+  readonly after: string;
+  /** The commit an annotated tag points to, where the host says it: `after` is the tag object then. */
+  readonly commit?: string | undefined;
+  readonly commits?: z.infer<typeof Commits>;
+  /** Whether the host lists all commits between `before` and `after`, as far as its own fields tell. */
+  readonly listsAll: boolean;
+}
+
+/** What follows from a push's fields on every host. */
+export function toPushChange(push: PushFacts): Pick<PushEvent, "ref" | "change" | "after" | "changed"> {
+  const deleted = isZero(push.after);
+  const created = isZero(push.before);
+  // Equal ends: a host's test button, or a push of nothing; the commits listed are samples then. Tags list none.
+  const meaningful = !deleted && !created && push.before !== push.after && push.ref.startsWith("refs/heads/");
+  return {
+    ref: push.ref,
+    change: deleted ? "deleted" : created ? "created" : "updated",
+    after: deleted ? undefined : (push.commit ?? push.after),
+    changed: toChangedPaths(push.commits, meaningful && push.listsAll),
+  };
+}
+
+/** `undefined` for a ref that deployments can follow, otherwise why they cannot. */
+export function refProblem(ref: string): string | undefined {
+  return /^refs\/(heads|tags)\/./.test(ref) ? undefined : "the ref is neither a branch nor a tag";
+}
+
+/** The spellings that are there, each once. */
+export function distinctUrls(...urls: readonly (string | undefined)[]): string[] {
+  return [...new Set(urls.filter((url) => url !== undefined))];
+}
+
+/**
+ * The host's own id of the delivery, from the first of `names` that is there. Where none is usable, one made of the
+ * body, so that it is the same when the delivery is sent again.
+ */
+export function deliveryId(headers: DeliveryHeaders, names: readonly string[], body: Buffer): string {
+  for (const name of names) {
+    const value = findHeader(headers, name);
+    if (value !== undefined && /^[\w.:+/=-]{1,128}$/.test(value)) return value;
+  }
+  return createHash("sha256").update(body).digest("hex").slice(0, 32);
+}
+
+/** `undefined` for anything that is not JSON. */
+export function parseJson(text: string): { readonly value: unknown } | undefined {
+  try {
+    return { value: JSON.parse(text) };
+  } catch {
+    return undefined;
+  }
+}
+
+type Origin = Pick<IrrelevantEvent, "forge" | "delivery">;
+
+export function irrelevant(origin: Origin, reason: string): IrrelevantEvent {
+  return { ...origin, kind: "irrelevant", reason };
+}
+
+/** A genuine payload that is not as the host documents it; names the first field in the way. */
+export function misshapen(origin: Origin, event: string, error: z.ZodError): IrrelevantEvent {
+  const [issue] = error.issues;
+  const field = issue?.path.join(".") || "the payload";
+  return irrelevant(origin, `the ${event} payload cannot be read: ${field}: ${issue?.message ?? "unexpected"}`);
+}
+
+/** A header's text, made fit for a sentence. */
+export function quoted(text: string | undefined): string {
+  return text === undefined ? "unnamed" : JSON.stringify(text.slice(0, 60));
+}

@@ -1,0 +1,59 @@
+/** What every git host's webhooks have in common. */
+import type { GitEvent } from "../model.ts";
+
+export type ForgeKind = "github" | "gitlab" | "gitea";
+
+/** One configured forge's webhooks: is a delivery genuine, and what does it say? */
+export interface WebhookSource {
+  readonly id: string;
+  readonly kind: ForgeKind;
+  /** Whether the host itself sent these bytes. Never throws. */
+  verify(headers: DeliveryHeaders, body: Buffer): Promise<Verdict>;
+  /** Never throws: what cannot be read is an irrelevant event that says why. */
+  parse(headers: DeliveryHeaders, body: Buffer): GitEvent;
+}
+
+/** `reason` is told to the sender, so it names no secret and nothing of the body. */
+export type Verdict = { readonly genuine: true } | { readonly genuine: false; readonly reason: string };
+
+export interface WebhookSourceOptions {
+  readonly id: string;
+  /** Any of them may have signed a delivery, so that a secret can be replaced without a gap. */
+  readonly secrets: readonly string[];
+  /** Without any secret: take every delivery as genuine. */
+  readonly allowUnsigned: boolean;
+}
+
+/** Lower-case name → every value that was on the wire. Node's own `headers` joins repeated values or drops them. */
+export type DeliveryHeaders = ReadonlyMap<string, readonly string[]>;
+
+/** From Node's `rawHeaders`: names and values in turn. */
+export function readHeaders(rawHeaders: readonly string[]): DeliveryHeaders {
+  const headers = new Map<string, string[]>();
+  for (let i = 0; i + 1 < rawHeaders.length; i += 2) {
+    const name = (rawHeaders[i] ?? "").toLowerCase();
+    const values = headers.get(name) ?? [];
+    values.push(rawHeaders[i + 1] ?? "");
+    headers.set(name, values);
+  }
+  return headers;
+}
+
+/** The header's only value; `undefined` when it is missing, empty or repeated: a repeated one could mean either. */
+export function findHeader(headers: DeliveryHeaders, name: string): string | undefined {
+  const values = headers.get(name);
+  return values?.length === 1 ? values[0] || undefined : undefined;
+}
+
+export const genuine: Verdict = { genuine: true };
+
+export function refused(reason: string): Verdict {
+  return { genuine: false, reason };
+}
+
+/** Why a signature header is of no use, in one sentence. */
+export function signatureProblem(headers: DeliveryHeaders, name: string): string {
+  const count = headers.get(name.toLowerCase())?.length ?? 0;
+  if (count > 1) return `The header ${name} is there ${count} times.`;
+  return `The header ${name} is missing or empty: set the webhook's secret at the git host.`;
+}

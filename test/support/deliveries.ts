@@ -1,0 +1,187 @@
+/** Deliveries as git hosts send them: recorded ones of GitHub and Gitea, built ones of GitLab. */
+import { createHmac } from "node:crypto";
+import { readFileSync, readdirSync } from "node:fs";
+import { createRequire } from "node:module";
+
+export interface Delivery {
+  readonly name: string;
+  /** Names and values in turn, as Node's `rawHeaders`. */
+  readonly rawHeaders: readonly string[];
+  readonly body: string;
+}
+
+export const githubSecret = "a-secret-of-github";
+export const gitlabToken = "a-token-of-gitlab";
+export const gitlabSigningKey = `whsec_${Buffer.from("a signing key of 24 byte").toString("base64")}`;
+export const giteaSecret = "a-recorded-secret-of-gitea";
+
+const examples = createRequire(import.meta.url)("@octokit/webhooks-examples/api.github.com/index.json") as readonly {
+  name: string;
+  examples: Record<string, unknown>[];
+}[];
+
+/** GitHub's recorded payloads, signed now. */
+export function githubDeliveries(event: string): Delivery[] {
+  const payloads = examples.find(({ name }) => name === event)?.examples ?? [];
+  return payloads.map((payload) => githubDelivery(event, payload));
+}
+
+export const githubEvents: readonly string[] = examples.map(({ name }) => name);
+
+export function githubDelivery(event: string, payload: unknown): Delivery {
+  const body = typeof payload === "string" ? payload : JSON.stringify(payload);
+  const signature = `sha256=${hmac(githubSecret, body)}`;
+  return {
+    name: event,
+    rawHeaders: [
+      ...["User-Agent", "GitHub-Hookshot/044aadd", "Content-Type", "application/json"],
+      ...["X-GitHub-Event", event, "X-GitHub-Delivery", "72d3162e-cc78-11e3-81ab-4c9367dc0958"],
+      ...["X-Hub-Signature-256", signature],
+    ],
+    body,
+  };
+}
+
+/** A plain push to GitHub's recorded repository: the package has only pushes that create or delete. */
+export function githubPush(changes: Record<string, unknown> = {}): Delivery {
+  const recorded = githubPayload();
+  return githubDelivery("push", {
+    ...recorded,
+    before: "9d41e0700000000000000000000000000000aaaa",
+    created: false,
+    base_ref: null,
+    ...changes,
+  });
+}
+
+export function githubPayload(): Record<string, unknown> {
+  const pushes = examples.find(({ name }) => name === "push")?.examples ?? [];
+  const branch = pushes.find(({ ref }) => ref === "refs/heads/master");
+  if (branch === undefined) throw new Error("@octokit/webhooks-examples has no push to a branch");
+  return branch;
+}
+
+const giteaDirectory = new URL("../fixtures/deliveries/gitea/", import.meta.url);
+
+/** A recorded delivery of Gitea, byte for byte. */
+export function giteaDelivery(name: string): Delivery {
+  const recorded = JSON.parse(readFileSync(new URL(`${name}.json`, giteaDirectory), "utf8")) as Omit<Delivery, "name">;
+  return { name, ...recorded };
+}
+
+export function giteaDeliveries(): Delivery[] {
+  return readdirSync(giteaDirectory).map((file) => giteaDelivery(file.replace(/\.json$/, "")));
+}
+
+/** Signs another body in a delivery's name, as Gitea would. */
+export function resignGitea(delivery: Delivery, body: string): Delivery {
+  return {
+    ...delivery,
+    rawHeaders: replaceHeader(delivery.rawHeaders, "X-Gitea-Signature", hmac(giteaSecret, body)),
+    body,
+  };
+}
+
+const project = {
+  id: 15,
+  name: "Shop",
+  description: "",
+  web_url: "https://gitlab.example.com/group/shop",
+  git_ssh_url: "git@gitlab.example.com:group/shop.git",
+  git_http_url: "https://gitlab.example.com/group/shop.git",
+  namespace: "group",
+  path_with_namespace: "group/shop",
+  default_branch: "main",
+};
+
+const [before, after] = ["95790bf891e76fee5e1747ab589903a6a1f80f22", "da1560886d4f094c3e6c9ef40349f7d38b5d27d7"];
+
+/** From the fields that GitLab documents for its push events. */
+export function gitlabPush(changes: Record<string, unknown> = {}): Record<string, unknown> {
+  return {
+    object_kind: "push",
+    event_name: "push",
+    before,
+    after,
+    ref: "refs/heads/main",
+    ref_protected: true,
+    checkout_sha: after,
+    user_id: 4,
+    project_id: 15,
+    project,
+    commits: [
+      { id: after, message: "Raise frontend", added: ["shop/new.yaml"], modified: ["shop/app.yaml"], removed: [] },
+    ],
+    total_commits_count: 1,
+    push_options: {},
+    ...changes,
+  };
+}
+
+export function gitlabTagPush(changes: Record<string, unknown> = {}): Record<string, unknown> {
+  const tag = { object_kind: "tag_push", event_name: "tag_push", ref: "refs/tags/v1", before: "0".repeat(40) };
+  return gitlabPush({ ...tag, after: "1".repeat(40), commits: [], total_commits_count: 0, ...changes });
+}
+
+export function gitlabMergeRequest(attributes: Record<string, unknown> = {}, changes = {}): Record<string, unknown> {
+  return {
+    object_kind: "merge_request",
+    event_type: "merge_request",
+    project,
+    object_attributes: {
+      ...{ id: 99, iid: 7, action: "open", state: "opened", draft: false },
+      ...{ target_branch: "main", source_branch: "feature", source_project_id: 15, target_project_id: 15 },
+      last_commit: { id: after, message: "More" },
+      ...attributes,
+    },
+    changes,
+  };
+}
+
+const gitlabEventNames: Readonly<Record<string, string>> = {
+  push: "Push Hook",
+  tag_push: "Tag Push Hook",
+  merge_request: "Merge Request Hook",
+};
+
+/** With the plain token; `signGitlab` makes the signed form. */
+export function gitlabDelivery(payload: unknown): Delivery {
+  const kind = (payload as { object_kind?: string } | null)?.object_kind ?? "";
+  const body = JSON.stringify(payload);
+  return {
+    name: kind,
+    rawHeaders: [
+      ...["Content-Type", "application/json", "X-Gitlab-Event", gitlabEventNames[kind] ?? "System Hook"],
+      ...["Idempotency-Key", "f5e5f430-f57b-4e6e-9fac-d9128cd7232f"],
+      ...["X-Gitlab-Event-UUID", "13792a34-cac6-4fda-95a8-c58e00a3954e", "X-Gitlab-Token", gitlabToken],
+    ],
+    body,
+  };
+}
+
+export function signGitlab(
+  { name, rawHeaders, body }: Delivery,
+  { key = gitlabSigningKey, atMs = Date.now(), id = "msg-1" } = {},
+): Delivery {
+  const timestamp = String(Math.floor(atMs / 1_000));
+  const secret = Buffer.from(key.slice("whsec_".length), "base64");
+  const signature = createHmac("sha256", secret).update(`${id}.${timestamp}.${body}`).digest("base64");
+  const token = rawHeaders.indexOf("X-Gitlab-Token");
+  return {
+    name,
+    rawHeaders: [
+      ...rawHeaders.filter((_, i) => i !== token && i !== token + 1),
+      ...["webhook-id", id, "webhook-timestamp", timestamp, "webhook-signature", `v1,${signature}`],
+    ],
+    body,
+  };
+}
+
+export function replaceHeader(rawHeaders: readonly string[], name: string, value: string | undefined): string[] {
+  const without = rawHeaders.filter((_, i) => rawHeaders[i - (i % 2)]?.toLowerCase() !== name.toLowerCase());
+  return value === undefined ? without : [...without, name, value];
+}
+
+export function hmac(secret: string, body: string | Buffer): string {
+  return createHmac("sha256", secret).update(body).digest("hex");
+}

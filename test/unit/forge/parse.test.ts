@@ -1,0 +1,314 @@
+import { describe, expect, test } from "vitest";
+import { createWebhookSource } from "../../../src/forge/create-webhook-source.ts";
+import { type ForgeKind, readHeaders } from "../../../src/forge/webhook-source.ts";
+import type { PushEvent } from "../../../src/model.ts";
+import { repoId } from "../../../src/repo-url.ts";
+import {
+  type Delivery,
+  giteaDelivery,
+  githubDeliveries,
+  githubDelivery,
+  githubEvents,
+  githubPayload,
+  githubPush,
+  gitlabDelivery,
+  gitlabMergeRequest,
+  gitlabPush,
+  gitlabTagPush,
+  replaceHeader,
+  resignGitea,
+} from "../../support/deliveries.ts";
+
+function parse(kind: ForgeKind, { rawHeaders, body }: Delivery) {
+  return createWebhookSource({ id: kind, kind, secrets: [], allowUnsigned: true }).parse(
+    readHeaders(rawHeaders),
+    Buffer.from(body),
+  );
+}
+
+function parsePush(kind: ForgeKind, delivery: Delivery): PushEvent {
+  const event = parse(kind, delivery);
+  if (event.kind !== "push") throw new Error(`not a push but ${JSON.stringify(event)}`);
+  return event;
+}
+
+const commit = (...modified: string[]) => ({ added: [], removed: [], modified });
+
+describe("GitHub", () => {
+  test("a push to a branch is understood", () => {
+    expect(
+      parse("github", githubPush({ ref: "refs/heads/feat/x", commits: [commit("a/b"), commit("c", "a/b")] })),
+    ).toEqual({
+      forge: "github",
+      delivery: "72d3162e-cc78-11e3-81ab-4c9367dc0958",
+      kind: "push",
+      repoUrls: expect.arrayContaining([expect.stringMatching(/^https:.*\.git$/), expect.stringMatching(/^git@/)]),
+      repoName: "Codertocat/Hello-World",
+      defaultBranch: "master",
+      ref: "refs/heads/feat/x",
+      change: "updated",
+      after: githubPayload()["after"],
+      changed: { complete: true, paths: ["a/b", "c"] },
+    });
+  });
+
+  test("all recorded pushes are understood, and every spelling of a repository is the same one", () => {
+    const events = githubDeliveries("push").map((delivery) => parsePush("github", delivery));
+    expect(events.map(({ ref, change }) => `${ref} ${change}`).sort()).toEqual([
+      ...Array<string>(2).fill("refs/heads/master created"),
+      "refs/tags/simple-tag created",
+      ...Array<string>(4).fill("refs/tags/simple-tag deleted"),
+    ]);
+    for (const event of events) {
+      expect(new Set(event.repoUrls.map(repoId)).size).toBe(1);
+      expect(event.changed.complete).toBe(false);
+      expect(event.after === undefined).toBe(event.change === "deleted");
+    }
+  });
+
+  test("a list of files is complete only if nothing hints at more", () => {
+    const complete = (changes: object) => parsePush("github", githubPush({ ...changes })).changed.complete;
+    expect(complete({ commits: [commit("a")] })).toBe(true);
+    expect(complete({ commits: [commit("a")], forced: true })).toBe(false);
+    expect(complete({ commits: [commit("a")], before: "0".repeat(40) })).toBe(false);
+    expect(complete({ commits: [commit("a")], after: "0".repeat(40) })).toBe(false);
+    expect(complete({ commits: [commit("a")], before: githubPayload()["after"] })).toBe(false);
+    expect(complete({ commits: Array(2_047).fill(commit("a")) })).toBe(true);
+    expect(complete({ commits: Array(2_048).fill(commit("a")) })).toBe(false);
+    expect(complete({ commits: [commit(...Array.from({ length: 2_999 }, (_, i) => `${i}`))] })).toBe(true);
+    expect(complete({ commits: [commit(...Array.from({ length: 3_000 }, (_, i) => `${i}`))] })).toBe(false);
+    expect(
+      complete({
+        commits: Array.from({ length: 6 }, (_, n) => commit(...Array.from({ length: 1_000 }, (_, i) => `${n}/${i}`))),
+      }),
+    ).toBe(false);
+    expect(complete({ commits: "some" })).toBe(false);
+    expect(complete({ commits: undefined })).toBe(false);
+    expect(complete({ commits: [commit("a")], forced: "no" })).toBe(false);
+  });
+
+  test("an annotated tag counts as the commit it points to", () => {
+    const tag = { ref: "refs/tags/v1", after: "1".repeat(40), head_commit: { id: "2".repeat(40) } };
+    expect(parsePush("github", githubPush(tag)).after).toBe("2".repeat(40));
+  });
+
+  test("a form-encoded push says what the JSON one says", () => {
+    const { rawHeaders, body, name } = githubPush();
+    const headers = replaceHeader(rawHeaders, "Content-Type", "application/x-www-form-urlencoded");
+    const form = { name, rawHeaders: headers, body: new URLSearchParams({ payload: body }).toString() };
+    expect(parse("github", form)).toEqual(parse("github", githubPush()));
+    expect(parse("github", { ...form, body: "payload" })).toMatchObject({ reason: "the body is not JSON" });
+  });
+
+  test("every recorded pull request is understood", () => {
+    const events = githubDeliveries("pull_request").map((delivery) => parse("github", delivery));
+    expect(new Set(events.map(({ kind }) => kind))).toEqual(new Set(["pull-request"]));
+    const actions = new Set(events.map((event) => event.kind === "pull-request" && event.action));
+    expect(actions).toContain("opened");
+    expect(actions).toContain("updated");
+    expect(actions).toContain("closed");
+    expect(actions).toContain("draft-changed");
+    expect(parse("github", githubDeliveries("pull_request")[0]!)).toMatchObject({
+      number: 2,
+      baseBranch: "master",
+      fork: false,
+    });
+  });
+
+  test("a retargeted pull request is told from another edit, and a fork from the repository itself", () => {
+    const [opened] = githubDeliveries("pull_request");
+    const payload = JSON.parse(opened!.body);
+    const edited = (changes: object) =>
+      parse("github", githubDelivery("pull_request", { ...payload, action: "edited", changes }));
+    expect(edited({ base: { ref: { from: "old" } } })).toMatchObject({ action: "retargeted" });
+    expect(edited({ title: { from: "old" } })).toMatchObject({ action: "other" });
+    payload.pull_request.head.repo = null;
+    expect(parse("github", githubDelivery("pull_request", payload))).toMatchObject({ fork: true });
+  });
+
+  test("every other recorded event is answered with a reason", () => {
+    for (const name of githubEvents.filter((event) => !["push", "pull_request", "ping"].includes(event))) {
+      for (const delivery of githubDeliveries(name)) {
+        expect(parse("github", delivery)).toMatchObject({ kind: "irrelevant", reason: expect.stringContaining(name) });
+      }
+    }
+    for (const delivery of githubDeliveries("ping")) expect(parse("github", delivery).kind).toBe("ping");
+  });
+});
+
+describe("Gitea", () => {
+  test("a push to a branch is understood", () => {
+    expect(parse("gitea", giteaDelivery("push-update"))).toEqual({
+      forge: "gitea",
+      delivery: expect.stringMatching(/^[0-9a-f-]{36}$/),
+      kind: "push",
+      repoUrls: [
+        "http://git.example.com/example/shop.git",
+        "root@git.example.com:example/shop.git",
+        "http://git.example.com/example/shop",
+      ],
+      repoName: "example/shop",
+      defaultBranch: "main",
+      ref: "refs/heads/main",
+      change: "updated",
+      after: "59d1dd34529e3178a7b57180f2a98aff20e9d610",
+      changed: { complete: true, paths: ["shop/with space é.yaml", "docs/readme.md", "shop/frontend.yaml"] },
+    });
+  });
+
+  test.each([
+    ["push-first", "refs/heads/main", "created", false],
+    ["push-new-branch", "refs/heads/feature", "created", false],
+    ["push-forced", "refs/heads/feature", "updated", true], // nothing tells it from an ordinary push
+    ["push-60-commits", "refs/heads/main", "updated", false], // five of them are listed
+    ["push-test-button", "refs/heads/main", "updated", false],
+    ["push-annotated-tag", "refs/tags/v1", "created", false],
+    ["push-tag-deleted", "refs/tags/light", "deleted", false],
+    ["delete-tag", "refs/tags/light", "deleted", false],
+    ["delete-branch", "refs/heads/feature", "deleted", false],
+  ] as const)("%s is a change of %s", (name, ref, change, complete) => {
+    expect(parsePush("gitea", giteaDelivery(name))).toMatchObject({ ref, change, changed: { complete } });
+  });
+
+  test("an annotated tag counts as the commit it points to", () => {
+    expect(parsePush("gitea", giteaDelivery("push-annotated-tag")).after).toBe(
+      "59d1dd34529e3178a7b57180f2a98aff20e9d610",
+    );
+  });
+
+  test.each([
+    ["pull-request-opened", "opened"],
+    ["pull-request-synchronized", "updated"],
+    ["pull-request-edited", "other"],
+    ["pull-request-closed", "closed"],
+    ["pull-request-reopened", "reopened"],
+  ])("%s is a pull request that was %s", (name, action) => {
+    expect(parse("gitea", giteaDelivery(name))).toMatchObject({
+      kind: "pull-request",
+      repoName: "example/shop",
+      number: 1,
+      action,
+      baseBranch: "main",
+      head: expect.stringMatching(/^[0-9a-f]{40}$/),
+      fork: false,
+    });
+  });
+
+  test("a pull request that gets another base is retargeted", () => {
+    const edited = giteaDelivery("pull-request-edited");
+    const payload = { ...JSON.parse(edited.body), changes: { ref: { from: "main" } } };
+    expect(parse("gitea", resignGitea(edited, JSON.stringify(payload)))).toMatchObject({ action: "retargeted" });
+  });
+
+  test("create says nothing that push does not, and issues are of no use", () => {
+    expect(parse("gitea", giteaDelivery("create-branch"))).toMatchObject({ kind: "irrelevant" });
+    expect(parse("gitea", giteaDelivery("issues-opened"))).toMatchObject({
+      kind: "irrelevant",
+      reason: '"issues" events are of no use here',
+    });
+  });
+});
+
+describe("GitLab", () => {
+  test("a push to a branch is understood", () => {
+    expect(parse("gitlab", gitlabDelivery(gitlabPush()))).toEqual({
+      forge: "gitlab",
+      delivery: "f5e5f430-f57b-4e6e-9fac-d9128cd7232f",
+      kind: "push",
+      repoUrls: [
+        "https://gitlab.example.com/group/shop.git",
+        "git@gitlab.example.com:group/shop.git",
+        "https://gitlab.example.com/group/shop",
+      ],
+      repoName: "group/shop",
+      defaultBranch: "main",
+      ref: "refs/heads/main",
+      change: "updated",
+      after: "da1560886d4f094c3e6c9ef40349f7d38b5d27d7",
+      changed: { complete: true, paths: ["shop/new.yaml", "shop/app.yaml"] },
+    });
+  });
+
+  test("a system hook's push, which has no object_kind, is understood as well", () => {
+    expect(parsePush("gitlab", gitlabDelivery(gitlabPush({ object_kind: undefined }))).ref).toBe("refs/heads/main");
+  });
+
+  test("more commits than are listed make the list incomplete", () => {
+    const complete = (changes: object) =>
+      parsePush("gitlab", gitlabDelivery(gitlabPush({ ...changes }))).changed.complete;
+    expect(complete({ total_commits_count: 21 })).toBe(false);
+    expect(complete({ total_commits_count: undefined })).toBe(false);
+    expect(complete({ commits: null })).toBe(false);
+  });
+
+  test("a deleted branch and a tag are understood", () => {
+    const gone = gitlabPush({ after: "0".repeat(40), checkout_sha: null, commits: [], total_commits_count: 0 });
+    expect(parsePush("gitlab", gitlabDelivery(gone))).toMatchObject({ change: "deleted", after: undefined });
+    expect(parsePush("gitlab", gitlabDelivery(gitlabTagPush()))).toMatchObject({
+      ref: "refs/tags/v1",
+      change: "created",
+      after: "da1560886d4f094c3e6c9ef40349f7d38b5d27d7",
+    });
+  });
+
+  test.each([
+    ["opened", { action: "open" }, {}],
+    ["reopened", { action: "reopen" }, {}],
+    ["updated", { action: "update", oldrev: "1".repeat(40) }, {}],
+    ["retargeted", { action: "update" }, { target_branch: { previous: "main", current: "release" } }],
+    ["draft-changed", { action: "update" }, { draft: { previous: true, current: false } }],
+    ["other", { action: "update" }, { title: { previous: "a", current: "b" } }],
+    ["closed", { action: "merge" }, {}],
+    ["closed", { action: "close" }, {}],
+    ["other", { action: "approved" }, {}],
+    ["other", { action: undefined }, {}],
+  ])("a merge request is %s by %o %o", (action, attributes, changes) => {
+    const event = parse("gitlab", gitlabDelivery(gitlabMergeRequest(attributes, changes)));
+    expect(event).toMatchObject({ kind: "pull-request", number: 7, action, baseBranch: "main", fork: false });
+  });
+
+  test("a merge request from another project is one from a fork", () => {
+    expect(parse("gitlab", gitlabDelivery(gitlabMergeRequest({ source_project_id: 16 })))).toMatchObject({
+      fork: true,
+    });
+  });
+
+  test("other events are of no use", () => {
+    expect(parse("gitlab", gitlabDelivery({ object_kind: "pipeline" }))).toMatchObject({
+      kind: "irrelevant",
+      reason: '"pipeline" events are of no use here',
+    });
+  });
+});
+
+describe("what cannot be read", () => {
+  test("names the field that is in the way", () => {
+    expect(parse("github", githubPush({ after: 7 }))).toMatchObject({
+      kind: "irrelevant",
+      reason: "the push payload cannot be read: after: Invalid input: expected string, received number",
+    });
+    expect(parse("gitlab", gitlabDelivery(gitlabPush({ project: {} })))).toMatchObject({
+      reason: expect.stringContaining("project.path_with_namespace"),
+    });
+  });
+
+  test.each(["refs/notes/commits", "main", "refs/heads/", "", "refs/pull/1/head"])(
+    "a push to %j concerns nobody",
+    (ref) => {
+      expect(parse("github", githubPush({ ref }))).toMatchObject({ kind: "irrelevant" });
+      expect(parse("gitlab", gitlabDelivery(gitlabPush({ ref })))).toMatchObject({ kind: "irrelevant" });
+      const recorded = giteaDelivery("push-update");
+      const payload = { ...JSON.parse(recorded.body), ref };
+      expect(parse("gitea", { ...recorded, body: JSON.stringify(payload) })).toMatchObject({ kind: "irrelevant" });
+    },
+  );
+
+  test("a delivery without a usable id gets the same one whenever it comes", () => {
+    const { rawHeaders, body, name } = githubPush();
+    const ids = [undefined, "", "with space", "x".repeat(200)].map(
+      (id) => parse("github", { name, rawHeaders: replaceHeader(rawHeaders, "X-GitHub-Delivery", id), body }).delivery,
+    );
+    expect(new Set(ids).size).toBe(1);
+    expect(ids[0]).toMatch(/^[0-9a-f]{32}$/);
+  });
+});
