@@ -1,0 +1,107 @@
+/** Health, metrics and version: for probes, Prometheus and operators, on a port of its own. */
+import { type Response, Router } from "express";
+import type { Registry } from "prom-client";
+
+/** One thing the server needs. `details` are told beside `ok`. */
+export interface Check {
+  readonly name: string;
+  check(): CheckResult | Promise<CheckResult>;
+}
+
+export interface CheckResult {
+  readonly ok: boolean;
+  readonly error?: string | undefined;
+  readonly [detail: string]: unknown;
+}
+
+export interface VersionInfo {
+  readonly version: string;
+  readonly commit?: string | undefined;
+  readonly node: string;
+  readonly kluctl?: string | undefined;
+}
+
+export interface AdminRoutesDeps {
+  readonly checks: readonly Check[];
+  readonly metrics: Pick<Registry, "contentType" | "metrics">;
+  readonly version: () => VersionInfo;
+  /** How long one check may take. */
+  readonly checkTimeoutMs?: number;
+  readonly now?: () => Date;
+}
+
+interface Readiness {
+  readonly ready: boolean;
+  readonly checks: Readonly<Record<string, CheckResult>>;
+}
+
+export function createAdminRoutes(deps: AdminRoutesDeps): Router {
+  const { metrics, version } = deps;
+  const readiness = createReadiness(deps);
+  const router = Router();
+  router.use((_req, res, next) => {
+    res.set("Cache-Control", "no-store");
+    next();
+  });
+  // Alive is whoever can answer. What is wrong outside is no reason for a restart: that is what readiness is for.
+  router.get(["/livez", "/healthz"], (_req, res) => {
+    res.json({ ok: true });
+  });
+  router.get("/readyz", async (_req, res) => {
+    sendReadiness(res, await readiness());
+  });
+  router.get("/metrics", async (_req, res) => {
+    res.type(metrics.contentType).send(await metrics.metrics());
+  });
+  router.get("/version", (_req, res) => {
+    res.json(version());
+  });
+  return router;
+}
+
+function sendReadiness(res: Response, { ready, checks }: Readiness): void {
+  res.status(ready ? 200 : 503).json({ ready, checks });
+}
+
+/** Runs all checks side by side; callers that come meanwhile share the answer. */
+function createReadiness({ checks, checkTimeoutMs = 2_000, now = () => new Date() }: AdminRoutesDeps) {
+  const failingSince = new Map<string, string>();
+  let running: Promise<Readiness> | undefined;
+
+  async function run(check: Check): Promise<readonly [string, CheckResult]> {
+    const { name } = check;
+    const { ok, error, ...details } = await bounded(check, checkTimeoutMs);
+    if (ok) {
+      failingSince.delete(name);
+      return [name, { ok, ...details }];
+    }
+    const since = failingSince.get(name) ?? now().toISOString();
+    failingSince.set(name, since);
+    return [name, { ok, error: error ?? "not ready", since, ...details }];
+  }
+
+  async function runAll(): Promise<Readiness> {
+    const results = await Promise.all(checks.map(run));
+    return { ready: results.every(([, { ok }]) => ok), checks: Object.fromEntries(results) };
+  }
+
+  return async function readiness(): Promise<Readiness> {
+    running ??= runAll().finally(() => {
+      running = undefined;
+    });
+    return running;
+  };
+}
+
+/** A check that throws or hangs fails, and only itself. */
+async function bounded(check: Check, timeoutMs: number): Promise<CheckResult> {
+  const { promise: late, resolve } = Promise.withResolvers<CheckResult>();
+  const timer = setTimeout(() => resolve({ ok: false, error: `no answer within ${timeoutMs} ms` }), timeoutMs);
+  try {
+    return await Promise.race([Promise.resolve().then(() => check.check()), late]);
+  } catch (error) {
+    return { ok: false, error: error instanceof Error ? error.message : String(error) };
+  } finally {
+    clearTimeout(timer);
+  }
+}

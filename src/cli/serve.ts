@@ -1,0 +1,53 @@
+/** Runs the server as this process: signals, and what to do about errors that nobody caught. */
+import { constants } from "node:os";
+import { setTimeout as sleep } from "node:timers/promises";
+import { type Config, configWarnings } from "../config.ts";
+import type { Logger } from "../log.ts";
+
+export interface App {
+  stop(): Promise<void>;
+}
+
+export type StartApp = (config: Config, log: Logger) => Promise<App>;
+
+// For what a clean stop takes besides the running deployments, and for a stop after an unforeseen error.
+const extraStopMs = 10_000;
+// For logs to drain. A handle that somebody forgot to close must not keep the process.
+const lingerMs = 2_000;
+
+/** Resolves with the exit code once the server has stopped. */
+export async function serve(config: Config, log: Logger, start: StartApp): Promise<number> {
+  const ending = Promise.withResolvers<"stopped" | "crashed">();
+  let signalled = false;
+  const onSignal = (signal: NodeJS.Signals): void => {
+    if (signalled) process.exit(128 + constants.signals[signal]); // who asks twice does not want to wait
+    signalled = true;
+    log.info({ signal, drainMs: config.shutdown.drainMs }, "stopping; a second signal ends it at once");
+    ending.resolve("stopped");
+  };
+  const onCrash = (err: unknown): void => {
+    log.fatal({ err }, "unexpected error, stopping");
+    ending.resolve("crashed");
+  };
+  process.on("SIGTERM", onSignal).on("SIGINT", onSignal);
+  process.on("uncaughtException", onCrash).on("unhandledRejection", onCrash);
+
+  for (const warning of configWarnings(config)) log.warn(warning);
+  const starting = start(config, log);
+  let code: number;
+  try {
+    await Promise.race([starting, ending.promise]); // a start that fails is an error; one that hangs can be stopped
+    const why = await ending.promise;
+    const boundMs = why === "stopped" ? config.shutdown.drainMs + extraStopMs : extraStopMs;
+    const stopped = starting.then((app) => app.stop()).then(() => true);
+    const inTime = await Promise.race([stopped, sleep(boundMs, false, { ref: false })]);
+    if (inTime) log.info("stopped");
+    else log.error({ boundMs }, "not stopped in time, giving up");
+    code = why === "stopped" && inTime ? 0 : 1;
+  } catch (err) {
+    log.fatal({ err }, "the server failed");
+    code = 1;
+  }
+  setTimeout(() => process.exit(code), lingerMs).unref();
+  return code;
+}

@@ -1,0 +1,16 @@
+/** Which build this is. */
+import { readFileSync } from "node:fs";
+import { findPackageJSON } from "node:module";
+
+export interface Version {
+  readonly version: string;
+  /** Where the build has written it into package.json. */
+  readonly commit?: string | undefined;
+  readonly node: string;
+}
+
+export function readVersion(): Version {
+  const path = findPackageJSON("..", import.meta.url); // the same from src/ and from dist/src/
+  const { version = "unknown", commit } = path ? (JSON.parse(readFileSync(path, "utf8")) as Partial<Version>) : {};
+  return { version, ...(commit !== undefined && { commit }), node: process.version };
+}

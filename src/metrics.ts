@@ -1,0 +1,180 @@
+/** What Prometheus is told. Every label has a bounded number of values, whatever the outside sends. */
+import { collectDefaultMetrics, Counter, Gauge, Histogram, Registry } from "prom-client";
+
+export interface MetricsOptions {
+  /** The number of jobs by state, asked for at every scrape: it has to answer, or fail, in time for that. */
+  readonly readQueue?: (() => Promise<Readonly<Record<string, number>>>) | undefined;
+  /** Epoch milliseconds. */
+  readonly now?: () => number;
+}
+
+export interface Metrics {
+  readonly registry: Registry;
+  webhookAnswered(forge: string, event: string, result: string, seconds: number): void;
+  jobWaited(seconds: number): void;
+  reconciled(result: string, seconds: number): void;
+  kluctlRan(command: string, result: string, seconds: number): void;
+  gitRan(operation: string, ok: boolean, seconds: number): void;
+  /** From the delivery's arrival until its change was applied. */
+  pushApplied(seconds: number): void;
+  swept(): void;
+  /** The API server sent something on the watch, if only a bookmark. */
+  watchHeard(): void;
+  leaseLost(): void;
+  redisUp(up: boolean): void;
+  built(info: Readonly<Record<"version" | "commit" | "node" | "kluctl", string>>): void;
+}
+
+// Hosts' names for events and our own; anybody may send us others.
+const knownEvents = new Set(
+  (
+    "push ping pull-request irrelevant create delete pull_request merge_request tag_push pull_request_sync " +
+    "check_run check_suite issue_comment installation note release repository system_hook workflow_run"
+  ).split(" "),
+);
+const mostLabelValues = 50;
+
+const intakeSeconds = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5];
+const workSeconds = [0.05, 0.1, 0.25, 0.5, 1, 2, 3, 5, 10, 20, 30, 60, 120, 300, 600, 1_800];
+
+export function createMetrics({ readQueue, now = Date.now }: MetricsOptions = {}): Metrics {
+  const registry = new Registry();
+  const registers = [registry];
+  collectDefaultMetrics({ register: registry });
+  const [forgeLabel, resultLabel, commandLabel] = [boundLabel(), boundLabel(), boundLabel()];
+
+  const webhooks = new Counter({
+    name: "towline_webhook_requests_total",
+    help: "Deliveries received.",
+    labelNames: ["forge", "event", "result"],
+    registers,
+  });
+  const webhookSeconds = new Histogram({
+    name: "towline_webhook_duration_seconds",
+    help: "From a delivery's arrival to the answer.",
+    buckets: intakeSeconds,
+    registers,
+  });
+  new Gauge({
+    name: "towline_queue_jobs",
+    help: "Jobs in the queue.",
+    labelNames: ["state"],
+    registers,
+    async collect() {
+      this.reset(); // no number rather than an old one
+      const jobs = await readQueue?.().catch(() => undefined);
+      for (const [state, count] of Object.entries(jobs ?? {})) this.set({ state }, count);
+    },
+  });
+  const queueWait = new Histogram({
+    name: "towline_queue_wait_seconds",
+    help: "From a request's arrival in the queue to the start of the work.",
+    buckets: [...intakeSeconds, 5, 10, 30, 60, 300],
+    registers,
+  });
+  const reconciles = new Counter({
+    name: "towline_reconcile_total",
+    help: "Deployments reconciled.",
+    labelNames: ["result"],
+    registers,
+  });
+  const reconcileSeconds = new Histogram({
+    name: "towline_reconcile_duration_seconds",
+    help: "How long reconciling one deployment took.",
+    buckets: workSeconds,
+    registers,
+  });
+  const kluctlRuns = new Counter({
+    name: "towline_kluctl_runs_total",
+    help: "kluctl processes run.",
+    labelNames: ["command", "result"],
+    registers,
+  });
+  const kluctlSeconds = new Histogram({
+    name: "towline_kluctl_run_seconds",
+    help: "How long a kluctl process took.",
+    labelNames: ["command"],
+    buckets: workSeconds,
+    registers,
+  });
+  const gitSeconds = new Histogram({
+    name: "towline_git_seconds",
+    help: "How long git took: ls-remote, fetch, clone.",
+    labelNames: ["operation", "result"],
+    buckets: workSeconds,
+    registers,
+  });
+  const pushToApplied = new Histogram({
+    name: "towline_push_to_applied_seconds",
+    help: "From a push's delivery to its change in the cluster.",
+    buckets: workSeconds,
+    registers,
+  });
+  const leasesLost = new Counter({
+    name: "towline_lease_lost_total",
+    help: "Leases that could not be renewed in time, so that kluctl was ended.",
+    registers,
+  });
+  const redis = new Gauge({ name: "towline_redis_up", help: "1 while Redis answers.", registers });
+  const buildInfo = new Gauge({
+    name: "towline_build_info",
+    help: "What runs here.",
+    labelNames: ["version", "commit", "node", "kluctl"],
+    registers,
+  });
+
+  /** Seconds since the last call of the function that is returned; since the start, as long as there was none. */
+  function age(name: string, help: string): () => void {
+    let last = now();
+    new Gauge({
+      name,
+      help,
+      registers,
+      collect() {
+        this.set(Math.max(0, now() - last) / 1_000);
+      },
+    });
+    return () => {
+      last = now();
+    };
+  }
+
+  return {
+    registry,
+    webhookAnswered(forge, event, result, seconds) {
+      const name = knownEvents.has(event) ? event : "other";
+      webhooks.inc({ forge: forgeLabel(forge), event: name, result: resultLabel(result) });
+      webhookSeconds.observe(seconds);
+    },
+    jobWaited: (seconds) => queueWait.observe(seconds),
+    reconciled(result, seconds) {
+      reconciles.inc({ result: resultLabel(result) });
+      reconcileSeconds.observe(seconds);
+    },
+    kluctlRan(command, result, seconds) {
+      kluctlRuns.inc({ command: commandLabel(command), result: resultLabel(result) });
+      kluctlSeconds.observe({ command: commandLabel(command) }, seconds);
+    },
+    gitRan(operation, ok, seconds) {
+      gitSeconds.observe({ operation: commandLabel(operation), result: ok ? "ok" : "failed" }, seconds);
+    },
+    pushApplied: (seconds) => pushToApplied.observe(seconds),
+    swept: age("towline_sweep_age_seconds", "Since the last sweep that was completed."),
+    watchHeard: age("towline_watch_age_seconds", "Since the API server last sent something on the watch."),
+    leaseLost: () => leasesLost.inc(),
+    redisUp: (up) => redis.set(up ? 1 : 0),
+    built(info) {
+      buildInfo.reset();
+      buildInfo.set(info, 1);
+    },
+  };
+}
+
+/** Lets the first values of a label through and calls the rest "other": an upper bound, not a list. */
+function boundLabel(): (value: string) => string {
+  const seen = new Set<string>();
+  return (value) => {
+    if (seen.size < mostLabelValues) seen.add(value);
+    return seen.has(value) ? value : "other";
+  };
+}
