@@ -12,14 +12,14 @@ interface Meaning {
 }
 
 /** Set as `code` by node, or printed by git. */
-const diskCodes = new Set(["ENOSPC", "EDQUOT", "EROFS", "EACCES", "EPERM", "EMFILE", "ENFILE"]);
+const diskCodes = new Set(["ENOSPC", "EDQUOT", "EROFS", "EACCES", "EPERM", "ENOTDIR", "EMFILE", "ENFILE"]);
 
 // The first that matches counts. git 2.39 to 2.51, curl and OpenSSH; the messages are in English because of LC_ALL.
 const meanings: readonly Meaning[] = [
   { problem: "disk", says: /No space left on device|Disk quota exceeded|Read-only file system|Too many open files/i },
   {
     problem: "disk",
-    says: /unable to create temporary|could not create (?:work tree|leading directories)|cannot mkdir/i,
+    says: /unable to (?:create temporary|write)|write error|failed to write|could not create (?:work tree|leading directories)|cannot mkdir/i,
   },
   { problem: "refused", says: /transport '[^']*' not allowed|strange (?:hostname|port|pathname) .* blocked/i },
   {

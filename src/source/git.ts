@@ -2,7 +2,8 @@
  * The one place where git is started. It gets an environment of its own: nothing from the server's, no configuration
  * of the machine or a user, no prompts, no hooks, and only the protocols that a call is meant to speak.
  */
-import { mkdir } from "node:fs/promises";
+import { mkdir, writeFile } from "node:fs/promises";
+import { join } from "node:path";
 import { GitError, GitPluginError, simpleGit } from "simple-git";
 import type { SimpleGitOptions } from "simple-git";
 
@@ -25,6 +26,8 @@ export interface GitCall {
   readonly protocols: readonly string[];
   readonly config?: Readonly<Record<string, string>> | undefined;
   readonly env?: Readonly<Record<string, string>> | undefined;
+  /** Has helpers (for http, ssh) that have to end when it is ended. */
+  readonly group?: boolean | undefined;
   /** Ends git when it has printed nothing for so long. */
   readonly silenceMs?: number | undefined;
   readonly signal?: AbortSignal | undefined;
@@ -35,6 +38,16 @@ export interface GitCall {
  * simple-git waits another 50 ms for a command that prints nothing at all, so none here is told to be quiet.
  */
 export type Git = (args: readonly string[], call: GitCall) => Promise<string>;
+
+/**
+ * simple-git can only signal the process it started, and git dies without its helpers, which would stay connected to
+ * the remote. In a process group of their own all of them end together.
+ */
+const asGroup = `set -m
+git "$@" &
+trap 'kill -TERM -- "-$!"' INT TERM
+while :; do wait "$!"; code=$?; kill -0 "$!" 2>/dev/null || exit "$code"; done
+`;
 
 // What of the server's own environment git may see: how to find programs, proxies and authorities.
 const inherited = [
@@ -82,6 +95,7 @@ const hardening: Readonly<Record<string, string>> = {
 // simple-git refuses these, rightly, where outside text could fill them. Only this file and login-files.ts do.
 const ours: SimpleGitOptions["unsafe"] = {
   allowUnsafeConfigEnvCount: true,
+  allowUnsafeCustomBinary: true,
   allowUnsafeConfigPaths: true,
   allowUnsafeFsMonitor: true,
   allowUnsafeHooksPath: true,
@@ -102,8 +116,10 @@ export function createGit({ home, env }: { home: string; env: NodeJS.ProcessEnv 
     GIT_SSH_VARIANT: "ssh",
   };
 
-  return async function git(args, { at, protocols, config, env: callEnv, silenceMs, signal }) {
+  return async function git(args, { at, protocols, config, env: callEnv, group, silenceMs, signal }) {
     await mkdir(home, { recursive: true, mode: 0o700 }); // whoever cleans up temporary files may have taken it away
+    const script = join(home, "git-group.sh");
+    if (group) await writeFile(script, asGroup, { flag: "wx", mode: 0o600 }).catch(ignoreExisting);
     const environment = {
       ...base,
       GIT_ALLOW_PROTOCOL: protocols.join(":"),
@@ -123,6 +139,7 @@ export function createGit({ home, env }: { home: string; env: NodeJS.ProcessEnv 
         return new GitFailure(Buffer.concat(stdErr).toString("utf8"), stopped);
       },
     };
+    if (group) options.binary = ["bash", script];
     if (signal !== undefined) options.abort = signal;
     if (silenceMs !== undefined) options.timeout = { block: silenceMs };
     return simpleGit(at !== undefined && "tree" in at ? at.tree : home, options)
@@ -144,4 +161,8 @@ function configEnv(config: Readonly<Record<string, string>>): Record<string, str
 
 function pick(env: NodeJS.ProcessEnv, names: readonly string[]): Record<string, string> {
   return Object.fromEntries(names.flatMap((name) => (env[name] ? [[name, env[name]]] : [])));
+}
+
+function ignoreExisting(error: NodeJS.ErrnoException): void {
+  if (error.code !== "EEXIST") throw error;
 }

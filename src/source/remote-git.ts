@@ -71,6 +71,7 @@ export function createRemoteGit({ git, work, env, lookup, limits }: RemoteGitDep
           protocols: [remote.protocol.slice(0, -1)],
           config: { ...(await connection(remote)), ...config },
           env: loginEnv,
+          group: true,
           // A little more than curl's own limit, whose message is the better one.
           silenceMs: limits.silenceMs + 5_000,
           signal: stop,

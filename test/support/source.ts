@@ -39,6 +39,7 @@ export interface GitHost {
 
 export interface Repo {
   readonly url: string;
+  readonly credentials: [];
   readonly bare: string;
   /** Any git command in the working copy. */
   git(...args: string[]): string;
@@ -96,6 +97,7 @@ function createRepo(root: string, url: string, name: string): Repo {
   git("-C", bare, "config", "receive.denyDeleteCurrent", "ignore");
   return {
     url: `${url}/${name}.git`,
+    credentials: [],
     bare,
     git,
     write(path, content) {

@@ -1,0 +1,98 @@
+import { expect, test } from "vitest";
+import { SourceError } from "../../../src/errors.ts";
+import { explain, isDamaged } from "../../../src/source/explain.ts";
+import { GitFailure } from "../../../src/source/git.ts";
+import { toRemote } from "../../../src/source/remote.ts";
+
+const credential = { host: "h.test", secretName: "git-login", username: "deploy", password: "s3cret" };
+const remote = toRemote({ url: "https://h.test/shop", credentials: [credential] }, ["https"]);
+
+test.each([
+  [
+    "unauthorized",
+    "fatal: could not read Username for 'https://h.test': terminal prompts disabled",
+    'authentication failed (secret git-login, user "deploy")',
+  ],
+  ["unauthorized", "fatal: Authentication failed for 'https://h.test/shop/'", "authentication failed"],
+  [
+    "unauthorized",
+    "fatal: unable to access 'https://h.test/shop/': The requested URL returned error: 403",
+    "access is denied",
+  ],
+  [
+    "unauthorized",
+    "git@h.test: Permission denied (publickey).\r\nfatal: Could not read from remote repository.",
+    "authentication failed",
+  ],
+  ["unauthorized", "Host key verification failed.\r\nfatal: Could not read from remote repository.", "known_hosts"],
+  [
+    "not-found",
+    "remote: Repository not found.\nfatal: repository 'https://h.test/shop/' not found",
+    "no such repository",
+  ],
+  ["not-found", "ERROR: Repository not found.\nfatal: Could not read from remote repository.", "no such repository"],
+  ["not-found", "fatal: https://h.test/shop/info/refs not valid: is this a git repository?", "not a git repository"],
+  ["refused", "fatal: transport 'ext' not allowed", "transport 'ext' not allowed"],
+  ["refused", "fatal: unable to access 'https://h.test/': The requested URL returned error: 301", "redirects"],
+  [
+    "unreachable",
+    "fatal: unable to access 'https://h.test/': Could not resolve host: h.test",
+    "Could not resolve host",
+  ],
+  [
+    "unreachable",
+    "fatal: unable to access 'https://h.test/': Failed to connect to h.test port 443 after 1 ms: Couldn't connect to server",
+    "Failed to connect",
+  ],
+  [
+    "unreachable",
+    "fatal: unable to access 'https://h.test/': SSL certificate problem: self-signed certificate",
+    "SSL certificate problem",
+  ],
+  ["unreachable", "error: RPC failed; curl 28 Operation too slow. Less than 1 bytes/sec", "does not answer in time"],
+  ["unreachable", "fatal: unable to access 'https://h.test/': The requested URL returned error: 502", "502"],
+  ["unreachable", "error: RPC failed; curl 18 transfer closed\nfatal: early EOF", "early EOF"],
+  ["disk", "fatal: write error: No space left on device", "No space left"],
+])("%s: %s", (problem, stderr, text) => {
+  const error = explain(new GitFailure(stderr, undefined), remote);
+  expect(error).toBeInstanceOf(SourceError);
+  expect((error as SourceError).problem).toBe(problem);
+  expect((error as SourceError).message).toContain(text);
+  expect((error as SourceError).message).toContain("h.test/shop");
+});
+
+test("no login, control character or novel gets into the message", () => {
+  const stderr = `fatal: unable to access 'https://u:pw@h.test/': \u001b[31ms3cret\u0007 ${"x".repeat(9_000)}`;
+  const { message } = explain(new GitFailure(stderr, undefined), remote) as SourceError;
+  expect(message).not.toMatch(/u:pw|s3cret|[\u0000-\u001f]/);
+  expect(message.length).toBeLessThan(600);
+});
+
+test("a token that stands where a user's name does is not shown", () => {
+  const token = { ...credential, username: "ghp_token", password: "x-oauth-basic" };
+  const other = toRemote({ url: "https://h.test/shop", credentials: [token] }, ["https"]);
+  const { message } = explain(new GitFailure("fatal: Authentication failed", undefined), other) as SourceError;
+  expect(message).toBe("cannot read h.test/shop: authentication failed (secret git-login)");
+});
+
+test("a login that lacks something is named where the login is missing", () => {
+  const other = toRemote({ url: "https://h.test/shop", credentials: [{ ...credential, username: "*" }] }, ["https"]);
+  const { message } = explain(new GitFailure("fatal: Authentication failed", undefined), other) as SourceError;
+  expect(message).toContain("secret git-login has no username, and the URL names no user");
+});
+
+test("damage of a mirror is told from a stopped git and from a remote in trouble", () => {
+  const failure = (text: string, stopped?: Error): GitFailure => new GitFailure(text, stopped);
+  expect(isDamaged(failure("fatal: loose object abc is corrupt"))).toBe(true);
+  expect(isDamaged(failure("error: cannot lock ref 'refs/heads/main': Unable to create 'x.lock': File exists."))).toBe(
+    true,
+  );
+  expect(isDamaged(failure("fatal: loose object abc is corrupt", new Error("aborted")))).toBe(false);
+  expect(isDamaged(failure("fatal: unable to access 'https://h.test/': Could not resolve host: h.test"))).toBe(false);
+  expect(isDamaged(failure("fatal: Authentication failed"))).toBe(false);
+});
+
+test("what is not git's fault stays what it is", () => {
+  const bug = new TypeError("x is not a function");
+  expect(explain(bug, remote)).toBe(bug);
+});

@@ -1,0 +1,80 @@
+import { expect, test, vi } from "vitest";
+import { createLimit } from "../../../src/source/limit.ts";
+import { createShare } from "../../../src/source/share.ts";
+
+test("no more run than there are places, and a heavy one waits for all and is not overtaken", async () => {
+  const limit = createLimit(2);
+  const order: string[] = [];
+  const open = Promise.withResolvers<void>();
+  const light = (name: string): Promise<void> =>
+    limit.run(async () => {
+      order.push(name);
+      await open.promise;
+    });
+  const all = [light("a"), light("b"), limit.run(async () => void order.push("heavy"), { weight: 2 }), light("c")];
+  await vi.waitFor(() => expect(order).toEqual(["a", "b"]));
+  open.resolve();
+  await Promise.all(all);
+  expect(order).toEqual(["a", "b", "heavy", "c"]);
+  expect(limit.idle()).toBe(true);
+});
+
+test("who gives up waiting frees the way for those behind", async () => {
+  const limit = createLimit(2);
+  const open = Promise.withResolvers<void>();
+  const first = limit.run(() => open.promise);
+  const controller = new AbortController();
+  const heavy = limit.run(async () => "never", { weight: 2, signal: controller.signal });
+  const behind = limit.run(async () => "done");
+  controller.abort(new Error("enough"));
+  await expect(heavy).rejects.toThrow("enough");
+  expect(await behind).toBe("done");
+  open.resolve();
+  await first;
+  expect(limit.idle()).toBe(true);
+});
+
+test("a failure gives its place back", async () => {
+  const limit = createLimit(1);
+  await expect(limit.run(() => Promise.reject(new Error("no")))).rejects.toThrow("no");
+  expect(limit.idle()).toBe(true);
+});
+
+test("an answer is shared until it is too old, and the oldest are forgotten", async () => {
+  let now = 0;
+  let asked = 0;
+  const share = createShare<number>({ maxAgeMs: 10, maxEntries: 2 }, () => now);
+  const get = (key: string): Promise<number> => share.get(key, async () => ++asked);
+  expect(await Promise.all([get("a"), get("a")])).toEqual([1, 1]);
+  now = 9;
+  expect(await get("a")).toBe(1);
+  now = 10;
+  expect(await get("a")).toBe(2);
+  await get("b");
+  await get("c");
+  expect(await get("a")).toBe(5);
+});
+
+test("a failure is not remembered", async () => {
+  const share = createShare<string>({ maxAgeMs: 1_000, maxEntries: 2 }, () => 0);
+  await expect(share.get("a", () => Promise.reject(new Error("down")))).rejects.toThrow("down");
+  expect(await share.get("a", async () => "up")).toBe("up");
+});
+
+test("the question is given up once nobody waits for it, and then asked anew", async () => {
+  const share = createShare<string>({ maxAgeMs: 1_000, maxEntries: 2 }, () => 0);
+  const controllers = [new AbortController(), new AbortController()];
+  let given: AbortSignal | undefined;
+  const ask = (signal: AbortSignal): Promise<string> => {
+    given = signal;
+    return new Promise((_resolve, reject) => signal.addEventListener("abort", () => reject(signal.reason as Error)));
+  };
+  const waiting = controllers.map((controller) => share.get("a", ask, controller.signal));
+  controllers[0]?.abort(new Error("first"));
+  await expect(waiting[0]).rejects.toThrow("first");
+  expect(given?.aborted).toBe(false);
+  controllers[1]?.abort(new Error("second"));
+  await expect(waiting[1]).rejects.toThrow("second");
+  expect(given?.aborted).toBe(true);
+  expect(await share.get("a", async () => "new")).toBe("new");
+});
