@@ -20,11 +20,11 @@ export async function clone(
   await git(["checkout", "--detach", commit], { at: { tree: root }, protocols: [], signal });
 }
 
-/** The path's parts, or "refused" if it could lead out of the repository or into git's own files. */
+/** Throws "refused" for a path that could lead out of the repository or into git's own files. */
 export function checkPath(path: string): void {
   const parts = path.split("/");
   const leadsOut = path.startsWith("/") || parts.includes("..") || parts[0]?.toLowerCase() === ".git";
-  if (leadsOut || /[\u0000-\u001f\u007f]/.test(path)) {
+  if (leadsOut || /\p{Cc}/u.test(path)) {
     throw new SourceError("refused", `the path ${JSON.stringify(path)} does not stay inside the repository`);
   }
 }

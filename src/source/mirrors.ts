@@ -2,8 +2,7 @@
  * One bare mirror per repository and login: whatever many deployments want of it is fetched once. Fetching has the
  * mirror for itself, cloning shares it.
  */
-import { mkdir, readdir, rm, utimes } from "node:fs/promises";
-import { stat } from "node:fs/promises";
+import { mkdir, readdir, rm, stat, utimes } from "node:fs/promises";
 import { join } from "node:path";
 import { SourceError } from "../errors.ts";
 import type { Logger } from "../log.ts";
@@ -142,14 +141,13 @@ export function createMirrors({ directory, git, remoteGit, log, fetched }: Mirro
         const mirror = open(id);
         await mirror.lock.run(
           async () => {
-            const { mtimeMs } = await stat(mirror.path);
-            if (Date.now() - mtimeMs < idleMs) return;
+            const found = await stat(mirror.path).catch(() => undefined);
+            if (found === undefined || Date.now() - found.mtimeMs < idleMs) return;
             await discard(mirror, mirror.generation);
             removed++;
           },
           { weight: exclusive },
         );
-        if (mirror.lock.idle() && mirror.generation > 0) mirrors.delete(id);
       }
       return removed;
     },

@@ -124,11 +124,16 @@ export function createSources(deps: SourcesDeps): GitSources {
         clones.run(() => clone(git, { mirror, root, commit, origin: remote.address }, signal), { signal }),
       );
       const projectDir = await findProject(root, path);
-      return { root, projectDir, commit, release: () => removeDirectory(root) };
+      return { root, projectDir, commit, release: () => release(root) };
     } catch (error) {
       await removeDirectory(root);
       throw error;
     }
+  }
+
+  /** Never fails: the work is done by then, and what stays is swept at the next start. */
+  async function release(root: string): Promise<void> {
+    await removeDirectory(root).catch((err: unknown) => log.warn({ err, root }, "a checkout could not be removed"));
   }
 
   /** Failures in the port's terms; a caller that went away gets its own reason back. */

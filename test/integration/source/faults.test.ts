@@ -246,3 +246,22 @@ function canMount(): boolean {
     rmSync(directory, { recursive: true });
   }
 }
+
+test("ssh is spoken with the options it knows, and leaves no key behind", async () => {
+  const { sources, work } = useSources({ cacheDir: join(useDirectory(), "with a 'space'") });
+  const credential = {
+    host: "*",
+    secretName: "ssh",
+    username: "git",
+    identity: "no key",
+    knownHosts: "h ssh-ed25519 AA",
+  };
+
+  for (const credentials of [[credential], []]) {
+    await expect(sources.heads({ url: "ssh://git@127.0.0.1:1/shop", credentials }, undefined)).rejects.toMatchObject({
+      problem: "unreachable",
+      message: expect.stringContaining("Connection refused") as string,
+    });
+  }
+  expect(work()).toEqual([]);
+});
