@@ -63,18 +63,21 @@ RUN useradd --uid 65532 --gid 0 --no-create-home --home-dir /var/lib/towline --s
 ENV NODE_ENV=production \
     HOME=/var/lib/towline \
     TOWLINE_DATA_DIR=/var/lib/towline \
-    KLUCTL_CACHE_DIR=/var/cache/kluctl
+    TOWLINE_KLUCTL_CACHE_DIR=/var/cache/kluctl
 
 COPY --from=kluctl /usr/local/bin/kluctl /usr/local/bin/kluctl
 USER 65532:0
 
 # kluctl unpacks a Python of its own on its first run and compiles what it uses: seconds that are spent here, once.
-# A render warms more of it than any other command that needs no cluster.
+# A render warms more of it than any other command that needs no cluster. The server looks for it in `python`, see
+# src/kluctl/directories.ts.
 COPY --chown=65532:0 examples/shop /tmp/shop
-RUN kluctl render --no-update-check --no-color --project-dir /tmp/shop --target staging --offline-kubernetes \
-      --render-output-dir /tmp/rendered \
- && chmod --recursive g=u "$KLUCTL_CACHE_DIR" \
- && rm -rf /tmp/shop /tmp/rendered /tmp/kluctl-workdir
+RUN mkdir -p /tmp/warm "$TOWLINE_KLUCTL_CACHE_DIR/python" \
+ && ln -s "$TOWLINE_KLUCTL_CACHE_DIR/python" /tmp/warm/go-embed-jinja2 \
+ && KLUCTL_CACHE_DIR=/tmp/warm kluctl render --no-update-check --no-color --project-dir /tmp/shop --target staging \
+      --offline-kubernetes --render-output-dir /tmp/rendered \
+ && chmod --recursive g=u "$TOWLINE_KLUCTL_CACHE_DIR" \
+ && rm -rf /tmp/shop /tmp/warm /tmp/rendered /tmp/kluctl-workdir
 
 WORKDIR /app
 COPY --from=build /app/package.json ./
