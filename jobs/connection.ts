@@ -1,0 +1,138 @@
+/** Connections to Redis: what each side needs differs, and a password must not reach a log. */
+import { Redis, type RedisOptions } from "ioredis";
+import { QueueUnavailableError } from "../src/errors.ts";
+import type { Logger } from "../src/log.ts";
+
+/** Where Redis is: a `redis:` or `rediss:` URL, or a unix socket. */
+export type RedisAddress = { readonly url: string } | { readonly socket: string };
+
+/** A dead link is given up after this long without an answer; a worker's longest blocking read takes 10 s. */
+const silentMs = { producer: 5_000, worker: 30_000 };
+
+/** What waits for Redis on behalf of somebody who waits for us: fails fast, keeps nothing for later. */
+export function connectProducer(address: RedisAddress, log: Logger): Redis {
+  return connect(address, log.child({ redis: "producer" }), {
+    enableOfflineQueue: false,
+    maxRetriesPerRequest: 1,
+    commandTimeout: 2_000,
+    socketTimeout: silentMs.producer,
+  });
+}
+
+/** What has nothing else to do than to wait for Redis. BullMQ requires that its requests are retried for ever. */
+export function connectWorker(address: RedisAddress, log: Logger): Redis {
+  return connect(address, log.child({ redis: "worker" }), {
+    maxRetriesPerRequest: null,
+    socketTimeout: silentMs.worker,
+  });
+}
+
+function connect(address: RedisAddress, log: Logger, options: RedisOptions): Redis {
+  const all: RedisOptions = {
+    connectTimeout: 5_000,
+    retryStrategy: (times) => Math.min(100 * times, 1_000),
+    // A replica that was promoted away answers READONLY: connect anew, to whoever has the name now.
+    reconnectOnError: (error) => error.message.startsWith("READONLY"),
+    ...options,
+  };
+  const redis = "url" in address ? new Redis(address.url, all) : new Redis({ ...all, path: address.socket });
+  let down = false;
+  redis.on("error", (error) => {
+    if (!down) log.warn({ error: describeRedisError(error) }, "Redis cannot be reached");
+    down = true;
+  });
+  redis.on("ready", () => {
+    if (down) log.info("Redis can be reached again");
+    down = false;
+  });
+  return redis;
+}
+
+/**
+ * For logs and error texts. Never log the error itself: it carries the command with its arguments, and for AUTH those
+ * are the password.
+ */
+export function describeRedisError(error: unknown): string {
+  if (!(error instanceof Error)) return "unknown error";
+  const { code } = error as NodeJS.ErrnoException;
+  return error.message || code || error.name;
+}
+
+/**
+ * Awaits `work` for at most `ms`, then aborts it. Whatever goes wrong becomes a QueueUnavailableError that says what
+ * was wanted.
+ */
+export async function withinDeadline<T>(
+  what: string,
+  ms: number,
+  work: (signal: AbortSignal) => Promise<T>,
+): Promise<T> {
+  const controller = new AbortController();
+  const late = new Promise<never>((_, reject) => {
+    controller.signal.addEventListener("abort", () => reject(controller.signal.reason as Error));
+  });
+  const timer = setTimeout(() => controller.abort(new Error(`no answer within ${ms / 1_000} s`)), ms);
+  const working = work(controller.signal);
+  working.catch(() => undefined); // when it is late, its failure is nobody's news any more
+  try {
+    return await Promise.race([working, late]);
+  } catch (error) {
+    throw new QueueUnavailableError(`Redis did not ${what}: ${describeRedisError(error)}`);
+  } finally {
+    clearTimeout(timer);
+  }
+}
+
+/** A way to wait until the client can take commands; BullMQ would do so without an end. */
+export function createReadiness(redis: Redis): (signal: AbortSignal) => Promise<void> {
+  const waiting = new Set<() => void>();
+  redis.on("ready", () => {
+    for (const resolve of waiting) resolve();
+    waiting.clear();
+  });
+  return async function ready(signal) {
+    if (redis.status === "ready") return;
+    await new Promise<void>((resolve, reject) => {
+      waiting.add(resolve);
+      signal.addEventListener("abort", () => {
+        waiting.delete(resolve);
+        reject(signal.reason as Error);
+      });
+    });
+  };
+}
+
+export interface RedisReport {
+  /** Why we cannot work with this Redis, for people; empty when we can. */
+  readonly problems: readonly string[];
+  /** What will hurt one day. */
+  readonly warnings: readonly string[];
+}
+
+const oldest = [6, 2] as const;
+
+/** Looks at the version and at what Redis does when it is full. Throws when it does not answer. */
+export async function checkRedis(redis: Redis): Promise<RedisReport> {
+  const info = await withinDeadline("answer", 2_000, () => redis.info());
+  const field = (name: string) => new RegExp(`^${name}:(.*?)\\r?$`, "m").exec(info)?.[1];
+  const problems: string[] = [];
+  const warnings: string[] = [];
+
+  const version = field("redis_version") ?? "0";
+  const [major = 0, minor = 0] = version.split(".").map(Number);
+  if (major < oldest[0] || (major === oldest[0] && minor < oldest[1])) {
+    problems.push(`Redis ${version} is too old: version ${oldest.join(".")} or newer is needed.`);
+  }
+  const policy = field("maxmemory_policy") ?? "noeviction";
+  if (policy !== "noeviction") {
+    problems.push(
+      `Redis would drop queued work when it is full: set maxmemory-policy to noeviction (it is ${policy}).`,
+    );
+  }
+  if (field("aof_enabled") === "0") {
+    warnings.push(
+      "Redis keeps no append-only file (appendonly no): queued work is lost when it restarts, until the next sweep.",
+    );
+  }
+  return { problems, warnings };
+}

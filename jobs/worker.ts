@@ -1,0 +1,205 @@
+/** Takes jobs and has them done. The one place where what came of our work becomes BullMQ's words. */
+import { DelayedError, type Job, UnrecoverableError, Worker as BullWorker } from "bullmq";
+import type { Redis } from "ioredis";
+import type { Logger } from "../src/log.ts";
+import { keyText, type Outcome, type Request, subjectOf } from "../src/model.ts";
+import { followUpKey, maxAttempts, queueName } from "./bullmq.ts";
+import { describeRedisError } from "./connection.ts";
+import type { Fairness } from "./fairness.ts";
+import { parseJobData } from "./job-data.ts";
+
+export interface WorkContext {
+  /** From 1; neither a lease held elsewhere nor a hand-back counts. */
+  readonly attempt: number;
+  readonly lastAttempt: boolean;
+  /** Aborts when the job is to be handed back. */
+  readonly signal: AbortSignal;
+}
+
+export interface WorkerDeps {
+  /** A worker's, see connection.ts. */
+  readonly connection: Redis;
+  readonly prefix: string;
+  readonly concurrency: number;
+  /** Shared with the queue of this process. */
+  readonly fairness: Fairness;
+  /** `busy`: somebody else holds the subject's lease. */
+  readonly work: (request: Request, context: WorkContext) => Promise<Outcome | "busy">;
+  readonly log: Logger;
+  readonly observe?:
+    | {
+        started(request: Request, waitedSeconds: number): void;
+        finished(request: Request, result: WorkResult, seconds: number): void;
+      }
+    | undefined;
+  readonly timing?: Partial<Timing> | undefined;
+}
+
+export type WorkResult = Outcome["kind"] | "busy" | "handed-back";
+
+export interface Timing {
+  /** A job whose worker has not been heard of for this long is taken by another. */
+  readonly lockMs: number;
+  /** How often somebody looks for such jobs. */
+  readonly stalledEveryMs: number;
+  readonly busyRetryMs: number;
+  /** How long aborted work may take to come to its end. */
+  readonly abortGraceMs: number;
+}
+
+export interface RunningWorker {
+  /** How many jobs run right now. */
+  running(): number;
+  /**
+   * Takes no more jobs, waits at most `drainMs` for the running ones, aborts those that are left and hands them back:
+   * another worker runs them, and it does not count as a try.
+   */
+  stop(drainMs: number): Promise<void>;
+}
+
+/**
+ * A worker that dies takes its job along this often before the job is given up: often enough for a rolling update on a
+ * bad day, not for a job that kills every worker. The sweep brings such a deployment back.
+ */
+const maxStalledCount = 5;
+
+/** Longer than closing takes when Redis answers. */
+const closeMs = 3_000;
+
+export function startWorker(deps: WorkerDeps): RunningWorker {
+  const { connection, prefix, concurrency, fairness, work, log, observe } = deps;
+  const timing: Timing = {
+    lockMs: 15_000,
+    stalledEveryMs: 5_000,
+    busyRetryMs: 1_000,
+    abortGraceMs: 10_000,
+    ...deps.timing,
+  };
+  const running = new Map<Promise<void>, AbortController>();
+  let stopping = false;
+
+  const bull = new TolerantWorker(queueName, take, {
+    connection,
+    prefix,
+    concurrency,
+    lockDuration: timing.lockMs,
+    stalledInterval: timing.stalledEveryMs,
+    maxStalledCount,
+    runRetryDelay: 1_000,
+  });
+  bull.on("error", (error) => {
+    // A connection that is down is told once, by the connection.
+    const level = connection.status === "ready" ? "warn" : "debug";
+    log[level]({ error: describeRedisError(error) }, "worker error");
+  });
+  bull.on("failed", (job, error) => {
+    if (job && job.stalledCounter > maxStalledCount) {
+      log.error(
+        { job: job.id, subject: job.deduplicationId, error: error.message },
+        "job given up; the sweep will ask again",
+      );
+    }
+  });
+  bull.on("drained", () => fairness.idle());
+
+  async function take(job: Job): Promise<void> {
+    fairness.started(job.priority);
+    const request = parseJobData(job.data);
+    if (request === undefined) {
+      log.warn({ job: job.id }, "dropped a job that this version cannot read; the sweep will ask again");
+      return;
+    }
+    // BullMQ may fetch one more job after it was told to stop.
+    if (stopping) return later(job, 0);
+
+    const controller = new AbortController();
+    const doing = run(request, job, controller.signal);
+    running.set(doing, controller);
+    try {
+      await doing;
+    } finally {
+      running.delete(doing);
+    }
+  }
+
+  async function run(request: Request, job: Job, signal: AbortSignal): Promise<void> {
+    const startedAt = Date.now();
+    observe?.started(request, Math.max(0, startedAt - job.timestamp) / 1_000);
+    const outcome = await attempt(request, job, signal);
+    const handBack = signal.aborted && (outcome === "busy" || outcome.kind === "failed");
+    const result: WorkResult = handBack ? "handed-back" : outcome === "busy" ? "busy" : outcome.kind;
+    observe?.finished(request, result, (Date.now() - startedAt) / 1_000);
+    if (handBack) return later(job, 0);
+    if (outcome === "busy") return later(job, timing.busyRetryMs);
+    if (outcome.kind === "failed") await fail(job, request, outcome.retry);
+  }
+
+  async function attempt(request: Request, job: Job, signal: AbortSignal): Promise<Outcome | "busy"> {
+    const number = job.attemptsMade + 1;
+    try {
+      return await work(request, { attempt: number, lastAttempt: number >= maxAttempts, signal });
+    } catch (error) {
+      const { message, stack } = error instanceof Error ? error : new Error(String(error));
+      // The work reports its own failures; this is a fault of ours.
+      if (!signal.aborted)
+        log.error({ deployment: keyText(request.deployment), error: message, stack }, "the work broke off");
+      return { kind: "failed", retry: "soon", message };
+    }
+  }
+
+  /** Puts the job back without counting a try. As a delayed job, even if for no time: that wakes an idle worker. */
+  async function later(job: Job, ms: number): Promise<never> {
+    await job.moveToDelayed(Date.now() + ms, job.token);
+    throw new DelayedError();
+  }
+
+  /** Says it in words of its own: a failure's message belongs in the cluster, not in Redis. */
+  async function fail(job: Job, request: Request, retry: "soon" | "person"): Promise<void> {
+    if (retry === "person") throw new UnrecoverableError("waits for a person to change something");
+    if (job.attemptsMade + 1 >= maxAttempts)
+      throw new UnrecoverableError("did not succeed; its interval brings it back");
+    // A request that came meanwhile would wait until all tries are over. It is as good a try: let it run now.
+    if (await connection.exists(followUpKey(bull, subjectOf(request)))) return;
+    throw new Error("will be tried again");
+  }
+
+  async function stop(drainMs: number): Promise<void> {
+    stopping = true;
+    await bull.pause(true);
+    await within(drainMs, allEnded());
+    for (const controller of running.values()) controller.abort(new Error("the server is stopping"));
+    if (!(await within(timing.abortGraceMs, allEnded()))) {
+      log.warn({ jobs: running.size }, "work did not end in time; another worker will take it");
+    }
+    // With Redis away there is nobody to tell, and BullMQ would wait for it.
+    if (!(await within(closeMs, bull.close(running.size > 0)))) log.warn("Redis did not take the worker's leave");
+  }
+
+  async function allEnded(): Promise<void> {
+    await Promise.allSettled(running.keys());
+  }
+
+  return { running: () => running.size, stop };
+}
+
+/** A job whose data is not even JSON would make BullMQ's own loop fail, again and again: it is read as no data. */
+class TolerantWorker extends BullWorker {
+  protected override createJob(...[data, jobId]: Parameters<BullWorker["createJob"]>): Job {
+    try {
+      return super.createJob(data, jobId);
+    } catch {
+      return super.createJob({ ...data, data: "null" }, jobId);
+    }
+  }
+}
+
+/** Whether it happened in time. */
+async function within(ms: number, happening: Promise<unknown>): Promise<boolean> {
+  let timer: NodeJS.Timeout | undefined;
+  const late = new Promise<false>((resolve) => {
+    timer = setTimeout(() => resolve(false), ms);
+  });
+  const inTime = await Promise.race([happening.then(() => true), late]);
+  clearTimeout(timer);
+  return inTime;
+}

@@ -1,0 +1,7 @@
+/** A server with a private Redis, to be killed: says where the socket is. */
+import { startPrivateRedis } from "../../../jobs/private-redis.ts";
+import { silentLog } from "../../support/fakes.ts";
+
+const { socket } = await startPrivateRedis({ dataDir: process.argv[2] ?? "", log: silentLog });
+process.stdout.write(`${socket}\n`);
+setInterval(() => undefined, 1_000);

@@ -1,0 +1,191 @@
+import { expect, test, vi } from "vitest";
+import type { RepoId, Request } from "../../../src/model.ts";
+import { aRequest, done, failedSoon, gate, useQueue } from "../../support/jobs.ts";
+
+const patient = { timeout: 15_000, interval: 20 };
+
+test("pushes that arrive while a deployment runs collapse into one more run, for the last of them", async () => {
+  const { queue, work } = await useQueue();
+  const runs: Request[] = [];
+  const firstRun = gate();
+  work(async (request) => {
+    runs.push(request);
+    await firstRun.opened;
+    return done;
+  });
+
+  expect(await queue.enqueue([aRequest()])).toEqual({ queued: 1 });
+  await vi.waitFor(() => expect(runs).toHaveLength(1));
+  for (const delivery of ["a", "b", "c"]) await queue.enqueue([aRequest("shop", "push", { delivery })]);
+  firstRun.open();
+
+  await vi.waitFor(() => expect(runs).toHaveLength(2));
+  await vi.waitFor(async () => expect(await queue.depth()).toEqual({ waiting: 0, active: 0, delayed: 0 }));
+  expect(runs.map(({ delivery }) => delivery)).toEqual([undefined, "c"]);
+});
+
+test("while a job waits, more requests for it add nothing", async () => {
+  const { queue } = await useQueue();
+
+  const queued = [];
+  for (let i = 0; i < 3; i++) queued.push((await queue.enqueue([aRequest()])).queued);
+
+  expect(queued).toEqual([1, 0, 0]);
+  expect(await queue.depth()).toMatchObject({ waiting: 1 });
+});
+
+test("an interval that comes due while its deployment is at work asks for no second run", async () => {
+  const { queue, work } = await useQueue();
+  const runs: Request[] = [];
+  const firstRun = gate();
+  work(async (request) => {
+    runs.push(request);
+    await firstRun.opened;
+    return done;
+  });
+  await queue.enqueue([aRequest()]);
+  await vi.waitFor(() => expect(runs).toHaveLength(1));
+
+  expect(await queue.enqueue([aRequest("shop", "interval")])).toEqual({ queued: 0 });
+  firstRun.open();
+
+  await vi.waitFor(async () => expect(await queue.depth()).toEqual({ waiting: 0, active: 0, delayed: 0 }));
+  expect(runs).toHaveLength(1);
+});
+
+test("a push does not wait for the next try of a failed run", async () => {
+  const { queue, work } = await useQueue();
+  const attempts: number[] = [];
+  work(async (_, { attempt }) => {
+    attempts.push(attempt);
+    return attempts.length < 4 ? failedSoon : done;
+  });
+  await queue.enqueue([aRequest()]);
+  await vi.waitFor(() => expect(attempts).toEqual([1, 2, 3]), patient); // the next try is 4 s away
+  await vi.waitFor(async () => expect(await queue.depth()).toMatchObject({ delayed: 1 }));
+
+  await queue.enqueue([aRequest()]);
+
+  await vi.waitFor(() => expect(attempts).toEqual([1, 2, 3, 1]));
+});
+
+test("a push that arrived during a run that failed runs at once, instead of another try", async () => {
+  const { queue, work } = await useQueue();
+  const runs: Request[] = [];
+  const firstRun = gate();
+  work(async (request) => {
+    runs.push(request);
+    await firstRun.opened;
+    return runs.length === 1 ? failedSoon : done;
+  });
+  await queue.enqueue([aRequest("shop", "interval")]);
+  await vi.waitFor(() => expect(runs).toHaveLength(1));
+  expect(await queue.enqueue([aRequest("shop", "push")])).toEqual({ queued: 1 });
+
+  const openedAt = Date.now();
+  firstRun.open();
+
+  await vi.waitFor(() => expect(runs.map(({ cause }) => cause)).toEqual(["interval", "push"]));
+  expect(Date.now() - openedAt).toBeLessThan(500);
+  await vi.waitFor(async () => expect(await queue.depth()).toEqual({ waiting: 0, active: 0, delayed: 0 }));
+});
+
+test("a push makes the interval's waiting job its own", async () => {
+  const { queue, work } = await useQueue();
+  await queue.enqueue(["a", "b", "c"].map((name) => aRequest(name, "interval")));
+
+  await queue.enqueue([aRequest("c", "push", { delivery: "d1", receivedAt: 1_000 })]);
+  await queue.enqueue([aRequest("c", "change")]); // less urgent: takes nothing away
+
+  const runs: Request[] = [];
+  work(
+    async (request) => {
+      runs.push(request);
+      return done;
+    },
+    { concurrency: 1 },
+  );
+  await vi.waitFor(() => expect(runs).toHaveLength(3));
+  expect(runs.map(({ deployment }) => deployment.name)).toEqual(["c", "a", "b"]);
+  expect(runs[0]).toMatchObject({ cause: "push", delivery: "d1", receivedAt: 1_000 });
+});
+
+test("a push to one repository does not wait behind two hundred deployments of another", async () => {
+  const { queue, work } = await useQueue();
+  const monorepo = "git.example.com/org/mono" as RepoId;
+  const names = Array.from({ length: 200 }, (_, i) => `mono-${i}`);
+  await queue.enqueue(names.map((name) => aRequest(name, "push", { repo: monorepo })));
+  await queue.enqueue([aRequest("single", "push")]);
+
+  const order: string[] = [];
+  work(async ({ deployment }) => {
+    order.push(deployment.name);
+    return done;
+  });
+
+  await vi.waitFor(() => expect(order).toHaveLength(201), patient);
+  expect(order.indexOf("single")).toBeLessThan(4);
+});
+
+test("the urgent comes before the less urgent, whoever asked first", async () => {
+  const { queue, work } = await useQueue();
+  for (const cause of ["interval", "sweep", "manual", "push"] as const) await queue.enqueue([aRequest(cause, cause)]);
+
+  const order: string[] = [];
+  work(
+    async ({ cause }) => {
+      order.push(cause);
+      return done;
+    },
+    { concurrency: 1 },
+  );
+
+  await vi.waitFor(() => expect(order).toEqual(["push", "manual", "sweep", "interval"]));
+});
+
+test("a thousand requests are taken well within the time a git host waits", async () => {
+  const { queue } = await useQueue();
+  const requests = Array.from({ length: 1_000 }, (_, i) => aRequest(`d${i}`));
+
+  const startedAt = Date.now();
+  expect(await queue.enqueue(requests)).toEqual({ queued: 1_000 });
+  expect(await queue.enqueue(requests)).toEqual({ queued: 0 });
+  expect(Date.now() - startedAt).toBeLessThan(2_000);
+});
+
+test("nothing but names is kept in Redis, even when the work fails", async () => {
+  const { queue, work, redis } = await useQueue();
+  const tries = vi.fn(async () => ({ kind: "failed", retry: "person", message: "canary-5f0e" }) as const);
+  work(tries);
+  await queue.enqueue([aRequest()]);
+  await vi.waitFor(() => expect(tries).toHaveBeenCalledOnce());
+  await vi.waitFor(async () => expect(await queue.depth()).toEqual({ waiting: 0, active: 0, delayed: 0 }));
+
+  const client = redis.client();
+  const hashes = await Promise.all(
+    (await client.keys("*")).map(async (key) => ((await client.type(key)) === "hash" ? client.hgetall(key) : {})),
+  );
+  expect(JSON.stringify(hashes)).toContain("waits for a person");
+  expect(JSON.stringify(hashes)).not.toContain("canary-5f0e");
+});
+
+test("the last move of a repository has a new name each time, and none that Redis does not know", async () => {
+  const { queue } = await useQueue();
+  const repo = "git.example.com/org/shop" as RepoId;
+
+  const names = [await queue.lastMove(repo)];
+  for (let i = 0; i < 2; i++) {
+    await queue.markMoved(repo);
+    names.push(await queue.lastMove(repo));
+  }
+
+  expect(names[0]).toBeUndefined();
+  expect(new Set(names).size).toBe(3);
+});
+
+test("a claim is given once in its time", async () => {
+  const { queue } = await useQueue();
+
+  expect([await queue.claim("shop", 200), await queue.claim("shop", 200)]).toEqual([true, false]);
+  await vi.waitFor(async () => expect(await queue.claim("shop", 200)).toBe(true));
+});

@@ -1,0 +1,195 @@
+import { inspect } from "node:util";
+import { pino } from "pino";
+import { expect, onTestFinished, test, vi } from "vitest";
+import { checkRedis, connectProducer } from "../../../jobs/connection.ts";
+import { Fairness } from "../../../jobs/fairness.ts";
+import { createQueue } from "../../../jobs/queue.ts";
+import { QueueUnavailableError } from "../../../src/errors.ts";
+import type { RepoId, Request } from "../../../src/model.ts";
+import { silentLog } from "../../support/fakes.ts";
+import { aRequest, done, gate, useQueue } from "../../support/jobs.ts";
+import { uniquePrefix, useRedisServer } from "../../support/redis.ts";
+
+const patient = { timeout: 15_000, interval: 50 };
+const nothing = { waiting: 0, active: 0, delayed: 0 };
+
+async function refusedInTime(work: () => Promise<unknown>): Promise<void> {
+  const startedAt = Date.now();
+  await expect(work()).rejects.toThrow(QueueUnavailableError);
+  expect(Date.now() - startedAt).toBeLessThan(2_300);
+}
+
+test("with Redis down when we start, requests are refused in time, and taken once it is up", async () => {
+  const server = useRedisServer();
+  const queue = createQueue({
+    connection: server.producer(),
+    prefix: uniquePrefix(),
+    fairness: new Fairness(),
+    log: silentLog,
+  });
+
+  await refusedInTime(() => queue.enqueue([aRequest()]));
+  expect(await queue.lastMove("git.example.com/org/shop" as RepoId)).toBeUndefined();
+  await server.start();
+
+  await vi.waitFor(async () => expect(await queue.enqueue([aRequest()])).toEqual({ queued: 1 }), patient);
+});
+
+test("with Redis frozen when we start, requests are refused in time, and taken once it has thawed", async () => {
+  const server = useRedisServer();
+  await server.start();
+  server.freeze();
+  const queue = createQueue({
+    connection: server.producer(),
+    prefix: uniquePrefix(),
+    fairness: new Fairness(),
+    log: silentLog,
+  });
+
+  await refusedInTime(() => queue.enqueue([aRequest()]));
+  await refusedInTime(() => queue.enqueue([aRequest()]));
+  server.thaw();
+
+  await vi.waitFor(async () => expect((await queue.enqueue([aRequest()])).queued).toBeLessThan(2), patient);
+  expect(await queue.depth()).toMatchObject({ waiting: 1 });
+});
+
+test("with Redis frozen later, requests are refused in time, and work goes on once it has thawed", async () => {
+  const { queue, work, redis } = await useQueue();
+  const runs: Request[] = [];
+  work(async (request) => {
+    runs.push(request);
+    return done;
+  });
+  await queue.enqueue([aRequest()]);
+  await vi.waitFor(() => expect(runs).toHaveLength(1));
+
+  redis.freeze();
+  await refusedInTime(() => queue.enqueue([aRequest()]));
+  await refusedInTime(() => queue.markMoved("git.example.com/org/shop" as RepoId));
+  redis.thaw();
+
+  await vi.waitFor(() => queue.enqueue([aRequest("other")]), patient);
+  await vi.waitFor(() => expect(runs.map(({ deployment }) => deployment.name)).toContain("other"), patient);
+});
+
+test(
+  "a job that runs while Redis restarts from its append-only file is finished once",
+  { timeout: 30_000 },
+  async () => {
+    const { queue, work, redis } = await useQueue();
+    const runs: Request[] = [];
+    const held = gate();
+    work(
+      async (request) => {
+        runs.push(request);
+        await held.opened;
+        return done;
+      },
+      { timing: { lockMs: 10_000 } },
+    );
+    await queue.enqueue([aRequest()]);
+    await vi.waitFor(() => expect(runs).toHaveLength(1));
+
+    await redis.stop();
+    held.open();
+    await redis.start();
+
+    await vi.waitFor(async () => expect(await queue.depth()).toEqual(nothing), patient);
+    expect(runs).toHaveLength(1);
+    await queue.enqueue([aRequest()]);
+    await vi.waitFor(() => expect(runs).toHaveLength(2), patient);
+  },
+);
+
+test("when Redis forgets everything during a job, the next request is taken and runs", async () => {
+  const { queue, work, redis } = await useQueue();
+  const runs: Request[] = [];
+  const held = gate();
+  work(async (request) => {
+    runs.push(request);
+    await held.opened;
+    return done;
+  });
+  await queue.enqueue([aRequest()]);
+  await vi.waitFor(() => expect(runs).toHaveLength(1));
+
+  await redis.client().flushall();
+  held.open();
+  expect(await queue.enqueue([aRequest()])).toEqual({ queued: 1 });
+
+  await vi.waitFor(() => expect(runs).toHaveLength(2), patient);
+});
+
+test("a full Redis refuses requests by name, and takes them again when there is room", async () => {
+  const { queue, redis } = await useQueue();
+  await queue.enqueue([aRequest("first")]);
+  await redis.client().config("SET", "maxmemory", "1");
+
+  await expect(queue.enqueue([aRequest()])).rejects.toThrow(/OOM/);
+  await redis.client().config("SET", "maxmemory", "0");
+
+  expect(await queue.enqueue([aRequest()])).toEqual({ queued: 1 });
+});
+
+test("an idle worker finds work again after Redis was away", { timeout: 30_000 }, async () => {
+  const { queue, work, redis } = await useQueue();
+  const runs: Request[] = [];
+  work(async (request) => {
+    runs.push(request);
+    return done;
+  });
+  await queue.enqueue([aRequest("before")]);
+  await vi.waitFor(() => expect(runs).toHaveLength(1));
+
+  await redis.stop();
+  await refusedInTime(() => queue.enqueue([aRequest("while")]));
+  await redis.start();
+
+  await vi.waitFor(() => queue.enqueue([aRequest("after")]), patient);
+  await vi.waitFor(() => expect(runs.map(({ deployment }) => deployment.name)).toContain("after"), patient);
+});
+
+test("a worker stops in time although Redis is away", async () => {
+  const { queue, work, redis } = await useQueue();
+  const worker = work(() => new Promise(() => undefined));
+  await queue.enqueue([aRequest()]);
+  await vi.waitFor(() => expect(worker.running()).toBe(1));
+
+  await redis.stop();
+  const startedAt = Date.now();
+  await worker.stop(100);
+
+  expect(Date.now() - startedAt).toBeLessThan(5_000);
+});
+
+test("a Redis that would drop queued work is named as a problem, one without a file as a warning", async () => {
+  const server = useRedisServer({ appendOnly: false });
+  await server.start();
+  const client = server.client();
+
+  const good = await checkRedis(client);
+  await client.config("SET", "maxmemory-policy", "allkeys-lru");
+  const bad = await checkRedis(client);
+
+  expect(good.problems).toEqual([]);
+  expect(good.warnings).toEqual([expect.stringContaining("append-only")]);
+  expect(bad.problems).toEqual([expect.stringContaining("noeviction")]);
+});
+
+test("a password never reaches a log or an error", async () => {
+  const server = useRedisServer();
+  await server.start();
+  await server.client().config("SET", "requirepass", "right");
+  const lines: string[] = [];
+  const log = pino({ level: "trace" }, { write: (line: string) => void lines.push(line) });
+  const connection = connectProducer({ url: `${server.socket}?password=canary-5f0e` }, log);
+  onTestFinished(() => connection.disconnect());
+  const queue = createQueue({ connection, prefix: uniquePrefix(), fairness: new Fairness(), log });
+
+  const error = await queue.enqueue([aRequest()]).catch((reason: unknown) => reason);
+
+  expect(error).toBeInstanceOf(QueueUnavailableError);
+  expect(lines.join()).toContain("WRONGPASS");
+  expect(inspect([lines, error], { depth: 10 })).not.toContain("canary-5f0e");
+});

@@ -1,0 +1,179 @@
+import { spawn } from "node:child_process";
+import { once } from "node:events";
+import { fileURLToPath } from "node:url";
+import { Queue as BullQueue } from "bullmq";
+import { pino } from "pino";
+import { expect, onTestFinished, test, vi } from "vitest";
+import type { Request } from "../../../src/model.ts";
+import { aRequest, done, failedSoon, gate, useQueue } from "../../support/jobs.ts";
+
+const patient = { timeout: 15_000, interval: 20 };
+const nothing = { waiting: 0, active: 0, delayed: 0 };
+
+test("a job whose worker is killed is run by another, and so is the push that came meanwhile", async () => {
+  const { queue, work, redis, prefix } = await useQueue();
+  await queue.enqueue([aRequest("shop", "interval")]);
+  const script = fileURLToPath(new URL("child-worker.ts", import.meta.url));
+  const victim = spawn(process.execPath, [script, redis.socket, prefix], { stdio: ["ignore", "pipe", "inherit"] });
+  onTestFinished(() => void victim.kill("SIGKILL"));
+  await once(victim.stdout, "data");
+  await queue.enqueue([aRequest("shop", "push")]);
+
+  victim.kill("SIGKILL");
+  const runs: { cause: string; attempt: number }[] = [];
+  work(async ({ cause }, { attempt }) => {
+    runs.push({ cause, attempt });
+    return done;
+  });
+
+  await vi.waitFor(() => expect(runs).toHaveLength(2), patient);
+  expect(runs).toEqual([
+    { cause: "interval", attempt: 1 },
+    { cause: "push", attempt: 1 },
+  ]);
+});
+
+test("a job whose lease somebody else holds comes back until it is free, without using up its tries", async () => {
+  const { queue, work } = await useQueue();
+  const attempts: number[] = [];
+  work(async (_, { attempt }) => {
+    attempts.push(attempt);
+    return attempts.length < 8 ? "busy" : done;
+  });
+  await queue.enqueue([aRequest()]);
+
+  await vi.waitFor(() => expect(attempts).toHaveLength(8), patient);
+  expect(new Set(attempts)).toEqual(new Set([1]));
+  await vi.waitFor(async () => expect(await queue.depth()).toEqual(nothing));
+});
+
+test("what only a person can mend is not tried again, and a later push runs", async () => {
+  const { queue, work } = await useQueue();
+  const runs: Request[] = [];
+  work(async (request) => {
+    runs.push(request);
+    return runs.length === 1 ? { kind: "failed", retry: "person", message: "target prod not found" } : done;
+  });
+  await queue.enqueue([aRequest()]);
+  await vi.waitFor(async () => expect(await queue.depth()).toEqual(nothing));
+  expect(runs).toHaveLength(1);
+
+  await queue.enqueue([aRequest()]);
+  await vi.waitFor(() => expect(runs).toHaveLength(2));
+});
+
+test("one deployment that always fails does not hold up the others", async () => {
+  const { queue, work } = await useQueue();
+  const finished = new Set<string>();
+  work(async ({ deployment }) => {
+    if (deployment.name === "poison") throw new Error("a fault of ours");
+    finished.add(deployment.name);
+    return done;
+  });
+  const names = Array.from({ length: 50 }, (_, i) => `d${i}`);
+  await queue.enqueue(["poison", ...names].map((name) => aRequest(name)));
+
+  await vi.waitFor(() => expect(finished.size).toBe(50));
+  expect(await queue.depth()).toMatchObject({ delayed: 1 });
+});
+
+test("a job that cannot be read is dropped, and the next one runs", async () => {
+  const lines: string[] = [];
+  const log = pino({}, { write: (line: string) => void lines.push(line) });
+  const { queue, work, redis, prefix } = await useQueue();
+  const bull = new BullQueue("reconcile", { connection: redis.worker(), prefix });
+  onTestFinished(() => bull.close());
+  const hostile = [
+    {},
+    null,
+    "text",
+    { v: 2, kind: "reconcile", namespace: "apps", name: "shop", cause: "push" },
+    { v: 1, kind: "reconcile", namespace: "../..", name: "--help", cause: "push" },
+    { v: 1, kind: "delete", namespace: "apps", name: "shop", cause: "push" },
+  ];
+  await bull.addBulk(hostile.map((data) => ({ name: "reconcile", data, opts: { attempts: 1_000_000 } })));
+  const broken = await bull.add("reconcile", {});
+  await redis.client().hset(bull.toKey(broken.id!), "data", "{not json");
+  await queue.enqueue([aRequest()]);
+
+  const runs: Request[] = [];
+  work(
+    async (request) => {
+      runs.push(request);
+      return done;
+    },
+    { log },
+  );
+
+  await vi.waitFor(async () => expect(await queue.depth()).toEqual(nothing), patient);
+  expect(runs).toHaveLength(1);
+  expect(lines.filter((line) => line.includes("cannot read"))).toHaveLength(hostile.length + 1);
+});
+
+test("a worker that stops lets running work end", async () => {
+  const { queue, work } = await useQueue();
+  const held = gate();
+  const worker = work(async () => {
+    await held.opened;
+    return done;
+  });
+  await queue.enqueue([aRequest()]);
+  await vi.waitFor(() => expect(worker.running()).toBe(1));
+
+  const stopped = worker.stop(10_000);
+  await queue.enqueue([aRequest("later")]);
+  held.open();
+  await stopped;
+
+  const { active, waiting, delayed } = await queue.depth();
+  expect({ active, left: waiting + delayed }).toEqual({ active: 0, left: 1 });
+});
+
+test("work that does not end in time is handed to another worker at once, as if it had not been tried", async () => {
+  const { queue, work } = await useQueue();
+  const first = work(
+    (_, { signal }) => new Promise((_resolve, reject) => signal.addEventListener("abort", () => reject(signal.reason))),
+  );
+  await queue.enqueue([aRequest("a"), aRequest("b")]);
+  await vi.waitFor(() => expect(first.running()).toBe(2));
+  const attempts: string[] = [];
+  work(async ({ deployment }, { attempt }) => {
+    attempts.push(`${deployment.name} ${attempt}`);
+    return done;
+  });
+
+  await first.stop(50);
+
+  await vi.waitFor(() => expect(attempts.toSorted()).toEqual(["a 1", "b 1"]), { timeout: 700 });
+  await vi.waitFor(async () => expect(await queue.depth()).toEqual(nothing));
+});
+
+test("work that ignores that it is aborted is taken over when its lock has run out", async () => {
+  const { queue, work } = await useQueue();
+  const first = work(() => new Promise(() => undefined));
+  await queue.enqueue([aRequest()]);
+  await vi.waitFor(() => expect(first.running()).toBe(1));
+  await first.stop(0);
+
+  const runs: Request[] = [];
+  work(async (request) => {
+    runs.push(request);
+    return done;
+  });
+  await vi.waitFor(() => expect(runs).toHaveLength(1), patient);
+});
+
+test("after its last try a job is given up until its interval brings it back", { timeout: 40_000 }, async () => {
+  const { queue, work } = await useQueue();
+  const tries: boolean[] = [];
+  work(async (_, { lastAttempt }) => {
+    tries.push(lastAttempt);
+    return failedSoon;
+  });
+  await queue.enqueue([aRequest()]);
+
+  await vi.waitFor(() => expect(tries).toHaveLength(5), { timeout: 30_000, interval: 50 });
+  await vi.waitFor(async () => expect(await queue.depth()).toEqual(nothing));
+  expect(tries).toEqual([false, false, false, false, true]);
+  expect(await queue.enqueue([aRequest("shop", "interval")])).toEqual({ queued: 1 });
+});

@@ -1,0 +1,62 @@
+/** A queue and workers of one test's own, on a real Redis. */
+import { onTestFinished } from "vitest";
+import { Fairness } from "../../jobs/fairness.ts";
+import { createQueue, type JobQueue } from "../../jobs/queue.ts";
+import { type RunningWorker, startWorker, type Timing, type WorkerDeps } from "../../jobs/worker.ts";
+import type { Cause, Outcome, RepoId, Request } from "../../src/model.ts";
+import { silentLog } from "./fakes.ts";
+import { type RedisServer, uniquePrefix, useRedisServer } from "./redis.ts";
+
+export const done: Outcome = { kind: "done", deployed: true, commit: "c1" };
+export const failedSoon: Outcome = { kind: "failed", retry: "soon", message: "the network is down" };
+
+export function aRequest(name = "shop", cause: Cause = "push", more: Partial<Request> = {}): Request {
+  const repo = "git.example.com/org/shop" as RepoId;
+  return { kind: "reconcile", deployment: { namespace: "apps", name }, cause, repo, ...more };
+}
+
+export interface TestQueue {
+  readonly redis: RedisServer;
+  readonly prefix: string;
+  readonly queue: JobQueue;
+  readonly fairness: Fairness;
+  /** Starts a worker; it is stopped when the test ends. */
+  work(work: WorkerDeps["work"], options?: Partial<WorkerDeps>): RunningWorker;
+}
+
+/** Short times, so that a test sees in a second what takes minutes in life. */
+const quick: Partial<Timing> = { lockMs: 1_000, stalledEveryMs: 300, busyRetryMs: 50, abortGraceMs: 500 };
+
+export async function useQueue(server: RedisServer = useRedisServer()): Promise<TestQueue> {
+  await server.start();
+  const prefix = uniquePrefix();
+  const fairness = new Fairness();
+  const queue = createQueue({ connection: server.producer(), prefix, fairness, log: silentLog });
+  return {
+    redis: server,
+    prefix,
+    queue,
+    fairness,
+    work(work, { timing, ...options } = {}) {
+      const worker = startWorker({
+        connection: server.worker(),
+        prefix,
+        fairness,
+        concurrency: 2,
+        log: silentLog,
+        work,
+        timing: { ...quick, ...timing },
+        ...options,
+      });
+      onTestFinished(() => worker.stop(0));
+      return worker;
+    },
+  };
+}
+
+/** Holds work up until it is opened. */
+export function gate(): { readonly opened: Promise<void>; open(): void } {
+  let open = () => {};
+  const opened = new Promise<void>((resolve) => (open = resolve));
+  return { opened, open: () => open() };
+}
