@@ -29,7 +29,7 @@ export interface KubeClient {
   /** The answer's JSON. */
   request(request: KubeRequest): Promise<unknown>;
   /** All pages of a list. */
-  list(path: string, options?: Pick<KubeRequest, "query" | "accept" | "signal">): Promise<KubeList>;
+  list(path: string, options?: Pick<KubeRequest, "query" | "accept" | "signal" | "totalMs">): Promise<KubeList>;
   /** The answer as it comes, for watches: `timeoutMs` bounds only the wait for its beginning. Never retried. */
   stream(
     request: Pick<KubeRequest, "path" | "query" | "timeoutMs"> & { signal: AbortSignal },

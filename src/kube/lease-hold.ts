@@ -67,8 +67,8 @@ export function startHold({ store, durationMs, log, now, startedAt, onReleased, 
       log.debug({ lease: id, err: error }, "could not renew the lease");
       if (status === 404) return lose("it was deleted");
       waitMs = Math.min(1_000, durationMs / 20);
-      // Without an answer to the second question either, the next renewal asks again.
-      if (status === 409 && !(await isStillOurs().catch(() => true))) return lose("somebody else holds it now");
+      const why = status === 409 ? await whoElse() : undefined;
+      if (why !== undefined) return lose(why);
     }
     if (!ended) next = setTimeout(tick, waitMs);
   }
@@ -81,12 +81,16 @@ export function startHold({ store, durationMs, log, now, startedAt, onReleased, 
     for (const callback of callbacks) callback();
   }
 
-  /** Somebody wrote: perhaps ourselves, with an answer that never came, perhaps who holds it now. */
-  async function isStillOurs(): Promise<boolean> {
-    const found = await store.read();
-    if (found === undefined || found.spec?.holderIdentity !== holder) return false;
+  /**
+   * Somebody wrote: perhaps ourselves, with an answer that never came, perhaps who holds it now. Says why it is no
+   * longer ours; nothing while that is not known.
+   */
+  async function whoElse(): Promise<string | undefined> {
+    const found = await store.read().catch(() => lease);
+    if (found === undefined) return "it was deleted";
+    if (found.spec?.holderIdentity !== holder) return "somebody else holds it now";
     lease = found;
-    return true;
+    return undefined;
   }
 
   return {
@@ -109,7 +113,7 @@ export function startHold({ store, durationMs, log, now, startedAt, onReleased, 
         } catch (error) {
           const status = error instanceof ApiError ? error.status : 0;
           if (status === 404) return;
-          if (status === 409 && !(await isStillOurs().catch(() => true))) return;
+          if (status === 409 && (await whoElse()) !== undefined) return;
           if (attempt === 2) log.warn({ lease: id, err: error }, "Could not release the lease; it will expire.");
         }
       }

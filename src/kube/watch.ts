@@ -61,7 +61,7 @@ export function startWatch(options: WatchOptions): Watch {
   let synced = false;
 
   async function list(): Promise<string> {
-    const { items, resourceVersion } = await client.list(path, { signal });
+    const { items, resourceVersion } = await client.list(path, { signal, totalMs: 5_000 }); // we retry ourselves, and tell
     lastSign = performance.now();
     problem = undefined;
     failures = 0;
@@ -93,7 +93,7 @@ export function startWatch(options: WatchOptions): Watch {
     } catch (error) {
       // What the server refuses, or what makes no sense, means to begin anew. Anything else is the connection: what
       // was seen stays seen.
-      if (error instanceof ApiError || error instanceof SyntaxError || signal.aborted) throw error;
+      if (error instanceof ApiError || signal.aborted) throw error;
       log.debug({ path, err: error }, "watch was cut");
     } finally {
       clearTimeout(alarm);
@@ -104,9 +104,10 @@ export function startWatch(options: WatchOptions): Watch {
 
   /** Returns the version that has been seen, or `undefined` when the line says none. */
   function take(line: string): string | undefined {
-    const { type, object } = JSON.parse(line) as WatchLine;
-    if (type === "ERROR")
+    const { type, object } = parseLine(line);
+    if (type === "ERROR") {
       throw new ApiError(object?.code ?? 0, `watch ${path}: ${object?.message ?? "no reason given"}`);
+    }
     if (type === "ADDED" || type === "MODIFIED" || type === "DELETED") onEvent(type, object);
     return object?.metadata?.resourceVersion;
   }
@@ -157,4 +158,12 @@ export function startWatch(options: WatchOptions): Watch {
       await running;
     },
   };
+}
+
+function parseLine(line: string): WatchLine {
+  try {
+    return (JSON.parse(line) ?? {}) as WatchLine;
+  } catch (cause) {
+    throw new ApiError(0, "The watch sent a line that is not JSON.", { cause });
+  }
 }

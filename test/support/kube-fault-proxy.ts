@@ -26,7 +26,7 @@ export interface FaultProxy {
   /** Resets all connections. */
   cut(): void;
   /** Writes into every open watch, as if the API server had. */
-  inject(line: object): void;
+  inject(line: object | string): void;
   /** Ends every open watch as a server does whose time is up. */
   endWatches(): void;
   /** From now on nothing gets through, in neither direction, and nobody is told. */
@@ -137,7 +137,7 @@ export async function useFaultProxy(kubeconfig: string): Promise<FaultProxy> {
     },
     cut,
     inject(line) {
-      for (const watch of watches) watch.write(`${JSON.stringify(line)}\n`);
+      for (const watch of watches) watch.write(`${typeof line === "string" ? line : JSON.stringify(line)}\n`);
     },
     endWatches() {
       for (const watch of watches) watch.end();

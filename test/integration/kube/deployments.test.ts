@@ -1,0 +1,103 @@
+import { expect, onTestFinished, test, vi } from "vitest";
+import { createDeployments } from "../../../src/kube/deployments.ts";
+import { isMalformed } from "../../../src/model.ts";
+import { deploymentsPath, fakeLog, resource, useKube } from "../../support/kube.ts";
+
+async function useDeployment() {
+  const kube = await useKube();
+  const { namespace, client, proxied } = kube;
+  const { log, lines } = fakeLog();
+  const deployments = createDeployments({ client: proxied, controllerName: "towline-test", log });
+  onTestFinished(() => deployments.stop());
+  await client.request({ method: "POST", path: deploymentsPath(namespace), body: resource(namespace, "shop") });
+  const key = { namespace, name: "shop" };
+  const read = async () => {
+    const entry = await deployments.get(key);
+    if (entry === undefined || isMalformed(entry)) throw new Error("The deployment is gone or malformed.");
+    return entry;
+  };
+  return { ...kube, deployments, key, read, lines };
+}
+
+test("the status is written field by field, under our name, also over an API server that stumbles", async () => {
+  const { deployments, key, read, proxy, client, namespace } = await useDeployment();
+  await deployments.patchStatus(key, { lastObjectsHash: "1", observedCommit: "a", lastPrepareError: "bad" });
+  proxy.answer((request) => request.startsWith("PATCH"), { status: 500 }, 3);
+  await deployments.patchStatus(key, { observedCommit: "b", lastPrepareError: null });
+
+  expect((await read()).status).toEqual({ lastObjectsHash: "1", observedCommit: "b", conditions: [] });
+  const { metadata } = (await client.request({ method: "GET", path: deploymentsPath(namespace, "shop") })) as {
+    metadata: { managedFields: { manager: string; subresource?: string }[] };
+  };
+  expect(metadata.managedFields).toContainEqual(
+    expect.objectContaining({ manager: "towline-test", subresource: "status" }),
+  );
+});
+
+test("a finalizer is added and removed next to those of others, even while others write", async () => {
+  const { deployments, key, read, client, namespace, proxy } = await useDeployment();
+  const path = deploymentsPath(namespace, "shop");
+  await client.request({ method: "PATCH", path, body: { metadata: { finalizers: ["others.test/one"] } } });
+  proxy.answer((request) => request.startsWith("PATCH"), { status: 409 }, 2);
+
+  await deployments.setFinalizer(key, "ours.test/one", true);
+  await deployments.setFinalizer(key, "ours.test/one", true);
+  expect((await read()).finalizers).toEqual(["others.test/one", "ours.test/one"]);
+
+  await deployments.setFinalizer(key, "ours.test/one", false);
+  expect((await read()).finalizers).toEqual(["others.test/one"]);
+  await client.request({ method: "PATCH", path, body: { metadata: { finalizers: null } } });
+});
+
+test("what is gone needs no finalizer and no annotation removed", async () => {
+  const { deployments, namespace } = await useDeployment();
+  const absent = { namespace, name: "absent" };
+  await expect(deployments.get(absent)).resolves.toBeUndefined();
+  await expect(deployments.setFinalizer(absent, "ours.test/one", true)).resolves.toBeUndefined();
+  await expect(deployments.removeAnnotation(absent, "a", "1")).resolves.toBeUndefined();
+});
+
+test("an annotation is removed only if it still says what was read", async () => {
+  const { deployments, key, read, client, namespace } = await useDeployment();
+  const annotations = { "kluctl.io/request-deploy": "new", keep: "1" };
+  await client.request({
+    method: "PATCH",
+    path: deploymentsPath(namespace, "shop"),
+    body: { metadata: { annotations } },
+  });
+
+  await deployments.removeAnnotation(key, "kluctl.io/request-deploy", "old");
+  expect((await read()).annotations).toEqual(annotations);
+  await deployments.removeAnnotation(key, "kluctl.io/request-deploy", "new");
+  expect((await read()).annotations).toEqual({ keep: "1" });
+});
+
+interface EventItem {
+  readonly count: number;
+  readonly type: string;
+  readonly reason: string;
+  readonly message: string;
+  readonly source: { readonly component: string };
+}
+
+test("events reach people: repeated ones are counted, long ones cut, and none is an error", async () => {
+  const { deployments, read, client, namespace, proxy, lines } = await useDeployment();
+  const subject = await read();
+  deployments.event(subject, "Normal", "Deployed", "1 changed object.");
+  deployments.event(subject, "Normal", "Deployed", "1 changed object.");
+  deployments.event(subject, "Normal", "Deployed", "1 changed object.");
+  deployments.event(subject, "Warning", "PrepareFailed", "é".repeat(3_000));
+
+  const events = async () => (await client.list(`/api/v1/namespaces/${namespace}/events`)).items as EventItem[];
+  await vi.waitFor(async () => expect((await events()).map(({ count }) => count).sort()).toEqual([1, 3]), 10_000);
+  const [deployed] = (await events()).filter(({ reason }) => reason === "Deployed");
+  expect(deployed).toMatchObject({
+    type: "Normal",
+    message: "1 changed object.",
+    source: { component: "towline-test" },
+  });
+
+  proxy.answer((request) => request.includes("/events"), { status: 403 });
+  deployments.event(subject, "Normal", "Deployed", "Another.");
+  await vi.waitFor(() => expect(lines.map(({ msg }) => msg)).toContain("could not write an event"), 10_000);
+});

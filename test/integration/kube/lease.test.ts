@@ -1,0 +1,182 @@
+import { setImmediate } from "node:timers/promises";
+import { expect, onTestFinished, test, vi } from "vitest";
+import { createLeases, leaseName } from "../../../src/kube/lease.ts";
+import type { Held } from "../../../src/ports.ts";
+import { fakeLog, useKube } from "../../support/kube.ts";
+
+interface LeaseItem {
+  readonly metadata: { readonly uid: string; readonly ownerReferences?: readonly { uid: string }[] };
+  readonly spec: {
+    readonly holderIdentity: string;
+    readonly leaseTransitions: number;
+    readonly leaseDurationSeconds: number;
+  };
+}
+
+/** Two servers on one cluster; the first one behind the proxy. */
+async function useLeases(durationMs = 15_000) {
+  const kube = await useKube();
+  const { namespace, client, proxied, proxy } = kube;
+  const { log } = fakeLog();
+  const clock = { ms: 0 };
+  const one = createLeases({ client: proxied, identity: "one", durationMs, log });
+  const two = createLeases({ client, identity: "two", durationMs, log, now: () => performance.now() + clock.ms });
+  const key = { namespace, name: "shop" };
+  const path = `/apis/coordination.k8s.io/v1/namespaces/${namespace}/leases`;
+  const read = async () =>
+    (await client.request({ method: "GET", path: `${path}/${leaseName(key.name)}` })) as LeaseItem;
+  const holds: Held[] = [];
+  onTestFinished(async () => {
+    proxy.blackHole(false);
+    await Promise.all(holds.map((held) => held.release()));
+  });
+  const mustHold = async (held: Promise<Held | undefined>) => {
+    const it = await held;
+    if (it === undefined) throw new Error("Somebody else holds it.");
+    holds.push(it);
+    return it;
+  };
+  return { ...kube, one, two, key, path, read, mustHold, clock };
+}
+
+test("one holds, the other does not, until it is released; then it is free at once", async () => {
+  const { one, two, key, read, mustHold } = await useLeases();
+  const first = await mustHold(one.hold(key));
+  await expect(two.hold(key)).resolves.toBeUndefined();
+  await expect(one.hold(key)).resolves.toBeUndefined();
+  expect(await read()).toMatchObject({ spec: { leaseTransitions: 0, leaseDurationSeconds: 15 } });
+
+  await first.release();
+  const second = await mustHold(two.hold(key));
+  expect(await read()).toMatchObject({ spec: { holderIdentity: expect.stringMatching(/^two_/), leaseTransitions: 1 } });
+  expect(first.lost.aborted).toBe(false);
+  expect(second.lost.aborted).toBe(false);
+});
+
+test("taking costs one request where nobody else is, and so does releasing", async () => {
+  const { one, key, proxy, mustHold } = await useLeases();
+  const requests = () => proxy.requests.splice(0).map((request) => request.split(" ")[0]);
+  requests();
+
+  const first = await mustHold(one.hold(key));
+  expect(requests()).toEqual(["POST"]);
+  await first.release();
+  expect(requests()).toEqual(["PUT"]);
+  const second = await mustHold(one.hold(key));
+  await second.release();
+  expect(requests()).toEqual(["PUT", "PUT"]);
+});
+
+test("in 200 rounds of two servers racing there are never two holders", async () => {
+  const { one, two, key } = await useLeases();
+  let holders = 0;
+  const won = { one: 0, two: 0 };
+  async function race(name: "one" | "two", round: number): Promise<void> {
+    const held = await { one, two }[name].hold({ ...key, name: `shop-${round % 10}` });
+    if (held === undefined) return;
+    holders++;
+    won[name]++;
+    expect(holders).toBe(1);
+    await setImmediate();
+    expect(held.lost.aborted).toBe(false);
+    holders--;
+    await held.release();
+  }
+  for (let round = 0; round < 200; round++) await Promise.all([race("one", round), race("two", round)]);
+
+  expect(won.one + won.two).toBeGreaterThanOrEqual(200);
+});
+
+test("a holder that is gone is succeeded only when its lease was seen unchanged for its whole duration", async () => {
+  const { one, two, key, proxy, read, mustHold, clock } = await useLeases(2_000);
+  const held = await mustHold(one.hold(key));
+  // Another machine's clock says nothing: however far ahead ours is, the duration has to be seen.
+  clock.ms = 3_600_000;
+  await expect(two.hold(key)).resolves.toBeUndefined();
+  await vi.waitFor(() => expect(proxy.requests.some((request) => request.startsWith("PUT"))).toBe(true), 5_000);
+  clock.ms += 1_500;
+  await expect(two.hold(key)).resolves.toBeUndefined(); // renewed meanwhile: counted from now
+  proxy.blackHole(true);
+  await vi.waitFor(() => expect(held.lost.aborted).toBe(true), 5_000);
+  await expect(two.hold(key)).resolves.toBeUndefined();
+
+  clock.ms += 2_001;
+  await mustHold(two.hold(key));
+  expect((await read()).spec).toMatchObject({ holderIdentity: expect.stringMatching(/^two_/), leaseTransitions: 1 });
+});
+
+test("a lease that cannot be renewed is lost before anybody can take it", async () => {
+  const { one, key, proxy, mustHold } = await useLeases(3_000);
+  const startedAt = performance.now();
+  const held = await mustHold(one.hold(key));
+  let renewals = 0;
+  held.onRenewed(() => renewals++);
+  expect(renewals).toBe(1);
+  await vi.waitFor(() => expect(renewals).toBeGreaterThan(2), 5_000);
+  const cutAt = performance.now();
+  proxy.blackHole(true);
+
+  await vi.waitFor(() => expect(held.lost.aborted).toBe(true), 5_000);
+  expect(performance.now() - cutAt).toBeLessThan(2_500);
+  expect(performance.now() - startedAt).toBeGreaterThan(2_000);
+  expect(String(held.lost.reason)).toContain("could not be renewed in time");
+});
+
+test("a short fault costs nobody the lease", async () => {
+  const { one, key, proxy, mustHold } = await useLeases(3_000);
+  const held = await mustHold(one.hold(key));
+  proxy.swallow((request) => request.startsWith("PUT"));
+  proxy.answer((request) => request.startsWith("PUT"), { status: 500 }, 1);
+  let renewals = -1; // the first call is not a renewal
+  held.onRenewed(() => renewals++);
+
+  await vi.waitFor(() => expect(renewals).toBeGreaterThan(1), 10_000);
+  expect(held.lost.aborted).toBe(false);
+});
+
+test("an answer that got lost does not lock out the one who asked", async () => {
+  const { one, two, key, proxy, mustHold } = await useLeases();
+  proxy.swallow((request) => request.startsWith("POST") && request.includes("/leases"));
+  const held = await mustHold(one.hold(key));
+  await expect(two.hold(key)).resolves.toBeUndefined();
+
+  proxy.swallow((request) => request.startsWith("PUT"));
+  await held.release();
+  await mustHold(two.hold(key));
+});
+
+test("whoever finds somebody else in the lease, or no lease, has lost it", async () => {
+  const { one, key, client, path, mustHold } = await useLeases(2_000);
+  const taken = await mustHold(one.hold(key));
+  const deleted = await mustHold(one.hold({ ...key, name: "other" }));
+  const spec = { holderIdentity: "usurper" };
+  await client.request({ method: "PATCH", path: `${path}/${leaseName("shop")}`, body: { spec } });
+  await client.request({ method: "DELETE", path: `${path}/${leaseName("other")}` });
+
+  await vi.waitFor(() => expect(taken.lost.aborted && deleted.lost.aborted).toBe(true), 5_000);
+  expect(String(taken.lost.reason)).toContain("somebody else");
+  expect(String(deleted.lost.reason)).toContain("deleted");
+});
+
+test("a write of somebody who only labels the lease costs nothing", async () => {
+  const { one, key, client, path, mustHold } = await useLeases(2_000);
+  const held = await mustHold(one.hold(key));
+  const metadata = { labels: { seen: "yes" } };
+  await client.request({ method: "PATCH", path: `${path}/${leaseName("shop")}`, body: { metadata } });
+  let renewals = -1;
+  held.onRenewed(() => renewals++);
+
+  await vi.waitFor(() => expect(renewals).toBeGreaterThan(0), 5_000);
+  expect(held.lost.aborted).toBe(false);
+});
+
+test("a lease belongs to its deployment, and goes with it", async () => {
+  const { one, key, read, mustHold } = await useLeases();
+  await mustHold(one.hold(key, "6f7f2f5c-0000-4000-8000-000000000000"));
+  expect((await read()).metadata.ownerReferences).toMatchObject([{ uid: "6f7f2f5c-0000-4000-8000-000000000000" }]);
+});
+
+test("a lease in a namespace that is not there is an error, not a wait", async () => {
+  const { one } = await useLeases();
+  await expect(one.hold({ namespace: "absent", name: "shop" })).rejects.toMatchObject({ status: 404 });
+});

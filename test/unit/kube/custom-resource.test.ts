@@ -1,0 +1,182 @@
+import fc from "fast-check";
+import { expect, test } from "vitest";
+import { parseDeployment } from "../../../src/kube/custom-resource.ts";
+import { type Deployment, isMalformed } from "../../../src/model.ts";
+
+const metadata = { namespace: "apps", name: "shop", uid: "1", resourceVersion: "7", generation: 2 };
+const source = { git: { url: "https://git.test/org/shop.git" } };
+const sound = { interval: "5m", source };
+
+function parseSpec(spec: unknown): Deployment["spec"] {
+  const parsed = parseDeployment({ metadata, spec });
+  if (parsed === undefined || isMalformed(parsed)) throw new Error(parsed?.problem);
+  return parsed.spec;
+}
+
+function problemsOf(spec: unknown): string[] {
+  const parsed = parseDeployment({ metadata, spec });
+  return parsed !== undefined && isMalformed(parsed) ? parsed.problem.split("\n") : [];
+}
+
+test("a resource that says only what it must gets the defaults", () => {
+  expect(parseDeployment({ metadata, spec: sound })).toMatchObject({
+    key: { namespace: "apps", name: "shop" },
+    repo: "git.test/org/shop",
+    generation: 2,
+    status: { conditions: [] },
+    spec: {
+      source: { url: "https://git.test/org/shop.git", ref: {}, path: "" },
+      intervalMs: 300_000,
+      deployMode: "full-deploy",
+      validate: true,
+      prune: false,
+      suspend: false,
+      manual: false,
+      images: [],
+    },
+  });
+});
+
+test("what is null counts as left out, except among the arguments", () => {
+  const spec = parseSpec({ ...sound, target: null, images: null, prune: null, args: { replicas: null } });
+  expect(spec).toMatchObject({ target: undefined, images: [], prune: false, args: { replicas: null } });
+});
+
+test("the deprecated inline source still works", () => {
+  const inline = { url: "ssh://git@git.test/org/shop", ref: { tag: "v1.2" }, path: "/clusters//prod/" };
+  expect(parseSpec({ ...sound, source: inline }).source).toEqual({
+    url: "ssh://git@git.test/org/shop",
+    ref: { tag: "v1.2" },
+    path: "clusters/prod",
+  });
+});
+
+test("every problem of a spec is named at once, by its path, with what to do", () => {
+  const spec = {
+    interval: "5x",
+    prune: "yes",
+    target: "",
+    deployMode: "canary",
+    includeTags: [1],
+    serviceAccountName: " ",
+    decryption: { provider: "sops" },
+    source: { git: { url: "file:///etc", ref: { branch: "-x", tag: "v1" }, path: "../.." } },
+  };
+  expect(problemsOf(spec)).toEqual([
+    'spec.interval: "5x" is not a duration; write e.g. 30s, 5m or 1h30m',
+    'spec.serviceAccountName: " " is not the name of a service account; write one, or leave the field out for the default',
+    "spec.target: is empty; write a name or leave the field out",
+    "spec.includeTags.0: 1 is not a text",
+    'spec.deployMode: "canary" is none of full-deploy, poke-images',
+    'spec.prune: "yes" is not true or false',
+    "spec.decryption: decryption is not supported yet; remove the field",
+    "spec.source.git.ref: has branch and tag; keep one of them",
+    'spec.source.git.ref.branch: "-x" is not the short name of a branch, e.g. main',
+    'spec.source.git.path: "../.." is not a directory inside the repository; write it without .., e.g. clusters/prod',
+    "spec.source.git.url: is not the URL of a git repository; write e.g. https://host/org/repo.git or ssh://git@host/org/repo.git",
+  ]);
+});
+
+test.for([
+  [{ ...sound, interval: undefined }, "spec.interval: is missing"],
+  [{ ...sound, interval: "0s" }, 'spec.interval: "0s" is too short'],
+  [{ ...sound, timeout: "9999999h" }, 'spec.timeout: "9999999h" is not a duration'],
+  [{ ...sound, validateInterval: "5m and a bit" }, 'spec.validateInterval: "5m and a bit" is not a duration'],
+  [{ ...sound, source: undefined }, "spec.source: is missing"],
+  [{ ...sound, source: {} }, "spec.source: says no source"],
+  [{ ...sound, source: { oci: { url: "oci://host/it" } } }, "spec.source.oci: OCI sources are not supported yet"],
+  [{ ...sound, source: { ...source, secretRef: { name: "a" } } }, "spec.source.secretRef: is not supported anymore"],
+  [{ ...sound, serviceAccountName: "" }, 'spec.serviceAccountName: "" is not the name of a service account'],
+  [{ ...sound, serviceAccountName: "a:b" }, 'spec.serviceAccountName: "a:b" is not the name of a service account'],
+  [{ ...sound, kubeConfig: {} }, "spec.kubeConfig: deploying to another cluster is not supported yet"],
+  [{ ...sound, sourceOverrides: [{ repoKey: "a", url: "b" }] }, "spec.sourceOverrides: source overrides are not"],
+  [{ ...sound, helmCredentials: [{}] }, "spec.helmCredentials: is not supported anymore"],
+  [{ ...sound, credentials: { helm: [{ host: "h", secretRef: { name: "s" } }] } }, "spec.credentials.helm: logins for"],
+  [{ ...sound, credentials: { oci: [{ secretRef: { name: "s" } }] } }, "spec.credentials.oci: logins for"],
+  [{ ...sound, credentials: { git: [{ secretRef: {} }] } }, "spec.credentials.git.0.secretRef.name: is missing"],
+  [
+    { ...sound, source: { git: { ...source.git, ref: { commit: "3f2c1ab" } } } },
+    'spec.source.git.ref.commit: "3f2c1ab" is not the full 40 digits',
+  ],
+  [undefined, "spec.source: is missing"],
+  [[], "spec: [] is not a map of fields"],
+  ["?", 'spec: "?" is not a map of fields'],
+] as const)("%j is refused: %s", ([spec, problem]) => {
+  expect(problemsOf(spec).join("\n")).toContain(problem);
+});
+
+test("a password in a URL is not repeated", () => {
+  expect(problemsOf({ ...sound, source: { git: { url: "ftp://me:hunter2@git.test/x" } } }).join()).not.toContain(
+    "hunter2",
+  );
+});
+
+test.for(["main", "feature/a-b", "release-1.2", "ünïcode"])("%s is a branch", (branch) => {
+  expect(parseSpec({ ...sound, source: { git: { ...source.git, ref: { branch } } } }).source.ref).toEqual({ branch });
+});
+
+test.for(["--upload-pack=x", "a..b", "a b", "a\nb", "a.lock", ".a", "a/.b", "refs/", "a~1", "@", "a@{1}", "a//b"])(
+  "%j is no branch",
+  (branch) => {
+    expect(problemsOf({ ...sound, source: { git: { ...source.git, ref: { branch } } } })).toHaveLength(1);
+  },
+);
+
+test("of a status what can be read is read, and the rest is absent", () => {
+  const status = {
+    observedGeneration: "two",
+    observedCommit: "abc",
+    conditions: [
+      { type: "Ready", status: "True", reason: "R", message: "m", lastTransitionTime: "t" },
+      { type: 1 },
+      null,
+    ],
+    targetKey: { clusterId: 7 },
+    lastDeployResult: {
+      id: "1",
+      commandInfo: { endTime: "2026-01-01T00:00:00Z" },
+      errors: [{}],
+      warnings: null,
+      newObjects: 3,
+    },
+    lastValidateResult: { id: "2", endTime: "2026-01-01T00:00:00Z", errors: [{}, {}] },
+    lastDriftDetectionResult: "?",
+  };
+  const parsed = parseDeployment({ metadata, spec: sound, status })?.status;
+  expect(parsed).toMatchObject({
+    observedCommit: "abc",
+    conditions: [{ type: "Ready", status: "True" }],
+    lastDeployResult: {
+      id: "1",
+      endTime: "2026-01-01T00:00:00Z",
+      errors: 1,
+      warnings: 0,
+      newObjects: 3,
+      orphanObjects: 0,
+    },
+    lastValidateResult: { id: "2", errors: 2, document: status.lastValidateResult },
+  });
+  expect(parsed).not.toHaveProperty("observedGeneration", expect.anything());
+  expect(parsed?.targetKey).toBeUndefined();
+  expect(parsed?.lastDriftDetectionResult).toBeUndefined();
+});
+
+test("whatever a resource says, reading it does not throw, and only what has no name is nothing", () => {
+  const wild = fc.record({
+    metadata: fc.oneof(fc.constant(metadata), fc.anything()),
+    spec: fc.oneof(
+      fc.anything(),
+      fc.record({ interval: fc.anything(), source: fc.anything(), args: fc.anything(), images: fc.anything() }),
+    ),
+    status: fc.anything(),
+  });
+  fc.assert(
+    fc.property(wild, (resource) => {
+      const parsed = parseDeployment(resource);
+      expect(parsed !== undefined || resource.metadata !== metadata).toBe(true);
+    }),
+  );
+  for (const nothing of [undefined, null, 7, "", [], {}, { metadata: null }, { metadata: { name: "" } }]) {
+    expect(parseDeployment(nothing)).toBeUndefined();
+  }
+});
