@@ -1,0 +1,99 @@
+/** kluctl's command line. Pure. */
+import type { DeployOptions, DiffOptions, Run } from "../ports.ts";
+
+/** What is wanted of kluctl. */
+export type Call =
+  | { readonly command: "diff"; readonly options: DiffOptions }
+  | { readonly command: "deploy"; readonly options: DeployOptions }
+  | { readonly command: "poke-images"; readonly options: { readonly dryRun: boolean } }
+  | { readonly command: "validate" }
+  | { readonly command: "delete"; readonly options: { readonly discriminator: string; readonly dryRun: boolean } };
+
+/** Paths of what goes in and comes out, besides the command line. */
+export interface CallFiles {
+  readonly projectDir: string;
+  readonly result: string;
+  /** JSON, which kluctl reads as YAML. `-a` would expand `@file` and guess at types. */
+  readonly args?: string | undefined;
+  readonly images?: string | undefined;
+  /** Takes the place of the project's `.kluctl.yaml`. */
+  readonly projectConfig?: string | undefined;
+  /** A target of that configuration, for a run without one. */
+  readonly madeUpTarget?: string | undefined;
+}
+
+/** `name=value` in one argument, so that no value is ever taken for a flag. */
+export function toArguments(call: Call, run: Omit<Run, "projectDir">, files: CallFiles): string[] {
+  const { target = files.madeUpTarget, targetNameOverride, context } = run;
+  return [
+    call.command,
+    "--no-update-check",
+    "--no-color",
+    `--project-dir=${files.projectDir}`,
+    `--timeout=${Math.ceil(run.timeoutMs)}ms`,
+    ...flag("project-config", files.projectConfig),
+    ...flag("context", context),
+    ...flag("target", target),
+    ...flag("target-name-override", targetNameOverride),
+    ...flag("args-from-file", files.args),
+    ...flag("fixed-images-file", files.images),
+    ...run.includeTags.map((tag) => `--include-tag=${tag}`),
+    ...run.excludeTags.map((tag) => `--exclude-tag=${tag}`),
+    ...run.includeDeploymentDirs.map((dir) => `--include-deployment-dir=${dir}`),
+    ...run.excludeDeploymentDirs.map((dir) => `--exclude-deployment-dir=${dir}`),
+    ...toOptions(call),
+    "-o", // short for --output-format, or for --output of validate
+    `yaml=${files.result}`,
+  ];
+}
+
+// Results are stored by us. kluctl would store them in the target cluster as the deployment's own identity, and let a
+// deploy fail that only could not be stored.
+const notStored = "--write-command-result=false";
+// What was masked cannot be hashed; we mask what leaves.
+const whole = "--no-obfuscate";
+
+function toOptions(call: Call): string[] {
+  switch (call.command) {
+    case "diff":
+      return [whole, ...applyOptions(call.options)];
+    case "deploy": {
+      const { dryRun, noWait, abortOnError, prune } = call.options;
+      return [
+        whole,
+        notStored,
+        "--yes",
+        "--readiness-timeout=10m", // as kluctl's controller has it
+        ...applyOptions(call.options),
+        ...when(dryRun, "--dry-run"),
+        ...when(noWait, "--no-wait"),
+        ...when(abortOnError, "--abort-on-error"),
+        ...when(prune, "--prune"),
+      ];
+    }
+    case "poke-images":
+      return [whole, notStored, "--yes", ...when(call.options.dryRun, "--dry-run")];
+    case "validate":
+      return [];
+    case "delete": {
+      const { discriminator, dryRun } = call.options;
+      return [whole, notStored, "--yes", "--no-wait", `--discriminator=${discriminator}`, ...when(dryRun, "--dry-run")];
+    }
+  }
+}
+
+function applyOptions({ forceApply, replaceOnError, forceReplaceOnError }: DiffOptions): string[] {
+  return [
+    ...when(forceApply, "--force-apply"),
+    ...when(replaceOnError, "--replace-on-error"),
+    ...when(forceReplaceOnError, "--force-replace-on-error"),
+  ];
+}
+
+function when(condition: boolean, name: string): string[] {
+  return condition ? [name] : [];
+}
+
+function flag(name: string, value: string | undefined): string[] {
+  return value === undefined ? [] : [`--${name}=${value}`];
+}

@@ -1,0 +1,47 @@
+/** Decodes the deltas of a compacted result. Pure. */
+
+/**
+ * Applies a diff-match-patch delta: operations apart by tabs, `=n` keeps and `-n` skips n characters of the base, `+text`
+ * inserts percent-encoded text. kluctl is written in Go and counts code points; JavaScript's own counts are UTF-16 units.
+ */
+export function applyDelta(base: string, delta: string): string {
+  const take = createTaker(base);
+  let result = "";
+  for (const operation of delta.split("\t")) {
+    const value = operation.slice(1);
+    switch (operation[0]) {
+      case "=":
+        result += take(toCount(value));
+        break;
+      case "-":
+        take(toCount(value));
+        break;
+      case "+":
+        result += decodeURIComponent(value);
+        break;
+      case undefined: // the delta of two empty texts
+        break;
+      default:
+        throw new Error(`"${operation.slice(0, 20)}" is no operation of a delta`);
+    }
+  }
+  return result;
+}
+
+/** Takes the next so many code points. Nearly all texts have one unit for each, and then positions need no counting. */
+function createTaker(text: string): (count: number) => string {
+  const points = /[\ud800-\udfff]/.test(text) ? Array.from(text) : undefined;
+  const length = points?.length ?? text.length;
+  let position = 0;
+  return (count) => {
+    const start = position;
+    position += count;
+    if (position > length) throw new Error("the delta is longer than the text it belongs to");
+    return points ? points.slice(start, position).join("") : text.slice(start, position);
+  };
+}
+
+function toCount(text: string): number {
+  if (!/^\d+$/.test(text)) throw new Error(`"${text.slice(0, 20)}" is no count of a delta`);
+  return Number(text);
+}

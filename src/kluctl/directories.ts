@@ -1,0 +1,119 @@
+/**
+ * Where kluctl works. What one run needs or leaves behind, logins and rendered secrets among it, lies in a directory that
+ * goes with the run; what makes the next run faster stays. kluctl has one place for both, so the caches are links in it.
+ */
+import { chmod, mkdir, mkdtemp, readdir, rm, stat, symlink } from "node:fs/promises";
+import { join } from "node:path";
+
+export interface JobDirectory {
+  /** Readable by us only. */
+  readonly path: string;
+  /** Variables that send kluctl to the right places. */
+  readonly env: Readonly<Record<string, string>>;
+  remove(): Promise<void>;
+}
+
+export interface Directories {
+  /** Makes the places and clears what crashed servers left in them. */
+  prepare(): Promise<void>;
+  /**
+   * kluctl keys its git mirrors and charts by URL, whoever fetched them. So runs that bring no logins share one cache,
+   * and the others share one per namespace: within it everybody may name every secret anyway.
+   */
+  create(namespace: string, bringsLogins: boolean): Promise<JobDirectory>;
+}
+
+/** Below the base directory (kluctl up to 2.22) or the cache directory (since 2.23). */
+const caches = ["git-cache", "helm-charts", "oci", "kube-cache"];
+const staleAfterMs = 24 * 3_600_000;
+
+export function createDirectories({ cacheDir, workDir }: { cacheDir: string; workDir: string }): Directories {
+  // kluctl up to 2.22 unpacks its Python below TMPDIR, later ones below their cache directory. It takes seconds and is
+  // the same for everybody, so there is one for all.
+  const temporary = join(cacheDir, "tmp");
+  const python = join(cacheDir, "python");
+
+  async function cacheOf(namespace: string, bringsLogins: boolean): Promise<string> {
+    const path = bringsLogins ? join(cacheDir, "namespaces", namespace) : join(cacheDir, "shared");
+    await Promise.all([python, temporary, ...caches.map((name) => join(path, name))].map(makePrivate));
+    await link(python, join(path, "go-embed-jinja2"));
+    return path;
+  }
+
+  return {
+    async prepare() {
+      await Promise.all([workDir, temporary].map(makePrivate));
+      await Promise.all([sweepJobs(workDir), sweepTemporary(temporary)]);
+    },
+
+    async create(namespace, bringsLogins) {
+      if (!/^[a-z0-9]([-a-z0-9]*[a-z0-9])?$/.test(namespace)) throw new Error(`"${namespace}" is no namespace`);
+      const cache = await cacheOf(namespace, bringsLogins);
+      const path = await mkdtemp(join(workDir, `${process.pid}-`)); // 0700
+      const base = join(path, "base");
+      const own = join(base, String(process.getuid?.() ?? 0)); // where kluctl looks in its base
+      await Promise.all([mkdir(own, { recursive: true, mode: 0o700 }), mkdir(join(path, "home"))]);
+      await Promise.all(caches.map((name) => link(join(cache, name), join(own, name))));
+      return {
+        path,
+        env: {
+          HOME: join(path, "home"),
+          TMPDIR: temporary,
+          KLUCTL_BASE_TMP_DIR: base,
+          KLUCTL_CACHE_DIR: cache,
+        },
+        remove: () => remove(path),
+      };
+    },
+  };
+}
+
+async function makePrivate(path: string): Promise<void> {
+  if ((await mkdir(path, { recursive: true, mode: 0o700 })) !== undefined) await chmod(path, 0o700);
+}
+
+/** Two runs may do it at once. */
+async function link(target: string, path: string): Promise<void> {
+  await symlink(target, path).catch((error: NodeJS.ErrnoException) => {
+    if (error.code !== "EEXIST") throw error;
+  });
+}
+
+/** The few repeats are for a process that is just ending and still writes. */
+async function remove(path: string): Promise<void> {
+  await rm(path, { recursive: true, force: true, maxRetries: 3 });
+}
+
+/** Jobs of processes that are gone. In a container the process before this one had the same id. */
+async function sweepJobs(workDir: string): Promise<void> {
+  for (const { path, name, mtimeMs } of await list(workDir)) {
+    const pid = Number(/^\d+(?=-)/.exec(name)?.[0] ?? NaN);
+    const stale = pid === process.pid ? mtimeMs < performance.timeOrigin : pid > 0 && !isAlive(pid);
+    if (stale) await remove(path);
+  }
+}
+
+/** What kluctl and its helpers left behind when they were killed; never the unpacked Python. */
+async function sweepTemporary(dir: string): Promise<void> {
+  for (const { path, name, mtimeMs } of await list(dir)) {
+    if (!name.startsWith("go-embedded-") && mtimeMs < Date.now() - staleAfterMs) await remove(path);
+  }
+}
+
+async function list(dir: string): Promise<{ path: string; name: string; mtimeMs: number }[]> {
+  const entries = (await readdir(dir)).map(async (name) => {
+    const path = join(dir, name);
+    const info = await stat(path).catch(() => undefined); // it may just be removed
+    return info && { path, name, mtimeMs: info.mtimeMs };
+  });
+  return (await Promise.all(entries)).filter((entry) => entry !== undefined);
+}
+
+function isAlive(pid: number): boolean {
+  try {
+    process.kill(pid, 0);
+    return true;
+  } catch (error) {
+    return (error as NodeJS.ErrnoException).code === "EPERM";
+  }
+}

@@ -1,0 +1,167 @@
+/** The real kluctl behind the port: one process for each call, with a directory of its own that goes with it. */
+import { createScrubber, type Logger } from "../log.ts";
+import type { Kluctl } from "../ports.ts";
+import { type Call, toArguments } from "./arguments.ts";
+import { createDirectories, type JobDirectory } from "./directories.ts";
+import { type Environment, toSharedEnvironment, withGitLogins } from "./environment.ts";
+import { type AnyRun, writeJobFiles } from "./job-files.ts";
+import { createLineLogger } from "./line-logger.ts";
+import { toLogins } from "./logins.ts";
+import { explainDisk, readOutcome } from "./outcome.ts";
+import { type ProcessLimits, runProcess } from "./process.ts";
+import { parseCommandResult, parseValidateResult } from "./result.ts";
+import { createBinary } from "./version.ts";
+
+export interface KluctlLimits extends Omit<ProcessLimits, "timeoutMs"> {
+  /** Silence of the lease after which kluctl is killed; with a margin less than what makes the lease free for others. */
+  readonly leaseSilenceMs: number;
+  /** kluctl keeps its time-out itself, mostly; so much later we do. */
+  readonly overtimeMs: number;
+}
+
+const defaultLimits: KluctlLimits = {
+  leaseSilenceMs: 10_000,
+  silenceMs: 60_000,
+  overtimeMs: 10_000,
+  graceMs: 2_000,
+  keptBytes: 1024 * 1024,
+  lineLength: 4_096,
+  lines: 2_000,
+};
+
+export interface KluctlDeps {
+  /** A path, or a name to look for on PATH. */
+  readonly binary: string;
+  readonly cacheDir: string;
+  readonly workDir: string;
+  /** The text of a kubeconfig whose only context is "default". */
+  readonly kubeconfigFor: (impersonate?: string) => string | Promise<string>;
+  /** The server's environment; only what is known to be meant for kluctl passes. */
+  readonly env: Environment;
+  readonly log: Logger;
+  readonly limits?: Partial<KluctlLimits> | undefined;
+  readonly observe?: { ran(command: Call["command"], seconds: number, ok: boolean): void } | undefined;
+}
+
+export interface KluctlProcesses extends Kluctl {
+  /** Throws KluctlUnavailableError if there is none or it is too old. */
+  version(): Promise<string>;
+  /** Ends what runs, and starts nothing more. */
+  stop(): Promise<void>;
+}
+
+type Parse<T> = (text: string) => Promise<T>;
+
+export function createKluctl({ binary, kubeconfigFor, log, observe, ...deps }: KluctlDeps): KluctlProcesses {
+  const limits = { ...defaultLimits, ...deps.limits };
+  const sharedEnv = toSharedEnvironment(deps.env);
+  const directories = createDirectories(deps);
+  const stopping = new AbortController();
+  const running = new Set<Promise<unknown>>();
+  let prepared: Promise<void> | undefined;
+
+  const findBinary = createBinary({
+    binary,
+    searchPath: sharedEnv["PATH"] ?? "",
+    async askVersion(path) {
+      const { stdout } = await runProcess({
+        name: "kluctl version",
+        command: path,
+        args: ["version", "--no-update-check"],
+        env: { PATH: sharedEnv["PATH"] ?? "", HOME: deps.workDir, TMPDIR: deps.workDir },
+        cwd: deps.workDir,
+        limits: { ...limits, timeoutMs: 10_000 },
+        signal: stopping.signal,
+      });
+      return stdout;
+    },
+  });
+
+  async function prepare(): Promise<string> {
+    // Tried again after a failure: a disk that was full may not be any more.
+    prepared ??= directories.prepare().catch((error: unknown) => {
+      prepared = undefined;
+      throw error;
+    });
+    await prepared;
+    const { path } = await findBinary();
+    return path;
+  }
+
+  async function execute<T>(call: Call, run: AnyRun, parse: Parse<T>, signal: AbortSignal): Promise<T> {
+    const command = await prepare();
+    const job = await directories.create(run.deployment.namespace, run.credentials.length > 0);
+    try {
+      const logins = toLogins(run.credentials, job.path);
+      const kubeconfig = await kubeconfigFor(run.impersonate);
+      const files = await writeJobFiles({ dir: job.path, call, run, kubeconfig, others: logins.files });
+      const scrub = createScrubber(run.credentials.flatMap(({ password }) => password ?? []));
+      const ended = await runProcess({
+        name: `kluctl ${call.command}`,
+        command,
+        args: [...toArguments(call, run, files), ...logins.flags],
+        env: { ...withGitLogins(sharedEnv, logins.git), ...job.env, KUBECONFIG: files.kubeconfig },
+        cwd: job.path,
+        limits: {
+          ...limits,
+          silenceMs: run.held ? limits.leaseSilenceMs : limits.silenceMs,
+          timeoutMs: run.timeoutMs + limits.overtimeMs,
+        },
+        signal: AbortSignal.any([signal, stopping.signal]),
+        held: run.held,
+        onLine: createLineLogger(log, call.command, run, scrub),
+      });
+      return await readOutcome(ended, files.result, parse, scrub);
+    } finally {
+      await removeJob(job);
+    }
+  }
+
+  async function removeJob(job: JobDirectory): Promise<void> {
+    await job.remove().catch((error: unknown) => {
+      log.warn({ err: error }, "could not remove a work directory of kluctl");
+    });
+  }
+
+  /** Counts and times the call, and holds up `stop` until it is over. */
+  async function start<T>(call: Call, run: AnyRun, parse: Parse<T>, signal: AbortSignal): Promise<T> {
+    const startedAt = performance.now();
+    const result = execute(call, run, parse, signal);
+    running.add(result);
+    let ok = false;
+    try {
+      const value = await result;
+      ok = true;
+      return value;
+    } catch (error) {
+      throw explainDisk(error);
+    } finally {
+      running.delete(result);
+      observe?.ran(call.command, (performance.now() - startedAt) / 1_000, ok);
+    }
+  }
+
+  /** What changes the cluster needs the lease. */
+  async function startFenced(call: Call & { options: { dryRun: boolean } }, run: AnyRun, signal: AbortSignal) {
+    if (!run.held && !call.options.dryRun) throw new Error(`kluctl ${call.command} needs the lease of its deployment`);
+    return start(call, run, parseCommandResult, signal);
+  }
+
+  return {
+    diff: (run, options, signal) => start({ command: "diff", options }, run, parseCommandResult, signal),
+    deploy: (run, options, signal) => startFenced({ command: "deploy", options }, run, signal),
+    pokeImages: (run, options, signal) => startFenced({ command: "poke-images", options }, run, signal),
+    validate: (run, signal) => start({ command: "validate" }, run, parseValidateResult, signal),
+    delete: (run, options, signal) => startFenced({ command: "delete", options }, run, signal),
+
+    async version() {
+      await prepare();
+      return (await findBinary()).version;
+    },
+
+    async stop() {
+      stopping.abort();
+      await Promise.allSettled(running);
+    },
+  };
+}

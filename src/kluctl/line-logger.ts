@@ -1,0 +1,19 @@
+import type { Logger } from "../log.ts";
+import type { Run } from "../ports.ts";
+import type { Call } from "./arguments.ts";
+import { isProgress } from "./progress.ts";
+
+/**
+ * Logs what kluctl says while it works. `kluctl gitops` follows a request by the fields `name`, `namespace` and
+ * `reconcileID` of log lines. Progress of what changes nothing is for debugging only: it is the same in each loop.
+ */
+export function createLineLogger(
+  log: Logger,
+  command: Call["command"],
+  { deployment, reconcileId }: Pick<Run, "deployment" | "reconcileId">,
+  scrub: (text: string) => string,
+): (line: string) => void {
+  const lines = log.child({ ...deployment, reconcileID: reconcileId, command });
+  const progress = command === "diff" || command === "validate" ? "debug" : "info";
+  return (line) => lines[isProgress(line) ? progress : "info"](scrub(line));
+}

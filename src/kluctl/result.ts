@@ -1,0 +1,90 @@
+/** Reads what kluctl wrote: a CommandResult with compacted objects, or a ValidateResult. */
+import { z } from "zod";
+import type { CommandResult, ResultObject, ValidateResult } from "../model.ts";
+import { applyDelta } from "./delta.ts";
+import { type DeploymentTree, objectsHash } from "./objects-hash.ts";
+import { parseYamlInSlices } from "./yaml-slices.ts";
+
+const ref = z.object({
+  group: z.string().optional(),
+  version: z.string().optional(),
+  kind: z.string(),
+  name: z.string(),
+  namespace: z.string().optional(),
+});
+
+const errors = z
+  .array(z.object({ ref, message: z.string() }))
+  .nullish()
+  .transform((list) => list ?? []);
+
+const change = z.object({
+  type: z.enum(["insert", "update", "delete"]),
+  jsonPath: z.string(),
+  oldValue: z.unknown(),
+  newValue: z.unknown(),
+  unifiedDiff: z.string().optional(),
+});
+
+const compactedObject = z.object({
+  ref,
+  changes: z.array(change).nullish(),
+  new: z.boolean().optional(),
+  orphan: z.boolean().optional(),
+  deleted: z.boolean().optional(),
+  hook: z.boolean().optional(),
+  rendered: z.string().optional(),
+  remote: z.string().optional(),
+  applied: z.string().optional(),
+});
+
+const tree: z.ZodType<DeploymentTree> = z.object({
+  deployments: z
+    .array(z.object({ renderedObjects: z.array(ref).nullish(), renderedInclude: z.lazy(() => tree).nullish() }))
+    .nullish(),
+});
+
+const commandResult = z.object({
+  compactedObjects: z.array(compactedObject).nullish(),
+  deployment: tree.nullish(),
+  errors,
+  warnings: errors,
+});
+
+const validateResult = z.object({ ready: z.boolean(), errors, warnings: errors });
+
+export async function parseCommandResult(text: string): Promise<CommandResult> {
+  const document = await parseYamlInSlices(text);
+  const { compactedObjects, deployment, ...rest } = parseWith(commandResult, document);
+  const objects = (compactedObjects ?? []).map(toResultObject);
+  const rendered = objects.flatMap((object) => object.rendered ?? []);
+  return { document, objects, objectsHash: objectsHash(deployment ?? {}, rendered), ...rest };
+}
+
+export async function parseValidateResult(text: string): Promise<ValidateResult> {
+  const document = await parseYamlInSlices(text);
+  return { document, ...parseWith(validateResult, document) };
+}
+
+/** The message names paths only: a result holds secrets. */
+function parseWith<T>(schema: z.ZodType<T>, document: unknown): T {
+  const { data, error } = schema.safeParse(document);
+  if (error) throw new Error(`unexpected ${error.issues.map(({ path }) => path.join(".") || "document").join(", ")}`);
+  return data as T;
+}
+
+/** `rendered`, `remote` and `applied` are each whole or a delta against the one before that is there. */
+function toResultObject(compacted: z.infer<typeof compactedObject>): ResultObject {
+  let previous: string | undefined;
+  const expand = (text: string | undefined): string | undefined => {
+    if (!text) return undefined;
+    if (text.startsWith("full: ")) return (previous = text.slice("full: ".length));
+    if (!text.startsWith("delta: ")) throw new Error("an object is neither whole nor a delta");
+    return (previous = applyDelta(previous ?? "", text.slice("delta: ".length)));
+  };
+  const { changes, new: isNew = false, orphan = false, deleted = false, hook = false } = compacted;
+  const rendered = expand(compacted.rendered);
+  const remote = expand(compacted.remote);
+  const applied = expand(compacted.applied);
+  return { ref: compacted.ref, changes: changes ?? [], new: isNew, orphan, deleted, hook, rendered, remote, applied };
+}

@@ -1,0 +1,88 @@
+/** Which kluctl there is, and whether it will do. */
+import { access, constants, stat } from "node:fs/promises";
+import { delimiter, join } from "node:path";
+import { KilledError, KluctlUnavailableError } from "../errors.ts";
+
+/** The oldest version that knows the results and sources we rely on. */
+const oldest = [2, 22, 1] as const;
+
+export interface BinaryDeps {
+  /** A path, or a name to look for on PATH. */
+  readonly binary: string;
+  readonly searchPath: string;
+  /** Runs `<path> version` and returns what it prints. */
+  readonly askVersion: (path: string) => Promise<string>;
+}
+
+export interface Binary {
+  readonly path: string;
+  readonly version: string;
+}
+
+/**
+ * Returns a function that finds the binary, or throws KluctlUnavailableError. kluctl is asked once for each file it turns
+ * out to be, so that a broken one can be replaced while we run.
+ */
+export function createBinary({ binary, searchPath, askVersion }: BinaryDeps): () => Promise<Binary> {
+  let known: (Binary & { readonly file: string }) | undefined;
+
+  async function ask(path: string): Promise<string> {
+    try {
+      return await askVersion(path);
+    } catch (error) {
+      if (error instanceof KilledError && error.why === "stopped") throw error;
+      throw new KluctlUnavailableError(`${path} cannot be run: ${(error as Error).message}`);
+    }
+  }
+
+  return async () => {
+    const path = await find(binary, searchPath);
+    const { mtimeMs, size, ino } = await stat(path);
+    const file = `${path} ${ino} ${size} ${mtimeMs}`;
+    if (known?.file === file) return known;
+    const version = toVersion(await ask(path), path);
+    known = { path, version, file };
+    return known;
+  };
+}
+
+async function find(binary: string, searchPath: string): Promise<string> {
+  const folders = binary.includes("/") ? [""] : searchPath.split(delimiter).filter((folder) => folder !== "");
+  for (const folder of folders) {
+    const path = join(folder, binary);
+    if ((await isFile(path)) && (await isExecutable(path))) return path;
+  }
+  const where = binary.includes("/") ? `an executable file at ${binary}` : `${binary} on PATH`;
+  throw new KluctlUnavailableError(`There is no kluctl: ${where} was looked for (set TOWLINE_KLUCTL to where it is).`);
+}
+
+async function isFile(path: string): Promise<boolean> {
+  return stat(path).then(
+    (info) => info.isFile(),
+    () => false,
+  );
+}
+
+async function isExecutable(path: string): Promise<boolean> {
+  return access(path, constants.X_OK).then(
+    () => true,
+    () => false,
+  );
+}
+
+function toVersion(output: string, path: string): string {
+  const match = /^v?(\d+)\.(\d+)\.(\d+)(?=$|[-+\s])/.exec(output.trim());
+  if (match === null) throw new KluctlUnavailableError(`${path} does not say its version, so it may not be kluctl.`);
+  const version = match.slice(1).join(".");
+  if (isOlder(match.slice(1).map(Number), oldest)) {
+    throw new KluctlUnavailableError(
+      `kluctl ${version} at ${path} is too old: ${oldest.join(".")} or newer is needed (set TOWLINE_KLUCTL to another one)`,
+    );
+  }
+  return version;
+}
+
+function isOlder(version: readonly number[], than: readonly number[]): boolean {
+  const index = than.findIndex((part, at) => part !== version[at]);
+  return index !== -1 && (version[index] ?? 0) < (than[index] ?? 0);
+}

@@ -1,0 +1,23 @@
+/**
+ * What stands between us and every process we start: a shell that leads the process group and listens for heartbeats on
+ * descriptor 3. Node cannot end a child once it is frozen (SIGSTOP, a starved machine) or gone (SIGKILL); the watch can,
+ * and so kluctl never outlives the lease it works under.
+ *
+ * - Silence for `seconds`, or the end of descriptor 3, kills the whole group, the shell included.
+ * - SIGTERM to the group ends the command but not the shell, which goes on watching one that ignores it.
+ * - The command's exit status is passed on (128 + signal number when a signal ended it), and the watch ends with it.
+ * - The command does not get descriptor 3, leaves no core dump, and what it writes only we can read: results hold secrets.
+ */
+const script = `
+seconds=$1; shift
+ulimit -c 0; umask 077
+trap : TERM
+"$@" 3<&- & child=$!
+( trap '' TERM; while read -r -t "$seconds" -u 3 _; do :; done; kill -KILL 0 ) >/dev/null 2>&1 & watch=$!
+until wait "$child"; status=$?; ! kill -0 "$child" 2>/dev/null; do :; done
+kill -KILL "$watch"; exit "$status"`;
+
+/** To be spawned as leader of its own group, with a pipe as descriptor 3 that gets a line at least every `silenceMs`. */
+export function underWatch(silenceMs: number, command: string, args: readonly string[]): [string, string[]] {
+  return ["bash", ["-c", script, "watchdog", String(silenceMs / 1_000), command, ...args]];
+}

@@ -1,0 +1,45 @@
+import { setImmediate as turn } from "node:timers/promises";
+import { parse } from "yaml";
+
+const sliceLength = 128 * 1024;
+
+/**
+ * Parses a YAML mapping without holding up the event loop: a result of 10 MB takes a second. The text is cut where a
+ * top-level key begins, and within a long top-level list where an entry begins; kluctl writes both at the start of a line,
+ * and nothing else there. Other YAML is parsed all the same, only in fewer slices.
+ */
+export async function parseYamlInSlices(text: string): Promise<Record<string, unknown>> {
+  if (text.length <= sliceLength) return toMapping(parse(text));
+  const document: Record<string, unknown> = {};
+  for (const section of text.split(/^(?=[A-Za-z])/m)) {
+    const [entry] = Object.entries(await parseSection(section));
+    if (entry) document[entry[0]] = entry[1];
+  }
+  return document;
+}
+
+async function parseSection(section: string): Promise<Record<string, unknown>> {
+  const headEnd = section.indexOf("\n") + 1;
+  const head = section.slice(0, headEnd);
+  const isList = /^[A-Za-z]+:\n$/.test(head) && section.startsWith("- ", headEnd);
+  if (!isList || section.length <= sliceLength) {
+    await turn();
+    return toMapping(parse(section));
+  }
+  const list: unknown[] = [];
+  for (let start = headEnd; start < section.length;) {
+    const next = section.indexOf("\n- ", start + sliceLength);
+    const end = next === -1 ? section.length : next + 1;
+    const entries: unknown = parse(section.slice(start, end));
+    if (!Array.isArray(entries)) throw new Error("a list in the result cannot be read");
+    for (const entry of entries) list.push(entry);
+    start = end;
+    await turn();
+  }
+  return { [head.slice(0, -2)]: list };
+}
+
+function toMapping(value: unknown): Record<string, unknown> {
+  if (typeof value === "object" && value !== null && !Array.isArray(value)) return value as Record<string, unknown>;
+  throw new Error("it is no YAML mapping");
+}

@@ -1,0 +1,338 @@
+import { mkdir, readdir, readFile, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { expect, onTestFinished, test, vi } from "vitest";
+import { KilledError, KluctlUnavailableError, PrepareError } from "../../../src/errors.ts";
+import type { KluctlDeps } from "../../../src/kluctl/kluctl.ts";
+import type { Run } from "../../../src/ports.ts";
+import {
+  collectLogs,
+  createFakeKluctl,
+  fakeHeld,
+  findProcesses,
+  isRunning,
+  newKluctl,
+  newRun,
+  noDeployOptions,
+  noDiffOptions,
+} from "../../support/fake-kluctl.ts";
+import { useTempDir } from "../../support/world.ts";
+
+const signal = new AbortController().signal;
+const emptyResult = `echo 'id: one' > $out`;
+
+/** A server's kluctl that runs `body`. */
+async function useFake(body: string, deps: Partial<KluctlDeps> = {}, version?: string) {
+  const dir = await useTempDir();
+  const { log, lines } = collectLogs();
+  const kluctl = newKluctl(dir, { binary: await createFakeKluctl(dir, body, version), log, ...deps });
+  onTestFinished(() => kluctl.stop());
+  const diff = (run: Partial<Run> = {}, until = signal) => kluctl.diff(newRun(run), noDiffOptions, until);
+  return { dir, kluctl, diff, lines, seen: (name: string) => readFile(join(dir, name), "utf8") };
+}
+
+/** The error a promise ends with. */
+const failure = (promise: Promise<unknown>) =>
+  promise.then(
+    () => undefined,
+    (error: unknown) => error as Error,
+  );
+
+test("nothing of the server's environment reaches kluctl but what is meant for it", async () => {
+  const env = {
+    PATH: process.env["PATH"],
+    TOWLINE_CANARY: "canary-1",
+    KLUCTL_TARGET: "canary-2",
+    KLUCTL_GIT_CACHE_UPDATE_INTERVAL: "canary-3",
+    SOPS_AGE_KEY: "canary-4",
+    GNUPGHOME: "canary-5",
+    PYTHONDONTWRITEBYTECODE: "canary-6",
+    BASH_ENV: "/canary-7",
+    HOME: "/canary-8",
+    HTTPS_PROXY: "http://proxy:3128",
+    AWS_REGION: "eu-1",
+    KLUCTL_GIT_HOST: "git.example.com",
+    KLUCTL_REGISTRY_1_TOKEN: "for-everybody",
+  };
+  const { diff, seen } = await useFake(`env > $here/env; ${emptyResult}`, { env });
+
+  await diff();
+
+  const text = await seen("env");
+  expect(text).not.toContain("canary");
+  for (const line of ["HTTPS_PROXY=http://proxy:3128", "AWS_REGION=eu-1", "KLUCTL_GIT_0_HOST=git.example.com"]) {
+    expect(text).toContain(line);
+  }
+  const names = text.split("\n").map((line) => line.split("=")[0]);
+  expect(new Set(names)).toEqual(
+    new Set(
+      [
+        "AWS_REGION",
+        "HOME",
+        "HTTPS_PROXY",
+        "KLUCTL_BASE_TMP_DIR",
+        "KLUCTL_CACHE_DIR",
+        "KLUCTL_GIT_0_HOST",
+        "KUBECONFIG",
+      ]
+        .concat(["KLUCTL_REGISTRY_1_TOKEN", "PATH", "TMPDIR"])
+        .concat(["PWD", "OLDPWD", "SHLVL", "_", ""]) // the shells' own
+        .filter((name) => names.includes(name)),
+    ),
+  );
+});
+
+test("metacharacters reach kluctl as they are, and no secret is on its command line", async () => {
+  const { diff, seen } = await useFake(
+    `printf '%s\\n' "$@" > $here/argv; cat $KUBECONFIG > $here/kubeconfig; ${emptyResult}`,
+    {
+      kubeconfigFor: (user) => `# for ${user}`,
+    },
+  );
+  const tag = "$(touch pwned) `id` 'a' \"b\" ; && | > * --flag";
+
+  await diff({
+    includeTags: [tag],
+    target: "-rf",
+    impersonate: "system:serviceaccount:shop:deployer",
+    credentials: [{ host: "git.example.com", secretName: "login", username: "bot", password: "hunter2-hunter2" }],
+  });
+
+  const argv = (await seen("argv")).split("\n");
+  expect(argv).toContain(`--include-tag=${tag}`);
+  expect(argv).toContain("--target=-rf");
+  expect(argv.join()).not.toContain("hunter2");
+  expect(await seen("kubeconfig")).toBe("# for system:serviceaccount:shop:deployer");
+});
+
+test("logins are files and variables of the run, and gone after it", async () => {
+  const { diff, seen, dir } = await useFake(
+    `env > $here/env; stat -c %a . *.key result.yaml 2>/dev/null > $here/modes; cat *.key *.hosts > $here/files; ${emptyResult}; stat -c %a $out >> $here/modes`,
+    { env: { PATH: process.env["PATH"], KLUCTL_GIT_0_HOST: "theirs" } },
+  );
+
+  await diff({
+    credentials: [
+      {
+        host: "Git.Example.com",
+        path: "/Org/**",
+        secretName: "a",
+        username: "bot",
+        password: "hunter2-hunter2",
+        ca: "CA",
+      },
+      { host: "git.example.com", secretName: "b", username: "*", identity: "KEY", knownHosts: "HOSTS" },
+    ],
+  });
+
+  const env = (await seen("env")).split("\n");
+  expect(env).toContain("KLUCTL_GIT_0_HOST=git.example.com");
+  expect(env).toContain("KLUCTL_GIT_0_PATH=org/**");
+  expect(env).toContain("KLUCTL_GIT_0_PASSWORD=hunter2-hunter2");
+  expect(env).toContain("KLUCTL_GIT_2_HOST=theirs");
+  expect(await seen("files")).toBe("KEY\nHOSTS\n");
+  expect((await seen("modes")).trim().split("\n")).toEqual(["700", "600", "600"]);
+  expect(await readdir(join(dir, "work"))).toEqual([]);
+});
+
+test("runs with logins share their caches within a namespace only, and nobody shares working files", async () => {
+  const { diff, seen } = await useFake(
+    `readlink -f $KLUCTL_BASE_TMP_DIR/*/git-cache $KLUCTL_CACHE_DIR/go-embed-jinja2 >> $here/caches; echo $KLUCTL_BASE_TMP_DIR $TMPDIR >> $here/places; ${emptyResult}`,
+  );
+  const credentials = [{ host: "git.example.com", secretName: "login", username: "bot", password: "hunter2-hunter2" }];
+
+  await diff();
+  await diff({ deployment: { namespace: "other", name: "one" } });
+  await diff({ credentials });
+  await diff({ credentials, deployment: { namespace: "shop", name: "two" } });
+  await diff({ credentials, deployment: { namespace: "other", name: "one" } });
+
+  const caches = (await seen("caches")).trim().split("\n");
+  const [open, open2, shop, shop2, other] = caches.filter((path) => path.endsWith("/git-cache"));
+  expect(open2).toBe(open);
+  expect(shop2).toBe(shop);
+  expect(new Set([open, shop, other]).size).toBe(3);
+  expect(new Set(caches.filter((path) => path.endsWith("/python"))).size).toBe(1);
+  const places = (await seen("places"))
+    .trim()
+    .split("\n")
+    .map((line) => line.split(" "));
+  expect(new Set(places.map(([base]) => base)).size).toBe(5);
+  expect(new Set(places.map(([, temporary]) => temporary)).size).toBe(1);
+});
+
+test("a hanging kluctl that ignores SIGTERM is killed, with everything it started", async () => {
+  const body = `trap '' TERM; echo $$ > $here/pid; sleep 1000 & while :; do sleep 1000; done`;
+  const { diff, dir } = await useFake(body, { limits: { graceMs: 100, overtimeMs: 0 } });
+
+  const error = await failure(diff({ timeoutMs: 300 }));
+
+  expect(error).toEqual(new KilledError("timeout", "kluctl diff was ended because it took longer than 0 s"));
+  await vi.waitFor(async () => expect(await findProcesses(dir)).toEqual([]));
+  expect(await readdir(join(dir, "work"))).toEqual([]);
+});
+
+test("processes that kluctl leaves behind are ended, and do not hold up its result", async () => {
+  const { diff, seen } = await useFake(`sleep 1000 & echo $! > $here/pid; ${emptyResult}`);
+
+  await diff();
+
+  const pid = Number(await seen("pid"));
+  await vi.waitFor(() => expect(isRunning(pid)).toBe(false));
+});
+
+test("a flood of output is bounded, and what comes last is kept", async () => {
+  const { diff, lines } = await useFake(
+    `head -c 50000000 /dev/zero | tr '\\0' 'x' >&2; yes | head -n 2000000 >&2; echo >&2; echo the end >&2; exit 1`,
+    {
+      limits: { keptBytes: 10_000, lines: 50 },
+    },
+  );
+
+  const error = await failure(diff());
+
+  expect(error).toBeInstanceOf(PrepareError);
+  expect(error?.message.length).toBeLessThan(11_000);
+  expect(lines.length).toBeLessThan(60);
+  expect(lines[0]?.msg).toHaveLength(4_097);
+});
+
+test("colours and control characters reach neither logs nor messages", async () => {
+  const { diff, lines } = await useFake(
+    `printf 'Rendering templates\\n\\e[31mred\\e[0m \\a\\xe2\\x80\\xaebad\\r\\nsecond\\n' >&2; exit 1`,
+  );
+
+  expect(await failure(diff())).toEqual(new PrepareError("red bad\nsecond"));
+  expect(lines.map(({ msg }) => msg)).toEqual(["Rendering templates", "red bad", "second"]);
+});
+
+test("a password that a remote repeats is masked in messages and logs", async () => {
+  const { diff, lines } = await useFake(`echo 'fatal: https://bot:hunter2-hunter2@git/ refused' >&2; exit 1`);
+  const credentials = [{ host: "git", secretName: "login", username: "bot", password: "hunter2-hunter2" }];
+
+  const error = await failure(diff({ credentials }));
+
+  expect(error?.message).toContain("refused");
+  expect(JSON.stringify([error?.message, lines])).not.toContain("hunter2");
+});
+
+test.for([
+  [
+    "a failed command has a result with its errors",
+    `printf 'errors: [{ref: {kind: "", name: ""}, message: no}]' > $out; exit 1`,
+    undefined,
+  ],
+  [
+    "a result that is no YAML is unreadable",
+    `printf 'data: "s3cret' > $out`,
+    /^kluctl's result cannot be read: its 13 bytes/,
+  ],
+  ["a result that is something else is unreadable", `echo 'errors: s3cret' > $out`, /^kluctl's result cannot be read/],
+  ["an empty result after success is unreadable", `: > $out`, /^kluctl's result cannot be read: it wrote none/],
+  [
+    "no result after a failure is a PrepareError",
+    `echo 'Rendering templates' >&2; echo why >&2; exit 1`,
+    "PrepareError: why",
+  ],
+  [
+    "a panic is a killed process",
+    `echo 'panic: x' >&2; exit 2`,
+    "KilledError: kluctl broke off (exit status 2): panic: x",
+  ],
+  ["out of memory is a killed process", `kill -KILL $$`, /^kluctl diff was killed \(exit status 137\)/],
+  ["exit status 137 is a killed process", `exit 137`, /^kluctl diff was killed \(exit status 137\)/],
+  [
+    "a full disk is named",
+    `echo 'write /x: no space left on device' >&2; exit 1`,
+    /^There is no room left on the disk/,
+  ],
+  [
+    "a result cut off by a full disk is named",
+    `printf 'data: "' > $out; echo 'No space left on device' >&2; exit 1`,
+    /^There is no room/,
+  ],
+] as const)("%s", async ([, body, expected]) => {
+  const { diff } = await useFake(body);
+
+  const error = await failure(diff());
+
+  if (expected === undefined) expect(error).toBeUndefined();
+  else if (typeof expected === "string") expect(String(error)).toBe(expected);
+  else expect(error?.message).toMatch(expected);
+  expect(error?.message ?? "").not.toContain("s3cret");
+});
+
+test("a missing or too old kluctl is unavailable until it is replaced", async () => {
+  const { kluctl, diff, dir } = await useFake(emptyResult, {}, "2.19.4");
+  const message = `kluctl 2.19.4 at ${join(dir, "kluctl")} is too old: 2.22.1 or newer is needed (set TOWLINE_KLUCTL to another one)`;
+  await expect(kluctl.version()).rejects.toEqual(new KluctlUnavailableError(message));
+  await expect(diff()).rejects.toEqual(new KluctlUnavailableError(message));
+
+  await createFakeKluctl(dir, emptyResult, "2.28.2");
+
+  await expect(kluctl.version()).resolves.toBe("2.28.2");
+  await expect(diff()).resolves.toMatchObject({ objects: [] });
+  const missing = newKluctl(dir, { binary: join(dir, "nowhere") });
+  await expect(missing.version()).rejects.toThrow(/^There is no kluctl/);
+  await writeFile(join(dir, "garbage"), "\u0000", { mode: 0o755 });
+  await expect(newKluctl(dir, { binary: join(dir, "garbage") }).version()).rejects.toThrow(KluctlUnavailableError);
+});
+
+test("what changes the cluster does not start without the lease", async () => {
+  const { kluctl, dir } = await useFake(`touch $here/started; ${emptyResult}`);
+  const lost = fakeHeld();
+  lost.lose();
+
+  await expect(kluctl.deploy(newRun({}), noDeployOptions, signal)).rejects.toThrow("needs the lease");
+  await expect(kluctl.deploy(newRun({ held: lost }), noDeployOptions, signal)).rejects.toMatchObject({
+    why: "lease-lost",
+  });
+  expect(await readdir(dir)).not.toContain("started");
+});
+
+test("without renewals of the lease kluctl is killed, with them it goes on", async () => {
+  const { kluctl, dir, seen } = await useFake(`while :; do echo >> $here/alive; sleep 0.05; done`, {
+    limits: { leaseSilenceMs: 400 },
+  });
+  const held = fakeHeld();
+  const startedAt = performance.now();
+  const deploy = failure(kluctl.deploy(newRun({ held }), noDeployOptions, signal));
+  const renewals = setInterval(held.renew, 100);
+  await vi.waitFor(async () => expect((await seen("alive")).length).toBeGreaterThan(15), 5_000);
+  expect(performance.now() - startedAt).toBeGreaterThan(700);
+
+  clearInterval(renewals);
+
+  expect(await deploy).toMatchObject({ name: "KilledError", why: "signal" });
+  await vi.waitFor(async () => expect(await findProcesses(dir)).toEqual([]));
+});
+
+test("stopping ends what runs and starts nothing more", async () => {
+  const { kluctl, diff, dir } = await useFake(`touch $here/started; sleep 1000`);
+  const run = failure(diff());
+  await vi.waitFor(async () => expect(await readdir(dir)).toContain("started"));
+
+  await kluctl.stop();
+
+  expect(await run).toMatchObject({ why: "stopped" });
+  expect(await findProcesses(dir)).toEqual([]);
+  expect(await failure(diff())).toMatchObject({ why: "stopped" });
+});
+
+test("work directories of a server that is gone are removed at the next start", async () => {
+  const { dir, diff } = await useFake(emptyResult);
+  const gone = join(dir, "work", `${2 ** 22 + 1}-abcdef`);
+  const alive = join(dir, "work", `${process.ppid}-abcdef`);
+  await mkdir(gone, { recursive: true });
+  await mkdir(alive, { recursive: true });
+
+  await diff();
+
+  expect(await readdir(join(dir, "work"))).toEqual([`${process.ppid}-abcdef`]);
+});
+
+test("a work directory that cannot be written fails the run and not the server", async () => {
+  const { dir, diff } = await useFake(emptyResult);
+  await writeFile(join(dir, "work"), "in the way");
+
+  await expect(diff()).rejects.toThrow(/EEXIST|ENOTDIR/);
+});

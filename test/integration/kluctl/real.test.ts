@@ -1,0 +1,311 @@
+import { mkdtemp, readdir, readFile, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { beforeAll, describe, expect, onTestFinished, test, vi } from "vitest";
+import { KilledError, PrepareError } from "../../../src/errors.ts";
+import type { KluctlProcesses } from "../../../src/kluctl/kluctl.ts";
+import type { Run } from "../../../src/ports.ts";
+import {
+  collectLogs,
+  createProject,
+  createShop,
+  fakeHeld,
+  findProcesses,
+  newKluctl,
+  newRun,
+  noDeployOptions,
+  noDiffOptions,
+} from "../../support/fake-kluctl.ts";
+import type { TestCluster } from "../../support/world-cluster.ts";
+import { uniqueName, useCluster, useKluctl, useTempDir } from "../../support/world.ts";
+
+interface Setting {
+  readonly kluctl: KluctlProcesses;
+  readonly cluster: TestCluster;
+  readonly dir: string;
+  readonly logs: ReturnType<typeof collectLogs>["lines"];
+}
+
+async function useRealKluctl(): Promise<Setting> {
+  const [cluster, binary, dir] = await Promise.all([useCluster(), useKluctl(), useTempDir()]);
+  const kubeconfig = await readFile(cluster.kubeconfig, "utf8");
+  const { log, lines } = collectLogs();
+  const kluctl = newKluctl(dir, { binary, log, kubeconfigFor: () => kubeconfig, cacheDir });
+  onTestFinished(() => kluctl.stop());
+  return { kluctl, cluster, dir, logs: lines };
+}
+
+/** Unpacking Python takes seconds: once for all tests of this file. */
+let cacheDir: string;
+beforeAll(async () => {
+  cacheDir = await mkdtemp(join(tmpdir(), "towline-test-"));
+  return () => rm(cacheDir, { recursive: true, force: true });
+});
+
+const signal = new AbortController().signal;
+
+const configMap = (name: string, namespace: string, data = "1") =>
+  `{apiVersion: v1, kind: ConfigMap, metadata: {name: ${name}, namespace: ${namespace}}, data: {value: "${data}"}}\n`;
+
+describe("the real kluctl", () => {
+  test("a diff and a deploy of the shop give the same hash, and a second deploy changes nothing", async () => {
+    const { kluctl, dir, cluster, logs } = await useRealKluctl();
+    const environment = uniqueName("t");
+    onTestFinished(async () => void (await cluster.core.deleteNamespace({ name: `shop-${environment}` })));
+    const run = newRun({
+      projectDir: await createShop(join(dir, "shop")),
+      target: "staging",
+      args: { environment },
+      held: fakeHeld(),
+    });
+
+    const before = await kluctl.diff(run, noDiffOptions, signal);
+    const deployed = await kluctl.deploy(run, noDeployOptions, signal);
+    const again = await kluctl.deploy(run, noDeployOptions, signal);
+    const after = await kluctl.diff(run, noDiffOptions, signal);
+
+    expect(deployed.errors).toEqual([]);
+    expect(before.objects.filter((object) => object.new)).toHaveLength(9);
+    expect(deployed.objects.filter((object) => object.new)).toHaveLength(9);
+    expect(again.objects.filter((object) => object.new || object.changes.length > 0)).toEqual([]);
+    expect(after.objects.filter((object) => object.new || object.changes.length > 0)).toEqual([]);
+    expect(new Set([before, deployed, again, after].map((result) => result.objectsHash)).size).toBe(1);
+    for (const { rendered, remote, applied } of again.objects) {
+      for (const json of [rendered, remote, applied]) expect(JSON.parse(json ?? "null")).toHaveProperty("kind");
+    }
+    expect(await readdir(join(dir, "work"))).toEqual([]);
+    expect(logs).toContainEqual(
+      expect.objectContaining({
+        namespace: "shop",
+        name: "staging",
+        reconcileID: run.reconcileId,
+        msg: "Rendering templates",
+      }),
+    );
+  });
+
+  test("a project that is not ready does not validate, and says which object it is", async () => {
+    const { kluctl, dir, cluster } = await useRealKluctl();
+    const projectDir = await createProject(join(dir, "project"), {
+      "deployment.yaml": "deployments: [{path: app}]",
+      "app/one.yaml": configMap("one", cluster.namespace),
+    });
+    const run = newRun({ projectDir, held: fakeHeld() });
+
+    const missing = await kluctl.validate(run, signal);
+    await kluctl.deploy(run, noDeployOptions, signal);
+    const there = await kluctl.validate(run, signal);
+
+    expect(missing.errors).toMatchObject([{ ref: { kind: "ConfigMap", name: "one" }, message: "object not found" }]);
+    expect(there).toMatchObject({ ready: true, errors: [] });
+  });
+
+  test("images of the resource are used by validate, with a target and without", async () => {
+    const { kluctl, dir, cluster } = await useRealKluctl();
+    const pod = `
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: app, namespace: ${cluster.namespace}}
+spec:
+  replicas: 0
+  selector: {matchLabels: {app: app}}
+  template:
+    metadata: {labels: {app: app}}
+    spec: {containers: [{name: app, image: '{{ images.get_image("registry.example/app") }}'}]}`;
+    const deployment = { "deployment.yaml": "deployments: [{path: app}]", "app/app.yaml": pod };
+    const images = [{ image: "registry.example/app", resultImage: "registry.example/app:2" }];
+    const withTarget = await createProject(join(dir, "with"), {
+      ...deployment,
+      ".kluctl.yaml": "targets: [{name: prod}]",
+    });
+    const without = await createProject(join(dir, "without"), deployment);
+
+    const deployed = await kluctl.deploy(
+      newRun({ projectDir: without, images, held: fakeHeld() }),
+      noDeployOptions,
+      signal,
+    );
+    expect(deployed.errors).toEqual([]);
+    for (const run of [
+      newRun({ projectDir: withTarget, target: "prod", images }),
+      newRun({ projectDir: without, images }),
+    ]) {
+      await vi.waitFor(async () => expect(await kluctl.validate(run, signal)).toMatchObject({ ready: true }), 20_000);
+    }
+    await expect(kluctl.validate(newRun({ projectDir: without }), signal)).rejects.toThrow(PrepareError);
+  });
+
+  test("poking images changes the image and nothing else", async () => {
+    const { kluctl, dir, cluster } = await useRealKluctl();
+    const pod = (replicas: number) => `
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: app, namespace: ${cluster.namespace}}
+spec:
+  replicas: ${replicas}
+  selector: {matchLabels: {app: app}}
+  template:
+    metadata: {labels: {app: app}}
+    spec: {containers: [{name: app, image: '{{ images.get_image("registry.example/app") }}'}]}`;
+    const deployment = { ".kluctl.yaml": "discriminator: poke", "deployment.yaml": "deployments: [{path: app}]" };
+    const images = (tag: string) => [{ image: "registry.example/app", resultImage: `registry.example/app:${tag}` }];
+    const first = await createProject(join(dir, "first"), { ...deployment, "app/app.yaml": pod(0) });
+    const second = await createProject(join(dir, "second"), { ...deployment, "app/app.yaml": pod(1) });
+    await kluctl.deploy(newRun({ projectDir: first, images: images("1"), held: fakeHeld() }), noDeployOptions, signal);
+
+    const poked = await kluctl.pokeImages(
+      newRun({ projectDir: second, images: images("2"), held: fakeHeld() }),
+      { dryRun: false },
+      signal,
+    );
+
+    const changes = poked.objects.flatMap((object) =>
+      object.changes.map(({ jsonPath, newValue }) => ({ jsonPath, newValue })),
+    );
+    expect(changes).toEqual([
+      { jsonPath: "spec.template.spec.containers[0].image", newValue: "registry.example/app:2" },
+    ]);
+  });
+
+  test("delete takes what carries the discriminator and leaves the rest", async () => {
+    const { kluctl, dir, cluster } = await useRealKluctl();
+    const discriminator = uniqueName("mine");
+    const project = (name: string, mark: string) =>
+      createProject(join(dir, name), {
+        ".kluctl.yaml": `discriminator: ${mark}`,
+        "deployment.yaml": "deployments: [{path: app}]",
+        "app/one.yaml": configMap(name, cluster.namespace),
+      });
+    for (const [name, mark] of [
+      ["mine", discriminator],
+      ["other", uniqueName("other")],
+    ] as const) {
+      const run = newRun({ projectDir: await project(name, mark), held: fakeHeld() });
+      expect((await kluctl.deploy(run, noDeployOptions, signal)).errors).toEqual([]);
+    }
+    const { projectDir: _, ...run } = newRun({ targetNameOverride: "prod", held: fakeHeld() });
+
+    const tried = await kluctl.delete(run, { discriminator, dryRun: true }, signal);
+    expect(tried.objects.map(({ ref }) => ref.name)).toEqual(["mine"]);
+    expect(await cluster.find("v1", "ConfigMap", "mine")).toBeDefined();
+    const deleted = await kluctl.delete(run, { discriminator, dryRun: false }, signal);
+
+    expect(deleted.objects).toMatchObject([{ ref: { kind: "ConfigMap", name: "mine" }, deleted: true }]);
+    expect(await cluster.find("v1", "ConfigMap", "mine")).toBeUndefined();
+    expect(await cluster.find("v1", "ConfigMap", "other")).toBeDefined();
+  });
+
+  test("a project that cannot be rendered is a PrepareError in kluctl's own words", async () => {
+    const { kluctl, dir } = await useRealKluctl();
+    const projectDir = await createProject(join(dir, "project"), {
+      "deployment.yaml": "deployments: [{path: app}]",
+      "app/one.yaml": configMap("one", "{{ nowhere.at.all }}"),
+    });
+
+    const diff = (target?: string) =>
+      kluctl.diff(newRun({ projectDir, target }), noDiffOptions, signal).catch((error: unknown) => error);
+
+    const broken = await diff();
+    expect(broken).toBeInstanceOf(PrepareError);
+    expect((broken as Error).message).toMatch(/^(?!Rendering).*'nowhere' is undefined/s);
+    expect(await diff("prod")).toEqual(new PrepareError("target prod not existent in kluctl project config"));
+  });
+
+  test("an object that the API server refuses is an error of the result, and the others are applied", async () => {
+    const { kluctl, dir, cluster } = await useRealKluctl();
+    const projectDir = await createProject(join(dir, "project"), {
+      "deployment.yaml": "deployments: [{path: bad}, {path: good}]",
+      "bad/one.yaml": configMap("bad", "there-is-no-such-namespace"),
+      "good/one.yaml": configMap("good", cluster.namespace),
+    });
+
+    const result = await kluctl.deploy(newRun({ projectDir, held: fakeHeld() }), noDeployOptions, signal);
+
+    expect(result.errors).toMatchObject([
+      { ref: { name: "bad" }, message: expect.stringContaining("not found") as string },
+    ]);
+    expect(await cluster.find("v1", "ConfigMap", "good")).toBeDefined();
+  });
+
+  test("arguments arrive as what they are, however they look", async () => {
+    const { kluctl, dir, cluster } = await useRealKluctl();
+    const args = { file: "@/etc/hostname", truth: "true", number: "1e3", nothing: "null", shell: "a;$(id) 'b'" };
+    const data = Object.keys(args)
+      .map((name) => `  ${name}: '{{ args.${name} | string | b64encode }}'`)
+      .join("\n");
+    const projectDir = await createProject(join(dir, "project"), {
+      "deployment.yaml": "deployments: [{path: app}]",
+      "app/one.yaml": `apiVersion: v1\nkind: Secret\nmetadata: {name: one, namespace: ${cluster.namespace}}\ndata:\n${data}\n`,
+    });
+
+    const result = await kluctl.diff(newRun({ projectDir, args }), noDiffOptions, signal);
+
+    const secret = JSON.parse(result.objects[0]?.rendered ?? "{}") as { data: Record<string, string> };
+    const seen = Object.entries(secret.data).map(([name, value]) => [name, Buffer.from(value, "base64").toString()]);
+    expect(Object.fromEntries(seen)).toEqual(args);
+  });
+
+  describe("while it waits for something that never gets ready", () => {
+    /** A Deployment whose pods never are: nothing knows their node. */
+    const stuck = (namespace: string) => `
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: stuck, namespace: ${namespace}, annotations: {kluctl.io/wait-readiness: "true"}}
+spec:
+  selector: {matchLabels: {app: stuck}}
+  template:
+    metadata: {labels: {app: stuck}}
+    spec: {nodeSelector: {nowhere: "1"}, containers: [{name: app, image: registry.example/app}]}`;
+
+    async function useStuck(run: Partial<Run> = {}) {
+      const setting = await useRealKluctl();
+      const projectDir = await createProject(join(setting.dir, "project"), {
+        "deployment.yaml": "deployments: [{path: app}, {barrier: true}]",
+        "app/one.yaml": stuck(setting.cluster.namespace),
+      });
+      const waits = () =>
+        vi.waitFor(
+          () => expect(setting.logs.map(({ msg }) => msg)).toContainEqual(expect.stringContaining("to get ready")),
+          20_000,
+        );
+      return { ...setting, waits, run: newRun({ projectDir, held: fakeHeld(), ...run }) };
+    }
+
+    test("its own time-out ends it with a result that says so", async () => {
+      const { kluctl, run } = await useStuck({ timeoutMs: 3_000 });
+
+      const result = await kluctl.deploy(run, noDeployOptions, signal);
+
+      expect(result.errors).not.toEqual([]);
+    });
+
+    test("an abort ends it at once and leaves no process and no file", async () => {
+      const { kluctl, run, dir, waits } = await useStuck();
+      const abort = new AbortController();
+      const deploy = kluctl.deploy(run, noDeployOptions, abort.signal).catch((error: unknown) => error);
+      await waits();
+
+      const startedAt = performance.now();
+      abort.abort();
+      const error = await deploy;
+
+      expect(performance.now() - startedAt).toBeLessThan(1_500);
+      expect(error).toBeInstanceOf(KilledError);
+      expect(error).toMatchObject({ why: "stopped" });
+      await vi.waitFor(async () => expect(await findProcesses(dir)).toEqual([]));
+      expect(await readdir(join(dir, "work"))).toEqual([]);
+    });
+
+    test("a lost lease kills it at once", async () => {
+      const held = fakeHeld();
+      const { kluctl, run, dir, waits } = await useStuck({ held });
+      const deploy = kluctl.deploy(run, noDeployOptions, signal).catch((error: unknown) => error);
+      await waits();
+
+      held.lose();
+
+      expect(await deploy).toMatchObject({ name: "KilledError", why: "lease-lost" });
+      await vi.waitFor(async () => expect(await findProcesses(dir)).toEqual([]));
+    });
+  });
+});

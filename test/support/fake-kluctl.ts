@@ -1,0 +1,137 @@
+/** A stand-in for kluctl where a fault has to be staged, and what the tests of the real one share. */
+import { execFile } from "node:child_process";
+import { readFileSync } from "node:fs";
+import { chmod, cp, mkdir, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { promisify } from "node:util";
+import { pino } from "pino";
+import { createKluctl, type KluctlDeps, type KluctlProcesses } from "../../src/kluctl/kluctl.ts";
+import type { DeployOptions, Held, Run } from "../../src/ports.ts";
+
+/**
+ * A shell script that says it is kluctl 2.22.1, or another version. For every other command it runs `body`, where `$out`
+ * is the result file to write and `$here` a directory of the test's.
+ */
+export async function createFakeKluctl(here: string, body: string, version = "2.22.1"): Promise<string> {
+  const path = join(here, "kluctl");
+  const script = `#!/bin/bash
+here=${here}
+if [ "$1" = version ]; then echo ${version}; exit; fi
+for argument; do case $argument in yaml=*) out=\${argument#yaml=};; esac; done
+${body}
+`;
+  await writeFile(path, script);
+  await chmod(path, 0o755);
+  return path;
+}
+
+export interface Logged {
+  readonly level: number;
+  readonly msg: string;
+  readonly [field: string]: unknown;
+}
+
+export function collectLogs(): { log: KluctlDeps["log"]; lines: Logged[] } {
+  const lines: Logged[] = [];
+  const log = pino({ level: "debug" }, { write: (line: string) => void lines.push(JSON.parse(line) as Logged) });
+  return { log, lines };
+}
+
+export function newKluctl(here: string, deps: Partial<KluctlDeps> & Pick<KluctlDeps, "binary">): KluctlProcesses {
+  return createKluctl({
+    cacheDir: join(here, "cache"),
+    workDir: join(here, "work"),
+    kubeconfigFor: () => "{}",
+    env: { PATH: process.env["PATH"] },
+    log: pino({ level: "silent" }),
+    ...deps,
+  });
+}
+
+export function newRun(run: Partial<Run>): Run {
+  return {
+    deployment: { namespace: "shop", name: "staging" },
+    reconcileId: "3f0c8d3e-0000-4000-8000-000000000000",
+    projectDir: "/nowhere",
+    images: [],
+    includeTags: [],
+    excludeTags: [],
+    includeDeploymentDirs: [],
+    excludeDeploymentDirs: [],
+    credentials: [],
+    timeoutMs: 60_000,
+    ...run,
+  };
+}
+
+export const noDiffOptions = { forceApply: false, replaceOnError: false, forceReplaceOnError: false };
+export const noDeployOptions: DeployOptions = {
+  ...noDiffOptions,
+  dryRun: false,
+  noWait: false,
+  abortOnError: false,
+  prune: false,
+};
+
+/** A lease that is renewed when the test says so. */
+export function fakeHeld(): Held & { renew(): void; lose(): void } {
+  const lost = new AbortController();
+  const callbacks = new Set<() => void>();
+  return {
+    lost: lost.signal,
+    onRenewed(callback) {
+      callbacks.add(callback);
+      callback();
+      return () => callbacks.delete(callback);
+    },
+    release: () => Promise.resolve(),
+    renew: () => callbacks.forEach((callback) => callback()),
+    lose: () => lost.abort(),
+  };
+}
+
+const run = promisify(execFile);
+
+/** A project as kluctl wants it: in a clone of something that is fetched over https. */
+export async function createProject(dir: string, files: Record<string, string>): Promise<string> {
+  for (const [name, content] of Object.entries(files)) {
+    await mkdir(join(dir, name, ".."), { recursive: true });
+    await writeFile(join(dir, name), content);
+  }
+  await commit(dir);
+  return dir;
+}
+
+export async function createShop(dir: string): Promise<string> {
+  await cp(join(import.meta.dirname, "../../examples/shop"), dir, { recursive: true });
+  await commit(dir);
+  return dir;
+}
+
+async function commit(dir: string): Promise<void> {
+  const git = (...args: string[]) =>
+    run("git", ["-c", "user.name=test", "-c", "user.email=test@test", ...args], { cwd: dir });
+  await git("init", "--quiet", "--initial-branch=main");
+  await git("remote", "add", "origin", "https://git.example.com/org/shop.git");
+  await git("add", "--all");
+  await git("commit", "--quiet", "--message=test");
+}
+
+/** Ids of the processes whose command line has the text, ours left out. */
+export async function findProcesses(text: string): Promise<number[]> {
+  const { stdout } = await run("ps", ["-eo", "pid=,args=", "-ww"]);
+  return stdout
+    .split("\n")
+    .filter((line) => line.includes(text) && !line.includes("ps -eo"))
+    .map((line) => Number.parseInt(line, 10))
+    .filter((pid) => pid !== process.pid);
+}
+
+/** A process that ended but was not waited for by whoever adopted it does not count. */
+export function isRunning(pid: number): boolean {
+  try {
+    return !/^State:\s*[ZX]/m.test(readFileSync(`/proc/${pid}/status`, "utf8"));
+  } catch {
+    return false;
+  }
+}
