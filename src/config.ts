@@ -119,13 +119,14 @@ function resolveConfig(sources: ConfigSources): LoadedConfig {
 }
 
 function toConfig(parsed: z.output<typeof configSchema>, env: ConfigSources["env"]): Config {
-  const { forges, webhooks, redis, sweep, lease, git, shutdown, dataDir, concurrency, ...same } = parsed;
+  const { forges, webhooks, redis, kluctl, sweep, lease, git, shutdown, dataDir, concurrency, ...same } = parsed;
   return {
     ...same,
     forges: forges.map(({ webhookSecretFiles: _, tokenFile: __, ...forge }) => forge),
     webhooks: { host: webhooks.host, port: webhooks.port, maxBodyBytes: webhooks.maxBody },
     dataDir: dataDir ?? defaultDataDir(env),
     redis: { url: redis.url && withPassword(redis.url, redis.password), prefix: redis.prefix, server: redis.server },
+    kluctl: { path: kluctl.path, cacheDir: kluctl.cacheDir ?? (env["KLUCTL_CACHE_DIR"] || undefined) },
     concurrency: concurrency ?? Math.min(64, Math.max(2, availableParallelism())),
     sweep: { intervalMs: sweep.interval },
     lease: { durationMs: lease.duration },

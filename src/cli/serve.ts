@@ -22,7 +22,7 @@ export async function serve(config: Config, log: Logger, start: StartApp): Promi
   const onSignal = (signal: NodeJS.Signals): void => {
     if (signalled) process.exit(128 + constants.signals[signal]); // who asks twice does not want to wait
     signalled = true;
-    log.info({ signal, drainMs: config.shutdown.drainMs }, "stopping; a second signal ends it at once");
+    log.info({ signal }, "asked to stop; a second signal ends it at once");
     ending.resolve("stopped");
   };
   const onCrash = (err: unknown): void => {
@@ -41,8 +41,7 @@ export async function serve(config: Config, log: Logger, start: StartApp): Promi
     const boundMs = why === "stopped" ? config.shutdown.drainMs + extraStopMs : extraStopMs;
     const stopped = starting.then((app) => app.stop()).then(() => true);
     const inTime = await Promise.race([stopped, sleep(boundMs, false, { ref: false })]);
-    if (inTime) log.info("stopped");
-    else log.error({ boundMs }, "not stopped in time, giving up");
+    if (!inTime) log.error({ boundMs }, "not stopped in time, giving up");
     code = why === "stopped" && inTime ? 0 : 1;
   } catch (err) {
     log.fatal({ err }, "the server failed");

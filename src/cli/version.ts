@@ -10,7 +10,7 @@ export interface Version {
 }
 
 export function readVersion(): Version {
-  const path = findPackageJSON("..", import.meta.url); // the same from src/ and from dist/src/
+  const path = findPackageJSON("..", import.meta.url); // package.json is not where the sources are once they are built
   const { version = "unknown", commit } = path ? (JSON.parse(readFileSync(path, "utf8")) as Partial<Version>) : {};
   return { version, ...(commit !== undefined && { commit }), node: process.version };
 }

@@ -1,6 +1,6 @@
 /** The schema as a list of keys: what flags, variables, the documentation and `config print` are made from. */
 import { z } from "zod";
-import { configSchema, type FieldMeta, forgeKinds, forgeSchema } from "./schema.ts";
+import { configSchema, type FieldMeta, type forgeKinds, forgeSchema } from "./schema.ts";
 
 export interface Field extends FieldMeta {
   /** As people name it: `webhooks.port`. */

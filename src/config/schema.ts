@@ -213,7 +213,7 @@ export const configSchema = z.strictObject({
         description: "The kluctl to run, 2.22.1 or newer.",
       }),
       cacheDir: path.optional().meta({
-        defaultText: "kluctl's own: `$KLUCTL_CACHE_DIR`, else `~/.cache/kluctl`",
+        defaultText: "`$KLUCTL_CACHE_DIR`, else `kluctl-cache` in `dataDir`",
         description:
           "Where kluctl keeps its Python, charts and includes. Keep it between starts: filling it takes seconds.",
       }),

@@ -1,0 +1,110 @@
+/**
+ * The house's rooms and who may import whom. dependency-cruiser cannot read our sources (it needs the API of an older
+ * TypeScript), and the linter's import rules see the text of an import, not the file it leads to: hence these lines.
+ */
+import { readdirSync, readFileSync } from "node:fs";
+import { join, posix, relative } from "node:path";
+
+interface Room {
+  readonly name: string;
+  readonly files: RegExp;
+  /** Names of rooms. Its own is always allowed. */
+  readonly mayImport: readonly string[] | "anything";
+}
+
+const decisions = ["ground", "ports", "decisions"];
+const house = [
+  "ground",
+  "ports",
+  "decisions",
+  "metrics",
+  "kluctl",
+  "source",
+  "kube",
+  "forges",
+  "notify",
+  "routes",
+  "jobs",
+];
+
+/** The first room whose pattern fits a file is its room; a file without a room is a violation too. */
+const rooms: readonly Room[] = [
+  { name: "ground", files: /^src\/(?:(?:model|errors|repo-url|git-ref)\.ts|(?:config|log)(?:\.ts|\/))/, mayImport: [] },
+  { name: "ports", files: /^src\/ports\.ts$/, mayImport: ["ground"] },
+  {
+    name: "decisions",
+    files: /^src\/(?:match\.ts|path-glob\.ts|intake\.ts|reconcile\/|preview\/)/,
+    mayImport: decisions,
+  },
+  { name: "metrics", files: /^src\/metrics\.ts$/, mayImport: ["ground"] },
+  { name: "kluctl", files: /^src\/kluctl\//, mayImport: ["ground", "ports"] },
+  { name: "source", files: /^src\/source\//, mayImport: ["ground", "ports"] },
+  { name: "kube", files: /^src\/kube\//, mayImport: ["ground", "ports"] },
+  { name: "forges", files: /^src\/forge\/[^/]+\.ts$/, mayImport: ["ground", "ports", "a forge"] },
+  { name: "a forge", files: /^src\/forge\/[^/]+\//, mayImport: ["ground", "ports", "forges"] },
+  { name: "notify", files: /^src\/notify\//, mayImport: ["ground", "ports"] },
+  { name: "routes", files: /^routes\//, mayImport: [...decisions, "forges"] },
+  { name: "jobs", files: /^jobs\//, mayImport: decisions },
+  { name: "the top", files: /^src\/(?:(?:app|checks|listener)\.ts|cli(?:\.ts|\/))/, mayImport: house },
+  { name: "dev", files: /^dev\//, mayImport: [...house, "the top"] },
+  { name: "tests", files: /^(?:test\/|[^/]+\.config\.ts$)/, mayImport: "anything" },
+];
+
+/** Packages that only some rooms know, so that replacing one concerns one room. */
+const packages: Readonly<Record<string, readonly string[]>> = {
+  bullmq: ["jobs"],
+  ioredis: ["jobs", "the top"],
+  express: ["routes", "the top"],
+  commander: ["the top"],
+  pino: ["ground"],
+  "simple-git": ["source"],
+  "@kubernetes/client-node": ["kube"],
+  "@octokit/webhooks": ["forges", "a forge"],
+  "@gitbeaker/rest": ["forges", "a forge"],
+  "prom-client": ["metrics", "routes"],
+};
+
+const imported = /^\s*(?:import|export)\b[^;"']*?\bfrom\s+"([^"]+)"|^\s*import\s+"([^"]+)"|\bimport\(\s*"([^"]+)"/gm;
+
+/** Every violation below the root, as `file: what is wrong`. */
+export function checkHouse(root: string): string[] {
+  return sourceFiles(root).flatMap((file) => {
+    const room = findRoom(file);
+    if (room === undefined) return [`${file}: belongs to no room, see dev/house.ts`];
+    const text = readFileSync(join(root, file), "utf8");
+    const wrong = [...text.matchAll(imported)].flatMap(([, from, effect, lazy]) =>
+      explain(file, room, from ?? effect ?? lazy ?? ""),
+    );
+    // A shell would read what comes from outside as commands.
+    if (room.name !== "tests" && /\bshell:\s*(?!false)\S/.test(text)) wrong.push("runs a shell");
+    return wrong.map((what) => `${file}: ${what}`);
+  });
+}
+
+function explain(file: string, room: Room, specifier: string): string[] {
+  if (room.mayImport === "anything" || specifier.startsWith("node:")) return [];
+  if (!specifier.startsWith(".")) {
+    const owners = packages[specifier.split("/", specifier.startsWith("@") ? 2 : 1).join("/")];
+    const allowed = owners === undefined || owners.includes(room.name) || room.name === "dev";
+    return allowed ? [] : [`(${room.name}) imports ${specifier}, which only ${owners.join(" and ")} may`];
+  }
+  const target = posix.join(posix.dirname(file), specifier);
+  if (target === "package.json") return [];
+  const other = findRoom(target);
+  if (other === undefined) return [`imports ${target}, which belongs to no room`];
+  // Rooms that stand for several, as there are several forges, are told apart by their folder.
+  const same =
+    other.name === room.name && (room.name !== "a forge" || posix.dirname(target).startsWith(posix.dirname(file)));
+  return same || room.mayImport.includes(other.name) ? [] : [`(${room.name}) imports ${target} (${other.name})`];
+}
+
+function findRoom(file: string): Room | undefined {
+  return rooms.find(({ files }) => files.test(file));
+}
+
+function sourceFiles(root: string): string[] {
+  return readdirSync(root, { recursive: true, withFileTypes: true })
+    .filter((entry) => entry.isFile() && entry.name.endsWith(".ts"))
+    .map((entry) => relative(root, join(entry.parentPath, entry.name)))
+    .filter((file) => !/(?:^|\/)(?:node_modules|dist|coverage|fixtures)\//.test(file));
+}
