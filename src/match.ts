@@ -1,0 +1,82 @@
+/** Whom does a push concern? Pure, and able to explain itself. */
+import { describeRef } from "./git-ref.ts";
+import { type Deployment, type PushEvent, type Request, annotation, keyText } from "./model.ts";
+import { parsePathGlobs } from "./path-glob.ts";
+import { repoId } from "./repo-url.ts";
+
+export interface Matched {
+  readonly requests: readonly Request[];
+  /** The deployments of the same repository that the push does not concern, and why. */
+  readonly ignored: readonly Ignored[];
+}
+
+export interface Ignored {
+  /** `namespace/name` */
+  readonly deployment: string;
+  readonly reason: string;
+}
+
+/**
+ * Deployments of other repositories are left out without a word. In doubt a push concerns a deployment: a needless
+ * look at the repository costs little. That includes a deleted ref: the reconcile reports that it is gone and leaves
+ * the cluster as it is.
+ */
+export function match(event: PushEvent, deployments: readonly Deployment[]): Matched {
+  const repos = new Set(event.repoUrls.map(repoId));
+  const requests: Request[] = [];
+  const ignored: Ignored[] = [];
+  for (const deployment of deployments) {
+    if (!repos.has(deployment.repo)) continue;
+    const { key, repo } = deployment;
+    const reason = reasonToIgnore(event, deployment);
+    if (reason !== undefined) ignored.push({ deployment: keyText(key), reason });
+    else requests.push({ kind: "reconcile", deployment: key, cause: "push", repo, delivery: event.delivery });
+  }
+  return { requests, ignored };
+}
+
+/** The first that applies, the lasting reasons before those of this one push. */
+function reasonToIgnore(event: PushEvent, { spec, annotations }: Deployment): string | undefined {
+  const { source, suspend } = spec;
+  if (annotations[annotation.webhooks]?.trim().toLowerCase() === "false") {
+    return "webhooks are switched off by annotation";
+  }
+  if (source.ref.commit !== undefined) return `is pinned to ${describeRef(source.ref)}`;
+  if (!follows(event, source.ref)) return `follows ${describeRef(source.ref)}, the push is to ${describePushed(event)}`;
+  if (suspend) return "suspended";
+  return touches(event, source.path, annotations[annotation.paths])
+    ? undefined
+    : describePaths(source.path, annotations);
+}
+
+function follows(event: PushEvent, ref: Deployment["spec"]["source"]["ref"]): boolean {
+  if (ref.tag !== undefined) return event.ref === `refs/tags/${ref.tag}`;
+  if (ref.branch !== undefined) return event.ref === `refs/heads/${ref.branch}`;
+  // Where the host does not say which branch is the default one, any may be.
+  return event.defaultBranch === undefined
+    ? event.ref.startsWith("refs/heads/")
+    : event.ref === `refs/heads/${event.defaultBranch}`;
+}
+
+/**
+ * Whether a changed path lies under the project, or matches the annotation's globs. A list that may lack something
+ * touches everything, and so do globs that cannot be read: a typing error must not hold back a deploy.
+ */
+function touches({ changed }: PushEvent, directory: string, globText: string | undefined): boolean {
+  if (!changed.complete || changed.paths.length === 0 || directory === "") return true;
+  const prefix = `${directory}/`;
+  if (changed.paths.some((path) => path.startsWith(prefix) || path === directory)) return true;
+  const globs = parsePathGlobs(globText ?? "");
+  return globs === undefined || changed.paths.some((path) => globs.some((matches) => matches(path)));
+}
+
+function describePushed({ ref }: PushEvent): string {
+  return ref.startsWith("refs/tags/")
+    ? describeRef({ tag: ref.slice("refs/tags/".length) })
+    : describeRef({ branch: ref.slice("refs/heads/".length) });
+}
+
+function describePaths(directory: string, annotations: Deployment["annotations"]): string {
+  const globs = annotations[annotation.paths] === undefined ? "" : ` or annotation ${annotation.paths}`;
+  return `no changed path under ${directory}/${globs}`;
+}

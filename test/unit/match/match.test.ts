@@ -1,0 +1,171 @@
+import { describe, expect, test } from "vitest";
+import { match } from "../../../src/match.ts";
+import { annotation, type Deployment, type GitSource, type PushEvent } from "../../../src/model.ts";
+import { repoId } from "../../../src/repo-url.ts";
+import { aDeployment, aSpec } from "../../support/deployments.ts";
+
+const url = "https://git.example.com/org/shop";
+
+function push(overrides: Partial<PushEvent> = {}): PushEvent {
+  return {
+    kind: "push",
+    forge: "gitea",
+    delivery: "d1",
+    repoUrls: [`${url}.git`, "git@git.example.com:org/shop.git"],
+    repoName: "org/shop",
+    ref: "refs/heads/main",
+    change: "updated",
+    after: "1".repeat(40),
+    defaultBranch: "main",
+    changed: { complete: true, paths: ["shop/app.yaml"] },
+    ...overrides,
+  };
+}
+
+function following(source: Partial<GitSource>, overrides: Partial<Deployment> = {}): Deployment {
+  const { source: usual } = aSpec();
+  const whole = { ...usual, url, ...source };
+  return aDeployment({ ...overrides, spec: { source: whole }, repo: repoId(whole.url)! });
+}
+
+/** "matched", "elsewhere", or why it was ignored. */
+function outcome(event: PushEvent, deployment: Deployment): string {
+  const { requests, ignored } = match(event, [deployment]);
+  return requests.length > 0 ? "matched" : (ignored[0]?.reason ?? "elsewhere");
+}
+
+const paths = (...names: string[]) => push({ changed: { complete: true, paths: names } });
+
+test("a push asks for its deployments by name, and carries no commit", () => {
+  const deployments = [
+    following({}, { key: { namespace: "shop", name: "staging" } }),
+    following({ ref: { branch: "release" } }, { key: { namespace: "shop", name: "prod" } }),
+    following({ url: "https://git.example.com/org/other" }),
+  ];
+  expect(match(push(), deployments)).toEqual({
+    requests: [
+      {
+        kind: "reconcile",
+        deployment: { namespace: "shop", name: "staging" },
+        cause: "push",
+        repo: "git.example.com/org/shop",
+        delivery: "d1",
+      },
+    ],
+    ignored: [{ deployment: "shop/prod", reason: "follows branch release, the push is to branch main" }],
+  });
+});
+
+describe("the repository", () => {
+  test.each([
+    "git@git.example.com:org/shop.git",
+    "ssh://git@git.example.com:2222/org/shop",
+    "https://GIT.example.com/Org/Shop/",
+    "https://user@git.example.com/org/shop.git",
+  ])("is the same when a deployment spells it %s", (spelling) => {
+    expect(outcome(push(), following({ url: spelling }))).toBe("matched");
+  });
+
+  test.each(["https://git.example.com.evil/org/shop", "https://git.example.com/org/shop2", "https://other/org/shop"])(
+    "is another one when a deployment spells it %s",
+    (spelling) => {
+      expect(outcome(push(), following({ url: spelling }))).toBe("elsewhere");
+    },
+  );
+
+  test("needs one usable spelling in the payload", () => {
+    expect(outcome(push({ repoUrls: ["not a url", `${url}.git`] }), following({}))).toBe("matched");
+    expect(outcome(push({ repoUrls: ["not a url", "/org/shop"] }), following({}))).toBe("elsewhere");
+  });
+});
+
+describe("the ref", () => {
+  const branch = { ref: { branch: "main" } };
+  const tag = { ref: { tag: "v1" } };
+  test.each([
+    [branch, "refs/heads/main", "matched"],
+    [branch, "refs/heads/Main", "follows branch main, the push is to branch Main"],
+    [branch, "refs/heads/feature/main", "follows branch main, the push is to branch feature/main"],
+    [branch, "refs/tags/main", "follows branch main, the push is to tag main"],
+    [tag, "refs/tags/v1", "matched"],
+    [tag, "refs/tags/v10", "follows tag v1, the push is to tag v10"],
+    [tag, "refs/heads/v1", "follows tag v1, the push is to branch v1"],
+    [{ ref: {} }, "refs/heads/main", "matched"],
+    [{ ref: {} }, "refs/heads/next", "follows the default branch, the push is to branch next"],
+    [{ ref: {} }, "refs/tags/v1", "follows the default branch, the push is to tag v1"],
+    [{ ref: { commit: "abc" } }, "refs/heads/main", "is pinned to commit abc"],
+  ])("%o and a push to %s: %s", (source, ref, expected) => {
+    expect(outcome(push({ ref }), following(source))).toBe(expected);
+  });
+
+  test("any branch may be the default one where the host does not say which it is", () => {
+    const event = push({ ref: "refs/heads/next", defaultBranch: undefined });
+    expect(outcome(event, following({ ref: {} }))).toBe("matched");
+    expect(outcome({ ...event, ref: "refs/tags/v1" }, following({ ref: {} }))).not.toBe("matched");
+  });
+
+  test("a deleted branch is looked at, so that its absence is reported", () => {
+    const gone = push({ change: "deleted", after: undefined, changed: { complete: false, paths: [] } });
+    expect(outcome(gone, following({ path: "shop" }))).toBe("matched");
+  });
+});
+
+describe("the changed paths", () => {
+  test.each([
+    ["", ["anything"], "matched"],
+    ["shop", ["shop/app.yaml"], "matched"],
+    ["shop", ["docs/a", "shop/deep/app.yaml"], "matched"],
+    ["shop", ["shop"], "matched"], // a submodule or a link in its place
+    ["shop", ["shop2/app.yaml", "apps/shop/x", "shop.yaml", "Shop/x"], "no changed path under shop/"],
+    ["a/b", ["a/b/c"], "matched"],
+    ["a/b", ["a/bc", "b/x", "a"], "no changed path under a/b/"],
+  ])("path %j and %j: %s", (path, names, expected) => {
+    expect(outcome(paths(...names), following({ path }))).toBe(expected);
+  });
+
+  test("concern everybody where the host lists none, or may have left some out", () => {
+    expect(outcome(paths(), following({ path: "shop" }))).toBe("matched");
+    const cut = push({ changed: { complete: false, paths: ["docs/a"] } });
+    expect(outcome(cut, following({ path: "shop" }))).toBe("matched");
+  });
+
+  test("concern a deployment by its annotation as well", () => {
+    const deployment = following(
+      { path: "shop" },
+      { annotations: { [annotation.paths]: "shared, charts/*/values.yaml" } },
+    );
+    expect(outcome(paths("shared/a/b"), deployment)).toBe("matched");
+    expect(outcome(paths("charts/db/values.yaml"), deployment)).toBe("matched");
+    expect(outcome(paths("shop/x"), deployment)).toBe("matched");
+    expect(outcome(paths("charts/db/x.yaml", "shared2/x"), deployment)).toBe(
+      "no changed path under shop/ or annotation towline.dev/paths",
+    );
+  });
+
+  test("a glob that cannot be read holds nothing back", () => {
+    const deployment = following({ path: "shop" }, { annotations: { [annotation.paths]: "shared, !docs" } });
+    expect(outcome(paths("docs/a"), deployment)).toBe("matched");
+  });
+
+  test("globs add to a project at the root nothing that it has not got", () => {
+    const deployment = following({ path: "" }, { annotations: { [annotation.paths]: "shared" } });
+    expect(outcome(paths("docs/a"), deployment)).toBe("matched");
+  });
+});
+
+describe("a deployment that wants no push", () => {
+  test("says that it is suspended, unless the push is to another branch anyway", () => {
+    const suspended = aDeployment({ spec: { suspend: true } });
+    expect(outcome(push(), suspended)).toBe("suspended");
+    expect(outcome(push({ ref: "refs/heads/x" }), suspended)).toMatch(/^follows branch main/);
+  });
+
+  test.each(["false", "False", " false "])("says that webhooks are switched off by annotation %j", (value) => {
+    const opted = following({}, { annotations: { [annotation.webhooks]: value } });
+    expect(outcome(push(), opted)).toBe("webhooks are switched off by annotation");
+  });
+
+  test("is not one whose annotation says anything else", () => {
+    expect(outcome(push(), following({}, { annotations: { [annotation.webhooks]: "true" } }))).toBe("matched");
+  });
+});
