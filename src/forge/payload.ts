@@ -16,12 +16,10 @@ export function lenient<T extends z.ZodType>(type: T) {
 
 export const MaybeUrl = lenient(Url);
 
-/** The commits of a push, as all hosts write them. Misshapen: as if the host had not listed any. */
-export const Commits = lenient(z.array(z.object({ added: PathList(), modified: PathList(), removed: PathList() })));
+const PathList = z.array(z.string()).nullish();
 
-function PathList() {
-  return z.array(z.string()).nullish();
-}
+/** The commits of a push, as all hosts write them. Misshapen: as if the host had not listed any. */
+export const Commits = lenient(z.array(z.object({ added: PathList, modified: PathList, removed: PathList })));
 
 /** More paths than this cost more to compare than to look at the repository: they count as "any". */
 const maxPaths = 5_000;
