@@ -1,0 +1,49 @@
+/** How a request that cannot be served is answered, everywhere: JSON that says what, and what to do. */
+import type { ErrorRequestHandler, Response } from "express";
+import type { Logger } from "../src/log.ts";
+import { QueueUnavailableError, RequestError } from "../src/errors.ts";
+
+export interface Problem {
+  readonly error: string;
+  readonly hint?: string | undefined;
+}
+
+export function sendProblem(res: Response, status: number, problem: Problem): void {
+  res.status(status).json(problem);
+}
+
+/** The one place where errors become HTTP. Only what the sender did wrong is told in detail. */
+export function createErrorAnswers({ log }: { readonly log: Logger }): ErrorRequestHandler {
+  return function answerError(error: unknown, _req, res, next) {
+    if (res.headersSent) return next(error);
+    if (error instanceof QueueUnavailableError) {
+      // Not the error itself: what caused it may hold a command to Redis, and that a password.
+      log.warn({ reason: error.message }, "a request could not be queued");
+      res.set("Retry-After", "5");
+      return sendProblem(res, 503, {
+        error: "The queue cannot take anything at the moment.",
+        hint: "Send it again; the next sweep finds what was missed.",
+      });
+    }
+    if (error instanceof RequestError) return sendProblem(res, error.status, { error: error.message });
+    const status = clientStatus(error);
+    if (status !== undefined)
+      return sendProblem(res, status, problems[status] ?? { error: "The request is not valid." });
+    log.error({ err: error }, "a request failed");
+    return sendProblem(res, 500, { error: "The server failed.", hint: "Its log says why." });
+  };
+}
+
+const problems: Readonly<Record<number, Problem>> = {
+  413: {
+    error: "The body is too large.",
+    hint: "The server's limit also holds for what a compressed body unpacks to.",
+  },
+  415: { error: "The body's encoding is not known.", hint: "Send it plain, or with gzip, deflate or br." },
+};
+
+/** The status of an error of express and its body parser, when it is the sender's fault. */
+function clientStatus(error: unknown): number | undefined {
+  const status = error instanceof Error && "status" in error ? error.status : undefined;
+  return typeof status === "number" && status >= 400 && status < 500 ? status : undefined;
+}
