@@ -4,6 +4,7 @@ import { once } from "node:events";
 import { mkdir, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { parseArgs } from "node:util";
+import { cacheDir } from "./cache.ts";
 import { announceWorld } from "./discovery.ts";
 import { endOfRun } from "./end-of-run.ts";
 import { freePort } from "./parts/port.ts";
@@ -50,7 +51,7 @@ async function writeServerConfig({ controlPlane, redis, gitea }: Addresses, stat
     dataDir: join(stateDir, "server"),
     redis: { url: redis.url },
     kubernetes: { kubeconfig: controlPlane.kubeconfig, namespaces: ["default"] },
-    kluctl: { path: kluctl },
+    kluctl: { path: kluctl, cacheDir: join(cacheDir(), "kluctl") },
   };
   await writeFile(join(stateDir, "towline.yaml"), JSON.stringify(config, undefined, 2), { mode: 0o600 });
   return `http://127.0.0.1:${port}/webhooks/gitea   secret ${secret}`;

@@ -51,7 +51,13 @@ async function findOnPath(tool: Tool, env: NodeJS.ProcessEnv): Promise<string | 
   return undefined;
 }
 
-async function isUsable(tool: Tool, path: string): Promise<boolean> {
+/** Merging two commits without a working copy came with git 2.38. */
+export async function requireGit(): Promise<void> {
+  const git = { versionArgs: ["--version"], versions: { from: "2.38.0", below: "100.0.0" } };
+  if (!(await isUsable(git, "git"))) throw new Error("There is no git 2.38 or newer on PATH: install git.");
+}
+
+async function isUsable(tool: Pick<Tool, "versionArgs" | "versions" | "needs">, path: string): Promise<boolean> {
   const output = await run(path, [...tool.versionArgs], { timeout: 10_000 }).then(
     ({ stdout, stderr }) => stdout + stderr,
     () => "",

@@ -6,7 +6,7 @@ import { controlPlaneTools, startControlPlane } from "./parts/control-plane.ts";
 import { type GiteaLogin, startGitea } from "./parts/gitea.ts";
 import { startRedis } from "./parts/redis.ts";
 import type { ToolName } from "./tool-table.ts";
-import { findTools } from "./tools.ts";
+import { findTools, requireGit } from "./tools.ts";
 
 /** How to reach the parts; plain data, so that it can be handed to another process. */
 export interface Addresses {
@@ -47,6 +47,7 @@ interface Started<Name extends PartName> {
 const titles: Record<PartName, string> = { controlPlane: "Kubernetes control plane", redis: "Redis", gitea: "Gitea" };
 
 export async function createWorld({ say, stateParent = tmpdir() }: WorldOptions): Promise<World> {
+  await requireGit();
   const state = await createStateDir(stateParent);
   const stateDir = state.path;
   const starters: { [Name in PartName]: () => Promise<Started<Name>> } = {
