@@ -39,8 +39,6 @@ interface WatchLine {
   };
 }
 
-/** Without a CRD or without rights only a person can help: no need to ask often. */
-const slowRetryMs = 30_000;
 const longestRetryMs = 30_000;
 
 function reasonOf(status: number): string {
@@ -63,8 +61,6 @@ export function startWatch(options: WatchOptions): Watch {
   async function list(): Promise<string> {
     const { items, resourceVersion } = await client.list(path, { signal, totalMs: 5_000 }); // we retry ourselves, and tell
     lastSign = performance.now();
-    problem = undefined;
-    failures = 0;
     onList(items);
     synced = true;
     listed.resolve();
@@ -78,6 +74,7 @@ export function startWatch(options: WatchOptions): Watch {
     const timeoutSeconds = Math.round(240 + Math.random() * 60);
     const query = { watch: true, allowWatchBookmarks: true, resourceVersion, timeoutSeconds };
     const stream = await client.stream({ path, query, signal });
+    problem = undefined;
     const alarm = setTimeout(() => stream.destroy(new Error("silent")), silentMs);
     lastSign = performance.now();
     try {
@@ -108,6 +105,7 @@ export function startWatch(options: WatchOptions): Watch {
     if (type === "ERROR") {
       throw new ApiError(object?.code ?? 0, `watch ${path}: ${object?.message ?? "no reason given"}`);
     }
+    failures = 0; // not earlier: a list that works and a watch that does not would be asked for without a pause
     if (type === "ADDED" || type === "MODIFIED" || type === "DELETED") onEvent(type, object);
     return object?.metadata?.resourceVersion;
   }
@@ -121,7 +119,6 @@ export function startWatch(options: WatchOptions): Watch {
     const reason = reasonOf(status);
     if (reason !== problem) log.warn({ path, err: error }, `Cannot watch the KluctlDeployments: ${reason}`);
     problem = reason;
-    if (status === 404 || status === 403) return slowRetryMs * (0.8 + Math.random() * 0.4);
     return Math.random() * Math.min(longestRetryMs, retryMs * 2 ** failures++);
   }
 
@@ -134,6 +131,7 @@ export function startWatch(options: WatchOptions): Watch {
         version = await follow(version);
         // A server that closes at once shall not be asked in a tight loop.
         if (performance.now() - startedAt < 1_000) await sleep(Math.random() * retryMs, undefined, { signal });
+        else failures = 0;
       } catch (error) {
         if (signal.aborted) break;
         version = undefined;

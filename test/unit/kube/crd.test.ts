@@ -37,7 +37,7 @@ test("it is structural: every field has a type, and nothing stands in for one", 
 
 // What kluctl's own definition says; the command line and the web UI rely on it.
 test("only the interval and the source are required, and the defaults are kluctl's", () => {
-  const { required, properties = {} } = schema.properties?.["spec"] as Schema;
+  const { required, properties = {} }: Partial<Schema> = schema.properties?.["spec"] ?? {};
   expect([...(required ?? [])].sort()).toEqual(["interval", "source"]);
   const defaults = Object.entries(properties).flatMap(([name, field]) =>
     "default" in field ? [[name, field["default"]]] : [],
