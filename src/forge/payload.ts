@@ -25,7 +25,7 @@ export const Commits = lenient(z.array(z.object({ added: PathList, modified: Pat
 const maxPaths = 5_000;
 
 /** The union over all commits; `complete` is what the caller knows of the host's list. */
-export function toChangedPaths(commits: z.infer<typeof Commits>, complete: boolean): ChangedPaths {
+function toChangedPaths(commits: z.infer<typeof Commits>, complete: boolean): ChangedPaths {
   const paths = new Set<string>();
   for (const commit of commits ?? []) {
     for (const list of [commit.added, commit.modified, commit.removed]) {

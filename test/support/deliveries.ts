@@ -2,6 +2,7 @@
 import { createHmac } from "node:crypto";
 import { readFileSync, readdirSync } from "node:fs";
 import { createRequire } from "node:module";
+import type { WebhookDefinition } from "@octokit/webhooks-examples";
 
 export interface Delivery {
   readonly name: string;
@@ -15,10 +16,8 @@ export const gitlabToken = "a-token-of-gitlab";
 export const gitlabSigningKey = `whsec_${Buffer.from("a signing key of 24 byte").toString("base64")}`;
 export const giteaSecret = "a-recorded-secret-of-gitea";
 
-const examples = createRequire(import.meta.url)("@octokit/webhooks-examples/api.github.com/index.json") as readonly {
-  name: string;
-  examples: Record<string, unknown>[];
-}[];
+type Example = Pick<WebhookDefinition, "name"> & { readonly examples: readonly Record<string, unknown>[] };
+const examples = createRequire(import.meta.url)("@octokit/webhooks-examples") as readonly Example[];
 
 /** GitHub's recorded payloads, signed now. */
 export function githubDeliveries(event: string): Delivery[] {

@@ -29,7 +29,7 @@ export interface WebhookServer {
   request(options: http.RequestOptions, body?: string | Buffer): Promise<Answer>;
 }
 
-export function forges(): Map<string, WebhookSource> {
+function forges(): Map<string, WebhookSource> {
   const allowUnsigned = false;
   const sources = [
     createWebhookSource({ id: "github", kind: "github", secrets: ["an-older-secret", githubSecret], allowUnsigned }),
