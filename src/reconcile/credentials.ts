@@ -30,6 +30,12 @@ export async function readGitCredentials(deployment: Deployment, secrets: Secret
   );
 }
 
+/** Equal for deployments that see the same remote with the same logins, without reading a Secret. */
+export function loginKey({ key, spec }: Deployment): string {
+  const { gitCredentials, source } = spec;
+  return JSON.stringify(gitCredentials.length === 0 ? [source.url] : [source.url, key.namespace, gitCredentials]);
+}
+
 /** Everything in the logins that nobody may read. */
 export function credentialSecrets(credentials: readonly GitCredential[]): string[] {
   return credentials

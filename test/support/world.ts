@@ -8,6 +8,7 @@ import { type GitHttp, type GitHttpOptions, startGitHttp } from "../../dev/parts
 import { createGiteaClient, type GiteaClient, type GiteaRepository } from "../../dev/parts/gitea-client.ts";
 import type { GiteaLogin } from "../../dev/parts/gitea.ts";
 import { createWorkCopy, type WorkCopy } from "../../dev/parts/work-copy.ts";
+import { cacheDir } from "../../dev/cache.ts";
 import { findTools } from "../../dev/tools.ts";
 import type { Addresses, PartName } from "../../dev/world.ts";
 import { type TestCluster, useNamespace } from "./world-cluster.ts";
@@ -108,6 +109,8 @@ export interface TestWorld {
   readonly redis: { readonly url: string; readonly prefix: string };
   readonly dir: string;
   readonly kluctl: string;
+  /** Where kluctl keeps its unpacked Python: unpacking it anew for each test would take seconds. */
+  readonly kluctlCache: string;
   /** A repository of this test, served over HTTP. */
   repo(name: string): Promise<TestRepository>;
 }
@@ -121,5 +124,5 @@ export async function useWorld(): Promise<TestWorld> {
     useTempDir(),
     useKluctl(),
   ]);
-  return { cluster, redis, dir, kluctl, repo: (name) => git.repo(name) };
+  return { cluster, redis, dir, kluctl, kluctlCache: join(cacheDir(), "kluctl"), repo: (name) => git.repo(name) };
 }

@@ -1,0 +1,236 @@
+/** Builds the house from a Config: what is made here is all there is, and nobody else makes anything. */
+import { randomUUID } from "node:crypto";
+import { mkdir } from "node:fs/promises";
+import { hostname } from "node:os";
+import { join } from "node:path";
+import express from "express";
+import type { Redis } from "ioredis";
+import { checkRedis, connectProducer, connectWorker, type RedisAddress } from "../jobs/connection.ts";
+import { Fairness } from "../jobs/fairness.ts";
+import { startPrivateRedis, type PrivateRedis } from "../jobs/private-redis.ts";
+import { createQueue } from "../jobs/queue.ts";
+import { startSweep } from "../jobs/sweep.ts";
+import { startWorker } from "../jobs/worker.ts";
+import { createAdminRoutes } from "../routes/admin.ts";
+import { createWebhookRoutes } from "../routes/webhooks.ts";
+import { createChecks } from "./checks.ts";
+import type { Config } from "./config.ts";
+import { createWebhookSource } from "./forge/create-webhook-source.ts";
+import { createIntake } from "./intake.ts";
+import { createKluctl } from "./kluctl/kluctl.ts";
+import { createKubeClient } from "./kube/client.ts";
+import { createDeployments } from "./kube/deployments.ts";
+import { createLeases } from "./kube/lease.ts";
+import { createResults } from "./kube/result-store.ts";
+import { createSecrets } from "./kube/secrets.ts";
+import { startListener } from "./listener.ts";
+import type { Logger } from "./log.ts";
+import { createMetrics, type Metrics } from "./metrics.ts";
+import type { Leases } from "./ports.ts";
+import { loginKey, readGitCredentials } from "./reconcile/credentials.ts";
+import { dueAt } from "./reconcile/due.ts";
+import { createReconcile } from "./reconcile/reconcile.ts";
+import { startWaking } from "./reconcile/waking.ts";
+import { createSources } from "./source/sources.ts";
+import { readVersion } from "./cli/version.ts";
+
+export interface App {
+  readonly webhooksPort: number;
+  readonly adminPort: number;
+  /** Stops along the flow: no new deliveries, then no new jobs, then what they used. Nothing is lost. */
+  stop(): Promise<void>;
+}
+
+/**
+ * Resolves once it listens. What it needs from outside may come later: until then it is not ready, and says why.
+ * Throws what only a person can mend: a port in use, a directory that cannot be written, no Redis to start.
+ */
+export async function startApp(config: Config, log: Logger): Promise<App> {
+  const clock = { now: () => Date.now() };
+  await mkdir(config.dataDir, { recursive: true, mode: 0o700 });
+  const { address, privateRedis } = await findRedis(config, log);
+  const [producer, consumer] = [connectProducer(address, log), connectWorker(address, log)];
+  const fairness = new Fairness();
+  const queue = createQueue({ connection: producer, prefix: config.redis.prefix, fairness, log });
+  const metrics = createMetrics({ readQueue: async () => ({ ...(await queue.depth()) }) });
+
+  // The cluster
+  const { namespaces } = config.kubernetes;
+  const client = createKubeClient(config.kubernetes);
+  const deployments = createDeployments({ client, namespaces, controllerName: config.controllerName, log });
+  const secrets = createSecrets({ client });
+  const results = createResults({
+    client,
+    namespace: config.results.namespace,
+    keepCommandResults: config.results.keepCommands,
+    keepValidateResults: config.results.keepValidates,
+    log,
+  });
+  const identity = `${hostname()}-${process.pid}`;
+  const leases = observed(createLeases({ client, identity, durationMs: config.lease.durationMs, log }), metrics);
+
+  // git and kluctl
+  const sources = createSources({
+    cacheDir: join(config.dataDir, "git"),
+    log,
+    env: process.env,
+    limits: { callMs: config.git.timeoutMs },
+    observe: {
+      lsRemote: (seconds, ok) => metrics.gitRan("ls-remote", ok, seconds),
+      fetch: (seconds, ok) => metrics.gitRan("fetch", ok, seconds),
+      checkout: (seconds) => metrics.gitRan("checkout", true, seconds),
+    },
+  });
+  const kluctl = createKluctl({
+    binary: config.kluctl.path ?? "kluctl",
+    cacheDir: config.kluctl.cacheDir ?? join(config.dataDir, "kluctl-cache"),
+    workDir: join(config.dataDir, "kluctl-work"),
+    kubeconfigFor: (impersonate) => client.kubeconfig(impersonate),
+    env: process.env,
+    log,
+    limits: { leaseSilenceMs: (config.lease.durationMs * 2) / 3 },
+    observe: { ran: (command, seconds, ok) => metrics.kluctlRan(command, ok ? "ok" : "failed", seconds) },
+  });
+
+  // The work
+  const reconcile = createReconcile({
+    deployments,
+    secrets,
+    sources,
+    kluctl,
+    leases,
+    results,
+    clusterId: () => client.clusterId(),
+    lastMove: (repo) => queue.lastMove(repo),
+    settings: { dryRun: config.dryRun, defaultServiceAccount: config.defaultServiceAccount },
+    clock,
+    newId: randomUUID,
+    log,
+    observe: { pushToApplied: (seconds) => metrics.pushApplied(seconds) },
+  });
+  const worker = startWorker({
+    connection: consumer,
+    prefix: config.redis.prefix,
+    concurrency: config.concurrency,
+    fairness,
+    work: reconcile,
+    log,
+    observe: {
+      started: (_request, waited) => metrics.jobWaited(waited),
+      finished: (_request, result, seconds) => metrics.reconciled(result, seconds),
+    },
+  });
+  const stopWaking = startWaking({ deployments, queue, log });
+  const sweep = startSweep({
+    deployments,
+    queue,
+    dueAt,
+    groupKey: loginKey,
+    async heads(deployment, signal) {
+      const credentials = await readGitCredentials(deployment, secrets);
+      return sources.heads({ url: deployment.spec.source.url, credentials }, undefined, signal);
+    },
+    everyMs: config.sweep.intervalMs,
+    clock,
+    log,
+    observe: { due: () => undefined, looked: () => metrics.swept(), found: () => undefined },
+  });
+
+  // The way in
+  const accept = createIntake({ tracking: (repo) => deployments.tracking(repo), queue, log, clock });
+  const lastDelivery = new Map<string, number>();
+  const webhooks = await startListener(
+    express()
+      .disable("x-powered-by")
+      .use(
+        createWebhookRoutes({
+          sources: new Map(config.forges.map((forge) => [forge.id, toWebhookSource(forge)])),
+          accept,
+          maxBodyBytes: config.webhooks.maxBodyBytes,
+          log,
+          observe: {
+            delivery(forge, event, status, seconds) {
+              metrics.webhookAnswered(forge, event, String(status), seconds);
+              if (status === 202) lastDelivery.set(forge, clock.now());
+            },
+          },
+        }),
+      ),
+    config.webhooks,
+  );
+  const stopping = { since: undefined as Date | undefined };
+  const checks = createChecks({
+    deployments,
+    checkRedis: () => checkRedis(producer),
+    kluctl,
+    sweep,
+    lastDelivery,
+    stopping,
+    metrics,
+    clock,
+  });
+  const admin = await startListener(
+    express()
+      .disable("x-powered-by")
+      .use(createAdminRoutes({ checks, metrics: metrics.registry, version: readVersion })),
+    config.admin,
+  );
+
+  const watching = deployments.start().then(
+    () => log.info({ deployments: deployments.all().length }, "watching KluctlDeployments"),
+    (error: unknown) => log.error({ err: error }, "the watch could not be started"),
+  );
+  sources.sweepStale().catch((error: unknown) => log.warn({ err: error }, "could not remove old git mirrors"));
+  log.info({ webhooks: webhooks.port, admin: admin.port, forges: config.forges.map(({ id }) => id) }, "listening");
+
+  return {
+    webhooksPort: webhooks.port,
+    adminPort: admin.port,
+    async stop() {
+      stopping.since = new Date();
+      log.info({ running: worker.running(), drainMs: config.shutdown.drainMs }, "stopping");
+      await webhooks.stop(2_000);
+      stopWaking();
+      await sweep.stop();
+      await worker.stop(config.shutdown.drainMs);
+      await kluctl.stop();
+      await deployments.stop();
+      await watching;
+      client.close();
+      await queue.close();
+      await Promise.all([producer, consumer].map(disconnect));
+      await privateRedis?.stop();
+      await admin.stop(1_000);
+      log.info("stopped");
+    },
+  };
+}
+
+async function findRedis(config: Config, log: Logger): Promise<{ address: RedisAddress; privateRedis?: PrivateRedis }> {
+  const url = config.redis.url?.reveal();
+  if (url !== undefined) {
+    return { address: url.startsWith("unix://") ? { socket: url.slice("unix://".length) } : { url } };
+  }
+  const dataDir = join(config.dataDir, "redis");
+  const privateRedis = await startPrivateRedis({ dataDir, binary: config.redis.server, log });
+  return { address: { socket: privateRedis.socket }, privateRedis };
+}
+
+function toWebhookSource({ id, kind, webhookSecrets, insecureAllowUnsigned }: Config["forges"][number]) {
+  const secrets = webhookSecrets.map((secret) => secret.reveal());
+  return createWebhookSource({ id, kind, secrets, allowUnsigned: insecureAllowUnsigned });
+}
+
+function observed(leases: Leases, metrics: Metrics): Leases {
+  return {
+    async hold(key) {
+      const held = await leases.hold(key);
+      held?.lost.addEventListener("abort", () => metrics.leaseLost(), { once: true });
+      return held;
+    },
+  };
+}
+
+function disconnect(redis: Redis): void {
+  redis.disconnect();
+}

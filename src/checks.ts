@@ -1,0 +1,68 @@
+/** What has to work for the server to be ready, each by its name. */
+import type { Check } from "../routes/admin.ts";
+import type { WatchedDeployments } from "./kube/deployments.ts";
+import type { KluctlProcesses } from "./kluctl/kluctl.ts";
+import type { Metrics } from "./metrics.ts";
+import type { Clock } from "./ports.ts";
+
+export interface ChecksDeps {
+  readonly deployments: Pick<WatchedDeployments, "synced" | "age" | "problem" | "all">;
+  /** Throws when Redis does not answer. */
+  readonly checkRedis: () => Promise<{ readonly problems: readonly string[]; readonly warnings: readonly string[] }>;
+  readonly kluctl: Pick<KluctlProcesses, "version">;
+  readonly sweep: { age(): number };
+  /** Forge id → when the last genuine delivery came, epoch milliseconds. */
+  readonly lastDelivery: ReadonlyMap<string, number>;
+  readonly stopping: { readonly since: Date | undefined };
+  readonly metrics: Pick<Metrics, "redisUp" | "watchHeard">;
+  readonly clock: Clock;
+}
+
+export function createChecks(deps: ChecksDeps): Check[] {
+  const { deployments, checkRedis, kluctl, sweep, lastDelivery, stopping, metrics, clock } = deps;
+  return [
+    {
+      name: "server",
+      check: () => (stopping.since ? { ok: false, error: "stopping" } : { ok: true }),
+    },
+    {
+      name: "kubernetes",
+      check() {
+        const watchAgeSeconds = Math.round(deployments.age());
+        const error =
+          deployments.problem() ?? (deployments.synced() ? undefined : "KluctlDeployments are not listed yet");
+        return { ok: error === undefined, error, watchAgeSeconds, deployments: deployments.all().length };
+      },
+    },
+    {
+      name: "redis",
+      async check() {
+        try {
+          const { problems, warnings } = await checkRedis();
+          metrics.redisUp(true);
+          return { ok: problems.length === 0, error: problems.join(" ") || undefined, warnings };
+        } catch (error) {
+          metrics.redisUp(false);
+          throw error;
+        }
+      },
+    },
+    {
+      name: "kluctl",
+      check: async () => ({ ok: true, version: await kluctl.version() }),
+    },
+    {
+      name: "sweep",
+      check: () => ({ ok: true, ageSeconds: Math.round(sweep.age()) }),
+    },
+    {
+      name: "webhooks",
+      check: () => ({
+        ok: true,
+        lastDeliverySecondsAgo: Object.fromEntries(
+          [...lastDelivery].map(([forge, at]) => [forge, Math.round((clock.now() - at) / 1_000)]),
+        ),
+      }),
+    },
+  ];
+}

@@ -1,0 +1,43 @@
+/** From a push to the cluster, on real parts. */
+import type { KubernetesObject, V1ConfigMap } from "@kubernetes/client-node";
+import { expect, test, vi } from "vitest";
+import { aProject, aSpec } from "../support/project.ts";
+import { sendPush, useTowline } from "../support/towline.ts";
+import { useWorld, type TestWorld } from "../support/world.ts";
+
+const patience = { timeout: 60_000, interval: 100 };
+
+async function settings({ cluster }: TestWorld): Promise<V1ConfigMap["data"]> {
+  return (await cluster.find<KubernetesObject & V1ConfigMap>("v1", "ConfigMap", "settings"))?.data;
+}
+
+test("a new deployment is deployed, and a push changes it within seconds", async () => {
+  const world = await useWorld();
+  const { namespace } = world.cluster;
+  const repo = await world.repo("shop");
+  const first = await repo.push(aProject({ namespace }));
+  const towline = await useTowline(world);
+  const deployment = world.cluster.deployment("shop");
+  await deployment.create(aSpec(repo.url));
+
+  const ready = await deployment.reaches("Ready");
+  expect(await settings(world)).toEqual({ color: "red" });
+  expect(ready.status).toMatchObject({
+    observedGeneration: 1,
+    observedCommit: first,
+    lastDriftDetectionResultMessage: "no drift",
+  });
+  expect(ready.status?.conditions).toHaveLength(1);
+
+  const second = await repo.push(aProject({ namespace, data: { color: "blue" } }), { message: "Paint it blue" });
+  const answer = await sendPush(towline.webhooksUrl, { repo: repo.url, after: second });
+  expect(answer.status).toBe(202);
+  expect(await answer.json()).toMatchObject({ matched: 1, queued: 1, ignored: [] });
+  await vi.waitFor(async () => expect(await settings(world)).toEqual({ color: "blue" }), patience);
+  await vi.waitFor(
+    async () => expect((await deployment.get())?.status).toMatchObject({ observedCommit: second }),
+    patience,
+  );
+  const done = await deployment.reaches("Ready");
+  expect(done.status?.conditions?.[0]).toMatchObject({ message: "deploy succeeded. 1 changed objects." });
+});

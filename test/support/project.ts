@@ -1,0 +1,44 @@
+/** Small kluctl projects. */
+import { stringify } from "yaml";
+import type { FileChanges } from "../../dev/parts/work-copy.ts";
+
+export interface ProjectOptions {
+  readonly namespace: string;
+  /** Content of the ConfigMap `settings`. */
+  readonly data?: Record<string, string>;
+  readonly discriminator?: string;
+  /** More objects, file name → object. */
+  readonly objects?: Readonly<Record<string, object>>;
+}
+
+/** One target, `prod`; one item with a ConfigMap, and whatever else a test wants. */
+export function aProject({
+  namespace,
+  data = { color: "red" },
+  discriminator,
+  objects = {},
+}: ProjectOptions): FileChanges {
+  const config = {
+    discriminator: discriminator ?? `${namespace}-{{ target.name }}`,
+    targets: [{ name: "prod" }, { name: "staging" }],
+  };
+  const settings = { apiVersion: "v1", kind: "ConfigMap", metadata: { name: "settings", namespace }, data };
+  const files = Object.entries({ "settings.yml": settings, ...objects });
+  return {
+    ".kluctl.yaml": stringify(config),
+    "deployment.yaml": stringify({ deployments: [{ path: "app" }] }),
+    ...Object.fromEntries(files.map(([name, object]) => [`app/${name}`, stringify(object)])),
+  };
+}
+
+/** The spec of a KluctlDeployment for it; long intervals, so that nothing happens that a test did not cause. */
+export function aSpec(url: string, more: Record<string, unknown> = {}): Record<string, unknown> {
+  return {
+    interval: "1h",
+    source: { git: { url, ref: { branch: "main" } } },
+    target: "prod",
+    validate: false,
+    timeout: "2m",
+    ...more,
+  };
+}

@@ -1,0 +1,118 @@
+/** The server under test: built in this process, or as the real `towline serve`. */
+import { spawn, type ChildProcess } from "node:child_process";
+import { createHmac, randomUUID } from "node:crypto";
+import { once } from "node:events";
+import { createInterface } from "node:readline";
+import { pino } from "pino";
+import { onTestFinished } from "vitest";
+import { startApp } from "../../src/app.ts";
+import { parseConfig } from "../../src/config.ts";
+import type { TestWorld } from "./world.ts";
+
+export const webhookSecret = "a-webhook-secret-for-tests";
+
+export type LogLine = Readonly<Record<string, unknown>> & { readonly msg: string };
+
+export interface Towline {
+  readonly webhooksUrl: string;
+  readonly adminUrl: string;
+  readonly lines: readonly LogLine[];
+  stop(): Promise<void>;
+}
+
+export interface TowlineProcess extends Towline {
+  readonly child: ChildProcess;
+  /** Resolves with the exit code, or the signal. */
+  readonly ended: Promise<number | NodeJS.Signals>;
+}
+
+/** The variables of a server for this world. It watches this test's namespace only, so that tests run side by side. */
+export function environment(world: TestWorld, extra: Record<string, string> = {}): Record<string, string> {
+  return {
+    TOWLINE_GITEA_WEBHOOK_SECRET: webhookSecret,
+    TOWLINE_WEBHOOKS_HOST: "127.0.0.1",
+    TOWLINE_WEBHOOKS_PORT: "0",
+    TOWLINE_ADMIN_HOST: "127.0.0.1",
+    TOWLINE_ADMIN_PORT: "0",
+    TOWLINE_REDIS_URL: world.redis.url,
+    TOWLINE_REDIS_PREFIX: world.redis.prefix,
+    TOWLINE_KUBERNETES_KUBECONFIG: world.cluster.kubeconfig,
+    TOWLINE_KUBERNETES_NAMESPACES: world.cluster.namespace,
+    TOWLINE_KLUCTL: world.kluctl,
+    TOWLINE_KLUCTL_CACHE_DIR: world.kluctlCache,
+    TOWLINE_DATA_DIR: `${world.dir}/data-${randomUUID().slice(0, 8)}`,
+    TOWLINE_SWEEP_INTERVAL: "30s",
+    ...extra,
+  };
+}
+
+export async function useTowline(world: TestWorld, extra: Record<string, string> = {}): Promise<Towline> {
+  const lines: LogLine[] = [];
+  const log = pino({ level: "debug" }, { write: (line) => void lines.push(JSON.parse(line) as LogLine) });
+  const app = await startApp(parseConfig({ env: environment(world, extra) }), log);
+  const stop = onceOnly(() => app.stop());
+  onTestFinished(stop);
+  const url = (port: number) => `http://127.0.0.1:${port}`;
+  return { webhooksUrl: `${url(app.webhooksPort)}/webhooks/gitea`, adminUrl: url(app.adminPort), lines, stop };
+}
+
+/** Resolves once it listens. */
+export async function useTowlineProcess(world: TestWorld, extra: Record<string, string> = {}): Promise<TowlineProcess> {
+  const lines: LogLine[] = [];
+  const env = { PATH: process.env["PATH"], HOME: world.dir, TOWLINE_LOG_FORMAT: "json", ...environment(world, extra) };
+  const child = spawn(process.execPath, ["src/cli.ts", "serve"], { env, stdio: ["ignore", "pipe", "pipe"] });
+  const ended = once(child, "exit").then(([code, signal]) => (code ?? signal) as number | NodeJS.Signals);
+  const stop = onceOnly(async () => {
+    child.kill("SIGTERM");
+    await ended;
+  });
+  onTestFinished(async () => {
+    child.kill("SIGCONT");
+    await stop();
+  });
+  const errors: string[] = [];
+  createInterface(child.stderr).on("line", (line) => errors.push(line));
+  const listening = new Promise<LogLine>((resolve) => {
+    createInterface(child.stdout).on("line", (text) => {
+      const line = JSON.parse(text) as LogLine;
+      lines.push(line);
+      if (line.msg === "listening") resolve(line);
+    });
+  });
+  const failed = ended.then((code) => {
+    throw new Error(
+      `towline serve ended with ${code}: ${[...lines.map((l) => JSON.stringify(l)), ...errors].join("\n")}`,
+    );
+  });
+  const { webhooks, admin } = await Promise.race([listening, failed]);
+  failed.catch(() => undefined);
+  const url = (port: unknown) => `http://127.0.0.1:${String(port)}`;
+  return { webhooksUrl: `${url(webhooks)}/webhooks/gitea`, adminUrl: url(admin), lines, child, ended, stop };
+}
+
+/** Sends what a Gitea sends when a branch moved. Tests that have no Gitea of their own use it; the signature is real. */
+export async function sendPush(url: string, push: { repo: string; ref?: string; after: string; paths?: string[] }) {
+  const body = JSON.stringify({
+    ref: push.ref ?? "refs/heads/main",
+    before: "1".repeat(40),
+    after: push.after,
+    total_commits: 1,
+    commits: [{ added: [], modified: push.paths ?? [], removed: [] }],
+    repository: { full_name: "test/repo", clone_url: push.repo, html_url: push.repo, default_branch: "main" },
+  });
+  return fetch(url, {
+    method: "POST",
+    headers: {
+      "Content-Type": "application/json",
+      "X-Gitea-Event": "push",
+      "X-Gitea-Delivery": randomUUID(),
+      "X-Gitea-Signature": createHmac("sha256", webhookSecret).update(body).digest("hex"),
+    },
+    body,
+  });
+}
+
+function onceOnly(work: () => Promise<void>): () => Promise<void> {
+  let done: Promise<void> | undefined;
+  return () => (done ??= work());
+}
