@@ -2,15 +2,23 @@
  * The store of results that `kluctl gitops` and kluctl's web UI read: one Secret per result, in the shape that kluctl's
  * own controller writes, so that either can read, and clean up after, the other.
  */
-import { promisify } from "node:util";
-import { constants, gzip } from "node:zlib";
-import { createHash } from "node:crypto";
 import { z } from "zod";
 import { ApiError } from "../errors.ts";
 import type { Logger } from "../log.ts";
-import type { Key, ResultObject } from "../model.ts";
+import type { Key } from "../model.ts";
 import type { Results } from "../ports.ts";
 import type { KubeClient } from "./client.ts";
+import {
+  type Document,
+  groupLabel,
+  groupOf,
+  reduceObject,
+  type ResultKind,
+  type SecretObject,
+  sizeProblem,
+  Summary,
+  toSecret,
+} from "./result-secret.ts";
 
 export interface ResultsDeps {
   readonly client: Pick<KubeClient, "request" | "list">;
@@ -27,40 +35,13 @@ export interface ResultStore extends Results {
   removeOrphans(clusterId: string, exists: (key: Key) => boolean): Promise<void>;
 }
 
-type Kind = "command" | "validate";
-type Document = Readonly<Record<string, unknown>>;
-
-const compress = promisify(gzip);
-const prefixes = { command: "cr", validate: "vr" } as const;
-const mostSecretBytes = 1024 * 1024 - 8 * 1024; // the API server's limit, less what it adds itself
-const mostAnnotationBytes = 256 * 1024 - 1024;
-/** Ours: lets retention ask for one target's results only, instead of all there are. */
-const groupLabel = "towline.dev/result-group";
 /** Results that others stored have no such label; they are counted when all are looked at. */
 const wholeSweepMs = 60 * 60_000;
 const metadataOnly = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1";
 
-const optionalText = z.string().optional().catch(undefined);
-const Summary = z.object({
-  id: z.string().regex(/^[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$/), // it becomes a label's value
-  projectKey: z.object({ repoKey: optionalText, subDir: optionalText }).catch({}),
-  targetKey: z.object({ targetName: optionalText, clusterId: optionalText, discriminator: optionalText }).catch({}),
-  kluctlDeployment: z
-    .object({ name: z.string(), namespace: z.string(), clusterId: z.string() })
-    .optional()
-    .catch(undefined),
-  startTime: optionalText,
-  endTime: optionalText,
-  commandInfo: z
-    .object({ startTime: optionalText, endTime: optionalText, command: optionalText })
-    .optional()
-    .catch(undefined),
-});
-type Summary = z.output<typeof Summary>;
-
 interface Stored {
   readonly name: string;
-  readonly kind: Kind;
+  readonly kind: ResultKind;
   readonly summary: Summary;
 }
 
@@ -72,9 +53,9 @@ export function createResults(deps: ResultsDeps): ResultStore {
   const { client, log, namespace = "kluctl-results", keepCommandResults = 5, keepValidateResults = 2 } = deps;
   const keep = { command: keepCommandResults, validate: keepValidateResults };
   const path = `/api/v1/namespaces/${encodeURIComponent(namespace)}/secrets`;
-  const sweptAt = new Map<Kind, number>();
+  const sweptAt = new Map<ResultKind, number>();
 
-  async function store(kind: Kind, summary: Document, data: Readonly<Record<string, unknown>>): Promise<boolean> {
+  async function store(kind: ResultKind, summary: Document, data: Readonly<Record<string, unknown>>): Promise<boolean> {
     const known = Summary.parse(summary);
     const secret = await toSecret(kind, namespace, known, summary, data);
     const tooLarge = sizeProblem(secret);
@@ -115,7 +96,7 @@ export function createResults(deps: ResultsDeps): ResultStore {
     }
   }
 
-  async function removeOld(kind: Kind, newest: Summary): Promise<void> {
+  async function removeOld(kind: ResultKind, newest: Summary): Promise<void> {
     const whole = performance.now() - (sweptAt.get(kind) ?? -Infinity) > wholeSweepMs;
     if (whole) sweptAt.set(kind, performance.now());
     const groups = Map.groupBy(await list(kind, whole ? undefined : groupOf(newest)), ({ summary }) =>
@@ -126,7 +107,7 @@ export function createResults(deps: ResultsDeps): ResultStore {
     }
   }
 
-  async function list(kind: Kind, group?: string): Promise<Stored[]> {
+  async function list(kind: ResultKind, group?: string): Promise<Stored[]> {
     const labelSelector = `kluctl.io/${kind}-result-id${group === undefined ? "" : `,${groupLabel}=${group}`}`;
     const { items } = await client.list(path, { query: { labelSelector }, accept: metadataOnly });
     return items.flatMap((item) => {
@@ -160,128 +141,6 @@ export function createResults(deps: ResultsDeps): ResultStore {
       }
     },
   };
-}
-
-interface SecretObject {
-  readonly apiVersion: "v1";
-  readonly kind: "Secret";
-  readonly metadata: {
-    readonly name: string;
-    readonly namespace: string;
-    readonly labels: Readonly<Record<string, string>>;
-    readonly annotations: Readonly<Record<string, string>>;
-  };
-  readonly data: Readonly<Record<string, string>>;
-}
-
-async function toSecret(
-  kind: Kind,
-  namespace: string,
-  known: Summary,
-  summary: Document,
-  data: Document,
-): Promise<SecretObject> {
-  const { id, projectKey, kluctlDeployment } = known;
-  // Older versions of kluctl look for the deployment in the labels, newer ones in the annotations.
-  const deployment: Record<string, string> = kluctlDeployment
-    ? {
-        "kluctl.io/result-deployment-name": kluctlDeployment.name,
-        "kluctl.io/result-deployment-namespace": kluctlDeployment.namespace,
-      }
-    : {};
-  const compressed = Object.entries(data).map(async ([key, value]) => {
-    const bytes = await compress(JSON.stringify(value), { level: constants.Z_BEST_COMPRESSION });
-    return [key, bytes.toString("base64")] as const;
-  });
-  return {
-    apiVersion: "v1",
-    kind: "Secret",
-    metadata: {
-      name: resultName(prefixes[kind], id, projectKey.repoKey),
-      namespace,
-      labels: {
-        "kluctl.io/result": "true",
-        [`kluctl.io/${kind}-result-id`]: id,
-        [groupLabel]: groupOf(known),
-        ...Object.fromEntries(Object.entries(deployment).filter(([, value]) => value.length <= 63)), // as long as a label may be
-      },
-      annotations: {
-        [`kluctl.io/${kind}-result-summary`]: JSON.stringify(summary),
-        ...(projectKey.repoKey && { "kluctl.io/result-project-repo-key": projectKey.repoKey }),
-        ...(projectKey.subDir && { "kluctl.io/result-project-subdir": projectKey.subDir }),
-        ...deployment,
-      },
-    },
-    data: Object.fromEntries(await Promise.all(compressed)),
-  };
-}
-
-/** `cr-<repository>-<id>`, as kluctl names it: at most 63 characters, and those of a DNS label. */
-export function resultName(prefix: string, id: string, repoKey: string | undefined): string {
-  const last =
-    repoKey
-      ?.replace(/^[a-z]+:\/\/[^/]*/, "")
-      .split("/")
-      .findLast((part) => part !== "") ?? "";
-  // kluctl keeps capitals, which Kubernetes then refuses: such a result would never be stored.
-  const clean = last
-    .replaceAll("_", "-")
-    .replace(/[^a-zA-Z0-9-]/g, "")
-    .toLowerCase();
-  const room = 63 - (id.length + 1) - (prefix.length + 1);
-  return [prefix, clean.slice(0, Math.max(0, room)), id].filter((part) => part !== "").join("-");
-}
-
-function sizeProblem({ metadata, data }: SecretObject): string | undefined {
-  const annotations = Buffer.byteLength(Object.entries(metadata.annotations).flat().join(""));
-  if (annotations > mostAnnotationBytes)
-    return `its summary has ${annotations} bytes, and an object may have 262144 bytes of annotations.`;
-  const bytes = Object.values(data).reduce((sum, text) => sum + Buffer.byteLength(text, "base64"), 0);
-  return bytes > mostSecretBytes ? `it has ${bytes} bytes compressed, and a Secret may have 1048576.` : undefined;
-}
-
-/** Names, kind, labels and annotations: what lists of objects show. */
-function reduceObject({ ref, changes, rendered, remote, applied, ...flags }: ResultObject): Document {
-  return {
-    ref,
-    ...(changes.length > 0 && { changes }),
-    ...(flags.new && { new: true }),
-    ...(flags.orphan && { orphan: true }),
-    ...(flags.deleted && { deleted: true }),
-    ...(flags.hook && { hook: true }),
-    ...(rendered !== undefined && { rendered: reduceText(rendered) }),
-    ...(remote !== undefined && { remote: reduceText(remote) }),
-    ...(applied !== undefined && { applied: reduceText(applied) }),
-  };
-}
-
-function reduceText(text: string): Document {
-  const {
-    apiVersion,
-    kind,
-    metadata = {},
-  } = JSON.parse(text) as { apiVersion: string; kind: string; metadata?: Document };
-  const kept = ["name", "namespace", "labels", "annotations"].flatMap((field) => {
-    const value = metadata[field];
-    const empty = !value || (typeof value === "object" && Object.keys(value).length === 0);
-    return empty ? [] : [[field, value] as const];
-  });
-  return { apiVersion, kind, metadata: Object.fromEntries(kept) };
-}
-
-/** One project and target, of which only the newest results are kept. */
-function groupOf({ projectKey, targetKey }: Summary): string {
-  const parts = [
-    projectKey.repoKey,
-    projectKey.subDir,
-    targetKey.targetName,
-    targetKey.clusterId,
-    targetKey.discriminator,
-  ];
-  return createHash("sha256")
-    .update(JSON.stringify(parts.map((part) => part ?? "")))
-    .digest("hex")
-    .slice(0, 40);
 }
 
 /** Newest first; kluctl's own order. */

@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import { leaseName } from "../../../src/kube/lease.ts";
-import { resultName } from "../../../src/kube/result-store.ts";
+import { resultName } from "../../../src/kube/result-secret.ts";
 
 const id = "3f2c1abe-0000-4000-8000-000000000000";
 
