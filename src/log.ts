@@ -1,7 +1,7 @@
 /** The logger, and what it never prints. */
 import { stdout } from "node:process";
 import { type DestinationStream, pino } from "pino";
-import pretty from "pino-pretty";
+import { prettyFactory } from "pino-pretty";
 import { escapeControls, shorten, tame } from "./log/line.ts";
 import { createScrubber } from "./log/scrub.ts";
 
@@ -25,7 +25,16 @@ const redact = { censor: "***", paths: secretNames.flatMap((name) => [name, `*.$
 
 /** One JSON object per line, or the same for people. */
 export function createLogger({ level, format, secrets = [], destination }: LoggerOptions): Logger {
-  const forPeople = format === "pretty" || (format === "auto" && destination === undefined && stdout.isTTY);
+  const terminal = destination === undefined && stdout.isTTY;
+  const forPeople = format === "pretty" || (format === "auto" && terminal);
+  const prettify = forPeople
+    ? prettyFactory({
+        colorize: terminal && stdout.hasColors(),
+        translateTime: "SYS:HH:MM:ss.l",
+        ignore: "ts",
+        singleLine: true,
+      })
+    : undefined;
   const scrub = createScrubber(secrets);
   const options: pino.LoggerOptions = {
     level,
@@ -40,21 +49,10 @@ export function createLogger({ level, format, secrets = [], destination }: Logge
     hooks: {
       streamWrite: (line) => {
         const clean = scrub(line);
-        return forPeople ? tame(clean) : escapeControls(shorten(clean));
+        return prettify ? prettify(tame(clean)) : escapeControls(shorten(clean));
       },
     },
   };
   // Written at once: what was logged right before a crash is what everybody wants to read.
-  const out = destination ?? pino.destination({ fd: stdout.fd, sync: true });
-  return forPeople ? pino(options, createPrettyStream(out, destination === undefined)) : pino(options, out);
-}
-
-function createPrettyStream(destination: DestinationStream, colour: boolean): DestinationStream {
-  return pretty({
-    destination,
-    colorize: colour && stdout.isTTY && stdout.hasColors(),
-    translateTime: "SYS:HH:MM:ss.l",
-    ignore: "ts",
-    singleLine: true,
-  });
+  return pino(options, destination ?? pino.destination({ fd: stdout.fd, sync: true }));
 }

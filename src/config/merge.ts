@@ -43,7 +43,8 @@ export function mergeSources({ env, file, flags = {}, readFile }: ConfigSources)
     for (const twin of twinsOf(key)) {
       if (!(twin in section)) continue;
       const rival = origins.get(pathText([...place, twin]));
-      if (rival === undefined) delete section[twin];
+      const same = rival?.startsWith("--") === origin.startsWith("--");
+      if (rival === undefined || !same) delete section[twin];
       else if (!Array.isArray(section[twin]))
         problems.push({ where: origin, what: `and ${rival} are both set: remove one` });
     }
@@ -173,7 +174,9 @@ function readSecretFiles(
   function readInto(section: Section, place: readonly PropertyKey[], key: string): void {
     const path = section[`${key}File`];
     if (path === undefined) return;
-    if (section[key] !== undefined && !origins.has(pathText([...place, key]))) {
+    if (section[key] !== undefined) {
+      // Two variables that are both set have been told already.
+      if (origins.has(pathText([...place, key]))) return;
       problems.push({ where: pathText([...place, key]), what: `and ${key}File are both set: remove one` });
       return;
     }

@@ -4,11 +4,16 @@ export function findNearest(word: string, candidates: Iterable<string>): string 
   return [...candidates]
     .map((candidate) => ({
       candidate,
-      distance: editDistance(word.toLowerCase(), candidate.toLowerCase()),
+      distance: distanceOf(word.toLowerCase(), candidate.toLowerCase()),
       shared: sharedPrefix(word, candidate), // the beginning of a word is seldom what is wrong
     }))
     .filter(({ distance }) => distance <= most)
     .sort((one, other) => one.distance - other.distance || other.shared - one.shared)[0]?.candidate;
+}
+
+function distanceOf(word: string, candidate: string): number {
+  const [short = "", long = ""] = [word, candidate].sort((one, other) => one.length - other.length);
+  return short.length > 2 && long.startsWith(short) ? 1 : editDistance(word, candidate); // "warning" is "warn"
 }
 
 function sharedPrefix(one: string, other: string): number {

@@ -1,0 +1,85 @@
+import { expect, test } from "vitest";
+import { runProgram } from "../../../src/cli/program.ts";
+import type { Config } from "../../../src/config.ts";
+
+test("serve is given the configuration that flags, variables and defaults make, and its exit code is ours", async () => {
+  const { run, served } = useProgram({ env: { TOWLINE_ADMIN_PORT: "9191" }, code: 1 });
+  expect(await run("serve", "--webhooks-port", "8181", "--dry-run", "--kubernetes-namespaces", "shop,blog")).toBe(1);
+  expect(served).toMatchObject([
+    { webhooks: { port: 8181 }, admin: { port: 9191 }, dryRun: true, kubernetes: { namespaces: ["shop", "blog"] } },
+  ]);
+});
+
+test("a wrong configuration is told on stderr, with exit code 2, and nothing is started", async () => {
+  const { run, served, said } = useProgram({ env: { TOWLINE_LOG_LEVEL: "loud" } });
+  expect(await run("serve")).toBe(2);
+  expect(served).toEqual([]);
+  expect(said()).toMatch(
+    /^towline: configuration is not valid \(1 problem\)\n {2}log\.level \(TOWLINE_LOG_LEVEL\) {2}"loud"/,
+  );
+});
+
+test.each([[["serv"]], [["serve", "--bogus"]], [["serve", "extra"]], [["config"]], [[]]])(
+  "a wrong command line ends with 2: %j",
+  async (argv) => {
+    const { run, served } = useProgram();
+    expect(await run(...argv)).toBe(2);
+    expect(served).toEqual([]);
+  },
+);
+
+test("help and version end with 0 and go to stdout", async () => {
+  const { run, printed, said } = useProgram();
+  expect(await run("--help")).toBe(0);
+  expect(await run("serve", "--help")).toBe(0);
+  expect(await run("--version")).toBe(0);
+  expect(said()).toBe("");
+  expect(printed()).toContain("Exit codes:");
+  expect(printed()).toMatch(/\d+\.\d+\.\d+\n$/);
+});
+
+test("no secret is an option: everybody on the machine can read a process's arguments", async () => {
+  const { run, printed } = useProgram();
+  await run("serve", "--help");
+  const options = [...printed().matchAll(/^\s+(?:-\w, )?--(\S+)/gm)].map(([, name]) => name);
+  expect(options).toContain("redis-url-file");
+  expect(
+    options
+      .filter((name) => /password|token|secret|redis-url/.test(name ?? ""))
+      .every((name) => name?.endsWith("-file")),
+  ).toBe(true);
+});
+
+test("config print masks secrets, config validate says that all is well, version is JSON", async () => {
+  const { run, printed } = useProgram({ env: { TOWLINE_GITEA_WEBHOOK_SECRET: "hunter2-hunter2-hunter2" } });
+  expect(await run("config", "print")).toBe(0);
+  expect(await run("config", "validate")).toBe(0);
+  expect(await run("version")).toBe(0);
+  expect(printed()).not.toContain("hunter2");
+  expect(printed()).toContain("# TOWLINE_GITEA_WEBHOOK_SECRET");
+  expect(printed()).toContain("the configuration is valid");
+  expect(JSON.parse(printed().trim().split("\n").at(-1) ?? "")).toMatchObject({ node: process.version });
+});
+
+test("a server that fails to start ends with 1 and its reason", async () => {
+  const { run, said } = useProgram({ serve: () => Promise.reject(new Error("port 8080 is in use")) });
+  expect(await run("serve")).toBe(1);
+  expect(said()).toBe("towline: port 8080 is in use\n");
+});
+
+function useProgram(options: { env?: Record<string, string>; code?: number; serve?: () => Promise<number> } = {}) {
+  const [out, err]: [string[], string[]] = [[], []];
+  const served: Config[] = [];
+  const serve = (config: Config): Promise<number> => {
+    served.push(config);
+    return Promise.resolve(options.code ?? 0);
+  };
+  const run = (...argv: string[]): Promise<number> =>
+    runProgram(argv, {
+      env: { HOME: "/home/ann", ...options.env },
+      serve: options.serve ?? serve,
+      out: (text) => void out.push(text),
+      err: (text) => void err.push(text),
+    });
+  return { run, served, printed: () => out.join(""), said: () => err.join("") };
+}

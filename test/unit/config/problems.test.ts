@@ -1,0 +1,110 @@
+import { expect, test } from "vitest";
+import { loadConfig, parseConfig } from "../../../src/config.ts";
+import { ConfigError } from "../../../src/errors.ts";
+
+test("all problems are told at once, each with its place, where it was set and what to do", () => {
+  const message = problemsOf({
+    env: { TOWLINE_WEBHOKS_PORT: "80", TOWLINE_ADMIN_PORT: "many", TOWLINE_NAMESPACES: "a" },
+    file: {
+      forges: [
+        { id: "github", kind: "github" },
+        { id: "work", kind: "gitlub", webhookSecrets: ["short"], tokn: "x" },
+        { id: "github", kind: "gitea", webhookSecrets: ["0123456789abcdef"] },
+      ],
+      webhooks: { maxBody: "30MiB" },
+      sweep: 60,
+      redis: { url: "http://redis" },
+    },
+    flags: { "log.level": "warning" },
+  });
+  expect(message).toBe(
+    `
+configuration is not valid (12 problems)
+  TOWLINE_WEBHOKS_PORT             is not a known variable; did you mean "TOWLINE_WEBHOOKS_PORT"?
+  TOWLINE_NAMESPACES               is not a known variable; did you mean "TOWLINE_KUBERNETES_NAMESPACES"?
+  forges[1].kind                   "gitlub" is not known; did you mean "gitlab"?
+  forges[1].webhookSecrets[0]      is too short: a webhook secret has 16 characters or more
+  forges[1].tokn                   is not a known key; did you mean "token"?
+  webhooks.maxBody                 must be a size from 1KiB to 25MiB, like "10MiB", or a number of bytes
+  admin.port (TOWLINE_ADMIN_PORT)  must be a whole number from 0 to 65535
+  log.level (--log-level)          "warning" is not known; did you mean "warn"?
+  redis.url                        must be a URL that begins with redis://, rediss:// or unix://
+  sweep                            must be a mapping of keys to values
+  forges[0].webhookSecrets         is empty: set TOWLINE_GITHUB_WEBHOOK_SECRET or a file, 16 characters or more
+  forges[2].id                     "github" is already the id of another forge`.trim(),
+  );
+});
+
+test("a forge without a secret is an error unless somebody says that it shall be open", () => {
+  const forge = { id: "lab", kind: "gitea" };
+  expect(problemsOf({ env: {}, file: { forges: [forge] } })).toContain("forges[0].webhookSecrets  is empty");
+  const { forges } = parseConfig({ env: {}, file: { forges: [{ ...forge, insecureAllowUnsigned: true }] } });
+  expect(forges[0]?.webhookSecrets).toEqual([]);
+});
+
+test.each([
+  ["a secret that is too short", { TOWLINE_GITHUB_WEBHOOK_SECRET: "hunter2hunter2" }, {}],
+  [
+    "a secret that is no text",
+    {},
+    { forges: [{ id: "a", kind: "gitea", token: 18446744073, webhookSecrets: [1844674407] }] },
+  ],
+  ["a Redis URL of another kind", { TOWLINE_REDIS_URL: "https://:hunter2hunter2@redis" }, {}],
+  ["a login in an API's URL", {}, { forges: [{ id: "a", kind: "gitea", apiUrl: "https://ann:hunter2hunter2@git" }] }],
+  ["a secret where a section belongs", {}, { redis: "redis://:hunter2hunter2@redis" }],
+])("the message about %s does not hold it", (_, env, file) => {
+  expect(problemsOf({ env, file })).not.toMatch(/hunter2|1844674407/);
+});
+
+test("of a variable and its file only one may be set", () => {
+  const env = {
+    TOWLINE_GITEA_TOKEN: "one",
+    TOWLINE_GITEA_TOKEN_FILE: "/two",
+    TOWLINE_GITEA_WEBHOOK_SECRET: "0123456789abcdef",
+  };
+  expect(problemsOf({ env })).toContain("TOWLINE_GITEA_TOKEN_FILE and TOWLINE_GITEA_TOKEN are both set: remove one");
+});
+
+test("a file of a secret that cannot be read is named, with the reason", () => {
+  const readFile = (path: string): string => {
+    throw Object.assign(new Error(`no ${path}`), { code: "ENOENT" });
+  };
+  expect(problemsOf({ env: { TOWLINE_REDIS_URL_FILE: "/run/url" }, readFile })).toContain(
+    "redis.urlFile (TOWLINE_REDIS_URL_FILE)  /run/url cannot be read: ENOENT",
+  );
+});
+
+test("webhooks and health cannot share a port, unless both take a free one", () => {
+  expect(problemsOf({ env: { TOWLINE_ADMIN_PORT: "8080" } })).toContain("is also webhooks.port");
+  expect(parseConfig({ env: { TOWLINE_ADMIN_PORT: "0", TOWLINE_WEBHOOKS_PORT: "0" } }).admin.port).toBe(0);
+});
+
+test("broken YAML is told by line and column, without quoting the file", () => {
+  const load = (text: string) => () => loadConfig({ env: { TOWLINE_CONFIG: "/c.yaml" }, readFile: () => text });
+  expect(load("redis:\n  url: *hunter2\n")).toThrow(/\/c\.yaml is not valid YAML\n.*begin with \*/);
+  expect(load("redis:\n  url: [hunter2\n")).toThrow(/line \d+, column \d+/);
+  expect(load("redis:\n  url: a\n  url: hunter2\n")).toThrow("line 3, column 3  this key is already there");
+  for (const text of ["redis:\n  url: *hunter2\n", "a: &hunter2 &b c", "token: [hunter2\n", "- !hunter2 x\n -"]) {
+    expect(load(text)).toThrow(ConfigError);
+    expect(load(text)).toThrow(/^(?![^]*hunter2)/);
+  }
+});
+
+test("a file that is missing is named", () => {
+  const readFile = (): string => {
+    throw Object.assign(new Error(), { code: "ENOENT" });
+  };
+  expect(() => loadConfig({ env: {}, argvFlags: { config: "/c.yaml" }, readFile })).toThrow(
+    "the configuration file /c.yaml cannot be read: ENOENT",
+  );
+});
+
+function problemsOf(sources: Parameters<typeof parseConfig>[0]): string {
+  try {
+    parseConfig(sources);
+  } catch (error) {
+    if (error instanceof ConfigError) return error.message.replaceAll(/  +and /g, " and ");
+    throw error;
+  }
+  return "nothing";
+}

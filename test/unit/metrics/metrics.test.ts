@@ -1,0 +1,71 @@
+import { expect, test } from "vitest";
+import { createMetrics } from "../../../src/metrics.ts";
+
+test("what happened is told under the names that dashboards know", async () => {
+  const metrics = createMetrics({ readQueue: () => Promise.resolve({ waiting: 3, active: 1 }) });
+  metrics.webhookAnswered("github", "push", "202", 0.004);
+  metrics.jobWaited(0.1);
+  metrics.reconciled("deployed", 1.5);
+  metrics.kluctlRan("diff", "ok", 0.7);
+  metrics.gitRan("fetch", false, 2);
+  metrics.pushApplied(1.9);
+  metrics.leaseLost();
+  metrics.redisUp(true);
+  metrics.built({ version: "1.2.3", commit: "abc", node: "v24", kluctl: "2.28.2" });
+
+  const text = await metrics.registry.metrics();
+  for (const line of [
+    'towline_webhook_requests_total{forge="github",event="push",result="202"} 1',
+    "towline_webhook_duration_seconds_count 1",
+    'towline_queue_jobs{state="waiting"} 3',
+    "towline_queue_wait_seconds_sum 0.1",
+    'towline_reconcile_total{result="deployed"} 1',
+    "towline_reconcile_duration_seconds_sum 1.5",
+    'towline_kluctl_runs_total{command="diff",result="ok"} 1',
+    'towline_kluctl_run_seconds_sum{command="diff"} 0.7',
+    'towline_git_seconds_sum{operation="fetch",result="failed"} 2',
+    "towline_push_to_applied_seconds_sum 1.9",
+    "towline_lease_lost_total 1",
+    "towline_redis_up 1",
+    'towline_build_info{version="1.2.3",commit="abc",node="v24",kluctl="2.28.2"} 1',
+  ]) {
+    expect(text).toContain(`\n${line}\n`);
+  }
+  expect(text).toContain("process_resident_memory_bytes");
+});
+
+test("senders cannot make labels up: unknown events are one", async () => {
+  const metrics = createMetrics();
+  for (let i = 0; i < 1_000; i++) metrics.webhookAnswered(`forge-${i}`, `event-${i}`, "202", 0);
+  const { values } = (await metrics.registry.getSingleMetric("towline_webhook_requests_total")?.get()) ?? {
+    values: [],
+  };
+  expect(new Set(values.map(({ labels }) => labels["event"]))).toEqual(new Set(["other"]));
+  expect(values.length).toBeLessThanOrEqual(51);
+});
+
+test("ages grow from the start, and from the last time on", async () => {
+  let now = 0;
+  const metrics = createMetrics({ now: () => now });
+  now = 5_000;
+  metrics.swept();
+  now = 8_000;
+  const text = await metrics.registry.metrics();
+  expect(text).toContain("\ntowline_sweep_age_seconds 3\n");
+  expect(text).toContain("\ntowline_watch_age_seconds 8\n");
+});
+
+test("while Redis is down the queue has no numbers, rather than old ones", async () => {
+  let up = true;
+  const readQueue = () => (up ? Promise.resolve({ waiting: 7 }) : Promise.reject(new Error("down")));
+  const metrics = createMetrics({ readQueue });
+  expect(await metrics.registry.metrics()).toContain('towline_queue_jobs{state="waiting"} 7');
+  up = false;
+  expect(await metrics.registry.metrics()).not.toContain("towline_queue_jobs{");
+});
+
+test("two servers in one process do not share numbers", async () => {
+  const [one, other] = [createMetrics(), createMetrics()];
+  one.leaseLost();
+  expect(await other.registry.metrics()).toContain("\ntowline_lease_lost_total 0\n");
+});
