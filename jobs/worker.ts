@@ -141,8 +141,8 @@ export function startWorker(deps: WorkerDeps): RunningWorker {
     } catch (error) {
       const { message, stack } = error instanceof Error ? error : new Error(String(error));
       // The work reports its own failures; this is a fault of ours.
-      if (!signal.aborted)
-        log.error({ deployment: keyText(request.deployment), error: message, stack }, "the work broke off");
+      const deployment = keyText(request.deployment);
+      if (!signal.aborted) log.error({ deployment, error: message, stack }, "the work broke off");
       return { kind: "failed", retry: "soon", message };
     }
   }
@@ -157,7 +157,7 @@ export function startWorker(deps: WorkerDeps): RunningWorker {
   async function fail(job: Job, request: Request, retry: "soon" | "person"): Promise<void> {
     if (retry === "person") throw new UnrecoverableError("waits for a person to change something");
     if (job.attemptsMade + 1 >= maxAttempts)
-      throw new UnrecoverableError("did not succeed; its interval brings it back");
+      throw new UnrecoverableError("failed too often; its interval brings it back");
     // A request that came meanwhile would wait until all tries are over. It is as good a try: let it run now.
     if (await connection.exists(followUpKey(bull, subjectOf(request)))) return;
     throw new Error("will be tried again");

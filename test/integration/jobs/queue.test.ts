@@ -155,10 +155,13 @@ test("a thousand requests are taken well within the time a git host waits", asyn
 
 test("nothing but names is kept in Redis, even when the work fails", async () => {
   const { queue, work, redis } = await useQueue();
-  const tries = vi.fn(async () => ({ kind: "failed", retry: "person", message: "canary-5f0e" }) as const);
-  work(tries);
+  let tries = 0;
+  work(async () => {
+    tries++;
+    return { kind: "failed", retry: "person", message: "canary-5f0e" };
+  });
   await queue.enqueue([aRequest()]);
-  await vi.waitFor(() => expect(tries).toHaveBeenCalledOnce());
+  await vi.waitFor(() => expect(tries).toBe(1));
   await vi.waitFor(async () => expect(await queue.depth()).toEqual({ waiting: 0, active: 0, delayed: 0 }));
 
   const client = redis.client();

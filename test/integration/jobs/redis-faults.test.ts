@@ -4,6 +4,7 @@ import { expect, onTestFinished, test, vi } from "vitest";
 import { checkRedis, connectProducer } from "../../../jobs/connection.ts";
 import { Fairness } from "../../../jobs/fairness.ts";
 import { createQueue } from "../../../jobs/queue.ts";
+import { startWorker } from "../../../jobs/worker.ts";
 import { QueueUnavailableError } from "../../../src/errors.ts";
 import type { RepoId, Request } from "../../../src/model.ts";
 import { silentLog } from "../../support/fakes.ts";
@@ -19,20 +20,31 @@ async function refusedInTime(work: () => Promise<unknown>): Promise<void> {
   expect(Date.now() - startedAt).toBeLessThan(2_300);
 }
 
-test("with Redis down when we start, requests are refused in time, and taken once it is up", async () => {
+test("with Redis down when we start, requests are refused in time, and taken and run once it is up", async () => {
   const server = useRedisServer();
-  const queue = createQueue({
-    connection: server.producer(),
-    prefix: uniquePrefix(),
-    fairness: new Fairness(),
+  const prefix = uniquePrefix();
+  const fairness = new Fairness();
+  const queue = createQueue({ connection: server.producer(), prefix, fairness, log: silentLog });
+  const runs: Request[] = [];
+  const worker = startWorker({
+    connection: server.worker(),
+    prefix,
+    fairness,
+    concurrency: 1,
     log: silentLog,
+    work: async (request) => {
+      runs.push(request);
+      return done;
+    },
   });
+  onTestFinished(() => worker.stop(0));
 
   await refusedInTime(() => queue.enqueue([aRequest()]));
   expect(await queue.lastMove("git.example.com/org/shop" as RepoId)).toBeUndefined();
   await server.start();
 
   await vi.waitFor(async () => expect(await queue.enqueue([aRequest()])).toEqual({ queued: 1 }), patient);
+  await vi.waitFor(() => expect(runs).toHaveLength(1), patient);
 });
 
 test("with Redis frozen when we start, requests are refused in time, and taken once it has thawed", async () => {

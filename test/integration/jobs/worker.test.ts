@@ -110,6 +110,30 @@ test("a job that cannot be read is dropped, and the next one runs", async () => 
   expect(lines.filter((line) => line.includes("cannot read"))).toHaveLength(hostile.length + 1);
 });
 
+test("a job that took too many workers along is given up with a log line, and can be asked for again", async () => {
+  const lines: string[] = [];
+  const log = pino({}, { write: (line: string) => void lines.push(line) });
+  const { queue, work, redis, prefix } = await useQueue();
+  await queue.enqueue([aRequest()]);
+  const client = redis.client();
+  const [waiting] = await client.zrange(`${prefix}:reconcile:prioritized`, 0, 0);
+  await client.hset(`${prefix}:reconcile:${waiting}`, "stc", "6", "defa", "job stalled more than allowable limit");
+
+  const runs: Request[] = [];
+  work(
+    async (request) => {
+      runs.push(request);
+      return done;
+    },
+    { log },
+  );
+  await vi.waitFor(() => expect(lines.join()).toContain("given up"));
+  expect(runs).toHaveLength(0);
+
+  expect(await queue.enqueue([aRequest()])).toEqual({ queued: 1 });
+  await vi.waitFor(() => expect(runs).toHaveLength(1));
+});
+
 test("a worker that stops lets running work end", async () => {
   const { queue, work } = await useQueue();
   const held = gate();

@@ -1,0 +1,96 @@
+/** Asks for every deployment that is due. From memory only: what is due follows from spec and status. */
+import { createHash } from "node:crypto";
+import { type Deployment, isMalformed, keyText, type MalformedDeployment, type Request } from "../src/model.ts";
+import type { Clock, Deployments, Queue } from "../src/ports.ts";
+
+type Entry = Deployment | MalformedDeployment;
+
+export interface Change {
+  readonly kind: "added" | "changed" | "removed";
+  readonly deployment: Entry;
+  readonly previous?: Entry | undefined;
+}
+
+/** Epoch milliseconds; see reconcile/due.ts. */
+export type DueAt = (deployment: Entry, lastLoopAt: number | undefined, now: number) => number;
+
+export interface DueSweepDeps {
+  readonly deployments: Pick<Deployments, "all">;
+  readonly dueAt: DueAt;
+  readonly queue: Pick<Queue, "enqueue">;
+  /** What is still due after this long is asked for again: Redis may have forgotten. */
+  readonly againMs: number;
+  readonly clock: Clock;
+}
+
+export interface DueSweep {
+  /** Learns from the watch when a loop ended. */
+  note(change: Change): void;
+  /** Resolves to how many were asked for; throws what the queue throws. */
+  run(): Promise<number>;
+}
+
+/** Since when, by which reason. */
+interface Asked {
+  readonly at: number;
+  readonly due: number | "at once";
+}
+
+export function createDueSweep({ deployments, dueAt, queue, againMs, clock }: DueSweepDeps): DueSweep {
+  const lastLoopAt = new Map<string, number>();
+  const asked = new Map<string, Asked>();
+
+  function isDue(deployment: Entry, now: number): Asked | undefined {
+    const key = keyText(deployment.key);
+    const at = dueAt(deployment, lastLoopAt.get(key), now);
+    if (at > now) return undefined;
+    const due = at < now ? at : "at once";
+    // Those that fell due while nobody was looking do not all come in the same second.
+    if (due !== "at once" && due + jitterMs(deployment) > now) return undefined;
+    const before = asked.get(key);
+    return before?.due === due && now < before.at + againMs ? undefined : { at: now, due };
+  }
+
+  return {
+    note({ kind, deployment, previous }) {
+      const key = keyText(deployment.key);
+      if (kind === "removed") {
+        lastLoopAt.delete(key);
+        asked.delete(key);
+      } else if (previous && isReconciling(previous) && !isReconciling(deployment)) {
+        lastLoopAt.set(key, clock.now());
+      }
+    },
+    async run() {
+      const now = clock.now();
+      const due = deployments.all().flatMap((deployment) => {
+        const asking = isDue(deployment, now);
+        return asking ? [{ deployment, asking }] : [];
+      });
+      if (due.length === 0) return 0;
+      await queue.enqueue(due.map(({ deployment }) => toRequest(deployment)));
+      for (const { deployment, asking } of due) asked.set(keyText(deployment.key), asking);
+      return due.length;
+    },
+  };
+}
+
+function toRequest(deployment: Entry): Request {
+  const repo = isMalformed(deployment) ? undefined : deployment.repo;
+  return { kind: "reconcile", deployment: deployment.key, cause: "interval", repo };
+}
+
+function isReconciling({ status }: Entry): boolean {
+  return status.conditions.some(({ type, status }) => type === "Reconciling" && status === "True");
+}
+
+/** Always the same for one deployment: up to a tenth of its interval, at most a minute. */
+function jitterMs(deployment: Entry): number {
+  if (isMalformed(deployment)) return 0;
+  return fractionOf(keyText(deployment.key)) * Math.min(deployment.spec.intervalMs / 10, 60_000);
+}
+
+/** From 0 up to 1, evenly spread over all texts, always the same for one. */
+export function fractionOf(text: string): number {
+  return createHash("sha256").update(text).digest().readUInt32BE() / 2 ** 32;
+}

@@ -1,0 +1,229 @@
+/**
+ * Finds what a lost webhook missed: asks each remote once per period what its refs point to, and compares that with
+ * what its deployments have recorded.
+ */
+import { commitOf, describeRef } from "../src/git-ref.ts";
+import type { Logger } from "../src/log.ts";
+import { type Deployment, type Heads, isMalformed, keyText, type MalformedDeployment } from "../src/model.ts";
+import type { Clock, Deployments } from "../src/ports.ts";
+import { fractionOf } from "./due-sweep.ts";
+import type { JobQueue } from "./queue.ts";
+
+export interface RefsSweepDeps {
+  readonly deployments: Pick<Deployments, "all">;
+  /** One `ls-remote` with this deployment's login. */
+  readonly heads: (deployment: Deployment, signal: AbortSignal) => Promise<Heads>;
+  /** Equal for deployments that one `ls-remote` answers for: same remote, same login. */
+  readonly groupKey: (deployment: Deployment) => string;
+  readonly queue: Pick<JobQueue, "enqueue" | "markMoved" | "claim">;
+  readonly everyMs: number;
+  readonly clock: Clock;
+  readonly log: Logger;
+  readonly observe?: { looked(ok: boolean, seconds: number): void; found(deployments: number): void } | undefined;
+}
+
+export interface RefsSweep {
+  /** Starts to look at those remotes whose time has come. Never waits, never throws. */
+  tick(): void;
+  /** Looks at all of them now, whoever else does; resolves when that is done. */
+  runAll(): Promise<void>;
+  /** Seconds since the remote that was looked at least recently was looked at. */
+  age(): number;
+  stop(): Promise<void>;
+}
+
+const perHost = 4;
+const lookTimeoutMs = 60_000;
+const regroupMs = 5_000;
+const longestBackoffMs = 600_000;
+const longestSilenceMs = 3_600_000;
+
+/** The deployments that share a remote and a login. */
+interface Group {
+  readonly key: string;
+  members: readonly Deployment[];
+  nextAt: number;
+  lookedAt: number;
+  /** This process has not looked yet: it does so even if another replica just did, for it may have missed webhooks. */
+  fresh: boolean;
+  failures: number;
+  looking?: Promise<void> | undefined;
+}
+
+/** That a deployment was asked for because its ref pointed to `commit`. */
+interface Asked {
+  readonly commit: string | undefined;
+  readonly times: number;
+  readonly againAt: number;
+}
+
+export function createRefsSweep(deps: RefsSweepDeps): RefsSweep {
+  const { deployments, queue, everyMs, clock, log, observe } = deps;
+  const stopped = new AbortController();
+  const asked = new Map<string, Asked>();
+  const onHost = new Map<string, number>();
+  let groups = new Map<string, Group>();
+  let groupedAt = -Infinity;
+
+  /** The next of a remote's instants; the same in all replicas, and different from other remotes'. */
+  function nextSlot(key: string, now: number): number {
+    const offset = fractionOf(key) * everyMs;
+    return Math.floor((now - offset) / everyMs + 1) * everyMs + offset;
+  }
+
+  function regroup(now: number): void {
+    groupedAt = now;
+    const members = Map.groupBy(deployments.all().filter(isTracked), deps.groupKey);
+    groups = new Map(
+      [...members].map(([key, members]) => {
+        const group = groups.get(key) ?? {
+          key,
+          members,
+          nextAt: now + fractionOf(key) * Math.min(everyMs, 5_000),
+          lookedAt: now,
+          fresh: true,
+          failures: 0,
+        };
+        group.members = members;
+        return [key, group];
+      }),
+    );
+    const known = new Set([...groups.values()].flatMap(({ members }) => members.map(({ key }) => keyText(key))));
+    for (const key of asked.keys()) if (!known.has(key)) asked.delete(key);
+  }
+
+  function tick(): void {
+    if (stopped.signal.aborted) return;
+    const now = clock.now();
+    if (now - groupedAt >= regroupMs) regroup(now);
+    for (const group of groups.values()) {
+      if (group.nextAt <= now && !group.looking && (onHost.get(hostOf(group)) ?? 0) < perHost) look(group);
+    }
+  }
+
+  function look(group: Group): void {
+    const host = hostOf(group);
+    onHost.set(host, (onHost.get(host) ?? 0) + 1);
+    group.looking = visit(group).finally(() => {
+      group.looking = undefined;
+      onHost.set(host, (onHost.get(host) ?? 1) - 1);
+      tick(); // the next one of a busy host does not wait for the clock
+    });
+  }
+
+  async function visit(group: Group): Promise<void> {
+    const now = clock.now();
+    const slot = nextSlot(group.key, now);
+    try {
+      const mine = await queue.claim(group.key, Math.max(1, Math.floor((slot - now) * 0.9)));
+      group.nextAt = slot;
+      if (!mine && !group.fresh) {
+        group.lookedAt = now;
+        return;
+      }
+      const heads = await ask(group);
+      group.lookedAt = clock.now();
+      group.fresh = false;
+      if (heads) await compare(group, heads);
+    } catch (error) {
+      // Redis is away: whoever watches over it says so. What was found is found again.
+      log.debug({ error: (error as Error).message }, "sweep put off");
+      group.nextAt = now + Math.min(everyMs, 5_000);
+    }
+  }
+
+  async function ask(group: Group): Promise<Heads | undefined> {
+    const [first] = group.members;
+    if (first === undefined) return undefined;
+    const startedAt = clock.now();
+    try {
+      const timeout = AbortSignal.timeout(lookTimeoutMs);
+      const heads = await deps.heads(first, AbortSignal.any([stopped.signal, timeout]));
+      if (group.failures > 0) log.info({ repo: first.repo }, "the remote can be asked again");
+      group.failures = 0;
+      observe?.looked(true, (clock.now() - startedAt) / 1_000);
+      return heads;
+    } catch (error) {
+      if (stopped.signal.aborted) return undefined;
+      if (group.failures === 0) {
+        log.warn(
+          { repo: first.repo, error: (error as Error).message },
+          "the remote cannot be asked; asking less often",
+        );
+      }
+      group.failures++;
+      group.nextAt = clock.now() + Math.min(everyMs * 2 ** group.failures, longestBackoffMs);
+      observe?.looked(false, (clock.now() - startedAt) / 1_000);
+      return undefined;
+    }
+  }
+
+  async function compare(group: Group, heads: Heads): Promise<void> {
+    const now = clock.now();
+    const moved = group.members.filter((deployment) => differs(deployment, heads, now));
+    if (moved.length === 0) return;
+    for (const repo of new Set(moved.map(({ repo }) => repo))) await queue.markMoved(repo);
+    await queue.enqueue(
+      moved.map(({ key, repo }) => ({ kind: "reconcile", deployment: key, cause: "sweep", repo }) as const),
+    );
+    for (const deployment of moved) {
+      const key = keyText(deployment.key);
+      const commit = commitOf(deployment.spec.source.ref, heads);
+      const before = asked.get(key);
+      const times = before && before.commit === commit ? before.times + 1 : 0;
+      // Half a period early, so that the look in a period's time counts.
+      const silenceMs = Math.min(everyMs * (2 ** times - 0.5), longestSilenceMs);
+      asked.set(key, { commit, times, againAt: now + silenceMs });
+      log.info(
+        { ...deployment.key, ref: describeRef(deployment.spec.source.ref), commit },
+        "found a move nobody told of",
+      );
+    }
+    observe?.found(moved.length);
+  }
+
+  /** Whether it has to be looked at. One that stays behind, since it fails, is asked for less and less often. */
+  function differs({ key, spec, status }: Deployment, heads: Heads, now: number): boolean {
+    const commit = commitOf(spec.source.ref, heads);
+    if (commit !== undefined && commit === status.observedCommit) {
+      asked.delete(keyText(key));
+      return false;
+    }
+    if (commit === undefined && status.lastPrepareError !== undefined) return false; // its status says so
+    const before = asked.get(keyText(key));
+    return before === undefined || before.commit !== commit || now >= before.againAt;
+  }
+
+  return {
+    tick,
+    async runAll() {
+      regroup(clock.now());
+      for (const group of groups.values()) {
+        group.fresh = true;
+        group.nextAt = -Infinity;
+      }
+      tick();
+      const looking = () => [...groups.values()].flatMap(({ looking }) => looking ?? []);
+      while (looking().length > 0) await Promise.race(looking());
+    },
+    age() {
+      const looks = [...groups.values()].map(({ lookedAt }) => lookedAt);
+      return looks.length === 0 ? 0 : Math.max(0, clock.now() - Math.min(...looks)) / 1_000;
+    },
+    async stop() {
+      stopped.abort();
+      await Promise.all([...groups.values()].map(({ looking }) => looking));
+    },
+  };
+}
+
+/** Whether a move of its remote can concern it. One that was never looked at is due anyway. */
+function isTracked(deployment: Deployment | MalformedDeployment): deployment is Deployment {
+  if (isMalformed(deployment) || deployment.deletionTimestamp !== undefined) return false;
+  const { spec, status } = deployment;
+  return !spec.suspend && spec.source.ref.commit === undefined && status.observedGeneration !== undefined;
+}
+
+function hostOf({ members: [first] }: Group): string {
+  return first?.repo.split("/", 1)[0] ?? "";
+}

@@ -1,0 +1,75 @@
+/** The periodic look at the truth: what is due, and what moved without anybody telling. */
+import type { Logger } from "../src/log.ts";
+import type { Deployment, Heads } from "../src/model.ts";
+import type { Clock, Deployments } from "../src/ports.ts";
+import { type Change, createDueSweep, type DueAt } from "./due-sweep.ts";
+import type { JobQueue } from "./queue.ts";
+import { createRefsSweep } from "./refs-sweep.ts";
+
+export interface SweepDeps {
+  readonly deployments: Pick<Deployments, "all"> & { onChange?(callback: (change: Change) => void): void };
+  /** One `ls-remote` with this deployment's login. */
+  readonly heads: (deployment: Deployment, signal: AbortSignal) => Promise<Heads>;
+  /** Equal for deployments that one `ls-remote` answers for: same remote, same login. */
+  readonly groupKey: (deployment: Deployment) => string;
+  readonly dueAt: DueAt;
+  readonly queue: Pick<JobQueue, "enqueue" | "markMoved" | "claim">;
+  /** How often each remote is asked, and after how long what is still due is asked for again. */
+  readonly everyMs?: number | undefined;
+  readonly tickMs?: number | undefined;
+  readonly clock: Clock;
+  readonly log: Logger;
+  readonly observe?:
+    | { due(deployments: number): void; looked(ok: boolean, seconds: number): void; found(deployments: number): void }
+    | undefined;
+}
+
+export interface Sweep {
+  /** Does both now, whatever the time; resolves when that is done. */
+  runNow(): Promise<void>;
+  /** Seconds since everything was last looked at. */
+  age(): number;
+  stop(): Promise<void>;
+}
+
+export function startSweep({ everyMs = 60_000, tickMs = 1_000, ...deps }: SweepDeps): Sweep {
+  const { clock, log, observe } = deps;
+  const due = createDueSweep({ ...deps, againMs: everyMs });
+  const refs = createRefsSweep({ ...deps, everyMs });
+  deps.deployments.onChange?.((change) => due.note(change));
+  let asking: Promise<void> | undefined;
+  let failing = false;
+  let askedAt = clock.now();
+
+  async function askForDue(): Promise<void> {
+    try {
+      const count = await due.run();
+      if (count > 0) observe?.due(count);
+      failing = false;
+      askedAt = clock.now();
+    } catch (error) {
+      if (!failing) log.warn({ error: (error as Error).message }, "what is due cannot be queued; trying again");
+      failing = true;
+    }
+  }
+
+  function askOnce(): Promise<void> {
+    return (asking ??= askForDue().finally(() => (asking = undefined)));
+  }
+
+  const timer = setInterval(() => {
+    void askOnce();
+    refs.tick();
+  }, tickMs);
+
+  return {
+    async runNow() {
+      await Promise.all([askOnce(), refs.runAll()]);
+    },
+    age: () => Math.max(refs.age(), (clock.now() - askedAt) / 1_000),
+    async stop() {
+      clearInterval(timer);
+      await Promise.all([asking, refs.stop()]);
+    },
+  };
+}

@@ -1,0 +1,51 @@
+import { expect, onTestFinished, test, vi } from "vitest";
+import { startSweep } from "../../../jobs/sweep.ts";
+import { aDeployment, aSpec, aStatus } from "../../support/deployments.ts";
+import { silentLog } from "../../support/fakes.ts";
+import { done, useQueue } from "../../support/jobs.ts";
+
+const patient = { timeout: 15_000, interval: 20 };
+
+test("whenever Redis forgets everything, the sweep brings what was lost back to it", async () => {
+  const { queue, work, redis } = await useQueue();
+  const recorded = new Map<string, string>();
+  let head = "c1";
+  const names = ["a", "b", "c", "d"];
+  const sweep = startSweep({
+    deployments: {
+      all: () =>
+        names.map((name) =>
+          aDeployment({
+            key: { namespace: "apps", name },
+            spec: aSpec(),
+            status: aStatus({ observedGeneration: 1, observedCommit: recorded.get(name) ?? "c0" }),
+          }),
+        ),
+    },
+    heads: async () => ({ commits: new Map([["refs/heads/main", head]]) }),
+    groupKey: ({ repo }) => repo,
+    dueAt: () => Infinity,
+    queue,
+    everyMs: 400,
+    tickMs: 20,
+    clock: { now: () => Date.now() },
+    log: silentLog,
+  });
+  onTestFinished(() => sweep.stop());
+  work(async ({ deployment, repo }) => {
+    await queue.lastMove(repo!);
+    recorded.set(deployment.name, head);
+    return done;
+  });
+  await vi.waitFor(() => expect([...recorded.values()]).toEqual(["c1", "c1", "c1", "c1"]), patient);
+
+  const client = redis.client();
+  for (const next of ["c2", "c3"]) {
+    head = next;
+    await vi.waitFor(async () => {
+      await client.flushall();
+      expect([...recorded.values()]).toContain(next);
+    }, patient);
+    await vi.waitFor(() => expect(new Set(recorded.values())).toEqual(new Set([next])), patient);
+  }
+});

@@ -1,0 +1,158 @@
+import { expect, test } from "vitest";
+import { createDueSweep, type DueAt, fractionOf } from "../../../jobs/due-sweep.ts";
+import { type Deployment, keyText, type MalformedDeployment, type Request } from "../../../src/model.ts";
+import { dueAt as realDueAt } from "../../../src/reconcile/due.ts";
+import { aDeployment, aSpec, aStatus } from "../../support/deployments.ts";
+
+const minute = 60_000;
+const start = Date.parse("2026-01-01T00:00:00Z");
+
+function useSweep(deployments: (Deployment | MalformedDeployment)[], dueAt: DueAt) {
+  const asked: Request[] = [];
+  let now = start;
+  let down = false;
+  const sweep = createDueSweep({
+    deployments: { all: () => deployments },
+    dueAt,
+    queue: {
+      enqueue: async (requests) => {
+        if (down) throw new Error("Redis is away");
+        asked.push(...requests);
+        return { queued: requests.length };
+      },
+    },
+    againMs: minute,
+    clock: { now: () => now },
+  });
+  return {
+    asked,
+    sweep,
+    pass: (ms: number) => void (now += ms),
+    redis: (state: "up" | "down") => void (down = state === "down"),
+    now: () => now,
+  };
+}
+
+const named = (name: string, intervalMs = 10 * minute) =>
+  aDeployment({ key: { namespace: "apps", name }, spec: aSpec({ intervalMs }) });
+
+test("what is due is asked for once, not again with every look", async () => {
+  const { sweep, asked, pass } = useSweep([named("shop")], () => start - minute - 10 * minute);
+
+  for (let i = 0; i < 30; i++) {
+    await sweep.run();
+    pass(1_000);
+  }
+
+  expect(asked).toMatchObject([{ deployment: { name: "shop" }, cause: "interval" }]);
+});
+
+test("what is still due after a while is asked for again: Redis may have forgotten", async () => {
+  const { sweep, asked, pass } = useSweep([named("shop")], (_d, _last, now) => now);
+
+  await sweep.run();
+  pass(minute - 1);
+  await sweep.run();
+  expect(asked).toHaveLength(1);
+  pass(1);
+  await sweep.run();
+
+  expect(asked).toHaveLength(2);
+});
+
+test("the next due time is asked for, however soon it comes", async () => {
+  let due = start - 5_000;
+  const { sweep, asked, pass } = useSweep([named("shop", 5_000)], () => due);
+
+  await sweep.run();
+  due += 5_000;
+  pass(5_000);
+  await sweep.run();
+
+  expect(asked).toHaveLength(2);
+});
+
+test("while Redis is away nothing counts as asked for", async () => {
+  const { sweep, asked, redis } = useSweep([named("shop")], (_d, _last, now) => now);
+
+  redis("down");
+  await expect(sweep.run()).rejects.toThrow("Redis is away");
+  redis("up");
+  await sweep.run();
+
+  expect(asked).toHaveLength(1);
+});
+
+test("deployments that fall due in the same instant are spread over a tenth of their interval", async () => {
+  const deployments = Array.from({ length: 100 }, (_, i) => named(`d${i}`, 5 * minute));
+  const { sweep, asked, pass } = useSweep(deployments, () => start);
+
+  const each: number[] = [];
+  for (let second = 0; second <= 30; second++) {
+    pass(1_000);
+    const before = asked.length;
+    await sweep.run();
+    each.push(asked.length - before);
+  }
+
+  expect(asked).toHaveLength(100);
+  expect(Math.max(...each)).toBeLessThan(20);
+});
+
+test("what somebody waits for is not spread", async () => {
+  const deployments = Array.from({ length: 100 }, (_, i) => named(`d${i}`));
+  const { sweep, asked } = useSweep(deployments, (_d, _last, now) => now);
+
+  await sweep.run();
+
+  expect(asked).toHaveLength(100);
+});
+
+test("the end of a loop is learnt from the watch, even if the loop left no other trace", async () => {
+  const reconciling = aStatus({
+    observedGeneration: 1,
+    conditions: [
+      {
+        type: "Reconciling",
+        status: "True",
+        reason: "Progressing",
+        message: "",
+        lastTransitionTime: "2026-01-01T00:00:00Z",
+      },
+    ],
+  });
+  const running = { ...named("shop"), generation: 1, status: reconciling };
+  const failed = { ...running, status: aStatus({ observedGeneration: 1, lastPrepareError: "no such target" }) };
+  const { sweep, asked, pass } = useSweep([failed], realDueAt);
+
+  sweep.note({ kind: "changed", deployment: failed, previous: running });
+  pass(1_000);
+  await sweep.run();
+  expect(asked).toHaveLength(0);
+
+  sweep.note({ kind: "removed", deployment: failed });
+  await sweep.run();
+  expect(asked).toHaveLength(1);
+});
+
+test("a deployment that cannot be read is asked for without a repository", async () => {
+  const { spec: _spec, repo: _repo, ...identity } = named("broken");
+  const { sweep, asked } = useSweep(
+    [{ ...identity, problem: "spec.interval: not a duration" }],
+    (_d, _last, now) => now,
+  );
+
+  await sweep.run();
+
+  expect(asked).toEqual([
+    { kind: "reconcile", deployment: { namespace: "apps", name: "broken" }, cause: "interval", repo: undefined },
+  ]);
+});
+
+test("fractions are even and always the same", () => {
+  const fractions = Array.from({ length: 1_000 }, (_, i) => fractionOf(keyText({ namespace: "apps", name: `d${i}` })));
+  const tenths = Array.from({ length: 10 }, (_, i) => fractions.filter((f) => Math.floor(f * 10) === i).length);
+
+  expect(Math.min(...tenths)).toBeGreaterThan(60);
+  expect(fractionOf("a")).toBe(fractionOf("a"));
+});

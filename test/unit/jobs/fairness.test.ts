@@ -1,0 +1,74 @@
+import { expect, test } from "vitest";
+import { Fairness, urgencyOf } from "../../../jobs/fairness.ts";
+import type { Cause } from "../../../src/model.ts";
+
+const bullmqLargest = 2_097_152;
+
+/** Jobs in the order BullMQ would run them: lowest priority first, equal ones as they came. */
+function inOrder(jobs: { name: string; priority: number }[]): string[] {
+  return jobs.toSorted((a, b) => a.priority - b.priority).map(({ name }) => name);
+}
+
+test("a repository with one job comes right after the first of another's five hundred", () => {
+  const fairness = new Fairness();
+  const jobs = Array.from({ length: 500 }, () => ({ name: "mono", priority: fairness.place("push", "mono") }));
+  jobs.push({ name: "single", priority: fairness.place("push", "single") });
+
+  expect(inOrder(jobs).indexOf("single")).toBe(1);
+});
+
+test("two repositories take turns", () => {
+  const fairness = new Fairness();
+  const names = ["a", "a", "a", "b", "b", "b"];
+  const jobs = names.map((name) => ({ name, priority: fairness.place("push", name) }));
+
+  expect(inOrder(jobs)).toEqual(["a", "b", "a", "b", "a", "b"]);
+});
+
+test("who comes late joins where the service is, neither before those who wait nor behind all of them", () => {
+  const fairness = new Fairness();
+  const mono = Array.from({ length: 100 }, () => fairness.place("push", "mono"));
+  for (const priority of mono.slice(0, 50)) fairness.started(priority);
+
+  const late = fairness.place("push", "late");
+
+  expect(late).toBe(mono[50]);
+});
+
+test("every push comes before every manual request, and so on down to the intervals", () => {
+  const fairness = new Fairness();
+  for (let i = 0; i < 10_000; i++) fairness.place("push", "busy");
+  const order: Cause[] = ["push", "manual", "change", "interval"];
+  const priorities = order.map((cause) => fairness.place(cause, "busy"));
+
+  expect(priorities).toEqual(priorities.toSorted((a, b) => a - b));
+  expect(new Set(priorities.map(urgencyOf)).size).toBe(4);
+  expect(urgencyOf(fairness.place("sweep", "busy"))).toBe(urgencyOf(fairness.place("change", "busy")));
+});
+
+test("places stay within what BullMQ takes and within their class, however long a line grows", () => {
+  const fairness = new Fairness();
+  let priority = 0;
+  for (let i = 0; i < 400_010; i++) priority = fairness.place("interval", "endless");
+
+  expect(priority).toBeLessThan(bullmqLargest);
+  expect(urgencyOf(priority)).toBe(urgencyOf(new Fairness().place("interval", "endless")));
+  expect(new Fairness().place("push", "first")).toBe(1); // 0 would go before all others
+});
+
+test("places that no job took are given back, so that asking again and again costs nothing", () => {
+  const fairness = new Fairness();
+  fairness.place("push", "a");
+  const unused = [fairness.place("push", "a"), fairness.place("push", "a")];
+  for (const priority of unused.toReversed()) fairness.giveBack(priority, "a");
+
+  expect(fairness.place("push", "a")).toBe(unused[0]);
+});
+
+test("once nothing waits, everybody starts from the beginning", () => {
+  const fairness = new Fairness();
+  for (let i = 0; i < 5; i++) fairness.started(fairness.place("push", "a"));
+  fairness.idle();
+
+  expect([fairness.place("push", "a"), fairness.place("push", "b")]).toEqual([1, 1]);
+});

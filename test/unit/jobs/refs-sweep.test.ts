@@ -1,0 +1,269 @@
+import { afterEach, beforeEach, expect, onTestFinished, test, vi } from "vitest";
+import { startSweep, type SweepDeps } from "../../../jobs/sweep.ts";
+import type { Deployment, DeploymentStatus, GitRef, Request } from "../../../src/model.ts";
+import { repoId } from "../../../src/repo-url.ts";
+import { aDeployment, aSpec, aStatus } from "../../support/deployments.ts";
+import { silentLog } from "../../support/fakes.ts";
+
+const minute = 60_000;
+
+beforeEach(() => void vi.useFakeTimers({ now: Date.parse("2026-01-01T00:00:00Z") }));
+afterEach(() => void vi.useRealTimers());
+
+interface Options {
+  readonly repo?: string;
+  readonly ref?: GitRef;
+  readonly suspend?: boolean;
+  readonly status?: Partial<DeploymentStatus>;
+}
+
+function following(name: string, { repo = "shop", ref = { branch: "main" }, suspend = false, status }: Options = {}) {
+  const url = `https://git.example.com/org/${repo}`;
+  return aDeployment({
+    key: { namespace: "apps", name },
+    repo: repoId(url)!,
+    spec: aSpec({ source: { url, ref, path: "" }, suspend }),
+    status: aStatus({ observedGeneration: 1, observedCommit: "c1", ...status }),
+  });
+}
+
+/** What replicas share. */
+function fakeRedis() {
+  const claims = new Map<string, number>();
+  const requests: Request[] = [];
+  const moved: string[] = [];
+  const state = { down: false };
+  const answer = () => {
+    if (state.down) throw new Error("Redis is away");
+  };
+  const queue: SweepDeps["queue"] = {
+    async enqueue(wanted) {
+      answer();
+      requests.push(...wanted);
+      return { queued: wanted.length };
+    },
+    async markMoved(repo) {
+      answer();
+      moved.push(`${repo} before ${requests.length}`);
+    },
+    async claim(what, forMs) {
+      answer();
+      if ((claims.get(what) ?? 0) > Date.now()) return false;
+      claims.set(what, Date.now() + forMs);
+      return true;
+    },
+  };
+  return { queue, requests, moved, state };
+}
+
+function useSweep(
+  deployments: Deployment[],
+  { redis = fakeRedis(), ...deps }: Partial<SweepDeps> & { redis?: ReturnType<typeof fakeRedis> } = {},
+) {
+  const looks: string[] = [];
+  const refs = new Map([["refs/heads/main", "c1"]]);
+  const sweep = startSweep({
+    deployments: { all: () => deployments },
+    heads: async ({ spec }) => {
+      looks.push(spec.source.url.split("/").at(-1) ?? "");
+      return { defaultRef: "refs/heads/main", commits: new Map(refs) };
+    },
+    groupKey: ({ spec }) => spec.source.url,
+    dueAt: () => Infinity,
+    queue: redis.queue,
+    everyMs: minute,
+    clock: { now: () => Date.now() },
+    log: silentLog,
+    ...deps,
+  });
+  onTestFinished(() => sweep.stop());
+  return { sweep, looks, refs, ...redis };
+}
+
+const pass = (ms: number) => vi.advanceTimersByTimeAsync(ms);
+
+test("a move that no webhook told of is found, once, and the repository counts as moved before that is asked for", async () => {
+  const { refs, requests, moved } = useSweep([
+    following("a"),
+    following("b"),
+    following("dev", { ref: { branch: "dev" }, status: { lastPrepareError: "no such branch" } }),
+  ]);
+  await pass(10_000);
+  expect(requests).toEqual([]);
+
+  refs.set("refs/heads/main", "c2");
+  await pass(minute);
+
+  expect(requests.map(({ deployment, cause }) => [deployment.name, cause])).toEqual([
+    ["a", "sweep"],
+    ["b", "sweep"],
+  ]);
+  expect(moved).toEqual(["git.example.com/org/shop before 0"]);
+});
+
+test("a thousand deployments of one repository cost one look per period", async () => {
+  const deployments = Array.from({ length: 1_000 }, (_, i) => following(`d${i}`));
+  const { looks, refs, requests } = useSweep(deployments);
+  await pass(10_000);
+  const before = looks.length;
+
+  refs.set("refs/heads/main", "c2");
+  await pass(minute);
+
+  expect(looks.length - before).toBe(1);
+  expect(requests).toHaveLength(1_000);
+});
+
+test("the first look comes within seconds of the start, later ones are spread over the period", async () => {
+  const deployments = Array.from({ length: 60 }, (_, i) => following(`d${i}`, { repo: `r${i}` }));
+  const { looks } = useSweep(deployments);
+  await pass(7_000);
+  expect(new Set(looks).size).toBe(60);
+
+  await pass(minute);
+  const perTenSeconds: number[] = [];
+  for (let i = 0; i < 6; i++) {
+    const before = looks.length;
+    await pass(10_000);
+    perTenSeconds.push(looks.length - before);
+  }
+  expect(perTenSeconds.reduce((sum, n) => sum + n)).toBe(60);
+  expect(Math.max(...perTenSeconds)).toBeLessThan(25);
+});
+
+test("tags and the default branch are followed; pinned, suspended and unseen deployments are not asked for", async () => {
+  const { refs, requests, looks } = useSweep([
+    following("tag", { ref: { tag: "v1" } }),
+    following("default", { ref: {} }),
+    following("pinned", { ref: { commit: "c0" } }),
+    following("suspended", { suspend: true }),
+    following("unseen", { status: { observedGeneration: undefined, observedCommit: undefined } }),
+    following("only-pinned", { repo: "other", ref: { commit: "c0" } }),
+  ]);
+  refs.set("refs/heads/main", "c2").set("refs/tags/v1", "c2");
+  await pass(10_000);
+
+  expect(requests.map(({ deployment }) => deployment.name).toSorted()).toEqual(["default", "tag"]);
+  expect(looks).not.toContain("other");
+});
+
+test("what Redis forgot is asked for again by the next look, and less and less often while nothing comes of it", async () => {
+  const { refs, requests, sweep } = useSweep([following("a")]);
+  await sweep.runNow();
+  refs.set("refs/heads/main", "c2");
+
+  const asked: number[] = [];
+  for (let period = 0; period < 30; period++) {
+    const before = requests.length;
+    await pass(minute);
+    if (requests.length > before) asked.push(period);
+  }
+
+  expect(asked.slice(0, 4)).toEqual([0, 1, 3, 7]);
+  expect(asked.length).toBeLessThan(7);
+});
+
+test("a deleted branch is asked for until the status says so", async () => {
+  const deployments = [following("a")];
+  const { refs, requests } = useSweep(deployments);
+  await pass(10_000);
+  refs.delete("refs/heads/main");
+  await pass(minute);
+  expect(requests).toHaveLength(1);
+
+  deployments[0] = following("a", { status: { lastPrepareError: "branch main: no such ref" } });
+  await pass(20 * minute);
+  expect(requests).toHaveLength(1);
+
+  refs.set("refs/heads/main", "c3"); // it is back
+  await pass(minute);
+  expect(requests).toHaveLength(2);
+});
+
+test("a remote that fails is asked less and less often, and the others as ever", async () => {
+  const looks: Record<string, number> = { good: 0, bad: 0 };
+  let broken = true;
+  const { requests } = useSweep([following("good", { repo: "good" }), following("bad", { repo: "bad" })], {
+    heads: async ({ key }) => {
+      looks[key.name]!++;
+      if (key.name === "bad" && broken) throw new Error("no route to host");
+      return { commits: new Map([["refs/heads/main", key.name === "bad" ? "c2" : "c1"]]) };
+    },
+  });
+
+  await pass(60 * minute);
+  expect(looks["good"]).toBeGreaterThanOrEqual(60);
+  expect(looks["bad"]).toBeLessThan(12);
+
+  broken = false;
+  await pass(11 * minute);
+  expect(requests.map(({ deployment }) => deployment.name)).toContain("bad");
+});
+
+test("no more than four looks at one host run at once, and all get their turn", async () => {
+  let running = 0;
+  let most = 0;
+  const looked = new Set<string>();
+  const deployments = Array.from({ length: 40 }, (_, i) => following(`d${i}`, { repo: `r${i}` }));
+  useSweep(deployments, {
+    heads: async ({ key }) => {
+      most = Math.max(most, ++running);
+      await new Promise((resolve) => setTimeout(resolve, 300));
+      running--;
+      looked.add(key.name);
+      return { commits: new Map([["refs/heads/main", "c1"]]) };
+    },
+  });
+
+  await pass(10_000);
+
+  expect(most).toBe(4);
+  expect(looked.size).toBe(40);
+});
+
+test("of several replicas, one looks at a remote per period, and each looks once when it starts", async () => {
+  const redis = fakeRedis();
+  const first = useSweep([following("a")], { redis });
+  await pass(10_000);
+  const second = useSweep([following("a")], { redis });
+  await pass(10_000);
+  expect([first.looks.length, second.looks.length].map((n) => n > 0)).toEqual([true, true]);
+
+  const before = first.looks.length + second.looks.length;
+  await pass(10 * minute);
+  expect(first.looks.length + second.looks.length - before).toBe(10);
+});
+
+test("while Redis is away nothing is asked of anybody, and the age tells", async () => {
+  const { sweep, looks, refs, requests, state } = useSweep([following("a")]);
+  await pass(10_000);
+  expect(sweep.age()).toBeLessThan(minute);
+  state.down = true;
+  refs.set("refs/heads/main", "c2");
+  const before = looks.length;
+  await pass(5 * minute);
+  expect(looks.length).toBe(before);
+  expect(sweep.age()).toBeGreaterThan(240);
+
+  state.down = false;
+  await pass(15_000);
+  expect(requests).toHaveLength(1);
+  expect(sweep.age()).toBeLessThan(60);
+});
+
+test("a look can be had at once, and stopping ends one that hangs", async () => {
+  let looking = false;
+  const { sweep } = useSweep([following("a")], {
+    heads: (_, signal) =>
+      new Promise((_resolve, reject) => {
+        looking = true;
+        signal.addEventListener("abort", () => reject(signal.reason as Error));
+      }),
+  });
+
+  const swept = sweep.runNow();
+  await pass(0);
+  expect(looking).toBe(true);
+  await sweep.stop();
+  await swept;
+});
