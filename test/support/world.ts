@@ -25,7 +25,7 @@ export async function useTempDir(): Promise<string> {
 }
 
 /** Addresses of a shared part, which is started if it does not run yet. */
-export async function findPart<Name extends PartName>(name: Name): Promise<Addresses[Name]> {
+async function findPart<Name extends PartName>(name: Name): Promise<Addresses[Name]> {
   const response = await fetch(`${inject("world")}/${name}`);
   const text = await response.text();
   if (!response.ok) throw new Error(text);
@@ -33,7 +33,7 @@ export async function findPart<Name extends PartName>(name: Name): Promise<Addre
 }
 
 /** A shared Redis, and a prefix for the keys of this test. */
-export async function useRedis(): Promise<{ url: string; prefix: string }> {
+async function useRedis(): Promise<{ url: string; prefix: string }> {
   const { url } = await findPart("redis");
   return { url, prefix: uniqueName("test") };
 }
