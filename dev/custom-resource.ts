@@ -1,20 +1,34 @@
 import { setTimeout as delay } from "node:timers/promises";
-import { ApiException, ApiextensionsV1Api, KubeConfig, type V1CustomResourceDefinition } from "@kubernetes/client-node";
+import { createKubeClient } from "../src/kube/client.ts";
 import { customResourceDefinition } from "../src/kube/crd.ts";
 
-/** Teaches a cluster what a KluctlDeployment is, unless it knows. Resolves when it takes them. */
+const list = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+const name = "kluctldeployments.gitops.kluctl.io";
+const path = `${list}/${name}`;
+
+interface Definition {
+  readonly status?: { readonly conditions?: readonly { readonly type: string; readonly status: string }[] };
+}
+
+/**
+ * Teaches a cluster what a KluctlDeployment is, unless it knows. Resolves when it takes them. The definition is sent as it
+ * is: the typed client of @kubernetes/client-node leaves out `x-kubernetes-preserve-unknown-fields`, and then the API
+ * server forgets every argument and result.
+ */
 export async function installCustomResource(kubeconfig: string): Promise<void> {
-  const config = new KubeConfig();
-  config.loadFromFile(kubeconfig);
-  const api = config.makeApiClient(ApiextensionsV1Api);
-  const body = customResourceDefinition() as unknown as V1CustomResourceDefinition;
-  const name = body.metadata?.name ?? "";
-  await api.createCustomResourceDefinition({ body }).catch((error: unknown) => {
-    if (!(error instanceof ApiException && error.code === 409)) throw error;
-  });
-  for (let attempt = 0; attempt < 100; attempt++, await delay(100)) {
-    const { status } = await api.readCustomResourceDefinition({ name });
-    if (status?.conditions?.some((one) => one.type === "Established" && one.status === "True")) return;
+  const client = createKubeClient({ kubeconfig });
+  try {
+    const known = await client.list(list, { query: { fieldSelector: `metadata.name=${name}` } });
+    if (known.items.length === 0) {
+      const query = { fieldManager: "towline-dev" };
+      await client.request({ method: "PATCH", patch: "apply", path, query, body: customResourceDefinition() });
+    }
+    for (let attempt = 0; attempt < 100; attempt++, await delay(100)) {
+      const { status } = (await client.request({ method: "GET", path })) as Definition;
+      if (status?.conditions?.some((one) => one.type === "Established" && one.status === "True")) return;
+    }
+    throw new Error("The API server did not establish KluctlDeployments within 10 s.");
+  } finally {
+    client.close();
   }
-  throw new Error(`The API server did not establish ${name} within 10 s.`);
 }

@@ -1,0 +1,183 @@
+/** What the demo puts into the cluster, and what it sees there. */
+import { readFile } from "node:fs/promises";
+import { join } from "node:path";
+import { setTimeout as delay } from "node:timers/promises";
+import { parseAllDocuments } from "yaml";
+import { ApiError } from "../../src/errors.ts";
+import { createKubeClient, type KubeClient } from "../../src/kube/client.ts";
+import { startWatch, type Watch } from "../../src/kube/watch.ts";
+import { createLogger } from "../../src/log.ts";
+import { installCustomResource } from "../custom-resource.ts";
+
+export interface KubernetesObject {
+  readonly kind: string;
+  readonly metadata: { readonly name: string; readonly namespace: string; readonly generation?: number };
+  readonly spec?: Readonly<Record<string, unknown>>;
+  readonly data?: Readonly<Record<string, string>>;
+  readonly status?: Readonly<Record<string, unknown>>;
+}
+
+export interface KluctlDeployment extends KubernetesObject {
+  readonly status?: {
+    readonly observedCommit?: string;
+    readonly lastPrepareError?: string;
+    readonly conditions?: readonly { readonly type: string; readonly status: string; readonly message: string }[];
+  };
+}
+
+/** An object, as it was and as it is. */
+export type Listener = (object: KubernetesObject, before: KubernetesObject | undefined, at: number) => void;
+
+export interface DemoCluster {
+  readonly client: KubeClient;
+  /** What the watch has seen last. */
+  find(kind: string, namespace: string, name: string): KubernetesObject | undefined;
+  onChange(listener: Listener): () => void;
+  stop(): Promise<void>;
+}
+
+export const namespace = "shop";
+/** Where the two targets of the shop go; they are created by the deployments themselves. */
+export const targets = ["staging", "prod"] as const;
+export const namespaceOf = (target: (typeof targets)[number]): string => `shop-${target}`;
+const examples = join(import.meta.dirname, "../../examples/deployments");
+
+/** Everything that the time lines are made of, from the API server's own watch. */
+export async function watchCluster(kubeconfig: string): Promise<DemoCluster> {
+  const client = createKubeClient({ kubeconfig });
+  const log = createLogger({ level: "silent", format: "json" });
+  const objects = new Map<string, KubernetesObject>();
+  const listeners = new Set<Listener>();
+  const keyOf = (kind: string, where: string, name: string) => `${kind} ${where}/${name}`;
+
+  function see(kind: string, raw: unknown): void {
+    const object = { ...(raw as KubernetesObject), kind }; // lists leave it out
+    const key = keyOf(kind, object.metadata.namespace, object.metadata.name);
+    const before = objects.get(key);
+    objects.set(key, object);
+    for (const listener of listeners) listener(object, before, Date.now());
+  }
+
+  const lists: [kind: string, path: string][] = [
+    ["KluctlDeployment", `/apis/gitops.kluctl.io/v1beta1/namespaces/${namespace}/kluctldeployments`],
+    ...targets.flatMap((target): [string, string][] => [
+      ["Deployment", `/apis/apps/v1/namespaces/${namespaceOf(target)}/deployments`],
+      ["ConfigMap", `/api/v1/namespaces/${namespaceOf(target)}/configmaps`],
+    ]),
+  ];
+  const watches: Watch[] = lists.map(([kind, path]) =>
+    startWatch({
+      client,
+      path,
+      log,
+      onList: (all) => all.forEach((object) => see(kind, object)),
+      onEvent: (type, object) => type !== "DELETED" && see(kind, object),
+    }),
+  );
+  await Promise.all(watches.map(({ listed }) => listed));
+
+  return {
+    client,
+    find: (kind, where, name) => objects.get(keyOf(kind, where, name)),
+    onChange(listener) {
+      listeners.add(listener);
+      return () => void listeners.delete(listener);
+    },
+    async stop() {
+      await Promise.all(watches.map((watch) => watch.stop()));
+      client.close();
+    },
+  };
+}
+
+const ownNamespaces = [namespace, ...targets.map(namespaceOf)];
+
+/**
+ * The kind and a namespace for the demo's own resources, in a cluster that has neither a controller nor a shop yet.
+ * Returns the namespaces that are there because of the demo.
+ */
+export async function prepareCluster(kubeconfig: string): Promise<readonly string[]> {
+  return withClient(kubeconfig, async (client) => {
+    const rival = await findController(client);
+    if (rival) throw new Error(`${rival} runs in this cluster: two controllers would fight over the deployments.`);
+    const { items } = await client.list("/api/v1/namespaces");
+    const known = new Set((items as KubernetesObject[]).map(({ metadata }) => metadata.name));
+    const taken = ownNamespaces.filter((name) => known.has(name));
+    if (taken.length > 0) throw new Error(`The demo needs these namespaces for itself: ${taken.join(", ")}.`);
+    await installCustomResource(kubeconfig);
+    const body = { apiVersion: "v1", kind: "Namespace", metadata: { name: namespace } };
+    await client.request({ method: "POST", path: "/api/v1/namespaces", body });
+    return [...ownNamespaces, "kluctl-results"].filter((name) => !known.has(name));
+  });
+}
+
+async function withClient<T>(kubeconfig: string, use: (client: KubeClient) => Promise<T>): Promise<T> {
+  const client = createKubeClient({ kubeconfig });
+  try {
+    return await use(client);
+  } finally {
+    client.close();
+  }
+}
+
+async function findController(client: KubeClient): Promise<string | undefined> {
+  const query = { labelSelector: "control-plane=kluctl-controller" };
+  const { items } = await client.list("/apis/apps/v1/deployments", { query });
+  const running = (items as KubernetesObject[]).find(({ spec }) => spec?.["replicas"] !== 0);
+  return running && `${running.metadata.namespace}/${running.metadata.name}`;
+}
+
+/** The examples that a reader finds in the repository, pointed at the demo's own repository. */
+export async function createDeployments(client: KubeClient, repositoryUrl: string): Promise<void> {
+  for (const target of targets) {
+    const text = await readFile(join(examples, `${target}.yaml`), "utf8");
+    const resources = parseAllDocuments(text).map((document) => document.toJS() as KubernetesObject & { spec: Spec });
+    const resource = resources.find(({ kind }) => kind === "KluctlDeployment");
+    if (!resource) throw new Error(`${target}.yaml holds no KluctlDeployment.`);
+    resource.spec.source.git.url = repositoryUrl;
+    // Validation looks once, right after the deploy, when pods cannot be ready yet: the time line waits for them itself.
+    resource.spec.validate = false;
+    resource.spec.delete = true;
+    const path = `/apis/gitops.kluctl.io/v1beta1/namespaces/${namespace}/kluctldeployments`;
+    await client.request({ method: "POST", path, body: resource });
+  }
+}
+
+interface Spec {
+  readonly source: { readonly git: { url: string } };
+  validate: boolean;
+  delete: boolean;
+}
+
+/** While the server still runs: it deletes what it deployed. */
+export async function deleteDeployments(client: KubeClient): Promise<void> {
+  const list = `/apis/gitops.kluctl.io/v1beta1/namespaces/${namespace}/kluctldeployments`;
+  for (const target of targets) await client.request({ method: "DELETE", path: `${list}/${target}` }).catch(ignoreGone);
+  const deadline = Date.now() + 60_000;
+  while ((await client.list(list)).items.length > 0) {
+    if (Date.now() > deadline) throw new Error(`The KluctlDeployments of namespace ${namespace} did not go in 60 s.`);
+    await delay(200);
+  }
+}
+
+export async function deleteNamespaces(kubeconfig: string, names: readonly string[]): Promise<void> {
+  await withClient(kubeconfig, async (client) => {
+    for (const name of names) {
+      await client.request({ method: "DELETE", path: `/api/v1/namespaces/${name}` }).catch(ignoreGone);
+    }
+  });
+}
+
+function ignoreGone(error: unknown): void {
+  if (!(error instanceof ApiError && error.status === 404)) throw error;
+}
+
+/** Ready at this commit, or why not. */
+export function readiness(object: KubernetesObject | undefined, commit: string): "ready" | "waiting" | Error {
+  const { status } = (object ?? {}) as Partial<KluctlDeployment>;
+  if (status?.observedCommit !== commit) return "waiting";
+  const working = status.conditions?.some(({ type }) => type === "Reconciling");
+  const ready = status.conditions?.find(({ type }) => type === "Ready");
+  if (working || ready === undefined || ready.status === "Unknown") return "waiting";
+  return ready.status === "True" ? "ready" : new Error(status.lastPrepareError || ready.message);
+}
