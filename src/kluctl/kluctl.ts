@@ -10,6 +10,7 @@ import { toLogins } from "./logins.ts";
 import { explainDisk, readOutcome } from "./outcome.ts";
 import { type ProcessLimits, runProcess } from "./process.ts";
 import { parseCommandResult, parseValidateResult } from "./result.ts";
+import { toStableWords } from "./stable-words.ts";
 import { createBinary } from "./version.ts";
 
 export interface KluctlLimits extends Omit<ProcessLimits, "timeoutMs"> {
@@ -96,6 +97,8 @@ export function createKluctl({ binary, kubeconfigFor, log, observe, ...deps }: K
       const kubeconfig = await kubeconfigFor(run.impersonate);
       const files = await writeJobFiles({ dir: job.path, call, run, kubeconfig, others: logins.files });
       const scrub = createScrubber(run.credentials.flatMap(({ password }) => password ?? []));
+      const places = { jobDir: job.path, projectDir: files.projectDir };
+      const toWords = (text: string) => scrub(toStableWords(text, places));
       const ended = await runProcess({
         name: `kluctl ${call.command}`,
         command,
@@ -109,9 +112,9 @@ export function createKluctl({ binary, kubeconfigFor, log, observe, ...deps }: K
         },
         signal: AbortSignal.any([signal, stopping.signal]),
         held: run.held,
-        onLine: createLineLogger(log, call.command, run, scrub),
+        onLine: createLineLogger(log, call.command, run, toWords),
       });
-      return await readOutcome(ended, files.result, parse, scrub);
+      return await readOutcome(ended, files.result, parse, toWords);
     } finally {
       await removeJob(job);
     }

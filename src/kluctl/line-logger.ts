@@ -11,9 +11,9 @@ export function createLineLogger(
   log: Logger,
   command: Call["command"],
   { deployment, reconcileId }: Pick<Run, "deployment" | "reconcileId">,
-  scrub: (text: string) => string,
+  toWords: (text: string) => string,
 ): (line: string) => void {
   const lines = log.child({ ...deployment, reconcileID: reconcileId, command });
   const progress = command === "diff" || command === "validate" ? "debug" : "info";
-  return (line) => lines[isProgress(line) ? progress : "info"](scrub(line));
+  return (line) => lines[isProgress(line) ? progress : "info"](toWords(line));
 }

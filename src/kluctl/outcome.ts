@@ -15,13 +15,13 @@ export async function readOutcome<T>(
   ended: Ended,
   resultFile: string,
   parse: (text: string) => Promise<T>,
-  scrub: (text: string) => string,
+  toWords: (text: string) => string,
 ): Promise<T> {
   const size = await stat(resultFile).then(
     (info) => info.size,
     () => 0,
   );
-  if (size === 0) throw toFailure(ended, scrub);
+  if (size === 0) throw toFailure(ended, toWords);
   // Nothing of the document and no parser's message goes into the error: it holds secrets.
   if (size > longestResult) throw new Error(`kluctl's result cannot be read: it has ${size} bytes`);
   const text = await readFile(resultFile, "utf8");
@@ -33,9 +33,9 @@ export async function readOutcome<T>(
   }
 }
 
-function toFailure(ended: Ended, scrub: (text: string) => string): Error {
+function toFailure(ended: Ended, toWords: (text: string) => string): Error {
   const { exitCode, stderr } = ended;
-  const words = scrub(lastWords(stderr));
+  const words = toWords(lastWords(stderr));
   if (diskIsFull(ended)) return noRoom();
   if (exitCode === 126 || exitCode === 127) return new KluctlUnavailableError(`kluctl cannot be started: ${words}`);
   if (exitCode === 1) return new PrepareError(words || "kluctl failed without saying why");

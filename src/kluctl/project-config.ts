@@ -30,7 +30,7 @@ export function withImages(
   { target, images }: Pick<Run, "target" | "images">,
 ): ProjectConfig | undefined {
   const document = parseDocument(text);
-  if (document.errors.length > 0) return undefined;
+  if (document.errors.length > 0 || !(document.contents === null || isMap(document.contents))) return undefined;
   if (target === undefined) {
     const madeUpTarget = "no-target";
     document.set("targets", document.createNode([{ name: madeUpTarget, images }]));

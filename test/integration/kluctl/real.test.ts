@@ -17,7 +17,7 @@ import {
   noDiffOptions,
 } from "../../support/fake-kluctl.ts";
 import type { TestCluster } from "../../support/world-cluster.ts";
-import { uniqueName, useCluster, useKluctl, useTempDir } from "../../support/world.ts";
+import { uniqueName, useCluster, useGitServer, useKluctl, useTempDir } from "../../support/world.ts";
 
 interface Setting {
   readonly kluctl: KluctlProcesses;
@@ -243,6 +243,31 @@ spec:
     const secret = JSON.parse(result.objects[0]?.rendered ?? "{}") as { data: Record<string, string> };
     const seen = Object.entries(secret.data).map(([name, value]) => [name, Buffer.from(value, "base64").toString()]);
     expect(Object.fromEntries(seen)).toEqual(args);
+  });
+
+  test("a private repository that the project includes is fetched with the login of the run, and with no other", async () => {
+    const { kluctl, dir, cluster } = await useRealKluctl();
+    const login = { username: "bot", password: "hunter2-hunter2" };
+    const git = await useGitServer(login);
+    const library = await git.repo("library");
+    await library.push({
+      "deployment.yaml": "deployments: [{path: app}]",
+      "app/one.yaml": configMap("one", cluster.namespace),
+    });
+    const projectDir = await createProject(join(dir, "project"), {
+      "deployment.yaml": `deployments: [{git: {url: ${library.url}}}]`,
+    });
+    const credentials = [{ host: new URL(library.url).host, secretName: "login", ...login }];
+    const diff = (run: Partial<Run>) => kluctl.diff(newRun({ projectDir, ...run }), noDiffOptions, signal);
+
+    const first = await diff({ credentials });
+    const again = await diff({ credentials });
+
+    expect(first.objects).toMatchObject([{ ref: { name: "one" }, new: true }]);
+    expect(again.objectsHash).toBe(first.objectsHash);
+    for (const run of [{}, { credentials: credentials.map((one) => ({ ...one, password: "wrong-password" })) }]) {
+      await expect(diff(run)).rejects.toThrow(/auth/i);
+    }
   });
 
   describe("while it waits for something that never gets ready", () => {

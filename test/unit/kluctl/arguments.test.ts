@@ -1,0 +1,77 @@
+import { expect, test } from "vitest";
+import { type Call, toArguments } from "../../../src/kluctl/arguments.ts";
+import { newRun, noDeployOptions, noDiffOptions } from "../../support/fake-kluctl.ts";
+
+const files = { projectDir: "/p", result: "/j/result.yaml" };
+const common = ["--no-update-check", "--no-color", "--project-dir=/p", "--timeout=60000ms"];
+const out = ["-o", "yaml=/j/result.yaml"];
+const held = "--write-command-result=false";
+
+test.for<[Call, string[]]>([
+  [{ command: "diff", options: noDiffOptions }, ["--no-obfuscate"]],
+  [
+    { command: "diff", options: { forceApply: true, replaceOnError: true, forceReplaceOnError: true } },
+    ["--no-obfuscate", "--force-apply", "--replace-on-error", "--force-replace-on-error"],
+  ],
+  [{ command: "deploy", options: noDeployOptions }, ["--no-obfuscate", held, "--yes", "--readiness-timeout=10m"]],
+  [
+    {
+      command: "deploy",
+      options: { ...noDeployOptions, dryRun: true, noWait: true, abortOnError: true, prune: true, forceApply: true },
+    },
+    ["--no-obfuscate", held, "--yes", "--readiness-timeout=10m"].concat([
+      "--force-apply",
+      "--dry-run",
+      "--no-wait",
+      "--abort-on-error",
+      "--prune",
+    ]),
+  ],
+  [{ command: "poke-images", options: { dryRun: true } }, ["--no-obfuscate", held, "--yes", "--dry-run"]],
+  [{ command: "validate" }, []],
+  [
+    { command: "delete", options: { discriminator: "d", dryRun: false } },
+    ["--no-obfuscate", held, "--yes", "--no-wait", "--discriminator=d"],
+  ],
+])("$0.command says what it wants and nothing else", ([call, options]) => {
+  expect(toArguments(call, newRun({}), files)).toEqual([call.command, ...common, ...options, ...out]);
+});
+
+test("everything that a deployment chooses is one argument with its flag", () => {
+  const run = newRun({
+    target: "--prune",
+    targetNameOverride: "",
+    context: "default",
+    includeTags: ["a", "-b"],
+    excludeTags: ["c,d"],
+    includeDeploymentDirs: ["e"],
+    excludeDeploymentDirs: ["f"],
+    timeoutMs: 1_500.5,
+  });
+  const given = { ...files, args: "/j/args.yaml", images: "/j/images.yaml", projectConfig: "/j/kluctl.yaml" };
+
+  expect(toArguments({ command: "validate" }, run, given)).toEqual([
+    "validate",
+    ...common.slice(0, 3),
+    "--timeout=1501ms",
+    "--project-config=/j/kluctl.yaml",
+    "--context=default",
+    "--target=--prune",
+    "--target-name-override=",
+    "--args-from-file=/j/args.yaml",
+    "--fixed-images-file=/j/images.yaml",
+    "--include-tag=a",
+    "--include-tag=-b",
+    "--exclude-tag=c,d",
+    "--include-deployment-dir=e",
+    "--exclude-deployment-dir=f",
+    ...out,
+  ]);
+});
+
+test("a target that had to be made up is chosen only where the run has none", () => {
+  const given = { ...files, madeUpTarget: "no-target" };
+
+  expect(toArguments({ command: "validate" }, newRun({}), given)).toContain("--target=no-target");
+  expect(toArguments({ command: "validate" }, newRun({ target: "prod" }), given)).toContain("--target=prod");
+});

@@ -1,0 +1,165 @@
+import { createHash } from "node:crypto";
+import { setImmediate } from "node:timers/promises";
+import fc from "fast-check";
+import { describe, expect, test } from "vitest";
+import { parse, stringify } from "yaml";
+import { applyDelta } from "../../../src/kluctl/delta.ts";
+import { objectsHash } from "../../../src/kluctl/objects-hash.ts";
+import { parseCommandResult, parseValidateResult } from "../../../src/kluctl/result.ts";
+import { parseYamlInSlices } from "../../../src/kluctl/yaml-slices.ts";
+
+const a = { version: "v1", kind: "ConfigMap", name: "a" };
+const b = { version: "v1", kind: "ConfigMap", name: "b" };
+const json = (name: string) => `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"${name}"}}`;
+
+describe("the objects hash", () => {
+  const known = "73fef37aed344d3a120902eb2bed3c7e1ebabef05ccb3d79e8dd5a4ccb9edee6";
+
+  test("equals kluctl's for two known objects", () => {
+    const deployments = [{ renderedObjects: [a, b] }];
+    expect(objectsHash({ deployments }, [json("b"), json("a")])).toBe(known);
+  });
+
+  test("follows the order of the deployment, into its includes", () => {
+    const nested = [{}, { renderedInclude: { deployments: [{ renderedObjects: [a] }, { renderedObjects: null }] } }];
+    const rendered = [json("a"), json("b")];
+
+    expect(objectsHash({ deployments: [...nested, { renderedObjects: [b] }] }, rendered)).toBe(known);
+    expect(objectsHash({ deployments: [{ renderedObjects: [b] }, ...nested] }, rendered)).not.toBe(known);
+  });
+
+  test("of nothing is the hash of nothing", () => {
+    const empty = createHash("sha256").digest("hex");
+    expect(objectsHash({}, [])).toBe(empty);
+    expect(objectsHash({ deployments: null }, [json("a")])).toBe(empty);
+  });
+
+  test("tells groups and namespaces apart", () => {
+    const deployment = { group: "apps", version: "v1", kind: "Deployment", name: "x", namespace: "one" };
+    const one = '{"apiVersion":"apps/v1","kind":"Deployment","metadata":{"name":"x","namespace":"one"}}';
+    const two = '{"apiVersion":"apps/v1","kind":"Deployment","metadata":{"name":"x","namespace":"two"}}';
+    const deployments = [{ renderedObjects: [deployment] }];
+
+    expect(objectsHash({ deployments }, [one, two])).toBe(objectsHash({ deployments }, [one]));
+    expect(objectsHash({ deployments }, [two])).not.toBe(objectsHash({ deployments }, [one]));
+  });
+});
+
+describe("a delta", () => {
+  test("keeps, skips and inserts", () => {
+    expect(applyDelta("jumps over the lazy", "=4\t-1\t+ed\t=6\t-3\t+a\t=5\t+%20old%20%2Bdog")).toBe(
+      "jumped over a lazy old +dog",
+    );
+    expect(applyDelta("", "")).toBe("");
+    expect(applyDelta("", "+%F0%9F%8C%B1")).toBe("🌱");
+  });
+
+  test("counts code points", () => {
+    expect(applyDelta("🌱ab🌱c", "=2\t-1\t=1\t+d")).toBe("🌱a🌱d");
+  });
+
+  test.for(["=9", "?1", "=x", "-", "=-1"])("%s is refused", (delta) => {
+    expect(() => applyDelta("abc", delta)).toThrow(/delta/);
+  });
+
+  test("leads from any text to any other", () => {
+    const text = fc.string({ unit: "grapheme" });
+    fc.assert(
+      fc.property(text, text, text, text, (start, gone, added, end) => {
+        const points = (part: string) => Array.from(part).length;
+        const delta = `=${points(start)}\t-${points(gone)}\t+${encodeURIComponent(added)}\t=${points(end)}`;
+        expect(applyDelta(start + gone + end, delta)).toBe(start + added + end);
+      }),
+    );
+  });
+});
+
+describe("a result", () => {
+  test("has each object's states as whole texts, one after the other", async () => {
+    const place = json("a").indexOf('"a"') + 1;
+    const text = stringify({
+      id: "one",
+      compactedObjects: [
+        { ref: a, rendered: `full: ${json("a")}`, remote: "", applied: `delta: =${place}\t+b\t-1\t=3` },
+        {
+          ref: b,
+          remote: "full: {}",
+          deleted: true,
+          changes: [{ type: "update", jsonPath: "x", oldValue: 1, newValue: { y: 2 } }],
+        },
+      ],
+      deployment: { deployments: [{ path: "p", renderedObjects: [a] }] },
+      errors: null,
+      warnings: [{ ref: { kind: "", name: "" }, message: "careful" }],
+    });
+
+    const result = await parseCommandResult(text);
+
+    expect(result.objects).toEqual([
+      {
+        ...{ ref: a, changes: [], new: false, orphan: false, deleted: false, hook: false },
+        ...{ rendered: json("a"), remote: undefined, applied: json("a").replace('"a"', '"b"') },
+      },
+      {
+        ...{ ref: b, new: false, orphan: false, deleted: true, hook: false },
+        changes: [{ type: "update", jsonPath: "x", oldValue: 1, newValue: { y: 2 } }],
+        ...{ rendered: undefined, remote: "{}", applied: undefined },
+      },
+    ]);
+    expect(result.errors).toEqual([]);
+    expect(result.warnings).toEqual([{ ref: { kind: "", name: "" }, message: "careful" }]);
+    expect(result.document).toEqual(parse(text));
+  });
+
+  test("without objects or a deployment is an empty one", async () => {
+    await expect(parseCommandResult("id: one")).resolves.toMatchObject({ objects: [], errors: [], warnings: [] });
+  });
+
+  test.for(["", "[]", "text", "errors: nonsense", "compactedObjects: [{ref: 1}]", "a: [", "id: one\nid: two"])(
+    "%j is refused, and quotes nothing of it",
+    async (text) => {
+      await expect(parseCommandResult(text)).rejects.toThrow();
+    },
+  );
+
+  test("of validate says whether everything is ready, and what is not", async () => {
+    const text = "ready: false\nerrors:\n- {ref: {kind: Pod, name: x}, message: not ready}\nresults: []\n";
+    await expect(parseValidateResult(text)).resolves.toEqual({
+      document: parse(text) as unknown,
+      ready: false,
+      errors: [{ ref: { kind: "Pod", name: "x" }, message: "not ready" }],
+      warnings: [],
+    });
+  });
+});
+
+describe("a large document", () => {
+  const entry = (index: number) =>
+    `- ref:\n    kind: ConfigMap\n    name: c${index}\n  rendered: 'full: {"a":"${"x".repeat(500)}"}'\n  text: |-\n    - not an entry\n    key: not a key\n`;
+  const text = `a: 1\ncompactedObjects:\n${Array.from({ length: 4_000 }, (_, index) => entry(index)).join("")}deployment:\n  deployments: []\nz: "last"\n`;
+
+  test("is the same in slices as at once", async () => {
+    expect(await parseYamlInSlices(text)).toEqual(parse(text));
+  });
+
+  test("leaves the event loop room while it is parsed", async () => {
+    let turns = 0;
+    let done = false;
+    const parsing = parseYamlInSlices(text).finally(() => (done = true));
+    while (!done) {
+      await setImmediate();
+      turns++;
+    }
+    await parsing;
+    expect(turns).toBeGreaterThan(text.length / (128 * 1024) / 2);
+  });
+
+  test("that is written in another style is parsed as well", async () => {
+    const indented = text
+      .replaceAll("\n- ", "\n  - ")
+      .replaceAll("\n    ", "\n      ")
+      .replaceAll("\n  rendered", "\n    rendered")
+      .replaceAll("\n  text", "\n    text");
+    expect(await parseYamlInSlices(indented)).toEqual(parse(indented));
+  });
+});
