@@ -2,6 +2,7 @@
 import { constants } from "node:os";
 import { setTimeout as sleep } from "node:timers/promises";
 import { type Config, configWarnings } from "../config.ts";
+import { ConfigError } from "../errors.ts";
 import type { Logger } from "../log.ts";
 
 export interface App {
@@ -43,9 +44,11 @@ export async function serve(config: Config, log: Logger, start: StartApp): Promi
     const inTime = await Promise.race([stopped, sleep(boundMs, false, { ref: false })]);
     if (!inTime) log.error({ boundMs }, "not stopped in time, giving up");
     code = why === "stopped" && inTime ? 0 : 1;
-  } catch (err) {
-    log.fatal({ err }, "the server failed");
-    code = 1;
+  } catch (error) {
+    // Mostly what a person has to mend, and says so; where it comes from in our sources does not help them.
+    log.fatal(`the server failed: ${error instanceof Error ? error.message : String(error)}`);
+    log.debug({ err: error }, "where it failed");
+    code = error instanceof ConfigError ? 2 : 1;
   }
   setTimeout(() => process.exit(code), lingerMs).unref();
   return code;

@@ -1,0 +1,34 @@
+/**
+ * A process that serves an app whose behaviour its arguments name, as the real one is served: what a test cannot make
+ * the real server do at will.
+ */
+import { setTimeout as sleep } from "node:timers/promises";
+import { serve, type StartApp } from "../../../src/cli/serve.ts";
+import { parseConfig } from "../../../src/config.ts";
+import { createLogger } from "../../../src/log.ts";
+
+const behaviour = new Set(process.argv.slice(2));
+const log = createLogger({ level: "info", format: "json" });
+
+const start: StartApp = async () => {
+  if (behaviour.has("hang-at-start")) await new Promise(() => setInterval(() => undefined, 1_000));
+  if (behaviour.has("fail-at-start")) throw new Error("port 8080 is in use");
+  const alive = setInterval(() => undefined, 1_000);
+  if (behaviour.has("throw")) setTimeout(boom, 1);
+  if (behaviour.has("reject")) void Promise.reject(new Error("boom"));
+  log.info("started");
+  return {
+    async stop() {
+      if (behaviour.has("hang-at-stop")) await sleep(60_000);
+      if (behaviour.has("fail-at-stop")) throw new Error("cannot stop");
+      if (!behaviour.has("leak")) clearInterval(alive);
+      log.info("stopped");
+    },
+  };
+};
+
+function boom(): void {
+  throw new Error("boom");
+}
+
+process.exitCode = await serve(parseConfig({ env: { TOWLINE_SHUTDOWN_DRAIN: "0s" } }), log, start);

@@ -1,0 +1,93 @@
+import { spawn } from "node:child_process";
+import { once } from "node:events";
+import { join } from "node:path";
+import { expect, onTestFinished, test } from "vitest";
+
+test.each(["SIGTERM", "SIGINT"] as const)(
+  "%s stops the server, and the process ends by itself with 0",
+  async (signal) => {
+    const server = useServer();
+    await server.says("started");
+    server.child.kill(signal);
+    expect(await server.ended).toBe(0);
+    expect(server.output()).toContain('"msg":"stopped"');
+  },
+);
+
+test.each([
+  ["SIGTERM", 143],
+  ["SIGINT", 130],
+] as const)("who asks twice does not wait: a second %s ends it with %i", async (signal, code) => {
+  const server = useServer("hang-at-stop");
+  await server.says("started");
+  server.child.kill(signal);
+  await server.says("asked to stop");
+  server.child.kill(signal);
+  expect(await server.ended).toBe(code);
+});
+
+test("a server that hangs while it starts can be stopped", async () => {
+  const server = useServer("hang-at-start");
+  await server.says("no forge");
+  server.child.kill("SIGTERM");
+  await server.says("asked to stop");
+  server.child.kill("SIGTERM");
+  expect(await server.ended).toBe(143);
+});
+
+test.each(["throw", "reject"])(
+  "an error that nobody caught (%s) is logged, the server stops, and the code is 1",
+  async (how) => {
+    const server = useServer(how);
+    expect(await server.ended).toBe(1);
+    expect(server.output()).toMatch(/"level":"fatal".*boom[^]*"msg":"stopped"/);
+  },
+);
+
+test.each(["fail-at-start", "fail-at-stop"])("%s ends with 1 and its reason", async (how) => {
+  const server = useServer(how);
+  if (how === "fail-at-stop") {
+    await server.says("started");
+    server.child.kill("SIGTERM");
+  }
+  expect(await server.ended).toBe(1);
+  expect(server.output()).toMatch(/the server failed: (port 8080 is in use|cannot stop)/);
+});
+
+test("a handle that somebody forgot does not keep the process", async () => {
+  const server = useServer("leak");
+  await server.says("started");
+  server.child.kill("SIGTERM");
+  expect(await server.ended).toBe(0);
+});
+
+test("the real command tells what is wrong before it starts anything", async () => {
+  const server = use(["src/cli.ts", "serve", "--sweep-interval", "often"]);
+  expect(await server.ended).toBe(2);
+  expect(server.output()).toContain("sweep.interval (--sweep-interval)  must be a duration");
+});
+
+test("a reader that has seen enough is no error", async () => {
+  const server = use(["src/cli.ts", "config", "schema"]);
+  server.child.stdout.destroy();
+  expect(await server.ended).toBe(0);
+  expect(server.output()).toBe("");
+});
+
+function useServer(...behaviour: string[]) {
+  return use([join(import.meta.dirname, "serve-fixture.ts"), ...behaviour]);
+}
+
+function use(argv: string[]) {
+  const child = spawn(process.execPath, argv, { env: { PATH: process.env["PATH"], HOME: "/nowhere" } });
+  const ended = once(child, "close").then(([code]) => code as number | null);
+  onTestFinished(async () => {
+    child.kill("SIGKILL");
+    await ended;
+  });
+  let output = "";
+  child.stdout.on("data", (data: Buffer) => (output += data.toString()));
+  child.stderr.on("data", (data: Buffer) => (output += data.toString()));
+  const says = (text: string) => expect.poll(() => output, { timeout: 20_000 }).toContain(text);
+  return { child, ended, output: () => output, says };
+}
