@@ -160,7 +160,13 @@ export function createRefsSweep(deps: RefsSweepDeps): RefsSweep {
 
   async function compare(group: Group, heads: Heads): Promise<void> {
     const now = clock.now();
-    const moved = group.members.filter((deployment) => differs(deployment, heads, now));
+    const behind = new Set(group.members.filter((one) => differs(one, heads, now)).map(({ key }) => keyText(key)));
+    if (behind.size === 0) return;
+    // Some may have caught up since they were grouped.
+    const moved = deployments
+      .all()
+      .filter(isTracked)
+      .filter((one) => behind.has(keyText(one.key)) && differs(one, heads, now));
     if (moved.length === 0) return;
     for (const repo of new Set(moved.map(({ repo }) => repo))) await queue.markMoved(repo);
     await queue.enqueue(

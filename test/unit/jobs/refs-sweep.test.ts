@@ -163,6 +163,19 @@ test("what Redis forgot is asked for again by the next look, and less and less o
   expect(asked.length).toBeLessThan(7);
 });
 
+test("a deployment that caught up while the remote was asked is not asked for", async () => {
+  const deployments = [following("a")];
+  const { requests } = useSweep(deployments, {
+    heads: async () => {
+      deployments[0] = following("a", { status: { observedCommit: "c2" } });
+      return { commits: new Map([["refs/heads/main", "c2"]]) };
+    },
+  });
+  await pass(10_000);
+
+  expect(requests).toEqual([]);
+});
+
 test("a deleted branch is asked for until the status says so", async () => {
   const deployments = [following("a")];
   const { refs, requests } = useSweep(deployments);
