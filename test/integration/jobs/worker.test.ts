@@ -116,7 +116,7 @@ test("a job that took too many workers along is given up with a log line, and ca
   const { queue, work, redis, prefix } = await useQueue();
   await queue.enqueue([aRequest()]);
   const client = redis.client();
-  const [waiting] = await client.zrange(`${prefix}:reconcile:prioritized`, 0, 0);
+  const [waiting] = await client.zrange(`${prefix}:reconcile:prioritized`, "0", "0");
   await client.hset(`${prefix}:reconcile:${waiting}`, { stc: "6", defa: "job stalled more than allowable limit" });
 
   const runs: Request[] = [];
