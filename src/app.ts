@@ -30,6 +30,7 @@ import type { Leases } from "./ports.ts";
 import { loginKey, readGitCredentials } from "./reconcile/credentials.ts";
 import { dueAt } from "./reconcile/due.ts";
 import { createReconcile } from "./reconcile/reconcile.ts";
+import { startTidying } from "./reconcile/tidying.ts";
 import { startWaking } from "./reconcile/waking.ts";
 import { createSources } from "./source/sources.ts";
 import { readVersion } from "./cli/version.ts";
@@ -180,6 +181,8 @@ export async function startApp(config: Config, log: Logger): Promise<App> {
     () => log.info({ deployments: deployments.all().length }, "watching KluctlDeployments"),
     (error: unknown) => log.error({ err: error }, "the watch could not be started"),
   );
+  // Results of deployments in namespaces that are not watched are somebody else's to remove.
+  if (namespaces.length === 0) startTidying({ deployments, results, clusterId: () => client.clusterId(), log });
   sources.sweepStale().catch((error: unknown) => log.warn({ err: error }, "could not remove old git mirrors"));
   log.info({ webhooks: webhooks.port, admin: admin.port, forges: config.forges.map(({ id }) => id) }, "listening");
 
@@ -223,8 +226,8 @@ function toWebhookSource({ id, kind, webhookSecrets, insecureAllowUnsigned }: Co
 
 function observed(leases: Leases, metrics: Metrics): Leases {
   return {
-    async hold(key) {
-      const held = await leases.hold(key);
+    async hold(key, ownerUid) {
+      const held = await leases.hold(key, ownerUid);
       held?.lost.addEventListener("abort", () => metrics.leaseLost(), { once: true });
       return held;
     },

@@ -45,7 +45,7 @@ export function createReconcile(deps: ReconcileDeps): Reconcile {
     const nothing = attempt > 1 ? undefined : await nothingToDo(deployment, request, asOf, signal);
     if (nothing !== undefined) return { kind: "skipped", why: nothing };
 
-    const held = await leases.hold(key);
+    const held = await leases.hold(key, deployment.uid);
     if (held === undefined) return "busy";
     try {
       return await underLease(request, held, { attempt, lastAttempt, signal: AbortSignal.any([signal, held.lost]) });

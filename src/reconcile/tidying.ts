@@ -1,0 +1,37 @@
+/** Removes the stored results of deployments that are no more: once all are known, and whenever one goes. */
+import type { Logger } from "../log.ts";
+import { keyText, type Key } from "../model.ts";
+import type { Deployments } from "../ports.ts";
+
+export interface TidyingDeps {
+  readonly deployments: Pick<Deployments, "all"> & {
+    onChange(callback: (change: { readonly kind: "added" | "changed" | "removed" }) => void): void;
+    synced(): boolean;
+  };
+  readonly results: { removeOrphans(clusterId: string, exists: (key: Key) => boolean): Promise<void> };
+  readonly clusterId: () => Promise<string>;
+  readonly log: Logger;
+}
+
+/** Many resources may go at once, with their namespace for example: one look does for all of them. */
+const gatherMs = 2_000;
+
+export function startTidying({ deployments, results, clusterId, log }: TidyingDeps): void {
+  let planned: NodeJS.Timeout | undefined;
+  let first = true;
+
+  async function tidy(): Promise<void> {
+    const known = new Set(deployments.all().map(({ key }) => keyText(key)));
+    await results.removeOrphans(await clusterId(), (key) => known.has(keyText(key)));
+  }
+
+  deployments.onChange(({ kind }) => {
+    if (!first && kind !== "removed") return;
+    planned ??= setTimeout(() => {
+      planned = undefined;
+      if (!deployments.synced()) return; // what is not listed yet may well exist
+      first = false;
+      tidy().catch((error: unknown) => log.warn({ err: error }, "could not remove results of deleted deployments"));
+    }, gatherMs).unref();
+  });
+}
