@@ -17,7 +17,7 @@ export interface ParsedRepoUrl {
 /** `undefined` for what is not a URL of a remote repository (local paths, control characters, `file:`, `ext::` …). */
 export function parseRepoUrl(url: string): ParsedRepoUrl | undefined {
   // Git would take a control character or a leading dash for something else than a URL.
-  if (/[\u0000-\u0020\u007f]/.test(url) || url.startsWith("-") || url.includes("::")) return undefined;
+  if (hasControls(url) || url.includes(" ") || url.startsWith("-") || /^[^/[]*::/.test(url)) return undefined;
   const scp = /^[a-z][a-z0-9+.-]*:\/\//i.test(url) ? undefined : scpForm.exec(url)?.groups;
   const text = scp
     ? `ssh://${/^[^@/\s]+@/.exec(url)?.[0] ?? ""}${scp["host"]}/${scp["path"]?.replace(/^\/+/, "")}`
@@ -38,6 +38,7 @@ export function parseRepoUrl(url: string): ParsedRepoUrl | undefined {
   } catch {
     return undefined;
   }
+  if (hasControls(path)) return undefined;
   path = path.replace(/^\/+|\/+$/g, "").replace(/\.git$/i, "");
   if (path === "" || path.split("/").some((part) => part === ".." || part === "." || part === "")) return undefined;
   const host = parsed.hostname.toLowerCase();
@@ -53,4 +54,8 @@ export function parseRepoUrl(url: string): ParsedRepoUrl | undefined {
 export function repoId(url: string): RepoId | undefined {
   const parsed = parseRepoUrl(url);
   return parsed && (`${parsed.host}/${parsed.path.toLowerCase()}` as RepoId);
+}
+
+function hasControls(text: string): boolean {
+  return /[\u0000-\u001f\u007f]/.test(text); // eslint-disable-line no-control-regex -- they are what is looked for
 }
