@@ -4,7 +4,6 @@ import { mkdir } from "node:fs/promises";
 import { hostname } from "node:os";
 import { join } from "node:path";
 import express from "express";
-import type { Redis } from "ioredis";
 import { checkRedis, connectProducer, connectWorker, type RedisAddress } from "../jobs/connection.ts";
 import { Fairness } from "../jobs/fairness.ts";
 import { startPrivateRedis, type PrivateRedis } from "../jobs/private-redis.ts";
@@ -15,6 +14,7 @@ import { createAdminRoutes } from "../routes/admin.ts";
 import { createWebhookRoutes } from "../routes/webhooks.ts";
 import { createChecks } from "./checks.ts";
 import type { Config } from "./config.ts";
+import { findAccount } from "./forge/account.ts";
 import { createWebhookSource } from "./forge/create-webhook-source.ts";
 import { createIntake } from "./intake.ts";
 import { createKluctl } from "./kluctl/kluctl.ts";
@@ -184,6 +184,7 @@ export async function startApp(config: Config, log: Logger): Promise<App> {
   // Results of deployments in namespaces that are not watched are somebody else's to remove.
   if (namespaces.length === 0) startTidying({ deployments, results, clusterId: () => client.clusterId(), log });
   sources.sweepStale().catch((error: unknown) => log.warn({ err: error }, "could not remove old git mirrors"));
+  void checkTokens(config, log);
   log.info({ webhooks: webhooks.port, admin: admin.port, forges: config.forges.map(({ id }) => id) }, "listening");
 
   return {
@@ -201,7 +202,8 @@ export async function startApp(config: Config, log: Logger): Promise<App> {
       await watching;
       client.close();
       await queue.close();
-      await Promise.all([producer, consumer].map(disconnect));
+      producer.disconnect();
+      consumer.disconnect();
       await privateRedis?.stop();
       await admin.stop(1_000);
       log.info("stopped");
@@ -214,8 +216,7 @@ async function findRedis(config: Config, log: Logger): Promise<{ address: RedisA
   if (url !== undefined) {
     return { address: url.startsWith("unix://") ? { socket: url.slice("unix://".length) } : { url } };
   }
-  const dataDir = join(config.dataDir, "redis");
-  const privateRedis = await startPrivateRedis({ dataDir, binary: config.redis.server, log });
+  const privateRedis = await startPrivateRedis({ dataDir: config.dataDir, binary: config.redis.server, log });
   return { address: { socket: privateRedis.socket }, privateRedis };
 }
 
@@ -234,6 +235,14 @@ function observed(leases: Leases, metrics: Metrics): Leases {
   };
 }
 
-function disconnect(redis: Redis): void {
-  redis.disconnect();
+/** A wrong token is told at the start; a forge that is down is no reason not to be. */
+async function checkTokens({ forges }: Config, log: Logger): Promise<void> {
+  for (const { id, kind, apiUrl, token } of forges) {
+    if (token === undefined) continue;
+    try {
+      log.info({ forge: id, user: await findAccount({ kind, apiUrl, token: token.reveal() }) }, "the token works");
+    } catch (error) {
+      log.warn({ forge: id, error: (error as Error).message }, "the token does not work");
+    }
+  }
 }

@@ -1,0 +1,17 @@
+import { z } from "zod";
+
+const User = z.object({ login: z.string() });
+
+/** Reads the current user of an API that calls its name `login`. Follows no redirect: the token stays with the host it is for. */
+export async function askUser(url: string, headers: Record<string, string>, timeoutMs: number): Promise<string> {
+  const answer = await fetch(url, { headers, redirect: "error", signal: AbortSignal.timeout(timeoutMs) }).catch(
+    (cause: unknown) => {
+      throw new Error(`${url} cannot be reached`, { cause });
+    },
+  );
+  if (answer.status === 401) throw new Error("the token is not accepted (401): it is wrong, revoked or expired");
+  if (!answer.ok) throw new Error(`${url} answered ${answer.status}`);
+  const user = User.safeParse(await answer.json().catch(() => undefined));
+  if (!user.success) throw new Error(`${url} did not answer with a user: is apiUrl the address of the API?`);
+  return user.data.login;
+}

@@ -1,0 +1,17 @@
+import { GitbeakerRequestError, GitbeakerTimeoutError, Users } from "@gitbeaker/rest";
+import { accountTimeoutMs } from "../account.ts";
+
+/** `apiUrl` ends in `/api/v4`; the library adds that itself. Its own time-out would be five minutes. */
+export async function findGitlabUser(apiUrl: string, token: string): Promise<string> {
+  const host = apiUrl.replace(/\/api\/v4\/?$/, "");
+  try {
+    const user = await new Users({ host, token, queryTimeout: accountTimeoutMs }).showCurrentUser();
+    if (typeof user.username === "string") return user.username;
+  } catch (error) {
+    if (error instanceof GitbeakerTimeoutError) throw new Error(`${host} did not answer in time`, { cause: error });
+    const status = error instanceof GitbeakerRequestError ? error.cause?.response.status : undefined;
+    if (status === 401) throw new Error("the token is not accepted (401): it is wrong, revoked or expired");
+    throw new Error(status ? `${host} answered ${status}` : `${host} cannot be reached`, { cause: error });
+  }
+  throw new Error(`${host} did not answer with a user: is apiUrl the address of the API?`);
+}

@@ -1,0 +1,61 @@
+import { createServer, type RequestListener } from "node:http";
+import type { AddressInfo } from "node:net";
+import { expect, onTestFinished, test } from "vitest";
+import { findAccount } from "../../../src/forge/account.ts";
+import { useGitea } from "../../support/world.ts";
+
+const token = "canary-token-0123456789";
+
+async function useHost(listener: RequestListener): Promise<string> {
+  const server = createServer(listener).listen(0, "127.0.0.1");
+  await new Promise((resolve) => server.once("listening", resolve));
+  onTestFinished(() => void server.close());
+  return `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+}
+
+test("a real Gitea says whose token it is, and refuses a wrong one", async () => {
+  const { url, user, token: real } = (await useGitea()).login;
+  expect(await findAccount({ kind: "gitea", apiUrl: `${url}/api/v1`, token: real })).toBe(user);
+  await expect(findAccount({ kind: "gitea", apiUrl: `${url}/api/v1`, token })).rejects.toThrow("not accepted (401)");
+});
+
+test.each(["github", "gitlab"] as const)(
+  "%s is asked at its own address, with the token where it belongs",
+  async (kind) => {
+    const seen: string[] = [];
+    const host = await useHost((req, res) => {
+      seen.push(`${req.url} ${req.headers.authorization ?? String(req.headers["private-token"])}`);
+      res.setHeader("Content-Type", "application/json");
+      res.end(JSON.stringify({ login: "towline-bot", username: "towline-bot" }));
+    });
+    const apiUrl = kind === "gitlab" ? `${host}/api/v4` : `${host}/api/v3`;
+    expect(await findAccount({ kind, apiUrl, token })).toBe("towline-bot");
+    expect(seen).toEqual([kind === "gitlab" ? `/api/v4/user ${token}` : `/api/v3/user Bearer ${token}`]);
+  },
+);
+
+test.each(["github", "gitlab", "gitea"] as const)("what is wrong with %s is said without the token", async (kind) => {
+  const refusing = await useHost((_req, res) => res.writeHead(401).end("{}"));
+  const odd = await useHost((_req, res) => res.setHeader("Content-Type", "application/json").end("[]"));
+  const path = kind === "gitlab" ? "/api/v4" : "";
+  const said = async (host: string) =>
+    findAccount({ kind, apiUrl: host + path, token }).then(
+      () => "fine",
+      (error: unknown) => String(error),
+    );
+  expect(await said(refusing)).toContain("not accepted (401)");
+  expect(await said(odd)).toContain("did not answer with a user");
+  expect(await said("http://127.0.0.1:1")).toContain("cannot be reached");
+  for (const host of [refusing, odd]) expect(await said(host)).not.toContain(token);
+});
+
+test("a token is not carried to another host", async () => {
+  const other: string[] = [];
+  const elsewhere = await useHost((req, res) => {
+    other.push(req.headers.authorization ?? "");
+    res.end();
+  });
+  const host = await useHost((_req, res) => res.writeHead(302, { Location: elsewhere }).end());
+  await expect(findAccount({ kind: "github", apiUrl: host, token })).rejects.toThrow("cannot be reached");
+  expect(other).toEqual([]);
+});
