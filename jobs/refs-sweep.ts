@@ -218,7 +218,7 @@ export function createRefsSweep(deps: RefsSweepDeps): RefsSweep {
     },
     async stop() {
       stopped.abort();
-      await Promise.all([...groups.values()].map(({ looking }) => looking));
+      await Promise.all([...groups.values()].map(async ({ looking }) => looking));
     },
   };
 }

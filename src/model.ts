@@ -11,12 +11,6 @@ export function keyText(key: Key): string {
   return `${key.namespace}/${key.name}`;
 }
 
-/** The inverse of {@link keyText}; `undefined` for anything that is not exactly two non-empty parts. */
-export function parseKey(text: string): Key | undefined {
-  const [namespace, name, ...rest] = text.split("/");
-  return namespace && name && rest.length === 0 ? { namespace, name } : undefined;
-}
-
 // ---------------------------------------------------------------------------------------------------------------
 // Git
 

@@ -24,7 +24,7 @@ export function scrub(text: string, secrets: readonly string[]): string {
 }
 
 /** The values of all Secrets in a result, as they are and in the encodings they are likely to be seen in; longest first. */
-export function secretValues(objects: readonly ResultObject[]): string[] {
+function secretValues(objects: readonly ResultObject[]): string[] {
   const values = new Set<string>();
   for (const object of objects.filter(isSecret)) {
     for (const json of [object.rendered, object.remote, object.applied]) {

@@ -37,7 +37,7 @@ export interface SourceLimits {
   readonly mirrorIdleMs: number;
 }
 
-export const defaultSourceLimits: SourceLimits = {
+const defaultSourceLimits: SourceLimits = {
   callsPerHost: 4,
   clones: 2 * availableParallelism(),
   silenceMs: 60_000,
