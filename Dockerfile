@@ -13,7 +13,11 @@ COPY tsconfig.json tsconfig.build.json ./
 COPY src src
 COPY routes routes
 COPY jobs jobs
-RUN npm run build && npm prune --omit=dev --ignore-scripts
+# What `towline version` says besides the version.
+ARG REVISION
+RUN npm run build \
+ && npm prune --omit=dev --ignore-scripts \
+ && if [ -n "${REVISION:-}" ]; then npm pkg set "commit=$REVISION"; fi
 
 # ---------------------------------------------------------------------------------------------------------------------
 FROM node:24-bookworm-slim AS kluctl
@@ -94,8 +98,10 @@ EXPOSE 8080 9090
 HEALTHCHECK --interval=15s --timeout=3s --start-period=30s --retries=3 \
   CMD ["node", "-e", "fetch('http://127.0.0.1:9090/livez').then((r) => process.exit(r.ok ? 0 : 1), () => process.exit(1))"]
 
+ARG REVISION
 LABEL org.opencontainers.image.title="Towline" \
       org.opencontainers.image.description="A GitOps server for kluctl" \
+      org.opencontainers.image.revision="${REVISION}" \
       org.opencontainers.image.licenses="Apache-2.0"
 
 ENTRYPOINT ["/usr/bin/tini", "--", "node", "/app/dist/src/cli.js"]
