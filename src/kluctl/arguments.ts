@@ -30,7 +30,7 @@ export function toArguments(call: Call, run: Omit<Run, "projectDir">, files: Cal
     "--no-update-check",
     "--no-color",
     `--project-dir=${files.projectDir}`,
-    `--timeout=${Math.ceil(run.timeoutMs)}ms`,
+    `--timeout=${Math.max(1, Math.ceil(run.timeoutMs))}ms`,
     ...flag("project-config", files.projectConfig),
     ...flag("context", context),
     ...flag("target", target),

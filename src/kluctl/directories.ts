@@ -43,7 +43,7 @@ export function createDirectories({ cacheDir, workDir }: { cacheDir: string; wor
   return {
     async prepare() {
       await Promise.all([workDir, temporary].map(makePrivate));
-      await Promise.all([sweepJobs(workDir), sweepTemporary(temporary)]);
+      await Promise.all([sweepJobs(workDir), sweepTemporary(temporary), sweepMirrors(cacheDir)]);
     },
 
     async create(namespace, bringsLogins) {
@@ -100,8 +100,18 @@ async function sweepTemporary(dir: string): Promise<void> {
   }
 }
 
+/** Clones that were broken off: kluctl renames only a whole one to what it looks for. */
+async function sweepMirrors(cacheDir: string): Promise<void> {
+  const roots = [{ path: join(cacheDir, "shared") }, ...(await list(join(cacheDir, "namespaces")))];
+  for (const root of roots) {
+    for (const { path, name, mtimeMs } of await list(join(root.path, "git-cache"))) {
+      if (name.startsWith("tmp-mirror-") && mtimeMs < Date.now() - staleAfterMs) await remove(path);
+    }
+  }
+}
+
 async function list(dir: string): Promise<{ path: string; name: string; mtimeMs: number }[]> {
-  const entries = (await readdir(dir)).map(async (name) => {
+  const entries = (await readdir(dir).catch(() => [])).map(async (name) => {
     const path = join(dir, name);
     const info = await stat(path).catch(() => undefined); // it may just be removed
     return info && { path, name, mtimeMs: info.mtimeMs };

@@ -56,7 +56,8 @@ export async function runProcess(spec: ProcessSpec): Promise<Ended> {
   });
   const ended = once(child, "exit") as Promise<[number | null, NodeJS.Signals | null]>;
   const closed = once(child, "close");
-  closed.catch(() => undefined); // when it cannot be spawned, `ended` tells
+  closed.catch(() => undefined); // `ended` tells
+  if (child.pid === undefined) await ended; // rejects: it could not be spawned, and may not even have streams
   const output = collect(child, spec);
   const stopHeart = startHeart(child.stdio[3] as Writable, limits.silenceMs, held);
   const cut = startCutting(child, spec);

@@ -24,12 +24,14 @@ export interface Binary {
  * out to be, so that a broken one can be replaced while we run.
  */
 export function createBinary({ binary, searchPath, askVersion }: BinaryDeps): () => Promise<Binary> {
-  let known: (Binary & { readonly file: string }) | undefined;
+  let known: { readonly file: string; readonly version: Promise<string> } | undefined;
 
   async function ask(path: string): Promise<string> {
     try {
-      return await askVersion(path);
+      return toVersion(await askVersion(path), path);
     } catch (error) {
+      known = undefined;
+      if (error instanceof KluctlUnavailableError) throw error;
       if (error instanceof KilledError && error.why === "stopped") throw error;
       throw new KluctlUnavailableError(`${path} cannot be run: ${(error as Error).message}`);
     }
@@ -39,10 +41,8 @@ export function createBinary({ binary, searchPath, askVersion }: BinaryDeps): ()
     const path = await find(binary, searchPath);
     const { mtimeMs, size, ino } = await stat(path);
     const file = `${path} ${ino} ${size} ${mtimeMs}`;
-    if (known?.file === file) return known;
-    const version = toVersion(await ask(path), path);
-    known = { path, version, file };
-    return known;
+    if (known?.file !== file) known = { file, version: ask(path) };
+    return { path, version: await known.version };
   };
 }
 

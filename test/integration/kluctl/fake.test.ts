@@ -1,4 +1,4 @@
-import { mkdir, readdir, readFile, writeFile } from "node:fs/promises";
+import { mkdir, readdir, readFile, utimes, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { expect, onTestFinished, test, vi } from "vitest";
 import { KilledError, KluctlUnavailableError, PrepareError } from "../../../src/errors.ts";
@@ -328,6 +328,24 @@ test("work directories of a server that is gone are removed at the next start", 
   await diff();
 
   expect(await readdir(join(dir, "work"))).toEqual([`${process.ppid}-abcdef`]);
+});
+
+test("what killed kluctls left in the caches goes after a day, and what makes the next one fast stays", async () => {
+  const { dir, diff } = await useFake(emptyResult);
+  const mirrors = join(dir, "cache/namespaces/shop/git-cache");
+  const temporary = join(dir, "cache/tmp");
+  const old = [join(mirrors, "tmp-mirror-1"), join(temporary, "kustomize-1")];
+  const kept = [join(mirrors, "library-abc123"), join(temporary, "go-embedded-python")];
+  for (const path of [...old, ...kept]) {
+    await mkdir(path, { recursive: true });
+    await utimes(path, new Date(0), new Date(0));
+  }
+  await mkdir(join(temporary, "kustomize-2"));
+
+  await diff();
+
+  expect(await readdir(mirrors)).toEqual(["library-abc123"]);
+  expect((await readdir(temporary)).toSorted()).toEqual(["go-embedded-python", "kustomize-2"]);
 });
 
 test("a work directory that cannot be written fails the run and not the server", async () => {

@@ -195,6 +195,30 @@ spec:
     expect(await cluster.find("v1", "ConfigMap", "other")).toBeDefined();
   });
 
+  test("what a project does not have any more is an orphan, and pruned when asked", async () => {
+    const { kluctl, dir, cluster } = await useRealKluctl();
+    const files = {
+      ".kluctl.yaml": `discriminator: ${uniqueName("prune")}`,
+      "deployment.yaml": "deployments: [{path: app}]",
+      "app/one.yaml": configMap("one", cluster.namespace),
+    };
+    const both = await createProject(join(dir, "both"), {
+      ...files,
+      "app/two.yaml": configMap("two", cluster.namespace),
+    });
+    const one = newRun({ projectDir: await createProject(join(dir, "one"), files), held: fakeHeld() });
+    await kluctl.deploy({ ...one, projectDir: both }, noDeployOptions, signal);
+
+    const compared = await kluctl.diff(one, noDiffOptions, signal);
+    const pruned = await kluctl.deploy(one, { ...noDeployOptions, prune: true }, signal);
+
+    const two = compared.objects.find(({ orphan }) => orphan);
+    expect(two).toMatchObject({ ref: { name: "two" }, deleted: false });
+    expect(pruned.objects.filter(({ deleted }) => deleted)).toMatchObject([{ ref: { name: "two" }, orphan: false }]);
+    expect(await cluster.find("v1", "ConfigMap", "two")).toBeUndefined();
+    expect(await cluster.find("v1", "ConfigMap", "one")).toBeDefined();
+  });
+
   test("a project that cannot be rendered is a PrepareError in kluctl's own words", async () => {
     const { kluctl, dir } = await useRealKluctl();
     const projectDir = await createProject(join(dir, "project"), {

@@ -1,0 +1,51 @@
+import { expect, test } from "vitest";
+import { type ProcessSpec, runProcess } from "../../../src/kluctl/process.ts";
+import { useTempDir } from "../../support/world.ts";
+
+const limits = {
+  ...{ timeoutMs: 10_000, graceMs: 100, silenceMs: 10_000 },
+  ...{ keptBytes: 10_000, lineLength: 1_000, lines: 100 },
+};
+
+const run = (script: string, spec: Partial<ProcessSpec> = {}) =>
+  runProcess({
+    ...{ name: "it", command: "bash", args: ["-c", script], env: { PATH: process.env["PATH"] ?? "" }, cwd: "/" },
+    ...{ limits, signal: new AbortController().signal },
+    ...spec,
+  });
+
+test("exit status and output pass through", async () => {
+  expect(await run("echo out; echo err >&2; exit 3")).toEqual({ exitCode: 3, stdout: "out\n", stderr: "err\n" });
+  expect(await run("cat")).toMatchObject({ exitCode: 0, stdout: "" }); // nobody is asked anything
+});
+
+test("it leads its own group, has no heartbeats to read, and keeps its files to itself", async () => {
+  const { stdout } = await run(`ps -o pgid= -p $$; test -e /proc/$$/fd/3 || echo none; ulimit -c; umask`);
+  const [group, ...rest] = stdout.trim().split("\n");
+  expect(Number(group)).not.toBe(process.pid);
+  expect(rest).toEqual(["none", "0", "0077"]);
+});
+
+test("a command that is not there, or is no program, ends like in a shell", async () => {
+  expect(await run("", { command: "/nowhere" })).toMatchObject({ exitCode: 127 });
+  expect(await run("", { command: "/etc/passwd" })).toMatchObject({ exitCode: 126 });
+});
+
+test("what cannot be spawned is an error", async () => {
+  await expect(run("", { cwd: "/nowhere" })).rejects.toThrow("ENOENT");
+});
+
+test("an abort before the start starts nothing", async () => {
+  const dir = await useTempDir();
+  await expect(run("touch started", { cwd: dir, signal: AbortSignal.abort() })).rejects.toMatchObject({
+    why: "stopped",
+  });
+  expect(await run("ls", { cwd: dir })).toMatchObject({ stdout: "" });
+});
+
+test("somebody who left the group but holds our pipes does not hold up the end", async () => {
+  const startedAt = performance.now();
+  const { stdout } = await run("setsid sleep 5 & echo done; exit 0");
+  expect(stdout).toBe("done\n");
+  expect(performance.now() - startedAt).toBeLessThan(3_000);
+});
