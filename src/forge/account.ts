@@ -12,9 +12,6 @@ export interface AccountOptions {
   readonly token: string;
 }
 
-/** How long a forge may take to say who we are. */
-export const accountTimeoutMs = 10_000;
-
 /** The user's name. Throws an Error that says what is wrong with the token or the address, and holds neither a token nor a body. */
 export async function findAccount({ kind, apiUrl, token }: AccountOptions): Promise<string> {
   switch (kind) {

@@ -3,8 +3,8 @@ import { finalizer, isMalformed, type Deployment, type MalformedDeployment, type
 import type { Held } from "../ports.ts";
 import { loopTimeoutMs } from "./decide.ts";
 import { toFailure } from "./failures.ts";
-import type { LoopDeps } from "./loop.ts";
 import { impersonation, toDeployOptions } from "./run.ts";
+import type { LoopDeps } from "./work.ts";
 
 export interface Finalizing {
   readonly deployment: Deployment | MalformedDeployment;

@@ -1,7 +1,5 @@
 /** One loop of one deployment, under its lease: fetch, compare, deploy, validate, record. Reads top to bottom. */
-import type { Logger } from "../log.ts";
-import type { CommandResult, Deployment, Outcome, Request, ValidateResult } from "../model.ts";
-import type { Clock, Deployments, Held, Kluctl, Results, Secrets, Sources } from "../ports.ts";
+import type { CommandResult, Outcome, ValidateResult } from "../model.ts";
 import { prepareFailed, reason, verdictOf, type Verdict } from "./conditions.ts";
 import { credentialSecrets, readGitCredentials } from "./credentials.ts";
 import { decide, deployRegardless, loopTimeoutMs, type Decision } from "./decide.ts";
@@ -9,36 +7,10 @@ import { retryOf, toFailure } from "./failures.ts";
 import { projectKey } from "./keys.ts";
 import { finishRequest, takeReconcileRequest } from "./manual.ts";
 import { scrub } from "./mask.ts";
-import { createStatusWriter, type StatusWriter } from "./status-writer.ts";
+import { createStatusWriter } from "./status-writer.ts";
 import { createSteps } from "./steps.ts";
 import { rfc3339 } from "./time.ts";
-
-export interface LoopDeps {
-  readonly deployments: Deployments;
-  readonly secrets: Secrets;
-  readonly sources: Pick<Sources, "checkout">;
-  readonly kluctl: Kluctl;
-  readonly results: Results;
-  /** UID of kube-system where the KluctlDeployments live. */
-  readonly clusterId: () => Promise<string>;
-  readonly settings: { readonly dryRun: boolean; readonly defaultServiceAccount?: string | undefined };
-  readonly clock: Clock;
-  readonly newId: () => string;
-  readonly log: Logger;
-  readonly observe?: { pushToApplied(seconds: number): void } | undefined;
-}
-
-export interface Loop {
-  readonly deployment: Deployment;
-  readonly request: Request;
-  /** The repository's last known move, see Sources.heads. */
-  readonly asOf: string | undefined;
-  readonly retrying: boolean;
-  readonly held: Held;
-  readonly signal: AbortSignal;
-}
-
-export type Phase = "prepare" | "deploy" | "validate";
+import type { Loop, LoopDeps, Work } from "./work.ts";
 
 export async function runLoop(loop: Loop, deps: LoopDeps): Promise<Outcome> {
   const { deployment, request, signal, held } = loop;
@@ -76,18 +48,6 @@ export async function runLoop(loop: Loop, deps: LoopDeps): Promise<Outcome> {
   await status.finish(ready);
   log.info({ outcome: outcome.kind, cause: request.cause, ms: clock.now() - startedAt }, "reconciled");
   return outcome;
-}
-
-/** What the steps of one loop share. */
-export interface Work extends Loop {
-  readonly deps: LoopDeps;
-  readonly log: Logger;
-  readonly status: StatusWriter;
-  readonly reconcileId: string;
-  readonly timeLeftMs: () => number;
-  phase: Phase;
-  /** What must not be read in any message. */
-  secrets: readonly string[];
 }
 
 interface Ending {

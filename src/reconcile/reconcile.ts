@@ -15,8 +15,9 @@ import { readGitCredentials } from "./credentials.ts";
 import { pendingRequest } from "./due.ts";
 import { finalize } from "./finalize.ts";
 import { projectKey } from "./keys.ts";
-import { runLoop, type LoopDeps } from "./loop.ts";
+import { runLoop } from "./loop.ts";
 import { createStatusWriter } from "./status-writer.ts";
+import type { LoopDeps } from "./work.ts";
 
 export interface ReconcileDeps extends LoopDeps {
   readonly sources: Sources;

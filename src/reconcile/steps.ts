@@ -3,7 +3,6 @@ import type { CommandResult, GitCredential, TargetKey, ValidateResult } from "..
 import type { Checkout, Run } from "../ports.ts";
 import { baseMessage, inProgress, reason, resultMessage } from "./conditions.ts";
 import { projectKey, targetOf } from "./keys.ts";
-import type { Work } from "./loop.ts";
 import {
   afterDeploy,
   toCommandSummary,
@@ -14,6 +13,7 @@ import {
   type ResultContext,
 } from "./results.ts";
 import { toDeployOptions, toRun } from "./run.ts";
+import type { Work } from "./work.ts";
 
 export interface StepsContext {
   readonly checkout: Checkout;

@@ -1,6 +1,5 @@
-import { accountTimeoutMs } from "../account.ts";
 import { askUser } from "../ask-user.ts";
 
 export function findGiteaUser(apiUrl: string, token: string): Promise<string> {
-  return askUser(`${apiUrl.replace(/\/$/, "")}/user`, { Authorization: `token ${token}` }, accountTimeoutMs);
+  return askUser(`${apiUrl.replace(/\/$/, "")}/user`, { Authorization: `token ${token}` });
 }

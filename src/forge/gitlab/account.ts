@@ -1,11 +1,11 @@
 import { GitbeakerRequestError, GitbeakerTimeoutError, Users } from "@gitbeaker/rest";
-import { accountTimeoutMs } from "../account.ts";
+import { askTimeoutMs } from "../ask-user.ts";
 
 /** `apiUrl` ends in `/api/v4`; the library adds that itself. Its own time-out would be five minutes. */
 export async function findGitlabUser(apiUrl: string, token: string): Promise<string> {
   const host = apiUrl.replace(/\/api\/v4\/?$/, "");
   try {
-    const user = await new Users({ host, token, queryTimeout: accountTimeoutMs }).showCurrentUser();
+    const user = await new Users({ host, token, queryTimeout: askTimeoutMs }).showCurrentUser();
     if (typeof user.username === "string") return user.username;
   } catch (error) {
     if (error instanceof GitbeakerTimeoutError) throw new Error(`${host} did not answer in time`, { cause: error });
