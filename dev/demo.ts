@@ -159,10 +159,16 @@ async function show(story: Story, commit: string, message: string, startedAt: nu
 /** From now on the pushes are somebody else's. Returns how to stop. */
 function tellPushes(set: Set): () => void {
   return onPush(set, (story) => {
-    const startedAt = story.steps[0]?.at ?? Date.now();
-    const telling = set.shop.head(story.branch).then(({ id, message }) => show(story, id, message, startedAt));
-    telling.catch((error: unknown) => say(error instanceof Error ? error.message : String(error)));
+    tellPush(set, story).catch((error: unknown) => say(error instanceof Error ? error.message : String(error)));
   });
+}
+
+async function tellPush({ shop }: Set, story: Story): Promise<void> {
+  const startedAt = story.steps[0]?.at ?? Date.now();
+  const head = await shop.head(story.branch);
+  if (head) return show(story, head.id, head.message, startedAt);
+  story.end();
+  tell(`\nbranch ${story.branch} is gone: what it deployed stays, and the deployment says so\n`);
 }
 
 function describe({ kubeconfig, shop, giteaUrl, server }: Set, stateDir: string, kubectl: string): void {

@@ -17,8 +17,8 @@ export interface ShopRepository {
   readonly firstCommit: string;
   /** For the git host's pages. */
   readonly login: { readonly user: string; readonly password: string };
-  /** Where the branch is, by the git host. */
-  head(branch: string): Promise<Commit>;
+  /** Where the branch is, by the git host; `undefined` if there is no such branch. */
+  head(branch: string): Promise<Commit | undefined>;
 }
 
 export interface Commit {
@@ -46,8 +46,9 @@ export async function createShopRepository(login: GiteaLogin, dir: string): Prom
     firstCommit,
     login: { user: login.user, password },
     async head(branch) {
-      const path = `/repos/${repository.owner}/${repository.name}/branches/${branch}`;
-      return (await host.call<{ commit: Commit }>("GET", path)).commit;
+      const path = `/repos/${repository.owner}/${repository.name}/branches`;
+      const branches = await host.call<{ name: string; commit: Commit }[]>("GET", path);
+      return branches.find(({ name }) => name === branch)?.commit;
     },
   };
 }
@@ -59,7 +60,7 @@ export async function connectWebhook(
   await host.registerWebhook(repository, { ...webhook, events: ["push", "delete"] });
 }
 
-export const release = { file: "versions.yaml", from: "frontend: 1.4.2", to: "frontend: 1.5.0" } as const;
+const release = { file: "versions.yaml", from: "frontend: 1.4.2", to: "frontend: 1.5.0" } as const;
 export const releaseMessage = "Raise frontend to 1.5.0";
 
 /** The release that the demo plays. Returns the commit. */

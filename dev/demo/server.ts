@@ -97,7 +97,9 @@ async function followLog(path: string) {
     }
   }
 
-  const timer = setInterval(() => (reading = reading.then(readOn)), 30);
+  const timer = setInterval(() => {
+    reading = reading.then(readOn);
+  }, 30);
   return {
     onLine(listener: (line: LogLine) => void) {
       listeners.add(listener);

@@ -29,6 +29,8 @@ export interface Story {
   add(step: Step): void;
   /** Prints steps as they come, until the commit is deployed everywhere or time is up. Throws if it does not get there. */
   tell(commit: string, startedAt: number, print: (line: string) => void): Promise<void>;
+  /** Listens no longer. For a story that is not told. */
+  end(): void;
 }
 
 export interface StoryDeps {
@@ -78,6 +80,11 @@ function startStory(accepted: LogLine, { server, cluster, podsRun }: StoryDeps):
     }
   });
 
+  function end(): void {
+    unhear();
+    unwatch();
+  }
+
   /** Adds a step for each deployment that is through; returns those that are not. */
   function look(waiting: readonly Target[], commit: string): Target[] {
     return waiting.filter((target) => {
@@ -114,11 +121,11 @@ function startStory(accepted: LogLine, { server, cluster, podsRun }: StoryDeps):
         }
         await delay(settleMs);
       } finally {
-        unhear();
-        unwatch();
+        end();
         show(Infinity);
       }
     },
+    end,
   };
 }
 
@@ -164,7 +171,7 @@ function describeRest(waiting: readonly string[], rolling: ReadonlySet<string>):
   ].join(", ");
 }
 
-export function formatStep({ at, what, detail = "" }: Step, startedAt: number): string {
+function formatStep({ at, what, detail = "" }: Step, startedAt: number): string {
   const seconds = ((at - startedAt) / 1_000).toFixed(2).padStart(6);
   return `  ${seconds} s  ${what.padEnd(18)}${detail}`.trimEnd();
 }
