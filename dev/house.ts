@@ -45,7 +45,7 @@ const rooms: readonly Room[] = [
   { name: "notify", files: /^src\/notify\//, mayImport: ["ground", "ports"] },
   { name: "routes", files: /^routes\//, mayImport: [...decisions, "forges"] },
   { name: "jobs", files: /^jobs\//, mayImport: decisions },
-  { name: "the top", files: /^src\/(?:(?:app|checks|listener)\.ts|cli(?:\.ts|\/))/, mayImport: house },
+  { name: "the top", files: /^src\/(?:app|cli)(?:\.ts|\/)/, mayImport: house },
   { name: "dev", files: /^dev\//, mayImport: [...house, "the top"] },
   { name: "tests", files: /^(?:test\/|[^/]+\.config\.ts$)/, mayImport: "anything" },
 ];

@@ -4,15 +4,16 @@ import { mkdir } from "node:fs/promises";
 import { hostname } from "node:os";
 import { join } from "node:path";
 import express from "express";
-import { checkRedis, connectProducer, connectWorker, type RedisAddress } from "../jobs/connection.ts";
+import { checkRedis, connectProducer, connectWorker } from "../jobs/connection.ts";
 import { Fairness } from "../jobs/fairness.ts";
-import { startPrivateRedis, type PrivateRedis } from "../jobs/private-redis.ts";
 import { createQueue } from "../jobs/queue.ts";
 import { startSweep } from "../jobs/sweep.ts";
 import { startWorker } from "../jobs/worker.ts";
 import { createAdminRoutes } from "../routes/admin.ts";
 import { createWebhookRoutes } from "../routes/webhooks.ts";
-import { createChecks } from "./checks.ts";
+import { createChecks } from "./app/checks.ts";
+import { startListener } from "./app/listener.ts";
+import { findRedis, watchRedis } from "./app/redis.ts";
 import type { Config } from "./config.ts";
 import { findAccount } from "./forge/account.ts";
 import { createWebhookSource } from "./forge/create-webhook-source.ts";
@@ -23,7 +24,6 @@ import { createDeployments } from "./kube/deployments.ts";
 import { createLeases } from "./kube/lease.ts";
 import { createResults } from "./kube/result-store.ts";
 import { createSecrets } from "./kube/secrets.ts";
-import { startListener } from "./listener.ts";
 import type { Logger } from "./log.ts";
 import { createMetrics, type Metrics } from "./metrics.ts";
 import type { Leases } from "./ports.ts";
@@ -53,7 +53,12 @@ export async function startApp(config: Config, log: Logger): Promise<App> {
   const [producer, consumer] = [connectProducer(address, log), connectWorker(address, log)];
   const fairness = new Fairness();
   const queue = createQueue({ connection: producer, prefix: config.redis.prefix, fairness, log });
-  const metrics = createMetrics({ readQueue: async () => ({ ...(await queue.depth()) }) });
+  const metrics = createMetrics({
+    readQueue: async () => ({ ...(await queue.depth()) }),
+    sweepAge: () => sweep.age(),
+    watchAge: () => deployments.age(),
+  });
+  watchRedis(producer, metrics, log);
 
   // The cluster
   const { namespaces } = config.kubernetes;
@@ -134,7 +139,6 @@ export async function startApp(config: Config, log: Logger): Promise<App> {
     everyMs: config.sweep.intervalMs,
     clock,
     log,
-    observe: { due: () => undefined, looked: () => metrics.swept(), found: () => undefined },
   });
 
   // The way in
@@ -167,7 +171,6 @@ export async function startApp(config: Config, log: Logger): Promise<App> {
     sweep,
     lastDelivery,
     stopping,
-    metrics,
     clock,
   });
   const admin = await startListener(
@@ -184,6 +187,8 @@ export async function startApp(config: Config, log: Logger): Promise<App> {
   // Results of deployments in namespaces that are not watched are somebody else's to remove.
   if (namespaces.length === 0) startTidying({ deployments, results, clusterId: () => client.clusterId(), log });
   sources.sweepStale().catch((error: unknown) => log.warn({ err: error }, "could not remove old git mirrors"));
+  const { version, commit = "unknown", node } = readVersion();
+  metrics.built({ version, commit, node });
   void checkTokens(config, log);
   log.info({ webhooks: webhooks.port, admin: admin.port, forges: config.forges.map(({ id }) => id) }, "listening");
 
@@ -209,15 +214,6 @@ export async function startApp(config: Config, log: Logger): Promise<App> {
       log.info("stopped");
     },
   };
-}
-
-async function findRedis(config: Config, log: Logger): Promise<{ address: RedisAddress; privateRedis?: PrivateRedis }> {
-  const url = config.redis.url?.reveal();
-  if (url !== undefined) {
-    return { address: url.startsWith("unix://") ? { socket: url.slice("unix://".length) } : { url } };
-  }
-  const privateRedis = await startPrivateRedis({ dataDir: config.dataDir, binary: config.redis.server, log });
-  return { address: { socket: privateRedis.socket }, privateRedis };
 }
 
 function toWebhookSource({ id, kind, webhookSecrets, insecureAllowUnsigned }: Config["forges"][number]) {

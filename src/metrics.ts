@@ -4,8 +4,10 @@ import { collectDefaultMetrics, Counter, Gauge, Histogram, Registry } from "prom
 export interface MetricsOptions {
   /** The number of jobs by state, asked for at every scrape: it has to answer, or fail, in time for that. */
   readonly readQueue?: (() => Promise<Readonly<Record<string, number>>>) | undefined;
-  /** Epoch milliseconds. */
-  readonly now?: () => number;
+  /** Seconds since the last complete sweep. */
+  readonly sweepAge?: (() => number) | undefined;
+  /** Seconds since the API server last sent something on the watch. */
+  readonly watchAge?: (() => number) | undefined;
 }
 
 export interface Metrics {
@@ -17,12 +19,9 @@ export interface Metrics {
   gitRan(operation: string, ok: boolean, seconds: number): void;
   /** From the delivery's arrival until its change was applied. */
   pushApplied(seconds: number): void;
-  swept(): void;
-  /** The API server sent something on the watch, if only a bookmark. */
-  watchHeard(): void;
   leaseLost(): void;
   redisUp(up: boolean): void;
-  built(info: Readonly<Record<"version" | "commit" | "node" | "kluctl", string>>): void;
+  built(info: Readonly<Record<"version" | "commit" | "node", string>>): void;
 }
 
 // Hosts' names for events and our own; anybody may send us others.
@@ -37,7 +36,7 @@ const mostLabelValues = 50;
 const intakeSeconds = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5];
 const workSeconds = [0.05, 0.1, 0.25, 0.5, 1, 2, 3, 5, 10, 20, 30, 60, 120, 300, 600, 1_800];
 
-export function createMetrics({ readQueue, now = Date.now }: MetricsOptions = {}): Metrics {
+export function createMetrics({ readQueue, sweepAge, watchAge }: MetricsOptions = {}): Metrics {
   const registry = new Registry();
   const registers = [registry];
   collectDefaultMetrics({ register: registry });
@@ -119,25 +118,22 @@ export function createMetrics({ readQueue, now = Date.now }: MetricsOptions = {}
   const buildInfo = new Gauge({
     name: "towline_build_info",
     help: "What runs here.",
-    labelNames: ["version", "commit", "node", "kluctl"],
+    labelNames: ["version", "commit", "node"],
     registers,
   });
 
-  /** Seconds since the last call of the function that is returned; since the start, as long as there was none. */
-  function age(name: string, help: string): () => void {
-    let last = now();
+  function age(name: string, help: string, read: (() => number) | undefined): void {
     new Gauge({
       name,
       help,
       registers,
       collect() {
-        this.set(Math.max(0, now() - last) / 1_000);
+        if (read) this.set(read());
       },
     });
-    return () => {
-      last = now();
-    };
   }
+  age("towline_sweep_age_seconds", "Since the last sweep that was completed.", sweepAge);
+  age("towline_watch_age_seconds", "Since the API server last sent something on the watch.", watchAge);
 
   return {
     registry,
@@ -159,8 +155,6 @@ export function createMetrics({ readQueue, now = Date.now }: MetricsOptions = {}
       gitSeconds.observe({ operation: commandLabel(operation), result: ok ? "ok" : "failed" }, seconds);
     },
     pushApplied: (seconds) => pushToApplied.observe(seconds),
-    swept: age("towline_sweep_age_seconds", "Since the last sweep that was completed."),
-    watchHeard: age("towline_watch_age_seconds", "Since the API server last sent something on the watch."),
     leaseLost: () => leasesLost.inc(),
     redisUp: (up) => redis.set(up ? 1 : 0),
     built(info) {

@@ -1,9 +1,8 @@
 /** What has to work for the server to be ready, each by its name. */
-import type { Check } from "../routes/admin.ts";
-import type { WatchedDeployments } from "./kube/deployments.ts";
-import type { KluctlProcesses } from "./kluctl/kluctl.ts";
-import type { Metrics } from "./metrics.ts";
-import type { Clock } from "./ports.ts";
+import type { Check } from "../../routes/admin.ts";
+import type { WatchedDeployments } from "../kube/deployments.ts";
+import type { KluctlProcesses } from "../kluctl/kluctl.ts";
+import type { Clock } from "../ports.ts";
 
 export interface ChecksDeps {
   readonly deployments: Pick<WatchedDeployments, "synced" | "age" | "problem" | "all">;
@@ -14,12 +13,11 @@ export interface ChecksDeps {
   /** Forge id → when the last genuine delivery came, epoch milliseconds. */
   readonly lastDelivery: ReadonlyMap<string, number>;
   readonly stopping: { readonly since: Date | undefined };
-  readonly metrics: Pick<Metrics, "redisUp" | "watchHeard">;
   readonly clock: Clock;
 }
 
 export function createChecks(deps: ChecksDeps): Check[] {
-  const { deployments, checkRedis, kluctl, sweep, lastDelivery, stopping, metrics, clock } = deps;
+  const { deployments, checkRedis, kluctl, sweep, lastDelivery, stopping, clock } = deps;
   return [
     {
       name: "server",
@@ -37,14 +35,8 @@ export function createChecks(deps: ChecksDeps): Check[] {
     {
       name: "redis",
       async check() {
-        try {
-          const { problems, warnings } = await checkRedis();
-          metrics.redisUp(true);
-          return { ok: problems.length === 0, error: problems.join(" ") || undefined, warnings };
-        } catch (error) {
-          metrics.redisUp(false);
-          throw error;
-        }
+        const { problems, warnings } = await checkRedis();
+        return { ok: problems.length === 0, error: problems.join(" ") || undefined, warnings };
       },
     },
     {

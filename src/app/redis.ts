@@ -1,0 +1,37 @@
+/** Which Redis the server uses, and what is told of it. */
+import type { Redis } from "ioredis";
+import { checkRedis, type RedisAddress } from "../../jobs/connection.ts";
+import { startPrivateRedis, type PrivateRedis } from "../../jobs/private-redis.ts";
+import type { Config } from "../config.ts";
+import type { Logger } from "../log.ts";
+import type { Metrics } from "../metrics.ts";
+
+export interface FoundRedis {
+  readonly address: RedisAddress;
+  /** The one that was started because none is configured; it ends with the server. */
+  readonly privateRedis?: PrivateRedis | undefined;
+}
+
+export async function findRedis(config: Config, log: Logger): Promise<FoundRedis> {
+  const url = config.redis.url?.reveal();
+  if (url !== undefined) {
+    return { address: url.startsWith("unix://") ? { socket: url.slice("unix://".length) } : { url } };
+  }
+  const privateRedis = await startPrivateRedis({ dataDir: config.dataDir, binary: config.redis.server, log });
+  return { address: { socket: privateRedis.socket }, privateRedis };
+}
+
+/** Each time Redis comes (back), it may be another version, or configured anew: what is wrong with it is told then. */
+export function watchRedis(redis: Redis, metrics: Pick<Metrics, "redisUp">, log: Logger): void {
+  redis.on("close", () => metrics.redisUp(false));
+  redis.on("ready", () => {
+    metrics.redisUp(true);
+    checkRedis(redis).then(
+      ({ problems, warnings }) => {
+        for (const problem of problems) log.error({ problem }, "Redis cannot be relied on");
+        for (const warning of warnings) log.warn({ warning }, "Redis may lose work");
+      },
+      () => undefined, // it is gone again, which the connection tells
+    );
+  });
+}
