@@ -1,4 +1,5 @@
 /** Brings one KluctlDeployment up to date: reads the present, decides whether there is anything to do, and does it under the lease. */
+import { ApiError } from "../errors.ts";
 import { commitOf } from "../git-ref.ts";
 import {
   finalizer,
@@ -38,7 +39,18 @@ export type Reconcile = (request: Request, attempt: Attempt) => Promise<Outcome 
 export function createReconcile(deps: ReconcileDeps): Reconcile {
   const { deployments, leases, log } = deps;
 
-  return async function reconcile(request, { attempt, lastAttempt, signal }) {
+  return async function reconcile(request, attempt) {
+    try {
+      return await look(request, attempt);
+    } catch (error) {
+      if (!(error instanceof ApiError)) throw error;
+      // Nothing can be read or written down now: trying again is all there is.
+      log.warn({ ...request.deployment, error: error.message }, "the Kubernetes API did not do what was asked");
+      return { kind: "failed", retry: "soon", message: error.message };
+    }
+  };
+
+  async function look(request: Request, { attempt, lastAttempt, signal }: Attempt): Promise<Outcome | "busy"> {
     const { deployment: key } = request;
     const deployment = await deployments.get(key);
     if (deployment === undefined) return { kind: "skipped", why: "the resource is gone" };
@@ -55,7 +67,7 @@ export function createReconcile(deps: ReconcileDeps): Reconcile {
         .release()
         .catch((error: unknown) => log.warn({ err: error, ...key }, "could not release the lease; it expires"));
     }
-  };
+  }
 
   /** What is known now may be newer than what was read before the lease was ours: read again, then act. */
   async function underLease(request: Request, held: Held, { attempt, lastAttempt, signal }: Attempt): Promise<Outcome> {

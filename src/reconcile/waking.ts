@@ -1,6 +1,6 @@
 /** Turns changes of the resources into requests, at once: whoever edits a deployment does not wait for the sweep. */
 import type { Logger } from "../log.ts";
-import { isMalformed, keyText, type Deployment, type MalformedDeployment } from "../model.ts";
+import { isMalformed, type Deployment, type MalformedDeployment, type Request } from "../model.ts";
 import type { Queue } from "../ports.ts";
 import { wakes } from "./due.ts";
 
@@ -16,23 +16,35 @@ export interface WakingDeps {
   readonly log: Logger;
 }
 
+/** Two hundred resources that are applied together are one batch: their repository is asked once, not for each. */
+const gatherMs = 20;
+
 /** Returns how to stop. What Redis does not take is left to the sweep: it finds the same from the same resources. */
 export function startWaking({ deployments, queue, log }: WakingDeps): () => void {
-  let stopped = false;
+  let gathered: Request[] = [];
+  let planned: NodeJS.Timeout | undefined;
+
+  async function flush(requests: readonly Request[]): Promise<void> {
+    // Whoever asks, or just edited it, expects git as it is now, and not as it was when somebody last looked.
+    const repos = new Set(requests.map(({ repo }) => repo).filter((repo) => repo !== undefined));
+    await Promise.all([...repos].map((repo) => queue.markMoved(repo)));
+    await queue.enqueue(requests);
+  }
+
   deployments.onChange(({ kind, deployment, previous }) => {
-    const cause = stopped ? undefined : wakes(kind, deployment, previous);
+    const cause = wakes(kind, deployment, previous);
     if (cause === undefined) return;
     const repo = isMalformed(deployment) ? undefined : deployment.repo;
-    // Whoever asks, or just edited it, expects git as it is now, and not as it was when somebody last looked.
-    const moved = repo === undefined ? Promise.resolve() : queue.markMoved(repo);
-    moved
-      .then(() => queue.enqueue([{ kind: "reconcile", deployment: deployment.key, cause, repo }]))
-      .catch((error: unknown) => {
+    gathered.push({ kind: "reconcile", deployment: deployment.key, cause, repo });
+    planned ??= setTimeout(() => {
+      planned = undefined;
+      const requests = gathered;
+      gathered = [];
+      flush(requests).catch((error: unknown) => {
         const reason = error instanceof Error ? error.message : String(error);
-        log.warn({ deployment: keyText(deployment.key), error: reason }, "could not queue a change; the sweep will");
+        log.warn({ requests: requests.length, error: reason }, "could not queue changes; the sweep will");
       });
+    }, gatherMs);
   });
-  return () => {
-    stopped = true;
-  };
+  return () => clearTimeout(planned);
 }

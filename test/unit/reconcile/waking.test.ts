@@ -1,0 +1,41 @@
+import { expect, test, vi } from "vitest";
+import { QueueUnavailableError } from "../../../src/errors.ts";
+import type { Deployment, RepoId, Request } from "../../../src/model.ts";
+import { startWaking, type WakingDeps } from "../../../src/reconcile/waking.ts";
+import { aDeployment } from "../../support/deployments.ts";
+import { silentLog } from "../../support/fakes.ts";
+
+function aQueue(failing = false) {
+  const moved: RepoId[] = [];
+  const requests: Request[] = [];
+  const queue: WakingDeps["queue"] = {
+    markMoved: (repo) => Promise.resolve(void moved.push(repo)),
+    enqueue(some) {
+      if (failing) return Promise.reject(new QueueUnavailableError("down"));
+      requests.push(...some);
+      return Promise.resolve({ queued: some.length });
+    },
+  };
+  return { queue, moved, requests };
+}
+
+function watching(queue: WakingDeps["queue"]) {
+  let emit: Parameters<WakingDeps["deployments"]["onChange"]>[0] = () => undefined;
+  startWaking({ deployments: { onChange: (callback) => void (emit = callback) }, queue, log: silentLog });
+  return (deployment: Deployment) => emit({ kind: "added", deployment });
+}
+
+test("resources that come together ask for their repository once", async () => {
+  const { queue, moved, requests } = aQueue();
+  const added = watching(queue);
+  for (let i = 0; i < 200; i++) added(aDeployment({ key: { namespace: "shop", name: `d${i}` } }));
+  await vi.waitFor(() => expect(requests).toHaveLength(200));
+  expect(moved).toHaveLength(1);
+  expect(requests[0]).toMatchObject({ cause: "change", deployment: { name: "d0" } });
+});
+
+test("a Redis that is down costs nothing but time", async () => {
+  const { queue, moved } = aQueue(true);
+  watching(queue)(aDeployment());
+  await vi.waitFor(() => expect(moved).toHaveLength(1));
+});
