@@ -4,7 +4,9 @@ import type { FileChanges } from "../../dev/parts/work-copy.ts";
 
 export interface ProjectOptions {
   readonly namespace: string;
-  /** Content of the ConfigMap `settings`. */
+  /** Of the ConfigMap; a template like `{{ args.name }}` lets several deployments share the project. */
+  readonly name?: string;
+  /** What the ConfigMap holds. */
   readonly data?: Record<string, string>;
   readonly discriminator?: string;
   /** More objects, file name → object. */
@@ -14,15 +16,16 @@ export interface ProjectOptions {
 /** One target, `prod`; one item with a ConfigMap, and whatever else a test wants. */
 export function aProject({
   namespace,
+  name = "settings",
   data = { color: "red" },
   discriminator,
   objects = {},
 }: ProjectOptions): FileChanges {
   const config = {
-    discriminator: discriminator ?? `${namespace}-{{ target.name }}`,
+    discriminator: discriminator ?? `${namespace}-{{ target.name }}${name === "settings" ? "" : `-${name}`}`,
     targets: [{ name: "prod" }, { name: "staging" }],
   };
-  const settings = { apiVersion: "v1", kind: "ConfigMap", metadata: { name: "settings", namespace }, data };
+  const settings = { apiVersion: "v1", kind: "ConfigMap", metadata: { name, namespace }, data };
   const files = Object.entries({ "settings.yml": settings, ...objects });
   return {
     ".kluctl.yaml": stringify(config),

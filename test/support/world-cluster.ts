@@ -1,9 +1,12 @@
 import {
   ApiException,
+  type CoreV1Event,
   type KubernetesObject,
   KubeConfig,
   KubernetesObjectApi,
   CoreV1Api,
+  PatchStrategy,
+  type V1ConfigMap,
 } from "@kubernetes/client-node";
 import { expect, onTestFinished } from "vitest";
 
@@ -16,7 +19,12 @@ export interface TestCluster {
   readonly objects: KubernetesObjectApi;
   /** Creates an object in the test's namespace. */
   create<T extends KubernetesObject>(object: T): Promise<T>;
+  /** Sends a JSON merge patch for one. */
+  patch(object: KubernetesObject): Promise<void>;
+  delete(object: KubernetesObject): Promise<void>;
   find<T extends KubernetesObject>(apiVersion: string, kind: string, name: string): Promise<T | undefined>;
+  /** What a ConfigMap of the test's namespace holds, if there is one. */
+  data(configMap: string): Promise<Record<string, string> | undefined>;
   /** A KluctlDeployment of the test's namespace, and what becomes of it. */
   deployment(name: string): TestDeployment;
 }
@@ -25,8 +33,16 @@ export interface TestDeployment {
   readonly key: string;
   create(spec: object, annotations?: Record<string, string>): Promise<void>;
   get(): Promise<TestResource | undefined>;
+  /** Sends a JSON merge patch. */
+  patch(change: { spec?: object; metadata?: object }): Promise<void>;
+  delete(): Promise<void>;
   /** Waits until the condition is `True`; on failure says what the resource looked like. */
   reaches(condition: string, withinMs?: number): Promise<TestResource>;
+  /** The same for anything that can be told from the resource. */
+  until(what: string, is: (resource: TestResource) => boolean, withinMs?: number): Promise<TestResource>;
+  /** Waits until its spec, and the commit if one is given, has been dealt with, whatever came of it. */
+  settles(commit?: string): Promise<TestResource>;
+  events(): Promise<CoreV1Event[]>;
 }
 
 export interface TestResource extends KubernetesObject {
@@ -35,6 +51,17 @@ export interface TestResource extends KubernetesObject {
     string,
     unknown
   >;
+}
+
+export function conditionOf(resource: TestResource | undefined, type: string) {
+  return resource?.status?.conditions?.find((condition) => condition.type === type);
+}
+
+/** No loop of it runs, and the last one saw the spec as it is. */
+function isSettled(resource: TestResource): boolean {
+  const { status, metadata } = resource;
+  const seen = status?.["observedGeneration"] === metadata?.generation;
+  return seen && conditionOf(resource, "Ready") !== undefined && conditionOf(resource, "Reconciling") === undefined;
 }
 
 const apiVersion = "gitops.kluctl.io/v1beta1";
@@ -50,6 +77,10 @@ export async function useNamespace(kubeconfig: string, namespace: string): Promi
     await core.deleteNamespace({ name: namespace, gracePeriodSeconds: 0 });
   });
 
+  const ours = <T extends KubernetesObject>(object: T) => ({
+    ...object,
+    metadata: { namespace, ...object.metadata },
+  });
   const find = async <T extends KubernetesObject>(version: string, kind: string, name: string) => {
     try {
       return (await objects.read({ apiVersion: version, kind, metadata: { name, namespace } })) as T;
@@ -58,8 +89,14 @@ export async function useNamespace(kubeconfig: string, namespace: string): Promi
       throw error;
     }
   };
-  const create = <T extends KubernetesObject>(object: T) =>
-    objects.create({ ...object, metadata: { namespace, ...object.metadata } }) as Promise<T>;
+  const create = <T extends KubernetesObject>(object: T) => objects.create(ours(object)) as Promise<T>;
+
+  const patch = async (object: KubernetesObject) => {
+    await objects.patch(ours(object), undefined, undefined, undefined, undefined, PatchStrategy.MergePatch);
+  };
+  const remove = async (object: KubernetesObject) => {
+    await objects.delete(ours(object));
+  };
 
   return {
     kubeconfig,
@@ -68,32 +105,48 @@ export async function useNamespace(kubeconfig: string, namespace: string): Promi
     core,
     objects,
     create,
+    patch,
+    delete: remove,
     find,
+    data: async (name) => (await find<KubernetesObject & V1ConfigMap>("v1", "ConfigMap", name))?.data,
     deployment(name) {
       const get = () => find<TestResource>(apiVersion, "KluctlDeployment", name);
+      const self = { apiVersion, kind: "KluctlDeployment", metadata: { name, namespace } };
+      const until: TestDeployment["until"] = async (what, is, withinMs = 60_000) => {
+        let resource: TestResource | undefined;
+        const isSo = async () => {
+          resource = await get();
+          return resource !== undefined && is(resource);
+        };
+        await expect
+          .poll(isSo, { timeout: withinMs, interval: 100 })
+          .toBe(true)
+          .catch((cause: unknown) => {
+            const seen = JSON.stringify(resource?.status ?? "no status", undefined, 2);
+            throw new Error(`${namespace}/${name} did not reach ${what} in ${withinMs} ms: ${seen}`, { cause });
+          });
+        return resource as TestResource;
+      };
       return {
         key: `${namespace}/${name}`,
         get,
         async create(spec, annotations = {}) {
-          const metadata = { name, namespace, annotations };
-          await create({ apiVersion, kind: "KluctlDeployment", metadata, spec } as KubernetesObject);
+          await create({ ...self, metadata: { name, namespace, annotations }, spec } as KubernetesObject);
         },
-        async reaches(condition, withinMs = 60_000) {
-          let resource: TestResource | undefined;
-          const isTrue = async () => {
-            resource = await get();
-            return (
-              resource?.status?.conditions?.some((one) => one.type === condition && one.status === "True") ?? false
-            );
-          };
-          await expect
-            .poll(isTrue, { timeout: withinMs, interval: 100 })
-            .toBe(true)
-            .catch((cause: unknown) => {
-              const seen = JSON.stringify(resource?.status ?? "no status", undefined, 2);
-              throw new Error(`${namespace}/${name} did not reach ${condition} in ${withinMs} ms: ${seen}`, { cause });
-            });
-          return resource as TestResource;
+        patch: ({ metadata, ...change }) => patch({ ...self, ...change, metadata: { ...self.metadata, ...metadata } }),
+        delete: () => remove(self),
+        until,
+        reaches: (type, withinMs) =>
+          until(type, (resource) => conditionOf(resource, type)?.status === "True", withinMs),
+        settles: (commit) =>
+          until(
+            "its end",
+            (resource) =>
+              isSettled(resource) && (commit === undefined || resource.status?.["observedCommit"] === commit),
+          ),
+        async events() {
+          const { items } = await core.listNamespacedEvent({ namespace, fieldSelector: `involvedObject.name=${name}` });
+          return items.filter(({ involvedObject }) => involvedObject.kind === self.kind);
         },
       };
     },
