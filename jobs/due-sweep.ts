@@ -42,11 +42,13 @@ export function createDueSweep({ deployments, dueAt, queue, againMs, clock }: Du
 
   function isDue(deployment: Entry, now: number): Asked | undefined {
     const key = keyText(deployment.key);
-    const at = dueAt(deployment, lastLoopAt.get(key), now);
+    const looked = lastLoopAt.get(key);
+    const at = dueAt(deployment, looked, now);
     if (at > now) return undefined;
     const due = at < now ? at : "at once";
     // Those that fell due while nobody was looking do not all come in the same second.
-    if (due !== "at once" && due + jitterMs(deployment) > now) return undefined;
+    if (due !== "at once" && due + jitterMs(deployment, looked === undefined ? Infinity : due - looked) > now)
+      return undefined;
     const before = asked.get(key);
     return before?.due === due && now < before.at + againMs ? undefined : { at: now, due };
   }
@@ -84,10 +86,14 @@ function isReconciling({ status }: Entry): boolean {
   return status.conditions.some(({ type, status }) => type === "Reconciling" && status === "True");
 }
 
-/** Always the same for one deployment: up to a tenth of its interval, at most a minute. */
-function jitterMs(deployment: Entry): number {
+/**
+ * Always the same for one deployment: up to a tenth of the interval that is over, at most a minute. That may be a
+ * shorter one than the spec's main interval, such as the one to try again after.
+ */
+function jitterMs(deployment: Entry, waitedMs: number): number {
   if (isMalformed(deployment)) return 0;
-  return fractionOf(keyText(deployment.key)) * Math.min(deployment.spec.intervalMs / 10, 60_000);
+  const intervalMs = Math.min(deployment.spec.intervalMs, Math.max(waitedMs, 0));
+  return fractionOf(keyText(deployment.key)) * Math.min(intervalMs / 10, 60_000);
 }
 
 /** From 0 up to 1, evenly spread over all texts, always the same for one. */

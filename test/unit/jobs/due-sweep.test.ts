@@ -135,6 +135,25 @@ test("the end of a loop is learnt from the watch, even if the loop left no other
   expect(asked).toHaveLength(1);
 });
 
+test("a short interval to try again after is not spread by the length of the long one", async () => {
+  const running = (name: string) => ({
+    ...named(name, 60 * minute),
+    status: aStatus({
+      conditions: [{ type: "Reconciling", status: "True", reason: "", message: "", lastTransitionTime: "" }],
+    }),
+  });
+  const all = Array.from({ length: 20 }, (_, i) => named(`d${i}`, 60 * minute));
+  const { sweep, asked, pass } = useSweep(all, (_d, last = 0) => last + 2_000);
+
+  for (const deployment of all) {
+    sweep.note({ kind: "changed", deployment, previous: running(deployment.key.name) });
+  }
+  pass(2_200);
+  await sweep.run();
+
+  expect(asked).toHaveLength(20);
+});
+
 test("a deployment that cannot be read is asked for without a repository", async () => {
   const { spec: _spec, repo: _repo, ...identity } = named("broken");
   const { sweep, asked } = useSweep(
