@@ -1,4 +1,5 @@
 /** One loop of one deployment, under its lease: fetch, compare, deploy, validate, record. Reads top to bottom. */
+import { PrepareError } from "../errors.ts";
 import type { CommandResult, Outcome, ValidateResult } from "../model.ts";
 import { prepareFailed, reason, verdictOf, type Verdict } from "./conditions.ts";
 import { credentialSecrets, readGitCredentials } from "./credentials.ts";
@@ -69,11 +70,14 @@ async function attempt(work: Work, refused: string | undefined): Promise<Ending>
   } catch (error) {
     const failure = toFailure(error);
     const message = scrub(failure.message, work.secrets);
-    const ready: Verdict =
-      work.phase === "prepare"
-        ? prepareFailed
-        : { status: "False", reason: work.phase === "deploy" ? reason.deployFailed : reason.validateFailed, message };
-    if (work.phase === "prepare") status.set({ lastPrepareError: message });
+    // A deploy without a comparison before it is the first to render: what it cannot render, it did not apply either.
+    const unprepared = work.phase === "prepare" || (work.phase === "deploy" && error instanceof PrepareError);
+    const ready: Verdict = unprepared
+      ? prepareFailed
+      : { status: "False", reason: work.phase === "deploy" ? reason.deployFailed : reason.validateFailed, message };
+    if (unprepared) status.set({ lastPrepareError: message });
+    // Nobody knows what of it was applied: whatever the project renders to, it has to be applied again.
+    else if (work.phase === "deploy") status.set({ lastObjectsHash: undefined });
     log.warn({ phase: work.phase, retry: failure.retry, error: message }, "reconcile failed");
     if (!work.signal.aborted) deps.deployments.event(deployment, "Warning", ready.reason, message);
     return { outcome: { kind: "failed", retry: failure.retry, message }, ready };

@@ -145,6 +145,31 @@ test("a project that cannot be rendered waits for a person, in kluctl's words", 
   expect(world.sources.released).toEqual(["c2"]);
 });
 
+test("a new project that cannot be rendered has not failed to deploy: it could not be prepared", async () => {
+  const world = aWorld(aDeployment(), fakeKluctl({ deploy: new PrepareError("target prod not found") }));
+  expect(await world.reconcile(push, world.attempt())).toMatchObject({ kind: "failed", retry: "person" });
+  expect(world.status()?.conditions).toMatchObject([{ type: "Ready", status: "False", reason: "PrepareFailed" }]);
+  expect(world.status()?.lastPrepareError).toBe("target prod not found");
+});
+
+test("after a deploy that was broken off everything is applied again, even if nothing renders differently", async () => {
+  const spec = { prune: true };
+  const timeout = new KilledError("timeout", "kluctl deploy was ended because it took longer than 30 s");
+  const answers = { deploy: timeout as Error | undefined };
+  const world = aWorld(aDeployment({ spec, status: upToDate, generation: 2 }), {
+    ...fakeKluctl(),
+    deploy: () => (answers.deploy ? Promise.reject(answers.deploy) : Promise.resolve(aResult())),
+  });
+  expect(await world.reconcile({ ...push, cause: "change" }, world.attempt())).toMatchObject({ kind: "failed" });
+  expect(world.status()?.conditions).toMatchObject([
+    { status: "False", reason: "DeployFailed", message: timeout.message },
+  ]);
+
+  answers.deploy = undefined;
+  expect(await world.reconcile({ ...push, cause: "interval" }, world.attempt())).toMatchObject({ deployed: true });
+  expect(world.status()).toMatchObject({ lastObjectsHash: "hash-1", observedGeneration: 2 });
+});
+
 test("a branch that is gone touches nothing in the cluster", async () => {
   const sources = fakeSources();
   sources.failing.error = new SourceError("ref-not-found", "branch main does not exist");
