@@ -1,0 +1,87 @@
+/** `npm run bench`: what is fast, what is not, and how much of it is ours. Everything is real; everything ends with the run. */
+import { writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { parseArgs } from "node:util";
+import { now } from "./bench/clock.ts";
+import { openCluster } from "./bench/cluster.ts";
+import { describeMachine } from "./bench/machine.ts";
+import type { Measurement } from "./bench/measurement.ts";
+import { idleLoop } from "./bench/idle-loop.ts";
+import { manyDeployments } from "./bench/many-deployments.ts";
+import { pushToApplied } from "./bench/push-to-applied.ts";
+import { type Finished, toMarkdown, toText } from "./bench/report.ts";
+import { onStage } from "./bench/stage.ts";
+import { endOfRun } from "./end-of-run.ts";
+import { findTools } from "./tools.ts";
+import { startWorld } from "./world.ts";
+
+const measurements: readonly Measurement[] = [pushToApplied, idleLoop, manyDeployments];
+const page = join(import.meta.dirname, "../docs/performance.md");
+
+const help = `npm run bench [-- options]
+
+Starts a Kubernetes control plane, Redis, git hosts, \`towline serve\` and \`kluctl controller run\`, and measures them.
+It takes about 15 minutes on two cores; nothing else should run meanwhile. Nothing is left behind.
+
+  --only NAMES   only these, separated by commas: ${measurements.map(({ name }) => name).join(", ")}
+  --quick        fewer of everything, to see that it works: the figures mean little
+  --write        write them to docs/performance.md
+  --help         this text
+`;
+
+const { values: options } = parseArgs({
+  options: {
+    only: { type: "string" },
+    quick: { type: "boolean", default: false },
+    write: { type: "boolean", default: false },
+    help: { type: "boolean", default: false },
+  },
+});
+
+const say = (line: string) => void process.stderr.write(`${line}\n`);
+
+if (options.help) process.stdout.write(help);
+else await main(chosen(options.only));
+
+async function main(wanted: readonly Measurement[]): Promise<void> {
+  if (process.platform !== "linux") throw new Error("The bench reads /proc: it needs Linux.");
+  // Whatever was started ends with us, and nothing of it is worth keeping.
+  endOfRun().addEventListener("abort", () => process.exit(130));
+  const { kluctl, ...tools } = await findTools(["kluctl", "kube-apiserver", "redis-server"], { say });
+  const world = await startWorld(["controlPlane", "redis", "gitea"], { say });
+  const cluster = openCluster((await world.part("controlPlane")).kubeconfig, now);
+  const finished: Finished[] = [];
+  try {
+    for (const { name, title, run } of wanted) {
+      say(`${title} (${name}) …`);
+      const from = now();
+      const report = await onStage({ world, cluster, kluctl, quick: options.quick, say }, run).catch(toFailure);
+      if (report instanceof Error) process.exitCode = 1;
+      finished.push({ title, report });
+      say(report instanceof Error ? `  failed: ${report.message}` : `  done (${Math.round((now() - from) / 1_000)} s)`);
+    }
+    const machine = await describeMachine({ kluctl, ...tools });
+    process.stdout.write(toText(finished, machine));
+    if (options.write) {
+      await writeFile(page, toMarkdown(finished, machine));
+      say("wrote docs/performance.md");
+    }
+  } finally {
+    cluster.close();
+    await world.stop();
+  }
+}
+
+function chosen(names: string | undefined): readonly Measurement[] {
+  if (names === undefined) return measurements;
+  return names.split(",").map((wanted) => {
+    const found = measurements.find(({ name }) => name === wanted.trim());
+    if (found) return found;
+    throw new Error(`There is no measurement "${wanted}": try ${measurements.map(({ name }) => name).join(", ")}.`);
+  });
+}
+
+/** One that fails does not cost the figures of the others. */
+function toFailure(error: unknown): Error {
+  return error instanceof Error ? error : new Error(String(error));
+}

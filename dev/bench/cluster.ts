@@ -1,0 +1,118 @@
+/** The cluster as the measurements use it: resources to create, and a watch that says when something was seen. */
+import { createKubeClient, type KubeClient } from "../../src/kube/client.ts";
+import { startWatch } from "../../src/kube/watch.ts";
+import { createLogger } from "../../src/log.ts";
+
+export interface Cluster {
+  readonly kubeconfig: string;
+  readonly client: KubeClient;
+  createNamespace(name: string): Promise<void>;
+  createDeployment(namespace: string, name: string, spec: object): Promise<void>;
+  /** Keeps what is in the namespace up to date by the API server's own watch. */
+  watch(kind: "ConfigMap" | "KluctlDeployment", namespace: string): Promise<Seen>;
+  close(): void;
+}
+
+export interface Seen {
+  /** Resolves with the moment (see clock.ts) at which this became true of the objects, by name. */
+  until(
+    what: string,
+    is: (objects: ReadonlyMap<string, KubernetesObject>) => boolean,
+    withinMs?: number,
+  ): Promise<number>;
+  stop(): Promise<void>;
+}
+
+export interface KubernetesObject {
+  readonly metadata: { readonly name: string; readonly generation?: number };
+  readonly data?: Readonly<Record<string, string>>;
+  readonly status?: {
+    readonly observedCommit?: string;
+    readonly lastPrepareError?: string;
+    readonly conditions?: readonly { readonly type: string; readonly status: string; readonly message: string }[];
+  };
+}
+
+const deployments = "/apis/gitops.kluctl.io/v1beta1/namespaces";
+const pathOf = {
+  ConfigMap: (namespace: string) => `/api/v1/namespaces/${namespace}/configmaps`,
+  KluctlDeployment: (namespace: string) => `${deployments}/${namespace}/kluctldeployments`,
+};
+
+export function openCluster(kubeconfig: string, now: () => number): Cluster {
+  const client = createKubeClient({ kubeconfig });
+  const log = createLogger({ level: "silent", format: "json" });
+  return {
+    kubeconfig,
+    client,
+    close: () => client.close(),
+    async createNamespace(name) {
+      const body = { apiVersion: "v1", kind: "Namespace", metadata: { name } };
+      await client.request({ method: "POST", path: "/api/v1/namespaces", body });
+    },
+    async createDeployment(namespace, name, spec) {
+      const body = {
+        apiVersion: "gitops.kluctl.io/v1beta1",
+        kind: "KluctlDeployment",
+        metadata: { name, namespace },
+        spec,
+      };
+      await client.request({ method: "POST", path: pathOf.KluctlDeployment(namespace), body });
+    },
+    async watch(kind, namespace) {
+      const objects = new Map<string, KubernetesObject>();
+      const listeners = new Set<() => void>();
+      const see = (object: unknown) => {
+        const one = object as KubernetesObject;
+        objects.set(one.metadata.name, one);
+        for (const listener of listeners) listener();
+      };
+      const watch = startWatch({
+        client,
+        path: pathOf[kind](namespace),
+        log,
+        onList: (all) => all.forEach(see),
+        onEvent: (_type, object) => see(object), // nothing is deleted here
+      });
+      await watch.listed;
+      return {
+        until(what, is, withinMs = 60_000) {
+          return new Promise((resolve, reject) => {
+            const end = () => {
+              clearTimeout(late);
+              listeners.delete(look);
+            };
+            const look = () => {
+              if (!is(objects)) return;
+              end();
+              resolve(now());
+            };
+            const late = setTimeout(() => {
+              end();
+              reject(new Error(`${namespace} did not reach "${what}" in ${withinMs / 1_000} s.${troubles(objects)}`));
+            }, withinMs);
+            listeners.add(look);
+            look();
+          });
+        },
+        stop: () => watch.stop(),
+      };
+    },
+  };
+}
+
+/** Ready at this commit, and nothing is being done about it. */
+export function isReady(object: KubernetesObject | undefined, commit: string): boolean {
+  const { observedCommit, conditions = [] } = object?.status ?? {};
+  const is = (type: string) => conditions.some((one) => one.type === type && one.status === "True");
+  return observedCommit === commit && is("Ready") && !is("Reconciling");
+}
+
+/** For a person who wonders why: the first few words that are not of success. */
+function troubles(objects: ReadonlyMap<string, KubernetesObject>): string {
+  const said = [...objects.values()].flatMap(({ metadata, status }) => {
+    const bad = status?.conditions?.find(({ type, status: is }) => type === "Ready" && is !== "True");
+    return bad ? [`${metadata.name}: ${status?.lastPrepareError || bad.message}`] : [];
+  });
+  return said.length === 0 ? "" : ` ${said.slice(0, 3).join("; ")}`;
+}

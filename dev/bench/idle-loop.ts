@@ -1,0 +1,119 @@
+/** What a loop costs that finds nothing to do: ours and the peer's, one after the other. */
+import { setTimeout as delay } from "node:timers/promises";
+import { isReady } from "./cluster.ts";
+import { type Measurement, milliseconds, type Report } from "./measurement.ts";
+import { specOf } from "./project.ts";
+import type { Stage } from "./stage.ts";
+import { growth, type Towline } from "./towline.ts";
+import { cpuSeconds } from "./usage.ts";
+
+const deployments = ["one", "two", "three"];
+const goalRatio = 0.7;
+
+interface Cost {
+  readonly loops: number;
+  /** One loop's mean, milliseconds. */
+  readonly wallMs: number;
+  readonly cpuMs: number;
+}
+
+/** Totals so far. */
+interface Count {
+  readonly loops: number;
+  readonly wallMs: number;
+}
+
+export const idleLoop: Measurement = {
+  name: "idle",
+  title: "A loop with nothing to do",
+  async run(stage) {
+    const forMs = stage.quick ? 22_000 : 61_000;
+    const ours = await measureOurs(stage, forMs);
+    const peer = await measurePeer(stage, forMs);
+    const ratio = (of: (cost: Cost) => number) => of(ours) / of(peer);
+    const goal = (what: string, of: (cost: Cost) => number) => ({
+      what: `idle loop: ${what}, ours / peer's`,
+      wanted: `≤ ${goalRatio}`,
+      measured: ratio(of).toFixed(2),
+      met: ratio(of) <= goalRatio,
+    });
+    const row = (who: string, { loops, wallMs, cpuMs }: Cost) => [
+      who,
+      String(loops),
+      milliseconds(wallMs),
+      milliseconds(cpuMs),
+    ];
+    return {
+      how:
+        `${deployments.length} deployments of three objects with \`interval: 10s\`, one loop at a time, ${Math.round(forMs / 1_000)} s each. ` +
+        "CPU is user and system time of the server and everything it ran, idling included, by the number of loops.",
+      tables: [
+        {
+          head: ["mean of a loop", "loops", "wall", "CPU"],
+          rows: [
+            row("towline", ours),
+            row("kluctl controller run", peer),
+            ["ratio", "", ratio(({ wallMs }) => wallMs).toFixed(2), ratio(({ cpuMs }) => cpuMs).toFixed(2)],
+          ],
+        },
+      ],
+      goals: [goal("wall", ({ wallMs }) => wallMs), goal("CPU", ({ cpuMs }) => cpuMs)],
+      memory: [],
+    } satisfies Report;
+  },
+};
+
+async function measureOurs(stage: Stage, forMs: number): Promise<Cost> {
+  const namespace = "bench-idle";
+  const start = await prepare(stage, namespace);
+  const server = await stage.startTowline({ name: namespace, namespace, concurrency: 1 });
+  await start();
+  const cost = await measure(server.pid, () => countOurs(server), forMs);
+  await server.stop();
+  return cost;
+}
+
+/** From taking the job to being done with it: more than the peer's own figure covers. */
+async function countOurs(server: Towline): Promise<Count> {
+  const of = async (what: string) =>
+    growth(new Map(), await server.metrics(), `towline_reconcile_duration_seconds_${what}`);
+  return { loops: await of("count"), wallMs: (await of("sum")) * 1_000 };
+}
+
+async function measurePeer(stage: Stage, forMs: number): Promise<Cost> {
+  const namespace = "bench-idle-peer";
+  const start = await prepare(stage, namespace);
+  const peer = await stage.startPeer({ name: namespace, namespace, concurrency: 1 });
+  await start();
+  const count = async () => {
+    const loops = await peer.loops();
+    return { loops: loops.length, wallMs: loops.reduce((sum, ms) => sum + ms, 0) };
+  };
+  const cost = await measure(peer.pid, count, forMs);
+  await peer.stop();
+  return cost;
+}
+
+/** Returns what creates the deployments, and resolves when they are deployed and have been looked at once more. */
+async function prepare(stage: Stage, namespace: string): Promise<() => Promise<void>> {
+  const { url, first } = await stage.giteaRepository(namespace);
+  await stage.cluster.createNamespace(namespace);
+  const seen = await stage.cluster.watch("KluctlDeployment", namespace);
+  stage.defer(() => seen.stop());
+  return async () => {
+    for (const name of deployments) {
+      await stage.cluster.createDeployment(namespace, name, specOf({ url, namespace, name, interval: "10s" }));
+    }
+    await seen.until("the first deploys", (all) => deployments.every((name) => isReady(all.get(name), first)), 120_000);
+    await delay(11_000);
+  };
+}
+
+async function measure(pid: number, count: () => Promise<Count>, forMs: number): Promise<Cost> {
+  const [before, cpuBefore] = [await count(), cpuSeconds(pid)];
+  await delay(forMs);
+  const [after, cpuAfter] = [await count(), cpuSeconds(pid)];
+  const loops = after.loops - before.loops;
+  if (loops === 0) throw new Error(`No loop was done in ${forMs / 1_000} s.`);
+  return { loops, wallMs: (after.wallMs - before.wallMs) / loops, cpuMs: ((cpuAfter - cpuBefore) * 1_000) / loops };
+}

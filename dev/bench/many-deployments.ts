@@ -1,0 +1,188 @@
+/** Many deployments of one repository, one push: what the git host is asked, and how long it takes. */
+import { createHmac, randomUUID } from "node:crypto";
+import { setTimeout as delay } from "node:timers/promises";
+import { now } from "./clock.ts";
+import type { KubernetesObject, Seen } from "./cluster.ts";
+import { type MemoryRow, type Measurement, type Report, seconds } from "./measurement.ts";
+import { pushRelease, specOf } from "./project.ts";
+import type { Repository, Stage } from "./stage.ts";
+import { growth, type Towline } from "./towline.ts";
+import { startSampling } from "./usage.ts";
+
+const concurrency = 2;
+/** So long a first or a second round may take; what is done by then is what is told. */
+const patienceMs = 240_000;
+
+interface Round {
+  readonly done: number;
+  readonly ms: number;
+}
+
+export const manyDeployments: Measurement = {
+  name: "many",
+  title: "One push for many deployments of one repository",
+  async run(stage) {
+    const count = stage.quick ? 20 : 200;
+    const ours = await measureOurs(stage, count);
+    const peer = await measurePeer(stage, count);
+    const { lsRemotes, fetches, requests } = ours;
+    const rate = ({ done, ms }: Round) => `${((done * 1_000) / ms).toFixed(2)}/s`;
+    const row = (who: string, round: Round) => [who, `${round.done} of ${count}`, seconds(round.ms), rate(round)];
+    const once = (what: string, measured: number) => ({
+      what: `${count} deployments, one push: ${what}`,
+      wanted: "1",
+      measured: String(measured),
+      met: measured === 1,
+    });
+    return {
+      how:
+        `${count} deployments of three objects each, all of one repository; ${concurrency} at a time, ours and the peer's. ` +
+        `The peer has \`interval: 10s\`, so that it is never idle. A round is over when the last changed object was seen, or after ${seconds(patienceMs)}.`,
+      tables: [
+        {
+          head: ["until all are done", "done", "time", "deployments"],
+          rows: [
+            row("towline, first deploy", ours.first),
+            row("towline, after the push", ours.pushed),
+            row("kluctl controller run, first deploy", peer.first),
+            row("kluctl controller run, after the push", peer.pushed),
+          ],
+        },
+        {
+          head: ["asked of the git host for this push", "times"],
+          rows: [
+            ["ls-remote", String(lsRemotes)],
+            ["fetch", String(fetches)],
+            ["both, as the git host counts them", String(requests)],
+          ],
+        },
+      ],
+      goals: [once("ls-remotes", lsRemotes), once("fetches", fetches)],
+      memory: ours.memory,
+    } satisfies Report;
+  },
+};
+
+async function measureOurs(stage: Stage, count: number) {
+  const namespace = "bench-many";
+  const { repository, objects } = await prepare(stage, namespace);
+  const server = await stage.startTowline({ name: namespace, namespace, concurrency });
+  const memory: MemoryRow[] = [];
+  memory.push({ when: "no deployments, idle", ...(await sampleIdle(stage, server)) });
+
+  const createdAt = now();
+  await createDeployments(stage, repository, namespace, count, "1h");
+  const first = await finishRound(objects, count, "0", createdAt);
+
+  await settled(server);
+  memory.push({ when: `${count} deployments, idle`, ...(await sampleIdle(stage, server)) });
+  const { host } = repository;
+  const sampled = startSampling(server.pid);
+  const [before, asked] = [await server.metrics(), host.requests.infoRefs];
+  const { commit, doneAt } = await pushRelease(repository.copy, "1");
+  await sendPush(server, repository.url, commit);
+  const pushed = await finishRound(objects, count, "1", doneAt);
+  await settled(server);
+  memory.push({ when: `${count} deployments, during the push`, ...sampled() });
+  const after = await server.metrics();
+  const ran = (operation: string) =>
+    growth(before, after, `towline_git_seconds_count{operation="${operation}",result="ok"}`);
+  await server.stop();
+  return {
+    first,
+    pushed,
+    lsRemotes: ran("ls-remote"),
+    fetches: ran("fetch"),
+    requests: host.requests.infoRefs - asked,
+    memory,
+  };
+}
+
+async function measurePeer(stage: Stage, count: number): Promise<{ first: Round; pushed: Round }> {
+  const namespace = "bench-many-peer";
+  const { repository, objects } = await prepare(stage, namespace);
+  const peer = await stage.startPeer({ name: namespace, namespace, concurrency });
+  const createdAt = now();
+  await createDeployments(stage, repository, namespace, count, "10s");
+  const first = await finishRound(objects, count, "0", createdAt);
+  stage.say(`  peer: first deploy of ${first.done} after ${seconds(first.ms)}`);
+  const { doneAt } = await pushRelease(repository.copy, "1");
+  const pushed = await finishRound(objects, count, "1", doneAt);
+  await peer.stop();
+  return { first, pushed };
+}
+
+async function prepare(stage: Stage, namespace: string) {
+  const repository = await stage.countedRepository(namespace);
+  await stage.cluster.createNamespace(namespace);
+  const objects = await stage.cluster.watch("ConfigMap", namespace);
+  stage.defer(() => objects.stop());
+  return { repository, objects };
+}
+
+async function createDeployments(
+  { cluster }: Stage,
+  { url }: Repository,
+  namespace: string,
+  count: number,
+  interval: string,
+): Promise<void> {
+  for (let i = 0; i < count; i++) {
+    const name = `d${String(i).padStart(3, "0")}`;
+    await cluster.createDeployment(namespace, name, specOf({ url, namespace, name, interval }));
+  }
+}
+
+/** Waits until all have the release, or time is up. */
+async function finishRound(objects: Seen, count: number, release: string, startedAt: number): Promise<Round> {
+  let done = 0;
+  const all = (seen: ReadonlyMap<string, KubernetesObject>) => {
+    done = [...seen.values()].filter(({ data }) => data?.["release"] === release).length;
+    return done === count;
+  };
+  const finishedAt = await objects.until(`release ${release}`, all, patienceMs).catch(() => now());
+  return { done, ms: finishedAt - startedAt };
+}
+
+/** Until nothing waits and nothing runs: the last status is written after the last object has changed. */
+async function settled(server: Towline): Promise<void> {
+  const jobs = async () => {
+    const metrics = await server.metrics();
+    return ["waiting", "active", "delayed"].reduce(
+      (sum, state) => sum + (metrics.get(`towline_queue_jobs{state="${state}"}`) ?? 0),
+      0,
+    );
+  };
+  const deadline = now() + 60_000;
+  while ((await jobs()) > 0 && now() < deadline) await delay(500);
+}
+
+async function sampleIdle(stage: Stage, server: Towline): Promise<Omit<MemoryRow, "when">> {
+  await delay(3_000);
+  const sampled = startSampling(server.pid, 1_000);
+  await delay(stage.quick ? 5_000 : 15_000);
+  return sampled();
+}
+
+/** What a Gitea sends when a branch moved; this git host has no webhooks. */
+async function sendPush({ webhook }: Towline, url: string, commit: string): Promise<void> {
+  const body = JSON.stringify({
+    ref: "refs/heads/main",
+    before: "1".repeat(40),
+    after: commit,
+    total_commits: 1,
+    commits: [{ added: [], modified: ["release.yaml"], removed: [] }],
+    repository: { full_name: "bench/many", clone_url: url, html_url: url, default_branch: "main" },
+  });
+  const answer = await fetch(webhook.url, {
+    method: "POST",
+    headers: {
+      "content-type": "application/json",
+      "x-gitea-event": "push",
+      "x-gitea-delivery": randomUUID(),
+      "x-gitea-signature": createHmac("sha256", webhook.secret).update(body).digest("hex"),
+    },
+    body,
+  });
+  if (answer.status !== 202) throw new Error(`The server answered ${answer.status}: ${await answer.text()}`);
+}

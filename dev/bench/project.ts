@@ -1,0 +1,59 @@
+/** The project that is deployed: three small objects, one value of which a push changes. */
+import { writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { stringify } from "yaml";
+import type { FileChanges, WorkCopy } from "../parts/work-copy.ts";
+import { now } from "./clock.ts";
+
+/** Each deployment of it names what it deploys by its arguments, so that hundreds can share one repository. */
+export const project: FileChanges = {
+  ".kluctl.yaml": stringify({
+    discriminator: "bench-{{ args.namespace }}-{{ args.name }}",
+    args: [{ name: "name" }, { name: "namespace" }],
+  }),
+  "deployment.yaml": stringify({ deployments: [{ path: "app" }], vars: [{ file: "release.yaml" }] }),
+  "release.yaml": release("0"),
+  "app/config.yaml": object("v1", "ConfigMap", { data: { release: "{{ release }}" } }),
+  "app/account.yaml": object("v1", "ServiceAccount", {}),
+  "app/service.yaml": object("v1", "Service", {
+    spec: { selector: { app: "{{ args.name }}" }, ports: [{ port: 80 }] },
+  }),
+};
+
+export interface Push {
+  readonly commit: string;
+  /** When `git push` was started, and when it came back. */
+  readonly startedAt: number;
+  readonly doneAt: number;
+}
+
+/** Changes the value and pushes it; committing is not timed. */
+export async function pushRelease(copy: WorkCopy, value: string): Promise<Push> {
+  await writeFile(join(copy.dir, "release.yaml"), release(value));
+  await copy.git("commit", "--quiet", "--all", "-m", `Release ${value}`);
+  const commit = await copy.git("rev-parse", "HEAD");
+  const startedAt = now();
+  await copy.git("push", "--quiet", "origin", "HEAD:refs/heads/main");
+  return { commit, startedAt, doneAt: now() };
+}
+
+export interface SpecOptions {
+  readonly url: string;
+  readonly namespace: string;
+  readonly name: string;
+  readonly interval: string;
+}
+
+export function specOf({ url, namespace, name, interval }: SpecOptions): object {
+  const source = { git: { url, ref: { branch: "main" } } };
+  return { interval, source, args: { name, namespace }, validate: false, timeout: "5m" };
+}
+
+function release(value: string): string {
+  return stringify({ release: value });
+}
+
+function object(apiVersion: string, kind: string, more: object): string {
+  const metadata = { name: "{{ args.name }}", namespace: "{{ args.namespace }}" };
+  return stringify({ apiVersion, kind, metadata, ...more });
+}

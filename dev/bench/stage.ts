@@ -1,0 +1,92 @@
+/** What a measurement stands on: the real parts, and servers that end with the measurement. */
+import { join } from "node:path";
+import { startGitHttp, type GitHttp } from "../parts/git-http.ts";
+import { createGiteaClient, type GiteaClient, type GiteaRepository } from "../parts/gitea-client.ts";
+import { createWorkCopy, type WorkCopy } from "../parts/work-copy.ts";
+import type { World } from "../world.ts";
+import type { Cluster } from "./cluster.ts";
+import { type Peer, startPeer } from "./peer.ts";
+import { project } from "./project.ts";
+import { startTowline, type Towline } from "./towline.ts";
+
+/** Lives as long as the run. */
+export interface StageDeps {
+  readonly world: World;
+  readonly cluster: Cluster;
+  readonly kluctl: string;
+  readonly quick: boolean;
+  readonly say: (line: string) => void;
+}
+
+export interface ServerOptions {
+  readonly name: string;
+  readonly namespace: string;
+  readonly concurrency: number;
+}
+
+export interface Repository {
+  readonly url: string;
+  readonly copy: WorkCopy;
+  /** The commit that it starts with. */
+  readonly first: string;
+}
+
+export interface Stage extends Omit<StageDeps, "world"> {
+  startTowline(options: ServerOptions): Promise<Towline>;
+  startPeer(options: ServerOptions): Promise<Peer>;
+  /** A repository with the project, on Gitea. */
+  giteaRepository(
+    name: string,
+  ): Promise<Repository & { readonly client: GiteaClient; readonly remote: GiteaRepository }>;
+  /** A repository with the project, on a git host that counts what it is asked for. */
+  countedRepository(name: string): Promise<Repository & { readonly host: GitHttp }>;
+  /** Is called when the measurement is over, the latest first. */
+  defer(stop: () => unknown): void;
+}
+
+/** Runs `use` on a stage, and clears the stage whatever comes of it. */
+export async function onStage<T>({ world, ...deps }: StageDeps, use: (stage: Stage) => Promise<T>): Promise<T> {
+  const stops: (() => unknown)[] = [];
+  const { cluster, kluctl } = deps;
+  const { stateDir } = world;
+  const defer = (stop: () => unknown) => void stops.push(stop);
+  const starting = (options: ServerOptions) => ({ ...options, stateDir, kubeconfig: cluster.kubeconfig, kluctl });
+
+  try {
+    return await use({
+      ...deps,
+      defer,
+      async startTowline(options) {
+        const { url } = await world.part("redis");
+        const server = await startTowline({ ...starting(options), redisUrl: url });
+        defer(() => server.stop());
+        return server;
+      },
+      async startPeer(options) {
+        const peer = await startPeer(starting(options));
+        defer(() => peer.stop());
+        return peer;
+      },
+      async giteaRepository(name) {
+        const login = await world.part("gitea");
+        const client = createGiteaClient(login);
+        const remote = await client.createRepository(login.user, name);
+        const copy = await createWorkCopy(join(stateDir, "work", name), remote.pushUrl);
+        return { url: remote.cloneUrl, copy, first: await copy.push(project), client, remote };
+      },
+      async countedRepository(name) {
+        const host = await startGitHttp({ root: join(stateDir, "bare", name) });
+        defer(() => host.stop());
+        const url = await host.createRepository(name);
+        const copy = await createWorkCopy(join(stateDir, "work", name), url);
+        return { url, copy, first: await copy.push(project), host };
+      },
+    });
+  } finally {
+    for (const stop of stops.toReversed()) {
+      await Promise.resolve(stop()).catch((error: unknown) =>
+        deps.say(`Something did not end cleanly: ${String(error)}`),
+      );
+    }
+  }
+}

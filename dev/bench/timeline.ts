@@ -1,0 +1,74 @@
+/** One push, taken apart: which process ran when, and what lies between. Pure. */
+import type { LogLine, Ran } from "./towline.ts";
+
+/** Of one push. All moments are epoch milliseconds. */
+export interface Moments {
+  /** The delivery reached the server. */
+  readonly receivedAt: number;
+  /** The changed object was seen in the cluster. */
+  readonly seenAt: number;
+  /** The deployment was seen to be ready at the commit. */
+  readonly recordedAt: number;
+}
+
+export interface Step {
+  readonly name: string;
+  readonly ms: number;
+  /** Ours, unless it is a process whose time nobody could save: git asking the remote, or kluctl. */
+  readonly ours: boolean;
+}
+
+interface Interval {
+  readonly name: string;
+  readonly from: number;
+  readonly to: number;
+  readonly ours: boolean;
+}
+
+const localGit = ["cat-file", "clone", "checkout", "init"];
+const remoteGit = ["ls-remote", "fetch"];
+const commands = ["diff", "deploy"];
+
+/** When the server got the delivery, by what it logged after having queued it. */
+export function receivedAt(accepted: LogLine): number {
+  return accepted.at - Number(accepted["ms"]);
+}
+
+/** From the delivery to the record, one step after the other. Together they take exactly that long. */
+export function takeApart({ receivedAt: start, recordedAt: end }: Moments, ran: readonly Ran[]): Step[] {
+  const steps: Step[] = [];
+  let [at, last] = [start, "delivery"];
+  const gap = (until: number, next: string) => {
+    if (until > at) steps.push({ name: `${last} … ${next}`, ms: until - at, ours: true });
+  };
+  const intervals = ran.map(toInterval).filter((one) => one !== undefined);
+  for (const { name, from, to, ours } of intervals.toSorted((a, b) => a.from - b.from)) {
+    if (to <= start || from >= end) continue;
+    gap(from, name);
+    const ms = Math.min(to, end) - Math.max(from, at);
+    if (ms > 0) steps.push({ name, ms, ours });
+    [at, last] = [Math.max(at, to), name];
+  }
+  gap(end, "Ready");
+  return steps;
+}
+
+/** What this process took of the time until the object was seen. */
+export function timeIn({ receivedAt: start, seenAt }: Moments, ran: readonly Ran[], names: readonly string[]): number {
+  const intervals = ran.map(toInterval).filter((one) => one !== undefined);
+  return intervals
+    .filter(({ name }) => names.includes(name))
+    .reduce((sum, { from, to }) => sum + Math.max(0, Math.min(to, seenAt) - Math.max(from, start)), 0);
+}
+
+function toInterval({ from, to, args }: Ran): Interval | undefined {
+  const named = (words: readonly string[]) => words.find((word) => args.includes(word));
+  const kluctl = named(commands);
+  // Behind the command come its flags, so a branch or folder of the same name cannot be meant.
+  if (kluctl && args.some((arg) => /(^|\/)kluctl$/.test(arg)))
+    return { name: `kluctl ${kluctl}`, from, to, ours: false };
+  const remote = named(remoteGit);
+  if (remote) return { name: `git ${remote}`, from, to, ours: false };
+  const local = named(localGit);
+  return local === undefined ? undefined : { name: `git ${local}`, from, to, ours: true };
+}

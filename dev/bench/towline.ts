@@ -1,0 +1,128 @@
+/** The real `towline serve`, as a process of its own, and what can be learned about it from outside. */
+import { randomBytes } from "node:crypto";
+import { readFile, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { cacheDir } from "../cache.ts";
+import { freePort } from "../parts/port.ts";
+import { startProcess } from "../parts/process.ts";
+import { findCommand } from "./usage.ts";
+
+export interface TowlineOptions {
+  /** Names its directory, its keys in Redis and its log. */
+  readonly name: string;
+  readonly stateDir: string;
+  readonly kubeconfig: string;
+  readonly redisUrl: string;
+  readonly kluctl: string;
+  /** The only one whose KluctlDeployments it looks at. */
+  readonly namespace: string;
+  readonly concurrency: number;
+}
+
+export interface LogLine {
+  /** Epoch milliseconds. */
+  readonly at: number;
+  readonly msg: string;
+  readonly [field: string]: unknown;
+}
+
+/** One process that the server ran. */
+export interface Ran {
+  readonly from: number;
+  readonly to: number;
+  readonly args: readonly string[];
+}
+
+export interface Towline {
+  readonly pid: number;
+  readonly webhook: { readonly url: string; readonly secret: string };
+  metrics(): Promise<Metrics>;
+  /** All that it logged so far. */
+  lines(): Promise<LogLine[]>;
+  processes(): Promise<Ran[]>;
+  stop(): Promise<void>;
+}
+
+/** Sample (`name{labels}`) → value, as Prometheus would read it. */
+export type Metrics = ReadonlyMap<string, number>;
+
+const root = join(import.meta.dirname, "../..");
+const recorder = new URL("./record-processes.ts", import.meta.url);
+
+/** Resolves when the server says that it is ready. */
+export async function startTowline(options: TowlineOptions): Promise<Towline> {
+  const { name, stateDir, kubeconfig, redisUrl, kluctl, namespace, concurrency } = options;
+  const [port, adminPort] = [await freePort(), await freePort()];
+  const secret = randomBytes(24).toString("hex");
+  const config = {
+    forges: [{ id: "gitea", kind: "gitea", webhookSecrets: [secret] }],
+    webhooks: { host: "127.0.0.1", port },
+    admin: { host: "127.0.0.1", port: adminPort },
+    log: { format: "json" },
+    dataDir: join(stateDir, name),
+    redis: { url: redisUrl, prefix: name },
+    kubernetes: { kubeconfig, namespaces: [namespace] },
+    kluctl: { path: kluctl, cacheDir: join(cacheDir(), "kluctl") },
+    concurrency,
+    // Nothing is lost here, so what the sweep would ask git for only blurs the figures.
+    sweep: { interval: "1h" },
+  };
+  const file = join(stateDir, `${name}.json`);
+  await writeFile(file, JSON.stringify(config), { mode: 0o600 });
+
+  const logFile = join(stateDir, "logs", `${name}.log`);
+  const processLog = join(stateDir, "logs", `${name}-processes.log`);
+  await writeFile(join(stateDir, "logs", `${name}-processes.log`), "");
+  const server = await startProcess({
+    name,
+    command: process.execPath,
+    args: ["--import", recorder.href, join(root, "src/cli.ts"), "serve", "--config", file],
+    logFile,
+    env: { PATH: process.env["PATH"], HOME: process.env["HOME"], BENCH_PROCESS_LOG: processLog },
+    cwd: root,
+  });
+  const admin = `http://127.0.0.1:${adminPort}`;
+  const stop = () => server.stop(30_000);
+  try {
+    await server.ready(async () => (await fetch(`${admin}/readyz`, { signal: AbortSignal.timeout(2_000) })).ok);
+  } catch (error) {
+    await stop();
+    throw error;
+  }
+  return {
+    pid: findCommand(server.pid, process.execPath),
+    webhook: { url: `http://127.0.0.1:${port}/webhooks/gitea`, secret },
+    metrics: async () => parseMetrics(await (await fetch(`${admin}/metrics`)).text()),
+    lines: async () => parseLines<{ time: string; msg: string }>(await readFile(logFile, "utf8")).map(toLogLine),
+    processes: async () => parseLines<Ran>(await readFile(processLog, "utf8")),
+    stop,
+  };
+}
+
+/** By how much a sample grew; one that is not there yet is 0. */
+export function growth(before: Metrics, after: Metrics, sample: string): number {
+  return (after.get(sample) ?? 0) - (before.get(sample) ?? 0);
+}
+
+function parseMetrics(text: string): Metrics {
+  const samples = text.split("\n").flatMap((line): [string, number][] => {
+    const [, sample, value] = /^([^#\s]\S*) (\S+)$/.exec(line) ?? [];
+    return sample === undefined ? [] : [[sample, Number(value)]];
+  });
+  return new Map(samples);
+}
+
+function toLogLine(line: { time: string; msg: string }): LogLine {
+  return { ...line, at: Date.parse(line.time) };
+}
+
+/** The last line may be half written, and Node may have warned. */
+function parseLines<T>(text: string): T[] {
+  return text.split("\n").flatMap((line) => {
+    try {
+      return [JSON.parse(line) as T];
+    } catch {
+      return [];
+    }
+  });
+}

@@ -1,0 +1,97 @@
+/** What a process and its children take, from /proc. */
+import { execFileSync } from "node:child_process";
+import { readdirSync, readFileSync } from "node:fs";
+
+interface Stat {
+  readonly parent: number;
+  /** Ticks of the process and of those of its children that have ended. */
+  readonly ticks: number;
+}
+
+export interface Usage {
+  readonly serverBytes: number;
+  readonly withChildrenBytes: number;
+  readonly cores: number;
+}
+
+const ticksPerSecond = Number(execFileSync("getconf", ["CLK_TCK"], { encoding: "utf8" }));
+
+/**
+ * CPU seconds of the process and of all that it started and that has ended. Both kluctl and its controller wait for their
+ * Python, so nothing escapes to init.
+ */
+export function cpuSeconds(pid: number): number {
+  return (readStat(pid)?.ticks ?? 0) / ticksPerSecond;
+}
+
+/** The process below `pid` that runs `command`: what our supervisor, a shell, has started. */
+export function findCommand(pid: number, command: string): number {
+  const found = treeOf(pid).find((one) => argumentsOf(one)[0] === command);
+  if (found === undefined) throw new Error(`There is no ${command} below process ${pid}.`);
+  return found;
+}
+
+/** Looks often, and remembers the most; CPU is the mean from the start to the call of the returned function. */
+export function startSampling(pid: number, everyMs = 250): () => Usage {
+  const [cpuBefore, startedAt] = [cpuSeconds(pid), performance.now()];
+  let [serverBytes, withChildrenBytes] = [0, 0];
+  const look = () => {
+    serverBytes = Math.max(serverBytes, residentBytes(pid));
+    const tree = treeOf(pid).filter((one) => one !== pid);
+    const sum = tree.reduce((bytes, one) => bytes + ownBytes(one), residentBytes(pid));
+    withChildrenBytes = Math.max(withChildrenBytes, sum);
+  };
+  look();
+  const timer = setInterval(look, everyMs);
+  return () => {
+    clearInterval(timer);
+    look();
+    const cores = (cpuSeconds(pid) - cpuBefore) / ((performance.now() - startedAt) / 1_000);
+    return { serverBytes, withChildrenBytes, cores };
+  };
+}
+
+function treeOf(root: number): number[] {
+  const children = new Map<number, number[]>();
+  for (const pid of readdirSync("/proc").map(Number).filter(Number.isInteger)) {
+    const parent = readStat(pid)?.parent;
+    if (parent !== undefined) children.set(parent, [...(children.get(parent) ?? []), pid]);
+  }
+  const below = (pid: number): number[] => [pid, ...(children.get(pid) ?? []).flatMap(below)];
+  return below(root);
+}
+
+function readStat(pid: number): Stat | undefined {
+  const text = read(`/proc/${pid}/stat`);
+  if (text === "") return undefined;
+  // The name, in parentheses, may hold anything. Fields are counted as in proc(5), from the third on.
+  const fields = text.slice(text.lastIndexOf(")") + 2).split(" ");
+  const field = (number: number) => Number(fields[number - 3]);
+  return { parent: field(4), ticks: field(14) + field(15) + field(16) + field(17) };
+}
+
+function argumentsOf(pid: number): string[] {
+  return read(`/proc/${pid}/cmdline`).split("\0");
+}
+
+function residentBytes(pid: number): number {
+  return kibibytes(read(`/proc/${pid}/status`), "VmRSS");
+}
+
+/** Pages that several processes share count by their share: four Pythons are not four times their libraries. */
+function ownBytes(pid: number): number {
+  return kibibytes(read(`/proc/${pid}/smaps_rollup`), "Pss");
+}
+
+function kibibytes(text: string, field: string): number {
+  return Number(new RegExp(`^${field}:\\s+(\\d+) kB`, "m").exec(text)?.[1] ?? 0) * 1024;
+}
+
+/** Processes end while they are looked at. */
+function read(path: string): string {
+  try {
+    return readFileSync(path, "utf8");
+  } catch {
+    return "";
+  }
+}
