@@ -19,7 +19,7 @@ export interface TestCluster {
   readonly objects: KubernetesObjectApi;
   /** Creates an object in the test's namespace. */
   create<T extends KubernetesObject>(object: T): Promise<T>;
-  /** Sends a JSON merge patch for one. */
+  /** Sends a JSON merge patch for one, in the name of somebody at the command line: whom kluctl overrules. */
   patch(object: KubernetesObject): Promise<void>;
   delete(object: KubernetesObject): Promise<void>;
   find<T extends KubernetesObject>(apiVersion: string, kind: string, name: string): Promise<T | undefined>;
@@ -92,7 +92,7 @@ export async function useNamespace(kubeconfig: string, namespace: string): Promi
   const create = <T extends KubernetesObject>(object: T) => objects.create(ours(object)) as Promise<T>;
 
   const patch = async (object: KubernetesObject) => {
-    await objects.patch(ours(object), undefined, undefined, undefined, undefined, PatchStrategy.MergePatch);
+    await objects.patch(ours(object), undefined, undefined, "kubectl-edit", undefined, PatchStrategy.MergePatch);
   };
   const remove = async (object: KubernetesObject) => {
     await objects.delete(ours(object));
