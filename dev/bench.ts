@@ -7,6 +7,7 @@ import { openCluster } from "./bench/cluster.ts";
 import { describeMachine } from "./bench/machine.ts";
 import type { Measurement } from "./bench/measurement.ts";
 import { idleLoop } from "./bench/idle-loop.ts";
+import { intake } from "./bench/intake.ts";
 import { manyDeployments } from "./bench/many-deployments.ts";
 import { pushToApplied } from "./bench/push-to-applied.ts";
 import { type Finished, toMarkdown, toText } from "./bench/report.ts";
@@ -15,7 +16,7 @@ import { endOfRun } from "./end-of-run.ts";
 import { findTools } from "./tools.ts";
 import { startWorld } from "./world.ts";
 
-const measurements: readonly Measurement[] = [pushToApplied, idleLoop, manyDeployments];
+const measurements: readonly Measurement[] = [pushToApplied, idleLoop, manyDeployments, intake];
 const page = join(import.meta.dirname, "../docs/performance.md");
 
 const help = `npm run bench [-- options]

@@ -8,6 +8,8 @@ export interface Cluster {
   readonly client: KubeClient;
   createNamespace(name: string): Promise<void>;
   createDeployment(namespace: string, name: string, spec: object): Promise<void>;
+  /** Writes a status as a server would. */
+  setStatus(namespace: string, name: string, status: object): Promise<void>;
   /** Keeps what is in the namespace up to date by the API server's own watch. */
   watch(kind: "ConfigMap" | "KluctlDeployment", namespace: string): Promise<Seen>;
   close(): void;
@@ -58,6 +60,10 @@ export function openCluster(kubeconfig: string, now: () => number): Cluster {
         spec,
       };
       await client.request({ method: "POST", path: pathOf.KluctlDeployment(namespace), body });
+    },
+    async setStatus(namespace, name, status) {
+      const path = `${pathOf.KluctlDeployment(namespace)}/${name}/status`;
+      await client.request({ method: "PATCH", path, body: { status } });
     },
     async watch(kind, namespace) {
       const objects = new Map<string, KubernetesObject>();

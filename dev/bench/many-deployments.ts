@@ -1,9 +1,10 @@
 /** Many deployments of one repository, one push: what the git host is asked, and how long it takes. */
-import { createHmac, randomUUID } from "node:crypto";
+import { randomUUID } from "node:crypto";
 import { setTimeout as delay } from "node:timers/promises";
 import { now } from "./clock.ts";
 import type { KubernetesObject, Seen } from "./cluster.ts";
 import { type MemoryRow, type Measurement, type Report, seconds } from "./measurement.ts";
+import { createDelivery } from "./delivery.ts";
 import { pushRelease, specOf } from "./project.ts";
 import type { Repository, Stage } from "./stage.ts";
 import { growth, type Towline } from "./towline.ts";
@@ -164,24 +165,11 @@ async function sampleIdle(stage: Stage, server: Towline): Promise<Omit<MemoryRow
   return sampled();
 }
 
-/** What a Gitea sends when a branch moved; this git host has no webhooks. */
 async function sendPush({ webhook }: Towline, url: string, commit: string): Promise<void> {
-  const body = JSON.stringify({
-    ref: "refs/heads/main",
-    before: "1".repeat(40),
-    after: commit,
-    total_commits: 1,
-    commits: [{ added: [], modified: ["release.yaml"], removed: [] }],
-    repository: { full_name: "bench/many", clone_url: url, html_url: url, default_branch: "main" },
-  });
+  const { body, headers } = createDelivery({ url, commit, path: "release.yaml" }, webhook.secret);
   const answer = await fetch(webhook.url, {
     method: "POST",
-    headers: {
-      "content-type": "application/json",
-      "x-gitea-event": "push",
-      "x-gitea-delivery": randomUUID(),
-      "x-gitea-signature": createHmac("sha256", webhook.secret).update(body).digest("hex"),
-    },
+    headers: { ...headers, "x-gitea-delivery": randomUUID() },
     body,
   });
   if (answer.status !== 202) throw new Error(`The server answered ${answer.status}: ${await answer.text()}`);

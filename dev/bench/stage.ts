@@ -32,6 +32,7 @@ export interface Repository {
 }
 
 export interface Stage extends Omit<StageDeps, "world"> {
+  readonly stateDir: string;
   startTowline(options: ServerOptions): Promise<Towline>;
   startPeer(options: ServerOptions): Promise<Peer>;
   /** A repository with the project, on Gitea. */
@@ -55,6 +56,7 @@ export async function onStage<T>({ world, ...deps }: StageDeps, use: (stage: Sta
   try {
     return await use({
       ...deps,
+      stateDir,
       defer,
       async startTowline(options) {
         const { url } = await world.part("redis");

@@ -53,6 +53,15 @@ export function takeApart({ receivedAt: start, recordedAt: end }: Moments, ran: 
   return steps;
 }
 
+/** Totals by name, of what belongs to a loop; in order of first appearance. */
+export function totals(ran: readonly Ran[]): ReadonlyMap<string, number> {
+  const sums = new Map<string, number>();
+  for (const { name, from, to } of ran.map(toInterval).filter((one) => one !== undefined)) {
+    sums.set(name, (sums.get(name) ?? 0) + to - from);
+  }
+  return sums;
+}
+
 /** What this process took of the time until the object was seen. */
 export function timeIn({ receivedAt: start, seenAt }: Moments, ran: readonly Ran[], names: readonly string[]): number {
   const intervals = ran.map(toInterval).filter((one) => one !== undefined);

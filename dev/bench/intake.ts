@@ -1,0 +1,125 @@
+/** Signed deliveries at a steady, high rate, while the jobs that they make are being worked on. */
+import { readFile, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { setTimeout as delay } from "node:timers/promises";
+import { startProcess } from "../parts/process.ts";
+import { createDelivery } from "./delivery.ts";
+import { type Measurement, milliseconds, type Report } from "./measurement.ts";
+import { specOf } from "./project.ts";
+import type { Order, Sent } from "./send-pushes.ts";
+import type { Stage } from "./stage.ts";
+import { growth } from "./towline.ts";
+import { startSampling } from "./usage.ts";
+
+const deployments = 50;
+const perSecond = 1_000;
+const bytes = 8 * 1024;
+const goalMs = 50;
+
+export const intake: Measurement = {
+  name: "intake",
+  title: "Webhook intake",
+  async run(stage) {
+    const namespace = "bench-intake";
+    const repositories = await prepare(stage, namespace);
+    const server = await stage.startTowline({ name: namespace, namespace, concurrency: 2 });
+    const deliveries = repositories.map(({ url, commit }) =>
+      createDelivery({ url, commit, path: "release.yaml", bytes }, server.webhook.secret),
+    );
+    const order = (seconds: number): Order => ({ url: server.webhook.url, perSecond, seconds, deliveries });
+    await send(stage, order(2)); // so that the code is warm
+
+    const sampled = startSampling(server.pid);
+    const before = await server.metrics();
+    const sent = await send(stage, order(stage.quick ? 5 : 20));
+    const usage = sampled();
+    const jobs = growth(before, await server.metrics(), "towline_reconcile_duration_seconds_count");
+    await server.stop();
+    const lost = sent.sent - sent.accepted;
+    const others = Object.entries(sent.others).map(([what, times]) => `${what}: ${times}`);
+    return {
+      how:
+        `${sent.sent} deliveries of 8 KB, each signed, ${perSecond} a second, from a process of its own that does not wait for answers. ` +
+        `They are about ${deployments} deployments of ${deployments} repositories, one each, so each delivery is matched and put into Redis (append-only file on), ` +
+        "and the jobs run meanwhile: each asks git and finds that nothing moved. Latencies count from the moment a delivery was due.",
+      tables: [
+        {
+          head: ["deliveries", ""],
+          rows: [
+            ["sent", String(sent.sent)],
+            ["answered with 202", String(sent.accepted)],
+            ["lost", [String(lost), ...others].join(", ")],
+            ["latency, p50", milliseconds(sent.p50)],
+            ["latency, p99", milliseconds(sent.p99)],
+            ["latency, max", milliseconds(sent.max)],
+            ["the sender itself was late by at most", milliseconds(sent.latest)],
+            ["jobs done meanwhile", String(jobs)],
+          ],
+        },
+      ],
+      goals: [
+        {
+          what: `intake at ${perSecond}/s: p99`,
+          wanted: `< ${goalMs} ms`,
+          measured: milliseconds(sent.p99),
+          met: sent.p99 < goalMs,
+        },
+        { what: `intake at ${perSecond}/s: lost`, wanted: "0", measured: String(lost), met: lost === 0 },
+      ],
+      memory: [{ when: `${perSecond} deliveries a second`, ...usage }],
+    } satisfies Report;
+  },
+};
+
+/** Deployments that are up to date, by a status such as another replica would have left. */
+async function prepare(stage: Stage, namespace: string): Promise<{ url: string; commit: string }[]> {
+  const { host, copy, first } = await stage.countedRepository(namespace);
+  const { cluster } = stage;
+  await cluster.createNamespace(namespace);
+  const repositories: { url: string; commit: string }[] = [];
+  for (let i = 0; i < deployments; i++) {
+    const name = `app-${String(i).padStart(2, "0")}`;
+    const url = await host.createRepository(name);
+    await copy.git("push", "--quiet", url, "HEAD:refs/heads/main");
+    await cluster.createDeployment(namespace, name, specOf({ url, namespace, name, interval: "1h" }));
+    await cluster.setStatus(namespace, name, upToDate(first));
+    repositories.push({ url, commit: first });
+  }
+  return repositories;
+}
+
+function upToDate(commit: string): object {
+  const at = new Date().toISOString();
+  const ready = {
+    type: "Ready",
+    status: "True",
+    reason: "ReconciliationSucceeded",
+    message: "",
+    lastTransitionTime: at,
+  };
+  return {
+    observedGeneration: 1,
+    observedCommit: commit,
+    conditions: [ready],
+    lastDriftDetectionResult: { id: "bench", endTime: at },
+  };
+}
+
+async function send({ stateDir }: Stage, order: Order): Promise<Sent> {
+  const file = join(stateDir, "order.json");
+  const logFile = join(stateDir, "logs", `sender-${Date.now()}.log`);
+  await writeFile(file, JSON.stringify(order), { mode: 0o600 });
+  const script = new URL("./send-pushes.ts", import.meta.url);
+  const sender = await startProcess({
+    name: "sender",
+    command: process.execPath,
+    args: [script.pathname, file],
+    logFile,
+  });
+  const late = delay((order.seconds + 30) * 1_000, undefined, { ref: false }).then(() => sender.stop());
+  const { ok, reason } = await sender.exited;
+  late.catch(() => undefined);
+  const text = await readFile(logFile, "utf8");
+  if (!ok) throw new Error(`The sender ended with ${reason}: ${text}`);
+  return JSON.parse(text.trim().split("\n").at(-1) ?? "") as Sent;
+}
