@@ -8,7 +8,7 @@ import { checkRedis, connectProducer, connectWorker } from "../jobs/connection.t
 import { Fairness } from "../jobs/fairness.ts";
 import { createQueue } from "../jobs/queue.ts";
 import { startSweep } from "../jobs/sweep.ts";
-import { startWorker } from "../jobs/worker.ts";
+import { startWorker, type Timing } from "../jobs/worker.ts";
 import { createAdminRoutes } from "../routes/admin.ts";
 import { createWebhookRoutes } from "../routes/webhooks.ts";
 import { createChecks } from "./app/checks.ts";
@@ -125,6 +125,7 @@ export async function startApp(config: Config, log: Logger): Promise<App> {
       started: (_request, waited) => metrics.jobWaited(waited),
       finished: (_request, result, seconds) => metrics.reconciled(result, seconds),
     },
+    timing: takeOver(config.lease.durationMs),
   });
   const stopWaking = startWaking({ deployments, queue, log });
   const sweep = startSweep({
@@ -219,6 +220,15 @@ export async function startApp(config: Config, log: Logger): Promise<App> {
 function toWebhookSource({ id, kind, webhookSecrets, insecureAllowUnsigned }: Config["forges"][number]) {
   const secrets = webhookSecrets.map((secret) => secret.reveal());
   return createWebhookSource({ id, kind, secrets, allowUnsigned: insecureAllowUnsigned });
+}
+
+/**
+ * Who takes over has to find the job first and then to see the lease unchanged for all of its duration, so the job is
+ * given up before the lease. Too early does no harm: the lease alone says who may work.
+ */
+function takeOver(leaseMs: number): Pick<Timing, "lockMs" | "stalledEveryMs"> {
+  const lockMs = Math.max(Math.round(leaseMs / 2), 5_000);
+  return { lockMs, stalledEveryMs: Math.round(lockMs / 3) }; // Redis takes whole milliseconds
 }
 
 function observed(leases: Leases, metrics: Metrics): Leases {
