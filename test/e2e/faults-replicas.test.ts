@@ -1,0 +1,158 @@
+/** Two servers on one Redis and one cluster, and what happens when one of them dies or freezes. */
+import { join } from "node:path";
+import { expect, test, vi } from "vitest";
+import { type Journal, useJournal } from "../support/journal.ts";
+import { findProcessesOf } from "../support/processes.ts";
+import { aProject, aSpec } from "../support/project.ts";
+import { sendPush, useTowlineProcess, type TowlineProcess } from "../support/towline.ts";
+import { useWorld, type TestWorld } from "../support/world.ts";
+
+const patience = { timeout: 60_000, interval: 50 };
+
+interface Replica extends TowlineProcess {
+  readonly pid: number;
+  readonly dataDir: string;
+}
+
+async function useReplica(world: TestWorld, journal: Journal, name: string): Promise<Replica> {
+  const dataDir = join(world.dir, name);
+  const towline = await useTowlineProcess(world, {
+    TOWLINE_DATA_DIR: dataDir,
+    TOWLINE_KLUCTL: journal.kluctl,
+    TOWLINE_LEASE_DURATION: "5s",
+    TOWLINE_SWEEP_INTERVAL: "10s",
+    TOWLINE_SHUTDOWN_DRAIN: "5s",
+  });
+  return { ...towline, pid: towline.child.pid ?? 0, dataDir };
+}
+
+/** A deployment whose first deploy is held; resolves once one of the servers is in the middle of it. */
+async function aHeldDeploy(world: TestWorld, journal: Journal) {
+  const { namespace } = world.cluster;
+  const repo = await world.repo("shop");
+  const commit = await repo.push(aProject({ namespace }));
+  const release = await journal.hold('[ "$command" = deploy ]');
+  const deployment = world.cluster.deployment("shop");
+  await deployment.create(aSpec(repo.url));
+  await vi.waitFor(() => expect(journal.deploys()).toHaveLength(1), patience);
+  return { repo, commit, deployment, release };
+}
+
+test("two servers never deploy one deployment at the same time, and the last push wins", async () => {
+  const world = await useWorld();
+  const { namespace } = world.cluster;
+  const journal = await useJournal(world);
+  const [repo, one, two] = await Promise.all([
+    world.repo("shop"),
+    useReplica(world, journal, "one"),
+    useReplica(world, journal, "two"),
+  ]);
+  const targets = ["prod", "staging"] as const;
+  const project = (color: string) => aProject({ namespace, name: "settings-{{ target.name }}", data: { color } });
+  await repo.push(project("first"));
+  const deployments = targets.map((target) => world.cluster.deployment(target));
+  await Promise.all(deployments.map((one, i) => one.create(aSpec(repo.url, { target: targets[i] }))));
+  await Promise.all(deployments.map((one) => one.reaches("Ready")));
+
+  let last = "";
+  const pushes = 12;
+  for (let i = 0; i < pushes; i++) {
+    last = await repo.push(project(`color-${i}`));
+    const answers = await Promise.all([one, two].map((t) => sendPush(t.webhooksUrl, { repo: repo.url, after: last })));
+    expect(answers.map(({ status }) => status)).toEqual([202, 202]);
+  }
+
+  await Promise.all(deployments.map((one) => one.settles(last)));
+  for (const target of targets)
+    expect(await world.cluster.data(`settings-${target}`)).toEqual({ color: `color-${pushes - 1}` });
+  expect(journal.overlaps()).toEqual([]);
+  const deploys = journal.deploys();
+  expect(deploys.every(({ exitCode }) => exitCode === 0)).toBe(true);
+  // Each commit is deployed at most once per target, and both servers had their share.
+  expect(new Set(deploys.map(({ subject, commit }) => `${subject} ${commit}`)).size).toBe(deploys.length);
+  expect(new Set(deploys.map(({ server }) => server))).toEqual(new Set([one.pid, two.pid]));
+});
+
+test("a server that is killed during a deploy takes kluctl with it, and the other one completes the deploy", async () => {
+  const world = await useWorld();
+  const journal = await useJournal(world);
+  const servers = await Promise.all([useReplica(world, journal, "one"), useReplica(world, journal, "two")]);
+  const { commit, deployment, release } = await aHeldDeploy(world, journal);
+  const [first] = journal.deploys();
+  const victim = servers.find(({ pid }) => pid === first?.server)!;
+  const other = servers.find(({ pid }) => pid !== first?.server)!;
+  expect(findProcessesOf(victim.dataDir, [victim.pid]).length).toBeGreaterThan(1);
+
+  victim.child.kill("SIGKILL");
+  const killedAt = Date.now();
+  await vi.waitFor(() => expect(findProcessesOf(victim.dataDir)).toEqual([]), { timeout: 2_000, interval: 20 });
+  await release();
+
+  const ready = await deployment.reaches("Ready");
+  expect(ready.status).toMatchObject({ observedCommit: commit });
+  expect(await world.cluster.data("settings")).toEqual({ color: "red" });
+  expect(journal.overlaps()).toEqual([]);
+  // Killed, and once more: nothing else.
+  expect(journal.deploys().map(({ server, exitCode }) => [server, exitCode])).toEqual([
+    [victim.pid, undefined],
+    [other.pid, 0],
+  ]);
+  // The job's lock, the interval in which somebody looks for such jobs, and the lease: 12 s on a quiet machine.
+  expect(journal.deploys()[1]!.startedAt - killedAt).toBeLessThan(18_000);
+});
+
+test("a server that is killed during a deploy completes it when it is started again", async () => {
+  const world = await useWorld();
+  const journal = await useJournal(world);
+  const victim = await useReplica(world, journal, "one");
+  const { commit, deployment, release } = await aHeldDeploy(world, journal);
+
+  victim.child.kill("SIGKILL");
+  const killedAt = Date.now();
+  await vi.waitFor(() => expect(findProcessesOf(victim.dataDir)).toEqual([]), { timeout: 2_000, interval: 20 });
+  await release();
+  const again = await useReplica(world, journal, "one");
+
+  const ready = await deployment.reaches("Ready");
+  expect(ready.status).toMatchObject({ observedCommit: commit });
+  expect(await world.cluster.data("settings")).toEqual({ color: "red" });
+  expect(journal.deploys().map(({ server, exitCode }) => [server, exitCode])).toEqual([
+    [victim.pid, undefined],
+    [again.pid, 0],
+  ]);
+  expect(journal.deploys()[1]!.startedAt - killedAt).toBeLessThan(18_000);
+});
+
+test("a server that freezes during a deploy has its kluctl killed before another takes over, and wakes up harmless", async () => {
+  const world = await useWorld();
+  const journal = await useJournal(world);
+  const servers = await Promise.all([useReplica(world, journal, "one"), useReplica(world, journal, "two")]);
+  const { repo, commit, deployment, release } = await aHeldDeploy(world, journal);
+  const [first] = journal.deploys();
+  const frozen = servers.find(({ pid }) => pid === first?.server)!;
+  const other = servers.find(({ pid }) => pid !== first?.server)!;
+
+  frozen.child.kill("SIGSTOP");
+  await vi.waitFor(() => expect(findProcessesOf(frozen.dataDir, [frozen.pid])).toEqual([]), patience);
+  await vi.waitFor(() => expect(journal.deploys()).toHaveLength(2), patience);
+  const [broken, second] = journal.deploys();
+  expect(second).toMatchObject({ server: other.pid, commit });
+  // kluctl was dead for a while when the lease became free.
+  expect((second?.startedAt ?? 0) - (broken?.seenAt ?? 0)).toBeGreaterThan(1_000);
+
+  // The frozen one wakes in the middle of the other's deploy, which ends as if nothing had been.
+  frozen.child.kill("SIGCONT");
+  await vi.waitFor(() => expect(frozen.lines.some(({ msg }) => msg.startsWith("Lost the lease"))).toBe(true), patience);
+  await release();
+  const ready = await deployment.reaches("Ready");
+  expect(ready.status).toMatchObject({ observedCommit: commit });
+  expect(journal.overlaps()).toEqual([]);
+  expect(journal.deploys()).toHaveLength(2);
+
+  // And it works again: a push that it receives is deployed by one of the two.
+  const next = await repo.push(aProject({ namespace: world.cluster.namespace, data: { color: "blue" } }));
+  expect((await sendPush(frozen.webhooksUrl, { repo: repo.url, after: next })).status).toBe(202);
+  await deployment.settles(next);
+  expect(await world.cluster.data("settings")).toEqual({ color: "blue" });
+  expect(journal.overlaps()).toEqual([]);
+});
