@@ -1,5 +1,5 @@
 /** Conditions and their words, in kluctl's own shape: other tools read them. Pure. */
-import type { CommandSummary, Condition, DeploymentSpec, DeploymentStatus } from "../model.ts";
+import type { CommandSummary, Condition, DeploymentSpec, DeploymentStatus, ResultError } from "../model.ts";
 
 export const reason = {
   progressing: "Progressing",
@@ -105,4 +105,12 @@ export function resultMessage(summary: CommandSummary, command: string): string 
 export function baseMessage({ errors, warnings }: { errors: number; warnings: number }, command: string): string {
   if (errors > 0) return `${command} failed with ${errors} errors${warnings > 0 ? ` and ${warnings} warnings` : ""}.`;
   return warnings > 0 ? `${command} succeeded with ${warnings} warnings.` : `${command} succeeded.`;
+}
+
+/** The first few, for an Event. They have to be masked already. */
+export function firstErrors(errors: readonly ResultError[]): string {
+  return errors
+    .slice(0, 3)
+    .map(({ ref, message }) => (ref.name ? `${ref.kind}/${ref.name}: ${message}` : message))
+    .join(" · ");
 }

@@ -1,8 +1,10 @@
 /** The end of a deployment: deletes what it deployed, if it says so, and lets the resource go. Never blocks forever. */
 import { finalizer, isMalformed, type Deployment, type MalformedDeployment, type Outcome } from "../model.ts";
 import type { Held } from "../ports.ts";
+import { firstErrors } from "./conditions.ts";
 import { loopTimeoutMs } from "./decide.ts";
 import { toFailure } from "./failures.ts";
+import { maskResult } from "./mask.ts";
 import { impersonation, toDeployOptions } from "./run.ts";
 import type { LoopDeps } from "./work.ts";
 
@@ -59,7 +61,13 @@ async function deleteObjects(deployment: Deployment, { held, signal }: Finalizin
     { discriminator, dryRun: toDeployOptions(deployment, settings.dryRun).dryRun },
     signal,
   );
-  const deleted = result.objects.filter((object) => object.deleted).length;
-  deps.log.info({ ...key, deleted, errors: result.errors.length }, "deleted the deployment's objects");
-  return result.errors.length;
+  const { objects, errors, warnings } = maskResult(result);
+  const deleted = objects.filter((object) => object.deleted).length;
+  const counts = { deleted, errors: errors.length, warnings: warnings.length };
+  deps.log.info({ ...key, ...counts }, "deleted the deployment's objects");
+  if (errors.length + warnings.length > 0) {
+    const words = `${deleted} objects deleted, but some may be left: ${firstErrors([...errors, ...warnings])}`;
+    deps.deployments.event(deployment, "Warning", "DeleteFailed", words);
+  }
+  return errors.length;
 }

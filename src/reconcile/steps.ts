@@ -1,7 +1,7 @@
 /** The calls of kluctl that a loop is made of, each with what has to be told and kept of it. */
-import type { CommandResult, GitCredential, TargetKey, ValidateResult } from "../model.ts";
+import type { CommandResult, GitCredential, ResultError, TargetKey, ValidateResult } from "../model.ts";
 import type { Checkout, Run } from "../ports.ts";
-import { baseMessage, inProgress, reason, resultMessage } from "./conditions.ts";
+import { baseMessage, firstErrors, inProgress, reason, resultMessage } from "./conditions.ts";
 import { projectKey, targetOf } from "./keys.ts";
 import {
   afterDeploy,
@@ -105,7 +105,12 @@ export function createSteps(work: Work, { checkout, credentials, clusterId }: St
       }
       const words = resultMessage(summary, spec.deployMode);
       if (failed)
-        deployments.event(deployment, "Warning", reason.deployFailed, `${words} ${firstErrors(summary.document)}`);
+        deployments.event(
+          deployment,
+          "Warning",
+          reason.deployFailed,
+          `${words} ${firstErrors(errorsOf(summary.document))}`,
+        );
       else deployments.event(deployment, "Normal", reason.succeeded, words);
       return result;
     },
@@ -140,7 +145,7 @@ export function createSteps(work: Work, { checkout, credentials, clusterId }: St
       status.set({ lastValidateResult: summary });
       store(() => results.storeValidate(summary.document, toValidateAnnotation(summary.document)));
       if (errors.length > 0) {
-        const words = `${baseMessage(summary, "validate")} ${firstErrors(summary.document)}`;
+        const words = `${baseMessage(summary, "validate")} ${firstErrors(errorsOf(summary.document))}`;
         deployments.event(deployment, "Warning", reason.validateFailed, words);
       }
       return result;
@@ -178,11 +183,6 @@ function counts({ objects, errors, warnings }: CommandResult) {
   };
 }
 
-/** The first few errors of a document that is masked already. */
-function firstErrors(document: Readonly<Record<string, unknown>>): string {
-  const errors = (document["errors"] ?? []) as readonly { ref: { kind: string; name: string }; message: string }[];
-  return errors
-    .slice(0, 3)
-    .map(({ ref, message }) => (ref.name ? `${ref.kind}/${ref.name}: ${message}` : message))
-    .join(" · ");
+function errorsOf(document: Readonly<Record<string, unknown>>): readonly ResultError[] {
+  return (document["errors"] ?? []) as readonly ResultError[];
 }

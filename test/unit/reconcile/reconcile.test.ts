@@ -255,6 +255,18 @@ test("a deleted deployment takes its objects with it only if it says so", async 
   expect(deletes.deployments.objects.get("shop/prod")?.finalizers).toEqual([]);
 });
 
+test("what may be left of a deleted deployment is told", async () => {
+  const status = { ...upToDate, targetKey: { clusterId: "cluster-1", discriminator: "shop-prod" } };
+  const deployment = aDeployment({ status, spec: { delete: true }, deletionTimestamp: "2026-01-01T00:00:00Z" });
+  const warnings = [{ ref: { kind: "", name: "" }, message: "at least one permission error was encountered" }];
+  const world = aWorld(deployment, fakeKluctl({ delete: aResult({ warnings }) }));
+  await world.reconcile({ ...push, cause: "change" }, world.attempt());
+  expect(world.deployments.objects.get("shop/prod")?.finalizers).toEqual([]);
+  expect(world.deployments.events).toMatchObject([
+    { type: "Warning", reason: "DeleteFailed", message: expect.stringContaining("permission error") as unknown },
+  ]);
+});
+
 test("the finalizer never blocks forever", async () => {
   const status = { ...upToDate, targetKey: { clusterId: "cluster-1", discriminator: "shop-prod" } };
   const deployment = aDeployment({ status, spec: { delete: true }, deletionTimestamp: "2026-01-01T00:00:00Z" });
