@@ -1,0 +1,129 @@
+/** On whose behalf something is deployed: a service account's rights are all there are, never the server's own. */
+import { expect, onTestFinished, test } from "vitest";
+import { aProject, aSpec } from "../support/project.ts";
+import { useTowline } from "../support/towline.ts";
+import { useWorld } from "../support/world.ts";
+import { conditionOf, type TestCluster } from "../support/world-cluster.ts";
+
+const patience = { timeout: 60_000, interval: 100 };
+
+/**
+ * A service account that may do everything with its namespace's ConfigMaps, and nothing else but see what there is:
+ * kluctl has to list namespaces for every deploy, and ConfigMaps of all of them to find what it may delete.
+ */
+async function createAccount(cluster: TestCluster, name: string, sees = ["namespaces", "configmaps"]): Promise<void> {
+  const { namespace } = cluster;
+  const rbac = "rbac.authorization.k8s.io";
+  const metadata = { name };
+  await cluster.create({ apiVersion: "v1", kind: "ServiceAccount", metadata });
+  const subjects = [{ kind: "ServiceAccount", name, namespace }];
+  const rules = [{ apiGroups: [""], resources: ["configmaps"], verbs: ["*"] }];
+  const roleRef = { apiGroup: rbac, kind: "Role", name };
+  await cluster.create({ apiVersion: `${rbac}/v1`, kind: "Role", metadata, rules } as object);
+  await cluster.create({ apiVersion: `${rbac}/v1`, kind: "RoleBinding", metadata, roleRef, subjects } as object);
+
+  const everywhere = { apiVersion: `${rbac}/v1`, metadata: { name: `${namespace}-${name}` } };
+  const role = {
+    ...everywhere,
+    kind: "ClusterRole",
+    rules: [{ apiGroups: [""], resources: sees, verbs: ["get", "list"] }],
+  };
+  const binding = {
+    ...everywhere,
+    kind: "ClusterRoleBinding",
+    roleRef: { apiGroup: rbac, kind: role.kind, ...role.metadata },
+    subjects,
+  };
+  for (const object of [role, binding]) {
+    await cluster.objects.create(object);
+    onTestFinished(async () => void (await cluster.objects.delete(object)));
+  }
+}
+
+const labels = { app: "web" };
+const web = (namespace: string) => ({
+  apiVersion: "apps/v1",
+  kind: "Deployment",
+  metadata: { name: "web", namespace },
+  spec: {
+    replicas: 1,
+    selector: { matchLabels: labels },
+    template: { metadata: { labels }, spec: { containers: [{ name: "web", image: "registry.example.com/web:v1" }] } },
+  },
+});
+
+test("a deployment with a service account can do what that may, and is told what it may not", async () => {
+  const world = await useWorld();
+  const { cluster } = world;
+  const { namespace } = cluster;
+  await createAccount(cluster, "limited");
+  await createAccount(cluster, "blind", ["namespaces"]);
+  const allowed = await world.repo("allowed");
+  await allowed.push(aProject({ namespace, name: "{{ args.name }}" }));
+  const tooMuch = await world.repo("too-much");
+  await tooMuch.push(aProject({ namespace, name: "beside-web", objects: { "web.yml": web(namespace) } }));
+  const foreign = await world.repo("foreign");
+  await foreign.push(aProject({ namespace: "default", name: `from-${namespace}` }));
+  await useTowline(world);
+
+  const spec = (url: string, account: string, name = "x") =>
+    aSpec(url, { serviceAccountName: account, args: { name } });
+  const names = ["good", "blind", "greedy", "straying", "nobody", "blank"];
+  const [good, blind, greedy, straying, nobody, blank] = names.map((name) => cluster.deployment(name));
+  await good!.create({ ...spec(allowed.url, "limited", "good"), delete: true });
+  await blind!.create({ ...spec(allowed.url, "blind", "blind"), delete: true });
+  await greedy!.create(spec(tooMuch.url, "limited"));
+  await straying!.create(spec(foreign.url, "limited"));
+  await nobody!.create(spec(allowed.url, "there-is-none", "nobody"));
+  await blank!.create(spec(allowed.url, " ", "blank"));
+
+  await good!.reaches("Ready");
+  expect(await cluster.data("good")).toEqual({ color: "red" });
+
+  const refused = await greedy!.settles();
+  expect(conditionOf(refused, "Ready")).toMatchObject({ status: "False", reason: "DeployFailed" });
+  const errors = JSON.stringify(refused.status);
+  expect(errors).toContain(`system:serviceaccount:${namespace}:limited`);
+  expect(errors).toMatch(/cannot \w+ resource \\+"deployments\\+"/);
+  expect(await cluster.find("apps/v1", "Deployment", "web")).toBeUndefined();
+  expect(await cluster.data("beside-web")).toEqual({ color: "red" });
+
+  expect(conditionOf(await straying!.settles(), "Ready")?.status).toBe("False");
+  const elsewhere = await cluster.core.listNamespacedConfigMap({ namespace: "default" });
+  expect(elsewhere.items.map(({ metadata }) => metadata?.name)).not.toContain(`from-${namespace}`);
+
+  expect(conditionOf(await nobody!.settles(), "Ready")?.status).toBe("False");
+  expect(await cluster.data("nobody")).toBeUndefined();
+
+  const unnamed = await blank!.settles();
+  expect(unnamed.status?.["lastPrepareError"]).toMatch(/^spec\.serviceAccountName: " " is not the name/);
+  expect(await cluster.data("blank")).toBeUndefined();
+
+  await good!.delete();
+  await blind!.reaches("Ready");
+  await blind!.delete();
+  await expect.poll(() => good!.get(), patience).toBeUndefined();
+  expect(await cluster.data("good")).toBeUndefined();
+  await expect.poll(() => blind!.get(), patience).toBeUndefined();
+  expect(await cluster.data("blind")).toEqual({ color: "red" });
+  await expect
+    .poll(async () => (await blind!.events()).map(({ type, reason, message }) => [type, reason, message]), patience)
+    .toContainEqual(["Warning", "DeleteFailed", expect.stringContaining("permission error") as unknown]);
+});
+
+test("the default service account is for those that name none", async () => {
+  const world = await useWorld();
+  const { cluster } = world;
+  const { namespace } = cluster;
+  await createAccount(cluster, "ordinary");
+  await createAccount(cluster, "special");
+  const repo = await world.repo("shop");
+  await repo.push(aProject({ namespace, name: "beside-web-{{ args.name }}", objects: { "web.yml": web(namespace) } }));
+  await useTowline(world, { TOWLINE_DEFAULT_SERVICE_ACCOUNT: "ordinary" });
+  const [unnamed, named] = ["unnamed", "named"].map((name) => cluster.deployment(name));
+  await unnamed!.create(aSpec(repo.url, { args: { name: "unnamed" } }));
+  await named!.create(aSpec(repo.url, { args: { name: "named" }, serviceAccountName: "special" }));
+  expect(JSON.stringify((await unnamed!.settles()).status)).toContain(`system:serviceaccount:${namespace}:ordinary`);
+  expect(JSON.stringify((await named!.settles()).status)).toContain(`system:serviceaccount:${namespace}:special`);
+  expect(await cluster.find("apps/v1", "Deployment", "web")).toBeUndefined();
+});
