@@ -1,30 +1,11 @@
 /** Two servers on one Redis and one cluster, and what happens when one of them dies or freezes. */
-import { join } from "node:path";
 import { expect, test, vi } from "vitest";
+import { patience, useFaultServer } from "../support/faults.ts";
 import { type Journal, useJournal } from "../support/journal.ts";
 import { findProcessesOf } from "../support/processes.ts";
 import { aProject, aSpec } from "../support/project.ts";
-import { sendPush, useTowlineProcess, type TowlineProcess } from "../support/towline.ts";
+import { sendPush } from "../support/towline.ts";
 import { useWorld, type TestWorld } from "../support/world.ts";
-
-const patience = { timeout: 60_000, interval: 50 };
-
-interface Replica extends TowlineProcess {
-  readonly pid: number;
-  readonly dataDir: string;
-}
-
-async function useReplica(world: TestWorld, journal: Journal, name: string): Promise<Replica> {
-  const dataDir = join(world.dir, name);
-  const towline = await useTowlineProcess(world, {
-    TOWLINE_DATA_DIR: dataDir,
-    TOWLINE_KLUCTL: journal.kluctl,
-    TOWLINE_LEASE_DURATION: "5s",
-    TOWLINE_SWEEP_INTERVAL: "10s",
-    TOWLINE_SHUTDOWN_DRAIN: "5s",
-  });
-  return { ...towline, pid: towline.child.pid ?? 0, dataDir };
-}
 
 /** A deployment whose first deploy is held; resolves once one of the servers is in the middle of it. */
 async function aHeldDeploy(world: TestWorld, journal: Journal) {
@@ -44,8 +25,8 @@ test("two servers never deploy one deployment at the same time, and the last pus
   const journal = await useJournal(world);
   const [repo, one, two] = await Promise.all([
     world.repo("shop"),
-    useReplica(world, journal, "one"),
-    useReplica(world, journal, "two"),
+    useFaultServer(world, journal, "one"),
+    useFaultServer(world, journal, "two"),
   ]);
   const targets = ["prod", "staging"] as const;
   const project = (color: string) => aProject({ namespace, name: "settings-{{ target.name }}", data: { color } });
@@ -76,7 +57,7 @@ test("two servers never deploy one deployment at the same time, and the last pus
 test("a server that is killed during a deploy takes kluctl with it, and the other one completes the deploy", async () => {
   const world = await useWorld();
   const journal = await useJournal(world);
-  const servers = await Promise.all([useReplica(world, journal, "one"), useReplica(world, journal, "two")]);
+  const servers = await Promise.all([useFaultServer(world, journal, "one"), useFaultServer(world, journal, "two")]);
   const { commit, deployment, release } = await aHeldDeploy(world, journal);
   const [first] = journal.deploys();
   const victim = servers.find(({ pid }) => pid === first?.server)!;
@@ -104,14 +85,14 @@ test("a server that is killed during a deploy takes kluctl with it, and the othe
 test("a server that is killed during a deploy completes it when it is started again", async () => {
   const world = await useWorld();
   const journal = await useJournal(world);
-  const victim = await useReplica(world, journal, "one");
+  const victim = await useFaultServer(world, journal, "one");
   const { commit, deployment, release } = await aHeldDeploy(world, journal);
 
   victim.child.kill("SIGKILL");
   const killedAt = Date.now();
   await vi.waitFor(() => expect(findProcessesOf(victim.dataDir)).toEqual([]), { timeout: 2_000, interval: 20 });
   await release();
-  const again = await useReplica(world, journal, "one");
+  const again = await useFaultServer(world, journal, "one");
 
   const ready = await deployment.reaches("Ready");
   expect(ready.status).toMatchObject({ observedCommit: commit });
@@ -126,7 +107,7 @@ test("a server that is killed during a deploy completes it when it is started ag
 test("a server that freezes during a deploy has its kluctl killed before another takes over, and wakes up harmless", async () => {
   const world = await useWorld();
   const journal = await useJournal(world);
-  const servers = await Promise.all([useReplica(world, journal, "one"), useReplica(world, journal, "two")]);
+  const servers = await Promise.all([useFaultServer(world, journal, "one"), useFaultServer(world, journal, "two")]);
   const { repo, commit, deployment, release } = await aHeldDeploy(world, journal);
   const [first] = journal.deploys();
   const frozen = servers.find(({ pid }) => pid === first?.server)!;

@@ -1,0 +1,95 @@
+/** SIGTERM in the middle of a deploy. */
+import { expect, test, vi } from "vitest";
+import { patience, readiness, useFaultServer } from "../support/faults.ts";
+import { useJournal } from "../support/journal.ts";
+import { findProcessesOf } from "../support/processes.ts";
+import { aProject, aSpec } from "../support/project.ts";
+import { sendPush } from "../support/towline.ts";
+import { useWorld } from "../support/world.ts";
+
+test("a server that is asked to stop ends its deploy first, and refuses no delivery while it can take one", async () => {
+  const world = await useWorld();
+  const journal = await useJournal(world);
+  const repo = await world.repo("shop");
+  const commit = await repo.push(aProject({ namespace: world.cluster.namespace }));
+  const server = await useFaultServer(world, journal, "server", { TOWLINE_SHUTDOWN_DRAIN: "60s" });
+  await vi.waitFor(async () => expect((await readiness(server)).ready).toBe(true), patience);
+  const release = await journal.hold('[ "$command" = deploy ]');
+  const deployment = world.cluster.deployment("shop");
+  await deployment.create(aSpec(repo.url));
+  await vi.waitFor(() => expect(journal.deploys()).toHaveLength(1), patience);
+
+  const answers: number[] = [];
+  const sending = (async () => {
+    for (;;) {
+      const answer = await sendPush(server.webhooksUrl, { repo: repo.url, after: commit }).catch(() => undefined);
+      if (answer === undefined) return;
+      answers.push(answer.status);
+    }
+  })();
+  await vi.waitFor(() => expect(answers.length).toBeGreaterThan(3), patience);
+  server.child.kill("SIGTERM");
+  await sending;
+  expect(new Set(answers)).toEqual(new Set([202]));
+  expect(await readiness(server)).toMatchObject({
+    status: 503,
+    checks: { server: { ok: false, error: "stopping" }, kubernetes: { ok: true }, redis: { ok: true } },
+  });
+  expect(server.child.exitCode).toBeNull();
+
+  await release();
+  expect(await server.ended).toBe(0);
+  expect((await deployment.get())?.status).toMatchObject({ observedCommit: commit, observedGeneration: 1 });
+  await deployment.reaches("Ready", 1_000);
+  expect(await world.cluster.data("settings")).toEqual({ color: "red" });
+  expect(journal.deploys()).toMatchObject([{ exitCode: 0 }]);
+  expect(findProcessesOf(server.dataDir)).toEqual([]);
+});
+
+test("a deploy that takes longer than a server may still run is handed to another one at once", async () => {
+  const world = await useWorld();
+  const journal = await useJournal(world);
+  const repo = await world.repo("shop");
+  const commit = await repo.push(aProject({ namespace: world.cluster.namespace }));
+  const server = await useFaultServer(world, journal, "one", { TOWLINE_SHUTDOWN_DRAIN: "1s" });
+  // It does not end when it is asked to, either.
+  await journal.stage(`if [ "$command" = deploy ]; then trap '' TERM; while :; do nap; done; fi; kluctl`);
+  const deployment = world.cluster.deployment("shop");
+  await deployment.create(aSpec(repo.url));
+  await vi.waitFor(() => expect(journal.deploys()).toHaveLength(1), patience);
+  await journal.stage();
+  const other = await useFaultServer(world, journal, "two");
+
+  server.child.kill("SIGTERM");
+  expect(await server.ended).toBe(0);
+  const endedAt = Date.now();
+  expect(findProcessesOf(server.dataDir)).toEqual([]);
+  const ready = await deployment.reaches("Ready");
+  expect(ready.status).toMatchObject({ observedCommit: commit });
+  expect(await world.cluster.data("settings")).toEqual({ color: "red" });
+  expect(journal.overlaps()).toEqual([]);
+  expect(journal.deploys()).toMatchObject([{ server: server.pid }, { server: other.pid, exitCode: 0 }]);
+  // The lease was given back: nobody had to wait for its end.
+  expect(journal.deploys()[1]!.startedAt - endedAt).toBeLessThan(4_000);
+});
+
+test("what a stopped server handed back is done by the next one that is started", async () => {
+  const world = await useWorld();
+  const journal = await useJournal(world);
+  const repo = await world.repo("shop");
+  const commit = await repo.push(aProject({ namespace: world.cluster.namespace }));
+  const server = await useFaultServer(world, journal, "server", { TOWLINE_SHUTDOWN_DRAIN: "0s" });
+  const release = await journal.hold('[ "$command" = deploy ]');
+  const deployment = world.cluster.deployment("shop");
+  await deployment.create(aSpec(repo.url));
+  await vi.waitFor(() => expect(journal.deploys()).toHaveLength(1), patience);
+
+  server.child.kill("SIGTERM");
+  expect(await server.ended).toBe(0);
+  expect(findProcessesOf(server.dataDir)).toEqual([]);
+  await release();
+  await useFaultServer(world, journal, "server");
+  const ready = await deployment.reaches("Ready");
+  expect(ready.status).toMatchObject({ observedCommit: commit });
+  expect(journal.deploys()).toHaveLength(2);
+});

@@ -1,0 +1,48 @@
+/** A real server with short intervals, and what tests of faults look at. */
+import { join } from "node:path";
+import type { Journal } from "./journal.ts";
+import { useTowlineProcess, type TowlineProcess } from "./towline.ts";
+import type { TestWorld } from "./world.ts";
+
+/** For waits that a fault has to be overcome in: the machine may be busy. */
+export const patience = { timeout: 60_000, interval: 50 };
+
+export interface FaultServer extends TowlineProcess {
+  readonly pid: number;
+  readonly dataDir: string;
+}
+
+/** A server whose data lies in `<the test's directory>/<name>`; the same name is the same server started again. */
+export async function useFaultServer(
+  world: TestWorld,
+  journal: Pick<Journal, "kluctl">,
+  name: string,
+  extra: Record<string, string> = {},
+): Promise<FaultServer> {
+  const dataDir = join(world.dir, name);
+  const towline = await useTowlineProcess(world, {
+    TOWLINE_DATA_DIR: dataDir,
+    TOWLINE_KLUCTL: journal.kluctl,
+    TOWLINE_LEASE_DURATION: "5s",
+    TOWLINE_SWEEP_INTERVAL: "5s",
+    TOWLINE_SHUTDOWN_DRAIN: "5s",
+    ...extra,
+  });
+  return { ...towline, pid: towline.child.pid ?? 0, dataDir };
+}
+
+export interface Readiness {
+  readonly status: number;
+  readonly ready: boolean;
+  readonly checks: Readonly<Record<string, { readonly ok: boolean; readonly error?: string }>>;
+}
+
+export async function readiness({ adminUrl }: Pick<TowlineProcess, "adminUrl">): Promise<Readiness> {
+  const response = await fetch(`${adminUrl}/readyz`);
+  return { status: response.status, ...((await response.json()) as Omit<Readiness, "status">) };
+}
+
+/** What the server has logged so far, as one text. */
+export function logOf({ lines }: Pick<TowlineProcess, "lines">): string {
+  return lines.map((line) => JSON.stringify(line)).join("\n");
+}
