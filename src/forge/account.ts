@@ -2,7 +2,6 @@
 import { ConfigError } from "../errors.ts";
 import { findGiteaUser } from "./gitea/account.ts";
 import { findGithubUser } from "./github/account.ts";
-import { findGitlabUser } from "./gitlab/account.ts";
 import type { ForgeKind } from "./webhook-source.ts";
 
 export interface AccountOptions {
@@ -17,8 +16,11 @@ export async function findAccount({ kind, apiUrl, token }: AccountOptions): Prom
   switch (kind) {
     case "github":
       return findGithubUser(apiUrl ?? "https://api.github.com", token);
-    case "gitlab":
+    case "gitlab": {
+      // 20 MB of client library, which only those pay for who have a GitLab.
+      const { findGitlabUser } = await import("./gitlab/account.ts");
       return findGitlabUser(apiUrl ?? "https://gitlab.com/api/v4", token);
+    }
     case "gitea":
       if (apiUrl === undefined) throw new ConfigError("a token of a Gitea needs the address of its API (apiUrl)");
       return findGiteaUser(apiUrl, token);
