@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { parseArgs } from "node:util";
 import { now } from "./bench/clock.ts";
 import { openCluster } from "./bench/cluster.ts";
-import { describeMachine } from "./bench/machine.ts";
+import { describeMachine, measureOthers } from "./bench/machine.ts";
 import type { Measurement } from "./bench/measurement.ts";
 import { idleLoop } from "./bench/idle-loop.ts";
 import { intake } from "./bench/intake.ts";
@@ -49,6 +49,8 @@ async function main(wanted: readonly Measurement[]): Promise<void> {
   // Whatever was started ends with us, and nothing of it is worth keeping.
   endOfRun().addEventListener("abort", () => process.exit(130));
   const { kluctl, ...tools } = await findTools(["kluctl", "kube-apiserver", "redis-server"], { say });
+  const others = await measureOthers(2_000);
+  if (others > 0.2) say(`The machine is not quiet (${others.toFixed(1)} cores are busy): the figures will suffer.`);
   const world = await startWorld(["controlPlane", "redis", "gitea"], { say });
   const cluster = openCluster((await world.part("controlPlane")).kubeconfig, now);
   const finished: Finished[] = [];
@@ -61,7 +63,7 @@ async function main(wanted: readonly Measurement[]): Promise<void> {
       finished.push({ title, report });
       say(report instanceof Error ? `  failed: ${report.message}` : `  done (${Math.round((now() - from) / 1_000)} s)`);
     }
-    const machine = await describeMachine({ kluctl, ...tools });
+    const machine = await describeMachine({ kluctl, ...tools }, others);
     process.stdout.write(toText(finished, machine));
     if (options.write) {
       await writeFile(page, toMarkdown(finished, machine));

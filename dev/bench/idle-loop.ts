@@ -1,10 +1,11 @@
 /** What a loop costs that finds nothing to do: ours and the peer's, one after the other. */
 import { setTimeout as delay } from "node:timers/promises";
 import { isReady } from "./cluster.ts";
-import { type Measurement, milliseconds, type Report } from "./measurement.ts";
+import { type Measurement, milliseconds, type Report, type Table } from "./measurement.ts";
 import { specOf } from "./project.ts";
 import type { Stage } from "./stage.ts";
-import { growth, type Towline } from "./towline.ts";
+import { totals } from "./timeline.ts";
+import { growth, type Ran, type Towline } from "./towline.ts";
 import { cpuSeconds } from "./usage.ts";
 
 const deployments = ["one", "two", "three"];
@@ -27,7 +28,7 @@ export const idleLoop: Measurement = {
   name: "idle",
   title: "A loop with nothing to do",
   async run(stage) {
-    const forMs = stage.quick ? 22_000 : 61_000;
+    const forMs = stage.quick ? 22_000 : 42_000;
     const ours = await measureOurs(stage, forMs);
     const peer = await measurePeer(stage, forMs);
     const ratio = (of: (cost: Cost) => number) => of(ours) / of(peer);
@@ -56,6 +57,7 @@ export const idleLoop: Measurement = {
             ["ratio", "", ratio(({ wallMs }) => wallMs).toFixed(2), ratio(({ cpuMs }) => cpuMs).toFixed(2)],
           ],
         },
+        whereItGoes(ours),
       ],
       goals: [goal("wall", ({ wallMs }) => wallMs), goal("CPU", ({ cpuMs }) => cpuMs)],
       memory: [],
@@ -63,14 +65,16 @@ export const idleLoop: Measurement = {
   },
 };
 
-async function measureOurs(stage: Stage, forMs: number): Promise<Cost> {
+async function measureOurs(stage: Stage, forMs: number): Promise<Cost & { ran: readonly Ran[] }> {
   const namespace = "bench-idle";
   const start = await prepare(stage, namespace);
   const server = await stage.startTowline({ name: namespace, namespace, concurrency: 1 });
   await start();
+  const known = (await server.processes()).length;
   const cost = await measure(server.pid, () => countOurs(server), forMs);
+  const ran = (await server.processes()).slice(known);
   await server.stop();
-  return cost;
+  return { ...cost, ran };
 }
 
 /** From taking the job to being done with it: more than the peer's own figure covers. */
@@ -92,6 +96,14 @@ async function measurePeer(stage: Stage, forMs: number): Promise<Cost> {
   const cost = await measure(peer.pid, count, forMs);
   await peer.stop();
   return cost;
+}
+
+/** By process; the rest is the server's own work and its requests to the API server. */
+function whereItGoes({ loops, wallMs, ran }: Cost & { ran: readonly Ran[] }): Table {
+  const parts = [...totals(ran)].map(([name, ms]) => [name, ms / loops] as const);
+  const rest = wallMs - parts.reduce((sum, [, ms]) => sum + ms, 0);
+  const rows = [...parts, ["the rest", rest] as const].map(([name, ms]) => [name, milliseconds(ms)]);
+  return { head: ["where the wall time of our loop goes", "mean"], rows };
 }
 
 /** Returns what creates the deployments, and resolves when they are deployed and have been looked at once more. */

@@ -14,6 +14,7 @@ import { startSampling } from "./usage.ts";
 const deployments = 50;
 const perSecond = 1_000;
 const bytes = 8 * 1024;
+const connections = 64;
 const goalMs = 50;
 
 export const intake: Measurement = {
@@ -26,12 +27,12 @@ export const intake: Measurement = {
     const deliveries = repositories.map(({ url, commit }) =>
       createDelivery({ url, commit, path: "release.yaml", bytes }, server.webhook.secret),
     );
-    const order = (seconds: number): Order => ({ url: server.webhook.url, perSecond, seconds, deliveries });
-    await send(stage, order(2)); // so that the code is warm
+    const seconds = stage.quick ? 5 : 20;
+    const order: Order = { url: server.webhook.url, perSecond, seconds, warmSeconds: 3, connections, deliveries };
 
     const sampled = startSampling(server.pid);
     const before = await server.metrics();
-    const sent = await send(stage, order(stage.quick ? 5 : 20));
+    const sent = await send(stage, order);
     const usage = sampled();
     const jobs = growth(before, await server.metrics(), "towline_reconcile_duration_seconds_count");
     await server.stop();
@@ -116,7 +117,9 @@ async function send({ stateDir }: Stage, order: Order): Promise<Sent> {
     args: [script.pathname, file],
     logFile,
   });
-  const late = delay((order.seconds + 30) * 1_000, undefined, { ref: false }).then(() => sender.stop());
+  const late = delay((order.warmSeconds + order.seconds + 30) * 1_000, undefined, { ref: false }).then(() =>
+    sender.stop(),
+  );
   const { ok, reason } = await sender.exited;
   late.catch(() => undefined);
   const text = await readFile(logFile, "utf8");

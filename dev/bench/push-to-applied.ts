@@ -22,7 +22,7 @@ export const pushToApplied: Measurement = {
   title: "From push to applied",
   async run(stage) {
     const samples = await measureOurs(stage, stage.quick ? 5 : 20);
-    const peer = await measurePeer(stage, stage.quick ? 2 : 8);
+    const peer = await measurePeer(stage, stage.quick ? 2 : 6);
     const totals = samples.map(({ push, seenAt }) => seenAt - push.doneAt);
     const ours = samples.map(oursOf);
     return {

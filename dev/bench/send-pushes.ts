@@ -12,6 +12,10 @@ export interface Order {
   readonly url: string;
   readonly perSecond: number;
   readonly seconds: number;
+  /** Before that, and not counted: code gets warm and connections are opened. */
+  readonly warmSeconds: number;
+  /** Kept alive, as by a proxy; what finds none free waits, and its latency counts. */
+  readonly connections: number;
   /** Sent in turn. */
   readonly deliveries: readonly Delivery[];
 }
@@ -37,29 +41,30 @@ process.stdout.write(
   `${JSON.stringify(await send(JSON.parse(readFileSync(process.argv[2] ?? "", "utf8")) as Order))}\n`,
 );
 
-async function send({ url, perSecond, seconds, deliveries }: Order): Promise<Sent> {
-  const agent = new Agent({ keepAlive: true, maxSockets: 512 });
-  const total = perSecond * seconds;
+async function send({ url, perSecond, seconds, warmSeconds, connections, deliveries }: Order): Promise<Sent> {
+  const agent = new Agent({ keepAlive: true, maxSockets: connections });
+  const warm = perSecond * warmSeconds;
+  const total = warm + perSecond * seconds;
   const latencies: number[] = [];
   const others: Record<string, number> = {};
   let [begun, accepted, inFlight, latest] = [0, 0, 0, 0];
   const over = Promise.withResolvers<undefined>();
   const startedAt = performance.now();
 
-  function finish(dueAt: number, outcome: string): void {
+  function finish(dueAt: number, outcome: string, counts: boolean): void {
     inFlight--;
-    if (outcome === "202") {
+    if (counts && outcome === "202") {
       accepted++;
       latencies.push(performance.now() - dueAt);
-    } else others[outcome] = (others[outcome] ?? 0) + 1;
+    } else if (counts) others[outcome] = (others[outcome] ?? 0) + 1;
     if (begun === total && inFlight === 0) over.resolve(undefined);
   }
 
   function sendOne(dueAt: number): void {
     const { body, headers } = deliveries[begun % deliveries.length] as Delivery;
-    begun++;
+    const counts = ++begun > warm;
     inFlight++;
-    if (inFlight > mostInFlight) return finish(dueAt, "not sent: too many unanswered");
+    if (inFlight > mostInFlight) return finish(dueAt, "not sent: too many unanswered", counts);
     const req = request(url, {
       method: "POST",
       agent,
@@ -68,9 +73,9 @@ async function send({ url, perSecond, seconds, deliveries }: Order): Promise<Sen
     });
     req.once("response", (res) => {
       res.resume();
-      res.once("close", () => finish(dueAt, String(res.statusCode)));
+      res.once("close", () => finish(dueAt, String(res.statusCode), counts));
     });
-    req.once("error", (error: NodeJS.ErrnoException) => finish(dueAt, error.code ?? error.name));
+    req.once("error", (error: NodeJS.ErrnoException) => finish(dueAt, error.code ?? error.name, counts));
     req.end(body);
   }
 
@@ -79,7 +84,7 @@ async function send({ url, perSecond, seconds, deliveries }: Order): Promise<Sen
     const due = Math.min(total, Math.floor((elapsed * perSecond) / 1_000));
     while (begun < due) {
       const dueAt = startedAt + (begun * 1_000) / perSecond;
-      latest = Math.max(latest, performance.now() - dueAt);
+      if (begun >= warm) latest = Math.max(latest, performance.now() - dueAt);
       sendOne(dueAt);
     }
     if (begun === total) clearInterval(timer);
@@ -87,5 +92,5 @@ async function send({ url, perSecond, seconds, deliveries }: Order): Promise<Sen
   await over.promise;
   agent.destroy();
   const at = (share: number) => quantile(latencies, share) ?? NaN;
-  return { sent: total, accepted, others, p50: at(0.5), p99: at(0.99), max: at(1), latest };
+  return { sent: total - warm, accepted, others, p50: at(0.5), p99: at(0.99), max: at(1), latest };
 }
