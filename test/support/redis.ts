@@ -25,7 +25,7 @@ export interface RedisServer {
 }
 
 /** `appendonly: false` forgets everything when it stops. */
-export function useRedisServer({ appendOnly = true, args = [] as string[] } = {}): RedisServer {
+export function useRedisServer({ appendOnly = true, args = [] as string[], password = "" } = {}): RedisServer {
   const dir = mkdtempSync(join(tmpdir(), "redis-"));
   const socket = join(dir, "s");
   let child: ChildProcess | undefined;
@@ -41,9 +41,10 @@ export function useRedisServer({ appendOnly = true, args = [] as string[] } = {}
     socket,
     async start() {
       const persistence = appendOnly ? ["--appendonly", "yes", "--appendfsync", "always"] : ["--appendonly", "no"];
+      const login = password ? ["--requirepass", password] : [];
       const options = ["--port", "0", "--unixsocket", socket, "--dir", dir, "--save", "", "--loglevel", "warning"];
-      child = spawn("redis-server", [...options, ...persistence, ...args], { stdio: "ignore" });
-      const probe = new Redis({ path: socket, retryStrategy: () => 20, maxRetriesPerRequest: null });
+      child = spawn("redis-server", [...options, ...persistence, ...login, ...args], { stdio: "ignore" });
+      const probe = new Redis({ path: socket, password, retryStrategy: () => 20, maxRetriesPerRequest: null });
       probe.on("error", () => undefined);
       await probe.ping();
       probe.disconnect();
@@ -57,7 +58,7 @@ export function useRedisServer({ appendOnly = true, args = [] as string[] } = {}
     },
     freeze: () => void child?.kill("SIGSTOP"),
     thaw: () => void child?.kill("SIGCONT"),
-    client: () => own(new Redis({ path: socket })),
+    client: () => own(new Redis({ path: socket, password })),
     producer: () => own(connectProducer({ socket }, silentLog)),
     worker: () => own(connectWorker({ socket }, silentLog)),
   };
