@@ -1,0 +1,102 @@
+/** An API server that is down, comes back, or does not answer any more. */
+import { writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { expect, test, vi } from "vitest";
+import { logOf, patience, readiness, useFaultServer } from "../support/faults.ts";
+import { useJournal } from "../support/journal.ts";
+import { useFaultProxy } from "../support/kube-fault-proxy.ts";
+import { findProcessesOf } from "../support/processes.ts";
+import { aProject, aSpec } from "../support/project.ts";
+import { sendPush } from "../support/towline.ts";
+import { useWorld } from "../support/world.ts";
+
+/** A world whose API server the server reaches through a proxy; the test itself reaches it directly. */
+async function useFaultyWorld() {
+  const world = await useWorld();
+  const proxy = await useFaultProxy(world.cluster.kubeconfig);
+  const kubeconfig = join(world.dir, "faulty-kubeconfig");
+  await writeFile(kubeconfig, proxy.kubeconfig);
+  return { world, proxy, extra: { TOWLINE_KUBERNETES_KUBECONFIG: kubeconfig } };
+}
+
+test("without an API server the server starts and says what it waits for, and deploys as soon as there is one", async () => {
+  const { world, proxy, extra } = await useFaultyWorld();
+  const journal = await useJournal(world);
+  const repo = await world.repo("shop");
+  const commit = await repo.push(aProject({ namespace: world.cluster.namespace }));
+  const deployment = world.cluster.deployment("shop");
+  await deployment.create(aSpec(repo.url));
+  await proxy.close();
+
+  const server = await useFaultServer(world, journal, "server", extra);
+  await vi.waitFor(
+    async () =>
+      expect(await readiness(server)).toMatchObject({
+        status: 503,
+        checks: { kubernetes: { ok: false, error: "the API server does not answer" }, redis: { ok: true } },
+      }),
+    patience,
+  );
+  // Nobody knows yet whom it concerns; the sweep asks git once that is known.
+  expect((await sendPush(server.webhooksUrl, { repo: repo.url, after: commit })).status).toBe(202);
+
+  await proxy.open();
+  await vi.waitFor(async () => expect(await readiness(server)).toMatchObject({ status: 200 }), patience);
+  await deployment.reaches("Ready");
+  expect(await world.cluster.data("settings")).toEqual({ color: "red" });
+});
+
+test("a push that arrives while the API server is away is deployed when it is back", async () => {
+  const { world, proxy, extra } = await useFaultyWorld();
+  const { namespace } = world.cluster;
+  const journal = await useJournal(world);
+  const repo = await world.repo("shop");
+  await repo.push(aProject({ namespace }));
+  const server = await useFaultServer(world, journal, "server", extra);
+  const deployment = world.cluster.deployment("shop");
+  await deployment.create(aSpec(repo.url));
+  await deployment.reaches("Ready");
+
+  await proxy.close();
+  const next = await repo.push(aProject({ namespace, data: { color: "blue" } }));
+  const answer = await sendPush(server.webhooksUrl, { repo: repo.url, after: next });
+  expect(await answer.json()).toMatchObject({ matched: 1, queued: 1 });
+  await vi.waitFor(
+    async () => expect((await readiness(server)).checks["kubernetes"]?.error).toBe("the API server does not answer"),
+    patience,
+  );
+
+  await proxy.open();
+  await vi.waitFor(async () => expect(await readiness(server)).toMatchObject({ status: 200 }), patience);
+  await deployment.settles(next);
+  expect(await world.cluster.data("settings")).toEqual({ color: "blue" });
+  expect(journal.deploys().at(-1)).toMatchObject({ commit: next, exitCode: 0 });
+});
+
+test("an API server that falls silent during a deploy ends it in time, and it is done again afterwards", async () => {
+  const { world, proxy, extra } = await useFaultyWorld();
+  const journal = await useJournal(world);
+  const repo = await world.repo("shop");
+  const commit = await repo.push(aProject({ namespace: world.cluster.namespace }));
+  const server = await useFaultServer(world, journal, "server", extra);
+  const release = await journal.hold('[ "$command" = deploy ]');
+  const deployment = world.cluster.deployment("shop");
+  await deployment.create(aSpec(repo.url));
+  await vi.waitFor(() => expect(journal.deploys()).toHaveLength(1), patience);
+
+  proxy.blackHole(true);
+  const silentFrom = Date.now();
+  await vi.waitFor(() => expect(findProcessesOf(server.dataDir, [server.pid])).toEqual([]), patience);
+  // Before the lease of 5 s can be anybody else's.
+  expect(journal.deploys()[0]!.seenAt - silentFrom).toBeLessThan(5_000);
+  await vi.waitFor(() => expect(logOf(server)).toContain("could not be renewed in time"), patience);
+  await release();
+  proxy.blackHole(false);
+  proxy.cut();
+
+  await deployment.reaches("Ready");
+  expect((await deployment.get())?.status).toMatchObject({ observedCommit: commit });
+  expect(await world.cluster.data("settings")).toEqual({ color: "red" });
+  expect(journal.overlaps()).toEqual([]);
+  expect(journal.deploys().map(({ exitCode }) => exitCode)).toEqual([undefined, 0]);
+});
