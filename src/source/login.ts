@@ -1,7 +1,7 @@
 /** Which login is used for a repository. Pure. */
-import picomatch from "picomatch";
 import type { GitCredential } from "../model.ts";
 import type { ParsedRepoUrl } from "../repo-url.ts";
+import { matchesGlob } from "./glob.ts";
 
 /** What git logs in with. */
 export interface Login {
@@ -45,12 +45,8 @@ export function chooseLogin(
 function isMeantFor(credential: GitCredential, url: ParsedRepoUrl): boolean {
   const host = credential.host === "" ? "*" : credential.host.toLowerCase();
   if (host === "*" ? url.protocol !== "ssh:" : host !== url.hostAndPort.toLowerCase()) return false;
-  return credential.path === undefined || credential.path === "" || matchesPath(credential.path, url.path);
-}
-
-function matchesPath(glob: string, path: string): boolean {
   // As kluctl: the path is compared in lower case, the pattern is taken as it is.
-  return picomatch.isMatch(path.toLowerCase(), glob, { dot: true, nonegate: true });
+  return !credential.path || matchesGlob(credential.path, url.path.toLowerCase());
 }
 
 function whatIsMissing(credential: GitCredential, username: string, url: ParsedRepoUrl): string | undefined {

@@ -1,0 +1,46 @@
+import { expect, test } from "vitest";
+import { matchesGlob } from "../../../src/source/glob.ts";
+
+test.each([
+  ["shop/web", "shop/web"],
+  ["shop/*", "shop/web"],
+  ["*/web", "shop/web"],
+  ["**", "a/b/c"],
+  ["shop/**", "shop/a/b"],
+  ["sh?p/web", "shop/web"],
+  ["{shop,store}/*", "store/web"],
+  ["{a,b{c,d}}/x", "bd/x"],
+  ["shop-[abc]", "shop-b"],
+  ["shop-[a-c]", "shop-c"],
+  ["shop-[!a-c]", "shop-d"],
+  ["a\\*b", "a*b"],
+  [".hidden/*", ".hidden/x"],
+  ["*", ".hidden"],
+  ["!a", "!a"],
+])("%s means %s", (glob, path) => {
+  expect(matchesGlob(glob, path)).toBe(true);
+});
+
+test.each([
+  ["shop", "shop/web"],
+  ["shop/*", "shop/a/b"],
+  ["*", "a/b"],
+  ["a?b", "a/b"],
+  ["shop-[!a-c]", "shop-a"],
+  ["a\\*b", "axb"],
+  ["{a,b", "a"],
+  ["[ab", "a"],
+  ["a\\", "a"],
+  ["x".repeat(1_001), "x".repeat(1_001)],
+])("%s does not mean %s", (glob, path) => {
+  expect(matchesGlob(glob, path)).toBe(false);
+});
+
+test("no glob and no path keep it busy", () => {
+  const startedAt = performance.now();
+  expect(matchesGlob(`${"*a".repeat(400)}b`, "a".repeat(1_000))).toBe(false);
+  expect(matchesGlob(`${"**/a/".repeat(150)}b`, "a/".repeat(500))).toBe(false);
+  expect(matchesGlob("{a,aa}".repeat(150), `${"a".repeat(400)}b`)).toBe(false);
+  expect(matchesGlob(`${"{".repeat(500)}a${"}".repeat(499)}`, "a")).toBe(false);
+  expect(performance.now() - startedAt).toBeLessThan(2_000);
+});
