@@ -101,10 +101,12 @@ export function toDrift(result: CommandResult, context: ResultContext): { summar
 export function afterDeploy(result: CommandResult, dryRun: boolean): CommandResult {
   if (dryRun) return result;
   const failed = new Set(result.errors.map(({ ref }) => refText(ref)));
-  const remaining = result.objects.filter(
+  // Masked now: without its Secrets nobody could tell any more what must not be read in the rest.
+  const masked = maskResult(result);
+  const remaining = masked.objects.filter(
     (object) => (object.orphan && !object.deleted) || failed.has(refText(object.ref)),
   );
-  return { ...result, objects: remaining };
+  return { ...masked, objects: remaining };
 }
 
 /** `no drift`, or counts: `1 new/2 chg/1 orp`. */

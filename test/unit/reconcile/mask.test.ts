@@ -1,5 +1,6 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
+import { afterDeploy } from "../../../src/reconcile/results.ts";
 import { maskResult } from "../../../src/reconcile/mask.ts";
 import { aResult, anObject } from "../../support/deployments.ts";
 
@@ -64,6 +65,16 @@ test("a Secret's value is found wherever it was templated into, and in whatever 
   const masked = maskResult(aResult({ objects: [withSecret(secret), object], errors, warnings: errors }));
   expect(visible(masked)).not.toContain(secret);
   expect(visible(masked)).not.toContain(encoded);
+});
+
+test("what is left to differ after a deploy is masked by all of its Secrets, also by those that do not differ", () => {
+  const ref = { kind: "Service", name: "web" };
+  const errors = [{ ref, message: `labels: Invalid value: "!${secret}"` }];
+  const result = aResult({ objects: [{ ...withSecret(secret), changes: [] }, anObject({ ref })], errors });
+  const left = afterDeploy(result, false);
+  expect(left.objects.map((object) => object.ref.kind)).toEqual(["Service"]);
+  expect(left.errors).toHaveLength(1);
+  expect(visible(maskResult(left))).not.toContain(secret);
 });
 
 test("each line of a multi-line secret is masked", () => {
