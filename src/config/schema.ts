@@ -1,8 +1,9 @@
 /** The configuration file: one schema, from which the types, the flags, the variables and the documentation follow. */
 import { z } from "zod";
+import { parseDuration } from "../duration.ts";
+import { parseBytes } from "./bytes.ts";
 import { findNearest } from "./nearest.ts";
 import { Secret } from "./secret.ts";
-import { parseBytes, parseDurationMs } from "./units.ts";
 
 /** What a key is besides its type. zod copies it into the JSON schema, under these names. */
 export interface FieldMeta {
@@ -59,10 +60,10 @@ function oneOf<const Words extends readonly [string, ...string[]]>(words: Words)
 
 /** A Go duration within bounds, as milliseconds. */
 function duration(least: string, most: string) {
-  const [leastMs = 0, mostMs = 0] = [parseDurationMs(least), parseDurationMs(most)];
+  const [leastMs = 0, mostMs = 0] = [parseDuration(least), parseDuration(most)];
   const error = `must be a duration from ${least} to ${most}, like "30s" or "1m30s"`;
   return z.string({ error }).transform((value, ctx) => {
-    const ms = parseDurationMs(value.trim());
+    const ms = parseDuration(value.trim());
     if (ms !== undefined && ms >= leastMs && ms <= mostMs) return ms;
     ctx.addIssue({ code: "custom", message: error });
     return z.NEVER;

@@ -3,7 +3,7 @@ import path from "node:path";
 import { z } from "zod";
 import type { Deployment, DeploymentIdentity, DeploymentSpec, GitRef, MalformedDeployment } from "../model.ts";
 import { repoId } from "../repo-url.ts";
-import { parseDuration } from "./duration.ts";
+import { parseDuration } from "../duration.ts";
 import { type RawSpec, SpecSchema } from "./spec-schema.ts";
 import { parseStatus } from "./status-schema.ts";
 

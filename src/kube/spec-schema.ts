@@ -4,7 +4,7 @@
  * could not even be told so in its status.
  */
 import { z } from "zod";
-import { parseDuration } from "./duration.ts";
+import { parseDuration } from "../duration.ts";
 
 const whole = /^([0-9]+(\.[0-9]+)?(ms|s|m|h))+$/;
 const beginning = /^(([0-9]+(\.[0-9]+)?(ms|s|m|h))+)/; // what kluctl's CRD asks of some
