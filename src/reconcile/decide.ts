@@ -63,12 +63,16 @@ function deployReason(
   return undefined;
 }
 
-/** A validation is due: none is known, or the last one is older than its interval. */
+/**
+ * A validation is due: none is known, or the last one is older than its interval. One that failed is repeated as a
+ * deploy would be: right after a deploy hardly anything is ready.
+ */
 function validateDue({ spec, status, now }: DecisionInput): boolean {
   const last = status.lastValidateResult;
   if (last === undefined) return true;
   if (spec.suspend) return false;
-  return Date.parse(last.endTime) + validateEveryMs(spec) <= now;
+  const everyMs = last.errors > 0 ? Math.min(retryAfterMs(spec), validateEveryMs(spec)) : validateEveryMs(spec);
+  return Date.parse(last.endTime) + everyMs <= now;
 }
 
 export function validateEveryMs(spec: DeploymentSpec): number {

@@ -47,7 +47,7 @@ test("validation waits for what is not ready yet, and tells what never will be",
   await useTowline(world);
   const good = cluster.deployment("good");
   const bad = cluster.deployment("bad");
-  await good.create(aSpec(sound.url, { validate: true, validateInterval: "2s" }));
+  await good.create(aSpec(sound.url, { validate: true, retryInterval: "1s" }));
   await bad.create(aSpec(broken.url, { validate: true }));
 
   const ready = await good.reaches("Ready");

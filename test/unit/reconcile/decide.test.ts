@@ -107,6 +107,17 @@ test("whatever is deployed regardless is also what the table says, for every has
   }
 });
 
+test("a validation that failed is repeated after the retry interval", () => {
+  const spec = aSpec({ validate: true, validateIntervalMs: 3_600_000, retryIntervalMs: 30_000 });
+  const validated = (errors: number) => ({
+    ...deployed,
+    lastValidateResult: aValidation({ endTime: "2026-01-01T00:59:00Z", errors }),
+  });
+  expect(decide(input({ spec, status: validated(1) }), "h1")).toMatchObject({ deploy: undefined, validate: true });
+  expect(decide(input({ spec, status: validated(0) }), "h1").validate).toBe(false);
+  expect(decide(input({ spec: { ...spec, suspend: true }, status: validated(1) }), "h1").validate).toBe(false);
+});
+
 test("a validation follows every deploy, and its own interval", () => {
   const spec = aSpec({ validate: true });
   const validated = { ...deployed, lastValidateResult: aValidation({ endTime: "2026-01-01T00:59:00Z" }) };
