@@ -165,6 +165,12 @@ test("a branch that is deleted prunes nothing, and is followed again when it is 
   await sendPush(towline.webhooksUrl, { repo: repo.url, ref: "refs/heads/release", after: forced });
   await deployment.settles(forced);
   expect(await cluster.data("settings")).toEqual({ color: "grey" });
+
+  // What it deployed can be deleted without git.
+  await repo.deleteBranch("release");
+  await deployment.delete();
+  await expect.poll(() => deployment.get(), { timeout: 60_000 }).toBeUndefined();
+  expect(await cluster.data("settings")).toBeUndefined();
 });
 
 test("a move that no webhook told of is found", async () => {
