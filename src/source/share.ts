@@ -36,7 +36,8 @@ export function createShare<T>(limits: { maxAgeMs: number; maxEntries: number },
     entries.delete(key);
     entries.set(key, entry);
     for (const [oldKey, old] of entries) {
-      if (entries.size <= limits.maxEntries) break;
+      // An answer may be large, and one that is too old is only in the way.
+      if (entries.size <= limits.maxEntries && now() - old.askedAt < limits.maxAgeMs) break;
       forget(oldKey, old);
     }
     return entry;

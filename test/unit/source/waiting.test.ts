@@ -1,3 +1,5 @@
+import { setFlagsFromString } from "node:v8";
+import { runInNewContext } from "node:vm";
 import { expect, test, vi } from "vitest";
 import { createLimit } from "../../../src/source/limit.ts";
 import { createShare } from "../../../src/source/share.ts";
@@ -53,6 +55,21 @@ test("an answer is shared until it is too old, and the oldest are forgotten", as
   await get("b");
   await get("c");
   expect(await get("a")).toBe(5);
+});
+
+test("an answer that is too old is not kept, even if there is room for it", async () => {
+  setFlagsFromString("--expose-gc");
+  const collectGarbage = runInNewContext("gc") as () => void;
+  let now = 0;
+  const share = createShare<object>({ maxAgeMs: 10, maxEntries: 1_000 }, () => now);
+  const ask = async (key: string): Promise<WeakRef<object>> => new WeakRef(await share.get(key, async () => ({})));
+  const first = await ask("a");
+  now = 10;
+  await ask("b");
+  await vi.waitFor(() => {
+    collectGarbage();
+    expect(first.deref() === undefined).toBe(true); // an error that held the object would keep it
+  });
 });
 
 test("a failure is not remembered", async () => {
