@@ -121,7 +121,7 @@ function complaint(stderr: string, remote: Remote): string {
 }
 
 function scrub(text: string, { login }: Remote): string {
-  let clean = text.replace(/\/\/[^/\s@]*@/g, "//").replace(/[\p{Cc}\u2028\u2029]+/gu, " ");
+  let clean = text.replace(/\/\/[^/\s]*@/g, "//").replace(/[\p{Cc}\u2028\u2029]+/gu, " ");
   for (const secret of [login?.password, login?.password && encodeURIComponent(login.password)]) {
     if (secret) clean = clean.replaceAll(secret, "***");
   }

@@ -6,15 +6,22 @@ import { mkdir, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { GitError, GitPluginError, simpleGit } from "simple-git";
 import type { SimpleGitOptions } from "simple-git";
+import { SourceError } from "../errors.ts";
+
+/** Its last words. The remote's own are among them, so that they may be any. */
+const keptOfStderr = 8 * 1024;
+/** What half a million refs take. All of it is held in memory, and a remote could go on for ever. */
+const mostPrinted = 64 * 1024 * 1024;
 
 /** git ended with a failure, was stopped, or could not be started. */
 export class GitFailure extends GitError {
   override name = "GitFailure";
+  /** The end of it. */
   readonly stderr: string;
 
-  constructor(stderr: string, stopped: Error | undefined) {
+  constructor(stderr: Buffer, stopped: Error | undefined) {
     super(undefined, "git failed");
-    this.stderr = stderr;
+    this.stderr = stderr.subarray(-keptOfStderr).toString("utf8");
     this.cause = stopped;
   }
 }
@@ -127,6 +134,7 @@ export function createGit({ home, env }: { home: string; env: NodeJS.ProcessEnv 
       ...callEnv,
       ...(at !== undefined && "gitDir" in at ? { GIT_DIR: at.gitDir } : {}),
     };
+    const flooded = new AbortController();
     const options: Partial<SimpleGitOptions> = {
       unsafe: ours,
       // Not before its helpers have ended too: what they leave behind could not be cleared away.
@@ -136,15 +144,28 @@ export function createGit({ home, env }: { home: string; env: NodeJS.ProcessEnv 
       errors: (error, { exitCode, stdErr }) => {
         const stopped = error instanceof GitPluginError ? error : undefined;
         if (stopped === undefined && exitCode === 0) return undefined;
-        return new GitFailure(Buffer.concat(stdErr).toString("utf8"), stopped);
+        return new GitFailure(Buffer.concat(stdErr), stopped);
       },
     };
     if (group) options.binary = ["bash", script];
-    if (signal !== undefined) options.abort = signal;
+    options.abort = AbortSignal.any([flooded.signal, ...(signal === undefined ? [] : [signal])]);
     if (silenceMs !== undefined) options.timeout = { block: silenceMs };
-    return simpleGit(at !== undefined && "tree" in at ? at.tree : home, options)
+    const printed = simpleGit(at !== undefined && "tree" in at ? at.tree : home, options)
       .env(environment)
+      .outputHandler((_command, stdout, stderr) => {
+        let bytes = 0;
+        const count = (chunk: Buffer): void => {
+          bytes += chunk.length;
+          if (bytes > mostPrinted) flooded.abort();
+        };
+        stdout.on("data", count);
+        stderr.on("data", count);
+      })
       .raw([...args]);
+    return printed.catch((error: unknown) => {
+      if (flooded.signal.aborted) throw new SourceError("refused", "it has too many refs, or too much to say");
+      throw error;
+    });
   };
 }
 

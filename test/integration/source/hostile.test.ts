@@ -1,6 +1,8 @@
 import { existsSync, readFileSync, readdirSync } from "node:fs";
+import { createServer } from "node:http";
+import type { AddressInfo } from "node:net";
 import { join } from "node:path";
-import { expect, test } from "vitest";
+import { expect, onTestFinished, test } from "vitest";
 import type { GitCredential } from "../../../src/model.ts";
 import { login, useDirectory, useGitHost, useSources } from "../../support/source.ts";
 
@@ -240,3 +242,22 @@ function readOr(path: string): string {
     return "";
   }
 }
+
+test("a remote that says more than anybody has to say is given up", async () => {
+  const line = (i: number): string => `${"a".repeat(40)}\trefs/heads/${String(i).padStart(950, "x")}\n`;
+  const refs = Array.from({ length: 1_000 }, (_, i) => line(i)).join("");
+  const server = createServer((_req, res) => {
+    res.setHeader("content-type", "text/plain");
+    for (let i = 0; i < 70; i++) res.write(refs);
+    res.end();
+  });
+  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+  onTestFinished(() => void server.close());
+  const { sources } = useSources();
+
+  const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}/shop`;
+  await expect(sources.heads({ url, credentials: [] }, undefined)).rejects.toMatchObject({
+    problem: "refused",
+    message: expect.stringContaining("it has too many refs") as string,
+  });
+});

@@ -54,7 +54,7 @@ test.each([
   ["unreachable", "error: RPC failed; curl 18 transfer closed\nfatal: early EOF", "early EOF"],
   ["disk", "fatal: write error: No space left on device", "No space left"],
 ])("%s: %s", (problem, stderr, text) => {
-  const error = explain(new GitFailure(stderr, undefined), remote);
+  const error = explain(new GitFailure(Buffer.from(stderr), undefined), remote);
   expect(error).toBeInstanceOf(SourceError);
   expect((error as SourceError).problem).toBe(problem);
   expect((error as SourceError).message).toContain(text);
@@ -63,7 +63,7 @@ test.each([
 
 test("no login, control character or novel gets into the message", () => {
   const stderr = `fatal: unable to access 'https://u:pw@h.test/': \u001b[31ms3cret\u0007 ${"x".repeat(9_000)}`;
-  const { message } = explain(new GitFailure(stderr, undefined), remote) as SourceError;
+  const { message } = explain(new GitFailure(Buffer.from(stderr), undefined), remote) as SourceError;
   expect(message).not.toMatch(/u:pw|s3cret|\p{Cc}/u);
   expect(message.length).toBeLessThan(600);
 });
@@ -71,18 +71,24 @@ test("no login, control character or novel gets into the message", () => {
 test("a token that stands where a user's name does is not shown", () => {
   const token = { ...credential, username: "ghp_token", password: "x-oauth-basic" };
   const other = toRemote({ url: "https://h.test/shop", credentials: [token] }, ["https"]);
-  const { message } = explain(new GitFailure("fatal: Authentication failed", undefined), other) as SourceError;
+  const { message } = explain(
+    new GitFailure(Buffer.from("fatal: Authentication failed"), undefined),
+    other,
+  ) as SourceError;
   expect(message).toBe("cannot read h.test/shop: authentication failed (secret git-login)");
 });
 
 test("a login that lacks something is named where the login is missing", () => {
   const other = toRemote({ url: "https://h.test/shop", credentials: [{ ...credential, username: "*" }] }, ["https"]);
-  const { message } = explain(new GitFailure("fatal: Authentication failed", undefined), other) as SourceError;
+  const { message } = explain(
+    new GitFailure(Buffer.from("fatal: Authentication failed"), undefined),
+    other,
+  ) as SourceError;
   expect(message).toContain("secret git-login has no username, and the URL names no user");
 });
 
 test("damage of a mirror is told from a stopped git and from a remote in trouble", () => {
-  const failure = (text: string, stopped?: Error): GitFailure => new GitFailure(text, stopped);
+  const failure = (text: string, stopped?: Error): GitFailure => new GitFailure(Buffer.from(text), stopped);
   expect(isDamaged(failure("fatal: loose object abc is corrupt"))).toBe(true);
   expect(isDamaged(failure("error: cannot lock ref 'refs/heads/main': Unable to create 'x.lock': File exists."))).toBe(
     true,
@@ -95,4 +101,12 @@ test("damage of a mirror is told from a stopped git and from a remote in trouble
 test("what is not git's fault stays what it is", () => {
   const bug = new TypeError("x is not a function");
   expect(explain(bug, remote)).toBe(bug);
+});
+
+test("whatever the remote says, it is understood at once", () => {
+  const stderr = `remote: ${"strange port ".repeat(100_000)}\nfatal: https://u:sec@ret@h.test/shop is gone`;
+  const startedAt = performance.now();
+  const error = explain(new GitFailure(Buffer.from(stderr), undefined), remote) as Error;
+  expect(performance.now() - startedAt).toBeLessThan(200);
+  expect(error.message).toContain("https://h.test/shop is gone");
 });
