@@ -2,6 +2,8 @@
 import type { RepoId } from "./model.ts";
 
 const defaultPorts: Record<string, string> = { "http:": "80", "https:": "443", "ssh:": "22", "git:": "9418" };
+/** No URL in earnest is longer, and what follows takes time that grows with the square of the length. */
+const longestUrl = 4_000;
 const scpForm = /^(?:[^@/\s]+@)?(?<host>\[[^\]]+\]|[^:/\s]+):(?!\/\/)(?<path>.*)$/;
 
 export interface ParsedRepoUrl {
@@ -14,8 +16,9 @@ export interface ParsedRepoUrl {
   readonly path: string;
 }
 
-/** `undefined` for what is not a URL of a remote repository (local paths, control characters, `file:`, `ext::` …). */
+/** `undefined` for what is not the URL of a remote repository (local paths, control characters, `file:`, `ext::` …). */
 export function parseRepoUrl(url: string): ParsedRepoUrl | undefined {
+  if (url.length > longestUrl) return undefined;
   // Git would take a control character or a leading dash for something else than a URL.
   if (hasControls(url) || url.includes(" ") || url.startsWith("-") || /^[^/[]*::/.test(url)) return undefined;
   const scp = /^[a-z][a-z0-9+.-]*:\/\//i.test(url) ? undefined : scpForm.exec(url)?.groups;

@@ -53,14 +53,24 @@ function isKnown(protocol: string): protocol is Remote["protocol"] {
 function splitAddress(url: string, protocol: string): { address: string; password: string } {
   if (!URL.canParse(url) || !/^[a-z][a-z0-9+.-]*:\/\//i.test(url)) return { address: url, password: "" };
   const parsed = new URL(url);
-  const password = decodeURIComponent(parsed.password);
+  const password = decodePassword(parsed.password);
   parsed.password = "";
   if (protocol !== "ssh:") parsed.username = "";
   return { address: parsed.href, password };
 }
 
+/** A `%` that begins no escape stands for itself, as git reads it. */
+function decodePassword(text: string): string {
+  try {
+    return decodeURIComponent(text);
+  } catch {
+    return text;
+  }
+}
+
+/** Without the login: everything before the last `@`, for a password may hold one itself. */
 function quote(url: string): string {
-  return JSON.stringify(url.replace(/\/\/[^/@]*@/, "//").slice(0, 200));
+  return JSON.stringify(url.replace(/\/\/[^/]*@/, "//").slice(0, 200));
 }
 
 /**

@@ -111,3 +111,9 @@ test("any text gives an identity or none, and never an error", () => {
     { numRuns: 2_000 },
   );
 });
+
+test("no URL keeps it busy, however long", () => {
+  const startedAt = performance.now();
+  expect(repoId(`https://h.example/a${"/".repeat(1_000_000)}b`)).toBeUndefined();
+  expect(performance.now() - startedAt).toBeLessThan(100);
+});

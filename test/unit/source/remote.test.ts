@@ -24,6 +24,12 @@ test("a protocol that is not allowed is refused, without repeating the login", (
   expect(() => toRemote({ url: "http://u:secret@h/a", credentials: [] }, ["https", "ssh"])).toThrow(
     '"http://h/a" is not read: only https, ssh URLs are',
   );
+  expect(() => toRemote({ url: "http://u:sec@ret@h/a", credentials: [] }, ["https", "ssh"])).toThrow('"http://h/a"');
+});
+
+test("a password with a % that begins no escape is taken as it is", () => {
+  expect(remote("https://u:100%@h/a").login?.password).toBe("100%");
+  expect(remote("https://u:a%40b@h/a").login?.password).toBe("a@b");
 });
 
 test("another login, or another repository, is another mirror", () => {
