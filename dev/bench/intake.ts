@@ -1,7 +1,6 @@
 /** Signed deliveries at a steady, high rate, while the jobs that they make are being worked on. */
 import { readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
-import { setTimeout as delay } from "node:timers/promises";
 import { startProcess } from "../parts/process.ts";
 import { createDelivery } from "./delivery.ts";
 import { type Measurement, milliseconds, type Report } from "./measurement.ts";
@@ -117,11 +116,9 @@ async function send({ stateDir }: Stage, order: Order): Promise<Sent> {
     args: [script.pathname, file],
     logFile,
   });
-  const late = delay((order.warmSeconds + order.seconds + 30) * 1_000, undefined, { ref: false }).then(() =>
-    sender.stop(),
-  );
+  const late = setTimeout(() => void sender.stop(), (order.warmSeconds + order.seconds + 30) * 1_000);
   const { ok, reason } = await sender.exited;
-  late.catch(() => undefined);
+  clearTimeout(late);
   const text = await readFile(logFile, "utf8");
   if (!ok) throw new Error(`The sender ended with ${reason}: ${text}`);
   return JSON.parse(text.trim().split("\n").at(-1) ?? "") as Sent;

@@ -12,7 +12,7 @@ import { startSampling } from "./usage.ts";
 
 const concurrency = 2;
 /** So long a first or a second round may take; what is done by then is what is told. */
-const patienceMs = 240_000;
+const patienceMs = 200_000;
 
 interface Round {
   readonly done: number;
@@ -73,7 +73,7 @@ async function measureOurs(stage: Stage, count: number) {
 
   const createdAt = now();
   await createDeployments(stage, repository, namespace, count, "1h");
-  const first = await finishRound(objects, count, "0", createdAt);
+  const first = await finishRound(stage, objects, count, "0", createdAt);
 
   await settled(server);
   memory.push({ when: `${count} deployments, idle`, ...(await sampleIdle(stage, server)) });
@@ -82,7 +82,7 @@ async function measureOurs(stage: Stage, count: number) {
   const [before, asked] = [await server.metrics(), host.requests.infoRefs];
   const { commit, doneAt } = await pushRelease(repository.copy, "1");
   await sendPush(server, repository.url, commit);
-  const pushed = await finishRound(objects, count, "1", doneAt);
+  const pushed = await finishRound(stage, objects, count, "1", doneAt);
   await settled(server);
   memory.push({ when: `${count} deployments, during the push`, ...sampled() });
   const after = await server.metrics();
@@ -105,10 +105,9 @@ async function measurePeer(stage: Stage, count: number): Promise<{ first: Round;
   const peer = await stage.startPeer({ name: namespace, namespace, concurrency });
   const createdAt = now();
   await createDeployments(stage, repository, namespace, count, "10s");
-  const first = await finishRound(objects, count, "0", createdAt);
-  stage.say(`  peer: first deploy of ${first.done} after ${seconds(first.ms)}`);
+  const first = await finishRound(stage, objects, count, "0", createdAt);
   const { doneAt } = await pushRelease(repository.copy, "1");
-  const pushed = await finishRound(objects, count, "1", doneAt);
+  const pushed = await finishRound(stage, objects, count, "1", doneAt);
   await peer.stop();
   return { first, pushed };
 }
@@ -135,14 +134,22 @@ async function createDeployments(
 }
 
 /** Waits until all have the release, or time is up. */
-async function finishRound(objects: Seen, count: number, release: string, startedAt: number): Promise<Round> {
+async function finishRound(
+  { say }: Stage,
+  objects: Seen,
+  count: number,
+  release: string,
+  startedAt: number,
+): Promise<Round> {
   let done = 0;
   const all = (seen: ReadonlyMap<string, KubernetesObject>) => {
     done = [...seen.values()].filter(({ data }) => data?.["release"] === release).length;
     return done === count;
   };
   const finishedAt = await objects.until(`release ${release}`, all, patienceMs).catch(() => now());
-  return { done, ms: finishedAt - startedAt };
+  const ms = finishedAt - startedAt;
+  say(`  release ${release}: ${done} of ${count} after ${seconds(ms)}`);
+  return { done, ms };
 }
 
 /** Until nothing waits and nothing runs: the last status is written after the last object has changed. */

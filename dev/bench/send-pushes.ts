@@ -71,11 +71,13 @@ async function send({ url, perSecond, seconds, warmSeconds, connections, deliver
       headers: { ...headers, "x-gitea-delivery": randomUUID(), "content-length": Buffer.byteLength(body) },
       signal: AbortSignal.timeout(answerWithinMs),
     });
+    let outcome = "no answer";
     req.once("response", (res) => {
-      res.resume();
-      res.once("close", () => finish(dueAt, String(res.statusCode), counts));
+      outcome = String(res.statusCode);
+      res.on("error", () => (outcome = "cut off")).resume();
     });
-    req.once("error", (error: NodeJS.ErrnoException) => finish(dueAt, error.code ?? error.name, counts));
+    req.on("error", (error: NodeJS.ErrnoException) => (outcome = error.code ?? error.name));
+    req.once("close", () => finish(dueAt, outcome, counts));
     req.end(body);
   }
 

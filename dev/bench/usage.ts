@@ -32,7 +32,7 @@ export function findCommand(pid: number, command: string): number {
 }
 
 /** Looks often, and remembers the most; CPU is the mean from the start to the call of the returned function. */
-export function startSampling(pid: number, everyMs = 250): () => Usage {
+export function startSampling(pid: number, everyMs = 500): () => Usage {
   const [cpuBefore, startedAt] = [cpuSeconds(pid), performance.now()];
   let [serverBytes, withChildrenBytes] = [0, 0];
   const look = () => {
