@@ -12,10 +12,20 @@ export interface Listener {
 /** A sender gets this long for its headers, and for the whole request: slow ones do not hold connections for ever. */
 const headersMs = 10_000;
 const requestMs = 60_000;
+/** How often Node looks for those whose time is up; by itself only twice a minute. */
+const lookEveryMs = 5_000;
 
 /** Throws if the address is in use, or cannot be had. */
 export async function startListener(app: RequestListener, address: { host: string; port: number }): Promise<Listener> {
-  const server = createServer({ headersTimeout: headersMs, requestTimeout: requestMs, keepAliveTimeout: 5_000 }, app);
+  const server = createServer(
+    {
+      headersTimeout: headersMs,
+      requestTimeout: requestMs,
+      connectionsCheckingInterval: lookEveryMs,
+      keepAliveTimeout: 5_000,
+    },
+    app,
+  );
   await new Promise<void>((resolve, reject) => {
     server.once("error", reject);
     server.listen(address.port, address.host, resolve);
