@@ -126,6 +126,7 @@ trap : TERM
 ( trap - TERM; . ${here}/stage ) & child=$!
 until wait "$child"; status=$?; ! kill -0 "$child" 2>/dev/null; do :; done
 kill -KILL "$beats"
+wait "$beats" 2>/dev/null # or bash tells of its death
 note "\\"end\\",\\"exitCode\\":$status"
 exit "$status"
 `;

@@ -1,0 +1,160 @@
+/** A kluctl that is missing, hangs, dies, or writes nonsense; and projects that never render. */
+import { readFileSync } from "node:fs";
+import { chmod, copyFile, mkdir, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { expect, test, vi } from "vitest";
+import { logOf, patience, readiness, useFaultServer } from "../support/faults.ts";
+import { useJournal } from "../support/journal.ts";
+import { aProject, aSpec } from "../support/project.ts";
+import { sendPush } from "../support/towline.ts";
+import { useWorld, type TestWorld } from "../support/world.ts";
+import { conditionOf, type TestResource } from "../support/world-cluster.ts";
+
+/** A deployment with a repository and a ConfigMap of its own, all of this name. */
+async function aDeployment(world: TestWorld, name: string, spec: Record<string, unknown> = {}) {
+  const { namespace } = world.cluster;
+  const repo = await world.repo(name);
+  const project = (color: string) => aProject({ namespace, name, data: { color } });
+  await repo.push(project("red"));
+  const deployment = world.cluster.deployment(name);
+  return {
+    ...deployment,
+    repo,
+    create: () => deployment.create(aSpec(repo.url, spec)),
+    push: (color: string) => repo.push(project(color)),
+    data: () => world.cluster.data(name),
+    says: (words: RegExp, withinMs?: number) =>
+      deployment.until(String(words), (resource) => words.test(problemOf(resource)), withinMs),
+  };
+}
+
+function problemOf(resource: TestResource): string {
+  const ready = conditionOf(resource, "Ready");
+  if (ready?.status !== "False") return "";
+  const prepareError = resource.status?.["lastPrepareError"];
+  return `${ready.message} ${typeof prepareError === "string" ? prepareError : ""}`;
+}
+
+test("a kluctl that is missing or too old is told, and used as soon as it is right", async () => {
+  const world = await useWorld();
+  const journal = await useJournal(world);
+  const bin = join(world.dir, "bin");
+  await mkdir(bin);
+  const shop = await aDeployment(world, "shop", { retryInterval: "5s" });
+  const server = await useFaultServer(world, { kluctl: join(bin, "kluctl") }, "server");
+  await vi.waitFor(
+    async () =>
+      expect(await readiness(server)).toMatchObject({
+        status: 503,
+        checks: {
+          kluctl: { ok: false, error: expect.stringMatching(/^There is no kluctl.*TOWLINE_KLUCTL/) as string },
+        },
+      }),
+    patience,
+  );
+  await shop.create();
+  await shop.says(/There is no kluctl/);
+
+  await writeFile(join(bin, "kluctl"), "#!/bin/bash\necho 2.20.0\n", { mode: 0o755 });
+  await vi.waitFor(
+    async () =>
+      expect((await readiness(server)).checks["kluctl"]?.error).toMatch(/^kluctl 2\.20\.0 at .* is too old: 2\.22\.1/),
+    patience,
+  );
+  await copyFile(journal.kluctl, join(bin, "new"));
+  await chmod(join(bin, "new"), 0o755);
+  await copyFile(join(bin, "new"), join(bin, "kluctl"));
+  await vi.waitFor(async () => expect(await readiness(server)).toMatchObject({ status: 200 }), patience);
+  await shop.reaches("Ready");
+  expect(await shop.data()).toEqual({ color: "red" });
+});
+
+test("deployments that hang, die or never render cost the others nothing, and are not tried without an end", async () => {
+  const world = await useWorld();
+  const journal = await useJournal(world);
+  const [hanging, dying, broken, shop] = await Promise.all([
+    aDeployment(world, "hanging", { timeout: "30s" }),
+    aDeployment(world, "dying"),
+    aDeployment(world, "broken"),
+    aDeployment(world, "shop"),
+  ]);
+  await broken.repo.push({ "app/settings.yml": "color: {{ no.such.variable }}\n" });
+  await journal.stage(`
+    case $subject in
+      hanging/*) trap '' TERM; while :; do nap; done ;;
+      dying/*) kill -KILL $BASHPID ;;
+    esac
+    kluctl`);
+  const server = await useFaultServer(world, journal, "server");
+  await hanging.create();
+  await vi.waitFor(() => expect(journal.deploys("hanging/prod")).toHaveLength(1), patience);
+  await Promise.all([dying.create(), broken.create(), shop.create()]);
+
+  await shop.reaches("Ready");
+  await Promise.all([
+    dying.says(/kluctl deploy was killed \(exit status 137\): out of memory, or by somebody else/),
+    broken.says(/is undefined/),
+  ]);
+  for (const color of ["green", "blue"]) {
+    const commit = await shop.push(color);
+    expect((await sendPush(server.webhooksUrl, { repo: shop.repo.url, after: commit })).status).toBe(202);
+    await shop.settles(commit);
+    expect(await shop.data()).toEqual({ color });
+  }
+  expect(
+    journal.runs().filter(({ subject, exitCode }) => subject === "hanging/prod" && exitCode !== undefined),
+  ).toEqual([]); // it hung all the while
+
+  await hanging.says(/kluctl deploy was ended because it took longer than \d+ s/);
+  await vi.waitFor(() => expect(journal.deploys("dying/prod")).toHaveLength(5), patience);
+  const tries = (subject: string) => journal.runs().filter((run) => run.subject === subject).length;
+  expect(tries("broken/prod")).toBe(1); // only a person can mend it
+  expect(tries("hanging/prod")).toBe(1); // it would only hang again
+
+  await journal.stage();
+  const mended = await broken.push("green");
+  await sendPush(server.webhooksUrl, { repo: broken.repo.url, after: mended });
+  await broken.reaches("Ready");
+  expect(journal.overlaps()).toEqual([]);
+});
+
+test("a kluctl that dies or writes nonsense once is run again, and one that floods is not listened to", async () => {
+  const world = await useWorld();
+  const journal = await useJournal(world);
+  const names = ["killed", "silent", "garbage", "flooding"] as const;
+  const all = await Promise.all(names.map((name) => aDeployment(world, name)));
+  const [killed, silent, garbage, flooding] = all as [
+    (typeof all)[0],
+    (typeof all)[0],
+    (typeof all)[0],
+    (typeof all)[0],
+  ];
+  await journal.stage(`
+    case $subject in
+      killed/*) kill -KILL $BASHPID ;;
+      silent/*) exit 0 ;;
+      garbage/*) head -c 5000 /dev/urandom >$out; exit 0 ;;
+      flooding/*) yes "$(printf 'x%.0s' {1..1000})" | head -c 200000000 | tee /dev/stderr ;;
+    esac
+    kluctl`);
+  const server = await useFaultServer(world, journal, "server", { TOWLINE_LOG_LEVEL: "debug" });
+  await Promise.all(all.map((one) => one.create()));
+  await Promise.all([
+    killed.says(/was killed \(exit status 137\)/),
+    silent.says(/kluctl's result cannot be read: it wrote none/),
+    garbage.says(/kluctl's result cannot be read: its 5000 bytes are no document that we know/),
+    flooding.reaches("Ready"),
+  ]);
+  const flooded = server.lines.filter((line) => JSON.stringify(line).includes("xxxxxxxx"));
+  expect(flooded.length).toBeLessThan(5_000);
+  expect(megabytesOf(server.pid)).toBeLessThan(400);
+
+  await journal.stage();
+  await Promise.all(all.map((one) => one.reaches("Ready")));
+  expect(await Promise.all(all.map((one) => one.data()))).toEqual(names.map(() => ({ color: "red" })));
+  expect(logOf(server)).not.toContain("unexpected error");
+});
+
+function megabytesOf(pid: number): number {
+  return Number(/^VmRSS:\s+(\d+)/m.exec(readFileSync(`/proc/${pid}/status`, "utf8"))?.[1]) / 1024;
+}
