@@ -1,5 +1,5 @@
 /** Bounds what all bodies that are being received may take together, before any of them is verified. */
-import type { Request, RequestHandler } from "express";
+import type { Request, RequestHandler, Response } from "express";
 import { sendProblem } from "./errors.ts";
 
 export interface BodyBudgetOptions {
@@ -9,34 +9,54 @@ export interface BodyBudgetOptions {
   readonly maxBytesInFlight: number;
 }
 
-/** Refuses a body that says it is too large before any of it is read, and one too many before memory runs out. */
+/**
+ * A few bytes may unpack to as much as is allowed, so the whole of it is set aside for each compressed body. No git host
+ * sends any; a proxy may.
+ */
+const mostUnpacking = 2;
+
+/**
+ * Refuses a body that says it is too large before any of it is read, and what is too much when memory would run out.
+ * What counts is what has come: a stranger who only announces much, and sends nothing, holds nobody up.
+ */
 export function createBodyBudget({ maxBodyBytes, maxBytesInFlight }: BodyBudgetOptions): RequestHandler {
   let inFlight = 0;
+  let unpacking = 0;
+
+  function countBytes(req: Request, res: Response): void {
+    let mine = 0;
+    req.on("data", (chunk: Buffer) => {
+      mine += chunk.length;
+      inFlight += chunk.length;
+      if (inFlight <= maxBytesInFlight || res.headersSent) return;
+      req.pause();
+      res.set("Connection", "close");
+      res.once("finish", () => req.destroy());
+      refuse(res);
+    });
+    res.once("close", () => (inFlight -= mine));
+  }
+
   return function admitBody(req, res, next) {
-    const declared = declaredBytes(req);
-    if (declared !== undefined && declared > maxBodyBytes) {
+    if (Number(req.get("content-length") ?? 0) > maxBodyBytes) {
       return sendProblem(res, 413, { error: `The body is too large: ${maxBodyBytes} bytes is the limit.` });
     }
-    const bytes = declared ?? maxBodyBytes;
-    if (inFlight + bytes > maxBytesInFlight) {
-      res.set("Retry-After", "1");
-      return sendProblem(res, 429, { error: "Too many deliveries are being received.", hint: "Send it again." });
+    if (isCompressed(req)) {
+      if (unpacking >= mostUnpacking) return refuse(res);
+      unpacking++;
+      res.once("close", () => unpacking--);
+    } else {
+      countBytes(req, res);
     }
-    inFlight += bytes;
-    res.once("close", () => {
-      inFlight -= bytes;
-    });
     next();
   };
 }
 
-/** `undefined` where the body may become as large as it is allowed to: sent in chunks, or compressed. */
-function declaredBytes(req: Request): number | undefined {
-  const length = req.get("content-length");
-  const encoding = req.get("content-encoding") ?? "identity";
-  if (length !== undefined) {
-    const bytes = Number(length);
-    return encoding.toLowerCase() === "identity" ? bytes : undefined;
-  }
-  return req.get("transfer-encoding") === undefined ? 0 : undefined;
+function refuse(res: Response): void {
+  res.set("Retry-After", "1");
+  sendProblem(res, 429, { error: "Too many deliveries are being received.", hint: "Send it again." });
+}
+
+function isCompressed(req: Request): boolean {
+  return (req.get("content-encoding") ?? "identity").toLowerCase() !== "identity";
 }

@@ -14,8 +14,8 @@ export function sendProblem(res: Response, status: number, problem: Problem): vo
 
 /** The one place where errors become HTTP. Only what the sender did wrong is told in detail. */
 export function createErrorAnswers({ log }: { readonly log: Logger }): ErrorRequestHandler {
-  return function answerError(error: unknown, _req, res, next) {
-    if (res.headersSent) return next(error);
+  return function answerError(error: unknown, _req, res, _next) {
+    if (res.headersSent) return void res.destroy(); // the answer is given; nobody can be told more
     if (error instanceof QueueUnavailableError) {
       // Not the error itself: what caused it may hold a command to Redis, and that a password.
       log.warn({ reason: error.message }, "a request could not be queued");

@@ -1,7 +1,7 @@
 import { once } from "node:events";
 import net from "node:net";
 import { brotliCompressSync, gzipSync } from "node:zlib";
-import { describe, expect, test, vi } from "vitest";
+import { describe, expect, onTestFinished, test, vi } from "vitest";
 import { QueueUnavailableError } from "../../../src/errors.ts";
 import { createWebhookSource } from "../../../src/forge/create-webhook-source.ts";
 import {
@@ -191,20 +191,48 @@ describe("a body", () => {
     expect((await post("/webhooks/github", [...rawHeaders, "Content-Encoding", "rot13"], body)).status).toBe(415);
   });
 
-  test("waits for nobody: when too many are being received, another large one is told to come back", async () => {
+  const open = (port: number, headers: string, body: string): net.Socket => {
+    const socket = net.connect(port, "127.0.0.1");
+    onTestFinished(() => void socket.destroy());
+    socket.on("error", () => undefined);
+    socket.write(`POST /webhooks/github HTTP/1.1\r\nHost: x\r\n${headers}\r\n\r\n${body}`);
+    return socket;
+  };
+
+  test("that is announced and does not come holds nobody up", async () => {
+    const { port, deliver } = await useWebhooks({ maxBytesInFlight: 1_000_000 });
+    for (let i = 0; i < 20; i++) {
+      open(port, "Content-Length: 900000", "{");
+      open(port, "Transfer-Encoding: chunked", "1\r\n{\r\n");
+      open(port, "Content-Encoding: gzip\r\nContent-Length: 900000", "{");
+    }
+    for (let i = 0; i < 20; i++) expect((await deliver("github", githubPush())).status).toBe(202);
+  });
+
+  test("is told to come back when too much is being received", async () => {
     const { port, request, deliver } = await useWebhooks({ maxBytesInFlight: 1_000_000 });
-    const slow = net.connect(port, "127.0.0.1");
-    slow.write("POST /webhooks/github HTTP/1.1\r\nHost: x\r\nContent-Length: 900000\r\n\r\n{");
-    const headers = { "Content-Type": "application/json", "Transfer-Encoding": "chunked" };
+    const slow = open(port, "Content-Length: 950000", "x".repeat(900_000));
     await vi.waitFor(async () => {
-      expect(await request({ path: "/webhooks/github", headers }, "{}")).toMatchObject({
+      expect(await request({ path: "/webhooks/github", agent: false }, "x".repeat(200_000))).toMatchObject({
         status: 429,
-        headers: { "retry-after": "1" },
+        headers: { "retry-after": "1", connection: "close" },
       });
     });
     expect((await deliver("github", githubPush())).status).toBe(202);
     slow.destroy();
-    await vi.waitFor(async () => expect((await request({ path: "/webhooks/github", headers }, "{}")).status).toBe(401));
+    await vi.waitFor(async () => {
+      expect((await request({ path: "/webhooks/github" }, "x".repeat(200_000))).status).toBe(401);
+    });
+  });
+
+  test("that is compressed may have to wait for others that are", async () => {
+    const { port, post } = await useWebhooks();
+    const slow = [1, 2].map(() => open(port, "Content-Encoding: gzip\r\nContent-Length: 900", "{"));
+    const { rawHeaders, body } = githubPush();
+    const deliver = () => post("/webhooks/github", [...rawHeaders, "Content-Encoding", "gzip"], gzipSync(body));
+    await vi.waitFor(async () => expect((await deliver()).status).toBe(429));
+    for (const socket of slow) socket.destroy();
+    await vi.waitFor(async () => expect((await deliver()).status).toBe(202));
   });
 
   test("that ends early harms nobody", async () => {
