@@ -3,16 +3,7 @@ import { expect, test } from "vitest";
 import { aProject, aSpec } from "../support/project.ts";
 import { useTowline } from "../support/towline.ts";
 import { useWorld } from "../support/world.ts";
-import { conditionOf, type TestResource } from "../support/world-cluster.ts";
-
-const patience = { timeout: 60_000, interval: 100 };
-
-function readyOf(resource: TestResource) {
-  const { status, reason, message } = conditionOf(resource, "Ready") ?? {};
-  return { status, reason, message };
-}
-
-const idOf = ({ status }: TestResource, result: string) => (status?.[result] as { id?: string } | undefined)?.id;
+import { idOf, patience, readyOf } from "../support/world-cluster.ts";
 
 const podTemplate = { spec: { containers: [{ name: "main", image: "registry.example.com/main:v1" }] } };
 

@@ -5,14 +5,7 @@ import { stringify } from "yaml";
 import { aProject, aSpec } from "../support/project.ts";
 import { sendPush, useTowline } from "../support/towline.ts";
 import { useWorld } from "../support/world.ts";
-import { conditionOf, type TestResource } from "../support/world-cluster.ts";
-
-const patience = { timeout: 60_000, interval: 100 };
-
-function readyOf(resource: TestResource) {
-  const { status, reason, message } = conditionOf(resource, "Ready") ?? {};
-  return { status, reason, message };
-}
+import { patience, readyOf } from "../support/world-cluster.ts";
 
 const configMap = (name: string, data: Record<string, string>, more: object = {}) => ({
   apiVersion: "v1",

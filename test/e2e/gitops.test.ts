@@ -1,27 +1,17 @@
 /** The real kluctl beside us: its command line asks us, and its controller takes our place and gives it back. */
 import { execFile, spawn } from "node:child_process";
 import { once } from "node:events";
-import { join } from "node:path";
 import { promisify } from "node:util";
 import type { KubernetesObject } from "@kubernetes/client-node";
 import { expect, onTestFinished, test } from "vitest";
 import { stringify } from "yaml";
+import { kluctlEnvironment } from "../support/kluctl-beside.ts";
 import { aProject, aSpec } from "../support/project.ts";
 import { useTowline } from "../support/towline.ts";
 import { type TestWorld, useWorld } from "../support/world.ts";
-import type { TestResource } from "../support/world-cluster.ts";
+import { idOf, type TestResource } from "../support/world-cluster.ts";
 
 const run = promisify(execFile);
-
-function kluctlEnvironment({ cluster, dir, kluctlCache }: TestWorld): NodeJS.ProcessEnv {
-  return {
-    PATH: process.env["PATH"],
-    HOME: dir,
-    KUBECONFIG: cluster.kubeconfig,
-    TMPDIR: join(kluctlCache, "tmp"),
-    KLUCTL_BASE_TMP_DIR: join(dir, "kluctl"),
-  };
-}
 
 /** `kluctl gitops …` for one deployment; rejects, with what it said, unless it ends well. */
 async function gitops(world: TestWorld, command: string, name: string, ...more: string[]): Promise<string> {
@@ -121,32 +111,31 @@ data: { odd: "<a> & b\\u2028 é 😀 \\t" }
   const source = { git: { url: repo.url, path: "shop", ref: { branch: "main" } } };
   const images = [{ image: "shop", resultImage: "shop:v1" }];
   await deployment.create(aSpec(repo.url, { source, images, args: { team: "a-team" }, validate: true }));
-  await deployment.reaches("Ready");
+  const ready = await deployment.reaches("Ready");
 
   async function facts() {
-    const { status } = (await deployment.get()) as TestResource;
+    const resource = (await deployment.get()) as TestResource;
+    const { status } = resource;
     const objects = await Promise.all(
       ["settings", "a", "b"].map((name) => cluster.find<KubernetesObject>("v1", "ConfigMap", name)),
     );
     return {
       hash: status?.["lastObjectsHash"],
-      deploy: (status?.["lastDeployResult"] as { id: string }).id,
+      deploy: idOf(resource, "lastDeployResult"),
       projectKey: status?.["projectKey"],
       targetKey: status?.["targetKey"],
       versions: objects.map((object) => object?.metadata?.resourceVersion),
       ready: status?.conditions?.map(({ type, status, reason, message }) => ({ type, status, reason, message })),
     };
   }
-  const drift = async () => (await deployment.get())?.status?.["lastDriftDetectionResult"] as { reconcileId: string };
 
   const ours = await facts();
-  const { reconcileId: oursId } = await drift();
   await towline.stop();
   const stopController = useController(world);
   await gitops(world, "reconcile", "shop");
   await deployment.until(
     "a loop of the controller",
-    ({ status }) => (status?.["lastDriftDetectionResult"] as { reconcileId?: string })?.reconcileId !== oursId,
+    (now) => idOf(now, "lastDriftDetectionResult") !== idOf(ready, "lastDriftDetectionResult"),
   );
   await deployment.settles();
   expect(await facts()).toEqual(ours);

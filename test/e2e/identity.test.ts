@@ -3,9 +3,7 @@ import { expect, onTestFinished, test } from "vitest";
 import { aProject, aSpec } from "../support/project.ts";
 import { useTowline } from "../support/towline.ts";
 import { useWorld } from "../support/world.ts";
-import { conditionOf, type TestCluster } from "../support/world-cluster.ts";
-
-const patience = { timeout: 60_000, interval: 100 };
+import { conditionOf, patience, type TestCluster } from "../support/world-cluster.ts";
 
 /**
  * A service account that may do everything with its namespace's ConfigMaps, and nothing else but see what there is:

@@ -13,10 +13,7 @@ import {
 import { aProject, aSpec } from "../support/project.ts";
 import { sendPush, type Towline, useTowline } from "../support/towline.ts";
 import { useWorld } from "../support/world.ts";
-import type { TestResource } from "../support/world-cluster.ts";
-
-const patience = { timeout: 60_000, interval: 100 };
-const deployId = ({ status }: TestResource) => (status?.["lastDeployResult"] as { id: string }).id;
+import { idOf, patience, type TestResource } from "../support/world-cluster.ts";
 
 function deliver({ webhooksUrl }: Towline, forge: string, { rawHeaders, body }: Delivery): Promise<Response> {
   const headers = Array.from({ length: rawHeaders.length / 2 }, (_, i) => rawHeaders.slice(2 * i, 2 * i + 2));
@@ -67,7 +64,7 @@ test("GitHub, GitLab and Gitea each deploy with a push, and a redelivery does no
   expect(await again.json()).toMatchObject({ matched: 1 });
   await expect.poll(() => skipped(towline), patience).toBeGreaterThan(before);
   const after = (await deployment.get()) as TestResource;
-  expect(deployId(after)).toBe(deployId(deployed));
+  expect(idOf(after, "lastDeployResult")).toBe(idOf(deployed, "lastDeployResult"));
   expect(after.metadata?.resourceVersion).toBe(deployed.metadata?.resourceVersion);
 
   const onGitlab = await paint("gitlab");

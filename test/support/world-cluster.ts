@@ -53,8 +53,22 @@ export interface TestResource extends KubernetesObject {
   >;
 }
 
+/** For polls: the machine may be busy with others' work. */
+export const patience = { timeout: 60_000, interval: 100 };
+
 export function conditionOf(resource: TestResource | undefined, type: string) {
   return resource?.status?.conditions?.find((condition) => condition.type === type);
+}
+
+/** What people look at first. */
+export function readyOf(resource: TestResource) {
+  const { status, reason, message } = conditionOf(resource, "Ready") ?? {};
+  return { status, reason, message };
+}
+
+/** Of `lastDeployResult` or another of the last results. */
+export function idOf({ status }: TestResource, result: string): string | undefined {
+  return (status?.[result] as { id: string } | undefined)?.id;
 }
 
 /** No loop of it runs, and the last one saw the spec as it is. */
@@ -119,7 +133,7 @@ export async function useNamespace(kubeconfig: string, namespace: string): Promi
           return resource !== undefined && is(resource);
         };
         await expect
-          .poll(isSo, { timeout: withinMs, interval: 100 })
+          .poll(isSo, { ...patience, timeout: withinMs })
           .toBe(true)
           .catch((cause: unknown) => {
             const seen = JSON.stringify(resource?.status ?? "no status", undefined, 2);
