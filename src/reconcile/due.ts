@@ -51,7 +51,16 @@ export function wakes(
     previous.uid !== deployment.uid ||
     previous.generation !== deployment.generation ||
     previous.deletionTimestamp !== deployment.deletionTimestamp;
-  return news && (unseen || deployment.deletionTimestamp !== undefined) ? "change" : undefined;
+  if (news && (unseen || deployment.deletionTimestamp !== undefined)) return "change";
+  return previous === undefined && brokenOff(deployment) ? "interval" : undefined;
+}
+
+/**
+ * A loop that nobody ended: its server may have died, and Redis lost the job. What it had written down already, such as
+ * the new commit, looks as if there were nothing to do. Seen at the start only: later it is a loop that is at work.
+ */
+function brokenOff({ status }: Deployment | MalformedDeployment): boolean {
+  return status.conditions.some(({ type, status }) => type === "Reconciling" && status === "True");
 }
 
 /** The pending `kluctl.io/request-reconcile`, if any. */

@@ -11,7 +11,7 @@ export interface ManualRequest {
 }
 
 /**
- * Takes the pending request, if there is one. The annotation goes first, and only if nobody changed it, so that a
+ * Takes the pending request, or one that was taken before and not finished. The annotation goes first, and only if nobody changed it, so that a
  * request that arrives while this one is worked on is seen as a new one.
  */
 export async function takeReconcileRequest(
@@ -21,14 +21,24 @@ export async function takeReconcileRequest(
   startTime: string,
 ): Promise<ManualRequest | undefined> {
   const value = pendingRequest(deployment);
-  if (value === undefined) return undefined;
+  if (value === undefined) {
+    const result = unfinishedRequest(deployment);
+    return result && { result, refused: refusalOf(result["request"]) };
+  }
   await deployments.removeAnnotation(deployment.key, annotation.requestReconcile, value);
   const request = parseRequest(value);
-  const refused =
-    "overridesPatch" in request
-      ? "a request cannot override the deployment's spec yet: change the resource instead"
-      : undefined;
-  return { result: { request, startTime, reconcileId }, refused };
+  return { result: { request, startTime, reconcileId }, refused: refusalOf(request) };
+}
+
+/** A request that was taken by a loop which came to no end: its asker still waits for an `endTime`. */
+export function unfinishedRequest({ status }: Deployment): ManualRequest["result"] | undefined {
+  const { reconcileRequestResult: result } = status;
+  return result === undefined || result["endTime"] ? undefined : result;
+}
+
+function refusalOf(request: unknown): string | undefined {
+  const overrides = typeof request === "object" && request !== null && "overridesPatch" in request;
+  return overrides ? "a request cannot override the deployment's spec yet: change the resource instead" : undefined;
 }
 
 /** The finished form: the asker stops waiting when `endTime` appears. */

@@ -17,6 +17,7 @@ import { pendingRequest } from "./due.ts";
 import { finalize } from "./finalize.ts";
 import { projectKey } from "./keys.ts";
 import { runLoop } from "./loop.ts";
+import { unfinishedRequest } from "./manual.ts";
 import { createStatusWriter } from "./status-writer.ts";
 import type { LoopDeps } from "./work.ts";
 
@@ -81,7 +82,8 @@ export function createReconcile(deps: ReconcileDeps): Reconcile {
     }
     if (isMalformed(deployment)) return reportMalformed(deployment);
     if (!deployment.finalizers.includes(finalizer)) await deployments.setFinalizer(key, finalizer, true);
-    if (deployment.spec.suspend && pendingRequest(deployment) === undefined) return settleSuspended(deployment);
+    const asked = pendingRequest(deployment) !== undefined || unfinishedRequest(deployment) !== undefined;
+    if (deployment.spec.suspend && !asked) return settleSuspended(deployment);
     const asOf = await deps.lastMove(deployment.repo);
     return runLoop({ deployment, request, asOf, retrying: attempt > 1, held, signal }, deps);
   }

@@ -79,3 +79,11 @@ test("a restart wakes only what was not dealt with before", () => {
   expect(wakes("added", aDeployment({ status: healthy }), undefined)).toBeUndefined();
   expect(wakes("added", aDeployment(), undefined)).toBe("change");
 });
+
+test("a loop that was broken off is taken up by the next server that starts", () => {
+  const working = { ...ready("True"), type: "Reconciling" };
+  const brokenOff = aDeployment({ status: { ...healthy, conditions: [ready("Unknown"), working] } });
+  expect(wakes("added", brokenOff, undefined)).toBe("interval");
+  expect(wakes("changed", brokenOff, aDeployment({ status: healthy }))).toBeUndefined();
+  expect(wakes("added", aDeployment({ status: healthy }), undefined)).toBeUndefined();
+});

@@ -241,6 +241,30 @@ test("who asked for a reconcile reads that it is done", async () => {
   expect(world.deployments.objects.get("shop/prod")?.annotations).toEqual({});
 });
 
+test.each([false, true])(
+  "a request whose loop was broken off is finished by the next one (suspended: %s)",
+  async (suspend) => {
+    const request = { requestValue: "mine" };
+    const reconcileRequestResult = { request, startTime: "2026-01-01T00:00:00Z", reconcileId: "before" };
+    const world = aWorld(aDeployment({ spec: { suspend }, status: { ...upToDate, reconcileRequestResult } }));
+    await world.reconcile({ ...push, cause: "manual" }, world.attempt());
+    expect(world.deployments.patches.at(-1)?.["reconcileRequestResult"]).toMatchObject({
+      endTime: "2026-01-01T00:00:10Z",
+    });
+  },
+);
+
+test("a request that was refused stays refused, whoever finishes it", async () => {
+  const request = { requestValue: "mine", overridesPatch: { spec: { dryRun: true } } };
+  const reconcileRequestResult = { request, startTime: "2026-01-01T00:00:00Z", reconcileId: "before" };
+  const world = aWorld(aDeployment({ status: { ...upToDate, reconcileRequestResult } }));
+  await world.reconcile({ ...push, cause: "manual" }, world.attempt());
+  expect(world.kluctl.runs).toEqual([]);
+  expect(world.deployments.patches.at(-1)?.["reconcileRequestResult"]).toMatchObject({
+    commandError: expect.stringContaining("override") as string,
+  });
+});
+
 test("a deleted deployment takes its objects with it only if it says so", async () => {
   const status = { ...upToDate, targetKey: { clusterId: "cluster-1", targetName: "prod", discriminator: "shop-prod" } };
   const deleted = { status, deletionTimestamp: "2026-01-01T00:00:00Z" };
