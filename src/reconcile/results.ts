@@ -6,6 +6,7 @@ import type {
   GitRef,
   Key,
   ProjectKey,
+  ResultError,
   ResultObject,
   TargetKey,
   ValidateResult,
@@ -28,10 +29,12 @@ export interface ResultContext {
 }
 
 /**
- * A status has to fit into etcd's 1.5 MB together with everything else; a result with a longer drift keeps its
- * objects and loses the text of their changes first.
+ * A status that does not fit into etcd's 1.5 MB could not be written, and the work would be done again and again. A longer
+ * drift loses the text of its changes first, then objects; a list of errors is cut.
  */
 const maxDriftBytes = 400_000;
+const maxErrorsBytes = 50_000;
+const maxErrorLength = 2_000;
 
 /** The whole document as it is stored: kluctl's own, completed as its controller would. */
 export function toStoredDocument(result: CommandResult, context: ResultContext): Record<string, unknown> {
@@ -67,8 +70,8 @@ export function toCommandSummary(result: CommandResult, context: ResultContext):
     gitInfo: stored["gitInfo"],
     clusterInfo: stored["clusterInfo"] ?? { clusterId: context.targetKey.clusterId },
     ...counts,
-    errors,
-    warnings,
+    errors: fitErrors(errors),
+    warnings: fitErrors(warnings),
     totalChanges: objects.reduce((sum, { changes }) => sum + changes.length, 0),
   };
   const endTime = endTimeOf(stored["command"]);
@@ -84,8 +87,8 @@ export function toDrift(result: CommandResult, context: ResultContext): { summar
     ...identityOf(context),
     startTime: command["startTime"],
     endTime: command["endTime"],
-    ...(warnings.length > 0 && { warnings }),
-    ...(errors.length > 0 && { errors }),
+    ...(warnings.length > 0 && { warnings: fitErrors(warnings) }),
+    ...(errors.length > 0 && { errors: fitErrors(errors) }),
     ...(drifted.length > 0 && { objects: fit(drifted.map(toDriftedObject)) }),
   };
   return {
@@ -126,13 +129,19 @@ function driftMessage(objects: readonly ResultObject[], errors: number, warnings
 
 /** A validation as stored and as kept in the status: the same document. */
 export function toValidateSummary(result: ValidateResult, context: ResultContext): ValidateSummary {
-  const document = { ...result.document, ...identityOf(context) };
+  const { errors, warnings } = result;
+  const document = {
+    ...result.document,
+    ...(errors.length > 0 && { errors: fitErrors(errors) }),
+    ...(warnings.length > 0 && { warnings: fitErrors(warnings) }),
+    ...identityOf(context),
+  };
   return {
     document,
     id: context.id,
     endTime: String(result.document["endTime"] ?? ""),
-    errors: result.errors.length,
-    warnings: result.warnings.length,
+    errors: errors.length,
+    warnings: warnings.length,
   };
 }
 
@@ -165,13 +174,34 @@ function toDriftedObject({ ref, changes, new: isNew, orphan, deleted, hook, appl
   };
 }
 
-function fit<T extends { changes?: unknown }>(objects: T[]): T[] {
-  if (Buffer.byteLength(JSON.stringify(objects)) <= maxDriftBytes) return objects;
-  return objects.map((object) =>
+function fit(objects: readonly { readonly changes?: unknown }[]): readonly unknown[] {
+  if (bytesOf(objects) <= maxDriftBytes) return objects;
+  const short = objects.map((object) =>
     object.changes === undefined
       ? object
       : { ...object, changes: [{ type: "update", jsonPath: "(too many changes to list here)" }] },
   );
+  return short.slice(0, countThatFits(short, maxDriftBytes));
+}
+
+function fitErrors(errors: readonly ResultError[]): readonly ResultError[] {
+  const short = errors.map(({ ref, message }) => ({
+    ref,
+    message: message.length > maxErrorLength ? `${message.slice(0, maxErrorLength)}…` : message,
+  }));
+  const count = countThatFits(short, maxErrorsBytes);
+  if (count === short.length) return short;
+  return [...short.slice(0, count), { ref: { kind: "", name: "" }, message: `and ${short.length - count} more` }];
+}
+
+function countThatFits(items: readonly unknown[], maxBytes: number): number {
+  let bytes = 0;
+  const tooMany = items.findIndex((item) => (bytes += bytesOf(item) + 1) > maxBytes);
+  return tooMany === -1 ? items.length : tooMany;
+}
+
+function bytesOf(value: unknown): number {
+  return Buffer.byteLength(JSON.stringify(value));
 }
 
 function resourceVersionOf(json: string | undefined): string {
