@@ -88,14 +88,26 @@ function hideChange({ type, jsonPath, oldValue, newValue, unifiedDiff }: Change)
   };
 }
 
+/** Each text by itself: what other tools read strictly, such as the type, must not be taken for somebody's secret. */
 function scrubChange(change: Change, secrets: readonly string[]): Change {
   if (secrets.length === 0) return change;
-  const text = JSON.stringify(change);
+  const { jsonPath, oldValue, newValue, unifiedDiff } = change;
+  return {
+    ...change,
+    jsonPath: scrub(jsonPath, secrets),
+    ...(oldValue !== undefined && { oldValue: scrubValue(oldValue, secrets) }),
+    ...(newValue !== undefined && { newValue: scrubValue(newValue, secrets) }),
+    ...(unifiedDiff !== undefined && { unifiedDiff: scrub(unifiedDiff, secrets) }),
+  };
+}
+
+function scrubValue(value: unknown, secrets: readonly string[]): unknown {
+  const text = JSON.stringify(value);
   const scrubbed = scrub(text, secrets);
-  if (scrubbed === text) return change;
+  if (scrubbed === text) return value;
   try {
-    return JSON.parse(scrubbed) as Change;
+    return JSON.parse(scrubbed);
   } catch {
-    return hideChange(change); // a value that spans JSON's own syntax: show nothing of it
+    return masked; // a secret that spans JSON's own syntax: show nothing of it
   }
 }

@@ -96,3 +96,13 @@ test("no secret of six characters or more survives, whatever it is made of", () 
     ),
   );
 });
+
+test("a secret that reads like one of kluctl's own words leaves those as they are", () => {
+  const object = anObject({ changes: [{ type: "update", jsonPath: "data.a", oldValue: "1", newValue: "update now" }] });
+  expect(maskResult(aResult({ objects: [withSecret("update"), object] })).objects[1]?.changes[0]).toEqual({
+    type: "update",
+    jsonPath: "data.a",
+    oldValue: "1",
+    newValue: "***** now",
+  });
+});
