@@ -55,7 +55,11 @@ function connect(address: RedisAddress, log: Logger, options: RedisOptions): Red
 export function describeRedisError(error: unknown): string {
   if (!(error instanceof Error)) return "unknown error";
   const { code } = error as NodeJS.ErrnoException;
-  return error.message || code || error.name;
+  const { message } = error;
+  if (message.startsWith("NOAUTH")) return "it wants a password: set TOWLINE_REDIS_PASSWORD";
+  if (message.startsWith("WRONGPASS")) return "it does not accept the password (TOWLINE_REDIS_PASSWORD)";
+  if (message.startsWith("Stream isn't writeable")) return "there is no connection to it";
+  return message || code || error.name;
 }
 
 /**

@@ -1,10 +1,9 @@
 /** Builds the house from a Config: what is made here is all there is, and nobody else makes anything. */
 import { randomUUID } from "node:crypto";
-import { mkdir } from "node:fs/promises";
 import { hostname } from "node:os";
 import { join } from "node:path";
 import express from "express";
-import { checkRedis, connectProducer, connectWorker } from "../jobs/connection.ts";
+import { connectProducer, connectWorker } from "../jobs/connection.ts";
 import { Fairness } from "../jobs/fairness.ts";
 import { createQueue } from "../jobs/queue.ts";
 import { startSweep } from "../jobs/sweep.ts";
@@ -12,6 +11,7 @@ import { startWorker, type Timing } from "../jobs/worker.ts";
 import { createAdminRoutes } from "../routes/admin.ts";
 import { createWebhookRoutes } from "../routes/webhooks.ts";
 import { createChecks } from "./app/checks.ts";
+import { createDataDir } from "./app/data-dir.ts";
 import { startListener } from "./app/listener.ts";
 import { findRedis, watchRedis } from "./app/redis.ts";
 import type { Config } from "./config.ts";
@@ -48,7 +48,8 @@ export interface App {
  */
 export async function startApp(config: Config, log: Logger): Promise<App> {
   const clock = { now: () => Date.now() };
-  await mkdir(config.dataDir, { recursive: true, mode: 0o700 });
+  await createDataDir(config.dataDir);
+  const client = createKubeClient(config.kubernetes);
   const { address, privateRedis } = await findRedis(config, log);
   const [producer, consumer] = [connectProducer(address, log), connectWorker(address, log)];
   const fairness = new Fairness();
@@ -58,11 +59,10 @@ export async function startApp(config: Config, log: Logger): Promise<App> {
     sweepAge: () => sweep.age(),
     watchAge: () => deployments.age(),
   });
-  watchRedis(producer, metrics, log);
+  const redis = watchRedis(producer, metrics, log);
 
   // The cluster
   const { namespaces } = config.kubernetes;
-  const client = createKubeClient(config.kubernetes);
   const deployments = createDeployments({ client, namespaces, controllerName: config.controllerName, log });
   const secrets = createSecrets({ client });
   const results = createResults({
@@ -162,12 +162,12 @@ export async function startApp(config: Config, log: Logger): Promise<App> {
           },
         }),
       ),
-    config.webhooks,
+    { ...config.webhooks, purpose: "webhooks", variable: "TOWLINE_WEBHOOKS" },
   );
   const stopping = { since: undefined as Date | undefined };
   const checks = createChecks({
     deployments,
-    checkRedis: () => checkRedis(producer),
+    checkRedis: () => redis.check(),
     kluctl,
     sweep,
     lastDelivery,
@@ -178,7 +178,7 @@ export async function startApp(config: Config, log: Logger): Promise<App> {
     express()
       .disable("x-powered-by")
       .use(createAdminRoutes({ checks, metrics: metrics.registry, version: readVersion })),
-    config.admin,
+    { ...config.admin, purpose: "health and metrics", variable: "TOWLINE_ADMIN" },
   );
 
   const watching = deployments.start().then(
@@ -190,6 +190,10 @@ export async function startApp(config: Config, log: Logger): Promise<App> {
   sources.sweepStale().catch((error: unknown) => log.warn({ err: error }, "could not remove old git mirrors"));
   const { version, commit = "unknown", node } = readVersion();
   metrics.built({ version, commit, node });
+  kluctl.version().then(
+    (found) => log.info({ version: found }, "kluctl is there"),
+    (error: unknown) => log.error({ error: (error as Error).message }, "kluctl cannot be used"),
+  );
   void checkTokens(config, log);
   log.info({ webhooks: webhooks.port, admin: admin.port, forges: config.forges.map(({ id }) => id) }, "listening");
 

@@ -15,8 +15,17 @@ const requestMs = 60_000;
 /** How often Node looks for those whose time is up; by itself only twice a minute. */
 const lookEveryMs = 5_000;
 
+export interface Address {
+  readonly host: string;
+  readonly port: number;
+  /** What is listened for, for people. */
+  readonly purpose: string;
+  /** What the variables that set this address begin with. */
+  readonly variable: string;
+}
+
 /** Throws if the address is in use, or cannot be had. */
-export async function startListener(app: RequestListener, address: { host: string; port: number }): Promise<Listener> {
+export async function startListener(app: RequestListener, address: Address): Promise<Listener> {
   const server = createServer(
     {
       headersTimeout: headersMs,
@@ -27,7 +36,7 @@ export async function startListener(app: RequestListener, address: { host: strin
     app,
   );
   await new Promise<void>((resolve, reject) => {
-    server.once("error", reject);
+    server.once("error", (error) => reject(new Error(explain(error, address), { cause: error })));
     server.listen(address.port, address.host, resolve);
   });
   return {
@@ -40,4 +49,14 @@ export async function startListener(app: RequestListener, address: { host: strin
       clearTimeout(cut);
     },
   };
+}
+
+function explain(error: NodeJS.ErrnoException, { host, port, purpose, variable }: Address): string {
+  const whys: Readonly<Record<string, string>> = {
+    EADDRINUSE: `another process listens there; choose another port with ${variable}_PORT`,
+    EACCES: `the server may not use this port; choose one above 1023 with ${variable}_PORT`,
+    EADDRNOTAVAIL: `this machine has no such address; choose another with ${variable}_HOST`,
+    ENOTFOUND: `this host name is not known; choose another with ${variable}_HOST`,
+  };
+  return `Cannot listen for ${purpose} on ${host}:${port}: ${whys[error.code ?? ""] ?? error.message}.`;
 }

@@ -1,6 +1,6 @@
 /** Which Redis the server uses, and what is told of it. */
 import type { Redis } from "ioredis";
-import { checkRedis, type RedisAddress } from "../../jobs/connection.ts";
+import { checkRedis, describeRedisError, type RedisAddress, type RedisReport } from "../../jobs/connection.ts";
 import { startPrivateRedis, type PrivateRedis } from "../../jobs/private-redis.ts";
 import type { Config } from "../config.ts";
 import type { Logger } from "../log.ts";
@@ -21,10 +21,20 @@ export async function findRedis(config: Config, log: Logger): Promise<FoundRedis
   return { address: { socket: privateRedis.socket }, privateRedis };
 }
 
+export interface WatchedRedis {
+  /** Throws when Redis does not answer, and says why it cannot be reached. */
+  check(): Promise<RedisReport>;
+}
+
 /** Each time Redis comes (back), it may be another version, or configured anew: what is wrong with it is told then. */
-export function watchRedis(redis: Redis, metrics: Pick<Metrics, "redisUp">, log: Logger): void {
+export function watchRedis(redis: Redis, metrics: Pick<Metrics, "redisUp">, log: Logger): WatchedRedis {
+  let trouble: string | undefined;
+  redis.on("error", (error) => {
+    trouble = describeRedisError(error);
+  });
   redis.on("close", () => metrics.redisUp(false));
   redis.on("ready", () => {
+    trouble = undefined;
     metrics.redisUp(true);
     checkRedis(redis).then(
       ({ problems, warnings }) => {
@@ -34,4 +44,11 @@ export function watchRedis(redis: Redis, metrics: Pick<Metrics, "redisUp">, log:
       () => undefined, // it is gone again, which the connection tells
     );
   });
+  return {
+    async check() {
+      // What a command says that finds no connection is not why there is none.
+      if (trouble !== undefined && redis.status !== "ready") throw new Error(`Redis cannot be reached: ${trouble}`);
+      return checkRedis(redis);
+    },
+  };
 }

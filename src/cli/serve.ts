@@ -37,9 +37,11 @@ export async function serve(config: Config, log: Logger, start: StartApp): Promi
   const starting = start(config, log);
   let code: number;
   try {
-    await Promise.race([starting, ending.promise]); // a start that fails is an error; one that hangs can be stopped
+    let started = false;
+    // A start that fails is an error; one that hangs can be stopped, and has nothing to drain.
+    await Promise.race([starting.then(() => (started = true)), ending.promise]);
     const why = await ending.promise;
-    const boundMs = why === "stopped" ? config.shutdown.drainMs + extraStopMs : extraStopMs;
+    const boundMs = why === "stopped" && started ? config.shutdown.drainMs + extraStopMs : extraStopMs;
     const stopped = starting.then((app) => app.stop()).then(() => true);
     const inTime = await Promise.race([stopped, sleep(boundMs, false, { ref: false })]);
     if (!inTime) log.error({ boundMs }, "not stopped in time, giving up");

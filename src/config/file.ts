@@ -8,9 +8,7 @@ export function readConfigFile(path: string, readFile: (path: string) => string)
   try {
     text = readFile(path);
   } catch (error) {
-    throw new ConfigError(
-      `the configuration file ${path} cannot be read: ${(error as NodeJS.ErrnoException).code ?? "unknown"}`,
-    );
+    throw new ConfigError(`the configuration file ${path} cannot be read: ${explainUnreadable(error)}`);
   }
   const document = parseDocument(text, { prettyErrors: true, logLevel: "error" });
   const problems = document.errors.map(
@@ -24,6 +22,17 @@ export function readConfigFile(path: string, readFile: (path: string) => string)
     }
   }
   throw new ConfigError([`the configuration file ${path} is not valid YAML`, ...problems].join("\n"));
+}
+
+/** Why a file that the configuration names cannot be read. */
+export function explainUnreadable(error: unknown): string {
+  const { code, message } = error as NodeJS.ErrnoException;
+  const whys: Readonly<Record<string, string>> = {
+    ENOENT: "there is no such file",
+    EACCES: "the server may not read it",
+    EISDIR: "it is a directory",
+  };
+  return whys[code ?? ""] ?? code ?? message;
 }
 
 function explain(code: string): string {

@@ -1,5 +1,6 @@
 /** Puts file, variables and flags into one document for the schema. Pure, but for the files that hold secrets. */
 import { configFields, type Field, forgeFields } from "./fields.ts";
+import { explainUnreadable } from "./file.ts";
 import { findNearest } from "./nearest.ts";
 import { didYouMean, pathText, type Problem } from "./problems.ts";
 import { forgeKinds } from "./schema.ts";
@@ -165,8 +166,7 @@ function readSecretFiles(
       if (content === "") problems.push({ where, what: `${path} is empty` });
       return content === "" ? undefined : content;
     } catch (error) {
-      const { code, message } = error as NodeJS.ErrnoException;
-      problems.push({ where, what: `${path} cannot be read: ${code ?? message}` });
+      problems.push({ where, what: `${path} cannot be read: ${explainUnreadable(error)}` });
       return undefined;
     }
   }

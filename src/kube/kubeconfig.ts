@@ -3,6 +3,7 @@ import path from "node:path";
 import { KubeConfig, type User } from "@kubernetes/client-node";
 import { parse, stringify } from "yaml";
 import { z } from "zod";
+import { ConfigError } from "../errors.ts";
 
 const TokenFiles = z.object({
   users: z
@@ -36,22 +37,42 @@ class KubeConfigWithTokenFiles extends KubeConfig {
 
 /** Loads the given file, or what `KUBECONFIG`, `~/.kube/config` or the pod's own service account say. */
 export function loadKubeConfig(options: { kubeconfig?: string | undefined; context?: string | undefined }): KubeConfig {
-  const kc = new KubeConfigWithTokenFiles();
-  if (options.kubeconfig !== undefined) kc.loadFromFile(options.kubeconfig);
-  else kc.loadFromDefault();
+  const kc = readKubeConfig(options.kubeconfig);
   if (options.context !== undefined) {
     if (kc.getContextObject(options.context) === null) {
       const known = kc.getContexts().map(({ name }) => name);
-      throw new Error(`The kubeconfig has no context "${options.context}"; it has: ${known.join(", ") || "none"}.`);
+      throw new ConfigError(
+        `The kubeconfig has no context "${options.context}"; it has: ${known.join(", ") || "none"}.`,
+      );
     }
     kc.setCurrentContext(options.context);
   }
   const server = kc.getCurrentCluster()?.server;
   // client-node's last resort is a port nobody listens on: without a cluster we want to say so.
   if (server === undefined || (options.kubeconfig === undefined && server === "http://localhost:8080")) {
-    throw new Error("No Kubernetes cluster is configured: set a kubeconfig, or run in a pod with a service account.");
+    throw new ConfigError(
+      "No Kubernetes cluster is configured: set KUBECONFIG, or run in a pod with a service account.",
+    );
   }
   return kc;
+}
+
+/** What a parser says quotes the file, which holds logins: it is not passed on. */
+function readKubeConfig(file: string | undefined): KubeConfig {
+  const kc = new KubeConfigWithTokenFiles();
+  try {
+    if (file !== undefined) kc.loadFromFile(file);
+    else kc.loadFromDefault();
+    return kc;
+  } catch (error) {
+    const { code } = error as NodeJS.ErrnoException;
+    const why =
+      code === "ENOENT" ? "there is no such file" : code === undefined ? "it is not a valid kubeconfig" : code;
+    const name = file ?? process.env["KUBECONFIG"] ?? "~/.kube/config";
+    throw new ConfigError(
+      `The kubeconfig ${name} cannot be read: ${why}. Set KUBECONFIG or TOWLINE_KUBERNETES_KUBECONFIG to another.`,
+    );
+  }
 }
 
 /**

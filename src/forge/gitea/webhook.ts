@@ -74,6 +74,9 @@ export function createGiteaSource({ id, secrets, allowUnsigned }: WebhookSourceO
     const names = ["x-gitea-signature", "x-forgejo-signature"].filter((name) => headers.has(name));
     const signatures = names.map((name) => findHeader(headers, name));
     if (signatures.length === 0 || signatures.includes(undefined)) {
+      if (names.length === 0 && headers.has("x-hub-signature-256") && !headers.has("x-gitea-event")) {
+        return refused("This delivery comes from GitHub: configure the forge with `kind: github`.");
+      }
       const repeated = names.find((name) => findHeader(headers, name) === undefined);
       return refused(signatureProblem(headers, repeated ?? "X-Gitea-Signature"));
     }

@@ -49,6 +49,7 @@ test.each([
     {},
     { forges: [{ id: "a", kind: "gitea", token: 18446744073, webhookSecrets: [1844674407] }] },
   ],
+  ["a Redis URL with a stray %", { TOWLINE_REDIS_URL: "redis://:hunter2hunter2%@redis" }, {}],
   ["a Redis URL of another kind", { TOWLINE_REDIS_URL: "https://:hunter2hunter2@redis" }, {}],
   ["a login in an API's URL", {}, { forges: [{ id: "a", kind: "gitea", apiUrl: "https://ann:hunter2hunter2@git" }] }],
   ["a secret where a section belongs", {}, { redis: "redis://:hunter2hunter2@redis" }],
@@ -70,7 +71,7 @@ test("a file of a secret that cannot be read is named, with the reason", () => {
     throw Object.assign(new Error(`no ${path}`), { code: "ENOENT" });
   };
   expect(problemsOf({ env: { TOWLINE_REDIS_URL_FILE: "/run/url" }, readFile })).toContain(
-    "redis.urlFile (TOWLINE_REDIS_URL_FILE)  /run/url cannot be read: ENOENT",
+    "redis.urlFile (TOWLINE_REDIS_URL_FILE)  /run/url cannot be read: there is no such file",
   );
 });
 
@@ -95,7 +96,7 @@ test("a file that is missing is named", () => {
     throw Object.assign(new Error(), { code: "ENOENT" });
   };
   expect(() => loadConfig({ env: {}, argvFlags: { config: "/c.yaml" }, readFile })).toThrow(
-    "the configuration file /c.yaml cannot be read: ENOENT",
+    "the configuration file /c.yaml cannot be read: there is no such file",
   );
 });
 

@@ -71,6 +71,13 @@ describe.each(hosts)("a delivery of $kind ($header)", ({ kind, secret, delivery,
   });
 });
 
+test("a delivery of GitHub's that came to a Gitea is told as such", async () => {
+  expect(await verify("gitea", [giteaSecret], githubPush())).toMatchObject({
+    genuine: false,
+    reason: "This delivery comes from GitHub: configure the forge with `kind: github`.",
+  });
+});
+
 test("no host takes another host's headers for its own", async () => {
   for (const [i, host] of hosts.entries()) {
     for (const [j, { delivery }] of hosts.entries()) {

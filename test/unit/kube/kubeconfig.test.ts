@@ -67,3 +67,13 @@ test("a token file that changes is read again", async () => {
   await kc.applyToHTTPSOptions(options as Parameters<typeof kc.applyToHTTPSOptions>[0]);
   expect(options.headers?.["Authorization"]).toBe("Bearer one");
 });
+
+test("a kubeconfig that cannot be read is named, and nothing of what is in it", () => {
+  const dir = mkdtempSync(join(tmpdir(), "towline-test-"));
+  onTestFinished(() => rmSync(dir, { recursive: true }));
+  const kubeconfig = join(dir, "config");
+  expect(() => loadKubeConfig({ kubeconfig })).toThrow(`The kubeconfig ${kubeconfig} cannot be read: there is no such`);
+  writeFileSync(kubeconfig, "users: [{ token: t0ps3cret");
+  expect(() => loadKubeConfig({ kubeconfig })).toThrow(`${kubeconfig} cannot be read: it is not a valid kubeconfig.`);
+  expect(() => loadKubeConfig({ kubeconfig })).not.toThrow("t0ps3cret");
+});

@@ -1,0 +1,19 @@
+/** The directory that the server writes to. */
+import { constants } from "node:fs";
+import { access, mkdir } from "node:fs/promises";
+import { ConfigError } from "../errors.ts";
+
+/** Makes it if need be; throws a ConfigError when it cannot be used. */
+export async function createDataDir(dir: string): Promise<void> {
+  try {
+    await mkdir(dir, { recursive: true, mode: 0o700 });
+    await access(dir, constants.R_OK | constants.W_OK | constants.X_OK);
+  } catch (error) {
+    const { code, message } = error as NodeJS.ErrnoException;
+    const why = code === "EEXIST" || code === "ENOTDIR" ? "it is not a directory" : (code ?? message);
+    throw new ConfigError(
+      `The data directory ${dir} cannot be written: ${why}. Make it the server's, or set TOWLINE_DATA_DIR to another.`,
+      { cause: error },
+    );
+  }
+}
