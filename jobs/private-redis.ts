@@ -105,7 +105,8 @@ async function launch(executable: string, dir: string, socket: string): Promise<
     ["--appendonly", "yes", "--appendfsync", "everysec", "--save", "", "--maxmemory-policy", "noeviction"],
     ["--daemonize", "no", "--loglevel", "warning"],
   ].flat();
-  const child = spawn("bash", ["-c", watchdog, "private-redis", dir, socket, ...redis], {
+  // Its standard input looks like a network connection to bash, which would then run the user's .bashrc.
+  const child = spawn("bash", ["--norc", "-c", watchdog, "private-redis", dir, socket, ...redis], {
     detached: true, // Ctrl-C on a terminal is for us: the server still needs Redis to put its work back
     stdio: ["pipe", "pipe", "pipe"],
     env: { PATH: process.env["PATH"] },
