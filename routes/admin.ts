@@ -1,6 +1,7 @@
 /** Health, metrics and version: for probes, Prometheus and operators, on a port of its own. */
 import { type Response, Router } from "express";
 import type { Registry } from "prom-client";
+import { createNotFound } from "./errors.ts";
 
 /** One thing the server needs. `details` are told beside `ok`. */
 export interface Check {
@@ -56,6 +57,7 @@ export function createAdminRoutes(deps: AdminRoutesDeps): Router {
   router.get("/version", (_req, res) => {
     res.json(version());
   });
+  router.use(createNotFound("There are /livez, /readyz, /metrics and /version."));
   return router;
 }
 

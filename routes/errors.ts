@@ -1,5 +1,5 @@
 /** How a request that cannot be served is answered, everywhere: JSON that says what, and what to do. */
-import type { ErrorRequestHandler, Response } from "express";
+import type { ErrorRequestHandler, RequestHandler, Response } from "express";
 import type { Logger } from "../src/log.ts";
 import { QueueUnavailableError, RequestError } from "../src/errors.ts";
 
@@ -39,8 +39,15 @@ const problems: Readonly<Record<number, Problem>> = {
     error: "The body is too large.",
     hint: "The server's limit also holds for what a compressed body unpacks to.",
   },
-  415: { error: "The body's encoding is not known.", hint: "Send it plain, or with gzip, deflate or br." },
+  415: { error: "The body's encoding is not known.", hint: "Send it plain, or with gzip, deflate, br or zstd." },
 };
+
+/** Comes after all routes. `hint` says what there is. */
+export function createNotFound(hint: string): RequestHandler {
+  return function answerNotFound(_req, res) {
+    sendProblem(res, 404, { error: "There is nothing here.", hint });
+  };
+}
 
 /** The status of an error of express and its body parser, when it is the sender's fault. */
 function clientStatus(error: unknown): number | undefined {

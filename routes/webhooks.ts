@@ -6,7 +6,7 @@ import type { Accept, Receipt } from "../src/intake.ts";
 import type { Logger } from "../src/log.ts";
 import type { GitEvent } from "../src/model.ts";
 import { createBodyBudget } from "./body-budget.ts";
-import { createErrorAnswers, sendProblem } from "./errors.ts";
+import { createErrorAnswers, createNotFound, sendProblem } from "./errors.ts";
 
 export interface WebhookRoutesDeps {
   /** By the forge's id. */
@@ -86,6 +86,7 @@ export function createWebhookRoutes(deps: WebhookRoutesDeps): Router {
     express.raw({ type: () => true, limit: maxBodyBytes, inflate: true }),
     receive,
   );
+  router.use(createNotFound("Webhooks come to /webhooks/<forge id>."));
   router.use(createErrorAnswers({ log }));
   return router;
 }

@@ -11,6 +11,13 @@ test("alive is whoever can answer, whatever is wrong outside", async () => {
   for (const path of ["/livez", "/healthz"]) expect((await get(path)).status).toBe(200);
 });
 
+test("any other address is told what there is", async () => {
+  const { get } = await useAdmin({ checks: [] });
+  const res = await get("/health");
+  expect(res.status).toBe(404);
+  expect(await res.json()).toMatchObject({ hint: "There are /livez, /readyz, /metrics and /version." });
+});
+
 test("ready is who passes every check, and each is told with its details", async () => {
   const { get } = await useAdmin({ checks: [{ name: "kluctl", check: () => ({ ok: true, version: "2.28.2" }) }] });
   const res = await get("/readyz");
