@@ -98,9 +98,11 @@ const redisUrl = z
   .string({ error: "must be text" })
   .trim()
   .superRefine((value, ctx) => {
-    const protocol = URL.parse(value)?.protocol ?? "";
+    const { protocol = "", password = "" } = URL.parse(value) ?? {};
     if (!["redis:", "rediss:", "unix:"].includes(protocol))
       ctx.addIssue("must be a URL that begins with redis://, rediss:// or unix://");
+    else if (/%(?![0-9a-f]{2})/i.test(password))
+      ctx.addIssue("has a password with a % that begins no escape: write %25, or use redis.password");
   })
   .transform((value) => new Secret(value));
 
