@@ -6,12 +6,16 @@
 
 export type PathGlob = (path: string) => boolean;
 
+/** Room for dozens of globs. Each costs time for each path that was pushed, and there may be thousands of those. */
+const longestText = 2_000;
+
 /**
  * Globs separated by commas or new lines, relative to the repository's root: `*` and `?` within a name, `**` for any
  * number of directories. A glob means what it matches and everything below that. `undefined` if one of them asks for
- * more (`!`, `{}`, `[]`, `()`, `\`).
+ * more (`!`, `{}`, `[]`, `()`, `\`), or if there are too many.
  */
 export function parsePathGlobs(text: string): readonly PathGlob[] | undefined {
+  if (text.length > longestText) return undefined;
   const globs = text
     .split(/[,\n]/)
     .map((glob) => glob.trim())

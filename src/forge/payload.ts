@@ -21,16 +21,21 @@ const PathList = z.array(z.string()).nullish();
 /** The commits of a push, as all hosts write them. Misshapen: as if the host had not listed any. */
 export const Commits = lenient(z.array(z.object({ added: PathList, modified: PathList, removed: PathList })));
 
-/** More paths than this cost more to compare than to look at the repository: they count as "any". */
+/** More or longer paths than these cost more to compare than to look at the repository: they count as "any". */
 const maxPaths = 5_000;
+const maxPathLetters = 500_000;
 
 /** The union over all commits; `complete` is what the caller knows of the host's list. */
 function toChangedPaths(commits: z.infer<typeof Commits>, complete: boolean): ChangedPaths {
   const paths = new Set<string>();
+  let letters = 0;
   for (const commit of commits ?? []) {
     for (const list of [commit.added, commit.modified, commit.removed]) {
-      for (const path of list ?? []) paths.add(path);
-      if (paths.size > maxPaths) return { complete: false, paths: [] };
+      for (const path of list ?? []) {
+        if (!paths.has(path)) letters += path.length;
+        paths.add(path);
+      }
+      if (paths.size > maxPaths || letters > maxPathLetters) return { complete: false, paths: [] };
     }
   }
   return { complete: complete && commits !== undefined, paths: [...paths] };

@@ -25,8 +25,12 @@ const fetches = /^(Updating git cache for|Pulling Helm Chart|Overriding (git|oci
 const itemSteps =
   /^(.+: )?(Initializing|Waiting on barrier.*|Finished waiting.*|(Still w|W)aiting for .+ to get ready\.\.\..*|\.\.\.applied \d+ of \d+ objects|(Applying|Deleting) (\d+ (objects|hooks)|hook ).*)$/;
 
+/** Kubernetes' longest names fit; a line of megabytes would keep the patterns busy for minutes. */
+const longestProgress = 1_000;
+
 /** Whether kluctl only says how far it is. */
 export function isProgress(line: string): boolean {
+  if (line.length > longestProgress) return false;
   return steps.has(line) || remoteObjects.test(line) || fetches.test(line) || itemSteps.test(line);
 }
 

@@ -70,6 +70,7 @@ describe("GitHub", () => {
     const complete = (changes: object) => parsePush("github", githubPush({ ...changes })).changed.complete;
     expect(complete({ commits: [commit("a")] })).toBe(true);
     expect(complete({ commits: [commit("a")], forced: true })).toBe(false);
+    expect(complete({ commits: [commit("a".repeat(500_001))] })).toBe(false);
     expect(complete({ commits: [commit("a")], before: "0".repeat(40) })).toBe(false);
     expect(complete({ commits: [commit("a")], after: "0".repeat(40) })).toBe(false);
     expect(complete({ commits: [commit("a")], before: githubPayload()["after"] })).toBe(false);

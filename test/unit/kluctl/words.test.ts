@@ -21,6 +21,12 @@ test.for([
   expect(isProgress(line)).toBe(true);
 });
 
+test("no line keeps it busy, however long", () => {
+  const startedAt = performance.now();
+  expect(lastWords("app: Waiting for x: ".repeat(50_000))).toContain("app: Waiting");
+  expect(performance.now() - startedAt).toBeLessThan(1_000);
+});
+
 test.for([
   "command failed",
   "1 error occurred:",
