@@ -45,7 +45,7 @@ export function parseDeployment(resource: unknown): Deployment | MalformedDeploy
     problems.push(`${source.at}.url: is not the URL of a git repository; write e.g. ${examples}`);
   }
   if (parsed.data === undefined || source === undefined || repo === undefined || problems.length > 0) {
-    return { ...identity, problem: problems.join("\n") };
+    return { ...identity, problem: fewOf(problems).join("\n") };
   }
   const { url, ref, path: directory } = source;
   return { ...identity, repo, spec: toSpec(parsed.data, { url, ref, path: directory }) };
@@ -189,6 +189,14 @@ function toDirectory(raw: string | undefined, at: string, problems: string[]): s
 
 // ---------------------------------------------------------------------------------------------------------------
 // Words for people
+
+/** What is wrong has to fit into the status; a list may have thousands of bad entries. */
+const mostProblems = 20;
+
+function fewOf(problems: readonly string[]): readonly string[] {
+  if (problems.length <= mostProblems) return problems;
+  return [...problems.slice(0, mostProblems), `and ${problems.length - mostProblems} more`];
+}
 
 function problemOf(issue: z.core.$ZodIssue, spec: unknown): string {
   const field = ["spec", ...issue.path.map(String)].join(".");

@@ -105,6 +105,12 @@ test.for([
   expect(problemsOf(spec).join("\n")).toContain(problem);
 });
 
+test("however much is wrong, what is told of it is short", () => {
+  const problems = problemsOf({ ...sound, includeTags: Array(5_000).fill(7) });
+  expect(problems).toHaveLength(21);
+  expect(problems.at(-1)).toBe("and 4980 more");
+});
+
 test("a password in a URL is not repeated", () => {
   expect(problemsOf({ ...sound, source: { git: { url: "ftp://me:hunter2@git.test/x" } } }).join()).not.toContain(
     "hunter2",
