@@ -57,7 +57,7 @@ export function createEvents({ client, component, log, now = Date.now }: EventsD
         if (!(error instanceof ApiError && error.status === 404)) throw error; // it has expired: write a new one
       }
     }
-    const eventName = `${name.slice(0, 200)}.${randomBytes(8).toString("hex")}`;
+    const eventName = `${name.slice(0, 200).replace(/[.-]+$/, "")}.${randomBytes(8).toString("hex")}`;
     const body = {
       apiVersion: "v1",
       kind: "Event",
