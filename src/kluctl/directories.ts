@@ -52,8 +52,13 @@ export function createDirectories({ cacheDir, workDir }: { cacheDir: string; wor
       const path = await mkdtemp(join(workDir, `${process.pid}-`)); // 0700
       const base = join(path, "base");
       const own = join(base, String(process.getuid?.() ?? 0)); // where kluctl looks in its base
-      await Promise.all([mkdir(own, { recursive: true, mode: 0o700 }), mkdir(join(path, "home"))]);
-      await Promise.all(caches.map((name) => link(join(cache, name), join(own, name))));
+      try {
+        await Promise.all([mkdir(own, { recursive: true, mode: 0o700 }), mkdir(join(path, "home"))]);
+        await Promise.all(caches.map((name) => link(join(cache, name), join(own, name))));
+      } catch (error) {
+        await remove(path).catch(() => undefined); // a full disk is tried again and again: each try would leave one
+        throw error;
+      }
       return {
         path,
         env: {
