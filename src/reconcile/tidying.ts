@@ -21,8 +21,12 @@ export function startTidying({ deployments, results, clusterId, log }: TidyingDe
   let first = true;
 
   async function tidy(): Promise<void> {
-    const known = new Set(deployments.all().map(({ key }) => keyText(key)));
-    await results.removeOrphans(await clusterId(), (key) => known.has(keyText(key)));
+    let known: ReadonlySet<string> | undefined;
+    await results.removeOrphans(await clusterId(), (key) => {
+      // Not before the results are listed: a deployment may be created, and deployed, in between.
+      known ??= new Set(deployments.all().map((deployment) => keyText(deployment.key)));
+      return known.has(keyText(key));
+    });
   }
 
   deployments.onChange(({ kind }) => {
