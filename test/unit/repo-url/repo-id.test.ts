@@ -115,5 +115,5 @@ test("any text gives an identity or none, and never an error", () => {
 test("no URL keeps it busy, however long", () => {
   const startedAt = performance.now();
   expect(repoId(`https://h.example/a${"/".repeat(1_000_000)}b`)).toBeUndefined();
-  expect(performance.now() - startedAt).toBeLessThan(100);
+  expect(performance.now() - startedAt).toBeLessThan(1_000);
 });
