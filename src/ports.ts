@@ -20,7 +20,7 @@ export interface Deployments {
   tracking(repo: RepoId): readonly Deployment[];
   /** From the watch's memory, no I/O. */
   all(): readonly (Deployment | MalformedDeployment)[];
-  /** JSON merge patch of `status`; with `resourceVersion`, only if nobody wrote since. */
+  /** JSON merge patch of `status`. Whoever writes holds the deployment's lease. */
   patchStatus(key: Key, patch: StatusPatch): Promise<void>;
   /** Adds or removes one finalizer. A resource that is gone meanwhile is no error. */
   setFinalizer(key: Key, finalizer: string, present: boolean): Promise<void>;
