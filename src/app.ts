@@ -32,7 +32,7 @@ import { dueAt } from "./reconcile/due.ts";
 import { createReconcile } from "./reconcile/reconcile.ts";
 import { startTidying } from "./reconcile/tidying.ts";
 import { startWaking } from "./reconcile/waking.ts";
-import { createSources } from "./source/sources.ts";
+import { createSources, type GitSources } from "./source/sources.ts";
 import { readVersion } from "./cli/version.ts";
 
 export interface App {
@@ -187,7 +187,7 @@ export async function startApp(config: Config, log: Logger): Promise<App> {
   );
   // Results of deployments in namespaces that are not watched are somebody else's to remove.
   if (namespaces.length === 0) startTidying({ deployments, results, clusterId: () => client.clusterId(), log });
-  sources.sweepStale().catch((error: unknown) => log.warn({ err: error }, "could not remove old git mirrors"));
+  const stopRemoving = startRemovingMirrors(sources, log);
   const { version, commit = "unknown", node } = readVersion();
   metrics.built({ version, commit, node });
   kluctl.version().then(
@@ -205,6 +205,7 @@ export async function startApp(config: Config, log: Logger): Promise<App> {
       log.info({ running: worker.running(), drainMs: config.shutdown.drainMs }, "stopping");
       await webhooks.stop(2_000);
       stopWaking();
+      stopRemoving();
       await sweep.stop();
       await worker.stop(config.shutdown.drainMs);
       await kluctl.stop();
@@ -233,6 +234,16 @@ function toWebhookSource({ id, kind, webhookSecrets, insecureAllowUnsigned }: Co
 function takeOver(leaseMs: number): Pick<Timing, "lockMs" | "stalledEveryMs"> {
   const lockMs = Math.max(Math.round(leaseMs / 2), 5_000);
   return { lockMs, stalledEveryMs: Math.round(lockMs / 3) }; // Redis takes whole milliseconds
+}
+
+/** Repositories and their logins come and go while the server runs. Returns how to stop. */
+function startRemovingMirrors(sources: Pick<GitSources, "sweepStale">, log: Logger): () => void {
+  const remove = () => {
+    sources.sweepStale().catch((error: unknown) => log.warn({ err: error }, "could not remove old git mirrors"));
+  };
+  remove();
+  const timer = setInterval(remove, 3_600_000);
+  return () => clearInterval(timer);
 }
 
 function observed(leases: Leases, metrics: Metrics): Leases {

@@ -138,11 +138,11 @@ export function createMirrors({ directory, git, remoteGit, log, fetched }: Mirro
     async sweep(idleMs) {
       let removed = 0;
       for (const id of await readdir(directory).catch(() => [])) {
+        if (!(await isIdle(join(directory, id), idleMs))) continue;
         const mirror = open(id);
         await mirror.lock.run(
           async () => {
-            const found = await stat(mirror.path).catch(() => undefined);
-            if (found === undefined || Date.now() - found.mtimeMs < idleMs) return;
+            if (!(await isIdle(mirror.path, idleMs))) return; // somebody else was faster
             await discard(mirror, mirror.generation);
             removed++;
           },
@@ -183,6 +183,11 @@ async function clearAway(path: string): Promise<void> {
   for (const name of await readdir(packs).catch(() => [])) {
     if (name.startsWith("tmp_")) await rm(join(packs, name), { force: true });
   }
+}
+
+async function isIdle(path: string, idleMs: number): Promise<boolean> {
+  const found = await stat(path).catch(() => undefined);
+  return found !== undefined && Date.now() - found.mtimeMs >= idleMs;
 }
 
 async function exists(path: string): Promise<boolean> {
