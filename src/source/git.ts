@@ -142,7 +142,8 @@ export function createGit({ home, env }: { home: string; env: NodeJS.ProcessEnv 
       allowEnvironment: Object.keys(environment),
       // simple-git's own judgement takes a failure without a message for a success.
       errors: (error, { exitCode, stdErr }) => {
-        const stopped = error instanceof GitPluginError ? error : undefined;
+        // git may have ended, with words of the shell's, before simple-git could say that it was told to.
+        const stopped = error instanceof GitPluginError ? error : toError(options.abort);
         if (stopped === undefined && exitCode === 0) return undefined;
         return new GitFailure(Buffer.concat(stdErr), stopped);
       },
@@ -167,6 +168,10 @@ export function createGit({ home, env }: { home: string; env: NodeJS.ProcessEnv 
       throw error;
     });
   };
+}
+
+function toError(signal: AbortSignal | undefined): Error | undefined {
+  return signal?.aborted ? new Error("git was stopped", { cause: signal.reason }) : undefined;
 }
 
 /** Configuration by environment, because arguments are visible to every user of the machine. */
