@@ -3,8 +3,7 @@ import { resolveHost } from "./address.ts";
 import type { Lookup } from "./address.ts";
 import { GitFailure } from "./git.ts";
 import type { Git } from "./git.ts";
-import { createLimit } from "./limit.ts";
-import type { Limit } from "./limit.ts";
+import { createHosts } from "./hosts.ts";
 import { needsFiles, writeLogin } from "./login-files.ts";
 import type { LoginSetup } from "./login-files.ts";
 import type { Remote } from "./remote.ts";
@@ -16,28 +15,28 @@ export interface RemoteGitDeps {
   readonly work: WorkDirectories;
   readonly env: NodeJS.ProcessEnv;
   readonly lookup: Lookup;
-  readonly limits: { readonly callsPerHost: number; readonly silenceMs: number; readonly callMs: number };
+  readonly limits: {
+    readonly callsPerHost: number;
+    readonly answerMs: number;
+    readonly silenceMs: number;
+    readonly callMs: number;
+  };
 }
 
 /** One command of git that speaks with the remote; `args` puts the address behind a `--`. */
 export type RemoteGit = (
   remote: Remote,
   args: (address: string) => readonly string[],
-  options: { gitDir?: string | undefined; signal?: AbortSignal | undefined },
+  options: {
+    gitDir?: string | undefined;
+    signal?: AbortSignal | undefined;
+    /** It only asks for refs, which takes any host a moment: one that is silent then is taken for dead. */
+    quick?: boolean;
+  },
 ) => Promise<string>;
 
 export function createRemoteGit({ git, work, env, lookup, limits }: RemoteGitDeps): RemoteGit {
-  const hosts = new Map<string, Limit>();
-
-  async function withHost<T>(remote: Remote, signal: AbortSignal | undefined, call: () => Promise<T>): Promise<T> {
-    const limit = hosts.get(remote.hostAndPort) ?? createLimit(limits.callsPerHost);
-    hosts.set(remote.hostAndPort, limit);
-    try {
-      return await limit.run(call, { signal });
-    } finally {
-      if (limit.idle()) hosts.delete(remote.hostAndPort);
-    }
-  }
+  const hosts = createHosts({ callsPerHost: limits.callsPerHost, now: () => performance.now() });
 
   async function withLogin<T>(remote: Remote, call: (setup: LoginSetup) => Promise<T>): Promise<T> {
     if (!needsFiles(remote)) return call(await writeLogin(remote, ""));
@@ -49,7 +48,7 @@ export function createRemoteGit({ git, work, env, lookup, limits }: RemoteGitDep
     }
   }
 
-  async function connection(remote: Remote): Promise<Record<string, string>> {
+  async function connection(remote: Remote, silenceMs: number): Promise<Record<string, string>> {
     // Behind a proxy it is the proxy that resolves names; here they may not even exist.
     const proxied = proxyOf(remote, env) !== undefined;
     const addresses = await resolveHost(remote.host, proxied ? async () => [] : lookup);
@@ -58,22 +57,23 @@ export function createRemoteGit({ git, work, env, lookup, limits }: RemoteGitDep
       ...(pinned.length > 0 ? { "http.curloptResolve": `${remote.host}:${remote.port}:${pinned.join(",")}` } : {}),
       // Silence, not slowness: a server that counts objects sends a few bytes now and then.
       "http.lowSpeedLimit": "1",
-      "http.lowSpeedTime": String(Math.ceil(limits.silenceMs / 1_000)),
+      "http.lowSpeedTime": String(Math.ceil(silenceMs / 1_000)),
     };
   }
 
-  return (remote, args, { gitDir, signal }) =>
-    withHost(remote, signal, () =>
+  return (remote, args, { gitDir, signal, quick = false }) => {
+    const silenceMs = quick ? Math.min(limits.answerMs, limits.silenceMs) : limits.silenceMs;
+    const talk = () =>
       withLogin(remote, async ({ env: loginEnv, config }) => {
         const stop = AbortSignal.any([AbortSignal.timeout(limits.callMs), ...(signal === undefined ? [] : [signal])]);
         const call = {
           ...(gitDir === undefined ? {} : { at: { gitDir } }),
           protocols: [remote.protocol.slice(0, -1)],
-          config: { ...(await connection(remote)), ...config },
+          config: { ...(await connection(remote, silenceMs)), ...config },
           env: loginEnv,
           group: true,
           // A little more than curl's own limit, whose message is the better one.
-          silenceMs: limits.silenceMs + 5_000,
+          silenceMs: silenceMs + 5_000,
           signal: stop,
         };
         try {
@@ -83,8 +83,15 @@ export function createRemoteGit({ git, work, env, lookup, limits }: RemoteGitDep
           if (!isRedirect(error) || remote.protocol === "ssh:" || remote.address.endsWith(".git")) throw error;
           return await git(args(`${remote.address.replace(/\/+$/, "")}.git`), call);
         }
-      }),
-    );
+      });
+    return hosts.talk(remote.hostAndPort, talk, { signal, quick, isSilence });
+  };
+}
+
+/** Ended by us, or by curl, because nothing came. */
+function isSilence(error: unknown): boolean {
+  if (!(error instanceof GitFailure)) return false;
+  return error.cause instanceof Error || /Operation too slow|timed? ?out/i.test(error.stderr);
 }
 
 function isRedirect(error: unknown): boolean {

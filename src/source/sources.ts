@@ -27,6 +27,8 @@ export interface SourceLimits {
   readonly callsPerHost: number;
   /** Local clones at a time. */
   readonly clones: number;
+  /** A remote that is only asked for its refs and says nothing for so long is given up, and its host given a rest. */
+  readonly answerMs: number;
   /** A remote that says nothing for so long is given up. */
   readonly silenceMs: number;
   /** The most that one conversation may take. */
@@ -40,6 +42,7 @@ export interface SourceLimits {
 const defaultSourceLimits: SourceLimits = {
   callsPerHost: 4,
   clones: 2 * availableParallelism(),
+  answerMs: 20_000,
   silenceMs: 60_000,
   callMs: 15 * 60_000,
   headsMs: 2 * 60_000,
@@ -92,7 +95,10 @@ export function createSources(deps: SourcesDeps): GitSources {
     const from = performance.now();
     let ok = false;
     try {
-      const output = await remoteGit(remote, (address) => ["ls-remote", "--symref", "--", address], { signal });
+      const output = await remoteGit(remote, (address) => ["ls-remote", "--symref", "--", address], {
+        signal,
+        quick: true,
+      });
       ok = true;
       return parseLsRemote(output);
     } finally {

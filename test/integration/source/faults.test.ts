@@ -109,6 +109,26 @@ test("a server that falls silent is given up, and its git with it", async () => 
   await vi.waitFor(() => expect(processesAbout(repo.url)).toEqual([]));
 }, 15_000);
 
+test("a host that takes too long is told of in words of ours, and left alone for a while", async () => {
+  const [silent, other] = [await useGitHost(), await useGitHost()];
+  const [repo, fine] = [silent.repo("shop"), other.repo("shop")];
+  repo.push();
+  fine.push();
+  const { sources, seen } = useSources({ limits: { callMs: 500 } });
+  silent.fault = () => true; // never answered
+
+  await expect(sources.heads(repo, undefined)).rejects.toMatchObject({
+    problem: "unreachable",
+    message: expect.stringMatching(/: the server does not answer in time$/) as string,
+  });
+  silent.fault = undefined;
+  await expect(sources.heads(repo, undefined)).rejects.toThrow(
+    "the server does not answer in time; it is asked again in a moment",
+  );
+  expect((await sources.heads(fine, undefined)).commits.size).toBe(1);
+  expect(seen.lsRemotes).toBe(3);
+});
+
 test("a fetch that is aborted leaves nothing behind", async () => {
   const host = await useGitHost();
   const repo = host.repo("shop");
