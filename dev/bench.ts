@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { parseArgs } from "node:util";
 import { now } from "./bench/clock.ts";
 import { openCluster } from "./bench/cluster.ts";
-import { describeMachine, measureOthers } from "./bench/machine.ts";
+import { describeMachine } from "./bench/machine.ts";
 import type { Measurement } from "./bench/measurement.ts";
 import { idleLoop } from "./bench/idle-loop.ts";
 import { intake } from "./bench/intake.ts";
@@ -12,11 +12,13 @@ import { manyDeployments } from "./bench/many-deployments.ts";
 import { pushToApplied } from "./bench/push-to-applied.ts";
 import { type Finished, toMarkdown, toText } from "./bench/report.ts";
 import { onStage } from "./bench/stage.ts";
+import { watchOthers } from "./bench/usage.ts";
 import { endOfRun } from "./end-of-run.ts";
 import { findTools } from "./tools.ts";
 import { startWorld } from "./world.ts";
 
 const measurements: readonly Measurement[] = [pushToApplied, idleLoop, manyDeployments, intake];
+const quietCores = 0.1;
 const page = join(import.meta.dirname, "../docs/performance.md");
 
 const help = `npm run bench [-- options]
@@ -49,11 +51,10 @@ async function main(wanted: readonly Measurement[]): Promise<void> {
   // Whatever was started ends with us, and nothing of it is worth keeping.
   endOfRun().addEventListener("abort", () => process.exit(130));
   const { kluctl, ...tools } = await findTools(["kluctl", "kube-apiserver", "redis-server"], { say });
-  const others = await measureOthers(2_000);
-  if (others > 0.2) say(`The machine is not quiet (${others.toFixed(1)} cores are busy): the figures will suffer.`);
   const world = await startWorld(["controlPlane", "redis", "gitea"], { say });
   const cluster = openCluster((await world.part("controlPlane")).kubeconfig, now);
   const finished: Finished[] = [];
+  const others = watchOthers();
   try {
     for (const { name, title, run } of wanted) {
       say(`${title} (${name}) …`);
@@ -63,7 +64,9 @@ async function main(wanted: readonly Measurement[]): Promise<void> {
       finished.push({ title, report });
       say(report instanceof Error ? `  failed: ${report.message}` : `  done (${Math.round((now() - from) / 1_000)} s)`);
     }
-    const machine = await describeMachine({ kluctl, ...tools }, others);
+    const busy = others();
+    if (busy > quietCores) say(`The machine was not quiet (${busy.toFixed(1)} cores were busy): the figures suffer.`);
+    const machine = await describeMachine({ kluctl, ...tools }, busy);
     process.stdout.write(toText(finished, machine));
     if (options.write) {
       await writeFile(page, toMarkdown(finished, machine));

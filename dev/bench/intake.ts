@@ -8,12 +8,13 @@ import { specOf } from "./project.ts";
 import type { Order, Sent } from "./send-pushes.ts";
 import type { Stage } from "./stage.ts";
 import { growth } from "./towline.ts";
-import { startSampling } from "./usage.ts";
+import { cpuSeconds, startSampling } from "./usage.ts";
 
 const deployments = 50;
 const perSecond = 1_000;
 const bytes = 8 * 1024;
 const connections = 64;
+const warmSeconds = 3;
 const goalMs = 50;
 
 export const intake: Measurement = {
@@ -27,12 +28,13 @@ export const intake: Measurement = {
       createDelivery({ url, commit, path: "release.yaml", bytes }, server.webhook.secret),
     );
     const seconds = stage.quick ? 5 : 20;
-    const order: Order = { url: server.webhook.url, perSecond, seconds, warmSeconds: 3, connections, deliveries };
+    const order: Order = { url: server.webhook.url, perSecond, seconds, warmSeconds, connections, deliveries };
 
-    const sampled = startSampling(server.pid);
+    const [sampled, cpuBefore] = [startSampling(server.pid), cpuSeconds(server.pid)];
     const before = await server.metrics();
     const sent = await send(stage, order);
     const usage = sampled();
+    const cpuMs = (cpuSeconds(server.pid) - cpuBefore) * 1_000;
     const jobs = growth(before, await server.metrics(), "towline_reconcile_duration_seconds_count");
     await server.stop();
     const lost = sent.sent - sent.accepted;
@@ -54,6 +56,10 @@ export const intake: Measurement = {
             ["latency, max", milliseconds(sent.max)],
             ["the sender itself was late by at most", milliseconds(sent.latest)],
             ["jobs done meanwhile", String(jobs)],
+            [
+              "CPU for each delivery, with its share of the jobs",
+              `${(cpuMs / (perSecond * (seconds + warmSeconds))).toFixed(2)} ms`,
+            ],
           ],
         },
       ],

@@ -1,29 +1,13 @@
 /** What the figures were measured on: without it they say nothing. */
 import { execFile } from "node:child_process";
-import { readFileSync } from "node:fs";
 import { readFile } from "node:fs/promises";
 import { availableParallelism, cpus, release, totalmem } from "node:os";
-import { setTimeout as delay } from "node:timers/promises";
 import { promisify } from "node:util";
 import type { ToolPaths } from "../tools.ts";
 
 export type Machine = readonly (readonly [what: string, is: string])[];
 
 const run = promisify(execFile);
-
-/** How many cores others keep busy right now. */
-export async function measureOthers(forMs: number): Promise<number> {
-  const [before, startedAt] = [busyTicks(), performance.now()];
-  await delay(forMs);
-  // The kernel counts in hundredths of a second here, whatever its own clock.
-  return (busyTicks() - before) / 100 / ((performance.now() - startedAt) / 1_000);
-}
-
-function busyTicks(): number {
-  const [line = ""] = readFileSync("/proc/stat", "utf8").split("\n");
-  const [user = 0, nice = 0, system = 0, , , irq = 0, softirq = 0, steal = 0] = line.split(/\s+/).slice(1).map(Number);
-  return user + nice + system + irq + softirq + steal;
-}
 
 export async function describeMachine(
   tools: Pick<ToolPaths, "kluctl" | "kube-apiserver" | "redis-server">,
@@ -39,7 +23,7 @@ export async function describeMachine(
     ["date", new Date().toISOString().slice(0, 10)],
     ["CPU", `${cpus()[0]?.model.trim() ?? "unknown"}, ${availableParallelism()} cores`],
     ["memory", `${Math.round(totalmem() / 1024 ** 3)} GB`],
-    ["otherwise", `${others.toFixed(2)} cores were busy with something else when the run began`],
+    ["otherwise", `${others.toFixed(2)} cores were busy with something else, on average over the run`],
     ["system", `${system}, Linux ${release()}`],
     ["node", process.versions.node],
     ["kluctl", await version(tools.kluctl, "version", "--no-update-check")],

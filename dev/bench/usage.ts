@@ -24,6 +24,30 @@ export function cpuSeconds(pid: number): number {
   return (readStat(pid)?.ticks ?? 0) / ticksPerSecond;
 }
 
+/**
+ * Starts to count what others do on this machine; the returned function says how many cores they kept busy since. Others
+ * are all but this process and everything below it.
+ */
+export function watchOthers(): () => number {
+  const count = () => ({ at: performance.now(), busy: machineSeconds() - treeSeconds(process.pid) });
+  const before = count();
+  return () => {
+    const { at, busy } = count();
+    return Math.max(0, (busy - before.busy) / ((at - before.at) / 1_000));
+  };
+}
+
+/** What has ended counts with whoever waited for it. */
+function treeSeconds(root: number): number {
+  return treeOf(root).reduce((sum, pid) => sum + cpuSeconds(pid), 0);
+}
+
+function machineSeconds(): number {
+  const [line = ""] = read("/proc/stat").split("\n");
+  const [user = 0, nice = 0, system = 0, , , irq = 0, softirq = 0, steal = 0] = line.split(/\s+/).slice(1).map(Number);
+  return (user + nice + system + irq + softirq + steal) / ticksPerSecond;
+}
+
 /** The process below `pid` that runs `command`: what our supervisor, a shell, has started. */
 export function findCommand(pid: number, command: string): number {
   const found = treeOf(pid).find((one) => argumentsOf(one)[0] === command);
