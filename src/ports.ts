@@ -120,7 +120,7 @@ export interface Kluctl {
 export interface Held {
   /** Aborts when the lease could not be renewed in time, before anybody else can take it. */
   readonly lost: AbortSignal;
-  /** Calls back after each successful renewal (and once right away); returns how to stop. */
+  /** Calls back after each successful renewal, and right away if the last one is fresh; returns how to stop. */
   onRenewed(callback: () => void): () => void;
   release(): Promise<void>;
 }

@@ -44,6 +44,7 @@ type Why = KilledError["why"];
 /** Resolves when the process ended by itself, whatever its exit status. Throws KilledError when a signal ended it. */
 export async function runProcess(spec: ProcessSpec): Promise<Ended> {
   const { name, limits, signal, held } = spec;
+  if (held && !held.lost.aborted && !signal.aborted) await freshlyRenewed(held, signal);
   if (held?.lost.aborted) throw killed(name, "lease-lost", limits);
   if (signal.aborted) throw killed(name, "stopped", limits);
 
@@ -89,6 +90,15 @@ function collect({ stdout, stderr }: ChildProcess, { limits, onLine }: ProcessSp
       return { stdout: tails.stdout.text(), stderr: tails.stderr.text() };
     },
   };
+}
+
+/** Resolves when the lease has been renewed just now, or when there is no use in waiting for that. */
+async function freshlyRenewed({ onRenewed, lost }: NonNullable<ProcessSpec["held"]>, signal: AbortSignal) {
+  const { promise, resolve } = Promise.withResolvers<void>();
+  const stop = onRenewed(resolve);
+  AbortSignal.any([lost, signal]).addEventListener("abort", () => resolve(), { once: true });
+  await promise;
+  stop();
 }
 
 function startHeart(heart: Writable, silenceMs: number, held: ProcessSpec["held"]): () => void {

@@ -1,4 +1,4 @@
-import { expect, test } from "vitest";
+import { expect, test, vi } from "vitest";
 import { type ProcessSpec, runProcess } from "../../../src/kluctl/process.ts";
 import { useTempDir } from "../../support/world.ts";
 
@@ -48,4 +48,26 @@ test("somebody who left the group but holds our pipes does not hold up the end",
   const { stdout } = await run("setsid sleep 5 & echo done; exit 0");
   expect(stdout).toBe("done\n");
   expect(performance.now() - startedAt).toBeLessThan(3_000);
+});
+
+test("under a lease it starts only once that was renewed", async () => {
+  const dir = await useTempDir();
+  const callbacks = new Set<() => void>();
+  const onRenewed = (callback: () => void) => {
+    callbacks.add(callback);
+    return () => callbacks.delete(callback);
+  };
+  const held = { lost: new AbortController().signal, onRenewed };
+  const running = run("touch started", { cwd: dir, held });
+  await vi.waitFor(() => expect(callbacks.size).toBe(1));
+  expect(await run("ls", { cwd: dir })).toMatchObject({ stdout: "" });
+  for (const callback of callbacks) callback();
+  await running;
+  expect(await run("ls", { cwd: dir })).toMatchObject({ stdout: "started\n" });
+  expect(callbacks.size).toBe(0);
+
+  const aborted = new AbortController();
+  const waiting = run("touch more", { cwd: dir, held, signal: aborted.signal });
+  aborted.abort();
+  await expect(waiting).rejects.toMatchObject({ why: "stopped" });
 });
