@@ -71,7 +71,10 @@ function describe({ controlPlane, redis, gitea }: Addresses, webhooks: string, k
 
 /** Resolves when the run shall end; the server has its time to finish first. */
 async function runServer(config: string): Promise<void> {
-  const args = ["--watch", "--watch-preserve-output", join(root, "src", "cli.ts"), "serve", "--config", config];
+  // What Node finds out itself includes the temporary directory, as a module that somebody tried to load: a restart
+  // whenever anything is written there.
+  const watched = ["src", "routes", "jobs"].map((dir) => `--watch-path=${join(root, dir)}`);
+  const args = [...watched, "--watch-preserve-output", join(root, "src", "cli.ts"), "serve", "--config", config];
   const server = await startProcess({ name: "towline", command: process.execPath, args, cwd: root });
   await Promise.race([once(end, "abort"), server.exited]);
   await server.stop(60_000);
