@@ -2,8 +2,9 @@
  * Where kluctl works. What one run needs or leaves behind, logins and rendered secrets among it, lies in a directory that
  * goes with the run; what makes the next run faster stays. kluctl has one place for both, so the caches are links in it.
  */
-import { chmod, mkdir, mkdtemp, readdir, rm, stat, symlink } from "node:fs/promises";
+import { chmod, mkdir, readdir, stat, symlink } from "node:fs/promises";
 import { join } from "node:path";
+import { createWorkDirectories, removeDirectory } from "../work-directories.ts";
 
 export interface JobDirectory {
   /** Readable by us only. */
@@ -28,6 +29,7 @@ const caches = ["git-cache", "helm-charts", "oci", "kube-cache"];
 const staleAfterMs = 24 * 3_600_000;
 
 export function createDirectories({ cacheDir, workDir }: { cacheDir: string; workDir: string }): Directories {
+  const work = createWorkDirectories(workDir);
   // kluctl up to 2.22 unpacks its Python below TMPDIR, later ones below their cache directory. It takes seconds and is
   // the same for everybody, so there is one for all.
   const temporary = join(cacheDir, "tmp");
@@ -43,20 +45,20 @@ export function createDirectories({ cacheDir, workDir }: { cacheDir: string; wor
   return {
     async prepare() {
       await Promise.all([workDir, temporary].map(makePrivate));
-      await Promise.all([sweepJobs(workDir), sweepTemporary(temporary), sweepMirrors(cacheDir)]);
+      await Promise.all([work.sweep(), sweepTemporary(temporary), sweepMirrors(cacheDir)]);
     },
 
     async create(namespace, bringsLogins) {
       if (!/^[a-z0-9]([-a-z0-9]*[a-z0-9])?$/.test(namespace)) throw new Error(`"${namespace}" is no namespace`);
       const cache = await cacheOf(namespace, bringsLogins);
-      const path = await mkdtemp(join(workDir, `${process.pid}-`)); // 0700
+      const path = await work.create();
       const base = join(path, "base");
       const own = join(base, String(process.getuid?.() ?? 0)); // where kluctl looks in its base
       try {
         await Promise.all([mkdir(own, { recursive: true, mode: 0o700 }), mkdir(join(path, "home"))]);
         await Promise.all(caches.map((name) => link(join(cache, name), join(own, name))));
       } catch (error) {
-        await remove(path).catch(() => undefined); // a full disk is tried again and again: each try would leave one
+        await removeDirectory(path).catch(() => undefined); // a full disk is tried again and again: each try would leave one
         throw error;
       }
       return {
@@ -67,7 +69,7 @@ export function createDirectories({ cacheDir, workDir }: { cacheDir: string; wor
           KLUCTL_BASE_TMP_DIR: base,
           KLUCTL_CACHE_DIR: cache,
         },
-        remove: () => remove(path),
+        remove: () => removeDirectory(path),
       };
     },
   };
@@ -84,24 +86,10 @@ async function link(target: string, path: string): Promise<void> {
   });
 }
 
-/** The few repeats are for a process that is just ending and still writes. */
-async function remove(path: string): Promise<void> {
-  await rm(path, { recursive: true, force: true, maxRetries: 3 });
-}
-
-/** Jobs of processes that are gone. In a container the process before this one had the same id. */
-async function sweepJobs(workDir: string): Promise<void> {
-  for (const { path, name, mtimeMs } of await list(workDir)) {
-    const pid = Number(/^\d+(?=-)/.exec(name)?.[0] ?? NaN);
-    const stale = pid === process.pid ? mtimeMs < performance.timeOrigin : pid > 0 && !isAlive(pid);
-    if (stale) await remove(path);
-  }
-}
-
 /** What kluctl and its helpers left behind when they were killed; never the unpacked Python. */
 async function sweepTemporary(dir: string): Promise<void> {
   for (const { path, name, mtimeMs } of await list(dir)) {
-    if (!name.startsWith("go-embedded-") && mtimeMs < Date.now() - staleAfterMs) await remove(path);
+    if (!name.startsWith("go-embedded-") && mtimeMs < Date.now() - staleAfterMs) await removeDirectory(path);
   }
 }
 
@@ -110,7 +98,7 @@ async function sweepMirrors(cacheDir: string): Promise<void> {
   const roots = [{ path: join(cacheDir, "shared") }, ...(await list(join(cacheDir, "namespaces")))];
   for (const root of roots) {
     for (const { path, name, mtimeMs } of await list(join(root.path, "git-cache"))) {
-      if (name.startsWith("tmp-mirror-") && mtimeMs < Date.now() - staleAfterMs) await remove(path);
+      if (name.startsWith("tmp-mirror-") && mtimeMs < Date.now() - staleAfterMs) await removeDirectory(path);
     }
   }
 }
@@ -122,13 +110,4 @@ async function list(dir: string): Promise<{ path: string; name: string; mtimeMs:
     return info && { path, name, mtimeMs: info.mtimeMs };
   });
   return (await Promise.all(entries)).filter((entry) => entry !== undefined);
-}
-
-function isAlive(pid: number): boolean {
-  try {
-    process.kill(pid, 0);
-    return true;
-  } catch (error) {
-    return (error as NodeJS.ErrnoException).code === "EPERM";
-  }
 }

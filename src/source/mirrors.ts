@@ -13,7 +13,7 @@ import { createLimit } from "./limit.ts";
 import type { Limit } from "./limit.ts";
 import type { RemoteGit } from "./remote-git.ts";
 import type { Remote } from "./remote.ts";
-import { removeDirectory } from "./work-directories.ts";
+import { removeDirectory } from "../work-directories.ts";
 
 export interface Mirrors {
   /** Runs `use` with a mirror that has the commit, and keeps the mirror as it is meanwhile. */

@@ -7,8 +7,8 @@ import { createHosts } from "./hosts.ts";
 import { needsFiles, writeLogin } from "./login-files.ts";
 import type { LoginSetup } from "./login-files.ts";
 import type { Remote } from "./remote.ts";
-import { removeDirectory } from "./work-directories.ts";
-import type { WorkDirectories } from "./work-directories.ts";
+import { removeDirectory } from "../work-directories.ts";
+import type { WorkDirectories } from "../work-directories.ts";
 
 export interface RemoteGitDeps {
   readonly git: Git;

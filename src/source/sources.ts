@@ -20,7 +20,7 @@ import { createRemoteGit } from "./remote-git.ts";
 import { remoteId, toRemote } from "./remote.ts";
 import type { Remote } from "./remote.ts";
 import { createShare } from "./share.ts";
-import { createWorkDirectories, removeDirectory } from "./work-directories.ts";
+import { createWorkDirectories, removeDirectory } from "../work-directories.ts";
 
 export interface SourceLimits {
   /** Conversations with one host at a time. */
