@@ -60,12 +60,12 @@ const PullRequest = z.object({
   repository: Repository,
 });
 
-const actions: Readonly<Record<string, PullRequestEvent["action"]>> = {
-  opened: "opened",
-  synchronized: "updated",
-  reopened: "reopened",
-  closed: "closed",
-};
+const actions = new Map<string, PullRequestEvent["action"]>([
+  ["opened", "opened"],
+  ["synchronized", "updated"],
+  ["reopened", "reopened"],
+  ["closed", "closed"],
+]);
 
 export function createGiteaSource({ id, secrets, allowUnsigned }: WebhookSourceOptions): WebhookSource {
   async function verify(headers: DeliveryHeaders, body: Buffer): Promise<Verdict> {
@@ -160,7 +160,9 @@ function toPullRequestEvent(origin: Origin, payload: unknown): GitEvent {
     repoName,
     number: data.number,
     action:
-      data.action === "edited" && data.changes?.ref !== undefined ? "retargeted" : (actions[data.action] ?? "other"),
+      data.action === "edited" && data.changes?.ref !== undefined
+        ? "retargeted"
+        : (actions.get(data.action) ?? "other"),
     baseBranch: base.ref,
     head: head.sha,
     // Unless it is known to come from the repository itself, it comes from a fork.

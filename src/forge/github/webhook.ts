@@ -63,14 +63,14 @@ const PullRequest = z.object({
   repository: Repository,
 });
 
-const actions: Readonly<Record<string, PullRequestEvent["action"]>> = {
-  opened: "opened",
-  synchronize: "updated",
-  reopened: "reopened",
-  closed: "closed",
-  converted_to_draft: "draft-changed",
-  ready_for_review: "draft-changed",
-};
+const actions = new Map<string, PullRequestEvent["action"]>([
+  ["opened", "opened"],
+  ["synchronize", "updated"],
+  ["reopened", "reopened"],
+  ["closed", "closed"],
+  ["converted_to_draft", "draft-changed"],
+  ["ready_for_review", "draft-changed"],
+]);
 
 export function createGithubSource({ id, secrets, allowUnsigned }: WebhookSourceOptions): WebhookSource {
   const verifiers = secrets.map((secret) => new Webhooks({ secret }));
@@ -149,7 +149,7 @@ function toPullRequestEvent(origin: Origin, payload: unknown): GitEvent {
     repoUrls: repositoryUrls(data.repository),
     repoName: data.repository.full_name,
     number: data.number,
-    action: retargeted ? "retargeted" : (actions[data.action] ?? "other"),
+    action: retargeted ? "retargeted" : (actions.get(data.action) ?? "other"),
     baseBranch: base.ref,
     head: head.sha,
     // A deleted fork leaves no repository behind.

@@ -55,12 +55,12 @@ const MergeRequest = z.object({
 /** Project and group hooks name their kind in `object_kind`, system hooks in `event_name`. */
 const Kind = z.object({ object_kind: lenient(Name), event_name: lenient(Name) });
 
-const actions: Readonly<Record<string, PullRequestEvent["action"]>> = {
-  open: "opened",
-  reopen: "reopened",
-  close: "closed",
-  merge: "closed",
-};
+const actions = new Map<string, PullRequestEvent["action"]>([
+  ["open", "opened"],
+  ["reopen", "reopened"],
+  ["close", "closed"],
+  ["merge", "closed"],
+]);
 
 /** Idempotency-Key stays the same over retries; the event's UUID is shared by several hooks of one event. */
 const idHeaders = ["idempotency-key", "webhook-id", "x-gitlab-event-uuid"];
@@ -134,7 +134,7 @@ function toMergeRequestEvent(origin: Origin, payload: unknown): GitEvent {
 
 /** `update` stands for any edit: `oldrev` is there when commits were pushed, `changes` names the fields otherwise. */
 function toAction({ object_attributes: request, changes }: z.infer<typeof MergeRequest>): PullRequestEvent["action"] {
-  if (request.action !== "update") return actions[request.action ?? ""] ?? "other";
+  if (request.action !== "update") return actions.get(request.action ?? "") ?? "other";
   if (request.oldrev !== undefined) return "updated";
   if (changes?.target_branch !== undefined) return "retargeted";
   return changes?.draft === undefined ? "other" : "draft-changed";

@@ -123,6 +123,8 @@ describe("GitHub", () => {
       parse("github", githubDelivery("pull_request", { ...payload, action: "edited", changes }));
     expect(edited({ base: { ref: { from: "old" } } })).toMatchObject({ action: "retargeted" });
     expect(edited({ title: { from: "old" } })).toMatchObject({ action: "other" });
+    const action = "constructor"; // what every object of JavaScript has
+    expect(parse("github", githubDelivery("pull_request", { ...payload, action }))).toMatchObject({ action: "other" });
     payload.pull_request.head.repo = null;
     expect(parse("github", githubDelivery("pull_request", payload))).toMatchObject({ fork: true });
   });
