@@ -11,6 +11,11 @@ import type { Cause } from "../src/model.ts";
 const classes: Readonly<Record<Cause, number>> = { push: 0, manual: 1, change: 3, sweep: 3, interval: 4 };
 const step = 400_000;
 
+/** Of what is asked for two reasons, the one to act on: the more urgent, else the later. */
+export function moreUrgentOf<R extends { readonly cause: Cause }>(earlier: R, later: R): R {
+  return classes[earlier.cause] < classes[later.cause] ? earlier : later;
+}
+
 export function urgencyOf(priority: number): number {
   return Math.floor(priority / step);
 }

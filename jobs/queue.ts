@@ -10,10 +10,11 @@ import { type Job, Queue as BullQueue } from "bullmq";
 import type { Redis } from "ioredis";
 import type { Logger } from "../src/log.ts";
 import { type Cause, type RepoId, type Request, subjectOf } from "../src/model.ts";
-import type { Enqueued, Queue } from "../src/ports.ts";
+import type { Queue } from "../src/ports.ts";
+import { createBatch } from "./batch.ts";
 import { followUpKey, jobOptions, queueName } from "./bullmq.ts";
 import { createReadiness, describeRedisError, withinDeadline } from "./connection.ts";
-import { type Fairness, urgencyOf } from "./fairness.ts";
+import { type Fairness, moreUrgentOf, urgencyOf } from "./fairness.ts";
 import { parseJobData, toJobData } from "./job-data.ts";
 
 export interface QueueDeps {
@@ -72,7 +73,8 @@ export function createQueue({ connection, prefix, fairness, log, observe }: Queu
     }
   }
 
-  async function add(requests: readonly Request[], signal: AbortSignal): Promise<Enqueued> {
+  /** Says of each whether it made a job, or a follow-up of a running one. */
+  async function add(requests: readonly Request[], signal: AbortSignal): Promise<boolean[]> {
     const queue = await open(signal);
     const wanted = requests.map((request) => ({
       request,
@@ -103,8 +105,36 @@ export function createQueue({ connection, prefix, fairness, log, observe }: Queu
       if (outcomes[i] === false) fairness.giveBack(priority, request.repo);
     }
     for (const [i, { request }] of wanted.entries()) observe?.enqueued(request.cause, outcomes[i] === true);
-    return { queued: outcomes.filter(Boolean).length };
+    return outcomes;
   }
+
+  /** In a rush of pushes many are about the same: of those one is enough, and it is the first's that made the job. */
+  const take = createBatch(async (requests: readonly Request[]) => {
+    const bySubject = new Map<string, { readonly first: Request; request: Request }>();
+    for (const request of requests) {
+      const same = bySubject.get(subjectOf(request));
+      if (same) same.request = moreUrgentOf(same.request, request);
+      else bySubject.set(subjectOf(request), { first: request, request });
+    }
+    const distinct = [...bySubject.values()];
+    const made = await inTime("take the request", (signal) =>
+      add(
+        distinct.map(({ request }) => request),
+        signal,
+      ),
+    );
+    const makers = new Set(distinct.filter((_, i) => made[i]).map(({ first }) => first));
+    return requests.map((request) => makers.has(request));
+  });
+
+  const mark = createBatch(async (repos: readonly RepoId[]) => {
+    await inTime("note that the repository moved", async (signal) => {
+      await ready(signal);
+      const keys = new Set(repos.map((repo) => movedKey(prefix, repo)));
+      await Promise.all([...keys].map((key) => connection.set(key, randomUUID(), "EX", moveKnownForS)));
+    });
+    return repos;
+  });
 
   /**
    * A job of the subject is there already. True if it runs and ours follows it; otherwise it waits, and is made as
@@ -128,14 +158,12 @@ export function createQueue({ connection, prefix, fairness, log, observe }: Queu
 
   return {
     async enqueue(requests) {
-      if (requests.length === 0) return { queued: 0 };
-      return inTime("take the request", (signal) => add(requests, signal));
+      // The limit holds also for those who wait behind a batch that Redis does not take.
+      const made = await inTime("take the request", () => Promise.all(requests.map(take)));
+      return { queued: made.filter(Boolean).length };
     },
     async markMoved(repo) {
-      await inTime("note that the repository moved", async (signal) => {
-        await ready(signal);
-        await connection.set(movedKey(prefix, repo), randomUUID(), "EX", moveKnownForS);
-      });
+      await inTime("note that the repository moved", () => mark(repo));
     },
     async lastMove(repo) {
       try {

@@ -148,6 +148,7 @@ export async function startApp(config: Config, log: Logger): Promise<App> {
   const webhooks = await startListener(
     express()
       .disable("x-powered-by")
+      .disable("etag") // nobody asks for a receipt again
       .use(
         createWebhookRoutes({
           sources: new Map(config.forges.map((forge) => [forge.id, toWebhookSource(forge)])),
