@@ -156,19 +156,58 @@ async function show(story: Story, commit: string, message: string, startedAt: nu
   tell();
 }
 
-/** From now on the pushes are somebody else's. Returns how to stop. */
+/** From now on the pushes are somebody else's. One is told after the other. Returns how to stop. */
 function tellPushes(set: Set): () => void {
+  let told = Promise.resolve();
+  let last: Told | undefined;
+  const untold: Story[] = [];
   return onPush(set, (story) => {
-    tellPush(set, story).catch((error: unknown) => say(error instanceof Error ? error.message : String(error)));
+    const startedAt = story.steps[0]?.at ?? Date.now();
+    const overtaken = untold.filter(({ branch }) => branch === story.branch);
+    untold.push(story);
+    told = told
+      .then(async () => {
+        last = await tellPush(set, story, startedAt, last);
+      })
+      .catch((error: unknown) => say(error instanceof Error ? error.message : String(error)))
+      .finally(() => void untold.splice(untold.indexOf(story), 1));
+    set.shop.head(story.branch).then(
+      (head) => head && overtaken.forEach((older) => older.overtake(head.id)),
+      () => undefined, // the older ones say themselves that they do not get there
+    );
   });
 }
 
-async function tellPush({ shop }: Set, story: Story): Promise<void> {
-  const startedAt = story.steps[0]?.at ?? Date.now();
-  const head = await shop.head(story.branch);
-  if (head) return show(story, head.id, head.message, startedAt);
+interface Told {
+  readonly branch: string;
+  readonly commit: string;
+  readonly endedAt: number;
+}
+
+async function tellPush(
+  { shop }: Set,
+  story: Story,
+  startedAt: number,
+  last: Told | undefined,
+): Promise<Told | undefined> {
+  const { branch, targets: concerned, ignored } = story;
+  const head = await shop.head(branch);
+  if (head && concerned.length > 0) {
+    // Of several pushes in a row the newest is told, once: it is what is deployed.
+    if (last?.branch === branch && last.commit === head.id && startedAt < last.endedAt) {
+      story.end();
+      return last;
+    }
+    await show(story, head.id, head.message, startedAt);
+    return { branch, commit: head.id, endedAt: Date.now() };
+  }
   story.end();
-  tell(`\nbranch ${story.branch} is gone: what it deployed stays, and the deployment says so\n`);
+  tell(
+    concerned.length > 0
+      ? `\nbranch ${branch} is gone: what it deployed stays, and the deployment says so\n`
+      : `\npush to ${branch}: nothing to do (${ignored.join("; ") || "no deployment follows it"})\n`,
+  );
+  return last;
 }
 
 function describe({ kubeconfig, shop, giteaUrl, server }: Set, stateDir: string, kubectl: string): void {

@@ -1,10 +1,9 @@
 /** The time line of one push, made of what was really seen: the server's log and the API server's watch. */
 import { setTimeout as delay } from "node:timers/promises";
 import { type Change, findChanges, longChange, shortChange } from "./changes.ts";
-import { type DemoCluster, type KubernetesObject, namespace, readiness, targets } from "./cluster.ts";
+import { type DemoCluster, type KubernetesObject, namespace, namespaceOf, readiness, targets } from "./cluster.ts";
+import type { ShopRepository } from "./repository.ts";
 import type { DemoServer, LogLine } from "./server.ts";
-
-type Target = (typeof targets)[number];
 
 export interface Step {
   /** Epoch milliseconds. */
@@ -21,14 +20,18 @@ export interface Changed {
 export interface Story {
   /** The branch that was pushed to. */
   readonly branch: string;
-  /** The deployments that the server says it concerns. */
-  readonly targets: readonly Target[];
+  /** The deployments that the server says it concerns, by name. */
+  readonly targets: readonly string[];
+  /** What the server says of the others, for people. */
+  readonly ignored: readonly string[];
   readonly steps: readonly Step[];
   readonly changed: readonly Changed[];
   /** Adds what the demo itself knows. */
   add(step: Step): void;
   /** Prints steps as they come, until the commit is deployed everywhere or time is up. Throws if it does not get there. */
   tell(commit: string, startedAt: number, print: (line: string) => void): Promise<void>;
+  /** A newer push to the same branch: it may be deployed in this one's place. */
+  overtake(commit: string): void;
   /** Listens no longer. For a story that is not told. */
   end(): void;
 }
@@ -36,6 +39,7 @@ export interface Story {
 export interface StoryDeps {
   readonly server: Pick<DemoServer, "onLine">;
   readonly cluster: DemoCluster;
+  readonly shop: Pick<ShopRepository, "repository">;
   /** Pods become ready here; elsewhere the shop's made-up images cannot be pulled. */
   readonly podsRun: boolean;
 }
@@ -44,29 +48,33 @@ export interface StoryDeps {
 const settleMs = 200;
 const patienceMs = 60_000;
 
-/** Calls back for each push that concerns a deployment; returns how to stop. */
+/** Calls back for each push to the shop; returns how to stop. */
 export function onPush(deps: StoryDeps, listener: (story: Story) => void): () => void {
+  const { owner, name } = deps.shop.repository;
   return deps.server.onLine((line) => {
-    if (line.msg === "push accepted" && Number(line["matched"]) > 0) listener(startStory(line, deps));
+    if (line.msg === "push accepted" && line["repo"] === `${owner}/${name}`) listener(startStory(line, deps));
   });
 }
 
 function startStory(accepted: LogLine, { server, cluster, podsRun }: StoryDeps): Story {
   const ignored = (accepted["ignored"] ?? {}) as Readonly<Record<string, string>>;
   const concerned = targets.filter((target) => !(`${namespace}/${target}` in ignored));
-  const steps: Step[] = receipt(accepted, concerned, ignored);
+  const others = Object.entries(ignored).map(([deployment, why]) => `${deployment} ${why}`);
+  const steps: Step[] = receipt(accepted, concerned, others);
   const changed: Changed[] = [];
   const rolling = new Set<string>();
   const several = concerned.length > 1;
+  const newer: string[] = [];
 
   const unhear = server.onLine((line) => {
-    if (line["delivery"] !== accepted["delivery"] || line["namespace"] !== namespace) return;
+    // Not by delivery: several pushes in a row may be one job's.
+    if (line["namespace"] !== namespace || !concerned.some((target) => target === line["name"])) return;
     const step = fromLog(line);
     if (step) steps.push(several ? { ...step, detail: `${String(line["name"])}: ${step.detail}` } : step);
   });
   const unwatch = cluster.onChange((object, before, at) => {
     const name = `${object.kind} ${object.metadata.namespace}/${object.metadata.name}`;
-    if (object.kind === "KluctlDeployment") return;
+    if (!concerned.some((target) => namespaceOf(target) === object.metadata.namespace)) return;
     const changes = before ? findChanges(before, object) : [];
     if (changes.length > 0) {
       steps.push({ at, what: "applied", detail: [name, ...changes.map(shortChange)].join("  ") });
@@ -86,10 +94,11 @@ function startStory(accepted: LogLine, { server, cluster, podsRun }: StoryDeps):
   }
 
   /** Adds a step for each deployment that is through; returns those that are not. */
-  function look(waiting: readonly Target[], commit: string): Target[] {
+  function look(waiting: readonly string[], commit: string): string[] {
     return waiting.filter((target) => {
       const object = cluster.find("KluctlDeployment", namespace, target);
-      const state = readiness(object, commit);
+      const states = [commit, ...newer].map((id) => readiness(object, id));
+      const state = states.find((one) => one !== "waiting") ?? "waiting";
       if (state instanceof Error) throw new Error(`${namespace}/${target} failed: ${state.message}`);
       if (state === "ready") steps.push({ at: Date.now(), what: "Ready", detail: readyMessage(target, object) });
       return state === "waiting";
@@ -97,15 +106,17 @@ function startStory(accepted: LogLine, { server, cluster, podsRun }: StoryDeps):
   }
 
   return {
-    branch: String(accepted["ref"]).replace("refs/heads/", ""),
+    branch: String(accepted["ref"]).replace(/^refs\/(heads|tags)\//, ""),
     targets: concerned,
+    ignored: others,
     steps,
     changed,
     add: (step) => void steps.push(step),
+    overtake: (commit) => void newer.push(commit),
     async tell(commit, startedAt, print) {
       const deadline = Date.now() + patienceMs;
       const printed = new Set<Step>();
-      let waiting: readonly Target[] = concerned;
+      let waiting: readonly string[] = concerned;
       const show = (before: number) => {
         const due = steps.filter((step) => step.at < before && !printed.has(step)).toSorted((a, b) => a.at - b.at);
         for (const step of due) print(formatStep(step, startedAt));
@@ -129,9 +140,8 @@ function startStory(accepted: LogLine, { server, cluster, podsRun }: StoryDeps):
   };
 }
 
-function receipt(line: LogLine, concerned: readonly Target[], ignored: Readonly<Record<string, string>>): Step[] {
+function receipt(line: LogLine, concerned: readonly string[], others: readonly string[]): Step[] {
   const ms = Number(line["ms"] ?? 0);
-  const others = Object.entries(ignored).map(([deployment, why]) => `${deployment} ${why}`);
   const names = concerned.map((target) => `${namespace}/${target}`).join(", ");
   return [
     { at: line.at - ms, what: "webhook received", detail: `${String(line["forge"])}, push, signature good` },
@@ -152,7 +162,7 @@ function count(line: LogLine, ...fields: readonly string[]): string {
   return `${objects} ${objects === 1 ? "object" : "objects"}`;
 }
 
-function readyMessage(target: Target, object: KubernetesObject | undefined): string {
+function readyMessage(target: string, object: KubernetesObject | undefined): string {
   const conditions = (object?.status?.["conditions"] ?? []) as { type: string; message: string }[];
   return `${namespace}/${target}  ${conditions.find(({ type }) => type === "Ready")?.message ?? ""}`;
 }
