@@ -117,7 +117,10 @@ export function startWatch(options: WatchOptions): Watch {
     // Too old is no failure of anybody: list again, at once unless that does not help either.
     if (status === 410 && failures++ === 0) return 0;
     const reason = reasonOf(status);
-    if (reason !== problem) log.warn({ path, err: error }, `Cannot watch the KluctlDeployments: ${reason}`);
+    // Where in our sources it failed helps nobody here.
+    if (reason !== problem) {
+      log.warn({ path, error: (error as Error).message }, `Cannot watch the KluctlDeployments: ${reason}`);
+    }
     problem = reason;
     return Math.random() * Math.min(longestRetryMs, retryMs * 2 ** failures++);
   }
