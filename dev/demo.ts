@@ -2,7 +2,6 @@
 import { once } from "node:events";
 import { join, resolve } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
-import { parseArgs } from "node:util";
 import { checkOutcome } from "./demo/check.ts";
 import {
   createDeployments,
@@ -25,6 +24,7 @@ import {
 import { type DemoServer, startServer } from "./demo/server.ts";
 import { formatChanged, onPush, type Story } from "./demo/story.ts";
 import { endOfRun } from "./end-of-run.ts";
+import { readOptions } from "./options.ts";
 import { createWorld, type World } from "./world.ts";
 import { findTools } from "./tools.ts";
 
@@ -40,19 +40,12 @@ Then it stays up until Ctrl-C, and shows what becomes of your pushes. Nothing is
   --help              this text
 `;
 
-const { values: options } = parseArgs({
-  options: {
-    once: { type: "boolean", default: false },
-    kubeconfig: { type: "string" },
-    help: { type: "boolean", default: false },
-  },
-});
+const options = readOptions({ once: { type: "boolean", default: false }, kubeconfig: { type: "string" } }, help);
 
 const say = (line: string) => void process.stderr.write(`${line}\n`);
 const tell = (line = "") => void process.stdout.write(`${line}\n`);
 
-if (options.help) process.stdout.write(help);
-else await main();
+await main();
 
 async function main(): Promise<void> {
   const end = endOfRun();

@@ -3,19 +3,25 @@ import { randomBytes } from "node:crypto";
 import { once } from "node:events";
 import { mkdir, writeFile } from "node:fs/promises";
 import { join } from "node:path";
-import { parseArgs } from "node:util";
 import { cacheDir } from "./cache.ts";
 import { announceWorld } from "./discovery.ts";
 import { endOfRun } from "./end-of-run.ts";
+import { readOptions } from "./options.ts";
 import { freePort } from "./parts/port.ts";
 import { startProcess } from "./parts/process.ts";
 import { type Addresses, partNames, startWorld } from "./world.ts";
 import { findTools } from "./tools.ts";
 
 const root = join(import.meta.dirname, "..");
-const { values: flags } = parseArgs({
-  options: { state: { type: "string" }, "no-server": { type: "boolean", default: false } },
-});
+const help = `npm run dev [-- options]
+
+Starts a Kubernetes control plane, Redis, Gitea and a server that restarts when a source changes, until Ctrl-C.
+
+  --no-server   only the parts
+  --state DIR   make the directory with their state in this one instead of /tmp
+  --help        this text
+`;
+const flags = readOptions({ state: { type: "string" }, "no-server": { type: "boolean", default: false } }, help);
 
 const say = (line: string) => process.stderr.write(`${line}\n`);
 const end = endOfRun();
