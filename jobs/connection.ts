@@ -36,14 +36,16 @@ function connect(address: RedisAddress, log: Logger, options: RedisOptions): Red
     ...options,
   };
   const redis = "url" in address ? new Redis(address.url, all) : new Redis({ ...all, path: address.socket });
-  let down = false;
+  /** What was told since it last worked: each reason once, for one may follow another. */
+  const told = new Set<string>();
   redis.on("error", (error) => {
-    if (!down) log.warn({ error: describeRedisError(error) }, "Redis cannot be reached");
-    down = true;
+    const reason = describeRedisError(error);
+    if (!told.has(reason)) log.warn({ error: reason }, "Redis cannot be reached");
+    told.add(reason);
   });
   redis.on("ready", () => {
-    if (down) log.info("Redis can be reached again");
-    down = false;
+    if (told.size > 0) log.info("Redis can be reached again");
+    told.clear();
   });
   return redis;
 }
