@@ -41,6 +41,8 @@ interface Mirror {
   readonly lock: Limit;
   /** Commits known to be there; saves asking git for the same one again. */
   readonly present: Set<string>;
+  /** This process has fetched into it, so it knows every tip that is there. */
+  fetched: boolean;
   /** Counts how often it was thrown away, so that many who find it damaged do so once. */
   generation: number;
 }
@@ -59,6 +61,7 @@ export function createMirrors({ directory, git, remoteGit, log, fetched }: Mirro
       path: join(directory, id),
       lock: createLimit(exclusive),
       present: new Set<string>(),
+      fetched: false,
       generation: 0,
     };
     mirrors.set(id, mirror);
@@ -73,9 +76,26 @@ export function createMirrors({ directory, git, remoteGit, log, fetched }: Mirro
     return mirror.present.has(commit);
   }
 
+  /** Without asking git where the answer is most likely no: a commit that was just pushed. A needless fetch does no harm. */
+  async function mayHave(mirror: Mirror, commit: string): Promise<boolean> {
+    return mirror.fetched ? mirror.present.has(commit) : has(mirror, commit);
+  }
+
+  /** After a fetch: what the branches and tags point to now is there. */
+  async function rememberTips(mirror: Mirror): Promise<void> {
+    const format = "--format=%(if)%(*objectname)%(then)%(*objectname)%(else)%(objectname)%(end)";
+    const tips = await git(["for-each-ref", format], { at: { gitDir: mirror.path }, protocols: [] });
+    for (const tip of tips
+      .split("\n")
+      .filter(Boolean)
+      .slice(-presentKept / 2))
+      remember(mirror, tip);
+    mirror.fetched = true;
+  }
+
   /** The caller has the mirror for itself. */
   async function bring(mirror: Mirror, remote: Remote, commit: string, signal: AbortSignal): Promise<void> {
-    if (await has(mirror, commit)) return; // somebody else just did
+    if (await mayHave(mirror, commit)) return; // somebody else just did
     const isNew = !(await exists(mirror.path));
     const from = performance.now();
     const fetch = (...refs: readonly string[]): Promise<string> =>
@@ -88,6 +108,7 @@ export function createMirrors({ directory, git, remoteGit, log, fetched }: Mirro
     try {
       if (isNew) await create(mirror.path, git);
       await fetch(...everything);
+      await rememberTips(mirror);
       // A commit that no branch has any more: it was pinned, or pushed over a moment ago. Many hosts still give it.
       if (!(await has(mirror, commit))) await fetch(`+${commit}:refs/pinned/${commit}`).catch(ignoreRefusal);
       ok = true;
@@ -104,6 +125,7 @@ export function createMirrors({ directory, git, remoteGit, log, fetched }: Mirro
     if (mirror.generation !== generation) return;
     mirror.generation++;
     mirror.present.clear();
+    mirror.fetched = false;
     await removeDirectory(mirror.path);
   }
 
@@ -113,7 +135,7 @@ export function createMirrors({ directory, git, remoteGit, log, fetched }: Mirro
       for (let attempt = 1; ; attempt++) {
         const { generation } = mirror;
         try {
-          if (!(await mirror.lock.run(() => has(mirror, commit), { signal }))) {
+          if (!(await mirror.lock.run(() => mayHave(mirror, commit), { signal }))) {
             await mirror.lock.run(() => bring(mirror, remote, commit, signal), { signal, weight: exclusive });
           }
           return await mirror.lock.run(
