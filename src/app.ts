@@ -98,6 +98,46 @@ export async function startApp(config: Config, log: Logger): Promise<App> {
     observe: { ran: (command, seconds, ok) => metrics.kluctlRan(command, ok ? "ok" : "failed", seconds) },
   });
 
+  // The way in, before any work begins: a port that is in use shall not break off a deploy
+  const accept = createIntake({ tracking: (repo) => deployments.tracking(repo), queue, log, clock });
+  const lastDelivery = new Map<string, number>();
+  const webhooks = await startListener(
+    express()
+      .disable("x-powered-by")
+      .disable("etag") // nobody asks for a receipt again
+      .use(
+        createWebhookRoutes({
+          sources: new Map(config.forges.map((forge) => [forge.id, toWebhookSource(forge)])),
+          accept,
+          maxBodyBytes: config.webhooks.maxBodyBytes,
+          log,
+          observe: {
+            delivery(forge, event, status, seconds) {
+              metrics.webhookAnswered(forge, event, String(status), seconds);
+              if (status === 202) lastDelivery.set(forge, clock.now());
+            },
+          },
+        }),
+      ),
+    { ...config.webhooks, purpose: "webhooks", variable: "TOWLINE_WEBHOOKS" },
+  );
+  const stopping = { since: undefined as Date | undefined };
+  const checks = createChecks({
+    deployments,
+    checkRedis: () => redis.check(),
+    kluctl,
+    sweep: { age: () => sweep.age() },
+    lastDelivery,
+    stopping,
+    clock,
+  });
+  const admin = await startListener(
+    express()
+      .disable("x-powered-by")
+      .use(createAdminRoutes({ checks, metrics: metrics.registry, version: readVersion })),
+    { ...config.admin, purpose: "health and metrics", variable: "TOWLINE_ADMIN" },
+  );
+
   // The work
   const reconcile = createReconcile({
     deployments,
@@ -141,46 +181,6 @@ export async function startApp(config: Config, log: Logger): Promise<App> {
     clock,
     log,
   });
-
-  // The way in
-  const accept = createIntake({ tracking: (repo) => deployments.tracking(repo), queue, log, clock });
-  const lastDelivery = new Map<string, number>();
-  const webhooks = await startListener(
-    express()
-      .disable("x-powered-by")
-      .disable("etag") // nobody asks for a receipt again
-      .use(
-        createWebhookRoutes({
-          sources: new Map(config.forges.map((forge) => [forge.id, toWebhookSource(forge)])),
-          accept,
-          maxBodyBytes: config.webhooks.maxBodyBytes,
-          log,
-          observe: {
-            delivery(forge, event, status, seconds) {
-              metrics.webhookAnswered(forge, event, String(status), seconds);
-              if (status === 202) lastDelivery.set(forge, clock.now());
-            },
-          },
-        }),
-      ),
-    { ...config.webhooks, purpose: "webhooks", variable: "TOWLINE_WEBHOOKS" },
-  );
-  const stopping = { since: undefined as Date | undefined };
-  const checks = createChecks({
-    deployments,
-    checkRedis: () => redis.check(),
-    kluctl,
-    sweep,
-    lastDelivery,
-    stopping,
-    clock,
-  });
-  const admin = await startListener(
-    express()
-      .disable("x-powered-by")
-      .use(createAdminRoutes({ checks, metrics: metrics.registry, version: readVersion })),
-    { ...config.admin, purpose: "health and metrics", variable: "TOWLINE_ADMIN" },
-  );
 
   const watching = deployments.start().then(
     () => log.info({ deployments: deployments.all().length }, "watching KluctlDeployments"),

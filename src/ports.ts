@@ -20,8 +20,8 @@ export interface Deployments {
   tracking(repo: RepoId): readonly Deployment[];
   /** From the watch's memory, no I/O. */
   all(): readonly (Deployment | MalformedDeployment)[];
-  /** JSON merge patch of `status`. Whoever writes holds the deployment's lease. */
-  patchStatus(key: Key, patch: StatusPatch): Promise<void>;
+  /** JSON merge patch of `status`. Whoever writes holds the deployment's lease, and aborts when it is lost. */
+  patchStatus(key: Key, patch: StatusPatch, signal?: AbortSignal): Promise<void>;
   /** Adds or removes one finalizer. A resource that is gone meanwhile is no error. */
   setFinalizer(key: Key, finalizer: string, present: boolean): Promise<void>;
   /** Removes the annotation unless its value changed since it was read. */

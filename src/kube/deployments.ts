@@ -171,13 +171,14 @@ export function createDeployments(deps: DeploymentsDeps): WatchedDeployments {
     get: read,
     tracking: (repo) => [...(byRepo.get(repo)?.values() ?? [])],
     all: () => [...known.values()],
-    async patchStatus(key, status) {
+    async patchStatus(key, status, signal) {
       const query = { fieldManager: controllerName };
       await client.request({
         method: "PATCH",
         path: `${resourceOf(key)}/status`,
         query,
         body: { status },
+        signal,
         ...statusPatience,
       });
     },

@@ -20,7 +20,7 @@ export async function runLoop(loop: Loop, deps: LoopDeps): Promise<Outcome> {
   const reconcileId = deps.newId();
   // The names of these fields are what `kluctl gitops logs` filters by.
   const log = deps.log.child({ ...key, reconcileID: reconcileId, delivery: request.delivery });
-  const status = createStatusWriter(deployments, deployment, clock, log);
+  const status = createStatusWriter(deployments, deployment, clock, log, signal);
   const startedAt = clock.now();
   const work: Work = {
     ...loop,

@@ -24,6 +24,8 @@ export function createStatusWriter(
   deployment: Deployment | MalformedDeployment,
   clock: Clock,
   log: Logger,
+  /** Ends what is still being written, because somebody else may write by now. */
+  signal?: AbortSignal,
 ): StatusWriter {
   const current: Writable = { ...deployment.status };
   /** What the API server is known to hold: patches are relative to it. */
@@ -44,7 +46,7 @@ export function createStatusWriter(
     const sent = { ...current };
     const patch = fields.map((field) => [field, mergePatch(documentOf(stored[field]), documentOf(sent[field]))]);
     try {
-      await patchStatus(deployment.key, Object.fromEntries(patch) as StatusPatch);
+      await patchStatus(deployment.key, Object.fromEntries(patch) as StatusPatch, signal);
       for (const field of fields) Object.assign(stored, { [field]: sent[field] });
     } catch (error) {
       for (const field of fields) unwritten.add(field);
@@ -63,7 +65,9 @@ export function createStatusWriter(
     progress(message, ready) {
       written = written
         .then(() => write(ready, message))
-        .catch((error: unknown) => log.warn({ err: error }, "could not write the progress into the status"));
+        .catch((error: unknown) => {
+          if (!signal?.aborted) log.warn({ err: error }, "could not write the progress into the status");
+        });
     },
     async finish(ready) {
       await written;
