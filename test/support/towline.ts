@@ -9,7 +9,7 @@ import { startApp } from "../../src/app.ts";
 import { parseConfig } from "../../src/config.ts";
 import type { TestWorld } from "./world.ts";
 
-export const webhookSecret = "a-webhook-secret-for-tests";
+const webhookSecret = "a-webhook-secret-for-tests";
 
 export type LogLine = Readonly<Record<string, unknown>> & { readonly msg: string };
 
@@ -27,7 +27,7 @@ export interface TowlineProcess extends Towline {
 }
 
 /** The variables of a server for this world. It watches this test's namespace only, so that tests run side by side. */
-export function environment(world: TestWorld, extra: Record<string, string> = {}): Record<string, string> {
+function environment(world: TestWorld, extra: Record<string, string> = {}): Record<string, string> {
   return {
     TOWLINE_GITEA_WEBHOOK_SECRET: webhookSecret,
     TOWLINE_WEBHOOKS_HOST: "127.0.0.1",
