@@ -23,10 +23,12 @@ test("two servers never deploy one deployment at the same time, and the last pus
   const world = await useWorld();
   const { namespace } = world.cluster;
   const journal = await useJournal(world);
+  // One place each: while one deploys the one target, the other has to be given to the other.
+  const single = { TOWLINE_CONCURRENCY: "1" };
   const [repo, one, two] = await Promise.all([
     world.repo("shop"),
-    useFaultServer(world, journal, "one"),
-    useFaultServer(world, journal, "two"),
+    useFaultServer(world, journal, "one", single),
+    useFaultServer(world, journal, "two", single),
   ]);
   const targets = ["prod", "staging"] as const;
   const project = (color: string) => aProject({ namespace, name: "settings-{{ target.name }}", data: { color } });
