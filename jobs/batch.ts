@@ -1,8 +1,11 @@
+import { setTimeout as sleep } from "node:timers/promises";
+
 /**
- * Gathers what comes while the work for those before is under way, and does it together. Nobody waits for others when
- * nothing is under way, and a thousand at once cost a few round trips instead of a thousand.
+ * Gathers what comes while the work for those before is under way, or was begun less than `pauseMs` ago, and does it
+ * together. Who comes alone does not wait; a thousand in a second cost a few hundred round trips less.
  */
 export function createBatch<Item, Result>(
+  pauseMs: number,
   work: (items: readonly Item[]) => Promise<readonly Result[]>,
 ): (item: Item) => Promise<Result> {
   interface Waiting {
@@ -12,10 +15,14 @@ export function createBatch<Item, Result>(
   }
   let waiting: Waiting[] = [];
   let working = false;
+  let begunAt = -Infinity;
 
   async function workOff(): Promise<void> {
     working = true;
     while (waiting.length > 0) {
+      const restMs = begunAt + pauseMs - performance.now();
+      if (restMs > 0) await sleep(restMs);
+      begunAt = performance.now();
       const batch = waiting;
       waiting = [];
       try {

@@ -44,6 +44,8 @@ export interface Depth {
 
 /** A git host gives up after 10 s, and a sender that hears 503 sends again. */
 const deadlineMs = 2_000;
+/** In a rush of deliveries, how long the first waits for others to share a round trip with. */
+const gatherMs = 5;
 const moveKnownForS = 7 * 24 * 3_600;
 
 export function createQueue({ connection, prefix, fairness, log, observe }: QueueDeps): JobQueue {
@@ -109,7 +111,7 @@ export function createQueue({ connection, prefix, fairness, log, observe }: Queu
   }
 
   /** In a rush of pushes many are about the same: of those one is enough, and it is the first's that made the job. */
-  const take = createBatch(async (requests: readonly Request[]) => {
+  const take = createBatch(gatherMs, async (requests: readonly Request[]) => {
     const bySubject = new Map<string, { readonly first: Request; request: Request }>();
     for (const request of requests) {
       const same = bySubject.get(subjectOf(request));
@@ -127,7 +129,7 @@ export function createQueue({ connection, prefix, fairness, log, observe }: Queu
     return requests.map((request) => makers.has(request));
   });
 
-  const mark = createBatch(async (repos: readonly RepoId[]) => {
+  const mark = createBatch(gatherMs, async (repos: readonly RepoId[]) => {
     await inTime("note that the repository moved", async (signal) => {
       await ready(signal);
       const keys = new Set(repos.map((repo) => movedKey(prefix, repo)));
@@ -143,9 +145,15 @@ export function createQueue({ connection, prefix, fairness, log, observe }: Queu
   async function join(queue: BullQueue, { request, id, priority }: Wanted, thereId: string): Promise<boolean> {
     if (request.cause === "interval") return false;
     try {
-      if ((await connection.hget(followUpKey(queue, subjectOf(request)), "jid")) === id) return true;
+      // One round trip for the two answers that most often are all that is needed.
+      const [follower, waitingPriority] = await Promise.all([
+        connection.hget(followUpKey(queue, subjectOf(request)), "jid"),
+        connection.hget(queue.toKey(thereId), "priority"),
+      ]);
+      if (follower === id) return true;
+      if (waitingPriority === null || urgencyOf(priority) >= urgencyOf(Number(waitingPriority))) return false;
       const there = await queue.getJob(thereId);
-      if (there && urgencyOf(priority) < urgencyOf(there.priority)) {
+      if (there) {
         // Its worker may take it at any moment: what it is about comes before its place.
         await there.updateData(toJobData(moreUrgent(request, parseJobData(there.data))));
         await there.changePriority({ priority });

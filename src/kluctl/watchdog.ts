@@ -6,13 +6,15 @@
  * - Silence for `seconds`, or the end of descriptor 3, kills the whole group, the shell included.
  * - SIGTERM to the group ends the command but not the shell, which goes on watching one that ignores it.
  * - The command's exit status is passed on (128 + signal number when a signal ended it), and the watch ends with it.
+ * - The command runs at a lower priority than we do: renders that fill the machine shall delay neither the lease's renewals
+ *   nor the answers to webhooks.
  * - The command does not get descriptor 3, leaves no core dump, and what it writes only we can read: results hold secrets.
  */
 const script = `
 seconds=$1; shift
 ulimit -c 0; umask 077
 trap : TERM
-"$@" 3<&- & child=$!
+nice -n 10 "$@" 3<&- & child=$!
 ( trap '' TERM; while read -r -t "$seconds" -u 3 _; do :; done; kill -KILL 0 ) >/dev/null 2>&1 & watch=$!
 until wait "$child"; status=$?; ! kill -0 "$child" 2>/dev/null; do :; done
 kill -KILL "$watch"; exit "$status"`;

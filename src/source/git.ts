@@ -48,10 +48,11 @@ export type Git = (args: readonly string[], call: GitCall) => Promise<string>;
 
 /**
  * simple-git can only signal the process it started, and git dies without its helpers, which would stay connected to
- * the remote. In a process group of their own all of them end together.
+ * the remote. In a process group of their own all of them end together. They run at a lower priority than the server,
+ * which has webhooks to answer.
  */
 const asGroup = `set -m
-git "$@" &
+nice -n 10 git "$@" &
 trap 'kill -TERM -- "-$!"' INT TERM
 while :; do wait "$!"; code=$?; kill -0 "$!" 2>/dev/null || exit "$code"; done
 `;

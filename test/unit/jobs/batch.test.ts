@@ -5,7 +5,7 @@ import { gate } from "../../support/jobs.ts";
 test("what comes while others are at work is done together, and each gets its own answer", async () => {
   const batches: number[][] = [];
   const first = gate();
-  const double = createBatch(async (numbers: readonly number[]) => {
+  const double = createBatch(0, async (numbers: readonly number[]) => {
     batches.push([...numbers]);
     if (batches.length === 1) await first.opened;
     return numbers.map((n) => n * 2);
@@ -21,9 +21,24 @@ test("what comes while others are at work is done together, and each gets its ow
 
 test("a batch that fails fails for all of it, and for nobody else", async () => {
   let times = 0;
-  const work = createBatch((items: readonly string[]) =>
+  const work = createBatch(0, (items: readonly string[]) =>
     times++ === 0 ? Promise.reject(new Error("down")) : Promise.resolve(items),
   );
   await expect(work("a")).rejects.toThrow("down");
   expect(await work("b")).toBe("b");
+});
+
+test("in a rush, a batch waits for more; who comes alone does not", async () => {
+  const batches: number[] = [];
+  const work = createBatch(20, (items: readonly number[]) => {
+    batches.push(items.length);
+    return Promise.resolve(items);
+  });
+  await work(0);
+  expect(batches).toEqual([1]);
+  const rush = [1, 2].map(work);
+  await Promise.resolve();
+  rush.push(work(3));
+  await Promise.all(rush);
+  expect(batches).toEqual([1, 3]);
 });
