@@ -13,6 +13,8 @@ export interface Tool {
   /** What the version's output has to say besides, for a program on PATH. */
   readonly needs?: RegExp;
   readonly build?: GoBuild;
+  /** Debian's package, for what is not built. */
+  readonly debian?: string;
 }
 
 /** A build from Go modules with the go.mod and go.sum of `dev/tools/<folder>`. */
@@ -39,6 +41,7 @@ export const toolNames = [
   "kwok",
   "gitea",
   "redis-server",
+  "ssh",
 ] as const;
 
 export type ToolName = (typeof toolNames)[number];
@@ -125,5 +128,14 @@ export const tools: Readonly<Record<ToolName, Tool>> = {
     commands: ["redis-server", "valkey-server"],
     versionArgs: ["--version"],
     versions: { from: "6.2.0", below: "100.0.0" },
+    debian: "redis-server",
+  },
+  ssh: {
+    name: "ssh",
+    variable: "TOWLINE_SSH",
+    commands: ["ssh"],
+    versionArgs: ["-V"],
+    versions: { from: "8.0", below: "100.0" },
+    debian: "openssh-client",
   },
 };

@@ -78,27 +78,26 @@ export function compareVersions(one: string, other: string): number {
 
 async function obtain(tool: Tool, say: (line: string) => void, env: NodeJS.ProcessEnv): Promise<string> {
   if (tool.build) return buildTool(tool, tool.build, { say, env });
-  await installRedis(say);
+  const { name, versions, debian = name } = tool;
+  const hint = `Install ${debian} (${name} ${versions.from} or newer), or name one with ${tool.variable}=/path/to/${name}.`;
+  await installPackage(debian, hint, say);
   const path = await findOnPath(tool, env);
-  if (path === undefined) throw new Error(`Debian's redis-server is older than ${tool.versions.from}. ${redisHint}`);
+  if (path === undefined) throw new Error(`Debian's ${debian} is older than ${versions.from}. ${hint}`);
   return path;
 }
 
-const redisHint =
-  "Install redis-server 6.2 or newer (or valkey-server), or name one with TOWLINE_REDIS_SERVER=/path/to/redis-server.";
-
-async function installRedis(say: (line: string) => void): Promise<void> {
+async function installPackage(name: string, hint: string, say: (line: string) => void): Promise<void> {
   const isRoot = process.getuid?.() === 0;
-  if (!isRoot || !(await isExecutable("/usr/bin/apt-get"))) throw new Error(`There is no redis-server. ${redisHint}`);
-  say("installing redis-server from Debian's packages …");
+  if (!isRoot || !(await isExecutable("/usr/bin/apt-get"))) throw new Error(`There is no ${name}. ${hint}`);
+  say(`installing ${name} from Debian's packages …`);
   const started = Date.now();
-  const script = "apt-get update -qq && apt-get install -y -qq --no-install-recommends redis-server";
+  const script = `apt-get update -qq && apt-get install -y -qq --no-install-recommends ${name}`;
   // apt-get's words go to stderr, which is where a person looks for progress. The service is not to be started.
   const env = { ...process.env, DEBIAN_FRONTEND: "noninteractive", RUNLEVEL: "1" };
   const child = spawn("/bin/sh", ["-c", `{ ${script}; } 1>&2`], { stdio: ["ignore", "inherit", "inherit"], env });
   const [code] = (await once(child, "exit")) as [number | null];
-  if (code !== 0) throw new Error(`apt-get could not install redis-server. ${redisHint}`);
-  say(`installed redis-server (${Math.round((Date.now() - started) / 1000)} s)`);
+  if (code !== 0) throw new Error(`apt-get could not install ${name}. ${hint}`);
+  say(`installed ${name} (${Math.round((Date.now() - started) / 1000)} s)`);
 }
 
 async function isExecutable(path: string): Promise<boolean> {

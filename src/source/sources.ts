@@ -33,7 +33,10 @@ export interface SourceLimits {
   readonly silenceMs: number;
   /** The most that one conversation may take. */
   readonly callMs: number;
-  /** How long an answer to `heads` may be used again under the same name. */
+  /**
+   * How long an answer to `heads` may be used again under the same name. Long enough for all deployments of one push to
+   * have their turn; whoever learns that the repository moved, be it from the sweep, asks under another name.
+   */
   readonly headsMs: number;
   /** A mirror that was not used for so long is removed by `sweepStale`. */
   readonly mirrorIdleMs: number;
@@ -45,7 +48,7 @@ const defaultSourceLimits: SourceLimits = {
   answerMs: 20_000,
   silenceMs: 60_000,
   callMs: 15 * 60_000,
-  headsMs: 2 * 60_000,
+  headsMs: 10 * 60_000,
   mirrorIdleMs: 24 * 60 * 60_000,
 };
 

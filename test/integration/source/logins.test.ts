@@ -1,0 +1,99 @@
+/** Logins that are keys and certificates, against hosts that speak the real protocols. */
+import { readFileSync } from "node:fs";
+import { createServer } from "node:https";
+import { request } from "node:http";
+import type { AddressInfo } from "node:net";
+import { dirname, join } from "node:path";
+import { expect, onTestFinished, test } from "vitest";
+import { createCertificateAuthority } from "../../../dev/parts/certificates.ts";
+import type { GitCredential } from "../../../src/model.ts";
+import { useGitHost, useSources } from "../../support/source.ts";
+import { aStrangersKey, useSshHost } from "../../support/ssh-host.ts";
+
+const signal = new AbortController().signal;
+
+function aLogin(over: Partial<GitCredential>): GitCredential {
+  return { host: "*", secretName: "shop/git-login", username: "*", ...over };
+}
+
+async function useRepositoryOverSsh() {
+  const repo = (await useGitHost()).repo("shop");
+  repo.write("a.txt", "one");
+  const commit = repo.push();
+  const host = await useSshHost(dirname(repo.bare));
+  const watched = useSources();
+  const checkout = (login: Partial<GitCredential>, user = "git") =>
+    watched.sources.checkout(
+      {
+        url: `ssh://${user}@127.0.0.1:${host.port}/shop.git`,
+        ref: { branch: "main" },
+        path: "",
+        credentials: [aLogin(login)],
+      },
+      undefined,
+      signal,
+    );
+  return { host, commit, checkout, ...watched };
+}
+
+test("a repository is read over SSH with the key and the known hosts of a secret", async () => {
+  const { host, commit, checkout, work } = await useRepositoryOverSsh();
+
+  const { commit: got, projectDir, release } = await checkout(host);
+
+  expect(got).toBe(commit);
+  expect(readFileSync(join(projectDir, "a.txt"), "utf8")).toBe("one");
+  await release();
+  expect(work()).toEqual([]); // no key is left behind
+});
+
+test("a host that the secret does not know is not talked to", async () => {
+  const { host, checkout } = await useRepositoryOverSsh();
+  const other = await useSshHost("/nonexistent");
+  const strangers = other.knownHosts.replace(`:${other.port}`, `:${host.port}`);
+
+  for (const knownHosts of [undefined, strangers]) {
+    await expect(checkout({ ...host, knownHosts })).rejects.toMatchObject({
+      problem: "unauthorized",
+      message: expect.stringContaining("put it into known_hosts of the secret") as string,
+    });
+  }
+});
+
+test("a key that is not let in, and one that is none, are told apart by name of the secret", async () => {
+  const { host, checkout, work } = await useRepositoryOverSsh();
+
+  const refused = await checkout({ ...host, identity: aStrangersKey() }).catch((error: unknown) => error);
+  expect(refused).toMatchObject({ problem: "unauthorized" });
+  expect(String(refused)).toContain("shop/git-login");
+  const garbage = await checkout({ ...host, identity: "canary-no-key" }).catch((error: unknown) => error);
+  expect(garbage).toMatchObject({ problem: "unauthorized" });
+  expect(String(garbage)).not.toContain("canary");
+  expect(work()).toEqual([]);
+});
+
+test("a host with a certificate of its own is trusted with the authority of the secret, and only then", async () => {
+  const plain = await useGitHost({ secured: true });
+  const repo = plain.repo("shop");
+  const commit = repo.push();
+  const authority = createCertificateAuthority("A company's own authority");
+  const server = createServer(authority.issueServer("git", ["127.0.0.1"]), (req, res) => {
+    const onward = request(plain.url + (req.url ?? ""), { method: req.method, headers: req.headers }, (answer) => {
+      res.writeHead(answer.statusCode ?? 502, answer.headers);
+      answer.pipe(res);
+    });
+    req.pipe(onward);
+  });
+  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+  onTestFinished(() => void server.close());
+  const port = (server.address() as AddressInfo).port;
+  const { sources } = useSources();
+  const heads = (ca: string | undefined) => {
+    const login = aLogin({ host: `127.0.0.1:${port}`, username: "deploy", password: "canary-5f0e", ca });
+    return sources.heads({ url: `https://127.0.0.1:${port}/shop.git`, credentials: [login] }, undefined);
+  };
+
+  expect((await heads(authority.cert)).commits.get("refs/heads/main")).toBe(commit);
+  await expect(heads(undefined)).rejects.toMatchObject({ problem: "unreachable" });
+  await expect(heads(createCertificateAuthority("Another").cert)).rejects.toMatchObject({ problem: "unreachable" });
+});

@@ -1,0 +1,67 @@
+/** A git host that speaks SSH: a real protocol partner for the real `ssh`, which gives git what a real git answers. */
+import { spawn } from "node:child_process";
+import { generateKeyPairSync } from "node:crypto";
+import type { AddressInfo } from "node:net";
+import ssh from "ssh2";
+import { onTestFinished } from "vitest";
+import { findTools } from "../../dev/tools.ts";
+
+export interface SshHost {
+  readonly port: number;
+  /** A line for known_hosts. */
+  readonly knownHosts: string;
+  /** The private key that is let in, as people put it into a Secret. */
+  readonly identity: string;
+}
+
+/** Serves what lies below `root`, to user `git` with the one key. */
+export async function useSshHost(root: string): Promise<SshHost> {
+  await findTools(["ssh"], { say: (line) => console.error(line) });
+  const hostKey = ssh.utils.generateKeyPairSync("ed25519");
+  const userKey = ssh.utils.generateKeyPairSync("ed25519");
+  const allowed = parse(userKey.public).getPublicSSH();
+  const server = new ssh.Server({ hostKeys: [hostKey.private] }, (client) => {
+    client.on("error", () => undefined); // a client that was refused hangs up
+    client.on("authentication", (ctx) => {
+      const known = ctx.method === "publickey" && ctx.username === "git" && ctx.key.data.equals(allowed);
+      if (!known) return ctx.reject(["publickey"]);
+      if (ctx.signature && ctx.blob && parse(userKey.public).verify(ctx.blob, ctx.signature, ctx.hashAlgo) !== true) {
+        return ctx.reject();
+      }
+      ctx.accept();
+    });
+    client.on("session", (accept) => {
+      accept().on("exec", (acceptExec, reject, { command }) => {
+        const path = /^git-upload-pack '(\/[\w./-]+)'$/.exec(command)?.[1];
+        if (path === undefined || path.includes("..")) return reject();
+        const stream = acceptExec();
+        const child = spawn("git", ["upload-pack", `${root}${path}`], { stdio: "pipe" });
+        stream.pipe(child.stdin);
+        child.stdout.pipe(stream, { end: false });
+        child.stderr.pipe(stream.stderr, { end: false });
+        child.stdin.on("error", () => undefined);
+        child.once("close", (code) => {
+          stream.exit(code ?? 1);
+          stream.end();
+        });
+      });
+    });
+  });
+  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+  onTestFinished(() => void server.close());
+  const { port } = server.address() as AddressInfo;
+  return { port, knownHosts: `[127.0.0.1]:${port} ${hostKey.public}`, identity: userKey.private };
+}
+
+/** A key that nobody lets in. */
+export function aStrangersKey(): string {
+  return generateKeyPairSync("rsa", { modulusLength: 2048 })
+    .privateKey.export({ type: "pkcs1", format: "pem" })
+    .toString();
+}
+
+function parse(key: string): ssh.ParsedKey {
+  const parsed = ssh.utils.parseKey(key);
+  if (parsed instanceof Error) throw parsed;
+  return parsed;
+}
