@@ -1,15 +1,9 @@
 /** Asks for every deployment that is due. From memory only: what is due follows from spec and status. */
 import { createHash } from "node:crypto";
 import { type Deployment, isMalformed, keyText, type MalformedDeployment, type Request } from "../src/model.ts";
-import type { Clock, Deployments, Queue } from "../src/ports.ts";
+import type { Clock, DeploymentChange, Deployments, Queue } from "../src/ports.ts";
 
 type Entry = Deployment | MalformedDeployment;
-
-export interface Change {
-  readonly kind: "added" | "changed" | "removed";
-  readonly deployment: Entry;
-  readonly previous?: Entry | undefined;
-}
 
 /** Epoch milliseconds; see reconcile/due.ts. */
 export type DueAt = (deployment: Entry, lastLoopAt: number | undefined, now: number) => number;
@@ -25,7 +19,7 @@ export interface DueSweepDeps {
 
 export interface DueSweep {
   /** Learns from the watch when a loop ended. */
-  note(change: Change): void;
+  note(change: DeploymentChange): void;
   /** Resolves to how many were asked for; throws what the queue throws. */
   run(): Promise<number>;
 }

@@ -1,13 +1,13 @@
 /** The periodic look at the truth: what is due, and what moved without anybody telling. */
 import type { Logger } from "../src/log.ts";
 import type { Deployment, Heads } from "../src/model.ts";
-import type { Clock, Deployments } from "../src/ports.ts";
-import { type Change, createDueSweep, type DueAt } from "./due-sweep.ts";
+import type { Clock, DeploymentChange, Deployments } from "../src/ports.ts";
+import { createDueSweep, type DueAt } from "./due-sweep.ts";
 import type { JobQueue } from "./queue.ts";
 import { createRefsSweep } from "./refs-sweep.ts";
 
 export interface SweepDeps {
-  readonly deployments: Pick<Deployments, "all"> & { onChange?(callback: (change: Change) => void): void };
+  readonly deployments: Pick<Deployments, "all"> & { onChange?(callback: (change: DeploymentChange) => void): void };
   /** One `ls-remote` with this deployment's login. */
   readonly heads: (deployment: Deployment, signal: AbortSignal) => Promise<Heads>;
   /** Equal for deployments that one `ls-remote` answers for: same remote, same login. */

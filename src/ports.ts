@@ -30,6 +30,13 @@ export interface Deployments {
   event(subject: EventSubject, type: "Normal" | "Warning", reason: string, message: string): void;
 }
 
+/** What the watch saw become of a resource. */
+export interface DeploymentChange {
+  readonly kind: "added" | "changed" | "removed";
+  readonly deployment: Deployment | MalformedDeployment;
+  readonly previous?: Deployment | MalformedDeployment | undefined;
+}
+
 /** Fields of `status` to set; `null` removes one. */
 export type StatusPatch = Readonly<Record<string, unknown>>;
 

@@ -3,19 +3,13 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { ApiError } from "../errors.ts";
 import type { Logger } from "../log.ts";
 import { type Deployment, isMalformed, type Key, keyText, type MalformedDeployment, type RepoId } from "../model.ts";
-import type { Deployments } from "../ports.ts";
+import type { DeploymentChange, Deployments } from "../ports.ts";
 import type { KubeClient } from "./client.ts";
 import { parseDeployment, resourcePath } from "./custom-resource.ts";
 import { createEvents } from "./events.ts";
 import { startWatch, type Watch } from "./watch.ts";
 
 export type Entry = Deployment | MalformedDeployment;
-
-export interface DeploymentChange {
-  readonly kind: "added" | "changed" | "removed";
-  readonly deployment: Entry;
-  readonly previous?: Entry | undefined;
-}
 
 export interface DeploymentsDeps {
   readonly client: KubeClient;

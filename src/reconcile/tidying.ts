@@ -1,11 +1,11 @@
 /** Removes the stored results of deployments that are no more: once all are known, and whenever one goes. */
 import type { Logger } from "../log.ts";
 import { keyText, type Key } from "../model.ts";
-import type { Deployments } from "../ports.ts";
+import type { DeploymentChange, Deployments } from "../ports.ts";
 
 export interface TidyingDeps {
   readonly deployments: Pick<Deployments, "all"> & {
-    onChange(callback: (change: { readonly kind: "added" | "changed" | "removed" }) => void): void;
+    onChange(callback: (change: DeploymentChange) => void): void;
     synced(): boolean;
   };
   readonly results: { removeOrphans(clusterId: string, exists: (key: Key) => boolean): Promise<void> };

@@ -1,17 +1,11 @@
 /** Turns changes of the resources into requests, at once: whoever edits a deployment does not wait for the sweep. */
 import type { Logger } from "../log.ts";
-import { isMalformed, type Deployment, type MalformedDeployment, type Request } from "../model.ts";
-import type { Queue } from "../ports.ts";
+import { isMalformed, type Request } from "../model.ts";
+import type { DeploymentChange, Queue } from "../ports.ts";
 import { wakes } from "./due.ts";
 
-interface Change {
-  readonly kind: "added" | "changed" | "removed";
-  readonly deployment: Deployment | MalformedDeployment;
-  readonly previous?: Deployment | MalformedDeployment | undefined;
-}
-
 export interface WakingDeps {
-  readonly deployments: { onChange(callback: (change: Change) => void): void };
+  readonly deployments: { onChange(callback: (change: DeploymentChange) => void): void };
   readonly queue: Pick<Queue, "enqueue" | "markMoved">;
   readonly log: Logger;
 }
