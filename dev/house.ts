@@ -31,7 +31,7 @@ const house = [
 const rooms: readonly Room[] = [
   {
     name: "ground",
-    files: /^src\/(?:(?:model|errors|duration|repo-url|git-ref|work-directories)\.ts|(?:config|log)(?:\.ts|\/))/,
+    files: /^src\/(?:(?:model|errors|report|duration|repo-url|git-ref|work-directories)\.ts|(?:config|log)(?:\.ts|\/))/,
     mayImport: [],
   },
   { name: "ports", files: /^src\/ports\.ts$/, mayImport: ["ground"] },

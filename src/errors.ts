@@ -73,3 +73,29 @@ export class ApiError extends Error {
     this.status = status;
   }
 }
+
+/** The reason of an abort: something newer of the same subject waits, so that finishing this is of no use. */
+export class SupersededError extends Error {
+  override name = "SupersededError";
+}
+
+export type ForgeProblem =
+  | "unreachable" // network, time-out, a server error: time may mend it
+  | "rate-limited" // `retryAfterMs` says for how long
+  | "unauthorized" // the login is not accepted, or may not do this
+  | "not-found" // gone; hosts also answer so to those who may not know
+  | "refused"; // the request itself is not acceptable to the host
+
+/** A forge did not do what was asked. The message says what and on what, and holds no token and no body. */
+export class ForgeError extends Error {
+  override name = "ForgeError";
+  readonly problem: ForgeProblem;
+  /** After how long to ask again, milliseconds, where the host says so. */
+  readonly retryAfterMs: number | undefined;
+
+  constructor(problem: ForgeProblem, message: string, options?: ErrorOptions & { retryAfterMs?: number | undefined }) {
+    super(message, options);
+    this.problem = problem;
+    this.retryAfterMs = options?.retryAfterMs;
+  }
+}

@@ -1,11 +1,11 @@
 /** Whom does a push concern? Pure, and able to explain itself. */
 import { describeRef } from "./git-ref.ts";
-import { type Deployment, type PushEvent, type Request, annotation, keyText } from "./model.ts";
+import { type Deployment, type PushEvent, type ReconcileRequest, annotation, keyText } from "./model.ts";
 import { parsePathGlobs } from "./path-glob.ts";
 import { repoId } from "./repo-url.ts";
 
 export interface Matched {
-  readonly requests: readonly Request[];
+  readonly requests: readonly ReconcileRequest[];
   /** The deployments of the same repository that the push does not concern, and why. */
   readonly ignored: readonly Ignored[];
 }
@@ -23,7 +23,7 @@ export interface Ignored {
  */
 export function match(event: PushEvent, deployments: readonly Deployment[]): Matched {
   const repos = new Set(event.repoUrls.map(repoId));
-  const requests: Request[] = [];
+  const requests: ReconcileRequest[] = [];
   const ignored: Ignored[] = [];
   for (const deployment of deployments) {
     if (!repos.has(deployment.repo)) continue;

@@ -113,6 +113,45 @@ export interface PullRequestEvent extends EventOrigin {
   readonly fork: boolean;
 }
 
+/** A pull or merge request as its forge has it now. */
+export interface PullRequest {
+  readonly key: PullRequestKey;
+  /** Its page. */
+  readonly url: string;
+  readonly state: "open" | "closed" | "merged";
+  readonly draft: boolean;
+  /** The newest commit that it proposes. */
+  readonly head: string;
+  /** Short name of the branch that it would be merged into. */
+  readonly baseBranch: string;
+  /** Whether the proposed commits live in another repository than the one they would be merged into. */
+  readonly fork: boolean;
+  /** Every spelling of the base repository's URL that the forge offers. */
+  readonly repoUrls: readonly string[];
+  /** Epoch milliseconds; of anything about it. */
+  readonly updatedAt: number;
+}
+
+/** One line of what a forge shows beside a commit. */
+export interface CommitStatus {
+  /** Names the line: `towline` or `towline/<namespace>/<name>`. */
+  readonly context: string;
+  /** `canceled`: will never be known, because something newer took its place. */
+  readonly state: "pending" | "success" | "failure" | "canceled";
+  /** One plain line of text; a forge shortens it to what it can show. */
+  readonly description: string;
+  /** Where more is to be read. */
+  readonly url?: string | undefined;
+}
+
+/** A comment of ours on a pull request. */
+export interface ForgeComment {
+  readonly id: string;
+  readonly body: string;
+  /** Its own address. */
+  readonly url: string;
+}
+
 export interface PingEvent extends EventOrigin {
   readonly kind: "ping";
 }
@@ -136,8 +175,13 @@ export type Cause =
   | "sweep" // the remote's head differs from what is recorded: a webhook was lost
   | "interval"; // one of its intervals is due
 
-/** What is wanted, of which subject. Carries no commit: whoever does the work resolves the ref then. */
-export interface Request {
+/**
+ * What is wanted, of which subject. Names a subject and carries no state: whoever does the work reads what is true then.
+ */
+export type Request = ReconcileRequest | PreviewRequest | ReportRequest | CommitStatusRequest;
+
+/** Bring one deployment up to date. Carries no commit: whoever does the work resolves the ref then. */
+export interface ReconcileRequest {
   readonly kind: "reconcile";
   readonly deployment: Key;
   readonly cause: Cause;
@@ -149,17 +193,78 @@ export interface Request {
   readonly receivedAt?: number | undefined;
 }
 
+/** Names one pull or merge request. */
+export interface PullRequestKey {
+  /** Id of the configured forge. */
+  readonly forge: string;
+  /** The base repository as the forge names it: `org/repo`. */
+  readonly repoName: string;
+  readonly number: number;
+}
+
+/** `forge:org/repo#7`, for logs and queues. */
+export function pullRequestText({ forge, repoName, number }: PullRequestKey): string {
+  return `${forge}:${repoName}#${number}`;
+}
+
+/** Why a pull request is to be previewed. */
+export type PreviewCause =
+  | "pull-request" // the forge told that it changed
+  | "base" // the branch it would be merged into moved, or was deployed
+  | "sweep"; // a look at the forge found what no webhook told
+
+/** Find out what merging one pull request would change. */
+export interface PreviewRequest {
+  readonly kind: "preview";
+  readonly pullRequest: PullRequestKey;
+  readonly cause: PreviewCause;
+  readonly delivery?: string | undefined;
+  readonly receivedAt?: number | undefined;
+}
+
+/** Bring a pull request's comment and statuses on its forge in line with its report. */
+export interface ReportRequest {
+  readonly kind: "report";
+  readonly pullRequest: PullRequestKey;
+}
+
+/** A commit that was pushed to a branch which deployments follow. */
+export interface CommitKey {
+  readonly forge: string;
+  readonly repoName: string;
+  readonly commit: string;
+}
+
+/** Bring a pushed commit's statuses on its forge in line with what became of it in the cluster. */
+export interface CommitStatusRequest {
+  readonly kind: "commit-status";
+  readonly commit: CommitKey;
+  readonly repo: RepoId;
+}
+
 /** What one request wants brought up to date; at most one job per subject runs and one waits. */
 export function subjectOf(request: Request): string {
-  return `${request.kind}:${keyText(request.deployment)}`;
+  switch (request.kind) {
+    case "reconcile":
+      return `reconcile:${keyText(request.deployment)}`;
+    case "preview":
+    case "report":
+      return `${request.kind}:${pullRequestText(request.pullRequest)}`;
+    case "commit-status": {
+      const { forge, repoName, commit } = request.commit;
+      return `commit-status:${forge}:${repoName}@${commit}`;
+    }
+  }
 }
 
 /** What came of a request. Failures of the work are outcomes too, so that they are reported. */
 export type Outcome =
-  | { readonly kind: "done"; readonly deployed: boolean; readonly commit: string }
+  | { readonly kind: "done"; readonly deployed?: boolean | undefined; readonly commit?: string | undefined }
   | { readonly kind: "skipped"; readonly why: string }
   /** `retry` says who can mend it: time ("soon"), or a person who changes something ("person"). */
-  | { readonly kind: "failed"; readonly retry: "soon" | "person"; readonly message: string };
+  | { readonly kind: "failed"; readonly retry: "soon" | "person"; readonly message: string }
+  /** Nothing is wrong with the work: somebody else (a forge, its rate limit) needs time. Does not count as a try. */
+  | { readonly kind: "later"; readonly afterMs: number; readonly why: string };
 
 // ---------------------------------------------------------------------------------------------------------------
 // A KluctlDeployment (gitops.kluctl.io/v1beta1), parsed where it enters (kube/custom-resource.ts)
@@ -305,6 +410,8 @@ export const annotation = {
   webhooks: "towline.dev/webhooks",
   /** Comma- or newline-separated globs, from the repository's root, that concern it besides its own path. */
   paths: "towline.dev/paths",
+  /** `"false"`: pull requests are not previewed for this deployment. */
+  preview: "towline.dev/preview",
   requestReconcile: "kluctl.io/request-reconcile",
 } as const;
 

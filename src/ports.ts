@@ -1,16 +1,23 @@
 /** The seams: what the decisions need from the outside, in their words. Each is small enough to be faked with a Map. */
 import type {
+  ChangedPaths,
   CommandResult,
+  CommitKey,
+  CommitStatus,
   Deployment,
+  ForgeComment,
   GitSource,
   Heads,
   Key,
   MalformedDeployment,
+  PullRequest,
+  PullRequestKey,
   Repository,
   RepoId,
   Request,
   ValidateResult,
 } from "./model.ts";
+import type { Report } from "./report.ts";
 
 /** The KluctlDeployments of the watched namespaces. */
 export interface Deployments {
@@ -56,6 +63,26 @@ export interface Sources {
   heads(repository: Repository, asOf: string | undefined, signal?: AbortSignal): Promise<Heads>;
   /** A clone of its own at the ref's commit, removed when released. Throws SourceError. */
   checkout(source: CheckoutSource, asOf: string | undefined, signal: AbortSignal): Promise<Checkout>;
+  /** What merging one commit into another gives, without touching the remote. Throws SourceError. */
+  merge(source: MergeSource, signal: AbortSignal): Promise<Merge>;
+}
+
+export interface MergeSource extends Repository {
+  /** The full hashes of both commits. */
+  readonly head: string;
+  readonly base: string;
+}
+
+export type Merge = Merged | { readonly kind: "conflict"; readonly paths: readonly string[] };
+
+/** A clone of its own at the merge, for many to read and none to write. */
+export interface Merged {
+  readonly kind: "merged";
+  /** The files in which the merge differs from the base. */
+  readonly changed: ChangedPaths;
+  /** The directory of the project at this path. Throws SourceError. */
+  project(path: string): Promise<string>;
+  release(): Promise<void>;
 }
 
 export interface CheckoutSource extends GitSource {
@@ -92,6 +119,8 @@ export interface Run {
   readonly credentials: Repository["credentials"];
   /** How long the process may take, milliseconds. */
   readonly timeoutMs: number;
+  /** Never with a renderer that other runs have used or will use; for code that nobody has approved yet. */
+  readonly cold?: boolean | undefined;
   /** The fence: kluctl ends before somebody else can take the lease. Required for what mutates. */
   readonly held?: Held | undefined;
 }
@@ -155,6 +184,41 @@ export interface Queue {
   markMoved(repo: RepoId): Promise<void>;
   /** The name of the repository's last known move (see Sources.heads), or `undefined` if Redis has forgotten. */
   lastMove(repo: RepoId): Promise<string | undefined>;
+}
+
+/**
+ * What previews found, per pull request, redacted. Kept in Redis for some days; where it is lost, the pull request is
+ * previewed again. Reading and writing throw QueueUnavailableError.
+ */
+export interface Reports {
+  save(report: Report): Promise<void>;
+  find(key: PullRequestKey): Promise<Report | undefined>;
+  /** The open pull requests into that branch, among those that have a report. */
+  openInto(repo: RepoId, branch: string): Promise<readonly PullRequestKey[]>;
+  /** The statuses that were written for a commit, as far as they are remembered. */
+  statuses(commit: CommitKey): Promise<readonly CommitStatus[]>;
+  saveStatuses(commit: CommitKey, statuses: readonly CommitStatus[]): Promise<void>;
+}
+
+/** One git host with pull requests. All calls throw ForgeError. */
+export interface Forge {
+  readonly id: string;
+  readonly kind: "github" | "gitlab" | "gitea";
+  /** The most characters (Unicode code points) that a comment may have. */
+  readonly maxCommentLength: number;
+  /** The repository's name on this forge, if it is one of its repositories as far as the address tells. */
+  repoName(repo: RepoId): string | undefined;
+  /** `undefined` if there is none. */
+  pullRequest(key: PullRequestKey, signal?: AbortSignal): Promise<PullRequest | undefined>;
+  openPullRequests(repoName: string, signal?: AbortSignal): Promise<readonly PullRequest[]>;
+  /** The comments that this forge's login wrote itself, from all pages, oldest first. */
+  ownComments(key: PullRequestKey, signal?: AbortSignal): Promise<readonly ForgeComment[]>;
+  createComment(key: PullRequestKey, body: string, signal?: AbortSignal): Promise<ForgeComment>;
+  /** `undefined` if somebody deleted it meanwhile. */
+  updateComment(key: PullRequestKey, id: string, body: string, signal?: AbortSignal): Promise<ForgeComment | undefined>;
+  /** A comment that is gone already is no error. */
+  deleteComment(key: PullRequestKey, id: string, signal?: AbortSignal): Promise<void>;
+  setStatus(commit: CommitKey, status: CommitStatus, signal?: AbortSignal): Promise<void>;
 }
 
 export interface Enqueued {

@@ -8,7 +8,7 @@ import {
   type Deployment,
   type MalformedDeployment,
   type Outcome,
-  type Request,
+  type ReconcileRequest,
 } from "../model.ts";
 import type { Held, Leases, Queue, Sources } from "../ports.ts";
 import { prepareFailed, readyCondition, verdictOf } from "./conditions.ts";
@@ -35,7 +35,7 @@ export interface Attempt {
 }
 
 /** `busy`: somebody else holds the deployment's lease; ask again soon. */
-export type Reconcile = (request: Request, attempt: Attempt) => Promise<Outcome | "busy">;
+export type Reconcile = (request: ReconcileRequest, attempt: Attempt) => Promise<Outcome | "busy">;
 
 export function createReconcile(deps: ReconcileDeps): Reconcile {
   const { deployments, leases, log } = deps;
@@ -51,7 +51,7 @@ export function createReconcile(deps: ReconcileDeps): Reconcile {
     }
   };
 
-  async function look(request: Request, { attempt, lastAttempt, signal }: Attempt): Promise<Outcome | "busy"> {
+  async function look(request: ReconcileRequest, { attempt, lastAttempt, signal }: Attempt): Promise<Outcome | "busy"> {
     const { deployment: key } = request;
     const deployment = await deployments.get(key);
     if (deployment === undefined) return { kind: "skipped", why: "the resource is gone" };
@@ -71,7 +71,11 @@ export function createReconcile(deps: ReconcileDeps): Reconcile {
   }
 
   /** What is known now may be newer than what was read before the lease was ours: read again, then act. */
-  async function underLease(request: Request, held: Held, { attempt, lastAttempt, signal }: Attempt): Promise<Outcome> {
+  async function underLease(
+    request: ReconcileRequest,
+    held: Held,
+    { attempt, lastAttempt, signal }: Attempt,
+  ): Promise<Outcome> {
     const { deployment: key } = request;
     const deployment = await deployments.get(key);
     if (deployment === undefined) return { kind: "skipped", why: "the resource is gone" };
@@ -116,7 +120,7 @@ export function createReconcile(deps: ReconcileDeps): Reconcile {
    */
   async function nothingToDo(
     deployment: Deployment | MalformedDeployment,
-    { cause }: Request,
+    { cause }: ReconcileRequest,
     asOf: string | undefined,
     signal: AbortSignal,
   ): Promise<string | undefined> {

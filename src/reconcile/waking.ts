@@ -1,6 +1,6 @@
 /** Turns changes of the resources into requests, at once: whoever edits a deployment does not wait for the sweep. */
 import type { Logger } from "../log.ts";
-import { isMalformed, type Request } from "../model.ts";
+import { isMalformed, type ReconcileRequest } from "../model.ts";
 import type { DeploymentChange, Queue } from "../ports.ts";
 import { wakes } from "./due.ts";
 
@@ -15,10 +15,10 @@ const gatherMs = 20;
 
 /** Returns how to stop. What Redis does not take is left to the sweep: it finds the same from the same resources. */
 export function startWaking({ deployments, queue, log }: WakingDeps): () => void {
-  let gathered: Request[] = [];
+  let gathered: ReconcileRequest[] = [];
   let planned: NodeJS.Timeout | undefined;
 
-  async function flush(requests: readonly Request[]): Promise<void> {
+  async function flush(requests: readonly ReconcileRequest[]): Promise<void> {
     // Whoever asks, or just edited it, expects git as it is now, and not as it was when somebody last looked.
     const repos = new Set(requests.map(({ repo }) => repo).filter((repo) => repo !== undefined));
     await Promise.all([...repos].map((repo) => queue.markMoved(repo)));

@@ -1,6 +1,6 @@
 /** What one loop has in its hands. Types only. */
 import type { Logger } from "../log.ts";
-import type { Deployment, Request } from "../model.ts";
+import type { Deployment, ReconcileRequest } from "../model.ts";
 import type { Clock, Deployments, Held, Kluctl, Results, Secrets, Sources } from "../ports.ts";
 import type { StatusWriter } from "./status-writer.ts";
 
@@ -21,7 +21,7 @@ export interface LoopDeps {
 
 export interface Loop {
   readonly deployment: Deployment;
-  readonly request: Request;
+  readonly request: ReconcileRequest;
   /** The repository's last known move, see Sources.heads. */
   readonly asOf: string | undefined;
   readonly retrying: boolean;
