@@ -4,12 +4,16 @@ import { join, sep } from "node:path";
 import { SourceError } from "../errors.ts";
 import type { Git } from "./git.ts";
 
-/** Clones the mirror into the empty directory `root`, at the commit, with `origin` as if it came from there. */
-export async function clone(
-  git: Git,
-  { mirror, root, commit, origin }: { mirror: string; root: string; commit: string; origin: string },
-  signal: AbortSignal,
-): Promise<void> {
+export interface Clone {
+  readonly mirror: string;
+  /** An empty directory. */
+  readonly root: string;
+  /** The address that the clone shall seem to come from. */
+  readonly origin: string;
+}
+
+/** Clones the mirror without checking anything out. */
+export async function cloneMirror(git: Git, { mirror, root, origin }: Clone, signal: AbortSignal): Promise<void> {
   await git(["clone", "--local", "--no-checkout", "--template=", "--", mirror, root], { protocols: ["file"], signal });
   const config = join(root, ".git", "config");
   const text = await readFile(config, "utf8");
@@ -17,6 +21,9 @@ export async function clone(
     config,
     text.replace(/^\turl = .*$/m, () => `\turl = ${quoteForConfig(origin)}`),
   );
+}
+
+export async function checkOut(git: Git, root: string, commit: string, signal: AbortSignal): Promise<void> {
   await git(["checkout", "--detach", commit], { at: { tree: root }, protocols: [], signal });
 }
 

@@ -33,6 +33,8 @@ export interface GitCall {
   readonly protocols: readonly string[];
   readonly config?: Readonly<Record<string, string>> | undefined;
   readonly env?: Readonly<Record<string, string>> | undefined;
+  /** Exit codes besides 0 that are an answer and no failure. */
+  readonly answers?: readonly number[] | undefined;
   /** Has helpers (for http, ssh) that have to end when it is ended. */
   readonly group?: boolean | undefined;
   /** Ends git when it has printed nothing for so long. */
@@ -124,7 +126,7 @@ export function createGit({ home, env }: { home: string; env: NodeJS.ProcessEnv 
     GIT_SSH_VARIANT: "ssh",
   };
 
-  return async function git(args, { at, protocols, config, env: callEnv, group, silenceMs, signal }) {
+  return async function git(args, { at, protocols, config, env: callEnv, answers = [], group, silenceMs, signal }) {
     await mkdir(home, { recursive: true, mode: 0o700 }); // whoever cleans up temporary files may have taken it away
     const script = join(home, "git-group.sh");
     if (group) await writeFile(script, asGroup, { flag: "wx", mode: 0o600 }).catch(ignoreExisting);
@@ -145,7 +147,7 @@ export function createGit({ home, env }: { home: string; env: NodeJS.ProcessEnv 
       errors: (error, { exitCode, stdErr }) => {
         // git may have ended, with words of the shell's, before simple-git could say that it was told to.
         const stopped = error instanceof GitPluginError ? error : toError(options.abort);
-        if (stopped === undefined && exitCode === 0) return undefined;
+        if (stopped === undefined && [0, ...answers].includes(exitCode)) return undefined;
         return new GitFailure(Buffer.concat(stdErr), stopped);
       },
     };

@@ -7,14 +7,15 @@ import { SourceError } from "../errors.ts";
 import { commitOf, describeRef } from "../git-ref.ts";
 import type { Logger } from "../log.ts";
 import type { GitRef, Heads, Repository } from "../model.ts";
-import type { Checkout, Sources } from "../ports.ts";
+import type { Checkout, Merge, MergeSource, Sources } from "../ports.ts";
 import { systemLookup } from "./address.ts";
 import type { Lookup } from "./address.ts";
-import { checkPath, clone, findProject } from "./clone.ts";
+import { checkOut, checkPath, cloneMirror, findProject } from "./clone.ts";
 import { explain } from "./explain.ts";
 import { createGit } from "./git.ts";
 import { createLimit } from "./limit.ts";
 import { parseLsRemote } from "./ls-remote.ts";
+import { mergeInto } from "./merge.ts";
 import { CommitMissing, createMirrors } from "./mirrors.ts";
 import { createRemoteGit } from "./remote-git.ts";
 import { remoteId, toRemote } from "./remote.ts";
@@ -126,14 +127,42 @@ export function createSources(deps: SourcesDeps): GitSources {
     throw new SourceError("ref-not-found", `there is no ${JSON.stringify(describeRef(ref)).slice(1, -1)}`);
   }
 
+  async function cloneWith(remote: Remote, commit: string, root: string, signal: AbortSignal): Promise<void> {
+    await mirrors.withCommit(remote, await idOf(remote), commit, signal, (mirror) =>
+      clones.run(() => cloneMirror(git, { mirror, root, origin: remote.address }, signal), { signal }),
+    );
+  }
+
   async function open(remote: Remote, commit: string, path: string, signal: AbortSignal): Promise<Checkout> {
     const root = await work.create();
     try {
-      await mirrors.withCommit(remote, await idOf(remote), commit, signal, (mirror) =>
-        clones.run(() => clone(git, { mirror, root, commit, origin: remote.address }, signal), { signal }),
-      );
+      await cloneWith(remote, commit, root, signal);
+      await clones.run(() => checkOut(git, root, commit, signal), { signal });
       const projectDir = await findProject(root, path);
       return { root, projectDir, commit, release: () => release(root) };
+    } catch (error) {
+      await removeDirectory(root);
+      throw error;
+    }
+  }
+
+  async function openMerge(remote: Remote, { head, base }: MergeSource, signal: AbortSignal): Promise<Merge> {
+    const id = await idOf(remote);
+    // Both have to be in the mirror before it is cloned; what it has once, it keeps.
+    await mirrors.withCommit(remote, id, base, signal, () => Promise.resolve());
+    const root = await work.create();
+    try {
+      await cloneWith(remote, head, root, signal);
+      const merge = await clones.run(() => mergeInto(git, { root, head, base }, signal), { signal });
+      if ("changed" in merge) {
+        const project = async (path: string) => {
+          checkPath(path);
+          return findProject(root, path);
+        };
+        return { kind: "merged", changed: merge.changed, project, release: () => release(root) };
+      }
+      await removeDirectory(root);
+      return { kind: "conflict", paths: merge.conflicts };
     } catch (error) {
       await removeDirectory(root);
       throw error;
@@ -175,6 +204,11 @@ export function createSources(deps: SourcesDeps): GitSources {
         observe?.checkout((performance.now() - from) / 1_000);
         return checkout;
       });
+    },
+
+    async merge(source, signal) {
+      const remote = toRemote(source, protocols);
+      return explained(remote, signal, () => openMerge(remote, source, signal));
     },
 
     async sweepStale() {

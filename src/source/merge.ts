@@ -1,0 +1,59 @@
+/** What merging one commit into another gives: made in a clone, so that the mirror stays as the remote is. */
+import { SourceError } from "../errors.ts";
+import type { ChangedPaths } from "../model.ts";
+import { checkOut } from "./clone.ts";
+import { type Git, GitFailure } from "./git.ts";
+
+/** More than these count as "any": comparing them costs more than to look. */
+const maxPaths = 10_000;
+
+/** The same head and base give the same merge, bit for bit. */
+const committer = {
+  GIT_AUTHOR_NAME: "Towline",
+  GIT_AUTHOR_EMAIL: "towline@localhost",
+  GIT_AUTHOR_DATE: "@0 +0000",
+  GIT_COMMITTER_NAME: "Towline",
+  GIT_COMMITTER_EMAIL: "towline@localhost",
+  GIT_COMMITTER_DATE: "@0 +0000",
+};
+
+/** Merges in the clone's object store, without a working tree. The paths that are in conflict, or what has changed. */
+export async function mergeInto(
+  git: Git,
+  { root, head, base }: { root: string; head: string; base: string },
+  signal: AbortSignal,
+): Promise<{ readonly conflicts: readonly string[] } | { readonly changed: ChangedPaths }> {
+  const at = { tree: root };
+  const printed = await git(["merge-tree", "--write-tree", "--name-only", "--no-messages", "-z", base, head], {
+    at,
+    protocols: [],
+    answers: [1],
+    signal,
+  }).catch((error: unknown) => {
+    if (!(error instanceof GitFailure) || !error.stderr.includes("unrelated histories")) throw error;
+    throw new SourceError("refused", "the two commits have no common history, so they cannot be merged");
+  });
+  const [tree = "", ...conflicts] = split(printed);
+  if (conflicts.length > 0) return { conflicts };
+
+  const differ = split(
+    await git(["diff", "--name-only", "--no-renames", "--no-ext-diff", "-z", base, tree], {
+      at,
+      protocols: [],
+      signal,
+    }),
+  );
+  const commit = await git(["commit-tree", tree, "-p", base, "-p", head, "-m", "Merge, to see what it changes"], {
+    at,
+    protocols: [],
+    env: committer,
+    signal,
+  });
+  await checkOut(git, root, commit.trim(), signal);
+  const complete = differ.length <= maxPaths;
+  return { changed: { complete, paths: complete ? differ : [] } };
+}
+
+function split(printed: string): string[] {
+  return printed.split("\0").filter((part) => part !== "");
+}

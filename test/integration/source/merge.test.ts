@@ -1,0 +1,136 @@
+import { existsSync, readFileSync } from "node:fs";
+import { join } from "node:path";
+import { expect, test } from "vitest";
+import type { Merge, Merged } from "../../../src/ports.ts";
+import { type Repo, useGitHost, useSources } from "../../support/source.ts";
+
+const signal = new AbortController().signal;
+
+function merged(merge: Merge): Merged {
+  if (merge.kind === "conflict") throw new Error(`in conflict: ${merge.paths.join(", ")}`);
+  return merge;
+}
+
+/** A branch `feature` and a `main` that has gone on since. */
+function diverge(repo: Repo): { head: string; base: string } {
+  repo.write("app/deployment.yaml", "replicas: 1\n");
+  repo.write("README", "shop\n");
+  repo.push("first");
+  repo.git("checkout", "-q", "-b", "feature");
+  repo.write("app/deployment.yaml", "replicas: 2\n");
+  repo.write("app/ü b.yaml", "new\n");
+  const head = repo.push("on the branch");
+  repo.git("checkout", "-q", "main");
+  repo.write("README", "the shop\n");
+  return { head, base: repo.push("on main") };
+}
+
+test("a merge has both sides' changes, and names the files in which it differs from its base", async () => {
+  const repo = (await useGitHost()).repo("shop");
+  const commits = diverge(repo);
+  const { sources, work } = useSources();
+
+  const merge = merged(await sources.merge({ url: repo.url, credentials: [], ...commits }, signal));
+
+  expect(merge.changed).toEqual({ complete: true, paths: ["app/deployment.yaml", "app/ü b.yaml"] });
+  const project = await merge.project("app");
+  expect(readFileSync(join(project, "deployment.yaml"), "utf8")).toBe("replicas: 2\n");
+  expect(readFileSync(join(project, "../README"), "utf8")).toBe("the shop\n");
+  expect(repo.git("-C", join(project, ".."), "remote", "get-url", "origin")).toBe(repo.url);
+  expect(repo.git("-C", join(project, ".."), "status", "--porcelain")).toBe("");
+  await merge.release();
+  expect(work()).toEqual([]);
+});
+
+test("the same merge is the same commit, and the remote gets to know nothing of it", async () => {
+  const repo = (await useGitHost()).repo("shop");
+  const source = { url: repo.url, credentials: [], ...diverge(repo) };
+  const { sources, seen } = useSources();
+  const refs = repo.git("-C", repo.bare, "for-each-ref");
+
+  const [one, other] = [merged(await sources.merge(source, signal)), merged(await sources.merge(source, signal))];
+
+  const commitAt = async ({ project }: Merged) => repo.git("-C", await project(""), "rev-parse", "HEAD");
+  expect(await commitAt(one)).toBe(await commitAt(other));
+  expect(repo.git("-C", repo.bare, "for-each-ref")).toBe(refs);
+  expect(seen).toEqual({ lsRemotes: 0, fetches: 1 });
+  await Promise.all([one.release(), other.release()]);
+});
+
+test("a branch that only goes on from its base, or lies behind it, merges to what is to be expected", async () => {
+  const repo = (await useGitHost()).repo("shop");
+  repo.write("a", "1");
+  const first = repo.push();
+  repo.write("a", "2");
+  const second = repo.push();
+  const { sources } = useSources();
+
+  const ahead = merged(await sources.merge({ url: repo.url, credentials: [], base: first, head: second }, signal));
+  const behind = merged(await sources.merge({ url: repo.url, credentials: [], base: second, head: first }, signal));
+
+  expect(ahead.changed.paths).toEqual(["a"]);
+  expect(behind.changed).toEqual({ complete: true, paths: [] });
+  await Promise.all([ahead.release(), behind.release()]);
+});
+
+test("a moved file counts at both places", async () => {
+  const repo = (await useGitHost()).repo("shop");
+  repo.write("old/app.yaml", "a long enough text to be recognised as the same\n".repeat(10));
+  const base = repo.push();
+  repo.git("checkout", "-q", "-b", "feature");
+  repo.git("mv", "old", "new");
+  const head = repo.push();
+  const { sources } = useSources();
+
+  const merge = merged(await sources.merge({ url: repo.url, credentials: [], base, head }, signal));
+
+  expect(merge.changed.paths).toEqual(["new/app.yaml", "old/app.yaml"]);
+  await merge.release();
+});
+
+test("a conflict names the files, and leaves nothing behind", async () => {
+  const repo = (await useGitHost()).repo("shop");
+  const { head } = diverge(repo);
+  repo.write("app/deployment.yaml", "replicas: 3\n");
+  const base = repo.push();
+  const { sources, work } = useSources();
+
+  expect(await sources.merge({ url: repo.url, credentials: [], head, base }, signal)).toEqual({
+    kind: "conflict",
+    paths: ["app/deployment.yaml"],
+  });
+  expect(work()).toEqual([]);
+});
+
+test("commits that cannot be merged, or are not there, are said so in words", async () => {
+  const repo = (await useGitHost()).repo("shop");
+  const { base } = diverge(repo);
+  repo.git("checkout", "-q", "--orphan", "elsewhere");
+  const head = repo.push();
+  const { sources, work } = useSources();
+  const merge = (commit: string) => sources.merge({ url: repo.url, credentials: [], head: commit, base }, signal);
+
+  await expect(merge(head)).rejects.toMatchObject({
+    problem: "refused",
+    message: expect.stringContaining("no common history") as string,
+  });
+  await expect(merge("0123456789".repeat(4))).rejects.toMatchObject({ problem: "ref-not-found" });
+  expect(work()).toEqual([]);
+});
+
+test("no project is given from outside of the merge", async () => {
+  const repo = (await useGitHost()).repo("shop");
+  const { base } = diverge(repo);
+  repo.git("checkout", "-q", "feature");
+  repo.link("app/out", "/etc");
+  const head = repo.push();
+  const { sources } = useSources();
+
+  const merge = merged(await sources.merge({ url: repo.url, credentials: [], head, base }, signal));
+
+  await expect(merge.project("app/out")).rejects.toMatchObject({ problem: "refused" });
+  await expect(merge.project("../..")).rejects.toMatchObject({ problem: "refused" });
+  await expect(merge.project("nowhere")).rejects.toMatchObject({ problem: "path-not-found" });
+  expect(existsSync(await merge.project(""))).toBe(true);
+  await merge.release();
+});
