@@ -12,6 +12,7 @@ const sections: Readonly<Record<string, string>> = {
   sweep: "Sweep",
   lease: "Lease",
   results: "Results",
+  preview: "Pull requests",
   git: "Git",
   shutdown: "Shutdown",
 };

@@ -25,6 +25,8 @@ export interface ForgeConfig {
   /** Any of them signs. Empty only with `insecureAllowUnsigned`. */
   readonly webhookSecrets: readonly Secret[];
   readonly token?: Secret | undefined;
+  /** A GitHub App; never together with a token. */
+  readonly app?: { readonly id: string; readonly privateKey: Secret } | undefined;
   readonly insecureAllowUnsigned: boolean;
 }
 
@@ -52,6 +54,13 @@ export interface Config {
   readonly sweep: { readonly intervalMs: number };
   readonly lease: { readonly durationMs: number };
   readonly results: { readonly namespace: string; readonly keepCommands: number; readonly keepValidates: number };
+  readonly preview: {
+    readonly enabled: boolean;
+    readonly serviceAccountName?: string | undefined;
+    readonly concurrency: number;
+    readonly intervalMs: number;
+  };
+  readonly clusterName?: string | undefined;
   readonly git: { readonly timeoutMs: number };
   readonly shutdown: { readonly drainMs: number };
   readonly controllerName: string;
@@ -96,7 +105,11 @@ export function configWarnings({ forges }: Config): readonly string[] {
 
 /** Every secret, for those who have to keep them out of what they write. */
 export function secretValues({ forges, redis }: Config): readonly string[] {
-  const secrets = forges.flatMap(({ token, webhookSecrets }) => [...webhookSecrets, ...(token ? [token] : [])]);
+  const secrets = forges.flatMap(({ token, app, webhookSecrets }) => [
+    ...webhookSecrets,
+    ...(token ? [token] : []),
+    ...(app ? [app.privateKey] : []),
+  ]);
   const url = redis.url?.reveal();
   const password = url && URL.parse(url)?.password;
   return [...secrets.map((secret) => secret.reveal()), ...(password ? [password, decodeURIComponent(password)] : [])];
@@ -119,20 +132,34 @@ function resolveConfig(sources: ConfigSources): LoadedConfig {
 }
 
 function toConfig(parsed: z.output<typeof configSchema>, env: ConfigSources["env"]): Config {
-  const { forges, webhooks, redis, kluctl, sweep, lease, git, shutdown, dataDir, concurrency, ...same } = parsed;
+  const { forges, webhooks, redis, kluctl, sweep, lease, preview, git, shutdown, dataDir, concurrency, ...same } =
+    parsed;
+  const cores = availableParallelism();
   return {
     ...same,
-    forges: forges.map(({ webhookSecretFiles: _, tokenFile: __, ...forge }) => forge),
+    forges: forges.map(toForge),
     webhooks: { host: webhooks.host, port: webhooks.port, maxBodyBytes: webhooks.maxBody },
     dataDir: dataDir ?? defaultDataDir(env),
     redis: { url: redis.url && withPassword(redis.url, redis.password), prefix: redis.prefix, server: redis.server },
     kluctl: { path: kluctl.path, cacheDir: kluctl.cacheDir ?? (env["KLUCTL_CACHE_DIR"] || undefined) },
-    concurrency: concurrency ?? Math.min(64, Math.max(2, availableParallelism())),
+    concurrency: concurrency ?? Math.min(64, Math.max(2, cores)),
     sweep: { intervalMs: sweep.interval },
     lease: { durationMs: lease.duration },
+    preview: {
+      enabled: preview.enabled,
+      serviceAccountName: preview.serviceAccountName,
+      concurrency: preview.concurrency ?? Math.min(64, Math.max(2, Math.floor(cores / 2))),
+      intervalMs: preview.interval,
+    },
     git: { timeoutMs: git.timeout },
     shutdown: { drainMs: shutdown.drain },
   };
+}
+
+function toForge(forge: z.output<typeof configSchema>["forges"][number]): ForgeConfig {
+  const { id, kind, apiUrl, webhookSecrets, token, appId, appPrivateKey, insecureAllowUnsigned } = forge;
+  const app = appId !== undefined && appPrivateKey !== undefined ? { id: appId, privateKey: appPrivateKey } : undefined;
+  return { id, kind, apiUrl, webhookSecrets, token, app, insecureAllowUnsigned };
 }
 
 function defaultDataDir(env: ConfigSources["env"]): string {

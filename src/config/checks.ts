@@ -21,6 +21,7 @@ function checkForges(forges: unknown): Problem[] {
       problems.push({ where: pathText(["forges", index, "id"]), what: `"${id}" is already the id of another forge` });
     }
     ids.add(id);
+    problems.push(...checkLogin(forge).map(([key, what]) => ({ where: pathText(["forges", index, key]), what })));
     const unsigned = webhookSecrets === undefined || (Array.isArray(webhookSecrets) && webhookSecrets.length === 0);
     if (!unsigned || insecureAllowUnsigned === true) continue;
     const variable =
@@ -31,6 +32,16 @@ function checkForges(forges: unknown): Problem[] {
     });
   }
   return problems;
+}
+
+/** As `[key, what is wrong]`. */
+function checkLogin({ kind, token, appId, appPrivateKey }: Section): [string, string][] {
+  if (appId === undefined && appPrivateKey === undefined) return [];
+  if (kind !== "github") return [["appId", "is for a forge of kind github: use a token here"]];
+  if (token !== undefined) return [["appId", "and a token are both set: remove one"]];
+  if (appId === undefined) return [["appId", "is missing: the private key belongs to an App, which has an id"]];
+  if (appPrivateKey === undefined) return [["appPrivateKey", "is missing: set it, or appPrivateKeyFile"]];
+  return [];
 }
 
 function checkPorts(document: Section): Problem[] {

@@ -191,7 +191,7 @@ function readSecretFiles(
   for (const [index, forge] of (Array.isArray(forges) ? forges : []).entries()) {
     if (!isSection(forge)) continue;
     const place = ["forges", index];
-    readInto(forge, place, "token");
+    for (const key of ["token", "appPrivateKey"]) readInto(forge, place, key);
     const files = forge["webhookSecretFiles"];
     if (!Array.isArray(files) || files.length === 0) continue;
     const contents = files.flatMap((path, i) => read([...place, "webhookSecretFiles", i], path) ?? []);

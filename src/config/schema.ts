@@ -39,6 +39,19 @@ const webhookSecret = z
   .min(shortestWebhookSecret, `is too short: a webhook secret has ${shortestWebhookSecret} characters or more`)
   .transform((value) => new Secret(value));
 
+const appId = z
+  .union([z.string().trim(), z.number()], { error: "must be the App's id" })
+  .transform(String)
+  .refine((id) => /^[\w.]{1,100}$/.test(id), "must be the App's id, a number, or its client id");
+
+const privateKey = z
+  .string({ error: "must be text: put it in quotes" })
+  .trim()
+  // Variables often carry line ends as the two characters that stand for them.
+  .transform((value) => value.replaceAll("\\n", "\n"))
+  .refine((value) => /^-----BEGIN [A-Z ]*PRIVATE KEY-----/.test(value), "is not a private key in PEM form")
+  .transform((value) => new Secret(value));
+
 function integer(least: number, most: number) {
   const error = `must be a whole number from ${least} to ${most}`;
   return z.int({ error }).min(least, error).max(most, error);
@@ -128,8 +141,15 @@ export const forgeSchema = z.strictObject({
     variable: "WEBHOOK_SECRET_FILE",
     description: "Files with more of them, one secret per line.",
   }),
-  token: secret.optional().meta({ secret: true, description: "Login for its API." }),
+  token: secret.optional().meta({
+    secret: true,
+    description:
+      "Login for its API. With it, or as a GitHub App, pull requests are previewed and commits get statuses.",
+  }),
   tokenFile: path.optional().meta({ description: "File to read the token from." }),
+  appId: appId.optional().meta({ description: "Instead of a token: the id of a GitHub App that is installed there." }),
+  appPrivateKey: privateKey.optional().meta({ secret: true, description: "The App's private key (PEM)." }),
+  appPrivateKeyFile: path.optional().meta({ description: "File to read the App's private key from." }),
   insecureAllowUnsigned: flag.prefault(false).meta({
     description:
       "Accepts deliveries that nobody signed. Whoever reaches the port can then make Towline look at git; for experiments only.",
@@ -249,6 +269,30 @@ export const configSchema = z.strictObject({
       keepValidates: integer(0, 1_000).prefault(2).meta({ description: "Stored validate results per deployment." }),
     })
     .prefault({}),
+  preview: z
+    .strictObject({
+      enabled: flag.prefault(true).meta({
+        description:
+          "Shows on pull requests what merging them would change. Rendering a pull request runs its code: see docs/pull-requests.md.",
+      }),
+      serviceAccountName: kubernetesName.optional().meta({
+        defaultText: "the deployment's own",
+        description:
+          "Service account that previews act as, in each deployment's namespace; it needs to read, and to create and patch with dry-run.",
+      }),
+      concurrency: integer(1, 256).optional().meta({
+        defaultText: "half the number of cores, at least 2",
+        description: "How many deployments are previewed at once, besides those that are worked on.",
+      }),
+      interval: duration("30s", "24h").prefault("5m").meta({
+        description: "How often forges are asked for pull requests whose webhooks were lost.",
+      }),
+    })
+    .prefault({}),
+  clusterName: text.max(60, "must have at most 60 characters").optional().meta({
+    defaultText: "the beginning of the cluster's UID",
+    description: "What comments on pull requests call the cluster.",
+  }),
   git: z
     .strictObject({
       timeout: duration("1s", "1h").prefault("2m").meta({ description: "How long one fetch or `ls-remote` may take." }),

@@ -109,3 +109,30 @@ function problemsOf(sources: Parameters<typeof parseConfig>[0]): string {
   }
   return "nothing";
 }
+
+const pem = "-----BEGIN RSA PRIVATE KEY-----\\nMIIhunter2\\n-----END RSA PRIVATE KEY-----";
+
+test("a GitHub App takes the place of a token, also where line ends of its key are written as two characters", () => {
+  const { forges } = parseConfig({
+    env: {
+      TOWLINE_GITHUB_WEBHOOK_SECRET: "0123456789abcdef",
+      TOWLINE_GITHUB_APP_ID: "12345",
+      TOWLINE_GITHUB_APP_PRIVATE_KEY: pem,
+    },
+  });
+  expect(forges[0]?.app?.id).toBe("12345");
+  expect(forges[0]?.app?.privateKey.reveal().split("\n")).toHaveLength(3);
+});
+
+test.each([
+  ["without its key", { kind: "github", appId: 7 }, "appPrivateKey  is missing"],
+  ["without its id", { kind: "github", appPrivateKey: pem }, "appId  is missing"],
+  ["beside a token", { kind: "github", appId: 7, appPrivateKey: pem, token: "t" }, "appId  and a token are both set"],
+  ["on another host", { kind: "gitlab", appId: 7, appPrivateKey: pem }, "appId  is for a forge of kind github"],
+  ["with a file's name for a key", { kind: "github", appId: 7, appPrivateKey: "/hunter2" }, "is not a private key"],
+])("a GitHub App %s is a problem that is named", (_, forge, problem) => {
+  const file = { forges: [{ id: "hub", webhookSecrets: ["0123456789abcdef"], ...forge }] };
+  const message = problemsOf({ env: {}, file });
+  expect(message).toContain(problem);
+  expect(message).not.toContain("hunter2");
+});
