@@ -127,7 +127,7 @@ test("a GitHub App takes the place of a token, also where line ends of its key a
 test.each([
   ["without its key", { kind: "github", appId: 7 }, "appPrivateKey  is missing"],
   ["without its id", { kind: "github", appPrivateKey: pem }, "appId  is missing"],
-  ["beside a token", { kind: "github", appId: 7, appPrivateKey: pem, token: "t" }, "appId  and a token are both set"],
+  ["beside a token", { kind: "github", appId: 7, appPrivateKey: pem, token: "t" }, "appId and a token are both set"],
   ["on another host", { kind: "gitlab", appId: 7, appPrivateKey: pem }, "appId  is for a forge of kind github"],
   ["with a file's name for a key", { kind: "github", appId: 7, appPrivateKey: "/hunter2" }, "is not a private key"],
 ])("a GitHub App %s is a problem that is named", (_, forge, problem) => {
