@@ -1,0 +1,67 @@
+/** Stands between a forge and its host: stages the faults that no host shows on demand, and counts what is asked. */
+import { once } from "node:events";
+import { createServer, request as httpRequest, type IncomingMessage, type ServerResponse } from "node:http";
+import type { AddressInfo } from "node:net";
+import { onTestFinished } from "vitest";
+
+/** Answers a request in the host's place. */
+export type Fault = (req: IncomingMessage, res: ServerResponse) => void;
+
+export interface ForgeProxy {
+  /** Base URL of the API behind it. */
+  readonly apiUrl: string;
+  /** `METHOD /path?query` of all that came since `clear`. */
+  readonly requests: string[];
+  /** From now on all requests are answered so. */
+  fail(fault: Fault): void;
+  /** From now on lists come in pages of so many, whatever size is asked for. */
+  shrinkPages(size: number): void;
+  /** No fault any more, and nothing counted. */
+  clear(): void;
+}
+
+export async function useForgeProxy(apiUrl: string): Promise<ForgeProxy> {
+  const behind = new URL(apiUrl);
+  const requests: string[] = [];
+  let fault: Fault | undefined;
+  let pageSize: number | undefined;
+
+  function shrink(path: string): string {
+    const url = new URL(path, behind);
+    for (const name of ["limit", "per_page"]) {
+      if (pageSize !== undefined && url.searchParams.has(name)) url.searchParams.set(name, String(pageSize));
+    }
+    return url.pathname + url.search;
+  }
+
+  const server = createServer((req, res) => {
+    requests.push(`${req.method} ${req.url}`);
+    if (fault) return fault(req, res);
+    const { hostname, port } = behind;
+    const path = pageSize === undefined ? req.url : shrink(req.url ?? "/");
+    const onward = httpRequest({ hostname, port, path, method: req.method, headers: req.headers }, (answer) => {
+      res.writeHead(answer.statusCode ?? 502, answer.headers);
+      answer.pipe(res);
+    });
+    onward.on("error", () => res.destroy());
+    req.pipe(onward);
+  });
+  server.listen(0, "127.0.0.1");
+  await once(server, "listening");
+  onTestFinished(async () => {
+    server.close();
+    server.closeAllConnections();
+    await once(server, "close");
+  });
+  const { port } = server.address() as AddressInfo;
+  return {
+    apiUrl: `http://127.0.0.1:${port}${behind.pathname}`,
+    requests,
+    fail: (next) => void (fault = next),
+    shrinkPages: (size) => void (pageSize = size),
+    clear() {
+      fault = undefined;
+      requests.length = 0;
+    },
+  };
+}
