@@ -1,5 +1,3 @@
-# syntax=docker/dockerfile:1
-#
 # docker build \
 #   --build-arg KLUCTL_SHA256_AMD64=<from kluctl_v2.28.2_checksums.txt of the release> \
 #   -t towline .
@@ -9,15 +7,17 @@ FROM node:24-bookworm-slim AS build
 WORKDIR /app
 COPY package.json package-lock.json .npmrc ./
 RUN npm ci --ignore-scripts
-COPY tsconfig.json tsconfig.build.json ./
+COPY LICENSE tsconfig.json tsconfig.build.json ./
 COPY src src
 COPY routes routes
 COPY jobs jobs
 # What `towline version` says besides the version.
 ARG REVISION
+# The checkout may have been made under a umask that lets nobody else read: the server is somebody else.
 RUN npm run build \
  && npm prune --omit=dev --ignore-scripts \
- && if [ -n "${REVISION:-}" ]; then npm pkg set "commit=$REVISION"; fi
+ && if [ -n "${REVISION:-}" ]; then npm pkg set "commit=$REVISION"; fi \
+ && chmod a+r LICENSE package.json
 
 # ---------------------------------------------------------------------------------------------------------------------
 FROM node:24-bookworm-slim AS kluctl
@@ -69,6 +69,9 @@ ENV NODE_ENV=production \
     TOWLINE_DATA_DIR=/var/lib/towline \
     TOWLINE_KLUCTL_CACHE_DIR=/var/cache/kluctl
 
+# Made before the user changes: what the server runs from belongs to root.
+WORKDIR /app
+
 COPY --from=kluctl /usr/local/bin/kluctl /usr/local/bin/kluctl
 USER 65532:0
 
@@ -83,11 +86,9 @@ RUN mkdir -p /tmp/warm "$TOWLINE_KLUCTL_CACHE_DIR/python" \
  && chmod --recursive g=u "$TOWLINE_KLUCTL_CACHE_DIR" \
  && rm -rf /tmp/shop /tmp/warm /tmp/rendered /tmp/kluctl-workdir
 
-WORKDIR /app
-COPY --from=build /app/package.json ./
+COPY --from=build /app/LICENSE /app/package.json ./
 COPY --from=build /app/node_modules node_modules
 COPY --from=build /app/dist dist
-COPY LICENSE ./
 
 # Everything that is written is below these three, so the root file system can be read-only. A Docker volume starts as a
 # copy of the image's directory, so the warmed cache stays warm; an empty directory mounted there is filled on first use.
