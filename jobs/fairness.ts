@@ -1,23 +1,39 @@
 /**
- * Who is next: the urgent before the less urgent, and among equals each repository in turn (start-time fair queuing),
- * so that one push to a repository with 500 deployments delays nobody else by more than the jobs that run already.
+ * Who is next in a lane: the urgent before the less urgent, and among equals each repository in turn (start-time fair
+ * queuing), so that one push to a repository with 500 deployments delays nobody else by more than the jobs that run
+ * already.
  *
  * A job's rank is its place in its repository's own line, counted from where the service is now. BullMQ runs the
  * lowest priority number first, and keeps equal ones in order.
  */
-import type { Cause } from "../src/model.ts";
+import type { Cause, PreviewCause, Request } from "../src/model.ts";
+import type { Lane } from "./lanes.ts";
 
-/** 2 is for previews. A step is what one class has room for; BullMQ's largest priority is 2^21. */
-const classes: Readonly<Record<Cause, number>> = { push: 0, manual: 1, change: 3, sweep: 3, interval: 4 };
+/** What one class has room for; BullMQ's largest priority is 2^21, which is five of them. */
 const step = 400_000;
+const deployClasses: Readonly<Record<Cause, number>> = { push: 0, manual: 1, change: 2, sweep: 2, interval: 3 };
+const previewClasses: Readonly<Record<PreviewCause, number>> = { "pull-request": 0, base: 1, sweep: 2 };
 
-/** Of what is asked for two reasons, the one to act on: the more urgent, else the later. */
-export function moreUrgentOf<R extends { readonly cause: Cause }>(earlier: R, later: R): R {
-  return classes[earlier.cause] < classes[later.cause] ? earlier : later;
+/** The lower, the sooner. To be compared within one lane. */
+export function urgencyOf(request: Request): number {
+  if (request.kind === "reconcile") return deployClasses[request.cause];
+  return request.kind === "preview" ? previewClasses[request.cause] : 0;
 }
 
-export function urgencyOf(priority: number): number {
+export function urgencyAt(priority: number): number {
   return Math.floor(priority / step);
+}
+
+/** Of two requests for one subject, the one to act on: the more urgent, else the later. */
+export function moreUrgentOf(earlier: Request, later: Request): Request {
+  return urgencyOf(earlier) < urgencyOf(later) ? earlier : later;
+}
+
+/** One for each lane, shared by the queue and the workers of a process. */
+export type LaneFairness = Readonly<Record<Lane, Fairness>>;
+
+export function createFairness(): LaneFairness {
+  return { reconcile: new Fairness(), preview: new Fairness(), report: new Fairness() };
 }
 
 export class Fairness {
@@ -27,23 +43,23 @@ export class Fairness {
   readonly #last = new Map<string, number>();
 
   /** A place in the line, as BullMQ's priority: from 1, because BullMQ takes 0 for "before all others". */
-  place(cause: Cause, repo: string | undefined): number {
-    const urgency = classes[cause];
-    const line = lineOf(urgency, repo);
+  place(request: Request): number {
+    const urgency = urgencyOf(request);
+    const line = lineOf(urgency, request);
     const rank = Math.min(Math.max(this.#now.get(urgency) ?? 0, this.#last.get(line) ?? 0) + 1, step - 1);
     this.#last.set(line, rank);
     return urgency * step + rank;
   }
 
   /** Gives back a place that no job took. In reverse order of taking, so that the line closes up. */
-  giveBack(priority: number, repo: string | undefined): void {
-    const line = lineOf(urgencyOf(priority), repo);
+  giveBack(priority: number, request: Request): void {
+    const line = lineOf(urgencyAt(priority), request);
     if (this.#last.get(line) === priority % step) this.#last.set(line, (priority % step) - 1);
   }
 
   /** A job was started: whoever joins from now on does so behind it, however long they have been away. */
   started(priority: number): void {
-    const urgency = urgencyOf(priority);
+    const urgency = urgencyAt(priority);
     this.#now.set(urgency, Math.max(this.#now.get(urgency) ?? 0, priority % step));
   }
 
@@ -54,6 +70,18 @@ export class Fairness {
   }
 }
 
-function lineOf(urgency: number, repo: string | undefined): string {
-  return `${urgency} ${repo ?? ""}`;
+function lineOf(urgency: number, request: Request): string {
+  return `${urgency} ${repositoryOf(request)}`;
+}
+
+function repositoryOf(request: Request): string {
+  switch (request.kind) {
+    case "reconcile":
+      return request.repo ?? "";
+    case "preview":
+    case "report":
+      return `${request.pullRequest.forge} ${request.pullRequest.repoName}`;
+    case "commit-status":
+      return `${request.commit.forge} ${request.commit.repoName}`;
+  }
 }

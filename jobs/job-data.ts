@@ -1,34 +1,99 @@
 /** What a job carries in Redis: names, never state and never a secret. Parsed again by whoever takes it. */
 import { z } from "zod";
 import type { RepoId, Request } from "../src/model.ts";
+import type { Lane, LaneRequests } from "./lanes.ts";
+
+const v = z.literal(1);
 
 /** A DNS name, as Kubernetes has them; anything else was not put there by us. */
 const name = z
   .string()
   .max(253)
   .regex(/^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$/);
+const repo = z
+  .string()
+  .max(2_000)
+  .transform((text) => text as RepoId);
+const delivery = z.string().max(200).optional();
+const receivedAt = z.int().nonnegative().optional();
 
-const JobData = z.object({
-  v: z.literal(1),
-  kind: z.literal("reconcile"),
-  namespace: name,
-  name,
-  cause: z.enum(["push", "manual", "change", "sweep", "interval"]),
-  repo: z.string().max(2_000).optional(),
-  delivery: z.string().max(200).optional(),
-  receivedAt: z.number().int().nonnegative().optional(),
-});
+const forge = z
+  .string()
+  .max(40)
+  .regex(/^[a-z0-9]([-a-z0-9]*[a-z0-9])?$/);
+/** A path of names as git hosts allow them. It becomes part of an address, so `.` and `..` are none. */
+const repoName = z
+  .string()
+  .max(500)
+  .regex(/^(?!.*(?:^|\/)\.{1,2}(?:\/|$))[\w.-]+(?:\/[\w.-]+)+$/);
+const commit = z.string().regex(/^(?:[0-9a-f]{40}|[0-9a-f]{64})$/);
 
-export type JobData = z.infer<typeof JobData>;
+export const PullRequestKey = z.object({ forge, repoName, number: z.int().positive() });
 
-export function toJobData({ kind, deployment, cause, repo, delivery, receivedAt }: Request): JobData {
-  return { v: 1, kind, ...deployment, cause, repo, delivery: delivery?.slice(0, 200), receivedAt };
+const Reconcile = z
+  .object({
+    v,
+    kind: z.literal("reconcile"),
+    namespace: name,
+    name,
+    cause: z.enum(["push", "manual", "change", "sweep", "interval"]),
+    repo: repo.optional(),
+    delivery,
+    receivedAt,
+  })
+  .transform(({ v: _version, namespace, name, ...rest }) => ({ ...rest, deployment: { namespace, name } }));
+
+const Preview = z
+  .object({
+    v,
+    kind: z.literal("preview"),
+    pullRequest: PullRequestKey,
+    cause: z.enum(["pull-request", "base", "sweep"]),
+    delivery,
+    receivedAt,
+  })
+  .transform(({ v: _version, ...request }) => request);
+
+const Report = z
+  .discriminatedUnion("kind", [
+    z.object({ v, kind: z.literal("report"), pullRequest: PullRequestKey }),
+    z.object({ v, kind: z.literal("commit-status"), commit: z.object({ forge, repoName, commit }), repo }),
+  ])
+  .transform(({ v: _version, ...request }) => request);
+
+const byLane: { readonly [L in Lane]: z.ZodType<LaneRequests[L]> } = {
+  reconcile: Reconcile,
+  preview: Preview,
+  report: Report,
+};
+
+/** Field by field, so that nothing else can get in. */
+export function toJobData(request: Request): Readonly<Record<string, unknown>> {
+  const { kind } = request;
+  switch (kind) {
+    case "reconcile": {
+      const { deployment, cause, repo, delivery, receivedAt } = request;
+      const { namespace, name } = deployment;
+      return { v: 1, kind, namespace, name, cause, repo, delivery: delivery?.slice(0, 200), receivedAt };
+    }
+    case "preview": {
+      const { pullRequest, cause, delivery, receivedAt } = request;
+      return { v: 1, kind, pullRequest: names(pullRequest), cause, delivery: delivery?.slice(0, 200), receivedAt };
+    }
+    case "report":
+      return { v: 1, kind, pullRequest: names(request.pullRequest) };
+    case "commit-status": {
+      const { forge, repoName, commit } = request.commit;
+      return { v: 1, kind, commit: { forge, repoName, commit }, repo: request.repo };
+    }
+  }
+}
+
+function names({ forge, repoName, number }: z.infer<typeof PullRequestKey>) {
+  return { forge, repoName, number };
 }
 
 /** `undefined` for what another version, or somebody else, has put there: the sweep will ask again. */
-export function parseJobData(data: unknown): Request | undefined {
-  const parsed = JobData.safeParse(data);
-  if (!parsed.success) return undefined;
-  const { v: _version, namespace, name, repo, ...rest } = parsed.data;
-  return { ...rest, deployment: { namespace, name }, repo: repo as RepoId | undefined };
+export function parseJobData<L extends Lane>(lane: L, data: unknown): LaneRequests[L] | undefined {
+  return byLane[lane].safeParse(data).data as LaneRequests[L] | undefined;
 }

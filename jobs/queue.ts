@@ -5,33 +5,36 @@
  * what this request is about. One that finds it running is kept and runs right after it. One that finds it waiting for
  * another try takes its place at once. Only `interval` asks for less: it is content with any job there is.
  */
-import { createHash, randomUUID } from "node:crypto";
+import { randomUUID } from "node:crypto";
 import { type Job, Queue as BullQueue } from "bullmq";
 import type { Redis } from "ioredis";
 import type { Logger } from "../src/log.ts";
-import { type Cause, type RepoId, type Request, subjectOf } from "../src/model.ts";
+import type { RepoId, Request } from "../src/model.ts";
 import type { Queue } from "../src/ports.ts";
 import { createBatch } from "./batch.ts";
-import { followUpKey, jobOptions, queueName } from "./bullmq.ts";
+import { deduplicationId, followUpKey, jobOptions } from "./bullmq.ts";
 import { createReadiness, describeRedisError, withinDeadline } from "./connection.ts";
-import { type Fairness, moreUrgentOf, urgencyOf } from "./fairness.ts";
+import { type LaneFairness, moreUrgentOf, urgencyAt } from "./fairness.ts";
 import { parseJobData, toJobData } from "./job-data.ts";
+import { digest } from "./keys.ts";
+import { type Lane, laneOf, lanes } from "./lanes.ts";
 
 export interface QueueDeps {
   /** A producer's, see connection.ts. */
   readonly connection: Redis;
   /** Starts every key of ours in Redis. */
   readonly prefix: string;
-  /** Shared with the worker of this process. */
-  readonly fairness: Fairness;
+  /** Shared with the workers of this process. */
+  readonly fairness: LaneFairness;
   readonly log: Logger;
-  readonly observe?: { enqueued(cause: Cause, queued: boolean): void; unavailable(): void } | undefined;
+  readonly observe?: { enqueued(request: Request, queued: boolean): void; unavailable(): void } | undefined;
 }
 
 export interface JobQueue extends Queue {
   /** True for the first of all replicas that asks in this time. Throws QueueUnavailableError. */
   claim(what: string, forMs: number): Promise<boolean>;
-  depth(): Promise<Depth>;
+  /** Of one lane, or of all together. */
+  depth(lane?: Lane): Promise<Depth>;
   close(): Promise<void>;
 }
 
@@ -50,17 +53,18 @@ const moveKnownForS = 7 * 24 * 3_600;
 
 export function createQueue({ connection, prefix, fairness, log, observe }: QueueDeps): JobQueue {
   const ready = createReadiness(connection);
-  let bull: BullQueue | undefined;
+  const queues = new Map<Lane, BullQueue>();
 
   /** Made on first use, when Redis is there: BullMQ never recovers from a Redis that fails its very first questions. */
-  async function open(signal: AbortSignal): Promise<BullQueue> {
+  async function open(lane: Lane, signal: AbortSignal): Promise<BullQueue> {
     await ready(signal);
-    if (bull) return bull;
-    const queue = new BullQueue(queueName, { connection, prefix, streams: { events: { maxLen: 1_000 } } });
-    bull = queue;
-    queue.on("error", (error) => log.debug({ error: describeRedisError(error) }, "queue error"));
+    const opened = queues.get(lane);
+    if (opened) return opened;
+    const queue = new BullQueue(lane, { connection, prefix, streams: { events: { maxLen: 1_000 } } });
+    queues.set(lane, queue);
+    queue.on("error", (error) => log.debug({ lane, error: describeRedisError(error) }, "queue error"));
     queue.waitUntilReady().catch(() => {
-      if (bull === queue) bull = undefined;
+      if (queues.get(lane) === queue) queues.delete(lane);
       void queue.close();
     });
     return queue;
@@ -76,13 +80,10 @@ export function createQueue({ connection, prefix, fairness, log, observe }: Queu
   }
 
   /** Says of each whether it made a job, or a follow-up of a running one. */
-  async function add(requests: readonly Request[], signal: AbortSignal): Promise<boolean[]> {
-    const queue = await open(signal);
-    const wanted = requests.map((request) => ({
-      request,
-      id: randomUUID(),
-      priority: fairness.place(request.cause, request.repo),
-    }));
+  async function add(lane: Lane, requests: readonly Request[], signal: AbortSignal): Promise<boolean[]> {
+    const queue = await open(lane, signal);
+    const places = fairness[lane];
+    const wanted = requests.map((request) => ({ request, id: randomUUID(), priority: places.place(request) }));
     let jobs: Job[];
     try {
       jobs = await queue.addBulk(
@@ -93,7 +94,7 @@ export function createQueue({ connection, prefix, fairness, log, observe }: Queu
         })),
       );
     } catch (error) {
-      for (const { request, priority } of wanted.toReversed()) fairness.giveBack(priority, request.repo);
+      for (const { request, priority } of wanted.toReversed()) places.giveBack(priority, request);
       throw error;
     }
     // BullMQ answers with the id of the job that is there, ours or the one that made ours unnecessary.
@@ -104,9 +105,9 @@ export function createQueue({ connection, prefix, fairness, log, observe }: Queu
       }),
     );
     for (const [i, { request, priority }] of [...wanted.entries()].toReversed()) {
-      if (outcomes[i] === false) fairness.giveBack(priority, request.repo);
+      if (outcomes[i] === false) places.giveBack(priority, request);
     }
-    for (const [i, { request }] of wanted.entries()) observe?.enqueued(request.cause, outcomes[i] === true);
+    for (const [i, { request }] of wanted.entries()) observe?.enqueued(request, outcomes[i] === true);
     return outcomes;
   }
 
@@ -114,18 +115,21 @@ export function createQueue({ connection, prefix, fairness, log, observe }: Queu
   const take = createBatch(gatherMs, async (requests: readonly Request[]) => {
     const bySubject = new Map<string, { readonly first: Request; request: Request }>();
     for (const request of requests) {
-      const same = bySubject.get(subjectOf(request));
+      const same = bySubject.get(deduplicationId(request));
       if (same) same.request = moreUrgentOf(same.request, request);
-      else bySubject.set(subjectOf(request), { first: request, request });
+      else bySubject.set(deduplicationId(request), { first: request, request });
     }
-    const distinct = [...bySubject.values()];
-    const made = await inTime("take the request", (signal) =>
-      add(
-        distinct.map(({ request }) => request),
-        signal,
+    const byLane = [...Map.groupBy(bySubject.values(), ({ first }) => laneOf(first))];
+    const makers = new Set<Request>();
+    await inTime("take the request", (signal) =>
+      Promise.all(
+        byLane.map(async ([lane, distinct]) => {
+          const wanted = distinct.map(({ request }) => request);
+          const made = await add(lane, wanted, signal);
+          for (const [i, { first }] of distinct.entries()) if (made[i]) makers.add(first);
+        }),
       ),
     );
-    const makers = new Set(distinct.filter((_, i) => made[i]).map(({ first }) => first));
     return requests.map((request) => makers.has(request));
   });
 
@@ -143,19 +147,19 @@ export function createQueue({ connection, prefix, fairness, log, observe }: Queu
    * urgent as ours. That only concerns its place in the line: failing to do so loses nothing.
    */
   async function join(queue: BullQueue, { request, id, priority }: Wanted, thereId: string): Promise<boolean> {
-    if (request.cause === "interval") return false;
+    if (isContent(request)) return false;
     try {
       // One round trip for the two answers that most often are all that is needed.
       const [follower, waitingPriority] = await Promise.all([
-        connection.hget(followUpKey(queue, subjectOf(request)), "jid"),
+        connection.hget(followUpKey(queue, request), "jid"),
         connection.hget(queue.toKey(thereId), "priority"),
       ]);
       if (follower === id) return true;
-      if (waitingPriority === null || urgencyOf(priority) >= urgencyOf(Number(waitingPriority))) return false;
+      if (waitingPriority === null || urgencyAt(priority) >= urgencyAt(Number(waitingPriority))) return false;
       const there = await queue.getJob(thereId);
       if (there) {
         // Its worker may take it at any moment: what it is about comes before its place.
-        await there.updateData(toJobData(moreUrgent(request, parseJobData(there.data))));
+        await there.updateData(toJobData(moreUrgent(request, parseJobData(laneOf(request), there.data))));
         await there.changePriority({ priority });
       }
     } catch (error) {
@@ -187,17 +191,26 @@ export function createQueue({ connection, prefix, fairness, log, observe }: Queu
         return (await connection.set(key, "1", "PX", forMs, "NX")) === "OK";
       });
     },
-    async depth() {
-      const counts = await withinDeadline("count the jobs", deadlineMs, async (signal) =>
-        (await open(signal)).getJobCounts("waiting", "prioritized", "active", "delayed"),
+    async depth(lane) {
+      const counts = await withinDeadline("count the jobs", deadlineMs, (signal) =>
+        Promise.all((lane ? [lane] : lanes).map(async (one) => count(await open(one, signal)))),
       );
-      const { waiting = 0, prioritized = 0, active = 0, delayed = 0 } = counts;
-      return { waiting: waiting + prioritized, active, delayed };
+      return counts.reduce((sum, one) => ({
+        waiting: sum.waiting + one.waiting,
+        active: sum.active + one.active,
+        delayed: sum.delayed + one.delayed,
+      }));
     },
     async close() {
-      await bull?.close();
+      await Promise.all([...queues.values()].map(async (queue) => queue.close()));
     },
   };
+}
+
+async function count(queue: BullQueue): Promise<Depth> {
+  const counts = await queue.getJobCounts("waiting", "prioritized", "active", "delayed");
+  const { waiting = 0, prioritized = 0, active = 0, delayed = 0 } = counts;
+  return { waiting: waiting + prioritized, active, delayed };
 }
 
 interface Wanted {
@@ -207,20 +220,21 @@ interface Wanted {
 }
 
 function deduplication(request: Request) {
-  const id = subjectOf(request);
-  return request.cause === "interval" ? { id } : { id, keepLastIfActive: true, replace: true };
+  const id = deduplicationId(request);
+  return isContent(request) ? { id } : { id, keepLastIfActive: true, replace: true };
+}
+
+/** Whether any job of its subject will do, even one that runs already. */
+function isContent(request: Request): boolean {
+  return request.kind === "reconcile" && request.cause === "interval";
 }
 
 /** The first delivery that is waited for stays the one whose time is taken. */
 function moreUrgent(request: Request, waiting: Request | undefined): Request {
-  if (waiting?.receivedAt === undefined) return request;
-  return { ...request, delivery: waiting.delivery, receivedAt: waiting.receivedAt };
+  if (waiting === undefined || !("receivedAt" in waiting) || waiting.receivedAt === undefined) return request;
+  return { ...request, delivery: waiting.delivery, receivedAt: waiting.receivedAt } as Request;
 }
 
 function movedKey(prefix: string, repo: RepoId): string {
   return `${prefix}:moved:${digest(repo)}`;
-}
-
-function digest(text: string): string {
-  return createHash("sha256").update(text).digest("hex").slice(0, 32);
 }

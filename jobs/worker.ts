@@ -2,11 +2,12 @@
 import { DelayedError, type Job, UnrecoverableError, Worker as BullWorker } from "bullmq";
 import type { Redis } from "ioredis";
 import type { Logger } from "../src/log.ts";
-import { keyText, type Outcome, type Request, subjectOf } from "../src/model.ts";
-import { followUpKey, maxAttempts, queueName } from "./bullmq.ts";
+import { type Outcome, subjectOf } from "../src/model.ts";
+import { followUpKey, maxAttempts } from "./bullmq.ts";
 import { describeRedisError } from "./connection.ts";
-import type { Fairness } from "./fairness.ts";
+import type { LaneFairness } from "./fairness.ts";
 import { parseJobData } from "./job-data.ts";
+import type { Lane, LaneRequests } from "./lanes.ts";
 
 export interface WorkContext {
   /** From 1; neither a lease held elsewhere nor a hand-back counts. */
@@ -16,20 +17,21 @@ export interface WorkContext {
   readonly signal: AbortSignal;
 }
 
-export interface WorkerDeps {
+export interface WorkerDeps<L extends Lane = Lane> {
+  readonly lane: L;
   /** A worker's, see connection.ts. */
   readonly connection: Redis;
   readonly prefix: string;
   readonly concurrency: number;
   /** Shared with the queue of this process. */
-  readonly fairness: Fairness;
+  readonly fairness: LaneFairness;
   /** `busy`: somebody else holds the subject's lease. */
-  readonly work: (request: Request, context: WorkContext) => Promise<Outcome | "busy">;
+  readonly work: (request: LaneRequests[L], context: WorkContext) => Promise<Outcome | "busy">;
   readonly log: Logger;
   readonly observe?:
     | {
-        started(request: Request, waitedSeconds: number): void;
-        finished(request: Request, result: WorkResult, seconds: number): void;
+        started(request: LaneRequests[L], waitedSeconds: number): void;
+        finished(request: LaneRequests[L], result: WorkResult, seconds: number): void;
       }
     | undefined;
   readonly timing?: Partial<Timing> | undefined;
@@ -66,8 +68,9 @@ const maxStalledCount = 5;
 /** Longer than closing takes when Redis answers. */
 const closeMs = 3_000;
 
-export function startWorker(deps: WorkerDeps): RunningWorker {
-  const { connection, prefix, concurrency, fairness, work, log, observe } = deps;
+export function startWorker<L extends Lane>(deps: WorkerDeps<L>): RunningWorker {
+  const { lane, connection, prefix, concurrency, work, log, observe } = deps;
+  const fairness = deps.fairness[lane];
   const timing: Timing = {
     lockMs: 15_000,
     stalledEveryMs: 5_000,
@@ -78,7 +81,7 @@ export function startWorker(deps: WorkerDeps): RunningWorker {
   const running = new Map<Promise<void>, AbortController>();
   let stopping = false;
 
-  const bull = new TolerantWorker(queueName, take, {
+  const bull = new TolerantWorker(lane, take, {
     connection,
     prefix,
     concurrency,
@@ -104,7 +107,7 @@ export function startWorker(deps: WorkerDeps): RunningWorker {
 
   async function take(job: Job): Promise<void> {
     fairness.started(job.priority);
-    const request = parseJobData(job.data);
+    const request = parseJobData(lane, job.data);
     if (request === undefined) {
       log.warn({ job: job.id }, "dropped a job that this version cannot read; the sweep will ask again");
       return;
@@ -122,7 +125,7 @@ export function startWorker(deps: WorkerDeps): RunningWorker {
     }
   }
 
-  async function run(request: Request, job: Job, signal: AbortSignal): Promise<void> {
+  async function run(request: LaneRequests[L], job: Job, signal: AbortSignal): Promise<void> {
     const startedAt = Date.now();
     observe?.started(request, Math.max(0, startedAt - job.timestamp) / 1_000);
     const outcome = await attempt(request, job, signal);
@@ -134,15 +137,15 @@ export function startWorker(deps: WorkerDeps): RunningWorker {
     if (outcome.kind === "failed") await fail(job, request, outcome.retry);
   }
 
-  async function attempt(request: Request, job: Job, signal: AbortSignal): Promise<Outcome | "busy"> {
+  async function attempt(request: LaneRequests[L], job: Job, signal: AbortSignal): Promise<Outcome | "busy"> {
     const number = job.attemptsMade + 1;
     try {
       return await work(request, { attempt: number, lastAttempt: number >= maxAttempts, signal });
     } catch (error) {
       const { message, stack } = error instanceof Error ? error : new Error(String(error));
       // The work reports its own failures; this is a fault of ours.
-      const deployment = keyText(request.deployment);
-      if (!signal.aborted) log.error({ deployment, error: message, stack }, "the work broke off");
+      const subject = subjectOf(request);
+      if (!signal.aborted) log.error({ subject, error: message, stack }, "the work broke off");
       return { kind: "failed", retry: "soon", message };
     }
   }
@@ -154,12 +157,12 @@ export function startWorker(deps: WorkerDeps): RunningWorker {
   }
 
   /** Says it in words of its own: a failure's message belongs in the cluster, not in Redis. */
-  async function fail(job: Job, request: Request, retry: "soon" | "person"): Promise<void> {
+  async function fail(job: Job, request: LaneRequests[L], retry: "soon" | "person"): Promise<void> {
     if (retry === "person") throw new UnrecoverableError("waits for a person to change something");
     if (job.attemptsMade + 1 >= maxAttempts)
       throw new UnrecoverableError("failed too often; its interval brings it back");
     // A request that came meanwhile would wait until all tries are over. It is as good a try: let it run now.
-    if (await connection.exists(followUpKey(bull, subjectOf(request)))) return;
+    if (await connection.exists(followUpKey(bull, request))) return;
     throw new Error("will be tried again");
   }
 

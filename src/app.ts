@@ -4,7 +4,7 @@ import { hostname } from "node:os";
 import { join } from "node:path";
 import express from "express";
 import { connectProducer, connectWorker } from "../jobs/connection.ts";
-import { Fairness } from "../jobs/fairness.ts";
+import { createFairness } from "../jobs/fairness.ts";
 import { createQueue } from "../jobs/queue.ts";
 import { startSweep } from "../jobs/sweep.ts";
 import { startWorker, type Timing } from "../jobs/worker.ts";
@@ -52,7 +52,7 @@ export async function startApp(config: Config, log: Logger): Promise<App> {
   const client = createKubeClient(config.kubernetes);
   const { address, privateRedis } = await findRedis(config, log);
   const [producer, consumer] = [connectProducer(address, log), connectWorker(address, log)];
-  const fairness = new Fairness();
+  const fairness = createFairness();
   const queue = createQueue({ connection: producer, prefix: config.redis.prefix, fairness, log });
   const metrics = createMetrics({
     readQueue: async () => ({ ...(await queue.depth()) }),
@@ -95,7 +95,11 @@ export async function startApp(config: Config, log: Logger): Promise<App> {
     env: process.env,
     log,
     limits: { leaseSilenceMs: (config.lease.durationMs * 2) / 3 },
-    observe: { ran: (command, seconds, ok) => metrics.kluctlRan(command, ok ? "ok" : "failed", seconds) },
+    warm: config.kluctl.warm,
+    observe: {
+      ran: (command, seconds, ok) => metrics.kluctlRan(command, ok ? "ok" : "failed", seconds),
+      rendererStarted: (start) => metrics.rendererStarted(start),
+    },
   });
 
   // The way in, before any work begins: a port that is in use shall not break off a deploy
@@ -155,6 +159,7 @@ export async function startApp(config: Config, log: Logger): Promise<App> {
     observe: { pushToApplied: (seconds) => metrics.pushApplied(seconds) },
   });
   const worker = startWorker({
+    lane: "reconcile",
     connection: consumer,
     prefix: config.redis.prefix,
     concurrency: config.concurrency,

@@ -1,6 +1,6 @@
 import { expect, test, vi } from "vitest";
 import { createIntake } from "../../../src/intake.ts";
-import { keyText, type Request } from "../../../src/model.ts";
+import { keyText, type ReconcileRequest } from "../../../src/model.ts";
 import { repoId } from "../../../src/repo-url.ts";
 import { giteaDelivery } from "../../support/deliveries.ts";
 import { aDeployment } from "../../support/deployments.ts";
@@ -29,7 +29,7 @@ const push = giteaDelivery("push-update");
 test("what is answered with 202 is in Redis, and is worked off", async () => {
   const { deliver, work } = await useIntake();
   expect(await deliver("gitea", push)).toMatchObject({ status: 202, body: { matched: 2, queued: 2 } });
-  const worked: Request[] = [];
+  const worked: ReconcileRequest[] = [];
   work((request) => {
     worked.push(request);
     return Promise.resolve(done);

@@ -1,15 +1,16 @@
 /** A worker in a process of its own, to be killed: says `started` and never ends its work. */
 import { connectWorker } from "../../../jobs/connection.ts";
-import { Fairness } from "../../../jobs/fairness.ts";
+import { createFairness } from "../../../jobs/fairness.ts";
 import { startWorker } from "../../../jobs/worker.ts";
 import { silentLog } from "../../support/fakes.ts";
 
 const [socket = "", prefix = ""] = process.argv.slice(2);
 startWorker({
+  lane: "reconcile",
   connection: connectWorker({ socket }, silentLog),
   prefix,
   concurrency: 1,
-  fairness: new Fairness(),
+  fairness: createFairness(),
   log: silentLog,
   timing: { lockMs: 1_000, stalledEveryMs: 300 },
   work: () => {

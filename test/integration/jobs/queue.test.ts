@@ -1,12 +1,12 @@
 import { expect, test, vi } from "vitest";
-import type { RepoId, Request } from "../../../src/model.ts";
+import type { RepoId, ReconcileRequest } from "../../../src/model.ts";
 import { aRequest, done, failedSoon, gate, useQueue } from "../../support/jobs.ts";
 
 const patient = { timeout: 15_000, interval: 20 };
 
 test("pushes that arrive while a deployment runs collapse into one more run, for the last of them", async () => {
   const { queue, work } = await useQueue();
-  const runs: Request[] = [];
+  const runs: ReconcileRequest[] = [];
   const firstRun = gate();
   work(async (request) => {
     runs.push(request);
@@ -36,7 +36,7 @@ test("while a job waits, more requests for it add nothing", async () => {
 
 test("an interval that comes due while its deployment is at work asks for no second run", async () => {
   const { queue, work } = await useQueue();
-  const runs: Request[] = [];
+  const runs: ReconcileRequest[] = [];
   const firstRun = gate();
   work(async (request) => {
     runs.push(request);
@@ -71,7 +71,7 @@ test("a push does not wait for the next try of a failed run", async () => {
 
 test("a push that arrived during a run that failed runs at once, instead of another try", async () => {
   const { queue, work } = await useQueue();
-  const runs: Request[] = [];
+  const runs: ReconcileRequest[] = [];
   const firstRun = gate();
   work(async (request) => {
     runs.push(request);
@@ -97,7 +97,7 @@ test("a push makes the interval's waiting job its own", async () => {
   await queue.enqueue([aRequest("c", "push", { delivery: "d1", receivedAt: 1_000 })]);
   await queue.enqueue([aRequest("c", "change")]); // less urgent: takes nothing away
 
-  const runs: Request[] = [];
+  const runs: ReconcileRequest[] = [];
   work(
     async (request) => {
       runs.push(request);

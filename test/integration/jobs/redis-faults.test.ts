@@ -2,11 +2,11 @@ import { inspect } from "node:util";
 import { pino } from "pino";
 import { expect, onTestFinished, test, vi } from "vitest";
 import { checkRedis, connectProducer } from "../../../jobs/connection.ts";
-import { Fairness } from "../../../jobs/fairness.ts";
+import { createFairness } from "../../../jobs/fairness.ts";
 import { createQueue } from "../../../jobs/queue.ts";
 import { startWorker } from "../../../jobs/worker.ts";
 import { QueueUnavailableError } from "../../../src/errors.ts";
-import type { RepoId, Request } from "../../../src/model.ts";
+import type { RepoId, ReconcileRequest } from "../../../src/model.ts";
 import { silentLog } from "../../support/fakes.ts";
 import { aRequest, done, gate, useQueue } from "../../support/jobs.ts";
 import { uniquePrefix, useRedisServer } from "../../support/redis.ts";
@@ -23,10 +23,11 @@ async function refusedInTime(work: () => Promise<unknown>): Promise<void> {
 test("with Redis down when we start, requests are refused in time, and taken and run once it is up", async () => {
   const server = useRedisServer();
   const prefix = uniquePrefix();
-  const fairness = new Fairness();
+  const fairness = createFairness();
   const queue = createQueue({ connection: server.producer(), prefix, fairness, log: silentLog });
-  const runs: Request[] = [];
+  const runs: ReconcileRequest[] = [];
   const worker = startWorker({
+    lane: "reconcile",
     connection: server.worker(),
     prefix,
     fairness,
@@ -54,7 +55,7 @@ test("with Redis frozen when we start, requests are refused in time, and taken o
   const queue = createQueue({
     connection: server.producer(),
     prefix: uniquePrefix(),
-    fairness: new Fairness(),
+    fairness: createFairness(),
     log: silentLog,
   });
 
@@ -68,7 +69,7 @@ test("with Redis frozen when we start, requests are refused in time, and taken o
 
 test("with Redis frozen later, requests are refused in time, and work goes on once it has thawed", async () => {
   const { queue, work, redis } = await useQueue();
-  const runs: Request[] = [];
+  const runs: ReconcileRequest[] = [];
   work(async (request) => {
     runs.push(request);
     return done;
@@ -90,7 +91,7 @@ test(
   { timeout: 30_000 },
   async () => {
     const { queue, work, redis } = await useQueue();
-    const runs: Request[] = [];
+    const runs: ReconcileRequest[] = [];
     const held = gate();
     work(
       async (request) => {
@@ -116,7 +117,7 @@ test(
 
 test("when Redis forgets everything during a job, the next request is taken and runs", async () => {
   const { queue, work, redis } = await useQueue();
-  const runs: Request[] = [];
+  const runs: ReconcileRequest[] = [];
   const held = gate();
   work(async (request) => {
     runs.push(request);
@@ -146,7 +147,7 @@ test("a full Redis refuses requests by name, and takes them again when there is 
 
 test("an idle worker finds work again after Redis was away", { timeout: 30_000 }, async () => {
   const { queue, work, redis } = await useQueue();
-  const runs: Request[] = [];
+  const runs: ReconcileRequest[] = [];
   work(async (request) => {
     runs.push(request);
     return done;
@@ -197,7 +198,7 @@ test("a password never reaches a log or an error", async () => {
   const log = pino({ level: "trace" }, { write: (line: string) => void lines.push(line) });
   const connection = connectProducer({ url: `${server.socket}?password=canary-5f0e` }, log);
   onTestFinished(() => connection.disconnect());
-  const queue = createQueue({ connection, prefix: uniquePrefix(), fairness: new Fairness(), log });
+  const queue = createQueue({ connection, prefix: uniquePrefix(), fairness: createFairness(), log });
 
   const error = await queue.enqueue([aRequest()]).catch((reason: unknown) => reason);
 

@@ -4,7 +4,7 @@ import { fileURLToPath } from "node:url";
 import { Queue as BullQueue } from "bullmq";
 import { pino } from "pino";
 import { expect, onTestFinished, test, vi } from "vitest";
-import type { Request } from "../../../src/model.ts";
+import type { ReconcileRequest } from "../../../src/model.ts";
 import { aRequest, done, failedSoon, gate, useQueue } from "../../support/jobs.ts";
 
 const patient = { timeout: 15_000, interval: 20 };
@@ -49,7 +49,7 @@ test("a job whose lease somebody else holds comes back until it is free, without
 
 test("what only a person can mend is not tried again, and a later push runs", async () => {
   const { queue, work } = await useQueue();
-  const runs: Request[] = [];
+  const runs: ReconcileRequest[] = [];
   work(async (request) => {
     runs.push(request);
     return runs.length === 1 ? { kind: "failed", retry: "person", message: "target prod not found" } : done;
@@ -96,7 +96,7 @@ test("a job that cannot be read is dropped, and the next one runs", async () => 
   await redis.client().hset(bull.toKey(broken.id!), "data", "{not json");
   await queue.enqueue([aRequest()]);
 
-  const runs: Request[] = [];
+  const runs: ReconcileRequest[] = [];
   work(
     async (request) => {
       runs.push(request);
@@ -119,7 +119,7 @@ test("a job that took too many workers along is given up with a log line, and ca
   const [waiting] = await client.zrange(`${prefix}:reconcile:prioritized`, "0", "0");
   await client.hset(`${prefix}:reconcile:${waiting}`, { stc: "6", defa: "job stalled more than allowable limit" });
 
-  const runs: Request[] = [];
+  const runs: ReconcileRequest[] = [];
   work(
     async (request) => {
       runs.push(request);
@@ -179,7 +179,7 @@ test("work that ignores that it is aborted is taken over when its lock has run o
   await vi.waitFor(() => expect(first.running()).toBe(1));
   await first.stop(0);
 
-  const runs: Request[] = [];
+  const runs: ReconcileRequest[] = [];
   work(async (request) => {
     runs.push(request);
     return done;

@@ -1,8 +1,11 @@
 import { expect, test } from "vitest";
-import { Fairness, urgencyOf } from "../../../jobs/fairness.ts";
-import type { Cause } from "../../../src/model.ts";
+import { Fairness, urgencyAt } from "../../../jobs/fairness.ts";
+import type { Cause, RepoId } from "../../../src/model.ts";
+import { aRequest } from "../../support/jobs.ts";
 
 const bullmqLargest = 2_097_152;
+
+const about = (cause: Cause, repo: string) => aRequest("shop", cause, { repo: repo as RepoId });
 
 /** Jobs in the order BullMQ would run them: lowest priority first, equal ones as they came. */
 function inOrder(jobs: { name: string; priority: number }[]): string[] {
@@ -11,8 +14,8 @@ function inOrder(jobs: { name: string; priority: number }[]): string[] {
 
 test("a repository with one job comes right after the first of another's five hundred", () => {
   const fairness = new Fairness();
-  const jobs = Array.from({ length: 500 }, () => ({ name: "mono", priority: fairness.place("push", "mono") }));
-  jobs.push({ name: "single", priority: fairness.place("push", "single") });
+  const jobs = Array.from({ length: 500 }, () => ({ name: "mono", priority: fairness.place(about("push", "mono")) }));
+  jobs.push({ name: "single", priority: fairness.place(about("push", "single")) });
 
   expect(inOrder(jobs).indexOf("single")).toBe(1);
 });
@@ -20,55 +23,55 @@ test("a repository with one job comes right after the first of another's five hu
 test("two repositories take turns", () => {
   const fairness = new Fairness();
   const names = ["a", "a", "a", "b", "b", "b"];
-  const jobs = names.map((name) => ({ name, priority: fairness.place("push", name) }));
+  const jobs = names.map((name) => ({ name, priority: fairness.place(about("push", name)) }));
 
   expect(inOrder(jobs)).toEqual(["a", "b", "a", "b", "a", "b"]);
 });
 
 test("who comes late joins where the service is, neither before those who wait nor behind all of them", () => {
   const fairness = new Fairness();
-  const mono = Array.from({ length: 100 }, () => fairness.place("push", "mono"));
+  const mono = Array.from({ length: 100 }, () => fairness.place(about("push", "mono")));
   for (const priority of mono.slice(0, 50)) fairness.started(priority);
 
-  const late = fairness.place("push", "late");
+  const late = fairness.place(about("push", "late"));
 
   expect(late).toBe(mono[50]);
 });
 
 test("every push comes before every manual request, and so on down to the intervals", () => {
   const fairness = new Fairness();
-  for (let i = 0; i < 10_000; i++) fairness.place("push", "busy");
+  for (let i = 0; i < 10_000; i++) fairness.place(about("push", "busy"));
   const order: Cause[] = ["push", "manual", "change", "interval"];
-  const priorities = order.map((cause) => fairness.place(cause, "busy"));
+  const priorities = order.map((cause) => fairness.place(about(cause, "busy")));
 
   expect(priorities).toEqual(priorities.toSorted((a, b) => a - b));
-  expect(new Set(priorities.map(urgencyOf)).size).toBe(4);
-  expect(urgencyOf(fairness.place("sweep", "busy"))).toBe(urgencyOf(fairness.place("change", "busy")));
+  expect(new Set(priorities.map(urgencyAt)).size).toBe(4);
+  expect(urgencyAt(fairness.place(about("sweep", "busy")))).toBe(urgencyAt(fairness.place(about("change", "busy"))));
 });
 
 test("places stay within what BullMQ takes and within their class, however long a line grows", () => {
   const fairness = new Fairness();
   let priority = 0;
-  for (let i = 0; i < 400_010; i++) priority = fairness.place("interval", "endless");
+  for (let i = 0; i < 400_010; i++) priority = fairness.place(about("interval", "endless"));
 
   expect(priority).toBeLessThan(bullmqLargest);
-  expect(urgencyOf(priority)).toBe(urgencyOf(new Fairness().place("interval", "endless")));
-  expect(new Fairness().place("push", "first")).toBe(1); // 0 would go before all others
+  expect(urgencyAt(priority)).toBe(urgencyAt(new Fairness().place(about("interval", "endless"))));
+  expect(new Fairness().place(about("push", "first"))).toBe(1); // 0 would go before all others
 });
 
 test("places that no job took are given back, so that asking again and again costs nothing", () => {
   const fairness = new Fairness();
-  fairness.place("push", "a");
-  const unused = [fairness.place("push", "a"), fairness.place("push", "a")];
-  for (const priority of unused.toReversed()) fairness.giveBack(priority, "a");
+  fairness.place(about("push", "a"));
+  const unused = [fairness.place(about("push", "a")), fairness.place(about("push", "a"))];
+  for (const priority of unused.toReversed()) fairness.giveBack(priority, about("push", "a"));
 
-  expect(fairness.place("push", "a")).toBe(unused[0]);
+  expect(fairness.place(about("push", "a"))).toBe(unused[0]);
 });
 
 test("once nothing waits, everybody starts from the beginning", () => {
   const fairness = new Fairness();
-  for (let i = 0; i < 5; i++) fairness.started(fairness.place("push", "a"));
+  for (let i = 0; i < 5; i++) fairness.started(fairness.place(about("push", "a")));
   fairness.idle();
 
-  expect([fairness.place("push", "a"), fairness.place("push", "b")]).toEqual([1, 1]);
+  expect([fairness.place(about("push", "a")), fairness.place(about("push", "b"))]).toEqual([1, 1]);
 });

@@ -4,8 +4,8 @@ import { aRequest } from "../../support/jobs.ts";
 
 test("a request comes out of Redis as it went in", () => {
   const request = aRequest("shop", "push", { delivery: "d1", receivedAt: 1 });
-  expect(parseJobData(JSON.parse(JSON.stringify(toJobData(request))))).toEqual(request);
-  expect(parseJobData(JSON.parse(JSON.stringify(toJobData(aRequest("shop", "interval")))))).toEqual(
+  expect(parseJobData("reconcile", JSON.parse(JSON.stringify(toJobData(request))))).toEqual(request);
+  expect(parseJobData("reconcile", JSON.parse(JSON.stringify(toJobData(aRequest("shop", "interval")))))).toEqual(
     aRequest("shop", "interval"),
   );
 });
@@ -28,6 +28,6 @@ test("what another version or somebody else wrote is no request", () => {
     { ...good, name: "--help\n" },
     { ...good, receivedAt: "yesterday" },
   ]) {
-    expect(parseJobData(bad), JSON.stringify(bad)).toBeUndefined();
+    expect(parseJobData("reconcile", bad), JSON.stringify(bad)).toBeUndefined();
   }
 });

@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, expect, onTestFinished, test, vi } from "vitest";
 import { startSweep, type SweepDeps } from "../../../jobs/sweep.ts";
-import type { Deployment, DeploymentStatus, GitRef, Request } from "../../../src/model.ts";
+import type { Deployment, DeploymentStatus, GitRef, ReconcileRequest, Request } from "../../../src/model.ts";
 import { repoId } from "../../../src/repo-url.ts";
 import { aDeployment, aSpec, aStatus } from "../../support/deployments.ts";
 import { silentLog } from "../../support/fakes.ts";
@@ -30,7 +30,7 @@ function following(name: string, { repo = "shop", ref = { branch: "main" }, susp
 /** What replicas share. */
 function fakeRedis() {
   const claims = new Map<string, number>();
-  const requests: Request[] = [];
+  const requests: ReconcileRequest[] = [];
   const moved: string[] = [];
   const state = { down: false };
   const answer = () => {
@@ -39,7 +39,7 @@ function fakeRedis() {
   const queue: SweepDeps["queue"] = {
     async enqueue(wanted) {
       answer();
-      requests.push(...wanted);
+      requests.push(...(wanted as ReconcileRequest[]));
       return { queued: wanted.length };
     },
     async markMoved(repo) {

@@ -1,0 +1,111 @@
+/** A forge in memory: what is on it stands in Maps and lists, for tests to set up and to look at. */
+import { ForgeError, type ForgeProblem } from "../../src/errors.ts";
+import {
+  type CommitKey,
+  type CommitStatus,
+  type ForgeComment,
+  type PullRequest,
+  type PullRequestKey,
+  pullRequestText,
+} from "../../src/model.ts";
+import type { Forge } from "../../src/ports.ts";
+
+export interface FakeForge extends Forge {
+  /** By `pullRequestText`. */
+  readonly pullRequests: Map<string, PullRequest>;
+  /** By `pullRequestText`; oldest first. */
+  readonly comments: Map<string, ForgeComment[]>;
+  /** All that were ever written, in order. */
+  readonly statuses: { readonly commit: CommitKey; readonly status: CommitStatus }[];
+  /** The names of all calls, in order. */
+  readonly calls: string[];
+  /** Every call fails from now on, until it is called with nothing. */
+  fail(problem?: ForgeProblem, retryAfterMs?: number): void;
+  /** Puts an open pull request there, or changes the one that is. */
+  put(number: number, more?: Partial<PullRequest>): PullRequest;
+}
+
+/** Of the repositories on `git.example.com`. */
+export function fakeForge({ id = "gitea", kind = "gitea" as Forge["kind"], host = "git.example.com" } = {}): FakeForge {
+  const pullRequests: FakeForge["pullRequests"] = new Map();
+  const comments: FakeForge["comments"] = new Map();
+  const statuses: FakeForge["statuses"] = [];
+  const calls: string[] = [];
+  let failure: (() => ForgeError) | undefined;
+  let written = 0;
+
+  function call<T>(name: string, signal: AbortSignal | undefined, answer: () => T): Promise<T> {
+    calls.push(name);
+    if (signal?.aborted) return Promise.reject(signal.reason as Error);
+    return failure ? Promise.reject(failure()) : Promise.resolve(answer());
+  }
+
+  function commentsOf(key: PullRequestKey): ForgeComment[] {
+    const there = comments.get(pullRequestText(key)) ?? [];
+    comments.set(pullRequestText(key), there);
+    return there;
+  }
+
+  return {
+    id,
+    kind,
+    maxCommentLength: 65_536,
+    pullRequests,
+    comments,
+    statuses,
+    calls,
+    fail(problem, retryAfterMs) {
+      failure = problem && (() => new ForgeError(problem, `${id} does not answer: ${problem}`, { retryAfterMs }));
+    },
+    put(number, more = {}) {
+      const key = more.key ?? { forge: id, repoName: "org/shop", number };
+      const pullRequest: PullRequest = {
+        key,
+        url: `https://${host}/${key.repoName}/pulls/${number}`,
+        state: "open",
+        draft: false,
+        head: "1".repeat(40),
+        baseBranch: "main",
+        fork: false,
+        repoUrls: [`https://${host}/${key.repoName}.git`],
+        updatedAt: Date.now(),
+        ...pullRequests.get(pullRequestText(key)),
+        ...more,
+      };
+      pullRequests.set(pullRequestText(key), pullRequest);
+      return pullRequest;
+    },
+
+    repoName: (repo) => (repo.startsWith(`${host}/`) ? repo.slice(host.length + 1) : undefined),
+    pullRequest: (key, signal) => call("pullRequest", signal, () => pullRequests.get(pullRequestText(key))),
+    openPullRequests: (repoName, signal) =>
+      call("openPullRequests", signal, () =>
+        [...pullRequests.values()].filter(({ key, state }) => key.repoName === repoName && state === "open"),
+      ),
+    ownComments: (key, signal) => call("ownComments", signal, () => [...commentsOf(key)]),
+    createComment: (key, body, signal) =>
+      call("createComment", signal, () => {
+        const commentId = String(++written);
+        const url = `https://${host}/${key.repoName}/pulls/${key.number}#comment-${commentId}`;
+        const comment: ForgeComment = { id: commentId, body, url };
+        commentsOf(key).push(comment);
+        return comment;
+      }),
+    updateComment: (key, commentId, body, signal) =>
+      call("updateComment", signal, () => {
+        const there = commentsOf(key);
+        const index = there.findIndex((comment) => comment.id === commentId);
+        const before = there[index];
+        return before && (there[index] = { ...before, body });
+      }),
+    deleteComment: (key, commentId, signal) =>
+      call("deleteComment", signal, () => {
+        const left = commentsOf(key).filter((comment) => comment.id !== commentId);
+        comments.set(pullRequestText(key), left);
+      }),
+    setStatus: (commit, status, signal) =>
+      call("setStatus", signal, () => {
+        statuses.push({ commit, status });
+      }),
+  };
+}
