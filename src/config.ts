@@ -49,7 +49,11 @@ export interface Config {
     /** Empty: all. */
     readonly namespaces: readonly string[];
   };
-  readonly kluctl: { readonly path?: string | undefined; readonly cacheDir?: string | undefined };
+  readonly kluctl: {
+    readonly path?: string | undefined;
+    readonly cacheDir?: string | undefined;
+    readonly warm: boolean;
+  };
   readonly concurrency: number;
   readonly sweep: { readonly intervalMs: number };
   readonly lease: { readonly durationMs: number };
@@ -141,7 +145,11 @@ function toConfig(parsed: z.output<typeof configSchema>, env: ConfigSources["env
     webhooks: { host: webhooks.host, port: webhooks.port, maxBodyBytes: webhooks.maxBody },
     dataDir: dataDir ?? defaultDataDir(env),
     redis: { url: redis.url && withPassword(redis.url, redis.password), prefix: redis.prefix, server: redis.server },
-    kluctl: { path: kluctl.path, cacheDir: kluctl.cacheDir ?? (env["KLUCTL_CACHE_DIR"] || undefined) },
+    kluctl: {
+      path: kluctl.path,
+      cacheDir: kluctl.cacheDir ?? (env["KLUCTL_CACHE_DIR"] || undefined),
+      warm: kluctl.warm === "on",
+    },
     concurrency: concurrency ?? Math.min(64, Math.max(2, cores)),
     sweep: { intervalMs: sweep.interval },
     lease: { durationMs: lease.duration },

@@ -16,6 +16,7 @@ export interface Metrics {
   jobWaited(seconds: number): void;
   reconciled(result: string, seconds: number): void;
   kluctlRan(command: string, result: string, seconds: number): void;
+  rendererStarted(start: "warm" | "cold" | "fallback"): void;
   gitRan(operation: string, ok: boolean, seconds: number): void;
   /** From the delivery's arrival until its change was applied. */
   pushApplied(seconds: number): void;
@@ -96,6 +97,12 @@ export function createMetrics({ readQueue, sweepAge, watchAge }: MetricsOptions 
     buckets: workSeconds,
     registers,
   });
+  const rendererStarts = new Counter({
+    name: "towline_kluctl_renderers_total",
+    help: "Runs of kluctl with warm and with cold renderers; fallback: cold where they should have been warm.",
+    labelNames: ["start"],
+    registers,
+  });
   const gitSeconds = new Histogram({
     name: "towline_git_seconds",
     help: "How long git took: ls-remote, fetch, clone.",
@@ -151,6 +158,7 @@ export function createMetrics({ readQueue, sweepAge, watchAge }: MetricsOptions 
       kluctlRuns.inc({ command: commandLabel(command), result: resultLabel(result) });
       kluctlSeconds.observe({ command: commandLabel(command) }, seconds);
     },
+    rendererStarted: (start) => rendererStarts.inc({ start }),
     gitRan(operation, ok, seconds) {
       gitSeconds.observe({ operation: commandLabel(operation), result: ok ? "ok" : "failed" }, seconds);
     },

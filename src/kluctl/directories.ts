@@ -5,6 +5,7 @@
 import { chmod, mkdir, readdir, stat, symlink } from "node:fs/promises";
 import { join } from "node:path";
 import { createWorkDirectories, removeDirectory } from "../work-directories.ts";
+import type { Unpacked } from "./warm/layout.ts";
 
 export interface JobDirectory {
   /** Readable by us only. */
@@ -15,6 +16,7 @@ export interface JobDirectory {
 }
 
 export interface Directories {
+  readonly unpacked: Unpacked;
   /** Makes the places and clears what crashed servers left in them. */
   prepare(): Promise<void>;
   /**
@@ -43,6 +45,8 @@ export function createDirectories({ cacheDir, workDir }: { cacheDir: string; wor
   }
 
   return {
+    unpacked: { temporary, python },
+
     async prepare() {
       await Promise.all([workDir, temporary].map(makePrivate));
       await Promise.all([work.sweep(), sweepTemporary(temporary), sweepMirrors(cacheDir)]);

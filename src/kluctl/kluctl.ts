@@ -11,9 +11,11 @@ import { explainDisk, readOutcome } from "./outcome.ts";
 import { type ProcessLimits, runProcess } from "./process.ts";
 import { parseCommandResult, parseValidateResult } from "./result.ts";
 import { toStableWords } from "./stable-words.ts";
-import { createBinary } from "./version.ts";
+import { type Binary, createBinary } from "./version.ts";
+import type { RendererLimits } from "./warm/fork-server-process.ts";
+import { createWarmRenderers, type RendererStart } from "./warm/renderers.ts";
 
-export interface KluctlLimits extends Omit<ProcessLimits, "timeoutMs"> {
+export interface KluctlLimits extends Omit<ProcessLimits, "timeoutMs">, RendererLimits {
   /** Silence of the lease after which kluctl is killed; with a margin less than what makes the lease free for others. */
   readonly leaseSilenceMs: number;
   /** kluctl keeps its time-out itself, mostly; so much later we do. */
@@ -28,6 +30,9 @@ const defaultLimits: KluctlLimits = {
   keptBytes: 1024 * 1024,
   lineLength: 4_096,
   lines: 2_000,
+  // Of a warm renderer. More than any real project needs: the time-out ends a template that loops long before.
+  rendererBytes: 4 * 1024 ** 3,
+  rendererSeconds: 3_600,
 };
 
 export interface KluctlDeps {
@@ -41,7 +46,14 @@ export interface KluctlDeps {
   readonly env: Environment;
   readonly log: Logger;
   readonly limits?: Partial<KluctlLimits> | undefined;
-  readonly observe?: { ran(command: Call["command"], seconds: number, ok: boolean): void } | undefined;
+  /** Whether renderers are kept warm for runs that are not to be cold. */
+  readonly warm?: boolean | undefined;
+  readonly observe?: KluctlObserver | undefined;
+}
+
+export interface KluctlObserver {
+  ran(command: Call["command"], seconds: number, ok: boolean): void;
+  rendererStarted?(start: RendererStart): void;
 }
 
 export interface KluctlProcesses extends Kluctl {
@@ -59,6 +71,16 @@ export function createKluctl({ binary, kubeconfigFor, log, observe, ...deps }: K
   const directories = createDirectories(deps);
   const stopping = new AbortController();
   const running = new Set<Promise<unknown>>();
+  const renderers = deps.warm
+    ? createWarmRenderers({
+        unpacked: directories.unpacked,
+        workDir: deps.workDir,
+        env: sharedEnv,
+        limits,
+        log,
+        observe: observe?.rendererStarted,
+      })
+    : undefined;
   let prepared: Promise<void> | undefined;
 
   const findBinary = createBinary({
@@ -78,19 +100,19 @@ export function createKluctl({ binary, kubeconfigFor, log, observe, ...deps }: K
     },
   });
 
-  async function prepare(): Promise<string> {
+  async function prepare(): Promise<Binary> {
     // Tried again after a failure: a disk that was full may not be any more.
     prepared ??= directories.prepare().catch((error: unknown) => {
       prepared = undefined;
       throw error;
     });
     await prepared;
-    const { path } = await findBinary();
-    return path;
+    return findBinary();
   }
 
   async function execute<T>(call: Call, run: AnyRun, parse: Parse<T>, signal: AbortSignal): Promise<T> {
-    const command = await prepare();
+    const binary = await prepare();
+    const warm = renderers?.find(binary, run.cold);
     const job = await directories.create(run.deployment.namespace, run.credentials.length > 0);
     try {
       const logins = toLogins(run.credentials, job.path);
@@ -101,9 +123,9 @@ export function createKluctl({ binary, kubeconfigFor, log, observe, ...deps }: K
       const toWords = (text: string) => scrub(toStableWords(text, places));
       const ended = await runProcess({
         name: `kluctl ${call.command}`,
-        command,
-        args: [...toArguments(call, run, files), ...logins.flags],
-        env: { ...withGitLogins(sharedEnv, logins.git), ...job.env, KUBECONFIG: files.kubeconfig },
+        command: binary.path,
+        args: [...toArguments(call, run, files), ...logins.flags, ...(warm?.flags ?? [])],
+        env: { ...withGitLogins(sharedEnv, logins.git), ...job.env, ...warm?.env, KUBECONFIG: files.kubeconfig },
         cwd: job.path,
         limits: {
           ...limits,
@@ -114,6 +136,7 @@ export function createKluctl({ binary, kubeconfigFor, log, observe, ...deps }: K
         held: run.held,
         onLine: createLineLogger(log, call.command, run, toWords),
       });
+      if (!warm) renderers?.unpacked(binary);
       return await readOutcome(ended, files.result, parse, toWords);
     } finally {
       await removeJob(job);
@@ -158,13 +181,13 @@ export function createKluctl({ binary, kubeconfigFor, log, observe, ...deps }: K
     delete: (run, options, signal) => startFenced({ command: "delete", options }, run, signal),
 
     async version() {
-      await prepare();
-      return (await findBinary()).version;
+      return (await prepare()).version;
     },
 
     async stop() {
       stopping.abort();
       await Promise.allSettled(running);
+      await renderers?.stop();
     },
   };
 }

@@ -16,6 +16,8 @@ export interface BinaryDeps {
 
 export interface Binary {
   readonly path: string;
+  /** Another one when the file at the path is replaced. */
+  readonly file: string;
   readonly version: string;
 }
 
@@ -42,7 +44,7 @@ export function createBinary({ binary, searchPath, askVersion }: BinaryDeps): ()
     const { mtimeMs, size, ino } = await stat(path);
     const file = `${path} ${ino} ${size} ${mtimeMs}`;
     if (known?.file !== file) known = { file, version: ask(path) };
-    return { path, version: await known.version };
+    return { path, file, version: await known.version };
   };
 }
 

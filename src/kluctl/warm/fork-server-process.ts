@@ -1,0 +1,83 @@
+/** The fork server as a process: started, watched, ended. */
+import { type ChildProcess, spawn } from "node:child_process";
+import { once } from "node:events";
+import { setTimeout as delay } from "node:timers/promises";
+import { createLineReader, createTail, toPlainText } from "../output.ts";
+
+export interface RendererLimits {
+  /** Of address space. */
+  readonly rendererBytes: number;
+  /** Of CPU time. */
+  readonly rendererSeconds: number;
+}
+
+export interface ForkServerOptions {
+  readonly python: string;
+  readonly script: string;
+  readonly socket: string;
+  readonly env: Readonly<Record<string, string>>;
+  readonly cwd: string;
+  readonly limits: RendererLimits;
+  /** A renderer was refused, and started cold. */
+  readonly onRefused: (why: string) => void;
+  /** It ended though nobody wanted it to. */
+  readonly onEnded: (error: Error) => void;
+}
+
+export interface ForkServer {
+  stop(): Promise<void>;
+}
+
+const startMs = 30_000;
+const graceMs = 2_000;
+
+/** Resolves when it listens. */
+export async function startForkServer(options: ForkServerOptions): Promise<ForkServer> {
+  const { python, script, socket, env, cwd, limits, onRefused, onEnded } = options;
+  const args = [script, socket, String(limits.rendererBytes), String(limits.rendererSeconds)];
+  // In a group of its own: Ctrl-C ends us, and we end it when kluctl needs it no more.
+  const child = spawn(python, args, { cwd, env, detached: true, stdio: ["pipe", "pipe", "pipe"] });
+  const { promise: listens, resolve: listening } = Promise.withResolvers<void>();
+  const words = createTail(2_000);
+  const lines = createLineReader({ lineLength: 500, lines: Infinity }, (line) => {
+    if (line === "listening") listening();
+    else onRefused(line.replace(/^cold /, ""));
+  });
+  child.stdout.on("data", lines.push);
+  child.stderr.on("data", words.push);
+  for (const stream of child.stdio) stream?.on("error", () => undefined); // `ended` tells
+  const ended = failureOf(child, () => words.text());
+
+  const stop = async (): Promise<void> => {
+    child.stdin.end();
+    await Promise.race([ended, delay(graceMs, undefined, { ref: false })]);
+    child.kill("SIGKILL");
+    await ended;
+  };
+  const early = await Promise.race([listens, ended, delay(startMs, new Error("does not listen"), { ref: false })]);
+  if (early) {
+    await stop();
+    throw new Error(`the fork server ${early.message}`);
+  }
+  let stopping = false;
+  void ended.then((error) => {
+    if (!stopping) onEnded(new Error(`the fork server ${error.message}`));
+  });
+  return {
+    async stop() {
+      stopping = true;
+      await stop();
+    },
+  };
+}
+
+/** Resolves when it has ended, with how. */
+async function failureOf(child: ChildProcess, words: () => string): Promise<Error> {
+  try {
+    const [code, signal] = (await once(child, "close")) as [number | null, NodeJS.Signals | null];
+    const last = toPlainText(words()).trim().split("\n").at(-1) ?? "";
+    return new Error(`ended with ${signal ?? `exit status ${code}`}${last === "" ? "" : `: ${last}`}`);
+  } catch (error) {
+    return new Error(`cannot be started: ${(error as Error).message}`);
+  }
+}

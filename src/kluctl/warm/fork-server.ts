@@ -1,0 +1,201 @@
+/**
+ * The program of the fork server, for kluctl's own Python. Four interpreters with their libraries are most of what a run
+ * of kluctl costs; here one of them imports the libraries once, and is copied for each that kluctl wants.
+ *
+ * - The server itself never runs a template: it imports, listens and forks. So each renderer begins from the same state,
+ *   and nothing of one is seen by another.
+ * - A renderer is what `python3 main.py` would be: kluctl's descriptors, arguments, directory and environment. What an
+ *   interpreter reads only when it starts has to be the same for both, or else the renderer starts cold.
+ * - The kernel ends a renderer, and what it has started, when its stand-in ends, whatever the template is busy with. So
+ *   it lives no longer than its kluctl, which the watchdog ends together with the stand-ins.
+ * - The renderer sends its exit status itself: the server may crash, and those that run do not notice.
+ *
+ * Arguments: the socket's path, the memory and the CPU seconds that a renderer may take. Descriptor 0 is open as long as
+ * we live. On descriptor 1 it says `listening` once, and `cold <why>` for each renderer that it refuses.
+ */
+export const forkServer = String.raw`
+import array, fcntl, gc, marshal, os, resource, runpy, select, signal, socket, sys, types
+
+path, memory, cpu = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
+F_SETSIG = 10  # Linux's; the module does not name it
+
+
+def receive(conn):
+    conn.settimeout(5)
+    head, ancillary, _, _ = conn.recvmsg(8, socket.CMSG_SPACE(3 * 4))
+    descriptors = array.array("i")
+    for _, _, data in ancillary:
+        descriptors.frombytes(data)
+    rest, parts = int.from_bytes(head, "big"), []
+    while rest > 0:
+        parts.append(conn.recv(rest))
+        if not parts[-1]:
+            raise EOFError("the stand-in is gone")
+        rest -= len(parts[-1])
+    return (descriptors, *marshal.loads(b"".join(parts)))
+
+
+def read_at_start(environ):
+    names = (b"PYTHON", b"LC_", b"LANG", b"TZ")
+    return {name: value for name, value in environ.items() if name.startswith(names) and name != b"PYTHONPATH"}
+
+
+def folders(environ):
+    return [folder for folder in os.fsdecode(environ.get(b"PYTHONPATH", b"")).split(":") if folder]
+
+
+def identity(args, environ):
+    # kluctl has a cache directory for each namespace, in which its libraries are links.
+    return [os.path.realpath(one) for one in (args[0], *folders(environ))]
+
+
+own = read_at_start(os.environb)
+base = sys.path[1:]
+learned = None
+
+
+def learn(args, environ):
+    """Imports what the first renderer would: its script does, when it is not the main one."""
+    global learned
+    learned = identity(args, environ)
+    sys.path[:] = [os.path.dirname(args[0]), *folders(environ), *base]
+    runpy.run_path(args[0], run_name="imported")
+    for name in ("go_jinja2.ext", "jinja2.ext", "ext.images_ext", "jsonpath_ng.ext", "slugify"):
+        try:
+            __import__(name)
+        except ImportError:
+            pass  # of another version; the renderer imports what it wants
+    gc.collect()
+    gc.freeze()  # else the first collection of each renderer would copy all of it
+
+
+def why_not(args, environ):
+    if read_at_start(environ) != own:
+        return "its environment asks for another interpreter"
+    if args[0] != "-c" and identity(args, environ) != learned:
+        return "it is another renderer than the one that was imported"
+
+
+def end_with(conn):
+    os.setpgid(0, 0)
+    conn.setblocking(False)
+    fcntl.fcntl(conn, fcntl.F_SETOWN, -os.getpid())
+    fcntl.fcntl(conn, F_SETSIG, signal.SIGKILL)
+    fcntl.fcntl(conn, fcntl.F_SETFL, fcntl.fcntl(conn, fcntl.F_GETFL) | os.O_ASYNC)
+    if select.select([conn], [], [], 0)[0]:
+        os._exit(0)  # too late for the signal
+
+
+def become(descriptors, cwd, environ):
+    for number, descriptor in enumerate(descriptors):
+        os.dup2(descriptor, number)
+        os.close(descriptor)
+    os.chdir(cwd)
+    os.environb.clear()
+    os.environb.update(environ)
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+    resource.setrlimit(resource.RLIMIT_AS, (memory, memory))
+    resource.setrlimit(resource.RLIMIT_CPU, (cpu, cpu))
+
+
+def run(args, environ):
+    main = sys.modules["__main__"] = types.ModuleType("__main__")
+    if args[0] == "-c":
+        sys.argv, first, code = ["-c", *args[2:]], "", compile(args[1], "<string>", "exec")
+    else:
+        sys.argv, first, main.__file__ = args, os.path.dirname(args[0]), args[0]
+        with open(args[0], "rb") as script:
+            code = compile(script.read(), args[0], "exec")
+    sys.path[:] = [first, *folders(environ), *base]
+    sys.setrecursionlimit(sys.getrecursionlimit() + 2)  # the calls that lead here
+    try:
+        exec(code, main.__dict__)
+        return 0
+    except SystemExit as end:
+        if end.code is None or isinstance(end.code, int):
+            return (end.code or 0) & 255
+        print(end.code, file=sys.stderr)
+    except BaseException as error:
+        sys.excepthook(type(error), error, error.__traceback__.tb_next)
+    return 1
+
+
+def flush():
+    import atexit
+
+    atexit._run_exitfuncs()
+    try:
+        sys.stdout.flush()
+        return 0
+    except OSError:
+        return 120
+
+
+def render(conn, request):
+    try:
+        descriptors, args, cwd, environ = request or receive(conn)
+        why = why_not(args, environ)
+    except Exception as error:
+        why = f"its request cannot be read: {error!r}"
+    if why is not None:
+        os.write(report, f"cold {why}\n".encode())
+        return  # the end of the connection says no
+    os.close(report)
+    try:
+        conn.sendall(b"+")
+        if conn.recv(1) != b"+":
+            return  # it has given up on us meanwhile, and starts cold
+    except OSError:
+        return
+    end_with(conn)
+    become(descriptors, cwd, environ)
+    status = run(args, environ)
+    status = flush() or status
+    conn.send(bytes([status]))
+
+
+def reap(*_):
+    try:
+        while os.waitpid(-1, os.WNOHANG)[0]:
+            pass
+    except ChildProcessError:
+        pass
+
+
+# A renderer's descriptors 0 to 2 come from kluctl, and sys.stdin and its like shall be as the interpreter made them: so
+# nobody reads from them or writes to them before.
+alive, report, null = os.dup(0), os.dup(1), os.open(os.devnull, os.O_RDWR)
+os.dup2(null, 0)
+os.dup2(null, 1)
+os.close(null)
+os.umask(0o077)
+os.nice(10)
+resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+signal.signal(signal.SIGCHLD, reap)
+listener = socket.socket(socket.AF_UNIX)
+listener.bind(path)
+listener.listen(256)
+os.write(report, b"listening\n")
+
+while alive not in select.select([listener, alive], [], [])[0]:
+    conn, _ = listener.accept()
+    request = None
+    if learned is None:
+        try:
+            request = receive(conn)
+        except OSError:
+            conn.close()
+            continue
+        if request[1][0] != "-c":
+            learn(request[1], request[3])
+    if os.fork() == 0:
+        listener.close()
+        os.close(alive)
+        try:
+            render(conn, request)
+        finally:
+            os._exit(0)
+    for descriptor in request[0] if request else ():
+        os.close(descriptor)
+    conn.close()
+`;

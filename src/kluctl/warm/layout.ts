@@ -1,0 +1,118 @@
+/** Where kluctl finds its Python, by version, and how a stand-in comes to be there instead. */
+import { chmod, copyFile, glob, link, mkdir, readdir, stat, symlink, truncate, writeFile } from "node:fs/promises";
+import { basename, dirname, join } from "node:path";
+import { toLauncher, toStandIn } from "./stand-in.ts";
+
+/** Where kluctl unpacks what it brings along. */
+export interface Unpacked {
+  /** Up to 2.22: its TMPDIR. */
+  readonly temporary: string;
+  /** Since 2.23: a directory in its cache, which is a link to this one. */
+  readonly python: string;
+}
+
+/** What a run of kluctl has to be given, so that it starts the stand-in. */
+export interface Ways {
+  readonly env: Readonly<Record<string, string>>;
+  readonly flags: readonly string[];
+}
+
+export interface Layout {
+  readonly ways: Ways;
+  /** For the fork server; a link with a short name. */
+  readonly python: string;
+  /** PYTHONHOME of the renderers, where kluctl sets it. */
+  readonly home?: string | undefined;
+}
+
+export interface LayoutOptions {
+  readonly version: string;
+  readonly unpacked: Unpacked;
+  /** Ours alone, and empty. */
+  readonly dir: string;
+  readonly socket: string;
+  readonly searchPath: string;
+}
+
+/** Throws what people shall read as the reason for cold renderers. */
+export async function createLayout(options: LayoutOptions): Promise<Layout> {
+  const [major = 0, minor = 0] = options.version.split(".").map(Number);
+  if (major > 2 || (major === 2 && minor >= 25)) return onSearchPath(options);
+  if (major === 2 && minor === 22) return inItsPlace(options);
+  throw new Error(`kluctl ${options.version} takes no Python but its own`);
+}
+
+/** Since 2.25 kluctl takes `python3` from PATH if it is told to. The libraries are its own all the same. */
+async function onSearchPath({ dir, socket, unpacked, searchPath }: LayoutOptions): Promise<Layout> {
+  const interpreter = await findInterpreter(unpacked.python);
+  const bin = join(dir, "bin");
+  await mkdir(bin);
+  const python = await writeStandIn(join(bin, "python3"), {
+    dir,
+    socket,
+    interpreter,
+    renderersIn: "/go-embed-jinja2/",
+  });
+  return { python, ways: { env: { PATH: `${bin}:${searchPath}` }, flags: ["--use-system-python"] } };
+}
+
+/**
+ * kluctl 2.22 starts what it has unpacked, and looks only whether each file has its size. So it gets a TMPDIR with a
+ * Python of ours: links to the files of its own, but for `bin/python3`. If that is not as kluctl wants it, kluctl unpacks
+ * the real one over it.
+ */
+async function inItsPlace({ dir, socket, unpacked }: LayoutOptions): Promise<Layout> {
+  const found = await findInterpreter(unpacked.temporary);
+  const original = dirname(dirname(found));
+  const home = join(dir, "tmp", basename(original));
+  await linkTree(original, home, "bin/python3");
+  const launcher = join(home, "bin/python3");
+  const interpreter = join(home, "bin", basename(found));
+  const python = await writeStandIn(launcher, { dir, socket, interpreter, renderersIn: "" });
+  await truncate(launcher, (await stat(join(original, "bin/python3"))).size);
+  return { python, home, ways: { env: { TMPDIR: join(dir, "tmp") }, flags: [] } };
+}
+
+interface StandInOptions {
+  readonly dir: string;
+  readonly socket: string;
+  readonly interpreter: string;
+  readonly renderersIn: string;
+}
+
+async function writeStandIn(launcher: string, { dir, socket, interpreter, renderersIn }: StandInOptions) {
+  const python = join(dir, "python");
+  await symlink(interpreter, python);
+  await writeFile(launcher, toLauncher(python), { flag: "wx" });
+  await chmod(launcher, 0o700);
+  await writeFile(`${launcher}.py`, toStandIn({ socket, python, renderersIn }));
+  return python;
+}
+
+/** The one that was used last: an older kluctl's may lie beside it. kluctl opens the lock beside it each time. */
+async function findInterpreter(unpacked: string): Promise<string> {
+  const found: { path: string; usedMs: number }[] = [];
+  for await (const name of glob("*/bin/python3.*", { cwd: unpacked })) {
+    if (!/\/python3\.\d+$/.test(name)) continue;
+    const path = join(unpacked, name);
+    const lock = await stat(`${dirname(dirname(path))}.lock`).catch(() => undefined);
+    if (lock) found.push({ path, usedMs: lock.mtimeMs });
+  }
+  const [last] = found.toSorted((a, b) => b.usedMs - a.usedMs);
+  if (last === undefined) throw new Error(`kluctl has unpacked no Python in ${unpacked}`);
+  return last.path;
+}
+
+async function linkTree(from: string, to: string, without: string): Promise<void> {
+  await mkdir(to, { recursive: true });
+  for (const entry of await readdir(from, { withFileTypes: true, recursive: true })) {
+    const path = join(entry.parentPath, entry.name);
+    const name = path.slice(from.length + 1);
+    if (entry.isDirectory()) await mkdir(join(to, name), { recursive: true });
+    else if (entry.isFile() && name !== without) await linkOrCopy(path, join(to, name));
+  }
+}
+
+async function linkOrCopy(from: string, to: string): Promise<void> {
+  await link(from, to).catch(() => copyFile(from, to)); // on another file system
+}
