@@ -31,13 +31,13 @@ const house = [
 const rooms: readonly Room[] = [
   {
     name: "ground",
-    files: /^src\/(?:(?:model|errors|report|duration|repo-url|git-ref|work-directories)\.ts|(?:config|log)(?:\.ts|\/))/,
+    files: /^src\/(?:(?:model|errors|report|duration|repo-url|git-ref|work-directories)\.ts|(?:config|log)(?:\.ts|\/)|redact\/)/,
     mayImport: [],
   },
   { name: "ports", files: /^src\/ports\.ts$/, mayImport: ["ground"] },
   {
     name: "decisions",
-    files: /^src\/(?:match\.ts|path-glob\.ts|intake\.ts|reconcile\/|preview\/)/,
+    files: /^src\/(?:match\.ts|path-glob\.ts|intake\.ts|line-diff\.ts|reconcile\/|preview\/|reporting\/)/,
     mayImport: decisions,
   },
   { name: "metrics", files: /^src\/metrics\.ts$/, mayImport: ["ground"] },

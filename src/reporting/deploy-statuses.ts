@@ -1,0 +1,97 @@
+/** What became of a pushed commit in the cluster, as lines beside it on its forge. Pure. */
+import type { CommandSummary, CommitStatus, Deployment } from "../model.ts";
+import { readyCondition } from "../reconcile/conditions.ts";
+import { changeWaits } from "../reconcile/decide.ts";
+import { aggregateContext, contextOf, fewEnough } from "./statuses.ts";
+
+/** A deployment that follows what was pushed to, and the commit that is there now. */
+export interface Follower {
+  readonly deployment: Deployment;
+  /** `undefined`: could not be read. */
+  readonly head: string | undefined;
+}
+
+type Line = Pick<CommitStatus, "state" | "description">;
+
+/**
+ * The lines of all that look at the commit, have looked at it, or were expected to (`written`: the lines that are there
+ * already). Empty if none of them does.
+ */
+export function deployStatuses(
+  commit: string,
+  followers: readonly Follower[],
+  written: readonly CommitStatus[],
+): CommitStatus[] {
+  const known = new Map(written.map((status) => [status.context, status]));
+  const lines = followers.flatMap(({ deployment, head }) => {
+    const context = contextOf(deployment.key);
+    const line = lineOf(commit, deployment, head) ?? superseded(known.get(context));
+    return line === undefined ? [] : [{ context, ...line }];
+  });
+  // Of many deployments no line was written besides the sum; it ends like a line of its own.
+  const sum = lines.length > 0 ? sumOf(lines) : superseded(known.get(aggregateContext));
+  return sum === undefined ? [] : [...fewEnough(lines), { context: aggregateContext, ...sum }];
+}
+
+function lineOf(commit: string, { spec, status }: Deployment, head: string | undefined): Line | undefined {
+  if (status.observedCommit !== commit) {
+    if (head !== commit) return undefined;
+    return spec.suspend
+      ? { state: "success", description: "suspended, nothing is deployed" }
+      : { state: "pending", description: "queued" };
+  }
+  if (status.conditions.some(({ type, status: is }) => type === "Reconciling" && is === "True")) {
+    return { state: "pending", description: "being deployed" };
+  }
+  if (status.lastPrepareError !== undefined) {
+    return { state: "failure", description: `cannot be rendered: ${firstLine(status.lastPrepareError)}` };
+  }
+  if (changeWaits(spec, status)) return { state: "pending", description: "waits for approval" };
+  const { lastDeployResult: last } = status;
+  const ready = readyCondition(status);
+  if (ready?.status === "False") return { state: "failure", description: firstLine(ready.message) };
+  if (last !== undefined && commitOf(last) === commit) return { state: "success", description: describe(last) };
+  if (ready?.status === "True") return { state: "success", description: "nothing to do" };
+  return { state: "pending", description: "being looked at" };
+}
+
+/** Something newer took the place of what somebody was told to wait for. */
+function superseded(known: CommitStatus | undefined): Line | undefined {
+  if (known === undefined) return undefined;
+  const { state, description } = known;
+  return state === "pending"
+    ? { state: "canceled", description: "superseded by a newer commit" }
+    : { state, description };
+}
+
+function commitOf({ document }: CommandSummary): unknown {
+  return (document["gitInfo"] as { commit?: unknown } | undefined)?.commit;
+}
+
+function describe(last: CommandSummary): string {
+  const counts: [number, string][] = [
+    [last.changedObjects, "changed"],
+    [last.newObjects, "new"],
+    [last.deletedObjects, "deleted"],
+  ];
+  const words = counts.filter(([count]) => count > 0).map(([count, what]) => `${count} ${what}`);
+  const dryRun = (last.document["commandInfo"] as { dryRun?: unknown } | undefined)?.dryRun === true;
+  return `${dryRun ? "dry run" : "deployed"}: ${words.join(", ") || "no object changed"}`;
+}
+
+function sumOf(lines: readonly Line[]): Line {
+  const counts = (["failure", "pending", "success", "canceled"] as const).map((state) => {
+    const count = lines.filter((line) => line.state === state).length;
+    return { state, count };
+  });
+  const state = counts.find(({ count }) => count > 0)?.state ?? "success";
+  const [only] = lines;
+  if (lines.length === 1 && only !== undefined) return { state: only.state, description: only.description };
+  const words = { failure: "failed", pending: "pending", success: "up to date", canceled: "superseded" };
+  const parts = counts.filter(({ count }) => count > 0).map((one) => `${one.count} ${words[one.state]}`);
+  return { state, description: `${lines.length} deployments: ${parts.join(", ")}` };
+}
+
+function firstLine(text: string): string {
+  return text.trim().split(/\r?\n/, 1)[0] ?? "";
+}

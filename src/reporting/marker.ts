@@ -1,0 +1,45 @@
+/**
+ * The hidden line by which a comment of ours is found again. Signed, because everybody may write a comment, and what is
+ * shown in ours may be anybody's text.
+ */
+import { createHmac, hkdfSync, timingSafeEqual } from "node:crypto";
+import { type PullRequestKey, pullRequestText } from "../model.ts";
+
+export interface Marker {
+  /** The line for this pull request's comment. */
+  text(key: PullRequestKey): string;
+  /** Whether the body carries the line for this very pull request, made by somebody who knows one of the secrets. */
+  isOn(body: string, key: PullRequestKey): boolean;
+}
+
+export interface MarkerOptions {
+  /** The first signs, all are accepted, so that they can be replaced without losing the comments from before. */
+  readonly secrets: readonly string[];
+  /** Tells servers apart that preview the same pull request, each for its own cluster. */
+  readonly instance: string;
+}
+
+const line = /^<!-- towline:v1:([A-Za-z0-9_-]{43}) -->$/gm;
+
+export function createMarker({ secrets, instance }: MarkerOptions): Marker {
+  const keys = secrets.map((secret) => Buffer.from(hkdfSync("sha256", secret, "", "towline comment marker", 32)));
+  const [first] = keys;
+  if (first === undefined) throw new Error("a marker needs a secret to be signed with");
+
+  function sign(key: Buffer, pullRequest: PullRequestKey): Buffer {
+    return createHmac("sha256", key)
+      .update(`${instance}\n${pullRequestText(pullRequest)}`)
+      .digest();
+  }
+
+  return {
+    text: (key) => `<!-- towline:v1:${sign(first, key).toString("base64url")} -->`,
+    isOn(body, pullRequest) {
+      const expected = keys.map((key) => sign(key, pullRequest));
+      return [...body.matchAll(line)].some(([, signature = ""]) => {
+        const given = Buffer.from(signature, "base64url");
+        return expected.some((one) => given.length === one.length && timingSafeEqual(given, one));
+      });
+    },
+  };
+}

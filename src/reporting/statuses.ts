@@ -1,0 +1,53 @@
+/** What a pull request's report says beside its commit. Pure. */
+import { type CommitStatus, type Key, keyText } from "../model.ts";
+import { describePreview, describeReport } from "../preview/summary.ts";
+import type { Preview, Report } from "../report.ts";
+
+/** The line that sums up all deployments; it comes to an end in every case, so that hosts can require it. */
+export const aggregateContext = "towline";
+
+/**
+ * With more deployments than this only the sum and the failures are written: hosts take about 80 writes a minute from
+ * one login (GitHub's secondary limit), and nobody reads 200 lines.
+ */
+export const mostLines = 20;
+
+export function contextOf(deployment: Key): string {
+  return `${aggregateContext}/${keyText(deployment)}`;
+}
+
+/** `url`: where the whole is shown. */
+export function statusesOf(report: Report, url: string): CommitStatus[] {
+  const over = report.state === "closed" || report.state === "merged";
+  const lines = report.previews.map((preview) => ({
+    context: contextOf(preview.deployment),
+    state: over && preview.state === "working" ? "canceled" : stateOf(preview),
+    description: describePreview(preview),
+    url,
+  }));
+  const sum = { context: aggregateContext, state: sumOf(report, over), description: describeReport(report), url };
+  return [...fewEnough(lines), sum];
+}
+
+/** Of many lines the failures alone. */
+export function fewEnough(lines: readonly CommitStatus[]): readonly CommitStatus[] {
+  if (lines.length <= mostLines) return lines;
+  return lines.filter(({ state }) => state === "failure").slice(0, mostLines);
+}
+
+function stateOf({ state, counts }: Preview): CommitStatus["state"] {
+  if (state === "working") return "pending";
+  return state === "failed" || counts.errors > 0 ? "failure" : "success";
+}
+
+/**
+ * A pull request from a fork is not rendered, and that is no fault of it: a check that failed then would keep people
+ * out whom the repository's own rules let in. The description says that nothing was compared.
+ */
+function sumOf({ state, obstacle, previews }: Report, over: boolean): CommitStatus["state"] {
+  if (state === "working") return "pending";
+  if (obstacle !== undefined && obstacle.kind !== "fork") return "failure";
+  const states = previews.map(stateOf);
+  if (states.includes("failure")) return "failure";
+  return states.includes("pending") && over ? "canceled" : "success";
+}

@@ -1,0 +1,85 @@
+/**
+ * Whatever the deployments' statuses say of a commit is to be told on its forge; and what was deployed changes what
+ * merging an open pull request would do. Both follow from the watch, so that it does not matter which replica deployed.
+ */
+import type { Logger } from "../log.ts";
+import { type Deployment, isMalformed, type Request, subjectOf } from "../model.ts";
+import type { DeploymentChange, Forge, Queue, Reports } from "../ports.ts";
+import { readyCondition } from "../reconcile/conditions.ts";
+
+export interface ReportWatchDeps {
+  readonly deployments: { onChange(callback: (change: DeploymentChange) => void): void };
+  readonly forges: ReadonlyMap<string, Forge>;
+  readonly reports: Pick<Reports, "openInto">;
+  readonly queue: Pick<Queue, "enqueue">;
+  readonly log: Logger;
+}
+
+/** A loop writes its status a few times; a second later most of what it has to say has been said. */
+const gatherMs = 500;
+
+/** Returns how to stop. What Redis does not take is made up for by the next change. */
+export function startReportWatch({ deployments, forges, reports, queue, log }: ReportWatchDeps): () => void {
+  const moved = new Map<string, Deployment>();
+  const deployed = new Map<string, Deployment>();
+  let planned: NodeJS.Timeout | undefined;
+
+  async function flush(): Promise<void> {
+    planned = undefined;
+    const [commits, branches] = [[...moved.values()], [...deployed.values()]];
+    moved.clear();
+    deployed.clear();
+    try {
+      const requests = [...commits.flatMap(toCommitStatus), ...(await Promise.all(branches.map(toPreviews))).flat()];
+      const distinct = new Map(requests.map((request) => [subjectOf(request), request]));
+      if (distinct.size > 0) await queue.enqueue([...distinct.values()]);
+    } catch (error) {
+      log.warn({ error: (error as Error).message }, "could not queue what forges should be told");
+    }
+  }
+
+  function toCommitStatus({ repo, status }: Deployment): Request[] {
+    const commit = status.observedCommit;
+    if (commit === undefined) return [];
+    return [...forges.values()].flatMap((forge): Request[] => {
+      const repoName = forge.repoName(repo);
+      return repoName === undefined
+        ? []
+        : [{ kind: "commit-status", commit: { forge: forge.id, repoName, commit }, repo }];
+    });
+  }
+
+  async function toPreviews({ repo, spec }: Deployment): Promise<Request[]> {
+    // Where the default branch is followed, its name is the remote's to say: the push has refreshed those already.
+    const { branch } = spec.source.ref;
+    const open = branch === undefined ? [] : await reports.openInto(repo, branch);
+    return open.map((pullRequest) => ({ kind: "preview", pullRequest, cause: "base" }));
+  }
+
+  deployments.onChange(({ kind, deployment, previous }) => {
+    if (kind !== "changed" || isMalformed(deployment) || previous === undefined || isMalformed(previous)) return;
+    if (saysOf(deployment) === saysOf(previous)) return;
+    moved.set(`${deployment.repo} ${deployment.status.observedCommit}`, deployment);
+    const [now, before] = [deployment.status.lastDeployResult, previous.status.lastDeployResult];
+    if (now !== undefined && now.id !== before?.id) {
+      deployed.set(`${deployment.repo} ${deployment.spec.source.ref.branch ?? ""}`, deployment);
+    }
+    planned ??= setTimeout(() => void flush(), gatherMs);
+  });
+  return () => clearTimeout(planned);
+}
+
+/** What of a status a forge would show. */
+function saysOf({ status, spec }: Deployment): string {
+  const { status: ready, message } = readyCondition(status) ?? {};
+  const { observedCommit, lastDeployResult, lastObjectsHash, lastPrepareError } = status;
+  return JSON.stringify([
+    observedCommit,
+    ready,
+    message,
+    lastDeployResult?.id,
+    lastObjectsHash,
+    lastPrepareError,
+    spec.manualObjectsHash,
+  ]);
+}

@@ -1,0 +1,49 @@
+/** One comment per pull request: found again, edited in place, written again if somebody deleted it. */
+import type { ForgeComment, PullRequestKey } from "../model.ts";
+import type { Forge } from "../ports.ts";
+import type { Marker } from "./marker.ts";
+
+export interface CommentDeps {
+  readonly forge: Pick<Forge, "ownComments" | "createComment" | "updateComment" | "deleteComment">;
+  readonly marker: Marker;
+}
+
+/**
+ * The comment as it stands afterwards; `undefined` if there is none. `edit-only`: what nobody was told about before
+ * needs no comment now.
+ */
+export async function writeComment(
+  { forge, marker }: CommentDeps,
+  key: PullRequestKey,
+  body: string,
+  how: "create" | "edit-only",
+  signal?: AbortSignal,
+): Promise<ForgeComment | undefined> {
+  const findOurs = async (): Promise<ForgeComment[]> =>
+    (await forge.ownComments(key, signal)).filter((comment) => marker.isOn(comment.body, key));
+
+  const [ours, ...others] = await findOurs();
+  await remove(others);
+  if (ours !== undefined) {
+    if (sameText(ours.body, body)) return ours;
+    const updated = await forge.updateComment(key, ours.id, body, signal);
+    if (updated !== undefined) return updated;
+  }
+  if (how === "edit-only") return undefined;
+  const created = await forge.createComment(key, body, signal);
+  // Another replica may have found none as well, and written its own. Both see both now, and agree on the oldest.
+  const [oldest = created, ...later] = await findOurs();
+  await remove(later);
+  if (oldest.id === created.id || sameText(oldest.body, body)) return oldest;
+  return (await forge.updateComment(key, oldest.id, body, signal)) ?? created;
+
+  async function remove(comments: readonly ForgeComment[]): Promise<void> {
+    for (const { id } of comments) await forge.deleteComment(key, id, signal);
+  }
+}
+
+/** Hosts change line ends and cut off white space at the end. */
+function sameText(one: string, other: string): boolean {
+  const normal = (text: string) => text.replaceAll("\r\n", "\n").trimEnd();
+  return normal(one) === normal(other);
+}

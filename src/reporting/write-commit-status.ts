@@ -1,0 +1,71 @@
+/** Brings a pushed commit's statuses in line with what became of it, as the deployments themselves say now. */
+import { commitOf } from "../git-ref.ts";
+import type { Logger } from "../log.ts";
+import type { CommitStatusRequest, Deployment, Heads, Outcome, RepoId } from "../model.ts";
+import type { Deployments, Forge, Queue, Reports, Secrets, Sources } from "../ports.ts";
+import { loginKey, readGitCredentials } from "../reconcile/credentials.ts";
+import { deployStatuses } from "./deploy-statuses.ts";
+import { toForgeOutcome } from "./failures.ts";
+import { writeStatuses } from "./write-statuses.ts";
+
+export interface CommitStatusWriterDeps {
+  readonly forges: ReadonlyMap<string, Forge>;
+  readonly reports: Pick<Reports, "statuses" | "saveStatuses">;
+  readonly deployments: Pick<Deployments, "tracking">;
+  readonly secrets: Secrets;
+  readonly sources: Pick<Sources, "heads">;
+  readonly lastMove: Queue["lastMove"];
+  readonly log: Logger;
+}
+
+export function createCommitStatusWriter(deps: CommitStatusWriterDeps) {
+  const { forges, reports, deployments, log } = deps;
+
+  return async function writeCommitStatus(
+    { commit, repo }: CommitStatusRequest,
+    signal?: AbortSignal,
+  ): Promise<Outcome> {
+    const forge = forges.get(commit.forge);
+    if (forge === undefined) return { kind: "skipped", why: "the forge is not configured any more" };
+    const following = deployments.tracking(repo).filter(({ spec }) => spec.source.ref.commit === undefined);
+    const headOf = await readHeads(repo, following, signal);
+    const followers = following.map((deployment) => ({ deployment, head: headOf(deployment) }));
+    const statuses = deployStatuses(commit.commit, followers, await reports.statuses(commit));
+    try {
+      await writeStatuses({ forge, reports }, commit, statuses, signal);
+      return { kind: "done" };
+    } catch (error) {
+      const outcome = toForgeOutcome(error);
+      if (outcome.kind === "failed") {
+        log.warn({ ...commit, error: outcome.message }, "the forge refuses a commit's status");
+      }
+      return outcome;
+    }
+  };
+
+  /** One look at the remote for all that share a login; the deployments' own jobs have most likely looked already. */
+  async function readHeads(repo: RepoId, following: readonly Deployment[], signal?: AbortSignal) {
+    const asOf = await deps.lastMove(repo);
+    const byLogin = new Map<string, Promise<Heads | undefined>>();
+    for (const deployment of following) {
+      const login = loginKey(deployment);
+      if (!byLogin.has(login)) byLogin.set(login, read(deployment, asOf, signal));
+    }
+    const heads = new Map<string, Heads | undefined>();
+    for (const [login, found] of byLogin) heads.set(login, await found);
+    return (deployment: Deployment): string | undefined => {
+      const found = heads.get(loginKey(deployment));
+      return found && commitOf(deployment.spec.source.ref, found);
+    };
+  }
+
+  async function read(deployment: Deployment, asOf: string | undefined, signal?: AbortSignal) {
+    try {
+      const credentials = await readGitCredentials(deployment, deps.secrets);
+      return await deps.sources.heads({ url: deployment.spec.source.url, credentials }, asOf, signal);
+    } catch (error) {
+      log.debug({ ...deployment.key, error: (error as Error).message }, "its remote could not be read");
+      return undefined;
+    }
+  }
+}

@@ -1,0 +1,123 @@
+/**
+ * Brings what a forge shows of a pull request in line with its report. The job names the pull request only: what is
+ * written is what is known when it runs, so that a write that got lost is made up for by the next one.
+ */
+import type { Logger } from "../log.ts";
+import { type Outcome, type PullRequest, type ReportRequest, pullRequestText } from "../model.ts";
+import type { Deployments, Forge, Queue, Reports, Secrets, Sources } from "../ports.ts";
+import { readGitCredentials } from "../reconcile/credentials.ts";
+import type { Report } from "../report.ts";
+import { isMalformed } from "../model.ts";
+import { toForgeOutcome, worstOf } from "./failures.ts";
+import type { Marker } from "./marker.ts";
+import { statusesOf } from "./statuses.ts";
+import { writeComment } from "./write-comment.ts";
+import { endPending, writeStatuses } from "./write-statuses.ts";
+
+export interface ReportWriterDeps {
+  readonly forges: ReadonlyMap<string, Forge>;
+  readonly reports: Reports;
+  readonly queue: Pick<Queue, "enqueue">;
+  readonly deployments: Pick<Deployments, "get">;
+  readonly secrets: Secrets;
+  readonly sources: Pick<Sources, "heads">;
+  readonly render: (report: Report, options: { readonly maxLength: number; readonly marker: string }) => string;
+  readonly markerOf: (forge: string) => Promise<Marker>;
+  readonly log: Logger;
+}
+
+/** A base that moves faster than it can be compared must not keep a comment from ever being written. */
+const mostRestarts = 3;
+
+export function createReportWriter(deps: ReportWriterDeps) {
+  const { forges, reports, queue, log } = deps;
+
+  return async function writeReport({ pullRequest: key }: ReportRequest, signal?: AbortSignal): Promise<Outcome> {
+    const forge = forges.get(key.forge);
+    if (forge === undefined) return { kind: "skipped", why: "the forge is not configured any more" };
+    const report = await reports.find(key);
+    if (report === undefined) return { kind: "skipped", why: "nothing is known of this pull request any more" };
+    try {
+      const now = await forge.pullRequest(key, signal);
+      if (now === undefined) return { kind: "skipped", why: "the pull request is gone" };
+      const stale = await whyStale(report, now, signal);
+      if (stale === undefined) return await write(forge, report, signal);
+      await queue.enqueue([{ kind: "preview", pullRequest: key, cause: stale.cause }]);
+      return { kind: "skipped", why: stale.why };
+    } catch (error) {
+      return told(report, toForgeOutcome(error));
+    }
+  };
+
+  /** Right before anything is written: a report that is not of this head and base is of no use to anybody. */
+  async function whyStale(report: Report, now: PullRequest, signal: AbortSignal | undefined) {
+    if (now.head !== report.head) return { cause: "pull-request", why: "there is a newer head" } as const;
+    if (now.baseBranch !== report.baseBranch) return { cause: "pull-request", why: "the base was changed" } as const;
+    const open = report.state === "working" || report.state === "done";
+    if (open !== (now.state === "open")) return { cause: "pull-request", why: `it is ${now.state} now` } as const;
+    if (report.state !== "done" || report.base === undefined || report.restarts >= mostRestarts) return undefined;
+    const base = await readBase(report, signal);
+    return base === undefined || base === report.base ? undefined : ({ cause: "base", why: "the base moved" } as const);
+  }
+
+  /** `undefined` where it cannot be known: a comment about a base that may be old is better than none. */
+  async function readBase({ previews, baseBranch }: Report, signal?: AbortSignal): Promise<string | undefined> {
+    const [first] = previews;
+    const deployment = first && (await deps.deployments.get(first.deployment));
+    if (deployment === undefined || isMalformed(deployment)) return undefined;
+    try {
+      const credentials = await readGitCredentials(deployment, deps.secrets);
+      const heads = await deps.sources.heads({ url: deployment.spec.source.url, credentials }, undefined, signal);
+      return heads.commits.get(`refs/heads/${baseBranch}`);
+    } catch (error) {
+      log.debug({ error: (error as Error).message }, "the base could not be read again");
+      return undefined;
+    }
+  }
+
+  async function write(forge: Forge, report: Report, signal: AbortSignal | undefined): Promise<Outcome> {
+    const { pullRequest: key, head, url } = report;
+    const outcomes: Outcome[] = [];
+    const attempt = async <T>(part: () => Promise<T>): Promise<T | undefined> => {
+      try {
+        return await part();
+      } catch (error) {
+        outcomes.push(toForgeOutcome(error));
+        return undefined;
+      }
+    };
+
+    // Neither waits for the other: a host may refuse one and take the other.
+    const comment = await attempt(() => postComment(forge, report, signal));
+    const statuses = statusesOf(report, comment?.url ?? url);
+    const commit = (sha: string) => ({ forge: key.forge, repoName: key.repoName, commit: sha });
+    const target = { forge, reports };
+    await attempt(async () => {
+      await writeStatuses(target, commit(head), statuses, signal);
+      const except = statuses.map(({ context }) => context);
+      await endPending(target, commit(head), "not concerned any more", { except, signal });
+    });
+    for (const earlier of report.earlierHeads) {
+      const why = `superseded by ${head.slice(0, 7)}`;
+      await attempt(() => endPending(target, commit(earlier), why, { signal }));
+    }
+    return told(report, worstOf(outcomes));
+  }
+
+  async function postComment(forge: Forge, report: Report, signal: AbortSignal | undefined) {
+    const { pullRequest: key, previews, obstacle, state } = report;
+    const marker = await deps.markerOf(forge.id);
+    const body = deps.render(report, { maxLength: forge.maxCommentLength, marker: marker.text(key) });
+    const concerned = previews.length > 0 || obstacle !== undefined;
+    const how = concerned && (state === "working" || state === "done") ? "create" : "edit-only";
+    return writeComment({ forge, marker }, key, body, how, signal);
+  }
+
+  function told(report: Report, outcome: Outcome): Outcome {
+    const about = { pullRequest: pullRequestText(report.pullRequest), head: report.head, state: report.state };
+    if (outcome.kind === "failed") log.warn({ ...about, error: outcome.message }, "the forge refuses what is reported");
+    else if (outcome.kind === "later") log.info({ ...about, why: outcome.why }, "the forge needs time");
+    else log.info(about, "reported");
+    return outcome;
+  }
+}

@@ -1,0 +1,74 @@
+/** What is known of pull requests, and what is asked for, in memory. */
+import { type CommitKey, type CommitStatus, type Request, pullRequestText } from "../../src/model.ts";
+import type { Queue, Reports } from "../../src/ports.ts";
+import type { Preview, Report } from "../../src/report.ts";
+
+export function fakeReports() {
+  /** By `pullRequestText`. */
+  const saved = new Map<string, Report>();
+  const statuses = new Map<string, readonly CommitStatus[]>();
+  const commitText = ({ forge, repoName, commit }: CommitKey) => `${forge}:${repoName}@${commit}`;
+  const port: Reports = {
+    save: (report) => Promise.resolve(void saved.set(pullRequestText(report.pullRequest), report)),
+    find: (key) => Promise.resolve(saved.get(pullRequestText(key))),
+    openInto: (repo, branch) =>
+      Promise.resolve(
+        [...saved.values()]
+          .filter((report) => report.repo === repo && report.baseBranch === branch)
+          .filter(({ state }) => state === "working" || state === "done")
+          .map(({ pullRequest }) => pullRequest),
+      ),
+    statuses: (commit) => Promise.resolve(statuses.get(commitText(commit)) ?? []),
+    saveStatuses: (commit, those) => Promise.resolve(void statuses.set(commitText(commit), those)),
+  };
+  return { ...port, saved };
+}
+
+export function fakeQueue() {
+  const requests: Request[] = [];
+  const port: Pick<Queue, "enqueue"> = {
+    enqueue(those) {
+      requests.push(...those);
+      return Promise.resolve({ queued: those.length });
+    },
+  };
+  return { ...port, requests };
+}
+
+export const headCommit = "1".repeat(40);
+export const baseCommit = "b".repeat(40);
+
+export function aPreview(overrides: Partial<Preview> = {}): Preview {
+  return {
+    deployment: { namespace: "shop", name: "prod" },
+    target: "prod",
+    cluster: "eu-1",
+    state: "done",
+    suspended: false,
+    counts: { new: 0, changed: 0, deleted: 0, orphan: 0, errors: 0, warnings: 0 },
+    drift: 0,
+    objects: [],
+    objectsLeftOut: 0,
+    errors: [],
+    warnings: [],
+    ...overrides,
+  };
+}
+
+export function aReport(overrides: Partial<Report> = {}): Report {
+  return {
+    v: 1,
+    pullRequest: { forge: "gitea", repoName: "org/shop", number: 7 },
+    url: "https://git.example.com/org/shop/pulls/7",
+    baseBranch: "main",
+    head: headCommit,
+    base: baseCommit,
+    state: "done",
+    previews: [aPreview()],
+    earlierHeads: [],
+    restarts: 0,
+    startedAt: 1_000,
+    finishedAt: 3_000,
+    ...overrides,
+  };
+}

@@ -1,0 +1,140 @@
+import { expect, test } from "vitest";
+import type { Condition, DeploymentSpec, DeploymentStatus } from "../../../src/model.ts";
+import { deployStatuses } from "../../../src/reporting/deploy-statuses.ts";
+import { aDeployment, aSummary } from "../../support/deployments.ts";
+
+const pushed = "c1".repeat(20);
+const older = "c0".repeat(20);
+
+function condition(type: string, status: Condition["status"], message = "deploy succeeded."): Condition {
+  return { type, status, reason: "any", message, lastTransitionTime: "2026-01-01T00:00:00Z" };
+}
+
+function aDeploy(commit: string, overrides: Parameters<typeof aSummary>[0] = {}) {
+  return aSummary({ document: { gitInfo: { commit }, renderedObjectsHash: "hash-1" }, ...overrides });
+}
+
+const ready = { observedCommit: pushed, conditions: [condition("Ready", "True")], lastObjectsHash: "hash-1" };
+
+function lineFor(
+  status: Partial<DeploymentStatus>,
+  spec: Partial<DeploymentSpec> = {},
+  head: string | undefined = pushed,
+) {
+  const [line] = deployStatuses(pushed, [{ deployment: aDeployment({ status, spec }), head }], []);
+  return line && [line.state, line.description];
+}
+
+test.each<[string, Partial<DeploymentStatus>, Partial<DeploymentSpec>, [string, string]]>([
+  ["has not been looked at", { observedCommit: older }, {}, ["pending", "queued"]],
+  ["will not be", { observedCommit: older }, { suspend: true }, ["success", "suspended, nothing is deployed"]],
+  [
+    "is being deployed",
+    { ...ready, conditions: [condition("Ready", "Unknown"), condition("Reconciling", "True")] },
+    {},
+    ["pending", "being deployed"],
+  ],
+  [
+    "was deployed",
+    { ...ready, lastDeployResult: aDeploy(pushed, { changedObjects: 5, newObjects: 1 }) },
+    {},
+    ["success", "deployed: 5 changed, 1 new"],
+  ],
+  [
+    "changed no object",
+    { ...ready, lastDeployResult: aDeploy(pushed) },
+    {},
+    ["success", "deployed: no object changed"],
+  ],
+  ["gave nothing to deploy", { ...ready, lastDeployResult: aDeploy(older) }, {}, ["success", "nothing to do"]],
+  [
+    "cannot be rendered",
+    { ...ready, conditions: [condition("Ready", "False")], lastPrepareError: "deploy.yml:3: 'x' is undefined\nmore" },
+    {},
+    ["failure", "cannot be rendered: deploy.yml:3: 'x' is undefined"],
+  ],
+  [
+    "failed",
+    {
+      ...ready,
+      conditions: [condition("Ready", "False", "deploy failed with 2 errors.")],
+      lastDeployResult: aDeploy(pushed, { errors: 2 }),
+    },
+    {},
+    ["failure", "deploy failed with 2 errors."],
+  ],
+  [
+    "waits for a person",
+    { ...ready, lastObjectsHash: "hash-2", lastDeployResult: aDeploy(older) },
+    { manual: true, manualObjectsHash: "hash-1" },
+    ["pending", "waits for approval"],
+  ],
+  [
+    "was approved and deployed",
+    { ...ready, lastDeployResult: aDeploy(pushed, { changedObjects: 1 }) },
+    { manual: true, manualObjectsHash: "hash-1" },
+    ["success", "deployed: 1 changed"],
+  ],
+])("a pushed commit that %s says so", (_, status, spec, expected) => {
+  expect(lineFor(status, spec)).toEqual(expected);
+});
+
+test("a deploy that only pretended says that it did", () => {
+  const document = { gitInfo: { commit: pushed }, commandInfo: { dryRun: true } };
+  expect(lineFor({ ...ready, lastDeployResult: aSummary({ document, changedObjects: 1 }) })).toEqual([
+    "success",
+    "dry run: 1 changed",
+  ]);
+});
+
+test("a commit that nobody follows or has seen gets no line", () => {
+  expect(lineFor({ observedCommit: older }, {}, older)).toBeUndefined();
+});
+
+test("whoever was told to wait for a commit is told when a newer one has taken its place", () => {
+  const follower = { deployment: aDeployment({ status: { observedCommit: older } }), head: "c2".repeat(20) };
+  const written = [{ context: "towline/shop/prod", state: "pending" as const, description: "queued" }];
+
+  expect(deployStatuses(pushed, [follower], written)).toEqual([
+    { context: "towline/shop/prod", state: "canceled", description: "superseded by a newer commit" },
+    { context: "towline", state: "canceled", description: "superseded by a newer commit" },
+  ]);
+});
+
+test("where only the sum was written, it ends as well when a newer commit takes its place", () => {
+  const written = [{ context: "towline", state: "pending" as const, description: "200 deployments: 200 pending" }];
+  expect(deployStatuses(pushed, [], written)).toEqual([
+    { context: "towline", state: "canceled", description: "superseded by a newer commit" },
+  ]);
+});
+
+test("the sum waits for all, and fails with one", () => {
+  const named = (name: string, status: Partial<DeploymentStatus>) => ({
+    deployment: aDeployment({ key: { namespace: "shop", name }, status }),
+    head: pushed,
+  });
+  const done = named("a", { ...ready, lastDeployResult: aDeploy(pushed) });
+  const queued = named("b", { observedCommit: older });
+  const failed = named("c", { ...ready, lastPrepareError: "no such target" });
+  const sum = (...followers: (typeof done)[]) => deployStatuses(pushed, followers, []).at(-1);
+
+  expect(sum(done, queued)).toEqual({
+    context: "towline",
+    state: "pending",
+    description: "2 deployments: 1 pending, 1 up to date",
+  });
+  expect(sum(done, queued, failed)).toMatchObject({ state: "failure" });
+  expect(sum(done, done)).toMatchObject({ state: "success", description: "2 deployments: 2 up to date" });
+});
+
+test("of many deployments only the failures and the sum are written", () => {
+  const followers = Array.from({ length: 200 }, (_, i) => ({
+    deployment: aDeployment({
+      key: { namespace: "shop", name: `d${i}` },
+      status: i === 150 ? { ...ready, lastPrepareError: "no such target" } : { ...ready },
+    }),
+    head: pushed,
+  }));
+
+  expect(deployStatuses(pushed, followers, []).map(({ context }) => context)).toEqual(["towline/shop/d150", "towline"]);
+});

@@ -1,0 +1,40 @@
+import { expect, test } from "vitest";
+import { createMarker } from "../../../src/reporting/marker.ts";
+
+const key = { forge: "gitea", repoName: "org/shop", number: 7 };
+const one = createMarker({ secrets: ["first-secret-of-two", "second-secret-of-two"], instance: "cluster-a" });
+
+test("a comment is recognised by its own line, wherever it stands in the text", () => {
+  expect(one.isOn(one.text(key), key)).toBe(true);
+  expect(one.isOn(`${one.text(key)}\n### Towline`, key)).toBe(true);
+  expect(one.isOn(`### Towline\n\n${one.text(key)}\n`, key)).toBe(true);
+  expect(one.text(key)).toMatch(/^<!-- [\w:. -]+ -->$/);
+});
+
+test("a line that was copied from another pull request, repository or forge is not ours", () => {
+  for (const other of [{ number: 8 }, { repoName: "org/shop2" }, { forge: "gitlab" }]) {
+    expect(one.isOn(one.text({ ...key, ...other }), key)).toBe(false);
+  }
+});
+
+test("a forged, shortened or embedded line is not ours", () => {
+  const forged = createMarker({ secrets: ["a guess of somebody's"], instance: "cluster-a" });
+  const line = one.text(key);
+  for (const body of ["", forged.text(key), line.slice(0, -6), `> ${line}`, line.replace("v1:", "v1:A"), `x ${line}`]) {
+    expect(one.isOn(body, key)).toBe(false);
+  }
+});
+
+test("comments from before stay ours while a secret is replaced, and not for ever", () => {
+  const before = createMarker({ secrets: ["second-secret-of-two"], instance: "cluster-a" });
+  const after = createMarker({ secrets: ["first-secret-of-two"], instance: "cluster-a" });
+
+  expect(one.isOn(before.text(key), key)).toBe(true);
+  expect(after.isOn(one.text(key), key)).toBe(true);
+  expect(after.isOn(before.text(key), key)).toBe(false);
+});
+
+test("servers for two clusters keep a comment each, though they share a secret", () => {
+  const other = createMarker({ secrets: ["first-secret-of-two"], instance: "cluster-b" });
+  expect(one.isOn(other.text(key), key)).toBe(false);
+});

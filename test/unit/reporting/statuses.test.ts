@@ -1,0 +1,83 @@
+import { expect, test } from "vitest";
+import type { Report } from "../../../src/report.ts";
+import { statusesOf } from "../../../src/reporting/statuses.ts";
+import { aPreview, aReport } from "../../support/fake-reports.ts";
+
+function linesOf(overrides: Partial<Report>) {
+  return statusesOf(aReport(overrides), "https://git.example.com/c").map(({ context, state }) => [context, state]);
+}
+
+const counts = { new: 0, changed: 0, deleted: 0, orphan: 0, errors: 0, warnings: 0 };
+
+test("the description is what the comment says, in a few words", () => {
+  const [line, sum] = statusesOf(
+    aReport({ previews: [aPreview({ counts: { ...counts, changed: 5, deleted: 1 } })] }),
+    "u",
+  );
+  expect(line).toEqual({
+    context: "towline/shop/prod",
+    state: "success",
+    description: "5 changed, 1 deleted",
+    url: "u",
+  });
+  expect(sum?.description).toBe("changes 1 deployment: 5 changed, 1 deleted");
+});
+
+test.each<[string, Partial<Report>, string[][]]>([
+  [
+    "while it is compared",
+    { state: "working", previews: [aPreview({ state: "working" })] },
+    [
+      ["towline/shop/prod", "pending"],
+      ["towline", "pending"],
+    ],
+  ],
+  ["when no deployment is concerned", { previews: [] }, [["towline", "success"]]],
+  ["from a fork, which is no fault", { previews: [], obstacle: { kind: "fork" } }, [["towline", "success"]]],
+  ["in conflict", { previews: [], obstacle: { kind: "conflict", paths: ["a"] } }, [["towline", "failure"]]],
+  ["that could not be read", { previews: [], obstacle: { kind: "failed", message: "no" } }, [["towline", "failure"]]],
+  [
+    "that cannot be rendered",
+    { previews: [aPreview({ state: "failed", failure: "no such target" })] },
+    [
+      ["towline/shop/prod", "failure"],
+      ["towline", "failure"],
+    ],
+  ],
+  [
+    "with errors in some objects",
+    { previews: [aPreview({ counts: { ...counts, errors: 1 } })] },
+    [
+      ["towline/shop/prod", "failure"],
+      ["towline", "failure"],
+    ],
+  ],
+  [
+    "that was closed before it was known",
+    { state: "closed", previews: [aPreview({ state: "working" })] },
+    [
+      ["towline/shop/prod", "canceled"],
+      ["towline", "canceled"],
+    ],
+  ],
+  [
+    "that was merged",
+    { state: "merged" },
+    [
+      ["towline/shop/prod", "success"],
+      ["towline", "success"],
+    ],
+  ],
+])("a pull request %s has statuses that say so", (_, overrides, expected) => {
+  expect(linesOf(overrides)).toEqual(expected);
+});
+
+test("of many deployments the failures and the sum are told", () => {
+  const previews = Array.from({ length: 21 }, (_, i) =>
+    aPreview({ deployment: { namespace: "shop", name: `d${i}` }, state: i === 20 ? "failed" : "done" }),
+  );
+  expect(linesOf({ previews })).toEqual([
+    ["towline/shop/d20", "failure"],
+    ["towline", "failure"],
+  ]);
+});

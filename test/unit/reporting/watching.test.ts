@@ -1,0 +1,81 @@
+import { expect, onTestFinished, test, vi } from "vitest";
+import type { Deployment } from "../../../src/model.ts";
+import type { DeploymentChange } from "../../../src/ports.ts";
+import { startReportWatch } from "../../../src/reporting/watching.ts";
+import { aDeployment, aSummary } from "../../support/deployments.ts";
+import { fakeForge } from "../../support/fake-forge.ts";
+import { aReport, fakeQueue, fakeReports } from "../../support/fake-reports.ts";
+import { silentLog } from "../../support/fakes.ts";
+
+function setUp() {
+  vi.useFakeTimers();
+  onTestFinished(() => void vi.useRealTimers());
+  const listeners: ((change: DeploymentChange) => void)[] = [];
+  const queue = fakeQueue();
+  const reports = fakeReports();
+  const stop = startReportWatch({
+    deployments: { onChange: (listener) => void listeners.push(listener) },
+    forges: new Map([["gitea", fakeForge()]]),
+    reports,
+    queue,
+    log: silentLog,
+  });
+  const change = (previous: Deployment, deployment: Deployment) =>
+    listeners.forEach((listener) => listener({ kind: "changed", previous, deployment }));
+  return { change, queue, reports, stop };
+}
+
+const before = aDeployment({ status: { observedCommit: "a".repeat(40) } });
+const observed = aDeployment({ status: { observedCommit: "c".repeat(40) } });
+const deployed = aDeployment({
+  status: { observedCommit: "c".repeat(40), lastDeployResult: aSummary({ id: "result-1" }) },
+});
+
+test("many changes of many deployments ask once for the statuses of their commit", async () => {
+  const { change, queue } = setUp();
+  change(before, observed);
+  change(observed, deployed);
+  change(before, aDeployment({ ...observed, key: { namespace: "shop", name: "other" } }));
+
+  await vi.runAllTimersAsync();
+
+  const commit = { forge: "gitea", repoName: "org/shop", commit: "c".repeat(40) };
+  expect(queue.requests).toEqual([{ kind: "commit-status", commit, repo: before.repo }]);
+});
+
+test("a deploy has the open pull requests into its branch compared again", async () => {
+  const { change, queue, reports } = setUp();
+  await reports.save(aReport({ repo: before.repo }));
+  await reports.save(
+    aReport({ repo: before.repo, pullRequest: { ...aReport().pullRequest, number: 8 }, state: "merged" }),
+  );
+
+  change(observed, deployed);
+  await vi.runAllTimersAsync();
+
+  expect(queue.requests.filter(({ kind }) => kind === "preview")).toEqual([
+    { kind: "preview", pullRequest: aReport().pullRequest, cause: "base" },
+  ]);
+});
+
+test("changes that no forge would show, and repositories that are on no forge, ask for nothing", async () => {
+  const { change, queue } = setUp();
+  change(observed, { ...observed, resourceVersion: "2", annotations: { a: "b" } });
+  const elsewhere = { url: "https://other.example.com/org/shop", ref: {}, path: "" };
+  change(
+    aDeployment({ spec: { source: elsewhere } }),
+    aDeployment({ status: observed.status, spec: { source: elsewhere } }),
+  );
+
+  await vi.runAllTimersAsync();
+
+  expect(queue.requests).toEqual([]);
+});
+
+test("after it was stopped nothing is asked for", async () => {
+  const { change, queue, stop } = setUp();
+  change(before, observed);
+  stop();
+  await vi.runAllTimersAsync();
+  expect(queue.requests).toEqual([]);
+});

@@ -1,0 +1,83 @@
+import { expect, test } from "vitest";
+import type { Condition } from "../../../src/model.ts";
+import { createCommitStatusWriter } from "../../../src/reporting/write-commit-status.ts";
+import { aDeployment, aSummary } from "../../support/deployments.ts";
+import { fakeForge } from "../../support/fake-forge.ts";
+import { fakeReports } from "../../support/fake-reports.ts";
+import { fakeDeployments, fakeSecrets, fakeSources, silentLog } from "../../support/fakes.ts";
+
+const pushed = "c".repeat(40);
+const ready: Condition = {
+  type: "Ready",
+  status: "True",
+  reason: "ReconciliationSucceeded",
+  message: "deploy succeeded.",
+  lastTransitionTime: "2026-01-01T00:00:00Z",
+};
+
+function setUp(...deployments: ReturnType<typeof aDeployment>[]) {
+  const forge = fakeForge();
+  const cluster = fakeDeployments(...deployments);
+  const sources = fakeSources({ "refs/heads/main": pushed });
+  const writer = createCommitStatusWriter({
+    forges: new Map([["gitea", forge]]),
+    reports: fakeReports(),
+    deployments: cluster,
+    secrets: fakeSecrets(),
+    sources,
+    lastMove: () => Promise.resolve("move-1"),
+    log: silentLog,
+  });
+  const { repo } = aDeployment();
+  const commit = { forge: "gitea", repoName: "org/shop", commit: pushed };
+  const write = () => writer({ kind: "commit-status", commit, repo });
+  const lines = () =>
+    forge.statuses.map(({ status: { context, state, description } }) => `${context} ${state} ${description}`);
+  return { forge, cluster, sources, write, lines };
+}
+
+test("a push is told as queued, and then what became of it", async () => {
+  const { write, lines, cluster } = setUp(aDeployment({ status: { observedCommit: "0".repeat(40) } }));
+  await write();
+  const lastDeployResult = aSummary({ document: { gitInfo: { commit: pushed } }, changedObjects: 2 });
+  const deployed = aDeployment({ status: { observedCommit: pushed, conditions: [ready], lastDeployResult } });
+  cluster.objects.set("shop/prod", deployed);
+  await write();
+  await write();
+
+  expect(lines()).toEqual([
+    "towline/shop/prod pending queued",
+    "towline pending queued",
+    "towline/shop/prod success deployed: 2 changed",
+    "towline success deployed: 2 changed",
+  ]);
+});
+
+test("deployments of other branches, and those pinned to a commit, have no part in it", async () => {
+  const url = "https://git.example.com/org/shop";
+  const { write, lines } = setUp(
+    aDeployment({ spec: { source: { url, ref: { branch: "release" }, path: "" } } }),
+    aDeployment({
+      key: { namespace: "shop", name: "b" },
+      spec: { source: { url, ref: { commit: pushed }, path: "" } },
+    }),
+  );
+  await write();
+  expect(lines()).toEqual([]);
+});
+
+test("a remote that cannot be read leaves what the deployments themselves say", async () => {
+  const { write, lines, sources } = setUp(aDeployment({ status: { observedCommit: pushed, conditions: [ready] } }));
+  sources.failing.error = new Error("no route to host");
+  await write();
+  expect(lines()).toEqual(["towline/shop/prod success nothing to do", "towline success nothing to do"]);
+});
+
+test("a forge that needs time is asked again later", async () => {
+  const { write, lines, forge } = setUp(aDeployment());
+  forge.fail("rate-limited", 9_000);
+  expect(await write()).toMatchObject({ kind: "later", afterMs: 9_000 });
+  forge.fail();
+  expect(await write()).toEqual({ kind: "done" });
+  expect(lines()).toHaveLength(2);
+});

@@ -1,0 +1,236 @@
+import { expect, test } from "vitest";
+import { pullRequestText } from "../../../src/model.ts";
+import type { Report } from "../../../src/report.ts";
+import { createMarker } from "../../../src/reporting/marker.ts";
+import { createReportWriter } from "../../../src/reporting/write-report.ts";
+import { aDeployment } from "../../support/deployments.ts";
+import { fakeForge } from "../../support/fake-forge.ts";
+import { aPreview, aReport, baseCommit, fakeQueue, fakeReports, headCommit } from "../../support/fake-reports.ts";
+import { fakeDeployments, fakeSecrets, fakeSources, silentLog } from "../../support/fakes.ts";
+
+const key = { forge: "gitea", repoName: "org/shop", number: 7 };
+const text = pullRequestText(key);
+const marker = createMarker({ secrets: ["a secret of the webhook"], instance: "cluster-a" });
+
+async function setUp(overrides: Partial<Report> = {}) {
+  const forge = fakeForge();
+  forge.put(7, { head: headCommit });
+  const reports = fakeReports();
+  await reports.save(aReport(overrides));
+  const queue = fakeQueue();
+  const sources = fakeSources({ "refs/heads/main": baseCommit });
+  const writer = createReportWriter({
+    forges: new Map([["gitea", forge]]),
+    reports,
+    queue,
+    deployments: fakeDeployments(aDeployment()),
+    secrets: fakeSecrets(),
+    sources,
+    render: (report, options) => `${options.marker}\n${report.head} ${report.state}`,
+    markerOf: () => Promise.resolve(marker),
+    log: silentLog,
+  });
+  const write = () => writer({ kind: "report", pullRequest: key });
+  const bodies = () => (forge.comments.get(text) ?? []).map(({ body }) => body.split("\n")[1]);
+  const lines = () => forge.statuses.map(({ commit, status }) => [commit.commit, status.context, status.state]);
+  return { forge, reports, queue, sources, write, bodies, lines };
+}
+
+test("a report becomes one comment and a status for each deployment and their sum", async () => {
+  const { write, bodies, lines, forge } = await setUp();
+
+  expect(await write()).toEqual({ kind: "done" });
+
+  expect(bodies()).toEqual([`${headCommit} done`]);
+  expect(lines()).toEqual([
+    [headCommit, "towline/shop/prod", "success"],
+    [headCommit, "towline", "success"],
+  ]);
+  expect(forge.statuses[0]?.status.url).toContain("#comment-");
+});
+
+test("writing it again writes nothing", async () => {
+  const { write, forge } = await setUp();
+  await write();
+  forge.calls.length = 0;
+
+  await write();
+
+  expect(forge.calls).toEqual(["pullRequest", "ownComments"]);
+});
+
+test("the comment is edited in place, and written again when somebody deleted it", async () => {
+  const { write, bodies, forge, reports } = await setUp({ state: "working" });
+  await write();
+  const first = forge.comments.get(text)?.[0]?.id;
+  await reports.save(aReport());
+  await write();
+  expect(forge.comments.get(text)?.map(({ id }) => id)).toEqual([first]);
+  expect(bodies()).toEqual([`${headCommit} done`]);
+
+  forge.comments.clear();
+  await write();
+  expect(bodies()).toEqual([`${headCommit} done`]);
+});
+
+test("a comment that is deleted between looking and writing is written anew", async () => {
+  const { write, bodies, forge, reports } = await setUp({ state: "working" });
+  await write();
+  await reports.save(aReport());
+  forge.updateComment = async (_, id) => {
+    await forge.deleteComment(key, id);
+    return undefined;
+  };
+
+  await write();
+
+  expect(bodies()).toEqual([`${headCommit} done`]);
+});
+
+test("other comments of the same login, with other markers or none, are left alone", async () => {
+  const { write, forge } = await setUp();
+  const other = createMarker({ secrets: ["a secret of the webhook"], instance: "cluster-b" });
+  for (const body of ["hello", other.text(key), marker.text({ ...key, number: 8 })]) {
+    await forge.createComment(key, body);
+  }
+
+  await write();
+
+  expect(forge.comments.get(text)).toHaveLength(4);
+});
+
+test("two replicas that both found no comment leave one behind", async () => {
+  const { write, forge, bodies } = await setUp();
+  const find = forge.ownComments;
+  let looked = 0;
+  let both: () => void;
+  const bothLooked = new Promise<void>((resolve) => (both = resolve));
+  forge.ownComments = async (...args) => {
+    const found = await find(...args);
+    if (++looked === 2) both();
+    await bothLooked;
+    return looked <= 2 ? found : find(...args);
+  };
+
+  await Promise.all([write(), write()]);
+
+  expect(bodies()).toEqual([`${headCommit} done`]);
+});
+
+test.each<[string, Parameters<ReturnType<typeof fakeForge>["put"]>[1], string]>([
+  ["of an older head", { head: "2".repeat(40) }, "there is a newer head"],
+  ["into another branch", { baseBranch: "release" }, "the base was changed"],
+  ["of a pull request that is closed by now", { state: "closed" }, "it is closed now"],
+])("a report %s is not shown, and the preview is made again", async (_, change, why) => {
+  const { write, forge, queue } = await setUp();
+  forge.put(7, change);
+
+  expect(await write()).toEqual({ kind: "skipped", why });
+
+  expect(forge.calls).toEqual(["pullRequest"]);
+  expect(queue.requests).toEqual([{ kind: "preview", pullRequest: key, cause: "pull-request" }]);
+});
+
+test("a report of a base that has moved is made again, unless that happens all the time", async () => {
+  const { write, sources, queue, bodies, reports } = await setUp();
+  sources.refs["refs/heads/main"] = "c".repeat(40);
+  expect(await write()).toEqual({ kind: "skipped", why: "the base moved" });
+  expect(queue.requests).toEqual([{ kind: "preview", pullRequest: key, cause: "base" }]);
+  expect(bodies()).toEqual([]);
+
+  await reports.save(aReport({ restarts: 3 }));
+  expect(await write()).toEqual({ kind: "done" });
+  expect(bodies()).toHaveLength(1);
+});
+
+test("a remote that cannot be asked for its base keeps nobody from reading the comment", async () => {
+  const { write, sources, bodies } = await setUp();
+  sources.failing.error = new Error("no route to host");
+  await write();
+  expect(bodies()).toHaveLength(1);
+});
+
+test("where no deployment is concerned there is no comment, and the sum says so", async () => {
+  const { write, forge, bodies } = await setUp({ previews: [], base: undefined });
+
+  await write();
+
+  expect(bodies()).toEqual([]);
+  expect(forge.statuses.map(({ status }) => [status.context, status.state, status.description])).toEqual([
+    ["towline", "success", "no deployment is concerned"],
+  ]);
+});
+
+test("a deployment that is not concerned any more does not stay pending", async () => {
+  const { write, reports, lines } = await setUp({ state: "working", previews: [aPreview({ state: "working" })] });
+  await write();
+  await reports.save(aReport({ previews: [] }));
+  await write();
+  expect(lines().at(-1)).toEqual([headCommit, "towline/shop/prod", "canceled"]);
+});
+
+test("what was pending on earlier heads ends", async () => {
+  const earlier = "e".repeat(40);
+  const { write, reports, forge, lines } = await setUp({ head: earlier, state: "working" });
+  forge.put(7, { head: earlier });
+  await write();
+  forge.put(7, { head: headCommit });
+  await reports.save(aReport({ earlierHeads: [earlier] }));
+
+  await write();
+
+  expect(lines()).toContainEqual([earlier, "towline", "canceled"]);
+  expect(forge.statuses.at(-1)?.status.description).toBe("superseded by 1111111");
+});
+
+test("a pull request that is closed gets its comment edited, and none if it had none", async () => {
+  const { write, forge, reports, bodies } = await setUp();
+  await write();
+  forge.put(7, { state: "merged" });
+  await reports.save(aReport({ state: "merged" }));
+  await write();
+  expect(bodies()).toEqual([`${headCommit} merged`]);
+
+  forge.comments.clear();
+  await write();
+  expect(bodies()).toEqual([]);
+});
+
+test("a forge that needs time gets the time that it asks for, and then everything is written", async () => {
+  const { write, forge, bodies } = await setUp();
+  forge.fail("rate-limited", 42_000);
+  expect(await write()).toMatchObject({ kind: "later", afterMs: 42_000 });
+  forge.fail("unreachable");
+  expect(await write()).toMatchObject({ kind: "later" });
+  forge.fail();
+  expect(await write()).toEqual({ kind: "done" });
+  expect(bodies()).toHaveLength(1);
+});
+
+test("statuses that are refused do not keep the comment from being written, nor the other way round", async () => {
+  const { write, forge, bodies, lines } = await setUp();
+  const { setStatus, createComment } = forge;
+  forge.setStatus = (...args) => {
+    forge.fail("unauthorized");
+    return setStatus(...args).finally(() => forge.fail());
+  };
+  expect(await write()).toMatchObject({ kind: "failed", retry: "person" });
+  expect(bodies()).toHaveLength(1);
+
+  forge.setStatus = setStatus;
+  forge.comments.clear();
+  forge.createComment = (...args) => {
+    forge.fail("rate-limited", 1_000);
+    return createComment(...args).finally(() => forge.fail());
+  };
+  expect(await write()).toMatchObject({ kind: "later", afterMs: 1_000 });
+  expect(lines()).toHaveLength(2);
+});
+
+test("pull requests, reports and forges that are gone are no failure", async () => {
+  const { write, forge, reports } = await setUp();
+  forge.pullRequests.clear();
+  expect(await write()).toEqual({ kind: "skipped", why: "the pull request is gone" });
+  reports.saved.clear();
+  expect(await write()).toMatchObject({ kind: "skipped" });
+});
