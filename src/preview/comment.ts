@@ -1,0 +1,65 @@
+/** The comment on a pull request: what merging it would do, the most important first. Pure. */
+import type { Preview, Report } from "../report.ts";
+import { renderDangers } from "./comment/dangers.ts";
+import { renderFooter, renderNotes, renderVerdict } from "./comment/frame.ts";
+import { groupPreviews } from "./comment/groups.ts";
+import { renderObstacle } from "./comment/obstacle.ts";
+import { renderSections, type Sections } from "./comment/sections.ts";
+import { renderTable } from "./comment/table.ts";
+import { isChanged, plural } from "./summary.ts";
+
+export interface CommentOptions {
+  /** The most characters that the forge takes; meant for some thousands at least. */
+  readonly maxLength: number;
+  /** An HTML comment by which it is found again; stands first. */
+  readonly marker: string;
+}
+
+/** The most of the room that goes to what must be read in any case. */
+const dangerShare = 0.2;
+/** For the line that says what is not shown. */
+const leftOutLength = 300;
+
+/** As much as fits, and a line that says what does not. */
+export function renderComment(report: Report, { maxLength, marker }: CommentOptions): string {
+  const top = [marker, renderVerdict(report), ...renderNotes(report)];
+  const footer = renderFooter(report);
+  const over = report.state === "closed" || report.state === "merged";
+  const [open, close] = over ? ["<details><summary>What the last preview said</summary>", "</details>"] : ["", ""];
+  const frame = [...top, open, close, footer].filter(Boolean);
+  // Forges count code points, of which there are never more than there are units here; and 2 % are left.
+  const room = Math.floor(maxLength * 0.98) - frame.reduce((sum, block) => sum + block.length + 2, 0);
+
+  const body = renderBody(report, room, over);
+  const shown = body === "" ? [...top, footer] : [...top, open, body, close, footer];
+  return shown.filter(Boolean).join("\n\n");
+}
+
+function renderBody(report: Report, room: number, over: boolean): string {
+  const { obstacle, previews } = report;
+  if (obstacle !== undefined) return renderObstacle(obstacle, room);
+  if (previews.every(isUneventful)) return "";
+
+  const groups = groupPreviews(previews);
+  const dangers = renderDangers(groups, previews.length, Math.floor(room * dangerShare));
+  const roomForTable = room - dangers.length - leftOutLength;
+  const table = renderTable(previews, { over, room: roomForTable });
+  const sections = renderSections(groups, roomForTable - table.length - 6);
+  return [dangers, table, sections.text, describeLeftOut(sections)].filter(Boolean).join("\n\n");
+}
+
+/** Compared, and there is nothing to tell. */
+function isUneventful(preview: Preview): boolean {
+  const { errors, warnings } = preview.counts;
+  const { state, concealed, approval, drift } = preview;
+  return state === "done" && !isChanged(preview) && errors + warnings + drift === 0 && !concealed && !approval;
+}
+
+function describeLeftOut({ sectionsLeftOut, objectsLeftOut, linesLeftOut }: Sections): string {
+  const parts = [
+    sectionsLeftOut > 0 && `the details of ${plural(sectionsLeftOut, "section")}`,
+    objectsLeftOut > 0 && plural(objectsLeftOut, "object"),
+    linesLeftOut > 0 && plural(linesLeftOut, "line"),
+  ].filter((part) => part !== false);
+  return parts.length === 0 ? "" : `_Not shown, for want of room: ${parts.join(", ")}._`;
+}

@@ -1,0 +1,66 @@
+/** Deployments in which merging does the same are told about once. */
+import { createHash } from "node:crypto";
+import { keyText } from "../../model.ts";
+import type { Preview } from "../../report.ts";
+import { isChanged } from "../summary.ts";
+
+export interface Group {
+  readonly previews: readonly Preview[];
+  /** What is said of all of them. */
+  readonly preview: Preview;
+  readonly urgency: Urgency;
+  /** Whether their objects are in the same namespaces too. */
+  readonly sameNamespaces: boolean;
+}
+
+/** What should be read first; smaller is sooner. */
+export type Urgency = 0 | 1 | 2 | 3 | 4 | 5;
+
+/** The groups, the most urgent first, else in the order of the report. */
+export function groupPreviews(previews: readonly Preview[]): Group[] {
+  const groups = new Map<string, Preview[]>();
+  for (const preview of previews) {
+    const id = isWhole(preview) ? contentId(preview) : keyText(preview.deployment);
+    const group = groups.get(id);
+    if (group === undefined) groups.set(id, [preview]);
+    else group.push(preview);
+  }
+  return [...groups.values()]
+    .flatMap((members) => {
+      const [preview] = members;
+      return preview === undefined ? [] : [toGroup(preview, members)];
+    })
+    .sort((a, b) => a.urgency - b.urgency);
+}
+
+function toGroup(preview: Preview, previews: readonly Preview[]): Group {
+  const namespaces = ({ objects }: Preview) => objects.map(({ ref }) => ref.namespace ?? "").join(" ");
+  const first = namespaces(preview);
+  const sameNamespaces = previews.every((other) => other === preview || namespaces(other) === first);
+  return { previews, preview, urgency: urgencyOf(preview), sameNamespaces };
+}
+
+export function urgencyOf(preview: Preview): Urgency {
+  const { state, counts } = preview;
+  const risky = (kind: string) => preview.objects.some(({ risks }) => risks.some((risk) => risk.kind === kind));
+  if (state === "failed") return 0;
+  if (counts.errors > 0 || risky("immutable")) return 1;
+  if (counts.deleted > 0 || risky("deletion") || risky("far-reaching")) return 2;
+  if (isChanged(preview)) return 3;
+  if (state === "working") return 4;
+  return 5;
+}
+
+/** Whether all that it found is at hand, so that it may be called the same as another. */
+function isWhole({ objects, objectsLeftOut, concealed }: Preview): boolean {
+  return concealed === undefined && objectsLeftOut === 0 && objects.every(({ linesLeftOut = 0 }) => linesLeftOut === 0);
+}
+
+/** Equal for previews that say the same, in whatever namespaces. */
+function contentId({ state, counts, objects, errors, warnings, failure }: Preview): string {
+  const what = objects.map(({ ref, action, risks, diff, secretKeys }) => {
+    return [ref.kind, ref.name, action, risks, diff, secretKeys];
+  });
+  const content = JSON.stringify([state, counts, what, errors, warnings, failure]);
+  return createHash("sha256").update(content).digest("base64");
+}

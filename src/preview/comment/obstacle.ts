@@ -1,0 +1,36 @@
+/** Why nothing was compared. */
+import type { Report } from "../../report.ts";
+import { plural } from "../summary.ts";
+import { cutLines } from "./lines.ts";
+import { code, fence, toLines } from "./text.ts";
+
+const mostPaths = 30;
+
+export function renderObstacle(obstacle: NonNullable<Report["obstacle"]>, room: number): string {
+  switch (obstacle.kind) {
+    case "fork":
+      return (
+        "Rendering a project runs its code, with access to what the deployment may read. Towline does that only for " +
+        "branches of this repository: somebody who may write to it can push this branch there."
+      );
+    case "conflict":
+      return [`There is a conflict in ${plural(obstacle.paths.length, "file")}:`, listPaths(obstacle.paths, room)].join(
+        "\n\n",
+      );
+    case "failed":
+      return fence(cutLines(toLines(obstacle.message), room - 200).lines);
+  }
+}
+
+function listPaths(paths: readonly string[], room: number): string {
+  const items: string[] = [];
+  let used = 200;
+  for (const path of paths.slice(0, mostPaths)) {
+    const item = `- ${code(path)}`;
+    used += item.length + 1;
+    if (used > room) break;
+    items.push(item);
+  }
+  if (paths.length > items.length) items.push(`- … and ${plural(paths.length - items.length, "more file")}`);
+  return items.join("\n");
+}

@@ -1,0 +1,125 @@
+/** A folded section for each group of deployments in which something is to be seen. */
+import { keyText } from "../../model.ts";
+import type { Preview } from "../../report.ts";
+import { describeChanges, grouped, plural } from "../summary.ts";
+import type { Group } from "./groups.ts";
+import { cutLines } from "./lines.ts";
+import { type Part, renderObjects } from "./objects.ts";
+import { iconOf } from "./table.ts";
+import { code, fence, htmlCode, prose, toLines } from "./text.ts";
+
+export interface Sections {
+  readonly text: string;
+  /** Groups of which only the row in the table is told. */
+  readonly sectionsLeftOut: number;
+  readonly objectsLeftOut: number;
+  readonly linesLeftOut: number;
+}
+
+/** With less than this, a section says no more than the table. */
+const leastRoom = 700;
+/** The most of that for errors, and then for warnings. */
+const errorShare = 0.5;
+const warningShare = 0.25;
+const mostOpen = 3;
+const mostNames = 40;
+
+/** As many sections as there is room for, the most urgent ones, each with its fair share. */
+export function renderSections(groups: readonly Group[], room: number): Sections {
+  const wanted = groups.filter(({ preview }) => hasDetails(preview));
+  const shown = wanted.slice(0, Math.max(0, Math.floor(room / leastRoom)));
+  const parts = new Map<Group, Part>();
+  let left = room;
+  // What the small ones do not need is there for the large ones.
+  const bySize = shown.map((group) => ({ group, size: sizeOf(group.preview) })).sort((a, b) => a.size - b.size);
+  for (const [index, { group }] of bySize.entries()) {
+    const open = group.preview.state === "failed" && shown.indexOf(group) < mostOpen;
+    const part = renderSection(group, open, Math.floor(left / (bySize.length - index)) - 2);
+    if (part === undefined) continue;
+    left -= part.text.length + 2;
+    parts.set(group, part);
+  }
+  const inOrder = shown.flatMap((group) => parts.get(group) ?? []);
+  return {
+    text: inOrder.map(({ text }) => text).join("\n\n"),
+    sectionsLeftOut: wanted.length - inOrder.length,
+    objectsLeftOut: inOrder.reduce((sum, part) => sum + part.objectsLeftOut, 0),
+    linesLeftOut: inOrder.reduce((sum, part) => sum + part.linesLeftOut, 0),
+  };
+}
+
+function hasDetails({ state, objects, objectsLeftOut, errors, warnings, concealed }: Preview): boolean {
+  if (state === "working") return false;
+  if (state === "failed" || concealed !== undefined) return true;
+  return objects.length + objectsLeftOut + errors.length + warnings.length > 0;
+}
+
+/** About how long it would like to be. */
+function sizeOf({ objects, errors, warnings, failure = "" }: Preview): number {
+  const messages = [...errors, ...warnings].reduce((sum, { message }) => sum + message.length + 80, 0);
+  return objects.reduce((sum, { diff = "" }) => sum + diff.length + 100, failure.length + messages);
+}
+
+function renderSection(group: Group, open: boolean, room: number): Part | undefined {
+  const { preview, previews, sameNamespaces } = group;
+  const start = `<details${open ? " open" : ""}><summary>${iconOf(preview, false)} ${titleOf(group)}</summary>`;
+  const end = "</details>";
+  const blocks = [start, ...(previews.length > 1 ? [listNames(previews)] : [])];
+  let left = room - end.length - blocks.reduce((sum, block) => sum + block.length + 2, 0);
+  if (left < leastRoom / 3) return undefined;
+
+  let linesLeftOut = 0;
+  const take = (title: string, lines: readonly string[], most: number) => {
+    const { lines: shown, leftOut } = cutLines(lines, most - title.length - fenceRoom(lines));
+    linesLeftOut += leftOut;
+    const block = `${title}${fence(shown)}`;
+    left -= block.length + 2;
+    return block;
+  };
+
+  if (preview.state === "failed") {
+    blocks.push(take("", toLines(preview.failure ?? "It is not known why."), left), end);
+    return { text: blocks.join("\n\n"), objectsLeftOut: 0, linesLeftOut };
+  }
+  const { errors, warnings, objects, concealed } = preview;
+  if (errors.length > 0) blocks.push(take(messagesTitle(errors, "error"), messageLines(errors), left * errorShare));
+  const below =
+    warnings.length > 0
+      ? take(messagesTitle(warnings, "warning"), messageLines(warnings), left * warningShare)
+      : undefined;
+  if (concealed !== undefined) blocks.push(`Only counts are shown: ${prose(concealed)}`);
+  const part = renderObjects(objects, { room: left, leftOut: preview.objectsLeftOut, withNamespace: sameNamespaces });
+  const text = [...blocks, part.text, below, end].filter(Boolean).join("\n\n");
+  return { text, objectsLeftOut: part.objectsLeftOut, linesLeftOut: linesLeftOut + part.linesLeftOut };
+}
+
+function titleOf({ previews, preview }: Group): string {
+  const what = preview.state === "failed" ? "cannot be rendered" : describeChanges(preview.counts) || "no change";
+  if (previews.length === 1) return `<b>${htmlCode(keyText(preview.deployment))}</b>: ${what}`;
+  const same = preview.state === "failed" ? "the same failure" : "the same";
+  return `<b>${same} in ${plural(previews.length, "deployment")}</b>: ${what}`;
+}
+
+function listNames(previews: readonly Preview[]): string {
+  const names = previews.slice(0, mostNames).map(({ deployment }) => code(keyText(deployment)));
+  if (previews.length > names.length) names.push(`and ${grouped(previews.length - names.length)} more`);
+  return `In ${names.join(", ")}`;
+}
+
+type Messages = Preview["errors"];
+
+function messagesTitle(messages: Messages, noun: string): string {
+  return `**${plural(messages.length, noun)}**\n`;
+}
+
+function messageLines(messages: Messages): string[] {
+  return messages.flatMap(({ ref, message }) => {
+    const name = ref && `${ref.kind} ${ref.namespace ? `${ref.namespace}/` : ""}${ref.name}: `;
+    return toLines(`${name ?? ""}${message}`);
+  });
+}
+
+/** What a fence around the lines takes, whatever their ticks. */
+function fenceRoom(lines: readonly string[]): number {
+  return fence(lines).length - lines.reduce((sum, line) => sum + line.length + 1, 0) + 2;
+}

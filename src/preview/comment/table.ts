@@ -1,0 +1,133 @@
+/** The table of deployments: a row for each as long as there is room, then what the others have in common. */
+import { keyText } from "../../model.ts";
+import type { Preview } from "../../report.ts";
+import { describeChanges, grouped, isChanged, plural, totalsOf } from "../summary.ts";
+import { urgencyOf } from "./groups.ts";
+import { cellCode } from "./text.ts";
+
+interface Column {
+  readonly title: string;
+  readonly align: "---" | "---:";
+  /** `""`: nothing to say. A column in which no row says anything is left out. */
+  cell(preview: Preview): string;
+}
+
+/** Over for good: what was not compared by then never will be. */
+export interface TableOptions {
+  readonly over: boolean;
+  readonly room: number;
+}
+
+/** So many deployments without a change are told in the same table as the others. */
+const mostUnchanged = 5;
+/** For the line that counts what is left out, twice. */
+const endingLength = 300;
+
+export function renderTable(previews: readonly Preview[], { over, room }: TableOptions): string {
+  const sorted = [...previews].sort((a, b) => urgencyOf(a) - urgencyOf(b));
+  const columns = columnsFor(sorted, over);
+  const noteworthy = sorted.filter((preview) => !isQuiet(preview));
+  const quiet = sorted.filter(isQuiet);
+  if (noteworthy.length === 0 || quiet.length <= mostUnchanged) return rows(sorted, columns, room - endingLength).text;
+
+  const first = rows(noteworthy, columns, room - endingLength);
+  const title = `${plural(quiet.length, "deployment")} without a change`;
+  const quietColumns = columnsFor(quiet, over);
+  const left = room - endingLength - first.text.length - title.length - foldLength;
+  const second = first.complete ? rows(quiet, quietColumns, left) : undefined;
+  if (second === undefined || second.shown === 0) return `${first.text}\n\nAnd ${title}.`;
+  return `${first.text}\n\n${fold(title, second.text)}`;
+}
+
+const fold = (title: string, text: string) => `<details><summary>${title}</summary>\n\n${text}\n\n</details>`;
+const foldLength = fold("", "").length + 4;
+
+/** Nothing in it that one would look for. */
+function isQuiet(preview: Preview): boolean {
+  const { errors, warnings } = preview.counts;
+  return preview.state === "done" && !isChanged(preview) && errors + warnings + preview.drift === 0;
+}
+
+function rows(previews: readonly Preview[], columns: readonly Column[], room: number) {
+  const toRow = (cells: readonly string[]) => `| ${cells.join(" | ")} |`;
+  const lines = [toRow(columns.map(({ title }) => title)), toRow(columns.map(({ align }) => align))];
+  let used = lines.reduce((sum, line) => sum + line.length + 1, 0);
+  let shown = 0;
+  for (const preview of previews) {
+    const line = toRow(columns.map((column) => column.cell(preview) || "–"));
+    used += line.length + 1;
+    if (used > room) break;
+    lines.push(line);
+    shown++;
+  }
+  const complete = shown === previews.length;
+  const table = shown === 0 ? "" : lines.join("\n");
+  const text = complete ? table : [table, describeRest(previews.slice(shown), shown > 0)].filter(Boolean).join("\n\n");
+  return { text, shown, complete };
+}
+
+/** Deployments for whose rows there is no room. */
+function describeRest(previews: readonly Preview[], afterOthers: boolean): string {
+  const { deployments, changed, failed, working, changes } = totalsOf(previews);
+  const found = describeChanges(changes);
+  const same = deployments - changed - failed - working;
+  const parts = [
+    changed > 0 && `${grouped(changed)} changed${found && ` (${found})`}`,
+    failed > 0 && `${grouped(failed)} that cannot be rendered`,
+    working > 0 && `${grouped(working)} not compared yet`,
+    same > 0 && `${grouped(same)} without a change`,
+  ].filter((part) => part !== false);
+  return `${afterOthers ? "… and " : ""}${plural(deployments, afterOthers ? "more deployment" : "deployment")}: ${parts.join(", ")}.`;
+}
+
+function columnsFor(previews: readonly Preview[], over: boolean): Column[] {
+  const number = (title: string, read: (preview: Preview) => number): Column => ({
+    title,
+    align: "---:",
+    cell: (preview) => (read(preview) > 0 ? grouped(read(preview)) : ""),
+  });
+  const columns: Column[] = [
+    { title: " ", align: "---", cell: (preview) => iconOf(preview, over) },
+    { title: "deployment", align: "---", cell: ({ deployment }) => cellCode(keyText(deployment)) },
+    { title: "target · cluster", align: "---", cell: placeOf },
+    number("changed", ({ counts }) => counts.changed),
+    number("new", ({ counts }) => counts.new),
+    number("deleted", ({ counts }) => counts.deleted),
+    number("orphan", ({ counts }) => counts.orphan),
+    number("errors", ({ counts }) => counts.errors),
+    number("drift already there", ({ drift }) => drift),
+    { title: "remark", align: "---", cell: (preview) => remarkOf(preview, over) },
+  ];
+  return columns.filter(({ cell }) => previews.some((preview) => cell(preview) !== ""));
+}
+
+function placeOf({ target, cluster }: Preview): string {
+  return [target, cluster]
+    .filter((part) => part !== undefined && part !== "")
+    .map((part) => cellCode(part ?? ""))
+    .join(" · ");
+}
+
+export function iconOf(preview: Preview, over: boolean): string {
+  const { state, counts, suspended, objects } = preview;
+  if (state === "working") return over ? "➖" : "⏳";
+  if (state === "failed" || counts.errors > 0) return "❌";
+  if (counts.deleted > 0 || objects.some(({ risks }) => risks.some(({ kind }) => kind !== "far-reaching"))) return "🔴";
+  if (suspended) return "⏸️";
+  return isChanged(preview) ? "🟡" : "⚪";
+}
+
+function remarkOf(preview: Preview, over: boolean): string {
+  const { state, counts, suspended, approval, concealed } = preview;
+  if (state === "working") return over ? "was not compared" : "comparing …";
+  const remarks = [
+    state === "failed" && "cannot be rendered",
+    state === "done" && !isChanged(preview) && counts.errors === 0 && "no change",
+    suspended && "suspended: a merge deploys nothing here",
+    approval === "pending" && "waits for approval",
+    approval === "after-merge" && "will wait for approval",
+    concealed !== undefined && "only counts are shown",
+    counts.warnings > 0 && plural(counts.warnings, "warning"),
+  ];
+  return remarks.filter((remark) => remark !== false).join("; ");
+}
