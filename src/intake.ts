@@ -1,8 +1,18 @@
 /** One event, from what a git host told us to what Redis remembers. */
 import type { Logger } from "./log.ts";
 import { type Ignored, match } from "./match.ts";
-import { type Deployment, type GitEvent, type PushEvent, type RepoId } from "./model.ts";
-import type { Clock, Deployments, Queue } from "./ports.ts";
+import type {
+  CommitStatusRequest,
+  Deployment,
+  GitEvent,
+  PreviewRequest,
+  PullRequestEvent,
+  PullRequestKey,
+  PushEvent,
+  ReconcileRequest,
+  RepoId,
+} from "./model.ts";
+import type { Clock, Deployments, Queue, Reports } from "./ports.ts";
 import { repoId } from "./repo-url.ts";
 
 /** What the sender is told. */
@@ -10,7 +20,9 @@ export interface Receipt {
   readonly delivery: string;
   /** How many deployments it concerns. */
   readonly matched: number;
-  /** How many of them had no job waiting yet. */
+  /** How many pull requests are previewed because of it. */
+  readonly previews?: number | undefined;
+  /** How many new jobs that made. The others had one waiting already. */
   readonly queued: number;
   readonly ignored: readonly Ignored[];
   /** Why nothing was matched, unless `ignored` says it. */
@@ -22,6 +34,10 @@ export type Accept = (event: GitEvent) => Promise<Receipt>;
 export interface IntakeDeps {
   readonly tracking: Deployments["tracking"];
   readonly queue: Pick<Queue, "enqueue" | "markMoved">;
+  /** Ids of those whose API there is a login for: they are told what becomes of commits and pull requests. */
+  readonly forges?: ReadonlySet<string> | undefined;
+  /** Absent: pull requests are not previewed. */
+  readonly reports?: Pick<Reports, "openInto"> | undefined;
   readonly log: Logger;
   readonly clock?: Clock;
 }
@@ -37,31 +53,96 @@ const maxLogged = 20;
  * host's delivery id, which no host signs and some share between deliveries, and would turn a redelivery away for
  * which Redis or a person has a reason.
  */
-export function createIntake({ tracking, queue, log, clock = { now: () => Date.now() } }: IntakeDeps): Accept {
+export function createIntake(deps: IntakeDeps): Accept {
+  const { tracking, queue, forges = new Set<string>(), reports, log, clock = { now: () => Date.now() } } = deps;
+
   async function acceptPush(event: PushEvent, receivedAt: number): Promise<Receipt> {
     const candidates = findCandidates(event, tracking);
     const { requests, ignored } = match(event, candidates);
-    // First, so that no job of this push can be given an answer from before it. Also when every deployment ignores
-    // the push: one of them may be reconciled for another reason, and has to see where the repository stands.
-    await Promise.all(distinctRepos(candidates).map((repo) => queue.markMoved(repo)));
-    const { queued } =
-      requests.length === 0
-        ? { queued: 0 }
-        : await queue.enqueue(requests.map((request) => ({ ...request, receivedAt })));
+    const repos = distinctRepos(candidates);
+    const [based] = await Promise.all([
+      findBased(event, repos),
+      // First, so that no job of this push can be given an answer from before it. Also when every deployment ignores
+      // the push: one of them may be reconciled for another reason, and has to see where the repository stands.
+      ...repos.map((repo) => queue.markMoved(repo)),
+    ]);
+    const { delivery } = event;
+    const wanted = [
+      ...requests.map((request) => ({ ...request, receivedAt })),
+      ...based.map((pullRequest) => toPreview(pullRequest, "base", delivery, receivedAt)),
+    ];
+    const [queued] = await Promise.all([enqueue(wanted), enqueue(findStatus(event, requests))]);
     const reason = candidates.length === 0 ? "no deployment follows this repository" : undefined;
-    return { delivery: event.delivery, matched: requests.length, queued, ignored, reason };
+    const previews = reports && forges.has(event.forge) ? based.length : undefined;
+    return { delivery, matched: requests.length, previews, queued, ignored, reason };
+  }
+
+  /** The open pull requests whose merge is another one now. */
+  async function findBased({ forge, ref }: PushEvent, repos: readonly RepoId[]): Promise<PullRequestKey[]> {
+    if (reports === undefined || !forges.has(forge) || !ref.startsWith("refs/heads/")) return [];
+    const branch = ref.slice("refs/heads/".length);
+    return (await Promise.all(repos.map((repo) => reports.openInto(repo, branch)))).flat();
+  }
+
+  /** Beside the pushed commit stands what becomes of it in the cluster. */
+  function findStatus(
+    { forge, repoName, after, change }: PushEvent,
+    [first]: readonly ReconcileRequest[],
+  ): CommitStatusRequest[] {
+    if (!forges.has(forge) || first?.repo === undefined || after === undefined || change === "deleted") return [];
+    return [{ kind: "commit-status", commit: { forge, repoName, commit: after }, repo: first.repo }];
+  }
+
+  /** Also when nobody follows the repository: a status that may be required has to resolve. */
+  async function acceptPullRequest(event: PullRequestEvent, receivedAt: number): Promise<Receipt> {
+    const { forge, repoName, number, delivery } = event;
+    const reason = reasonNotToPreview(event);
+    if (reason !== undefined) return { delivery, matched: 0, queued: 0, ignored: [], reason };
+    const queued = await enqueue([toPreview({ forge, repoName, number }, "pull-request", delivery, receivedAt)]);
+    return { delivery, matched: 0, previews: 1, queued, ignored: [] };
+  }
+
+  function reasonNotToPreview({ action, forge }: PullRequestEvent): string | undefined {
+    if (reports === undefined) return "previews of pull requests are switched off";
+    if (!forges.has(forge)) {
+      return `no preview: forge ${forge} has no login for its API, set its token (or appId and appPrivateKey)`;
+    }
+    return action === "other" ? "nothing changed that a preview depends on" : undefined;
+  }
+
+  async function enqueue(requests: Parameters<Queue["enqueue"]>[0]): Promise<number> {
+    return requests.length === 0 ? 0 : (await queue.enqueue(requests)).queued;
+  }
+
+  async function acceptAny(event: GitEvent, receivedAt: number): Promise<Receipt> {
+    switch (event.kind) {
+      case "push":
+        return acceptPush(event, receivedAt);
+      case "pull-request":
+        return acceptPullRequest(event, receivedAt);
+      case "ping":
+        return { delivery: event.delivery, matched: 0, queued: 0, ignored: [], reason: "the webhook is set up" };
+      case "irrelevant":
+        return { delivery: event.delivery, matched: 0, queued: 0, ignored: [], reason: event.reason };
+    }
   }
 
   return async function accept(event) {
     const receivedAt = clock.now();
-    const receipt =
-      event.kind === "push"
-        ? await acceptPush(event, receivedAt)
-        : { delivery: event.delivery, matched: 0, queued: 0, ignored: [], reason: reasonForNothing(event) };
+    const receipt = await acceptAny(event, receivedAt);
     const ms = Math.round(clock.now() - receivedAt);
     log.info({ ...describeEvent(event), ...describeReceipt(receipt), ms }, messageFor(event));
     return receipt;
   };
+}
+
+function toPreview(
+  pullRequest: PullRequestKey,
+  cause: PreviewRequest["cause"],
+  delivery: string,
+  receivedAt: number,
+): PreviewRequest {
+  return { kind: "preview", pullRequest, cause, delivery, receivedAt };
 }
 
 /** By the index, once per spelling that the payload offers; a deployment has one spelling, so it comes up once. */
@@ -74,27 +155,18 @@ function distinctRepos(deployments: readonly Deployment[]): RepoId[] {
   return [...new Set(deployments.map(({ repo }) => repo))];
 }
 
-function reasonForNothing(event: Exclude<GitEvent, PushEvent>): string {
-  switch (event.kind) {
-    case "ping":
-      return "the webhook is set up";
-    case "pull-request":
-      return "pull requests are not previewed yet";
-    case "irrelevant":
-      return event.reason;
-  }
-}
-
 function describeEvent(event: GitEvent) {
   const { delivery, forge, kind } = event;
   const repo = "repoName" in event ? event.repoName : undefined;
-  return { delivery, forge, event: kind, repo, ref: event.kind === "push" ? event.ref : undefined };
+  const ref = event.kind === "push" ? event.ref : undefined;
+  return { delivery, forge, event: kind, repo, ref, number: event.kind === "pull-request" ? event.number : undefined };
 }
 
-function describeReceipt({ matched, queued, ignored, reason }: Receipt) {
+function describeReceipt({ matched, previews, queued, ignored, reason }: Receipt) {
   const named = ignored.slice(0, maxLogged).map(({ deployment, reason: why }) => [deployment, why] as const);
   return {
     matched,
+    previews,
     queued,
     ignored: named.length === 0 ? undefined : Object.fromEntries(named),
     ignoredMore: ignored.length > maxLogged ? ignored.length - maxLogged : undefined,

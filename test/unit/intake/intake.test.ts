@@ -1,10 +1,20 @@
 import { pino } from "pino";
-import { expect, test } from "vitest";
+import { describe, expect, test } from "vitest";
 import { QueueUnavailableError } from "../../../src/errors.ts";
 import { createIntake } from "../../../src/intake.ts";
-import type { Deployment, GitEvent, PushEvent, RepoId, Request } from "../../../src/model.ts";
+import {
+  type Deployment,
+  type GitEvent,
+  type GitRef,
+  type PullRequestKey,
+  type PullRequestEvent,
+  type PushEvent,
+  type RepoId,
+  type Request,
+  subjectOf,
+} from "../../../src/model.ts";
 import { repoId } from "../../../src/repo-url.ts";
-import { aDeployment } from "../../support/deployments.ts";
+import { aDeployment, aSpec } from "../../support/deployments.ts";
 
 const push: PushEvent = {
   kind: "push",
@@ -23,12 +33,23 @@ const push: PushEvent = {
   changed: { complete: false, paths: [] },
 };
 
-/** An intake whose queue keeps at most one waiting request per deployment, like the real one. */
+const pullRequest: PullRequestEvent = {
+  ...{ kind: "pull-request", forge: "github", delivery: "9a02", repoUrls: push.repoUrls, repoName: "org/shop" },
+  ...{ number: 7, action: "opened", baseBranch: "main", head: "2".repeat(40), fork: false },
+};
+
+/** An intake whose queue keeps at most one waiting request per subject, like the real one. */
 function useIntake(...deployments: Deployment[]) {
+  return useIntakeWith({}, ...deployments);
+}
+
+/** `previews`: pull requests are previewed on `forges`, those whose API there is a login for. */
+function useIntakeWith({ previews = false, forges = [] as string[] }, ...deployments: Deployment[]) {
   const waiting = new Map<string, Request>();
   const steps: string[] = [];
   const lookups: RepoId[] = [];
   const lines: Record<string, unknown>[] = [];
+  const open = new Map<string, PullRequestKey[]>();
   let down = false;
   const log = pino({ base: null }, { write: (line: string) => void lines.push(JSON.parse(line)) });
   const accept = createIntake({
@@ -42,17 +63,28 @@ function useIntake(...deployments: Deployment[]) {
         return down ? Promise.reject(new QueueUnavailableError("Redis is down")) : Promise.resolve();
       },
       enqueue(requests) {
-        const fresh = requests.filter(({ deployment }) => !waiting.has(deployment.name));
-        for (const request of requests) waiting.set(request.deployment.name, request);
-        steps.push(`enqueued ${requests.map(({ deployment }) => deployment.name).join()}`);
+        const fresh = requests.filter((request) => !waiting.has(subjectOf(request)));
+        for (const request of requests) waiting.set(subjectOf(request), request);
+        steps.push(`enqueued ${requests.map(subjectOf).join()}`);
         return Promise.resolve({ queued: fresh.length });
       },
     },
+    forges: new Set(forges),
+    ...(previews && {
+      reports: {
+        openInto(repo, branch) {
+          steps.push(`open into ${repo} ${branch}`);
+          return Promise.resolve(open.get(`${repo} ${branch}`) ?? []);
+        },
+      },
+    }),
     log,
     clock: { now: () => 1_000 },
   });
-  return { accept, waiting, steps, lookups, lines, breakQueue: () => void (down = true) };
+  return { accept, waiting, steps, lookups, lines, open, breakQueue: () => void (down = true) };
 }
+
+const following = (ref: GitRef) => ({ ...aSpec().source, ref });
 
 const named = (name: string, overrides: Parameters<typeof aDeployment>[0] = {}) =>
   aDeployment({ key: { namespace: "shop", name }, ...overrides });
@@ -70,8 +102,8 @@ test("a push is marked, then queued in one go, and the receipt says what came of
     ignored: [{ deployment: "shop/legacy", reason: "suspended" }],
     reason: undefined,
   });
-  expect(steps).toEqual(["moved git.example.com/org/shop", "enqueued staging,prod"]);
-  expect(waiting.get("prod")).toEqual({
+  expect(steps).toEqual(["moved git.example.com/org/shop", "enqueued reconcile:shop/staging,reconcile:shop/prod"]);
+  expect(waiting.get("reconcile:shop/prod")).toEqual({
     kind: "reconcile",
     deployment: { namespace: "shop", name: "prod" },
     cause: "push",
@@ -103,7 +135,11 @@ test("every spelling is looked up once, and deployments under different names of
   const { accept, lookups, steps } = useIntake(named("a"), named("b", { spec: { source }, repo: mirror }));
   expect(await accept(push)).toMatchObject({ matched: 2 });
   expect(lookups).toEqual(["git.example.com/org/shop", mirror]);
-  expect(steps).toEqual(["moved git.example.com/org/shop", `moved ${mirror}`, "enqueued a,b"]);
+  expect(steps).toEqual([
+    "moved git.example.com/org/shop",
+    `moved ${mirror}`,
+    "enqueued reconcile:shop/a,reconcile:shop/b",
+  ]);
 });
 
 test("a push that nobody follows touches nothing", async () => {
@@ -140,17 +176,10 @@ test("a queue that cannot take it is the sender's to know", async () => {
 test.each([
   [{ kind: "ping" }, "the webhook is set up", "ping accepted"],
   [{ kind: "irrelevant", reason: "issues are of no use" }, "issues are of no use", "delivery ignored"],
-  [
-    {
-      ...{ kind: "pull-request", repoUrls: push.repoUrls, repoName: "org/shop", number: 7, action: "opened" },
-      ...{ baseBranch: "main", head: "1".repeat(40), fork: false },
-    },
-    "pull requests are not previewed yet",
-    "pull-request accepted",
-  ],
+  [pullRequest, "previews of pull requests are switched off", "pull-request accepted"],
 ] as const)("%o queues nothing and says why", async (event, reason, msg) => {
   const { accept, steps, lines } = useIntake(named("a"));
-  const whole = { forge: "github", delivery: "d", ...event } as GitEvent;
+  const whole = { ...event, forge: "github", delivery: "d" } as GitEvent;
   expect(await accept(whole)).toEqual({ delivery: "d", matched: 0, queued: 0, ignored: [], reason });
   expect(steps).toEqual([]);
   expect(lines).toMatchObject([{ msg, reason }]);
@@ -162,4 +191,89 @@ test("a thousand ignored deployments are all in the receipt, and a few of them i
   expect((await accept(push)).ignored).toHaveLength(1_000);
   expect(Object.keys(lines[0]?.["ignored"] ?? {})).toHaveLength(20);
   expect(lines[0]).toMatchObject({ ignoredMore: 980 });
+});
+
+describe("a pull request", () => {
+  const with7 = { forge: "github", repoName: "org/shop", number: 7 };
+
+  test.each(["opened", "updated", "reopened", "retargeted", "closed", "draft-changed"] as const)(
+    "that was %s is previewed, whoever follows its repository",
+    async (action) => {
+      const { accept, waiting, lines } = useIntakeWith({ previews: true, forges: ["github"] });
+      expect(await accept({ ...pullRequest, action })).toEqual({
+        ...{ delivery: "9a02", matched: 0, previews: 1, queued: 1, ignored: [] },
+      });
+      expect([...waiting.values()]).toEqual([
+        { kind: "preview", pullRequest: with7, cause: "pull-request", delivery: "9a02", receivedAt: 1_000 },
+      ]);
+      expect(lines).toMatchObject([{ msg: "pull-request accepted", number: 7, previews: 1, queued: 1 }]);
+      expect(await accept({ ...pullRequest, action })).toMatchObject({ previews: 1, queued: 0 });
+    },
+  );
+
+  test("that got a label is not", async () => {
+    const { accept, steps } = useIntakeWith({ previews: true, forges: ["github"] });
+    const reason = "nothing changed that a preview depends on";
+    expect(await accept({ ...pullRequest, action: "other" })).toMatchObject({ matched: 0, queued: 0, reason });
+    expect(steps).toEqual([]);
+  });
+
+  test("of a forge without a login says what to configure", async () => {
+    const { accept, steps } = useIntakeWith({ previews: true, forges: ["gitlab"] });
+    const { reason } = await accept(pullRequest);
+    expect(reason).toMatch(/forge github has no login for its API, set its token \(or appId/);
+    expect(steps).toEqual([]);
+  });
+});
+
+describe("a push to a forge that can be told about it", () => {
+  const other = { forge: "github", repoName: "org/shop", number: 9 };
+  const key = { forge: "github", repoName: "org/shop", number: 7 };
+  const login = { previews: true, forges: ["github"] };
+
+  test("asks for the previews of what would be merged into its branch, and for the commit's statuses", async () => {
+    const { accept, open, steps, waiting, lines } = useIntakeWith(login, named("a"));
+    open.set("git.example.com/org/shop main", [key, other]);
+    expect(await accept(push)).toMatchObject({ matched: 1, previews: 2, queued: 3 });
+    expect(steps).toEqual([
+      "open into git.example.com/org/shop main",
+      "moved git.example.com/org/shop",
+      "enqueued reconcile:shop/a,preview:github:org/shop#7,preview:github:org/shop#9",
+      `enqueued commit-status:github:org/shop@${push.after}`,
+    ]);
+    expect(waiting.get("preview:github:org/shop#7")).toEqual({
+      ...{ kind: "preview", pullRequest: key, cause: "base", delivery: "7c1e", receivedAt: 1_000 },
+    });
+    expect(waiting.get(`commit-status:github:org/shop@${push.after}`)).toEqual({
+      kind: "commit-status",
+      commit: { forge: "github", repoName: "org/shop", commit: push.after },
+      repo: "git.example.com/org/shop",
+    });
+    expect(lines).toMatchObject([{ previews: 2 }]);
+  });
+
+  test("says nothing beside a commit that concerns nobody", async () => {
+    const { accept, steps } = useIntakeWith(login, named("a", { spec: { suspend: true } }));
+    await accept(push);
+    expect(steps).toEqual(["open into git.example.com/org/shop main", "moved git.example.com/org/shop"]);
+  });
+
+  test("leaves pull requests alone when it pushes a tag, and commits when it deletes", async () => {
+    const { accept, steps } = useIntakeWith(login, named("a", { spec: { source: following({ tag: "v1" }) } }));
+    await accept({ ...push, ref: "refs/tags/v1" });
+    expect(steps).toContain(`enqueued commit-status:github:org/shop@${push.after}`);
+    expect(steps.join()).not.toContain("open into");
+    steps.length = 0;
+    await accept({ ...push, ref: "refs/tags/v1", change: "deleted", after: undefined });
+    expect(steps).toEqual(["moved git.example.com/org/shop", "enqueued reconcile:shop/a"]);
+  });
+
+  test("tells nobody where there is no login, and tells of commits where previews are switched off", async () => {
+    const without = useIntakeWith({ previews: true, forges: ["gitlab"] }, named("a"));
+    expect(await without.accept(push)).toMatchObject({ matched: 1, previews: undefined, queued: 1 });
+    expect(without.steps).toEqual(["moved git.example.com/org/shop", "enqueued reconcile:shop/a"]);
+    const off = useIntakeWith({ forges: ["github"] }, named("a"));
+    expect(await off.accept(push)).toMatchObject({ matched: 1, previews: undefined, queued: 1 });
+    expect(off.steps.at(-1)).toBe(`enqueued commit-status:github:org/shop@${push.after}`);
+  });
 });
