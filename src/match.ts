@@ -1,6 +1,13 @@
 /** Whom does a push concern? Pure, and able to explain itself. */
 import { describeRef } from "./git-ref.ts";
-import { type Deployment, type PushEvent, type ReconcileRequest, annotation, keyText } from "./model.ts";
+import {
+  type ChangedPaths,
+  type Deployment,
+  type PushEvent,
+  type ReconcileRequest,
+  annotation,
+  keyText,
+} from "./model.ts";
 import { parsePathGlobs } from "./path-glob.ts";
 import { repoId } from "./repo-url.ts";
 
@@ -36,17 +43,16 @@ export function match(event: PushEvent, deployments: readonly Deployment[]): Mat
 }
 
 /** The first that applies, the lasting reasons before those of this one push. */
-function reasonToIgnore(event: PushEvent, { spec, annotations }: Deployment): string | undefined {
-  const { source, suspend } = spec;
+function reasonToIgnore(event: PushEvent, deployment: Deployment): string | undefined {
+  const { source, suspend } = deployment.spec;
+  const { annotations } = deployment;
   if (annotations[annotation.webhooks]?.trim().toLowerCase() === "false") {
     return "webhooks are switched off by annotation";
   }
   if (source.ref.commit !== undefined) return `is pinned to ${describeRef(source.ref)}`;
   if (!follows(event, source.ref)) return `follows ${describeRef(source.ref)}, the push is to ${describePushed(event)}`;
   if (suspend) return "suspended";
-  return touches(event, source.path, annotations[annotation.paths])
-    ? undefined
-    : describePaths(source.path, annotations);
+  return reasonUntouched(event.changed, deployment);
 }
 
 function follows(event: PushEvent, ref: Deployment["spec"]["source"]["ref"]): boolean {
@@ -58,11 +64,19 @@ function follows(event: PushEvent, ref: Deployment["spec"]["source"]["ref"]): bo
     : event.ref === `refs/heads/${event.defaultBranch}`;
 }
 
+/** Says so if no changed path lies under the deployment's project, or matches the globs of its annotation. */
+export function reasonUntouched(changed: ChangedPaths, { spec, annotations }: Deployment): string | undefined {
+  const directory = spec.source.path;
+  if (touches(changed, directory, annotations[annotation.paths])) return undefined;
+  const globs = annotations[annotation.paths] === undefined ? "" : ` or annotation ${annotation.paths}`;
+  return `no changed path under ${directory}/${globs}`;
+}
+
 /**
- * Whether a changed path lies under the project, or matches the annotation's globs. A list that may lack something
- * touches everything, and so do globs that cannot be read: a typing error must not hold back a deploy.
+ * A list that may lack something touches everything, and so do globs that cannot be read: a typing error must not hold
+ * back a deploy.
  */
-function touches({ changed }: PushEvent, directory: string, globText: string | undefined): boolean {
+function touches(changed: ChangedPaths, directory: string, globText: string | undefined): boolean {
   if (!changed.complete || changed.paths.length === 0 || directory === "") return true;
   const prefix = `${directory}/`;
   if (changed.paths.some((path) => path.startsWith(prefix) || path === directory)) return true;
@@ -74,9 +88,4 @@ function describePushed({ ref }: PushEvent): string {
   return ref.startsWith("refs/tags/")
     ? describeRef({ tag: ref.slice("refs/tags/".length) })
     : describeRef({ branch: ref.slice("refs/heads/".length) });
-}
-
-function describePaths(directory: string, annotations: Deployment["annotations"]): string {
-  const globs = annotations[annotation.paths] === undefined ? "" : ` or annotation ${annotation.paths}`;
-  return `no changed path under ${directory}/${globs}`;
 }

@@ -83,6 +83,16 @@ export function retryAfterMs(spec: DeploymentSpec): number {
   return spec.retryIntervalMs ?? spec.intervalMs;
 }
 
+/**
+ * A change that nobody has approved waits already, as far as the status tells: what was rendered last is neither what
+ * was approved nor what was deployed.
+ */
+export function changeWaits(spec: DeploymentSpec, status: DeploymentStatus): boolean {
+  const { lastObjectsHash: rendered, lastDeployResult: deployed } = status;
+  if (!spec.manual || rendered === undefined) return false;
+  return rendered !== spec.manualObjectsHash && rendered !== deployed?.document["renderedObjectsHash"];
+}
+
 /** How long one loop may take. Upstream's rule: what the user says, else an interval, but never under 30 s. */
 export function loopTimeoutMs(spec: DeploymentSpec): number {
   return Math.max(spec.timeoutMs ?? spec.deployIntervalMs ?? spec.intervalMs, 30_000);

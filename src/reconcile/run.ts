@@ -6,14 +6,18 @@ export interface RunContext {
   readonly reconcileId: string;
   readonly checkout: Pick<Checkout, "projectDir">;
   readonly credentials: readonly GitCredential[];
-  readonly held: Held;
+  /** Of what mutates. */
+  readonly held?: Held | undefined;
   readonly timeoutMs: number;
+  /** Goes before the deployment's own. */
+  readonly serviceAccount?: string | undefined;
   readonly defaultServiceAccount: string | undefined;
+  readonly cold?: boolean | undefined;
 }
 
 export function toRun({ key, spec }: Deployment, context: RunContext): Run {
-  const { reconcileId, checkout, credentials, held, timeoutMs, defaultServiceAccount } = context;
-  const account = spec.serviceAccountName ?? defaultServiceAccount;
+  const { reconcileId, checkout, credentials, held, timeoutMs, cold } = context;
+  const account = context.serviceAccount ?? spec.serviceAccountName ?? context.defaultServiceAccount;
   return {
     deployment: key,
     reconcileId,
@@ -30,6 +34,7 @@ export function toRun({ key, spec }: Deployment, context: RunContext): Run {
     impersonate: account === undefined ? undefined : impersonation(key.namespace, account),
     credentials,
     timeoutMs,
+    cold,
     held,
   };
 }

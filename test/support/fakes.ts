@@ -1,12 +1,21 @@
 /** Fakes of the ports: they keep state in Maps and lists, and tests look at what is left. */
 import { pino } from "pino";
-import type { CommandResult, Deployment, Heads, MalformedDeployment, ValidateResult } from "../../src/model.ts";
+import type {
+  ChangedPaths,
+  CommandResult,
+  Deployment,
+  Heads,
+  MalformedDeployment,
+  ValidateResult,
+} from "../../src/model.ts";
+import { SourceError } from "../../src/errors.ts";
 import { keyText, type Key } from "../../src/model.ts";
 import type {
   Deployments,
   Held,
   Kluctl,
   Leases,
+  MergeSource,
   Results,
   Run,
   Secrets,
@@ -93,10 +102,20 @@ export function fakeKluctl(answers: Partial<Record<keyof Kluctl, CommandResult |
   return { ...port, runs, answers, commands: () => runs.map(({ command }) => command) };
 }
 
+/** What the next merges give. A path of the project that is not in `paths`, if there are any, is not found. */
+interface FakeMerge {
+  changed: ChangedPaths;
+  conflict?: readonly string[];
+  error?: Error;
+  paths?: readonly string[];
+}
+
 /** A remote whose refs a test moves. */
 export function fakeSources(refs: Record<string, string> = { "refs/heads/main": "c1" }) {
   const released: string[] = [];
   const failing: { error?: Error } = {};
+  const merge: FakeMerge = { changed: { complete: false, paths: [] } };
+  const merges: MergeSource[] = [];
   const heads = (): Heads => ({ defaultRef: "refs/heads/main", commits: new Map(Object.entries(refs)) });
   const port: Sources = {
     heads: () => (failing.error ? Promise.reject(failing.error) : Promise.resolve(heads())),
@@ -106,8 +125,23 @@ export function fakeSources(refs: Record<string, string> = { "refs/heads/main": 
       const release = () => Promise.resolve(void released.push(commit));
       return Promise.resolve({ root: "/checkout", projectDir: "/checkout", commit, release });
     },
+    merge(source) {
+      merges.push(source);
+      const error = failing.error ?? merge.error;
+      if (error) return Promise.reject(error);
+      if (merge.conflict) return Promise.resolve({ kind: "conflict", paths: merge.conflict });
+      return Promise.resolve({
+        kind: "merged",
+        changed: merge.changed,
+        project: (path) =>
+          merge.paths === undefined || merge.paths.includes(path)
+            ? Promise.resolve(`/merge/${path}`)
+            : Promise.reject(new SourceError("path-not-found", `there is no directory ${path}`)),
+        release: () => Promise.resolve(void released.push(`merge of ${source.head}`)),
+      });
+    },
   };
-  return { ...port, refs, failing, released };
+  return { ...port, refs, failing, released, nextMerge: merge, merges };
 }
 
 export function fakeLeases() {

@@ -1,0 +1,105 @@
+/** One deployment of a preview: what the real kluctl says the merge would change in the cluster. */
+import type { Logger } from "../log.ts";
+import type { CommandResult, Deployment, GitCredential } from "../model.ts";
+import type { Clock, Kluctl, Merged } from "../ports.ts";
+import { credentialSecrets } from "../reconcile/credentials.ts";
+import { changeWaits, loopTimeoutMs } from "../reconcile/decide.ts";
+import { type Failure, toFailure } from "../reconcile/failures.ts";
+import { toDeployOptions, toRun } from "../reconcile/run.ts";
+import type { Preview } from "../report.ts";
+
+/** A deployment that the merge concerns. */
+export interface Target {
+  readonly deployment: Deployment;
+  readonly credentials: readonly GitCredential[];
+  /** Or why there is none. */
+  readonly merge: Merged | { readonly error: unknown };
+}
+
+export interface CompareDeps {
+  readonly kluctl: Pick<Kluctl, "diff">;
+  /** Bounds how many previews this process makes at once, of all pull requests together. Waits for its turn. */
+  readonly limit: <T>(work: () => Promise<T>, options: { signal: AbortSignal }) => Promise<T>;
+  readonly settings: {
+    /** What previews run as, in the namespace of each deployment, instead of the deployment's own. */
+    readonly serviceAccount?: string | undefined;
+    readonly defaultServiceAccount?: string | undefined;
+  };
+  readonly describeDiff: (
+    result: CommandResult,
+    options: { readonly knownSecrets: readonly string[]; readonly prune: boolean },
+  ) => Pick<Preview, "counts" | "objects" | "objectsLeftOut" | "errors" | "warnings" | "concealed">;
+  readonly redactText: (text: string, knownSecrets: readonly string[]) => string;
+  readonly newId: () => string;
+  readonly clock: Clock;
+}
+
+export interface Compared {
+  readonly preview: Preview;
+  /** Of a failure: who can mend it. */
+  readonly retry?: Failure["retry"] | undefined;
+}
+
+/** Never rejects: what fails is told, and the other deployments' previews go on. */
+export async function compare(
+  target: Target,
+  cluster: string,
+  deps: CompareDeps,
+  log: Logger,
+  signal: AbortSignal,
+): Promise<Compared> {
+  const { deployment } = target;
+  const knownSecrets = credentialSecrets(target.credentials);
+  const working = toWorking(deployment, cluster);
+  try {
+    const result = await deps.limit(() => diff(target, deps, log, signal), { signal });
+    const found = deps.describeDiff(result, { knownSecrets, prune: deployment.spec.prune });
+    const { new: created, changed, deleted, orphan, errors } = found.counts;
+    const nothingWaits = working.approval === "after-merge" && created + changed + deleted + orphan + errors === 0;
+    return { preview: { ...working, ...found, state: "done", approval: nothingWaits ? undefined : working.approval } };
+  } catch (error) {
+    const { message, retry } = toFailure(error);
+    const failure = deps.redactText(message, knownSecrets);
+    if (!signal.aborted) log.warn({ ...deployment.key, retry, error: failure }, "a preview failed");
+    return { preview: { ...working, state: "failed", failure }, retry };
+  }
+}
+
+/** What is said of a deployment before it has been compared. */
+export function toWorking({ key, spec, status }: Deployment, cluster: string): Preview {
+  const drifted = status.lastDriftDetectionResult?.document["objects"];
+  return {
+    deployment: key,
+    target: spec.target,
+    cluster,
+    state: "working",
+    suspended: spec.suspend,
+    approval: !spec.manual ? undefined : changeWaits(spec, status) ? "pending" : "after-merge",
+    counts: { new: 0, changed: 0, deleted: 0, orphan: 0, errors: 0, warnings: 0 },
+    drift: Array.isArray(drifted) ? drifted.length : 0,
+    objects: [],
+    objectsLeftOut: 0,
+    errors: [],
+    warnings: [],
+  };
+}
+
+/** Under no lease: it changes nothing, and neither waits behind the deployment's own loops nor holds them up. */
+async function diff({ deployment, credentials, merge }: Target, deps: CompareDeps, log: Logger, signal: AbortSignal) {
+  if ("error" in merge) throw merge.error;
+  const { settings, newId, clock } = deps;
+  const reconcileId = newId();
+  const startedAt = clock.now();
+  const run = toRun(deployment, {
+    reconcileId,
+    checkout: { projectDir: await merge.project(deployment.spec.source.path) },
+    credentials,
+    timeoutMs: loopTimeoutMs(deployment.spec),
+    serviceAccount: settings.serviceAccount,
+    defaultServiceAccount: settings.defaultServiceAccount,
+    cold: true,
+  });
+  const result = await deps.kluctl.diff(run, toDeployOptions(deployment, true), signal);
+  log.info({ ...deployment.key, reconcileID: reconcileId, ms: clock.now() - startedAt }, "compared for a preview");
+  return result;
+}

@@ -1,0 +1,60 @@
+/** What is known of a pull request so far, and how it is written down. Pure. */
+import type { Ignored } from "../match.ts";
+import type { Deployment, PullRequest } from "../model.ts";
+import type { Preview, Report } from "../report.ts";
+import { earlierHeads, restarts } from "./previous.ts";
+
+export interface Findings {
+  base?: string | undefined;
+  obstacle?: Report["obstacle"];
+  previews: readonly Preview[];
+  ignored: readonly Ignored[];
+  /** What must not be read in any message. */
+  secrets: readonly string[];
+}
+
+export interface Subject {
+  readonly pullRequest: PullRequest;
+  readonly previous: Report | undefined;
+  readonly deployments: readonly Deployment[];
+}
+
+/** Without `finishedAt` the work is still under way. */
+export function toReport(
+  { pullRequest, previous, deployments }: Subject,
+  { base, obstacle, previews }: Findings,
+  { startedAt, finishedAt }: { startedAt: number; finishedAt?: number },
+): Report {
+  const { key, url, head, baseBranch } = pullRequest;
+  return {
+    v: 1,
+    pullRequest: key,
+    url,
+    repo: deployments[0]?.repo,
+    baseBranch,
+    head,
+    base,
+    state: finishedAt === undefined ? "working" : "done",
+    obstacle,
+    previews: [...previews],
+    earlierHeads: earlierHeads(previous, head),
+    restarts: restarts(previous, pullRequest, base, startedAt),
+    startedAt,
+    finishedAt,
+  };
+}
+
+/** So many ignored deployments are named in a log line. */
+const maxLogged = 20;
+
+export function describeFindings({ base, obstacle, previews, ignored }: Findings) {
+  const named = ignored.slice(0, maxLogged).map(({ deployment, reason }) => [deployment, reason] as const);
+  return {
+    base,
+    obstacle: obstacle?.kind,
+    previews: previews.length,
+    failed: previews.filter(({ state }) => state === "failed").length,
+    ignored: named.length === 0 ? undefined : Object.fromEntries(named),
+    ignoredMore: ignored.length > maxLogged ? ignored.length - maxLogged : undefined,
+  };
+}

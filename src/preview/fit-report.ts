@@ -1,0 +1,94 @@
+/** Keeps a report small enough to be remembered and sent. Pure. What is left out is always said, or shows in the counts. */
+import type { Preview, PreviewObject, Report } from "../report.ts";
+
+/** Redis keeps some thousands of them, and no comment can show as much. */
+const maxReportBytes = 600_000;
+const shortText = 200;
+const maxPaths = 500;
+
+/**
+ * First the diffs of the largest objects go, then texts are cut, then the least important objects and messages go. What
+ * people come for, the counts and the names, stays the longest.
+ */
+export function fitReport(report: Report, maxBytes = maxReportBytes): Report {
+  const fitted = withFewPaths(report);
+  const excess = { bytes: bytesOf(fitted) - maxBytes };
+  if (excess.bytes <= 0) return fitted;
+  const previews = fitted.previews.map((preview) => ({
+    ...preview,
+    objects: [...preview.objects],
+    errors: [...preview.errors],
+    warnings: [...preview.warnings],
+  }));
+  leaveOutDiffs(previews, excess);
+  cutTexts(previews, excess);
+  leaveOutLast(previews, "objects", excess);
+  leaveOutLast(previews, "warnings", excess);
+  leaveOutLast(previews, "errors", excess);
+  return { ...fitted, previews };
+}
+
+interface Excess {
+  bytes: number;
+}
+
+function leaveOutDiffs(previews: readonly Preview[], excess: Excess): void {
+  const diffs = previews.flatMap(({ objects }) =>
+    objects.flatMap((object, at) => (object.diff === undefined ? [] : [{ objects, at, bytes: bytesOf(object.diff) }])),
+  );
+  for (const { objects, at } of diffs.sort((a, b) => b.bytes - a.bytes)) {
+    if (excess.bytes <= 0) return;
+    const { diff = "", ...object } = objects[at] as PreviewObject;
+    const lines = diff.replace(/\n$/, "").split("\n").length;
+    replace(objects, at, { ...object, linesLeftOut: (object.linesLeftOut ?? 0) + lines }, excess);
+  }
+}
+
+function cutTexts(previews: Preview[], excess: Excess): void {
+  for (const [at, preview] of previews.entries()) {
+    if (excess.bytes <= 0) return;
+    const cutAll = (messages: Preview["errors"]) => messages.map((one) => ({ ...one, message: cut(one.message) }));
+    const { failure, concealed, errors, warnings } = preview;
+    const shorter = {
+      ...preview,
+      errors: cutAll(errors),
+      warnings: cutAll(warnings),
+      ...(failure !== undefined && { failure: cut(failure) }),
+      ...(concealed !== undefined && { concealed: cut(concealed) }),
+    };
+    replace(previews, at, shorter, excess);
+  }
+}
+
+/** Always from the preview that has the most left, so that none loses all for the sake of another. */
+function leaveOutLast(previews: readonly Preview[], list: "objects" | "errors" | "warnings", excess: Excess): void {
+  while (excess.bytes > 0) {
+    const longest = previews.reduce((a, b) => (b[list].length > a[list].length ? b : a));
+    // A tenth at a time: it stays quick when tens of thousands have to go.
+    const gone = longest[list].splice(-Math.ceil(longest[list].length / 10) || longest[list].length);
+    if (gone.length === 0) return;
+    excess.bytes -= bytesOf(gone) - 2;
+    if (list === "objects") longest.objectsLeftOut += gone.length;
+  }
+}
+
+function withFewPaths(report: Report): Report {
+  const { obstacle } = report;
+  if (obstacle?.kind !== "conflict" || obstacle.paths.length <= maxPaths) return report;
+  const more = `and ${obstacle.paths.length - maxPaths} more`;
+  return { ...report, obstacle: { ...obstacle, paths: [...obstacle.paths.slice(0, maxPaths), more] } };
+}
+
+function replace<T>(list: T[], at: number, next: T, excess: Excess): void {
+  excess.bytes -= bytesOf(list[at]) - bytesOf(next);
+  list[at] = next;
+}
+
+function cut(text: string): string {
+  const characters = [...text.slice(0, 2 * shortText + 2)];
+  return characters.length <= shortText ? text : `${characters.slice(0, shortText).join("")}…`;
+}
+
+function bytesOf(value: unknown): number {
+  return Buffer.byteLength(JSON.stringify(value));
+}

@@ -1,0 +1,64 @@
+/** Whom would merging a pull request concern? Pure, and able to explain itself. */
+import { describeRef } from "../git-ref.ts";
+import { type Ignored, reasonUntouched } from "../match.ts";
+import { type ChangedPaths, type Deployment, type PullRequest, annotation, keyText } from "../model.ts";
+import { repoId } from "../repo-url.ts";
+
+export interface MatchedPullRequest {
+  readonly concerned: readonly Deployment[];
+  /** The deployments of the same repository that the merge does not concern, and why. */
+  readonly ignored: readonly Ignored[];
+}
+
+/** What has been read of the repository so far. */
+export interface Known {
+  /** Full name of its default branch. */
+  readonly defaultRef?: string | undefined;
+  /** The files in which the merge differs from the base branch. */
+  readonly changed?: ChangedPaths | undefined;
+}
+
+/**
+ * As for a push to the base branch, and as there in doubt a deployment is concerned: what is not known yet excludes
+ * nobody. Suspended deployments are previewed; whether they take part in webhooks is another matter.
+ */
+export function matchPullRequest(
+  pullRequest: Pick<PullRequest, "repoUrls" | "baseBranch">,
+  deployments: readonly Deployment[],
+  known: Known = {},
+): MatchedPullRequest {
+  const repos = new Set(pullRequest.repoUrls.map(repoId));
+  const concerned: Deployment[] = [];
+  const ignored: Ignored[] = [];
+  for (const deployment of deployments) {
+    if (!repos.has(deployment.repo)) continue;
+    const reason = reasonToIgnore(pullRequest.baseBranch, deployment, known);
+    if (reason === undefined) concerned.push(deployment);
+    else ignored.push({ deployment: keyText(deployment.key), reason });
+  }
+  return { concerned, ignored };
+}
+
+/** The first that applies, the lasting reasons before those of this one pull request. */
+function reasonToIgnore(baseBranch: string, deployment: Deployment, known: Known): string | undefined {
+  const { annotations, spec, deletionTimestamp } = deployment;
+  const { ref } = spec.source;
+  if (annotations[annotation.preview]?.trim().toLowerCase() === "false") {
+    return "previews are switched off by annotation";
+  }
+  if (deletionTimestamp !== undefined) return "is being deleted";
+  if (ref.commit !== undefined || ref.tag !== undefined) return `is pinned to ${describeRef(ref)}`;
+  if (!follows(baseBranch, ref.branch, known.defaultRef)) {
+    return `follows ${describeRef(ref)}, the pull request is into branch ${baseBranch}`;
+  }
+  const { changed } = known;
+  if (changed === undefined) return undefined;
+  // Other than a host's list, an empty one of git's own is an answer: all of it is in the base branch already.
+  if (changed.complete && changed.paths.length === 0) return "the merge changes no file";
+  return reasonUntouched(changed, deployment);
+}
+
+function follows(baseBranch: string, branch: string | undefined, defaultRef: string | undefined): boolean {
+  if (branch !== undefined) return branch === baseBranch;
+  return defaultRef === undefined || defaultRef === `refs/heads/${baseBranch}`;
+}

@@ -1,0 +1,74 @@
+/** What merging gives, once for each login that the deployments read the repository with; nearly always there is one. */
+import { SourceError } from "../errors.ts";
+import type { Ignored } from "../match.ts";
+import type { Deployment, GitCredential, PullRequest } from "../model.ts";
+import type { Merge, Merged, Secrets, Sources } from "../ports.ts";
+import { loginKey, readGitCredentials } from "../reconcile/credentials.ts";
+import { type Known, matchPullRequest } from "./match.ts";
+
+interface Group {
+  readonly deployments: readonly Deployment[];
+  readonly credentials: readonly GitCredential[];
+}
+
+export interface MergedGroup extends Group {
+  readonly kind: "merged";
+  readonly base: string;
+  readonly known: Known;
+  readonly merge: Merged;
+}
+
+export interface FailedGroup extends Group {
+  readonly kind: "failed";
+  readonly error: unknown;
+}
+
+export type MergedOrNot =
+  | MergedGroup
+  | FailedGroup
+  | { readonly kind: "conflict"; readonly base: string; readonly paths: readonly string[] }
+  /** Now that the default branch is known, nobody follows the base branch. */
+  | { readonly kind: "nobody"; readonly base: string; readonly ignored: readonly Ignored[] };
+
+export interface MergesDeps {
+  readonly secrets: Secrets;
+  readonly sources: Pick<Sources, "heads" | "merge">;
+}
+
+/** Never rejects, so that nothing is left behind: whoever calls releases the merges, also when some of them failed. */
+export async function mergeForEachLogin(
+  pullRequest: PullRequest,
+  candidates: readonly Deployment[],
+  deps: MergesDeps,
+  signal: AbortSignal,
+): Promise<MergedOrNot[]> {
+  const groups = Map.groupBy(candidates, loginKey);
+  return Promise.all([...groups.values()].map((group) => mergeForLogin(pullRequest, group, deps, signal)));
+}
+
+async function mergeForLogin(
+  pullRequest: PullRequest,
+  candidates: readonly Deployment[],
+  { secrets, sources }: MergesDeps,
+  signal: AbortSignal,
+): Promise<MergedOrNot> {
+  const { head, baseBranch } = pullRequest;
+  let credentials: readonly GitCredential[] = [];
+  try {
+    const [first] = candidates as [Deployment, ...Deployment[]];
+    credentials = await readGitCredentials(first, secrets);
+    const repository = { url: first.spec.source.url, credentials };
+    // Asked afresh: a webhook of the pull request says nothing about where its base branch is.
+    const { defaultRef, commits } = await sources.heads(repository, undefined, signal);
+    const base = commits.get(`refs/heads/${baseBranch}`);
+    if (base === undefined) throw new SourceError("ref-not-found", `there is no branch ${baseBranch} to merge into`);
+    const { concerned: deployments, ignored } = matchPullRequest(pullRequest, candidates, { defaultRef });
+    if (deployments.length === 0) return { kind: "nobody", base, ignored };
+    const merge: Merge = await sources.merge({ ...repository, head, base }, signal);
+    if (merge.kind === "conflict") return { kind: "conflict", base, paths: merge.paths };
+    const known = { defaultRef, changed: merge.changed };
+    return { kind: "merged", deployments: candidates, credentials, base, known, merge };
+  } catch (error) {
+    return { kind: "failed", deployments: candidates, credentials, error };
+  }
+}

@@ -1,0 +1,111 @@
+/** The preview of a pull request that is open: reads top to bottom. */
+import { QueueUnavailableError } from "../errors.ts";
+import type { Logger } from "../log.ts";
+import type { Deployment, Outcome, PullRequest } from "../model.ts";
+import { toFailure } from "../reconcile/failures.ts";
+import type { Attempt } from "../reconcile/reconcile.ts";
+import type { Report } from "../report.ts";
+import { compare, toWorking } from "./compare.ts";
+import { type Early, startEarly } from "./early.ts";
+import { describeFindings, type Findings, toReport } from "./findings.ts";
+import { matchPullRequest } from "./match.ts";
+import { mergeForEachLogin } from "./merges.ts";
+import type { PreviewDeps } from "./preview.ts";
+import { findBase, findConflict, release, toTargets } from "./targets.ts";
+
+export interface OpenPullRequest extends Attempt {
+  readonly pullRequest: PullRequest;
+  readonly previous: Report | undefined;
+  /** Those that follow its base repository, whatever branch. */
+  readonly deployments: readonly Deployment[];
+  readonly log: Logger;
+  readonly save: (report: Report) => Promise<void>;
+  readonly sleep: (ms: number, signal: AbortSignal) => Promise<unknown>;
+}
+
+const earlyAfterMs = 2_000;
+
+export async function previewOpen(open: OpenPullRequest, deps: PreviewDeps): Promise<Outcome> {
+  const { pullRequest, signal, log } = open;
+  const startedAt = deps.clock.now();
+  const findings: Findings = { previews: [], ignored: [], secrets: [] };
+  const { concerned: candidates, ignored } = matchPullRequest(pullRequest, open.deployments);
+  findings.ignored = ignored;
+
+  async function finish(): Promise<void> {
+    const finishedAt = deps.clock.now();
+    await open.save(toReport(open, findings, { startedAt, finishedAt }));
+    log.info({ ...describeFindings(findings), ms: finishedAt - startedAt }, "previewed");
+  }
+
+  if (pullRequest.fork && candidates.length > 0) findings.obstacle = { kind: "fork" };
+  if (pullRequest.fork || candidates.length === 0) {
+    await finish();
+    return { kind: "done" };
+  }
+
+  const tell = () =>
+    open.save(toReport(open, findings, { startedAt })).catch((error: unknown) => {
+      log.debug({ err: error }, "could not tell early; the end will be told");
+    });
+  const early = startEarly({ afterMs: earlyAfterMs, sleep: open.sleep, tell }, signal);
+  try {
+    const unsure = await findOut(open, candidates, findings, early, deps);
+    await early.stop();
+    signal.throwIfAborted();
+    await finish();
+    if (unsure === 0) return { kind: "done" };
+    return { kind: "failed", retry: "soon", message: `${unsure} of ${findings.previews.length} previews failed` };
+  } catch (error) {
+    await early.stop();
+    if (signal.aborted || error instanceof QueueUnavailableError) throw error;
+    const { message, retry } = toFailure(error);
+    const words = deps.redactText(message, findings.secrets);
+    log.warn({ retry, error: words }, "the pull request could not be previewed");
+    if (retry === "person" || open.lastAttempt) {
+      findings.obstacle = { kind: "failed", message: words };
+      findings.previews = [];
+      await finish();
+    }
+    return { kind: "failed", retry, message: words };
+  }
+}
+
+/** Resolves, when all processes have ended, with how many previews failed that another try may mend. */
+async function findOut(
+  { pullRequest, lastAttempt, log, signal }: OpenPullRequest,
+  candidates: readonly Deployment[],
+  findings: Findings,
+  early: Early,
+  deps: PreviewDeps,
+): Promise<number> {
+  const merges = await mergeForEachLogin(pullRequest, candidates, deps, signal);
+  try {
+    signal.throwIfAborted();
+    findings.base = findBase(merges);
+    const paths = findConflict(merges);
+    if (paths !== undefined) {
+      findings.obstacle = { kind: "conflict", paths };
+      return 0;
+    }
+    const { targets, ignored, secrets, unreadable } = toTargets(pullRequest, merges);
+    findings.ignored = [...findings.ignored, ...ignored];
+    findings.secrets = secrets;
+    if (unreadable && (unreadable.everywhere || !lastAttempt)) throw unreadable.error;
+
+    const cluster = await deps.clusterName();
+    const previews = targets.map(({ deployment }) => toWorking(deployment, cluster));
+    findings.previews = previews;
+    early.again();
+    const retries = await Promise.all(
+      targets.map(async (target, at) => {
+        const { preview, retry } = await compare(target, cluster, deps, log, signal);
+        previews[at] = preview;
+        return retry;
+      }),
+    );
+    return retries.filter((retry) => retry === "soon").length;
+  } finally {
+    await release(merges);
+  }
+}

@@ -1,0 +1,105 @@
+/** Finds out what merging a pull request would change in the live cluster, and writes it down for others to tell. */
+import { setTimeout as sleepFor } from "node:timers/promises";
+import { ForgeError, QueueUnavailableError, SupersededError } from "../errors.ts";
+import type { Logger } from "../log.ts";
+import { type Outcome, type PreviewRequest, type PullRequest, pullRequestText } from "../model.ts";
+import type { Deployments, Forge, Queue, Reports } from "../ports.ts";
+import { repoId } from "../repo-url.ts";
+import type { Attempt } from "../reconcile/reconcile.ts";
+import type { Report } from "../report.ts";
+import type { CompareDeps } from "./compare.ts";
+import { fitReport } from "./fit-report.ts";
+import type { MergesDeps } from "./merges.ts";
+import { previewOpen } from "./open.ts";
+
+export interface PreviewDeps extends MergesDeps, CompareDeps {
+  /** Those with a login for their API, by id. */
+  readonly forges: ReadonlyMap<string, Pick<Forge, "pullRequest">>;
+  readonly deployments: Pick<Deployments, "tracking"> & { synced(): boolean };
+  readonly reports: Pick<Reports, "find" | "save">;
+  readonly queue: Pick<Queue, "enqueue">;
+  /** What people call the cluster. */
+  readonly clusterName: () => Promise<string>;
+  readonly log: Logger;
+  /** Rejects when the signal aborts. */
+  readonly sleep?: (ms: number, signal: AbortSignal) => Promise<unknown>;
+}
+
+/** What a job of a pull request does. */
+export type PreviewPullRequest = (request: PreviewRequest, attempt: Attempt) => Promise<Outcome>;
+
+const notSyncedMs = 1_000;
+const unreachableMs = 15_000;
+const rateLimitedMs = 60_000;
+
+/**
+ * It reads git and the cluster and writes nothing but its report: the deployments' status, conditions, events, results
+ * and leases are not its own.
+ */
+export function createPreview(deps: PreviewDeps): PreviewPullRequest {
+  const sleep = deps.sleep ?? ((ms, signal) => sleepFor(ms, undefined, { signal, ref: false }));
+
+  return async function preview(request, attempt) {
+    const { pullRequest, delivery } = request;
+    const log = deps.log.child({ pullRequest: pullRequestText(pullRequest), delivery });
+    try {
+      return await look(request, attempt, log);
+    } catch (error) {
+      return toOutcome(error, attempt.signal, log);
+    }
+  };
+
+  async function look({ pullRequest: key }: PreviewRequest, attempt: Attempt, log: Logger): Promise<Outcome> {
+    const forge = deps.forges.get(key.forge);
+    if (forge === undefined) return { kind: "skipped", why: `there is no login for the API of forge ${key.forge}` };
+    // A list of deployments that is not complete would make it look as if nobody were concerned.
+    if (!deps.deployments.synced()) {
+      return { kind: "later", afterMs: notSyncedMs, why: "the deployments are not known yet" };
+    }
+    const pullRequest = await forge.pullRequest(key, attempt.signal);
+    if (pullRequest === undefined) return { kind: "skipped", why: "there is no such pull request" };
+    const previous = await deps.reports.find(key);
+    if (pullRequest.state !== "open") return close(pullRequest.state, previous);
+    return previewOpen(
+      { pullRequest, previous, deployments: tracking(pullRequest), ...attempt, log, save, sleep },
+      deps,
+    );
+  }
+
+  async function close(state: "closed" | "merged", previous: Report | undefined): Promise<Outcome> {
+    if (previous === undefined) return { kind: "skipped", why: `it is ${state}, and nothing was ever said about it` };
+    await save({ ...previous, state, finishedAt: previous.finishedAt ?? deps.clock.now() });
+    return { kind: "done" };
+  }
+
+  function tracking({ repoUrls }: PullRequest) {
+    const repos = new Set(repoUrls.map(repoId).filter((repo) => repo !== undefined));
+    return [...repos].flatMap((repo) => deps.deployments.tracking(repo));
+  }
+
+  /** Written down first: whoever tells it reads it. */
+  async function save(report: Report): Promise<void> {
+    await deps.reports.save(fitReport(report));
+    await deps.queue.enqueue([{ kind: "report", pullRequest: report.pullRequest }]);
+  }
+}
+
+function toOutcome(error: unknown, signal: AbortSignal, log: Logger): Outcome {
+  const message = error instanceof Error ? error.message : String(error);
+  if (signal.aborted) {
+    return signal.reason instanceof SupersededError
+      ? { kind: "skipped", why: "superseded" }
+      : { kind: "failed", retry: "soon", message };
+  }
+  if (error instanceof QueueUnavailableError) return { kind: "failed", retry: "soon", message };
+  if (!(error instanceof ForgeError)) throw error;
+  log.warn({ problem: error.problem, error: message }, "the forge did not do what was asked");
+  switch (error.problem) {
+    case "unreachable":
+      return { kind: "later", afterMs: error.retryAfterMs ?? unreachableMs, why: message };
+    case "rate-limited":
+      return { kind: "later", afterMs: error.retryAfterMs ?? rateLimitedMs, why: message };
+    default:
+      return { kind: "failed", retry: "person", message };
+  }
+}

@@ -1,0 +1,27 @@
+/** What a report keeps of the one before it. Pure. */
+import type { PullRequest } from "../model.ts";
+import type { Report } from "../report.ts";
+
+const keptHeads = 5;
+/** A base branch that moves more seldom leaves time enough to show a preview. */
+const inARowMs = 2 * 60_000;
+
+/** The heads whose statuses may still say that something is pending. */
+export function earlierHeads(previous: Report | undefined, head: string): string[] {
+  if (previous === undefined) return [];
+  return [...new Set([previous.head, ...previous.earlierHeads])].filter((one) => one !== head).slice(0, keptHeads);
+}
+
+/** How often in a row the base branch was faster than the preview. `base`: its commit now, once that is known. */
+export function restarts(
+  previous: Report | undefined,
+  { head, baseBranch }: Pick<PullRequest, "head" | "baseBranch">,
+  base: string | undefined,
+  now: number,
+): number {
+  if (previous === undefined || previous.head !== head || previous.baseBranch !== baseBranch) return 0;
+  if (now - (previous.finishedAt ?? previous.startedAt) >= inARowMs) return 0;
+  if (base !== undefined && previous.base !== undefined && previous.base !== base) return previous.restarts + 1;
+  // The one before was broken off, or it is too early to tell: the row goes on.
+  return previous.state === "working" || base === undefined ? previous.restarts : 0;
+}

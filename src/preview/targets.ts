@@ -1,0 +1,57 @@
+/** From what the merges gave to the deployments that are compared. Pure, but for giving the merges back. */
+import type { Ignored } from "../match.ts";
+import { keyText, type PullRequest } from "../model.ts";
+import { credentialSecrets } from "../reconcile/credentials.ts";
+import { toFailure } from "../reconcile/failures.ts";
+import type { Target } from "./compare.ts";
+import { matchPullRequest } from "./match.ts";
+import type { MergedOrNot } from "./merges.ts";
+
+export interface Targets {
+  /** In the order of their names. */
+  readonly targets: readonly Target[];
+  readonly ignored: readonly Ignored[];
+  /** What must not be read in any message. */
+  readonly secrets: readonly string[];
+  /** Why a login could not read the repository, where another try may mend it; `everywhere`: neither could any other. */
+  readonly unreadable?: { readonly error: unknown; readonly everywhere: boolean } | undefined;
+}
+
+/** Now that the changed files are known, some deployments are not concerned after all. */
+export function toTargets(pullRequest: PullRequest, merges: readonly MergedOrNot[]): Targets {
+  const targets: Target[] = [];
+  const ignored: Ignored[] = [];
+  // It is one repository: what one login could read of it holds for the others.
+  const known = merges.find((one) => one.kind === "merged")?.known;
+  for (const one of merges) {
+    if (one.kind === "nobody") ignored.push(...one.ignored);
+    if (one.kind !== "merged" && one.kind !== "failed") continue;
+    const { credentials } = one;
+    const merge = one.kind === "merged" ? one.merge : { error: one.error };
+    const matched = matchPullRequest(pullRequest, one.deployments, one.kind === "merged" ? one.known : known);
+    targets.push(...matched.concerned.map((deployment) => ({ deployment, credentials, merge })));
+    ignored.push(...matched.ignored);
+  }
+  const failed = merges.filter((one) => one.kind === "failed");
+  const mendable = failed.find(({ error }) => toFailure(error).retry === "soon");
+  return {
+    targets: targets.sort((a, b) => (keyText(a.deployment.key) < keyText(b.deployment.key) ? -1 : 1)),
+    ignored,
+    secrets: merges.flatMap((one) => ("credentials" in one ? credentialSecrets(one.credentials) : [])),
+    unreadable: mendable && { error: mendable.error, everywhere: failed.length === merges.length },
+  };
+}
+
+/** The commit that was merged with; of several logins, as the first saw it. */
+export function findBase(merges: readonly MergedOrNot[]): string | undefined {
+  return merges.find((one) => one.kind !== "failed")?.base;
+}
+
+export function findConflict(merges: readonly MergedOrNot[]): string[] | undefined {
+  const conflict = merges.find((one) => one.kind === "conflict");
+  return conflict && [...conflict.paths];
+}
+
+export async function release(merges: readonly MergedOrNot[]): Promise<void> {
+  await Promise.all(merges.map((one) => (one.kind === "merged" ? one.merge.release() : undefined)));
+}
