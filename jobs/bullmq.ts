@@ -2,7 +2,7 @@
 import type { JobsOptions, Queue, Worker } from "bullmq";
 import { type Request, subjectOf } from "../src/model.ts";
 
-/** A failure that time may mend is tried this often, about 1, 2, 4 and 8 s apart; then its sweep brings it back. */
+/** A failure that time may mend is tried this often, about 1, 2, 4 and 8 s apart; then its sweep asks again. */
 export const maxAttempts = 5;
 
 /** Redis holds no truth, so little is kept of what is over: enough to look at. */

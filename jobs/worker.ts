@@ -1,6 +1,7 @@
 /** Takes jobs and has them done. The one place where what came of our work becomes BullMQ's words. */
 import { DelayedError, type Job, UnrecoverableError, Worker as BullWorker } from "bullmq";
 import type { Redis } from "ioredis";
+import { SupersededError } from "../src/errors.ts";
 import type { Logger } from "../src/log.ts";
 import { type Outcome, subjectOf } from "../src/model.ts";
 import { followUpKey, maxAttempts } from "./bullmq.ts";
@@ -8,12 +9,13 @@ import { describeRedisError } from "./connection.ts";
 import type { LaneFairness } from "./fairness.ts";
 import { parseJobData } from "./job-data.ts";
 import type { Lane, LaneRequests } from "./lanes.ts";
+import { createSuperseding } from "./superseding.ts";
 
 export interface WorkContext {
-  /** From 1; neither a lease held elsewhere nor a hand-back counts. */
+  /** From 1; neither a lease held elsewhere, nor waiting for a forge, nor a hand-back counts. */
   readonly attempt: number;
   readonly lastAttempt: boolean;
-  /** Aborts when the job is to be handed back. */
+  /** Aborts when the job is to be handed back, or with a SupersededError when it is of no use any more. */
   readonly signal: AbortSignal;
 }
 
@@ -45,6 +47,8 @@ export interface Timing {
   /** How often somebody looks for such jobs. */
   readonly stalledEveryMs: number;
   readonly busyRetryMs: number;
+  /** How often the running previews are looked through for those that something newer waits behind. */
+  readonly supersedeEveryMs: number;
   /** How long aborted work may take to come to its end. */
   readonly abortGraceMs: number;
 }
@@ -65,6 +69,9 @@ export interface RunningWorker {
  */
 const maxStalledCount = 5;
 
+/** However long a forge says that it needs; what it says may be wrong. */
+const longestLaterMs = 3_600_000;
+
 /** Longer than closing takes when Redis answers. */
 const closeMs = 3_000;
 
@@ -75,6 +82,7 @@ export function startWorker<L extends Lane>(deps: WorkerDeps<L>): RunningWorker 
     lockMs: 15_000,
     stalledEveryMs: 5_000,
     busyRetryMs: 1_000,
+    supersedeEveryMs: 250,
     abortGraceMs: 10_000,
     ...deps.timing,
   };
@@ -90,10 +98,16 @@ export function startWorker<L extends Lane>(deps: WorkerDeps<L>): RunningWorker 
     maxStalledCount,
     runRetryDelay: 1_000,
   });
+  const superseding = createSuperseding({
+    connection,
+    followUpKey: (request) => followUpKey(bull, request),
+    everyMs: timing.supersedeEveryMs,
+    log,
+  });
   bull.on("error", (error) => {
     // A connection that is down is told once, by the connection.
     const level = connection.status === "ready" ? "warn" : "debug";
-    log[level]({ error: describeRedisError(error) }, "worker error");
+    log[level]({ lane, error: describeRedisError(error) }, "worker error");
   });
   bull.on("failed", (job, error) => {
     if (job && job.stalledCounter > maxStalledCount) {
@@ -116,24 +130,30 @@ export function startWorker<L extends Lane>(deps: WorkerDeps<L>): RunningWorker 
     if (stopping) return later(job, 0);
 
     const controller = new AbortController();
+    const ended = request.kind === "preview" ? superseding.watch(request, controller) : undefined;
     const doing = run(request, job, controller.signal);
     running.set(doing, controller);
     try {
       await doing;
     } finally {
       running.delete(doing);
+      ended?.();
     }
   }
 
   async function run(request: LaneRequests[L], job: Job, signal: AbortSignal): Promise<void> {
     const startedAt = Date.now();
     observe?.started(request, Math.max(0, startedAt - job.timestamp) / 1_000);
-    const outcome = await attempt(request, job, signal);
+    const came = await attempt(request, job, signal);
+    const unfinished = came === "busy" || came.kind === "failed" || came.kind === "later";
+    const superseded = unfinished && signal.reason instanceof SupersededError;
+    const outcome: Outcome | "busy" = superseded ? { kind: "skipped", why: "superseded" } : came;
     const handBack = signal.aborted && (outcome === "busy" || outcome.kind === "failed");
     const result: WorkResult = handBack ? "handed-back" : outcome === "busy" ? "busy" : outcome.kind;
     observe?.finished(request, result, (Date.now() - startedAt) / 1_000);
     if (handBack) return later(job, 0);
     if (outcome === "busy") return later(job, timing.busyRetryMs);
+    if (outcome.kind === "later") return putOff(job, request, outcome);
     if (outcome.kind === "failed") await fail(job, request, outcome.retry);
   }
 
@@ -156,11 +176,25 @@ export function startWorker<L extends Lane>(deps: WorkerDeps<L>): RunningWorker 
     throw new DelayedError();
   }
 
+  /** A request that comes meanwhile takes its place as always: it runs once, and is put off in turn. */
+  async function putOff(
+    job: Job,
+    request: LaneRequests[L],
+    { afterMs, why }: Extract<Outcome, { kind: "later" }>,
+  ): Promise<never> {
+    const ms = Math.min(Math.max(afterMs, timing.busyRetryMs), longestLaterMs);
+    if (job.progress !== "put off") {
+      log.info({ job: job.id, subject: subjectOf(request), why, ms }, "put off");
+      await job.updateProgress("put off"); // told once, whoever takes it next
+    }
+    return later(job, ms);
+  }
+
   /** Says it in words of its own: a failure's message belongs in the cluster, not in Redis. */
   async function fail(job: Job, request: LaneRequests[L], retry: "soon" | "person"): Promise<void> {
     if (retry === "person") throw new UnrecoverableError("waits for a person to change something");
     if (job.attemptsMade + 1 >= maxAttempts)
-      throw new UnrecoverableError("failed too often; its interval brings it back");
+      throw new UnrecoverableError("failed too often; it is asked for again in time");
     // A request that came meanwhile would wait until all tries are over. It is as good a try: let it run now.
     if (await connection.exists(followUpKey(bull, request))) return;
     throw new Error("will be tried again");
@@ -170,6 +204,7 @@ export function startWorker<L extends Lane>(deps: WorkerDeps<L>): RunningWorker 
     stopping = true;
     await bull.pause(true);
     await within(drainMs, allEnded());
+    superseding.stop();
     for (const controller of running.values()) controller.abort(new Error("the server is stopping"));
     if (!(await within(timing.abortGraceMs, allEnded()))) {
       log.warn({ jobs: running.size }, "work did not end in time; another worker will take it");

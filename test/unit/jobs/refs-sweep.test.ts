@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, expect, onTestFinished, test, vi } from "vitest";
 import { startSweep, type SweepDeps } from "../../../jobs/sweep.ts";
-import type { Deployment, DeploymentStatus, GitRef, ReconcileRequest, Request } from "../../../src/model.ts";
+import type { Deployment, DeploymentStatus, GitRef, ReconcileRequest } from "../../../src/model.ts";
 import { repoId } from "../../../src/repo-url.ts";
 import { aDeployment, aSpec, aStatus } from "../../support/deployments.ts";
 import { silentLog } from "../../support/fakes.ts";

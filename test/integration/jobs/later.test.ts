@@ -1,0 +1,74 @@
+import { pino } from "pino";
+import { expect, test, vi } from "vitest";
+import type { Outcome, Request } from "../../../src/model.ts";
+import { aPullRequestKey, done, useQueue } from "../../support/jobs.ts";
+
+const patient = { timeout: 15_000, interval: 20 };
+const nothing = { waiting: 0, active: 0, delayed: 0 };
+const report: Request = { kind: "report", pullRequest: aPullRequestKey() };
+const later = (afterMs: number): Outcome => ({ kind: "later", afterMs, why: "the forge's rate limit is used up" });
+
+test("what a forge needs time for is put off until it is done, told once, and uses up no tries", async () => {
+  const lines: { msg: string; why: string }[] = [];
+  const log = pino({}, { write: (line: string) => void lines.push(JSON.parse(line)) });
+  const { queue, workOn } = await useQueue();
+  const attempts: number[] = [];
+  workOn(
+    "report",
+    async (_, { attempt }) => {
+      attempts.push(attempt);
+      return attempts.length < 8 ? later(20) : done;
+    },
+    { log },
+  );
+  await queue.enqueue([report]);
+
+  await vi.waitFor(() => expect(attempts).toHaveLength(8), patient);
+  expect(new Set(attempts)).toEqual(new Set([1]));
+  await vi.waitFor(async () => expect(await queue.depth()).toEqual(nothing));
+  expect(lines.filter(({ msg }) => msg === "put off")).toEqual([
+    expect.objectContaining({ why: "the forge's rate limit is used up", subject: "report:gitea:org/shop#7" }),
+  ]);
+});
+
+test("each request that comes while its subject is put off makes one run, which is put off in turn", async () => {
+  const { queue, workOn } = await useQueue();
+  let runs = 0;
+  workOn("report", async () => {
+    runs++;
+    return later(60_000);
+  });
+  await queue.enqueue([report]);
+  for (const expected of [1, 2, 3]) {
+    await vi.waitFor(() => expect(runs).toBe(expected));
+    await vi.waitFor(async () => expect(await queue.depth("report")).toEqual({ ...nothing, delayed: 1 }));
+    if (expected < 3) await queue.enqueue([report]);
+  }
+});
+
+test("a request that comes while its subject finds out that it has to wait waits with it", async () => {
+  const { queue, workOn } = await useQueue();
+  let runs = 0;
+  workOn("report", async () => {
+    runs++;
+    if (runs === 1) await queue.enqueue([report]);
+    return runs === 1 ? later(300) : done;
+  });
+  const startedAt = Date.now();
+  await queue.enqueue([report]);
+
+  await vi.waitFor(() => expect(runs).toBeGreaterThan(1), patient);
+  expect(Date.now() - startedAt).toBeGreaterThanOrEqual(300);
+  await vi.waitFor(async () => expect(await queue.depth()).toEqual(nothing));
+});
+
+test("a forge that wants to be left alone for a year is asked again within the hour", async () => {
+  const { queue, workOn, redis, prefix } = await useQueue();
+  workOn("report", async () => later(365 * 24 * 3_600_000));
+  await queue.enqueue([report]);
+  await vi.waitFor(async () => expect(await queue.depth("report")).toMatchObject({ delayed: 1 }));
+
+  const [, score = "0"] = await redis.client().zrange(`${prefix}:report:delayed`, "0", "0", "WITHSCORES");
+  // BullMQ keeps the time with 12 further bits for the order.
+  expect(Number(score) / 4_096 - Date.now()).toBeLessThanOrEqual(3_600_000);
+});

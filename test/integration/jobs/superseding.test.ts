@@ -1,0 +1,120 @@
+import { expect, test, vi } from "vitest";
+import type { WorkContext, WorkResult } from "../../../jobs/worker.ts";
+import { SupersededError } from "../../../src/errors.ts";
+import type { Outcome, PreviewCause, PreviewRequest } from "../../../src/model.ts";
+import { aPreviewRequest, done, gate, type TestQueue, useQueue } from "../../support/jobs.ts";
+
+const patient = { timeout: 15_000, interval: 20 };
+const nothing = { waiting: 0, active: 0, delayed: 0 };
+
+/** Previews that take until they are let go, or are broken off. */
+function usePreviews({ workOn }: TestQueue) {
+  const runs: { request: PreviewRequest; attempt: number; signal: AbortSignal; end: () => void }[] = [];
+  const results: WorkResult[] = [];
+  const preview = async (request: PreviewRequest, { attempt, signal }: WorkContext): Promise<Outcome> => {
+    const { opened, open } = gate();
+    runs.push({ request, attempt, signal, end: open });
+    const aborted = new Promise((_, reject) => signal.addEventListener("abort", () => reject(signal.reason as Error)));
+    await Promise.race([opened, aborted]);
+    return done;
+  };
+  const worker = workOn("preview", preview, {
+    observe: { started: () => undefined, finished: (_request, result) => void results.push(result) },
+    timing: { supersedeEveryMs: 20 },
+  });
+  return { runs, results, worker };
+}
+
+async function ask({ queue }: TestQueue, cause: PreviewCause, number = 7): Promise<void> {
+  await queue.enqueue([aPreviewRequest(number, cause)]);
+}
+
+test("a preview is broken off when its pull request changes, and the newer one runs", async () => {
+  const jobs = await useQueue();
+  const { runs, results } = usePreviews(jobs);
+  await ask(jobs, "pull-request");
+  await ask(jobs, "pull-request", 8);
+  await vi.waitFor(() => expect(runs).toHaveLength(2));
+
+  await ask(jobs, "pull-request");
+
+  await vi.waitFor(() => expect(runs).toHaveLength(3), patient);
+  expect(runs[0]?.signal.reason).toBeInstanceOf(SupersededError);
+  expect(runs[2]).toMatchObject({ request: { pullRequest: { number: 7 } }, attempt: 1 });
+  expect(runs[1]?.signal.aborted).toBe(false);
+  for (const { end } of runs) end();
+  await vi.waitFor(async () => expect(await jobs.queue.depth()).toEqual(nothing));
+  expect(results.toSorted()).toEqual(["done", "done", "skipped"]);
+});
+
+test("a branch that moves all the time breaks a preview off three times, and then lets it end", async () => {
+  const jobs = await useQueue();
+  const { runs, results } = usePreviews(jobs);
+  await ask(jobs, "pull-request");
+  for (const broken of [1, 2, 3]) {
+    await vi.waitFor(() => expect(runs).toHaveLength(broken), patient);
+    await ask(jobs, "base");
+  }
+  await vi.waitFor(() => expect(runs).toHaveLength(4), patient);
+  await ask(jobs, "base");
+  // Another one is broken off meanwhile: so this one has been looked at, and left alone.
+  await ask(jobs, "base", 8);
+  await vi.waitFor(() => expect(runs).toHaveLength(5), patient);
+  await ask(jobs, "base", 8);
+  await vi.waitFor(() => expect(runs).toHaveLength(6), patient);
+  expect(runs[3]?.signal.aborted).toBe(false);
+
+  runs[3]?.end();
+  await vi.waitFor(() => expect(runs).toHaveLength(7), patient);
+  await ask(jobs, "base");
+  await vi.waitFor(() => expect(runs).toHaveLength(8), patient); // it has ended once: it gives way again
+  expect(results.filter((result) => result === "done")).toHaveLength(1);
+});
+
+test("a changed pull request is always newer, however often its preview gave way", async () => {
+  const jobs = await useQueue();
+  const { runs } = usePreviews(jobs);
+  await ask(jobs, "pull-request");
+  for (let broken = 1; broken <= 6; broken++) {
+    await vi.waitFor(() => expect(runs).toHaveLength(broken), patient);
+    await ask(jobs, "pull-request");
+  }
+  await vi.waitFor(() => expect(runs).toHaveLength(7), patient);
+});
+
+test("a preview that is broken off although it could have ended keeps its outcome, and the newer one runs", async () => {
+  const jobs = await useQueue();
+  const results: WorkResult[] = [];
+  let runs = 0;
+  jobs.workOn(
+    "preview",
+    async (_request, { signal }) => {
+      runs++;
+      if (runs === 1) await new Promise((resolve) => signal.addEventListener("abort", resolve));
+      return done;
+    },
+    {
+      observe: { started: () => undefined, finished: (_request, result) => void results.push(result) },
+      timing: { supersedeEveryMs: 20 },
+    },
+  );
+  await ask(jobs, "pull-request");
+  await vi.waitFor(() => expect(runs).toBe(1));
+  await ask(jobs, "pull-request");
+
+  await vi.waitFor(() => expect(results).toEqual(["done", "done"]), patient);
+});
+
+test("a server that stops hands its previews to another", async () => {
+  const jobs = await useQueue();
+  const { runs, results, worker } = usePreviews(jobs);
+  await ask(jobs, "pull-request");
+  await vi.waitFor(() => expect(runs).toHaveLength(1));
+
+  await worker.stop(0);
+
+  expect(results).toEqual(["handed-back"]);
+  const { runs: again } = usePreviews(jobs);
+  await vi.waitFor(() => expect(again).toHaveLength(1), patient);
+  expect(again[0]?.attempt).toBe(1);
+});
