@@ -1,0 +1,166 @@
+/** What kluctl's diff says, as a preview tells it: without secrets, the most important first, and bounded. Pure. */
+import type { CommandResult, ObjectRef, ResultError, ResultObject } from "../model.ts";
+import { createRedactor, redactorOf, type Redactor } from "../redact/redactor.ts";
+import { isSecret } from "../redact/secrets-of.ts";
+import type { Preview, PreviewObject } from "../report.ts";
+import { comparedLength, diffObject, maxComparedLength } from "./object-diff.ts";
+import { findRisks, refusesChange } from "./risks.ts";
+import { secretKeysOf } from "./secret-keys.ts";
+import { cutLine, makeVisible } from "./visible-text.ts";
+
+type Description = Pick<Preview, "counts" | "objects" | "objectsLeftOut" | "errors" | "warnings" | "concealed">;
+
+interface DescribeOptions {
+  /** What must not be read besides the values of the result's Secrets, such as the logins for git. */
+  readonly knownSecrets: readonly string[];
+  /** Whether the deployment deletes what is no longer in its project. */
+  readonly prune: boolean;
+}
+
+const maxObjects = 500;
+const maxDiffLength = 256_000;
+const maxMessages = 50;
+const maxMessageLength = 2_000;
+
+/** Never throws: of a result that cannot be read, or whose secrets cannot be known, it tells only what is safe. */
+export function describeDiff(result: CommandResult, { knownSecrets, prune }: DescribeOptions): Description {
+  try {
+    const redactor = redactorOf(result, knownSecrets);
+    const description = describe(result, redactor, prune);
+    const doubt = redactor.doubt();
+    return doubt === undefined ? description : conceal(description, doubt);
+  } catch {
+    const counts = { new: 0, changed: 0, deleted: 0, orphan: 0, errors: 0, warnings: 0 };
+    return {
+      counts,
+      objects: [],
+      objectsLeftOut: 0,
+      errors: [],
+      warnings: [],
+      concealed: "the result could not be read",
+    };
+  }
+}
+
+/** Any text that is about to be shown or sent, such as an error of git's or kluctl's. Keeps its lines. */
+export function redactText(text: string, knownSecrets: readonly string[]): string {
+  const redactor = createRedactor(knownSecrets.map((secret) => Buffer.from(secret, "utf8")));
+  return makeVisible(redactor.text(text));
+}
+
+function describe(result: CommandResult, redactor: Redactor, prune: boolean): Description {
+  const found = result.objects.flatMap((object) => {
+    const errors = result.errors.filter(({ ref }) => isSame(ref, object.ref));
+    const action = actionOf(object, errors, prune);
+    return action === undefined ? [] : [{ object, action, risks: findRisks({ object, action, errors }) }];
+  });
+  const sorted = found.toSorted(byImportance);
+  const count = (action: PreviewObject["action"]) => found.filter((each) => each.action === action).length;
+  return {
+    counts: {
+      new: count("new"),
+      changed: count("changed"),
+      deleted: count("deleted"),
+      orphan: count("orphan"),
+      errors: result.errors.length,
+      warnings: result.warnings.length,
+    },
+    objects: describeObjects(sorted.slice(0, maxObjects), redactor),
+    objectsLeftOut: Math.max(sorted.length - maxObjects, 0),
+    errors: describeMessages(result.errors, redactor),
+    warnings: describeMessages(result.warnings, redactor),
+  };
+}
+
+type Found = Pick<PreviewObject, "action" | "risks"> & { readonly object: ResultObject };
+
+/** Hooks run with every deploy, and are often gone afterwards: only what changes of one that stays is a change. */
+function actionOf(
+  object: ResultObject,
+  errors: readonly ResultError[],
+  prune: boolean,
+): PreviewObject["action"] | undefined {
+  const changed = object.changes.length > 0 ? "changed" : undefined;
+  if (object.hook) return changed;
+  if (object.deleted) return "deleted";
+  if (object.orphan) return prune ? "deleted" : "orphan";
+  if (object.new) return "new";
+  // What the API server refused to try has no changes in the result.
+  return changed ?? (errors.some(refusesChange) ? "changed" : undefined);
+}
+
+function describeObjects(found: readonly Found[], redactor: Redactor): PreviewObject[] {
+  let length = 0;
+  let compared = 0;
+  return found.map(({ object, action, risks }) => {
+    const described = { ref: describeRef(object.ref, redactor), action, risks };
+    if (isSecret(object.ref)) {
+      const secretKeys = secretKeysOf(object, action);
+      return { ...described, secretKeys: secretKeys.map((each) => ({ ...each, key: redactor.name(each.key) })) };
+    }
+    if (action === "deleted" || action === "orphan") return described;
+    compared += comparedLength(object);
+    if (compared > maxComparedLength || length > maxDiffLength) return described;
+    const { diff, linesLeftOut } = diffObject(object, redactor);
+    length += diff.length;
+    if (length > maxDiffLength || diff === "") return described;
+    return { ...described, diff, ...(linesLeftOut > 0 && { linesLeftOut }) };
+  });
+}
+
+function describeMessages(messages: readonly ResultError[], redactor: Redactor): Preview["errors"] {
+  return messages.slice(0, maxMessages).map(({ ref, message }) => ({
+    ...(ref.kind !== "" && { ref: describeRef(ref, redactor) }),
+    message: cutLine(makeVisible(redactor.text(message)), maxMessageLength),
+  }));
+}
+
+function describeRef({ group, version, kind, name, namespace }: ObjectRef, redactor: Redactor): PreviewObject["ref"] {
+  const nameOf = (text: string) => cutLine(makeVisible(redactor.name(text)), 253);
+  return {
+    ...(group !== undefined && { group: makeVisible(group) }),
+    ...(version !== undefined && { version: makeVisible(version) }),
+    kind: makeVisible(kind),
+    name: nameOf(name),
+    ...(namespace !== undefined && { namespace: nameOf(namespace) }),
+  };
+}
+
+function conceal(description: Description, why: string): Description {
+  const silence = (messages: Preview["errors"]) =>
+    messages.map(({ ref }) => ({ ...(ref && { ref }), message: "(not shown, because it may hold a secret)" }));
+  return {
+    ...description,
+    objects: description.objects.map(({ ref, action, risks }) => ({ ref, action, risks })),
+    errors: silence(description.errors),
+    warnings: silence(description.warnings),
+    concealed: why,
+  };
+}
+
+const order: readonly PreviewObject["risks"][number]["kind"][] = ["deletion", "immutable", "far-reaching"];
+
+/** The most risky first, then as kinds and names follow each other. */
+function byImportance(one: Found, other: Found): number {
+  const rank = ({ risks }: Found) => Math.min(order.length, ...risks.map(({ kind }) => order.indexOf(kind)));
+  const [a, b] = [one.object.ref, other.object.ref];
+  return (
+    rank(one) - rank(other) ||
+    compareText(a.kind, b.kind) ||
+    compareText(a.namespace ?? "", b.namespace ?? "") ||
+    compareText(a.name, b.name)
+  );
+}
+
+function compareText(one: string, other: string): number {
+  return one < other ? -1 : one > other ? 1 : 0;
+}
+
+function isSame(one: ObjectRef, other: ObjectRef): boolean {
+  return (
+    one.kind === other.kind &&
+    one.name === other.name &&
+    (one.group ?? "") === (other.group ?? "") &&
+    (one.namespace ?? "") === (other.namespace ?? "")
+  );
+}

@@ -1,0 +1,113 @@
+/** The diff of one object as text, without any secret. Pure. */
+import { diffLines } from "../line-diff.ts";
+import type { Change, ResultObject } from "../model.ts";
+import type { Redactor } from "../redact/redactor.ts";
+import { mask } from "../redact/shapes.ts";
+import { cutLine, makeVisible } from "./visible-text.ts";
+import { toYamlLines } from "./yaml-lines.ts";
+
+export interface DiffText {
+  readonly diff: string;
+  readonly linesLeftOut: number;
+}
+
+const maxLines = 200;
+const maxLength = 16_000;
+const maxLineLength = 400;
+/** Unchanged lines that are shown around a change. */
+const contextLines = 3;
+
+/** How much text may be compared for all objects of a deployment: beyond it, finding what differs takes too long. */
+export const maxComparedLength = 16_000_000;
+
+export function comparedLength(object: ResultObject): number {
+  return (object.remote?.length ?? 0) + (object.applied?.length ?? object.rendered?.length ?? 0);
+}
+
+export function diffObject(object: ResultObject, redactor: Redactor): DiffText {
+  const lines = object.new
+    ? signed("+", sideOf(withoutBookkeeping(parse(object.rendered)), redactor).shown)
+    : object.changes.flatMap((change) => diffChange(change, redactor));
+  const shown = redactTogether(lines, redactor).map((line) => cutLine(makeVisible(line), maxLineLength));
+  return fit(shown.filter((line, i) => line !== shown[i - 1] || !isOnlyMask(line)));
+}
+
+function diffChange({ type, jsonPath, oldValue, newValue }: Change, redactor: Redactor): string[] {
+  const path = ` ${jsonPath.replace(/^\$?\.?/, "").replaceAll(/\s+/g, " ")}:`;
+  const before = type === "insert" ? nothing : sideOf(oldValue, redactor);
+  const after = type === "delete" ? nothing : sideOf(newValue, redactor);
+  // Compared as they are, shown as they may be: so that it is seen that a hidden line has changed.
+  const all = diffLines(before.raw, after.raw);
+  const near = all.map((_, i) => all.slice(Math.max(i - contextLines, 0), i + contextLines + 1).some(isChanged));
+  const lines = all.flatMap(({ sign, at }, i) => {
+    if (near[i]) return [`${sign}  ${(sign === "-" ? before : after).shown[at] ?? mask}`];
+    return i === 0 || near[i - 1] ? ["   …"] : [];
+  });
+  return [path, ...lines];
+}
+
+function isChanged({ sign }: { readonly sign: string }): boolean {
+  return sign !== " ";
+}
+
+interface Side {
+  readonly raw: readonly string[];
+  /** As many lines as `raw`, without secrets. */
+  readonly shown: readonly string[];
+}
+
+const nothing: Side = { raw: [], shown: [] };
+
+/** Redacted as a whole, before its lines are torn apart: what is secret may stand in several of them. */
+function sideOf(value: unknown, redactor: Redactor): Side {
+  const raw = toYamlLines(value, (text) => text);
+  const leaves = toYamlLines(value, (text) => redactor.leaf(text));
+  return { raw, shown: redactor.text(leaves.join("\n")).split("\n") };
+}
+
+function signed(sign: string, lines: readonly string[]): string[] {
+  return lines.map((line) => `${sign}  ${line}`);
+}
+
+/** Once more, with the paths and both sides together, as they will be read. The signs stay. */
+function redactTogether(lines: readonly string[], redactor: Redactor): string[] {
+  const redacted = redactor.text(lines.join("\n")).split("\n");
+  return redacted.map((line, i) => {
+    const sign = lines[i]?.[0] ?? " ";
+    return line.startsWith(sign) ? line : `${sign}${line}`;
+  });
+}
+
+function isOnlyMask(line: string): boolean {
+  return line.slice(1).trim() === mask;
+}
+
+function fit(lines: readonly string[]): DiffText {
+  let length = 0;
+  const tooMany = lines.findIndex((line, i) => i >= maxLines || (length += line.length + 1) > maxLength);
+  const kept = tooMany === -1 ? lines : lines.slice(0, tooMany);
+  return { diff: kept.join("\n"), linesLeftOut: lines.length - kept.length };
+}
+
+/** Without what kluctl adds to every object to find it again. */
+function withoutBookkeeping(object: unknown): unknown {
+  if (!isRecord(object) || !isRecord(object["metadata"])) return object;
+  const metadata = Object.entries(object["metadata"]).flatMap(([name, value]) => {
+    if ((name !== "labels" && name !== "annotations") || !isRecord(value)) return [[name, value]];
+    const own = Object.entries(value).filter(([key]) => !/^(?:[\w-]+\.)?kluctl\.io\//.test(key));
+    return own.length === 0 ? [] : [[name, Object.fromEntries(own)]];
+  });
+  return { ...object, metadata: Object.fromEntries(metadata) as unknown };
+}
+
+function isRecord(value: unknown): value is Record<string, unknown> {
+  return typeof value === "object" && value !== null && !Array.isArray(value);
+}
+
+function parse(json: string | undefined): unknown {
+  try {
+    return JSON.parse(json ?? "{}");
+  } catch {
+    return {};
+  }
+}

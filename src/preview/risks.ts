@@ -1,0 +1,179 @@
+/** What of a change deserves a second look, in words of what it means. Pure. */
+import type { Change, ObjectRef, ResultError, ResultObject } from "../model.ts";
+import type { PreviewObject, Risk } from "../report.ts";
+
+interface Question {
+  readonly object: ResultObject;
+  readonly action: PreviewObject["action"];
+  /** kluctl's errors about this object. */
+  readonly errors: readonly ResultError[];
+}
+
+export function findRisks({ object, action, errors }: Question): Risk[] {
+  const risks: Risk[] = [];
+  const lost = action === "deleted" ? lossOf(object) : undefined;
+  if (lost !== undefined) risks.push({ kind: "deletion", text: lost });
+  const refused = refusedFields(object, action, errors);
+  if (refused !== undefined) risks.push({ kind: "immutable", text: refused });
+  const reach = action === "orphan" ? undefined : reachOf(object, action);
+  if (reach !== undefined) risks.push({ kind: "far-reaching", text: reach });
+  return risks;
+}
+
+/** The API server's words for a change it does not make, as kluctl passes them on. */
+export function refusesChange({ message }: ResultError): boolean {
+  return /field is immutable|updates to \S+ spec for fields other than|cannot change roleRef|may not be changed|is forbidden after creation/i.test(
+    message,
+  );
+}
+
+// ---------------------------------------------------------------------------------------------------------------
+// Deletions
+
+/** By group and kind; the reasons are those of the Kubernetes documentation of each kind. */
+const losses: Readonly<Record<string, string>> = {
+  "/Namespace": "everything in the namespace is deleted with it",
+  "apiextensions.k8s.io/CustomResourceDefinition": "every object of this kind, in all namespaces, is deleted with it",
+  "/PersistentVolumeClaim": "its data is lost, unless the volume's reclaim policy is Retain",
+  "/PersistentVolume": "the data on it may be lost",
+  "apps/StatefulSet":
+    "its pods are stopped; their volume claims may stay behind, or go too if its retention policy says so",
+  "apps/Deployment": "its pods are stopped",
+  "apps/DaemonSet": "its pods are stopped on every node",
+  "batch/Job": "its pods and their logs go with it",
+  "batch/CronJob": "nothing is scheduled any more; running jobs go with it",
+  "/Secret": "its values are lost unless they are kept elsewhere, and pods that need it no longer start",
+  "/ConfigMap": "pods that need it no longer start",
+  "/Service": "its name and address stop answering",
+  "/ServiceAccount": "its tokens stop working, and pods that use it no longer start",
+  "networking.k8s.io/Ingress": "its addresses are no longer routed",
+  "networking.k8s.io/NetworkPolicy": "the traffic that it restricted is no longer restricted by it",
+  "rbac.authorization.k8s.io/Role": "whoever has it through a binding loses its rights",
+  "rbac.authorization.k8s.io/ClusterRole": "whoever has it through a binding loses its rights",
+  "rbac.authorization.k8s.io/RoleBinding": "its subjects lose the rights of the role",
+  "rbac.authorization.k8s.io/ClusterRoleBinding": "its subjects lose the rights of the role",
+  "storage.k8s.io/StorageClass": "no new volumes of this class can be made",
+  "scheduling.k8s.io/PriorityClass": "pods that name it can no longer be created",
+  "apiregistration.k8s.io/APIService": "the API that it serves is no longer reachable",
+  "admissionregistration.k8s.io/ValidatingWebhookConfiguration": "what it refused is accepted from then on",
+  "admissionregistration.k8s.io/MutatingWebhookConfiguration": "what it changed is left as it is from then on",
+  "admissionregistration.k8s.io/ValidatingAdmissionPolicy": "what it refused is accepted from then on",
+  "admissionregistration.k8s.io/ValidatingAdmissionPolicyBinding": "what its policy refused is accepted from then on",
+};
+
+function lossOf(object: ResultObject): string {
+  const { ref, remote, rendered } = object;
+  if (idOf(ref) === "/Service" && field(parse(remote ?? rendered), "spec", "type") === "LoadBalancer") {
+    return "its load balancer is given up, and with it its external address";
+  }
+  return losses[idOf(ref)] ?? "it is removed from the cluster";
+}
+
+// ---------------------------------------------------------------------------------------------------------------
+// Fields that cannot change
+
+/**
+ * From the API server's own validation (pkg/apis/…/validation) and the documentation of each kind. What is left of a
+ * StatefulSet's spec is what it lets through; so with a claim's, whose request may grow.
+ */
+const immutableFields: Readonly<Record<string, RegExp>> = {
+  "apps/StatefulSet":
+    /^spec\.(?!replicas\b|ordinals\b|template\b|updateStrategy\b|revisionHistoryLimit\b|persistentVolumeClaimRetentionPolicy\b|minReadySeconds\b)/,
+  "apps/Deployment": /^spec\.selector\b/,
+  "apps/DaemonSet": /^spec\.selector\b/,
+  "apps/ReplicaSet": /^spec\.selector\b/,
+  "batch/Job": /^spec\.(?:selector|template|completionMode|podFailurePolicy|backoffLimitPerIndex|managedBy)\b/,
+  "/Service": /^spec\.(?:clusterIP|clusterIPs)\b/,
+  "/PersistentVolumeClaim": /^spec\b(?!\.resources\.requests\b|\.volumeAttributesClassName\b)/,
+  "/PersistentVolume":
+    /^spec\.(?:hostPath|nfs|csi|local|iscsi|fc|awsElasticBlockStore|gcePersistentDisk|azureDisk|nodeAffinity|volumeMode)\b/,
+  "storage.k8s.io/StorageClass": /^(?:parameters|provisioner|reclaimPolicy|volumeBindingMode)\b/,
+  "storage.k8s.io/CSIDriver": /^spec\.(?:attachRequired|podInfoOnMount|volumeLifecycleModes|fsGroupPolicy)\b/,
+  "rbac.authorization.k8s.io/RoleBinding": /^roleRef\b/,
+  "rbac.authorization.k8s.io/ClusterRoleBinding": /^roleRef\b/,
+  "scheduling.k8s.io/PriorityClass": /^(?:value|preemptionPolicy)\b/,
+  "networking.k8s.io/IngressClass": /^spec\.controller\b/,
+  "apiextensions.k8s.io/CustomResourceDefinition": /^spec\.(?:group|scope|names\.(?:plural|kind))\b/,
+  "node.k8s.io/RuntimeClass": /^handler\b/,
+};
+
+function refusedFields({ ref, changes, remote }: ResultObject, action: string, errors: readonly ResultError[]) {
+  if (action === "changed") {
+    const frozen = field(parse(remote), "immutable") === true && /^\/(?:ConfigMap|Secret)$/.test(idOf(ref));
+    const fields = frozen ? /^(?:data|binaryData|stringData|immutable)\b/ : immutableFields[idOf(ref)];
+    const touched = new Set(changes.map(pathOf).filter((path) => fields?.test(path)));
+    if (frozen && touched.size > 0) {
+      return "it is marked as immutable: the API server refuses the change until it is deleted and created again";
+    }
+    if (touched.size > 0) {
+      const names = [...new Set([...touched].map(shortPath))].slice(0, 5).join(", ");
+      return `${names} cannot be changed: the API server refuses it until the object is deleted and created again`;
+    }
+  }
+  return errors.some(refusesChange)
+    ? "the API server refuses the change: a field of it cannot be changed until the object is deleted and created again"
+    : undefined;
+}
+
+// ---------------------------------------------------------------------------------------------------------------
+// Kinds that reach beyond themselves
+
+const reaches: Readonly<Record<string, string>> = {
+  "apiextensions.k8s.io/CustomResourceDefinition": "it defines a kind: its objects in all namespaces are read by it",
+  "/Namespace": "its labels and annotations concern everything in it",
+  "rbac.authorization.k8s.io/ClusterRole": "it changes who may do what in the cluster",
+  "rbac.authorization.k8s.io/ClusterRoleBinding": "it changes who may do what in the cluster",
+  "rbac.authorization.k8s.io/Role": "it changes who may do what in its namespace",
+  "rbac.authorization.k8s.io/RoleBinding": "it changes who may do what in its namespace",
+  "admissionregistration.k8s.io/ValidatingWebhookConfiguration": "it decides what the API server accepts",
+  "admissionregistration.k8s.io/MutatingWebhookConfiguration": "it changes what is sent to the API server",
+  "admissionregistration.k8s.io/ValidatingAdmissionPolicy": "it decides what the API server accepts",
+  "admissionregistration.k8s.io/ValidatingAdmissionPolicyBinding": "it decides what the API server accepts",
+  "admissionregistration.k8s.io/MutatingAdmissionPolicy": "it changes what is sent to the API server",
+  "admissionregistration.k8s.io/MutatingAdmissionPolicyBinding": "it changes what is sent to the API server",
+  "apiregistration.k8s.io/APIService": "it decides who serves an API of the cluster",
+  "scheduling.k8s.io/PriorityClass": "it decides which pods make way for others",
+  "storage.k8s.io/StorageClass": "it decides how the volumes of its class are made",
+  "networking.k8s.io/NetworkPolicy": "it decides which pods may talk to each other",
+  "flowcontrol.apiserver.k8s.io/FlowSchema": "it decides whose requests the API server serves first",
+  "flowcontrol.apiserver.k8s.io/PriorityLevelConfiguration": "it decides whose requests the API server serves first",
+};
+
+const scalable = /^apps\/(?:Deployment|StatefulSet|ReplicaSet)$/;
+
+function reachOf({ ref, changes }: ResultObject, action: string): string | undefined {
+  const toZero = changes.some((change) => pathOf(change) === "spec.replicas" && Number(change.newValue) === 0);
+  if (action === "changed" && toZero && scalable.test(idOf(ref))) return "it is scaled to zero: no pod is left running";
+  // A deletion says what is lost already; a new namespace concerns nothing that is there.
+  if (action === "deleted" || (action === "new" && idOf(ref) === "/Namespace")) return undefined;
+  return reaches[idOf(ref)];
+}
+
+function idOf({ group, kind }: ObjectRef): string {
+  return `${group ?? ""}/${kind}`;
+}
+
+/** kluctl writes `spec.ports[0].port` and `metadata.labels["a.b/c"]`. */
+function pathOf({ jsonPath }: Change): string {
+  return jsonPath.replace(/^\$?\.?/, "");
+}
+
+/** The first two fields name it well enough, and no list's index or user's key stands in them. */
+function shortPath(path: string): string {
+  return /^[A-Za-z]+(?:\.[A-Za-z]+)?/.exec(path)?.[0] ?? "a field";
+}
+
+function parse(json: string | undefined): unknown {
+  try {
+    return JSON.parse(json ?? "null");
+  } catch {
+    return undefined;
+  }
+}
+
+function field(value: unknown, ...names: readonly string[]): unknown {
+  let at = value;
+  for (const name of names)
+    at = typeof at === "object" && at !== null ? (at as Record<string, unknown>)[name] : undefined;
+  return at;
+}

@@ -1,0 +1,98 @@
+/**
+ * Reduces text to what survives every way of writing it down, so that a secret is found whether it stands there as it is,
+ * quoted, escaped, indented, wrapped, in a diff, or in one of base64's alphabets. Pure.
+ */
+
+/** Code units, and for each of them the stretch of the original text that it stands for. */
+export interface Folded {
+  readonly units: Uint16Array;
+  readonly starts: Int32Array;
+  readonly ends: Int32Array;
+}
+
+export interface FoldOptions {
+  /** Keeps `%`, `$`, `/`… too, and drops only white space, quotes and backslashes: for what has few letters and digits. */
+  readonly symbols?: boolean;
+  /** Reads `\n`, `\u00e9`, `\xe9` and `%C3%A9` as what they stand for. */
+  readonly unescape?: boolean;
+}
+
+const escapes = /\\(?:u([0-9A-Fa-f]{4})|x([0-9A-Fa-f]{2})|U([0-9A-Fa-f]{8})|[\s\S])|(?:%[0-9A-Fa-f]{2})+/y;
+const controlEscapes = new Set("abefnrtv0");
+
+export function fold(text: string, { symbols = false, unescape = false }: FoldOptions = {}): Folded {
+  const units = new Uint16Array(text.length);
+  const starts = new Int32Array(text.length);
+  const ends = new Int32Array(text.length);
+  const kept = symbols ? isPrintable : isAlphanumeric;
+  let length = 0;
+  const keep = (unit: number, start: number, end: number) => {
+    if (!kept(unit)) return;
+    units[length] = unit;
+    starts[length] = start;
+    ends[length++] = end;
+  };
+  for (let at = 0; at < text.length; at++) {
+    const unit = text.charCodeAt(at);
+    if (!unescape || (unit !== backslash && unit !== percent)) {
+      keep(unit, at, at + 1);
+      continue;
+    }
+    escapes.lastIndex = at;
+    const match = escapes.exec(text);
+    if (match === null) {
+      keep(unit, at, at + 1);
+      continue;
+    }
+    const end = at + match[0].length;
+    const meant = unescaped(match);
+    for (let i = 0; i < meant.length; i++) keep(meant.charCodeAt(i), at, end);
+    at = end - 1;
+  }
+  return { units: units.subarray(0, length), starts, ends };
+}
+
+export function foldedText(text: string, options?: FoldOptions): string {
+  const { units } = fold(text, options);
+  let folded = "";
+  for (let at = 0; at < units.length; at += 8_192) folded += String.fromCharCode(...units.subarray(at, at + 8_192));
+  return folded;
+}
+
+const backslash = 0x5c;
+const percent = 0x25;
+
+function unescaped([whole, four, two, eight]: RegExpExecArray): string {
+  if (whole.startsWith("%")) return Buffer.from(whole.replaceAll("%", ""), "hex").toString("utf8");
+  const hex = four ?? two ?? eight;
+  if (hex !== undefined) {
+    const point = Number.parseInt(hex, 16);
+    return point <= 0x10_ff_ff ? String.fromCodePoint(point) : "";
+  }
+  const escaped = whole.slice(1);
+  return controlEscapes.has(escaped) ? "" : escaped;
+}
+
+function isAlphanumeric(unit: number): boolean {
+  if (unit >= 0x80) return !isInvisible(unit);
+  return (unit >= 0x61 && unit <= 0x7a) || (unit >= 0x30 && unit <= 0x39) || (unit >= 0x41 && unit <= 0x5a);
+}
+
+function isPrintable(unit: number): boolean {
+  if (unit >= 0x80) return !isInvisible(unit);
+  return unit > 0x20 && unit !== 0x7f && unit !== 0x22 && unit !== 0x27 && unit !== backslash;
+}
+
+/** White space, control and formatting characters outside of ASCII: they may stand between letters and not be seen. */
+function isInvisible(unit: number): boolean {
+  return (
+    unit <= 0xa0 ||
+    unit === 0xad ||
+    unit === 0x61c ||
+    (unit >= 0x2000 && unit <= 0x200f) ||
+    (unit >= 0x2028 && unit <= 0x202f) ||
+    (unit >= 0x205f && unit <= 0x206f) ||
+    unit === 0x3000 ||
+    unit === 0xfeff
+  );
+}

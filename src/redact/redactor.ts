@@ -1,0 +1,115 @@
+/** The one way by which text leaves: everything that is known or looks to be secret becomes stars. Pure. */
+import type { CommandResult } from "../model.ts";
+import { createMatcher, OverwhelmedError, type Pattern, type Range } from "./matcher.ts";
+import { isOrdinary, piecesOf } from "./secret-pieces.ts";
+import { secretsOf } from "./secrets-of.ts";
+import { mask, maskLines, maskShapes } from "./shapes.ts";
+import { patternsOf } from "./spellings.ts";
+
+export interface Redactor {
+  /** Why something secret could get by; nothing but names and counts may leave then. Absent if all is well. */
+  doubt(): string | undefined;
+  /** Any text; it keeps its number of lines. */
+  text(text: string): string;
+  /** One field's whole value: hides what is too short or too ordinary to be looked for inside of text. `text` does the rest. */
+  leaf(text: string): string;
+  /** The name of an object or of a key. Ordinary words stay: a name that cannot be read helps nobody. */
+  name(text: string): string;
+}
+
+/** Of values together; more is no longer a deployment's Secrets, and would take long to look for. */
+const maxValueBytes = 4_000_000;
+const maxPatterns = 200_000;
+
+export function createRedactor(values: readonly Buffer[], doubt?: string): Redactor {
+  const { plain, symbolic, named, leaves, tooMany } = collect(values);
+  const findPlain = createMatcher(plain, false);
+  const findSymbolic = createMatcher(symbolic, true);
+  const findNamed = createMatcher(named, false);
+  let reason = doubt ?? tooMany;
+
+  function hide(text: string, finders: readonly ((text: string) => Range[])[]): string {
+    if (tooMany !== undefined) return maskLines(text);
+    try {
+      return maskShapes(
+        maskRanges(
+          text,
+          finders.flatMap((find) => find(text)),
+        ),
+      );
+    } catch (error) {
+      if (!(error instanceof OverwhelmedError)) throw error;
+      reason ??= error.message;
+      return maskLines(text);
+    }
+  }
+
+  return {
+    doubt: () => reason,
+    text: (text) => hide(text, [findPlain, findSymbolic]),
+    leaf: (text) => (leaves.has(text.trim()) ? maskLines(text) : text),
+    name: (text) => {
+      if (leaves.has(text) && !isOrdinary(text)) return mask;
+      return tooMany === undefined ? hide(text, [findNamed, findSymbolic]) : maskShapes(text);
+    },
+  };
+}
+
+/** Knows the values of all Secrets in the result besides what is known already. */
+export function redactorOf(result: CommandResult, knownSecrets: readonly string[]): Redactor {
+  const { values, doubt } = secretsOf(result);
+  return createRedactor([...values, ...knownSecrets.map((secret) => Buffer.from(secret, "utf8"))], doubt);
+}
+
+function collect(values: readonly Buffer[]) {
+  const unique = new Map(values.map((value) => [value.toString("latin1"), value]));
+  const plain = new Map<string, Pattern>();
+  const symbolic = new Map<string, Pattern>();
+  const named = new Map<string, Pattern>();
+  const leaves = new Set<string>();
+  let bytes = 0;
+  for (const whole of unique.values()) {
+    bytes += whole.length;
+    if (bytes > maxValueBytes || plain.size > maxPatterns) {
+      return { plain: [], symbolic: [], named: [], leaves, tooMany: "there are too many secret values to look for" };
+    }
+    for (const { value, everywhere } of piecesOf(whole)) {
+      const text = value.toString("utf8");
+      if (!isTrivial(text)) leaves.add(text.trim());
+      if (!everywhere) continue;
+      const found = patternsOf(value);
+      for (const pattern of found.plain) {
+        plain.set(pattern.folded, pattern);
+        if (!isOrdinary(text)) named.set(pattern.folded, pattern);
+      }
+      for (const pattern of found.symbolic) symbolic.set(pattern.folded, pattern);
+    }
+  }
+  return {
+    plain: [...plain.values()],
+    symbolic: [...symbolic.values()],
+    named: [...named.values()],
+    leaves,
+    tooMany: undefined,
+  };
+}
+
+/** Everybody's values: nothing is told by showing them, and much is lost by not. */
+function isTrivial(text: string): boolean {
+  return text.trim().length < 3 || /^(?:true|false|null|none|yes|off)$/i.test(text.trim());
+}
+
+function maskRanges(text: string, ranges: readonly Range[]): string {
+  if (ranges.length === 0) return text;
+  let masked = "";
+  let at = 0;
+  for (const { start, end } of ranges.toSorted((a, b) => a.start - b.start)) {
+    if (end <= at) continue;
+    const from = Math.max(start, at);
+    const hidden = maskLines(text.slice(from, end));
+    // Ranges that touch are one secret.
+    masked += from === at && masked.endsWith(mask) ? hidden.replace(mask, "") : text.slice(at, from) + hidden;
+    at = end;
+  }
+  return masked + text.slice(at);
+}

@@ -1,0 +1,148 @@
+/** What of a secret value is secret by itself: its lines, what it holds as JSON, YAML or settings, a login's password. Pure. */
+import { parse } from "yaml";
+import { minLength } from "./matcher.ts";
+
+export interface Piece {
+  readonly value: Buffer;
+  /**
+   * Whether it is hidden wherever it appears, even inside of longer text. Otherwise only where it is the whole value of a
+   * field: `1`, `true` or `production` would blacken half of every text and protect nothing.
+   */
+  readonly everywhere: boolean;
+}
+
+/** Parsing longer values as YAML would cost more than everything else together; their lines are known anyway. */
+const maxParsedLength = 100_000;
+const maxDepth = 5;
+
+export function piecesOf(value: Buffer): Piece[] {
+  const pieces = new Map<string, Piece>();
+  const add = (bytes: Buffer, everywhere: boolean) => {
+    const id = bytes.toString("latin1");
+    if (bytes.length > 0 && !(pieces.get(id)?.everywhere ?? false)) pieces.set(id, { value: bytes, everywhere });
+  };
+  add(value, value.length >= minLength);
+  for (const { text, everywhere } of innerPieces(value.toString("utf8"), 0)) {
+    add(Buffer.from(text, "utf8"), everywhere && text.length >= minLength);
+  }
+  return [...pieces.values()];
+}
+
+/** Lower- and upper-case letters in a few short words: what names and settings are made of, and few passwords. */
+export function isOrdinary(text: string): boolean {
+  return text.length < 12 && /^[A-Za-z]+(?:[-._ /:][A-Za-z]+)*$/.test(text);
+}
+
+interface InnerPiece {
+  readonly text: string;
+  readonly everywhere: boolean;
+}
+
+function* innerPieces(text: string, depth: number): Generator<InnerPiece> {
+  if (depth > maxDepth) return;
+  const trimmed = text.trim();
+  if (trimmed !== text && trimmed !== "") yield { text: trimmed, everywhere: true };
+  yield* loginPieces(trimmed);
+  const structure = parseStructure(trimmed);
+  if (structure !== undefined) {
+    yield* leavesOf(structure, "", depth + 1);
+    return;
+  }
+  const decoded = decodeBase64(trimmed);
+  if (decoded !== undefined) {
+    yield { text: decoded, everywhere: true };
+    yield* innerPieces(decoded, depth + 1);
+  }
+  if (!trimmed.includes("\n")) {
+    yield* settingPieces(trimmed, depth);
+    return;
+  }
+  for (const line of trimmed.split("\n").map((each) => each.trim())) {
+    if (line === "" || isMarker(line)) continue;
+    yield { text: line, everywhere: true };
+    yield* loginPieces(line);
+    yield* settingPieces(line, depth);
+  }
+}
+
+/** A PEM block's first and last line are the same for everybody. */
+function isMarker(line: string): boolean {
+  return /^-----(?:BEGIN|END) [A-Z0-9 ]+-----$/.test(line);
+}
+
+/** `KEY=value` and `key: value`. */
+function* settingPieces(line: string, depth: number): Generator<InnerPiece> {
+  const [, key = "", quoted = ""] = /^(?:export\s+)?["']?([\w.-]{1,80})["']?\s*[=:]\s*(\S.*)$/.exec(line) ?? [];
+  const value = quoted.replace(/^(["'])(.*)\1[;,]?$/, "$2");
+  if (value !== "") yield* leafPieces(value, key, depth + 1);
+}
+
+/** The user's password in `scheme://user:password@host`, and in `user:password` as a registry's login has it. */
+function* loginPieces(text: string): Generator<InnerPiece> {
+  for (const [, password = ""] of text.matchAll(/\b[a-z][\w+.-]*:\/\/[^\s/:@]*:([^\s/"']+)@/gi)) {
+    yield { text: password, everywhere: true };
+    const plain = decodePercent(password);
+    if (plain !== password) yield { text: plain, everywhere: true };
+  }
+}
+
+function* leavesOf(value: unknown, key: string, depth: number): Generator<InnerPiece> {
+  if (depth > maxDepth * 3) return;
+  if (Array.isArray(value)) for (const item of value) yield* leavesOf(item, key, depth + 1);
+  else if (typeof value === "object" && value !== null) {
+    for (const [name, item] of Object.entries(value)) yield* leavesOf(item, name, depth + 1);
+  } else if (typeof value === "string") yield* leafPieces(value, key, depth);
+  else if (typeof value === "number" || typeof value === "bigint") yield* leafPieces(String(value), key, depth);
+}
+
+function* leafPieces(text: string, key: string, depth: number): Generator<InnerPiece> {
+  yield { text, everywhere: !isOrdinary(text) || soundsSecret(key) };
+  yield* innerPieces(text, depth);
+  if (key !== "auth") return;
+  const login = decodeBase64(text) ?? "";
+  const password = login.slice(login.indexOf(":") + 1);
+  if (password !== "") yield { text: password, everywhere: true };
+}
+
+function soundsSecret(key: string): boolean {
+  return /pass|pwd|secret|token|key|auth|cred|phrase|private/i.test(key);
+}
+
+/** JSON or YAML that has fields; what is merely text is none. */
+function parseStructure(text: string): object | undefined {
+  if (text.length > maxParsedLength) return undefined;
+  if (!/^[[{]/.test(text) && !/^[^\n]*:(?:\s|$)/m.test(text) && !/^\s*-\s/m.test(text)) return undefined;
+  try {
+    const value: unknown = /^[[{]/.test(text) ? parseJson(text) : parse(text, { logLevel: "silent" });
+    return typeof value === "object" && value !== null ? value : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+function parseJson(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return parse(text, { logLevel: "silent" });
+  }
+}
+
+/** The text behind base64, if it is one: bytes that are no text are known by their spelling. */
+function decodeBase64(text: string): string | undefined {
+  const compact = text.replace(/\s+/g, "");
+  if (compact.length < 8 || !/^[\w+/-]+={0,2}$/.test(compact)) return undefined;
+  const bytes = Buffer.from(compact, "base64");
+  const decoded = bytes.toString("utf8");
+  // eslint-disable-next-line no-control-regex -- control characters are what tells bytes from text
+  if (/[\u0000-\u0008\u000e-\u001f\ufffd]/.test(decoded)) return undefined;
+  return Buffer.from(decoded, "utf8").equals(bytes) ? decoded : undefined;
+}
+
+function decodePercent(text: string): string {
+  try {
+    return decodeURIComponent(text);
+  } catch {
+    return text;
+  }
+}

@@ -1,0 +1,109 @@
+/** Which values of a result are secret. Pure. */
+import type { CommandResult, ObjectRef, ResultObject } from "../model.ts";
+
+const lastApplied = "kubectl.kubernetes.io/last-applied-configuration";
+
+export interface SecretValues {
+  readonly values: readonly Buffer[];
+  /** Why some of the values may not be known; absent if all are. */
+  readonly doubt?: string | undefined;
+}
+
+export function isSecret({ kind, group }: ObjectRef): boolean {
+  return kind === "Secret" && (group ?? "") === "";
+}
+
+/** The values of all Secrets in a result: as they are to be, as they were, and as they were before that. */
+export function secretsOf({ objects, document }: CommandResult): SecretValues {
+  const secrets = objects.filter(({ ref }) => isSecret(ref));
+  if (secrets.length === 0 && rendersSecrets(document["deployment"], 0)) {
+    return { values: [], doubt: "the result names Secrets, but does not contain them" };
+  }
+  const values: Buffer[] = [];
+  let doubt: string | undefined;
+  for (const secret of secrets) {
+    if (!isComplete(secret)) doubt = "the result lacks the contents of a Secret";
+    for (const json of [secret.rendered, secret.remote, secret.applied]) {
+      const contents = json === undefined ? new Map<string, Buffer>() : readSecret(json);
+      if (contents === undefined) doubt = "the contents of a Secret could not be read";
+      else values.push(...contents.values());
+      if (json !== undefined) values.push(...formerValues(json));
+    }
+    values.push(...changedValues(secret));
+  }
+  return { values, doubt };
+}
+
+/** A Secret's keys with their decoded values; `undefined` if it is not what a Secret looks like. */
+export function readSecret(json: string): Map<string, Buffer> | undefined {
+  const secret = parseObject(json);
+  const data = secret && dataOf(secret["data"]);
+  const stringData = secret && dataOf(secret["stringData"]);
+  if (!data || !stringData) return undefined;
+  const contents = new Map(data.map(([key, value]) => [key, Buffer.from(value, "base64")]));
+  for (const [key, value] of stringData) contents.set(key, Buffer.from(value, "utf8"));
+  return contents;
+}
+
+/** kluctl leaves none of these out; without them nobody could tell what must not be read elsewhere. */
+function isComplete({ changes, deleted, orphan, rendered, remote, applied }: ResultObject): boolean {
+  if (changes.length > 0 || deleted || orphan) return remote !== undefined;
+  return rendered !== undefined || applied !== undefined || remote !== undefined;
+}
+
+/** What `kubectl apply` left behind in an annotation: the whole Secret as it was applied some time ago. */
+function formerValues(json: string): Buffer[] {
+  const annotations = record(record(parseObject(json)?.["metadata"])?.["annotations"]);
+  const former = annotations?.[lastApplied];
+  return typeof former === "string" ? [...(readSecret(former)?.values() ?? [])] : [];
+}
+
+function changedValues({ changes }: ResultObject): Buffer[] {
+  return changes.flatMap(({ jsonPath, oldValue, newValue }) => {
+    const encoding = jsonPath.startsWith("data") ? "base64" : jsonPath.startsWith("stringData") ? "utf8" : undefined;
+    if (encoding === undefined) return [];
+    return [oldValue, newValue].flatMap(stringsIn).map((value) => Buffer.from(value, encoding));
+  });
+}
+
+function stringsIn(value: unknown): string[] {
+  if (typeof value === "string") return [value];
+  return typeof value === "object" && value !== null ? Object.values(value).flatMap(stringsIn) : [];
+}
+
+function rendersSecrets(tree: unknown, depth: number): boolean {
+  const items = record(tree)?.["deployments"];
+  if (!Array.isArray(items) || depth > 50) return false;
+  return items.some((item: unknown) => {
+    const refs = record(item)?.["renderedObjects"];
+    if (Array.isArray(refs) && refs.some((ref: unknown) => isSecretRef(ref))) return true;
+    return rendersSecrets(record(item)?.["renderedInclude"], depth + 1);
+  });
+}
+
+function isSecretRef(ref: unknown): boolean {
+  const { kind, group } = record(ref) ?? {};
+  return kind === "Secret" && (group === undefined || group === "");
+}
+
+function dataOf(value: unknown): [string, string][] | undefined {
+  if (value === undefined || value === null) return [];
+  const entries = Object.entries(record(value) ?? { "": undefined });
+  // The API server takes null for a key that is not there.
+  const written = entries.filter(([, text]) => text !== null);
+  return written.every((entry): entry is [string, string] => typeof entry[1] === "string") ? written : undefined;
+}
+
+function parseObject(json: string): Record<string, unknown> | undefined {
+  try {
+    return record(JSON.parse(json));
+  } catch {
+    return undefined;
+  }
+}
+
+function record(value: unknown): Record<string, unknown> | undefined {
+  return typeof value === "object" && value !== null && !Array.isArray(value)
+    ? (value as Record<string, unknown>)
+    : undefined;
+}
