@@ -31,7 +31,8 @@ const house = [
 const rooms: readonly Room[] = [
   {
     name: "ground",
-    files: /^src\/(?:(?:model|errors|report|duration|repo-url|git-ref|work-directories)\.ts|(?:config|log)(?:\.ts|\/)|redact\/)/,
+    files:
+      /^src\/(?:(?:model|errors|report|limit|duration|repo-url|git-ref|work-directories)\.ts|(?:config|log)(?:\.ts|\/)|redact\/)/,
     mayImport: [],
   },
   { name: "ports", files: /^src\/ports\.ts$/, mayImport: ["ground"] },

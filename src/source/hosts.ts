@@ -3,7 +3,7 @@
  * dead host would otherwise occupy every worker, each waiting for its time-out, and hold up all other hosts.
  */
 import { SourceError } from "../errors.ts";
-import { createLimit, type Limit } from "./limit.ts";
+import { createLimit, type Limit } from "../limit.ts";
 
 export interface HostsDeps {
   readonly callsPerHost: number;

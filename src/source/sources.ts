@@ -13,7 +13,7 @@ import type { Lookup } from "./address.ts";
 import { checkOut, checkPath, cloneMirror, findProject } from "./clone.ts";
 import { explain } from "./explain.ts";
 import { createGit } from "./git.ts";
-import { createLimit } from "./limit.ts";
+import { createLimit } from "../limit.ts";
 import { parseLsRemote } from "./ls-remote.ts";
 import { mergeInto } from "./merge.ts";
 import { CommitMissing, createMirrors } from "./mirrors.ts";

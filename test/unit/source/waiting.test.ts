@@ -1,7 +1,7 @@
 import { setFlagsFromString } from "node:v8";
 import { runInNewContext } from "node:vm";
 import { expect, test, vi } from "vitest";
-import { createLimit } from "../../../src/source/limit.ts";
+import { createLimit } from "../../../src/limit.ts";
 import { createShare } from "../../../src/source/share.ts";
 
 test("no more run than there are places, and a heavy one waits for all and is not overtaken", async () => {
