@@ -53,15 +53,16 @@ FROM node:24-bookworm-slim
 
 # git, ssh and gpg for sources; setpriv (util-linux) and bash for the watchdog that ends kluctl with the server; tini
 # reaps what is orphaned; redis-server is the private queue when no Redis is configured.
+#
+# The writable directories belong to group 0 as well, so that the image also runs under another uid with group 0. ssh
+# refuses to run for a uid without a name, hence libnss-unknown; last, as nobody can be added to where all uids have one.
 RUN apt-get update \
  && apt-get install --yes --no-install-recommends \
       bash ca-certificates git gnupg openssh-client redis-server tini tzdata util-linux \
+ && useradd --uid 65532 --gid 0 --no-create-home --home-dir /var/lib/towline --shell /usr/sbin/nologin towline \
+ && apt-get install --yes --no-install-recommends libnss-unknown \
  && rm -rf /var/lib/apt/lists/* \
- && touch /etc/ssh/ssh_known_hosts
-
-# ssh refuses to run for a user without an entry in /etc/passwd. The writable directories belong to group 0 as well, so
-# that the image also runs under another uid with group 0.
-RUN useradd --uid 65532 --gid 0 --no-create-home --home-dir /var/lib/towline --shell /usr/sbin/nologin towline \
+ && touch /etc/ssh/ssh_known_hosts \
  && install --directory --owner=65532 --group=0 --mode=0770 /var/lib/towline /var/cache/kluctl
 
 ENV NODE_ENV=production \
