@@ -17,11 +17,11 @@ export interface Usage {
 const ticksPerSecond = Number(execFileSync("getconf", ["CLK_TCK"], { encoding: "utf8" }));
 
 /**
- * CPU seconds of the process and of all that it started and that has ended. Both kluctl and its controller wait for their
- * Python, so nothing escapes to init.
+ * CPU seconds of the process and of all below it. What has ended counts with whoever waited for it; kluctl, its controller
+ * and our fork server wait for their Python, so nothing escapes to init.
  */
 export function cpuSeconds(pid: number): number {
-  return (readStat(pid)?.ticks ?? 0) / ticksPerSecond;
+  return treeOf(pid).reduce((sum, one) => sum + (readStat(one)?.ticks ?? 0), 0) / ticksPerSecond;
 }
 
 /**
@@ -29,17 +29,12 @@ export function cpuSeconds(pid: number): number {
  * are all but this process and everything below it.
  */
 export function watchOthers(): () => number {
-  const count = () => ({ at: performance.now(), busy: machineSeconds() - treeSeconds(process.pid) });
+  const count = () => ({ at: performance.now(), busy: machineSeconds() - cpuSeconds(process.pid) });
   const before = count();
   return () => {
     const { at, busy } = count();
     return Math.max(0, (busy - before.busy) / ((at - before.at) / 1_000));
   };
-}
-
-/** What has ended counts with whoever waited for it. */
-function treeSeconds(root: number): number {
-  return treeOf(root).reduce((sum, pid) => sum + cpuSeconds(pid), 0);
 }
 
 function machineSeconds(): number {
