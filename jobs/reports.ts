@@ -1,0 +1,138 @@
+/**
+ * Reports and written statuses in Redis, for some days. Beside the reports, a hash for each repository says which pull
+ * requests are open and what they were previewed at, so that a push or the sweep need not read whole reports.
+ */
+import type { Redis } from "ioredis";
+import { z } from "zod";
+import { type CommitKey, type PullRequestKey, pullRequestText, type RepoId } from "../src/model.ts";
+import type { Reports } from "../src/ports.ts";
+import { Report } from "../src/report.ts";
+import { createReadiness, withinDeadline } from "./connection.ts";
+import { PullRequestKey as PullRequestKeySchema } from "./job-data.ts";
+import { digest } from "./keys.ts";
+
+export interface ReportsDeps {
+  /** A producer's, see connection.ts. */
+  readonly connection: Redis;
+  /** Starts every key of ours in Redis. */
+  readonly prefix: string;
+  /** How long a report is kept after it was saved last. */
+  readonly keepMs?: number | undefined;
+}
+
+/** What is remembered of a pull request that was open when its report was saved. */
+export type OpenReport = Omit<z.infer<typeof OpenReport>, "keptUntil">;
+
+export interface PullRequestReports extends Reports {
+  /** Of all pull requests into this repository, among those that have a report. */
+  open(repo: RepoId): Promise<readonly OpenReport[]>;
+}
+
+const OpenReport = z.object({
+  pullRequest: PullRequestKeySchema,
+  baseBranch: z.string(),
+  head: z.string(),
+  state: z.enum(["working", "done"]),
+  startedAt: z.number(),
+  keptUntil: z.number(),
+});
+
+const Statuses = z.array(
+  z.object({
+    context: z.string(),
+    state: z.enum(["pending", "success", "failure", "canceled"]),
+    description: z.string(),
+    url: z.string().optional(),
+  }),
+);
+
+const deadlineMs = 2_000;
+const dayMs = 24 * 3_600_000;
+const keepStatusesMs = 14 * dayMs;
+/** Redis keeps it in memory and answers nobody while it sends it. */
+const mostBytes = 1_000_000;
+
+export function createReports({ connection, prefix, keepMs = 7 * dayMs }: ReportsDeps): PullRequestReports {
+  const ready = createReadiness(connection);
+
+  async function inTime<T>(what: string, work: () => Promise<T>): Promise<T> {
+    return withinDeadline(what, deadlineMs, async (signal) => {
+      await ready(signal);
+      return work();
+    });
+  }
+
+  const reportKey = (key: PullRequestKey) => `${prefix}:pull-request:${digest(idOf(key))}`;
+  const openKey = (repo: RepoId) => `${prefix}:pull-requests:${digest(repo)}`;
+  const statusesKey = ({ forge, repoName, commit }: CommitKey) =>
+    `${prefix}:statuses:${digest(`${forge}:${repoName.toLowerCase()}@${commit}`)}`;
+
+  async function open(repo: RepoId): Promise<OpenReport[]> {
+    const entries = await inTime("say which pull requests are open", async () => {
+      const found = Object.entries(await connection.hgetall(openKey(repo)));
+      const parsed = found.map(([id, json]) => ({ id, entry: parse(OpenReport, json) }));
+      const over = parsed.filter(({ entry }) => entry === undefined || entry.keptUntil < Date.now());
+      if (over.length > 0) await connection.hdel(openKey(repo), ...over.map(({ id }) => id));
+      return parsed.filter((one) => !over.includes(one));
+    });
+    return entries.flatMap(({ entry }) => entry ?? []);
+  }
+
+  return {
+    open,
+    async openInto(repo, branch) {
+      const all = await open(repo);
+      return all.filter(({ baseBranch }) => baseBranch === branch).map(({ pullRequest }) => pullRequest);
+    },
+    async save(report) {
+      const { pullRequest, repo, baseBranch, head, state, startedAt } = report;
+      const json = JSON.stringify(report);
+      refuseLarge(json, `the report of ${pullRequestText(pullRequest)}`);
+      const writing = connection.multi().set(reportKey(pullRequest), json, "PX", keepMs);
+      if (repo !== undefined && (state === "working" || state === "done")) {
+        const keptUntil = Date.now() + keepMs;
+        const entry: z.infer<typeof OpenReport> = { pullRequest, baseBranch, head, state, startedAt, keptUntil };
+        writing.hset(openKey(repo), idOf(pullRequest), JSON.stringify(entry)).pexpire(openKey(repo), keepMs);
+      } else if (repo !== undefined) {
+        writing.hdel(openKey(repo), idOf(pullRequest));
+      }
+      await inTime("keep the report", async () => {
+        const failed = (await writing.exec())?.find(([error]) => error)?.[0];
+        if (failed) throw failed;
+      });
+    },
+    async find(key) {
+      const json = await inTime("give back the report", async () => connection.get(reportKey(key)));
+      return parse(Report, json);
+    },
+    async statuses(commit) {
+      const json = await inTime("give back the statuses", async () => connection.get(statusesKey(commit)));
+      return parse(Statuses, json) ?? [];
+    },
+    async saveStatuses(commit, statuses) {
+      const json = JSON.stringify(statuses);
+      refuseLarge(json, `the list of statuses of ${commit.repoName}@${commit.commit}`);
+      await inTime("keep the statuses", async () => connection.set(statusesKey(commit), json, "PX", keepStatusesMs));
+    },
+  };
+}
+
+/** Git hosts do not mind the case of a repository's name, and spell it variously. */
+function idOf(key: PullRequestKey): string {
+  return pullRequestText(key).toLowerCase();
+}
+
+/** `undefined` for what is not there, and for what another version or somebody else has put there. */
+function parse<S extends z.ZodType>(schema: S, json: string | null): z.infer<S> | undefined {
+  if (json === null) return undefined;
+  try {
+    return schema.safeParse(JSON.parse(json)).data;
+  } catch {
+    return undefined; // not even JSON
+  }
+}
+
+function refuseLarge(json: string, what: string): void {
+  const bytes = Buffer.byteLength(json);
+  if (bytes > mostBytes) throw new Error(`${what} is too large to be kept: ${bytes} bytes, at most ${mostBytes}`);
+}

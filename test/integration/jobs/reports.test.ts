@@ -1,0 +1,166 @@
+import { expect, test, vi } from "vitest";
+import { createReports } from "../../../jobs/reports.ts";
+import { QueueUnavailableError } from "../../../src/errors.ts";
+import type { CommitKey, CommitStatus, RepoId } from "../../../src/model.ts";
+import type { Report } from "../../../src/report.ts";
+import { aReport as anyReport } from "../../support/fake-reports.ts";
+import { aPullRequestKey } from "../../support/jobs.ts";
+import { uniquePrefix, useRedisServer } from "../../support/redis.ts";
+
+const repo = "git.example.com/org/shop" as RepoId;
+const aReport = (more: Partial<Report> = {}) => anyReport({ repo, ...more });
+const commit: CommitKey = { forge: "gitea", repoName: "org/shop", commit: "c".repeat(40) };
+const pending: CommitStatus = { context: "towline/apps/shop", state: "pending", description: "previewing" };
+
+async function useReports(options: { keepMs?: number } = {}) {
+  const redis = useRedisServer();
+  await redis.start();
+  const prefix = uniquePrefix();
+  const another = () => createReports({ connection: redis.producer(), prefix, ...options });
+  return { redis, prefix, another, reports: another(), client: redis.client() };
+}
+
+test("a report is given back as it was saved, by another replica too", async () => {
+  const { reports, another } = await useReports();
+  await reports.save(aReport({ obstacle: { kind: "conflict", paths: ["a.yaml"] }, earlierHeads: ["3".repeat(40)] }));
+
+  const found = await another().find(aPullRequestKey());
+
+  expect(found).toEqual(aReport({ obstacle: { kind: "conflict", paths: ["a.yaml"] }, earlierHeads: ["3".repeat(40)] }));
+  expect(await reports.find(aPullRequestKey(8))).toBeUndefined();
+});
+
+test("a pull request is the same however its repository is spelled", async () => {
+  const { reports } = await useReports();
+  await reports.save(aReport({ pullRequest: aPullRequestKey(7, "Org/Shop") }));
+  await reports.save(aReport({ head: "4".repeat(40) }));
+
+  expect(await reports.find(aPullRequestKey(7, "ORG/shop"))).toMatchObject({ head: "4".repeat(40) });
+  expect(await reports.openInto(repo, "main")).toEqual([aPullRequestKey()]);
+});
+
+test("open pull requests are known by their base branch, and no longer once they are closed or retargeted", async () => {
+  const { reports, another } = await useReports();
+  for (const number of [1, 2, 3, 4]) await reports.save(aReport({ pullRequest: aPullRequestKey(number) }));
+  await reports.save(aReport({ pullRequest: aPullRequestKey(5), repo: "git.example.com/org/other" as RepoId }));
+
+  const replica = another();
+  await replica.save(aReport({ pullRequest: aPullRequestKey(1), state: "closed" }));
+  await replica.save(aReport({ pullRequest: aPullRequestKey(2), state: "merged" }));
+  await replica.save(aReport({ pullRequest: aPullRequestKey(3), state: "working", baseBranch: "release" }));
+
+  expect(await reports.openInto(repo, "main")).toEqual([aPullRequestKey(4)]);
+  expect(await reports.openInto(repo, "release")).toEqual([aPullRequestKey(3)]);
+  expect(await reports.open(repo)).toHaveLength(2);
+  expect(await reports.find(aPullRequestKey(1))).toMatchObject({ state: "closed" });
+});
+
+test("two replicas that save at once lose none of each other's", async () => {
+  const { reports, another } = await useReports();
+  const replicas = [reports, another()];
+  await Promise.all(
+    Array.from({ length: 40 }, (_, i) => replicas[i % 2]?.save(aReport({ pullRequest: aPullRequestKey(i + 1) }))),
+  );
+
+  expect(await reports.openInto(repo, "main")).toHaveLength(40);
+});
+
+test("reports are forgotten in time, and so is that their pull requests are open", async () => {
+  const { reports, client, prefix } = await useReports();
+  await reports.save(aReport());
+  await reports.saveStatuses(commit, [pending]);
+  const days = async (pattern: string) => {
+    const [key = ""] = await client.keys(`${prefix}:${pattern}:*`);
+    return Math.round((await client.pttl(key)) / (24 * 3_600_000));
+  };
+  expect(await Promise.all(["pull-request", "pull-requests", "statuses"].map(days))).toEqual([7, 7, 14]);
+
+  const { reports: hasty } = await useReports({ keepMs: 100 });
+  await hasty.save(aReport());
+  await vi.waitFor(async () => {
+    expect(await hasty.find(aPullRequestKey())).toBeUndefined();
+    // Another one keeps the list alive.
+    await hasty.save(aReport({ pullRequest: aPullRequestKey(8) }));
+    expect(await hasty.openInto(repo, "main")).toEqual([aPullRequestKey(8)]);
+  });
+});
+
+test("statuses are given back as they were saved last", async () => {
+  const { reports, another } = await useReports();
+  expect(await reports.statuses(commit)).toEqual([]);
+  await reports.saveStatuses(commit, [pending]);
+  await another().saveStatuses(commit, [{ ...pending, state: "success", url: "https://git.example.com/" }]);
+
+  expect(await reports.statuses(commit)).toEqual([{ ...pending, state: "success", url: "https://git.example.com/" }]);
+});
+
+test("whatever somebody else puts in their place counts as nothing", async () => {
+  const { reports, client, prefix } = await useReports();
+  await reports.save(aReport());
+  await reports.saveStatuses(commit, [pending]);
+  const [report = ""] = await client.keys(`${prefix}:pull-request:*`);
+  const [statuses = ""] = await client.keys(`${prefix}:statuses:*`);
+  const [open = ""] = await client.keys(`${prefix}:pull-requests:*`);
+
+  for (const bad of ["{not json", "null", "[]", JSON.stringify({ ...aReport(), v: 2 }), JSON.stringify({ v: 1 })]) {
+    await client.set(report, bad);
+    await client.set(statuses, JSON.stringify({ bad }));
+    await client.hset(open, "x", bad);
+    expect(await reports.find(aPullRequestKey()), bad).toBeUndefined();
+    expect(await reports.statuses(commit)).toEqual([]);
+    expect(await reports.openInto(repo, "main")).toEqual([aPullRequestKey()]);
+  }
+});
+
+test("what is too large for Redis is refused, and what was there stays", async () => {
+  const { reports } = await useReports();
+  await reports.save(aReport());
+
+  await expect(reports.save(aReport({ obstacle: { kind: "failed", message: "é".repeat(500_000) } }))).rejects.toThrow(
+    "gitea:org/shop#7 is too large",
+  );
+  await expect(
+    reports.saveStatuses(commit, [{ ...pending, description: "x".repeat(1_000_000) }]),
+  ).rejects.not.toBeInstanceOf(QueueUnavailableError);
+  expect(await reports.find(aPullRequestKey())).toEqual(aReport());
+});
+
+test("a Redis that forgets everything knows no reports, and takes new ones", async () => {
+  const { reports, client } = await useReports();
+  await reports.save(aReport());
+  await reports.saveStatuses(commit, [pending]);
+  await client.flushall();
+
+  expect(await reports.find(aPullRequestKey())).toBeUndefined();
+  expect(await reports.openInto(repo, "main")).toEqual([]);
+  expect(await reports.statuses(commit)).toEqual([]);
+  await reports.save(aReport());
+  expect(await reports.openInto(repo, "main")).toEqual([aPullRequestKey()]);
+});
+
+test.each(["frozen", "stopped"] as const)(
+  "with Redis %s everything is refused in time, and works after it",
+  async (how) => {
+    const { reports, redis } = await useReports();
+    await reports.save(aReport());
+    if (how === "frozen") redis.freeze();
+    else await redis.stop();
+
+    const startedAt = Date.now();
+    const calls = [
+      reports.save(aReport()),
+      reports.find(aPullRequestKey()),
+      reports.openInto(repo, "main"),
+      reports.statuses(commit),
+      reports.saveStatuses(commit, [pending]),
+    ];
+    for (const { reason } of (await Promise.allSettled(calls)) as PromiseRejectedResult[]) {
+      expect(reason).toBeInstanceOf(QueueUnavailableError);
+    }
+    expect(Date.now() - startedAt).toBeLessThan(2_500);
+
+    if (how === "frozen") redis.thaw();
+    else await redis.start();
+    await vi.waitFor(async () => expect(await reports.find(aPullRequestKey())).toEqual(aReport()), { timeout: 15_000 });
+  },
+);
