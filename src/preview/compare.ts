@@ -1,12 +1,13 @@
 /** One deployment of a preview: what the real kluctl says the merge would change in the cluster. */
 import type { Logger } from "../log.ts";
-import type { CommandResult, Deployment, GitCredential } from "../model.ts";
+import type { Deployment, GitCredential } from "../model.ts";
 import type { Clock, Kluctl, Merged } from "../ports.ts";
 import { credentialSecrets } from "../reconcile/credentials.ts";
 import { changeWaits, loopTimeoutMs } from "../reconcile/decide.ts";
 import { type Failure, toFailure } from "../reconcile/failures.ts";
 import { toDeployOptions, toRun } from "../reconcile/run.ts";
 import type { Preview } from "../report.ts";
+import { describeDiff, redactText } from "./describe-diff.ts";
 
 /** A deployment that the merge concerns. */
 export interface Target {
@@ -25,11 +26,6 @@ export interface CompareDeps {
     readonly serviceAccount?: string | undefined;
     readonly defaultServiceAccount?: string | undefined;
   };
-  readonly describeDiff: (
-    result: CommandResult,
-    options: { readonly knownSecrets: readonly string[]; readonly prune: boolean },
-  ) => Pick<Preview, "counts" | "objects" | "objectsLeftOut" | "errors" | "warnings" | "concealed">;
-  readonly redactText: (text: string, knownSecrets: readonly string[]) => string;
   readonly newId: () => string;
   readonly clock: Clock;
 }
@@ -53,13 +49,13 @@ export async function compare(
   const working = toWorking(deployment, cluster);
   try {
     const result = await deps.limit(() => diff(target, deps, log, signal), { signal });
-    const found = deps.describeDiff(result, { knownSecrets, prune: deployment.spec.prune });
+    const found = describeDiff(result, { knownSecrets, prune: deployment.spec.prune });
     const { new: created, changed, deleted, orphan, errors } = found.counts;
     const nothingWaits = working.approval === "after-merge" && created + changed + deleted + orphan + errors === 0;
     return { preview: { ...working, ...found, state: "done", approval: nothingWaits ? undefined : working.approval } };
   } catch (error) {
     const { message, retry } = toFailure(error);
-    const failure = deps.redactText(message, knownSecrets);
+    const failure = redactText(message, knownSecrets);
     if (!signal.aborted) log.warn({ ...deployment.key, retry, error: failure }, "a preview failed");
     return { preview: { ...working, state: "failed", failure }, retry };
   }

@@ -11,10 +11,9 @@ const maxPaths = 500;
  * people come for, the counts and the names, stays the longest.
  */
 export function fitReport(report: Report, maxBytes = maxReportBytes): Report {
-  const fitted = withFewPaths(report);
-  const excess = { bytes: bytesOf(fitted) - maxBytes };
-  if (excess.bytes <= 0) return fitted;
-  const previews = fitted.previews.map((preview) => ({
+  const excess = { bytes: bytesOf(report) - maxBytes };
+  if (excess.bytes <= 0) return report;
+  const previews = report.previews.map((preview) => ({
     ...preview,
     objects: [...preview.objects],
     errors: [...preview.errors],
@@ -25,7 +24,7 @@ export function fitReport(report: Report, maxBytes = maxReportBytes): Report {
   leaveOutLast(previews, "objects", excess);
   leaveOutLast(previews, "warnings", excess);
   leaveOutLast(previews, "errors", excess);
-  return { ...fitted, previews };
+  return { ...report, previews, obstacle: cutObstacle(report.obstacle) };
 }
 
 interface Excess {
@@ -63,20 +62,21 @@ function cutTexts(previews: Preview[], excess: Excess): void {
 /** Always from the preview that has the most left, so that none loses all for the sake of another. */
 function leaveOutLast(previews: readonly Preview[], list: "objects" | "errors" | "warnings", excess: Excess): void {
   while (excess.bytes > 0) {
-    const longest = previews.reduce((a, b) => (b[list].length > a[list].length ? b : a));
+    const longest = previews.toSorted((a, b) => b[list].length - a[list].length)[0];
+    if (longest === undefined || longest[list].length === 0) return;
     // A tenth at a time: it stays quick when tens of thousands have to go.
-    const gone = longest[list].splice(-Math.ceil(longest[list].length / 10) || longest[list].length);
-    if (gone.length === 0) return;
+    const gone = longest[list].splice(-Math.ceil(longest[list].length / 10));
     excess.bytes -= bytesOf(gone) - 2;
     if (list === "objects") longest.objectsLeftOut += gone.length;
   }
 }
 
-function withFewPaths(report: Report): Report {
-  const { obstacle } = report;
-  if (obstacle?.kind !== "conflict" || obstacle.paths.length <= maxPaths) return report;
-  const more = `and ${obstacle.paths.length - maxPaths} more`;
-  return { ...report, obstacle: { ...obstacle, paths: [...obstacle.paths.slice(0, maxPaths), more] } };
+function cutObstacle(obstacle: Report["obstacle"]): Report["obstacle"] {
+  if (obstacle?.kind === "failed") return { ...obstacle, message: cut(obstacle.message) };
+  if (obstacle?.kind !== "conflict") return obstacle;
+  const paths = obstacle.paths.slice(0, maxPaths).map(cut);
+  const more = obstacle.paths.length - paths.length;
+  return { ...obstacle, paths: more === 0 ? paths : [...paths, `and ${more} more`] };
 }
 
 function replace<T>(list: T[], at: number, next: T, excess: Excess): void {
@@ -85,8 +85,7 @@ function replace<T>(list: T[], at: number, next: T, excess: Excess): void {
 }
 
 function cut(text: string): string {
-  const characters = [...text.slice(0, 2 * shortText + 2)];
-  return characters.length <= shortText ? text : `${characters.slice(0, shortText).join("")}…`;
+  return text.length <= shortText ? text : `${text.slice(0, shortText).toWellFormed()}…`;
 }
 
 function bytesOf(value: unknown): number {

@@ -6,6 +6,7 @@ import { toFailure } from "../reconcile/failures.ts";
 import type { Attempt } from "../reconcile/reconcile.ts";
 import type { Report } from "../report.ts";
 import { compare, toWorking } from "./compare.ts";
+import { redactText } from "./describe-diff.ts";
 import { type Early, startEarly } from "./early.ts";
 import { describeFindings, type Findings, toReport } from "./findings.ts";
 import { matchPullRequest } from "./match.ts";
@@ -60,7 +61,7 @@ export async function previewOpen(open: OpenPullRequest, deps: PreviewDeps): Pro
     await early.stop();
     if (signal.aborted || error instanceof QueueUnavailableError) throw error;
     const { message, retry } = toFailure(error);
-    const words = deps.redactText(message, findings.secrets);
+    const words = redactText(message, findings.secrets);
     log.warn({ retry, error: words }, "the pull request could not be previewed");
     if (retry === "person" || open.lastAttempt) {
       findings.obstacle = { kind: "failed", message: words };

@@ -53,5 +53,5 @@ export function findConflict(merges: readonly MergedOrNot[]): string[] | undefin
 }
 
 export async function release(merges: readonly MergedOrNot[]): Promise<void> {
-  await Promise.all(merges.map((one) => (one.kind === "merged" ? one.merge.release() : undefined)));
+  await Promise.all(merges.filter((one) => one.kind === "merged").map(({ merge }) => merge.release()));
 }
