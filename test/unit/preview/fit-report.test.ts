@@ -1,0 +1,88 @@
+import fc from "fast-check";
+import { expect, test } from "vitest";
+import { fitReport } from "../../../src/preview/fit-report.ts";
+import { type PreviewObject, Report } from "../../../src/report.ts";
+import { aPreview, aReport } from "../../support/fake-reports.ts";
+
+const bytesOf = (report: Report) => Buffer.byteLength(JSON.stringify(report));
+const linesOf = (count: number) => Array.from({ length: count }, (_, i) => `+line ${i}\n`).join("");
+
+function anObject(name: string, diff?: string): PreviewObject {
+  const object = { ref: { kind: "ConfigMap", name, namespace: "shop" }, action: "changed" as const, risks: [] };
+  return diff === undefined ? object : { ...object, diff };
+}
+
+test("what is small enough stays as it is", () => {
+  const report = aReport({ previews: [aPreview({ objects: [anObject("a", linesOf(100))] })] });
+  expect(fitReport(report)).toBe(report);
+});
+
+test("the largest diffs go first, and their lines are counted", () => {
+  const objects = [anObject("small", linesOf(3)), anObject("large", linesOf(1_000)), anObject("middle", linesOf(100))];
+  objects[1] = { ...objects[1]!, linesLeftOut: 7 };
+  const report = aReport({ previews: [aPreview({ objects })] });
+  const [preview] = fitReport(report, 3_000).previews;
+  expect(preview?.objects).toEqual([objects[0], { ...anObject("large"), linesLeftOut: 1_007 }, objects[2]]);
+  expect(preview?.objectsLeftOut).toBe(0);
+  expect(report.previews[0]?.objects[1]?.diff).toBeDefined();
+});
+
+test("of tens of thousands of objects the last go, and are counted", () => {
+  const objects = Array.from({ length: 30_000 }, (_, i) => anObject(`o${i}`));
+  const few = aPreview({ objects: objects.slice(0, 10) });
+  const fitted = fitReport(aReport({ previews: [aPreview({ objects, objectsLeftOut: 5 }), few] }));
+  const [preview, other] = fitted.previews;
+  expect(bytesOf(fitted)).toBeLessThanOrEqual(600_000);
+  expect(bytesOf(fitted)).toBeGreaterThan(500_000);
+  expect(preview!.objects).toEqual(objects.slice(0, preview!.objects.length));
+  expect(preview!.objectsLeftOut).toBe(30_005 - preview!.objects.length);
+  expect(other).toEqual(few);
+});
+
+test("a thousand deployments with the same long error all stay", () => {
+  const failure = "Error: ".padEnd(4_000, "x");
+  const errors = Array.from({ length: 3 }, () => ({ message: failure }));
+  const previews = Array.from({ length: 1_000 }, () => aPreview({ state: "failed", failure, errors }));
+  const fitted = fitReport(aReport({ previews }));
+  expect(bytesOf(fitted)).toBeLessThanOrEqual(700_000);
+  expect(fitted.previews).toHaveLength(1_000);
+  expect(fitted.previews[0]?.failure).toMatch(/^Error: x+…$/);
+});
+
+test("a conflict in thousands of files names some of them, and says how many more there are", () => {
+  const paths = Array.from({ length: 10_000 }, (_, i) => `${"deep/".repeat(40)}${i}.yaml`);
+  const { obstacle } = fitReport(aReport({ previews: [], obstacle: { kind: "conflict", paths } }));
+  expect(obstacle).toMatchObject({ kind: "conflict" });
+  const named = obstacle?.kind === "conflict" ? obstacle.paths : [];
+  expect(named).toHaveLength(501);
+  expect(named.at(-1)).toBe("and 9500 more");
+});
+
+test("whatever it is made of, it fits, it is still a report, and nothing is left out in silence", () => {
+  const text = fc.string({ unit: "grapheme", maxLength: 300 });
+  const message = fc.record({ message: text });
+  const preview = fc.record({
+    objects: fc.array(fc.record({ name: text, diff: fc.option(text, { nil: undefined }) }), { maxLength: 30 }),
+    errors: fc.array(message, { maxLength: 5 }),
+    warnings: fc.array(message, { maxLength: 5 }),
+    failure: fc.option(text, { nil: undefined }),
+  });
+  fc.assert(
+    fc.property(fc.array(preview, { maxLength: 5 }), fc.integer({ min: 4_000, max: 20_000 }), (all, maxBytes) => {
+      const previews = all.map(({ objects, ...rest }) =>
+        aPreview({ ...rest, objects: objects.map(({ name, diff }) => anObject(name, diff)) }),
+      );
+      const fitted = fitReport(aReport({ previews }), maxBytes);
+      expect(bytesOf(fitted)).toBeLessThanOrEqual(maxBytes + 2_000); // what cannot be left out: the frames
+      expect(Report.parse(JSON.parse(JSON.stringify(fitted)))).toBeDefined();
+      for (const [i, { objects, objectsLeftOut }] of fitted.previews.entries()) {
+        expect(objects.length + objectsLeftOut).toBe(previews[i]!.objects.length);
+        for (const [at, object] of objects.entries()) {
+          if (object.diff === undefined && previews[i]!.objects[at]!.diff !== undefined) {
+            expect(object.linesLeftOut).toBeGreaterThan(0);
+          }
+        }
+      }
+    }),
+  );
+});

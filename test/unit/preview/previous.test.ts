@@ -1,0 +1,38 @@
+import { expect, test } from "vitest";
+import { earlierHeads, restarts } from "../../../src/preview/previous.ts";
+import type { Report } from "../../../src/report.ts";
+import { aReport } from "../../support/fake-reports.ts";
+
+const now = 1_000_000;
+const there = { head: "h1", baseBranch: "main" };
+const before = (overrides: Partial<Report> = {}) =>
+  aReport({ head: "h1", base: "b1", restarts: 1, finishedAt: now - 1_000, ...overrides });
+
+test("heads from before are kept, the newest first, five of them, and not the one that is there now", () => {
+  expect(earlierHeads(undefined, "h1")).toEqual([]);
+  expect(earlierHeads(aReport({ head: "h1" }), "h1")).toEqual([]);
+  expect(earlierHeads(aReport({ head: "h1", earlierHeads: ["h0"] }), "h2")).toEqual(["h1", "h0"]);
+  expect(earlierHeads(aReport({ head: "h2", earlierHeads: ["h1", "h0"] }), "h1")).toEqual(["h2", "h0"]);
+  const many = ["h5", "h4", "h3", "h2", "h1"];
+  expect(earlierHeads(aReport({ head: "h6", earlierHeads: many }), "h7")).toEqual(["h6", "h5", "h4", "h3", "h2"]);
+});
+
+test.each<[string, Report | undefined, string | undefined, number]>([
+  ["there was none", undefined, "b2", 0],
+  ["the base branch moved right after it", before(), "b2", 2],
+  [
+    "the base branch moved while it was made",
+    before({ state: "working", finishedAt: undefined, startedAt: now }),
+    "b2",
+    2,
+  ],
+  ["the base branch moved long after it", before({ finishedAt: now - 120_000 }), "b2", 0],
+  ["the head moved as well", before({ head: "h0" }), "b2", 0],
+  ["it was retargeted", before({ baseBranch: "next" }), "b2", 0],
+  ["nothing moved", before(), "b1", 0],
+  ["it was broken off", before({ state: "working", finishedAt: undefined, startedAt: now }), "b1", 1],
+  ["the base is not known yet", before(), undefined, 1],
+  ["its base was not known", before({ base: undefined }), "b2", 0],
+])("how often in a row, when %s", (_when, previous, base, expected) => {
+  expect(restarts(previous, there, base, now)).toBe(expected);
+});
