@@ -1,0 +1,71 @@
+/** The parts of GitHub's answers that are used: https://docs.github.com/rest */
+import { z } from "zod";
+import type { ForgeComment, PullRequest } from "../../model.ts";
+import { Commit, MaybeUrl, Name, distinctUrls } from "../payload.ts";
+
+const PullRequestAnswer = z.object({
+  number: z.int().positive(),
+  html_url: z.url(),
+  state: z.enum(["open", "closed"]),
+  merged_at: z.string().nullish(),
+  draft: z.boolean().optional(),
+  updated_at: z.iso.datetime({ offset: true }),
+  head: z.object({ sha: Commit, repo: z.object({ id: z.int() }).nullish() }),
+  base: z.object({
+    ref: Name,
+    repo: z.object({
+      id: z.int(),
+      full_name: Name,
+      clone_url: MaybeUrl,
+      ssh_url: MaybeUrl,
+      git_url: MaybeUrl,
+      html_url: MaybeUrl,
+    }),
+  }),
+});
+
+const author = z.object({ id: z.int(), login: z.string(), type: z.string() }).nullish();
+
+const CommentAnswer = z.object({
+  id: z.int(),
+  body: z.string().optional().default(""),
+  html_url: z.url(),
+  user: author,
+  performed_via_github_app: z.object({ id: z.int() }).nullish(),
+});
+
+export const pullRequestAnswer = PullRequestAnswer;
+export const pullRequestAnswers = z.array(PullRequestAnswer);
+export const commentAnswer = CommentAnswer;
+export const commentAnswers = z.array(CommentAnswer);
+export const userAnswer = z.object({ id: z.int() });
+export const appAnswer = z.object({ id: z.int(), slug: Name, html_url: z.url() });
+export const installationAnswer = z.object({ id: z.int(), html_url: z.url(), repository_selection: z.string() });
+export const installationTokenAnswer = z.object({
+  token: z.string().min(1),
+  expires_at: z.iso.datetime({ offset: true }),
+});
+
+export type CommentAnswer = z.infer<typeof CommentAnswer>;
+
+export function toPullRequest(forge: string, answer: z.infer<typeof PullRequestAnswer>): PullRequest {
+  const { head, base } = answer;
+  const { repo } = base;
+  return {
+    // GitHub's own spelling of the name: a request for `ORG/repo` is answered as well.
+    key: { forge, repoName: repo.full_name, number: answer.number },
+    url: answer.html_url,
+    state: answer.merged_at ? "merged" : answer.state,
+    draft: answer.draft ?? false,
+    head: head.sha,
+    baseBranch: base.ref,
+    // A deleted fork leaves no repository behind.
+    fork: head.repo?.id !== repo.id,
+    repoUrls: distinctUrls(repo.clone_url, repo.ssh_url, repo.git_url, repo.html_url),
+    updatedAt: Date.parse(answer.updated_at),
+  };
+}
+
+export function toForgeComment({ id, body, html_url: url }: CommentAnswer): ForgeComment {
+  return { id: String(id), body, url };
+}

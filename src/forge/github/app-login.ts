@@ -1,0 +1,127 @@
+/** A GitHub App's login: for each repository where it is installed, tokens that are good for nothing else. */
+import type { z } from "zod";
+import { appAnswer, installationAnswer, installationTokenAnswer } from "./answers.ts";
+import { createKept } from "./kept.ts";
+import { type Login, type Permission, type Repo, isProblem, read } from "./login.ts";
+import { type Question, problemOf } from "./problem.ts";
+import type { Wire } from "./wire.ts";
+
+/** Tokens live for an hour; a request that takes its time should not see one end. */
+const renewEarlyMs = 5 * 60_000;
+/** More repositories than one server looks after; what is forgotten is asked for again. */
+const maxKept = 2_000;
+
+type App = z.infer<typeof appAnswer>;
+
+interface Token {
+  readonly authorization: string;
+  /** Epoch milliseconds of our clock. */
+  readonly renewAt: number;
+}
+
+/**
+ * `wire` makes requests as the App itself. Installation tokens are not left to octokit's own store of them: it tells
+ * requests under way apart by installation and repository only, so that of two Apps on two hosts of the same numbers
+ * one could get the other's token, and it does not look at when they expire.
+ */
+export function createAppLogin(wire: Wire): Login {
+  const installations = createKept<number>(maxKept);
+  const tokens = createKept<Token>(maxKept);
+  let self: App | undefined;
+
+  async function authorize(repo: Repo, permission: Permission, what: string, signal?: AbortSignal): Promise<string> {
+    const key = tokenKey(repo, permission);
+    const kept = tokens.get(key);
+    if (kept !== undefined && Date.now() < kept.renewAt) return kept.authorization;
+    const token = await makeToken(repo, permission, { what, who: "the App" }, signal);
+    tokens.set(key, token);
+    return token.authorization;
+  }
+
+  async function makeToken(
+    repo: Repo,
+    permission: Permission,
+    question: Question,
+    signal: AbortSignal | undefined,
+  ): Promise<Token> {
+    const known = installations.get(nameOf(repo));
+    const installation_id = known ?? (await findInstallation(repo, question, signal));
+    const wanted = { installation_id, repositories: [repo.repo], permissions: { [permission]: "write" } };
+    const askedAt = Date.now();
+    try {
+      const answer = await wire.request(
+        "POST /app/installations/{installation_id}/access_tokens",
+        wanted,
+        question,
+        signal,
+      );
+      const { token, expires_at } = read(installationTokenAnswer, answer, question);
+      installations.set(nameOf(repo), installation_id);
+      // How long it lives by GitHub's clock, counted by ours.
+      const lifeMs = Date.parse(expires_at) - (Date.parse(String(answer.headers["date"])) || askedAt);
+      return { authorization: `Bearer ${token}`, renewAt: askedAt + lifeMs - renewEarlyMs };
+    } catch (error) {
+      if (!isProblem(error, "not-found", "refused")) throw error;
+      // What was known is old: the App was installed anew, or taken from this repository.
+      if (installations.delete(nameOf(repo))) return makeToken(repo, permission, question, signal);
+      if (error.problem === "not-found") throw error;
+      const why = `the App lacks the permission to write ${permission.replace("_", " ")}: give it to the App, and accept the change where it is installed`;
+      throw problemOf("unauthorized", question, why, error);
+    }
+  }
+
+  async function findInstallation(repo: Repo, question: Question, signal?: AbortSignal): Promise<number> {
+    try {
+      const answer = await wire.request("GET /repos/{owner}/{repo}/installation", { ...repo }, question, signal);
+      return read(installationAnswer, answer, question).id;
+    } catch (error) {
+      throw isProblem(error, "not-found") ? await explainAbsence(repo, question, signal) : error;
+    }
+  }
+
+  /** GitHub answers alike for a repository that is not there and one that the App is not installed on. */
+  async function explainAbsence(repo: Repo, question: Question, signal?: AbortSignal): Promise<Error> {
+    const name = nameOf(repo);
+    try {
+      const answer = await wire.request(
+        "GET /users/{username}/installation",
+        { username: repo.owner },
+        question,
+        signal,
+      );
+      const { html_url, repository_selection } = read(installationAnswer, answer, question);
+      if (repository_selection === "all") return problemOf("not-found", question, `there is no repository ${name}`);
+      return problemOf("unauthorized", question, `the App is not installed on ${name}: select it at ${html_url}`);
+    } catch (error) {
+      if (!isProblem(error, "not-found")) throw error;
+    }
+    const { slug, html_url } = await askSelf(question, signal);
+    const where = `${html_url}/installations/new`;
+    return problemOf("unauthorized", question, `the App ${slug} is not installed on ${name}: install it at ${where}`);
+  }
+
+  async function askSelf(question: Question, signal?: AbortSignal): Promise<App> {
+    self ??= read(appAnswer, await wire.request("GET /app", {}, question, signal), question);
+    return self;
+  }
+
+  return {
+    who: "the App",
+    authorize,
+    forget: (repo, permission) => tokens.delete(tokenKey(repo, permission)),
+    async ownership(what, signal) {
+      const { id, slug } = await askSelf({ what, who: "the App" }, signal);
+      // A person may write through the App as well, but not as its bot. The bot's name follows the App's; the id stays.
+      return ({ user, performed_via_github_app: via }) =>
+        user?.type === "Bot" && (user.login === `${slug}[bot]` || via?.id === id);
+    },
+  };
+}
+
+function nameOf({ owner, repo }: Repo): string {
+  return `${owner}/${repo}`.toLowerCase();
+}
+
+function tokenKey(repo: Repo, permission: Permission): string {
+  return `${nameOf(repo)} ${permission}`;
+}

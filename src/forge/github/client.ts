@@ -1,0 +1,56 @@
+/** Requests on one repository, with the login they need. */
+import type { z } from "zod";
+import type { CommentAnswer } from "./answers.ts";
+import { type Login, type Permission, type Repo, isProblem, read } from "./login.ts";
+import { type Answer, type Question, problemOf } from "./problem.ts";
+import type { Parameters, Wire } from "./wire.ts";
+
+export interface Call {
+  /** Such as `write a comment on org/repo#7`. */
+  readonly what: string;
+  readonly repoName: string;
+  readonly permission: Permission;
+  readonly signal: AbortSignal | undefined;
+}
+
+export interface Client {
+  ask(route: string, parameters: Parameters, call: Call): Promise<Answer>;
+  read<T extends z.ZodType>(type: T, answer: Answer, call: Call): z.infer<T>;
+  ownership(call: Call): Promise<(comment: CommentAnswer) => boolean>;
+}
+
+export function createClient(wire: Wire, login: Login): Client {
+  const questionOf = ({ what }: Call): Question => ({ what, who: login.who });
+
+  async function ask(route: string, { headers, ...parameters }: Parameters, call: Call): Promise<Answer> {
+    const { what, permission, signal } = call;
+    const repo = parseRepo(call, questionOf(call));
+    const attempt = async () => {
+      const authorization = await login.authorize(repo, permission, what, signal);
+      const all = { ...repo, ...parameters, headers: { ...headers, authorization } };
+      return wire.request(route, all, questionOf(call), signal);
+    };
+    try {
+      return await attempt();
+    } catch (error) {
+      // A kept token can be revoked, and it lacks what was granted after it was made.
+      if (isProblem(error, "unauthorized") && login.forget(repo, permission)) return attempt();
+      throw error;
+    }
+  }
+
+  return {
+    ask,
+    read: (type, answer, call) => read(type, answer, questionOf(call)),
+    ownership: ({ what, signal }) => login.ownership(what, signal),
+  };
+}
+
+/** Only what can be the name of a repository gets into an address. */
+function parseRepo({ repoName }: Call, question: Question): Repo {
+  const [, owner, repo] = /^([\w.-]+)\/([\w.-]+)$/.exec(repoName) ?? [];
+  if (owner === undefined || repo === undefined || /^\.+$/.test(owner) || /^\.+$/.test(repo)) {
+    throw problemOf("not-found", question, "a repository of GitHub has a name like `owner/name`");
+  }
+  return { owner, repo };
+}

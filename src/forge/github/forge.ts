@@ -1,0 +1,185 @@
+/** GitHub and GitHub Enterprise, as a user or as an App: https://docs.github.com/rest */
+import type { CommitStatus, PullRequest, PullRequestKey, RepoId } from "../../model.ts";
+import type { Forge } from "../../ports.ts";
+import { unlessGone } from "../ask.ts";
+import type { ForgeOptions } from "../forge-options.ts";
+import { shorten } from "../shorten.ts";
+import {
+  type CommentAnswer,
+  commentAnswer,
+  commentAnswers,
+  pullRequestAnswer,
+  pullRequestAnswers,
+  toForgeComment,
+  toPullRequest,
+} from "./answers.ts";
+import { createAppLogin } from "./app-login.ts";
+import { type Call, createClient } from "./client.ts";
+import { createKept } from "./kept.ts";
+import { createTokenLogin } from "./login.ts";
+import { createWire } from "./wire.ts";
+
+/**
+ * GitHub speaks of 65 536 characters. Comments were seen to be measured in bytes, four for each of these, and
+ * descriptions of pull requests in code points: so many code points fit either way.
+ */
+const maxCommentLength = 65_536;
+const maxDescriptionLength = 140;
+const perPage = 100;
+/** Ten thousand of anything. A conversation has 2 500 comments at the most. */
+const maxPages = 100;
+
+const states: Readonly<Record<CommitStatus["state"], string>> = {
+  pending: "pending",
+  success: "success",
+  failure: "failure",
+  // GitHub has no word for it, and this one does not let a required check pass.
+  canceled: "error",
+};
+
+interface ListedPage {
+  readonly etag: string;
+  readonly pullRequests: readonly PullRequest[];
+  readonly isLast: boolean;
+}
+
+export function createGithubForge({ id, apiUrl, login, log, timeoutMs = 10_000 }: ForgeOptions): Forge {
+  const url = (apiUrl ?? "https://api.github.com").replace(/\/+$/, "");
+  const wire = createWire({ apiUrl: url, timeoutMs, log });
+  const as =
+    "app" in login
+      ? createAppLogin(createWire({ apiUrl: url, timeoutMs, log, app: login.app }))
+      : createTokenLogin(login.token, wire);
+  const client = createClient(wire, as);
+  const hosts = repositoryHosts(new URL(url));
+  /** What GitHub says it has not changed is not sent again, and does not count against the rate limit. */
+  const listed = createKept<ListedPage>(500);
+
+  async function openPage(repoName: string, page: number, signal?: AbortSignal): Promise<ListedPage> {
+    const kept = listed.get(`${repoName} ${page}`);
+    const call = onPullRequests(repoName, "list the open pull requests", signal);
+    const answer = await client.ask(
+      "GET /repos/{owner}/{repo}/pulls",
+      // The oldest first: one that is opened meanwhile does not push others from page to page.
+      {
+        state: "open",
+        direction: "asc",
+        per_page: perPage,
+        page,
+        ...(kept && { headers: { "if-none-match": kept.etag } }),
+      },
+      call,
+    );
+    if (kept !== undefined && answer.status === 304) return kept;
+    const found = client.read(pullRequestAnswers, answer, call);
+    const fresh = {
+      etag: String(answer.headers["etag"] ?? ""),
+      pullRequests: found.map((one) => toPullRequest(id, one)),
+      isLast: !hasNext(answer.headers["link"]),
+    };
+    if (fresh.etag !== "") listed.set(`${repoName} ${page}`, fresh);
+    return fresh;
+  }
+
+  return {
+    id,
+    kind: "github",
+    maxCommentLength,
+
+    repoName(repo: RepoId) {
+      const [host = "", owner, name, ...rest] = repo.split("/");
+      return hosts.includes(host) && owner && name && rest.length === 0 ? `${owner}/${name}` : undefined;
+    },
+
+    async pullRequest(key, signal) {
+      const call = on(key, "read", signal);
+      const answer = await unlessGone(
+        client.ask("GET /repos/{owner}/{repo}/pulls/{pull_number}", { pull_number: key.number }, call),
+      );
+      return answer && toPullRequest(id, client.read(pullRequestAnswer, answer, call));
+    },
+
+    async openPullRequests(repoName, signal) {
+      const all: PullRequest[] = [];
+      for (let page = 1; page <= maxPages; page++) {
+        const { pullRequests, isLast } = await openPage(repoName.toLowerCase(), page, signal);
+        all.push(...pullRequests);
+        if (isLast) break;
+      }
+      return all;
+    },
+
+    async ownComments(key, signal) {
+      const call = on(key, "list the comments on", signal);
+      const isOwn = await client.ownership(call);
+      const own: CommentAnswer[] = [];
+      for (let page = 1; page <= maxPages; page++) {
+        const answer = await client.ask(
+          "GET /repos/{owner}/{repo}/issues/{issue_number}/comments",
+          { issue_number: key.number, per_page: perPage, page },
+          call,
+        );
+        own.push(...client.read(commentAnswers, answer, call).filter(isOwn));
+        if (!hasNext(answer.headers["link"])) break;
+      }
+      return own.map(toForgeComment);
+    },
+
+    async createComment(key, body, signal) {
+      const call = on(key, "write a comment on", signal);
+      const answer = await client.ask(
+        "POST /repos/{owner}/{repo}/issues/{issue_number}/comments",
+        { issue_number: key.number, body },
+        call,
+      );
+      return toForgeComment(client.read(commentAnswer, answer, call));
+    },
+
+    async updateComment(key, comment, body, signal) {
+      const call = on(key, "change a comment on", signal);
+      const answer = await unlessGone(
+        client.ask("PATCH /repos/{owner}/{repo}/issues/comments/{comment_id}", { comment_id: comment, body }, call),
+      );
+      return answer && toForgeComment(client.read(commentAnswer, answer, call));
+    },
+
+    async deleteComment(key, comment, signal) {
+      const call = on(key, "delete a comment on", signal);
+      await unlessGone(
+        client.ask("DELETE /repos/{owner}/{repo}/issues/comments/{comment_id}", { comment_id: comment }, call),
+      );
+    },
+
+    async setStatus({ repoName, commit }, { context, state, description, url: target }, signal) {
+      await client.ask(
+        "POST /repos/{owner}/{repo}/statuses/{sha}",
+        {
+          sha: commit,
+          context,
+          state: states[state],
+          description: shorten(description, maxDescriptionLength),
+          ...(target !== undefined && { target_url: target }),
+        },
+        { what: `set the status of ${repoName}@${commit}`, repoName, permission: "statuses", signal },
+      );
+    },
+  };
+}
+
+function on({ repoName, number }: PullRequestKey, what: string, signal: AbortSignal | undefined): Call {
+  return { what: `${what} ${repoName}#${number}`, repoName, permission: "pull_requests", signal };
+}
+
+function onPullRequests(repoName: string, what: string, signal: AbortSignal | undefined): Call {
+  return { what: `${what} of ${repoName}`, repoName, permission: "pull_requests", signal };
+}
+
+/** Repositories live beside the API: github.com, one's own host, or one of GitHub's for a company (`*.ghe.com`). */
+function repositoryHosts(api: URL): readonly string[] {
+  const host = api.hostname.replace(/^api\./, "");
+  return [host, `www.${host}`, `ssh.${host}`];
+}
+
+function hasNext(link: unknown): boolean {
+  return typeof link === "string" && /;\s*rel="next"/.test(link);
+}

@@ -1,0 +1,144 @@
+/** What an answer of GitHub that is no success means, in our words. Pure. */
+import { z } from "zod";
+import { ForgeError } from "../../errors.ts";
+import { findRetryAfterMs } from "../forge-failure.ts";
+
+export interface Answer {
+  readonly status: number;
+  readonly headers: Readonly<Record<string, string | number | undefined>>;
+  readonly data: unknown;
+}
+
+/** What was asked, for people. */
+export interface Question {
+  /** Such as `write a comment on org/repo#7`. */
+  readonly what: string;
+  readonly who: Who;
+}
+
+/** Whose login it was asked with. */
+export type Who = "the token" | "the App";
+
+/** What to do where a login is not accepted at all. */
+const unaccepted: Readonly<Record<Who, string>> = {
+  "the token": "the token is not accepted: it is wrong, revoked or expired",
+  "the App": "the App's login is not accepted: compare its id and its private key with those at GitHub",
+};
+
+/** Where GitHub does not say how long to wait: it locks those out for longer who ask again within a minute. */
+const defaultWaitMs = 60_000;
+
+export function problemOf(
+  problem: ForgeError["problem"],
+  { what }: Question,
+  why: string,
+  cause?: unknown,
+): ForgeError {
+  return new ForgeError(problem, `GitHub: cannot ${what}: ${why}`, cause === undefined ? {} : { cause });
+}
+
+export function toForgeError(answer: Answer, { what, who }: Question): ForgeError {
+  const { status, headers } = answer;
+  const said = whatItSaid(answer.data);
+  const request = headers["x-github-request-id"];
+  const proof = isPlain(request) ? `${status}, request ${request}` : `${status}`;
+  const fail = (problem: ForgeError["problem"], why: string, retryAfterMs?: number) =>
+    new ForgeError(problem, `GitHub: cannot ${what}: ${why} (${proof})`, { retryAfterMs });
+
+  const waitMs = rateLimitMs(answer, said);
+  if (waitMs !== undefined) {
+    return fail(
+      "rate-limited",
+      `${who} has asked too much, and may ask again in ${Math.ceil(waitMs / 1_000)} s`,
+      waitMs,
+    );
+  }
+  if (status >= 300 && status < 400) {
+    return fail("refused", "it is at another address now: was the repository renamed or moved?");
+  }
+  if (status >= 500 || status === 408 || status === 409) return fail("unreachable", "GitHub is in trouble");
+  switch (status) {
+    case 401:
+      return fail("unauthorized", unaccepted[who]);
+    case 403:
+      return fail(...explainForbidden(answer, said, who));
+    case 404:
+      return fail("not-found", `there is no such thing, or ${who} may not do this${neededPermissions(answer)}`);
+    case 410:
+      return fail("refused", "it is gone: the conversation was deleted or is disabled");
+    case 422:
+      return fail(...explainInvalid(said));
+    default:
+      return fail("refused", repeated(said));
+  }
+}
+
+type Explanation = readonly [problem: ForgeError["problem"], why: string];
+
+function explainForbidden(answer: Answer, said: string, who: string): Explanation {
+  if (/\blocked\b/i.test(said)) {
+    return ["refused", `the conversation is locked: unlock it, or give ${who} the right to write to the repository`];
+  }
+  if (/\barchived\b/i.test(said)) return ["refused", "the repository is archived, and can only be read"];
+  if (answer.headers["x-github-sso"] !== undefined) {
+    return ["unauthorized", `${who} has to be authorized for the organization's single sign-on`];
+  }
+  return ["unauthorized", `${who} may not do this${neededPermissions(answer)}: ${repeated(said)}`];
+}
+
+function explainInvalid(said: string): Explanation {
+  if (/maximum number of statuses/i.test(said)) {
+    return ["refused", "the commit has the 1000 statuses of this name that GitHub allows"];
+  }
+  if (/no commit found/i.test(said)) return ["not-found", "GitHub does not have this commit"];
+  return ["refused", repeated(said)];
+}
+
+/** GitHub names the permissions that would do. */
+function neededPermissions({ headers }: Answer): string {
+  const accepted = headers["x-accepted-github-permissions"];
+  if (typeof accepted !== "string" || !/^[\w =;,-]{1,200}$/.test(accepted)) return "";
+  return ` (it needs ${accepted.replaceAll("; ", " or ")})`;
+}
+
+/** What an identifier may look like: nothing in it can be taken for anything else. */
+function isPlain(value: unknown): value is string {
+  return typeof value === "string" && /^[\w:.-]{1,100}$/.test(value);
+}
+
+/**
+ * For how long GitHub wants to be left alone; `undefined` if that is not what it says. Times are compared with the
+ * answer's own date, so that a wrong clock here does no harm.
+ */
+function rateLimitMs(answer: Answer, said: string): number | undefined {
+  if (answer.status !== 403 && answer.status !== 429) return undefined;
+  const headers = new Headers(Object.entries(answer.headers).map(([name, value]) => [name, String(value)]));
+  const used = headers.get("x-ratelimit-remaining") === "0";
+  // Every answer has this time. It only matters once all is used up, not for limits on how fast one asks.
+  if (!used) headers.delete("x-ratelimit-reset");
+  const told = used || headers.has("retry-after") || /secondary rate limit|abuse detection/i.test(said);
+  if (answer.status === 403 && !told) return undefined;
+  const now = Date.parse(headers.get("date") ?? "") || Date.now();
+  return Math.max(findRetryAfterMs(headers, now) ?? defaultWaitMs, 1_000);
+}
+
+const Said = z.object({
+  message: z.string(),
+  errors: z
+    .array(z.union([z.string(), z.object({ message: z.string() }).transform(({ message }) => message)]).catch(""))
+    .catch([]),
+});
+
+/** GitHub's own words; `""` if there are none. They may also come from whatever stands before GitHub. */
+function whatItSaid(data: unknown): string {
+  const said = Said.safeParse(data);
+  if (!said.success) return "";
+  return [said.data.message, ...said.data.errors].filter((part) => part !== "").join(": ");
+}
+
+/** For people, short; without anything that could be a token, in case that something echoes what it was sent. */
+function repeated(said: string): string {
+  if (said === "") return "GitHub does not say why";
+  if (/[\w+/=-]{30,}/.test(said)) return "GitHub says why, but in words that cannot be repeated here";
+  return JSON.stringify(said.slice(0, 300));
+}

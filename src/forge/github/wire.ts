@@ -1,0 +1,98 @@
+/** One HTTP request to GitHub, by its own client, with everything that can go wrong in our words. */
+import type { Octokit } from "@octokit/core";
+import { z } from "zod";
+import type { ForgeError } from "../../errors.ts";
+import type { Logger } from "../../log.ts";
+import { fetchWhole } from "./fetch-whole.ts";
+import { type Answer, type Question, problemOf, toForgeError } from "./problem.ts";
+
+export interface WireOptions {
+  readonly apiUrl: string;
+  readonly timeoutMs: number;
+  readonly log: Logger;
+  /** Requests are made as this App itself, not as one of its installations. */
+  readonly app?: { readonly appId: string; readonly privateKey: string } | undefined;
+}
+
+export interface Wire {
+  /** Gives answers of success and 304 (not modified); throws ForgeError, or the signal's reason. */
+  request(route: string, parameters: Parameters, question: Question, signal?: AbortSignal): Promise<Answer>;
+}
+
+export type Parameters = Readonly<Record<string, unknown>> & { readonly headers?: Readonly<Record<string, string>> };
+
+export function createWire(options: WireOptions): Wire {
+  const { apiUrl, timeoutMs } = options;
+  let octokit: Promise<Octokit> | undefined;
+
+  async function send(route: string, parameters: Parameters, signal: AbortSignal): Promise<Answer> {
+    const { request } = await (octokit ??= createOctokit(options));
+    try {
+      return await request(route, { ...parameters, request: { signal } });
+    } catch (error) {
+      const { data: answered } = Answered.safeParse(error);
+      if (answered === undefined) throw error;
+      return answered.response;
+    }
+  }
+
+  return {
+    async request(route, parameters, question, signal) {
+      const patience = AbortSignal.timeout(timeoutMs);
+      let answer: Answer;
+      try {
+        answer = await send(route, parameters, signal ? AbortSignal.any([signal, patience]) : patience);
+      } catch (error) {
+        signal?.throwIfAborted();
+        if (patience.aborted) {
+          throw problemOf("unreachable", question, `${new URL(apiUrl).host} did not answer in ${timeoutMs / 1_000} s`);
+        }
+        throw toProblem(error, question, apiUrl);
+      }
+      const { status } = answer;
+      if ((status < 200 || status >= 300) && status !== 304) throw toForgeError(answer, question);
+      return answer;
+    },
+  };
+}
+
+/** The client is loaded when it is first used: its memory and time to load are for those who have a GitHub. */
+async function createOctokit({ apiUrl, log, app }: WireOptions): Promise<Octokit> {
+  const { Octokit } = await import("@octokit/core");
+  const quietly = {
+    debug: () => undefined,
+    info: () => undefined,
+    // Announced removals of what we use, and clocks that differ.
+    warn: (message: string) => log.warn({ api: apiUrl }, message),
+    error: (message: string) => log.error({ api: apiUrl }, message),
+  };
+  const options = {
+    baseUrl: apiUrl,
+    userAgent: "towline",
+    log: quietly,
+    request: { fetch: fetchWhole, log: quietly },
+  };
+  if (app === undefined) return new Octokit(options);
+  const { createAppAuth } = await import("@octokit/auth-app");
+  return new Octokit({ ...options, authStrategy: createAppAuth, auth: app });
+}
+
+/** What octokit throws for an answer that is no success. */
+const Answered = z.object({
+  response: z.object({
+    status: z.int(),
+    headers: z.record(z.string(), z.union([z.string(), z.number(), z.undefined()])),
+    data: z.unknown(),
+  }),
+});
+
+/** Octokit's errors carry the whole request: only what fetch said of the network goes on. */
+function toProblem(error: unknown, question: Question, apiUrl: string): ForgeError {
+  if (error instanceof Error && error.name === "HttpError") {
+    return problemOf("unreachable", question, `${new URL(apiUrl).host} cannot be reached`, error.cause);
+  }
+  const isKey = error instanceof Error && /private key|PKCS|asn1|decode|DataError|InvalidCharacter/i.test(`${error}`);
+  return isKey
+    ? problemOf("unauthorized", question, "the App's private key cannot be read: it has to be the PEM file of GitHub")
+    : problemOf("unreachable", question, "the request could not be made", error);
+}

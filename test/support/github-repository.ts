@@ -1,0 +1,156 @@
+/** A repository of the local GitHub: what people do in it, and its things in GitHub's shape. */
+import { randomBytes } from "node:crypto";
+import type { OpenedPullRequest } from "./forge-host.ts";
+import { githubExample } from "./github-openapi.ts";
+
+export interface GithubUser {
+  readonly id: number;
+  readonly login: string;
+  readonly type: "User" | "Bot";
+}
+
+interface Pull extends OpenedPullRequest {
+  head: string;
+  base: string;
+  state: "open" | "closed";
+  draft: boolean;
+  mergedAt: string | null;
+  /** The repository that its branch is in; `null` once that was deleted. */
+  headRepo: number | null;
+  updatedAt: string;
+  locked: boolean;
+}
+
+interface Comment {
+  readonly id: number;
+  readonly number: number;
+  readonly user: GithubUser;
+  /** The App that it was written through. */
+  readonly app: Readonly<Record<string, unknown>> | null;
+  body: string;
+}
+
+interface Status {
+  readonly sha: string;
+  readonly context: string;
+  readonly state: string;
+  readonly description: string | null;
+  readonly target_url: string | null;
+}
+
+export type GithubRepository = ReturnType<typeof createGithubRepository>;
+
+const commitId = () => randomBytes(20).toString("hex");
+
+export function createGithubRepository(webUrl: string, owner: string, name: string, now: () => number) {
+  const { hostname } = new URL(webUrl);
+  const fullName = `${owner}/${name}`;
+  const id = randomBytes(4).readUInt32BE();
+  const pulls = new Map<number, Pull>();
+  const comments: Comment[] = [];
+  const statuses: Status[] = [];
+  const commits = new Set<string>();
+  let lastComment = 3_000_000_000;
+  const time = () => new Date(now()).toISOString().replace(/\.\d+Z$/, "Z");
+
+  function commit(): string {
+    const sha = commitId();
+    commits.add(sha);
+    return sha;
+  }
+
+  function pull(number: number): Pull {
+    const found = pulls.get(number);
+    if (found === undefined) throw new Error(`${fullName} has no pull request ${number}`);
+    return found;
+  }
+
+  function change(number: number, changes: Partial<Pull>): void {
+    Object.assign(pull(number), changes, { updatedAt: time() });
+  }
+
+  function repoOf(example: Record<string, unknown>, fork = false) {
+    const itsOwner = fork ? "somebody" : owner;
+    const path = `${itsOwner}/${name}`;
+    return {
+      ...example,
+      ...{ id: fork ? id + 1 : id, name, full_name: path, fork },
+      owner: { ...(example["owner"] as object), login: itsOwner },
+      html_url: `${webUrl}/${path}`,
+      clone_url: `${webUrl}/${path}.git`,
+      ssh_url: `git@${hostname}:${path}.git`,
+      git_url: `git://${hostname}/${path}.git`,
+    };
+  }
+
+  /** As lists show it, or (`whole`) as it is read alone. */
+  function showPull(one: Pull, whole: boolean): Record<string, unknown> {
+    const example = whole
+      ? githubExample("pull-request")
+      : (githubExample("pull-request-simple-items") as unknown as Record<string, unknown>[])[0];
+    const head = example?.["head"] as { repo: Record<string, unknown> };
+    const base = example?.["base"] as { repo: Record<string, unknown> };
+    const closedAt = one.state === "closed" ? one.updatedAt : null;
+    return {
+      ...example,
+      ...{ number: one.number, state: one.state, draft: one.draft, locked: one.locked },
+      html_url: `${webUrl}/${fullName}/pull/${one.number}`,
+      ...{ updated_at: one.updatedAt, closed_at: closedAt, merged_at: one.mergedAt },
+      ...(whole && { merged: one.mergedAt !== null }),
+      head: { ...head, sha: one.head, repo: one.headRepo === null ? null : repoOf(head.repo, one.headRepo !== id) },
+      base: { ...base, ref: one.base, repo: repoOf(base.repo) },
+      // GitHub's own example lacks a field that its description requires.
+      requested_teams: [],
+    };
+  }
+
+  function showComment(comment: Comment): Record<string, unknown> {
+    const example = githubExample("issue-comment");
+    return {
+      ...example,
+      ...{ id: comment.id, body: comment.body, performed_via_github_app: comment.app },
+      html_url: `${webUrl}/${fullName}/pull/${comment.number}#issuecomment-${comment.id}`,
+      user: { ...(example["user"] as object), ...comment.user },
+    };
+  }
+
+  return {
+    id,
+    owner,
+    name,
+    fullName,
+    archived: false,
+    pulls,
+    comments,
+    statuses,
+    commits,
+    showPull,
+    showComment,
+
+    open({ fork = false, draft = false } = {}): OpenedPullRequest {
+      const opened: Pull = {
+        ...{ number: pulls.size + 1, head: commit(), base: "main", state: "open", draft, mergedAt: null },
+        ...{ headRepo: fork ? id + 1 : id, updatedAt: time(), locked: false },
+      };
+      pulls.set(opened.number, opened);
+      return { number: opened.number, head: opened.head };
+    },
+    push(number: number): string {
+      const head = commit();
+      change(number, { head });
+      return head;
+    },
+    change,
+    close: (number: number) => change(number, { state: "closed" }),
+    merge: (number: number) => change(number, { state: "closed", mergedAt: time() }),
+
+    comment(number: number, user: GithubUser, body: string, app: Comment["app"] = null): Comment {
+      const comment: Comment = { id: ++lastComment, number, user, app, body };
+      comments.push(comment);
+      return comment;
+    },
+    showStatus(status: Status): Record<string, unknown> {
+      return { ...githubExample("status"), ...status, id: statuses.length };
+    },
+  };
+}

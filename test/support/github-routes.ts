@@ -1,0 +1,266 @@
+/** What the local GitHub answers, route by route. */
+import type { Caller, GithubLogins, Permissions } from "./github-logins.ts";
+import { githubExample } from "./github-openapi.ts";
+import type { GithubRepository } from "./github-repository.ts";
+
+export interface Reply {
+  readonly status: number;
+  readonly headers?: Readonly<Record<string, string>>;
+  readonly body?: unknown;
+}
+
+interface Context {
+  readonly apiUrl: string;
+  readonly repository: GithubRepository;
+  readonly logins: GithubLogins;
+  readonly caller: Caller;
+  readonly params: Readonly<Record<string, string>>;
+  readonly query: URLSearchParams;
+  /** As GitHub describes it: it was held against the description before. */
+  readonly body: Readonly<Record<string, unknown>>;
+}
+
+interface Route {
+  readonly method: string;
+  readonly template: string;
+  readonly answer: (context: Context) => Reply;
+}
+
+export function refusal(status: number, message: string, errors?: readonly object[]): Reply {
+  const documentation_url = "https://docs.github.com/rest";
+  return { status, body: { message, documentation_url, status: String(status), ...(errors && { errors }) } };
+}
+
+const notFound = refusal(404, "Not Found");
+const invalid = (resource: string, field: string, message: string) =>
+  refusal(422, "Validation Failed", [{ resource, code: "custom", field, message }]);
+
+export function findRoute(method: string, path: string) {
+  for (const route of routes) {
+    const pattern = new RegExp(`^${route.template.replace(/\{(\w+)\}/g, "(?<$1>[^/]+)")}$`);
+    const match = route.method === method ? pattern.exec(path) : null;
+    if (match === null) continue;
+    const params = Object.entries(match.groups ?? {}).map(([name, value]) => [name, decodeURIComponent(value)]);
+    return { route, params: Object.fromEntries(params) as Record<string, string> };
+  }
+  return undefined;
+}
+
+const isThis = ({ repository, params }: Context) =>
+  `${params["owner"]}/${params["repo"]}`.toLowerCase() === repository.fullName.toLowerCase();
+
+/** For requests on the repository: GitHub hides it from those who may not know that it is there. */
+function within(
+  permission: keyof Permissions,
+  level: "read" | "write",
+  answer: (context: Context) => Reply,
+): Route["answer"] {
+  return (context) => {
+    const { caller, repository, logins } = context;
+    if (!isThis(context) || caller.kind === "app") return notFound;
+    if (caller.kind === "installation" && !caller.repositories.includes(repository.name.toLowerCase())) return notFound;
+    const has = caller.permissions[permission];
+    if (has !== "write" && has !== level) {
+      if (caller.kind === "user" && logins.classic) return notFound;
+      const kind = caller.kind === "user" ? "personal access token" : "integration";
+      return {
+        ...refusal(403, `Resource not accessible by ${kind}`),
+        headers: { "x-accepted-github-permissions": `${permission}=${level}` },
+      };
+    }
+    if (repository.archived && level === "write") return refusal(403, "Repository was archived so is read-only.");
+    return answer(context);
+  };
+}
+
+function paged({ apiUrl, query }: Context, path: string, all: readonly unknown[]): Reply {
+  const size = Math.min(Number(query.get("per_page") ?? 30), 100);
+  const page = Number(query.get("page") ?? 1);
+  const last = Math.max(1, Math.ceil(all.length / size));
+  const to = (number: number, rel: string) => {
+    const there = new URLSearchParams(query);
+    there.set("page", String(number));
+    return `<${apiUrl}${path}?${there}>; rel="${rel}"`;
+  };
+  const links = [
+    ...(page > 1 ? [to(page - 1, "prev"), to(1, "first")] : []),
+    ...(page < last ? [to(page + 1, "next"), to(last, "last")] : []),
+  ];
+  const body = all.slice((page - 1) * size, page * size);
+  return { status: 200, body, headers: links.length > 0 ? { link: links.join(", ") } : {} };
+}
+
+/** GitHub measures comments by bytes, and says characters; both are kept. */
+function bodyProblem(given: unknown): Reply | undefined {
+  const body = String(given);
+  const tooLong = [...body].length > 65_536 || Buffer.byteLength(body) > 262_144;
+  return tooLong ? invalid("IssueComment", "body", "body is too long (maximum is 65536 characters)") : undefined;
+}
+
+const comment = ({ repository, params }: Context) =>
+  repository.comments.find(({ id }) => String(id) === params["comment_id"]);
+
+const routes: readonly Route[] = [
+  {
+    method: "GET",
+    template: "/user",
+    answer({ caller, logins }) {
+      if (caller.kind !== "user") return refusal(403, "Resource not accessible by integration");
+      const example = githubExample("private-user-response-with-public-and-private-profile-information");
+      return { status: 200, body: { ...example, ...logins.user } };
+    },
+  },
+  {
+    method: "GET",
+    template: "/repos/{owner}/{repo}/pulls",
+    answer: within("pull_requests", "read", (context) => {
+      const { repository, query } = context;
+      const state = query.get("state") ?? "open";
+      const all = [...repository.pulls.values()].filter((one) => state === "all" || one.state === state);
+      if (query.get("direction") !== "asc") all.reverse();
+      return paged(
+        context,
+        `/repositories/${repository.id}/pulls`,
+        all.map((one) => repository.showPull(one, false)),
+      );
+    }),
+  },
+  {
+    method: "GET",
+    template: "/repos/{owner}/{repo}/pulls/{pull_number}",
+    answer: within("pull_requests", "read", ({ repository, params }) => {
+      const pull = repository.pulls.get(Number(params["pull_number"]));
+      return pull ? { status: 200, body: repository.showPull(pull, true) } : notFound;
+    }),
+  },
+  {
+    method: "GET",
+    template: "/repos/{owner}/{repo}/issues/{issue_number}/comments",
+    answer: within("pull_requests", "read", (context) => {
+      const { repository, params } = context;
+      const number = Number(params["issue_number"]);
+      if (!repository.pulls.has(number)) return notFound;
+      const all = repository.comments.filter((one) => one.number === number);
+      return paged(
+        context,
+        `/repositories/${repository.id}/issues/${number}/comments`,
+        all.map(repository.showComment),
+      );
+    }),
+  },
+  {
+    method: "POST",
+    template: "/repos/{owner}/{repo}/issues/{issue_number}/comments",
+    answer: within("pull_requests", "write", ({ repository, params, body, caller, logins }) => {
+      const number = Number(params["issue_number"]);
+      const pull = repository.pulls.get(number);
+      if (pull === undefined || caller.kind === "app") return notFound;
+      if (pull.locked) return refusal(403, "Unable to create comment because issue is locked.");
+      const app = caller.kind === "installation" ? logins.appObject : null;
+      const problem = bodyProblem(body["body"]);
+      if (problem !== undefined) return problem;
+      const made = repository.comment(number, caller.user, String(body["body"]), app);
+      return { status: 201, body: repository.showComment(made) };
+    }),
+  },
+  {
+    method: "PATCH",
+    template: "/repos/{owner}/{repo}/issues/comments/{comment_id}",
+    answer: within("pull_requests", "write", (context) => {
+      const found = comment(context);
+      if (found === undefined) return notFound;
+      const problem = bodyProblem(context.body["body"]);
+      if (problem !== undefined) return problem;
+      found.body = String(context.body["body"]);
+      return { status: 200, body: context.repository.showComment(found) };
+    }),
+  },
+  {
+    method: "DELETE",
+    template: "/repos/{owner}/{repo}/issues/comments/{comment_id}",
+    answer: within("pull_requests", "write", (context) => {
+      const found = comment(context);
+      if (found === undefined) return notFound;
+      context.repository.comments.splice(context.repository.comments.indexOf(found), 1);
+      return { status: 204 };
+    }),
+  },
+  {
+    method: "POST",
+    template: "/repos/{owner}/{repo}/statuses/{sha}",
+    answer: within("statuses", "write", ({ repository, params, body }) => {
+      const sha = params["sha"] ?? "";
+      const { state = "", description = null, target_url = null, context = "default" } = body as Record<string, string>;
+      if (!repository.commits.has(sha)) return refusal(422, `No commit found for SHA: ${sha}`, []);
+      if (description !== null && [...description].length > 140) {
+        return invalid("Status", "description", "description is too long (maximum is 140 characters)");
+      }
+      if (target_url !== null && !/^https?:\/\//.test(target_url)) {
+        return invalid("Status", "target_url", "target_url must use http(s) scheme");
+      }
+      const same = repository.statuses.filter((one) => one.sha === sha && one.context === context);
+      if (same.length >= 1_000) {
+        return invalid("Status", "sha", "This SHA and context has reached the maximum number of statuses.");
+      }
+      const status = { sha, context, state, description, target_url };
+      repository.statuses.push(status);
+      return { status: 201, body: repository.showStatus(status) };
+    }),
+  },
+  {
+    method: "GET",
+    template: "/app",
+    answer: asApp(({ logins }) => ({ status: 200, body: logins.appObject })),
+  },
+  {
+    method: "GET",
+    template: "/repos/{owner}/{repo}/installation",
+    answer: asApp((context) => {
+      const selected = context.logins.installation?.selected ?? [];
+      const isIn = selected === "all" || selected.includes(context.repository.name);
+      return isThis(context) && isIn ? { status: 200, body: context.logins.showInstallation() } : notFound;
+    }),
+  },
+  {
+    method: "GET",
+    template: "/users/{username}/installation",
+    answer: asApp(({ logins, params, repository }) => {
+      const body = logins.showInstallation();
+      return body && params["username"]?.toLowerCase() === repository.owner.toLowerCase()
+        ? { status: 200, body }
+        : notFound;
+    }),
+  },
+  {
+    method: "POST",
+    template: "/app/installations/{installation_id}/access_tokens",
+    answer: asApp(({ logins, params, body, repository }) => {
+      const { installation } = logins;
+      if (installation === undefined || String(installation.id) !== params["installation_id"]) return notFound;
+      const { repositories = [], permissions = {} } = body as {
+        repositories?: string[];
+        permissions?: Permissions;
+      };
+      const isGranted = ([name, level]: [string, string]) =>
+        installation.permissions[name] === "write" || installation.permissions[name] === level;
+      if (!Object.entries(permissions).every(isGranted)) {
+        return refusal(422, "The permissions requested are not granted to this installation.", []);
+      }
+      const reachable = installation.selected === "all" ? [repository.name] : installation.selected;
+      const asked = repositories.map((name) => name.toLowerCase());
+      if (!asked.every((name) => reachable.some((one) => one.toLowerCase() === name))) {
+        return refusal(
+          422,
+          "There is at least one repository that does not exist or is not accessible to the parent installation.",
+          [],
+        );
+      }
+      return { status: 201, body: logins.makeInstallationToken(asked, permissions) };
+    }),
+  },
+];
+
+function asApp(answer: Route["answer"]): Route["answer"] {
+  return (context) =>
+    context.caller.kind === "app" ? answer(context) : refusal(401, "A JSON web token could not be decoded");
+}
