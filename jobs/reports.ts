@@ -9,7 +9,7 @@ import type { Reports } from "../src/ports.ts";
 import { Report } from "../src/report.ts";
 import { createReadiness, withinDeadline } from "./connection.ts";
 import { PullRequestKey as PullRequestKeySchema } from "./job-data.ts";
-import { digest } from "./keys.ts";
+import { digest, pullRequestId } from "./keys.ts";
 
 export interface ReportsDeps {
   /** A producer's, see connection.ts. */
@@ -62,7 +62,7 @@ export function createReports({ connection, prefix, keepMs = 7 * dayMs }: Report
     });
   }
 
-  const reportKey = (key: PullRequestKey) => `${prefix}:pull-request:${digest(idOf(key))}`;
+  const reportKey = (key: PullRequestKey) => `${prefix}:pull-request:${digest(pullRequestId(key))}`;
   const openKey = (repo: RepoId) => `${prefix}:pull-requests:${digest(repo)}`;
   const statusesKey = ({ forge, repoName, commit }: CommitKey) =>
     `${prefix}:statuses:${digest(`${forge}:${repoName.toLowerCase()}@${commit}`)}`;
@@ -92,9 +92,9 @@ export function createReports({ connection, prefix, keepMs = 7 * dayMs }: Report
       if (repo !== undefined && (state === "working" || state === "done")) {
         const keptUntil = Date.now() + keepMs;
         const entry: z.infer<typeof OpenReport> = { pullRequest, baseBranch, head, state, startedAt, keptUntil };
-        writing.hset(openKey(repo), idOf(pullRequest), JSON.stringify(entry)).pexpire(openKey(repo), keepMs);
+        writing.hset(openKey(repo), pullRequestId(pullRequest), JSON.stringify(entry)).pexpire(openKey(repo), keepMs);
       } else if (repo !== undefined) {
-        writing.hdel(openKey(repo), idOf(pullRequest));
+        writing.hdel(openKey(repo), pullRequestId(pullRequest));
       }
       await inTime("keep the report", async () => {
         const failed = (await writing.exec())?.find(([error]) => error)?.[0];
@@ -115,11 +115,6 @@ export function createReports({ connection, prefix, keepMs = 7 * dayMs }: Report
       await inTime("keep the statuses", async () => connection.set(statusesKey(commit), json, "PX", keepStatusesMs));
     },
   };
-}
-
-/** Git hosts do not mind the case of a repository's name, and spell it variously. */
-function idOf(key: PullRequestKey): string {
-  return pullRequestText(key).toLowerCase();
 }
 
 /** `undefined` for what is not there, and for what another version or somebody else has put there. */

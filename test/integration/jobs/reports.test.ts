@@ -17,7 +17,7 @@ async function useReports(options: { keepMs?: number } = {}) {
   await redis.start();
   const prefix = uniquePrefix();
   const another = () => createReports({ connection: redis.producer(), prefix, ...options });
-  return { redis, prefix, another, reports: another(), client: redis.client() };
+  return { redis, prefix, another, reports: another(), client: () => redis.client() };
 }
 
 test("a report is given back as it was saved, by another replica too", async () => {
@@ -59,14 +59,15 @@ test("two replicas that save at once lose none of each other's", async () => {
   const { reports, another } = await useReports();
   const replicas = [reports, another()];
   await Promise.all(
-    Array.from({ length: 40 }, (_, i) => replicas[i % 2]?.save(aReport({ pullRequest: aPullRequestKey(i + 1) }))),
+    Array.from({ length: 40 }, async (_, i) => replicas[i % 2]?.save(aReport({ pullRequest: aPullRequestKey(i + 1) }))),
   );
 
   expect(await reports.openInto(repo, "main")).toHaveLength(40);
 });
 
 test("reports are forgotten in time, and so is that their pull requests are open", async () => {
-  const { reports, client, prefix } = await useReports();
+  const { reports, client: connect, prefix } = await useReports();
+  const client = connect();
   await reports.save(aReport());
   await reports.saveStatuses(commit, [pending]);
   const days = async (pattern: string) => {
@@ -95,7 +96,8 @@ test("statuses are given back as they were saved last", async () => {
 });
 
 test("whatever somebody else puts in their place counts as nothing", async () => {
-  const { reports, client, prefix } = await useReports();
+  const { reports, client: connect, prefix } = await useReports();
+  const client = connect();
   await reports.save(aReport());
   await reports.saveStatuses(commit, [pending]);
   const [report = ""] = await client.keys(`${prefix}:pull-request:*`);
@@ -129,7 +131,7 @@ test("a Redis that forgets everything knows no reports, and takes new ones", asy
   const { reports, client } = await useReports();
   await reports.save(aReport());
   await reports.saveStatuses(commit, [pending]);
-  await client.flushall();
+  await client().flushall();
 
   expect(await reports.find(aPullRequestKey())).toBeUndefined();
   expect(await reports.openInto(repo, "main")).toEqual([]);

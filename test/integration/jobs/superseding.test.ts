@@ -118,3 +118,17 @@ test("a server that stops hands its previews to another", async () => {
   await vi.waitFor(() => expect(again).toHaveLength(1), patient);
   expect(again[0]?.attempt).toBe(1);
 });
+
+test("a preview outlives a restart of Redis, and still gives way to what comes after it", async () => {
+  const jobs = await useQueue();
+  const { runs } = usePreviews(jobs);
+  await ask(jobs, "pull-request");
+  await vi.waitFor(() => expect(runs).toHaveLength(1));
+
+  await jobs.redis.stop();
+  await jobs.redis.start();
+  await vi.waitFor(() => ask(jobs, "pull-request"), patient);
+
+  await vi.waitFor(() => expect(runs[0]?.signal.reason).toBeInstanceOf(SupersededError), patient);
+  await vi.waitFor(() => expect(runs.length).toBeGreaterThan(1), patient);
+});

@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import { Fairness, urgencyAt } from "../../../jobs/fairness.ts";
-import type { Cause, RepoId } from "../../../src/model.ts";
-import { aRequest } from "../../support/jobs.ts";
+import type { Cause, PreviewCause, RepoId } from "../../../src/model.ts";
+import { aPreviewRequest, aPullRequestKey, aRequest } from "../../support/jobs.ts";
 
 const bullmqLargest = 2_097_152;
 
@@ -74,4 +74,34 @@ test("once nothing waits, everybody starts from the beginning", () => {
   fairness.idle();
 
   expect([fairness.place(about("push", "a")), fairness.place(about("push", "b"))]).toEqual([1, 1]);
+});
+
+test("among previews, what people do comes before what follows from it, and repositories take turns", () => {
+  const fairness = new Fairness();
+  const preview = (cause: PreviewCause, repoName: string, number: number) => ({
+    name: `${repoName}#${number} ${cause}`,
+    priority: fairness.place({ ...aPreviewRequest(number, cause), pullRequest: aPullRequestKey(number, repoName) }),
+  });
+  const jobs = [1, 2, 3].map((number) => preview("base", "org/mono", number));
+  jobs.push(preview("sweep", "org/mono", 4), preview("base", "org/shop", 1), preview("pull-request", "org/mono", 5));
+
+  expect(inOrder(jobs)).toEqual([
+    "org/mono#5 pull-request",
+    "org/mono#1 base",
+    "org/shop#1 base",
+    "org/mono#2 base",
+    "org/mono#3 base",
+    "org/mono#4 sweep",
+  ]);
+});
+
+test("reports of all pull requests and commits are equally urgent, and repositories take turns", () => {
+  const fairness = new Fairness();
+  const report = (repoName: string, number: number) =>
+    fairness.place({ kind: "report", pullRequest: aPullRequestKey(number, repoName) });
+  const mono = [1, 2, 3].map((number) => report("org/mono", number));
+  const commit = { forge: "gitea", repoName: "org/mono", commit: "c".repeat(40) };
+  const status = fairness.place({ kind: "commit-status", commit, repo: "git.example.com/org/mono" as RepoId });
+
+  expect([...mono, status, report("org/shop", 1)]).toEqual([1, 2, 3, 4, 1]);
 });

@@ -1,6 +1,11 @@
 import { expect, test } from "vitest";
 import { parseJobData, toJobData } from "../../../jobs/job-data.ts";
-import { aRequest } from "../../support/jobs.ts";
+import type { Request, RepoId } from "../../../src/model.ts";
+import { laneOf } from "../../../jobs/lanes.ts";
+import { aPreviewRequest, aPullRequestKey, aRequest } from "../../support/jobs.ts";
+
+const repo = "git.example.com/org/shop" as RepoId;
+const commit = { forge: "gitea", repoName: "org/shop", commit: "c".repeat(40) };
 
 test("a request comes out of Redis as it went in", () => {
   const request = aRequest("shop", "push", { delivery: "d1", receivedAt: 1 });
@@ -29,5 +34,58 @@ test("what another version or somebody else wrote is no request", () => {
     { ...good, receivedAt: "yesterday" },
   ]) {
     expect(parseJobData("reconcile", bad), JSON.stringify(bad)).toBeUndefined();
+  }
+});
+
+test("requests about pull requests and commits come out as they went in, in their own lane only", () => {
+  const requests: Request[] = [
+    aPreviewRequest(7, "base"),
+    { ...aPreviewRequest(), delivery: "d1", receivedAt: 1 },
+    { kind: "report", pullRequest: aPullRequestKey(1, "Group/sub.group/-a_b/shop") },
+    { kind: "commit-status", commit, repo },
+  ];
+  for (const request of requests) {
+    const data: unknown = JSON.parse(JSON.stringify(toJobData(request)));
+    expect(parseJobData(laneOf(request), data)).toEqual(request);
+    expect(parseJobData("reconcile", data)).toBeUndefined();
+    expect(parseJobData(laneOf(request) === "report" ? "preview" : "report", data)).toBeUndefined();
+  }
+});
+
+test("a job has room for names only", () => {
+  const key = aPullRequestKey();
+  const extra = { ...key, title: "canary-5f0e" };
+  for (const request of [
+    { ...aPreviewRequest(), pullRequest: extra, token: "canary-5f0e" },
+    { kind: "report", pullRequest: extra, body: "canary-5f0e" } as const,
+    { kind: "commit-status", commit: { ...commit, title: "canary-5f0e" }, repo, body: "canary-5f0e" } as const,
+  ]) {
+    expect(JSON.stringify(toJobData(request))).not.toContain("canary-5f0e");
+  }
+
+  const preview = toJobData(aPreviewRequest());
+  for (const bad of [
+    { forge: "" },
+    { forge: "../gitea" },
+    { forge: "a".repeat(41) },
+    { repoName: "shop" },
+    { repoName: "org/../shop" },
+    { repoName: "./shop" },
+    { repoName: "org/shop?token=x" },
+    { repoName: "org/shop\n" },
+    { repoName: `org/${"a".repeat(500)}` },
+    { number: 0 },
+    { number: 1.5 },
+    { number: "7" },
+    { number: 2 ** 53 },
+  ]) {
+    expect(
+      parseJobData("preview", { ...preview, pullRequest: { ...key, ...bad } }),
+      JSON.stringify(bad),
+    ).toBeUndefined();
+  }
+  for (const bad of ["c".repeat(39), "C".repeat(40), "main", `${"c".repeat(40)}\n`, "c".repeat(64) + "c"]) {
+    const data = { ...toJobData({ kind: "commit-status", commit, repo }), commit: { ...commit, commit: bad } };
+    expect(parseJobData("report", data), bad).toBeUndefined();
   }
 });

@@ -1,0 +1,149 @@
+/** Finds what a lost webhook missed: asks each forge which pull requests are open, and compares that with the reports. */
+import { ForgeError } from "../src/errors.ts";
+import type { Logger } from "../src/log.ts";
+import {
+  annotation,
+  type Deployment,
+  isMalformed,
+  type MalformedDeployment,
+  type PullRequest,
+  type PullRequestKey,
+  pullRequestText,
+  type RepoId,
+} from "../src/model.ts";
+import type { Clock, Deployments, Forge } from "../src/ports.ts";
+import { pullRequestId } from "./keys.ts";
+import type { JobQueue } from "./queue.ts";
+import type { OpenReport, PullRequestReports } from "./reports.ts";
+
+type SweptForge = Pick<Forge, "id" | "repoName" | "openPullRequests">;
+
+export interface PullRequestsSweepDeps {
+  readonly deployments: Pick<Deployments, "all">;
+  /** Those with a login, by id. */
+  readonly forges: ReadonlyMap<string, SweptForge>;
+  readonly reports: Pick<PullRequestReports, "open" | "find">;
+  readonly queue: Pick<JobQueue, "enqueue" | "claim">;
+  /** How often each repository is looked at, by whichever replica comes first. */
+  readonly everyMs?: number | undefined;
+  /** When the first look is: the watch has to know the deployments by then. */
+  readonly firstAfterMs?: number | undefined;
+  readonly clock: Clock;
+  readonly log: Logger;
+}
+
+export interface PullRequestsSweep {
+  stop(): Promise<void>;
+}
+
+const lookTimeoutMs = 60_000;
+/** What nobody touched for longer, and nobody previewed, is not news: the first start comments on no old pull request. */
+const newsMs = 24 * 3_600_000;
+/** No preview takes so long: its job was lost. */
+const longestPreviewMs = 3_600_000;
+
+export function startPullRequestsSweep(deps: PullRequestsSweepDeps): PullRequestsSweep {
+  const { deployments, forges, reports, queue, clock, log } = deps;
+  const { everyMs = 300_000, firstAfterMs = Math.min(10_000, everyMs) } = deps;
+  const stopped = new AbortController();
+  /** What cannot be asked and was told so. */
+  const silent = new Set<string>();
+  let sweeping: Promise<unknown> | undefined;
+
+  function sweep(): void {
+    const repos = previewedRepos(deployments.all());
+    sweeping ??= Promise.all([...forges.values()].map((forge) => sweepForge(forge, repos))).finally(() => {
+      sweeping = undefined;
+    });
+  }
+
+  /** One repository after the other, to spare the forge; one that is down is not asked for the others. */
+  async function sweepForge(forge: SweptForge, repos: readonly RepoId[]): Promise<void> {
+    for (const repo of repos) {
+      const repoName = forge.repoName(repo);
+      if (repoName === undefined) continue;
+      if (stopped.signal.aborted) return;
+      try {
+        if (!(await queue.claim(`pull requests of ${repo} on ${forge.id}`, Math.floor(everyMs * 0.9)))) continue;
+        await look(forge, repo, repoName);
+        if ([forge.id, `${forge.id} ${repoName}`].filter((id) => silent.delete(id)).length > 0) {
+          log.info({ forge: forge.id, repo: repoName }, "the forge can be asked for pull requests again");
+        }
+      } catch (error) {
+        if (stopped.signal.aborted || tellFailure(error, forge, repoName) === "forge") return;
+      }
+    }
+  }
+
+  /** Says what cannot be asked until the next time: the whole forge or only this repository. */
+  function tellFailure(error: unknown, forge: SweptForge, repoName: string): "forge" | "repository" {
+    const { message } = error as Error;
+    if (!(error instanceof ForgeError)) {
+      // Redis is away: whoever watches over it says so. What was found is found again.
+      log.debug({ forge: forge.id, error: message }, "sweep of pull requests put off");
+      return "forge";
+    }
+    const { problem } = error;
+    const what = problem === "unreachable" || problem === "rate-limited" ? "forge" : "repository";
+    const id = what === "forge" ? forge.id : `${forge.id} ${repoName}`;
+    if (!silent.has(id)) {
+      log.warn({ forge: forge.id, repo: repoName, problem, error: message }, "cannot ask for open pull requests");
+    }
+    silent.add(id);
+    return what;
+  }
+
+  async function look(forge: SweptForge, repo: RepoId, repoName: string): Promise<void> {
+    // The reports first: what is opened in between is then news, and not gone.
+    const known = new Map(
+      (await reports.open(repo))
+        .filter(({ pullRequest }) => pullRequest.forge === forge.id)
+        .map((report) => [pullRequestId(report.pullRequest), report]),
+    );
+    const signal = AbortSignal.any([stopped.signal, AbortSignal.timeout(lookTimeoutMs)]);
+    const missed: PullRequestKey[] = [];
+    for (const pullRequest of await forge.openPullRequests(repoName, signal)) {
+      const id = pullRequestId(pullRequest.key);
+      if (await isNews(pullRequest, known.get(id))) missed.push(pullRequest.key);
+      known.delete(id);
+    }
+    missed.push(...[...known.values()].map(({ pullRequest }) => pullRequest)); // those that are no longer open
+    if (missed.length === 0) return;
+    await queue.enqueue(missed.map((pullRequest) => ({ kind: "preview", pullRequest, cause: "sweep" }) as const));
+    log.info({ pullRequests: missed.map(pullRequestText) }, "found pull requests that nobody told of");
+  }
+
+  async function isNews(pullRequest: PullRequest, known: OpenReport | undefined): Promise<boolean> {
+    const now = clock.now();
+    if (known === undefined && pullRequest.updatedAt < now - newsMs) return false;
+    const report = known ?? (await reports.find(pullRequest.key));
+    if (report === undefined || report.state === "closed" || report.state === "merged") return true;
+    if (report.head !== pullRequest.head || report.baseBranch !== pullRequest.baseBranch) return true;
+    return report.state === "working" && report.startedAt < now - longestPreviewMs;
+  }
+
+  let timer = setTimeout(() => {
+    sweep();
+    timer = setInterval(sweep, everyMs);
+  }, firstAfterMs);
+
+  return {
+    async stop() {
+      clearTimeout(timer);
+      stopped.abort();
+      await sweeping;
+    },
+  };
+}
+
+/** Those in which a pull request can concern somebody. */
+function previewedRepos(deployments: readonly (Deployment | MalformedDeployment)[]): RepoId[] {
+  const previewed = deployments.filter(
+    (one): one is Deployment =>
+      !isMalformed(one) &&
+      one.deletionTimestamp === undefined &&
+      one.spec.source.ref.commit === undefined &&
+      one.annotations[annotation.preview] !== "false",
+  );
+  return [...new Set(previewed.map(({ repo }) => repo))];
+}

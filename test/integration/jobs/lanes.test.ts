@@ -1,0 +1,109 @@
+import { expect, test, vi } from "vitest";
+import type { CommitStatusRequest, PreviewRequest, ReportRequest, RepoId } from "../../../src/model.ts";
+import { aPreviewRequest, aPullRequestKey, aRequest, done, failedSoon, gate, useQueue } from "../../support/jobs.ts";
+
+const patient = { timeout: 15_000, interval: 20 };
+const nothing = { waiting: 0, active: 0, delayed: 0 };
+const report: ReportRequest = { kind: "report", pullRequest: aPullRequestKey() };
+const status: CommitStatusRequest = {
+  kind: "commit-status",
+  commit: { forge: "gitea", repoName: "org/shop", commit: "c".repeat(40) },
+  repo: "git.example.com/org/shop" as RepoId,
+};
+
+test("what was asked for together is worked off by lanes, none of which waits for another", async () => {
+  const { queue, work, workOn } = await useQueue();
+  const names = Array.from({ length: 20 }, (_, i) => `d${i}`);
+  const asked = [...names.map((name) => aRequest(name)), aPreviewRequest(1), aPreviewRequest(2), report, status];
+  expect(await queue.enqueue(asked)).toEqual({ queued: 24 });
+  expect(await queue.depth("preview")).toEqual({ ...nothing, waiting: 2 });
+  expect(await queue.depth()).toEqual({ ...nothing, waiting: 24 });
+
+  const deploys = gate();
+  work(async () => {
+    await deploys.opened;
+    return done;
+  });
+  const previewed: PreviewRequest[] = [];
+  const previews = gate();
+  workOn("preview", async (request) => {
+    previewed.push(request);
+    await previews.opened;
+    return done;
+  });
+  const reported: (ReportRequest | CommitStatusRequest)[] = [];
+  workOn("report", async (request) => {
+    reported.push(request);
+    return done;
+  });
+
+  await vi.waitFor(() => expect(previewed).toHaveLength(2), patient);
+  await vi.waitFor(() => expect(reported).toEqual([report, status]), patient);
+  await vi.waitFor(async () => expect(await queue.depth()).toEqual({ waiting: 18, active: 4, delayed: 0 }), patient);
+  previews.open();
+  deploys.open();
+  await vi.waitFor(async () => expect(await queue.depth()).toEqual(nothing), patient);
+});
+
+test("requests for one pull request collapse however its repository is spelled; its report is something else", async () => {
+  const { queue, workOn } = await useQueue();
+  const spelled = (repoName: string): PreviewRequest => ({
+    ...aPreviewRequest(),
+    pullRequest: aPullRequestKey(7, repoName),
+  });
+  const queued = [];
+  for (const request of [spelled("org/shop"), spelled("Org/Shop"), aPreviewRequest(8), report, report, status]) {
+    queued.push((await queue.enqueue([request])).queued);
+  }
+  expect(queued).toEqual([1, 0, 1, 1, 0, 1]);
+
+  const running = gate();
+  let reports = 0;
+  workOn("report", async ({ kind }) => {
+    if (kind === "report") reports++;
+    await running.opened;
+    return done;
+  });
+  await vi.waitFor(() => expect(reports).toBe(1), patient);
+  await Promise.all([queue.enqueue([report]), queue.enqueue([report]), queue.enqueue([report])]);
+  running.open();
+
+  await vi.waitFor(() => expect(reports).toBe(2), patient);
+  await vi.waitFor(async () => expect(await queue.depth("report")).toEqual(nothing));
+});
+
+test("a changed pull request makes the waiting preview of a moved base its own", async () => {
+  const { queue, workOn } = await useQueue();
+  await queue.enqueue([1, 2, 3].map((number) => aPreviewRequest(number, "base")));
+
+  await queue.enqueue([{ ...aPreviewRequest(3), delivery: "d1", receivedAt: 1_000 }]);
+  await queue.enqueue([aPreviewRequest(3, "sweep")]); // less urgent: takes nothing away
+
+  const runs: PreviewRequest[] = [];
+  workOn(
+    "preview",
+    async (request) => {
+      runs.push(request);
+      return done;
+    },
+    { concurrency: 1 },
+  );
+  await vi.waitFor(() => expect(runs.map(({ pullRequest }) => pullRequest.number)).toEqual([3, 1, 2]), patient);
+  expect(runs[0]).toMatchObject({ cause: "pull-request", delivery: "d1", receivedAt: 1_000 });
+});
+
+test("a report that fails is tried again, and a request that comes meanwhile does not wait for that", async () => {
+  const { queue, workOn } = await useQueue();
+  const attempts: number[] = [];
+  workOn("report", async (_, { attempt }) => {
+    attempts.push(attempt);
+    return attempts.length < 4 ? failedSoon : done;
+  });
+  await queue.enqueue([report]);
+  await vi.waitFor(() => expect(attempts).toEqual([1, 2, 3]), patient); // the next try is 4 s away
+  await vi.waitFor(async () => expect(await queue.depth("report")).toMatchObject({ delayed: 1 }));
+
+  await queue.enqueue([report]);
+
+  await vi.waitFor(() => expect(attempts).toEqual([1, 2, 3, 1]));
+});

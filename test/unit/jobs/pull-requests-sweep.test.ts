@@ -1,0 +1,250 @@
+import { pino } from "pino";
+import { beforeEach, expect, onTestFinished, test, vi } from "vitest";
+import { type PullRequestsSweepDeps, startPullRequestsSweep } from "../../../jobs/pull-requests-sweep.ts";
+import type { Deployment, Request } from "../../../src/model.ts";
+import { repoId } from "../../../src/repo-url.ts";
+import type { Report } from "../../../src/report.ts";
+import { aDeployment } from "../../support/deployments.ts";
+import { fakeForge } from "../../support/fake-forge.ts";
+import { aReport, fakeReports } from "../../support/fake-reports.ts";
+import { silentLog } from "../../support/fakes.ts";
+
+const minute = 60_000;
+const everyMs = 5 * minute;
+const repo = repoId("https://git.example.com/org/shop")!;
+
+beforeEach(() => {
+  vi.useFakeTimers();
+  onTestFinished(() => void vi.useRealTimers());
+});
+
+const pass = (ms: number) => vi.advanceTimersByTimeAsync(ms);
+
+/** What replicas share. */
+function fakeRedis() {
+  const reports = fakeReports();
+  const claims = new Map<string, number>();
+  const requests: Request[] = [];
+  const queue: PullRequestsSweepDeps["queue"] = {
+    async enqueue(wanted) {
+      requests.push(...wanted);
+      return { queued: wanted.length };
+    },
+    async claim(what, forMs) {
+      if ((claims.get(what) ?? 0) > Date.now()) return false;
+      claims.set(what, Date.now() + forMs);
+      return true;
+    },
+  };
+  const open: PullRequestsSweepDeps["reports"]["open"] = async (wanted) =>
+    [...reports.saved.values()].flatMap(({ state, ...report }) =>
+      report.repo === wanted && (state === "working" || state === "done") ? [{ ...report, state }] : [],
+    );
+  const save = async (number: number, more: Partial<Report> = {}) =>
+    reports.save(aReport({ pullRequest: { forge: "gitea", repoName: "org/shop", number }, repo, ...more }));
+  return { queue, requests, reports: { ...reports, open }, save };
+}
+
+function useSweep({
+  forge = fakeForge(),
+  redis = fakeRedis(),
+  deployments = [aDeployment()] as Deployment[],
+  ...deps
+}: Partial<Omit<PullRequestsSweepDeps, "deployments">> & {
+  forge?: ReturnType<typeof fakeForge>;
+  redis?: ReturnType<typeof fakeRedis>;
+  deployments?: Deployment[];
+} = {}) {
+  const sweep = startPullRequestsSweep({
+    deployments: { all: () => deployments },
+    forges: new Map([[forge.id, forge]]),
+    reports: redis.reports,
+    queue: redis.queue,
+    clock: { now: () => Date.now() },
+    log: silentLog,
+    ...deps,
+  });
+  onTestFinished(() => sweep.stop());
+  const asked = () =>
+    redis.requests.splice(0).map((request) => (request.kind === "preview" ? request.pullRequest.number : request.kind));
+  return { sweep, forge, redis, asked };
+}
+
+test("a pull request that nobody told of is found, and only then", async () => {
+  const { forge, redis, asked } = useSweep();
+  forge.put(1);
+  await pass(minute);
+  expect(redis.requests).toEqual([
+    { kind: "preview", pullRequest: { forge: "gitea", repoName: "org/shop", number: 1 }, cause: "sweep" },
+  ]);
+  asked();
+  await redis.save(1);
+
+  await pass(3 * everyMs);
+  expect(asked()).toEqual([]);
+
+  forge.put(1, { head: "5".repeat(40) });
+  await pass(everyMs);
+  expect(asked()).toEqual([1]);
+
+  forge.put(1, { head: aReport().head, baseBranch: "release" });
+  await pass(everyMs);
+  expect(asked()).toEqual([1]);
+});
+
+test("what was closed, merged or reopened without a word is found", async () => {
+  const { forge, redis, asked } = useSweep();
+  forge.put(1);
+  forge.put(2, { state: "closed" });
+  forge.put(3, { state: "merged" });
+  forge.put(4);
+  for (const number of [1, 2, 3]) await redis.save(number);
+  await redis.save(4, { state: "closed" });
+
+  await pass(minute);
+
+  expect(asked()).toEqual([4, 2, 3]);
+});
+
+test("old pull requests that nobody previewed are left alone, also when they never concerned anybody", async () => {
+  const { forge, redis, asked } = useSweep();
+  const dayAgo = Date.now() - 25 * 3_600_000;
+  forge.put(1, { updatedAt: dayAgo });
+  forge.put(2, { updatedAt: dayAgo, head: "5".repeat(40) });
+  forge.put(3);
+  await redis.save(2);
+  await redis.save(3, { repo: undefined });
+
+  await pass(minute);
+
+  expect(asked()).toEqual([2]);
+});
+
+test("a preview that never came to its end is asked for again", async () => {
+  const { forge, redis, asked } = useSweep();
+  forge.put(1);
+  await redis.save(1, { state: "working", startedAt: Date.now() });
+
+  await pass(minute);
+  expect(asked()).toEqual([]);
+  await pass(3_600_000 + everyMs);
+  expect(asked()).toContain(1);
+});
+
+test("only repositories in which a pull request concerns somebody are looked at, each once", async () => {
+  const at = (path: string) => ({ source: { url: `https://git.example.com/org/${path}`, ref: {}, path: "" } });
+  const { forge } = useSweep({
+    deployments: [
+      aDeployment(),
+      aDeployment({ key: { namespace: "shop", name: "staging" } }),
+      aDeployment({ spec: { source: { ...at("pinned").source, ref: { commit: "c".repeat(40) } } } }),
+      aDeployment({ spec: at("silent"), annotations: { "towline.dev/preview": "false" } }),
+      aDeployment({ spec: at("going"), deletionTimestamp: "2026-01-01T00:00:00Z" }),
+      aDeployment({ spec: { source: { url: "https://elsewhere.example.com/org/shop", ref: {}, path: "" } } }),
+    ],
+  });
+
+  await pass(minute);
+
+  expect(forge.calls).toEqual(["openPullRequests"]);
+});
+
+test("of two replicas one looks", async () => {
+  const shared = { forge: fakeForge(), redis: fakeRedis() };
+  useSweep(shared);
+  await pass(2 * minute);
+  useSweep(shared);
+  shared.forge.put(1);
+  await pass(3 * everyMs);
+
+  expect(shared.forge.calls).toHaveLength(4);
+});
+
+test.each(["unreachable", "rate-limited"] as const)(
+  "a forge that is %s is asked once per interval and told of once, while another one is looked at",
+  async (problem) => {
+    const lines: { level: number; msg: string }[] = [];
+    const log = pino({}, { write: (line: string) => void lines.push(JSON.parse(line)) });
+    const elsewhere = fakeForge({ id: "elsewhere", host: "elsewhere.example.com" });
+    const down = fakeForge();
+    elsewhere.put(9);
+    down.fail(problem, 10_000);
+    const on = (host: string, name: string) =>
+      aDeployment({ spec: { source: { url: `https://${host}/org/${name}`, ref: {}, path: "" } } });
+    const { asked } = useSweep({
+      forges: new Map([down, elsewhere].map((forge) => [forge.id, forge])),
+      deployments: [on("git.example.com", "shop"), on("git.example.com", "other"), on("elsewhere.example.com", "shop")],
+      log,
+    });
+    down.put(1);
+
+    await pass(minute + 2 * everyMs);
+    expect(down.calls).toHaveLength(3);
+    expect(asked()).toEqual([9, 9, 9]);
+    expect(lines.filter(({ level }) => level >= 40)).toHaveLength(1);
+
+    down.fail();
+    await pass(everyMs);
+    expect(asked()).toContain(1);
+    expect(lines.filter(({ msg }) => msg.includes("again"))).toHaveLength(1);
+  },
+);
+
+test("a repository that the login may not see does not hide the others", async () => {
+  const forge = fakeForge();
+  forge.put(1);
+  const hidden = aDeployment({ spec: { source: { url: "https://git.example.com/org/a", ref: {}, path: "" } } });
+  const { openPullRequests } = forge;
+  const { asked } = useSweep({
+    forge: {
+      ...forge,
+      openPullRequests: async (name, signal) => {
+        forge.fail(name === "org/a" ? "not-found" : undefined);
+        return openPullRequests(name, signal);
+      },
+    },
+    deployments: [hidden, aDeployment()],
+  });
+
+  await pass(minute);
+
+  expect(asked()).toEqual([1]);
+});
+
+test("while Redis is away nothing is found, and everything after it", async () => {
+  const redis = fakeRedis();
+  const { claim } = redis.queue;
+  let away = true;
+  const { forge, asked } = useSweep({
+    redis,
+    queue: { ...redis.queue, claim: async (...of) => (away ? Promise.reject(new Error("away")) : claim(...of)) },
+  });
+  forge.put(1);
+  await pass(minute);
+  expect(asked()).toEqual([]);
+
+  away = false;
+  await pass(everyMs);
+  expect(asked()).toEqual([1]);
+});
+
+test("a sweep that is stopped ends what it asks, and asks no more", async () => {
+  const forge = fakeForge();
+  const signals: AbortSignal[] = [];
+  const { sweep, redis } = useSweep({
+    forge: {
+      ...forge,
+      openPullRequests: async (_name, signal) => {
+        signals.push(signal!);
+        return new Promise((_, reject) => signal!.addEventListener("abort", () => reject(signal!.reason as Error)));
+      },
+    },
+  });
+  await pass(minute);
+
+  await sweep.stop();
+  await pass(3 * everyMs);
+
+  expect(signals.map(({ aborted }) => aborted)).toEqual([true]);
+  expect(redis.requests).toEqual([]);
+});
