@@ -1,0 +1,108 @@
+/** One pull request, the deployments that follow its base branch, and what came of previewing it. */
+import { expect, vi } from "vitest";
+import { KilledError } from "../../src/errors.ts";
+import type { Deployment, PullRequest } from "../../src/model.ts";
+import type { Run } from "../../src/ports.ts";
+import { createPreview, type PreviewDeps } from "../../src/preview/preview.ts";
+import type { Attempt } from "../../src/reconcile/reconcile.ts";
+import type { Report } from "../../src/report.ts";
+import { aDeployment, anObject, aResult, aSpec } from "./deployments.ts";
+import { fakeForge } from "./fake-forge.ts";
+import { fakeQueue, fakeReports } from "./fake-reports.ts";
+import { fakeDeployments, fakeKluctl, fakeSecrets, fakeSources, silentLog } from "./fakes.ts";
+
+export const key = { forge: "gitea", repoName: "org/shop", number: 7 };
+export const head = "1".repeat(40);
+export const base = "b".repeat(40);
+export const startedAt = Date.parse("2026-01-01T00:00:00Z");
+const changed = anObject({
+  changes: [{ type: "update", jsonPath: "data.a", oldValue: "1", newValue: "2", unifiedDiff: "-1\n+2" }],
+});
+export const aChange = aResult({ objects: [changed] });
+
+interface Options extends Partial<Pick<PreviewDeps, "forges" | "kluctl" | "limit" | "settings" | "secrets">> {
+  pullRequest?: Partial<PullRequest>;
+  previous?: Report;
+}
+
+/** One pull request into `main` of the repository that the deployments follow, and a clock that a test moves. */
+export function aPreviewWorld(deployments: Deployment[], { pullRequest, previous, ...overrides }: Options = {}) {
+  const forge = fakeForge();
+  forge.put(7, pullRequest);
+  const cluster = fakeDeployments(...deployments);
+  const sources = fakeSources({ "refs/heads/main": base });
+  const kluctl = fakeKluctl({ diff: aChange });
+  const reports = fakeReports();
+  const queue = fakeQueue();
+  const told: Report[] = [];
+  const wakers: (() => void)[] = [];
+  const time = { now: startedAt, synced: true };
+  if (previous) void reports.save(previous);
+  const preview = createPreview({
+    forges: new Map([["gitea", forge]]),
+    deployments: { ...cluster, synced: () => time.synced },
+    secrets: fakeSecrets(),
+    sources,
+    kluctl,
+    reports: {
+      ...reports,
+      save(report) {
+        told.push(report);
+        return reports.save(report);
+      },
+    },
+    queue,
+    limit: (work) => work(),
+    settings: {},
+    clusterName: () => Promise.resolve("eu-1"),
+    newId: () => "id-1",
+    clock: { now: () => time.now },
+    log: silentLog,
+    sleep: (ms, signal) =>
+      new Promise<void>((resolve, reject) => {
+        expect(ms).toBe(2_000);
+        wakers.push(resolve);
+        signal.addEventListener("abort", () => reject(signal.reason as Error));
+      }),
+    ...overrides,
+  });
+  return {
+    ...{ forge, cluster, sources, kluctl, reports, queue, told, time },
+    async twoSecondsPass() {
+      await vi.waitFor(() => expect(wakers).not.toEqual([]));
+      for (const wake of wakers) wake();
+    },
+    previews: () => told.at(-1)?.previews ?? [],
+    run: (attempt: Partial<Attempt> = {}) =>
+      preview(
+        { kind: "preview", pullRequest: key, cause: "pull-request" },
+        { attempt: 1, lastAttempt: false, signal: new AbortController().signal, ...attempt },
+      ),
+  };
+}
+
+export const named = (name: string, overrides: Parameters<typeof aDeployment>[0] = {}) =>
+  aDeployment({ key: { namespace: "shop", name }, ...overrides });
+
+export const inFolder = (path: string, rest: Partial<Deployment["spec"]["source"]> = {}) => ({
+  source: { ...aSpec().source, path, ...rest },
+});
+
+/** A kluctl whose runs end when a test says so, or when they are aborted and have taken their time to end. */
+export function slowKluctl() {
+  const runs: { run: Run; finish: () => void }[] = [];
+  let running = 0;
+  const port: PreviewDeps["kluctl"] = {
+    diff: (run, _options, signal) =>
+      new Promise((resolve, reject) => {
+        running++;
+        const end = (settle: () => void) => () => setImmediate(() => (running--, settle()));
+        signal.addEventListener(
+          "abort",
+          end(() => reject(new KilledError("stopped", "kluctl was stopped"))),
+        );
+        runs.push({ run, finish: end(() => resolve(aChange)) });
+      }),
+  };
+  return { ...port, runs, running: () => running };
+}

@@ -1,0 +1,123 @@
+import { describe, expect, test } from "vitest";
+import { KilledError, PrepareError, QueueUnavailableError, SourceError } from "../../../src/errors.ts";
+import type { PreviewDeps } from "../../../src/preview/preview.ts";
+import { fakeSecrets } from "../../support/fakes.ts";
+import { aChange, aPreviewWorld, base, inFolder, named } from "../../support/preview.ts";
+
+describe("what fails", () => {
+  test("for one deployment is told, and the others are compared", async () => {
+    const kluctl: PreviewDeps["kluctl"] = {
+      diff: ({ deployment: { name } }) =>
+        name === "b" ? Promise.reject(new PrepareError("template failed: app.yaml:3")) : Promise.resolve(aChange),
+    };
+    const { run, previews, sources } = aPreviewWorld(
+      [named("c", { spec: inFolder("gone") }), named("b"), named("a"), named("d", { spec: inFolder("") })],
+      { kluctl },
+    );
+    sources.nextMerge.paths = [""];
+    expect(await run()).toEqual({ kind: "done" });
+    expect(previews().map(({ deployment, state, failure }) => [deployment.name, state, failure])).toEqual([
+      ["a", "done", undefined],
+      ["b", "failed", "template failed: app.yaml:3"],
+      ["c", "failed", "there is no directory gone"],
+      ["d", "done", undefined],
+    ]);
+  });
+
+  test("is told without the logins", async () => {
+    const password = "a-password-of-git";
+    const { run, previews, kluctl } = aPreviewWorld(
+      [named("a", { spec: { gitCredentials: [{ secretName: "git" }] } })],
+      {
+        secrets: fakeSecrets({ "shop/git": { username: "bot", password } }),
+      },
+    );
+    kluctl.answers.diff = new PrepareError(`cannot clone https://bot:${password}@git.example.com/x`);
+    await run();
+    expect(previews()[0]).toMatchObject({ state: "failed", failure: expect.stringContaining("cannot clone") });
+    expect(JSON.stringify(previews())).not.toContain(password);
+  });
+
+  test("because of a missing Secret fails for those that name it", async () => {
+    const { run, previews, sources } = aPreviewWorld([
+      named("a", { spec: { gitCredentials: [{ secretName: "git" }] } }),
+      named("b"),
+      named("c", { spec: { ...inFolder("elsewhere"), gitCredentials: [{ secretName: "git" }] } }),
+    ]);
+    sources.nextMerge.changed = { complete: true, paths: ["app/a.yaml"] };
+    expect(await run()).toEqual({ kind: "done" });
+    expect(previews()).toMatchObject([
+      {
+        deployment: { name: "a" },
+        state: "failed",
+        failure: expect.stringContaining("secret shop/git does not exist"),
+      },
+      { deployment: { name: "b" }, state: "done" },
+    ]);
+  });
+
+  test("for a moment only is told, and tried again", async () => {
+    const { run, told, kluctl } = aPreviewWorld([named("a")]);
+    kluctl.answers.diff = new KilledError("signal", "kluctl broke off");
+    expect(await run()).toEqual({ kind: "failed", retry: "soon", message: "1 of 1 previews failed" });
+    expect(told).toMatchObject([{ state: "done", previews: [{ state: "failed", failure: "kluctl broke off" }] }]);
+  });
+
+  test("before anything could be compared is tried again, and told at the last try", async () => {
+    const { run, told, sources } = aPreviewWorld([named("a")]);
+    sources.failing.error = new SourceError("unreachable", "git.example.com does not answer");
+    const failed = { kind: "failed", retry: "soon", message: "git.example.com does not answer" };
+    expect(await run()).toEqual(failed);
+    expect(told).toEqual([]);
+    expect(await run({ attempt: 5, lastAttempt: true })).toEqual(failed);
+    const obstacle = { kind: "failed", message: "git.example.com does not answer" };
+    expect(told).toMatchObject([{ state: "done", obstacle, previews: [] }]);
+  });
+
+  test("because the base branch is not there, perhaps not yet, is tried again", async () => {
+    const { run, told, sources } = aPreviewWorld([named("a")]);
+    delete sources.refs["refs/heads/main"];
+    expect(await run()).toMatchObject({ kind: "failed", retry: "soon" });
+    await run({ lastAttempt: true });
+    expect(told).toMatchObject([{ obstacle: { message: "there is no branch main to merge into" } }]);
+  });
+
+  test("for one of several logins does not keep the others waiting for ever", async () => {
+    const { run, told, sources } = aPreviewWorld([
+      named("a"),
+      named("b", { spec: inFolder("", { url: "git@git.example.com:org/shop" }) }),
+    ]);
+    const { heads } = sources;
+    sources.heads = (repository, ...rest) =>
+      repository.url.startsWith("git@")
+        ? Promise.reject(new SourceError("unreachable", "port 22 does not answer"))
+        : heads(repository, ...rest);
+    expect(await run()).toMatchObject({ kind: "failed", retry: "soon" });
+    expect(told).toEqual([]);
+    await run({ lastAttempt: true });
+    expect(told).toMatchObject([
+      { base, previews: [{ state: "done" }, { state: "failed", failure: "port 22 does not answer" }] },
+    ]);
+    expect(sources.released).toHaveLength(2);
+  });
+});
+
+describe("a forge", () => {
+  test.each([
+    ["unreachable", undefined, { kind: "later", afterMs: 15_000 }],
+    ["rate-limited", 7_000, { kind: "later", afterMs: 7_000 }],
+    ["rate-limited", undefined, { kind: "later", afterMs: 60_000 }],
+    ["unauthorized", undefined, { kind: "failed", retry: "person" }],
+  ] as const)("that is %s (%s ms): %o", async (problem, retryAfterMs, outcome) => {
+    const { run, forge, told } = aPreviewWorld([named("a")]);
+    forge.fail(problem, retryAfterMs);
+    expect(await run()).toMatchObject(outcome);
+    expect(told).toEqual([]);
+  });
+});
+
+test("Redis that is away is tried again", async () => {
+  const { run, reports } = aPreviewWorld([named("a")]);
+  reports.save = () => Promise.reject(new QueueUnavailableError("Redis is away"));
+  expect(await run({ lastAttempt: true })).toEqual({ kind: "failed", retry: "soon", message: "Redis is away" });
+});

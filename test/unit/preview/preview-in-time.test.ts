@@ -1,0 +1,112 @@
+import { describe, expect, test, vi } from "vitest";
+import { QueueUnavailableError, SupersededError } from "../../../src/errors.ts";
+import { createLimit } from "../../../src/limit.ts";
+import { aPreviewWorld, base, named, slowKluctl } from "../../support/preview.ts";
+
+describe("work that takes long", () => {
+  test("is told after two seconds, with what is known, and again at the end", async () => {
+    const kluctl = slowKluctl();
+    const { run, told, queue, twoSecondsPass } = aPreviewWorld([named("a"), named("b")], { kluctl });
+    const running = run();
+    await vi.waitFor(() => expect(kluctl.runs).toHaveLength(2));
+    kluctl.runs[0]?.finish();
+    await vi.waitFor(() => expect(kluctl.running()).toBe(1));
+    expect(told).toEqual([]);
+    await twoSecondsPass();
+    await vi.waitFor(() => expect(queue.requests).toHaveLength(1));
+    expect(told).toMatchObject([
+      { state: "working", base, previews: [{ state: "done" }, { state: "working", cluster: "eu-1" }] },
+    ]);
+    expect(told[0]?.finishedAt).toBeUndefined();
+    kluctl.runs[1]?.finish();
+    expect(await running).toEqual({ kind: "done" });
+    expect(told.slice(1)).toMatchObject([{ state: "done", previews: [{ state: "done" }, { state: "done" }] }]);
+    expect(queue.requests).toHaveLength(2);
+  });
+
+  test("in git is told before it is known whom it concerns, and once more when it is", async () => {
+    const kluctl = slowKluctl();
+    const { run, told, sources, twoSecondsPass } = aPreviewWorld([named("a")], { kluctl });
+    const merging = Promise.withResolvers<void>();
+    const { merge } = sources;
+    sources.merge = (...all) => merging.promise.then(() => merge(...all));
+    const running = run();
+    await twoSecondsPass();
+    await vi.waitFor(() => expect(told).toMatchObject([{ state: "working", previews: [] }]));
+    merging.resolve();
+    await vi.waitFor(() => expect(told[1]).toMatchObject({ state: "working", base, previews: [{ state: "working" }] }));
+    kluctl.runs[0]?.finish();
+    await running;
+    expect(told).toHaveLength(3);
+  });
+
+  test("goes on when it cannot be told early", async () => {
+    const kluctl = slowKluctl();
+    const { run, reports, told, twoSecondsPass } = aPreviewWorld([named("a")], { kluctl });
+    const { save } = reports;
+    reports.save = () => Promise.reject(new QueueUnavailableError("Redis is away"));
+    const running = run();
+    await vi.waitFor(() => expect(kluctl.runs).toHaveLength(1));
+    await twoSecondsPass();
+    await vi.waitFor(() => expect(told).toHaveLength(1));
+    reports.save = save;
+    kluctl.runs[0]?.finish();
+    expect(await running).toEqual({ kind: "done" });
+  });
+
+  test("of twenty deployments runs side by side within the limit, on one merge, and is told once", async () => {
+    const kluctl = slowKluctl();
+    const limit = createLimit(4);
+    const twenty = Array.from({ length: 20 }, (_, i) => named(`d${i + 10}`));
+    const { run, told, sources } = aPreviewWorld(twenty, {
+      kluctl,
+      limit: (work, options) => limit.run(work, options),
+    });
+    const running = run();
+    for (let finished = 0; finished < 20; finished += 4) {
+      await vi.waitFor(() => expect(kluctl.runs).toHaveLength(finished + 4));
+      expect(kluctl.running()).toBe(4);
+      for (const { finish } of kluctl.runs.slice(finished)) finish();
+      await vi.waitFor(() => expect(kluctl.runs.length > finished + 4 || finished === 16).toBe(true));
+    }
+    await running;
+    expect(sources.merges).toHaveLength(1);
+    expect(told).toHaveLength(1);
+    expect(told[0]?.previews.map(({ deployment, state }) => `${deployment.name} ${state}`)).toEqual(
+      twenty.map(({ key: { name } }) => `${name} done`),
+    );
+  });
+});
+
+describe("work that is broken off", () => {
+  async function breakOff(reason: Error) {
+    const kluctl = slowKluctl();
+    const limit = createLimit(1);
+    const world = aPreviewWorld([named("a"), named("b")], {
+      kluctl,
+      limit: (work, options) => limit.run(work, options),
+    });
+    const controller = new AbortController();
+    const running = world.run({ signal: controller.signal, lastAttempt: true });
+    await vi.waitFor(() => expect(kluctl.runs).toHaveLength(1));
+    controller.abort(reason);
+    await world.twoSecondsPass();
+    const outcome = await running;
+    return { ...world, outcome, kluctl };
+  }
+
+  test("by a newer request says nothing, and leaves no process and no merge behind", async () => {
+    const { outcome, told, queue, kluctl, sources } = await breakOff(new SupersededError("newer"));
+    expect(outcome).toEqual({ kind: "skipped", why: "superseded" });
+    expect([told, queue.requests]).toEqual([[], []]);
+    expect(kluctl.running()).toBe(0);
+    expect(kluctl.runs).toHaveLength(1);
+    expect(sources.released).toHaveLength(1);
+  });
+
+  test("by the end of the server is handed back", async () => {
+    const { outcome, told } = await breakOff(new Error("the server is stopping"));
+    expect(outcome).toMatchObject({ kind: "failed", retry: "soon" });
+    expect(told).toEqual([]);
+  });
+});
