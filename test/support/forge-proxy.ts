@@ -37,9 +37,10 @@ export async function useForgeProxy(apiUrl: string): Promise<ForgeProxy> {
   const server = createServer((req, res) => {
     requests.push(`${req.method} ${req.url}`);
     if (fault) return fault(req, res);
-    const { hostname, port } = behind;
+    const { hostname, port, host } = behind;
+    const headers = { ...req.headers, host };
     const path = pageSize === undefined ? req.url : shrink(req.url ?? "/");
-    const onward = httpRequest({ hostname, port, path, method: req.method, headers: req.headers }, (answer) => {
+    const onward = httpRequest({ hostname, port, path, method: req.method, headers }, (answer) => {
       res.writeHead(answer.statusCode ?? 502, answer.headers);
       answer.pipe(res);
     });

@@ -1,0 +1,150 @@
+/** One request to a forge's API: bounded in time and size, never redirected with the token, never sent again by itself. */
+import type { z } from "zod";
+import { ForgeError } from "../errors.ts";
+import { toForgeError } from "./forge-failure.ts";
+
+export interface Question {
+  readonly method?: "GET" | "POST" | "PUT" | "PATCH" | "DELETE";
+  /** Below the API's address, encoded: see `pathOf`. */
+  readonly path: string;
+  readonly query?: Readonly<Record<string, string | number | undefined>>;
+  readonly body?: Readonly<Record<string, unknown>>;
+  readonly signal?: AbortSignal | undefined;
+  /** Whether an answer is wanted although its status is not a good one. */
+  readonly excuses?: ((answer: Pick<Answer, "status" | "json">) => boolean) | undefined;
+}
+
+export interface Answer {
+  /** What was asked of whom, for messages. */
+  readonly request: string;
+  readonly status: number;
+  readonly headers: Headers;
+  /** `undefined` for what is not JSON. */
+  readonly json: unknown;
+}
+
+/** Throws ForgeError, or the signal's reason. */
+export type Ask = (question: Question) => Promise<Answer>;
+
+export interface AskOptions {
+  readonly apiUrl: string;
+  readonly headers: Readonly<Record<string, string>>;
+  /** What the login needs: told when the host refuses it, or says that there is nothing. */
+  readonly hint: string;
+  /** Must not be repeated, whoever says it. */
+  readonly token: string;
+  readonly timeoutMs?: number | undefined;
+}
+
+const defaultTimeoutMs = 10_000;
+/** A hundred long comments fit; an answer without an end does not fill the memory. */
+const maxAnswerBytes = 32_000_000;
+
+export function createAsk({ apiUrl, headers, hint, token, timeoutMs = defaultTimeoutMs }: AskOptions): Ask {
+  const base = apiUrl.replace(/\/+$/, "");
+  const { host } = new URL(base);
+
+  return async function ask({ method = "GET", path, query = {}, body, signal, excuses }) {
+    signal?.throwIfAborted();
+    const request = `${method} ${path} at ${host}`;
+    const url = new URL(`${base}${path}`);
+    for (const [name, value] of Object.entries(query)) {
+      if (value !== undefined) url.searchParams.set(name, String(value));
+    }
+    const timeout = AbortSignal.timeout(timeoutMs);
+    try {
+      const response = await fetch(url, {
+        method,
+        redirect: "manual",
+        signal: signal ? AbortSignal.any([signal, timeout]) : timeout,
+        headers: {
+          accept: "application/json",
+          "user-agent": "towline",
+          ...(body && { "content-type": "application/json" }),
+          ...headers,
+        },
+        ...(body && { body: JSON.stringify(body) }),
+      });
+      const json = parseJson(await readText(response, request));
+      const answer = { request, status: response.status, headers: response.headers, json };
+      if (!response.ok && !excuses?.(answer))
+        throw toForgeError(answer, request, { hint, said: findWords(json, token) });
+      return answer;
+    } catch (error) {
+      signal?.throwIfAborted();
+      if (error instanceof ForgeError) throw error;
+      const why = timeout.aborted ? `no answer within ${timeoutMs / 1_000} s` : `no connection (${codeOf(error)})`;
+      throw new ForgeError("unreachable", `${request}: ${why}`, { cause: error });
+    }
+  };
+}
+
+/** A path of encoded segments: what names hold cannot lead anywhere else. */
+export function pathOf(strings: TemplateStringsArray, ...values: readonly (string | number)[]): string {
+  return String.raw({ raw: strings }, ...values.map((value) => segmentOf(String(value))));
+}
+
+/** Dots are taken for directories by every URL parser, encoded or not: a name of dots alone is no name of anything. */
+function segmentOf(value: string): string {
+  return /^\.{1,2}$/.test(value) ? "-" : encodeURIComponent(value);
+}
+
+/** The answer's content as the host documents it. Throws ForgeError for anything else. */
+export function readAnswer<T extends z.ZodType>(
+  type: T,
+  { json, request }: Pick<Answer, "json" | "request">,
+): z.infer<T> {
+  const { data, error } = type.safeParse(json);
+  if (error === undefined) return data;
+  const [issue] = error.issues;
+  const where = issue?.path.join(".") || "the answer";
+  const text = `is not answered as documented (${where}: ${issue?.message}): is apiUrl the address of the API?`;
+  throw new ForgeError("unreachable", `${request}: ${text}`);
+}
+
+/** What something gives, or `undefined` if the host says that it is not there. */
+export async function unlessGone<T>(ask: () => Promise<T>): Promise<T | undefined> {
+  try {
+    return await ask();
+  } catch (error) {
+    if (error instanceof ForgeError && error.problem === "not-found") return undefined;
+    throw error;
+  }
+}
+
+async function readText(response: Response, request: string): Promise<string> {
+  const chunks: Uint8Array[] = [];
+  let bytes = 0;
+  for await (const chunk of response.body ?? []) {
+    bytes += chunk.byteLength;
+    // Leaving the loop ends the connection.
+    if (bytes > maxAnswerBytes) {
+      throw new ForgeError("refused", `${request}: the answer is larger than ${maxAnswerBytes / 1_000_000} MB`);
+    }
+    chunks.push(chunk);
+  }
+  return Buffer.concat(chunks).toString("utf8");
+}
+
+function parseJson(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return undefined;
+  }
+}
+
+/** The host's own words about what it refuses, in one short line; none that could hold the token. */
+function findWords(json: unknown, token: string): string | undefined {
+  if (typeof json !== "object" || json === null || !("message" in json)) return undefined;
+  const text = typeof json.message === "string" ? json.message : JSON.stringify(json.message);
+  const line = text?.replaceAll(/[\s\p{Cc}]+/gu, " ").trim() ?? "";
+  return line === "" || line.includes(token) ? undefined : JSON.stringify(line.slice(0, 200));
+}
+
+function codeOf(error: unknown): string {
+  for (let cause = error; cause instanceof Error; cause = cause.cause) {
+    if ("code" in cause && typeof cause.code === "string") return cause.code;
+  }
+  return "it broke off";
+}

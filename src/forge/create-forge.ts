@@ -1,0 +1,23 @@
+import { ConfigError } from "../errors.ts";
+import type { Forge } from "../ports.ts";
+import type { ForgeOptions } from "./forge-options.ts";
+import { createGiteaForge } from "./gitea/forge.ts";
+import type { ForgeKind } from "./webhook-source.ts";
+
+export interface CreateForgeOptions extends ForgeOptions {
+  readonly kind: ForgeKind;
+}
+
+/** Asks nothing of the host yet. The client libraries are large: only those pay for them who have such a forge. */
+export async function createForge({ kind, ...options }: CreateForgeOptions): Promise<Forge> {
+  if (kind === "github") return (await import("./github/forge.ts")).createGithubForge(options);
+
+  const { id, apiUrl, login, timeoutMs } = options;
+  if (!("token" in login)) throw new ConfigError(`forge ${id}: only a GitHub has Apps: set a token`);
+  if (kind === "gitlab") {
+    const { createGitlabForge } = await import("./gitlab/forge.ts");
+    return createGitlabForge({ id, apiUrl, token: login.token, timeoutMs });
+  }
+  if (apiUrl === undefined) throw new ConfigError(`forge ${id}: a Gitea needs the address of its API (apiUrl)`);
+  return createGiteaForge({ id, apiUrl, token: login.token, timeoutMs });
+}

@@ -1,0 +1,61 @@
+/** What an answer of a forge that is not a good one means: one reading of status and headers for all hosts. */
+import { ForgeError } from "../errors.ts";
+
+export interface FailedAnswer {
+  readonly status: number;
+  readonly headers: Headers;
+}
+
+/** Longer waits than this are a host's mistake, or a clock's. */
+const longestWaitMs = 24 * 3_600_000;
+
+/**
+ * `request` names what was asked of whom: `GET /user at gitea.example.com`. `hint` says what the login needs, and `said`
+ * are the host's own words, where they can be shown.
+ */
+export function toForgeError(
+  { status, headers }: FailedAnswer,
+  request: string,
+  { hint, said }: { hint: string; said?: string | undefined },
+): ForgeError {
+  const words = said === undefined ? "" : `: ${said}`;
+  const retryAfterMs = findRetryAfterMs(headers, Date.now());
+  const spent = headers.get("x-ratelimit-remaining") === "0" || headers.has("retry-after");
+  if (status === 429 || (status === 403 && spent)) {
+    return new ForgeError("rate-limited", `${request}: too many requests (${status})`, { retryAfterMs });
+  }
+  if (status === 401) {
+    const text = "the token is not accepted (401): it is wrong, revoked or expired; make a new one and configure it";
+    return new ForgeError("unauthorized", `${request}: ${text}`);
+  }
+  if (status === 403) return new ForgeError("unauthorized", `${request}: forbidden (403)${words}: ${hint}`);
+  if (status === 404 || status === 410) {
+    return new ForgeError("not-found", `${request}: not found (${status}), or not for the token's account: ${hint}`);
+  }
+  if (status >= 300 && status < 400) {
+    const text =
+      "is redirected, which is not followed: compare apiUrl and the repository's name with what they are now";
+    return new ForgeError("refused", `${request}: ${text}`);
+  }
+  // 408 and 5xx: the way or the host. 409, 423: somebody else is changing the same thing right now.
+  if (status >= 500 || [408, 409, 423].includes(status)) {
+    return new ForgeError("unreachable", `${request}: answered ${status}`, { retryAfterMs });
+  }
+  return new ForgeError("refused", `${request}: refused (${status})${words}`);
+}
+
+/** From `Retry-After` (seconds or a date) or else from when the limit starts anew (GitHub's and GitLab's headers). */
+export function findRetryAfterMs(headers: Headers, now: number): number | undefined {
+  const text = headers.get("retry-after")?.trim() ?? "";
+  const reset = headers.get("x-ratelimit-reset") ?? headers.get("ratelimit-reset") ?? "";
+  if (/^\d+(\.\d+)?$/.test(text)) return bounded(Number(text) * 1_000);
+  if (text !== "" && !/^[-+\d.e]+$/i.test(text)) {
+    const at = Date.parse(text);
+    if (!Number.isNaN(at)) return bounded(at - now);
+  }
+  return /^\d{9,11}$/.test(reset) ? bounded(Number(reset) * 1_000 - now) : undefined;
+}
+
+function bounded(ms: number): number {
+  return Math.min(Math.max(ms, 0), longestWaitMs);
+}

@@ -1,0 +1,50 @@
+/** What Gitea and Forgejo answer, as far as it is used: https://docs.gitea.com/api. */
+import { z } from "zod";
+import type { ForgeComment, PullRequest } from "../../model.ts";
+import { Commit, MaybeUrl, Name, distinctUrls, lenient } from "../payload.ts";
+
+const id = z.int().nonnegative();
+const Time = z.iso.datetime({ offset: true });
+
+export const Account = z.object({ id });
+
+const PullRequestAnswer = z.object({
+  number: z.int().positive(),
+  html_url: z.url(),
+  state: z.enum(["open", "closed"]),
+  merged: z.boolean(),
+  draft: lenient(z.boolean()),
+  updated_at: Time,
+  head: z.object({ sha: Commit, repo_id: lenient(z.int()) }),
+  base: z.object({
+    ref: Name,
+    repo_id: z.int(),
+    repo: z.object({ full_name: Name, clone_url: MaybeUrl, ssh_url: MaybeUrl, html_url: MaybeUrl }),
+  }),
+});
+
+export const PullRequestOf = (forge: string) =>
+  PullRequestAnswer.transform(({ number, html_url, state, merged, draft, updated_at, head, base }): PullRequest => {
+    const { full_name, clone_url, ssh_url, html_url: page } = base.repo;
+    return {
+      key: { forge, repoName: full_name, number },
+      url: html_url,
+      state: merged ? "merged" : state,
+      draft: draft ?? false,
+      head: head.sha,
+      baseBranch: base.ref,
+      // Unless it is known to come from the repository itself, it comes from a fork: a deleted one has no id.
+      fork: head.repo_id !== base.repo_id,
+      repoUrls: distinctUrls(clone_url, ssh_url, page),
+      updatedAt: Date.parse(updated_at),
+    };
+  });
+
+export const Comment = z
+  .object({ id, body: z.string(), html_url: z.url(), user: z.object({ id: z.int() }).nullish() })
+  .transform((comment): ForgeComment & { readonly author: number | undefined } => ({
+    id: String(comment.id),
+    body: comment.body,
+    url: comment.html_url,
+    author: comment.user?.id,
+  }));

@@ -1,0 +1,60 @@
+/** What GitLab answers, as far as it is used: https://docs.gitlab.com/api/rest/. */
+import { z } from "zod";
+import type { PullRequest } from "../../model.ts";
+import { Commit, MaybeUrl, Name, distinctUrls, lenient } from "../payload.ts";
+
+const id = z.int().nonnegative();
+
+export const Account = z.object({ id });
+
+export const Project = z.object({
+  path_with_namespace: Name,
+  http_url_to_repo: MaybeUrl,
+  ssh_url_to_repo: MaybeUrl,
+  web_url: z.url(),
+});
+
+export const MergeRequest = z.object({
+  iid: z.int().positive(),
+  web_url: z.url(),
+  state: z.enum(["opened", "closed", "locked", "merged"]),
+  draft: lenient(z.boolean()),
+  /** Null as long as there is nothing to merge. */
+  sha: Commit.nullish(),
+  source_branch: Name,
+  target_branch: Name,
+  /** Null once the fork is gone. */
+  source_project_id: id.nullish(),
+  target_project_id: id,
+  updated_at: z.iso.datetime({ offset: true }),
+});
+
+export type MergeRequest = z.infer<typeof MergeRequest>;
+
+export const Note = z.object({ id, body: z.string(), system: z.boolean(), author: z.object({ id }) });
+
+export type Note = z.infer<typeof Note>;
+
+export const Pipeline = z.object({ id, source: lenient(z.string()) });
+
+/** `undefined` while nothing is proposed. */
+export function toPullRequest(
+  forge: string,
+  request: MergeRequest,
+  project: z.infer<typeof Project>,
+): PullRequest | undefined {
+  const { iid, web_url, state, draft, sha, target_branch, source_project_id, target_project_id, updated_at } = request;
+  if (sha === null || sha === undefined) return undefined;
+  return {
+    key: { forge, repoName: project.path_with_namespace, number: iid },
+    url: web_url,
+    // Locked: it is being merged right now.
+    state: state === "opened" || state === "locked" ? "open" : state,
+    draft: draft ?? false,
+    head: sha,
+    baseBranch: target_branch,
+    fork: source_project_id !== target_project_id,
+    repoUrls: distinctUrls(project.http_url_to_repo, project.ssh_url_to_repo, project.web_url),
+    updatedAt: Date.parse(updated_at),
+  };
+}

@@ -1,0 +1,136 @@
+/** Merge requests, notes and commit statuses on a GitLab. */
+import { z } from "zod";
+import { ForgeError } from "../../errors.ts";
+import type { ForgeComment, PullRequestKey } from "../../model.ts";
+import type { Forge } from "../../ports.ts";
+import { createAsk, readAnswer, unlessGone } from "../ask.ts";
+import type { ForgeOptions } from "../forge-options.ts";
+import { createMemory } from "../memory.ts";
+import { createRepoNames } from "../repo-name.ts";
+import { Account, MergeRequest, Note, Project, toPullRequest } from "./answers.ts";
+import { createGitlabApi } from "./api.ts";
+import { createSetStatus } from "./statuses.ts";
+
+/** https://docs.gitlab.com/api/notes/ */
+const maxCommentLength = 1_000_000;
+/** What GitLab gives at most. */
+const perPage = 100;
+const maxPages = 1_000;
+/** A project's addresses seldom change. */
+const projectLifetimeMs = 10 * 60_000;
+
+export type GitlabForgeOptions = Pick<ForgeOptions, "id" | "apiUrl" | "timeoutMs"> & { readonly token: string };
+
+export function createGitlabForge(options: GitlabForgeOptions): Forge {
+  const { id, apiUrl = "https://gitlab.com/api/v4", token, timeoutMs } = options;
+  const hint =
+    "GitLab also says so of what the token may not see: it needs the role Developer in the project, and the scope api";
+  const ask = createAsk({ apiUrl, headers: { "private-token": token }, hint, token, timeoutMs });
+  const webUrl = apiUrl.replace(/\/api\/v4\/?$/, "");
+  const account = createMemory<number>(Infinity);
+  const projects = createMemory<z.infer<typeof Project>>(projectLifetimeMs);
+
+  function findAccount(signal: AbortSignal | undefined): Promise<number> {
+    const { users } = createGitlabApi(ask, { signal });
+    return account.get("", async () => read(Account, await users.showCurrentUser(), "the token's account").id);
+  }
+
+  function findProject(repoName: string, signal: AbortSignal | undefined): Promise<z.infer<typeof Project>> {
+    return projects.get(repoName, async () =>
+      read(Project, await createGitlabApi(ask, { signal }).projects.show(repoName), `project ${repoName}`),
+    );
+  }
+
+  function read<T extends z.ZodType>(type: T, json: unknown, what: string): z.infer<T> {
+    return readAnswer(type, { json, request: `${what} at ${new URL(webUrl).host}` });
+  }
+
+  /** All pages, each asked for by its number: the library's own way of following them has no end of its own. */
+  async function readAll<T extends z.ZodType>(
+    type: T,
+    what: string,
+    ask: (page: { page: number; perPage: number; showExpanded: true }) => Promise<unknown>,
+  ): Promise<z.infer<T>[]> {
+    const Page = z.object({ data: z.array(type), paginationInfo: z.object({ next: z.int().positive().nullable() }) });
+    const all: z.infer<T>[] = [];
+    for (let page = 1; page <= maxPages;) {
+      const { data, paginationInfo } = read(Page, await ask({ page, perPage, showExpanded: true }), what);
+      all.push(...data);
+      if (paginationInfo.next === null || paginationInfo.next <= page) return all;
+      page = paginationInfo.next;
+    }
+    throw new ForgeError("refused", `${what}: there are more than ${maxPages} pages`);
+  }
+
+  /** A note does not name its address: it is an anchor on the merge request's page. */
+  async function findAddress(
+    key: PullRequestKey,
+    signal: AbortSignal | undefined,
+  ): Promise<(note: Note) => ForgeComment> {
+    const { web_url } = await findProject(key.repoName, signal);
+    return ({ id, body }) => ({ id: String(id), body, url: `${web_url}/-/merge_requests/${key.number}#note_${id}` });
+  }
+
+  const noteOf = ({ repoName, number }: PullRequestKey) => `a note of ${repoName}!${number}`;
+
+  async function readRequest({ repoName, number }: PullRequestKey, signal: AbortSignal | undefined) {
+    const { requests } = createGitlabApi(ask, { signal });
+    const request = read(MergeRequest, await requests.show(repoName, number), `${repoName}!${number}`);
+    return toPullRequest(id, request, await findProject(repoName, signal));
+  }
+
+  async function rewriteNote(key: PullRequestKey, note: number, body: string, signal: AbortSignal | undefined) {
+    const toComment = await findAddress(key, signal);
+    const { notes } = createGitlabApi(ask, { signal });
+    return toComment(read(Note, await notes.edit(key.repoName, key.number, note, { body }), noteOf(key)));
+  }
+
+  return {
+    id,
+    kind: "gitlab",
+    maxCommentLength,
+    repoName: createRepoNames(webUrl, (name) => name.split("/").length >= 2),
+
+    pullRequest(key, signal) {
+      return unlessGone(() => readRequest(key, signal));
+    },
+
+    async openPullRequests(repoName, signal) {
+      const { requests } = createGitlabApi(ask, { signal });
+      const query = { projectId: repoName, state: "opened", scope: "all", orderBy: "created_at", sort: "asc" } as const;
+      const what = `the merge requests of ${repoName}`;
+      const open = await readAll(MergeRequest, what, (page) => requests.all({ ...query, ...page }));
+      const project = await findProject(repoName, signal);
+      return open.map((request) => toPullRequest(id, request, project)).filter((request) => request !== undefined);
+    },
+
+    async ownComments(key, signal) {
+      const me = await findAccount(signal);
+      const toComment = await findAddress(key, signal);
+      const { notes } = createGitlabApi(ask, { signal });
+      const oldestFirst = { orderBy: "created_at", sort: "asc" } as const;
+      const all = await readAll(Note, noteOf(key), (page) =>
+        notes.all(key.repoName, key.number, { ...oldestFirst, ...page }),
+      );
+      return all.filter(({ system, author }) => !system && author.id === me).map(toComment);
+    },
+
+    async createComment(key, body, signal) {
+      const toComment = await findAddress(key, signal);
+      const { notes } = createGitlabApi(ask, { signal });
+      return toComment(read(Note, await notes.create(key.repoName, key.number, body), noteOf(key)));
+    },
+
+    updateComment(key, comment, body, signal) {
+      const { notes } = createGitlabApi(ask, { signal });
+      return unlessGone(() => rewriteNote(key, Number(comment), body, signal));
+    },
+
+    async deleteComment({ repoName, number }, comment, signal) {
+      const { notes } = createGitlabApi(ask, { signal });
+      await unlessGone(() => notes.remove(repoName, number, Number(comment)));
+    },
+
+    setStatus: createSetStatus(ask),
+  };
+}

@@ -1,0 +1,24 @@
+/** What a host has answered lately, so that the same is not asked again for every line that is written. */
+export interface Memory<T> {
+  /** The remembered answer, or a new one. What is being asked is not shared: whoever asks may give up. */
+  get(key: string, ask: () => Promise<T>): Promise<T>;
+}
+
+/** Holds the newest answers only, so that it does not grow with the number of commits. */
+const maxEntries = 1_000;
+
+export function createMemory<T>(lifetimeMs: number): Memory<T> {
+  const entries = new Map<string, { readonly value: T; readonly until: number }>();
+  return {
+    async get(key, ask) {
+      const known = entries.get(key);
+      if (known !== undefined && known.until > performance.now()) return known.value;
+      const value = await ask();
+      entries.delete(key);
+      entries.set(key, { value, until: performance.now() + lifetimeMs });
+      const [oldest] = entries.keys();
+      if (entries.size > maxEntries && oldest !== undefined) entries.delete(oldest);
+      return value;
+    },
+  };
+}

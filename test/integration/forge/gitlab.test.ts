@@ -1,0 +1,144 @@
+import { expect, test } from "vitest";
+import type { CommitStatus } from "../../../src/model.ts";
+import { repoId } from "../../../src/repo-url.ts";
+import { describeForge } from "../../support/forge-conformance.ts";
+import { type GitlabHost, useGitlabHost } from "../../support/gitlab-host.ts";
+
+describeForge("a GitLab", useGitlabHost);
+
+const pending: CommitStatus = { context: "towline", state: "pending", description: "comparing" };
+const done: CommitStatus = { context: "towline", state: "success", description: "2 changed" };
+
+async function useCommit(options: Parameters<GitlabHost["openPullRequest"]>[0] = {}) {
+  const host = await useGitlabHost();
+  const forge = await host.connect();
+  const { number, head } = await host.openPullRequest(options);
+  return { host, forge, number, head, commit: { forge: forge.id, repoName: host.repoName, commit: head } };
+}
+
+const external = ({ project }: GitlabHost) => project.pipelines.filter(({ source }) => source === "external");
+
+test("statuses join the commit's own newest pipeline, whatever its ref, and make no other one", async () => {
+  const { host, forge, head, commit } = await useCommit();
+  host.startPipeline(head);
+  const newest = host.startPipeline(head, "merge_request_event");
+  for (const status of [pending, done, { ...done, context: "towline/shop/staging" }]) {
+    await forge.setStatus(commit, status);
+  }
+  expect(external(host)).toEqual([]);
+  expect(newest.jobs.map(({ name, status }) => `${name} ${status}`)).toEqual([
+    "towline success",
+    "towline/shop/staging success",
+  ]);
+});
+
+test("without a pipeline all statuses of a commit share one, of the merge request's branch", async () => {
+  const { host, forge, commit } = await useCommit();
+  await forge.setStatus(commit, pending);
+  await forge.setStatus(commit, { ...pending, context: "towline/shop/staging" });
+  await (await host.connect()).setStatus(commit, done);
+  expect(external(host)).toMatchObject([{ ref: "feature-1" }]);
+  expect(await host.statuses(commit.commit)).toMatchObject([{ state: "success" }, { state: "pending" }]);
+});
+
+test("what was pending before the commit's own pipeline came ends in both", async () => {
+  const { host, forge, head, commit } = await useCommit();
+  await forge.setStatus(commit, pending);
+  const own = host.startPipeline(head);
+  // Some time later, or by another replica: what was known of the commit's pipelines is asked again.
+  await (await host.connect()).setStatus(commit, done);
+  expect(external(host)).toHaveLength(1);
+  for (const pipeline of [own, ...external(host)]) {
+    expect(pipeline.jobs).toMatchObject([{ name: "towline", status: "success" }]);
+  }
+});
+
+test("a fork's commit, which no branch of the project holds, takes a status as well", async () => {
+  const { host, forge, commit } = await useCommit({ fork: true });
+  await forge.setStatus(commit, done);
+  expect(external(host)).toMatchObject([{ ref: "refs/merge-requests/1/head" }]);
+});
+
+test("pending is told over another client's running one, and running is never told", async () => {
+  const { host, forge, head, commit } = await useCommit();
+  const { jobs } = host.startPipeline(head);
+  await forge.setStatus(commit, pending);
+  const [job] = jobs;
+  if (job) job.status = "running";
+  await forge.setStatus(commit, pending);
+  expect(jobs).toMatchObject([{ status: "running" }]);
+  await forge.setStatus(commit, done);
+  expect(jobs).toMatchObject([{ status: "success" }]);
+});
+
+test("a commit whose statuses somebody else is changing right now is left to another try", async () => {
+  const { host, forge, commit } = await useCommit();
+  host.state.statusConflicts = 1;
+  await expect(forge.setStatus(commit, done)).rejects.toMatchObject({ problem: "unreachable" });
+  await forge.setStatus(commit, done);
+  expect(await host.statuses(commit.commit)).toMatchObject([{ state: "success" }]);
+});
+
+test("a name that GitLab would refuse is shortened and stays apart, and an address too long is left out", async () => {
+  const { host, forge, commit } = await useCommit();
+  const context = `towline/${"n".repeat(63)}/${"d".repeat(250)}`;
+  const url = `https://towline.example.com/${"u".repeat(300)}`;
+  await forge.setStatus(commit, { ...done, context: `${context}-a`, url });
+  await forge.setStatus(commit, { ...done, context: `${context}-b`, url });
+  const shown = await host.statuses(commit.commit);
+  expect(new Set(shown.map((status) => status.context)).size).toBe(2);
+  for (const status of shown) expect(status).toMatchObject({ state: "success", url: undefined });
+});
+
+test("many statuses of one commit cost one request each, and one look at its pipelines", async () => {
+  const { host, forge, head, commit } = await useCommit();
+  host.startPipeline(head);
+  host.state.requests.length = 0;
+  for (let i = 0; i < 20; i++) await forge.setStatus(commit, { ...done, context: `towline/shop/${i}` });
+  expect(host.state.requests).toHaveLength(21);
+});
+
+test("what a token may not see is said to be missing, with what it would need", async () => {
+  const { host, forge, number, commit } = await useCommit();
+  host.bot.developerOf.clear();
+  const key = { forge: forge.id, repoName: host.repoName, number };
+  expect(await forge.pullRequest(key)).toBeUndefined();
+  const needs = { problem: "not-found", message: expect.stringMatching(/Developer.*scope api/) as string };
+  await expect(forge.openPullRequests(host.repoName)).rejects.toMatchObject(needs);
+  await expect(forge.createComment(key, "hello")).rejects.toMatchObject(needs);
+  await expect(forge.setStatus(commit, done)).rejects.toMatchObject(needs);
+});
+
+test("what GitLab notes in the login's name is not a comment of ours", async () => {
+  const { host, forge, number } = await useCommit();
+  const key = { forge: forge.id, repoName: host.repoName, number };
+  host.noteBySystem(number, "added 1 commit");
+  const own = await forge.createComment(key, "ours");
+  host.noteBySystem(number, "changed the description");
+  expect(await forge.ownComments(key)).toEqual([own]);
+});
+
+test("a comment over the limit is refused with GitLab's words", async () => {
+  const { host, forge, number } = await useCommit();
+  const key = { forge: forge.id, repoName: host.repoName, number };
+  await expect(forge.createComment(key, "x".repeat(forge.maxCommentLength + 1))).rejects.toMatchObject({
+    problem: "refused",
+    message: expect.stringContaining("too long") as string,
+  });
+});
+
+test("the project's address for SSH is known, though it is on another host", async () => {
+  const { host, forge, number } = await useCommit();
+  const read = await forge.pullRequest({ forge: forge.id, repoName: host.repoName, number });
+  expect(read?.repoUrls.map(repoId)).toContain(`ssh.127.0.0.1/${host.repoName.toLowerCase()}`);
+});
+
+test("one that is being merged is still open, and one without a commit is none", async () => {
+  const { host, forge, number } = await useCommit();
+  const key = { forge: forge.id, repoName: host.repoName, number };
+  const [request] = host.project.requests;
+  if (request) request.state = "locked";
+  expect(await forge.pullRequest(key)).toMatchObject({ state: "open" });
+  if (request) Object.assign(request, { sha: null });
+  expect(await forge.pullRequest(key)).toBeUndefined();
+});

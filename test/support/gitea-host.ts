@@ -1,0 +1,139 @@
+/** The real Gitea as the conformance suite drives it: a bot with the rights that the documentation asks for, and somebody. */
+import { onTestFinished, vi } from "vitest";
+import { createGiteaForge } from "../../src/forge/gitea/forge.ts";
+import type { CommitStatus } from "../../src/model.ts";
+import { createGiteaClient, type GiteaClient } from "../../dev/parts/gitea-client.ts";
+import type { ForgeHost } from "./forge-host.ts";
+import { uniqueName, useGitea } from "./world.ts";
+
+interface PullRequest {
+  readonly number: number;
+  readonly title: string;
+  readonly head: { readonly sha: string; readonly ref: string; readonly repo: { readonly full_name: string } };
+}
+
+interface Status {
+  readonly context: string;
+  readonly status: string;
+  readonly description: string;
+  readonly target_url: string;
+}
+
+const states = new Map<string, CommitStatus["state"]>([
+  ["pending", "pending"],
+  ["success", "success"],
+  ["failure", "failure"],
+]);
+
+export async function useGiteaHost(): Promise<ForgeHost> {
+  const { call, organization, login } = await useGitea();
+  const apiUrl = `${login.url}/api/v1`;
+  const repoName = `${organization}/Shop.it_v-2`;
+  const [bot, somebody] = await Promise.all([
+    useAccount(login.url, call, ["write:repository", "write:issue", "read:user"]),
+    useAccount(login.url, call, ["all"]),
+  ]);
+  const repo = { name: "Shop.it_v-2", auto_init: true, default_branch: "main" };
+  const { clone_url } = await call<{ clone_url: string }>("POST", `/orgs/${organization}/repos`, repo);
+  onTestFinished(() => call("DELETE", `/repos/${repoName}`));
+  await call("POST", `/repos/${repoName}/branches`, { new_branch_name: "release", old_branch_name: "main" });
+  await call("PUT", `/repos/${repoName}/collaborators/${bot.name}`, { permission: "write" });
+  await call("PUT", `/repos/${repoName}/collaborators/${somebody.name}`, { permission: "write" });
+
+  const read = (number: number) => somebody.call<PullRequest>("GET", `/repos/${repoName}/pulls/${number}`);
+  const edit = (number: number, changes: object) =>
+    somebody.call<PullRequest>("PATCH", `/repos/${repoName}/pulls/${number}`, changes);
+
+  async function commit(repository: string, branch: object): Promise<string> {
+    const content = Buffer.from("kind: ConfigMap\n").toString("base64");
+    const file = `/repos/${repository}/contents/${uniqueName("file")}.yaml`;
+    return (await somebody.call<{ commit: { sha: string } }>("POST", file, { content, ...branch })).commit.sha;
+  }
+
+  return {
+    apiUrl,
+    repoName,
+    repoUrl: clone_url,
+    secrets: [bot.token, login.token],
+    connect: (options) => createGiteaForge({ id: "our-gitea", apiUrl, token: bot.token, ...options }),
+
+    async openPullRequest({ fork = false, draft = false } = {}) {
+      const branch = uniqueName("feature");
+      const from = fork ? await forkOf(somebody, repoName) : repoName;
+      const head = await commit(from, { branch: "main", new_branch: branch });
+      const { number } = await somebody.call<PullRequest>("POST", `/repos/${repoName}/pulls`, {
+        title: draft ? "WIP: change" : "Change",
+        head: fork ? `${somebody.name}:${branch}` : branch,
+        base: "main",
+      });
+      return { number, head };
+    },
+    async push(number) {
+      const { head } = await read(number);
+      return commit(head.repo.full_name, { branch: head.ref });
+    },
+    async retarget(number, base) {
+      await edit(number, { base });
+    },
+    async setDraft(number, draft) {
+      await edit(number, { title: draft ? "WIP: change" : "Change" });
+    },
+    async close(number) {
+      await edit(number, { state: "closed" });
+    },
+    async merge(number) {
+      // Whether it can be merged is found out in the background.
+      const merge = () => somebody.call("POST", `/repos/${repoName}/pulls/${number}/merge`, { Do: "merge" });
+      await vi.waitFor(merge, { timeout: 20_000, interval: 200 });
+    },
+    async somebodyComments(number, bodies) {
+      for (const body of bodies) await somebody.call("POST", `/repos/${repoName}/issues/${number}/comments`, { body });
+    },
+    async comments(number) {
+      type Comment = { readonly body: string; readonly user: { readonly login: string } };
+      const comments = await somebody.call<Comment[]>("GET", `/repos/${repoName}/issues/${number}/comments`);
+      return comments.map(({ body, user }) => ({ body, byForge: user.login === bot.name }));
+    },
+    async statuses(sha) {
+      const combined = await somebody.call<{ statuses: Status[] | null }>(
+        "GET",
+        `/repos/${repoName}/commits/${sha}/status`,
+      );
+      return (combined.statuses ?? []).map(({ context, status, description, target_url }) => ({
+        context,
+        state: states.get(status) ?? "canceled",
+        description,
+        url: target_url || undefined,
+      }));
+    },
+  };
+}
+
+type Account = GiteaClient & { readonly name: string; readonly token: string };
+
+/** An account of this test, and a token of these scopes. */
+async function useAccount(url: string, call: GiteaClient["call"], scopes: readonly string[]): Promise<Account> {
+  const name = uniqueName("user");
+  const password = uniqueName("Password1");
+  const email = `${name}@example.com`;
+  await call("POST", "/admin/users", { username: name, email, password, must_change_password: false });
+  onTestFinished(() => call("DELETE", `/admin/users/${name}?purge=true`));
+  const answer = await fetch(`${url}/api/v1/users/${name}/tokens`, {
+    method: "POST",
+    headers: {
+      authorization: `Basic ${Buffer.from(`${name}:${password}`).toString("base64")}`,
+      "content-type": "application/json",
+    },
+    body: JSON.stringify({ name: "tests", scopes }),
+  });
+  if (!answer.ok) throw new Error(`Gitea gave ${name} no token: ${answer.status} ${await answer.text()}`);
+  const { sha1: token } = (await answer.json()) as { sha1: string };
+  return { name, token, ...createGiteaClient({ url, user: name, token }) };
+}
+
+async function forkOf(somebody: Account, repoName: string): Promise<string> {
+  const name = `${somebody.name}/${repoName.split("/")[1]}`;
+  const there = await somebody.call("GET", `/repos/${name}`).catch(() => undefined);
+  if (there === undefined) await somebody.call("POST", `/repos/${repoName}/forks`, {});
+  return name;
+}

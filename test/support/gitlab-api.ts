@@ -1,0 +1,221 @@
+/**
+ * The part of GitLab's REST API that a forge uses, as https://docs.gitlab.com/api/rest/ documents it: pages of at most a
+ * hundred with their headers, 404 instead of 403 for what a token may not see, and the limits.
+ */
+import express, { type Express, type Request, type Response } from "express";
+import {
+  type MergeRequest,
+  type Note,
+  type Person,
+  type Project,
+  latestJobs,
+  nextId,
+  setStatus,
+} from "./gitlab-state.ts";
+
+export interface GitlabState {
+  readonly people: Person[];
+  readonly projects: Project[];
+  /** `METHOD path` of what came. */
+  readonly requests: string[];
+  /** Somebody else is changing the statuses of a commit: the next ones are answered 409. */
+  statusConflicts: number;
+}
+
+/** Mounted at `/api/v4`; `webUrl` is the address that people see. */
+export function createGitlabApp(state: GitlabState, folder: string, webUrl: string): Express {
+  const app = express().disable("x-powered-by");
+  app.use(express.json({ limit: "10mb" }));
+  const api = express.Router();
+  app.use(`${folder}/api/v4`, api);
+
+  api.use((req, res, next) => {
+    state.requests.push(`${req.method} ${req.url}`);
+    const person = state.people.find(({ token }) => token === req.get("private-token"));
+    if (person === undefined) return void res.status(401).json({ message: "401 Unauthorized" });
+    res.locals["person"] = person;
+    next();
+  });
+  const personOf = (res: Response) => res.locals["person"] as Person;
+
+  function projectOf(req: Request, res: Response): Project | undefined {
+    const id = String(req.params["id"]);
+    const found = state.projects.find(
+      (project) => String(project.id) === id || project.path.toLowerCase() === id.toLowerCase(),
+    );
+    // Private, and its existence is a secret.
+    if (found && personOf(res).developerOf.has(found.id)) return found;
+    res.status(404).json({ message: "404 Project Not Found" });
+    return undefined;
+  }
+
+  function requestOf(req: Request, res: Response): { project: Project; request: MergeRequest } | undefined {
+    const project = projectOf(req, res);
+    if (project === undefined) return undefined;
+    const request = project.requests.find(({ iid }) => String(iid) === req.params["iid"]);
+    if (request === undefined) res.status(404).json({ message: "404 Not found" });
+    return request && { project, request };
+  }
+
+  const requestJson = (project: Project, request: MergeRequest) => ({
+    ...{ id: request.id, iid: request.iid, project_id: project.id, title: "Change", description: "" },
+    ...{ state: request.state, draft: request.draft, work_in_progress: request.draft, sha: request.sha },
+    ...{ target_branch: request.targetBranch, source_branch: request.sourceBranch },
+    ...{ source_project_id: request.source.id, target_project_id: project.id },
+    updated_at: request.updatedAt.toISOString(),
+    web_url: `${webUrl}/${project.path}/-/merge_requests/${request.iid}`,
+    references: { short: `!${request.iid}`, relative: `!${request.iid}`, full: `${project.path}!${request.iid}` },
+  });
+
+  const noteJson = (request: MergeRequest, { id, body, author, system, createdAt }: Note) => ({
+    ...{ id, type: null, body, attachment: null, system, noteable_id: request.id, noteable_type: "MergeRequest" },
+    ...{ author: { id: author.id, username: author.username, state: "active" }, noteable_iid: request.iid },
+    ...{ created_at: createdAt.toISOString(), updated_at: createdAt.toISOString(), resolvable: false },
+  });
+
+  api.get("/user", (_req, res) => {
+    const { id, username } = personOf(res);
+    res.json({ id, username, state: "active" });
+  });
+
+  api.get("/projects/:id", (req, res) => {
+    const project = projectOf(req, res);
+    if (project === undefined) return;
+    const { hostname } = new URL(webUrl);
+    res.json({
+      ...{ id: project.id, path_with_namespace: project.path, web_url: `${webUrl}/${project.path}` },
+      http_url_to_repo: `${webUrl}/${project.path}.git`,
+      ssh_url_to_repo: `git@ssh.${hostname}:${project.path}.git`,
+    });
+  });
+
+  api.get("/projects/:id/merge_requests", (req, res) => {
+    const project = projectOf(req, res);
+    if (project === undefined) return;
+    const listed = project.requests.filter((request) => req.query["state"] === request.state);
+    const sorted = req.query["sort"] === "asc" ? listed : listed.toReversed();
+    sendPage(
+      req,
+      res,
+      sorted.map((request) => requestJson(project, request)),
+    );
+  });
+
+  api.get("/projects/:id/merge_requests/:iid", (req, res) => {
+    const found = requestOf(req, res);
+    if (found) res.json(requestJson(found.project, found.request));
+  });
+
+  api.get("/projects/:id/merge_requests/:iid/notes", (req, res) => {
+    const found = requestOf(req, res);
+    if (found === undefined) return;
+    const { request } = found;
+    const sorted = req.query["sort"] === "asc" ? request.notes : request.notes.toReversed();
+    sendPage(
+      req,
+      res,
+      sorted.map((note) => noteJson(request, note)),
+    );
+  });
+
+  api.post("/projects/:id/merge_requests/:iid/notes", (req, res) => {
+    const found = requestOf(req, res);
+    if (found === undefined) return;
+    const body = readBody(req, res);
+    if (body === undefined) return;
+    const note = { id: nextId(), body, author: personOf(res), system: false, createdAt: new Date() };
+    found.request.notes.push(note);
+    res.status(201).json(noteJson(found.request, note));
+  });
+
+  api.put("/projects/:id/merge_requests/:iid/notes/:note", (req, res) => {
+    const found = requestOf(req, res);
+    const note = found && noteOf(req, res, found.request);
+    const body = note && readBody(req, res);
+    if (found === undefined || note === undefined || body === undefined) return;
+    note.body = body;
+    res.json(noteJson(found.request, note));
+  });
+
+  api.delete("/projects/:id/merge_requests/:iid/notes/:note", (req, res) => {
+    const found = requestOf(req, res);
+    const note = found && noteOf(req, res, found.request);
+    if (found === undefined || note === undefined) return;
+    found.request.notes = found.request.notes.filter((other) => other !== note);
+    res.status(204).end();
+  });
+
+  function noteOf(req: Request, res: Response, request: MergeRequest): Note | undefined {
+    const note = request.notes.find(({ id }) => String(id) === req.params["note"]);
+    if (note === undefined) return void res.status(404).json({ message: "404 Note Not Found" });
+    if (note.author !== personOf(res)) return void res.status(403).json({ message: "403 Forbidden" });
+    return note;
+  }
+
+  api.get("/projects/:id/pipelines", (req, res) => {
+    const project = projectOf(req, res);
+    if (project === undefined) return;
+    const listed = project.pipelines.filter(({ sha }) => sha === req.query["sha"]).toSorted((a, b) => b.id - a.id);
+    const json = listed.map(({ id, sha, ref, source }) => ({ id, sha, ref, source, status: "running" }));
+    sendPage(req, res, json);
+  });
+
+  api.get("/projects/:id/repository/commits/:sha/merge_requests", (req, res) => {
+    const project = projectOf(req, res);
+    if (project === undefined) return;
+    if (!project.commits.has(req.params.sha)) return void res.status(404).json({ message: "404 Commit Not Found" });
+    const introducing = project.requests.filter(({ sha }) => sha === req.params.sha);
+    sendPage(
+      req,
+      res,
+      introducing.map((request) => requestJson(project, request)),
+    );
+  });
+
+  api.get("/projects/:id/repository/commits/:sha/statuses", (req, res) => {
+    const project = projectOf(req, res);
+    if (project === undefined) return;
+    const json = latestJobs(project, req.params.sha).map(({ job, pipeline }) => ({
+      ...{ id: job.id, name: job.name, status: job.status, description: job.description, target_url: job.targetUrl },
+      ...{ ref: pipeline.ref, sha: pipeline.sha, pipeline_id: pipeline.id },
+    }));
+    sendPage(req, res, json);
+  });
+
+  api.post("/projects/:id/statuses/:sha", (req, res) => {
+    const project = projectOf(req, res);
+    if (project === undefined) return;
+    if (state.statusConflicts > 0) {
+      state.statusConflicts--;
+      return void res.status(409).json({ message: "Another update to this commit status is in progress" });
+    }
+    const answer = setStatus(project, personOf(res), req.params.sha, req.body as Record<string, unknown>);
+    if ("message" in answer) return void res.status(answer.status).json({ message: answer.message });
+    const { job, pipeline } = answer;
+    res
+      .status(201)
+      .json({ id: job.id, name: job.name, status: job.status, ref: pipeline.ref, pipeline_id: pipeline.id });
+  });
+
+  return app;
+}
+
+function readBody(req: Request, res: Response): string | undefined {
+  const { body } = req.body as { readonly body?: unknown };
+  if (typeof body !== "string" || body === "") return void res.status(400).json({ error: "body is missing" });
+  if ([...body].length <= 1_000_000) return body;
+  return void res.status(400).json({ message: "Note is too long (maximum is 1000000 characters)" });
+}
+
+function sendPage(req: Request, res: Response, items: readonly object[]): void {
+  const number = (name: string, fallback: number) => Math.max(Number(req.query[name]) || fallback, 1);
+  const page = number("page", 1);
+  const perPage = Math.min(number("per_page", 20), 100);
+  const pages = Math.max(Math.ceil(items.length / perPage), 1);
+  res.set("x-page", String(page));
+  res.set("x-per-page", String(perPage));
+  res.set("x-total", String(items.length));
+  res.set("x-total-pages", String(pages));
+  res.set("x-next-page", page < pages ? String(page + 1) : "");
+  res.json(items.slice((page - 1) * perPage, page * perPage));
+}

@@ -1,0 +1,175 @@
+/** What a GitLab remembers, and what its people do there: the state behind gitlab-host.ts. */
+import { randomBytes } from "node:crypto";
+
+export interface Person {
+  readonly id: number;
+  readonly username: string;
+  readonly token: string;
+  /** Ids of the projects in which the person is a developer. */
+  readonly developerOf: Set<number>;
+}
+
+export interface Project {
+  readonly id: number;
+  readonly path: string;
+  readonly branches: Map<string, string>;
+  readonly commits: Set<string>;
+  readonly requests: MergeRequest[];
+  readonly pipelines: Pipeline[];
+}
+
+export interface MergeRequest {
+  readonly id: number;
+  readonly iid: number;
+  readonly source: Project;
+  readonly sourceBranch: string;
+  targetBranch: string;
+  sha: string;
+  state: "opened" | "closed" | "locked" | "merged";
+  draft: boolean;
+  updatedAt: Date;
+  notes: Note[];
+}
+
+export interface Note {
+  readonly id: number;
+  readonly author: Person;
+  readonly system: boolean;
+  readonly createdAt: Date;
+  body: string;
+}
+
+export interface Pipeline {
+  readonly id: number;
+  readonly sha: string;
+  readonly ref: string;
+  /** `external`: made for a status that named no other. */
+  readonly source: "push" | "merge_request_event" | "external";
+  readonly jobs: Job[];
+}
+
+export interface Job {
+  readonly id: number;
+  readonly name: string;
+  readonly author: Person;
+  status: "created" | "pending" | "running" | "success" | "failed" | "canceled" | "skipped";
+  description: string | null;
+  targetUrl: string | null;
+}
+
+let lastId = 1_000;
+export function nextId(): number {
+  return ++lastId;
+}
+
+export function newSha(): string {
+  return randomBytes(20).toString("hex");
+}
+
+export function newPerson(username: string): Person {
+  return { id: nextId(), username, token: `glpat-${randomBytes(10).toString("hex")}`, developerOf: new Set() };
+}
+
+export function newProject(path: string): Project {
+  const main = newSha();
+  const release = newSha();
+  const branches = new Map([
+    ["main", main],
+    ["release", release],
+  ]);
+  return { id: nextId(), path, branches, commits: new Set([main, release]), requests: [], pipelines: [] };
+}
+
+/** A branch moves; the merge requests from it move with it. */
+export function pushTo(source: Project, branch: string, targets: readonly Project[]): string {
+  const sha = newSha();
+  source.branches.set(branch, sha);
+  source.commits.add(sha);
+  for (const target of targets) {
+    for (const request of target.requests) {
+      if (request.source !== source || request.sourceBranch !== branch || request.state !== "opened") continue;
+      request.sha = sha;
+      request.updatedAt = new Date();
+      // Kept in the target as refs/merge-requests/N/head.
+      target.commits.add(sha);
+    }
+  }
+  return sha;
+}
+
+export type SetStatusAnswer =
+  { readonly status: number; readonly message: string } | { readonly job: Job; readonly pipeline: Pipeline };
+
+/** As GitLab's CreateCommitStatusService does it. */
+export function setStatus(
+  project: Project,
+  author: Person,
+  sha: string,
+  params: Readonly<Record<string, unknown>>,
+): SetStatusAnswer {
+  const text = (name: string) => (typeof params[name] === "string" ? params[name] : undefined);
+  const [ref, state, name] = [text("ref"), text("state"), text("name") ?? text("context") ?? "default"];
+  if (!project.commits.has(sha)) return { status: 404, message: "404 Commit Not Found" };
+  for (const field of ["ref", "name", "target_url", "description"]) {
+    if ([...(text(field) ?? "")].length > 255) return { status: 400, message: `${field} is too long (maximum is 255)` };
+  }
+  const matching = project.pipelines
+    .filter((pipeline) => pipeline.sha === sha && (ref === undefined || pipeline.ref === ref))
+    .filter((pipeline) => params["pipeline_id"] === undefined || pipeline.id === params["pipeline_id"])
+    .toSorted((a, b) => b.id - a.id);
+  if (params["pipeline_id"] !== undefined && matching.length === 0) {
+    return { status: 404, message: "404 Pipeline for pipeline_id, sha and ref Not Found" };
+  }
+  const found = ref ?? matching[0]?.ref ?? [...project.branches].find(([, head]) => head === sha)?.[0];
+  if (found === undefined) return { status: 404, message: "404 References for commit Not Found" };
+  const pipeline = matching[0] ?? { id: nextId(), sha, ref: found, source: "external", jobs: [] };
+
+  const unfinished = pipeline.jobs.find(
+    (job) => job.name === name && job.author === author && ["pending", "running"].includes(job.status),
+  );
+  const job: Job = unfinished ?? {
+    ...{ id: nextId(), name, author, status: "created", description: null, targetUrl: null },
+  };
+  const refusal = transition(job, state);
+  if (refusal !== undefined) return { status: 400, message: refusal };
+  job.description = text("description") ?? job.description;
+  job.targetUrl = text("target_url") ?? job.targetUrl;
+  if (unfinished === undefined) pipeline.jobs.push(job);
+  if (matching[0] === undefined) project.pipelines.push(pipeline);
+  return { job, pipeline };
+}
+
+function transition(job: Job, state: string | undefined): string | undefined {
+  const from = job.status;
+  switch (state) {
+    case "pending":
+      if (from !== "created") return cannot("enqueue", from);
+      break;
+    case "running":
+      if (from === "running") return cannot("run", from);
+      break;
+    case "success":
+    case "failed":
+    case "canceled":
+    case "skipped":
+      break;
+    default:
+      return "state does not have a valid value";
+  }
+  job.status = state;
+  return undefined;
+}
+
+function cannot(event: string, from: string): string {
+  return `Cannot transition status via :${event} from :${from} (Reason(s): Status cannot transition via "${event}")`;
+}
+
+/** The newest of each name in each pipeline, as `GET …/statuses` lists them. */
+export function latestJobs(project: Project, sha: string): { readonly job: Job; readonly pipeline: Pipeline }[] {
+  return project.pipelines
+    .filter((pipeline) => pipeline.sha === sha)
+    .flatMap((pipeline) => {
+      const latest = new Map(pipeline.jobs.map((job) => [job.name, { job, pipeline }]));
+      return [...latest.values()];
+    });
+}
