@@ -6,6 +6,7 @@ import express from "express";
 import { connectProducer, connectWorker } from "../jobs/connection.ts";
 import { createFairness } from "../jobs/fairness.ts";
 import { createQueue } from "../jobs/queue.ts";
+import { createReports } from "../jobs/reports.ts";
 import { startSweep } from "../jobs/sweep.ts";
 import { startWorker, type Timing } from "../jobs/worker.ts";
 import { createAdminRoutes } from "../routes/admin.ts";
@@ -13,6 +14,7 @@ import { createWebhookRoutes } from "../routes/webhooks.ts";
 import { createChecks } from "./app/checks.ts";
 import { createDataDir } from "./app/data-dir.ts";
 import { startListener } from "./app/listener.ts";
+import { createForges, startPreviews } from "./app/previews.ts";
 import { findRedis, watchRedis } from "./app/redis.ts";
 import type { Config } from "./config.ts";
 import { findAccount } from "./forge/account.ts";
@@ -54,6 +56,7 @@ export async function startApp(config: Config, log: Logger): Promise<App> {
   const [producer, consumer] = [connectProducer(address, log), connectWorker(address, log)];
   const fairness = createFairness();
   const queue = createQueue({ connection: producer, prefix: config.redis.prefix, fairness, log });
+  const reports = createReports({ connection: producer, prefix: config.redis.prefix });
   const metrics = createMetrics({
     readQueue: async () => ({ ...(await queue.depth()) }),
     sweepAge: () => sweep.age(),
@@ -102,8 +105,17 @@ export async function startApp(config: Config, log: Logger): Promise<App> {
     },
   });
 
+  const forges = await createForges(config, log);
+
   // The way in, before any work begins: a port that is in use shall not break off a deploy
-  const accept = createIntake({ tracking: (repo) => deployments.tracking(repo), queue, log, clock });
+  const accept = createIntake({
+    tracking: (repo) => deployments.tracking(repo),
+    queue,
+    forges: new Set(forges.keys()),
+    reports: config.preview.enabled ? reports : undefined,
+    log,
+    clock,
+  });
   const lastDelivery = new Map<string, number>();
   const webhooks = await startListener(
     express()
@@ -172,6 +184,13 @@ export async function startApp(config: Config, log: Logger): Promise<App> {
     },
     timing: takeOver(config.lease.durationMs),
   });
+  const previews =
+    forges.size === 0
+      ? undefined
+      : startPreviews({
+          ...{ config, forges, deployments, secrets, sources, kluctl, queue, reports, consumer, fairness },
+          ...{ clusterId: () => client.clusterId(), metrics, clock, log },
+        });
   const stopWaking = startWaking({ deployments, queue, log });
   const sweep = startSweep({
     deployments,
@@ -213,7 +232,7 @@ export async function startApp(config: Config, log: Logger): Promise<App> {
       stopWaking();
       stopRemoving();
       await sweep.stop();
-      await worker.stop(config.shutdown.drainMs);
+      await Promise.all([worker.stop(config.shutdown.drainMs), previews?.stop(config.shutdown.drainMs)]);
       await kluctl.stop();
       await deployments.stop();
       await watching;

@@ -18,6 +18,9 @@ export interface Metrics {
   kluctlRan(command: string, result: string, seconds: number): void;
   rendererStarted(start: "warm" | "cold" | "fallback"): void;
   gitRan(operation: string, ok: boolean, seconds: number): void;
+  previewed(result: string, seconds: number): void;
+  /** Of `report` (a pull request's comment and statuses) and `commit-status`. */
+  reported(what: string, result: string, seconds: number): void;
   /** From the delivery's arrival until its change was applied. */
   pushApplied(seconds: number): void;
   leaseLost(): void;
@@ -81,6 +84,31 @@ export function createMetrics({ readQueue, sweepAge, watchAge }: MetricsOptions 
   const reconcileSeconds = new Histogram({
     name: "towline_reconcile_duration_seconds",
     help: "How long reconciling one deployment took.",
+    buckets: workSeconds,
+    registers,
+  });
+  const previews = new Counter({
+    name: "towline_preview_total",
+    help: "Pull requests previewed.",
+    labelNames: ["result"],
+    registers,
+  });
+  const previewSeconds = new Histogram({
+    name: "towline_preview_duration_seconds",
+    help: "How long previewing one pull request took, all its deployments together.",
+    buckets: workSeconds,
+    registers,
+  });
+  const forgeReports = new Counter({
+    name: "towline_forge_reports_total",
+    help: "What forges were told: comments with statuses of pull requests, statuses of pushed commits.",
+    labelNames: ["what", "result"],
+    registers,
+  });
+  const forgeReportSeconds = new Histogram({
+    name: "towline_forge_report_seconds",
+    help: "How long it took to tell a forge.",
+    labelNames: ["what"],
     buckets: workSeconds,
     registers,
   });
@@ -153,6 +181,14 @@ export function createMetrics({ readQueue, sweepAge, watchAge }: MetricsOptions 
     reconciled(result, seconds) {
       reconciles.inc({ result: resultLabel(result) });
       reconcileSeconds.observe(seconds);
+    },
+    previewed(result, seconds) {
+      previews.inc({ result: resultLabel(result) });
+      previewSeconds.observe(seconds);
+    },
+    reported(what, result, seconds) {
+      forgeReports.inc({ what, result: resultLabel(result) });
+      forgeReportSeconds.observe({ what }, seconds);
     },
     kluctlRan(command, result, seconds) {
       kluctlRuns.inc({ command: commandLabel(command), result: resultLabel(result) });

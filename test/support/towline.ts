@@ -14,7 +14,9 @@ const webhookSecret = "a-webhook-secret-for-tests";
 export type LogLine = Readonly<Record<string, unknown>> & { readonly msg: string };
 
 export interface Towline {
+  /** Where a Gitea sends its webhooks, and what it signs them with. */
   readonly webhooksUrl: string;
+  readonly webhookSecret: string;
   readonly adminUrl: string;
   readonly lines: readonly LogLine[];
   stop(): Promise<void>;
@@ -53,7 +55,8 @@ export async function useTowline(world: TestWorld, extra: Record<string, string>
   const stop = onceOnly(() => app.stop());
   onTestFinished(stop);
   const url = (port: number) => `http://127.0.0.1:${port}`;
-  return { webhooksUrl: `${url(app.webhooksPort)}/webhooks/gitea`, adminUrl: url(app.adminPort), lines, stop };
+  const webhooksUrl = `${url(app.webhooksPort)}/webhooks/gitea`;
+  return { webhooksUrl, webhookSecret, adminUrl: url(app.adminPort), lines, stop };
 }
 
 /** Resolves once it listens. */
@@ -87,7 +90,8 @@ export async function useTowlineProcess(world: TestWorld, extra: Record<string, 
   const { webhooks, admin } = await Promise.race([listening, failed]);
   failed.catch(() => undefined);
   const url = (port: unknown) => `http://127.0.0.1:${String(port)}`;
-  return { webhooksUrl: `${url(webhooks)}/webhooks/gitea`, adminUrl: url(admin), lines, child, ended, stop };
+  const webhooksUrl = `${url(webhooks)}/webhooks/gitea`;
+  return { webhooksUrl, webhookSecret, adminUrl: url(admin), lines, child, ended, stop };
 }
 
 /** Sends what a Gitea sends when a branch moved. Tests that have no Gitea of their own use it; the signature is real. */

@@ -1,0 +1,155 @@
+/** Pull requests: from a configured forge to the workers that preview and report. Only built where a forge has a login. */
+import { randomUUID } from "node:crypto";
+import type { Redis } from "ioredis";
+import type { LaneFairness } from "../../jobs/fairness.ts";
+import { startPullRequestsSweep } from "../../jobs/pull-requests-sweep.ts";
+import type { JobQueue } from "../../jobs/queue.ts";
+import type { PullRequestReports } from "../../jobs/reports.ts";
+import { startWorker } from "../../jobs/worker.ts";
+import type { Config, ForgeConfig } from "../config.ts";
+import { createForge } from "../forge/create-forge.ts";
+import type { WatchedDeployments } from "../kube/deployments.ts";
+import { createLimit } from "../limit.ts";
+import type { Logger } from "../log.ts";
+import type { Metrics } from "../metrics.ts";
+import type { Clock, Forge, Kluctl, Secrets, Sources } from "../ports.ts";
+import { renderComment } from "../preview/comment.ts";
+import { createPreview } from "../preview/preview.ts";
+import { createMarker, type Marker } from "../reporting/marker.ts";
+import { startReportWatch } from "../reporting/watching.ts";
+import { createCommitStatusWriter } from "../reporting/write-commit-status.ts";
+import { createReportWriter } from "../reporting/write-report.ts";
+
+export interface PreviewsDeps {
+  readonly config: Config;
+  readonly forges: ReadonlyMap<string, Forge>;
+  readonly deployments: WatchedDeployments;
+  readonly secrets: Secrets;
+  readonly sources: Sources;
+  readonly kluctl: Kluctl;
+  readonly queue: JobQueue;
+  readonly reports: PullRequestReports;
+  readonly consumer: Redis;
+  readonly fairness: LaneFairness;
+  /** UID of kube-system. */
+  readonly clusterId: () => Promise<string>;
+  readonly metrics: Metrics;
+  readonly clock: Clock;
+  readonly log: Logger;
+}
+
+export interface Previews {
+  /** No new jobs; those that run may go on for so long. */
+  stop(drainMs: number): Promise<void>;
+}
+
+/** Pull requests that are read, merged and waited for at the same time; how many are compared is the limit's matter. */
+const pullRequestsAtOnce = 8;
+/** Writes to forges, which are mostly waiting. */
+const reportsAtOnce = 4;
+
+/** The forges that have a login for their API, by id. */
+export async function createForges({ forges }: Config, log: Logger): Promise<ReadonlyMap<string, Forge>> {
+  const made = await Promise.all(
+    forges.map(async ({ id, kind, apiUrl, token, app }) => {
+      const login = token
+        ? { token: token.reveal() }
+        : app && { app: { appId: app.id, privateKey: app.privateKey.reveal() } };
+      return login && ([id, await createForge({ id, kind, apiUrl, login, log })] as const);
+    }),
+  );
+  return new Map(made.filter((forge) => forge !== undefined));
+}
+
+export function startPreviews(deps: PreviewsDeps): Previews {
+  const { config, forges, deployments, secrets, sources, queue, reports, consumer, fairness, metrics, clock, log } =
+    deps;
+  const { preview: settings, redis } = config;
+  const shared = { connection: consumer, prefix: redis.prefix, fairness, log };
+
+  const comparisons = createLimit(settings.concurrency);
+  const preview = createPreview({
+    forges,
+    deployments,
+    secrets,
+    sources,
+    kluctl: deps.kluctl,
+    reports,
+    queue,
+    limit: (work, options) => comparisons.run(work, options),
+    settings: {
+      serviceAccount: settings.serviceAccountName,
+      defaultServiceAccount: config.defaultServiceAccount,
+    },
+    clusterName: async () => config.clusterName ?? (await deps.clusterId()).slice(0, 8),
+    newId: randomUUID,
+    clock,
+    log,
+  });
+  const previewer = startWorker({
+    ...shared,
+    lane: "preview",
+    concurrency: pullRequestsAtOnce,
+    work: preview,
+    observe: {
+      started: () => undefined,
+      finished: (_request, result, seconds) => metrics.previewed(result, seconds),
+    },
+  });
+
+  const writeReport = createReportWriter({
+    forges,
+    reports,
+    queue,
+    deployments,
+    secrets,
+    sources,
+    render: renderComment,
+    markerOf: createMarkers(config.forges, deps.clusterId),
+    log,
+  });
+  const lastMove = queue.lastMove.bind(queue);
+  const writeCommitStatus = createCommitStatusWriter({ forges, reports, deployments, secrets, sources, lastMove, log });
+  const reporter = startWorker({
+    ...shared,
+    lane: "report",
+    concurrency: reportsAtOnce,
+    work: (request, { signal }) =>
+      request.kind === "report" ? writeReport(request, signal) : writeCommitStatus(request, signal),
+    observe: {
+      started: () => undefined,
+      finished: (request, result, seconds) => metrics.reported(request.kind, result, seconds),
+    },
+  });
+
+  const stopWatch = startReportWatch({ deployments, forges, reports, queue, log });
+  const sweep = settings.enabled
+    ? startPullRequestsSweep({ deployments, forges, reports, queue, everyMs: settings.intervalMs, clock, log })
+    : undefined;
+
+  return {
+    async stop(drainMs) {
+      stopWatch();
+      await sweep?.stop();
+      await Promise.all([previewer.stop(drainMs), reporter.stop(drainMs)]);
+    },
+  };
+}
+
+/** Signed with what the forge and the server share already, so that all replicas find each other's comments. */
+function createMarkers(forges: readonly ForgeConfig[], clusterId: () => Promise<string>) {
+  const markers = new Map<string, Marker>();
+  return async function markerOf(id: string): Promise<Marker> {
+    const known = markers.get(id);
+    if (known !== undefined) return known;
+    const forge = forges.find((one) => one.id === id);
+    const login = forge?.token ?? forge?.app?.privateKey;
+    const secrets = forge?.webhookSecrets.length ? forge.webhookSecrets : login ? [login] : [];
+    const marker = createMarker({
+      secrets: secrets.map((secret) => secret.reveal()),
+      instance: await clusterId(),
+    });
+    markers.set(id, marker);
+    return marker;
+  };
+}
