@@ -29,9 +29,8 @@ const earlyAfterMs = 2_000;
 export async function previewOpen(open: OpenPullRequest, deps: PreviewDeps): Promise<Outcome> {
   const { pullRequest, signal, log } = open;
   const startedAt = deps.clock.now();
-  const findings: Findings = { previews: [], ignored: [], secrets: [] };
   const { concerned: candidates, ignored } = matchPullRequest(pullRequest, open.deployments);
-  findings.ignored = ignored;
+  const findings: Findings = { previews: [], ignored, secrets: [] };
 
   async function finish(): Promise<void> {
     const finishedAt = deps.clock.now();
