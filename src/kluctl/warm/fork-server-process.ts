@@ -25,6 +25,7 @@ export interface ForkServerOptions {
 }
 
 export interface ForkServer {
+  readonly pid: number;
   stop(): Promise<void>;
 }
 
@@ -64,6 +65,7 @@ export async function startForkServer(options: ForkServerOptions): Promise<ForkS
     if (!stopping) onEnded(new Error(`the fork server ${error.message}`));
   });
   return {
+    pid: child.pid ?? 0, // it listens, so it has one
     async stop() {
       stopping = true;
       await stop();

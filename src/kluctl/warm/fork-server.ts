@@ -9,6 +9,7 @@
  * - The kernel ends a renderer, and what it has started, when its stand-in ends, whatever the template is busy with. So
  *   it lives no longer than its kluctl, which the watchdog ends together with the stand-ins.
  * - The renderer sends its exit status itself: the server may crash, and those that run do not notice.
+ * - Each renderer leads a process group, which ends with it: what a template starts stays in there.
  *
  * Arguments: the socket's path, the memory and the CPU seconds that a renderer may take. Descriptor 0 is open as long as
  * we live. On descriptor 1 it says `listening` once, and `cold <why>` for each renderer that it refuses.
@@ -30,7 +31,7 @@ def receive(conn):
     while rest > 0:
         parts.append(conn.recv(rest))
         if not parts[-1]:
-            raise EOFError("the stand-in is gone")
+            raise ConnectionError("the stand-in is gone")
         rest -= len(parts[-1])
     return (descriptors, *marshal.loads(b"".join(parts)))
 
@@ -107,7 +108,8 @@ def run(args, environ):
         with open(args[0], "rb") as script:
             code = compile(script.read(), args[0], "exec")
     sys.path[:] = [first, *folders(environ), *base]
-    sys.setrecursionlimit(sys.getrecursionlimit() + 2)  # the calls that lead here
+    # Calls that lead here and that it would not have above it; exec itself counted until 3.11.
+    sys.setrecursionlimit(sys.getrecursionlimit() + (4 if sys.version_info < (3, 12) else 3))
     try:
         exec(code, main.__dict__)
         return 0
@@ -116,7 +118,8 @@ def run(args, environ):
             return (end.code or 0) & 255
         print(end.code, file=sys.stderr)
     except BaseException as error:
-        sys.excepthook(type(error), error, error.__traceback__.tb_next)
+        shown = error.with_traceback(error.__traceback__.tb_next)
+        sys.excepthook(type(shown), shown, shown.__traceback__)
     return 1
 
 
@@ -152,12 +155,17 @@ def render(conn, request):
     status = run(args, environ)
     status = flush() or status
     conn.send(bytes([status]))
+    os.killpg(0, signal.SIGKILL)  # itself, and what the template has left running
 
 
 def reap(*_):
     try:
-        while os.waitpid(-1, os.WNOHANG)[0]:
-            pass
+        while ended := os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT):
+            try:
+                os.killpg(ended.si_pid, signal.SIGKILL)  # before its id can be somebody else's
+            except ProcessLookupError:
+                pass  # it has not rendered
+            os.waitpid(ended.si_pid, 0)
     except ChildProcessError:
         pass
 
@@ -183,8 +191,8 @@ while alive not in select.select([listener, alive], [], [])[0]:
     if learned is None:
         try:
             request = receive(conn)
-        except OSError:
-            conn.close()
+        except Exception:
+            conn.close()  # it starts cold
             continue
         if request[1][0] != "-c":
             learn(request[1], request[3])

@@ -82,7 +82,7 @@ export function createWarmRenderers({ env, limits, log, observe, ...deps }: Warm
         onEnded: (error) => fail(file, error),
       });
       running = { file, ways, server };
-      log.info({ version }, "kluctl's renderers are kept warm");
+      log.info({ version, pid: server.pid }, "kluctl's renderers are kept warm");
     } catch (error) {
       fail(file, error as Error);
     }
