@@ -33,7 +33,7 @@ export function diffObject(object: ResultObject, redactor: Redactor): DiffText {
 }
 
 function diffChange({ type, jsonPath, oldValue, newValue }: Change, redactor: Redactor): string[] {
-  const path = ` ${jsonPath.replace(/^\$?\.?/, "").replaceAll(/\s+/g, " ")}:`;
+  const path = ` ${redactor.text(jsonPath.replace(/^\$?\.?/, "")).replaceAll(/\s+/g, " ")}:`;
   const before = type === "insert" ? nothing : sideOf(oldValue, redactor);
   const after = type === "delete" ? nothing : sideOf(newValue, redactor);
   // Compared as they are, shown as they may be: so that it is seen that a hidden line has changed.
@@ -58,11 +58,19 @@ interface Side {
 
 const nothing: Side = { raw: [], shown: [] };
 
-/** Redacted as a whole, before its lines are torn apart: what is secret may stand in several of them. */
+/** Redacted before its lines are torn apart: what is secret may stand in several of them. */
 function sideOf(value: unknown, redactor: Redactor): Side {
-  const raw = toYamlLines(value, (text) => text);
-  const leaves = toYamlLines(value, (text) => redactor.leaf(text));
-  return { raw, shown: redactor.text(leaves.join("\n")).split("\n") };
+  const raw = toYamlLines(value, { leaf: same, key: same });
+  // Text by text, before quotes and escapes of our own come to it; and then as a whole.
+  const lines = toYamlLines(value, {
+    leaf: (text) => redactor.text(redactor.leaf(text)),
+    key: (text) => redactor.text(text),
+  });
+  return { raw, shown: redactor.text(lines.join("\n")).split("\n") };
+}
+
+function same(text: string): string {
+  return text;
 }
 
 function signed(sign: string, lines: readonly string[]): string[] {

@@ -1,26 +1,32 @@
 /** A value of an object as lines that read like YAML; for people, not for parsers. Pure. */
 
-/** `leaf` gets the text of every scalar, and says how to show it. */
-export function toYamlLines(value: unknown, leaf: (text: string) => string): string[] {
-  if (typeof value === "string") return textLines(leaf(value));
-  return nested(value, leaf);
+/** How the text of a scalar and of a field's name is shown. */
+export interface Wording {
+  leaf(text: string): string;
+  key(text: string): string;
 }
 
-function nested(value: unknown, leaf: (text: string) => string): string[] {
+/** A text by itself is its lines as they are. */
+export function toYamlLines(value: unknown, wording: Wording): string[] {
+  if (typeof value === "string") return textLines(wording.leaf(value));
+  return nested(value, wording);
+}
+
+function nested(value: unknown, wording: Wording): string[] {
   if (Array.isArray(value)) {
     if (value.length === 0) return ["[]"];
-    return value.flatMap((item) => hang("- ", toItemLines(item, leaf)));
+    return value.flatMap((item) => hang("- ", toItemLines(item, wording)));
   }
   if (typeof value === "object" && value !== null) {
     const entries = Object.entries(value);
     if (entries.length === 0) return ["{}"];
-    return entries.flatMap(([key, item]) => field(toKey(key), item, leaf));
+    return entries.flatMap(([key, item]) => field(toKey(wording.key(key)), item, wording));
   }
-  return textLines(leaf(String(value)));
+  return textLines(wording.leaf(String(value)));
 }
 
-function field(key: string, value: unknown, leaf: (text: string) => string): string[] {
-  const lines = toItemLines(value, leaf);
+function field(key: string, value: unknown, wording: Wording): string[] {
+  const lines = toItemLines(value, wording);
   if (typeof value === "string") {
     return lines.length === 1 ? [`${key}: ${lines[0]}`] : [`${key}: |`, ...lines.map((line) => `  ${line}`)];
   }
@@ -30,9 +36,9 @@ function field(key: string, value: unknown, leaf: (text: string) => string): str
   return [`${key}:`, ...(Array.isArray(value) ? lines : lines.map((line) => `  ${line}`))];
 }
 
-function toItemLines(value: unknown, leaf: (text: string) => string): string[] {
-  if (typeof value !== "string") return nested(value, leaf);
-  const lines = textLines(leaf(value));
+function toItemLines(value: unknown, wording: Wording): string[] {
+  if (typeof value !== "string") return nested(value, wording);
+  const lines = textLines(wording.leaf(value));
   return lines.length === 1 ? [quoteIfOdd(lines[0]!)] : lines;
 }
 

@@ -13,14 +13,18 @@ export interface Folded {
 export interface FoldOptions {
   /** Keeps `%`, `$`, `/`… too, and drops only white space, quotes and backslashes: for what has few letters and digits. */
   readonly symbols?: boolean;
-  /** Reads `\n`, `\u00e9`, `\xe9` and `%C3%A9` as what they stand for. */
-  readonly unescape?: boolean;
+  /** Reads `\n`, `\u00e9`, `\xe9` and `%C3%A9`, or `&quot;` and `&#34;`, as what they stand for. */
+  readonly unescape?: "escapes" | "entities";
 }
 
-const escapes = /\\(?:u([0-9A-Fa-f]{4})|x([0-9A-Fa-f]{2})|U([0-9A-Fa-f]{8})|[\s\S])|(?:%[0-9A-Fa-f]{2})+/y;
+const escapes = {
+  escapes: /\\(?:u([0-9A-Fa-f]{4})|x([0-9A-Fa-f]{2})|U([0-9A-Fa-f]{8})|[\s\S])|(?:%[0-9A-Fa-f]{2})+/y,
+  entities: /&(?:amp|lt|gt|quot|apos|#\d{1,7}|#x[0-9A-Fa-f]{1,6});/y,
+};
+const entities: Readonly<Record<string, string>> = { amp: "&", lt: "<", gt: ">", quot: '"', apos: "'" };
 const controlEscapes = new Set("abefnrtv0");
 
-export function fold(text: string, { symbols = false, unescape = false }: FoldOptions = {}): Folded {
+export function fold(text: string, { symbols = false, unescape }: FoldOptions = {}): Folded {
   const units = new Uint16Array(text.length);
   const starts = new Int32Array(text.length);
   const ends = new Int32Array(text.length);
@@ -32,14 +36,10 @@ export function fold(text: string, { symbols = false, unescape = false }: FoldOp
     starts[length] = start;
     ends[length++] = end;
   };
+  const escape = unescape && escapes[unescape];
   for (let at = 0; at < text.length; at++) {
     const unit = text.charCodeAt(at);
-    if (!unescape || (unit !== backslash && unit !== percent)) {
-      keep(unit, at, at + 1);
-      continue;
-    }
-    escapes.lastIndex = at;
-    const match = escapes.exec(text);
+    const match = escape && mayEscape(unit) ? matchAt(escape, text, at) : null;
     if (match === null) {
       keep(unit, at, at + 1);
       continue;
@@ -60,17 +60,29 @@ export function foldedText(text: string, options?: FoldOptions): string {
 }
 
 const backslash = 0x5c;
-const percent = 0x25;
+
+/** Backslash, percent sign or ampersand. */
+function mayEscape(unit: number): boolean {
+  return unit === backslash || unit === 0x25 || unit === 0x26;
+}
+
+function matchAt(pattern: RegExp, text: string, at: number): RegExpExecArray | null {
+  pattern.lastIndex = at;
+  return pattern.exec(text);
+}
 
 function unescaped([whole, four, two, eight]: RegExpExecArray): string {
   if (whole.startsWith("%")) return Buffer.from(whole.replaceAll("%", ""), "hex").toString("utf8");
+  if (whole.startsWith("&#")) return fromCodePoint(Number(whole.slice(2, -1).replace("x", "0x")));
+  if (whole.startsWith("&")) return entities[whole.slice(1, -1)] ?? whole;
   const hex = four ?? two ?? eight;
-  if (hex !== undefined) {
-    const point = Number.parseInt(hex, 16);
-    return point <= 0x10_ff_ff ? String.fromCodePoint(point) : "";
-  }
+  if (hex !== undefined) return fromCodePoint(Number.parseInt(hex, 16));
   const escaped = whole.slice(1);
   return controlEscapes.has(escaped) ? "" : escaped;
+}
+
+function fromCodePoint(point: number): string {
+  return point <= 0x10_ff_ff ? String.fromCodePoint(point) : "";
 }
 
 function isAlphanumeric(unit: number): boolean {
@@ -89,6 +101,8 @@ function isInvisible(unit: number): boolean {
     unit <= 0xa0 ||
     unit === 0xad ||
     unit === 0x61c ||
+    unit === 0x1680 ||
+    unit === 0x180e ||
     (unit >= 0x2000 && unit <= 0x200f) ||
     (unit >= 0x2028 && unit <= 0x202f) ||
     (unit >= 0x205f && unit <= 0x206f) ||

@@ -30,6 +30,7 @@ export class OverwhelmedError extends Error {
 /** Calls of the result throw OverwhelmedError once the work is out of all proportion. */
 export function createMatcher(patterns: readonly Pattern[], symbols: boolean): (text: string) => Range[] {
   const { buckets, filter } = createIndex(patterns);
+  const filterMask = filter.length - 1;
   let comparisons = 0;
 
   function search(text: string, options: FoldOptions): Range[] {
@@ -57,15 +58,17 @@ export function createMatcher(patterns: readonly Pattern[], symbols: boolean): (
 
   return (text) => {
     if (patterns.length === 0 || text.length < minLength) return [];
-    const found = search(text, { symbols });
-    return /[\\%]/.test(text) ? [...found, ...search(text, { symbols, unescape: true })] : found;
+    return [
+      ...search(text, { symbols }),
+      ...(/[\\%]/.test(text) ? search(text, { symbols, unescape: "escapes" }) : []),
+      ...(/&[#\w]+;/.test(text) ? search(text, { symbols, unescape: "entities" }) : []),
+    ];
   };
 }
 
 // A rolling polynomial hash over `minLength` code units, in 32-bit arithmetic.
 const base = 0x01_00_01_93;
 const basePower = Array.from({ length: minLength }).reduce<number>((power) => Math.imul(power, base), 1);
-const filterMask = 0xf_ff_ff;
 
 function hashAt(text: string, at: number): number {
   let hash = 0;
@@ -82,7 +85,8 @@ interface Entry {
 /** Each pattern is filed under that one of its six-character pieces which fewest others are filed under. */
 function createIndex(patterns: readonly Pattern[]) {
   const buckets = new Map<number, Entry[]>();
-  const filter = new Uint8Array(filterMask + 1);
+  // Sparse enough that ordinary text seldom gets past it; a power of two.
+  const filter = new Uint8Array(2 ** Math.ceil(Math.log2(patterns.length * 16 + 1)));
   for (const pattern of patterns) {
     const candidates = Math.min(pattern.folded.length - minLength + 1, 32);
     let [best, offset, fewest] = [0, 0, Infinity];
@@ -94,7 +98,7 @@ function createIndex(patterns: readonly Pattern[]) {
     const bucket = buckets.get(best);
     if (bucket) bucket.push({ pattern, offset });
     else buckets.set(best, [{ pattern, offset }]);
-    filter[best & filterMask] = 1;
+    filter[best & (filter.length - 1)] = 1;
   }
   return { buckets, filter };
 }

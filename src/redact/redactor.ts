@@ -79,10 +79,10 @@ function collect(values: readonly Buffer[]) {
       if (!everywhere) continue;
       const found = patternsOf(value);
       for (const pattern of found.plain) {
-        plain.set(pattern.folded, pattern);
-        if (!isOrdinary(text)) named.set(pattern.folded, pattern);
+        add(plain, pattern);
+        if (!isOrdinary(text)) add(named, pattern);
       }
-      for (const pattern of found.symbolic) symbolic.set(pattern.folded, pattern);
+      for (const pattern of found.symbolic) add(symbolic, pattern);
     }
   }
   return {
@@ -92,6 +92,18 @@ function collect(values: readonly Buffer[]) {
     leaves,
     tooMany: undefined,
   };
+}
+
+/** What differs only in what folding drops is one pattern, with the longer ends. */
+function add(patterns: Map<string, Pattern>, pattern: Pattern): void {
+  const known = patterns.get(pattern.folded) ?? pattern;
+  const longer = (one: string, other: string) => (other.length > one.length ? other : one);
+  patterns.set(pattern.folded, {
+    folded: pattern.folded,
+    opaque: known.opaque || pattern.opaque,
+    head: longer(known.head, pattern.head),
+    tail: longer(known.tail, pattern.tail),
+  });
 }
 
 /** Everybody's values: nothing is told by showing them, and much is lost by not. */

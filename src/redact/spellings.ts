@@ -13,41 +13,41 @@ export interface Patterns {
  * what changes the letters and digits themselves.
  */
 export function patternsOf(value: Buffer): Patterns {
+  const patterns: Patterns = { plain: [], symbolic: [] };
   const text = value.toString("utf8");
-  const written = Buffer.from(text, "utf8").equals(value) ? writtenForms(text) : [];
-  const plain = new Map<string, Pattern>();
-  const symbolic = new Map<string, Pattern>();
-  const add = (form: string, opaque: boolean) => {
-    const folded = foldedText(form);
-    if (folded.length >= minLength) {
-      if (!plain.has(folded)) plain.set(folded, { folded, opaque, ...(opaque ? noEnds : endsOf(form)) });
-      return;
+  const isText = Buffer.from(text, "utf8").equals(value);
+  for (const form of isText ? writtenForms(text) : []) {
+    const plain = foldedText(form);
+    if (plain.length >= minLength) {
+      patterns.plain.push({ folded: plain, opaque: false, ...endsOf(form) });
+      continue;
     }
-    const loose = foldedText(form, { symbols: true });
-    if (loose.length >= minLength && !symbolic.has(loose)) {
-      symbolic.set(loose, { folded: loose, opaque, ...(opaque ? noEnds : endsOf(form, { symbols: true })) });
-    }
-  };
-  for (const form of written) add(form, false);
-  if (value.length >= minLength) {
-    for (const form of base64Forms(value)) add(form, true);
-    const hex = value.toString("hex");
-    add(hex, true);
-    add(hex.toUpperCase(), true);
+    const symbolic = foldedText(form, { symbols: true });
+    if (symbolic.length < minLength) continue;
+    patterns.symbolic.push({ folded: symbolic, opaque: false, ...endsOf(form, { symbols: true }) });
   }
-  return { plain: [...plain.values()], symbolic: [...symbolic.values()] };
+  if (value.length < minLength) return patterns;
+  const inJson = isText ? Buffer.from(JSON.stringify(text).slice(1, -1)) : value;
+  for (const form of opaqueForms(value, inJson)) {
+    const plain = form.replace(/[+/]/g, "");
+    const ends = { opaque: true, head: "", tail: "" };
+    if (plain.length >= minLength) patterns.plain.push({ folded: plain, ...ends });
+    else patterns.symbolic.push({ folded: form, ...ends });
+  }
+  return patterns;
 }
 
-const noEnds = { head: "", tail: "" };
-
-function writtenForms(text: string): string[] {
+function writtenForms(text: string): Set<string> {
   const json = JSON.stringify(text).slice(1, -1);
-  return [text, json, JSON.stringify(json).slice(1, -1), encodeURIComponent(text.toWellFormed()), htmlForm(text)];
+  const jsonInJson = JSON.stringify(json).slice(1, -1);
+  const query = text.replaceAll(" ", "+"); // what else is escaped in it is read by folding
+  return new Set([text, json, jsonInJson, encodeURIComponent(text.toWellFormed()), query]);
 }
 
-function htmlForm(text: string): string {
-  const entities: Record<string, string> = { "&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;", "'": "&#39;" };
-  return text.replace(/[&<>"']/g, (character) => entities[character] ?? character);
+function opaqueForms(value: Buffer, inJson: Buffer): string[] {
+  const hex = value.toString("hex");
+  const packed = inJson.equals(value) ? [value] : [value, inJson];
+  return [hex, hex.toUpperCase(), ...packed.flatMap(base64Forms)];
 }
 
 /**
