@@ -15,7 +15,7 @@ const deployClasses: Readonly<Record<Cause, number>> = { push: 0, manual: 1, cha
 const previewClasses: Readonly<Record<PreviewCause, number>> = { "pull-request": 0, base: 1, sweep: 2 };
 
 /** The lower, the sooner. To be compared within one lane. */
-export function urgencyOf(request: Request): number {
+function urgencyOf(request: Request): number {
   if (request.kind === "reconcile") return deployClasses[request.cause];
   return request.kind === "preview" ? previewClasses[request.cause] : 0;
 }
