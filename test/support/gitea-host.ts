@@ -25,7 +25,12 @@ const states = new Map<string, CommitStatus["state"]>([
   ["failure", "failure"],
 ]);
 
-export async function useGiteaHost(): Promise<ForgeHost> {
+export interface GiteaHost extends ForgeHost {
+  /** The administrator's. */
+  readonly call: GiteaClient["call"];
+}
+
+export async function useGiteaHost(): Promise<GiteaHost> {
   const { call, organization, login } = await useGitea();
   const apiUrl = `${login.url}/api/v1`;
   const repoName = `${organization}/Shop.it_v-2`;
@@ -51,6 +56,7 @@ export async function useGiteaHost(): Promise<ForgeHost> {
   }
 
   return {
+    call,
     apiUrl,
     repoName,
     repoUrl: clone_url,

@@ -53,10 +53,12 @@ const PullRequest = z.object({
   action: Name,
   number: z.int().positive(),
   pull_request: z.object({
+    title: lenient(z.string()),
+    draft: lenient(z.boolean()),
     head: z.object({ sha: Commit, repo_id: lenient(z.int()) }),
     base: z.object({ ref: Name, repo_id: lenient(z.int()) }),
   }),
-  changes: lenient(z.object({ ref: z.unknown().optional() })),
+  changes: lenient(z.object({ ref: z.unknown().optional(), title: lenient(z.object({ from: lenient(z.string()) })) })),
   repository: Repository,
 });
 
@@ -159,16 +161,27 @@ function toPullRequestEvent(origin: Origin, payload: unknown): GitEvent {
     repoUrls,
     repoName,
     number: data.number,
-    action:
-      data.action === "edited" && data.changes?.ref !== undefined
-        ? "retargeted"
-        : (actions.get(data.action) ?? "other"),
+    action: data.action === "edited" ? toEdit(data) : (actions.get(data.action) ?? "other"),
     baseBranch: base.ref,
     head: head.sha,
     // Unless it is known to come from the repository itself, it comes from a fork.
     fork: head.repo_id === undefined || head.repo_id !== base.repo_id,
   };
 }
+
+/** A draft is one by the beginning of its title: that is what is edited when it becomes one, or ready. */
+function toEdit({ changes, pull_request }: z.infer<typeof PullRequest>): PullRequestEvent["action"] {
+  if (changes?.ref !== undefined) return "retargeted";
+  const from = changes?.title?.from;
+  if (from === undefined) return "other";
+  const { title, draft } = pull_request;
+  // What marks a draft can be configured at the host: a title that only lost its beginning may have lost a mark, too.
+  const wasDraft = draftMark.test(from) || (draft === false && title !== undefined && from.endsWith(title));
+  return wasDraft === (draft ?? draftMark.test(title ?? "")) ? "other" : "draft-changed";
+}
+
+/** Gitea's and Forgejo's own marks. */
+const draftMark = /^\s*(?:(?:wip|draft):|\[wip\])/i;
 
 function toRepository(repository: z.infer<typeof Repository>) {
   return {

@@ -122,7 +122,6 @@ export function createGitlabForge(options: GitlabForgeOptions): Forge {
     },
 
     updateComment(key, comment, body, signal) {
-      const { notes } = createGitlabApi(ask, { signal });
       return unlessGone(() => rewriteNote(key, Number(comment), body, signal));
     },
 

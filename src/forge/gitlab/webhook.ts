@@ -48,7 +48,13 @@ const MergeRequest = z.object({
     last_commit: z.object({ id: Commit }),
     oldrev: lenient(Commit),
   }),
-  changes: lenient(z.object({ target_branch: z.unknown().optional(), draft: z.unknown().optional() })),
+  changes: lenient(
+    z.object({
+      target_branch: z.unknown().optional(),
+      draft: z.unknown().optional(),
+      title: lenient(z.object({ previous: lenient(z.string()), current: lenient(z.string()) })),
+    }),
+  ),
   project: Project,
 });
 
@@ -137,8 +143,13 @@ function toAction({ object_attributes: request, changes }: z.infer<typeof MergeR
   if (request.action !== "update") return actions.get(request.action ?? "") ?? "other";
   if (request.oldrev !== undefined) return "updated";
   if (changes?.target_branch !== undefined) return "retargeted";
-  return changes?.draft === undefined ? "other" : "draft-changed";
+  const { previous = "", current = "" } = changes?.title ?? {};
+  const marked = draftMark.test(previous) !== draftMark.test(current);
+  return changes?.draft !== undefined || marked ? "draft-changed" : "other";
 }
+
+/** A draft is one by its title, which is all that an older GitLab says of the change. */
+const draftMark = /^\s*(?:(?:draft|wip):|\[(?:draft|wip)\]|\(draft\))/i;
 
 function projectUrls(project: z.infer<typeof Project>): string[] {
   return distinctUrls(project.git_http_url, project.git_ssh_url, project.web_url);

@@ -203,6 +203,22 @@ describe("Gitea", () => {
     expect(parse("gitea", resignGitea(edited, JSON.stringify(payload)))).toMatchObject({ action: "retargeted" });
   });
 
+  test.each([
+    ["draft-changed", "Raise frontend", { title: "WIP: Raise frontend", draft: true }],
+    ["draft-changed", "WIP: Raise frontend", { title: "Raise frontend", draft: false }],
+    ["draft-changed", "[wip] Raise frontend", { title: "Raise frontend", draft: undefined }],
+    ["draft-changed", "Not yet! Raise frontend", { title: "Raise frontend", draft: false }],
+    ["other", "WIP: Raise", { title: "WIP: Raise frontend", draft: true }],
+    ["other", "Raise", { title: "Raise frontend", draft: false }],
+    ["other", "Raise", { title: "Raise frontend", draft: undefined }],
+  ])("an edited title is %s: from %j to %o", (action, from, changes) => {
+    const edited = giteaDelivery("pull-request-edited");
+    const payload = JSON.parse(edited.body);
+    const pullRequest = { ...payload.pull_request, ...changes };
+    const body = JSON.stringify({ ...payload, pull_request: pullRequest, changes: { title: { from } } });
+    expect(parse("gitea", resignGitea(edited, body))).toMatchObject({ action });
+  });
+
   test("create says nothing that push does not, and issues are of no use", () => {
     expect(parse("gitea", giteaDelivery("create-branch"))).toMatchObject({ kind: "irrelevant" });
     expect(parse("gitea", giteaDelivery("issues-opened"))).toMatchObject({
@@ -260,7 +276,12 @@ describe("GitLab", () => {
     ["updated", { action: "update", oldrev: "1".repeat(40) }, {}],
     ["retargeted", { action: "update" }, { target_branch: { previous: "main", current: "release" } }],
     ["draft-changed", { action: "update" }, { draft: { previous: true, current: false } }],
+    ["draft-changed", { action: "update" }, { title: { previous: "Draft: a", current: "a" } }],
+    ["draft-changed", { action: "update" }, { title: { previous: "a", current: "[Draft] a" } }],
     ["other", { action: "update" }, { title: { previous: "a", current: "b" } }],
+    ["other", { action: "update" }, { title: { previous: "Draft: a", current: "Draft: b" } }],
+    ["other", { action: "update" }, { labels: { previous: [], current: [{ id: 1 }] } }],
+    ["other", { action: "update" }, {}],
     ["closed", { action: "merge" }, {}],
     ["closed", { action: "close" }, {}],
     ["other", { action: "approved" }, {}],
