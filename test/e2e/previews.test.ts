@@ -1,7 +1,8 @@
 /** What a pull request shows, on the real Gitea, against the real cluster. */
+import type { KubernetesObject, V1Job } from "@kubernetes/client-node";
 import { expect, test } from "vitest";
-import { usePullRequests } from "../support/pull-requests.ts";
 import { aProject, aSpec } from "../support/project.ts";
+import { usePullRequests } from "../support/pull-requests.ts";
 import { patience } from "../support/world-cluster.ts";
 import { useWorld } from "../support/world.ts";
 
@@ -13,10 +14,10 @@ test("a pull request shows what merging it would change, its next commit changes
   const deployment = world.cluster.deployment("shop");
   await deployment.create(aSpec(pulls.repo.url));
   const before = await deployment.settles();
+  const events = await deployment.events();
 
   const pull = await pulls.open(aProject({ namespace, data: { color: "blue" } }));
-  const first = await pull.comment("blue");
-  expect(first).toContain("merging changes 1 deployment");
+  const first = await pull.comment("merging changes");
   expect(first).toMatch(/data\.color:\n- +red\n\+ +blue/);
   const [comment] = await pull.comments();
   await expect
@@ -25,14 +26,184 @@ test("a pull request shows what merging it would change, its next commit changes
       [`towline/${deployment.key}`]: "success: 1 changed",
       towline: "success: changes 1 deployment: 1 changed",
     });
+
+  // Nothing of the deployment itself knows of it.
   expect(await world.cluster.data("settings")).toEqual({ color: "red" });
   expect((await deployment.get())?.metadata?.resourceVersion).toBe(before.metadata?.resourceVersion);
+  expect(await deployment.events()).toHaveLength(events.length);
 
-  await pull.push(aProject({ namespace, data: { color: "green" } }));
+  const head = await pull.push(aProject({ namespace, data: { color: "green" } }));
   await pull.comment("green");
   expect((await pull.comments()).map(({ id }) => id)).toEqual([comment?.id]);
+  await expect.poll(() => pulls.statuses(head), patience).toMatchObject({ towline: expect.stringMatching("success") });
 
   await pull.merge();
   await pull.comment("Towline: merged into");
   await expect.poll(() => world.cluster.data("settings"), patience).toEqual({ color: "green" });
+  const merge = (await deployment.settles()).status?.["observedCommit"] as string;
+  await expect
+    .poll(() => pulls.statuses(merge), patience)
+    .toEqual({
+      [`towline/${deployment.key}`]: "success: deployed: 1 changed",
+      towline: "success: deployed: 1 changed",
+    });
+});
+
+test("a conflict is said, and so is its end; a retargeted pull request is compared with its new base; closing ends it", async () => {
+  const world = await useWorld();
+  const { namespace } = world.cluster;
+  const pulls = await usePullRequests(world);
+  await pulls.repo.push(aProject({ namespace }));
+  await pulls.repo.push({}, { branch: "release" });
+  await world.cluster.deployment("main").create(aSpec(pulls.repo.url));
+  await world.cluster.deployment("main").settles();
+
+  const pull = await pulls.open(aProject({ namespace, data: { color: "blue" } }));
+  await pull.comment("merging changes");
+  await pulls.repo.push(aProject({ namespace, data: { color: "yellow" } }));
+  const conflict = await pull.comment("cannot be merged");
+  expect(conflict).toContain("app/settings.yml");
+  await expect
+    .poll(() => pulls.statuses(pull.head), patience)
+    .toMatchObject({
+      towline: "failure: cannot be merged: conflict in 1 file",
+    });
+
+  await pulls.repo.push(aProject({ namespace }));
+  await pull.comment("merging changes 1 deployment");
+
+  await pull.edit({ base: "release" });
+  await pull.comment("concerns no deployment");
+  await expect
+    .poll(() => pulls.statuses(pull.head), patience)
+    .toMatchObject({
+      towline: "success: no deployment is concerned",
+    });
+
+  await pull.edit({ base: "main" });
+  await pull.comment("merging changes 1 deployment");
+  await pull.edit({ state: "closed" });
+  await pull.comment("closed without merging");
+  await pull.edit({ state: "open" });
+  await pull.comment("merging changes 1 deployment");
+});
+
+test("who is previewed: followers of the base branch, suspended or not; not the pinned, nor who opted out, nor who is not touched", async () => {
+  const world = await useWorld();
+  const { cluster } = world;
+  const { namespace } = cluster;
+  const pulls = await usePullRequests(world);
+  const files = (color: string, directory: string) =>
+    Object.fromEntries(
+      Object.entries(aProject({ namespace, name: `{{ args.name }}`, data: { color } })).map(([path, text]) => [
+        `${directory}/${path}`,
+        text,
+      ]),
+    );
+  const first = await pulls.repo.push({ ...files("red", "a"), ...files("red", "b") });
+  const url = pulls.repo.url;
+  const spec = (name: string, path: string, more: object = {}) =>
+    aSpec(url, { source: { git: { url, ref: { branch: "main" }, path } }, args: { name }, ...more });
+  const create = async (name: string, ...args: Parameters<ReturnType<typeof cluster.deployment>["create"]>) => {
+    await cluster.deployment(name).create(...args);
+    await cluster.deployment(name).settles();
+  };
+  await create("followed", spec("followed", "a"));
+  await create("suspended", spec("suspended", "a", { suspend: true }));
+  await create("approved", spec("approved", "a", { manual: true }));
+  await create("elsewhere", spec("elsewhere", "b"));
+  await create("silent", spec("silent", "a"), { "towline.dev/preview": "false" });
+  await create("pinned", spec("pinned", "a", { source: { git: { url, ref: { commit: first }, path: "a" } } }));
+
+  const pull = await pulls.open(files("blue", "a"));
+  const comment = await pull.comment("took");
+
+  const row = (name: string) => comment.split("\n").find((line) => line.includes(`${namespace}/${name}\``)) ?? "";
+  expect(row("followed")).not.toBe("");
+  expect(row("suspended")).toMatch(/suspended/);
+  expect(row("approved")).toMatch(/approval/);
+  for (const name of ["elsewhere", "silent", "pinned"]) expect(row(name)).toBe("");
+});
+
+test("a pull request that concerns nobody gets no comment, and its status says so", async () => {
+  const world = await useWorld();
+  const pulls = await usePullRequests(world);
+  await pulls.repo.push({ README: "shop\n" });
+
+  const pull = await pulls.open({ README: "the shop\n" });
+
+  await expect
+    .poll(() => pulls.statuses(pull.head), patience)
+    .toEqual({
+      towline: "success: no deployment is concerned",
+    });
+  expect(await pull.comments()).toEqual([]);
+});
+
+test("what cannot be rendered is said in kluctl's words, and the other deployments are compared", async () => {
+  const world = await useWorld();
+  const { namespace } = world.cluster;
+  const pulls = await usePullRequests(world);
+  await pulls.repo.push(aProject({ namespace, name: "{{ args.name }}" }));
+  for (const [name, args] of [
+    ["fine", { name: "fine", color: "x" }],
+    ["broken", { name: "broken" }],
+  ] as const) {
+    await world.cluster.deployment(name).create(aSpec(pulls.repo.url, { args }));
+    await world.cluster.deployment(name).settles();
+  }
+
+  const pull = await pulls.open(aProject({ namespace, name: "{{ args.name }}", data: { color: "{{ args.color }}" } }));
+  const comment = await pull.comment("took");
+
+  expect(comment).toContain("1 of 2 deployments cannot be rendered");
+  expect(comment).toMatch(/settings\.yml.*'color'|'color'.*settings\.yml/s);
+  expect(comment).toMatch(/- +red\n\+ +x/);
+  await expect
+    .poll(() => pulls.statuses(pull.head), patience)
+    .toMatchObject({
+      [`towline/${namespace}/fine`]: "success: 1 changed",
+      [`towline/${namespace}/broken`]: "failure: cannot be rendered",
+      towline: expect.stringMatching("failure: "),
+    });
+});
+
+test("a preview waits for no deploy, and no deploy waits for it", async () => {
+  const world = await useWorld();
+  const { cluster } = world;
+  const { namespace } = cluster;
+  const pulls = await usePullRequests(world, { TOWLINE_CONCURRENCY: "1" });
+  const gate = {
+    apiVersion: "batch/v1",
+    kind: "Job",
+    metadata: { name: "gate", namespace, annotations: { "kluctl.io/hook": "pre-deploy" } },
+    spec: {
+      suspend: true,
+      template: { spec: { containers: [{ name: "gate", image: "gate" }], restartPolicy: "Never" } },
+    },
+  };
+  await pulls.repo.push(aProject({ namespace }));
+  const deployment = cluster.deployment("shop");
+  await deployment.create(aSpec(pulls.repo.url));
+  await deployment.settles();
+  const deploying = await pulls.repo.push(
+    aProject({ namespace, data: { color: "slow" }, objects: { "gate.yml": gate } }),
+  );
+  await expect.poll(() => cluster.find<KubernetesObject & V1Job>("batch/v1", "Job", "gate"), patience).toBeDefined();
+
+  const pull = await pulls.open({
+    "app/settings.yml": aProject({ namespace, data: { color: "blue" } })["app/settings.yml"],
+  });
+  await pull.comment("blue");
+  expect(await cluster.data("settings")).toEqual({ color: "red" });
+  expect(await pulls.statuses(deploying)).toMatchObject({ [`towline/${deployment.key}`]: "pending: being deployed" });
+
+  await cluster.patch({ ...gate, spec: { suspend: false } } as object);
+  await deployment.settles(deploying);
+  expect(await cluster.data("settings")).toEqual({ color: "slow" });
+  await expect
+    .poll(() => pulls.statuses(deploying), patience)
+    .toMatchObject({
+      [`towline/${deployment.key}`]: expect.stringMatching("success: deployed"),
+    });
 });

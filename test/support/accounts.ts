@@ -1,0 +1,40 @@
+/** Service accounts with few rights. */
+import { onTestFinished } from "vitest";
+import type { TestCluster } from "./world-cluster.ts";
+
+/**
+ * A service account that may do everything with its namespace's ConfigMaps, and nothing else but see what there is:
+ * kluctl has to list namespaces for every deploy, and ConfigMaps of all of them to find what it may delete.
+ */
+export async function createAccount(
+  cluster: TestCluster,
+  name: string,
+  sees = ["namespaces", "configmaps"],
+): Promise<void> {
+  const { namespace } = cluster;
+  const rbac = "rbac.authorization.k8s.io";
+  const metadata = { name };
+  await cluster.create({ apiVersion: "v1", kind: "ServiceAccount", metadata });
+  const subjects = [{ kind: "ServiceAccount", name, namespace }];
+  const rules = [{ apiGroups: [""], resources: ["configmaps"], verbs: ["*"] }];
+  const roleRef = { apiGroup: rbac, kind: "Role", name };
+  await cluster.create({ apiVersion: `${rbac}/v1`, kind: "Role", metadata, rules } as object);
+  await cluster.create({ apiVersion: `${rbac}/v1`, kind: "RoleBinding", metadata, roleRef, subjects } as object);
+
+  const everywhere = { apiVersion: `${rbac}/v1`, metadata: { name: `${namespace}-${name}` } };
+  const role = {
+    ...everywhere,
+    kind: "ClusterRole",
+    rules: [{ apiGroups: [""], resources: sees, verbs: ["get", "list"] }],
+  };
+  const binding = {
+    ...everywhere,
+    kind: "ClusterRoleBinding",
+    roleRef: { apiGroup: rbac, kind: role.kind, ...role.metadata },
+    subjects,
+  };
+  for (const object of [role, binding]) {
+    await cluster.objects.create(object);
+    onTestFinished(async () => void (await cluster.objects.delete(object)));
+  }
+}
