@@ -27,7 +27,7 @@ export interface GithubHost extends ForgeHost {
   advance(ms: number): void;
   /** The repository has another name from now on; the old one leads to it. */
   rename(): void;
-  connect(options?: Connection): Forge;
+  connect(options?: Connection & { app?: { appId: string; privateKey: string } }): Forge;
 }
 
 /** https://docs.github.com/rest/using-the-rest-api/rate-limits-for-the-rest-api */
@@ -121,7 +121,8 @@ export async function useGithubHost({ as = "token" }: { as?: "token" | "app" } =
 
   /** What every answer has; an answer that is known already is not sent again, and does not count. */
   function finish(reply: Reply, req: IncomingMessage): Required<Reply> {
-    const of = JSON.stringify([req.headers.authorization, reply.body, reply.headers]);
+    // Another token, another tag: https://github.com/github/docs/issues/34689
+    const of = JSON.stringify([req.headers.authorization, reply.body]);
     const etag = `W/"${createHash("sha256").update(of).digest("hex")}"`;
     const known = req.method === "GET" && reply.status === 200 && req.headers["if-none-match"] === etag;
     if (!known && limits.remaining > 0) limits.remaining -= 1;
@@ -150,8 +151,8 @@ export async function useGithubHost({ as = "token" }: { as?: "token" | "app" } =
     ...{ repository, logins, limits, answered },
     advance: (ms) => void (skewMs += ms),
     rename: () => void (renamed = true),
-    connect({ token, ...options } = {}) {
-      const login = as === "app" && token === undefined ? { app: logins.app } : { token: token ?? logins.token };
+    connect({ token, app = logins.app, ...options } = {}) {
+      const login = as === "app" && token === undefined ? { app } : { token: token ?? logins.token };
       return createGithubForge({ id: "github", apiUrl, login, log: silentLog, ...options });
     },
 

@@ -81,7 +81,7 @@ export function createAppLogin(wire: Wire): Login {
 
   /** GitHub answers alike for a repository that is not there and one that the App is not installed on. */
   async function explainAbsence(repo: Repo, question: Question, signal?: AbortSignal): Promise<Error> {
-    const name = nameOf(repo);
+    const name = `${repo.owner}/${repo.repo}`;
     try {
       const answer = await wire.request(
         "GET /users/{username}/installation",

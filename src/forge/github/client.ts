@@ -15,6 +15,8 @@ export interface Call {
 
 export interface Client {
   ask(route: string, parameters: Parameters, call: Call): Promise<Answer>;
+  /** `undefined` for what is not there. */
+  find(route: string, parameters: Parameters, call: Call): Promise<Answer | undefined>;
   read<T extends z.ZodType>(type: T, answer: Answer, call: Call): z.infer<T>;
   ownership(call: Call): Promise<(comment: CommentAnswer) => boolean>;
 }
@@ -41,6 +43,14 @@ export function createClient(wire: Wire, login: Login): Client {
 
   return {
     ask,
+    async find(route, parameters, call) {
+      try {
+        return await ask(route, parameters, call);
+      } catch (error) {
+        if (isProblem(error, "not-found")) return undefined;
+        throw error;
+      }
+    },
     read: (type, answer, call) => read(type, answer, questionOf(call)),
     ownership: ({ what, signal }) => login.ownership(what, signal),
   };

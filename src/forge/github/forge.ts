@@ -1,7 +1,6 @@
 /** GitHub and GitHub Enterprise, as a user or as an App: https://docs.github.com/rest */
 import type { CommitStatus, PullRequest, PullRequestKey, RepoId } from "../../model.ts";
 import type { Forge } from "../../ports.ts";
-import { unlessGone } from "../ask.ts";
 import type { ForgeOptions } from "../forge-options.ts";
 import { shorten } from "../shorten.ts";
 import {
@@ -38,6 +37,7 @@ const states: Readonly<Record<CommitStatus["state"], string>> = {
 };
 
 interface ListedPage {
+  /** How GitHub names this state of the page. */
   readonly etag: string;
   readonly pullRequests: readonly PullRequest[];
   readonly isLast: boolean;
@@ -52,12 +52,15 @@ export function createGithubForge({ id, apiUrl, login, log, timeoutMs = 10_000 }
       : createTokenLogin(login.token, wire);
   const client = createClient(wire, as);
   const hosts = repositoryHosts(new URL(url));
-  /** What GitHub says it has not changed is not sent again, and does not count against the rate limit. */
-  const listed = createKept<ListedPage>(500);
+  /**
+   * What has not changed is not sent again, and does not count against the rate limit. GitHub's tags depend on the
+   * token: as an App everything counts once an hour.
+   */
+  const listed = createKept<ListedPage>(200);
 
   async function openPage(repoName: string, page: number, signal?: AbortSignal): Promise<ListedPage> {
     const kept = listed.get(`${repoName} ${page}`);
-    const call = onPullRequests(repoName, "list the open pull requests", signal);
+    const call = onPullRequests(repoName, `list the open pull requests of ${repoName}`, signal);
     const answer = await client.ask(
       "GET /repos/{owner}/{repo}/pulls",
       // The oldest first: one that is opened meanwhile does not push others from page to page.
@@ -75,7 +78,8 @@ export function createGithubForge({ id, apiUrl, login, log, timeoutMs = 10_000 }
     const fresh = {
       etag: String(answer.headers["etag"] ?? ""),
       pullRequests: found.map((one) => toPullRequest(id, one)),
-      isLast: !hasNext(answer.headers["link"]),
+      // A full page is unchanged although another one follows it now: then it has to be asked for.
+      isLast: !hasNext(answer.headers["link"]) && found.length < perPage,
     };
     if (fresh.etag !== "") listed.set(`${repoName} ${page}`, fresh);
     return fresh;
@@ -93,8 +97,10 @@ export function createGithubForge({ id, apiUrl, login, log, timeoutMs = 10_000 }
 
     async pullRequest(key, signal) {
       const call = on(key, "read", signal);
-      const answer = await unlessGone(
-        client.ask("GET /repos/{owner}/{repo}/pulls/{pull_number}", { pull_number: key.number }, call),
+      const answer = await client.find(
+        "GET /repos/{owner}/{repo}/pulls/{pull_number}",
+        { pull_number: key.number },
+        call,
       );
       return answer && toPullRequest(id, client.read(pullRequestAnswer, answer, call));
     },
@@ -137,17 +143,17 @@ export function createGithubForge({ id, apiUrl, login, log, timeoutMs = 10_000 }
 
     async updateComment(key, comment, body, signal) {
       const call = on(key, "change a comment on", signal);
-      const answer = await unlessGone(
-        client.ask("PATCH /repos/{owner}/{repo}/issues/comments/{comment_id}", { comment_id: comment, body }, call),
+      const answer = await client.find(
+        "PATCH /repos/{owner}/{repo}/issues/comments/{comment_id}",
+        { comment_id: comment, body },
+        call,
       );
       return answer && toForgeComment(client.read(commentAnswer, answer, call));
     },
 
     async deleteComment(key, comment, signal) {
       const call = on(key, "delete a comment on", signal);
-      await unlessGone(
-        client.ask("DELETE /repos/{owner}/{repo}/issues/comments/{comment_id}", { comment_id: comment }, call),
-      );
+      await client.find("DELETE /repos/{owner}/{repo}/issues/comments/{comment_id}", { comment_id: comment }, call);
     },
 
     async setStatus({ repoName, commit }, { context, state, description, url: target }, signal) {
@@ -167,16 +173,16 @@ export function createGithubForge({ id, apiUrl, login, log, timeoutMs = 10_000 }
 }
 
 function on({ repoName, number }: PullRequestKey, what: string, signal: AbortSignal | undefined): Call {
-  return { what: `${what} ${repoName}#${number}`, repoName, permission: "pull_requests", signal };
+  return onPullRequests(repoName, `${what} ${repoName}#${number}`, signal);
 }
 
 function onPullRequests(repoName: string, what: string, signal: AbortSignal | undefined): Call {
-  return { what: `${what} of ${repoName}`, repoName, permission: "pull_requests", signal };
+  return { what, repoName, permission: "pull_requests", signal };
 }
 
 /** Repositories live beside the API: github.com, one's own host, or one of GitHub's for a company (`*.ghe.com`). */
 function repositoryHosts(api: URL): readonly string[] {
-  const host = api.hostname.replace(/^api\./, "");
+  const host = api.pathname === "/" ? api.hostname.replace(/^api\./, "") : api.hostname;
   return [host, `www.${host}`, `ssh.${host}`];
 }
 

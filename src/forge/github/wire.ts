@@ -1,4 +1,5 @@
 /** One HTTP request to GitHub, by its own client, with everything that can go wrong in our words. */
+import { createPrivateKey } from "node:crypto";
 import type { Octokit } from "@octokit/core";
 import { z } from "zod";
 import type { ForgeError } from "../../errors.ts";
@@ -74,7 +75,21 @@ async function createOctokit({ apiUrl, log, app }: WireOptions): Promise<Octokit
   };
   if (app === undefined) return new Octokit(options);
   const { createAppAuth } = await import("@octokit/auth-app");
-  return new Octokit({ ...options, authStrategy: createAppAuth, auth: app });
+  const auth = { appId: app.appId, privateKey: readKey(app.privateKey) };
+  return new Octokit({ ...options, authStrategy: createAppAuth, auth });
+}
+
+class KeyError extends Error {}
+
+/** In the form that octokit can sign with, whatever form it has. Says nothing of what cannot be read. */
+function readKey(pem: string): string {
+  try {
+    const key = createPrivateKey(pem);
+    if (key.asymmetricKeyType === "rsa") return key.export({ type: "pkcs8", format: "pem" }).toString();
+  } catch {
+    // Not a key: the same as a key of another kind.
+  }
+  throw new KeyError();
 }
 
 /** What octokit throws for an answer that is no success. */
@@ -88,11 +103,13 @@ const Answered = z.object({
 
 /** Octokit's errors carry the whole request: only what fetch said of the network goes on. */
 function toProblem(error: unknown, question: Question, apiUrl: string): ForgeError {
-  if (error instanceof Error && error.name === "HttpError") {
-    return problemOf("unreachable", question, `${new URL(apiUrl).host} cannot be reached`, error.cause);
+  if (error instanceof KeyError) {
+    return problemOf(
+      "unauthorized",
+      question,
+      "the App's private key cannot be read: it has to be the file from GitHub",
+    );
   }
-  const isKey = error instanceof Error && /private key|PKCS|asn1|decode|DataError|InvalidCharacter/i.test(`${error}`);
-  return isKey
-    ? problemOf("unauthorized", question, "the App's private key cannot be read: it has to be the PEM file of GitHub")
-    : problemOf("unreachable", question, "the request could not be made", error);
+  const cause = error instanceof Error && error.name === "HttpError" ? error.cause : error;
+  return problemOf("unreachable", question, `${new URL(apiUrl).host} cannot be reached`, cause);
 }
