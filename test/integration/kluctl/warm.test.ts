@@ -1,3 +1,5 @@
+import { spawn } from "node:child_process";
+import { once } from "node:events";
 import { readdir, readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { describe, expect, onTestFinished, test, vi } from "vitest";
@@ -18,9 +20,11 @@ import {
   noDeployOptions,
   noDiffOptions,
 } from "../../support/fake-kluctl.ts";
+import { findProcessesOf } from "../../support/processes.ts";
 import { reach } from "../../support/renderers.ts";
 import { useCluster, useKluctl, useTempDir } from "../../support/world.ts";
 
+const warmServer = join(import.meta.dirname, "../../support/warm-server.ts");
 const signal = new AbortController().signal;
 const kept = "kluctl's renderers are kept warm";
 const cold = /^(a renderer of kluctl starts|kluctl's renderers start) cold/;
@@ -52,6 +56,11 @@ async function useWarmKluctl(deps: Partial<KluctlDeps> = {}) {
 
 const configMap = (name: string, namespace: string, value: string) =>
   `{apiVersion: v1, kind: ConfigMap, metadata: {name: ${name}, namespace: ${namespace}}, data: {value: '${value}'}}\n`;
+
+/** A template that says its process in a file and then never ends, deaf to everything. */
+const endless = (file: string) => `${reach}
+  {%- set _ = module("pathlib").Path("${file}").write_text(module("os").getpid() | string) %}
+  {%- set _ = module("builtins").max(module("itertools").count()) %}`;
 
 /** What a result says, without the API server's times; kluctl's own order of objects is not always the same. */
 function essence({ objects, objectsHash, errors, warnings, document }: CommandResult) {
@@ -167,7 +176,7 @@ describe("kluctl with warm renderers", () => {
     const file = join(dir, "pid");
     const projectDir = await project("loop", {
       "deployment.yaml": "deployments: [{path: app}]",
-      "app/a.yaml": `${reach}{% set _ = module("pathlib").Path("${file}").write_text(module("os").getpid() | string) %}{% set _ = module("builtins").max(module("itertools").count()) %}`,
+      "app/a.yaml": endless(file),
     });
 
     const error = await diff({ projectDir, timeoutMs: 3_000 }).catch((thrown: unknown) => thrown);
@@ -214,5 +223,29 @@ describe("kluctl with warm renderers", () => {
     await writeFile(join(dir, "work", launcher), "of another size, so kluctl unpacks its own");
 
     expect(essence(await diff({ projectDir }))).toEqual(essence(before));
+  });
+
+  test("is gone with its renderers when its server is killed, whatever they are busy with", async () => {
+    const [cluster, binary, dir] = await Promise.all([useCluster(), useKluctl(), useTempDir()]);
+    const empty = await createProject(join(dir, "empty"), { "deployment.yaml": "deployments: []" });
+    const loop = await createProject(join(dir, "loop"), {
+      "deployment.yaml": "deployments: [{path: app}]",
+      "app/a.yaml": endless(join(dir, "pid")),
+    });
+    const args = [warmServer, dir, binary, cluster.kubeconfig, join(cacheDir(), "kluctl"), empty, loop];
+    const server = spawn(process.execPath, args, { stdio: ["ignore", "ignore", "inherit"] });
+    onTestFinished(() => void server.kill("SIGKILL"));
+    const pid = await vi.waitFor(async () => {
+      const found = Number(await readFile(join(dir, "pid"), "utf8"));
+      expect(isRunning(found)).toBe(true);
+      return found;
+    }, 30_000);
+    expect(findProcessesOf(dir).some(({ command }) => command.includes("fork-server.py"))).toBe(true);
+
+    server.kill("SIGKILL");
+    await once(server, "exit");
+
+    await vi.waitFor(() => expect(findProcessesOf(dir)).toEqual([]), 2_000);
+    expect(isRunning(pid)).toBe(false);
   });
 });
