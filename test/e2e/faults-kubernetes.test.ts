@@ -5,7 +5,7 @@ import { expect, test, vi } from "vitest";
 import { logOf, patience, readiness, useFaultServer } from "../support/faults.ts";
 import { useJournal } from "../support/journal.ts";
 import { useFaultProxy } from "../support/kube-fault-proxy.ts";
-import { findProcessesOf } from "../support/processes.ts";
+import { findRunsOf } from "../support/processes.ts";
 import { aProject, aSpec } from "../support/project.ts";
 import { sendPush } from "../support/towline.ts";
 import { useWorld } from "../support/world.ts";
@@ -86,7 +86,7 @@ test("an API server that falls silent during a deploy ends it in time, and it is
 
   proxy.blackHole(true);
   const silentFrom = Date.now();
-  await vi.waitFor(() => expect(findProcessesOf(server.dataDir, [server.pid])).toEqual([]), patience);
+  await vi.waitFor(() => expect(findRunsOf(server.dataDir, server.pid)).toEqual([]), patience);
   // Before the lease of 5 s can be anybody else's.
   expect(journal.deploys()[0]!.seenAt - silentFrom).toBeLessThan(5_000);
   await vi.waitFor(() => expect(logOf(server)).toContain("could not be renewed in time"), patience);

@@ -2,7 +2,7 @@
 import { expect, test, vi } from "vitest";
 import { patience, useFaultServer } from "../support/faults.ts";
 import { type Journal, useJournal } from "../support/journal.ts";
-import { findProcessesOf } from "../support/processes.ts";
+import { findProcessesOf, findRunsOf } from "../support/processes.ts";
 import { aProject, aSpec } from "../support/project.ts";
 import { sendPush } from "../support/towline.ts";
 import { useWorld, type TestWorld } from "../support/world.ts";
@@ -116,7 +116,7 @@ test("a server that freezes during a deploy has its kluctl killed before another
   const other = servers.find(({ pid }) => pid !== first?.server)!;
 
   frozen.child.kill("SIGSTOP");
-  await vi.waitFor(() => expect(findProcessesOf(frozen.dataDir, [frozen.pid])).toEqual([]), patience);
+  await vi.waitFor(() => expect(findRunsOf(frozen.dataDir, frozen.pid)).toEqual([]), patience);
   await vi.waitFor(() => expect(journal.deploys()).toHaveLength(2), patience);
   const [broken, second] = journal.deploys();
   expect(second).toMatchObject({ server: other.pid, commit });

@@ -22,6 +22,11 @@ export function findProcessesOf(directory: string, except: readonly (number | un
     });
 }
 
+/** What a server runs for its deployments: not itself, nor the fork server, which both stay. */
+export function findRunsOf(directory: string, server: number): FoundProcess[] {
+  return findProcessesOf(directory, [server]).filter(({ command }) => !command.includes("fork-server.py"));
+}
+
 function read(pid: number, name: string): string {
   try {
     return readFileSync(`/proc/${pid}/${name}`, "utf8");
