@@ -16,6 +16,7 @@ import { createDataDir } from "./app/data-dir.ts";
 import { startListener } from "./app/listener.ts";
 import { createForges, startPreviews } from "./app/previews.ts";
 import { findRedis, watchRedis } from "./app/redis.ts";
+import { createWebhooksFirst } from "./app/webhooks-first.ts";
 import type { Config } from "./config.ts";
 import { findAccount } from "./forge/account.ts";
 import { createWebhookSource } from "./forge/create-webhook-source.ts";
@@ -108,7 +109,7 @@ export async function startApp(config: Config, log: Logger): Promise<App> {
   const forges = await createForges(config, log);
 
   // The way in, before any work begins: a port that is in use shall not break off a deploy
-  const accept = createIntake({
+  const intake = createIntake({
     tracking: (repo) => deployments.tracking(repo),
     queue,
     forges: new Set(forges.keys()),
@@ -116,6 +117,7 @@ export async function startApp(config: Config, log: Logger): Promise<App> {
     log,
     clock,
   });
+  const { accept, turn } = createWebhooksFirst(intake);
   const lastDelivery = new Map<string, number>();
   const webhooks = await startListener(
     express()
@@ -176,7 +178,10 @@ export async function startApp(config: Config, log: Logger): Promise<App> {
     prefix: config.redis.prefix,
     concurrency: config.concurrency,
     fairness,
-    work: reconcile,
+    async work(request, context) {
+      await turn();
+      return reconcile(request, context);
+    },
     log,
     observe: {
       started: (_request, waited) => metrics.jobWaited(waited),
