@@ -42,7 +42,8 @@ export const userAnswer = z.object({ id: z.int() });
 export const appAnswer = z.object({ id: z.int(), slug: Name, html_url: z.url() });
 export const installationAnswer = z.object({ id: z.int(), html_url: z.url(), repository_selection: z.string() });
 export const installationTokenAnswer = z.object({
-  token: z.string().min(1),
+  /** Fit for a header. */
+  token: z.string().regex(/^[\x21-\x7e]+$/, "is not a token"),
   expires_at: z.iso.datetime({ offset: true }),
 });
 

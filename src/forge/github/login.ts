@@ -3,7 +3,7 @@ import type { z } from "zod";
 import { ForgeError } from "../../errors.ts";
 import { readAnswer } from "../ask.ts";
 import { type CommentAnswer, userAnswer } from "./answers.ts";
-import type { Answer, Question, Who } from "./problem.ts";
+import { type Answer, type Question, type Who, problemOf } from "./problem.ts";
 import type { Wire } from "./wire.ts";
 
 /** What a request needs to be allowed, in GitHub's words. It always wants to write. */
@@ -24,17 +24,32 @@ export interface Login {
   ownership(what: string, signal?: AbortSignal): Promise<(comment: CommentAnswer) => boolean>;
 }
 
+/** What a header can hold without a doubt. */
+const visible = /^[\x21-\x7e]+$/;
+
 export function createTokenLogin(token: string, wire: Wire): Login {
-  const authorization = `Bearer ${token}`;
   let own: number | undefined;
+
+  function authorization(what: string): string {
+    // What cannot stand in a header would be quoted by the error that says so.
+    if (visible.test(token)) return `Bearer ${token}`;
+    const why = "the configured token holds a space, a line end or another character that no token has";
+    throw problemOf("unauthorized", { what, who: "the token" }, why);
+  }
+
   return {
     who: "the token",
-    authorize: () => Promise.resolve(authorization),
+    authorize: async (_repo, _permission, what) => authorization(what),
     forget: () => false,
     async ownership(what, signal) {
       if (own === undefined) {
         const question = { what, who: "the token" } as const;
-        const answer = await wire.request("GET /user", { headers: { authorization } }, question, signal);
+        const answer = await wire.request(
+          "GET /user",
+          { headers: { authorization: authorization(what) } },
+          question,
+          signal,
+        );
         own = read(userAnswer, answer, question).id;
       }
       const id = own;
@@ -45,7 +60,7 @@ export function createTokenLogin(token: string, wire: Wire): Login {
 
 /** What the answer says. Throws ForgeError where it is not one of GitHub's. */
 export function read<T extends z.ZodType>(type: T, { data: json }: Answer, { what }: Question): z.infer<T> {
-  return readAnswer(type, { json, request: `GitHub: cannot ${what}: the request` });
+  return readAnswer(type, { json, request: `GitHub: cannot ${what}` });
 }
 
 export function isProblem(error: unknown, ...problems: readonly ForgeError["problem"][]): error is ForgeError {

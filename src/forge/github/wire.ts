@@ -111,5 +111,14 @@ function toProblem(error: unknown, question: Question, apiUrl: string): ForgeErr
     );
   }
   const cause = error instanceof Error && error.name === "HttpError" ? error.cause : error;
-  return problemOf("unreachable", question, `${new URL(apiUrl).host} cannot be reached`, cause);
+  const why = `no connection to ${new URL(apiUrl).host} (${codeOf(cause)})`;
+  return problemOf("unreachable", question, why, cause);
+}
+
+/** The system's word for what went wrong, such as `ECONNREFUSED`. */
+function codeOf(error: unknown): string {
+  for (let cause = error; cause instanceof Error; cause = cause.cause) {
+    if ("code" in cause && typeof cause.code === "string") return cause.code;
+  }
+  return "it broke off";
 }

@@ -1,3 +1,4 @@
+import { inspect } from "node:util";
 import { describe, expect, onTestFinished, test, vi } from "vitest";
 import type { CommitStatus } from "../../../src/model.ts";
 import type { Forge } from "../../../src/ports.ts";
@@ -176,6 +177,20 @@ describe("what GitHub does not do is said in words that help", () => {
     });
   });
 });
+
+test.each(["canary-1\ncanary-2", "canary\u0000", "canary canary", "canary-\u20ac"])(
+  "a token that cannot be one, %j, is told without it",
+  async (token) => {
+    const { host, key, commit } = await useOpened();
+    const forge = host.connect({ token });
+    for (const call of [forge.pullRequest(key), forge.ownComments(key), forge.setStatus(commit, status)]) {
+      const error = await failure(call);
+      expect(error).toMatchObject({ problem: "unauthorized", message: expect.stringContaining("that no token has") });
+      expect(inspect(error, { depth: 10 })).not.toContain("canary");
+    }
+    expect(host.answered).toEqual([]);
+  },
+);
 
 describe("as an App", () => {
   test("each token is good for one repository and one thing, and is used again", async () => {
