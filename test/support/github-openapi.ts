@@ -1,5 +1,4 @@
 /** GitHub's own description of its API: what a request must look like, what an answer looks like. */
-import { readFileSync } from "node:fs";
 import { createRequire } from "node:module";
 import { Ajv, type ValidateFunction } from "ajv";
 import formats from "ajv-formats";
@@ -43,8 +42,8 @@ let described: Description | undefined;
 
 /** 13 MB of JSON, read when it is first needed. */
 function description(): Description {
-  const file = createRequire(import.meta.url).resolve("@octokit/openapi/generated/api.github.com.json");
-  return (described ??= JSON.parse(readFileSync(file, "utf8")) as Description);
+  const require = createRequire(import.meta.url);
+  return (described ??= require("@octokit/openapi/generated/api.github.com.json") as Description);
 }
 
 /** The example of a whole object that GitHub gives: a copy. */
