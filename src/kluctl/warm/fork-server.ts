@@ -77,17 +77,8 @@ def why_not(args, environ):
         return "it is another renderer than the one that was imported"
 
 
-def end_with(conn):
-    os.setpgid(0, 0)
-    conn.setblocking(False)
-    fcntl.fcntl(conn, fcntl.F_SETOWN, -os.getpid())
-    fcntl.fcntl(conn, F_SETSIG, signal.SIGKILL)
-    fcntl.fcntl(conn, fcntl.F_SETFL, fcntl.fcntl(conn, fcntl.F_GETFL) | os.O_ASYNC)
-    if select.select([conn], [], [], 0)[0]:
-        os._exit(0)  # too late for the signal
-
-
 def become(descriptors, cwd, environ):
+    os.setpgid(0, 0)
     for number, descriptor in enumerate(descriptors):
         os.dup2(descriptor, number)
         os.close(descriptor)
@@ -95,8 +86,41 @@ def become(descriptors, cwd, environ):
     os.environb.clear()
     os.environb.update(environ)
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-    resource.setrlimit(resource.RLIMIT_AS, (memory, memory))
-    resource.setrlimit(resource.RLIMIT_CPU, (cpu, cpu))
+    bound(resource.RLIMIT_AS, memory)
+    bound(resource.RLIMIT_CPU, cpu)
+
+
+def bound(what, most):
+    limits = resource.getrlimit(what)
+    resource.setrlimit(what, tuple(most if one == resource.RLIM_INFINITY else min(one, most) for one in limits))
+
+
+def end_with(conn):
+    conn.setblocking(False)
+    fcntl.fcntl(conn, fcntl.F_SETOWN, -os.getpgrp())
+    fcntl.fcntl(conn, F_SETSIG, signal.SIGKILL)
+    fcntl.fcntl(conn, fcntl.F_SETFL, fcntl.fcntl(conn, fcntl.F_GETFL) | os.O_ASYNC)
+    if select.select([conn], [], [], 0)[0]:
+        os._exit(0)  # too late for the signal
+
+
+def prove_end_with():
+    """Not every kernel and sandbox does it, and a renderer must not find out."""
+    here, there = socket.socketpair()
+    pid = os.fork()
+    if pid == 0:
+        here.close()
+        os.setpgid(0, 0)
+        end_with(there)
+        there.send(b"+")
+        signal.alarm(5)
+        signal.pause()
+    there.close()
+    here.recv(1)
+    here.close()
+    _, status = os.waitpid(pid, 0)
+    if not os.WIFSIGNALED(status) or os.WTERMSIG(status) != signal.SIGKILL:
+        raise OSError("the kernel does not end a process when a socket closes")
 
 
 def run(args, environ):
@@ -138,8 +162,10 @@ def render(conn, request):
     try:
         descriptors, args, cwd, environ = request or receive(conn)
         why = why_not(args, environ)
+        if why is None:
+            become(descriptors, cwd, environ)
     except Exception as error:
-        why = f"its request cannot be read: {error!r}"
+        why = f"it cannot be what kluctl wants: {error!r}"
     if why is not None:
         os.write(report, f"cold {why}\n".encode())
         return  # the end of the connection says no
@@ -151,7 +177,6 @@ def render(conn, request):
     except OSError:
         return
     end_with(conn)
-    become(descriptors, cwd, environ)
     status = run(args, environ)
     status = flush() or status
     conn.send(bytes([status]))
@@ -179,6 +204,7 @@ os.close(null)
 os.umask(0o077)
 os.nice(10)
 resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+prove_end_with()
 signal.signal(signal.SIGCHLD, reap)
 listener = socket.socket(socket.AF_UNIX)
 listener.bind(path)
