@@ -66,6 +66,8 @@ const packages: Readonly<Record<string, readonly string[]>> = {
   "@kubernetes/client-node": ["kube"],
   "@octokit/webhooks": ["forges", "a forge"],
   "@gitbeaker/rest": ["forges", "a forge"],
+  "@octokit/core": ["a forge"],
+  "@octokit/auth-app": ["a forge"],
   "prom-client": ["metrics", "routes"],
 };
 

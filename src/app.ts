@@ -14,7 +14,7 @@ import { createWebhookRoutes } from "../routes/webhooks.ts";
 import { createChecks } from "./app/checks.ts";
 import { createDataDir } from "./app/data-dir.ts";
 import { startListener } from "./app/listener.ts";
-import { createForges, startPreviews } from "./app/previews.ts";
+import { createForges, loginOf, startPreviews } from "./app/previews.ts";
 import { findRedis, watchRedis } from "./app/redis.ts";
 import { createWebhooksFirst } from "./app/webhooks-first.ts";
 import type { Config } from "./config.ts";
@@ -106,7 +106,7 @@ export async function startApp(config: Config, log: Logger): Promise<App> {
     },
   });
 
-  const forges = await createForges(config, log);
+  const forges = await createForges(config, { clock, log });
 
   // The way in, before any work begins: a port that is in use shall not break off a deploy
   const intake = createIntake({
@@ -224,7 +224,7 @@ export async function startApp(config: Config, log: Logger): Promise<App> {
     (found) => log.info({ version: found }, "kluctl is there"),
     (error: unknown) => log.error({ error: (error as Error).message }, "kluctl cannot be used"),
   );
-  void checkTokens(config, log);
+  void checkLogins(config, log);
   log.info({ webhooks: webhooks.port, admin: admin.port, forges: config.forges.map(({ id }) => id) }, "listening");
 
   return {
@@ -286,14 +286,16 @@ function observed(leases: Leases, metrics: Metrics): Leases {
   };
 }
 
-/** A wrong token is told at the start; a forge that is down is no reason not to be. */
-async function checkTokens({ forges }: Config, log: Logger): Promise<void> {
-  for (const { id, kind, apiUrl, token } of forges) {
-    if (token === undefined) continue;
+/** A wrong login is told at the start; a forge that is down is no reason not to be. */
+async function checkLogins({ forges }: Config, log: Logger): Promise<void> {
+  for (const forge of forges) {
+    const { id, kind, apiUrl } = forge;
+    const login = loginOf(forge);
+    if (login === undefined) continue;
     try {
-      log.info({ forge: id, user: await findAccount({ kind, apiUrl, token: token.reveal() }) }, "the token works");
+      log.info({ forge: id, user: await findAccount({ kind, apiUrl, login, log }) }, "the login works");
     } catch (error) {
-      log.warn({ forge: id, error: (error as Error).message }, "the token does not work");
+      log.warn({ forge: id, error: (error as Error).message }, "the login does not work");
     }
   }
 }

@@ -8,6 +8,7 @@ import type { PullRequestReports } from "../../jobs/reports.ts";
 import { startWorker } from "../../jobs/worker.ts";
 import type { Config, ForgeConfig } from "../config.ts";
 import { createForge } from "../forge/create-forge.ts";
+import type { ForgeLogin } from "../forge/forge-options.ts";
 import type { WatchedDeployments } from "../kube/deployments.ts";
 import { createLimit } from "../limit.ts";
 import type { Logger } from "../log.ts";
@@ -16,6 +17,7 @@ import type { Clock, Forge, Kluctl, Secrets, Sources } from "../ports.ts";
 import { renderComment } from "../preview/comment.ts";
 import { createPreview } from "../preview/preview.ts";
 import { createMarker, type Marker } from "../reporting/marker.ts";
+import { createRestingForge } from "../reporting/resting-forge.ts";
 import { startReportWatch } from "../reporting/watching.ts";
 import { createCommitStatusWriter } from "../reporting/write-commit-status.ts";
 import { createReportWriter } from "../reporting/write-report.ts";
@@ -49,16 +51,27 @@ const pullRequestsAtOnce = 8;
 const reportsAtOnce = 4;
 
 /** The forges that have a login for their API, by id. */
-export async function createForges({ forges }: Config, log: Logger): Promise<ReadonlyMap<string, Forge>> {
+export async function createForges(
+  { forges }: Config,
+  { clock, log }: Pick<PreviewsDeps, "clock" | "log">,
+): Promise<ReadonlyMap<string, Forge>> {
   const made = await Promise.all(
     forges.map(async ({ id, kind, apiUrl, token, app }) => {
       const login = token
         ? { token: token.reveal() }
         : app && { app: { appId: app.id, privateKey: app.privateKey.reveal() } };
-      return login && ([id, await createForge({ id, kind, apiUrl, login, log })] as const);
+      if (login === undefined) return undefined;
+      const forge = await createForge({ id, kind, apiUrl, login, log });
+      return [id, createRestingForge(forge, clock)] as const;
     }),
   );
   return new Map(made.filter((forge) => forge !== undefined));
+}
+
+/** `undefined`: only its webhooks are taken. */
+export function loginOf({ token, app }: ForgeConfig): ForgeLogin | undefined {
+  if (token !== undefined) return { token: token.reveal() };
+  return app && { app: { appId: app.id, privateKey: app.privateKey.reveal() } };
 }
 
 export function startPreviews(deps: PreviewsDeps): Previews {

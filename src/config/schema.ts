@@ -33,6 +33,14 @@ const secret = z
   .min(1, "is empty")
   .transform((value) => new Secret(value));
 
+/** What a header can hold: the error that refuses anything else would quote it. */
+const token = z
+  .string({ error: "must be text: put it in quotes" })
+  .trim()
+  .min(1, "is empty")
+  .regex(/^[\x21-\x7e]*$/, "holds a space, a line end or another character that no token has")
+  .transform((value) => new Secret(value));
+
 const webhookSecret = z
   .string({ error: "must be text: put it in quotes" })
   .trim()
@@ -141,7 +149,7 @@ export const forgeSchema = z.strictObject({
     variable: "WEBHOOK_SECRET_FILE",
     description: "Files with more of them, one secret per line.",
   }),
-  token: secret.optional().meta({
+  token: token.optional().meta({
     secret: true,
     description:
       "Login for its API. With it, or as a GitHub App, pull requests are previewed and commits get statuses.",

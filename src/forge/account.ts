@@ -1,21 +1,28 @@
-/** Whose login a forge's token is: asked at the start, so that a wrong token is known before somebody needs it. */
+/** Whose login a forge's is: asked at the start, so that a wrong one is known before somebody needs it. */
 import { ConfigError } from "../errors.ts";
 import { findGiteaUser } from "./gitea/account.ts";
-import { findGithubUser } from "./github/account.ts";
+import type { Logger } from "../log.ts";
+import type { ForgeLogin } from "./forge-options.ts";
+import { findGithubApp, findGithubUser } from "./github/account.ts";
 import type { ForgeKind } from "./webhook-source.ts";
+
+const githubApi = "https://api.github.com";
 
 export interface AccountOptions {
   readonly kind: ForgeKind;
   /** Base URL of the API; absent: the host's public service. */
   readonly apiUrl?: string | undefined;
-  readonly token: string;
+  readonly login: ForgeLogin;
+  readonly log: Logger;
 }
 
-/** The user's name. Throws an Error that says what is wrong with the token or the address, and holds neither a token nor a body. */
-export async function findAccount({ kind, apiUrl, token }: AccountOptions): Promise<string> {
+/** The account's name. Throws an Error that says what is wrong with the login or the address, and holds neither a token nor a body. */
+export async function findAccount({ kind, apiUrl, login, log }: AccountOptions): Promise<string> {
+  if ("app" in login) return findGithubApp(apiUrl ?? githubApi, login.app, log);
+  const { token } = login;
   switch (kind) {
     case "github":
-      return findGithubUser(apiUrl ?? "https://api.github.com", token);
+      return findGithubUser(apiUrl ?? githubApi, token);
     case "gitlab": {
       // 20 MB of client library, which only those pay for who have a GitLab.
       const { findGitlabUser } = await import("./gitlab/account.ts");

@@ -1,10 +1,14 @@
+import { generateKeyPairSync } from "node:crypto";
 import { createServer, type RequestListener } from "node:http";
 import type { AddressInfo } from "node:net";
 import { expect, onTestFinished, test } from "vitest";
 import { findAccount } from "../../../src/forge/account.ts";
+import { silentLog } from "../../support/fakes.ts";
+import { useGithubHost } from "../../support/github-host.ts";
 import { useGitea } from "../../support/world.ts";
 
 const token = "canary-token-0123456789";
+const asToken = (text: string) => ({ login: { token: text }, log: silentLog });
 
 async function useHost(listener: RequestListener): Promise<string> {
   const server = createServer(listener).listen(0, "127.0.0.1");
@@ -15,8 +19,10 @@ async function useHost(listener: RequestListener): Promise<string> {
 
 test("a real Gitea says whose token it is, and refuses a wrong one", async () => {
   const { url, user, token: real } = (await useGitea()).login;
-  expect(await findAccount({ kind: "gitea", apiUrl: `${url}/api/v1`, token: real })).toBe(user);
-  await expect(findAccount({ kind: "gitea", apiUrl: `${url}/api/v1`, token })).rejects.toThrow("not accepted (401)");
+  expect(await findAccount({ ...asToken(real), kind: "gitea", apiUrl: `${url}/api/v1` })).toBe(user);
+  await expect(findAccount({ ...asToken(token), kind: "gitea", apiUrl: `${url}/api/v1` })).rejects.toThrow(
+    "not accepted (401)",
+  );
 });
 
 test.each(["github", "gitlab"] as const)(
@@ -29,7 +35,7 @@ test.each(["github", "gitlab"] as const)(
       res.end(JSON.stringify({ login: "towline-bot", username: "towline-bot" }));
     });
     const apiUrl = kind === "gitlab" ? `${host}/api/v4` : `${host}/api/v3`;
-    expect(await findAccount({ kind, apiUrl, token })).toBe("towline-bot");
+    expect(await findAccount({ ...asToken(token), kind, apiUrl })).toBe("towline-bot");
     expect(seen).toEqual([kind === "gitlab" ? `/api/v4/user ${token}` : `/api/v3/user Bearer ${token}`]);
   },
 );
@@ -39,7 +45,7 @@ test.each(["github", "gitlab", "gitea"] as const)("what is wrong with %s is said
   const odd = await useHost((_req, res) => res.setHeader("Content-Type", "application/json").end("[]"));
   const path = kind === "gitlab" ? "/api/v4" : "";
   const said = async (host: string) =>
-    findAccount({ kind, apiUrl: host + path, token }).then(
+    findAccount({ ...asToken(token), kind, apiUrl: host + path }).then(
       () => "fine",
       (error: unknown) => String(error),
     );
@@ -56,6 +62,14 @@ test("a token is not carried to another host", async () => {
     res.end();
   });
   const host = await useHost((_req, res) => res.writeHead(302, { Location: elsewhere }).end());
-  await expect(findAccount({ kind: "github", apiUrl: host, token })).rejects.toThrow("cannot be reached");
+  await expect(findAccount({ ...asToken(token), kind: "github", apiUrl: host })).rejects.toThrow("cannot be reached");
   expect(other).toEqual([]);
+});
+
+test("a GitHub App says by which name it comments, and a wrong key is known at once", async () => {
+  const { apiUrl, logins } = await useGithubHost({ as: "app" });
+  const found = (app: typeof logins.app) => findAccount({ kind: "github", apiUrl, login: { app }, log: silentLog });
+  expect(await found(logins.app)).toMatch(/\[bot\]$/);
+  const key = generateKeyPairSync("rsa", { modulusLength: 2048 }).privateKey.export({ type: "pkcs1", format: "pem" });
+  await expect(found({ ...logins.app, privateKey: String(key) })).rejects.toThrow(/the App/);
 });
