@@ -37,8 +37,9 @@ export function toForgeError(
       "is redirected, which is not followed: compare apiUrl and the repository's name with what they are now";
     return new ForgeError("refused", `${request}: ${text}`);
   }
-  // 408 and 5xx: the way or the host. 409, 423: somebody else is changing the same thing right now.
-  if (status >= 500 || [408, 409, 423].includes(status)) {
+  if (status === 423) return new ForgeError("refused", `${request}: locked (423): is the repository archived?`);
+  // 408 and 5xx: the way or the host. 409: somebody else is changing the same thing right now.
+  if (status >= 500 || status === 408 || status === 409) {
     return new ForgeError("unreachable", `${request}: answered ${status}`, { retryAfterMs });
   }
   return new ForgeError("refused", `${request}: refused (${status})${words}`);

@@ -28,22 +28,22 @@ const states = new Map<string, CommitStatus["state"]>([
 export interface GiteaHost extends ForgeHost {
   /** The administrator's. */
   readonly call: GiteaClient["call"];
+  /** Of an account without any right in the repository, which is public. */
+  readOnlyToken(): Promise<string>;
 }
 
 export async function useGiteaHost(): Promise<GiteaHost> {
   const { call, organization, login } = await useGitea();
   const apiUrl = `${login.url}/api/v1`;
   const repoName = `${organization}/Shop.it_v-2`;
-  const [bot, somebody] = await Promise.all([
+  const [bot, somebody, cloneUrl] = await Promise.all([
     useAccount(login.url, call, ["write:repository", "write:issue", "read:user"]),
     useAccount(login.url, call, ["all"]),
+    useRepository(call, repoName),
   ]);
-  const repo = { name: "Shop.it_v-2", auto_init: true, default_branch: "main" };
-  const { clone_url } = await call<{ clone_url: string }>("POST", `/orgs/${organization}/repos`, repo);
-  onTestFinished(() => call("DELETE", `/repos/${repoName}`));
-  await call("POST", `/repos/${repoName}/branches`, { new_branch_name: "release", old_branch_name: "main" });
-  await call("PUT", `/repos/${repoName}/collaborators/${bot.name}`, { permission: "write" });
-  await call("PUT", `/repos/${repoName}/collaborators/${somebody.name}`, { permission: "write" });
+  for (const { name } of [bot, somebody]) {
+    await call("PUT", `/repos/${repoName}/collaborators/${name}`, { permission: "write" });
+  }
 
   const read = (number: number) => somebody.call<PullRequest>("GET", `/repos/${repoName}/pulls/${number}`);
   const edit = (number: number, changes: object) =>
@@ -57,9 +57,13 @@ export async function useGiteaHost(): Promise<GiteaHost> {
 
   return {
     call,
+    async readOnlyToken() {
+      const scopes = ["read:repository", "read:issue", "read:user"];
+      return (await useAccount(login.url, call, scopes)).token;
+    },
     apiUrl,
     repoName,
-    repoUrl: clone_url,
+    repoUrl: cloneUrl,
     secrets: [bot.token, login.token],
     connect: (options) => createGiteaForge({ id: "our-gitea", apiUrl, token: bot.token, ...options }),
 
@@ -113,6 +117,16 @@ export async function useGiteaHost(): Promise<GiteaHost> {
       }));
     },
   };
+}
+
+/** With the branches `main` and `release`; returns its address. */
+async function useRepository(call: GiteaClient["call"], repoName: string): Promise<string> {
+  const [organization, name] = repoName.split("/");
+  const repo = { name, auto_init: true, default_branch: "main" };
+  const { clone_url } = await call<{ clone_url: string }>("POST", `/orgs/${organization}/repos`, repo);
+  onTestFinished(() => call("DELETE", `/repos/${repoName}`));
+  await call("POST", `/repos/${repoName}/branches`, { new_branch_name: "release", old_branch_name: "main" });
+  return clone_url;
 }
 
 type Account = GiteaClient & { readonly name: string; readonly token: string };

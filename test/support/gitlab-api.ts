@@ -217,5 +217,8 @@ function sendPage(req: Request, res: Response, items: readonly object[]): void {
   res.set("x-total", String(items.length));
   res.set("x-total-pages", String(pages));
   res.set("x-next-page", page < pages ? String(page + 1) : "");
+  const next = new URL(req.originalUrl, `http://${req.get("host")}`);
+  next.searchParams.set("page", String(page + 1));
+  if (page < pages) res.set("link", `<${next.href}>; rel="next"`);
   res.json(items.slice((page - 1) * perPage, page * perPage));
 }

@@ -62,7 +62,7 @@ export function nextId(): number {
   return ++lastId;
 }
 
-export function newSha(): string {
+function newSha(): string {
   return randomBytes(20).toString("hex");
 }
 

@@ -19,7 +19,7 @@ const pipelinesLifetimeMs = 15_000;
 /** `running` is never used: it can neither be told twice nor followed by `pending`. */
 const states = { pending: "pending", success: "success", failure: "failed", canceled: "canceled" } as const;
 
-type Target = { readonly pipelineId: number } | { readonly ref: string } | Record<string, never>;
+type Target = { readonly pipelineId: number } | { readonly ref: string | undefined };
 
 export type SetStatus = (commit: CommitKey, status: CommitStatus, signal?: AbortSignal) => Promise<void>;
 
@@ -28,7 +28,13 @@ export function createSetStatus(ask: Ask): SetStatus {
 
   return async function setStatus({ repoName, commit }, status, signal) {
     const api = createGitlabApi(ask, { signal, excuses: (answer) => isThatAlready(answer, status.state) });
-    const targets = await known.get(`${repoName}@${commit}`, () => findTargets(api, repoName, commit));
+    // Where there is no pipeline yet, the next look finds the one that this status makes, or the commit's own.
+    const find = () => findTargets(api, repoName, commit);
+    const targets = await known.get(
+      `${repoName}@${commit}`,
+      find,
+      ([target]) => target !== undefined && "pipelineId" in target,
+    );
     for (const target of targets) {
       await api.commits.editStatus(repoName, commit, states[status.state], {
         ...target,
@@ -45,20 +51,21 @@ export function createSetStatus(ask: Ask): SetStatus {
  * there has to end there.
  */
 async function findTargets({ pipelines, commits }: GitlabApi, repoName: string, sha: string): Promise<Target[]> {
-  const options = { sha, orderBy: "id", sort: "desc", perPage: 100, page: 1 } as const;
+  const firstPage = { perPage: 100, page: 1 };
+  const newestFirst = { sha, orderBy: "id", sort: "desc", ...firstPage } as const;
   const request = `the pipelines of ${repoName}@${sha}`;
-  const all = readAnswer(z.array(Pipeline), { json: await pipelines.all(repoName, options), request });
+  const all = readAnswer(z.array(Pipeline), { json: await pipelines.all(repoName, newestFirst), request });
   const own = all.find(({ source }) => source !== "external");
   const made = all.find(({ source }) => source === "external");
   const targets = [own, made].filter((pipeline) => pipeline !== undefined).map(({ id }) => ({ pipelineId: id }));
   if (targets.length > 0) return targets;
 
   // GitLab is going to make one. Left alone it takes any branch that contains the commit, and finds none for a fork's.
-  const asked = { json: await commits.allMergeRequests(repoName, sha), request: `the merge requests of ${sha}` };
-  const proposal = readAnswer(z.array(MergeRequest), asked).find((one) => one.state === "opened" && one.sha === sha);
-  if (proposal === undefined) return [{}];
-  const fork = proposal.source_project_id !== proposal.target_project_id;
-  return [{ ref: fork ? `refs/merge-requests/${proposal.iid}/head` : proposal.source_branch }];
+  const json = await commits.allMergeRequests(repoName, sha, firstPage);
+  const requests = readAnswer(z.array(MergeRequest), { json, request: `the merge requests of ${sha}` });
+  const proposal = requests.find((one) => one.state === "opened" && one.sha === sha);
+  const fork = proposal?.source_project_id !== proposal?.target_project_id;
+  return [{ ref: fork ? `refs/merge-requests/${proposal?.iid}/head` : proposal?.source_branch }];
 }
 
 const Refusal = z.object({ message: z.string() });
