@@ -1,0 +1,34 @@
+import { expect, test } from "vitest";
+import { createRestingForge } from "../../../src/reporting/resting-forge.ts";
+import { fakeForge } from "../../support/fake-forge.ts";
+
+function useResting() {
+  const clock = { time: 1_000, now: () => clock.time };
+  const forge = fakeForge();
+  const { key } = forge.put(7);
+  return { clock, forge, key, resting: createRestingForge(forge, clock) };
+}
+
+test("a forge that says how long it needs is asked nothing until then, whoever asks", async () => {
+  const { clock, forge, key, resting } = useResting();
+  forge.fail("rate-limited", 30_000);
+  await expect(resting.pullRequest(key)).rejects.toMatchObject({ problem: "rate-limited", retryAfterMs: 30_000 });
+  forge.fail();
+  clock.time += 10_000;
+  for (const call of [() => resting.ownComments(key), () => resting.openPullRequests(key.repoName)]) {
+    await expect(call()).rejects.toMatchObject({ problem: "rate-limited", retryAfterMs: 20_000 });
+  }
+  expect(forge.calls).toHaveLength(1);
+  clock.time += 20_000;
+  expect((await resting.pullRequest(key))?.key).toEqual(key);
+});
+
+test("a forge that only fails, or does not say how long it needs, is asked again by whoever wants to", async () => {
+  const { forge, key, resting } = useResting();
+  forge.fail("unreachable", 30_000);
+  await expect(resting.pullRequest(key)).rejects.toMatchObject({ problem: "unreachable" });
+  forge.fail("rate-limited");
+  await expect(resting.pullRequest(key)).rejects.toMatchObject({ problem: "rate-limited" });
+  forge.fail();
+  expect((await resting.pullRequest(key))?.key).toEqual(key);
+});
