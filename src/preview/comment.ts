@@ -52,7 +52,9 @@ function renderBody(report: Report, room: number, over: boolean): string {
 function isUneventful(preview: Preview): boolean {
   const { errors, warnings } = preview.counts;
   const { state, concealed, approval, drift } = preview;
-  return state === "done" && !isChanged(preview) && errors + warnings + drift === 0 && !concealed && !approval;
+  return (
+    state === "done" && !isChanged(preview) && errors + warnings + drift === 0 && !concealed && approval !== "pending"
+  );
 }
 
 function describeLeftOut({ sectionsLeftOut, objectsLeftOut, linesLeftOut }: Sections): string {
@@ -61,5 +63,7 @@ function describeLeftOut({ sectionsLeftOut, objectsLeftOut, linesLeftOut }: Sect
     objectsLeftOut > 0 && plural(objectsLeftOut, "object"),
     linesLeftOut > 0 && plural(linesLeftOut, "line"),
   ].filter((part) => part !== false);
-  return parts.length === 0 ? "" : `_Not shown, for want of room: ${parts.join(", ")}._`;
+  return parts.length === 0
+    ? ""
+    : `_Not shown, for want of room: ${parts.join(", ")}. \`kluctl diff\` shows everything._`;
 }

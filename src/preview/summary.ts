@@ -18,15 +18,27 @@ export function grouped(count: number): string {
 export type Changes = Pick<Preview["counts"], "changed" | "new" | "deleted" | "orphan" | "errors">;
 
 /** `5 changed, 1 new`; `""` if there is nothing. */
-export function describeChanges({ changed, new: added, deleted, orphan, errors }: Changes): string {
-  const parts = [
-    changed > 0 && `${grouped(changed)} changed`,
-    added > 0 && `${grouped(added)} new`,
-    deleted > 0 && `${grouped(deleted)} deleted`,
-    orphan > 0 && `${grouped(orphan)} orphan`,
-    errors > 0 && plural(errors, "error"),
-  ];
-  return parts.filter((part) => part !== false).join(", ");
+export function describeChanges(changes: Changes): string {
+  return changedParts(changes, false).join(", ");
+}
+
+/** The same where nothing around it says what is counted: `5 objects changed, 1 new`. */
+export function describeChangedObjects(changes: Changes): string {
+  return changedParts(changes, true).join(", ");
+}
+
+function changedParts({ changed, new: added, deleted, orphan, errors }: Changes, named: boolean): string[] {
+  const parts: string[] = [];
+  const add = (count: number, before: string, after: string) => {
+    const what = named && parts.length === 0 ? (count === 1 ? "object" : "objects") : "";
+    if (count > 0) parts.push([grouped(count), before, what, after].filter((word) => word !== "").join(" "));
+  };
+  add(changed, "", "changed");
+  add(added, "new", "");
+  add(deleted, "", "deleted");
+  add(orphan, "orphan", "");
+  if (errors > 0) parts.push(plural(errors, "error"));
+  return parts;
 }
 
 export function isChanged({ state, counts }: Preview): boolean {
@@ -88,16 +100,24 @@ export function describeReport(report: Report): string {
   if (report.state === "merged") return "merged";
   if (report.state === "closed") return "closed without merging";
   if (report.obstacle !== undefined) return describeObstacle(report.obstacle);
-  const { deployments, changed, working, failed, changes } = totalsOf(report.previews);
+  const totals = totalsOf(report.previews);
+  const { deployments, changed, working, failed, changes } = totals;
   if (deployments === 0) return report.state === "working" ? "looking for deployments" : "no deployment is concerned";
   if (working > 0 || report.state === "working") return `comparing ${share(working || deployments, deployments)}`;
-  const parts = [
-    changed > 0 && `changes ${share(changed, deployments)}`,
-    failed > 0 && `${share(failed, deployments)} cannot be rendered`,
-  ].filter((part) => part !== false);
-  const found = describeChanges(changes);
-  if (parts.length === 0) return `changes nothing in ${plural(deployments, "deployment")}${found && `: ${found}`}`;
-  return `${parts.join(", ")}${found && `: ${found}`}`;
+  const broken = failed > 0 && `${share(failed, deployments)} cannot be rendered`;
+  const found = describeChangedObjects(changes);
+  const merging = changed > 0 ? `changes ${shareBeside(changed, totals)}` : failed === 0 && nothingIn(deployments);
+  const verdict = [broken, merging].filter((part) => part !== false).join("; ");
+  return found === "" ? verdict : `${verdict}: ${found}`;
+}
+
+/** The changed deployments, after those were named that cannot be rendered. */
+export function shareBeside(changed: number, { deployments, failed }: Totals): string {
+  return failed === 0 ? share(changed, deployments) : plural(changed, "other");
+}
+
+export function nothingIn(deployments: number): string {
+  return `changes nothing in ${plural(deployments, "deployment")}`;
 }
 
 function describeObstacle(obstacle: NonNullable<Report["obstacle"]>): string {

@@ -28,7 +28,7 @@ const dangers: readonly Danger[] = [
   { title: "Far-reaching", applies: (object) => has(object, "far-reaching"), risk: "far-reaching" },
 ];
 
-/** A quote with a line for each kind of danger and group, in at most `room` characters; `""` if there is none. */
+/** A list with a line for each kind of danger and group, in at most `room` characters; `""` if there is none. */
 export function renderDangers(groups: readonly Group[], deployments: number, room: number): string {
   const lines: string[] = [];
   let used = 0;
@@ -37,7 +37,7 @@ export function renderDangers(groups: readonly Group[], deployments: number, roo
     for (const group of groups) {
       const objects = group.preview.objects.filter((object) => danger.applies(object));
       if (objects.length === 0) continue;
-      const line = `> - **${danger.title}**${where(group, deployments)}: ${nameAll(objects, danger)}`;
+      const line = `- **${danger.title}**${where(group, deployments)}: ${nameAll(objects, danger)}`;
       if (lines.length >= mostLines || used + line.length > room) {
         leftOut += objects.length * group.previews.length;
         continue;
@@ -46,7 +46,7 @@ export function renderDangers(groups: readonly Group[], deployments: number, roo
       used += line.length + 1;
     }
   }
-  if (leftOut > 0) lines.push(`> - … and ${plural(leftOut, "more object")} of these kinds`);
+  if (leftOut > 0) lines.push(`- … and ${plural(leftOut, "more object")} of these kinds`);
   return lines.join("\n");
 }
 

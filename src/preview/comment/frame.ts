@@ -1,6 +1,16 @@
 /** What surrounds the details: the verdict, what has to be known about it, and what was compared with what. */
 import type { Report } from "../../report.ts";
-import { type Changes, describeChanges, grouped, plural, share, totalsOf } from "../summary.ts";
+import {
+  type Changes,
+  describeChangedObjects,
+  describeChanges,
+  grouped,
+  nothingIn,
+  plural,
+  share,
+  shareBeside,
+  totalsOf,
+} from "../summary.ts";
 import { code } from "./text.ts";
 
 /** As often as this the base has to move before it is worth a line. */
@@ -23,27 +33,28 @@ export function renderVerdict(report: Report): string {
 }
 
 function describeMerge({ state, previews }: Report): string {
-  const { deployments, changed, working, failed, changes } = totalsOf(previews);
+  const totals = totalsOf(previews);
+  const { deployments, changed, working, failed, changes } = totals;
   if (deployments === 0) {
     return state === "working" ? "looking for what merging would change …" : "merging concerns no deployment";
   }
-  if (state === "working" || working > 0)
+  if (state === "working" || working > 0) {
     return `comparing ${plural(deployments, "deployment")} with the live cluster …`;
-  const broken = failed > 0 ? `${share(failed, deployments)} cannot be rendered` : "";
-  if (changed === 0) {
-    const nothing = failed === deployments ? "" : "merging changes nothing";
-    const errors = changes.errors > 0 ? ` · ${plural(changes.errors, "error")}` : "";
-    const where = failed > 0 ? "" : ` in ${plural(deployments, "deployment")}`;
-    return [broken, nothing && `${nothing}${where}`].filter(Boolean).join(", ") + errors;
   }
-  return [broken, `merging ${describeAll(changes, share(changed, deployments))}`].filter(Boolean).join(", ");
+  const broken = failed > 0 ? `${share(failed, deployments)} cannot be rendered` : "";
+  if (changed > 0) {
+    const merging = `merging ${describeAll(changes, shareBeside(changed, totals))}`;
+    return [broken, merging].filter(Boolean).join("; ");
+  }
+  const errors = changes.errors > 0 ? ` · ${plural(changes.errors, "error")}` : "";
+  return `${broken || `merging ${nothingIn(deployments)}`}${errors}`;
 }
 
 /** What is deleted comes first, and cannot be overlooked. */
-function describeAll({ deleted, ...others }: Changes, where: string): string {
-  const rest = describeChanges({ ...others, deleted: 0 });
-  if (deleted === 0) return `changes ${where}: ${rest}`;
-  return `**deletes ${plural(deleted, "object")}** in ${where}${rest && ` · ${rest}`}`;
+function describeAll(changes: Changes, where: string): string {
+  if (changes.deleted === 0) return `changes ${where}: ${describeChangedObjects(changes)}`;
+  const rest = describeChanges({ ...changes, deleted: 0 });
+  return `**deletes ${plural(changes.deleted, "object")}** in ${where}${rest && ` · ${rest}`}`;
 }
 
 /** Lines below the verdict. */
@@ -61,12 +72,16 @@ export function renderNotes(report: Report): string[] {
   return notes;
 }
 
-export function renderFooter({ head, base, baseBranch, finishedAt, startedAt, state, obstacle }: Report): string {
-  const into = `${code(baseBranch)}${base === undefined ? "" : ` at ${code(shortHash(base))}`}`;
-  const compared = base !== undefined && obstacle === undefined ? ", compared with the live cluster" : "";
-  const when = finishedAt === undefined ? ` · since ${time(startedAt)}` : ` · ${time(finishedAt)}`;
-  const took = finishedAt === undefined || state === "working" ? "" : ` · took ${duration(finishedAt - startedAt)}`;
-  return `<sub>${code(shortHash(head))} merged into ${into}${compared}${when}${took}</sub>`;
+/** What was compared with what, and when. */
+export function renderFooter({ head, base, baseBranch, finishedAt, startedAt, obstacle }: Report): string {
+  const merge = `${code(shortHash(head))} into ${code(baseBranch)}${base === undefined ? "" : ` at ${code(shortHash(base))}`}`;
+  const compared = base !== undefined && obstacle === undefined;
+  const parts = [
+    `Merge of ${merge}${compared ? ", compared with the live cluster" : ""}`,
+    finishedAt === undefined ? `since ${time(startedAt)}` : time(finishedAt),
+    finishedAt !== undefined && compared && `took ${duration(finishedAt - startedAt)}`,
+  ];
+  return `<sub>${parts.filter((part) => part !== false).join(" · ")}</sub>`;
 }
 
 function shortHash(commit: string): string {

@@ -30,10 +30,11 @@ export function renderSections(groups: readonly Group[], room: number): Sections
   const shown = wanted.slice(0, Math.max(0, Math.floor(room / leastRoom)));
   const parts = new Map<Group, Part>();
   let left = room;
+  let opened = 0;
   // What the small ones do not need is there for the large ones.
   const bySize = shown.map((group) => ({ group, size: sizeOf(group.preview) })).sort((a, b) => a.size - b.size);
   for (const [index, { group }] of bySize.entries()) {
-    const open = group.preview.state === "failed" && shown.indexOf(group) < mostOpen;
+    const open = saysWhy(group.preview) && opened++ < mostOpen;
     const part = renderSection(group, open, Math.floor(left / (bySize.length - index)) - 2);
     if (part === undefined) continue;
     left -= part.text.length + 2;
@@ -52,6 +53,11 @@ function hasDetails({ state, objects, objectsLeftOut, errors, warnings, conceale
   if (state === "working") return false;
   if (state === "failed" || concealed !== undefined) return true;
   return objects.length + objectsLeftOut + errors.length + warnings.length > 0;
+}
+
+/** Short, and what one asks at once. */
+function saysWhy({ state, concealed }: Preview): boolean {
+  return state === "failed" || concealed !== undefined;
 }
 
 /** About how long it would like to be. */

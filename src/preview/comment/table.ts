@@ -10,6 +10,8 @@ interface Column {
   readonly align: "---" | "---:";
   /** `""`: nothing to say. A column in which no row says anything is left out. */
   cell(preview: Preview): string;
+  /** Stands where there is nothing to say. */
+  readonly empty: string;
 }
 
 /** Over for good: what was not compared by then never will be. */
@@ -54,7 +56,7 @@ function rows(previews: readonly Preview[], columns: readonly Column[], room: nu
   let used = lines.reduce((sum, line) => sum + line.length + 1, 0);
   let shown = 0;
   for (const preview of previews) {
-    const line = toRow(columns.map((column) => column.cell(preview) || "–"));
+    const line = toRow(columns.map((column) => column.cell(preview) || column.empty));
     used += line.length + 1;
     if (used > room) break;
     lines.push(line);
@@ -84,19 +86,20 @@ function columnsFor(previews: readonly Preview[], over: boolean): Column[] {
   const number = (title: string, read: (preview: Preview) => number): Column => ({
     title,
     align: "---:",
+    empty: "–",
     cell: (preview) => (read(preview) > 0 ? grouped(read(preview)) : ""),
   });
   const columns: Column[] = [
-    { title: " ", align: "---", cell: (preview) => iconOf(preview, over) },
-    { title: "deployment", align: "---", cell: ({ deployment }) => cellCode(keyText(deployment)) },
-    { title: "target · cluster", align: "---", cell: placeOf },
+    { title: " ", align: "---", empty: "", cell: (preview) => iconOf(preview, over) },
+    { title: "deployment", align: "---", empty: "", cell: ({ deployment }) => cellCode(keyText(deployment)) },
+    { title: "target · cluster", align: "---", empty: "", cell: placeOf },
     number("changed", ({ counts }) => counts.changed),
     number("new", ({ counts }) => counts.new),
     number("deleted", ({ counts }) => counts.deleted),
     number("orphan", ({ counts }) => counts.orphan),
     number("errors", ({ counts }) => counts.errors),
     number("drift already there", ({ drift }) => drift),
-    { title: "remark", align: "---", cell: (preview) => remarkOf(preview, over) },
+    { title: "remark", align: "---", empty: "", cell: (preview) => remarkOf(preview, over) },
   ];
   return columns.filter(({ cell }) => previews.some((preview) => cell(preview) !== ""));
 }
@@ -125,7 +128,7 @@ function remarkOf(preview: Preview, over: boolean): string {
     state === "done" && !isChanged(preview) && counts.errors === 0 && "no change",
     suspended && "suspended: a merge deploys nothing here",
     approval === "pending" && "waits for approval",
-    approval === "after-merge" && "will wait for approval",
+    approval === "after-merge" && isChanged(preview) && "will wait for approval",
     concealed !== undefined && "only counts are shown",
     counts.warnings > 0 && plural(counts.warnings, "warning"),
   ];
