@@ -44,8 +44,7 @@ export function describeDiff(result: CommandResult, { knownSecrets, prune }: Des
 
 /** Any text that is about to be shown or sent, such as an error of git's or kluctl's. Keeps its lines. */
 export function redactText(text: string, knownSecrets: readonly string[]): string {
-  const redactor = createRedactor(knownSecrets.map((secret) => Buffer.from(secret, "utf8")));
-  return makeVisible(redactor.text(text));
+  return makeVisible(createRedactor(knownSecrets).text(text));
 }
 
 function describe(result: CommandResult, redactor: Redactor, prune: boolean): Description {
@@ -94,11 +93,12 @@ function describeObjects(found: readonly Found[], redactor: Redactor): PreviewOb
   let compared = 0;
   return found.map(({ object, action, risks }) => {
     const described = { ref: describeRef(object.ref, redactor), action, risks };
+    if (action === "orphan") return described;
     if (isSecret(object.ref)) {
       const secretKeys = secretKeysOf(object, action);
       return { ...described, secretKeys: secretKeys.map((each) => ({ ...each, key: redactor.name(each.key) })) };
     }
-    if (action === "deleted" || action === "orphan") return described;
+    if (action === "deleted") return described;
     compared += comparedLength(object);
     if (compared > maxComparedLength || length > maxDiffLength) return described;
     const { diff, linesLeftOut } = diffObject(object, redactor);

@@ -26,8 +26,9 @@ export function comparedLength(object: ResultObject): number {
 
 export function diffObject(object: ResultObject, redactor: Redactor): DiffText {
   const lines = object.new
-    ? signed("+", sideOf(withoutBookkeeping(parse(object.rendered)), redactor).shown)
+    ? signed("+", sideOf(asWritten(parse(object.rendered)), redactor).shown)
     : object.changes.flatMap((change) => diffChange(change, redactor));
+  if (lines.length === 0) return { diff: "", linesLeftOut: 0 };
   const shown = redactTogether(lines, redactor).map((line) => cutLine(makeVisible(line), maxLineLength));
   return fit(shown.filter((line, i) => line !== shown[i - 1] || !isOnlyMask(line)));
 }
@@ -97,15 +98,16 @@ function fit(lines: readonly string[]): DiffText {
   return { diff: kept.join("\n"), linesLeftOut: lines.length - kept.length };
 }
 
-/** Without what kluctl adds to every object to find it again. */
-function withoutBookkeeping(object: unknown): unknown {
+/** In the order in which people write it, and without what kluctl adds to every object to find it again. */
+function asWritten(object: unknown): unknown {
   if (!isRecord(object) || !isRecord(object["metadata"])) return object;
   const metadata = Object.entries(object["metadata"]).flatMap(([name, value]) => {
     if ((name !== "labels" && name !== "annotations") || !isRecord(value)) return [[name, value]];
     const own = Object.entries(value).filter(([key]) => !/^(?:[\w-]+\.)?kluctl\.io\//.test(key));
     return own.length === 0 ? [] : [[name, Object.fromEntries(own)]];
   });
-  return { ...object, metadata: Object.fromEntries(metadata) as unknown };
+  const { apiVersion, kind, metadata: _, ...rest } = object;
+  return { apiVersion, kind, metadata: Object.fromEntries(metadata) as unknown, ...rest };
 }
 
 function isRecord(value: unknown): value is Record<string, unknown> {

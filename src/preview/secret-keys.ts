@@ -7,7 +7,7 @@ type SecretKeys = NonNullable<PreviewObject["secretKeys"]>;
 
 export function secretKeysOf({ rendered, remote, applied }: ResultObject, action: PreviewObject["action"]): SecretKeys {
   const before = contentsOf(action === "new" ? undefined : remote);
-  const after = contentsOf(action === "deleted" ? undefined : action === "orphan" ? remote : (applied ?? rendered));
+  const after = contentsOf(action === "deleted" ? undefined : (applied ?? rendered));
   const keys = [...new Set([...before.keys(), ...after.keys()])].sort();
   return keys.map((key) => ({ key, change: changeOf(before.get(key), after.get(key)) }));
 }

@@ -21,7 +21,7 @@ export interface Range {
 export const minLength = 6;
 
 /** Character comparisons a matcher makes before it gives up: far more than texts of some megabytes need. */
-const maxComparisons = 100_000_000;
+const maxComparisons = 30_000_000;
 
 export class OverwhelmedError extends Error {
   override name = "OverwhelmedError";

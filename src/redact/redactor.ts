@@ -21,8 +21,9 @@ export interface Redactor {
 const maxValueBytes = 4_000_000;
 const maxPatterns = 200_000;
 
-export function createRedactor(values: readonly Buffer[], doubt?: string): Redactor {
-  const { plain, symbolic, named, leaves, tooMany } = collect(values);
+/** Of values as they are; `doubt` says that there may be more. */
+export function createRedactor(values: readonly (Buffer | string)[], doubt?: string): Redactor {
+  const { plain, symbolic, named, leaves, tooMany } = collect(values.map((value) => Buffer.from(value)));
   const findPlain = createMatcher(plain, false);
   const findSymbolic = createMatcher(symbolic, true);
   const findNamed = createMatcher(named, false);
@@ -58,7 +59,7 @@ export function createRedactor(values: readonly Buffer[], doubt?: string): Redac
 /** Knows the values of all Secrets in the result besides what is known already. */
 export function redactorOf(result: CommandResult, knownSecrets: readonly string[]): Redactor {
   const { values, doubt } = secretsOf(result);
-  return createRedactor([...values, ...knownSecrets.map((secret) => Buffer.from(secret, "utf8"))], doubt);
+  return createRedactor([...values, ...knownSecrets], doubt);
 }
 
 function collect(values: readonly Buffer[]) {

@@ -83,9 +83,15 @@ function piecesIn(text: string, length: number, without: string): string[] {
   );
 }
 
+// fast-check's own "binary" takes seconds to set up.
+const anyCharacter = fc
+  .oneof(fc.integer({ min: 0, max: 0x2f_ff }), fc.integer({ min: 0, max: 0x10_ff_ff }))
+  .filter((point) => point < 0xd8_00 || point > 0xdf_ff)
+  .map((point) => String.fromCodePoint(point));
+
 const secretValue = fc
   .oneof(
-    fc.string({ minLength: 6, maxLength: 80, unit: "binary" }),
+    fc.string({ minLength: 6, maxLength: 80, unit: anyCharacter }),
     fc.string({ minLength: 6, maxLength: 80, unit: "grapheme" }),
     fc.string({ minLength: 6, maxLength: 80, unit: "grapheme-ascii" }),
     fc.stringMatching(/^[a-z0-9+/=_-]{6,40}$/),
@@ -108,6 +114,6 @@ test.each(Object.entries(spellings))("no piece of a secret can be read: %s", (_,
       expect(piecesIn(value, 6, without).filter((piece) => described.includes(piece))).toEqual([]);
       expect(piecesIn(text, 9, without).filter((piece) => described.includes(piece))).toEqual([]);
     }),
-    { numRuns: 200 },
+    { numRuns: 100 },
   );
 });

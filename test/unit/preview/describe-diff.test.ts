@@ -1,0 +1,335 @@
+import fc from "fast-check";
+import { expect, test } from "vitest";
+import type { CommandResult, ResultObject } from "../../../src/model.ts";
+import { describeDiff, redactText } from "../../../src/preview/describe-diff.ts";
+import { aResult, anObject } from "../../support/deployments.ts";
+
+const describe = (
+  objects: readonly ResultObject[],
+  { prune = false, ...rest }: Partial<CommandResult> & { prune?: boolean } = {},
+) => describeDiff(aResult({ objects, ...rest }), { knownSecrets: [], prune });
+
+const changed = (oldValue: unknown, newValue: unknown, jsonPath = "data.a") =>
+  anObject({ changes: [{ type: "update", jsonPath, oldValue, newValue }] });
+
+const named = (kind: string, name: string, overrides: Partial<ResultObject> = {}) =>
+  anObject({ ref: { version: "v1", kind, name, namespace: "shop" }, ...overrides });
+
+const diffOf = (object: ResultObject) => describe([object]).objects[0]?.diff?.split("\n");
+
+function aSecret(data: Record<string, string>, overrides: Partial<ResultObject> = {}): ResultObject {
+  const encoded = Object.entries(data).map(([key, value]) => [key, Buffer.from(value).toString("base64")]);
+  const json = JSON.stringify({ data: Object.fromEntries(encoded) as unknown });
+  return named("Secret", "db", { rendered: json, remote: json, applied: json, ...overrides });
+}
+
+test("what is new, changed, deleted and left behind is told; what stays and what merely runs is not", () => {
+  const objects = [
+    named("ConfigMap", "same"),
+    named("ConfigMap", "new", { new: true, rendered: "{}" }),
+    { ...changed(1, 2), ref: { kind: "ConfigMap", name: "changed" } },
+    named("ConfigMap", "gone", { deleted: true }),
+    named("ConfigMap", "orphan", { orphan: true }),
+    named("Job", "hook", { hook: true, new: true }),
+    named("Job", "hook-before", { hook: true, deleted: true }),
+  ];
+  const { objects: told, counts } = describe(objects);
+  expect(told.map(({ ref, action }) => [ref.name, action])).toEqual([
+    ["gone", "deleted"],
+    ["changed", "changed"],
+    ["new", "new"],
+    ["orphan", "orphan"],
+  ]);
+  expect(counts).toEqual({ new: 1, changed: 1, deleted: 1, orphan: 1, errors: 0, warnings: 0 });
+  expect(describe(objects, { prune: true }).counts).toMatchObject({ deleted: 2, orphan: 0 });
+});
+
+test("the most risky come first, then kinds and names in order", () => {
+  const objects = [
+    named("Service", "b", { new: true }),
+    named("Service", "a", { new: true }),
+    named("Namespace", "n", { changes: [{ type: "insert", jsonPath: "metadata.labels.a", newValue: "b" }] }),
+    named("ConfigMap", "z", { new: true }),
+    named("Service", "ip", { changes: [{ type: "update", jsonPath: "spec.clusterIP", oldValue: "1", newValue: "2" }] }),
+    named("Service", "gone", { deleted: true }),
+  ];
+  expect(describe(objects).objects.map(({ ref }) => ref.name)).toEqual(["gone", "ip", "n", "z", "a", "b"]);
+});
+
+test("an object that the API server refuses to change is told, though kluctl found no change", () => {
+  const ref = { group: "apps", kind: "Deployment", name: "web" };
+  const { objects, counts } = describe([anObject({ ref })], { errors: [{ ref, message: "x: field is immutable" }] });
+  expect(objects).toEqual([{ ref, action: "changed", risks: [expect.objectContaining({ kind: "immutable" })] }]);
+  expect(counts).toMatchObject({ changed: 1, errors: 1 });
+});
+
+test("a scalar shows its path, and both values", () => {
+  expect(diffOf(changed(1, 2, "spec.replicas"))).toEqual([" spec.replicas:", "-  1", "+  2"]);
+});
+
+test("a long text shows its changed lines with a few around them", () => {
+  const lines = Array.from({ length: 30 }, (_, i) => `line ${i}`);
+  const text = lines.join("\n");
+  expect(diffOf(changed(text, text.replace("line 15\n", "other\nmore\n")))).toEqual([
+    " data.a:",
+    "   …",
+    "   line 12",
+    "   line 13",
+    "   line 14",
+    "-  line 15",
+    "+  other",
+    "+  more",
+    "   line 16",
+    "   line 17",
+    "   line 18",
+    "   …",
+  ]);
+});
+
+test("what is new reads like YAML, without what kluctl adds", () => {
+  const rendered = JSON.stringify({
+    apiVersion: "v1",
+    data: { flag: "true", empty: "", list: "- a", text: "one\ntwo\n", "odd key!": "x: y" },
+    kind: "ConfigMap",
+    metadata: {
+      annotations: { "kluctl.io/deployment-item-dir": "app" },
+      labels: { "kluctl.io/discriminator": "d", app: "web" },
+      name: "a",
+    },
+    spec: { none: [], nothing: {}, ports: [{ port: 80, names: ["a", "b"] }, { port: 81 }], on: true, nil: null },
+  });
+  expect(diffOf(anObject({ new: true, rendered }))).toEqual(
+    [
+      "apiVersion: v1",
+      "kind: ConfigMap",
+      "metadata:",
+      "  labels:",
+      "    app: web",
+      "  name: a",
+      "data:",
+      '  flag: "true"',
+      '  empty: ""',
+      '  list: "- a"',
+      "  text: |",
+      "    one",
+      "    two",
+      '  "odd key!": "x: y"',
+      "spec:",
+      "  none: []",
+      "  nothing: {}",
+      "  ports:",
+      "  - port: 80",
+      "    names:",
+      "    - a",
+      "    - b",
+      "  - port: 81",
+      "  on: true",
+      "  nil: null",
+    ].map((line) => `+  ${line}`),
+  );
+});
+
+test("what nobody would see is spelled out, and long lines are cut where it can be seen", () => {
+  const [, , shown] = diffOf(changed("a", `user\u202e\u0007\r${"x".repeat(1_000)}`)) ?? [];
+  expect(shown).toMatch(/^\+ {2}user\\u202e\\u0007\\u000dx+… \(\d+ more characters\)$/);
+  expect(shown?.length).toBeLessThan(450);
+});
+
+test("one object's diff is bounded, and says how much is missing", () => {
+  const text = (mark: string) => Array.from({ length: 1_000 }, (_, i) => `${mark} ${i}`).join("\n");
+  const [object] = describe([changed(text("old"), text("new"))]).objects;
+  expect(object?.diff?.split("\n")).toHaveLength(200);
+  expect(object?.linesLeftOut).toBe(2_001 - 200);
+});
+
+test("a deployment's diffs are bounded together: further objects are named without one, or counted", () => {
+  const text = (mark: string) => Array.from({ length: 100 }, (_, i) => `${mark} ${i} ${"-".repeat(60)}`).join("\n");
+  const objects = Array.from({ length: 700 }, (_, i) => ({
+    ...changed(text("old"), text("new")),
+    ref: { kind: "ConfigMap", name: `c${i}` },
+  }));
+  const description = describe(objects);
+  expect(description.objects).toHaveLength(500);
+  expect(description.objectsLeftOut).toBe(200);
+  expect(description.counts.changed).toBe(700);
+  expect(description.objects[0]?.diff).toBeDefined();
+  expect(description.objects.at(-1)).not.toHaveProperty("diff");
+  expect(JSON.stringify(description).length).toBeLessThan(400_000);
+});
+
+test("a Secret tells what becomes of its keys, and nothing of its values or annotations", () => {
+  const json = (data: unknown, stringData?: unknown) => JSON.stringify({ data, stringData });
+  const secret = named("Secret", "db", {
+    remote: json({ gone: "Z29uZQ==", same: "c2FtZQ==", other: "b2xk" }),
+    applied: json({ same: "c2FtZQ==", other: "bmV3" }, { fresh: "new" }),
+    changes: [
+      { type: "insert", jsonPath: 'metadata.annotations["note"]', newValue: "the-annotation" },
+      { type: "delete", jsonPath: "data.gone", oldValue: "Z29uZQ==" },
+    ],
+  });
+  const [object] = describe([secret]).objects;
+  expect(object?.secretKeys).toEqual([
+    { key: "fresh", change: "added" },
+    { key: "gone", change: "removed" },
+    { key: "other", change: "changed" },
+    { key: "same", change: "unchanged" },
+  ]);
+  expect(object).not.toHaveProperty("diff");
+  expect(JSON.stringify(object)).not.toContain("the-annotation");
+});
+
+test("a hidden value that changed is seen to change, once", () => {
+  const secret = aSecret({ a: "first-canary", b: "second-canary" });
+  const other = { ...changed("x=first-canary", "x=second-canary"), ref: { kind: "ConfigMap", name: "a" } };
+  expect(describe([secret, other]).objects.map(({ diff }) => diff)).toEqual([" data.a:\n-  x=*****\n+  x=*****"]);
+});
+
+test.each([
+  [
+    "a registry's login",
+    JSON.stringify({ auths: { "r.io": { auth: Buffer.from("bot:canary-x9").toString("base64") } } }),
+  ],
+  ["a field of JSON", JSON.stringify({ deep: [{ token: "canary-x9" }] })],
+  ["a field of YAML", "deep:\n  password: canary-x9\n"],
+  ["a word under a telling name", "database: orders\npassword: canary\n"],
+  ["a setting", "# settings\nUSER=app\nexport TOKEN='canary-x9'\n"],
+  ["a login in an address", "postgres://app:canary-x9@db:5432/shop"],
+  ["an escaped login in an address", "postgres://app:canary%2Dx9@db:5432/shop"],
+  ["base64 in base64", Buffer.from("canary-x9").toString("base64")],
+  ["a line of a text", "-----BEGIN X-----\nabcdefgh\ncanary-x9\n-----END X-----\n"],
+])("what a secret value holds is secret by itself: %s", (_, value) => {
+  const hidden = value.includes("password: canary\n") ? "canary" : "canary-x9";
+  const object = { ...changed("a", `see ${hidden} here`), ref: { kind: "ConfigMap", name: "a" } };
+  expect(describe([aSecret({ a: value }), object]).objects[0]?.diff).toBe(" data.a:\n-  a\n+  see ***** here");
+});
+
+test("what a former `kubectl apply` noted down in a Secret is secret too", () => {
+  const former = JSON.stringify({ stringData: { a: "canary-before" } });
+  const annotations = { "kubectl.kubernetes.io/last-applied-configuration": former };
+  const secret = aSecret({}, { remote: JSON.stringify({ metadata: { annotations } }) });
+  expect(JSON.stringify(describe([secret, changed("canary-before", "x")]))).not.toContain("canary");
+});
+
+test("short and ordinary values are hidden where they are a field's whole value, and tear up no text", () => {
+  const secret = aSecret({ pin: "7321", on: "true", one: "1", config: "mode: production\nlevel: debug" });
+  const objects = [
+    secret,
+    changed({ a: "7321", b: "x7321y", c: true, d: 1, e: "production" }, "in production at 7321, debug"),
+  ];
+  expect(describe(objects).objects[0]?.diff?.split("\n")).toEqual([
+    " data.a:",
+    "-  a: *****",
+    "-  b: x7321y",
+    "-  c: true",
+    "-  d: 1",
+    "-  e: *****",
+    "+  in production at 7321, debug",
+  ]);
+});
+
+test("a name is hidden if it is a secret, and stays readable if it is an ordinary word", () => {
+  const secret = aSecret({ token: "hunter2-canary", database: "orders-api" });
+  const objects = ["hunter2-canary", "job-hunter2-canary-1", "orders-api"].map((name) =>
+    named("ConfigMap", name, { orphan: true }),
+  );
+  expect(describe([secret, ...objects]).objects.map(({ ref }) => ref.name)).toEqual([
+    "*****",
+    "job-*****-1",
+    "orders-api",
+  ]);
+});
+
+test.each<[string, Partial<ResultObject>]>([
+  ["is no JSON", { rendered: "{" }],
+  ["holds something else than text", { rendered: JSON.stringify({ data: { a: 1 } }) }],
+  ["changes from something unknown", { remote: undefined, changes: [{ type: "update", jsonPath: "data.a" }] }],
+  ["is deleted unseen", { remote: undefined, deleted: true }],
+  ["is empty-handed", { rendered: undefined, remote: undefined, applied: undefined }],
+])("where a Secret %s, only names and counts are told", (_, overrides) => {
+  const errors = [{ ref: { kind: "Pod", name: "p" }, message: "the canary" }];
+  const description = describe([aSecret({ a: "b" }, overrides), changed("canary-1", "canary-2")], {
+    errors,
+    warnings: errors,
+  });
+  expect(description.concealed).toMatch(/Secret/);
+  expect(description.counts).toMatchObject({ changed: expect.any(Number) as number, errors: 1, warnings: 1 });
+  for (const object of description.objects) expect(Object.keys(object)).toEqual(["ref", "action", "risks"]);
+  expect(JSON.stringify(description)).not.toContain("canary");
+});
+
+test("a result that names Secrets and has none of them is not trusted", () => {
+  const deployment = {
+    deployments: [{ renderedInclude: { deployments: [{ renderedObjects: [{ kind: "Secret" }] }] } }],
+  };
+  expect(describe([changed(1, 2)], { document: { deployment } }).concealed).toMatch(/does not contain them/);
+});
+
+test("more secrets than can be looked for in time conceal everything", () => {
+  const secret = aSecret({ a: "x".repeat(5_000_000) });
+  expect(describe([secret, changed("a", "b")]).concealed).toMatch(/too many/);
+  const alike = Object.fromEntries(Array.from({ length: 300 }, (_, i) => [`k${i}`, "a".repeat(3_000 + i)]));
+  const began = performance.now();
+  expect(describe([aSecret(alike), changed("b", "a".repeat(1_000_000))]).concealed).toMatch(/too much/);
+  expect(performance.now() - began).toBeLessThan(10_000);
+});
+
+test("errors and warnings keep their object, are readable and bounded", () => {
+  const errors = Array.from({ length: 80 }, (_, i) => ({
+    ref: { kind: "", name: "" },
+    message: `e${i} ${"x".repeat(5_000)}`,
+  }));
+  const warnings = [
+    { ref: { version: "v1", kind: "Pod", name: "p" }, message: "at\u0000 https://bot:pw@host/?token=abc" },
+  ];
+  const description = describe([], { errors, warnings });
+  expect(description.counts).toMatchObject({ errors: 80, warnings: 1 });
+  expect(description.errors).toHaveLength(50);
+  expect(description.errors[0]?.message.length).toBeLessThan(2_100);
+  expect(description.errors[0]).not.toHaveProperty("ref");
+  expect(description.warnings).toEqual([
+    { ref: { version: "v1", kind: "Pod", name: "p" }, message: "at\\u0000 https://*****@host/?token=*****" },
+  ]);
+});
+
+test("logins that are known otherwise are hidden as well, in results and in any text", () => {
+  const result = aResult({ objects: [changed("a", "git uses s3cr3t-login")] });
+  expect(describeDiff(result, { knownSecrets: ["s3cr3t-login"], prune: false }).objects[0]?.diff).toContain(
+    "uses *****",
+  );
+  expect(redactText("fatal: s3cr3t%2Dlogin\nwas refused\u202e", ["s3cr3t-login"])).toBe(
+    "fatal: *****\nwas refused\\u202e",
+  );
+});
+
+test("nothing throws, whatever the result looks like", () => {
+  const anything = fc.anything({ maxDepth: 4 });
+  const object = fc.record(
+    { ref: anything, changes: anything, rendered: anything, remote: anything },
+    { requiredKeys: [] },
+  );
+  const plausible = fc.record({
+    ref: fc.record({ kind: fc.constantFrom("Secret", "ConfigMap", ""), name: fc.string() }),
+    changes: fc.array(
+      fc.record({
+        type: fc.constantFrom("insert", "update", "delete"),
+        jsonPath: fc.string(),
+        oldValue: anything,
+        newValue: anything,
+      }),
+    ),
+    new: fc.boolean(),
+    rendered: fc.oneof(fc.json(), fc.string()),
+    remote: fc.option(fc.json(), { nil: undefined }),
+  });
+  const garbage = fc.record({
+    document: fc.constantFrom({}, undefined),
+    objects: fc.oneof(fc.array(fc.oneof(object, plausible)), anything),
+    errors: fc.oneof(fc.constant([]), anything),
+    warnings: fc.constant([]),
+  });
+  fc.assert(
+    fc.property(garbage, (result) => {
+      describeDiff(result as unknown as CommandResult, { knownSecrets: [], prune: true });
+    }),
+  );
+});
