@@ -1,13 +1,13 @@
 /** One loop of one deployment, under its lease: fetch, compare, deploy, validate, record. Reads top to bottom. */
 import { PrepareError } from "../errors.ts";
 import type { CommandResult, Outcome, ValidateResult } from "../model.ts";
+import { createRedactor } from "../redact/redactor.ts";
 import { prepareFailed, reason, verdictOf, type Verdict } from "./conditions.ts";
 import { credentialSecrets, readGitCredentials } from "./credentials.ts";
 import { decide, deployRegardless, loopTimeoutMs, type Decision } from "./decide.ts";
 import { retryOf, toFailure } from "./failures.ts";
 import { projectKey } from "./keys.ts";
 import { finishRequest, takeReconcileRequest } from "./manual.ts";
-import { scrub } from "./mask.ts";
 import { createStatusWriter } from "./status-writer.ts";
 import { createSteps } from "./steps.ts";
 import { rfc3339 } from "./time.ts";
@@ -69,7 +69,7 @@ async function attempt(work: Work, refused: string | undefined): Promise<Ending>
     return await bringUpToDate(work);
   } catch (error) {
     const failure = toFailure(error);
-    const message = scrub(failure.message, work.secrets);
+    const message = createRedactor(work.secrets).text(failure.message);
     // A deploy without a comparison before it is the first to render: what it cannot render, it did not apply either.
     const unprepared = work.phase === "prepare" || (work.phase === "deploy" && error instanceof PrepareError);
     const ready: Verdict = unprepared

@@ -1,71 +1,45 @@
 /** Keeps secret values out of what people read: status, events, logs. Pure. */
+import { diffLines } from "../line-diff.ts";
 import type { Change, CommandResult, ResultError, ResultObject } from "../model.ts";
+import { redactorOf, type Redactor } from "../redact/redactor.ts";
+import { isSecret } from "../redact/secrets-of.ts";
+import { mask } from "../redact/shapes.ts";
 
-const masked = "*****";
-/** Shorter values ("1", "true", "admin") would blacken half of every text and protect nothing. */
-const minSecretLength = 6;
+/** A result of which changes, errors and warnings may be read by everybody. The objects' own JSON may not. */
+export type MaskedResult = CommandResult & { readonly __brand: "masked" };
 
-/** A copy in which no value of a Secret is readable, wherever it stands in changes, errors and warnings. */
-export function maskResult(result: CommandResult): CommandResult {
-  const secrets = secretValues(result.objects);
+export function maskResult(result: CommandResult): MaskedResult {
+  const redactor = redactorOf(result, []);
+  const masked = maskWith(result, redactor);
+  return (redactor.doubt() === undefined ? masked : conceal(result)) as MaskedResult;
+}
+
+function maskWith(result: CommandResult, redactor: Redactor): CommandResult {
   const maskErrors = (errors: readonly ResultError[]) =>
-    errors.map((error) => ({ ...error, message: scrub(error.message, secrets) }));
+    errors.map((error) => ({ ...error, message: redactor.text(error.message) }));
   return {
     ...result,
-    objects: result.objects.map((object) => ({ ...object, changes: maskChanges(object, secrets) })),
+    objects: result.objects.map((object) => ({ ...object, changes: maskChanges(object, redactor) })),
     errors: maskErrors(result.errors),
     warnings: maskErrors(result.warnings),
   };
 }
 
-/** Every known secret value in the text becomes stars. */
-export function scrub(text: string, secrets: readonly string[]): string {
-  return secrets.reduce((scrubbed, secret) => scrubbed.replaceAll(secret, masked), text);
-}
-
-/** The values of all Secrets in a result, as they are and in the encodings they are likely to be seen in; longest first. */
-function secretValues(objects: readonly ResultObject[]): string[] {
-  const values = new Set<string>();
-  for (const object of objects.filter(isSecret)) {
-    for (const json of [object.rendered, object.remote, object.applied]) {
-      if (json !== undefined) for (const value of valuesOf(json)) values.add(value);
-    }
-  }
-  return [...values].filter((value) => value.length >= minSecretLength).sort((a, b) => b.length - a.length);
-}
-
-function isSecret({ ref }: ResultObject): boolean {
-  return ref.kind === "Secret" && (ref.group ?? "") === "";
-}
-
-function* valuesOf(json: string): Generator<string> {
-  const { data, stringData } = JSON.parse(json) as {
-    data?: Record<string, unknown>;
-    stringData?: Record<string, unknown>;
+/** For a result whose secrets are not known: only what changed, and where something is wrong. */
+function conceal(result: CommandResult): CommandResult {
+  const silence = (errors: readonly ResultError[]) =>
+    errors.map(({ ref }) => ({ ref, message: "(not shown, because it may hold a secret)" }));
+  return {
+    ...result,
+    objects: result.objects.map((object) => ({ ...object, changes: object.changes.map(hideChange) })),
+    errors: silence(result.errors),
+    warnings: silence(result.warnings),
   };
-  for (const encoded of Object.values(data ?? {})) {
-    if (typeof encoded !== "string") continue;
-    yield encoded;
-    yield* spellings(Buffer.from(encoded, "base64").toString("utf8"));
-  }
-  for (const value of Object.values(stringData ?? {})) {
-    if (typeof value !== "string") continue;
-    yield Buffer.from(value).toString("base64");
-    yield* spellings(value);
-  }
 }
 
-/** A value as it appears raw, in a URL, inside JSON, and line by line (keys and certificates are shown by line). */
-function* spellings(value: string): Generator<string> {
-  yield value;
-  yield encodeURIComponent(value.toWellFormed());
-  yield JSON.stringify(value).slice(1, -1);
-  if (value.includes("\n")) yield* value.split("\n").map((line) => line.trim());
-}
-
-function maskChanges(object: ResultObject, secrets: readonly string[]): Change[] {
+function maskChanges(object: ResultObject, redactor: Redactor): Change[] {
   return object.changes.map((change) =>
-    isSecret(object) && holdsData(change) ? hideChange(change) : scrubChange(change, secrets),
+    isSecret(object.ref) && holdsData(change) ? hideChange(change) : maskChange(change, redactor),
   );
 }
 
@@ -78,10 +52,10 @@ function hideChange({ type, jsonPath, oldValue, newValue, unifiedDiff }: Change)
   return {
     type,
     jsonPath,
-    ...(oldValue !== undefined && { oldValue: masked }),
-    ...(newValue !== undefined && { newValue: masked }),
+    ...(oldValue !== undefined && { oldValue: mask }),
+    ...(newValue !== undefined && { newValue: mask }),
     ...(unifiedDiff !== undefined && {
-      unifiedDiff: [oldValue !== undefined && `-${masked}`, newValue !== undefined && `+${masked}`]
+      unifiedDiff: [oldValue !== undefined && `-${mask}`, newValue !== undefined && `+${mask}`]
         .filter(Boolean)
         .join("\n"),
     }),
@@ -89,25 +63,51 @@ function hideChange({ type, jsonPath, oldValue, newValue, unifiedDiff }: Change)
 }
 
 /** Each text by itself: what other tools read strictly, such as the type, must not be taken for somebody's secret. */
-function scrubChange(change: Change, secrets: readonly string[]): Change {
-  if (secrets.length === 0) return change;
-  const { jsonPath, oldValue, newValue, unifiedDiff } = change;
+function maskChange(change: Change, redactor: Redactor): Change {
+  const [oldValue, newValue] = [maskValue(change.oldValue, redactor), maskValue(change.newValue, redactor)];
+  const hidden = oldValue !== change.oldValue || newValue !== change.newValue;
+  const unifiedDiff = hidden
+    ? // kluctl's own has the lines of old and new by turns, and so may tear apart what is to be found.
+      unifiedDiffOf(oldValue, newValue)
+    : change.unifiedDiff && redactor.text(change.unifiedDiff);
   return {
     ...change,
-    jsonPath: scrub(jsonPath, secrets),
-    ...(oldValue !== undefined && { oldValue: scrubValue(oldValue, secrets) }),
-    ...(newValue !== undefined && { newValue: scrubValue(newValue, secrets) }),
-    ...(unifiedDiff !== undefined && { unifiedDiff: scrub(unifiedDiff, secrets) }),
+    jsonPath: redactor.text(change.jsonPath),
+    ...(oldValue !== undefined && { oldValue }),
+    ...(newValue !== undefined && { newValue }),
+    ...(change.unifiedDiff !== undefined && { unifiedDiff }),
   };
 }
 
-function scrubValue(value: unknown, secrets: readonly string[]): unknown {
-  const text = JSON.stringify(value);
-  const scrubbed = scrub(text, secrets);
-  if (scrubbed === text) return value;
-  try {
-    return JSON.parse(scrubbed);
-  } catch {
-    return masked; // a secret that spans JSON's own syntax: show nothing of it
+/** The same value if nothing of it is secret. */
+function maskValue(value: unknown, redactor: Redactor): unknown {
+  const masked = maskTexts(value, redactor);
+  if (typeof masked === "string") return masked;
+  const text = JSON.stringify(masked);
+  // A secret that spans JSON's own syntax: show nothing of it.
+  if (text !== undefined && redactor.text(text) !== text) return mask;
+  return text === JSON.stringify(value) ? value : masked;
+}
+
+function maskTexts(value: unknown, redactor: Redactor): unknown {
+  if (typeof value === "string") return redactor.text(redactor.leaf(value));
+  if (Array.isArray(value)) return value.map((item) => maskTexts(item, redactor));
+  if (typeof value === "object" && value !== null) {
+    const entries = Object.entries(value).map(([key, item]) => [redactor.text(key), maskTexts(item, redactor)]);
+    return Object.fromEntries(entries) as unknown;
   }
+  const text = String(value);
+  return redactor.text(redactor.leaf(text)) === text ? value : mask;
+}
+
+function unifiedDiffOf(oldValue: unknown, newValue: unknown): string {
+  const [before, after] = [linesOf(oldValue), linesOf(newValue)];
+  return diffLines(before, after)
+    .map(({ sign, at }) => `${sign}${(sign === "-" ? before : after)[at]}`)
+    .join("\n");
+}
+
+function linesOf(value: unknown): string[] {
+  if (value === undefined) return [];
+  return (typeof value === "string" ? value : JSON.stringify(value, undefined, 2)).split("\n");
 }

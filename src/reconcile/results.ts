@@ -12,7 +12,7 @@ import type {
   ValidateResult,
   ValidateSummary,
 } from "../model.ts";
-import { maskResult } from "./mask.ts";
+import type { MaskedResult } from "./mask.ts";
 
 /** What the controller knows about a result, and kluctl's command line does not. */
 export interface ResultContext {
@@ -48,10 +48,10 @@ export function toStoredDocument(result: CommandResult, context: ResultContext):
   };
 }
 
-/** The part of a result that the status keeps. Of a masked result: it is for everybody to read. */
-export function toCommandSummary(result: CommandResult, context: ResultContext): CommandSummary {
+/** The part of a result that the status keeps. */
+export function toCommandSummary(result: MaskedResult, context: ResultContext): CommandSummary {
   const stored = toStoredDocument(result, context);
-  const { objects, errors, warnings } = maskResult(result);
+  const { objects, errors, warnings } = result;
   const count = (is: (object: ResultObject) => boolean) => objects.filter(is).length;
   const counts = {
     renderedObjects: count((o) => o.rendered !== undefined),
@@ -79,8 +79,8 @@ export function toCommandSummary(result: CommandResult, context: ResultContext):
 }
 
 /** What differs between git and the cluster. */
-export function toDrift(result: CommandResult, context: ResultContext): { summary: DriftSummary; message: string } {
-  const { objects, errors, warnings } = maskResult(result);
+export function toDrift(result: MaskedResult, context: ResultContext): { summary: DriftSummary; message: string } {
+  const { objects, errors, warnings } = result;
   const command = record(result.document["command"]);
   const drifted = objects.filter((o) => o.new || o.orphan || o.deleted || o.changes.length > 0);
   const document = {
@@ -101,15 +101,13 @@ export function toDrift(result: CommandResult, context: ResultContext): { summar
  * What still differs right after a deploy: everything that was applied is as git says now, so orphans that were
  * not pruned remain, and whatever failed. A dry run changed nothing, so all of it remains.
  */
-export function afterDeploy(result: CommandResult, dryRun: boolean): CommandResult {
+export function afterDeploy(result: MaskedResult, dryRun: boolean): MaskedResult {
   if (dryRun) return result;
   const failed = new Set(result.errors.map(({ ref }) => refText(ref)));
-  // Masked now: without its Secrets nobody could tell any more what must not be read in the rest.
-  const masked = maskResult(result);
-  const remaining = masked.objects.filter(
+  const remaining = result.objects.filter(
     (object) => (object.orphan && !object.deleted) || failed.has(refText(object.ref)),
   );
-  return { ...masked, objects: remaining };
+  return { ...result, objects: remaining };
 }
 
 /** `no drift`, or counts: `1 new/2 chg/1 orp`. */

@@ -3,6 +3,7 @@ import type { CommandResult, GitCredential, ResultError, TargetKey, ValidateResu
 import type { Checkout, Run } from "../ports.ts";
 import { baseMessage, firstErrors, inProgress, reason, resultMessage } from "./conditions.ts";
 import { projectKey, targetOf } from "./keys.ts";
+import { maskResult, type MaskedResult } from "./mask.ts";
 import {
   afterDeploy,
   toCommandSummary,
@@ -68,22 +69,23 @@ export function createSteps(work: Work, { checkout, credentials, clusterId }: St
   }
 
   return {
-    async compare(): Promise<CommandResult> {
+    async compare(): Promise<MaskedResult> {
       const startedAt = clock.now();
-      const result = await kluctl.diff(run(), options, signal);
+      const result = maskResult(await kluctl.diff(run(), options, signal));
       log.info({ ...counts(result), ms: clock.now() - startedAt }, "compared");
       return result;
     },
 
-    async deploy(why: string, compared: CommandResult | undefined): Promise<CommandResult> {
+    async deploy(why: string, compared: CommandResult | undefined): Promise<MaskedResult> {
       work.phase = "deploy";
       status.progress(`Performing kluctl ${spec.deployMode}`, inProgress);
       const startedAt = clock.now();
       const { dryRun } = options;
-      const result =
+      const whole =
         spec.deployMode === "poke-images"
           ? await kluctl.pokeImages(run(), { dryRun }, signal)
           : await kluctl.deploy(run(), options, signal);
+      const result = maskResult(whole);
       const appliedAt = clock.now();
       const failed = result.errors.length > 0;
       log.info({ why, commit: checkout.commit, dryRun, ...counts(result), ms: appliedAt - startedAt }, "deployed");
@@ -101,7 +103,7 @@ export function createSteps(work: Work, { checkout, credentials, clusterId }: St
       const summary = toCommandSummary(result, context);
       status.set({ lastDeployResult: summary });
       if (worthStoring(result)) {
-        store(() => results.storeCommand({ ...result, document: toStoredDocument(result, context) }, summary.document));
+        store(() => results.storeCommand({ ...whole, document: toStoredDocument(whole, context) }, summary.document));
       }
       const words = resultMessage(summary, spec.deployMode);
       if (failed)
@@ -116,13 +118,13 @@ export function createSteps(work: Work, { checkout, credentials, clusterId }: St
     },
 
     /** What differs after a deploy follows from its own result; poking images leaves the rest to be compared. */
-    async driftAfter(deployed: CommandResult): Promise<CommandResult> {
+    async driftAfter(deployed: MaskedResult): Promise<MaskedResult> {
       if (spec.deployMode === "full-deploy") return afterDeploy(deployed, options.dryRun);
-      return kluctl.diff(run(), options, signal);
+      return maskResult(await kluctl.diff(run(), options, signal));
     },
 
     /** What was rendered, for which target, and what of it differs from the cluster. */
-    record(rendered: CommandResult, drift: CommandResult): void {
+    record(rendered: CommandResult, drift: MaskedResult): void {
       const targetKey = targetKeyOf(rendered);
       const { summary, message } = toDrift(drift, contextOf(rendered.objectsHash, targetKey));
       status.set({

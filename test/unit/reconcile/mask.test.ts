@@ -12,6 +12,7 @@ function withSecret(value: string) {
   return anObject({
     ref: { version: "v1", kind: "Secret", name: "db", namespace: "shop" },
     rendered: JSON.stringify({ apiVersion: "v1", kind: "Secret", metadata: { name: "db" }, data }),
+    remote: JSON.stringify({ data: { password: "b2xk" } }),
     changes: [
       {
         type: "update",
@@ -42,6 +43,7 @@ test("a Secret's change says that it changed, not what it is", () => {
 test("labels of a Secret stay readable", () => {
   const object = anObject({
     ref: { version: "v1", kind: "Secret", name: "db" },
+    remote: "{}",
     changes: [{ type: "insert", jsonPath: "metadata.labels.team", newValue: "payments" }],
   });
   expect(maskResult(aResult({ objects: [object] })).objects[0]?.changes[0]?.newValue).toBe("payments");
@@ -71,10 +73,10 @@ test("what is left to differ after a deploy is masked by all of its Secrets, als
   const ref = { kind: "Service", name: "web" };
   const errors = [{ ref, message: `labels: Invalid value: "!${secret}"` }];
   const result = aResult({ objects: [{ ...withSecret(secret), changes: [] }, anObject({ ref })], errors });
-  const left = afterDeploy(result, false);
+  const left = afterDeploy(maskResult(result), false);
   expect(left.objects.map((object) => object.ref.kind)).toEqual(["Service"]);
   expect(left.errors).toHaveLength(1);
-  expect(visible(maskResult(left))).not.toContain(secret);
+  expect(visible(left)).not.toContain(secret);
 });
 
 test("each line of a multi-line secret is masked", () => {
@@ -83,10 +85,16 @@ test("each line of a multi-line secret is masked", () => {
   expect(visible(maskResult(aResult({ objects: [withSecret(pem)], errors })))).not.toContain("canary-line-two");
 });
 
+// fast-check's own "binary" takes seconds to set up.
+const anyCharacter = fc
+  .integer({ min: 0, max: 0x10_ff_ff })
+  .filter((point) => point < 0xd8_00 || point > 0xdf_ff)
+  .map((point) => String.fromCodePoint(point));
+
 test("no secret of six characters or more survives, whatever it is made of", () => {
   fc.assert(
     fc.property(
-      fc.string({ minLength: 6, unit: "binary" }).filter((value) => !'*****,[]{}":\\'.includes(value)),
+      fc.string({ minLength: 6, unit: anyCharacter }).filter((value) => !'*****,[]{}":\\'.includes(value)),
       (value) => {
         const object = anObject({ changes: [{ type: "insert", jsonPath: "data.x", newValue: `a ${value} b` }] });
         const masked = maskResult(aResult({ objects: [withSecret(value), object] }));
@@ -105,4 +113,58 @@ test("a secret that reads like one of kluctl's own words leaves those as they ar
     oldValue: "1",
     newValue: "***** now",
   });
+});
+
+test("a long text of which a hidden line changed still shows that it changed, and the lines around it", () => {
+  const text = (password: string, port: number) => `host: db\npassword: ${password}\nport: ${port}`;
+  const object = anObject({
+    changes: [
+      {
+        type: "update",
+        jsonPath: "data.conf",
+        oldValue: text("b2xk", 1),
+        newValue: text(secret, 2),
+        unifiedDiff: ` host: db\n-password: b2xk\n-port: 1\n+password: ${secret}\n+port: 2`,
+      },
+    ],
+  });
+  expect(maskResult(aResult({ objects: [withSecret(secret), object] })).objects[1]?.changes[0]?.unifiedDiff).toBe(
+    " host: db\n-password: b2xk\n-port: 1\n+password: *****\n+port: 2",
+  );
+});
+
+test("base64 in lines is masked in a diff that tears its lines apart", () => {
+  const long = `${secret}-`.repeat(12);
+  const wrap = (text: string) => Buffer.from(text).toString("base64").replace(/.{76}/g, "$&\n");
+  const [oldValue, newValue] = [wrap(`${long}1`), wrap(`2${long}`)];
+  const torn = newValue.split("\n").flatMap((line, i) => [`-${oldValue.split("\n")[i]}`, `+${line}`]);
+  const object = anObject({
+    changes: [{ type: "update", jsonPath: "data.a", oldValue, newValue, unifiedDiff: torn.join("\n") }],
+  });
+  const masked = visible(maskResult(aResult({ objects: [withSecret(long), object] })));
+  for (const line of torn) expect(masked).not.toContain(line.slice(1, 20));
+});
+
+test("numbers and keys that are secret are masked too, and what is not secret keeps its type", () => {
+  const value = { port: 5432, pin: 73219845, nothing: null, on: true, [secret]: [1.5] };
+  const object = anObject({ changes: [{ type: "insert", jsonPath: "spec", newValue: value }] });
+  const masked = maskResult(aResult({ objects: [withSecret("73219845"), withSecret(secret), object] }));
+  expect(masked.objects[2]?.changes[0]?.newValue).toEqual({
+    port: 5432,
+    pin: "*****",
+    nothing: null,
+    on: true,
+    "*****": [1.5],
+  });
+});
+
+test("where the contents of a Secret cannot be read, no value and no message is shown", () => {
+  const unreadable = { ...withSecret(secret), rendered: "not JSON" };
+  const object = anObject({ changes: [{ type: "update", jsonPath: "data.a", oldValue: "one", newValue: "two" }] });
+  const errors = [{ ref: object.ref, message: "something about one" }];
+  const masked = maskResult(aResult({ objects: [unreadable, object], errors, warnings: errors }));
+  expect(masked.objects[1]?.changes).toEqual([
+    { type: "update", jsonPath: "data.a", oldValue: "*****", newValue: "*****" },
+  ]);
+  for (const { message } of [...masked.errors, ...masked.warnings]) expect(message).toMatch(/^\(not shown/);
 });

@@ -1,4 +1,5 @@
 import { expect, test } from "vitest";
+import { maskResult } from "../../../src/reconcile/mask.ts";
 import { toCommandSummary, toDrift, toValidateSummary } from "../../../src/reconcile/results.ts";
 import { aResult, anObject } from "../../support/deployments.ts";
 
@@ -21,7 +22,7 @@ test("however much goes wrong, the status has room for it, and says how much the
   const objects = errors.map(({ ref }, i) =>
     anObject({ ref, changes: [{ type: "update", jsonPath: `data.k${i}`, newValue: "y".repeat(3_000) }] }),
   );
-  const result = aResult({ errors, objects });
+  const result = maskResult(aResult({ errors, objects }));
 
   const summary = toCommandSummary(result, context);
   expect(summary.errors).toBe(5_000);
