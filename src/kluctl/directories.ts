@@ -45,7 +45,7 @@ export function createDirectories({ cacheDir, workDir }: { cacheDir: string; wor
   }
 
   return {
-    unpacked: { temporary, python },
+    unpacked: { temporary, python, copies: join(cacheDir, "warm") },
 
     async prepare() {
       await Promise.all([workDir, temporary].map(makePrivate));

@@ -1,7 +1,7 @@
 /** kluctl's renderers without kluctl: its own Python and libraries, started as it starts them, cold and warm. */
 import { type ChildProcess, execFile, spawn } from "node:child_process";
 import { once } from "node:events";
-import { glob, mkdir, writeFile } from "node:fs/promises";
+import { glob, mkdir, mkdtemp, writeFile } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { text } from "node:stream/consumers";
 import { promisify } from "node:util";
@@ -10,6 +10,7 @@ import { cacheDir } from "../../dev/cache.ts";
 import { forkServer } from "../../src/kluctl/warm/fork-server.ts";
 import { type RendererLimits, startForkServer } from "../../src/kluctl/warm/fork-server-process.ts";
 import { createLayout } from "../../src/kluctl/warm/layout.ts";
+import { removeDirectory } from "../../src/work-directories.ts";
 import { useKluctl, useTempDir } from "./world.ts";
 
 export interface KluctlPython {
@@ -90,9 +91,11 @@ const generous: RendererLimits = { rendererBytes: 4 * 1024 ** 3, rendererSeconds
 export async function useRenderers(limits: Partial<RendererLimits> = {}): Promise<Renderers> {
   const [python, dir] = await Promise.all([useKluctlPython(), useTempDir()]);
   const [socket, script] = [join(dir, "socket"), join(dir, "fork-server.py")];
-  const unpacked = { temporary: python.temporary, python: dir };
+  const unpacked = { temporary: python.temporary, python: dir, copies: dirname(python.temporary) };
   await writeFile(script, forkServer);
-  const layout = await createLayout({ version: "2.22.1", unpacked, dir, socket, searchPath: "" });
+  const createCopy = () => mkdtemp(join(dirname(python.temporary), "warm-"));
+  const layout = await createLayout({ version: "2.22.1", unpacked, dir, createCopy, socket, searchPath: "" });
+  onTestFinished(() => removeDirectory(dirname(layout.home ?? "")));
   const home = layout.home ?? "";
   const refusals: string[] = [];
   const failures: string[] = [];

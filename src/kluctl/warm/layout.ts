@@ -1,5 +1,5 @@
 /** Where kluctl finds its Python, by version, and how a stand-in comes to be there instead. */
-import { chmod, copyFile, glob, link, mkdir, readdir, stat, symlink, truncate, writeFile } from "node:fs/promises";
+import { chmod, glob, link, mkdir, readdir, stat, symlink, truncate, writeFile } from "node:fs/promises";
 import { basename, dirname, join } from "node:path";
 import { toLauncher, toStandIn } from "./stand-in.ts";
 
@@ -9,6 +9,8 @@ export interface Unpacked {
   readonly temporary: string;
   /** Since 2.23: a directory in its cache, which is a link to this one. */
   readonly python: string;
+  /** On the same file system: for what is made of links. */
+  readonly copies: string;
 }
 
 /** What a run of kluctl has to be given, so that it starts the stand-in. */
@@ -30,6 +32,8 @@ export interface LayoutOptions {
   readonly unpacked: Unpacked;
   /** Ours alone, and empty. */
   readonly dir: string;
+  /** Makes another one like it, in `unpacked.copies`. */
+  readonly createCopy: () => Promise<string>;
   readonly socket: string;
   readonly searchPath: string;
 }
@@ -61,16 +65,17 @@ async function onSearchPath({ dir, socket, unpacked, searchPath }: LayoutOptions
  * Python of ours: links to the files of its own, but for `bin/python3`. If that is not as kluctl wants it, kluctl unpacks
  * the real one over it.
  */
-async function inItsPlace({ dir, socket, unpacked }: LayoutOptions): Promise<Layout> {
+async function inItsPlace({ dir, createCopy, socket, unpacked }: LayoutOptions): Promise<Layout> {
   const found = await findInterpreter(unpacked.temporary);
   const original = dirname(dirname(found));
-  const home = join(dir, "tmp", basename(original));
+  const temporary = await createCopy();
+  const home = join(temporary, basename(original));
   await linkTree(original, home, "bin/python3");
   const launcher = join(home, "bin/python3");
   const interpreter = join(home, "bin", basename(found));
   const python = await writeStandIn(launcher, { dir, socket, interpreter, renderersIn: "" });
   await truncate(launcher, (await stat(join(original, "bin/python3"))).size);
-  return { python, home, ways: { env: { TMPDIR: join(dir, "tmp") }, flags: [] } };
+  return { python, home, ways: { env: { TMPDIR: temporary }, flags: [] } };
 }
 
 interface StandInOptions {
@@ -109,10 +114,6 @@ async function linkTree(from: string, to: string, without: string): Promise<void
     const path = join(entry.parentPath, entry.name);
     const name = path.slice(from.length + 1);
     if (entry.isDirectory()) await mkdir(join(to, name), { recursive: true });
-    else if (entry.isFile() && name !== without) await linkOrCopy(path, join(to, name));
+    else if (entry.isFile() && name !== without) await link(path, join(to, name));
   }
-}
-
-async function linkOrCopy(from: string, to: string): Promise<void> {
-  await link(from, to).catch(() => copyFile(from, to)); // on another file system
 }

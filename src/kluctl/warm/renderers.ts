@@ -2,14 +2,14 @@
  * Warm renderers: most of what a run of kluctl costs is that four Pythons start. Here they are copies of one that has
  * started already. Whatever speaks against that, kluctl starts its own, as it always does.
  */
-import { writeFile } from "node:fs/promises";
+import { rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import type { Logger } from "../../log.ts";
 import { createWorkDirectories, removeDirectory } from "../../work-directories.ts";
 import type { Binary } from "../version.ts";
 import { forkServer } from "./fork-server.ts";
 import { type ForkServer, type RendererLimits, startForkServer } from "./fork-server-process.ts";
-import { createLayout, type Unpacked, type Ways } from "./layout.ts";
+import { createLayout, type Layout, type Unpacked, type Ways } from "./layout.ts";
 
 /** How the renderers of a run start: `fallback` where they should have been warm and something was in the way. */
 export type RendererStart = "warm" | "cold" | "fallback";
@@ -32,6 +32,15 @@ export interface WarmRenderersDeps {
   readonly observe?: ((start: RendererStart) => void) | undefined;
 }
 
+/** Where the stand-in of one kluctl lies. It stays: a kluctl that was started with it may still run. */
+interface Place {
+  readonly layout: Layout;
+  readonly dir: string;
+  readonly socket: string;
+  readonly script: string;
+  readonly directories: readonly string[];
+}
+
 interface Running {
   readonly file: string;
   readonly ways: Ways;
@@ -41,8 +50,9 @@ interface Running {
 const [firstRetryMs, longestRetryMs] = [60_000, 3_600_000];
 
 export function createWarmRenderers({ env, limits, log, observe, ...deps }: WarmRenderersDeps): WarmRenderers {
-  const work = createWorkDirectories(deps.workDir);
-  const directories: string[] = [];
+  const { unpacked } = deps;
+  const [work, copies] = [createWorkDirectories(deps.workDir), createWorkDirectories(unpacked.copies)];
+  const places = new Map<string, Place>();
   let running: Running | undefined;
   let starting: Promise<void> | undefined;
   let failed: { readonly file: string; readonly retryMs: number; readonly at: number } | undefined;
@@ -55,33 +65,58 @@ export function createWarmRenderers({ env, limits, log, observe, ...deps }: Warm
     log.warn({ error: error.message }, "kluctl's renderers start cold, which takes longer");
   }
 
-  async function start({ file, version }: Binary): Promise<void> {
+  async function createPlace({ file, version }: Binary): Promise<Place> {
+    const directories: string[] = [];
+    const create = async (where: typeof work) => {
+      const path = await where.create();
+      directories.push(path);
+      return path;
+    };
+    try {
+      await copies.sweep();
+      const dir = await create(work);
+      const [socket, script] = [join(dir, "socket"), join(dir, "fork-server.py")];
+      await writeFile(script, forkServer);
+      const searchPath = env["PATH"] ?? "";
+      const createCopy = () => create(copies);
+      const layout = await createLayout({ version, unpacked, dir, createCopy, socket, searchPath });
+      const place = { layout, dir, socket, script, directories };
+      places.set(file, place);
+      return place;
+    } catch (error) {
+      await Promise.all(directories.map(removeDirectory));
+      throw error;
+    }
+  }
+
+  async function startServer(file: string, { layout, dir, socket, script }: Place): Promise<ForkServer> {
+    await rm(socket, { force: true }); // of one that died
+    let refused = false;
+    return startForkServer({
+      python: layout.python,
+      script,
+      socket,
+      env: { ...readAtStart(env), ...(layout.home && { PYTHONHOME: layout.home }) },
+      cwd: dir,
+      limits,
+      onRefused(why) {
+        observe?.("fallback");
+        if (!refused) log.warn({ why }, "a renderer of kluctl starts cold, which takes longer");
+        refused = true;
+      },
+      onEnded: (error) => fail(file, error),
+    });
+  }
+
+  async function start(binary: Binary): Promise<void> {
+    const { file, version } = binary;
     try {
       await running?.server.stop(); // of a kluctl that was replaced
       running = undefined;
       if (process.platform !== "linux") throw new Error("warm renderers need Linux");
-      const dir = await work.create();
-      directories.push(dir);
-      const [socket, script] = [join(dir, "socket"), join(dir, "fork-server.py")];
-      await writeFile(script, forkServer);
-      const searchPath = env["PATH"] ?? "";
-      const { python, home, ways } = await createLayout({ version, unpacked: deps.unpacked, dir, socket, searchPath });
-      let refused = false;
-      const server = await startForkServer({
-        python,
-        script,
-        socket,
-        env: { ...readAtStart(env), ...(home && { PYTHONHOME: home }) },
-        cwd: dir,
-        limits,
-        onRefused(why) {
-          observe?.("fallback");
-          if (!refused) log.warn({ why }, "a renderer of kluctl starts cold, which takes longer");
-          refused = true;
-        },
-        onEnded: (error) => fail(file, error),
-      });
-      running = { file, ways, server };
+      const place = places.get(file) ?? (await createPlace(binary));
+      const server = await startServer(file, place);
+      running = { file, ways: place.layout.ways, server };
       log.info({ version, pid: server.pid }, "kluctl's renderers are kept warm");
     } catch (error) {
       fail(file, error as Error);
@@ -107,7 +142,7 @@ export function createWarmRenderers({ env, limits, log, observe, ...deps }: Warm
       stopped = true;
       await starting;
       await running?.server.stop();
-      await Promise.all(directories.map(removeDirectory));
+      await Promise.all(Array.from(places.values()).flatMap(({ directories }) => directories.map(removeDirectory)));
     },
   };
 }

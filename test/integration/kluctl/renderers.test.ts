@@ -76,7 +76,7 @@ describe("a warm renderer", () => {
     );
     const templates = fc.array(
       fc.array(piece, { maxLength: 4 }).map((pieces) => pieces.join("")),
-      { minLength: 1, maxLength: 8 },
+      { minLength: 1, maxLength: 25 },
     );
     const globals = { a: "A", b: { c: 1 }, list: [3, 1, 2] };
     await fc.assert(
@@ -85,7 +85,7 @@ describe("a warm renderer", () => {
         expect(warm).toEqual(cold);
         expect(warm.status).toBe(0);
       }),
-      { numRuns: 40 },
+      { numRuns: 15 },
     );
     expect(renderers.refusals).toEqual([]);
   });
