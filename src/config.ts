@@ -22,6 +22,8 @@ export interface ForgeConfig {
   readonly kind: ForgeKind;
   /** Absent: the host's public service. */
   readonly apiUrl?: string | undefined;
+  /** Absent: where the API is. */
+  readonly webUrl?: string | undefined;
   /** Any of them signs. Empty only with `insecureAllowUnsigned`. */
   readonly webhookSecrets: readonly Secret[];
   readonly token?: Secret | undefined;
@@ -165,9 +167,9 @@ function toConfig(parsed: z.output<typeof configSchema>, env: ConfigSources["env
 }
 
 function toForge(forge: z.output<typeof configSchema>["forges"][number]): ForgeConfig {
-  const { id, kind, apiUrl, webhookSecrets, token, appId, appPrivateKey, insecureAllowUnsigned } = forge;
+  const { id, kind, apiUrl, webUrl, webhookSecrets, token, appId, appPrivateKey, insecureAllowUnsigned } = forge;
   const app = appId !== undefined && appPrivateKey !== undefined ? { id: appId, privateKey: appPrivateKey } : undefined;
-  return { id, kind, apiUrl, webhookSecrets, token, app, insecureAllowUnsigned };
+  return { id, kind, apiUrl, webUrl, webhookSecrets, token, app, insecureAllowUnsigned };
 }
 
 function defaultDataDir(env: ConfigSources["env"]): string {

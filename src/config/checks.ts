@@ -21,6 +21,12 @@ function checkForges(forges: unknown): Problem[] {
       problems.push({ where: pathText(["forges", index, "id"]), what: `"${id}" is already the id of another forge` });
     }
     ids.add(id);
+    if (forge["webUrl"] !== undefined && forge["apiUrl"] === undefined) {
+      problems.push({
+        where: pathText(["forges", index, "webUrl"]),
+        what: "is set, and apiUrl is not: set both, or neither",
+      });
+    }
     problems.push(...checkLogin(forge).map(([key, what]) => ({ where: pathText(["forges", index, key]), what })));
     const unsigned = webhookSecrets === undefined || (Array.isArray(webhookSecrets) && webhookSecrets.length === 0);
     if (!unsigned || insecureAllowUnsigned === true) continue;

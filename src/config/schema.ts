@@ -137,6 +137,11 @@ export const forgeSchema = z.strictObject({
     description:
       "Base URL of its API, for a host of your own: `https://github.example.com/api/v3`, `https://gitlab.example.com/api/v4`, `https://gitea.example.com/api/v1`.",
   }),
+  webUrl: httpUrl.optional().meta({
+    defaultText: "where the API is",
+    description:
+      "What people and deployments know it by, if Towline reaches its API at another address: `https://gitea.example.com` with an `apiUrl` of `http://gitea.gitea.svc:3000/api/v1`.",
+  }),
   webhookSecrets: z
     .array(webhookSecret, { error: "must be a list" })
     .prefault([])

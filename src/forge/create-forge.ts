@@ -2,14 +2,23 @@ import { ConfigError } from "../errors.ts";
 import type { Forge } from "../ports.ts";
 import type { ForgeOptions } from "./forge-options.ts";
 import { createGiteaForge } from "./gitea/forge.ts";
+import { withWebUrl } from "./web-url.ts";
 import type { ForgeKind } from "./webhook-source.ts";
 
 export interface CreateForgeOptions extends ForgeOptions {
   readonly kind: ForgeKind;
+  /** What people and deployments know it by, where that is not where its API is. */
+  readonly webUrl?: string | undefined;
 }
 
 /** Asks nothing of the host yet. The client libraries are large: only those pay for them who have such a forge. */
-export async function createForge({ kind, ...options }: CreateForgeOptions): Promise<Forge> {
+export async function createForge({ webUrl, ...options }: CreateForgeOptions): Promise<Forge> {
+  const forge = await createAtApi(options);
+  const { apiUrl } = options;
+  return webUrl === undefined || apiUrl === undefined ? forge : withWebUrl(forge, { apiUrl, webUrl });
+}
+
+async function createAtApi({ kind, ...options }: Omit<CreateForgeOptions, "webUrl">): Promise<Forge> {
   if (kind === "github") return (await import("./github/forge.ts")).createGithubForge(options);
 
   const { id, apiUrl, login, timeoutMs } = options;
