@@ -10,7 +10,7 @@ export const aggregateContext = "towline";
  * With more deployments than this only the sum and the failures are written: hosts take about 80 writes a minute from
  * one login (GitHub's secondary limit), and nobody reads 200 lines.
  */
-export const mostLines = 20;
+const mostLines = 20;
 
 export function contextOf(deployment: Key): string {
   return `${aggregateContext}/${keyText(deployment)}`;
