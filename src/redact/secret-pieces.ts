@@ -1,4 +1,5 @@
 /** What of a secret value is secret by itself: its lines, what it holds as JSON, YAML or settings, a login's password. Pure. */
+import { isUtf8 } from "node:buffer";
 import { parse } from "yaml";
 import { minLength } from "./matcher.ts";
 
@@ -22,7 +23,7 @@ export function piecesOf(value: Buffer): Piece[] {
     if (bytes.length > 0 && !(pieces.get(id)?.everywhere ?? false)) pieces.set(id, { value: bytes, everywhere });
   };
   add(value, value.length >= minLength);
-  for (const { text, everywhere } of innerPieces(value.toString("utf8"), 0)) {
+  for (const { text, everywhere } of isUtf8(value) ? innerPieces(value.toString("utf8"), 0) : []) {
     add(Buffer.from(text, "utf8"), everywhere && text.length >= minLength);
   }
   return [...pieces.values()];

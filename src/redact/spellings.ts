@@ -1,4 +1,5 @@
 /** How a secret value may be written down. Pure. */
+import { isUtf8 } from "node:buffer";
 import { foldedText, type FoldOptions } from "./fold.ts";
 import { minLength, type Pattern } from "./matcher.ts";
 
@@ -15,7 +16,7 @@ export interface Patterns {
 export function patternsOf(value: Buffer): Patterns {
   const patterns: Patterns = { plain: [], symbolic: [] };
   const text = value.toString("utf8");
-  const isText = Buffer.from(text, "utf8").equals(value);
+  const isText = isUtf8(value);
   for (const form of isText ? writtenForms(text) : []) {
     const plain = foldedText(form);
     if (plain.length >= minLength) {
