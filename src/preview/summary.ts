@@ -95,6 +95,9 @@ export function share(some: number, all: number): string {
   return some === all ? plural(all, "deployment") : `${grouped(some)} of ${plural(all, "deployment")}`;
 }
 
+/** GitHub takes no more in the description of a status. */
+const longestVerdict = 140;
+
 /** The verdict on the whole pull request, in at most 140 characters. */
 export function describeReport(report: Report): string {
   if (report.state === "merged") return "merged";
@@ -108,7 +111,8 @@ export function describeReport(report: Report): string {
   const found = describeChangedObjects(changes);
   const merging = changed > 0 ? `changes ${shareBeside(changed, totals)}` : failed === 0 && nothingIn(deployments);
   const verdict = [broken, merging].filter((part) => part !== false).join("; ");
-  return found === "" ? verdict : `${verdict}: ${found}`;
+  const full = found === "" ? verdict : `${verdict}: ${found}`;
+  return full.length <= longestVerdict ? full : verdict;
 }
 
 /** The changed deployments, after those were named that cannot be rendered. */

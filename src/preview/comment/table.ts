@@ -26,19 +26,25 @@ const mostUnchanged = 5;
 const endingLength = 300;
 
 export function renderTable(previews: readonly Preview[], { over, room }: TableOptions): string {
-  const sorted = [...previews].sort((a, b) => urgencyOf(a) - urgencyOf(b));
-  const columns = columnsFor(sorted, over);
-  const noteworthy = sorted.filter((preview) => !isQuiet(preview));
+  const sorted = byUrgency(previews);
   const quiet = sorted.filter(isQuiet);
-  if (noteworthy.length === 0 || quiet.length <= mostUnchanged) return rows(sorted, columns, room - endingLength).text;
-
-  const first = rows(noteworthy, columns, room - endingLength);
+  if (quiet.length === sorted.length || quiet.length <= mostUnchanged) {
+    return renderRows(sorted, over, room - endingLength).text;
+  }
+  const noteworthy = sorted.filter((preview) => !isQuiet(preview));
+  const first = renderRows(noteworthy, over, room - endingLength);
   const title = `${plural(quiet.length, "deployment")} without a change`;
-  const quietColumns = columnsFor(quiet, over);
   const left = room - endingLength - first.text.length - title.length - foldLength;
-  const second = first.complete ? rows(quiet, quietColumns, left) : undefined;
+  const second = first.complete ? renderRows(quiet, over, left) : undefined;
   if (second === undefined || second.shown === 0) return `${first.text}\n\nAnd ${title}.`;
   return `${first.text}\n\n${fold(title, second.text)}`;
+}
+
+function byUrgency(previews: readonly Preview[]): Preview[] {
+  return previews
+    .map((preview) => ({ preview, urgency: urgencyOf(preview) }))
+    .sort((a, b) => a.urgency - b.urgency)
+    .map(({ preview }) => preview);
 }
 
 const fold = (title: string, text: string) => `<details><summary>${title}</summary>\n\n${text}\n\n</details>`;
@@ -50,15 +56,20 @@ function isQuiet(preview: Preview): boolean {
   return preview.state === "done" && !isChanged(preview) && errors + warnings + preview.drift === 0;
 }
 
-function rows(previews: readonly Preview[], columns: readonly Column[], room: number) {
-  const toRow = (cells: readonly string[]) => `| ${cells.join(" | ")} |`;
-  const lines = [toRow(columns.map(({ title }) => title)), toRow(columns.map(({ align }) => align))];
-  let used = lines.reduce((sum, line) => sum + line.length + 1, 0);
+const toRow = (cells: readonly string[]) => `| ${cells.join(" | ")} |`;
+
+function renderRows(previews: readonly Preview[], over: boolean, room: number) {
+  const columns = columnsFor(over);
+  const cells = previews.map((preview) => columns.map(({ cell }) => cell(preview)));
+  const used = columns.map((column, at) => ({ ...column, at })).filter(({ at }) => cells.some((row) => row[at] !== ""));
+
+  const lines = [toRow(used.map(({ title }) => title)), toRow(used.map(({ align }) => align))];
+  let length = lines.reduce((sum, line) => sum + line.length + 1, 0);
   let shown = 0;
-  for (const preview of previews) {
-    const line = toRow(columns.map((column) => column.cell(preview) || column.empty));
-    used += line.length + 1;
-    if (used > room) break;
+  for (const row of cells) {
+    const line = toRow(used.map(({ at, empty }) => row[at] || empty));
+    length += line.length + 1;
+    if (length > room) break;
     lines.push(line);
     shown++;
   }
@@ -82,14 +93,14 @@ function describeRest(previews: readonly Preview[], afterOthers: boolean): strin
   return `${afterOthers ? "… and " : ""}${plural(deployments, afterOthers ? "more deployment" : "deployment")}: ${parts.join(", ")}.`;
 }
 
-function columnsFor(previews: readonly Preview[], over: boolean): Column[] {
+function columnsFor(over: boolean): Column[] {
   const number = (title: string, read: (preview: Preview) => number): Column => ({
     title,
     align: "---:",
     empty: "–",
     cell: (preview) => (read(preview) > 0 ? grouped(read(preview)) : ""),
   });
-  const columns: Column[] = [
+  return [
     { title: " ", align: "---", empty: "", cell: (preview) => iconOf(preview, over) },
     { title: "deployment", align: "---", empty: "", cell: ({ deployment }) => cellCode(keyText(deployment)) },
     { title: "target · cluster", align: "---", empty: "", cell: placeOf },
@@ -101,7 +112,6 @@ function columnsFor(previews: readonly Preview[], over: boolean): Column[] {
     number("drift already there", ({ drift }) => drift),
     { title: "remark", align: "---", empty: "", cell: (preview) => remarkOf(preview, over) },
   ];
-  return columns.filter(({ cell }) => previews.some((preview) => cell(preview) !== ""));
 }
 
 function placeOf({ target, cluster }: Preview): string {

@@ -123,11 +123,11 @@ test("whatever users write, it is shown as code and nothing else comes of it", (
       expect(html.filter((tag) => tag.startsWith("<details"))).toHaveLength(
         html.filter((tag) => tag === "</details>").length,
       );
-      expect(new Set(blocks.map(({ language }) => language)).difference(new Set(["", "diff"]))).toEqual(new Set());
+      expect(blocks.filter(({ language }) => language !== "" && language !== "diff")).toEqual([]);
     }),
-    { numRuns: 300 },
+    { numRuns: 100 },
   );
-});
+}, 60_000);
 
 test("the marker stands first, and cannot be written by anybody else", () => {
   fc.assert(
@@ -136,7 +136,7 @@ test("the marker stands first, and cannot be written by anybody else", () => {
       expect(body.startsWith(`${marker}\n`)).toBe(true);
       expect(body.lastIndexOf("<!--")).toBe(0);
     }),
-    { numRuns: 200 },
+    { numRuns: 100 },
   );
 });
 
@@ -146,7 +146,7 @@ test("nothing in a comment is hidden, or shown in another order than it is writt
       const body = renderComment(sample, { maxLength: most, marker }).replaceAll("⏸️", "");
       expect(body).not.toMatch(/(?!\n|\t)[\p{Cc}\p{Cf}\p{Cs}\p{Zl}\p{Zp}]/u);
     }),
-    { numRuns: 200 },
+    { numRuns: 100 },
   );
 });
 
@@ -155,7 +155,7 @@ test("no line starts with what GitLab takes for a quick action", () => {
     fc.property(report, maxLength, (sample, most) => {
       expect(renderComment(sample, { maxLength: most, marker })).not.toMatch(/^\//m);
     }),
-    { numRuns: 200 },
+    { numRuns: 100 },
   );
 });
 
@@ -164,6 +164,6 @@ test("a comment is never longer than the forge takes", () => {
     fc.property(report, maxLength, (sample, most) => {
       expect([...renderComment(sample, { maxLength: most, marker })].length).toBeLessThanOrEqual(most * 0.99);
     }),
-    { numRuns: 200 },
+    { numRuns: 100 },
   );
 });

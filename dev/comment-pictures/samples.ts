@@ -1,0 +1,168 @@
+/** Reports as previews make them, one for each thing that a comment can say. */
+import type { Preview, PreviewObject, Report } from "../../src/report.ts";
+
+const startedAt = Date.UTC(2026, 0, 2, 14, 2, 9);
+
+export function sampleReport(previews: readonly Preview[], fields: Partial<Report> = {}): Report {
+  return {
+    v: 1,
+    pullRequest: { forge: "gitea", repoName: "example/shop", number: 7 },
+    url: "https://git.example/example/shop/pulls/7",
+    baseBranch: "main",
+    head: "3f2c1ab7f0c94d1b8c5e2a6d0f3b9e8a7c6d5e4f",
+    base: "9d41e07c2b8a4f6e0d1c3b5a7988766554433221",
+    state: "done",
+    previews: [...previews],
+    earlierHeads: [],
+    restarts: 0,
+    startedAt,
+    finishedAt: startedAt + 2_100,
+    ...fields,
+  };
+}
+
+/** Its counts follow from its objects and messages, unless they are given. */
+export function samplePreview(name: string, fields: Partial<Preview> = {}): Preview {
+  const { objects = [], errors = [], warnings = [] } = fields;
+  const count = (action: PreviewObject["action"]) => objects.filter((object) => object.action === action).length;
+  const target = name.split("-")[0] ?? name;
+  return {
+    deployment: { namespace: "shop", name },
+    target,
+    cluster: "eu-1",
+    state: "done",
+    suspended: false,
+    counts: {
+      new: count("new"),
+      changed: count("changed"),
+      deleted: count("deleted"),
+      orphan: count("orphan"),
+      errors: errors.length,
+      warnings: warnings.length,
+    },
+    drift: 0,
+    objects: [],
+    objectsLeftOut: 0,
+    errors: [],
+    warnings: [],
+    ...fields,
+  };
+}
+
+function object(kind: string, name: string, fields: Partial<PreviewObject> = {}): PreviewObject {
+  return { ref: { kind, name, namespace: "shop" }, action: "changed", risks: [], ...fields };
+}
+
+const image = (name: string, before: string, after: string) =>
+  object("Deployment", name, {
+    diff: [
+      "  spec.template.spec.containers[0].image",
+      `- registry.example/${name}:${before}`,
+      `+ registry.example/${name}:${after}`,
+    ].join("\n"),
+  });
+
+const settings = object("ConfigMap", "settings", {
+  diff: ["  data.FEATURE_CHECKOUT", '- "off"', '+ "on"', "  data.WORKERS", '+ "4"'].join("\n"),
+});
+const login = object("Secret", "db", {
+  secretKeys: [
+    { key: "password", change: "changed" },
+    { key: "username", change: "unchanged" },
+  ],
+});
+const scaler = object("HorizontalPodAutoscaler", "frontend", { action: "new" });
+const frontend = [image("frontend", "1.4.2", "1.5.0"), settings, login, scaler];
+
+const lost: PreviewObject[] = [
+  object("PersistentVolumeClaim", "data", {
+    action: "deleted",
+    risks: [{ kind: "deletion", text: "its volume may go with it" }],
+  }),
+  object("Service", "api", { action: "deleted" }),
+  object("StatefulSet", "db", {
+    risks: [{ kind: "immutable", text: "`spec.serviceName` cannot be changed: this deploy would fail" }],
+    diff: ["  spec.serviceName", "- db", "+ database"].join("\n"),
+  }),
+  object("ClusterRole", "shop-reader", {
+    ref: { kind: "ClusterRole", name: "shop-reader" },
+    risks: [{ kind: "far-reaching", text: "it is used in every namespace" }],
+    diff: ["  rules[0].verbs", "- - get", "+ - get", "+ - delete"].join("\n"),
+  }),
+];
+
+const many = Array.from({ length: 200 }, (_, index) => {
+  const service = image(`service-${String(index + 1).padStart(3, "0")}`, "2.0.1", "2.1.0");
+  const lines = Array.from({ length: 8 }, (_line, at) => `  spec.template.metadata.annotations.note-${at}\n+ "${at}"`);
+  return { ...service, diff: [service.diff, ...lines].join("\n") };
+});
+
+const wave = Array.from({ length: 40 }, (_, index) => {
+  const objects = index < 14 ? [image("frontend", "1.4.2", "1.5.0"), settings] : index < 16 ? frontend : [];
+  return samplePreview(`region-${String(index + 1).padStart(2, "0")}`, {
+    objects,
+    cluster: index % 2 === 0 ? "eu-1" : "us-1",
+    target: "region",
+    drift: index === 3 ? 2 : 0,
+  });
+});
+
+const staging = samplePreview("staging");
+const legacy = samplePreview("legacy", { suspended: true });
+
+export const samples: Readonly<Record<string, Report>> = {
+  unchanged: sampleReport([samplePreview("prod"), staging, legacy]),
+  change: sampleReport([samplePreview("prod", { objects: frontend }), staging, legacy]),
+  "200-objects": sampleReport([samplePreview("prod", { objects: many })]),
+  deletion: sampleReport([
+    samplePreview("prod", { objects: [...lost, ...frontend], approval: "after-merge", drift: 1 }),
+    staging,
+  ]),
+  errors: sampleReport([
+    samplePreview("prod", {
+      state: "failed",
+      failure: "services/frontend/deploy.yml:14: 'replicas' is undefined\n  File \"deploy.yml\", line 14, in template",
+    }),
+    samplePreview("staging", {
+      objects: [image("frontend", "1.4.2", "1.5.0")],
+      errors: [
+        {
+          ref: { kind: "Deployment", name: "api", namespace: "shop" },
+          message:
+            'Deployment.apps "api" is invalid: spec.replicas: Invalid value: -1: must be greater than or equal to 0',
+        },
+      ],
+      warnings: [{ message: "policy/v1beta1 PodDisruptionBudget is deprecated in v1.21+, unavailable in v1.25+" }],
+    }),
+  ]),
+  conflict: sampleReport([], {
+    obstacle: { kind: "conflict", paths: ["services/frontend/deploy.yml", "services/api/config.yml"] },
+  }),
+  fork: sampleReport([], { obstacle: { kind: "fork" }, base: undefined }),
+  "many-deployments": sampleReport(wave, { finishedAt: startedAt + 9_400 }),
+  working: sampleReport(
+    [
+      samplePreview("prod", { state: "working" }),
+      samplePreview("staging", { objects: [image("frontend", "1.4.2", "1.5.0")] }),
+      samplePreview("canary", { state: "working" }),
+    ],
+    { state: "working", finishedAt: undefined },
+  ),
+  merged: sampleReport([samplePreview("prod", { objects: frontend }), staging], { state: "merged" }),
+  concealed: sampleReport([
+    samplePreview("prod", {
+      concealed: "values could not be told apart from secrets",
+      counts: { new: 0, changed: 3, deleted: 1, orphan: 0, errors: 0, warnings: 0 },
+    }),
+  ]),
+  hostile: sampleReport([
+    samplePreview("prod", {
+      target: "@ada | #1 <img src=x>",
+      objects: [
+        object("ConfigMap", "`@ada` closes #1", {
+          diff: "  data.x\n+ ```\n+ @ada #1 <!-- towline --> https://example.com ![x](https://example.com/x.png)\n+ \u202eesrever",
+        }),
+      ],
+    }),
+  ]),
+};

@@ -1,0 +1,164 @@
+import fc from "fast-check";
+import { expect, test } from "vitest";
+import { samplePreview, sampleReport } from "../../../../dev/comment-pictures/samples.ts";
+import { renderComment } from "../../../../src/preview/comment.ts";
+import type { PreviewObject, Report } from "../../../../src/report.ts";
+import { readComment } from "./read.ts";
+
+const marker = "<!-- towline -->";
+const github = 65_536;
+
+function changedObject(index: number, lines: number, salt = ""): PreviewObject {
+  const diff = Array.from({ length: lines }, (_, line) => `+ line ${line} of object ${index} ${salt}`);
+  return {
+    ref: { kind: "Deployment", name: `service-${index}`, namespace: "shop" },
+    action: "changed",
+    risks: [],
+    diff: diff.join("\n"),
+  };
+}
+
+function manyObjects(objects: number, lines: number, salt = ""): PreviewObject[] {
+  return Array.from({ length: objects }, (_, index) => changedObject(index, lines, salt));
+}
+
+/** Deployments in which everything differs. */
+function manyDeployments(count: number, objects: number, lines: number): Report {
+  const previews = Array.from({ length: count }, (_, index) =>
+    samplePreview(`region-${index}`, { objects: manyObjects(objects, lines, `in region ${index}`) }),
+  );
+  return sampleReport(previews);
+}
+
+const rowsOf = (body: string) => body.match(/^\| \S+ \| `shop\/.*/gm)?.length ?? 0;
+
+function expectSound(body: string, maxLength: number): void {
+  expect([...body].length).toBeLessThanOrEqual(maxLength * 0.99);
+  const { html, nodes } = readComment(body);
+  expect(html.filter((tag) => tag === "</details>")).toHaveLength(
+    html.filter((tag) => tag.startsWith("<details")).length,
+  );
+  expect(body.match(/^```+/gm)?.length ?? 0).toBe(nodes.filter(({ type }) => type === "code").length * 2);
+  expect(body.endsWith("</sub>")).toBe(true);
+}
+
+test("of everything from one object to a thousand deployments, as much is shown as the forge takes", () => {
+  const sizes = fc.record({
+    deployments: fc.constantFrom(1, 2, 7, 40, 300, 1_000),
+    objects: fc.constantFrom(0, 1, 6, 60, 200),
+    lines: fc.constantFrom(0, 1, 8, 90),
+    maxLength: fc.constantFrom(8_000, 32_768, github),
+  });
+  fc.assert(
+    fc.property(sizes, ({ deployments, objects, lines, maxLength }) => {
+      fc.pre(deployments * objects * lines <= 100_000);
+      expectSound(renderComment(manyDeployments(deployments, objects, lines), { maxLength, marker }), maxLength);
+    }),
+    { numRuns: 8 },
+  );
+}, 60_000);
+
+test("what fits is shown whole", () => {
+  const body = renderComment(manyDeployments(20, 5, 8), { maxLength: github, marker });
+
+  expect(readComment(body).blocks).toHaveLength(100);
+  expect(body).not.toContain("Not shown");
+});
+
+test("diffs are shortened before an object is left out, and all alike", () => {
+  const report = sampleReport([samplePreview("prod", { objects: manyObjects(200, 50) })]);
+  const { blocks, prose } = readComment(renderComment(report, { maxLength: github, marker }));
+
+  expect(blocks).toHaveLength(200);
+  expect(new Set(blocks.map(({ text }) => text.split("\n").length))).toEqual(new Set([11]));
+  expect(blocks[0]?.text).toContain("… 40 more lines");
+  expect(prose).toContain("Not shown, for want of room: 8\u00a0000 lines.");
+});
+
+test("where no diff fits any more objects are listed, then counted", () => {
+  const report = sampleReport([samplePreview("prod", { objects: manyObjects(200, 50) })]);
+  const body = renderComment(report, { maxLength: 8_000, marker });
+
+  const listed = body.match(/^- \*\*changed\*\*/gm)?.length ?? 0;
+  expect(listed).toBeGreaterThan(120);
+  expect(body).toContain(`… and ${200 - listed} more objects: ${200 - listed} changed`);
+});
+
+test("what nobody kept is counted too", () => {
+  const objects = [{ ...changedObject(1, 3), linesLeftOut: 30 }];
+  const body = renderComment(sampleReport([samplePreview("prod", { objects, objectsLeftOut: 12 })]), {
+    maxLength: github,
+    marker,
+  });
+
+  expect(body).toContain("… 30 more lines");
+  expect(body).toContain("… and 12 more objects");
+  expect(body).toContain("Not shown, for want of room: 12 objects, 30 lines.");
+});
+
+test("every deployment keeps its row for as long as there is room for rows", () => {
+  const body = renderComment(manyDeployments(500, 20, 20), { maxLength: github, marker });
+
+  expect(rowsOf(body)).toBe(500);
+  expect(body).toMatch(/Not shown, for want of room: the details of \d+ sections/);
+});
+
+test("deployments without a row are counted by what becomes of them", () => {
+  const body = renderComment(manyDeployments(1_000, 2, 2), { maxLength: 16_000, marker });
+
+  const rows = rowsOf(body);
+  expect(rows).toBeGreaterThan(100);
+  const more = 1_000 - rows;
+  expect(body).toContain(
+    `… and ${more} more deployments: ${more} changed (${(more * 2).toLocaleString("fr").replace(/\s/, "\u00a0")} changed).`,
+  );
+});
+
+test("a small section is not shortened because a large one is there", () => {
+  const small = samplePreview("small", { objects: [changedObject(0, 10)] });
+  const large = samplePreview("large", { objects: manyObjects(200, 100) });
+  const body = renderComment(sampleReport([large, small]), { maxLength: github, marker });
+
+  expect(body).toContain("+ line 9 of object 0\n```");
+  expect(body.indexOf("<code>shop/large</code>")).toBeLessThan(body.indexOf("<code>shop/small</code>"));
+});
+
+test("what is dangerous is named in the smallest comment too", () => {
+  const lost: PreviewObject = {
+    ref: { kind: "PersistentVolumeClaim", name: "data", namespace: "shop" },
+    action: "deleted",
+    risks: [{ kind: "deletion", text: "its volume may go with it" }],
+  };
+  const dangerous = samplePreview("dangerous", { objects: [...manyObjects(150, 20), lost] });
+  const { previews } = manyDeployments(999, 5, 5);
+  const body = renderComment(sampleReport([...previews, dangerous]), { maxLength: 8_000, marker });
+
+  expect(body).toContain(
+    "- **Deleted** in `shop/dangerous`: PersistentVolumeClaim `shop/data` (its volume may go with it)",
+  );
+  expect(body.indexOf("| 🔴 | `shop/dangerous`")).toBeLessThan(body.indexOf("| 🟡 |"));
+});
+
+test("the same changes in many deployments are shown once", () => {
+  const previews = Array.from({ length: 14 }, (_, index) => {
+    const objects = manyObjects(2, 3).map((object) => ({
+      ...object,
+      ref: { ...object.ref, namespace: `shop-${index}` },
+    }));
+    return samplePreview(`region-${index}`, { objects });
+  });
+  const { html, blocks, spans } = readComment(renderComment(sampleReport(previews), { maxLength: github, marker }));
+
+  expect(html.filter((tag) => tag.startsWith("<details"))).toEqual([
+    "<details><summary>🟡 <b>the same in 14 deployments</b>: 2 changed</summary>",
+  ]);
+  expect(blocks).toHaveLength(2);
+  expect(spans).toContain("service-0"); // of no namespace, because it stands for one in each
+});
+
+test("a long line is cut, and says by how much", () => {
+  const objects = [{ ...changedObject(0, 1), diff: `+ ${"x".repeat(10_000)}` }];
+  const body = renderComment(sampleReport([samplePreview("prod", { objects })]), { maxLength: github, marker });
+
+  expect(body).toContain("… (9502 more characters)");
+});

@@ -1,0 +1,255 @@
+import { expect, test } from "vitest";
+import { samplePreview, sampleReport, samples } from "../../../../dev/comment-pictures/samples.ts";
+import { renderComment } from "../../../../src/preview/comment.ts";
+import { describePreview, describeReport } from "../../../../src/preview/summary.ts";
+import type { Report } from "../../../../src/report.ts";
+
+const render = (report: Report) => renderComment(report, { maxLength: 65_536, marker: "<!-- towline -->" });
+const sample = (name: string) => samples[name] as Report;
+
+test.each([
+  ["unchanged", "changes nothing in 3 deployments"],
+  ["change", "changes 1 of 3 deployments: 3 objects changed, 1 new"],
+  ["deletion", "changes 1 of 2 deployments: 5 objects changed, 1 new, 2 deleted"],
+  ["errors", "1 of 2 deployments cannot be rendered; changes 1 other: 1 object changed, 1 error"],
+  ["conflict", "cannot be merged: conflict in 2 files"],
+  ["fork", "not rendered: it comes from a fork"],
+  ["working", "comparing 2 of 3 deployments"],
+  ["merged", "merged"],
+])("the verdict on %s is said in plain words", (name, verdict) => {
+  expect(describeReport(sample(name))).toBe(verdict);
+});
+
+test("a verdict is short enough for a commit status, however large its numbers", () => {
+  const most = Number.MAX_SAFE_INTEGER;
+  const counts = { new: most, changed: most, deleted: most, orphan: most, errors: most, warnings: most };
+  const previews = [samplePreview("prod", { counts }), samplePreview("staging", { state: "failed" })];
+
+  expect(describeReport(sampleReport(previews)).length).toBeLessThanOrEqual(140);
+});
+
+test("a preview is described with what stands in its way", () => {
+  const objects = sample("change").previews[0]?.objects ?? [];
+
+  expect(describePreview(samplePreview("prod"))).toBe("no change");
+  expect(describePreview(samplePreview("prod", { objects }))).toBe("3 changed, 1 new");
+  expect(describePreview(samplePreview("prod", { objects, suspended: true }))).toBe("3 changed, 1 new; suspended");
+  expect(describePreview(samplePreview("prod", { objects, approval: "after-merge" }))).toBe(
+    "3 changed, 1 new; will wait for approval",
+  );
+  expect(describePreview(samplePreview("prod", { state: "failed" }))).toBe("cannot be rendered");
+  expect(describePreview(samplePreview("prod", { state: "working" }))).toBe("comparing with the live cluster");
+});
+
+test("no change anywhere is one line", () => {
+  expect(render(sample("unchanged"))).toMatchInlineSnapshot(`
+    "<!-- towline -->
+
+    ### Towline: merging changes nothing in 3 deployments
+
+    <sub>Merge of \`3f2c1ab\` into \`main\` at \`9d41e07\`, compared with the live cluster · 2026-01-02 14:02:11 UTC · took 2.1 s</sub>"
+  `);
+});
+
+test("a change is shown with its table and its diffs, Secrets with their keys", () => {
+  expect(render(sample("change"))).toMatchInlineSnapshot(`
+    "<!-- towline -->
+
+    ### Towline: merging changes 1 of 3 deployments: 3 objects changed, 1 new
+
+    |   | deployment | target · cluster | changed | new | remark |
+    | --- | --- | --- | ---: | ---: | --- |
+    | 🟡 | \`shop/prod\` | \`prod\` · \`eu-1\` | 3 | 1 |  |
+    | ⚪ | \`shop/staging\` | \`staging\` · \`eu-1\` | – | – | no change |
+    | ⏸️ | \`shop/legacy\` | \`legacy\` · \`eu-1\` | – | – | no change; suspended: a merge deploys nothing here |
+
+    <details><summary>🟡 <b><code>shop/prod</code></b>: 3 changed, 1 new</summary>
+
+    **Deployment** \`shop/frontend\`
+    \`\`\`diff
+      spec.template.spec.containers[0].image
+    - registry.example/frontend:1.4.2
+    + registry.example/frontend:1.5.0
+    \`\`\`
+
+    **ConfigMap** \`shop/settings\`
+    \`\`\`diff
+      data.FEATURE_CHECKOUT
+    - "off"
+    + "on"
+      data.WORKERS
+    + "4"
+    \`\`\`
+
+    - **changed** Secret \`shop/db\`: keys \`password\` changed, \`username\` unchanged
+    - **new** HorizontalPodAutoscaler \`shop/frontend\`
+
+    </details>
+
+    <sub>Merge of \`3f2c1ab\` into \`main\` at \`9d41e07\`, compared with the live cluster · 2026-01-02 14:02:11 UTC · took 2.1 s</sub>"
+  `);
+});
+
+test("what is lost, refused or far-reaching comes before the table", () => {
+  const body = render(sample("deletion"));
+
+  expect(body.slice(0, body.indexOf("<details>"))).toMatchInlineSnapshot(`
+    "<!-- towline -->
+
+    ### Towline: merging **deletes 2 objects** in 1 of 2 deployments · 5 changed, 1 new
+
+    - **Deleted** in \`shop/prod\`: PersistentVolumeClaim \`shop/data\` (its volume may go with it), Service \`shop/api\`
+    - **Immutable** in \`shop/prod\`: StatefulSet \`shop/db\` (\`spec.serviceName\` cannot be changed: this deploy would fail)
+    - **Far-reaching** in \`shop/prod\`: ClusterRole \`shop-reader\` (it is used in every namespace)
+
+    |   | deployment | target · cluster | changed | new | deleted | drift already there | remark |
+    | --- | --- | --- | ---: | ---: | ---: | ---: | --- |
+    | 🔴 | \`shop/prod\` | \`prod\` · \`eu-1\` | 5 | 1 | 2 | 1 | will wait for approval |
+    | ⚪ | \`shop/staging\` | \`staging\` · \`eu-1\` | – | – | – | – | no change |
+
+    "
+  `);
+});
+
+test("errors are shown in the words of kluctl", () => {
+  expect(render(sample("errors"))).toMatchInlineSnapshot(`
+    "<!-- towline -->
+
+    ### Towline: 1 of 2 deployments cannot be rendered; merging changes 1 other: 1 object changed, 1 error
+
+    |   | deployment | target · cluster | changed | errors | remark |
+    | --- | --- | --- | ---: | ---: | --- |
+    | ❌ | \`shop/prod\` | \`prod\` · \`eu-1\` | – | – | cannot be rendered |
+    | ❌ | \`shop/staging\` | \`staging\` · \`eu-1\` | 1 | 1 | 1 warning |
+
+    <details open><summary>❌ <b><code>shop/prod</code></b>: cannot be rendered</summary>
+
+    \`\`\`
+    services/frontend/deploy.yml:14: 'replicas' is undefined
+      File "deploy.yml", line 14, in template
+    \`\`\`
+
+    </details>
+
+    <details><summary>❌ <b><code>shop/staging</code></b>: 1 changed, 1 error</summary>
+
+    **1 error**
+    \`\`\`
+    Deployment shop/api: Deployment.apps "api" is invalid: spec.replicas: Invalid value: -1: must be greater than or equal to 0
+    \`\`\`
+
+    **Deployment** \`shop/frontend\`
+    \`\`\`diff
+      spec.template.spec.containers[0].image
+    - registry.example/frontend:1.4.2
+    + registry.example/frontend:1.5.0
+    \`\`\`
+
+    **1 warning**
+    \`\`\`
+    policy/v1beta1 PodDisruptionBudget is deprecated in v1.21+, unavailable in v1.25+
+    \`\`\`
+
+    </details>
+
+    <sub>Merge of \`3f2c1ab\` into \`main\` at \`9d41e07\`, compared with the live cluster · 2026-01-02 14:02:11 UTC · took 2.1 s</sub>"
+  `);
+});
+
+test("a conflict names its files", () => {
+  expect(render(sample("conflict"))).toMatchInlineSnapshot(`
+    "<!-- towline -->
+
+    ### Towline: cannot be merged into \`main\`
+
+    There is a conflict in 2 files:
+
+    - \`services/frontend/deploy.yml\`
+    - \`services/api/config.yml\`
+
+    <sub>Merge of \`3f2c1ab\` into \`main\` at \`9d41e07\` · 2026-01-02 14:02:11 UTC</sub>"
+  `);
+});
+
+test("a fork is told why nothing was rendered", () => {
+  expect(render(sample("fork"))).toMatchInlineSnapshot(`
+    "<!-- towline -->
+
+    ### Towline: not rendered, because it comes from a fork
+
+    Rendering a project runs its code, with access to what the deployment may read. Towline does that only for branches of this repository: somebody who may write to it can push this branch there.
+
+    <sub>Merge of \`3f2c1ab\` into \`main\` · 2026-01-02 14:02:11 UTC</sub>"
+  `);
+});
+
+test("what hindered the merge is told in its own words", () => {
+  const report = sampleReport([], { obstacle: { kind: "failed", message: "cannot fetch: the login was refused" } });
+
+  expect(render(report)).toContain(
+    "merging into `main` could not be tried\n\n```\ncannot fetch: the login was refused\n```",
+  );
+});
+
+test("while deployments are compared their rows say so", () => {
+  expect(render(sample("working"))).toMatchInlineSnapshot(`
+    "<!-- towline -->
+
+    ### Towline: comparing 3 deployments with the live cluster …
+
+    1 of 3 deployments done.
+
+    |   | deployment | target · cluster | changed | remark |
+    | --- | --- | --- | ---: | --- |
+    | 🟡 | \`shop/staging\` | \`staging\` · \`eu-1\` | 1 |  |
+    | ⏳ | \`shop/prod\` | \`prod\` · \`eu-1\` | – | comparing … |
+    | ⏳ | \`shop/canary\` | \`canary\` · \`eu-1\` | – | comparing … |
+
+    <details><summary>🟡 <b><code>shop/staging</code></b>: 1 changed</summary>
+
+    **Deployment** \`shop/frontend\`
+    \`\`\`diff
+      spec.template.spec.containers[0].image
+    - registry.example/frontend:1.4.2
+    + registry.example/frontend:1.5.0
+    \`\`\`
+
+    </details>
+
+    <sub>Merge of \`3f2c1ab\` into \`main\` at \`9d41e07\`, compared with the live cluster · since 2026-01-02 14:02:09 UTC</sub>"
+  `);
+});
+
+test("once merged, the last details stay, folded", () => {
+  const body = render(sample("merged"));
+
+  expect(body).toMatch(/^<!-- towline -->\n\n### Towline: merged into `main`\n/);
+  expect(body).toContain("<details><summary>What the last preview said</summary>\n\n|");
+  expect(body).toMatch(/<\/details>\n\n<\/details>\n\n<sub>.*<\/sub>$/);
+});
+
+test("closed, nothing is said to be still going on", () => {
+  const body = render({ ...sample("working"), state: "closed" });
+
+  expect(body).toContain("### Towline: closed without merging");
+  expect(body).toContain("was not compared");
+  expect(body).not.toMatch(/⏳|comparing/);
+});
+
+test("values that may be secret are counted, with the reason", () => {
+  const body = render(sample("concealed"));
+
+  expect(body).toContain("Only counts are shown: values could not be told apart from secrets");
+  expect(body).not.toContain("```");
+});
+
+test("a base that moves too fast is told", () => {
+  const body = render({ ...sample("change"), restarts: 3 });
+
+  expect(body).toContain("`main` moves faster than this can be compared, and has moved on since `9d41e07`.");
+});
+
+test("a pull request that concerns no deployment is told so", () => {
+  expect(render(sampleReport([]))).toContain("### Towline: merging concerns no deployment");
+  expect(describeReport(sampleReport([]))).toBe("no deployment is concerned");
+});
