@@ -2,7 +2,7 @@
 import { randomBytes } from "node:crypto";
 import { readdir, readFile } from "node:fs/promises";
 import { join } from "node:path";
-import { createGiteaClient, type GiteaClient, type GiteaRepository } from "../parts/gitea-client.ts";
+import { createGiteaClient, type GiteaClient, type GiteaRepository, reporterScopes } from "../parts/gitea-client.ts";
 import type { GiteaLogin } from "../parts/gitea.ts";
 import { createWorkCopy, type WorkCopy } from "../parts/work-copy.ts";
 import type { DemoServer } from "./server.ts";
@@ -15,6 +15,8 @@ export interface ShopRepository {
   readonly workCopy: WorkCopy;
   /** The commit that `main` and `release` start with. */
   readonly firstCommit: string;
+  /** The account that the server writes with: it may no more than it needs. */
+  readonly reporter: GiteaLogin;
   /** For the git host's pages. */
   readonly login: { readonly user: string; readonly password: string };
   /** Where the branch is, by the git host; `undefined` if there is no such branch. */
@@ -34,6 +36,7 @@ export async function createShopRepository(login: GiteaLogin, dir: string): Prom
   await host.call("PATCH", `/admin/users/${login.user}`, account);
   await host.createOrganization("example");
   const repository = await host.createRepository("example", "shop");
+  const reporter = await host.createCollaborator(repository, "towline", reporterScopes);
   const workCopy = await createWorkCopy(dir, repository.pushUrl);
   await workCopy.git("config", "user.name", "Ada"); // for whoever goes on from here by hand
   await workCopy.git("config", "user.email", "ada@example.com");
@@ -44,6 +47,7 @@ export async function createShopRepository(login: GiteaLogin, dir: string): Prom
     repository,
     workCopy,
     firstCommit,
+    reporter,
     login: { user: login.user, password },
     async head(branch) {
       const path = `/repos/${repository.owner}/${repository.name}/branches`;
@@ -57,17 +61,29 @@ export async function connectWebhook(
   { host, repository }: ShopRepository,
   webhook: DemoServer["webhook"],
 ): Promise<void> {
-  await host.registerWebhook(repository, { ...webhook, events: ["push", "delete"] });
+  await host.registerWebhook(repository, { ...webhook, events: ["push", "delete", "pull_request"] });
 }
 
-const release = { file: "versions.yaml", from: "frontend: 1.4.2", to: "frontend: 1.5.0" } as const;
-export const releaseMessage = "Raise frontend to 1.5.0";
+export interface Release {
+  readonly file: string;
+  readonly from: string;
+  readonly to: string;
+  /** Of the commit. */
+  readonly message: string;
+}
 
-/** The release that the demo plays. Returns the commit. */
-export async function raiseFrontend({ workCopy }: ShopRepository): Promise<string> {
-  const text = await readFile(join(workCopy.dir, release.file), "utf8");
-  if (!text.includes(release.from)) throw new Error(`examples/shop/${release.file} does not say "${release.from}".`);
-  return workCopy.push({ [release.file]: text.replace(release.from, release.to) }, { message: releaseMessage });
+/** Pushes what is in the working copy with one word changed. Returns the commit. */
+export async function pushRelease({ workCopy }: ShopRepository, release: Release, branch = "main"): Promise<string> {
+  const { file, from, to, message } = release;
+  const text = await readFile(join(workCopy.dir, file), "utf8");
+  if (!text.includes(from)) throw new Error(`examples/shop/${file} does not say "${from}".`);
+  return workCopy.push({ [file]: text.replace(from, to) }, { branch, message });
+}
+
+/** Brings the working copy to what the git host has on `main`, for whoever goes on from there by hand. */
+export async function followMain({ workCopy }: ShopRepository): Promise<void> {
+  await workCopy.git("checkout", "--quiet", "main");
+  await workCopy.git("pull", "--quiet", "--ff-only", "origin", "main");
 }
 
 async function readFiles(dir: string): Promise<Record<string, string>> {

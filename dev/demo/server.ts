@@ -31,6 +31,7 @@ export interface ServerOptions {
   readonly stateDir: string;
   readonly kubeconfig: string;
   readonly redis: Addresses["redis"];
+  /** The login is the server's own, for comments and statuses. */
   readonly gitea: Addresses["gitea"];
   readonly kluctl: string;
   /** The only one whose KluctlDeployments it looks at. */
@@ -51,6 +52,7 @@ export async function startServer(options: ServerOptions): Promise<DemoServer> {
     webhooks: { host: "127.0.0.1", port },
     admin: { host: "127.0.0.1", port: adminPort },
     log: { format: "json" },
+    clusterName: "demo",
     dataDir: join(stateDir, "server"),
     redis: { url: redis.url },
     kubernetes: { kubeconfig, namespaces: [namespace] },

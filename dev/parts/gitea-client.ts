@@ -1,4 +1,5 @@
 /** What the demo and the tests do on the git host, through its API. */
+import { randomBytes } from "node:crypto";
 import type { GiteaLogin } from "./gitea.ts";
 
 export interface GiteaRepository {
@@ -15,10 +16,15 @@ export interface GiteaWebhook {
   readonly events?: readonly string[];
 }
 
+/** What the token of a server needs that reports on pull requests. */
+export const reporterScopes = ["write:repository", "write:issue", "read:user"] as const;
+
 export interface GiteaClient {
   createOrganization(name: string): Promise<void>;
   /** Empty, public unless said otherwise. */
   createRepository(owner: string, name: string, options?: { private?: boolean }): Promise<GiteaRepository>;
+  /** An account of its own that may write to the repository, and a token of it that is good for these scopes only. */
+  createCollaborator(repository: GiteaRepository, name: string, scopes: readonly string[]): Promise<GiteaLogin>;
   /** Returns its id. */
   registerWebhook(repository: GiteaRepository, webhook: GiteaWebhook): Promise<number>;
   /** Any other call; throws with the host's words unless it answers 2xx. */
@@ -26,10 +32,12 @@ export interface GiteaClient {
 }
 
 export function createGiteaClient({ url, user, token }: GiteaLogin): GiteaClient {
-  async function call<T>(method: string, path: string, body?: object): Promise<T> {
+  const call = <T>(method: string, path: string, body?: object) => ask<T>(`token ${token}`, method, path, body);
+
+  async function ask<T>(authorization: string, method: string, path: string, body?: object): Promise<T> {
     const response = await fetch(`${url}/api/v1${path}`, {
       method,
-      headers: { authorization: `token ${token}`, "content-type": "application/json" },
+      headers: { authorization, "content-type": "application/json" },
       signal: AbortSignal.timeout(30_000),
       ...(body && { body: JSON.stringify(body) }),
     });
@@ -55,6 +63,16 @@ export function createGiteaClient({ url, user, token }: GiteaLogin): GiteaClient
       push.username = user;
       push.password = token;
       return { owner, name, cloneUrl: clone_url, pushUrl: push.href };
+    },
+    async createCollaborator(repository, name, scopes) {
+      const password = randomBytes(18).toString("base64url");
+      const account = { username: name, email: `${name}@example.com`, password, must_change_password: false };
+      await call("POST", "/admin/users", account);
+      await call("PUT", `${pathOf(repository)}/collaborators/${name}`, { permission: "write" });
+      // Only an account itself may ask for its tokens, and only with its password.
+      const basic = `Basic ${Buffer.from(`${name}:${password}`).toString("base64")}`;
+      const { sha1 } = await ask<{ sha1: string }>(basic, "POST", `/users/${name}/tokens`, { name: "api", scopes });
+      return { url, user: name, token: sha1 };
     },
     async registerWebhook(repository, { url: target, secret, events = ["push", "create", "delete"] }) {
       const config = { url: target, secret, content_type: "json" };

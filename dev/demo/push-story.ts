@@ -1,23 +1,16 @@
-/** The time line of one push, made of what was really seen: the server's log and the API server's watch. */
-import { setTimeout as delay } from "node:timers/promises";
+/** What becomes of one push, as it was really seen: in the server's log and by the API server's watch. */
 import { type Change, findChanges, longChange, shortChange } from "./changes.ts";
 import { type DemoCluster, type KubernetesObject, namespace, namespaceOf, readiness, targets } from "./cluster.ts";
 import type { ShopRepository } from "./repository.ts";
 import type { DemoServer, LogLine } from "./server.ts";
-
-export interface Step {
-  /** Epoch milliseconds. */
-  readonly at: number;
-  readonly what: string;
-  readonly detail?: string | undefined;
-}
+import type { Step, Strand } from "./time-line.ts";
 
 export interface Changed {
   readonly object: string;
   readonly changes: readonly Change[];
 }
 
-export interface Story {
+export interface PushStory {
   /** The branch that was pushed to. */
   readonly branch: string;
   /** The deployments that the server says it concerns, by name. */
@@ -26,17 +19,15 @@ export interface Story {
   readonly ignored: readonly string[];
   readonly steps: readonly Step[];
   readonly changed: readonly Changed[];
-  /** Adds what the demo itself knows. */
-  add(step: Step): void;
-  /** Prints steps as they come, until the commit is deployed everywhere or time is up. Throws if it does not get there. */
-  tell(commit: string, startedAt: number, print: (line: string) => void): Promise<void>;
+  /** Until the commit is deployed everywhere. */
+  until(commit: string): Strand;
   /** A newer push to the same branch: it may be deployed in this one's place. */
   overtake(commit: string): void;
   /** Listens no longer. For a story that is not told. */
   end(): void;
 }
 
-export interface StoryDeps {
+export interface PushStoriesDeps {
   readonly server: Pick<DemoServer, "onLine">;
   readonly cluster: DemoCluster;
   readonly shop: Pick<ShopRepository, "repository">;
@@ -44,19 +35,22 @@ export interface StoryDeps {
   readonly podsRun: boolean;
 }
 
-/** Two sources tell of one moment, one a little later than the other: a step is printed when none before it can come. */
-const settleMs = 200;
-const patienceMs = 60_000;
-
-/** Calls back for each push to the shop; returns how to stop. */
-export function onPush(deps: StoryDeps, listener: (story: Story) => void): () => void {
-  const { owner, name } = deps.shop.repository;
-  return deps.server.onLine((line) => {
-    if (line.msg === "push accepted" && line["repo"] === `${owner}/${name}`) listener(startStory(line, deps));
-  });
+export interface PushStories {
+  /** Calls back for each push to the shop; returns how to stop. */
+  onEvent(listener: (story: PushStory) => void): () => void;
 }
 
-function startStory(accepted: LogLine, { server, cluster, podsRun }: StoryDeps): Story {
+export function createPushStories(deps: PushStoriesDeps): PushStories {
+  const { owner, name } = deps.shop.repository;
+  return {
+    onEvent: (listener) =>
+      deps.server.onLine((line) => {
+        if (line.msg === "push accepted" && line["repo"] === `${owner}/${name}`) listener(startStory(line, deps));
+      }),
+  };
+}
+
+function startStory(accepted: LogLine, { server, cluster, podsRun }: PushStoriesDeps): PushStory {
   const ignored = (accepted["ignored"] ?? {}) as Readonly<Record<string, string>>;
   const concerned = targets.filter((target) => !(`${namespace}/${target}` in ignored));
   const others = Object.entries(ignored).map(([deployment, why]) => `${deployment} ${why}`);
@@ -111,30 +105,20 @@ function startStory(accepted: LogLine, { server, cluster, podsRun }: StoryDeps):
     ignored: others,
     steps,
     changed,
-    add: (step) => void steps.push(step),
     overtake: (commit) => void newer.push(commit),
-    async tell(commit, startedAt, print) {
-      const deadline = Date.now() + patienceMs;
-      const printed = new Set<Step>();
+    until(commit) {
       let waiting: readonly string[] = concerned;
-      const show = (before: number) => {
-        const due = steps.filter((step) => step.at < before && !printed.has(step)).toSorted((a, b) => a.at - b.at);
-        for (const step of due) print(formatStep(step, startedAt));
-        due.forEach((step) => printed.add(step));
-      };
-      try {
-        while (waiting.length > 0 || rolling.size > 0) {
+      return {
+        steps,
+        missing() {
           waiting = look(waiting, commit);
-          show(Date.now() - settleMs);
-          if (Date.now() > deadline)
-            throw new Error(`Not done after ${patienceMs / 1_000} s: ${describeRest(waiting, rolling)}.`);
-          await delay(10);
-        }
-        await delay(settleMs);
-      } finally {
-        end();
-        show(Infinity);
-      }
+          return [
+            ...waiting.map((target) => `${namespace}/${target} is not ready`),
+            ...[...rolling].map((name) => `${name} is not rolled out`),
+          ];
+        },
+        end,
+      };
     },
     end,
   };
@@ -172,18 +156,6 @@ function isRolledOut({ metadata, spec, status = {} }: KubernetesObject): boolean
   const replicas = Number(spec?.["replicas"] ?? 1);
   const counts = ["replicas", "updatedReplicas", "availableReplicas"].map((name) => Number(status[name] ?? 0));
   return Number(status["observedGeneration"]) >= (metadata.generation ?? 0) && counts.every((n) => n === replicas);
-}
-
-function describeRest(waiting: readonly string[], rolling: ReadonlySet<string>): string {
-  return [
-    ...waiting.map((target) => `${namespace}/${target} is not ready`),
-    ...[...rolling].map((name) => `${name} is not rolled out`),
-  ].join(", ");
-}
-
-function formatStep({ at, what, detail = "" }: Step, startedAt: number): string {
-  const seconds = ((at - startedAt) / 1_000).toFixed(2).padStart(6);
-  return `  ${seconds} s  ${what.padEnd(18)}${detail}`.trimEnd();
 }
 
 export function formatChanged({ object, changes }: Changed): string[] {

@@ -1,0 +1,177 @@
+/** What becomes of one event of a pull request, as it was really seen: in the server's log and on the git host. */
+import { setTimeout as delay } from "node:timers/promises";
+import { type Comment, findPullRequest, type PullRequest, type Status, statusesOf } from "./pull-request.ts";
+import type { ShopRepository } from "./repository.ts";
+import type { DemoServer, LogLine } from "./server.ts";
+import type { Step, Strand } from "./time-line.ts";
+
+export interface PreviewStory extends Strand {
+  readonly pullRequest: PullRequest;
+  /** The comment as it was seen last. */
+  comment(): Comment | undefined;
+}
+
+export interface PreviewStoriesDeps {
+  readonly server: Pick<DemoServer, "onLine">;
+  readonly shop: Shop;
+}
+
+type Shop = Pick<ShopRepository, "host" | "repository" | "reporter">;
+
+export interface PreviewStories {
+  /** Calls back for each event of a pull request that the server takes up; returns how to stop. */
+  onEvent(listener: (story: PreviewStory) => void): () => void;
+}
+
+const lookEveryMs = 50;
+
+/** Remembers each pull request's comment, so that a change is seen as one. */
+export function createPreviewStories(deps: PreviewStoriesDeps): PreviewStories {
+  const { owner, name } = deps.shop.repository;
+  const comments = new Map<number, Comment>();
+  return {
+    onEvent(listener) {
+      return deps.server.onLine((line) => {
+        const ours = line.msg === "pull-request accepted" && line["repo"] === `${owner}/${name}`;
+        if (ours && Number(line["previews"]) > 0) listener(startStory(line, comments, deps));
+      });
+    },
+  };
+}
+
+function startStory(
+  accepted: LogLine,
+  comments: Map<number, Comment>,
+  { server, shop }: PreviewStoriesDeps,
+): PreviewStory {
+  const pullRequest = findPullRequest(shop, Number(accepted["number"]));
+  const { repository } = shop;
+  const subject = `${String(accepted["forge"])}:${repository.owner}/${repository.name}#${pullRequest.number}`;
+  const steps = receipt(accepted);
+  const compared: LogLine[] = [];
+  /** What the comment said before it was known when the merge was made: steps are told in their order. */
+  const early: Step[] = [];
+  let [ended, missing] = [false, "the server has not reported to the git host"];
+  let failure: Error | undefined;
+
+  /** Tells if it is another one than before. */
+  async function lookAtComment(): Promise<void> {
+    const comment = (await pullRequest.comments()).at(-1);
+    const before = comments.get(pullRequest.number);
+    if (ended || comment === undefined || (comment.id === before?.id && comment.body === before.body)) return;
+    comments.set(pullRequest.number, comment);
+    const step = { at: Date.now(), ...describeComment(comment, before) };
+    (isWorking(comment) ? early : steps).push(step);
+  }
+
+  async function lookOn(): Promise<void> {
+    for (; !ended; await delay(lookEveryMs)) await lookAtComment();
+  }
+
+  async function onPreviewed(line: LogLine): Promise<void> {
+    steps.push(...describePreview(line, compared, await pullRequest.head()), ...early.splice(0));
+  }
+
+  async function onReported(line: LogLine): Promise<void> {
+    await lookAtComment();
+    if (line["state"] === "done") {
+      const statuses = await statusesOf(shop, String(line["head"]));
+      steps.push(...statuses.map((status) => toStep(status, line.at)));
+    }
+    missing = "";
+  }
+
+  const fail = (error: unknown) => void (failure ??= error instanceof Error ? error : new Error(String(error)));
+  const unhear = server.onLine((line) => {
+    if (line["pullRequest"] !== subject) return;
+    if (line.msg === "compared for a preview") compared.push(line);
+    if (line.msg === "previewed") onPreviewed(line).catch(fail);
+    if (line.msg === "reported" && line["state"] !== "working") onReported(line).catch(fail);
+    if (line.msg === "the forge refuses what is reported") fail(new Error(`${line.msg}: ${String(line["error"])}`));
+  });
+  lookOn().catch(fail);
+
+  return {
+    pullRequest,
+    steps,
+    comment: () => comments.get(pullRequest.number),
+    missing() {
+      if (failure) throw failure;
+      return missing === "" ? [] : [missing];
+    },
+    end() {
+      ended = true;
+      unhear();
+    },
+  };
+}
+
+function receipt(line: LogLine): Step[] {
+  const ms = Number(line["ms"] ?? 0);
+  return [
+    { at: line.at - ms, what: "webhook received", detail: `${String(line["forge"])}, pull request, signature good` },
+    { at: line.at, what: "queued", detail: `preview of pull request ${String(line["number"])}` },
+  ];
+}
+
+function describePreview(line: LogLine, compared: readonly LogLine[], head: string): Step[] {
+  const { at } = line;
+  if (line["obstacle"] !== undefined) return [{ at, what: "not compared", detail: String(line["obstacle"]) }];
+  if (compared.length === 0) return [{ at, what: "not compared", detail: "it concerns no deployment" }];
+  const mergedAt = Math.min(...compared.map((one) => one.at - Number(one["ms"])));
+  const names = compared.map((one) => `${String(one["namespace"])}/${String(one["name"])}`);
+  const [short, base] = [head.slice(0, 7), String(line["base"]).slice(0, 7)];
+  return [
+    { at: mergedAt, what: "merged", detail: `${short} into main ${base}, on the side` },
+    { at, what: "compared", detail: `${names.join(", ")} with the live cluster` },
+  ];
+}
+
+function describeComment(comment: Comment, before: Comment | undefined): Omit<Step, "at"> {
+  const { id, url } = comment;
+  if (before?.id !== id)
+    return { what: "comment posted", detail: isWorking(comment) ? `${url}  ${verdictOf(comment)}` : url };
+  return { what: "comment changed", detail: `the same one (id ${id}): ${verdictOf(comment)}` };
+}
+
+function isWorking(comment: Comment): boolean {
+  return verdictOf(comment).endsWith("…");
+}
+
+function verdictOf({ body }: Comment): string {
+  return /^### Towline: (.*)$/m.exec(body)?.[1] ?? "";
+}
+
+function toStep({ context, state, description }: Status, at: number): Step {
+  return { at, what: "status", detail: `${context}: ${state}, ${description}` };
+}
+
+/** Until the commit's statuses say what became of it. */
+export function watchStatuses(shop: Shop, commit: string): Strand {
+  const steps: Step[] = [];
+  let [ended, missing] = [false, `${commit.slice(0, 7)} has no final status`];
+  let failure: Error | undefined;
+
+  async function lookOn(): Promise<void> {
+    while (!ended) {
+      const statuses = await statusesOf(shop, commit);
+      const summedUp = statuses.some(({ context }) => context === "towline");
+      if (summedUp && statuses.every(({ state }) => state !== "pending")) {
+        steps.push(...statuses.map((status) => toStep(status, Date.now())));
+        missing = "";
+        return;
+      }
+      await delay(lookEveryMs);
+    }
+  }
+
+  lookOn().catch((error: unknown) => (failure = error as Error));
+  return {
+    steps,
+    missing() {
+      if (failure) throw failure;
+      return missing === "" ? [] : [missing];
+    },
+    end: () => void (ended = true),
+  };
+}

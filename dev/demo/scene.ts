@@ -1,0 +1,44 @@
+/** What the demo is played with. */
+import { setTimeout as delay } from "node:timers/promises";
+import type { DemoCluster } from "./cluster.ts";
+import type { PreviewStories } from "./preview-story.ts";
+import type { PushStories } from "./push-story.ts";
+import type { ShopRepository } from "./repository.ts";
+
+export interface Scene {
+  readonly cluster: DemoCluster;
+  readonly shop: ShopRepository;
+  readonly pushes: PushStories;
+  readonly previews: PreviewStories;
+  /** Whether the cluster and the git host are asked at the end of each part if everything is as it should be. */
+  readonly check: boolean;
+  readonly tell: (line?: string) => void;
+}
+
+const deliveryMs = 30_000;
+
+export interface Caused<T, Story> {
+  readonly done: T;
+  readonly startedAt: number;
+  readonly doneAt: number;
+  readonly story: Story;
+}
+
+/** Does it, with somebody listening already; resolves with what it returned, and with the first story that came of it. */
+export async function cause<T, Story>(
+  act: () => Promise<T>,
+  stories: { onEvent(listener: (story: Story) => void): () => void },
+): Promise<Caused<T, Story>> {
+  const told = Promise.withResolvers<Story>();
+  const stop = stories.onEvent(told.resolve);
+  try {
+    const startedAt = Date.now();
+    const done = await act();
+    const doneAt = Date.now();
+    const story = await Promise.race([told.promise, delay(deliveryMs, undefined, { ref: false })]);
+    if (story === undefined) throw new Error(`The webhook did not arrive within ${deliveryMs / 1_000} s.`);
+    return { done, startedAt, doneAt, story };
+  } finally {
+    stop();
+  }
+}

@@ -1,0 +1,16 @@
+import { expect, test } from "vitest";
+import { confirm } from "../../../dev/demo/present.ts";
+
+test("what holds is told, and what does not ends the demo, all at once", () => {
+  const lines: (string | undefined)[] = [];
+  confirm("The push did not arrive", [["main is the push", true]], (line) => lines.push(line));
+  expect(lines).toEqual([undefined, "  ok  main is the push"]);
+
+  const facts = [
+    ["main is the push", true],
+    ["api has the image 2", false],
+    ["prod is as it was", false],
+  ] as const;
+  const wrong = "The push did not arrive:\n  not so: api has the image 2\n  not so: prod is as it was";
+  expect(() => confirm("The push did not arrive", facts, () => undefined)).toThrow(wrong);
+});
