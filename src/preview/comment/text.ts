@@ -101,9 +101,14 @@ export function toLines(text: string): string[] {
     .map(shorten);
 }
 
+/**
+ * GitLab looks for quick actions (`/merge`), includes and quotes at the start of lines before it reads Markdown, and of
+ * fences it knows only those of three ticks then.
+ */
+const readBeforeMarkdown = /^(?:\/|::|>>>)/;
+
 function shorten(line: string): string {
-  // GitLab runs what it takes for a quick action (`/merge`) at the start of any line, even in a fence of four ticks.
-  const start = line.startsWith("/") ? ` ${line}` : line;
+  const start = readBeforeMarkdown.test(line) ? ` ${line}` : line;
   const shown = cut(start, longestLine);
   return shown === start ? start : `${shown}… (${start.length - shown.length} more characters)`;
 }

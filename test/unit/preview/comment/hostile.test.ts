@@ -14,7 +14,7 @@ const tricks = [
   "![x](https://example.com/x.png)", "[x](https://example.com)", "[x]: https://example.com", "[^1]", "[^1]: note",
   "<img src=x onerror=y>", "</details>", "</summary>", "</code>", "</sub>", "<script>", "<!--", "-->", marker, "&lt;",
   "`", "``", "```", "````", "~~~", "```diff", "```mermaid", "$$", "$`x`$", "|", "\\|", "\\", "\\`", "\n", "\n\n", "\r",
-  "\r\n", "\t", "    ", "- ", "1. ", "# ", "> ", "---", "===", "| --- |", "/merge", "\n/merge", "\n/close\n", ":tada:",
+  "\r\n", "\t", "    ", "- ", "1. ", "# ", "> ", "---", "===", "| --- |", "/merge", "\n/merge", "\n/close\n", "\n::include{file=x}", "\n>>>\n", ":tada:",
   "**", "_", "~~", "\u202e", "\u200b", "\u0000", "\u001b[31m", "\ufeff", "\u2028", "\ud800", "\u{e0041}", "é", "日本", "🟡", "+", "-", " ",
   "\n```\n", "\n~~~\n", "\n````\n", "\n</details>\n\n@ada\n", "\f", "\v", "\u0085",
 ]; // prettier-ignore
@@ -150,10 +150,10 @@ test("nothing in a comment is hidden, or shown in another order than it is writt
   );
 });
 
-test("no line starts with what GitLab takes for a quick action", () => {
+test("no line starts with what GitLab takes for a quick action, an include or a quote", () => {
   fc.assert(
     fc.property(report, maxLength, (sample, most) => {
-      expect(renderComment(sample, { maxLength: most, marker })).not.toMatch(/^\//m);
+      expect(renderComment(sample, { maxLength: most, marker })).not.toMatch(/^(?:\/|::|>>>)/m);
     }),
     { numRuns: 100 },
   );

@@ -3,6 +3,7 @@ import { samplePreview, sampleReport, samples } from "../../../../dev/comment-pi
 import { renderComment } from "../../../../src/preview/comment.ts";
 import { describePreview, describeReport } from "../../../../src/preview/summary.ts";
 import type { Report } from "../../../../src/report.ts";
+import { readComment } from "./read.ts";
 
 const render = (report: Report) => renderComment(report, { maxLength: 65_536, marker: "<!-- towline -->" });
 const sample = (name: string) => samples[name] as Report;
@@ -252,4 +253,27 @@ test("a base that moves too fast is told", () => {
 test("a pull request that concerns no deployment is told so", () => {
   expect(render(sampleReport([]))).toContain("### Towline: merging concerns no deployment");
   expect(describeReport(sampleReport([]))).toBe("no deployment is concerned");
+});
+
+test("many deployments without a change are folded into a table of their own", () => {
+  const { nodes, html } = readComment(render(sample("many-deployments")));
+
+  expect(nodes.filter(({ type }) => type === "table").map(({ children }) => children?.length)).toEqual([17, 25]);
+  expect(html).toContain("<details><summary>24 deployments without a change</summary>");
+});
+
+test("diffs within folds within folds are still diffs", () => {
+  const { blocks } = readComment(render(sample("merged")));
+
+  expect(blocks.map(({ language }) => language)).toEqual(["diff", "diff"]);
+});
+
+test("deployments that are known by the same failure are told about once", () => {
+  const failure = "services/frontend/deploy.yml:14: 'replicas' is undefined";
+  const previews = ["prod", "staging"].map((name) => samplePreview(name, { state: "failed", failure }));
+  const body = render(sampleReport(previews));
+
+  expect(body).toContain("### Towline: 2 deployments cannot be rendered\n");
+  expect(body).toContain("<summary>❌ <b>the same failure in 2 deployments</b>: cannot be rendered</summary>");
+  expect(body.split(failure)).toHaveLength(2);
 });
