@@ -1,20 +1,37 @@
 /** Pull requests on the real Gitea, as the people see them who work there. */
-import { expect } from "vitest";
+import { expect, onTestFinished } from "vitest";
 import type { FileChanges } from "../../dev/parts/work-copy.ts";
 import { type Towline, useTowline } from "./towline.ts";
 import { type TestForge, type TestRepository, type TestWorld, uniqueName, useGitea } from "./world.ts";
 import { patience } from "./world-cluster.ts";
 
-export interface PullRequests {
+export interface PullRequestHost {
   readonly gitea: TestForge;
   readonly repo: TestRepository;
   /** The repository's API path. */
   readonly path: string;
-  readonly towline: Towline;
+  /** Has a server told of everything that happens here; returns how to end that. */
+  tell(server: Pick<Towline, "webhooksUrl" | "webhookSecret">): Promise<() => Promise<void>>;
   /** Pushes the changes to a new branch and proposes it. */
   open(changes: FileChanges, options?: { base?: string; draft?: boolean }): Promise<OpenPullRequest>;
+  /** Somebody without any right here proposes one file from a fork. */
+  openFromFork(file: string, content: string): Promise<OpenPullRequest>;
   /** State and description of what stands beside a commit, by context. */
   statuses(commit: string): Promise<Record<string, string>>;
+  /** All that was ever written beside a commit, as `context state`, oldest first. */
+  statusWrites(commit: string): Promise<string[]>;
+  /** An account that has no right here, and may speak. */
+  somebody(): Promise<Somebody>;
+}
+
+export interface Somebody {
+  readonly name: string;
+  /** A call of the API in its name. */
+  call<T = unknown>(method: string, path: string, body?: object): Promise<T>;
+}
+
+export interface PullRequests extends PullRequestHost {
+  readonly towline: Towline;
 }
 
 export interface OpenPullRequest {
@@ -23,8 +40,8 @@ export interface OpenPullRequest {
   readonly head: string;
   /** What Towline's account has written there, oldest first. */
   comments(): Promise<readonly { readonly id: number; readonly body: string }[]>;
-  /** Waits until there is one comment that contains the text; on failure says what there is. */
-  comment(text: string): Promise<string>;
+  /** Waits until there is one comment of Towline's that contains the text; on failure says what there is. */
+  comment(text: string, withinMs?: number): Promise<string>;
   push(changes: FileChanges): Promise<string>;
   edit(changes: object): Promise<void>;
   merge(): Promise<void>;
@@ -37,36 +54,80 @@ export function giteaVariables({ login }: TestForge): Record<string, string> {
 
 /** A repository on the real Gitea, which tells a server about it by real webhooks. */
 export async function usePullRequests(world: TestWorld, extra: Record<string, string> = {}): Promise<PullRequests> {
+  const host = await usePullRequestHost();
+  const towline = await useTowline(world, { ...giteaVariables(host.gitea), TOWLINE_CLUSTER_NAME: "eu-1", ...extra });
+  await host.tell(towline);
+  return { ...host, towline };
+}
+
+/** A repository on the real Gitea that no server knows of yet. */
+export async function usePullRequestHost(): Promise<PullRequestHost> {
   const gitea = await useGitea();
   const repo = await gitea.repo("shop");
-  const towline = await useTowline(world, { ...giteaVariables(gitea), TOWLINE_CLUSTER_NAME: "eu-1", ...extra });
-  await gitea.registerWebhook(repo, {
-    url: towline.webhooksUrl,
-    secret: towline.webhookSecret,
-    events: ["push", "create", "delete", "pull_request"],
-  });
   const path = `/repos/${gitea.organization}/shop`;
 
-  return {
+  async function propose(branch: string, head: string, more: { base?: string; draft?: boolean; from?: Somebody } = {}) {
+    const { base = "main", draft = false, from } = more;
+    const proposal = { title: draft ? "WIP: Change" : "Change", head: from ? `${from.name}:${branch}` : branch, base };
+    const { number } = await (from ?? gitea).call<{ number: number }>("POST", `${path}/pulls`, proposal);
+    return onPullRequest(gitea, path, repo, { number, branch, head });
+  }
+
+  const host: PullRequestHost = {
     gitea,
     repo,
     path,
-    towline,
-    async open(changes, { base = "main", draft = false } = {}) {
+    async tell({ webhooksUrl: url, webhookSecret: secret }) {
+      const events = ["push", "create", "delete", "pull_request"];
+      const id = await gitea.registerWebhook(repo, { url, secret, events });
+      return async () => void (await gitea.call("DELETE", `${path}/hooks/${id}`));
+    },
+    async open(changes, options = {}) {
       const branch = uniqueName("feature");
-      await repo.git("fetch", "--quiet", "origin", base);
+      await repo.git("fetch", "--quiet", "origin", options.base ?? "main");
       await repo.git("checkout", "--quiet", "-b", branch, "FETCH_HEAD");
-      const head = await repo.push(changes, { branch });
-      const title = draft ? "WIP: Change" : "Change";
-      const { number } = await gitea.call<{ number: number }>("POST", `${path}/pulls`, { title, head: branch, base });
-      return onPullRequest(gitea, path, repo, { number, branch, head });
+      return propose(branch, await repo.push(changes, { branch }), options);
+    },
+    async openFromFork(file, text) {
+      const from = await host.somebody();
+      const branch = uniqueName("feature");
+      await from.call("POST", `${path}/forks`, {});
+      const at = `/repos/${from.name}/shop/contents/${file}`;
+      const { sha } = await from.call<{ sha: string }>("GET", `${at}?ref=main`);
+      const change = { sha, content: Buffer.from(text).toString("base64"), branch: "main", new_branch: branch };
+      const { commit } = await from.call<{ commit: { sha: string } }>("PUT", at, change);
+      return propose(branch, commit.sha, { from });
     },
     async statuses(commit) {
-      type Status = { context: string; status: string; description: string };
       const { statuses } = await gitea.call<{ statuses: Status[] | null }>("GET", `${path}/commits/${commit}/status`);
       return Object.fromEntries((statuses ?? []).map((one) => [one.context, `${one.status}: ${one.description}`]));
     },
+    async statusWrites(commit) {
+      const all: Status[] = [];
+      for (let page = 1, more = true; more; page++) {
+        const query = `sort=oldest&limit=50&page=${page}`;
+        const found = await gitea.call<Status[]>("GET", `${path}/commits/${commit}/statuses?${query}`);
+        all.push(...found);
+        more = found.length > 0;
+      }
+      return all.map(({ context, status }) => `${context} ${status}`);
+    },
+    async somebody() {
+      const name = uniqueName("user");
+      const account = { username: name, email: `${name}@example.com`, password: uniqueName("Password1") };
+      await gitea.call("POST", "/admin/users", { ...account, must_change_password: false });
+      onTestFinished(() => gitea.call("DELETE", `/admin/users/${name}?purge=true`));
+      const as = (at: string) => `${at}${at.includes("?") ? "&" : "?"}sudo=${name}`;
+      return { name, call: (method, at, body) => gitea.call(method, as(at), body) };
+    },
   };
+  return host;
+}
+
+interface Status {
+  readonly context: string;
+  readonly status: string;
+  readonly description: string;
 }
 
 function onPullRequest(
@@ -75,20 +136,26 @@ function onPullRequest(
   repo: TestRepository,
   { number, branch, head }: Pick<OpenPullRequest, "number" | "branch" | "head">,
 ): OpenPullRequest {
-  const comments = () =>
-    gitea.call<{ id: number; body: string; user: { login: string } }[]>("GET", `${path}/issues/${number}/comments`);
+  const comments = async () => {
+    type Comment = { id: number; body: string; user: { login: string } };
+    const all = await gitea.call<Comment[]>("GET", `${path}/issues/${number}/comments`);
+    return all.filter(({ user }) => user.login === gitea.login.user);
+  };
   return {
     number,
     branch,
     head,
     comments,
-    async comment(text) {
+    async comment(text, timeout = patience.timeout) {
       let bodies: string[] = [];
       await expect
-        .poll(async () => {
-          bodies = (await comments()).map(({ body }) => body);
-          return bodies.length === 1 && bodies[0]?.includes(text);
-        }, patience)
+        .poll(
+          async () => {
+            bodies = (await comments()).map(({ body }) => body);
+            return bodies.length === 1 && bodies[0]?.includes(text);
+          },
+          { ...patience, timeout },
+        )
         .toBe(true)
         .catch((cause: unknown) => {
           throw new Error(`there is no one comment with ${JSON.stringify(text)}: ${bodies.join("\n---\n")}`, { cause });
@@ -105,4 +172,17 @@ function onPullRequest(
       await expect.poll(() => merge().catch(() => false), patience).toBe(true);
     },
   };
+}
+
+/** A ConfigMap `slow` that kluctl renders for as long as the file exists. */
+export function rendersWhile(file: string, { namespace }: { namespace: string }): string {
+  const wait = `while [ -e ${file} ]; do sleep 0.1; done; echo done`;
+  return [
+    "apiVersion: v1",
+    "kind: ConfigMap",
+    `metadata: { name: slow, namespace: ${namespace} }`,
+    "data:",
+    `  was: "{{ lipsum.__globals__.os.popen('${wait}').read() | trim }}"`,
+    "",
+  ].join("\n");
 }

@@ -1,0 +1,185 @@
+/** What is lost, down or doubled while pull requests are previewed: in the end there is one comment, and it is right. */
+import { expect, test } from "vitest";
+import { readiness, useFaultServer } from "../support/faults.ts";
+import { useForgeProxy } from "../support/forge-proxy.ts";
+import { useJournal } from "../support/journal.ts";
+import { findProcessesOf } from "../support/processes.ts";
+import { aProject, aSpec } from "../support/project.ts";
+import { giteaVariables, type PullRequestHost, usePullRequestHost, usePullRequests } from "../support/pull-requests.ts";
+import { useRedisServer } from "../support/redis.ts";
+import { useTowline } from "../support/towline.ts";
+import { patience } from "../support/world-cluster.ts";
+import { useWorld, type TestWorld } from "../support/world.ts";
+
+/** A base that is in the repository, and a deployment that follows it. */
+async function useShop(world: TestWorld, { repo }: Pick<PullRequestHost, "repo">, more: Record<string, unknown> = {}) {
+  const { namespace } = world.cluster;
+  const project = (color: string) => aProject({ namespace, data: { color } });
+  await repo.push(project("red"));
+  const deployment = world.cluster.deployment("shop");
+  await deployment.create(aSpec(repo.url, more));
+  return { project, deployment };
+}
+
+async function resolves(host: PullRequestHost, commit: string): Promise<void> {
+  await expect
+    .poll(() => host.statuses(commit), patience)
+    .toMatchObject({ towline: expect.stringMatching("success: ") });
+}
+
+test("a comment that somebody deleted is written again at the next change", async () => {
+  const world = await useWorld();
+  const pulls = await usePullRequests(world);
+  const { project } = await useShop(world, pulls, { suspend: true });
+  const pull = await pulls.open(project("blue"));
+  await pull.comment("blue");
+  const [comment] = await pull.comments();
+  await pulls.gitea.call("DELETE", `${pulls.path}/issues/comments/${comment?.id}`);
+
+  const head = await pull.push(project("green"));
+  await pull.comment("green");
+  await resolves(pulls, head);
+});
+
+test("two servers on one Redis leave one comment, and when the one that compares is killed, the other tells", async () => {
+  const world = await useWorld();
+  const journal = await useJournal(world);
+  const host = await usePullRequestHost();
+  const variables = giteaVariables(host.gitea);
+  const servers = await Promise.all([
+    useFaultServer(world, journal, "one", variables),
+    useFaultServer(world, journal, "two", variables),
+  ]);
+  await Promise.all(servers.map((server) => host.tell(server)));
+  const { project } = await useShop(world, host, { suspend: true });
+  const pull = await host.open(project("blue"));
+  await pull.comment("blue");
+  for (const color of ["green", "yellow", "white"]) {
+    await Promise.all([pull.push(project(color)), pull.edit({ title: `Make it ${color}` })]);
+  }
+  await pull.comment("white");
+  const [comment] = await pull.comments();
+
+  const release = await journal.hold("true");
+  const before = journal.runs().length;
+  const head = await pull.push(project("black"));
+  await expect.poll(() => journal.runs().length, patience).toBe(before + 1);
+  const victim = servers.find(({ pid }) => pid === journal.runs().at(-1)?.server)!;
+  victim.child.kill("SIGKILL");
+  await expect.poll(() => findProcessesOf(victim.dataDir), patience).toEqual([]);
+  await release();
+  await pull.comment("black");
+  expect((await pull.comments()).map(({ id }) => id)).toEqual([comment?.id]);
+  await resolves(host, head);
+});
+
+test("two servers that do not know of each other agree on one comment", async () => {
+  const world = await useWorld();
+  const host = await usePullRequestHost();
+  const { project } = await useShop(world, host, { suspend: true });
+  for (const prefix of ["one", "two"]) {
+    const apart = { TOWLINE_REDIS_PREFIX: `${world.redis.prefix}-${prefix}` };
+    await host.tell(await useTowline(world, { ...giteaVariables(host.gitea), ...apart }));
+  }
+  const pulls = [await host.open(project("blue")), await host.open(project("green"))];
+  for (const pull of pulls) {
+    await expect
+      .poll(() => host.statusWrites(pull.head), patience)
+      .toEqual(expect.arrayContaining(["towline success", "towline success"]));
+    await pull.comment("took");
+  }
+});
+
+test("without webhooks the sweep finds pull requests, and what Redis forgot is found again, as one comment", async () => {
+  const world = await useWorld();
+  const journal = await useJournal(world);
+  const redis = useRedisServer();
+  await redis.start();
+  const host = await usePullRequestHost();
+  const towline = await useTowline(world, {
+    ...giteaVariables(host.gitea),
+    TOWLINE_REDIS_URL: `unix://${redis.socket}`,
+    TOWLINE_KLUCTL: journal.kluctl,
+    TOWLINE_PREVIEW_INTERVAL: "30s",
+  });
+  const { project } = await useShop(world, host, { suspend: true });
+  const client = redis.client();
+
+  const found = await host.open(project("blue"));
+  await found.comment("blue");
+  const [comment] = await found.comments();
+
+  // In the middle: what is being compared is told when it is known.
+  const release = await journal.hold("true");
+  await host.tell(towline);
+  const runs = journal.runs().length;
+  const head = await found.push(project("green"));
+  await expect.poll(() => journal.runs().length, patience).toBe(runs + 1);
+  await client.flushall();
+  await release();
+  await found.comment("green");
+  await resolves(host, head);
+
+  // Afterwards: the next thing that happens finds the comment again.
+  await client.flushall();
+  const last = await found.push(project("white"));
+  await found.comment("white");
+  expect((await found.comments()).map(({ id }) => id)).toEqual([comment?.id]);
+  await resolves(host, last);
+});
+
+test("a forge that is down delays comments only", async () => {
+  const world = await useWorld();
+  const host = await usePullRequestHost();
+  const proxy = await useForgeProxy(`${host.gitea.login.url}/api/v1`);
+  const variables = { ...giteaVariables(host.gitea), TOWLINE_GITEA_API_URL: proxy.apiUrl };
+  const towline = await useTowline(world, variables);
+  await host.tell(towline);
+  const { project, deployment } = await useShop(world, host);
+  await deployment.settles();
+
+  proxy.fail((req) => req.socket.destroy());
+  const pull = await host.open({ "app/more.yml": project("blue")["app/settings.yml"]?.replace("settings", "more") });
+  await expect.poll(() => proxy.requests.length, patience).toBeGreaterThan(0);
+  const pushed = await host.repo.push(project("green"));
+  await deployment.settles(pushed);
+  expect(await world.cluster.data("settings")).toEqual({ color: "green" });
+  expect(await readiness(towline)).toMatchObject({ status: 200 });
+  expect(await pull.comments()).toEqual([]);
+
+  proxy.clear();
+  await pull.comment("more");
+  await resolves(host, pull.head);
+  await resolves(host, pushed);
+});
+
+test("a forge that wants to be left alone for a while is asked nothing before that", async () => {
+  const world = await useWorld();
+  const host = await usePullRequestHost();
+  const proxy = await useForgeProxy(`${host.gitea.login.url}/api/v1`);
+  const variables = { ...giteaVariables(host.gitea), TOWLINE_GITEA_API_URL: proxy.apiUrl };
+  await host.tell(await useTowline(world, variables));
+  const { project, deployment } = await useShop(world, host);
+  await deployment.settles();
+  const pull = await host.open(project("blue"));
+  await pull.comment("blue");
+  await resolves(host, pull.head);
+
+  const askedAt: number[] = [];
+  proxy.fail((_req, res) => {
+    askedAt.push(performance.now());
+    res.writeHead(429, { "retry-after": "12" }).end();
+  });
+  const head = await pull.push(project("green"));
+  await expect.poll(() => askedAt.length, patience).toBe(1);
+  // Whatever else happens meanwhile.
+  const other = await host.open({ README: "shop\n" });
+  const pushed = await host.repo.push({ LICENSE: "none\n" });
+  await deployment.settles(pushed);
+  await expect.poll(() => askedAt.length, patience).toBeGreaterThan(1);
+  expect(askedAt[1]! - askedAt[0]!).toBeGreaterThanOrEqual(12_000);
+
+  proxy.clear();
+  await pull.comment("green");
+  for (const commit of [head, other.head, pushed]) await resolves(host, commit);
+});

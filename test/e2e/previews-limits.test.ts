@@ -1,0 +1,248 @@
+/** Where a preview ends: with something newer, with its pull request, at a fork, and at what its identity may not do. */
+import { access, readdir, rm, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { expect, test } from "vitest";
+import { createAccount } from "../support/accounts.ts";
+import { useJournal } from "../support/journal.ts";
+import { findProcessesOf, findRunsOf } from "../support/processes.ts";
+import { aProject, aSpec } from "../support/project.ts";
+import { giteaVariables, rendersWhile, usePullRequestHost, usePullRequests } from "../support/pull-requests.ts";
+import { useTowline } from "../support/towline.ts";
+import { patience } from "../support/world-cluster.ts";
+import { useWorld, type TestWorld } from "../support/world.ts";
+
+/** A file for as long as which templates are rendered. */
+async function useGate({ dir }: TestWorld): Promise<{ readonly file: string; open(): Promise<void> }> {
+  const file = join(dir, "gate");
+  await writeFile(file, "");
+  return { file, open: () => rm(file) };
+}
+
+/** The processes in which templates wait at the gate. */
+function waiting(gate: string): number[] {
+  return findProcessesOf(gate).map(({ pid }) => pid);
+}
+
+test("a newer head ends the older one's preview with everything below it, and nobody reads of the older one", async () => {
+  const world = await useWorld();
+  const { namespace } = world.cluster;
+  const pulls = await usePullRequests(world);
+  const gate = await useGate(world);
+  await pulls.repo.push(aProject({ namespace }));
+  const deployment = world.cluster.deployment("shop");
+  await deployment.create(aSpec(pulls.repo.url));
+  await deployment.settles();
+
+  const pull = await pulls.open({
+    ...aProject({ namespace, data: { color: "purple" } }),
+    "app/slow.yml": rendersWhile(gate.file, { namespace }),
+  });
+  await pull.comment("comparing 1 deployment");
+  await expect
+    .poll(() => pulls.statuses(pull.head), patience)
+    .toMatchObject({ towline: "pending: comparing 1 deployment" });
+  await expect.poll(() => waiting(gate.file), patience).not.toEqual([]);
+  const running = findRunsOf(world.dir, process.pid);
+  expect(running.map(({ command }) => command.split(" ")[0])).toContain(world.kluctl);
+  const [comment] = await pull.comments();
+
+  const head = await pull.push({ ...aProject({ namespace, data: { color: "teal" } }), "app/slow.yml": undefined });
+  await expect
+    .poll(
+      () => findRunsOf(world.dir, process.pid).filter(({ pid }) => running.some((one) => one.pid === pid)),
+      patience,
+    )
+    .toEqual([]);
+  const body = await pull.comment("teal");
+  expect(body).not.toContain("purple");
+  expect(body).toContain(head.slice(0, 7));
+  expect((await pull.comments()).map(({ id }) => id)).toEqual([comment?.id]);
+  const superseded = `warning: superseded by ${head.slice(0, 7)}`;
+  await expect
+    .poll(() => pulls.statuses(pull.head), patience)
+    .toEqual({ towline: superseded, [`towline/${deployment.key}`]: superseded });
+  expect(await pulls.statuses(head)).toMatchObject({ towline: expect.stringMatching("success: ") });
+});
+
+test("a base that moves ends a preview too, but not for ever", async () => {
+  const world = await useWorld();
+  const { namespace } = world.cluster;
+  const pulls = await usePullRequests(world);
+  const gate = await useGate(world);
+  await pulls.repo.push(aProject({ namespace }));
+  const deployment = world.cluster.deployment("shop");
+  await deployment.create(aSpec(pulls.repo.url));
+  await deployment.settles();
+
+  const pull = await pulls.open({ "app/slow.yml": rendersWhile(gate.file, { namespace }) });
+  await pull.comment("comparing 1 deployment"); // from here on it is known which pull requests the base concerns
+  await expect.poll(() => waiting(gate.file), patience).not.toEqual([]);
+  for (const times of [1, 2, 3]) {
+    const before = waiting(gate.file);
+    await pulls.repo.push({ README: `moved ${times} times\n` });
+    await expect.poll(() => waiting(gate.file).filter((pid) => before.includes(pid)), patience).toEqual([]);
+    await expect.poll(() => waiting(gate.file), patience).not.toEqual([]);
+  }
+  const last = waiting(gate.file);
+  const base = await pulls.repo.push({ README: "moved once more\n" });
+  await deployment.settles(base);
+  expect(waiting(gate.file)).toEqual(last);
+
+  await gate.open();
+  const body = await pull.comment("took");
+  expect(body).toContain("slow");
+  await pull.comment(`at \`${base.slice(0, 7)}\``);
+  await expect
+    .poll(() => pulls.statuses(pull.head), patience)
+    .toMatchObject({ towline: expect.stringMatching("success: ") });
+});
+
+test("a preview that something newer overtook unheard is not posted: head and base are read again before", async () => {
+  const world = await useWorld();
+  const { namespace } = world.cluster;
+  const host = await usePullRequestHost();
+  const towline = await useTowline(world, giteaVariables(host.gitea));
+  const stopTelling = await host.tell(towline);
+  const gate = await useGate(world);
+  await host.repo.push(aProject({ namespace }));
+  await world.cluster.deployment("shop").create(aSpec(host.repo.url, { suspend: true }));
+  const slow = rendersWhile(gate.file, { namespace });
+  const moving = await host.open({ ...aProject({ namespace, data: { color: "purple" } }), "app/slow.yml": slow });
+  const still = await host.open({ ...aProject({ namespace, data: { color: "orange" } }), "app/slow.yml": slow });
+  for (const pull of [moving, still]) await pull.comment("comparing 1 deployment");
+
+  await stopTelling(); // as if the webhooks were lost
+  const head = await moving.push({ ...aProject({ namespace, data: { color: "teal" } }), "app/slow.yml": undefined });
+  const base = await host.repo.push({ README: "moved\n" });
+  await gate.open();
+
+  const body = await moving.comment("teal");
+  expect(body).toContain(head.slice(0, 7));
+  expect(body).not.toMatch(/purple|slow/);
+  for (const pull of [moving, still]) await pull.comment(`at \`${base.slice(0, 7)}\``);
+  const told = (commit: string) =>
+    towline.lines.filter((line) => line.msg === "reported" && line["state"] === "done" && line["head"] === commit);
+  await expect
+    .poll(() => [moving.head, head, still.head].map((commit) => told(commit).length), patience)
+    .toEqual([0, 1, 1]);
+});
+
+test("a pull request that is closed or merged while it is compared ends that, and who was told nothing is told nothing", async () => {
+  const world = await useWorld();
+  const { namespace } = world.cluster;
+  const journal = await useJournal(world);
+  const pulls = await usePullRequests(world, { TOWLINE_KLUCTL: journal.kluctl });
+  await pulls.repo.push(aProject({ namespace }));
+  const deployment = world.cluster.deployment("shop");
+  await deployment.create(aSpec(pulls.repo.url, { suspend: true }));
+  const running = () => journal.runs().filter(({ exitCode }) => exitCode === undefined);
+  const ended = () => findRunsOf(world.dir, process.pid).filter(({ command }) => command.includes("--project-dir="));
+  const release = await journal.hold("true");
+
+  const closed = await pulls.open(aProject({ namespace, data: { color: "blue" } }));
+  await expect.poll(() => running().length, patience).toBe(1);
+  const told = await closed.comments();
+  await closed.edit({ state: "closed" });
+  await expect.poll(ended, patience).toEqual([]);
+  if (told.length === 0) expect(await closed.comments()).toEqual([]);
+  else await closed.comment("closed without merging");
+
+  const merged = await pulls.open(aProject({ namespace, data: { color: "green" } }));
+  await merged.comment("comparing 1 deployment");
+  await merged.merge();
+  await expect.poll(ended, patience).toEqual([]);
+  await merged.comment("merged into `main`");
+  await expect
+    .poll(() => pulls.statuses(merged.head), patience)
+    .toEqual({ towline: "warning: merged", [`towline/${deployment.key}`]: expect.stringMatching("warning: ") });
+  await release();
+});
+
+test("nothing of a fork is fetched or rendered, the comment says so and why, and the status resolves", async () => {
+  const world = await useWorld();
+  const { namespace } = world.cluster;
+  const journal = await useJournal(world);
+  const dataDir = join(world.dir, "data");
+  const pulls = await usePullRequests(world, { TOWLINE_KLUCTL: journal.kluctl, TOWLINE_DATA_DIR: dataDir });
+  const base = await pulls.repo.push({ ...aProject({ namespace }), "app/other.yml": "" });
+  const deployment = world.cluster.deployment("shop");
+  await deployment.create(aSpec(pulls.repo.url));
+  await deployment.settles();
+  const runs = journal.runs().length;
+  const canary = join(world.dir, "canary");
+
+  const evil = `{{ lipsum.__globals__.os.popen('touch ${canary}').read() }}\n`;
+  const pull = await pulls.openFromFork("app/other.yml", evil);
+  const body = await pull.comment("not rendered, because it comes from a fork");
+  expect(body).toContain("runs its code");
+  await expect
+    .poll(() => pulls.statuses(pull.head), patience)
+    .toEqual({ towline: "success: not rendered: it comes from a fork" });
+  expect(journal.runs()).toHaveLength(runs);
+  await expect(access(canary)).rejects.toThrow("ENOENT");
+  const mirrors = join(dataDir, "git", "mirrors");
+  const has = (mirror: string, commit: string) =>
+    pulls.repo.git("--git-dir", join(mirrors, mirror), "cat-file", "-t", commit);
+  for (const mirror of await readdir(mirrors)) {
+    expect(await has(mirror, base)).toBe("commit");
+    await expect(has(mirror, pull.head)).rejects.toThrow();
+  }
+
+  await pull.edit({ state: "closed" });
+  await pull.comment("closed without merging");
+});
+
+test("who copies our marker gets neither edited nor deleted", async () => {
+  const world = await useWorld();
+  const { namespace } = world.cluster;
+  const pulls = await usePullRequests(world);
+  await pulls.repo.push(aProject({ namespace }));
+  await world.cluster.deployment("shop").create(aSpec(pulls.repo.url, { suspend: true }));
+  const pull = await pulls.open(aProject({ namespace, data: { color: "blue" } }));
+  const copied = await pull.comment("blue");
+  const [ours] = await pull.comments();
+  const somebody = await pulls.somebody();
+  const at = `${pulls.path}/issues/${pull.number}/comments`;
+  const theirs = await somebody.call<{ id: number }>("POST", at, { body: copied });
+
+  await pull.push(aProject({ namespace, data: { color: "green" } }));
+  await pull.comment("green");
+  const all = await pulls.gitea.call<{ id: number; body: string }[]>("GET", at);
+  expect(all.map(({ id }) => id)).toEqual([ours?.id, theirs.id]);
+  expect(all[1]?.body).toBe(copied);
+});
+
+test("previews act as the account that is configured for them; deploys, and previews without one, as the deployment's own", async () => {
+  const world = await useWorld();
+  const { cluster } = world;
+  const { namespace } = cluster;
+  await createAccount(cluster, "deployer");
+  await cluster.create({ apiVersion: "v1", kind: "ServiceAccount", metadata: { name: "previewer" } });
+  const host = await usePullRequestHost();
+  const restricted = await useTowline(world, {
+    ...giteaVariables(host.gitea),
+    TOWLINE_PREVIEW_SERVICE_ACCOUNT_NAME: "previewer",
+  });
+  const stopTelling = await host.tell(restricted);
+  await host.repo.push(aProject({ namespace, name: "{{ args.name }}" }));
+  const deployment = cluster.deployment("shop");
+  await deployment.create(aSpec(host.repo.url, { serviceAccountName: "deployer", args: { name: "shop" } }));
+  await deployment.reaches("Ready");
+
+  const blue = aProject({ namespace, name: "{{ args.name }}", data: { color: "blue" } });
+  const pull = await host.open(blue);
+  const forbidden = await pull.comment("forbidden");
+  expect(forbidden).toContain(`system:serviceaccount:${namespace}:previewer`);
+  await expect
+    .poll(() => host.statuses(pull.head), patience)
+    .toMatchObject({ towline: expect.stringMatching("failure: ") });
+  await pull.merge();
+  await expect.poll(() => cluster.data("shop"), patience).toEqual({ color: "blue" });
+
+  await stopTelling();
+  await restricted.stop();
+  await host.tell(await useTowline(world, giteaVariables(host.gitea)));
+  const job = { apiVersion: "v1", kind: "Secret", metadata: { name: "beyond", namespace } };
+  const beyond = await host.open({ "app/beyond.yml": JSON.stringify(job) });
+  expect(await beyond.comment("forbidden")).toContain(`system:serviceaccount:${namespace}:deployer`);
+});

@@ -1,0 +1,84 @@
+/** A pull request that concerns twenty deployments: one merge, a bounded number of processes, one comment. */
+import { expect, test } from "vitest";
+import { useForgeProxy } from "../support/forge-proxy.ts";
+import { useJournal, type JournalRun } from "../support/journal.ts";
+import { aProject, aSpec } from "../support/project.ts";
+import { giteaVariables, usePullRequestHost } from "../support/pull-requests.ts";
+import { useTowline, type Towline } from "../support/towline.ts";
+import { patience } from "../support/world-cluster.ts";
+import { useWorld } from "../support/world.ts";
+
+const many = 20;
+const atOnce = 2;
+
+/** How often git was run for something. */
+async function gitRuns({ adminUrl }: Towline, operation: string): Promise<number> {
+  const text = await (await fetch(`${adminUrl}/metrics`)).text();
+  const line = new RegExp(`^towline_git_seconds_count\\{operation="${operation}",result="ok"\\} (\\d+)$`, "m");
+  return Number(line.exec(text)?.[1] ?? 0);
+}
+
+/** The most that ran at the same time. */
+function mostAtOnce(runs: readonly JournalRun[]): number {
+  return Math.max(
+    ...runs.map(
+      (one) => runs.filter(({ startedAt, seenAt }) => startedAt <= one.startedAt && one.startedAt < seenAt).length,
+    ),
+  );
+}
+
+test("twenty deployments share one merge, are compared a few at a time, and end in one comment", async () => {
+  const world = await useWorld();
+  const { namespace } = world.cluster;
+  const journal = await useJournal(world);
+  const host = await usePullRequestHost();
+  const proxy = await useForgeProxy(`${host.gitea.login.url}/api/v1`);
+  const towline = await useTowline(world, {
+    ...giteaVariables(host.gitea),
+    TOWLINE_GITEA_API_URL: proxy.apiUrl,
+    TOWLINE_KLUCTL: journal.kluctl,
+    TOWLINE_PREVIEW_CONCURRENCY: String(atOnce),
+    TOWLINE_SWEEP_INTERVAL: "1h",
+  });
+  await host.tell(towline);
+  await host.repo.push(aProject({ namespace, name: "{{ args.name }}" }));
+  const names = Array.from({ length: many }, (_, i) => `shop-${i}`);
+  const spec = (name: string) => aSpec(host.repo.url, { suspend: true, args: { name } });
+  await Promise.all(names.map((name) => world.cluster.deployment(name).create(spec(name))));
+  const release = await journal.hold("true");
+  proxy.clear();
+  const before = await gitRuns(towline, "ls-remote");
+
+  const pull = await host.open(aProject({ namespace, name: "{{ args.name }}", data: { color: "blue" } }));
+  await pull.comment(`comparing ${many} deployments`);
+  const [early] = await pull.comments();
+  await expect.poll(async () => Object.keys(await host.statuses(pull.head)).length, patience).toBe(many + 1);
+  expect(Object.values(await host.statuses(pull.head)).every((status) => status.startsWith("pending: "))).toBe(true);
+  expect(journal.runs()).toHaveLength(atOnce);
+  await release();
+  const body = await pull.comment("took", 150_000);
+
+  for (const name of names) expect(body).toContain(`${namespace}/${name}`);
+  expect((await pull.comments()).map(({ id }) => id)).toEqual([early?.id]);
+  const runs = journal.runs();
+  expect(runs.map(({ command }) => command)).toEqual(names.map(() => "diff"));
+  expect(new Set(runs.map(({ commit }) => commit)).size).toBe(1);
+  expect(mostAtOnce(runs)).toBe(atOnce);
+  // One before the merge, and one right before the comment is written.
+  expect((await gitRuns(towline, "ls-remote")) - before).toBe(2);
+  expect(await gitRuns(towline, "fetch")).toBe(1);
+
+  await expect
+    .poll(() => host.statuses(pull.head), patience)
+    .toMatchObject({ towline: expect.stringMatching("success: ") });
+  const writes = await host.statusWrites(pull.head);
+  for (const name of names) {
+    const lines = writes.filter((line) => line.startsWith(`towline/${namespace}/${name} `));
+    expect(lines.map((line) => line.split(" ")[1])).toEqual(["pending", "success"]);
+  }
+  expect(writes.length).toBeLessThanOrEqual(2 * many + 4);
+  const asked = (what: RegExp) => proxy.requests.filter((request) => what.test(request)).length;
+  expect(asked(/^POST .*comments/)).toBe(1);
+  expect(asked(/^PATCH .*comments/)).toBeLessThanOrEqual(2);
+  expect(asked(/./)).toBeLessThanOrEqual(writes.length + 20);
+});
