@@ -1,4 +1,6 @@
 /** What is lost, down or doubled while pull requests are previewed: in the end there is one comment, and it is right. */
+import type { IncomingMessage } from "node:http";
+import { text } from "node:stream/consumers";
 import { expect, test } from "vitest";
 import { readiness, useFaultServer } from "../support/faults.ts";
 import { useForgeProxy } from "../support/forge-proxy.ts";
@@ -19,6 +21,17 @@ async function useShop(world: TestWorld, { repo }: Pick<PullRequestHost, "repo">
   const deployment = world.cluster.deployment("shop");
   await deployment.create(aSpec(repo.url, more));
   return { project, deployment };
+}
+
+/** What the host answers, for those who do something before they hand it on. */
+async function passOn(req: IncomingMessage, apiUrl: string): Promise<Response> {
+  const body = await text(req);
+  const { authorization = "" } = req.headers;
+  return fetch(new URL(req.url ?? "/", apiUrl), {
+    method: req.method ?? "GET",
+    headers: { authorization, "content-type": "application/json" },
+    ...(body !== "" && { body }),
+  });
 }
 
 async function resolves(host: PullRequestHost, commit: string): Promise<void> {
@@ -71,6 +84,68 @@ test("two servers on one Redis leave one comment, and when the one that compares
   await pull.comment("black");
   expect((await pull.comments()).map(({ id }) => id)).toEqual([comment?.id]);
   await resolves(host, head);
+});
+
+test("a server that is told to stop hands what it compares to the other one", async () => {
+  const world = await useWorld();
+  const journal = await useJournal(world);
+  const host = await usePullRequestHost();
+  const variables = { ...giteaVariables(host.gitea), TOWLINE_SHUTDOWN_DRAIN: "1s" };
+  const servers = await Promise.all([
+    useFaultServer(world, journal, "one", variables),
+    useFaultServer(world, journal, "two", variables),
+  ]);
+  await host.tell(servers[0]);
+  const { project } = await useShop(world, host, { suspend: true });
+  const release = await journal.hold("true");
+  const pull = await host.open(project("blue"));
+  await expect.poll(() => journal.runs().length, patience).toBe(1);
+
+  const first = servers.find(({ pid }) => pid === journal.runs()[0]?.server)!;
+  await first.stop();
+  expect(findProcessesOf(first.dataDir)).toEqual([]);
+  await expect.poll(() => journal.runs().length, patience).toBe(2);
+  await release();
+  await pull.comment("blue");
+  await resolves(host, pull.head);
+});
+
+test("a server that dies right after it wrote the comment leaves none that the other does not find", async () => {
+  const world = await useWorld();
+  const journal = await useJournal(world);
+  const host = await usePullRequestHost();
+  const apiUrl = `${host.gitea.login.url}/api/v1`;
+  const start = async (name: string) => {
+    const proxy = await useForgeProxy(apiUrl);
+    const variables = { ...giteaVariables(host.gitea), TOWLINE_GITEA_API_URL: proxy.apiUrl };
+    const server = await useFaultServer(world, journal, name, variables);
+    await host.tell(server);
+    return { proxy, server };
+  };
+  const servers = [await start("one"), await start("two")];
+  const killed: string[] = [];
+  for (const { proxy, server } of servers) {
+    proxy.fail((req, res) => {
+      void passOn(req, apiUrl).then(async (answer) => {
+        if (req.method === "POST" && req.url?.endsWith("/comments") && killed.push(server.dataDir) === 1) {
+          server.child.kill("SIGKILL");
+          return;
+        }
+        const total = answer.headers.get("x-total-count");
+        res.writeHead(answer.status, { "content-type": "application/json", ...(total && { "x-total-count": total }) });
+        res.end(await answer.text());
+      });
+    });
+  }
+  const { project } = await useShop(world, host, { suspend: true });
+
+  const pull = await host.open(project("blue"));
+  await expect.poll(() => killed, patience).toHaveLength(1);
+  const written = await pull.comments();
+  expect(written).toHaveLength(1);
+  await resolves(host, pull.head);
+  await pull.comment("blue");
+  expect((await pull.comments()).map(({ id }) => id)).toEqual(written.map(({ id }) => id));
 });
 
 test("two servers that do not know of each other agree on one comment", async () => {
@@ -168,7 +243,7 @@ test("a forge that wants to be left alone for a while is asked nothing before th
   const askedAt: number[] = [];
   proxy.fail((_req, res) => {
     askedAt.push(performance.now());
-    res.writeHead(429, { "retry-after": "12" }).end();
+    res.writeHead(429, { "retry-after": "6" }).end();
   });
   const head = await pull.push(project("green"));
   await expect.poll(() => askedAt.length, patience).toBe(1);
@@ -177,7 +252,7 @@ test("a forge that wants to be left alone for a while is asked nothing before th
   const pushed = await host.repo.push({ LICENSE: "none\n" });
   await deployment.settles(pushed);
   await expect.poll(() => askedAt.length, patience).toBeGreaterThan(1);
-  expect(askedAt[1]! - askedAt[0]!).toBeGreaterThanOrEqual(12_000);
+  expect(askedAt[1]! - askedAt[0]!).toBeGreaterThanOrEqual(6_000);
 
   proxy.clear();
   await pull.comment("green");
