@@ -41,6 +41,8 @@ const lookTimeoutMs = 60_000;
 const newsMs = 24 * 3_600_000;
 /** No preview takes so long: its job was lost. */
 const longestPreviewMs = 3_600_000;
+/** What failed was tried a few times within seconds; whatever is down takes longer to come back. */
+const mendMs = 10 * 60_000;
 
 export function startPullRequestsSweep(deps: PullRequestsSweepDeps): PullRequestsSweep {
   const { deployments, forges, reports, queue, clock, log } = deps;
@@ -119,7 +121,8 @@ export function startPullRequestsSweep(deps: PullRequestsSweepDeps): PullRequest
     const report = known ?? (await reports.find(pullRequest.key));
     if (report === undefined || report.state === "closed" || report.state === "merged") return true;
     if (report.head !== pullRequest.head || report.baseBranch !== pullRequest.baseBranch) return true;
-    return report.state === "working" && report.startedAt < now - longestPreviewMs;
+    const age = now - report.startedAt;
+    return report.state === "working" ? age > longestPreviewMs : report.mendable === true && age > mendMs;
   }
 
   let timer = setTimeout(() => {

@@ -33,6 +33,7 @@ const OpenReport = z.object({
   baseBranch: z.string(),
   head: z.string(),
   state: z.enum(["working", "done"]),
+  mendable: z.boolean().optional(),
   startedAt: z.number(),
   keptUntil: z.number(),
 });
@@ -85,13 +86,14 @@ export function createReports({ connection, prefix, keepMs = 7 * dayMs }: Report
       return all.filter(({ baseBranch }) => baseBranch === branch).map(({ pullRequest }) => pullRequest);
     },
     async save(report) {
-      const { pullRequest, repo, baseBranch, head, state, startedAt } = report;
+      const { pullRequest, repo, baseBranch, head, state, mendable, startedAt } = report;
       const json = JSON.stringify(report);
       refuseLarge(json, `the report of ${pullRequestText(pullRequest)}`);
       const writing = connection.multi().set(reportKey(pullRequest), json, "PX", keepMs);
       if (repo !== undefined && (state === "working" || state === "done")) {
         const keptUntil = Date.now() + keepMs;
-        const entry: z.infer<typeof OpenReport> = { pullRequest, baseBranch, head, state, startedAt, keptUntil };
+        const about = { pullRequest, baseBranch, head, state, mendable, startedAt };
+        const entry: z.infer<typeof OpenReport> = { ...about, keptUntil };
         writing.hset(openKey(repo), pullRequestId(pullRequest), JSON.stringify(entry)).pexpire(openKey(repo), keepMs);
       } else if (repo !== undefined) {
         writing.hdel(openKey(repo), pullRequestId(pullRequest));

@@ -105,6 +105,8 @@ export const Report = z.object({
   state: z.enum(["working", "done", "closed", "merged"]),
   /** Why nothing was compared. */
   obstacle: Obstacle.optional(),
+  /** Something failed that time may mend. */
+  mendable: z.boolean().optional(),
   /** One for each deployment that the merge concerns. */
   previews: z.array(Preview),
   /** Heads from before, whose statuses may still say that something is pending; newest first. */

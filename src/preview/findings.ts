@@ -7,6 +7,7 @@ import { earlierHeads, restarts } from "./previous.ts";
 export interface Findings {
   base?: string | undefined;
   obstacle?: Report["obstacle"];
+  mendable?: boolean;
   previews: readonly Preview[];
   ignored: readonly Ignored[];
   /** What must not be read in any message. */
@@ -22,7 +23,7 @@ export interface Subject {
 /** Without `finishedAt` the work is still under way. */
 export function toReport(
   { pullRequest, previous, deployments }: Subject,
-  { base, obstacle, previews }: Findings,
+  { base, obstacle, mendable, previews }: Findings,
   { startedAt, finishedAt }: { startedAt: number; finishedAt?: number },
 ): Report {
   const { key, url, head, baseBranch } = pullRequest;
@@ -36,6 +37,7 @@ export function toReport(
     base,
     state: finishedAt === undefined ? "working" : "done",
     obstacle,
+    mendable,
     previews: [...previews],
     earlierHeads: earlierHeads(previous, head),
     restarts: restarts(previous, pullRequest, base, startedAt),

@@ -53,6 +53,7 @@ export async function previewOpen(open: OpenPullRequest, deps: PreviewDeps): Pro
     const unsure = await findOut(open, candidates, findings, early, deps);
     await early.stop();
     signal.throwIfAborted();
+    if (unsure > 0) findings.mendable = true;
     await finish();
     if (unsure === 0) return { kind: "done" };
     return { kind: "failed", retry: "soon", message: `${unsure} of ${findings.previews.length} previews failed` };
@@ -64,6 +65,7 @@ export async function previewOpen(open: OpenPullRequest, deps: PreviewDeps): Pro
     log.warn({ retry, error: words }, "the pull request could not be previewed");
     if (retry === "person" || open.lastAttempt) {
       findings.obstacle = { kind: "failed", message: words };
+      findings.mendable = retry === "soon";
       findings.previews = [];
       await finish();
     }

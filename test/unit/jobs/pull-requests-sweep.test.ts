@@ -131,6 +131,19 @@ test("a preview that never came to its end is asked for again", async () => {
   expect(asked()).toContain(1);
 });
 
+test("a preview that failed for a reason that time may mend is asked for again after a while", async () => {
+  const { forge, redis, asked } = useSweep();
+  forge.put(1);
+  forge.put(2);
+  await redis.save(1, { mendable: true, startedAt: Date.now() });
+  await redis.save(2, { mendable: false, startedAt: Date.now() });
+
+  await pass(everyMs + minute);
+  expect(asked()).toEqual([]);
+  await pass(everyMs);
+  expect(asked()).toEqual([1]);
+});
+
 test("only repositories in which a pull request concerns somebody are looked at, each once", async () => {
   const at = (path: string) => ({ source: { url: `https://git.example.com/org/${path}`, ref: {}, path: "" } });
   const { forge } = useSweep({

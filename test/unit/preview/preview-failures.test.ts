@@ -60,7 +60,8 @@ describe("what fails", () => {
     const { run, told, kluctl } = aPreviewWorld([named("a")]);
     kluctl.answers.diff = new KilledError("signal", "kluctl broke off");
     expect(await run()).toEqual({ kind: "failed", retry: "soon", message: "1 of 1 previews failed" });
-    expect(told).toMatchObject([{ state: "done", previews: [{ state: "failed", failure: "kluctl broke off" }] }]);
+    const previews = [{ state: "failed", failure: "kluctl broke off" }];
+    expect(told).toMatchObject([{ state: "done", mendable: true, previews }]);
   });
 
   test("before anything could be compared is tried again, and told at the last try", async () => {
@@ -71,7 +72,7 @@ describe("what fails", () => {
     expect(told).toEqual([]);
     expect(await run({ attempt: 5, lastAttempt: true })).toEqual(failed);
     const obstacle = { kind: "failed", message: "git.example.com does not answer" };
-    expect(told).toMatchObject([{ state: "done", obstacle, previews: [] }]);
+    expect(told).toMatchObject([{ state: "done", obstacle, mendable: true, previews: [] }]);
   });
 
   test("because the base branch is not there, perhaps not yet, is tried again", async () => {
