@@ -32,15 +32,20 @@ async function apply(files: readonly string[], { objects }: TestCluster, names: 
   }
 }
 
-/** The account that may only do dry runs, under a name of this test's own. */
-async function useAccount(cluster: TestCluster): Promise<string> {
+/** The account that may only do dry runs, under a name of this test's own, for what is deployed to a namespace. */
+async function useAccount(cluster: TestCluster, deployedTo = cluster.namespace): Promise<string> {
   const { namespace, config } = cluster;
   const account = uniqueName("preview");
-  const names = { "towline-preview": account, "namespace: shop": `namespace: ${namespace}` };
+  const names = {
+    "towline-preview": account,
+    "namespace: shop-staging": `namespace: ${deployedTo}`,
+    "namespace: shop\n": `namespace: ${namespace}\n`,
+  };
   await apply(["policy.yaml", "service-account.yaml"], cluster, names);
   // The API server takes note of a new policy a moment later.
   const { core } = as(config, namespace, account);
-  const first = () => core.createNamespacedConfigMap({ namespace, body: { metadata: { generateName: "first-" } } });
+  const body = { metadata: { generateName: "first-" } };
+  const first = () => core.createNamespacedConfigMap({ namespace: deployedTo, body });
   await expect.poll(() => answerTo(first()), patience).toContain("may only do dry runs");
   return account;
 }
@@ -171,7 +176,7 @@ test("a server of its own makes previews without a login that could deploy", asy
   const world = await useWorld();
   const { namespace } = world.cluster;
   const previews = await useCluster();
-  const account = await useAccount(previews);
+  const account = await useAccount(previews, namespace);
   const names = { "towline-preview": account, "namespace: previews": `namespace: ${previews.namespace}` };
   await apply(["server.yaml"], previews, names);
   const kubeconfig = await useLogin(previews, `${account}-server`);

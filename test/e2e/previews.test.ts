@@ -24,7 +24,7 @@ test("a pull request shows what merging it would change, its next commit changes
     .poll(() => pulls.statuses(pull.head), patience)
     .toEqual({
       [`towline/${deployment.key}`]: "success: 1 changed",
-      towline: "success: changes 1 deployment: 1 changed",
+      towline: "success: changes 1 deployment: 1 object changed",
     });
 
   // Nothing of the deployment itself knows of it.

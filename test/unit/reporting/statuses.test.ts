@@ -20,7 +20,7 @@ test("the description is what the comment says, in a few words", () => {
     description: "5 changed, 1 deleted",
     url: "u",
   });
-  expect(sum?.description).toBe("changes 1 deployment: 5 changed, 1 deleted");
+  expect(sum?.description).toBe("changes 1 deployment: 5 objects changed, 1 deleted");
 });
 
 test.each<[string, Partial<Report>, string[][]]>([
