@@ -4,8 +4,15 @@
  */
 import { commitOf, describeRef } from "../src/git-ref.ts";
 import type { Logger } from "../src/log.ts";
-import { type Deployment, type Heads, isMalformed, keyText, type MalformedDeployment } from "../src/model.ts";
-import type { Clock, Deployments } from "../src/ports.ts";
+import {
+  type Deployment,
+  type Heads,
+  isMalformed,
+  keyText,
+  type MalformedDeployment,
+  type PreviewRequest,
+} from "../src/model.ts";
+import type { Clock, Deployments, Reports } from "../src/ports.ts";
 import { fractionOf } from "./due-sweep.ts";
 import type { JobQueue } from "./queue.ts";
 
@@ -16,6 +23,8 @@ export interface RefsSweepDeps {
   /** Equal for deployments that one `ls-remote` answers for: same remote, same login. */
   readonly groupKey: (deployment: Deployment) => string;
   readonly queue: Pick<JobQueue, "enqueue" | "markMoved" | "claim">;
+  /** Absent: pull requests are not previewed. */
+  readonly reports?: Pick<Reports, "openInto"> | undefined;
   readonly everyMs: number;
   readonly clock: Clock;
   readonly log: Logger;
@@ -169,9 +178,10 @@ export function createRefsSweep(deps: RefsSweepDeps): RefsSweep {
       .filter((one) => behind.has(keyText(one.key)) && differs(one, heads, now));
     if (moved.length === 0) return;
     for (const repo of new Set(moved.map(({ repo }) => repo))) await queue.markMoved(repo);
-    await queue.enqueue(
-      moved.map(({ key, repo }) => ({ kind: "reconcile", deployment: key, cause: "sweep", repo }) as const),
-    );
+    await queue.enqueue([
+      ...moved.map(({ key, repo }) => ({ kind: "reconcile", deployment: key, cause: "sweep", repo }) as const),
+      ...(await findBased(moved, heads)),
+    ]);
     for (const deployment of moved) {
       const key = keyText(deployment.key);
       const commit = commitOf(deployment.spec.source.ref, heads);
@@ -186,6 +196,20 @@ export function createRefsSweep(deps: RefsSweepDeps): RefsSweep {
       );
     }
     observe?.found(moved.length);
+  }
+
+  /** The open pull requests whose merge is another one now. */
+  async function findBased(moved: readonly Deployment[], heads: Heads): Promise<PreviewRequest[]> {
+    const { reports } = deps;
+    if (reports === undefined) return [];
+    const bases = new Map(
+      moved.flatMap(({ repo, spec: { source } }) => {
+        const branch = source.ref.branch ?? (source.ref.tag ? undefined : heads.defaultRef?.replace("refs/heads/", ""));
+        return branch === undefined ? [] : [[`${repo} ${branch}`, { repo, branch }] as const];
+      }),
+    );
+    const open = await Promise.all([...bases.values()].map(({ repo, branch }) => reports.openInto(repo, branch)));
+    return open.flat().map((pullRequest) => ({ kind: "preview", pullRequest, cause: "base" }));
   }
 
   /** Whether it has to be looked at. One that stays behind, since it fails, is asked for less and less often. */

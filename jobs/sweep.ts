@@ -1,7 +1,7 @@
 /** The periodic look at the truth: what is due, and what moved without anybody telling. */
 import type { Logger } from "../src/log.ts";
 import type { Deployment, Heads } from "../src/model.ts";
-import type { Clock, DeploymentChange, Deployments } from "../src/ports.ts";
+import type { Clock, DeploymentChange, Deployments, Reports } from "../src/ports.ts";
 import { createDueSweep, type DueAt } from "./due-sweep.ts";
 import type { JobQueue } from "./queue.ts";
 import { createRefsSweep } from "./refs-sweep.ts";
@@ -14,6 +14,8 @@ export interface SweepDeps {
   readonly groupKey: (deployment: Deployment) => string;
   readonly dueAt: DueAt;
   readonly queue: Pick<JobQueue, "enqueue" | "markMoved" | "claim">;
+  /** Absent: pull requests are not previewed. */
+  readonly reports?: Pick<Reports, "openInto"> | undefined;
   /** How often each remote is asked, and after how long what is still due is asked for again. */
   readonly everyMs?: number | undefined;
   readonly tickMs?: number | undefined;

@@ -200,6 +200,7 @@ export async function startApp(config: Config, log: Logger): Promise<App> {
   const sweep = startSweep({
     deployments,
     queue,
+    reports: forges.size > 0 && config.preview.enabled ? reports : undefined,
     dueAt,
     groupKey: loginKey,
     async heads(deployment, signal) {

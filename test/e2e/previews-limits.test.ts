@@ -61,7 +61,9 @@ test("a newer head ends the older one's preview with everything below it, and no
   await expect
     .poll(() => pulls.statuses(pull.head), patience)
     .toEqual({ towline: superseded, [`towline/${deployment.key}`]: superseded });
-  expect(await pulls.statuses(head)).toMatchObject({ towline: expect.stringMatching("success: ") });
+  await expect
+    .poll(() => pulls.statuses(head), patience)
+    .toMatchObject({ towline: expect.stringMatching("success: ") });
 });
 
 test("a base that moves ends a preview too, but not for ever", async () => {

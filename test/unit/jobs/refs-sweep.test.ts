@@ -101,6 +101,28 @@ test("a move that no webhook told of is found, once, and the repository counts a
   expect(moved).toEqual(["git.example.com/org/shop before 0"]);
 });
 
+test("a move that nobody told of is told to the open pull requests into that branch too", async () => {
+  const { refs, requests } = useSweep(
+    [following("a"), following("b", { ref: {} }), following("c", { ref: { branch: "release" } })],
+    {
+      reports: {
+        openInto: async (repo, branch) => (branch === "main" ? [{ forge: "gitea", repoName: repo, number: 7 }] : []),
+      },
+    },
+  );
+  refs.set("refs/heads/release", "c1");
+  await vi.advanceTimersByTimeAsync(minute);
+  expect(requests).toEqual([]);
+
+  refs.set("refs/heads/main", "c2");
+  await vi.advanceTimersByTimeAsync(minute);
+  expect(requests.map((request) => ("deployment" in request ? request.deployment.name : request))).toEqual([
+    "a",
+    "b",
+    { kind: "preview", cause: "base", pullRequest: { forge: "gitea", repoName: following("a").repo, number: 7 } },
+  ]);
+});
+
 test("a thousand deployments of one repository cost one look per period", async () => {
   const deployments = Array.from({ length: 1_000 }, (_, i) => following(`d${i}`));
   const { looks, refs, requests } = useSweep(deployments);
