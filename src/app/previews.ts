@@ -56,12 +56,11 @@ export async function createForges(
   { clock, log }: Pick<PreviewsDeps, "clock" | "log">,
 ): Promise<ReadonlyMap<string, Forge>> {
   const made = await Promise.all(
-    forges.map(async ({ id, kind, apiUrl, token, app }) => {
-      const login = token
-        ? { token: token.reveal() }
-        : app && { app: { appId: app.id, privateKey: app.privateKey.reveal() } };
+    forges.map(async (config) => {
+      const login = loginOf(config);
       if (login === undefined) return undefined;
-      const forge = await createForge({ id, kind, apiUrl, login, log });
+      const { id, kind, apiUrl, webUrl } = config;
+      const forge = await createForge({ id, kind, apiUrl, webUrl, login, log });
       return [id, createRestingForge(forge, clock)] as const;
     }),
   );
@@ -82,6 +81,7 @@ export function startPreviews(deps: PreviewsDeps): Previews {
 
   const comparisons = createLimit(settings.concurrency);
   const preview = createPreview({
+    enabled: settings.enabled,
     forges,
     deployments,
     secrets,

@@ -13,6 +13,8 @@ import type { MergesDeps } from "./merges.ts";
 import { previewOpen } from "./open.ts";
 
 export interface PreviewDeps extends MergesDeps, CompareDeps {
+  /** False: no project is rendered, whatever was asked for before that was switched off. */
+  readonly enabled: boolean;
   /** Those with a login for their API, by id. */
   readonly forges: ReadonlyMap<string, Pick<Forge, "pullRequest">>;
   readonly deployments: Pick<Deployments, "tracking"> & { synced(): boolean };
@@ -60,6 +62,7 @@ export function createPreview(deps: PreviewDeps): PreviewPullRequest {
     if (pullRequest === undefined) return { kind: "skipped", why: "there is no such pull request" };
     const previous = await deps.reports.find(key);
     if (pullRequest.state !== "open") return close(pullRequest.state, previous);
+    if (!deps.enabled) return { kind: "skipped", why: "previews of pull requests are switched off" };
     return previewOpen(
       { pullRequest, previous, deployments: tracking(pullRequest), ...attempt, log, save, sleep },
       deps,

@@ -20,7 +20,9 @@ const changed = anObject({
 });
 export const aChange = aResult({ objects: [changed] });
 
-interface Options extends Partial<Pick<PreviewDeps, "forges" | "kluctl" | "limit" | "settings" | "secrets">> {
+interface Options extends Partial<
+  Pick<PreviewDeps, "enabled" | "forges" | "kluctl" | "limit" | "settings" | "secrets">
+> {
   pullRequest?: Partial<PullRequest>;
   previous?: Report;
 }
@@ -39,6 +41,7 @@ export function aPreviewWorld(deployments: Deployment[], { pullRequest, previous
   const time = { now: startedAt, synced: true };
   if (previous) void reports.save(previous);
   const preview = createPreview({
+    enabled: true,
     forges: new Map([["gitea", forge]]),
     deployments: { ...cluster, synced: () => time.synced },
     secrets: fakeSecrets(),

@@ -201,6 +201,12 @@ describe("a pull request that is not open any more", () => {
   });
 });
 
+test("where previews were switched off, what was asked for before renders nothing", async () => {
+  const { run, sources, kluctl, told } = aPreviewWorld([named("a")], { enabled: false });
+  expect(await run()).toMatchObject({ kind: "skipped" });
+  expect([sources.merges, kluctl.runs, told]).toEqual([[], [], []]);
+});
+
 test("a report goes on from the one before it", async () => {
   const previous = aReport({ pullRequest: key, head, base: "a".repeat(40), earlierHeads: ["h0"], restarts: 2 });
   const moved = aPreviewWorld([named("a")], { previous: { ...previous, finishedAt: startedAt - 1_000 } });

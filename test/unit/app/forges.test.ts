@@ -1,0 +1,21 @@
+import { expect, test } from "vitest";
+import { createForges } from "../../../src/app/previews.ts";
+import { parseConfig } from "../../../src/config.ts";
+import { repoId } from "../../../src/repo-url.ts";
+import { silentLog } from "../../support/fakes.ts";
+
+test("a forge with a login is known by its id, and its repositories by the address that people see", async () => {
+  const config = parseConfig({
+    env: {
+      TOWLINE_GITEA_API_URL: "http://gitea.gitea.svc:3000/api/v1",
+      TOWLINE_GITEA_WEB_URL: "https://git.example.com",
+      TOWLINE_GITEA_TOKEN: "a-token-of-gitea",
+      TOWLINE_GITEA_WEBHOOK_SECRET: "0123456789abcdef",
+      TOWLINE_GITLAB_WEBHOOK_SECRET: "0123456789abcdef",
+    },
+  });
+  const forges = await createForges(config, { clock: { now: () => 0 }, log: silentLog });
+  expect([...forges.keys()]).toEqual(["gitea"]);
+  const repo = repoId("https://git.example.com/org/shop.git");
+  expect(repo && forges.get("gitea")?.repoName(repo)).toBe("org/shop");
+});
