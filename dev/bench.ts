@@ -9,6 +9,7 @@ import type { Measurement } from "./bench/measurement.ts";
 import { idleLoop } from "./bench/idle-loop.ts";
 import { intake } from "./bench/intake.ts";
 import { manyDeployments } from "./bench/many-deployments.ts";
+import { previews } from "./bench/previews.ts";
 import { pushToApplied } from "./bench/push-to-applied.ts";
 import { type Finished, toMarkdown, toText } from "./bench/report.ts";
 import { onStage } from "./bench/stage.ts";
@@ -17,14 +18,14 @@ import { endOfRun } from "./end-of-run.ts";
 import { findTools } from "./tools.ts";
 import { startWorld } from "./world.ts";
 
-const measurements: readonly Measurement[] = [pushToApplied, idleLoop, manyDeployments, intake];
+const measurements: readonly Measurement[] = [pushToApplied, previews, idleLoop, manyDeployments, intake];
 const quietCores = 0.1;
 const page = join(import.meta.dirname, "../docs/performance.md");
 
 const help = `npm run bench [-- options]
 
 Starts a Kubernetes control plane, Redis, git hosts, \`towline serve\` and \`kluctl controller run\`, and measures them.
-It takes about 15 minutes on two cores; nothing else should run meanwhile. Nothing is left behind.
+It takes about 20 minutes on two cores; nothing else should run meanwhile. Nothing is left behind.
 
   --only NAMES   only these, separated by commas: ${measurements.map(({ name }) => name).join(", ")}
   --quick        fewer of everything, to see that it works: the figures mean little

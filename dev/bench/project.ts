@@ -28,12 +28,12 @@ export interface Push {
 }
 
 /** Changes the value and pushes it; committing is not timed. */
-export async function pushRelease(copy: WorkCopy, value: string): Promise<Push> {
+export async function pushRelease(copy: WorkCopy, value: string, branch = "main"): Promise<Push> {
   await writeFile(join(copy.dir, "release.yaml"), release(value));
   await copy.git("commit", "--quiet", "--all", "-m", `Release ${value}`);
   const commit = await copy.git("rev-parse", "HEAD");
   const startedAt = now();
-  await copy.git("push", "--quiet", "origin", "HEAD:refs/heads/main");
+  await copy.git("push", "--quiet", "origin", `HEAD:refs/heads/${branch}`);
   return { commit, startedAt, doneAt: now() };
 }
 

@@ -4,7 +4,7 @@ import { isReady } from "./cluster.ts";
 import { type Goal, median, type Measurement, milliseconds, type Report, spread, type Table } from "./measurement.ts";
 import { type Push, pushRelease, specOf } from "./project.ts";
 import type { Repository, Stage } from "./stage.ts";
-import { type Moments, receivedAt, type Step, takeApart, timeIn } from "./timeline.ts";
+import { type Moments, receivedAt, type Step, stepTable, takeApart, timeIn } from "./timeline.ts";
 import { growth, type Ran, type Towline } from "./towline.ts";
 
 const name = "small";
@@ -31,7 +31,7 @@ export const pushToApplied: Measurement = {
         "The clock starts when `git push` is done and stops when a watch of the API server shows the changed object. " +
         "What is neither git asking the remote nor kluctl is called ours: the delivery, the queue, the lease, the clone, " +
         `the status. The peer looks every 10 s by itself; ${peer.length} pushes at random moments.`,
-      tables: [splits(samples), comparison(totals, peer), steps(samples)],
+      tables: [splits(samples), comparison(totals, peer), stepTable("step by step, until Ready", samples.map(stepsOf))],
       goals: [goal(ours)],
       memory: [],
     } satisfies Report;
@@ -164,18 +164,8 @@ function comparison(ours: readonly number[], peer: readonly number[]): Table {
   };
 }
 
-/** Medians of each step; a step that most pushes do not have is left out. */
-function steps(samples: readonly Sample[]): Table {
-  const all = samples.map((sample) => takeApart(sample, sample.ran));
-  const names = [...new Set(all.flat().map((step) => step.name))];
-  const rows = names.flatMap((step) => {
-    const found = all.map((one) => one.filter((other) => other.name === step)).filter((one) => one.length > 0);
-    if (found.length * 2 < all.length) return [];
-    const [first] = found[0] as [Step];
-    const times = found.map((one) => one.reduce((sum, { ms }) => sum + ms, 0));
-    return [[step, first.ours ? "ours" : "", ...spread(times)]];
-  });
-  return { head: ["step by step, until Ready", "whose", "median", "p90", "max"], rows };
+function stepsOf(sample: Sample): Step[] {
+  return takeApart(sample, sample.ran, { last: "Ready" });
 }
 
 function goal(ours: readonly number[]): Goal {

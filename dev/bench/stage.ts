@@ -5,9 +5,10 @@ import { createGiteaClient, type GiteaClient, type GiteaRepository } from "../pa
 import { createWorkCopy, type WorkCopy } from "../parts/work-copy.ts";
 import type { World } from "../world.ts";
 import type { Cluster } from "./cluster.ts";
+import { type ForgeProxy, startForgeProxy } from "./forge-proxy.ts";
 import { type Peer, startPeer } from "./peer.ts";
 import { project } from "./project.ts";
-import { startTowline, type Towline } from "./towline.ts";
+import { type ForgeLogin, startTowline, type Towline } from "./towline.ts";
 
 /** Lives as long as the run. */
 export interface StageDeps {
@@ -24,6 +25,11 @@ export interface ServerOptions {
   readonly concurrency: number;
 }
 
+export interface TowlineServerOptions extends ServerOptions {
+  /** With it, pull requests are previewed. */
+  readonly forge?: ForgeLogin;
+}
+
 export interface Repository {
   readonly url: string;
   readonly copy: WorkCopy;
@@ -33,7 +39,7 @@ export interface Repository {
 
 export interface Stage extends Omit<StageDeps, "world"> {
   readonly stateDir: string;
-  startTowline(options: ServerOptions): Promise<Towline>;
+  startTowline(options: TowlineServerOptions): Promise<Towline>;
   startPeer(options: ServerOptions): Promise<Peer>;
   /** A repository with the project, on Gitea. */
   giteaRepository(
@@ -41,6 +47,8 @@ export interface Stage extends Omit<StageDeps, "world"> {
   ): Promise<Repository & { readonly client: GiteaClient; readonly remote: GiteaRepository }>;
   /** A repository with the project, on a git host that counts what it is asked for. */
   countedRepository(name: string): Promise<Repository & { readonly host: GitHttp }>;
+  /** In front of a git host's API. */
+  forgeProxy(apiUrl: string): Promise<ForgeProxy>;
   /** Is called when the measurement is over, the latest first. */
   defer(stop: () => unknown): void;
 }
@@ -51,7 +59,12 @@ export async function onStage<T>({ world, ...deps }: StageDeps, use: (stage: Sta
   const { cluster, kluctl } = deps;
   const { stateDir } = world;
   const defer = (stop: () => unknown) => void stops.push(stop);
-  const starting = (options: ServerOptions) => ({ ...options, stateDir, kubeconfig: cluster.kubeconfig, kluctl });
+  const starting = <T extends ServerOptions>(options: T) => ({
+    ...options,
+    stateDir,
+    kubeconfig: cluster.kubeconfig,
+    kluctl,
+  });
 
   try {
     return await use({
@@ -82,6 +95,11 @@ export async function onStage<T>({ world, ...deps }: StageDeps, use: (stage: Sta
         const url = await host.createRepository(name);
         const copy = await createWorkCopy(join(stateDir, "work", name), url);
         return { url, copy, first: await copy.push(project), host };
+      },
+      async forgeProxy(apiUrl) {
+        const proxy = await startForgeProxy(apiUrl);
+        defer(() => proxy.stop());
+        return proxy;
       },
     });
   } finally {

@@ -1,4 +1,5 @@
-/** One push, taken apart: which process ran when, and what lies between. Pure. */
+/** One push or one preview, taken apart: which process ran when, and what lies between. Pure. */
+import { median, spread, type Table } from "./measurement.ts";
 import type { LogLine, Ran } from "./towline.ts";
 
 /** Of one push. All moments are epoch milliseconds. */
@@ -18,14 +19,15 @@ export interface Step {
   readonly ours: boolean;
 }
 
-interface Interval {
+/** Something that took its time meanwhile. */
+export interface Interval {
   readonly name: string;
   readonly from: number;
   readonly to: number;
   readonly ours: boolean;
 }
 
-const localGit = ["cat-file", "clone", "checkout", "init"];
+const localGit = ["cat-file", "merge-tree", "commit-tree", "clone", "checkout", "init"];
 const remoteGit = ["ls-remote", "fetch"];
 const commands = ["diff", "deploy"];
 
@@ -35,13 +37,17 @@ export function receivedAt(accepted: LogLine): number {
 }
 
 /** From the delivery to the record, one step after the other. Together they take exactly that long. */
-export function takeApart({ receivedAt: start, recordedAt: end }: Moments, ran: readonly Ran[]): Step[] {
+export function takeApart(
+  { receivedAt: start, recordedAt: end }: Pick<Moments, "receivedAt" | "recordedAt">,
+  ran: readonly Ran[],
+  { last: final, others = [] }: { last: string; others?: readonly Interval[] },
+): Step[] {
   const steps: Step[] = [];
   let [at, last] = [start, "delivery"];
   const gap = (until: number, next: string) => {
     if (until > at) steps.push({ name: `${last} … ${next}`, ms: until - at, ours: true });
   };
-  const intervals = ran.map(toInterval).filter((one) => one !== undefined);
+  const intervals = [...ran.map(toInterval).filter((one) => one !== undefined), ...others];
   for (const { name, from, to, ours } of intervals.toSorted((a, b) => a.from - b.from)) {
     if (to <= start || from >= end) continue;
     gap(from, name);
@@ -49,8 +55,26 @@ export function takeApart({ receivedAt: start, recordedAt: end }: Moments, ran: 
     if (ms > 0) steps.push({ name, ms, ours });
     [at, last] = [Math.max(at, to), name];
   }
-  gap(end, "Ready");
+  gap(end, final);
   return steps;
+}
+
+/** Each step, in the usual order; one that most do not have is left out. */
+export function stepTable(title: string, all: readonly (readonly Step[])[]): Table {
+  const places = Map.groupBy(
+    all.flatMap((steps) => steps.map(({ name }, place) => ({ name, place }))),
+    ({ name }) => name,
+  );
+  const usual = [...places].map(([name, found]) => ({ name, place: median(found.map(({ place }) => place)) }));
+  const names = usual.toSorted((a, b) => a.place - b.place).map(({ name }) => name);
+  const rows = names.flatMap((name) => {
+    const found = all.map((one) => one.filter((other) => other.name === name)).filter((one) => one.length > 0);
+    if (found.length * 2 < all.length) return [];
+    const [first] = found[0] as [Step];
+    const times = found.map((one) => one.reduce((sum, { ms }) => sum + ms, 0));
+    return [[name, first.ours ? "ours" : "", ...spread(times)]];
+  });
+  return { head: [title, "whose", "median", "p90", "max"], rows };
 }
 
 /** Totals by name, of what belongs to a loop; in order of first appearance. */

@@ -17,6 +17,13 @@ export interface TowlineOptions {
   /** The only one whose KluctlDeployments it looks at. */
   readonly namespace: string;
   readonly concurrency: number;
+  /** Without it the git host is told nothing, and pull requests are not previewed. */
+  readonly forge?: ForgeLogin | undefined;
+}
+
+export interface ForgeLogin {
+  readonly apiUrl: string;
+  readonly token: string;
 }
 
 export interface LogLine {
@@ -51,11 +58,11 @@ const recorder = new URL("./record-processes.ts", import.meta.url);
 
 /** Resolves when the server says that it is ready. */
 export async function startTowline(options: TowlineOptions): Promise<Towline> {
-  const { name, stateDir, kubeconfig, redisUrl, kluctl, namespace, concurrency } = options;
+  const { name, stateDir, kubeconfig, redisUrl, kluctl, namespace, concurrency, forge } = options;
   const [port, adminPort] = [await freePort(), await freePort()];
   const secret = randomBytes(24).toString("hex");
   const config = {
-    forges: [{ id: "gitea", kind: "gitea", webhookSecrets: [secret] }],
+    forges: [{ id: "gitea", kind: "gitea", webhookSecrets: [secret], ...forge }],
     webhooks: { host: "127.0.0.1", port },
     admin: { host: "127.0.0.1", port: adminPort },
     log: { format: "json" },
