@@ -177,7 +177,11 @@ test("a server of its own makes previews without a login that could deploy", asy
   const { namespace } = world.cluster;
   const previews = await useCluster();
   const account = await useAccount(previews, namespace);
-  const names = { "towline-preview": account, "namespace: previews": `namespace: ${previews.namespace}` };
+  const names = {
+    "towline-preview": account,
+    "namespace: previews": `namespace: ${previews.namespace}`,
+    "serviceaccount:previews:": `serviceaccount:${previews.namespace}:`,
+  };
   await apply(["server.yaml"], previews, names);
   const kubeconfig = await useLogin(previews, `${account}-server`);
   const pulls = await usePullRequests(
@@ -203,11 +207,18 @@ test("a server of its own makes previews without a login that could deploy", asy
   expect(JSON.stringify(pulls.towline.lines)).not.toContain("forbidden");
   const stolen = new KubeConfig();
   stolen.loadFromFile(kubeconfig);
-  const overwrite = stolen.makeApiClient(CoreV1Api).createNamespacedConfigMap({
-    namespace,
-    body: { metadata: { name: "settings" }, data: { color: "black" } },
-  });
-  expect(await answerTo(overwrite)).toContain("forbidden");
+  const [core, objects] = [stolen.makeApiClient(CoreV1Api), KubernetesObjectApi.makeApiClient(stolen)];
+  const black = { metadata: { name: "settings" }, data: { color: "black" } };
+  expect(await answerTo(core.createNamespacedConfigMap({ namespace, body: black }))).toContain("forbidden");
+  const change = (metadata: object, more: object = {}) => {
+    const self = { apiVersion: "gitops.kluctl.io/v1beta1", kind: "KluctlDeployment" };
+    const place = { name: "shop-staging", namespace: previews.namespace };
+    const changed = { ...self, metadata: { ...place, ...metadata }, ...more };
+    return answerTo(objects.patch(changed, undefined, "All", undefined, undefined, PatchStrategy.MergePatch));
+  };
+  expect(await change({}, { spec: { suspend: false } })).toContain("may not change the spec");
+  const asked = { annotations: { "kluctl.io/request-reconcile": "now" } };
+  expect(await change(asked)).toContain("may not add annotations");
 
   await pull.merge();
   await expect.poll(() => world.cluster.data("settings"), patience).toEqual({ color: "blue" });
