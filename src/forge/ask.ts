@@ -1,7 +1,8 @@
 /** One request to a forge's API: bounded in time and size, never redirected with the token, never sent again by itself. */
 import type { z } from "zod";
 import { ForgeError } from "../errors.ts";
-import { toForgeError } from "./forge-failure.ts";
+import { readBody, TooLargeError } from "./answer-body.ts";
+import { codeOf, toForgeError } from "./forge-failure.ts";
 
 export interface Question {
   readonly method?: "GET" | "POST" | "PUT" | "PATCH" | "DELETE";
@@ -37,8 +38,6 @@ export interface AskOptions {
 }
 
 const defaultTimeoutMs = 10_000;
-/** A hundred long comments fit; an answer without an end does not fill the memory. */
-const maxAnswerBytes = 32_000_000;
 
 export function createAsk({ apiUrl, headers, hint, token, timeoutMs = defaultTimeoutMs }: AskOptions): Ask {
   const base = apiUrl.replace(/\/+$/, "");
@@ -65,7 +64,7 @@ export function createAsk({ apiUrl, headers, hint, token, timeoutMs = defaultTim
         },
         ...(body && { body: JSON.stringify(body) }),
       });
-      const json = parseJson(await readText(response, request));
+      const json = parseJson((await readBody(response)).toString("utf8"));
       const answer = { request, status: response.status, headers: response.headers, json };
       if (!response.ok && !excuses?.(answer))
         throw toForgeError(answer, request, { hint, said: findWords(json, token) });
@@ -73,6 +72,7 @@ export function createAsk({ apiUrl, headers, hint, token, timeoutMs = defaultTim
     } catch (error) {
       signal?.throwIfAborted();
       if (error instanceof ForgeError) throw error;
+      if (error instanceof TooLargeError) throw new ForgeError("refused", `${request}: ${error.message}`);
       const why = timeout.aborted ? `no answer within ${timeoutMs / 1_000} s` : `no connection (${codeOf(error)})`;
       throw new ForgeError("unreachable", `${request}: ${why}`, { cause: error });
     }
@@ -112,20 +112,6 @@ export async function unlessGone<T>(ask: () => Promise<T>): Promise<T | undefine
   }
 }
 
-async function readText(response: Response, request: string): Promise<string> {
-  const chunks: Uint8Array[] = [];
-  let bytes = 0;
-  for await (const chunk of response.body ?? []) {
-    bytes += chunk.byteLength;
-    // Leaving the loop ends the connection.
-    if (bytes > maxAnswerBytes) {
-      throw new ForgeError("refused", `${request}: the answer is larger than ${maxAnswerBytes / 1_000_000} MB`);
-    }
-    chunks.push(chunk);
-  }
-  return Buffer.concat(chunks).toString("utf8");
-}
-
 function parseJson(text: string): unknown {
   try {
     return JSON.parse(text);
@@ -140,11 +126,4 @@ function findWords(json: unknown, token: string): string | undefined {
   const text = typeof json.message === "string" ? json.message : JSON.stringify(json.message);
   const line = text?.replaceAll(/[\s\p{Cc}]+/gu, " ").trim() ?? "";
   return line === "" || line.includes(token) ? undefined : JSON.stringify(line.slice(0, 200));
-}
-
-function codeOf(error: unknown): string {
-  for (let cause = error; cause instanceof Error; cause = cause.cause) {
-    if ("code" in cause && typeof cause.code === "string") return cause.code;
-  }
-  return "it broke off";
 }

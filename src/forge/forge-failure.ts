@@ -1,4 +1,4 @@
-/** What an answer of a forge that is not a good one means: one reading of status and headers for all hosts. */
+/** What an answer of a forge that is not a good one means, or none: one reading for all hosts. */
 import { ForgeError } from "../errors.ts";
 
 export interface FailedAnswer {
@@ -55,6 +55,14 @@ export function findRetryAfterMs(headers: Headers, now: number): number | undefi
     if (!Number.isNaN(at)) return bounded(at - now);
   }
   return /^\d{9,11}$/.test(reset) ? bounded(Number(reset) * 1_000 - now) : undefined;
+}
+
+/** Of a request that got no answer: the system's word for what went wrong, such as `ECONNREFUSED`. */
+export function codeOf(error: unknown): string {
+  for (let cause = error; cause instanceof Error; cause = cause.cause) {
+    if ("code" in cause && typeof cause.code === "string") return cause.code;
+  }
+  return "it broke off";
 }
 
 function bounded(ms: number): number {

@@ -1,3 +1,5 @@
+import { createKept } from "./kept.ts";
+
 /** What a host has answered lately, so that the same is not asked again for every line that is written. */
 export interface Memory<T> {
   /**
@@ -7,21 +9,18 @@ export interface Memory<T> {
   get(key: string, ask: () => Promise<T>, isWorthIt?: (answer: T) => boolean): Promise<T>;
 }
 
-/** Holds the newest answers only, so that it does not grow with the number of commits. */
+/** So that it does not grow with the number of commits. */
 const maxEntries = 1_000;
 
 export function createMemory<T>(lifetimeMs: number): Memory<T> {
-  const entries = new Map<string, { readonly value: T; readonly until: number }>();
+  const entries = createKept<{ readonly value: T; readonly until: number }>(maxEntries);
   return {
     async get(key, ask, isWorthIt = () => true) {
       const known = entries.get(key);
       if (known !== undefined && known.until > performance.now()) return known.value;
       const value = await ask();
       if (!isWorthIt(value)) return value;
-      entries.delete(key);
       entries.set(key, { value, until: performance.now() + lifetimeMs });
-      const [oldest] = entries.keys();
-      if (entries.size > maxEntries && oldest !== undefined) entries.delete(oldest);
       return value;
     },
   };

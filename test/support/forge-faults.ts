@@ -169,7 +169,7 @@ export function describeForgeFaults(useHost: () => Promise<ForgeHost>): void {
       req.resume();
       more();
     });
-    await failure(host, calls[0][1]);
+    expect((await failure(host, calls[0][1])).problem).toBe("refused");
     expect(process.memoryUsage().rss - before).toBeLessThan(600_000_000);
   });
 

@@ -2,6 +2,7 @@
 import type { CommitStatus, PullRequest, PullRequestKey, RepoId } from "../../model.ts";
 import type { Forge } from "../../ports.ts";
 import type { ForgeOptions } from "../forge-options.ts";
+import { createKept } from "../kept.ts";
 import { shorten } from "../shorten.ts";
 import {
   type CommentAnswer,
@@ -14,7 +15,6 @@ import {
 } from "./answers.ts";
 import { createAppLogin } from "./app-login.ts";
 import { type Call, createClient } from "./client.ts";
-import { createKept } from "./kept.ts";
 import { createTokenLogin } from "./login.ts";
 import { createWire } from "./wire.ts";
 

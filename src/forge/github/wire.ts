@@ -4,6 +4,8 @@ import type { Octokit } from "@octokit/core";
 import { z } from "zod";
 import type { ForgeError } from "../../errors.ts";
 import type { Logger } from "../../log.ts";
+import { TooLargeError } from "../answer-body.ts";
+import { codeOf } from "../forge-failure.ts";
 import { fetchWhole } from "./fetch-whole.ts";
 import { type Answer, type Question, problemOf, toForgeError } from "./problem.ts";
 
@@ -101,7 +103,7 @@ const Answered = z.object({
   }),
 });
 
-/** Octokit's errors carry the whole request: only what fetch said of the network goes on. */
+/** Octokit's errors carry the whole request: only what fetch said goes on. */
 function toProblem(error: unknown, question: Question, apiUrl: string): ForgeError {
   if (error instanceof KeyError) {
     return problemOf(
@@ -111,14 +113,7 @@ function toProblem(error: unknown, question: Question, apiUrl: string): ForgeErr
     );
   }
   const cause = error instanceof Error && error.name === "HttpError" ? error.cause : error;
+  if (cause instanceof TooLargeError) return problemOf("refused", question, cause.message);
   const why = `no connection to ${new URL(apiUrl).host} (${codeOf(cause)})`;
   return problemOf("unreachable", question, why, cause);
-}
-
-/** The system's word for what went wrong, such as `ECONNREFUSED`. */
-function codeOf(error: unknown): string {
-  for (let cause = error; cause instanceof Error; cause = cause.cause) {
-    if ("code" in cause && typeof cause.code === "string") return cause.code;
-  }
-  return "it broke off";
 }

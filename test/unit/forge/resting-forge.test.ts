@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { createRestingForge } from "../../../src/reporting/resting-forge.ts";
+import { createRestingForge } from "../../../src/forge/resting-forge.ts";
 import { fakeForge } from "../../support/fake-forge.ts";
 
 function useResting() {
