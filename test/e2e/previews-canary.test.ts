@@ -6,7 +6,7 @@ import { stringify } from "yaml";
 import type { FileChanges } from "../../dev/parts/work-copy.ts";
 import { aProject, aSpec } from "../support/project.ts";
 import { type PullRequests, usePullRequests } from "../support/pull-requests.ts";
-import { patience, type TestCluster } from "../support/world-cluster.ts";
+import { patience, readyOf, type TestCluster } from "../support/world-cluster.ts";
 import { uniqueName, useWorld, type TestWorld } from "../support/world.ts";
 
 /** Characters that base64, URLs, JSON and YAML each write in their own way. */
@@ -184,17 +184,28 @@ test("no secret of a project, a cluster or a login can be read anywhere after a 
     ...{ fresh: after.own.value, hint: before.hint, other: after.hint },
     ...{ login: login.password, token: gitea.login.token, webhook: towline.webhookSecret },
   };
-  const everything = Object.entries(await readEverything(world, pulls, [pull.head]));
-  for (const [place, text] of everything) expect(text.length, place).toBeGreaterThan(100);
-  const found = everything.flatMap(([place, text]) =>
-    Object.entries(secrets).flatMap(([name, secret]) =>
-      spellings(secret)
-        .filter((spelling) => text.includes(spelling))
-        .map(
-          (spelling) =>
-            `${name} in ${place}: ${text.slice(Math.max(0, text.indexOf(spelling) - 200), text.indexOf(spelling) + 80)}`,
-        ),
-    ),
-  );
-  expect(found).toEqual([]);
+  expect(find(secrets, await readEverything(world, pulls, [pull.head]))).toEqual([]);
+
+  // Nor after the deploy, which fails as it was foretold.
+  await pull.merge();
+  await deployment.until("a failed deploy", (resource) => readyOf(resource).reason === "DeployFailed");
+  await pull.comment("merged into");
+  const merge = (await deployment.settles()).status?.["observedCommit"] as string;
+  await expect
+    .poll(() => pulls.statuses(merge), patience)
+    .toMatchObject({ towline: expect.stringMatching("failure: ") });
+  expect(find(secrets, await readEverything(world, pulls, [pull.head, merge]))).toEqual([]);
 });
+
+/** Where which secret stands, with some of the text around it. */
+function find(secrets: Record<string, string>, everything: Record<string, string>): string[] {
+  return Object.entries(everything).flatMap(([place, text]) => {
+    expect(text.length, place).toBeGreaterThan(100); // or nothing was read
+    return Object.entries(secrets).flatMap(([name, secret]) =>
+      spellings(secret)
+        .map((spelling) => text.indexOf(spelling))
+        .filter((at) => at >= 0)
+        .map((at) => `${name} in ${place}: ${text.slice(Math.max(0, at - 200), at + 80)}`),
+    );
+  });
+}
