@@ -1,6 +1,7 @@
 /** Finds what a lost webhook missed: asks each forge which pull requests are open, and compares that with the reports. */
 import { ForgeError } from "../src/errors.ts";
 import type { Logger } from "../src/log.ts";
+import { isSwitchedOff } from "../src/match.ts";
 import {
   annotation,
   type Deployment,
@@ -146,7 +147,8 @@ function previewedRepos(deployments: readonly (Deployment | MalformedDeployment)
       !isMalformed(one) &&
       one.deletionTimestamp === undefined &&
       one.spec.source.ref.commit === undefined &&
-      one.annotations[annotation.preview] !== "false",
+      one.spec.source.ref.tag === undefined &&
+      !isSwitchedOff(one, annotation.preview),
   );
   return [...new Set(previewed.map(({ repo }) => repo))];
 }

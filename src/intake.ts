@@ -1,6 +1,6 @@
 /** One event, from what a git host told us to what Redis remembers. */
 import type { Logger } from "./log.ts";
-import { type Ignored, match } from "./match.ts";
+import { describeIgnored, type Ignored, match } from "./match.ts";
 import type {
   CommitStatusRequest,
   Deployment,
@@ -41,9 +41,6 @@ export interface IntakeDeps {
   readonly log: Logger;
   readonly clock?: Clock;
 }
-
-/** So many ignored deployments are named in a log line; the receipt has all of them. */
-const maxLogged = 20;
 
 /**
  * Resolves once Redis has everything; rejects with the queue's error if it has not.
@@ -163,15 +160,7 @@ function describeEvent(event: GitEvent) {
 }
 
 function describeReceipt({ matched, previews, queued, ignored, reason }: Receipt) {
-  const named = ignored.slice(0, maxLogged).map(({ deployment, reason: why }) => [deployment, why] as const);
-  return {
-    matched,
-    previews,
-    queued,
-    ignored: named.length === 0 ? undefined : Object.fromEntries(named),
-    ignoredMore: ignored.length > maxLogged ? ignored.length - maxLogged : undefined,
-    reason,
-  };
+  return { matched, previews, queued, ...describeIgnored(ignored), reason };
 }
 
 function messageFor(event: GitEvent): string {

@@ -23,6 +23,18 @@ export interface Ignored {
   readonly reason: string;
 }
 
+/** So many ignored deployments are named in a log line. */
+const maxLogged = 20;
+
+/** As fields of a log line. */
+export function describeIgnored(ignored: readonly Ignored[]) {
+  const named = ignored.slice(0, maxLogged).map(({ deployment, reason }) => [deployment, reason] as const);
+  return {
+    ignored: named.length === 0 ? undefined : Object.fromEntries(named),
+    ignoredMore: ignored.length > maxLogged ? ignored.length - maxLogged : undefined,
+  };
+}
+
 /**
  * Deployments of other repositories are left out without a word. In doubt a push concerns a deployment: a needless
  * look at the repository costs little. That includes a deleted ref: the reconcile reports that it is gone and leaves
@@ -45,14 +57,20 @@ export function match(event: PushEvent, deployments: readonly Deployment[]): Mat
 /** The first that applies, the lasting reasons before those of this one push. */
 function reasonToIgnore(event: PushEvent, deployment: Deployment): string | undefined {
   const { source, suspend } = deployment.spec;
-  const { annotations } = deployment;
-  if (annotations[annotation.webhooks]?.trim().toLowerCase() === "false") {
+  if (isSwitchedOff(deployment, annotation.webhooks)) {
     return "webhooks are switched off by annotation";
   }
   if (source.ref.commit !== undefined) return `is pinned to ${describeRef(source.ref)}`;
   if (!follows(event, source.ref)) return `follows ${describeRef(source.ref)}, the push is to ${describePushed(event)}`;
   if (suspend) return "suspended";
   return reasonUntouched(event.changed, deployment);
+}
+
+export function isSwitchedOff(
+  { annotations }: Pick<Deployment, "annotations">,
+  name: typeof annotation.webhooks | typeof annotation.preview,
+): boolean {
+  return annotations[name]?.trim().toLowerCase() === "false";
 }
 
 function follows(event: PushEvent, ref: Deployment["spec"]["source"]["ref"]): boolean {

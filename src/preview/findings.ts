@@ -1,5 +1,5 @@
 /** What is known of a pull request so far, and how it is written down. Pure. */
-import type { Ignored } from "../match.ts";
+import { describeIgnored, type Ignored } from "../match.ts";
 import type { Deployment, PullRequest } from "../model.ts";
 import type { Preview, Report } from "../report.ts";
 import { earlierHeads, restarts } from "./previous.ts";
@@ -46,17 +46,12 @@ export function toReport(
   };
 }
 
-/** So many ignored deployments are named in a log line. */
-const maxLogged = 20;
-
 export function describeFindings({ base, obstacle, previews, ignored }: Findings) {
-  const named = ignored.slice(0, maxLogged).map(({ deployment, reason }) => [deployment, reason] as const);
   return {
     base,
     obstacle: obstacle?.kind,
     previews: previews.length,
     failed: previews.filter(({ state }) => state === "failed").length,
-    ignored: named.length === 0 ? undefined : Object.fromEntries(named),
-    ignoredMore: ignored.length > maxLogged ? ignored.length - maxLogged : undefined,
+    ...describeIgnored(ignored),
   };
 }

@@ -1,6 +1,6 @@
 /** Whom would merging a pull request concern? Pure, and able to explain itself. */
 import { describeRef } from "../git-ref.ts";
-import { type Ignored, reasonUntouched } from "../match.ts";
+import { type Ignored, isSwitchedOff, reasonUntouched } from "../match.ts";
 import { type ChangedPaths, type Deployment, type PullRequest, annotation, keyText } from "../model.ts";
 import { repoId } from "../repo-url.ts";
 
@@ -41,9 +41,9 @@ export function matchPullRequest(
 
 /** The first that applies, the lasting reasons before those of this one pull request. */
 function reasonToIgnore(baseBranch: string, deployment: Deployment, known: Known): string | undefined {
-  const { annotations, spec, deletionTimestamp } = deployment;
+  const { spec, deletionTimestamp } = deployment;
   const { ref } = spec.source;
-  if (annotations[annotation.preview]?.trim().toLowerCase() === "false") {
+  if (isSwitchedOff(deployment, annotation.preview)) {
     return "previews are switched off by annotation";
   }
   if (deletionTimestamp !== undefined) return "is being deleted";

@@ -50,7 +50,7 @@ function lineOf(commit: string, { spec, status }: Deployment, head: string | und
   const { lastDeployResult: last } = status;
   const ready = readyCondition(status);
   if (ready?.status === "False") return { state: "failure", description: firstLine(ready.message) };
-  if (last !== undefined && commitOf(last) === commit) return { state: "success", description: describe(last) };
+  if (last !== undefined && deployedCommit(last) === commit) return { state: "success", description: describe(last) };
   if (ready?.status === "True") return { state: "success", description: "nothing to do" };
   return { state: "pending", description: "being looked at" };
 }
@@ -64,7 +64,7 @@ function superseded(known: CommitStatus | undefined): Line | undefined {
     : { state, description };
 }
 
-function commitOf({ document }: CommandSummary): unknown {
+function deployedCommit({ document }: CommandSummary): unknown {
   return (document["gitInfo"] as { commit?: unknown } | undefined)?.commit;
 }
 
