@@ -1,6 +1,6 @@
 /** Finds out what merging a pull request would change in the live cluster, and writes it down for others to tell. */
 import { setTimeout as sleepFor } from "node:timers/promises";
-import { ForgeError, QueueUnavailableError, SupersededError } from "../errors.ts";
+import { QueueUnavailableError, SupersededError } from "../errors.ts";
 import type { Logger } from "../log.ts";
 import { type Outcome, type PreviewRequest, type PullRequest, pullRequestText } from "../model.ts";
 import type { Deployments, Forge, Queue, Reports } from "../ports.ts";
@@ -9,6 +9,7 @@ import type { Attempt } from "../reconcile/reconcile.ts";
 import type { Report } from "../report.ts";
 import type { CompareDeps } from "./compare.ts";
 import { fitReport } from "./fit-report.ts";
+import { toForgeOutcome } from "./forge-outcome.ts";
 import type { MergesDeps } from "./merges.ts";
 import { previewOpen } from "./open.ts";
 
@@ -31,8 +32,6 @@ export interface PreviewDeps extends MergesDeps, CompareDeps {
 export type PreviewPullRequest = (request: PreviewRequest, attempt: Attempt) => Promise<Outcome>;
 
 const notSyncedMs = 1_000;
-const unreachableMs = 15_000;
-const rateLimitedMs = 60_000;
 
 /**
  * It reads git and the cluster and writes nothing but its report: the deployments' status, conditions, events, results
@@ -95,14 +94,8 @@ function toOutcome(error: unknown, signal: AbortSignal, log: Logger): Outcome {
       : { kind: "failed", retry: "soon", message };
   }
   if (error instanceof QueueUnavailableError) return { kind: "failed", retry: "soon", message };
-  if (!(error instanceof ForgeError)) throw error;
-  log.warn({ problem: error.problem, error: message }, "the forge did not do what was asked");
-  switch (error.problem) {
-    case "unreachable":
-      return { kind: "later", afterMs: error.retryAfterMs ?? unreachableMs, why: message };
-    case "rate-limited":
-      return { kind: "later", afterMs: error.retryAfterMs ?? rateLimitedMs, why: message };
-    default:
-      return { kind: "failed", retry: "person", message };
-  }
+  const outcome = toForgeOutcome(error);
+  // A forge that needs time is told of by whoever puts the job off.
+  if (outcome.kind === "failed") log.warn({ error: outcome.message }, "the forge did not do what was asked");
+  return outcome;
 }

@@ -2,10 +2,10 @@
 import { commitOf } from "../git-ref.ts";
 import type { Logger } from "../log.ts";
 import type { CommitStatusRequest, Deployment, Heads, Outcome, RepoId } from "../model.ts";
+import { toForgeOutcome } from "../preview/forge-outcome.ts";
 import type { Deployments, Forge, Queue, Reports, Secrets, Sources } from "../ports.ts";
 import { loginKey, readGitCredentials } from "../reconcile/credentials.ts";
 import { deployStatuses } from "./deploy-statuses.ts";
-import { toForgeOutcome } from "./failures.ts";
 import { writeStatuses } from "./write-statuses.ts";
 
 export interface CommitStatusWriterDeps {

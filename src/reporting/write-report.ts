@@ -3,12 +3,11 @@
  * written is what is known when it runs, so that a write that got lost is made up for by the next one.
  */
 import type { Logger } from "../log.ts";
-import { type Outcome, type PullRequest, type ReportRequest, pullRequestText } from "../model.ts";
+import { isMalformed, type Outcome, type PullRequest, type ReportRequest, pullRequestText } from "../model.ts";
 import type { Deployments, Forge, Queue, Reports, Secrets, Sources } from "../ports.ts";
+import { toForgeOutcome } from "../preview/forge-outcome.ts";
 import { readGitCredentials } from "../reconcile/credentials.ts";
 import type { Report } from "../report.ts";
-import { isMalformed } from "../model.ts";
-import { toForgeOutcome, worstOf } from "./failures.ts";
 import type { Marker } from "./marker.ts";
 import { statusesOf } from "./statuses.ts";
 import { writeComment } from "./write-comment.ts";
@@ -120,4 +119,11 @@ export function createReportWriter(deps: ReportWriterDeps) {
     else log.info(about, "reported");
     return outcome;
   }
+}
+
+/** Of several parts of one job: who waits for a forge comes back and does the rest as well. */
+function worstOf(outcomes: readonly Outcome[]): Outcome {
+  const waiting = outcomes.filter((outcome) => outcome.kind === "later");
+  if (waiting.length > 0) return waiting.reduce((one, other) => (one.afterMs >= other.afterMs ? one : other));
+  return outcomes.find(({ kind }) => kind === "failed") ?? { kind: "done" };
 }
