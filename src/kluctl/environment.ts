@@ -2,6 +2,8 @@
  * What kluctl sees of our environment. kluctl takes every flag from a `KLUCTL_<FLAG>` variable as well, and templates can
  * read the whole environment: so nothing passes that is not named here. Pure.
  */
+import { delimiter } from "node:path";
+
 export type Environment = Readonly<Record<string, string | undefined>>;
 
 const names = new Set([
@@ -44,27 +46,37 @@ export interface GitLogin {
   readonly host: string;
   readonly path?: string | undefined;
   readonly username: string;
-  readonly password: string;
+  readonly password?: string | undefined;
   /** A file of PEM certificates. */
   readonly caFile?: string | undefined;
+  /** A file with a private key. */
+  readonly keyFile?: string | undefined;
 }
 
 /**
  * kluctl tries git logins in the order of their index, one without an index first. The deployment's own come first, so
- * those of the server's environment move behind them.
+ * those of the server's environment move behind them. Hosts that the server knows stay known.
  */
-export function withGitLogins(shared: Readonly<Record<string, string>>, logins: readonly GitLogin[]) {
+export function withGitLogins(
+  shared: Readonly<Record<string, string>>,
+  logins: readonly GitLogin[],
+  knownHosts?: string,
+): Record<string, string> {
   const env: Record<string, string> = {};
   for (const [name, value] of Object.entries(shared)) {
     const { index, field } = gitLogins.exec(name)?.groups ?? {};
     const moved = logins.length + (index === undefined ? 0 : Number(index) + 1);
     env[field === undefined ? name : `KLUCTL_GIT_${moved}_${field}`] = value;
   }
-  for (const [index, { host, path, username, password, caFile }] of logins.entries()) {
-    const fields = { HOST: host, PATH: path, USERNAME: username, PASSWORD: password, CA_BUNDLE: caFile };
+  for (const [index, { host, path, username, password, caFile, keyFile }] of logins.entries()) {
+    const login = { HOST: host, PATH: path, USERNAME: username };
+    const fields = { ...login, PASSWORD: password, CA_BUNDLE: caFile, SSH_KEY: keyFile };
     for (const [field, value] of Object.entries(fields)) {
       if (value !== undefined) env[`KLUCTL_GIT_${index}_${field}`] = value;
     }
+  }
+  if (knownHosts !== undefined) {
+    env["SSH_KNOWN_HOSTS"] = [knownHosts, env["SSH_KNOWN_HOSTS"]].filter(Boolean).join(delimiter);
   }
   return env;
 }

@@ -6,7 +6,7 @@ import { createDirectories, type JobDirectory } from "./directories.ts";
 import { type Environment, toSharedEnvironment, withGitLogins } from "./environment.ts";
 import { type AnyRun, writeJobFiles } from "./job-files.ts";
 import { createLineLogger } from "./line-logger.ts";
-import { toLogins } from "./logins.ts";
+import { explainHostKey, toLogins } from "./logins.ts";
 import { explainDisk, readOutcome } from "./outcome.ts";
 import { type ProcessLimits, runProcess } from "./process.ts";
 import { parseCommandResult, parseValidateResult } from "./result.ts";
@@ -120,12 +120,17 @@ export function createKluctl({ binary, kubeconfigFor, log, observe, ...deps }: K
       const files = await writeJobFiles({ dir: job.path, call, run, kubeconfig, others: logins.files });
       const scrub = createScrubber(run.credentials.flatMap(({ password }) => password ?? []));
       const places = { jobDir: job.path, projectDir: files.projectDir };
-      const toWords = (text: string) => scrub(toStableWords(text, places));
+      const toWords = (text: string) => scrub(explainHostKey(toStableWords(text, places)));
       const ended = await runProcess({
         name: `kluctl ${call.command}`,
         command: binary.path,
-        args: [...toArguments(call, run, files), ...logins.flags, ...(warm?.flags ?? [])],
-        env: { ...withGitLogins(sharedEnv, logins.git), ...job.env, ...warm?.env, KUBECONFIG: files.kubeconfig },
+        args: [...toArguments(call, run, files), ...(warm?.flags ?? [])],
+        env: {
+          ...withGitLogins(sharedEnv, logins.git, logins.knownHosts),
+          ...job.env,
+          ...warm?.env,
+          KUBECONFIG: files.kubeconfig,
+        },
         cwd: job.path,
         limits: {
           ...limits,

@@ -5,53 +5,55 @@ import type { GitCredential } from "../model.ts";
 import type { GitLogin } from "./environment.ts";
 
 export interface Logins {
-  /** For https: by environment, where other users of the machine cannot see them. */
   readonly git: readonly GitLogin[];
-  /** For ssh: by flags, the only way to hand over known hosts. They name files. */
-  readonly flags: readonly string[];
+  /** The file with the keys of ssh hosts that one of the logins knows; none without a login for ssh. */
+  readonly knownHosts?: string | undefined;
   /** Path → content, to be written before kluctl starts. */
   readonly files: ReadonlyMap<string, string>;
 }
 
 /**
- * One list becomes two without a change of order that matters: kluctl uses a login with a password for https only, and
- * one with a key for ssh only. Without known hosts it refuses the ssh host.
+ * By environment, which every kluctl reads, and where other users of the machine see nothing: the flags for ssh came
+ * after 2.22. kluctl uses the password of a login for https and its key for ssh. What it has no variable for is the known
+ * hosts of a single login, so all logins of a run share theirs. Each line of them names its host anyway.
  */
 export function toLogins(credentials: readonly GitCredential[], dir: string): Logins {
-  const git: GitLogin[] = [];
-  const flags: string[] = [];
   const files = new Map<string, string>();
-  const sshPlaces = new Set<string>();
   const file = (name: string, content: string): string => {
     const path = join(dir, name);
     files.set(path, content);
     return path;
   };
 
-  for (const [index, credential] of credentials.entries()) {
-    const { username, password, identity, knownHosts, ca } = credential;
-    // kluctl compares with the lower-cased URL, its path without the leading slash.
-    const host = credential.host.toLowerCase();
-    const path = credential.path?.toLowerCase().replace(/^\/+/, "");
-    if (password) {
-      git.push({ host, path, username, password, caFile: ca === undefined ? undefined : file(`git-${index}.ca`, ca) });
+  const usable = credentials.filter(({ password, identity }) => password || identity);
+  const git = usable.map(({ username, password, identity, ca, ...credential }, index): GitLogin => {
+    // Node would put the value into its error's message.
+    if (`${username}${password ?? ""}`.includes("\0")) {
+      throw new PrepareError(`The git login in secret ${credential.secretName} has a NUL character.`);
     }
-    const place = path === undefined ? host : `${host}/${path}`;
-    // kluctl would melt two logins for one place into one; the first one is the one to try.
-    if (identity === undefined || sshPlaces.has(place)) continue;
-    if (place.includes("=")) {
-      throw new PrepareError(
-        `The host and path of the git login in secret ${credential.secretName} cannot have a "=".`,
-      );
-    }
-    sshPlaces.add(place);
-    flags.push(`--git-username=${place}=${username}`);
-    flags.push(`--git-ssh-key-file=${place}=${file(`git-${index}.key`, withNewline(identity))}`);
-    if (knownHosts !== undefined) {
-      flags.push(`--git-ssh-known-hosts-file=${place}=${file(`git-${index}.hosts`, withNewline(knownHosts))}`);
-    }
-  }
-  return { git, flags, files };
+    return {
+      // kluctl compares with the lower-cased URL, its path without the leading slash.
+      host: credential.host.toLowerCase(),
+      path: credential.path?.toLowerCase().replace(/^\/+/, ""),
+      username,
+      password,
+      caFile: ca === undefined ? undefined : file(`git-${index}.ca`, ca),
+      keyFile: identity ? file(`git-${index}.key`, withNewline(identity)) : undefined,
+    };
+  });
+  // Even with nothing in it: without one kluctl would look in its home, and ask somebody who is not there.
+  const knownHosts = git.some(({ keyFile }) => keyFile)
+    ? file("known_hosts", usable.flatMap((one) => (one.knownHosts ? withNewline(one.knownHosts) : [])).join(""))
+    : undefined;
+  return { git, knownHosts, files };
+}
+
+/** kluctl's words for it name a variable of ours, which nobody can set. */
+export function explainHostKey(text: string): string {
+  return text.replaceAll(
+    "host not found and SSH_KNOWN_HOSTS has been set",
+    "the host's key is not known: put it into known_hosts of the secret",
+  );
 }
 
 /** A key whose last line does not end is no key to OpenSSH's parsers, and YAML loses that newline easily. */
