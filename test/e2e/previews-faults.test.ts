@@ -203,6 +203,23 @@ test("without webhooks the sweep finds pull requests, and what Redis forgot is f
   await resolves(host, last);
 });
 
+test("a base that moved without a webhook is compared with as soon as the sweep finds the move", async () => {
+  const world = await useWorld();
+  const host = await usePullRequestHost();
+  const towline = await useTowline(world, { ...giteaVariables(host.gitea), TOWLINE_SWEEP_INTERVAL: "5s" });
+  const stopTelling = await host.tell(towline);
+  const { project, deployment } = await useShop(world, host, { manual: true });
+  await deployment.settles();
+  const pull = await host.open({ README: "shop\n" });
+  await pull.comment("took");
+
+  await stopTelling();
+  const base = await host.repo.push(project("green"));
+  await deployment.settles(base);
+  await pull.comment(`at \`${base.slice(0, 7)}\``);
+  await resolves(host, pull.head);
+});
+
 test("a forge that is down delays comments only", async () => {
   const world = await useWorld();
   const host = await usePullRequestHost();
