@@ -47,7 +47,7 @@ export function createSuperseding({ connection, followUpKey, everyMs, log }: Sup
       const answers = (await asking.exec()) ?? [];
       for (const [i, one] of running.entries()) {
         const [error, data] = answers[i] ?? [];
-        if (!error && typeof data === "string" && watched.has(one)) supersede(one, JSON.parse(data));
+        if (!error && typeof data === "string" && watched.has(one)) supersede(one, data);
       }
     } catch (error) {
       log.debug({ error: describeRedisError(error) }, "could not see whether something newer waits");
@@ -55,8 +55,8 @@ export function createSuperseding({ connection, followUpKey, everyMs, log }: Sup
     timer = watched.size > 0 ? setTimeout(() => void look(), everyMs) : undefined;
   }
 
-  function supersede({ request, controller }: Watched, followUp: unknown): void {
-    const newer = parseJobData("preview", followUp);
+  function supersede({ request, controller }: Watched, followUp: string): void {
+    const newer = parseJobData("preview", parseJson(followUp));
     if (newer === undefined) return; // nothing will come of it
     const subject = subjectOf(request);
     const before = gaveWay.get(subject) ?? 0;
@@ -90,4 +90,13 @@ export function createSuperseding({ connection, followUpKey, everyMs, log }: Sup
       timer = undefined;
     },
   };
+}
+
+/** Somebody else may have put anything there. */
+function parseJson(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return undefined;
+  }
 }

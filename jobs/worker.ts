@@ -1,7 +1,7 @@
 /** Takes jobs and has them done. The one place where what came of our work becomes BullMQ's words. */
 import { DelayedError, type Job, UnrecoverableError, Worker as BullWorker } from "bullmq";
 import type { Redis } from "ioredis";
-import { SupersededError } from "../src/errors.ts";
+import { QueueUnavailableError, SupersededError } from "../src/errors.ts";
 import type { Logger } from "../src/log.ts";
 import { type Outcome, subjectOf } from "../src/model.ts";
 import { followUpKey, maxAttempts } from "./bullmq.ts";
@@ -163,9 +163,10 @@ export function startWorker<L extends Lane>(deps: WorkerDeps<L>): RunningWorker 
       return await work(request, { attempt: number, lastAttempt: number >= maxAttempts, signal });
     } catch (error) {
       const { message, stack } = error instanceof Error ? error : new Error(String(error));
-      // The work reports its own failures; this is a fault of ours.
+      // The work reports its own failures; this is a fault of ours, or Redis is away, of which its connection tells.
       const subject = subjectOf(request);
-      if (!signal.aborted) log.error({ subject, error: message, stack }, "the work broke off");
+      if (!signal.aborted && !(error instanceof QueueUnavailableError))
+        log.error({ subject, error: message, stack }, "the work broke off");
       return { kind: "failed", retry: "soon", message };
     }
   }

@@ -132,3 +132,18 @@ test("a preview outlives a restart of Redis, and still gives way to what comes a
   await vi.waitFor(() => expect(runs[0]?.signal.reason).toBeInstanceOf(SupersededError), patient);
   await vi.waitFor(() => expect(runs.length).toBeGreaterThan(1), patient);
 });
+
+test("what cannot be read behind one preview keeps no other from giving way", async () => {
+  const jobs = await useQueue();
+  const { runs } = usePreviews(jobs);
+  await ask(jobs, "pull-request", 6);
+  await vi.waitFor(() => expect(runs).toHaveLength(1));
+  await ask(jobs, "pull-request");
+  await vi.waitFor(() => expect(runs).toHaveLength(2));
+  await jobs.redis.client().hset(`${jobs.prefix}:preview:dn:preview:gitea:org/shop#6`, { data: "nonsense" });
+
+  await ask(jobs, "pull-request");
+
+  await vi.waitFor(() => expect(runs[1]?.signal.reason).toBeInstanceOf(SupersededError), patient);
+  expect(runs[0]?.signal.aborted).toBe(false);
+});

@@ -4,6 +4,7 @@ import { fileURLToPath } from "node:url";
 import { Queue as BullQueue } from "bullmq";
 import { pino } from "pino";
 import { expect, onTestFinished, test, vi } from "vitest";
+import { QueueUnavailableError } from "../../../src/errors.ts";
 import type { ReconcileRequest } from "../../../src/model.ts";
 import { aRequest, done, failedSoon, gate, useQueue } from "../../support/jobs.ts";
 
@@ -75,6 +76,23 @@ test("one deployment that always fails does not hold up the others", async () =>
 
   await vi.waitFor(() => expect(finished.size).toBe(50));
   expect(await queue.depth()).toMatchObject({ delayed: 1 });
+});
+
+test("work that finds Redis away is tried again, and told of by the connection alone", async () => {
+  const lines: string[] = [];
+  const { queue, work } = await useQueue();
+  let runs = 0;
+  work(
+    async () => {
+      if (runs++ === 0) throw new QueueUnavailableError("Redis did not keep the report");
+      return done;
+    },
+    { log: pino({}, { write: (line: string) => void lines.push(line) }) },
+  );
+  await queue.enqueue([aRequest()]);
+
+  await vi.waitFor(() => expect(runs).toBe(2), { timeout: 5_000 });
+  expect(lines.join("")).not.toContain("broke off");
 });
 
 test("a job that cannot be read is dropped, and the next one runs", async () => {
