@@ -3,6 +3,7 @@ import { stdout } from "node:process";
 import { type DestinationStream, pino } from "pino";
 import { prettyFactory } from "pino-pretty";
 import { escapeControls, shorten, tame } from "./log/line.ts";
+import { maskNamed } from "./log/named.ts";
 import { createScrubber } from "./log/scrub.ts";
 
 export { createScrubber } from "./log/scrub.ts";
@@ -18,10 +19,6 @@ export interface LoggerOptions {
   /** stdout, if left out. */
   readonly destination?: DestinationStream | undefined;
 }
-
-// Names under which secrets travel, up to two levels deep. What a name does not give away, the scrubber looks for.
-const secretNames = ["token", "password", "secret", "secrets", "webhookSecrets", "authorization", "cookie", "headers"];
-const redact = { censor: "***", paths: secretNames.flatMap((name) => [name, `*.${name}`, `*.*.${name}`]) };
 
 /** One JSON object per line, or the same for people. */
 export function createLogger({ level, format, secrets = [], destination }: LoggerOptions): Logger {
@@ -39,8 +36,9 @@ export function createLogger({ level, format, secrets = [], destination }: Logge
   const options: pino.LoggerOptions = {
     level,
     base: null,
-    redact,
-    formatters: { level: (label) => ({ level: label }) },
+    // What a name does not give away, the scrubber looks for.
+    formatters: { level: (label) => ({ level: label }), log: maskNamed },
+    serializers: { err: (error: Error) => maskNamed({ ...pino.stdSerializers.err(error) }) },
     // `ts` besides `time`: kluctl's command line reads the logs of its controller by that name.
     timestamp: () => {
       const now = new Date().toISOString();
@@ -54,5 +52,11 @@ export function createLogger({ level, format, secrets = [], destination }: Logge
     },
   };
   // Written at once: what was logged right before a crash is what everybody wants to read.
-  return pino(options, destination ?? pino.destination({ fd: stdout.fd, sync: true }));
+  const logger = pino(options, destination ?? pino.destination({ fd: stdout.fd, sync: true }));
+  // Children come by it from their parent. pino hands what they always say to no formatter.
+  const { child } = logger;
+  logger.child = function childWithoutSecrets(this: Logger, bindings, ...rest) {
+    return child.call(this, maskNamed(bindings), ...rest);
+  } as Logger["child"];
+  return logger;
 }

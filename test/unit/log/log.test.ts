@@ -29,6 +29,22 @@ test("secrets are taken out by the names of their fields", () => {
   });
 });
 
+test("they are taken out of errors, lists and what a child logger always says, and what is logged stays as it was", () => {
+  const { log, lines } = useLog();
+  const error = Object.assign(new Error("refused"), { headers: { authorization: "hunter2" }, code: 401 });
+  const entry = { err: error, tried: [{ token: "hunter2", user: "ann" }, "plain"] };
+  log.child({ login: { password: "hunter2" } }).warn(entry, "no");
+
+  expect(lines()[0]).not.toContain("hunter2");
+  expect(JSON.parse(lines()[0] ?? "")).toMatchObject({
+    login: { password: "***" },
+    err: { type: "Error", message: "refused", headers: "***", code: 401, stack: expect.stringContaining("refused") },
+    tried: [{ token: "***", user: "ann" }, "plain"],
+  });
+  expect(entry.tried[0]).toEqual({ token: "hunter2", user: "ann" });
+  expect(error.headers).toEqual({ authorization: "hunter2" });
+});
+
 test("known secrets are taken out wherever they are, also as JSON and URLs spell them", () => {
   const secret = 'p"ss/w\\rd ü1';
   const { log, lines } = useLog({ secrets: [secret] });
