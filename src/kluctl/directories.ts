@@ -2,9 +2,10 @@
  * Where kluctl works. What one run needs or leaves behind, logins and rendered secrets among it, lies in a directory that
  * goes with the run; what makes the next run faster stays. kluctl has one place for both, so the caches are links in it.
  */
-import { chmod, mkdir, readdir, stat, symlink } from "node:fs/promises";
+import { mkdir, readdir, stat, symlink } from "node:fs/promises";
 import { join } from "node:path";
 import { createWorkDirectories, removeDirectory } from "../work-directories.ts";
+import { makePrivate } from "./private-directory.ts";
 import type { Unpacked } from "./warm/layout.ts";
 
 export interface JobDirectory {
@@ -17,7 +18,7 @@ export interface JobDirectory {
 
 export interface Directories {
   readonly unpacked: Unpacked;
-  /** Makes the places and clears what crashed servers left in them. */
+  /** Makes the places if need be; the first time it clears what crashed servers left in them. */
   prepare(): Promise<void>;
   /**
    * kluctl keys its git mirrors and charts by URL, whoever fetched them. So runs that bring no logins share one cache,
@@ -36,6 +37,7 @@ export function createDirectories({ cacheDir, workDir }: { cacheDir: string; wor
   // the same for everybody, so there is one for all.
   const temporary = join(cacheDir, "tmp");
   const python = join(cacheDir, "python");
+  let swept: Promise<void> | undefined;
 
   async function cacheOf(namespace: string, bringsLogins: boolean): Promise<string> {
     const path = bringsLogins ? join(cacheDir, "namespaces", namespace) : join(cacheDir, "shared");
@@ -44,12 +46,21 @@ export function createDirectories({ cacheDir, workDir }: { cacheDir: string; wor
     return path;
   }
 
+  async function sweep(): Promise<void> {
+    await Promise.all([work.sweep(), sweepTemporary(temporary), sweepMirrors(cacheDir)]);
+  }
+
   return {
     unpacked: { temporary, python, copies: join(cacheDir, "warm") },
 
     async prepare() {
       await Promise.all([workDir, temporary].map(makePrivate));
-      await Promise.all([work.sweep(), sweepTemporary(temporary), sweepMirrors(cacheDir)]);
+      // Tried again after a failure: a disk that was full may not be any more.
+      swept ??= sweep().catch((error: unknown) => {
+        swept = undefined;
+        throw error;
+      });
+      await swept;
     },
 
     async create(namespace, bringsLogins) {
@@ -77,10 +88,6 @@ export function createDirectories({ cacheDir, workDir }: { cacheDir: string; wor
       };
     },
   };
-}
-
-async function makePrivate(path: string): Promise<void> {
-  if ((await mkdir(path, { recursive: true, mode: 0o700 })) !== undefined) await chmod(path, 0o700);
 }
 
 /** Two runs may do it at once. */

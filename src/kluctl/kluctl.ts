@@ -81,7 +81,6 @@ export function createKluctl({ binary, kubeconfigFor, log, observe, ...deps }: K
         observe: observe?.rendererStarted,
       })
     : undefined;
-  let prepared: Promise<void> | undefined;
 
   const findBinary = createBinary({
     binary,
@@ -101,12 +100,7 @@ export function createKluctl({ binary, kubeconfigFor, log, observe, ...deps }: K
   });
 
   async function prepare(): Promise<Binary> {
-    // Tried again after a failure: a disk that was full may not be any more.
-    prepared ??= directories.prepare().catch((error: unknown) => {
-      prepared = undefined;
-      throw error;
-    });
-    await prepared;
+    await directories.prepare();
     return findBinary();
   }
 

@@ -1,4 +1,4 @@
-import { mkdir, readdir, readFile, utimes, writeFile } from "node:fs/promises";
+import { mkdir, readdir, readFile, rm, utimes, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { expect, onTestFinished, test, vi } from "vitest";
 import { KilledError, KluctlUnavailableError, PrepareError } from "../../../src/errors.ts";
@@ -106,7 +106,7 @@ test("metacharacters reach kluctl as they are, and no secret is on its command l
 
 test("logins are files and variables of the run, and gone after it", async () => {
   const { diff, seen, dir } = await useFake(
-    `env > $here/env; stat -c %a . *.key result.yaml 2>/dev/null > $here/modes; cat *.key *.hosts > $here/files; ${emptyResult}; stat -c %a $out >> $here/modes`,
+    `env > $here/env; stat -c %a . *.key result.yaml 2>/dev/null > $here/modes; cat *.key $SSH_KNOWN_HOSTS > $here/files; ${emptyResult}; stat -c %a $out >> $here/modes`,
     { env: { PATH: process.env["PATH"], KLUCTL_GIT_0_HOST: "theirs" } },
   );
 
@@ -128,7 +128,8 @@ test("logins are files and variables of the run, and gone after it", async () =>
   expect(env).toContain("KLUCTL_GIT_0_HOST=git.example.com");
   expect(env).toContain("KLUCTL_GIT_0_PATH=org/**");
   expect(env).toContain("KLUCTL_GIT_0_PASSWORD=hunter2-hunter2");
-  expect(env).toContain("KLUCTL_GIT_2_HOST=theirs");
+  expect(env).toContain("KLUCTL_GIT_1_USERNAME=*");
+  expect(env).toContain("KLUCTL_GIT_3_HOST=theirs");
   expect(await seen("files")).toBe("KEY\nHOSTS\n");
   expect((await seen("modes")).trim().split("\n")).toEqual(["700", "600", "600"]);
   expect(await readdir(join(dir, "work"))).toEqual([]);
@@ -348,9 +349,26 @@ test("what killed kluctls left in the caches goes after a day, and what makes th
   expect((await readdir(temporary)).toSorted()).toEqual(["go-embedded-python", "kustomize-2"]);
 });
 
-test("a work directory that cannot be written fails the run and not the server", async () => {
-  const { dir, diff } = await useFake(emptyResult);
-  await writeFile(join(dir, "work"), "in the way");
+test("a work directory that cannot be used is named, with what to do, until it can", async () => {
+  const { dir, diff, kluctl } = await useFake(emptyResult);
+  const work = join(dir, "work");
+  await writeFile(work, "in the way");
 
-  await expect(diff()).rejects.toThrow(/EEXIST|ENOTDIR/);
+  for (const failed of [await failure(kluctl.version()), await failure(diff())]) {
+    expect(failed).toBeInstanceOf(KluctlUnavailableError);
+    expect(failed?.message).toMatch(`kluctl cannot work in ${work}: ${work} is no directory. Remove it, or move`);
+  }
+
+  await rm(work);
+  expect(await kluctl.version()).toBe("2.22.1");
+});
+
+test("a work directory that is removed while the server runs comes back", async () => {
+  const { dir, kluctl } = await useFake(emptyResult);
+  await kluctl.version();
+
+  await rm(join(dir, "work"), { recursive: true });
+  await createFakeKluctl(dir, emptyResult, "2.28.2");
+
+  expect(await kluctl.version()).toBe("2.28.2");
 });

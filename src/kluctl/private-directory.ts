@@ -1,0 +1,41 @@
+import { constants, type Stats } from "node:fs";
+import { access, chmod, mkdir, stat } from "node:fs/promises";
+import { dirname } from "node:path";
+import { KluctlUnavailableError } from "../errors.ts";
+
+/**
+ * Makes a directory that only we can read; one that is there stays as it is. Throws KluctlUnavailableError when it cannot
+ * be used: a process that cannot be started in it would only say that the program is not there, or may not be run.
+ */
+export async function makePrivate(path: string): Promise<void> {
+  try {
+    if ((await mkdir(path, { recursive: true, mode: 0o700 })) !== undefined) await chmod(path, 0o700);
+    await access(path, constants.R_OK | constants.W_OK | constants.X_OK);
+  } catch (error) {
+    const why = await whyNot(path, error as NodeJS.ErrnoException);
+    if (why === undefined) throw error;
+    const directories = "TOWLINE_DATA_DIR or TOWLINE_KLUCTL_CACHE_DIR";
+    throw new KluctlUnavailableError(
+      `kluctl cannot work in ${path}: ${why}, or move the server's directories with ${directories}.`,
+      { cause: error },
+    );
+  }
+}
+
+/** What is wrong with the directory or with the first one above it that is there, and what to do. */
+async function whyNot(path: string, error: NodeJS.ErrnoException): Promise<string | undefined> {
+  const { code = "" } = error;
+  if (code === "EROFS") return "its file system is read-only. Mount it writable";
+  if (!["EACCES", "EPERM", "EEXIST", "ENOTDIR"].includes(code)) return undefined;
+  const found = await nearest(path);
+  if (!found.info.isDirectory()) return `${found.path} is no directory. Remove it`;
+  const mode = (found.info.mode & 0o7777).toString(8).padStart(4, "0");
+  const us = process.geteuid?.() ?? "another user";
+  return `${found.path} belongs to user ${found.info.uid} with mode ${mode}, and the server runs as user ${us}. Give it to that user`;
+}
+
+/** One that cannot be looked at lies in one that can. */
+async function nearest(path: string): Promise<{ path: string; info: Stats }> {
+  const info = await stat(path).catch(() => undefined);
+  return info || path === dirname(path) ? { path, info: info ?? (await stat("/")) } : nearest(dirname(path));
+}
