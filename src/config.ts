@@ -66,6 +66,7 @@ export interface Config {
     readonly concurrency: number;
     readonly intervalMs: number;
   };
+  readonly statusName: string;
   readonly clusterName?: string | undefined;
   readonly git: { readonly timeoutMs: number };
   readonly shutdown: { readonly drainMs: number };

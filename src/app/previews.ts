@@ -9,6 +9,7 @@ import { startWorker } from "../../jobs/worker.ts";
 import type { Config, ForgeConfig } from "../config.ts";
 import { createForge } from "../forge/create-forge.ts";
 import type { ForgeLogin } from "../forge/forge-options.ts";
+import { withStatusName } from "../forge/status-name.ts";
 import { createRestingForge } from "../forge/resting-forge.ts";
 import type { WatchedDeployments } from "../kube/deployments.ts";
 import { createLimit } from "../limit.ts";
@@ -52,7 +53,7 @@ const reportsAtOnce = 4;
 
 /** The forges that have a login for their API, by id. */
 export async function createForges(
-  { forges }: Config,
+  { forges, statusName }: Config,
   { clock, log }: Pick<PreviewsDeps, "clock" | "log">,
 ): Promise<ReadonlyMap<string, Forge>> {
   const made = await Promise.all(
@@ -61,7 +62,7 @@ export async function createForges(
       if (login === undefined) return undefined;
       const { id, kind, apiUrl, webUrl } = config;
       const forge = await createForge({ id, kind, apiUrl, webUrl, login, log });
-      return [id, createRestingForge(forge, clock)] as const;
+      return [id, createRestingForge(withStatusName(forge, statusName), clock)] as const;
     }),
   );
   return new Map(made.filter((forge) => forge !== undefined));

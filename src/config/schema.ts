@@ -307,6 +307,13 @@ export const configSchema = z.strictObject({
       }),
     })
     .prefault({}),
+  statusName: text
+    .regex(/^[\w.-]{1,60}$/, "must consist of at most 60 letters, digits and _.-")
+    .prefault("towline")
+    .meta({
+      description:
+        "What the statuses of commits begin with. Give servers that follow the same repositories, for several clusters, a name each.",
+    }),
   clusterName: text.max(60, "must have at most 60 characters").optional().meta({
     defaultText: "the beginning of the cluster's UID",
     description: "What comments on pull requests call the cluster.",

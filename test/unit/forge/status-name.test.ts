@@ -1,0 +1,22 @@
+import { expect, test } from "vitest";
+import { withStatusName } from "../../../src/forge/status-name.ts";
+import { fakeForge } from "../../support/fake-forge.ts";
+
+const commit = { forge: "gitea", repoName: "org/shop", commit: "c".repeat(40) };
+
+test("servers for two clusters write beside the same commit without overwriting each other", async () => {
+  const forge = fakeForge();
+  for (const server of [forge, withStatusName(forge, "towline-eu"), withStatusName(forge, "towline")]) {
+    for (const context of ["towline", "towline/shop/prod"]) {
+      await server.setStatus(commit, { context, state: "success", description: "no change" });
+    }
+  }
+  expect(forge.statuses.map(({ status }) => status.context)).toEqual([
+    "towline",
+    "towline/shop/prod",
+    "towline-eu",
+    "towline-eu/shop/prod",
+    "towline",
+    "towline/shop/prod",
+  ]);
+});
