@@ -1,6 +1,7 @@
 /** Asks for every deployment that is due. From memory only: what is due follows from spec and status. */
 import { createHash } from "node:crypto";
 import { type Deployment, isMalformed, keyText, type MalformedDeployment, type Request } from "../src/model.ts";
+import { isReconciling } from "../src/reconcile/conditions.ts";
 import type { Clock, DeploymentChange, Deployments, Queue } from "../src/ports.ts";
 
 type Entry = Deployment | MalformedDeployment;
@@ -53,7 +54,7 @@ export function createDueSweep({ deployments, dueAt, queue, againMs, clock }: Du
       if (kind === "removed") {
         lastLoopAt.delete(key);
         asked.delete(key);
-      } else if (previous && isReconciling(previous) && !isReconciling(deployment)) {
+      } else if (previous && isReconciling(previous.status) && !isReconciling(deployment.status)) {
         lastLoopAt.set(key, clock.now());
       }
     },
@@ -74,10 +75,6 @@ export function createDueSweep({ deployments, dueAt, queue, againMs, clock }: Du
 function toRequest(deployment: Entry): Request {
   const repo = isMalformed(deployment) ? undefined : deployment.repo;
   return { kind: "reconcile", deployment: deployment.key, cause: "interval", repo };
-}
-
-function isReconciling({ status }: Entry): boolean {
-  return status.conditions.some(({ type, status }) => type === "Reconciling" && status === "True");
 }
 
 /**

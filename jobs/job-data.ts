@@ -29,6 +29,7 @@ const repoName = z
 const commit = z.string().regex(/^(?:[0-9a-f]{40}|[0-9a-f]{64})$/);
 
 export const PullRequestKey = z.object({ forge, repoName, number: z.int().positive() });
+export const CommitKey = z.object({ forge, repoName, commit });
 
 const Reconcile = z
   .object({
@@ -57,7 +58,7 @@ const Preview = z
 const Report = z
   .discriminatedUnion("kind", [
     z.object({ v, kind: z.literal("report"), pullRequest: PullRequestKey }),
-    z.object({ v, kind: z.literal("commit-status"), commit: z.object({ forge, repoName, commit }), repo }),
+    z.object({ v, kind: z.literal("commit-status"), commit: CommitKey, repo }),
   ])
   .transform(({ v: _version, ...request }) => request);
 

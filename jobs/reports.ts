@@ -1,6 +1,7 @@
 /**
  * Reports and written statuses in Redis, for some days. Beside the reports, a hash for each repository says which pull
- * requests are open and what they were previewed at, so that a push or the sweep need not read whole reports.
+ * requests are open and what they were previewed at, so that a push or the sweep need not read whole reports; beside the
+ * statuses, a set for each repository has the pushed commits that wait for their end.
  */
 import type { Redis } from "ioredis";
 import { z } from "zod";
@@ -8,7 +9,7 @@ import { type CommitKey, type PullRequestKey, pullRequestText, type RepoId } fro
 import type { Reports } from "../src/ports.ts";
 import { Report } from "../src/report.ts";
 import { createReadiness, withinDeadline } from "./connection.ts";
-import { PullRequestKey as PullRequestKeySchema } from "./job-data.ts";
+import { CommitKey as CommitKeySchema, PullRequestKey as PullRequestKeySchema } from "./job-data.ts";
 import { digest, pullRequestId } from "./keys.ts";
 
 export interface ReportsDeps {
@@ -68,6 +69,8 @@ export function createReports({ connection, prefix, keepMs = 7 * dayMs }: Report
   const statusesKey = ({ forge, repoName, commit }: CommitKey) =>
     `${prefix}:statuses:${digest(`${forge}:${repoName.toLowerCase()}@${commit}`)}`;
 
+  const unsettledKey = (repo: RepoId) => `${prefix}:unsettled:${digest(repo)}`;
+
   async function open(repo: RepoId): Promise<OpenReport[]> {
     const entries = await inTime("say which pull requests are open", async () => {
       const found = Object.entries(await connection.hgetall(openKey(repo)));
@@ -115,6 +118,21 @@ export function createReports({ connection, prefix, keepMs = 7 * dayMs }: Report
       const json = JSON.stringify(statuses);
       refuseLarge(json, `the list of statuses of ${commit.repoName}@${commit.commit}`);
       await inTime("keep the statuses", async () => connection.set(statusesKey(commit), json, "PX", keepStatusesMs));
+    },
+    async setUnsettled({ forge, repoName, commit }, repo, unsettled) {
+      const member = JSON.stringify({ forge, repoName, commit });
+      await inTime("remember the commit", async () =>
+        unsettled
+          ? connection.zadd(unsettledKey(repo), Date.now(), member)
+          : connection.zrem(unsettledKey(repo), member),
+      );
+    },
+    async unsettled(repo) {
+      const found = await inTime("say which commits are unsettled", async () => {
+        await connection.zremrangebyscore(unsettledKey(repo), "-inf", String(Date.now() - keepStatusesMs));
+        return connection.zrange(unsettledKey(repo), 0, "-1");
+      });
+      return found.flatMap((json) => parse(CommitKeySchema, json) ?? []);
     },
   };
 }

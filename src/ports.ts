@@ -198,6 +198,10 @@ export interface Reports {
   /** The statuses that were written for a commit, as far as they are remembered. */
   statuses(commit: CommitKey): Promise<readonly CommitStatus[]>;
   saveStatuses(commit: CommitKey, statuses: readonly CommitStatus[]): Promise<void>;
+  /** Remembers whether a pushed commit still has to be told how it ends. */
+  setUnsettled(commit: CommitKey, repo: RepoId, unsettled: boolean): Promise<void>;
+  /** The commits pushed to this repository that still have to be told how they end. */
+  unsettled(repo: RepoId): Promise<readonly CommitKey[]>;
 }
 
 /** One git host with pull requests. All calls throw ForgeError. */

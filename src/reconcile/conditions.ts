@@ -34,6 +34,11 @@ export function readyCondition(status: DeploymentStatus): Condition | undefined 
   return status.conditions.find((condition) => condition.type === "Ready");
 }
 
+/** Whether a loop runs, as far as the status tells. */
+export function isReconciling({ conditions }: DeploymentStatus): boolean {
+  return conditions.some(({ type, status }) => type === "Reconciling" && status === "True");
+}
+
 /**
  * The conditions after a step: Ready as given (or as it was), Reconciling with a message while work goes on.
  * Conditions of other types belong to somebody else and stay.

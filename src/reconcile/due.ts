@@ -1,6 +1,6 @@
 /** When a deployment has to be looked at again. Pure functions of what is written down, so that a restart neither forgets nor floods. */
 import { annotation, isMalformed, type Cause, type Deployment, type MalformedDeployment } from "../model.ts";
-import { readyCondition } from "./conditions.ts";
+import { isReconciling, readyCondition } from "./conditions.ts";
 import { retryAfterMs, validateEveryMs } from "./decide.ts";
 
 /**
@@ -60,7 +60,7 @@ export function wakes(
  * the new commit, looks as if there were nothing to do. Seen at the start only: later it is a loop that is at work.
  */
 function brokenOff({ status }: Deployment | MalformedDeployment): boolean {
-  return status.conditions.some(({ type, status }) => type === "Reconciling" && status === "True");
+  return isReconciling(status);
 }
 
 /** The pending `kluctl.io/request-reconcile`, if any. */

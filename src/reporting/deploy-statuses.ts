@@ -1,6 +1,6 @@
 /** What became of a pushed commit in the cluster, as lines beside it on its forge. Pure. */
 import type { CommandSummary, CommitStatus, Deployment } from "../model.ts";
-import { readyCondition } from "../reconcile/conditions.ts";
+import { isReconciling, readyCondition } from "../reconcile/conditions.ts";
 import { changeWaits } from "../reconcile/decide.ts";
 import { aggregateContext, contextOf, fewEnough } from "./statuses.ts";
 
@@ -40,9 +40,7 @@ function lineOf(commit: string, { spec, status }: Deployment, head: string | und
       ? { state: "success", description: "suspended, nothing is deployed" }
       : { state: "pending", description: "queued" };
   }
-  if (status.conditions.some(({ type, status: is }) => type === "Reconciling" && is === "True")) {
-    return { state: "pending", description: "being deployed" };
-  }
+  if (isReconciling(status)) return { state: "pending", description: "being deployed" };
   if (status.lastPrepareError !== undefined) {
     return { state: "failure", description: `cannot be rendered: ${firstLine(status.lastPrepareError)}` };
   }

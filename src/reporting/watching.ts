@@ -3,14 +3,14 @@
  * merging an open pull request would do. Both follow from the watch, so that it does not matter which replica deployed.
  */
 import type { Logger } from "../log.ts";
-import { type Deployment, isMalformed, type Request, subjectOf } from "../model.ts";
+import { type Deployment, isMalformed, type RepoId, type Request, subjectOf } from "../model.ts";
 import type { DeploymentChange, Forge, Queue, Reports } from "../ports.ts";
-import { readyCondition } from "../reconcile/conditions.ts";
+import { isReconciling, readyCondition } from "../reconcile/conditions.ts";
 
 export interface ReportWatchDeps {
   readonly deployments: { onChange(callback: (change: DeploymentChange) => void): void };
   readonly forges: ReadonlyMap<string, Forge>;
-  readonly reports: Pick<Reports, "openInto">;
+  readonly reports: Pick<Reports, "openInto" | "unsettled">;
   readonly queue: Pick<Queue, "enqueue">;
   readonly log: Logger;
 }
@@ -18,19 +18,23 @@ export interface ReportWatchDeps {
 /** A loop writes its status a few times; a second later most of what it has to say has been said. */
 const gatherMs = 500;
 
-/** Returns how to stop. What Redis does not take is made up for by the next change. */
+/**
+ * Returns how to stop. What Redis does not take, and what a server that ended has left pending, is made up for by the next
+ * change and at the next start: whatever happens in a repository, its commits that wait for their end are looked at too.
+ */
 export function startReportWatch({ deployments, forges, reports, queue, log }: ReportWatchDeps): () => void {
   const moved = new Map<string, Deployment>();
   const deployed = new Map<string, Deployment>();
+  const stirred = new Set<RepoId>();
   let planned: NodeJS.Timeout | undefined;
 
   async function flush(): Promise<void> {
     planned = undefined;
-    const [commits, branches] = [[...moved.values()], [...deployed.values()]];
-    moved.clear();
-    deployed.clear();
+    const [commits, branches, repos] = [[...moved.values()], [...deployed.values()], [...stirred]];
+    for (const gathered of [moved, deployed, stirred]) gathered.clear();
     try {
-      const requests = [...commits.flatMap(toCommitStatus), ...(await Promise.all(branches.map(toPreviews))).flat()];
+      const found = await Promise.all([...branches.map(toPreviews), ...repos.map(toUnsettled)]);
+      const requests = [...commits.flatMap(toCommitStatus), ...found.flat()];
       const distinct = new Map(requests.map((request) => [subjectOf(request), request]));
       if (distinct.size > 0) await queue.enqueue([...distinct.values()]);
     } catch (error) {
@@ -56,15 +60,27 @@ export function startReportWatch({ deployments, forges, reports, queue, log }: R
     return open.map((pullRequest) => ({ kind: "preview", pullRequest, cause: "base" }));
   }
 
+  async function toUnsettled(repo: RepoId): Promise<Request[]> {
+    const commits = await reports.unsettled(repo);
+    return commits.filter(({ forge }) => forges.has(forge)).map((commit) => ({ kind: "commit-status", commit, repo }));
+  }
+
+  function gather(deployment: Deployment): void {
+    stirred.add(deployment.repo);
+    planned ??= setTimeout(() => void flush(), gatherMs);
+  }
+
   deployments.onChange(({ kind, deployment, previous }) => {
-    if (kind !== "changed" || isMalformed(deployment) || previous === undefined || isMalformed(previous)) return;
+    if (isMalformed(deployment)) return;
+    if (kind !== "changed" || previous === undefined || isMalformed(previous)) return gather(deployment);
+    if (isReconciling(previous.status) && !isReconciling(deployment.status)) gather(deployment);
     if (saysOf(deployment) === saysOf(previous)) return;
     moved.set(`${deployment.repo} ${deployment.status.observedCommit}`, deployment);
     const [now, before] = [deployment.status.lastDeployResult, previous.status.lastDeployResult];
     if (now !== undefined && now.id !== before?.id) {
       deployed.set(`${deployment.repo} ${deployment.spec.source.ref.branch ?? ""}`, deployment);
     }
-    planned ??= setTimeout(() => void flush(), gatherMs);
+    gather(deployment);
   });
   return () => clearTimeout(planned);
 }

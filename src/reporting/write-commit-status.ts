@@ -10,13 +10,15 @@ import { writeStatuses } from "./write-statuses.ts";
 
 export interface CommitStatusWriterDeps {
   readonly forges: ReadonlyMap<string, Forge>;
-  readonly reports: Pick<Reports, "statuses" | "saveStatuses">;
-  readonly deployments: Pick<Deployments, "tracking">;
+  readonly reports: Pick<Reports, "statuses" | "saveStatuses" | "setUnsettled">;
+  readonly deployments: Pick<Deployments, "tracking"> & { synced(): boolean };
   readonly secrets: Secrets;
   readonly sources: Pick<Sources, "heads">;
   readonly lastMove: Queue["lastMove"];
   readonly log: Logger;
 }
+
+const notSyncedMs = 1_000;
 
 export function createCommitStatusWriter(deps: CommitStatusWriterDeps) {
   const { forges, reports, deployments, log } = deps;
@@ -27,12 +29,20 @@ export function createCommitStatusWriter(deps: CommitStatusWriterDeps) {
   ): Promise<Outcome> {
     const forge = forges.get(commit.forge);
     if (forge === undefined) return { kind: "skipped", why: "the forge is not configured any more" };
+    // Deployments that are not known yet would look as if they followed something else by now.
+    if (!deployments.synced()) {
+      return { kind: "later", afterMs: notSyncedMs, why: "the deployments are not known yet" };
+    }
     const following = deployments.tracking(repo).filter(({ spec }) => spec.source.ref.commit === undefined);
     const headOf = await readHeads(repo, following, signal);
     const followers = following.map((deployment) => ({ deployment, head: headOf(deployment) }));
     const statuses = deployStatuses(commit.commit, followers, await reports.statuses(commit));
+    const unsettled = statuses.some(({ state }) => state === "pending");
     try {
+      // First, so that nothing is left pending that nobody remembers.
+      if (unsettled) await reports.setUnsettled(commit, repo, true);
       await writeStatuses({ forge, reports }, commit, statuses, signal);
+      if (!unsettled) await reports.setUnsettled(commit, repo, false);
       return { kind: "done" };
     } catch (error) {
       const outcome = toForgeOutcome(error);

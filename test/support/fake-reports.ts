@@ -7,6 +7,8 @@ export function fakeReports() {
   /** By `pullRequestText`. */
   const saved = new Map<string, Report>();
   const statuses = new Map<string, readonly CommitStatus[]>();
+  /** By repository, and in it by the commit. */
+  const unsettled = new Map<string, Map<string, CommitKey>>();
   const commitText = ({ forge, repoName, commit }: CommitKey) => `${forge}:${repoName}@${commit}`;
   const port: Reports = {
     save: (report) => Promise.resolve(void saved.set(pullRequestText(report.pullRequest), report)),
@@ -20,6 +22,14 @@ export function fakeReports() {
       ),
     statuses: (commit) => Promise.resolve(statuses.get(commitText(commit)) ?? []),
     saveStatuses: (commit, those) => Promise.resolve(void statuses.set(commitText(commit), those)),
+    setUnsettled(commit, repo, is) {
+      const there = unsettled.get(repo) ?? new Map<string, CommitKey>();
+      unsettled.set(repo, there);
+      if (is) there.set(commitText(commit), commit);
+      else there.delete(commitText(commit));
+      return Promise.resolve();
+    },
+    unsettled: (repo) => Promise.resolve([...(unsettled.get(repo)?.values() ?? [])]),
   };
   return { ...port, saved };
 }

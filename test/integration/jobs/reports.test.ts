@@ -114,6 +114,21 @@ test("whatever somebody else puts in their place counts as nothing", async () =>
   }
 });
 
+test("commits are unsettled until they are not, whatever else stands there", async () => {
+  const { reports, another, client, prefix } = await useReports();
+  const other = { ...commit, commit: "e".repeat(40) };
+  await reports.setUnsettled(commit, repo, true);
+  await reports.setUnsettled(commit, repo, true);
+  await reports.setUnsettled(other, repo, true);
+  const [key = ""] = await client().keys(`${prefix}:unsettled:*`);
+  await client().zadd(key, Date.now(), "{not json", Date.now(), "{}");
+  await client().zadd(key, Date.now() - 30 * 24 * 3_600_000, JSON.stringify({ ...commit, commit: "f".repeat(40) }));
+
+  expect(new Set(await another().unsettled(repo))).toEqual(new Set([commit, other]));
+  await reports.setUnsettled(commit, repo, false);
+  expect(await reports.unsettled(repo)).toEqual([other]);
+});
+
 test("what is too large for Redis is refused, and what was there stays", async () => {
   const { reports } = await useReports();
   await reports.save(aReport());
@@ -155,6 +170,8 @@ test.each(["frozen", "stopped"] as const)(
       reports.openInto(repo, "main"),
       reports.statuses(commit),
       reports.saveStatuses(commit, [pending]),
+      reports.setUnsettled(commit, repo, true),
+      reports.unsettled(repo),
     ];
     for (const { reason } of (await Promise.allSettled(calls)) as PromiseRejectedResult[]) {
       expect(reason).toBeInstanceOf(QueueUnavailableError);

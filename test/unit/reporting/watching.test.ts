@@ -1,5 +1,5 @@
 import { expect, onTestFinished, test, vi } from "vitest";
-import type { Deployment } from "../../../src/model.ts";
+import type { Condition, Deployment } from "../../../src/model.ts";
 import type { DeploymentChange } from "../../../src/ports.ts";
 import { startReportWatch } from "../../../src/reporting/watching.ts";
 import { aDeployment, aSummary } from "../../support/deployments.ts";
@@ -22,7 +22,8 @@ function setUp() {
   });
   const change = (previous: Deployment, deployment: Deployment) =>
     listeners.forEach((listener) => listener({ kind: "changed", previous, deployment }));
-  return { change, queue, reports, stop };
+  const add = (deployment: Deployment) => listeners.forEach((listener) => listener({ kind: "added", deployment }));
+  return { change, add, queue, reports, stop };
 }
 
 const before = aDeployment({ status: { observedCommit: "a".repeat(40) } });
@@ -56,6 +57,37 @@ test("a deploy has the open pull requests into its branch compared again", async
   expect(queue.requests.filter(({ kind }) => kind === "preview")).toEqual([
     { kind: "preview", pullRequest: aReport().pullRequest, cause: "base" },
   ]);
+});
+
+test("commits that wait for their end are looked at when something happens in their repository, and at the start", async () => {
+  const { change, add, queue, reports } = setUp();
+  const waiting = { forge: "gitea", repoName: "org/shop", commit: "b".repeat(40) };
+  await reports.setUnsettled(waiting, before.repo, true);
+  await reports.setUnsettled({ ...waiting, forge: "not-configured-any-more" }, before.repo, true);
+  const request = { kind: "commit-status", commit: waiting, repo: before.repo };
+
+  add(before);
+  await vi.runAllTimersAsync();
+  expect(queue.requests).toEqual([request]);
+
+  change(before, observed);
+  await vi.runAllTimersAsync();
+  expect(queue.requests.slice(1)).toEqual([{ ...request, commit: { ...waiting, commit: "c".repeat(40) } }, request]);
+});
+
+test("a loop that ends as it began lets the commits go that waited for its end", async () => {
+  const { change, queue, reports } = setUp();
+  const waiting = { forge: "gitea", repoName: "org/shop", commit: "c".repeat(40) };
+  await reports.setUnsettled(waiting, before.repo, true);
+  const condition = { type: "Reconciling", status: "True", reason: "Progressing", message: "", lastTransitionTime: "" };
+  const working = aDeployment({ status: { ...observed.status, conditions: [condition as Condition] } });
+
+  change(observed, working);
+  await vi.runAllTimersAsync();
+  expect(queue.requests).toEqual([]);
+  change(working, observed);
+  await vi.runAllTimersAsync();
+  expect(queue.requests).toEqual([{ kind: "commit-status", commit: waiting, repo: before.repo }]);
 });
 
 test("changes that no forge would show, and repositories that are on no forge, ask for nothing", async () => {

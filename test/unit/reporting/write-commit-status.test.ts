@@ -19,10 +19,12 @@ function setUp(...deployments: ReturnType<typeof aDeployment>[]) {
   const forge = fakeForge();
   const cluster = fakeDeployments(...deployments);
   const sources = fakeSources({ "refs/heads/main": pushed });
+  const reports = fakeReports();
+  const known = { synced: true };
   const writer = createCommitStatusWriter({
     forges: new Map([["gitea", forge]]),
-    reports: fakeReports(),
-    deployments: cluster,
+    reports,
+    deployments: { ...cluster, synced: () => known.synced },
     secrets: fakeSecrets(),
     sources,
     lastMove: () => Promise.resolve("move-1"),
@@ -33,12 +35,13 @@ function setUp(...deployments: ReturnType<typeof aDeployment>[]) {
   const write = () => writer({ kind: "commit-status", commit, repo });
   const lines = () =>
     forge.statuses.map(({ status: { context, state, description } }) => `${context} ${state} ${description}`);
-  return { forge, cluster, sources, write, lines };
+  return { forge, cluster, sources, write, lines, known, unsettled: () => reports.unsettled(repo) };
 }
 
 test("a push is told as queued, and then what became of it", async () => {
-  const { write, lines, cluster } = setUp(aDeployment({ status: { observedCommit: "0".repeat(40) } }));
+  const { write, lines, cluster, unsettled } = setUp(aDeployment({ status: { observedCommit: "0".repeat(40) } }));
   await write();
+  expect(await unsettled()).toMatchObject([{ commit: pushed }]);
   const lastDeployResult = aSummary({ document: { gitInfo: { commit: pushed } }, changedObjects: 2 });
   const deployed = aDeployment({ status: { observedCommit: pushed, conditions: [ready], lastDeployResult } });
   cluster.objects.set("shop/prod", deployed);
@@ -51,6 +54,27 @@ test("a push is told as queued, and then what became of it", async () => {
     "towline/shop/prod success deployed: 2 changed",
     "towline success deployed: 2 changed",
   ]);
+  expect(await unsettled()).toEqual([]);
+});
+
+test("a commit that no deployment got to see, because the next one came too soon, is told so", async () => {
+  const { write, lines, cluster, sources, unsettled } = setUp(aDeployment());
+  await write();
+  sources.refs["refs/heads/main"] = "d".repeat(40);
+  cluster.objects.set("shop/prod", aDeployment({ status: { observedCommit: "d".repeat(40), conditions: [ready] } }));
+  await write();
+  expect(lines().slice(2)).toEqual([
+    "towline/shop/prod canceled superseded by a newer commit",
+    "towline canceled superseded by a newer commit",
+  ]);
+  expect(await unsettled()).toEqual([]);
+});
+
+test("nothing is told as long as the deployments are not known", async () => {
+  const { write, lines, known } = setUp(aDeployment());
+  known.synced = false;
+  expect(await write()).toMatchObject({ kind: "later" });
+  expect(lines()).toEqual([]);
 });
 
 test("deployments of other branches, and those pinned to a commit, have no part in it", async () => {
