@@ -1,5 +1,6 @@
 /** Keeps a report small enough to be remembered and sent. Pure. What is left out is always said, or shows in the counts. */
 import type { Preview, PreviewObject, Report } from "../report.ts";
+import { cut } from "./visible-text.ts";
 
 /** Redis keeps some thousands of them, and no comment can show as much. */
 const maxReportBytes = 600_000;
@@ -46,14 +47,14 @@ function leaveOutDiffs(previews: readonly Preview[], excess: Excess): void {
 function cutTexts(previews: Preview[], excess: Excess): void {
   for (const [at, preview] of previews.entries()) {
     if (excess.bytes <= 0) return;
-    const cutAll = (messages: Preview["errors"]) => messages.map((one) => ({ ...one, message: cut(one.message) }));
+    const cutAll = (messages: Preview["errors"]) => messages.map((one) => ({ ...one, message: shorten(one.message) }));
     const { failure, concealed, errors, warnings } = preview;
     const shorter = {
       ...preview,
       errors: cutAll(errors),
       warnings: cutAll(warnings),
-      ...(failure !== undefined && { failure: cut(failure) }),
-      ...(concealed !== undefined && { concealed: cut(concealed) }),
+      ...(failure !== undefined && { failure: shorten(failure) }),
+      ...(concealed !== undefined && { concealed: shorten(concealed) }),
     };
     replace(previews, at, shorter, excess);
   }
@@ -72,9 +73,9 @@ function leaveOutLast(previews: readonly Preview[], list: "objects" | "errors" |
 }
 
 function cutObstacle(obstacle: Report["obstacle"]): Report["obstacle"] {
-  if (obstacle?.kind === "failed") return { ...obstacle, message: cut(obstacle.message) };
+  if (obstacle?.kind === "failed") return { ...obstacle, message: shorten(obstacle.message) };
   if (obstacle?.kind !== "conflict") return obstacle;
-  const paths = obstacle.paths.slice(0, maxPaths).map(cut);
+  const paths = obstacle.paths.slice(0, maxPaths).map(shorten);
   const more = obstacle.paths.length - paths.length;
   return { ...obstacle, paths: more === 0 ? paths : [...paths, `and ${more} more`] };
 }
@@ -84,8 +85,9 @@ function replace<T>(list: T[], at: number, next: T, excess: Excess): void {
   list[at] = next;
 }
 
-function cut(text: string): string {
-  return text.length <= shortText ? text : `${text.slice(0, shortText).toWellFormed()}…`;
+function shorten(text: string): string {
+  const shown = cut(text, shortText);
+  return shown === text ? text : `${shown}…`;
 }
 
 function bytesOf(value: unknown): number {

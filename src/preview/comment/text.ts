@@ -3,9 +3,8 @@
  * references, links, images, emoji, mathematics or markup; what could end the code, or cannot be seen, is taken care of
  * here.
  */
+import { cut, cutLine, makeVisible, spellOut } from "../visible-text.ts";
 
-/** All that has no shape of its own: control characters, bidirectional overrides, zero widths, halves of characters. */
-const unseen = /(?![\n\t])[\p{Cc}\p{Cf}\p{Cs}\p{Zl}\p{Zp}\p{Default_Ignorable_Code_Point}]/gu;
 /** A comment of HTML, as our own marker is one. Hosts do not read it in code, but who looks for the marker may. */
 const commentStart = /<!--/g;
 
@@ -15,19 +14,7 @@ const longestLine = 500;
 const longestName = 260;
 
 function visible(text: string): string {
-  return text
-    .replaceAll("\r\n", "\n")
-    .replace(unseen, escapeCharacter)
-    .replace(commentStart, `<${escapeCharacter("!")}--`);
-}
-
-function escapeCharacter(character: string): string {
-  return `\\u{${(character.codePointAt(0) ?? 0).toString(16)}}`;
-}
-
-/** The beginning, without half a character at its end. */
-function cut(text: string, length: number): string {
-  return text.length <= length ? text : text.slice(0, length).replace(/[\ud800-\udbff]$/, "");
+  return makeVisible(text.replaceAll("\r\n", "\n")).replace(commentStart, `<${spellOut("!")}--`);
 }
 
 function oneLine(text: string): string {
@@ -53,7 +40,7 @@ export function code(text: string): string {
 
 /** The same in a cell of a table, which a bar would end whatever stands around it. */
 export function cellCode(text: string): string {
-  return code(text).replaceAll("|", escapeCharacter("|"));
+  return code(text).replaceAll("|", spellOut("|"));
 }
 
 const entities: Readonly<Record<string, string>> = { "&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;" };
@@ -108,9 +95,7 @@ export function toLines(text: string): string[] {
 const readBeforeMarkdown = /^(?:\/|::|>>>)/;
 
 function shorten(line: string): string {
-  const start = readBeforeMarkdown.test(line) ? ` ${line}` : line;
-  const shown = cut(start, longestLine);
-  return shown === start ? start : `${shown}… (${start.length - shown.length} more characters)`;
+  return cutLine(readBeforeMarkdown.test(line) ? ` ${line}` : line, longestLine);
 }
 
 /** A block of code. The lines are those of `toLines`. */
