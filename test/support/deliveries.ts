@@ -60,6 +60,58 @@ export function githubPayload(): Record<string, unknown> {
   return branch;
 }
 
+/** The repository that a delivery is about, in place of the recorded one. */
+export interface DeliveredRepository {
+  /** `org/repo` */
+  readonly name: string;
+  readonly url: string;
+}
+
+export interface DeliveredPullRequest {
+  readonly number: number;
+  readonly head: string;
+  readonly fork?: boolean;
+}
+
+export interface DeliveredPush {
+  readonly before: string;
+  readonly after: string;
+  readonly modified: readonly string[];
+}
+
+/** A recorded delivery of the action, about another pull request; into `main`. */
+export function githubPullRequest(
+  action: "opened" | "synchronize" | "closed",
+  repository: DeliveredRepository,
+  { number, head, fork = false }: DeliveredPullRequest,
+): Delivery {
+  type Recorded = Record<"pull_request" | "head" | "base" | "repo" | "repository", Record<string, unknown>>;
+  const pulls = examples.find(({ name }) => name === "pull_request")?.examples ?? [];
+  const recorded = structuredClone(pulls.find((one) => one["action"] === action)) as Recorded | undefined;
+  if (recorded === undefined) throw new Error(`@octokit/webhooks-examples has no pull_request ${action}`);
+  const { pull_request: pull } = recorded;
+  const { head: from, base } = pull as Recorded;
+  Object.assign(recorded, { number }, { repository: githubRepository(recorded.repository, repository) });
+  Object.assign(pull, { number, merged: action === "closed" });
+  Object.assign(base, { ref: "main", repo: recorded.repository });
+  Object.assign(from, { sha: head, repo: { ...recorded.repository, ...(fork && { id: 4_711, fork }) } });
+  return githubDelivery("pull_request", recorded);
+}
+
+/** A push to `main` of another repository. */
+export function githubPushTo(repository: DeliveredRepository, { before, after, modified }: DeliveredPush): Delivery {
+  const commit = { id: after, added: [], modified, removed: [] };
+  const recorded = githubPayload()["repository"] as Record<string, unknown>;
+  const moved = { ref: "refs/heads/main", before, after, commits: [commit], head_commit: commit };
+  return githubPush({ ...moved, repository: githubRepository(recorded, repository) });
+}
+
+function githubRepository(recorded: Record<string, unknown>, { name, url }: DeliveredRepository) {
+  const { hostname } = new URL(url);
+  const others = { html_url: url.replace(/\.git$/, ""), ssh_url: `git@${hostname}:${name}.git`, git_url: url };
+  return { ...recorded, ...others, full_name: name, clone_url: url, default_branch: "main" };
+}
+
 const giteaDirectory = new URL("../fixtures/deliveries/gitea/", import.meta.url);
 
 /** A recorded delivery of Gitea, byte for byte. */
@@ -135,6 +187,31 @@ export function gitlabMergeRequest(attributes: Record<string, unknown> = {}, cha
     },
     changes,
   };
+}
+
+/** A merge request of another project, into `main`; signed. */
+export function gitlabMergeRequestOf(
+  repository: DeliveredRepository,
+  { number, head, fork = false }: DeliveredPullRequest,
+  attributes: Record<string, unknown>,
+): Delivery {
+  const about = { iid: number, last_commit: { id: head, message: "More" }, ...(fork && { source_project_id: 16 }) };
+  return signGitlab(
+    gitlabDelivery({ ...gitlabMergeRequest({ ...about, ...attributes }), project: gitlabProject(repository) }),
+  );
+}
+
+/** A push to `main` of another project; signed. */
+export function gitlabPushTo(repository: DeliveredRepository, { before, after, modified }: DeliveredPush): Delivery {
+  const commits = [{ id: after, message: "More", added: [], modified, removed: [] }];
+  const moved = { before, after, checkout_sha: after, commits };
+  return signGitlab(gitlabDelivery(gitlabPush({ ...moved, project: gitlabProject(repository) })));
+}
+
+function gitlabProject({ name, url }: DeliveredRepository) {
+  const { hostname } = new URL(url);
+  const urls = { git_http_url: url, web_url: url.replace(/\.git$/, ""), git_ssh_url: `git@${hostname}:${name}.git` };
+  return { ...project, ...urls, path_with_namespace: name };
 }
 
 const gitlabEventNames: Readonly<Record<string, string>> = {

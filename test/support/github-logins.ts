@@ -78,6 +78,12 @@ export function createGithubLogins(webUrl: string, owner: string, now: () => num
       };
     },
 
+    /** The owner removes the App; its tokens end with it. */
+    uninstall(): void {
+      logins.installation = undefined;
+      for (const one of installationTokens) one.expiresAt = 0;
+    },
+
     makeInstallationToken(repositories: readonly string[], permissions: Permissions): Record<string, unknown> {
       const made: InstallationToken = {
         token: `ghs_${randomBytes(18).toString("hex")}`,

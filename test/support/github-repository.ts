@@ -53,12 +53,6 @@ export function createGithubRepository(webUrl: string, owner: string, name: stri
   let lastComment = 3_000_000_000;
   const time = () => new Date(now()).toISOString().replace(/\.\d+Z$/, "Z");
 
-  function commit(): string {
-    const sha = commitId();
-    commits.add(sha);
-    return sha;
-  }
-
   function pull(number: number): Pull {
     const found = pulls.get(number);
     if (found === undefined) throw new Error(`${fullName} has no pull request ${number}`);
@@ -127,16 +121,18 @@ export function createGithubRepository(webUrl: string, owner: string, name: stri
     showPull,
     showComment,
 
-    open({ fork = false, draft = false } = {}): OpenedPullRequest {
+    /** Of a commit that lies in a real repository, or else of one that is made up. */
+    open({ fork = false, draft = false, head = commitId() } = {}): OpenedPullRequest {
+      commits.add(head);
       const opened: Pull = {
-        ...{ number: pulls.size + 1, head: commit(), base: "main", state: "open", draft, mergedAt: null },
+        ...{ number: pulls.size + 1, head, base: "main", state: "open", draft, mergedAt: null },
         ...{ headRepo: fork ? id + 1 : id, updatedAt: time(), locked: false },
       };
       pulls.set(opened.number, opened);
       return { number: opened.number, head: opened.head };
     },
-    push(number: number): string {
-      const head = commit();
+    push(number: number, head = commitId()): string {
+      commits.add(head);
       change(number, { head });
       return head;
     },

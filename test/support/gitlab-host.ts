@@ -5,7 +5,7 @@ import type { AddressInfo } from "node:net";
 import { onTestFinished } from "vitest";
 import { createGitlabForge } from "../../src/forge/gitlab/forge.ts";
 import type { CommitStatus } from "../../src/model.ts";
-import type { ForgeHost } from "./forge-host.ts";
+import type { ForgeHost, OpenedPullRequest } from "./forge-host.ts";
 import { createGitlabApp, type GitlabState } from "./gitlab-api.ts";
 import {
   type MergeRequest,
@@ -24,8 +24,11 @@ export interface GitlabHost extends ForgeHost {
   readonly state: GitlabState;
   readonly project: Project;
   readonly bot: Person;
-  /** The project's own CI starts. */
-  startPipeline(sha: string, source?: Pipeline["source"]): Pipeline;
+  /** The same for a commit that lies in a real repository. */
+  openPullRequest(options?: { fork?: boolean; draft?: boolean; head?: string }): Promise<OpenedPullRequest>;
+  push(number: number, head?: string): Promise<string>;
+  /** The project's own CI starts; on a merge request's branch unless another one is named. */
+  startPipeline(sha: string, source?: Pipeline["source"], ref?: string): Pipeline;
   /** Of a merge request: what GitLab itself notes about it. */
   noteBySystem(number: number, body: string): void;
 }
@@ -89,7 +92,7 @@ export async function useGitlabHost(): Promise<GitlabHost> {
       const id = nextId();
       const iid = project.requests.length + 1;
       const sourceBranch = `feature-${iid}`;
-      const sha = pushTo(source, sourceBranch, []);
+      const sha = pushTo(source, sourceBranch, [], options.head);
       project.commits.add(sha);
       project.requests.push({
         ...{ id, iid, source, sourceBranch, targetBranch: "main", sha, state: "opened", notes: [] },
@@ -97,9 +100,9 @@ export async function useGitlabHost(): Promise<GitlabHost> {
       });
       return Promise.resolve({ number: iid, head: sha });
     },
-    push(number) {
+    push(number, head) {
       const { source, sourceBranch } = find(number);
-      return Promise.resolve(pushTo(source, sourceBranch, [project]));
+      return Promise.resolve(pushTo(source, sourceBranch, [project], head));
     },
     retarget: (number, targetBranch) => change(number, { targetBranch }),
     setDraft: (number, draft) => change(number, { draft }),
@@ -123,9 +126,9 @@ export async function useGitlabHost(): Promise<GitlabHost> {
       return Promise.resolve(shown);
     },
 
-    startPipeline(sha, source = "push") {
-      const ref = find(project.requests.findIndex((request) => request.sha === sha) + 1).sourceBranch;
-      const pipeline: Pipeline = { id: nextId(), sha, ref, source, jobs: [] };
+    startPipeline(sha, source = "push", ref) {
+      const branch = ref ?? find(project.requests.findIndex((request) => request.sha === sha) + 1).sourceBranch;
+      const pipeline: Pipeline = { id: nextId(), sha, ref: branch, source, jobs: [] };
       project.pipelines.push(pipeline);
       return pipeline;
     },

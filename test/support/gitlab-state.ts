@@ -81,8 +81,7 @@ export function newProject(path: string): Project {
 }
 
 /** A branch moves; the merge requests from it move with it. */
-export function pushTo(source: Project, branch: string, targets: readonly Project[]): string {
-  const sha = newSha();
+export function pushTo(source: Project, branch: string, targets: readonly Project[], sha = newSha()): string {
   source.branches.set(branch, sha);
   source.commits.add(sha);
   for (const target of targets) {

@@ -1,0 +1,126 @@
+/** What a pull request shows on a GitHub and on a GitLab that speak the documented protocol, through the whole server. */
+import { rm, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { expect, onTestFinished, test } from "vitest";
+import { readiness } from "../support/faults.ts";
+import { useLocalGithub, useLocalGitlab, useLocalPullRequests } from "../support/local-hosts.ts";
+import { aProject, aSpec } from "../support/project.ts";
+import { rendersWhile } from "../support/pull-requests.ts";
+import { patience } from "../support/world-cluster.ts";
+import { useWorld } from "../support/world.ts";
+
+const hosts = {
+  "a GitHub, with a token": () => useLocalGithub("token"),
+  "a GitLab": () => useLocalGitlab(),
+};
+const logins = { ...hosts, "a GitHub, as an App": () => useLocalGithub("app") };
+
+test.each(Object.entries(logins))(
+  "on %s a pull request is told from opened to deployed, in one comment and beside the right commits",
+  async (_name, useHost) => {
+    const [world, local] = await Promise.all([useWorld(), useHost()]);
+    const { namespace } = world.cluster;
+    const pulls = await useLocalPullRequests(world, local);
+    const project = (color: string) => aProject({ namespace, data: { color } });
+    await pulls.push(project("red"));
+    const deployment = world.cluster.deployment("shop");
+    await deployment.create(aSpec(pulls.repo.url));
+    await deployment.settles();
+    const line = `towline/${deployment.key}`;
+
+    const pull = await pulls.open(project("blue"));
+    expect(await pull.comment("merging changes")).toMatch(/data\.color:\n- +red\n\+ +blue/);
+    const [comment] = pull.comments();
+    await pulls.shows(pull.head, {
+      [line]: "success: 1 changed",
+      towline: expect.stringMatching(/^success: changes 1/),
+    });
+
+    // Of the next head the host wants to hear later.
+    let refusedAt = 0;
+    pulls.proxy.fail((_req, res) => {
+      pulls.proxy.clear();
+      refusedAt = performance.now();
+      local.refuse(res, 3);
+    });
+    const head = await pull.push(project("green"));
+    await expect.poll(() => refusedAt, patience).toBeGreaterThan(0);
+    await expect.poll(() => pulls.proxy.requests.length, patience).toBeGreaterThan(0);
+    expect(performance.now() - refusedAt).toBeGreaterThanOrEqual(3_000);
+    await pull.comment("green");
+    expect(pull.comments().map(({ id }) => id)).toEqual([comment?.id]);
+    await pulls.shows(head, { [line]: "success: 1 changed" });
+
+    const merge = await pull.merge();
+    await pull.comment("merged into `main`");
+    await deployment.settles(merge);
+    expect(await world.cluster.data("settings")).toEqual({ color: "green" });
+    await pulls.shows(merge, { [line]: "success: deployed: 1 changed", towline: "success: deployed: 1 changed" });
+    expect(local.flaws()).toEqual([]);
+    expect(await readiness(pulls.towline)).toMatchObject({ status: 200 });
+  },
+);
+
+test.each(Object.entries(hosts))(
+  "on %s a conflict ends what was being compared, and a fork is not rendered",
+  async (_name, useHost) => {
+    const [world, local] = await Promise.all([useWorld(), useHost()]);
+    const { namespace } = world.cluster;
+    const { failure, canceled } = local.words;
+    const pulls = await useLocalPullRequests(world, local);
+    const project = (color: string) => aProject({ namespace, data: { color } });
+    await pulls.push(project("red"));
+    const deployment = world.cluster.deployment("shop");
+    await deployment.create(aSpec(pulls.repo.url, { suspend: true }));
+    const line = `towline/${deployment.key}`;
+    const gate = join(world.dir, "gate");
+    await writeFile(gate, "");
+    onTestFinished(() => rm(gate, { force: true }));
+
+    const pull = await pulls.open({ ...project("blue"), "app/slow.yml": rendersWhile(gate, { namespace }) });
+    await pulls.shows(pull.head, {
+      [line]: "pending: comparing with the live cluster",
+      towline: "pending: comparing 1 deployment",
+    });
+    await pulls.push(project("yellow"));
+    expect(await pull.comment("cannot be merged")).toContain("app/settings.yml");
+    await pulls.shows(pull.head, {
+      [line]: `${canceled}: not concerned any more`,
+      towline: `${failure}: cannot be merged: conflict in 1 file`,
+    });
+
+    const forked = await pulls.open({}, { fork: true });
+    await forked.comment("not rendered, because it comes from a fork");
+    await pulls.shows(forked.head, { towline: "success: not rendered: it comes from a fork" });
+  },
+);
+
+test("a server whose App is removed says where to install it, deploys all the same, and goes on telling afterwards", async () => {
+  const [world, local] = await Promise.all([useWorld(), useLocalGithub("app")]);
+  const { namespace } = world.cluster;
+  const { logins } = local.host;
+  const { installation } = logins;
+  const pulls = await useLocalPullRequests(world, local);
+  const project = (color: string) => aProject({ namespace, data: { color } });
+  const red = await pulls.push(project("red"));
+  const deployment = world.cluster.deployment("shop");
+  await deployment.create(aSpec(pulls.repo.url));
+  await pulls.shows(red, { towline: "success: deployed: 1 new" });
+
+  logins.uninstall();
+  const more = { apiVersion: "v1", kind: "ConfigMap", metadata: { name: "more", namespace } };
+  const pull = await pulls.open({ "app/more.yml": JSON.stringify(more) });
+  const green = await pulls.push(project("green"));
+  await deployment.settles(green);
+  expect(await world.cluster.data("settings")).toEqual({ color: "green" });
+  const refused = () => pulls.towline.lines.filter(({ error }) => String(error).startsWith("GitHub: "));
+  await expect.poll(() => refused().map(({ msg }) => msg), patience).toContain("the forge did not do what was asked");
+  for (const { error } of refused()) expect(error).toContain(`install it at ${logins.appObject.html_url}`);
+  expect(await readiness(pulls.towline)).toMatchObject({ status: 200 });
+  expect([...pull.comments(), ...Object.keys(local.statuses(green))]).toEqual([]);
+
+  logins.installation = { ...installation!, id: 4_712 };
+  const head = await pull.push({ README: "one more\n" });
+  await pull.comment("merging changes 1 deployment");
+  await pulls.shows(head, { [`towline/${deployment.key}`]: "success: 1 new" });
+});
