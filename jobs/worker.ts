@@ -3,21 +3,13 @@ import { DelayedError, type Job, UnrecoverableError, Worker as BullWorker } from
 import type { Redis } from "ioredis";
 import { QueueUnavailableError, SupersededError } from "../src/errors.ts";
 import type { Logger } from "../src/log.ts";
-import { type Outcome, subjectOf } from "../src/model.ts";
+import { type Attempt, type Outcome, subjectOf } from "../src/model.ts";
 import { followUpKey, maxAttempts } from "./bullmq.ts";
 import { describeRedisError } from "./connection.ts";
 import type { LaneFairness } from "./fairness.ts";
 import { parseJobData } from "./job-data.ts";
 import type { Lane, LaneRequests } from "./lanes.ts";
 import { createSuperseding } from "./superseding.ts";
-
-export interface WorkContext {
-  /** From 1; neither a lease held elsewhere, nor waiting for a forge, nor a hand-back counts. */
-  readonly attempt: number;
-  readonly lastAttempt: boolean;
-  /** Aborts when the job is to be handed back, or with a SupersededError when it is of no use any more. */
-  readonly signal: AbortSignal;
-}
 
 export interface WorkerDeps<L extends Lane = Lane> {
   readonly lane: L;
@@ -28,7 +20,7 @@ export interface WorkerDeps<L extends Lane = Lane> {
   /** Shared with the queue of this process. */
   readonly fairness: LaneFairness;
   /** `busy`: somebody else holds the subject's lease. */
-  readonly work: (request: LaneRequests[L], context: WorkContext) => Promise<Outcome | "busy">;
+  readonly work: (request: LaneRequests[L], attempt: Attempt) => Promise<Outcome | "busy">;
   readonly log: Logger;
   readonly observe?:
     | {

@@ -257,6 +257,15 @@ export function subjectOf(request: Request): string {
   }
 }
 
+/** One try at what a request wants. */
+export interface Attempt {
+  /** From 1; neither a lease held elsewhere, nor waiting for a forge, nor a hand-back counts. */
+  readonly attempt: number;
+  readonly lastAttempt: boolean;
+  /** Aborts when the work is to be handed back, or with a SupersededError when it is of no use any more. */
+  readonly signal: AbortSignal;
+}
+
 /** What came of a request. Failures of the work are outcomes too, so that they are reported. */
 export type Outcome =
   | { readonly kind: "done"; readonly deployed?: boolean | undefined; readonly commit?: string | undefined }

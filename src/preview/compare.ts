@@ -50,6 +50,7 @@ export async function compare(
   try {
     const result = await deps.limit(() => diff(target, deps, log, signal), { signal });
     const found = describeDiff(result, { knownSecrets, prune: deployment.spec.prune });
+    if (found.concealed !== undefined) log.warn({ ...deployment.key, why: found.concealed }, "only counts are told");
     const { new: created, changed, deleted, orphan, errors } = found.counts;
     const nothingWaits = working.approval === "after-merge" && created + changed + deleted + orphan + errors === 0;
     return { preview: { ...working, ...found, state: "done", approval: nothingWaits ? undefined : working.approval } };

@@ -1,9 +1,8 @@
 /** The preview of a pull request that is open: reads top to bottom. */
 import { QueueUnavailableError } from "../errors.ts";
 import type { Logger } from "../log.ts";
-import type { Deployment, Outcome, PullRequest } from "../model.ts";
+import type { Attempt, Deployment, Outcome, PullRequest } from "../model.ts";
 import { toFailure } from "../reconcile/failures.ts";
-import type { Attempt } from "../reconcile/reconcile.ts";
 import type { Report } from "../report.ts";
 import { compare, toWorking } from "./compare.ts";
 import { redactText } from "./describe-diff.ts";

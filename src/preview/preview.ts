@@ -2,10 +2,9 @@
 import { setTimeout as sleepFor } from "node:timers/promises";
 import { QueueUnavailableError, SupersededError } from "../errors.ts";
 import type { Logger } from "../log.ts";
-import { type Outcome, type PreviewRequest, type PullRequest, pullRequestText } from "../model.ts";
+import { type Attempt, type Outcome, type PreviewRequest, type PullRequest, pullRequestText } from "../model.ts";
 import type { Deployments, Forge, Queue, Reports } from "../ports.ts";
 import { repoId } from "../repo-url.ts";
-import type { Attempt } from "../reconcile/reconcile.ts";
 import type { Report } from "../report.ts";
 import type { CompareDeps } from "./compare.ts";
 import { fitReport } from "./fit-report.ts";

@@ -5,6 +5,7 @@ import {
   finalizer,
   isMalformed,
   keyText,
+  type Attempt,
   type Deployment,
   type MalformedDeployment,
   type Outcome,
@@ -25,13 +26,6 @@ export interface ReconcileDeps extends LoopDeps {
   readonly sources: Sources;
   readonly leases: Leases;
   readonly lastMove: Queue["lastMove"];
-}
-
-export interface Attempt {
-  /** 1 for the first. */
-  readonly attempt: number;
-  readonly lastAttempt: boolean;
-  readonly signal: AbortSignal;
 }
 
 /** `busy`: somebody else holds the deployment's lease; ask again soon. */

@@ -1,10 +1,9 @@
 /** One pull request, the deployments that follow its base branch, and what came of previewing it. */
 import { expect, vi } from "vitest";
 import { KilledError } from "../../src/errors.ts";
-import type { Deployment, PullRequest } from "../../src/model.ts";
+import type { Attempt, Deployment, PullRequest } from "../../src/model.ts";
 import type { Run } from "../../src/ports.ts";
 import { createPreview, type PreviewDeps } from "../../src/preview/preview.ts";
-import type { Attempt } from "../../src/reconcile/reconcile.ts";
 import type { Report } from "../../src/report.ts";
 import { aDeployment, anObject, aResult, aSpec } from "./deployments.ts";
 import { fakeForge } from "./fake-forge.ts";

@@ -1,7 +1,7 @@
 import { expect, test, vi } from "vitest";
-import type { WorkContext, WorkResult } from "../../../jobs/worker.ts";
+import type { WorkResult } from "../../../jobs/worker.ts";
 import { SupersededError } from "../../../src/errors.ts";
-import type { Outcome, PreviewCause, PreviewRequest } from "../../../src/model.ts";
+import type { Attempt, Outcome, PreviewCause, PreviewRequest } from "../../../src/model.ts";
 import { aPreviewRequest, done, gate, type TestQueue, useQueue } from "../../support/jobs.ts";
 
 const patient = { timeout: 15_000, interval: 20 };
@@ -11,7 +11,7 @@ const nothing = { waiting: 0, active: 0, delayed: 0 };
 function usePreviews({ workOn }: TestQueue) {
   const runs: { request: PreviewRequest; attempt: number; signal: AbortSignal; end: () => void }[] = [];
   const results: WorkResult[] = [];
-  const preview = async (request: PreviewRequest, { attempt, signal }: WorkContext): Promise<Outcome> => {
+  const preview = async (request: PreviewRequest, { attempt, signal }: Attempt): Promise<Outcome> => {
     const { opened, open } = gate();
     runs.push({ request, attempt, signal, end: open });
     const aborted = new Promise((_, reject) => signal.addEventListener("abort", () => reject(signal.reason as Error)));

@@ -1,7 +1,13 @@
 import { expect, test } from "vitest";
 import { KilledError, PrepareError, SourceError } from "../../../src/errors.ts";
-import { annotation, type Deployment, type MalformedDeployment, type Request } from "../../../src/model.ts";
-import { createReconcile, type Attempt } from "../../../src/reconcile/reconcile.ts";
+import {
+  annotation,
+  type Attempt,
+  type Deployment,
+  type MalformedDeployment,
+  type Request,
+} from "../../../src/model.ts";
+import { createReconcile } from "../../../src/reconcile/reconcile.ts";
 import { aDeployment, anObject, aResult, aSummary } from "../../support/deployments.ts";
 import {
   fakeDeployments,
