@@ -21,8 +21,9 @@ const errors = z
 const change = z.object({
   type: z.enum(["insert", "update", "delete"]),
   jsonPath: z.string(),
-  oldValue: z.unknown(),
-  newValue: z.unknown(),
+  // What is added has no old value, what is removed no new one. (To zod, a plain `unknown` has to be there.)
+  oldValue: z.unknown().optional(),
+  newValue: z.unknown().optional(),
   unifiedDiff: z.string().optional(),
 });
 

@@ -111,6 +111,18 @@ describe("a result", () => {
     expect(result.document).toEqual(parse(text));
   });
 
+  test("has changes that only add or only remove", async () => {
+    const changes = [
+      { type: "insert", jsonPath: "data.x", newValue: "1" },
+      { type: "delete", jsonPath: "data.y", oldValue: "2" },
+      { type: "update", jsonPath: "data.z", oldValue: null, newValue: "3" },
+    ];
+
+    const { objects } = await parseCommandResult(stringify({ compactedObjects: [{ ref: a, changes }] }));
+
+    expect(objects.map((object) => object.changes)).toEqual([changes]);
+  });
+
   test("without objects or a deployment is an empty one", async () => {
     await expect(parseCommandResult("id: one")).resolves.toMatchObject({ objects: [], errors: [], warnings: [] });
   });
