@@ -4,14 +4,18 @@ import type { Logger } from "../log.ts";
 import type { Attempt, Deployment, Outcome, PullRequest } from "../model.ts";
 import { toFailure } from "../reconcile/failures.ts";
 import type { Report } from "../report.ts";
-import { compare, toWorking } from "./compare.ts";
+import { compare, type CompareDeps, toWorking } from "./compare.ts";
 import { redactText } from "./describe-diff.ts";
 import { type Early, startEarly } from "./early.ts";
 import { describeFindings, type Findings, toReport } from "./findings.ts";
 import { matchPullRequest } from "./match.ts";
-import { mergeForEachLogin } from "./merges.ts";
-import type { PreviewDeps } from "./preview.ts";
+import { mergeForEachLogin, type MergesDeps } from "./merges.ts";
 import { findBase, findConflict, release, toTargets } from "./targets.ts";
+
+export interface OpenDeps extends MergesDeps, CompareDeps {
+  /** What people call the cluster. */
+  readonly clusterName: () => Promise<string>;
+}
 
 export interface OpenPullRequest extends Attempt {
   readonly pullRequest: PullRequest;
@@ -25,7 +29,7 @@ export interface OpenPullRequest extends Attempt {
 
 const earlyAfterMs = 2_000;
 
-export async function previewOpen(open: OpenPullRequest, deps: PreviewDeps): Promise<Outcome> {
+export async function previewOpen(open: OpenPullRequest, deps: OpenDeps): Promise<Outcome> {
   const { pullRequest, signal, log } = open;
   const startedAt = deps.clock.now();
   const { concerned: candidates, ignored } = matchPullRequest(pullRequest, open.deployments);
@@ -78,7 +82,7 @@ async function findOut(
   candidates: readonly Deployment[],
   findings: Findings,
   early: Early,
-  deps: PreviewDeps,
+  deps: OpenDeps,
 ): Promise<number> {
   const merges = await mergeForEachLogin(pullRequest, candidates, deps, signal);
   try {

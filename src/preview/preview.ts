@@ -6,13 +6,11 @@ import { type Attempt, type Outcome, type PreviewRequest, type PullRequest, pull
 import type { Deployments, Forge, Queue, Reports } from "../ports.ts";
 import { repoId } from "../repo-url.ts";
 import type { Report } from "../report.ts";
-import type { CompareDeps } from "./compare.ts";
 import { fitReport } from "./fit-report.ts";
 import { toForgeOutcome } from "./forge-outcome.ts";
-import type { MergesDeps } from "./merges.ts";
-import { previewOpen } from "./open.ts";
+import { type OpenDeps, previewOpen } from "./open.ts";
 
-export interface PreviewDeps extends MergesDeps, CompareDeps {
+export interface PreviewDeps extends OpenDeps {
   /** False: no project is rendered, whatever was asked for before that was switched off. */
   readonly enabled: boolean;
   /** Those with a login for their API, by id. */
@@ -20,8 +18,6 @@ export interface PreviewDeps extends MergesDeps, CompareDeps {
   readonly deployments: Pick<Deployments, "tracking"> & { synced(): boolean };
   readonly reports: Pick<Reports, "find" | "save">;
   readonly queue: Pick<Queue, "enqueue">;
-  /** What people call the cluster. */
-  readonly clusterName: () => Promise<string>;
   readonly log: Logger;
   /** Rejects when the signal aborts. */
   readonly sleep?: (ms: number, signal: AbortSignal) => Promise<unknown>;

@@ -15,7 +15,7 @@ export interface ReportWatchDeps {
   readonly log: Logger;
 }
 
-/** A loop writes its status a few times; a second later most of what it has to say has been said. */
+/** A loop writes its status a few times; half a second later most of what it has to say has been said. */
 const gatherMs = 500;
 
 /**
