@@ -42,7 +42,7 @@ function environment(world: TestWorld, extra: Record<string, string> = {}): Reco
     TOWLINE_KUBERNETES_NAMESPACES: world.cluster.namespace,
     TOWLINE_KLUCTL: world.kluctl,
     TOWLINE_KLUCTL_CACHE_DIR: world.kluctlCache,
-    TOWLINE_DATA_DIR: `${world.dir}/data-${randomUUID().slice(0, 8)}`,
+    TOWLINE_DATA_DIR: `${world.dir}/${randomUUID().slice(0, 8)}`,
     TOWLINE_SWEEP_INTERVAL: "30s",
     ...extra,
   };
