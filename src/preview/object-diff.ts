@@ -17,8 +17,11 @@ const maxLineLength = 400;
 /** Unchanged lines that are shown around a change. */
 const contextLines = 3;
 
-/** How much text may be compared for all objects of a deployment: beyond it, finding what differs takes too long. */
-export const maxComparedLength = 16_000_000;
+/**
+ * How much text may be compared for all objects of a deployment. Finding what differs and what is secret takes up to half a
+ * second for each million characters, in which the server does nothing else.
+ */
+export const maxComparedLength = 4_000_000;
 
 export function comparedLength(object: ResultObject): number {
   return (object.remote?.length ?? 0) + (object.applied?.length ?? object.rendered?.length ?? 0);
@@ -29,8 +32,11 @@ export function diffObject(object: ResultObject, redactor: Redactor): DiffText {
     ? signed("+", sideOf(asWritten(parse(object.rendered)), redactor).shown)
     : object.changes.flatMap((change) => diffChange(change, redactor));
   if (lines.length === 0) return { diff: "", linesLeftOut: 0 };
-  const shown = redactTogether(lines, redactor).map((line) => cutLine(makeVisible(line), maxLineLength));
-  return fit(shown.filter((line, i) => line !== shown[i - 1] || !isOnlyMask(line)));
+  // Many more than are shown, for some of them become one; of the others only their number is of interest.
+  const near = lines.slice(0, 5 * maxLines);
+  const shown = redactTogether(near, redactor).map((line) => cutLine(makeVisible(line), maxLineLength));
+  const { diff, linesLeftOut } = fit(shown.filter((line, i) => line !== shown[i - 1] || !isOnlyMask(line)));
+  return { diff, linesLeftOut: linesLeftOut + lines.length - near.length };
 }
 
 function diffChange({ type, jsonPath, oldValue, newValue }: Change, redactor: Redactor): string[] {

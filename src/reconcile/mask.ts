@@ -8,6 +8,12 @@ import { mask } from "../redact/shapes.ts";
 /** A result of which changes, errors and warnings may be read by everybody. The objects' own JSON may not. */
 export type MaskedResult = CommandResult & { readonly __brand: "masked" };
 
+/**
+ * How much text of changes is searched for secrets; the rest is hidden as a whole. It takes up to half a second for each
+ * million characters, in which the server does nothing else, and no status has room for so much.
+ */
+const maxSearchedLength = 2_000_000;
+
 export function maskResult(result: CommandResult): MaskedResult {
   const redactor = redactorOf(result, []);
   const masked = maskWith(result, redactor);
@@ -19,7 +25,7 @@ function maskWith(result: CommandResult, redactor: Redactor): CommandResult {
     errors.map((error) => ({ ...error, message: redactor.text(error.message) }));
   return {
     ...result,
-    objects: result.objects.map((object) => ({ ...object, changes: maskChanges(object, redactor) })),
+    objects: maskObjects(result.objects, redactor),
     errors: maskErrors(result.errors),
     warnings: maskErrors(result.warnings),
   };
@@ -35,6 +41,19 @@ function conceal(result: CommandResult): CommandResult {
     errors: silence(result.errors),
     warnings: silence(result.warnings),
   };
+}
+
+function maskObjects(objects: readonly ResultObject[], redactor: Redactor): ResultObject[] {
+  let searched = 0;
+  return objects.map((object) => {
+    searched += JSON.stringify(object.changes).length;
+    if (searched <= maxSearchedLength) return { ...object, changes: maskChanges(object, redactor) };
+    const hidden = object.changes.map((change) => ({
+      ...hideChange(change),
+      jsonPath: redactor.text(change.jsonPath),
+    }));
+    return { ...object, changes: hidden };
+  });
 }
 
 function maskChanges(object: ResultObject, redactor: Redactor): Change[] {

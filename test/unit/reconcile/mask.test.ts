@@ -160,6 +160,18 @@ test("numbers and keys that are secret are masked too, and what is not secret ke
   });
 });
 
+test("more text than can be searched in time is hidden as a whole, and what comes before it is not", () => {
+  const small = anObject({ changes: [{ type: "update", jsonPath: "data.a", oldValue: "one", newValue: "two" }] });
+  const newValue = `${secret} `.repeat(200_000);
+  const large = anObject({ changes: [{ type: "update", jsonPath: `data.${secret}`, oldValue: "one", newValue }] });
+  const { objects } = maskResult(aResult({ objects: [withSecret(secret), small, large, small] }));
+  expect(objects[1]?.changes).toEqual(small.changes);
+  for (const object of objects.slice(2)) {
+    expect(object.changes[0]).toMatchObject({ oldValue: "*****", newValue: "*****" });
+  }
+  expect(objects[2]?.changes[0]?.jsonPath).toBe("data.*****");
+});
+
 test("where the contents of a Secret cannot be read, no value and no message is shown", () => {
   const unreadable = { ...withSecret(secret), rendered: "not JSON" };
   const object = anObject({ changes: [{ type: "update", jsonPath: "data.a", oldValue: "one", newValue: "two" }] });
