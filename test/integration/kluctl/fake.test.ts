@@ -67,6 +67,8 @@ test("nothing of the server's environment reaches kluctl but what is meant for i
     new Set(
       [
         "AWS_REGION",
+        "GOGC",
+        "GOMEMLIMIT",
         "HOME",
         "HTTPS_PROXY",
         "KLUCTL_BASE_TMP_DIR",
