@@ -54,7 +54,7 @@ const keepStatusesMs = 14 * dayMs;
 /** Redis keeps it in memory and answers nobody while it sends it. */
 const mostBytes = 1_000_000;
 
-export function createReports({ connection, prefix, keepMs = 7 * dayMs }: ReportsDeps): PullRequestReports {
+export function createReports({ connection, prefix, keepMs = 30 * dayMs }: ReportsDeps): PullRequestReports {
   const ready = createReadiness(connection);
 
   async function inTime<T>(what: string, work: () => Promise<T>): Promise<T> {
