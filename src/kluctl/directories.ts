@@ -39,11 +39,14 @@ export function createDirectories({ cacheDir, workDir }: { cacheDir: string; wor
   const python = join(cacheDir, "python");
   let swept: Promise<void> | undefined;
 
-  async function cacheOf(namespace: string, bringsLogins: boolean): Promise<string> {
-    const path = bringsLogins ? join(cacheDir, "namespaces", namespace) : join(cacheDir, "shared");
+  async function makeCache(path: string): Promise<void> {
     await Promise.all([python, temporary, ...caches.map((name) => join(path, name))].map(makePrivate));
     await link(python, join(path, "go-embed-jinja2"));
-    return path;
+  }
+
+  async function makeHomes(path: string, own: string, cache: string): Promise<void> {
+    await Promise.all([mkdir(own, { recursive: true, mode: 0o700 }), mkdir(join(path, "home"))]);
+    await Promise.all(caches.map((name) => link(join(cache, name), join(own, name))));
   }
 
   async function sweep(): Promise<void> {
@@ -65,16 +68,16 @@ export function createDirectories({ cacheDir, workDir }: { cacheDir: string; wor
 
     async create(namespace, bringsLogins) {
       if (!/^[a-z0-9]([-a-z0-9]*[a-z0-9])?$/.test(namespace)) throw new Error(`"${namespace}" is no namespace`);
-      const cache = await cacheOf(namespace, bringsLogins);
+      const cache = bringsLogins ? join(cacheDir, "namespaces", namespace) : join(cacheDir, "shared");
       const path = await work.create();
       const base = join(path, "base");
       const own = join(base, String(process.getuid?.() ?? 0)); // where kluctl looks in its base
-      try {
-        await Promise.all([mkdir(own, { recursive: true, mode: 0o700 }), mkdir(join(path, "home"))]);
-        await Promise.all(caches.map((name) => link(join(cache, name), join(own, name))));
-      } catch (error) {
+      // Both are over before the failure of one removes what the other makes.
+      const made = await Promise.allSettled([makeCache(cache), makeHomes(path, own, cache)]);
+      const failed = made.find(({ status }) => status === "rejected");
+      if (failed?.status === "rejected") {
         await removeDirectory(path).catch(() => undefined); // a full disk is tried again and again: each try would leave one
-        throw error;
+        throw failed.reason as Error;
       }
       return {
         path,

@@ -86,6 +86,7 @@ export function createKluctl({ binary, kubeconfigFor, log, observe, ...deps }: K
     binary,
     searchPath: sharedEnv["PATH"] ?? "",
     async askVersion(path) {
+      await directories.prepare();
       const { stdout } = await runProcess({
         name: "kluctl version",
         command: path,
@@ -100,8 +101,8 @@ export function createKluctl({ binary, kubeconfigFor, log, observe, ...deps }: K
   });
 
   async function prepare(): Promise<Binary> {
-    await directories.prepare();
-    return findBinary();
+    const [binary] = await Promise.all([findBinary(), directories.prepare()]);
+    return binary;
   }
 
   async function execute<T>(call: Call, run: AnyRun, parse: Parse<T>, signal: AbortSignal): Promise<T> {
@@ -138,14 +139,17 @@ export function createKluctl({ binary, kubeconfigFor, log, observe, ...deps }: K
       if (!warm) renderers?.unpacked(binary);
       return await readOutcome(ended, files.result, parse, toWords);
     } finally {
-      await removeJob(job);
+      removeJob(job);
     }
   }
 
-  async function removeJob(job: JobDirectory): Promise<void> {
-    await job.remove().catch((error: unknown) => {
-      log.warn({ err: error }, "could not remove a work directory of kluctl");
-    });
+  /** Takes longer than all else that we do around a run, and nobody waits for it but `stop`. */
+  function removeJob(job: JobDirectory): void {
+    const removed = job
+      .remove()
+      .catch((error: unknown) => log.warn({ err: error }, "could not remove a work directory of kluctl"))
+      .finally(() => running.delete(removed));
+    running.add(removed);
   }
 
   /** Counts and times the call, and holds up `stop` until it is over. */
@@ -185,7 +189,7 @@ export function createKluctl({ binary, kubeconfigFor, log, observe, ...deps }: K
 
     async stop() {
       stopping.abort();
-      await Promise.allSettled(running);
+      while (running.size > 0) await Promise.allSettled(running); // what ends leaves a directory to be removed
       await renderers?.stop();
     },
   };

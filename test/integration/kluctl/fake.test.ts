@@ -134,7 +134,7 @@ test("logins are files and variables of the run, and gone after it", async () =>
   expect(env).toContain("KLUCTL_GIT_3_HOST=theirs");
   expect(await seen("files")).toBe("KEY\nHOSTS\n");
   expect((await seen("modes")).trim().split("\n")).toEqual(["700", "600", "600"]);
-  expect(await readdir(join(dir, "work"))).toEqual([]);
+  await expect.poll(() => readdir(join(dir, "work"))).toEqual([]);
 });
 
 test("runs with logins share their caches within a namespace only, and nobody shares working files", async () => {
@@ -171,7 +171,7 @@ test("a hanging kluctl that ignores SIGTERM is killed, with everything it starte
 
   expect(error).toEqual(new KilledError("timeout", "kluctl diff was ended because it took longer than 0 s"));
   await vi.waitFor(async () => expect(await findProcesses(dir)).toEqual([]));
-  expect(await readdir(join(dir, "work"))).toEqual([]);
+  await expect.poll(() => readdir(join(dir, "work"))).toEqual([]);
 });
 
 test("processes that kluctl leaves behind are ended, and do not hold up its result", async () => {
@@ -330,7 +330,7 @@ test("work directories of a server that is gone are removed at the next start", 
 
   await diff();
 
-  expect(await readdir(join(dir, "work"))).toEqual([`${process.ppid}-abcdef`]);
+  await expect.poll(() => readdir(join(dir, "work"))).toEqual([`${process.ppid}-abcdef`]);
 });
 
 test("what killed kluctls left in the caches goes after a day, and what makes the next one fast stays", async () => {

@@ -73,7 +73,7 @@ describe("the real kluctl", () => {
     for (const { rendered, remote, applied } of again.objects) {
       for (const json of [rendered, remote, applied]) expect(JSON.parse(json ?? "null")).toHaveProperty("kind");
     }
-    expect(await readdir(join(dir, "work"))).toEqual([]);
+    await expect.poll(() => readdir(join(dir, "work"))).toEqual([]);
     expect(logs).toContainEqual(
       expect.objectContaining({
         namespace: "shop",
@@ -342,7 +342,7 @@ spec:
       expect(error).toBeInstanceOf(KilledError);
       expect(error).toMatchObject({ why: "stopped" });
       await vi.waitFor(async () => expect(await findProcesses(dir)).toEqual([]));
-      expect(await readdir(join(dir, "work"))).toEqual([]);
+      await expect.poll(() => readdir(join(dir, "work"))).toEqual([]);
     });
 
     test("a lost lease kills it at once", async () => {

@@ -216,6 +216,7 @@ describe("kluctl with warm renderers", () => {
       "app/a.yaml": configMap("a", cluster.namespace, "{{ 1 + 1 }}"),
     });
     const before = await diff({ projectDir });
+    await expect.poll(() => readdir(join(dir, "work"))).toHaveLength(1);
     const [place = ""] = await readdir(join(dir, "work"));
     const interpreter = await readlink(join(dir, "work", place, "python"));
 
