@@ -41,7 +41,10 @@ function checkForges(forges: unknown): Problem[] {
 }
 
 /** As `[key, what is wrong]`. */
-function checkLogin({ kind, token, appId, appPrivateKey }: Section): [string, string][] {
+function checkLogin({ kind, apiUrl, token, appId, appPrivateKey }: Section): [string, string][] {
+  if (kind === "gitea" && token !== undefined && apiUrl === undefined) {
+    return [["apiUrl", "is missing: a token of a Gitea needs the address of its API"]];
+  }
   if (appId === undefined && appPrivateKey === undefined) return [];
   if (kind !== "github") return [["appId", "is for a forge of kind github: use a token here"]];
   if (token !== undefined) return [["appId", "and a token are both set: remove one"]];

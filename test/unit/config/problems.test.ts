@@ -138,8 +138,13 @@ test.each([
 });
 
 test("a token that no header can hold is refused, and not quoted", () => {
-  const forge = { id: "hub", kind: "gitea", webhookSecrets: ["0123456789abcdef"], token: "hunter2\nhunter2" };
+  const forge = { id: "hub", kind: "github", webhookSecrets: ["0123456789abcdef"], token: "hunter2\nhunter2" };
   const message = problemsOf({ env: {}, file: { forges: [forge] } });
   expect(message).toContain("forges[0].token  holds a space, a line end or another character that no token has");
   expect(message).not.toContain("hunter2");
+});
+
+test("a Gitea's token without the address of its API is a problem", () => {
+  const forge = { id: "hub", kind: "gitea", webhookSecrets: ["0123456789abcdef"], token: "t" };
+  expect(problemsOf({ env: {}, file: { forges: [forge] } })).toContain("forges[0].apiUrl  is missing: a token");
 });
