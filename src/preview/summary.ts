@@ -104,19 +104,51 @@ export function describeReport(report: Report): string {
   if (report.state === "closed") return "closed without merging";
   if (report.obstacle !== undefined) return describeObstacle(report.obstacle);
   const totals = totalsOf(report.previews);
-  const { deployments, changed, working, failed, changes } = totals;
+  const { deployments, working, failed } = totals;
   if (deployments === 0) return report.state === "working" ? "looking for deployments" : "no deployment is concerned";
   if (working > 0 || report.state === "working") return `comparing ${share(working || deployments, deployments)}`;
   const broken = failed > 0 && `${share(failed, deployments)} cannot be rendered`;
-  const found = describeChangedObjects(changes);
-  const merging = changed > 0 ? `changes ${shareBeside(changed, totals)}` : failed === 0 && nothingIn(deployments);
+  const effect = effectOf(report.previews);
+  const merging = effect
+    ? `${effect.suspended ? "would change" : "changes"} ${effect.where}`
+    : failed === 0 && nothingIn(deployments);
   const verdict = [broken, merging].filter((part) => part !== false).join("; ");
-  const full = found === "" ? verdict : `${verdict}: ${found}`;
-  return full.length <= longestVerdict ? full : verdict;
+  const found = describeChangedObjects(effect?.changes ?? totals.changes);
+  const more = effect?.others ? `; ${plural(effect.others.changed, "suspended deployment")} would change` : "";
+  const full = `${verdict}${found && `: ${found}`}${more}`;
+  return full.length <= longestVerdict ? full : `${verdict}${more}`;
+}
+
+/** What a merge changes. */
+export interface Effect {
+  /** In suspended deployments alone, so that nothing of it is deployed before somebody resumes them. */
+  readonly suspended: boolean;
+  readonly where: string;
+  readonly changes: Changes;
+  /** The suspended deployments beside those that follow by themselves. */
+  readonly others?: Totals | undefined;
+}
+
+/** `undefined` if there is no change. */
+export function effectOf(previews: readonly Preview[]): Effect | undefined {
+  const totals = totalsOf(previews);
+  if (totals.changed === 0) return undefined;
+  const following = totalsOf(previews.filter(({ suspended }) => !suspended));
+  if (following.changed === 0) {
+    return { suspended: true, where: plural(totals.changed, "suspended deployment"), changes: totals.changes };
+  }
+  const others = totalsOf(previews.filter(({ suspended }) => suspended));
+  return {
+    suspended: false,
+    where: shareBeside(following.changed, totals),
+    // An error is one wherever it is.
+    changes: { ...following.changes, errors: totals.changes.errors },
+    others: others.changed > 0 ? others : undefined,
+  };
 }
 
 /** The changed deployments, after those were named that cannot be rendered. */
-export function shareBeside(changed: number, { deployments, failed }: Totals): string {
+function shareBeside(changed: number, { deployments, failed }: Totals): string {
   return failed === 0 ? share(changed, deployments) : plural(changed, "other");
 }
 

@@ -1,14 +1,14 @@
 /** What surrounds the details: the verdict, what has to be known about it, and what was compared with what. */
-import type { Report } from "../../report.ts";
+import type { Preview, Report } from "../../report.ts";
 import {
-  type Changes,
   describeChangedObjects,
   describeChanges,
+  type Effect,
+  effectOf,
   grouped,
   nothingIn,
   plural,
   share,
-  shareBeside,
   totalsOf,
 } from "../summary.ts";
 import { code } from "./text.ts";
@@ -34,7 +34,7 @@ export function renderVerdict(report: Report): string {
 
 function describeMerge({ state, previews }: Report): string {
   const totals = totalsOf(previews);
-  const { deployments, changed, working, failed, changes } = totals;
+  const { deployments, working, failed, changes } = totals;
   if (deployments === 0) {
     return state === "working" ? "looking for what merging would change …" : "merging concerns no deployment";
   }
@@ -42,34 +42,55 @@ function describeMerge({ state, previews }: Report): string {
     return `comparing ${plural(deployments, "deployment")} with the live cluster …`;
   }
   const broken = failed > 0 ? `${share(failed, deployments)} cannot be rendered` : "";
-  if (changed > 0) {
-    const merging = `merging ${describeAll(changes, shareBeside(changed, totals))}`;
-    return [broken, merging].filter(Boolean).join("; ");
-  }
+  const effect = effectOf(previews);
+  if (effect !== undefined) return [broken, `merging ${describeEffect(effect)}`].filter(Boolean).join("; ");
   const errors = changes.errors > 0 ? ` · ${plural(changes.errors, "error")}` : "";
   return `${broken || `merging ${nothingIn(deployments)}`}${errors}`;
 }
 
 /** What is deleted comes first, and cannot be overlooked. */
-function describeAll(changes: Changes, where: string): string {
-  if (changes.deleted === 0) return `changes ${where}: ${describeChangedObjects(changes)}`;
+function describeEffect({ suspended, where, changes }: Effect): string {
+  if (changes.deleted === 0) {
+    return `${suspended ? "would change" : "changes"} ${where}: ${describeChangedObjects(changes)}`;
+  }
   const rest = describeChanges({ ...changes, deleted: 0 });
-  return `**deletes ${plural(changes.deleted, "object")}** in ${where}${rest && ` · ${rest}`}`;
+  const deletes = `**${suspended ? "would delete" : "deletes"} ${plural(changes.deleted, "object")}**`;
+  return `${deletes} in ${where}${rest && ` · ${rest}`}`;
 }
 
 /** Lines below the verdict. */
 export function renderNotes(report: Report): string[] {
   const { state, restarts, base, previews, obstacle } = report;
   const notes: string[] = [];
-  if (state === "merged" && previews.length > 0) notes.push("Its deployments follow on their own.");
+  if (state === "merged" && previews.length > 0) notes.push(describeFollowers(previews));
   if (state === "closed") notes.push("Nothing of it is deployed.");
   const done = previews.filter((preview) => preview.state !== "working").length;
   if (state === "working" && done > 0) notes.push(`${grouped(done)} of ${plural(previews.length, "deployment")} done.`);
+  if (state === "done" && obstacle === undefined) notes.push(...describeSuspended(previews));
   if (state !== "merged" && state !== "closed" && restarts >= manyRestarts && obstacle === undefined) {
     const since = base === undefined ? "" : ` since ${code(shortHash(base))}`;
     notes.push(`${code(report.baseBranch)} moves faster than this can be compared, and has moved on${since}.`);
   }
   return notes;
+}
+
+function describeFollowers(previews: readonly Preview[]): string {
+  const suspended = previews.filter((preview) => preview.suspended).length;
+  if (suspended === previews.length) return "Its deployments are suspended: nothing is deployed here.";
+  const but =
+    suspended > 0 ? `, except for ${grouped(suspended)} that ${suspended === 1 ? "is" : "are"} suspended` : "";
+  return `Its deployments follow on their own${but}.`;
+}
+
+/** That nothing is deployed, or not everything, must not have to be found in the table. */
+function describeSuspended(previews: readonly Preview[]): string[] {
+  if (totalsOf(previews).working > 0) return [];
+  const effect = effectOf(previews);
+  if (effect?.suspended) return ["A merge deploys nothing here before somebody resumes what is suspended."];
+  if (effect?.others === undefined) return [];
+  const { changed, changes } = effect.others;
+  const what = describeChangedObjects({ ...changes, errors: 0 });
+  return [`${plural(changed, "suspended deployment")} would change too (${what}): a merge deploys nothing there.`];
 }
 
 /** What was compared with what, and when. */

@@ -1,0 +1,72 @@
+import { expect, test } from "vitest";
+import { samplePreview, sampleReport, samples } from "../../../../dev/comment-pictures/samples.ts";
+import { renderComment } from "../../../../src/preview/comment.ts";
+import { describeReport } from "../../../../src/preview/summary.ts";
+import type { Preview, PreviewObject, Report } from "../../../../src/report.ts";
+
+const objects = samples["change"]?.previews[0]?.objects ?? [];
+const lost: PreviewObject = { ref: { kind: "Service", name: "api" }, action: "deleted", risks: [] };
+const prod = samplePreview("prod", { objects });
+const staging = samplePreview("staging");
+const legacy = samplePreview("legacy", { objects, suspended: true });
+const old = samplePreview("old", { objects: [lost], suspended: true });
+
+function told(previews: readonly Preview[], fields: Partial<Report> = {}) {
+  const report = sampleReport(previews, fields);
+  const [verdict, note] = renderComment(report, { maxLength: 65_536, marker: "<!-- -->" }).split("\n\n").slice(1);
+  return {
+    verdict,
+    note: note?.startsWith("|") || note?.startsWith("- ") ? undefined : note,
+    status: describeReport(report),
+  };
+}
+
+const nothingHere = "A merge deploys nothing here before somebody resumes what is suspended.";
+
+test("a merge into suspended deployments only would change them, and deploys nothing", () => {
+  expect(told([legacy, staging])).toEqual({
+    verdict: "### Towline: merging would change 1 suspended deployment: 3 objects changed, 1 new",
+    note: nothingHere,
+    status: "would change 1 suspended deployment: 3 objects changed, 1 new",
+  });
+  expect(told([legacy, old])).toEqual({
+    verdict: "### Towline: merging **would delete 1 object** in 2 suspended deployments · 3 changed, 1 new",
+    note: nothingHere,
+    status: "would change 2 suspended deployments: 3 objects changed, 1 new, 1 deleted",
+  });
+});
+
+test("beside deployments that follow, suspended ones are told below the verdict, which does not count them", () => {
+  expect(told([prod, staging, old])).toEqual({
+    verdict: "### Towline: merging changes 1 of 3 deployments: 3 objects changed, 1 new",
+    note: "1 suspended deployment would change too (1 object deleted): a merge deploys nothing there.",
+    status: "changes 1 of 3 deployments: 3 objects changed, 1 new; 1 suspended deployment would change",
+  });
+});
+
+test("suspended deployments in which nothing changes are no news", () => {
+  expect(told([prod, samplePreview("legacy", { suspended: true })])).toEqual({
+    verdict: "### Towline: merging changes 1 of 2 deployments: 3 objects changed, 1 new",
+    note: undefined,
+    status: "changes 1 of 2 deployments: 3 objects changed, 1 new",
+  });
+});
+
+test("once merged, nobody waits for what is suspended", () => {
+  const note = (previews: readonly Preview[]) => told(previews, { state: "merged" }).note;
+
+  expect(note([prod, staging])).toBe("Its deployments follow on their own.");
+  expect(note([prod, legacy])).toBe("Its deployments follow on their own, except for 1 that is suspended.");
+  expect(note([legacy, old])).toBe("Its deployments are suspended: nothing is deployed here.");
+});
+
+test("an error counts wherever it is", () => {
+  const errors = [{ message: "no such kind" }];
+
+  expect(told([prod, samplePreview("legacy", { suspended: true, errors })]).status).toBe(
+    "changes 1 of 2 deployments: 3 objects changed, 1 new, 1 error",
+  );
+  expect(told([samplePreview("prod", { errors }), legacy]).status).toBe(
+    "would change 1 suspended deployment: 3 objects changed, 1 new, 1 error",
+  );
+});
