@@ -95,10 +95,12 @@ function describeSuspended(previews: readonly Preview[]): string[] {
 
 /** What was compared with what, and when. */
 export function renderFooter({ head, base, baseBranch, finishedAt, startedAt, obstacle }: Report): string {
-  const merge = `${code(shortHash(head))} into ${code(baseBranch)}${base === undefined ? "" : ` at ${code(shortHash(base))}`}`;
+  const at = base === undefined ? "" : ` at ${code(shortHash(base))}`;
   const compared = base !== undefined && obstacle === undefined;
   const parts = [
-    `Merge of ${merge}${compared ? ", compared with the live cluster" : ""}`,
+    compared
+      ? `Merge of ${code(shortHash(head))} into ${code(baseBranch)}${at}, compared with the live cluster`
+      : `Head ${code(shortHash(head))}, base ${code(baseBranch)}${at}`,
     finishedAt === undefined ? `since ${time(startedAt)}` : time(finishedAt),
     finishedAt !== undefined && compared && `took ${duration(finishedAt - startedAt)}`,
   ];

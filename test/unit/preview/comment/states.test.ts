@@ -168,7 +168,7 @@ test("a conflict names its files", () => {
     - \`services/frontend/deploy.yml\`
     - \`services/api/config.yml\`
 
-    <sub>Merge of \`3f2c1ab\` into \`main\` at \`9d41e07\` · 2026-01-02 14:02:11 UTC</sub>"
+    <sub>Head \`3f2c1ab\`, base \`main\` at \`9d41e07\` · 2026-01-02 14:02:11 UTC</sub>"
   `);
 });
 
@@ -180,7 +180,7 @@ test("a fork is told why nothing was rendered", () => {
 
     Rendering a project runs its code, with access to what the deployment may read. Towline does that only for branches of this repository: somebody who may write to it can push this branch there.
 
-    <sub>Merge of \`3f2c1ab\` into \`main\` · 2026-01-02 14:02:11 UTC</sub>"
+    <sub>Head \`3f2c1ab\`, base \`main\` · 2026-01-02 14:02:11 UTC</sub>"
   `);
 });
 
