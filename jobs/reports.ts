@@ -82,8 +82,19 @@ export function createReports({ connection, prefix, keepMs = 30 * dayMs }: Repor
     return entries.flatMap(({ entry }) => entry ?? []);
   }
 
+  async function find(key: PullRequestKey): Promise<Report | undefined> {
+    const json = await inTime("give back the report", async () => connection.get(reportKey(key)));
+    return parse(Report, json);
+  }
+
   return {
     open,
+    find,
+    async proposing(repo, head) {
+      const keys = (await open(repo)).filter((one) => one.head === head).map(({ pullRequest }) => pullRequest);
+      const found = await Promise.all(keys.map(find));
+      return found.filter((report) => report !== undefined).filter((report) => report.head === head);
+    },
     async openInto(repo, branch) {
       const all = await open(repo);
       return all.filter(({ baseBranch }) => baseBranch === branch).map(({ pullRequest }) => pullRequest);
@@ -105,10 +116,6 @@ export function createReports({ connection, prefix, keepMs = 30 * dayMs }: Repor
         const failed = (await writing.exec())?.find(([error]) => error)?.[0];
         if (failed) throw failed;
       });
-    },
-    async find(key) {
-      const json = await inTime("give back the report", async () => connection.get(reportKey(key)));
-      return parse(Report, json);
     },
     async statuses(commit) {
       const json = await inTime("give back the statuses", async () => connection.get(statusesKey(commit)));

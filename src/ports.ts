@@ -195,6 +195,8 @@ export interface Reports {
   find(key: PullRequestKey): Promise<Report | undefined>;
   /** The open pull requests into that branch, among those that have a report. */
   openInto(repo: RepoId, branch: string): Promise<readonly PullRequestKey[]>;
+  /** What is known of the open pull requests that propose this commit. */
+  proposing(repo: RepoId, head: string): Promise<readonly Report[]>;
   /** The statuses that were written for a commit, as far as they are remembered. */
   statuses(commit: CommitKey): Promise<readonly CommitStatus[]>;
   saveStatuses(commit: CommitKey, statuses: readonly CommitStatus[]): Promise<void>;

@@ -16,6 +16,32 @@ export function contextOf(deployment: Key): string {
   return `${aggregateContext}/${keyText(deployment)}`;
 }
 
+const severity: Readonly<Record<CommitStatus["state"], number>> = { failure: 3, pending: 2, canceled: 1, success: 0 };
+
+/**
+ * Several open pull requests may propose one commit, into several branches or from a fork, and its statuses are for all
+ * of them: of each line the worst counts. Else whoever may open a pull request could have somebody else's check pass.
+ */
+export function sharedStatuses(reports: readonly Report[]): CommitStatus[] {
+  const worst = new Map<string, CommitStatus>();
+  const inOrder = reports.toSorted((one, other) => rankOf(one) - rankOf(other));
+  for (const line of inOrder.flatMap((report) => statusesOf(report, report.url))) {
+    const known = worst.get(line.context);
+    if (known === undefined || severity[line.state] > severity[known.state]) worst.set(line.context, line);
+  }
+  return [...worst.values()];
+}
+
+/** Of equals the first counts, for every writer the same: what was compared before what was not, then the older. */
+function rankOf({ obstacle, pullRequest }: Report): number {
+  return pullRequest.number + (obstacle?.kind === "fork" ? Number.MAX_SAFE_INTEGER / 2 : 0);
+}
+
+/** Statuses of pull requests lead somewhere, those of pushed commits do not: that tells them apart. */
+export function isPreviewLine({ url }: CommitStatus): boolean {
+  return url !== undefined;
+}
+
 /** `url`: where the whole is shown. */
 export function statusesOf(report: Report, url: string): CommitStatus[] {
   const over = report.state === "closed" || report.state === "merged";

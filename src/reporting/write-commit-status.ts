@@ -6,11 +6,12 @@ import { toForgeOutcome } from "../preview/forge-outcome.ts";
 import type { Deployments, Forge, Queue, Reports, Secrets, Sources } from "../ports.ts";
 import { loginKey, readGitCredentials } from "../reconcile/credentials.ts";
 import { deployStatuses } from "./deploy-statuses.ts";
+import { aggregateContext, isPreviewLine } from "./statuses.ts";
 import { writeStatuses } from "./write-statuses.ts";
 
 export interface CommitStatusWriterDeps {
   readonly forges: ReadonlyMap<string, Forge>;
-  readonly reports: Pick<Reports, "statuses" | "saveStatuses" | "setUnsettled">;
+  readonly reports: Pick<Reports, "statuses" | "saveStatuses" | "setUnsettled" | "proposing">;
   readonly deployments: Pick<Deployments, "tracking"> & { synced(): boolean };
   readonly secrets: Secrets;
   readonly sources: Pick<Sources, "heads">;
@@ -36,7 +37,11 @@ export function createCommitStatusWriter(deps: CommitStatusWriterDeps) {
     const following = deployments.tracking(repo).filter(({ spec }) => spec.source.ref.commit === undefined);
     const headOf = await readHeads(repo, following, signal);
     const followers = following.map((deployment) => ({ deployment, head: headOf(deployment) }));
-    const statuses = deployStatuses(commit.commit, followers, await reports.statuses(commit));
+    const written = (await reports.statuses(commit)).filter((line) => !isPreviewLine(line));
+    const told = deployStatuses(commit.commit, followers, written);
+    // While a pull request proposes the commit, its sum is the pull request's: a check may depend on it.
+    const proposed = (await reports.proposing(repo, commit.commit)).length > 0;
+    const statuses = proposed ? told.filter(({ context }) => context !== aggregateContext) : told;
     const unsettled = statuses.some(({ state }) => state === "pending");
     try {
       // First, so that nothing is left pending that nobody remembers.

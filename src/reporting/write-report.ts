@@ -3,15 +3,23 @@
  * written is what is known when it runs, so that a write that got lost is made up for by the next one.
  */
 import type { Logger } from "../log.ts";
-import { isMalformed, type Outcome, type PullRequest, type ReportRequest, pullRequestText } from "../model.ts";
+import {
+  type CommitKey,
+  isMalformed,
+  type Outcome,
+  type PullRequest,
+  pullRequestText,
+  type ReportRequest,
+} from "../model.ts";
 import type { Deployments, Forge, Queue, Reports, Secrets, Sources } from "../ports.ts";
 import { toForgeOutcome } from "../preview/forge-outcome.ts";
+import { describeReport } from "../preview/summary.ts";
 import { readGitCredentials } from "../reconcile/credentials.ts";
 import type { Report } from "../report.ts";
 import type { Marker } from "./marker.ts";
-import { statusesOf } from "./statuses.ts";
+import { sharedStatuses, statusesOf } from "./statuses.ts";
 import { writeComment } from "./write-comment.ts";
-import { endPending, writeStatuses } from "./write-statuses.ts";
+import { endPending, takeBack, writeStatuses } from "./write-statuses.ts";
 
 export interface ReportWriterDeps {
   readonly forges: ReadonlyMap<string, Forge>;
@@ -52,8 +60,8 @@ export function createReportWriter(deps: ReportWriterDeps) {
   async function whyStale(report: Report, now: PullRequest, signal: AbortSignal | undefined) {
     if (now.head !== report.head) return { cause: "pull-request", why: "there is a newer head" } as const;
     if (now.baseBranch !== report.baseBranch) return { cause: "pull-request", why: "the base was changed" } as const;
-    const open = report.state === "working" || report.state === "done";
-    if (open !== (now.state === "open")) return { cause: "pull-request", why: `it is ${now.state} now` } as const;
+    if (isOpen(report) !== (now.state === "open"))
+      return { cause: "pull-request", why: `it is ${now.state} now` } as const;
     if (report.state !== "done" || report.base === undefined || report.restarts >= mostRestarts) return undefined;
     const base = await readBase(report, signal);
     return base === undefined || base === report.base ? undefined : ({ cause: "base", why: "the base moved" } as const);
@@ -75,7 +83,7 @@ export function createReportWriter(deps: ReportWriterDeps) {
   }
 
   async function write(forge: Forge, report: Report, signal: AbortSignal | undefined): Promise<Outcome> {
-    const { pullRequest: key, head, url } = report;
+    const { url } = report;
     const outcomes: Outcome[] = [];
     const attempt = async <T>(part: () => Promise<T>): Promise<T | undefined> => {
       try {
@@ -88,28 +96,51 @@ export function createReportWriter(deps: ReportWriterDeps) {
 
     // Neither waits for the other: a host may refuse one and take the other.
     const comment = await attempt(() => postComment(forge, report, signal));
-    const statuses = statusesOf(report, comment?.url ?? url);
-    const commit = (sha: string) => ({ forge: key.forge, repoName: key.repoName, commit: sha });
-    const target = { forge, reports };
-    await attempt(async () => {
-      await writeStatuses(target, commit(head), statuses, signal);
-      const except = statuses.map(({ context }) => context);
-      await endPending(target, commit(head), "not concerned any more", { except, signal });
-    });
+    await attempt(() => postStatuses(forge, report, comment?.url ?? url, signal));
     for (const earlier of report.earlierHeads) {
-      const why = `superseded by ${head.slice(0, 7)}`;
-      await attempt(() => endPending(target, commit(earlier), why, { signal }));
+      await attempt(() => leave(forge, report, earlier, signal));
     }
     return told(report, worstOf(outcomes));
   }
 
   async function postComment(forge: Forge, report: Report, signal: AbortSignal | undefined) {
-    const { pullRequest: key, previews, obstacle, state } = report;
+    const { pullRequest: key, previews, obstacle } = report;
     const marker = await deps.markerOf(forge.id);
     const body = deps.render(report, { maxLength: forge.maxCommentLength, marker: marker.text(key) });
     const concerned = previews.length > 0 || obstacle !== undefined;
-    const how = concerned && (state === "working" || state === "done") ? "create" : "edit-only";
+    const how = concerned && isOpen(report) ? "create" : "edit-only";
     return writeComment({ forge, marker }, key, body, how, signal);
+  }
+
+  /** Also for other pull requests that propose the same commit. */
+  async function postStatuses(forge: Forge, report: Report, url: string, signal: AbortSignal | undefined) {
+    const { head, obstacle } = report;
+    const target = { forge, reports };
+    const others = await proposing(report, head);
+    const all = isOpen(report) ? [report, ...others] : others;
+    if (all.length === 0) return endPending(target, commitOf(report, head), describeReport(report), signal);
+    const wanted = all.length === 1 && others.length === 0 ? statusesOf(report, url) : sharedStatuses(all);
+    await writeStatuses(target, commitOf(report, head), wanted, signal);
+    const as =
+      obstacle === undefined || obstacle.kind === "fork"
+        ? ({ state: "success", description: "no longer reported here" } as const)
+        : ({ state: "canceled", description: describeReport(report) } as const);
+    return takeBack(target, commitOf(report, head), { wanted, as }, signal);
+  }
+
+  /** The pull request has moved on from a commit, which may still be somebody else's. */
+  async function leave(forge: Forge, report: Report, earlier: string, signal: AbortSignal | undefined) {
+    const others = await proposing(report, earlier);
+    if (others.length === 0) {
+      const why = `superseded by ${report.head.slice(0, 7)}`;
+      return endPending({ forge, reports }, commitOf(report, earlier), why, signal);
+    }
+    await queue.enqueue(others.map(({ pullRequest }) => ({ kind: "report", pullRequest })));
+  }
+
+  async function proposing({ repo, pullRequest }: Report, head: string): Promise<readonly Report[]> {
+    const all = repo === undefined ? [] : await reports.proposing(repo, head);
+    return all.filter((one) => pullRequestText(one.pullRequest) !== pullRequestText(pullRequest));
   }
 
   function told(report: Report, outcome: Outcome): Outcome {
@@ -119,6 +150,14 @@ export function createReportWriter(deps: ReportWriterDeps) {
     else log.info(about, "reported");
     return outcome;
   }
+}
+
+function isOpen({ state }: Report): boolean {
+  return state === "working" || state === "done";
+}
+
+function commitOf({ pullRequest: { forge, repoName } }: Report, commit: string): CommitKey {
+  return { forge, repoName, commit };
 }
 
 /** Of several parts of one job: who waits for a forge comes back and does the rest as well. */

@@ -1,6 +1,7 @@
 /** Brings a commit's statuses on its forge in line with what they should be: only what differs is written. */
 import type { CommitKey, CommitStatus } from "../model.ts";
 import type { Forge, Reports } from "../ports.ts";
+import { isPreviewLine } from "./statuses.ts";
 
 export interface StatusesDeps {
   readonly forge: Pick<Forge, "setStatus">;
@@ -27,18 +28,36 @@ export async function writeStatuses(
   }
 }
 
-/** Ends whatever is still pending on a commit, besides the lines in `except`. */
+/** Ends what pull requests have left pending on a commit. */
 export async function endPending(
   deps: StatusesDeps,
   commit: CommitKey,
   why: string,
-  { except = [], signal }: { readonly except?: readonly string[]; readonly signal?: AbortSignal | undefined } = {},
+  signal?: AbortSignal,
 ): Promise<void> {
   const pending = (await deps.reports.statuses(commit)).filter(
-    ({ state, context }) => state === "pending" && !except.includes(context),
+    (line) => isPreviewLine(line) && line.state === "pending",
   );
-  const ended = pending.map((status) => ({ ...status, state: "canceled" as const, description: why }));
+  const ended = pending.map((line) => ({ ...line, state: "canceled" as const, description: why }));
   await writeStatuses(deps, commit, ended, signal);
+}
+
+/** Takes back what was said of deployments that a pull request does not concern any more, or of which nothing is known. */
+export async function takeBack(
+  deps: StatusesDeps,
+  commit: CommitKey,
+  {
+    wanted,
+    as,
+  }: { readonly wanted: readonly CommitStatus[]; readonly as: Pick<CommitStatus, "state" | "description"> },
+  signal?: AbortSignal,
+): Promise<void> {
+  const contexts = new Set(wanted.map(({ context }) => context));
+  const others = (await deps.reports.statuses(commit)).filter(
+    (line) => isPreviewLine(line) && !contexts.has(line.context),
+  );
+  const takenBack = others.map((line) => ({ ...line, ...as }));
+  await writeStatuses(deps, commit, takenBack, signal);
 }
 
 function isSame(known: CommitStatus | undefined, { state, description, url }: CommitStatus): boolean {

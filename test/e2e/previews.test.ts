@@ -207,3 +207,32 @@ test("a preview waits for no deploy, and no deploy waits for it", async () => {
       [`towline/${deployment.key}`]: expect.stringMatching("success: deployed"),
     });
 });
+
+test("nobody has the check of a broken pull request pass by proposing its commit once more", async () => {
+  const world = await useWorld();
+  const { namespace } = world.cluster;
+  const pulls = await usePullRequests(world);
+  await pulls.repo.push(aProject({ namespace }));
+  await pulls.repo.push({}, { branch: "docs" });
+  await world.cluster.deployment("shop").create(aSpec(pulls.repo.url));
+  await world.cluster.deployment("shop").settles();
+  const broken = await pulls.open(aProject({ namespace, data: { color: "{{ no.such.thing }}" } }));
+  await broken.comment("cannot be rendered");
+  const sum = async () => (await pulls.statuses(broken.head))["towline"];
+  await expect.poll(sum, patience).toBe("failure: 1 deployment cannot be rendered");
+
+  type Pull = { number: number };
+  const again = { title: "Again", head: broken.branch, base: "docs" };
+  const { number } = await pulls.gitea.call<Pull>("POST", `${pulls.path}/pulls`, again);
+  const told = () =>
+    pulls.towline.lines.filter(
+      ({ msg, pullRequest }) => msg === "reported" && String(pullRequest).endsWith(`#${number}`),
+    );
+  await expect.poll(() => told().length, patience).toBeGreaterThan(0);
+  expect(await sum()).toMatch(/^failure: /);
+
+  const before = told().length;
+  await pulls.gitea.call("PATCH", `${pulls.path}/pulls/${number}`, { state: "closed" });
+  await expect.poll(() => told().length, patience).toBeGreaterThan(before);
+  expect(await sum()).toMatch(/^failure: /);
+});

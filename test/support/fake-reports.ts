@@ -20,6 +20,12 @@ export function fakeReports() {
           .filter(({ state }) => state === "working" || state === "done")
           .map(({ pullRequest }) => pullRequest),
       ),
+    proposing: (repo, head) =>
+      Promise.resolve(
+        [...saved.values()].filter(
+          (report) => report.repo === repo && report.head === head && ["working", "done"].includes(report.state),
+        ),
+      ),
     statuses: (commit) => Promise.resolve(statuses.get(commitText(commit)) ?? []),
     saveStatuses: (commit, those) => Promise.resolve(void statuses.set(commitText(commit), those)),
     setUnsettled(commit, repo, is) {

@@ -39,6 +39,21 @@ test("a pull request is the same however its repository is spelled", async () =>
   expect(await reports.openInto(repo, "main")).toEqual([aPullRequestKey()]);
 });
 
+test("whoever writes beside a commit learns of all open pull requests that propose it", async () => {
+  const { reports, another } = await useReports();
+  const head = "4".repeat(40);
+  await reports.save(aReport({ pullRequest: aPullRequestKey(1), head }));
+  await reports.save(aReport({ pullRequest: aPullRequestKey(2), head, baseBranch: "release", state: "working" }));
+  await reports.save(aReport({ pullRequest: aPullRequestKey(3), head, state: "closed" }));
+  await reports.save(aReport({ pullRequest: aPullRequestKey(4) }));
+
+  const found = await another().proposing(repo, head);
+
+  expect(found.map(({ pullRequest }) => pullRequest.number).sort()).toEqual([1, 2]);
+  await reports.save(aReport({ pullRequest: aPullRequestKey(1) }));
+  expect(await reports.proposing(repo, head)).toHaveLength(1);
+});
+
 test("open pull requests are known by their base branch, and no longer once they are closed or retargeted", async () => {
   const { reports, another } = await useReports();
   for (const number of [1, 2, 3, 4]) await reports.save(aReport({ pullRequest: aPullRequestKey(number) }));
@@ -74,7 +89,7 @@ test("reports are forgotten in time, and so is that their pull requests are open
     const [key = ""] = await client.keys(`${prefix}:${pattern}:*`);
     return Math.round((await client.pttl(key)) / (24 * 3_600_000));
   };
-  expect(await Promise.all(["pull-request", "pull-requests", "statuses"].map(days))).toEqual([7, 7, 14]);
+  expect(await Promise.all(["pull-request", "pull-requests", "statuses"].map(days))).toEqual([30, 30, 14]);
 
   const { reports: hasty } = await useReports({ keepMs: 100 });
   await hasty.save(aReport());

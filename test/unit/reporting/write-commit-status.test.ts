@@ -3,7 +3,7 @@ import type { Condition } from "../../../src/model.ts";
 import { createCommitStatusWriter } from "../../../src/reporting/write-commit-status.ts";
 import { aDeployment, aSummary } from "../../support/deployments.ts";
 import { fakeForge } from "../../support/fake-forge.ts";
-import { fakeReports } from "../../support/fake-reports.ts";
+import { aReport, fakeReports } from "../../support/fake-reports.ts";
 import { fakeDeployments, fakeSecrets, fakeSources, silentLog } from "../../support/fakes.ts";
 
 const pushed = "c".repeat(40);
@@ -35,7 +35,7 @@ function setUp(...deployments: ReturnType<typeof aDeployment>[]) {
   const write = () => writer({ kind: "commit-status", commit, repo });
   const lines = () =>
     forge.statuses.map(({ status: { context, state, description } }) => `${context} ${state} ${description}`);
-  return { forge, cluster, sources, write, lines, known, unsettled: () => reports.unsettled(repo) };
+  return { forge, cluster, sources, reports, write, lines, known, unsettled: () => reports.unsettled(repo) };
 }
 
 test("a push is told as queued, and then what became of it", async () => {
@@ -104,4 +104,17 @@ test("a forge that needs time is asked again later", async () => {
   forge.fail();
   expect(await write()).toEqual({ kind: "done" });
   expect(lines()).toHaveLength(2);
+});
+
+test("while a pull request proposes the commit, the sum and its lines stay the pull request's", async () => {
+  const { write, lines, reports } = setUp(aDeployment({ status: { observedCommit: pushed, conditions: [ready] } }));
+  await reports.save(aReport({ repo: aDeployment().repo, head: pushed, baseBranch: "release" }));
+  const commit = { forge: "gitea", repoName: "org/shop", commit: pushed };
+  const ofPreview = { context: "towline/shop/live", state: "pending", description: "comparing", url: "u" } as const;
+  await reports.saveStatuses(commit, [ofPreview]);
+
+  await write();
+
+  expect(lines()).toEqual(["towline/shop/prod success nothing to do"]);
+  expect(await reports.statuses(commit)).toContainEqual(ofPreview);
 });

@@ -10,6 +10,7 @@ import { fakeDeployments, fakeSecrets, fakeSources, silentLog } from "../../supp
 
 const key = { forge: "gitea", repoName: "org/shop", number: 7 };
 const text = pullRequestText(key);
+const { repo } = aDeployment();
 const marker = createMarker({ secrets: ["a secret of the webhook"], instance: "cluster-a" });
 
 async function setUp(overrides: Partial<Report> = {}) {
@@ -30,7 +31,7 @@ async function setUp(overrides: Partial<Report> = {}) {
     markerOf: () => Promise.resolve(marker),
     log: silentLog,
   });
-  const write = () => writer({ kind: "report", pullRequest: key });
+  const write = (number = 7) => writer({ kind: "report", pullRequest: { ...key, number } });
   const bodies = () => (forge.comments.get(text) ?? []).map(({ body }) => body.split("\n")[1]);
   const lines = () => forge.statuses.map(({ commit, status }) => [commit.commit, status.context, status.state]);
   return { forge, reports, queue, sources, write, bodies, lines };
@@ -161,12 +162,12 @@ test("where no deployment is concerned there is no comment, and the sum says so"
   ]);
 });
 
-test("a deployment that is not concerned any more does not stay pending", async () => {
+test("a deployment that is not concerned any more does not stay pending, nor failed", async () => {
   const { write, reports, lines } = await setUp({ state: "working", previews: [aPreview({ state: "working" })] });
   await write();
   await reports.save(aReport({ previews: [] }));
   await write();
-  expect(lines().at(-1)).toEqual([headCommit, "towline/shop/prod", "canceled"]);
+  expect(lines().at(-1)).toEqual([headCommit, "towline/shop/prod", "success"]);
 });
 
 test("what was pending on earlier heads ends", async () => {
@@ -233,4 +234,65 @@ test("pull requests, reports and forges that are gone are no failure", async () 
   expect(await write()).toEqual({ kind: "skipped", why: "the pull request is gone" });
   reports.saved.clear();
   expect(await write()).toMatchObject({ kind: "skipped" });
+});
+
+/** The same commit, proposed once more. */
+function another(number: number, overrides: Partial<Report> = {}): Report {
+  return aReport({ repo, pullRequest: { ...key, number }, url: `https://git.example.com/${number}`, ...overrides });
+}
+
+test.each<[string, Partial<Report>]>([
+  ["a fork", { obstacle: { kind: "fork" }, previews: [] }],
+  ["a branch that nobody follows", { baseBranch: "docs", previews: [] }],
+  ["another branch, where all is well", { baseBranch: "release", previews: [aPreview()] }],
+])("nobody has a failed check pass by proposing the same commit from or into %s", async (_, overrides) => {
+  const failing = { repo, previews: [aPreview({ state: "failed", failure: "no such target" })] };
+  const { write, forge, reports } = await setUp(failing);
+  await write();
+  await reports.save(another(8, overrides));
+  forge.put(8, { head: headCommit, baseBranch: overrides.baseBranch ?? "main" });
+  const sum = () => forge.statuses.findLast(({ status }) => status.context === "towline")?.status;
+
+  await write(8);
+  expect(sum()).toMatchObject({ state: "failure", description: "1 deployment cannot be rendered" });
+
+  forge.put(8, { state: "closed" });
+  await reports.save(another(8, { ...overrides, state: "closed" }));
+  await write(8);
+  expect(sum()).toMatchObject({ state: "failure" });
+});
+
+test("when the other pull request moves on, the check is looked at again", async () => {
+  const next = "2".repeat(40);
+  const { write, forge, reports, queue } = await setUp({ repo, head: next, earlierHeads: [headCommit] });
+  forge.put(7, { head: next });
+  await reports.save(another(8));
+
+  await write();
+
+  expect(queue.requests).toEqual([{ kind: "report", pullRequest: { ...key, number: 8 } }]);
+});
+
+test("what stands there of a deploy of the same commit is left alone", async () => {
+  const { write, reports, forge, lines } = await setUp({ state: "working" });
+  const commit = { forge: "gitea", repoName: "org/shop", commit: headCommit };
+  await reports.saveStatuses(commit, [
+    { context: "towline/shop/staging", state: "pending", description: "being deployed" },
+  ]);
+  await write();
+  forge.put(7, { state: "merged" });
+  await reports.save(aReport({ state: "merged" }));
+  await write();
+
+  expect(lines().map(([, context]) => context)).not.toContain("towline/shop/staging");
+});
+
+test("after the merge nothing is written over what the deploy says", async () => {
+  const { write, reports, forge, lines } = await setUp();
+  await write();
+  const before = lines().length;
+  forge.put(7, { state: "merged" });
+  await reports.save(aReport({ state: "merged" }));
+  await write();
+  expect(lines()).toHaveLength(before);
 });
