@@ -6,7 +6,7 @@ import { findRetryAfterMs } from "../forge-failure.ts";
 export interface Answer {
   readonly status: number;
   readonly headers: Readonly<Record<string, string | number | undefined>>;
-  readonly data: unknown;
+  readonly data?: unknown;
 }
 
 /** What was asked, for people. */

@@ -99,7 +99,7 @@ const Answered = z.object({
   response: z.object({
     status: z.int(),
     headers: z.record(z.string(), z.union([z.string(), z.number(), z.undefined()])),
-    data: z.unknown(),
+    data: z.unknown().optional(),
   }),
 });
 

@@ -107,4 +107,12 @@ describe("an answer that is no success", () => {
   test.each([408, 409, 500, 502, 503])("time may mend %i", (status) => {
     expect(explain(status, {})).toMatchObject({ problem: "unreachable" });
   });
+
+  test("says what it says without a body too", () => {
+    const question = { what: "read org/repo#7", who: "the App" } as const;
+    expect(toForgeError({ status: 422, headers: {} }, question)).toMatchObject({
+      problem: "refused",
+      message: expect.stringContaining("GitHub does not say why"),
+    });
+  });
 });
