@@ -77,6 +77,8 @@ const Preview = z.object({
   warnings: z.array(Message),
   /** kluctl's words, with its file and line, or git's. */
   failure: z.string().optional(),
+  /** `render`: what the merge holds cannot be rendered. `run`: something else came in between; nobody's change is to blame. */
+  failed: z.enum(["render", "run"]).optional(),
   /** Why only counts are told: the values could not be told apart from secrets. */
   concealed: z.string().optional(),
 });

@@ -1,4 +1,5 @@
 /** One deployment of a preview: what the real kluctl says the merge would change in the cluster. */
+import { PrepareError, SourceError } from "../errors.ts";
 import type { Logger } from "../log.ts";
 import type { Deployment, GitCredential } from "../model.ts";
 import type { Clock, Kluctl, Merged } from "../ports.ts";
@@ -56,10 +57,16 @@ export async function compare(
     return { preview: { ...working, ...found, state: "done", approval: nothingWaits ? undefined : working.approval } };
   } catch (error) {
     const { message, retry } = toFailure(error);
+    const failed = retry === "person" && isOfTheMerge(error) ? "render" : "run";
     const failure = redactText(message, knownSecrets);
     if (!signal.aborted) log.warn({ ...deployment.key, retry, error: failure }, "a preview failed");
-    return { preview: { ...working, state: "failed", failure }, retry };
+    return { preview: { ...working, state: "failed", failure, failed }, retry };
   }
+}
+
+/** What the files of the merge bring about, unlike a login, the network or kluctl itself. */
+function isOfTheMerge(error: unknown): boolean {
+  return error instanceof PrepareError || (error instanceof SourceError && error.problem === "path-not-found");
 }
 
 /** What is said of a deployment before it has been compared. */

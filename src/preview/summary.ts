@@ -45,13 +45,18 @@ export function isChanged({ state, counts }: Preview): boolean {
   return state === "done" && counts.changed + counts.new + counts.deleted + counts.orphan > 0;
 }
 
+/** Of a preview that failed. */
+export function describeFailure({ failed }: Preview): string {
+  return failed === "run" ? "could not be compared" : "cannot be rendered";
+}
+
 /** The preview of one deployment: `5 changed, 1 deleted`, `no change`, `cannot be rendered`. */
 export function describePreview(preview: Preview): string {
   switch (preview.state) {
     case "working":
       return "comparing with the live cluster";
     case "failed":
-      return "cannot be rendered";
+      return describeFailure(preview);
     case "done":
       return [
         describeChanges(preview.counts) || "no change",
@@ -70,6 +75,8 @@ export interface Totals {
   readonly changed: number;
   readonly working: number;
   readonly failed: number;
+  /** Of the failed ones, those that can be rendered as far as is known. */
+  readonly notRun: number;
   readonly changes: Changes;
 }
 
@@ -80,6 +87,7 @@ export function totalsOf(previews: readonly Preview[]): Totals {
     changed: previews.filter(isChanged).length,
     working: previews.filter(({ state }) => state === "working").length,
     failed: previews.filter(({ state }) => state === "failed").length,
+    notRun: previews.filter(({ state, failed }) => state === "failed" && failed === "run").length,
     changes: {
       changed: sum("changed"),
       new: sum("new"),
@@ -91,7 +99,7 @@ export function totalsOf(previews: readonly Preview[]): Totals {
 }
 
 /** `1 deployment`, `1 of 3 deployments`. */
-export function share(some: number, all: number): string {
+function share(some: number, all: number): string {
   return some === all ? plural(all, "deployment") : `${grouped(some)} of ${plural(all, "deployment")}`;
 }
 
@@ -104,15 +112,15 @@ export function describeReport(report: Report): string {
   if (report.state === "closed") return "closed without merging";
   if (report.obstacle !== undefined) return describeObstacle(report.obstacle);
   const totals = totalsOf(report.previews);
-  const { deployments, working, failed } = totals;
+  const { deployments, working } = totals;
   if (deployments === 0) return report.state === "working" ? "looking for deployments" : "no deployment is concerned";
   if (working > 0 || report.state === "working") return `comparing ${share(working || deployments, deployments)}`;
-  const broken = failed > 0 && `${share(failed, deployments)} cannot be rendered`;
+  const broken = describeFailed(totals);
   const effect = effectOf(report.previews);
   const merging = effect
     ? `${effect.suspended ? "would change" : "changes"} ${effect.where}`
-    : failed === 0 && nothingIn(deployments);
-  const verdict = [broken, merging].filter((part) => part !== false).join("; ");
+    : broken === "" && nothingIn(deployments);
+  const verdict = [broken, merging].filter(Boolean).join("; ");
   const found = describeChangedObjects(effect?.changes ?? totals.changes);
   const more = effect?.others ? `; ${plural(effect.others.changed, "suspended deployment")} would change` : "";
   const full = `${verdict}${found && `: ${found}`}${more}`;
@@ -147,7 +155,19 @@ export function effectOf(previews: readonly Preview[]): Effect | undefined {
   };
 }
 
-/** The changed deployments, after those were named that cannot be rendered. */
+/** `1 of 3 deployments cannot be rendered`; `""` if none failed. */
+export function describeFailed({ deployments, failed, notRun }: Totals): string {
+  const unrendered = failed - notRun;
+  const which = unrendered > 0 ? grouped(notRun) : share(notRun, deployments);
+  return [
+    unrendered > 0 && `${share(unrendered, deployments)} cannot be rendered`,
+    notRun > 0 && `${which} could not be compared`,
+  ]
+    .filter((part) => part !== false)
+    .join("; ");
+}
+
+/** The changed deployments, after those were named that failed. */
 function shareBeside(changed: number, { deployments, failed }: Totals): string {
   return failed === 0 ? share(changed, deployments) : plural(changed, "other");
 }

@@ -3,12 +3,12 @@ import type { Preview, Report } from "../../report.ts";
 import {
   describeChangedObjects,
   describeChanges,
+  describeFailed,
   type Effect,
   effectOf,
   grouped,
   nothingIn,
   plural,
-  share,
   totalsOf,
 } from "../summary.ts";
 import { code } from "./text.ts";
@@ -34,14 +34,14 @@ export function renderVerdict(report: Report): string {
 
 function describeMerge({ state, previews }: Report): string {
   const totals = totalsOf(previews);
-  const { deployments, working, failed, changes } = totals;
+  const { deployments, working, changes } = totals;
   if (deployments === 0) {
     return state === "working" ? "looking for what merging would change …" : "merging concerns no deployment";
   }
   if (state === "working" || working > 0) {
     return `comparing ${plural(deployments, "deployment")} with the live cluster …`;
   }
-  const broken = failed > 0 ? `${share(failed, deployments)} cannot be rendered` : "";
+  const broken = describeFailed(totals);
   const effect = effectOf(previews);
   if (effect !== undefined) return [broken, `merging ${describeEffect(effect)}`].filter(Boolean).join("; ");
   const errors = changes.errors > 0 ? ` · ${plural(changes.errors, "error")}` : "";

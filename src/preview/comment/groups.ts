@@ -57,10 +57,10 @@ function isWhole({ objects, objectsLeftOut, concealed }: Preview): boolean {
 }
 
 /** Equal for previews that say the same, in whatever namespaces. */
-function contentId({ state, counts, objects, errors, warnings, failure }: Preview): string {
+function contentId({ state, counts, objects, errors, warnings, failure, failed }: Preview): string {
   const what = objects.map(({ ref, action, risks, diff, secretKeys }) => {
     return [ref.kind, ref.name, action, risks, diff, secretKeys];
   });
-  const content = JSON.stringify([state, counts, what, errors, warnings, failure]);
+  const content = JSON.stringify([state, counts, what, errors, warnings, failure, failed]);
   return createHash("sha256").update(content).digest("base64");
 }

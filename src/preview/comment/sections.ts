@@ -1,7 +1,7 @@
 /** A folded section for each group of deployments in which something is to be seen. */
 import { keyText } from "../../model.ts";
 import type { Preview } from "../../report.ts";
-import { describeChanges, grouped, plural } from "../summary.ts";
+import { describeChanges, describeFailure, grouped, plural } from "../summary.ts";
 import type { Group } from "./groups.ts";
 import { cutLines } from "./lines.ts";
 import { type Part, renderObjects } from "./objects.ts";
@@ -100,7 +100,7 @@ function renderSection(group: Group, open: boolean, room: number): Part | undefi
 }
 
 function titleOf({ previews, preview }: Group): string {
-  const what = preview.state === "failed" ? "cannot be rendered" : describeChanges(preview.counts) || "no change";
+  const what = preview.state === "failed" ? describeFailure(preview) : describeChanges(preview.counts) || "no change";
   if (previews.length === 1) return `<b>${htmlCode(keyText(preview.deployment))}</b>: ${what}`;
   const same = preview.state === "failed" ? "the same failure" : "the same";
   return `<b>${same} in ${plural(previews.length, "deployment")}</b>: ${what}`;

@@ -1,7 +1,7 @@
 /** The table of deployments: a row for each as long as there is room, then what the others have in common. */
 import { keyText } from "../../model.ts";
 import type { Preview } from "../../report.ts";
-import { describeChanges, grouped, isChanged, plural, totalsOf } from "../summary.ts";
+import { describeChanges, describeFailure, grouped, isChanged, plural, totalsOf } from "../summary.ts";
 import { urgencyOf } from "./groups.ts";
 import { cellCode } from "./text.ts";
 
@@ -81,12 +81,13 @@ function renderRows(previews: readonly Preview[], over: boolean, room: number) {
 
 /** Deployments for whose rows there is no room. */
 function describeRest(previews: readonly Preview[], afterOthers: boolean): string {
-  const { deployments, changed, failed, working, changes } = totalsOf(previews);
+  const { deployments, changed, failed, notRun, working, changes } = totalsOf(previews);
   const found = describeChanges(changes);
   const same = deployments - changed - failed - working;
   const parts = [
     changed > 0 && `${grouped(changed)} changed${found && ` (${found})`}`,
-    failed > 0 && `${grouped(failed)} that cannot be rendered`,
+    failed > notRun && `${grouped(failed - notRun)} that cannot be rendered`,
+    notRun > 0 && `${grouped(notRun)} that could not be compared`,
     working > 0 && `${grouped(working)} not compared yet`,
     same > 0 && `${grouped(same)} without a change`,
   ].filter((part) => part !== false);
@@ -134,7 +135,7 @@ function remarkOf(preview: Preview, over: boolean): string {
   const { state, counts, suspended, approval, concealed } = preview;
   if (state === "working") return over ? "was not compared" : "comparing …";
   const remarks = [
-    state === "failed" && "cannot be rendered",
+    state === "failed" && describeFailure(preview),
     state === "done" && !isChanged(preview) && counts.errors === 0 && "no change",
     suspended && "suspended: a merge deploys nothing here",
     approval === "pending" && "waits for approval",

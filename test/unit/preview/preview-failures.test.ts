@@ -122,3 +122,19 @@ test("Redis that is away is tried again", async () => {
   reports.save = () => Promise.reject(new QueueUnavailableError("Redis is away"));
   expect(await run({ lastAttempt: true })).toEqual({ kind: "failed", retry: "soon", message: "Redis is away" });
 });
+
+describe("a failed preview", () => {
+  test.each<[string, Error, "render" | "run"]>([
+    ["a template that fails", new PrepareError("template failed: app.yaml:3"), "render"],
+    ["a directory that the merge has not", new SourceError("path-not-found", "there is no directory app"), "render"],
+    ["a template that reads what does not answer", new PrepareError("dial tcp: i/o timeout"), "run"],
+    ["a login that is refused", new SourceError("unauthorized", "authentication failed"), "run"],
+    ["a kluctl that took too long", new KilledError("timeout", "kluctl took longer than 2m"), "run"],
+    ["an answer of kluctl that cannot be read", new Error("kluctl's result cannot be read"), "run"],
+  ])("is blamed on the pull request only if that may be to blame: %s", async (_, error, failed) => {
+    const { run, previews, kluctl } = aPreviewWorld([named("a")]);
+    kluctl.answers.diff = error;
+    await run();
+    expect(previews()).toMatchObject([{ state: "failed", failure: error.message, failed }]);
+  });
+});

@@ -62,6 +62,7 @@ const preview: fc.Arbitrary<Preview> = fc.record(
     errors: fc.array(message, { maxLength: 2 }),
     warnings: fc.array(message, { maxLength: 2 }),
     failure: hostile,
+    failed: fc.constantFrom("render", "run"),
     concealed: sentence,
   },
   {

@@ -268,6 +268,29 @@ test("diffs within folds within folds are still diffs", () => {
   expect(blocks.map(({ language }) => language)).toEqual(["diff", "diff"]);
 });
 
+test("what was not the pull request's fault is not told as if it were", () => {
+  const broken = samplePreview("prod", {
+    state: "failed",
+    failed: "render",
+    failure: "deploy.yml:14: no such variable",
+  });
+  const ended = samplePreview("staging", { state: "failed", failed: "run", failure: "kluctl took longer than 2m" });
+  const objects = sample("change").previews[0]?.objects ?? [];
+  const report = sampleReport([broken, ended, samplePreview("canary", { objects })]);
+  const body = render(report);
+
+  expect(body).toContain(
+    "### Towline: 1 of 3 deployments cannot be rendered; 1 could not be compared; merging changes 1 other: 3 objects",
+  );
+  expect(body).toMatch(/`shop\/staging`.*\| could not be compared \|/);
+  expect(body).toContain("<b><code>shop/staging</code></b>: could not be compared</summary>");
+  expect(describeReport(report)).toBe(
+    "1 of 3 deployments cannot be rendered; 1 could not be compared; changes 1 other: 3 objects changed, 1 new",
+  );
+  expect(describePreview(ended)).toBe("could not be compared");
+  expect(describeReport(sampleReport([ended]))).toBe("1 deployment could not be compared");
+});
+
 test("deployments that are known by the same failure are told about once", () => {
   const failure = "services/frontend/deploy.yml:14: 'replicas' is undefined";
   const previews = ["prod", "staging"].map((name) => samplePreview(name, { state: "failed", failure }));
