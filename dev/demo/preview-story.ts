@@ -49,6 +49,7 @@ function startStory(
   const subject = `${String(accepted["forge"])}:${repository.owner}/${repository.name}#${pullRequest.number}`;
   const steps = receipt(accepted);
   const compared: LogLine[] = [];
+  const failed: LogLine[] = [];
   /** What the comment said before it was known when the merge was made: steps are told in their order. */
   const early: Step[] = [];
   let [ended, missing] = [false, "the server has not reported to the git host"];
@@ -69,7 +70,7 @@ function startStory(
   }
 
   async function onPreviewed(line: LogLine): Promise<void> {
-    steps.push(...describePreview(line, compared, await pullRequest.head()), ...early.splice(0));
+    steps.push(...describePreview(line, { compared, failed }, await pullRequest.head()), ...early.splice(0));
   }
 
   async function onReported(line: LogLine): Promise<void> {
@@ -85,6 +86,7 @@ function startStory(
   const unhear = server.onLine((line) => {
     if (line["pullRequest"] !== subject) return;
     if (line.msg === "compared for a preview") compared.push(line);
+    if (line.msg === "a preview failed") failed.push(line);
     if (line.msg === "previewed") onPreviewed(line).catch(fail);
     if (line.msg === "reported" && line["state"] !== "working") onReported(line).catch(fail);
     if (line.msg === "the forge refuses what is reported") fail(new Error(`${line.msg}: ${String(line["error"])}`));
@@ -114,17 +116,33 @@ function receipt(line: LogLine): Step[] {
   ];
 }
 
-function describePreview(line: LogLine, compared: readonly LogLine[], head: string): Step[] {
+/** A line for each deployment. */
+interface Previewed {
+  readonly compared: readonly LogLine[];
+  readonly failed: readonly LogLine[];
+}
+
+function describePreview(line: LogLine, { compared, failed }: Previewed, head: string): Step[] {
   const { at } = line;
-  if (line["obstacle"] !== undefined) return [{ at, what: "not compared", detail: String(line["obstacle"]) }];
-  if (compared.length === 0) return [{ at, what: "not compared", detail: "it concerns no deployment" }];
+  const notCompared = (detail: string): Step => ({ at, what: "not compared", detail });
+  if (line["obstacle"] !== undefined) return [notCompared(String(line["obstacle"]))];
+  const failures = failed.map((one) => notCompared(`${nameOf(one)}: ${firstLine(String(one["error"]))}`));
+  if (compared.length === 0) return failures.length > 0 ? failures : [notCompared("it concerns no deployment")];
   const mergedAt = Math.min(...compared.map((one) => one.at - Number(one["ms"])));
-  const names = compared.map((one) => `${String(one["namespace"])}/${String(one["name"])}`);
   const [short, base] = [head.slice(0, 7), String(line["base"]).slice(0, 7)];
   return [
     { at: mergedAt, what: "merged", detail: `${short} into main ${base}, on the side` },
-    { at, what: "compared", detail: `${names.join(", ")} with the live cluster` },
+    { at, what: "compared", detail: `${compared.map(nameOf).join(", ")} with the live cluster` },
+    ...failures,
   ];
+}
+
+function nameOf(line: LogLine): string {
+  return `${String(line["namespace"])}/${String(line["name"])}`;
+}
+
+function firstLine(text: string): string {
+  return text.trim().split("\n", 1)[0] ?? "";
 }
 
 function describeComment(comment: Comment, before: Comment | undefined): Omit<Step, "at"> {

@@ -85,6 +85,36 @@ test("a comment that changes is told as the same one; what others write is not t
   expect(told(second)).toContain("comment changed: the same one (id 2): merged into `main`");
 });
 
+test("deployments that could not be compared are told with the reason, beside those that could", async () => {
+  const { accept, write } = useStories();
+  const failed = {
+    ...subject,
+    namespace: "shop",
+    name: "prod",
+    error: "deploy.yml:14: no such variable\n  in template",
+  };
+  const none = await accept();
+  write("a preview failed", failed);
+  write("previewed", { ...subject, base: "b".repeat(40), failed: 1 });
+  await vi.waitFor(() => expect(told(none)).toContain("not compared: shop/prod: deploy.yml:14: no such variable"));
+  expect(told(none).filter((step) => step.includes("compared"))).toHaveLength(1);
+  none.end();
+
+  const some = await accept();
+  write("a preview failed", failed);
+  write("compared for a preview", { ...subject, namespace: "shop", name: "staging", ms: 400 });
+  write("previewed", { ...subject, base: "b".repeat(40), failed: 1 });
+  await vi.waitFor(() => expect(told(some)).toContain("not compared: shop/prod: deploy.yml:14: no such variable"));
+  expect(told(some)).toContain("compared: shop/staging with the live cluster");
+});
+
+test("a pull request that concerns no deployment is told so", async () => {
+  const { accept, write } = useStories();
+  const story = await accept();
+  write("previewed", { ...subject, previews: 0 });
+  await vi.waitFor(() => expect(told(story)).toContain("not compared: it concerns no deployment"));
+});
+
 test("an event that nothing is previewed for is not told", () => {
   const { heard, write } = useStories();
   write("pull-request accepted", { forge: "gitea", repo: "example/shop", number: 1, reason: "nothing changed" });
