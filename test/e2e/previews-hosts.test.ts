@@ -85,7 +85,7 @@ test.each(Object.entries(hosts))(
     await pulls.push(project("yellow"));
     expect(await pull.comment("cannot be merged")).toContain("app/settings.yml");
     await pulls.shows(pull.head, {
-      [line]: `${canceled}: not concerned any more`,
+      [line]: `${canceled}: cannot be merged: conflict in 1 file`,
       towline: `${failure}: cannot be merged: conflict in 1 file`,
     });
 
