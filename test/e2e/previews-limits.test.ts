@@ -1,7 +1,7 @@
 /** Where a preview ends: with something newer, with its pull request, at a fork, and at what its identity may not do. */
 import { access, readdir, rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
-import { expect, test } from "vitest";
+import { expect, test, vi } from "vitest";
 import { createAccount } from "../support/accounts.ts";
 import { useJournal } from "../support/journal.ts";
 import { findProcessesOf, findRunsOf } from "../support/processes.ts";
@@ -69,7 +69,8 @@ test("a newer head ends the older one's preview with everything below it, and no
 test("a base that moves ends a preview too, but not for ever", async () => {
   const world = await useWorld();
   const { namespace } = world.cluster;
-  const pulls = await usePullRequests(world);
+  // Only the pushes themselves are to be counted, not what the sweep finds of them.
+  const pulls = await usePullRequests(world, { TOWLINE_SWEEP_INTERVAL: "1h" });
   const gate = await useGate(world);
   await pulls.repo.push(aProject({ namespace }));
   const deployment = world.cluster.deployment("shop");
@@ -79,16 +80,25 @@ test("a base that moves ends a preview too, but not for ever", async () => {
   const pull = await pulls.open({ "app/slow.yml": rendersWhile(gate.file, { namespace }) });
   await pull.comment("comparing 1 deployment"); // from here on it is known which pull requests the base concerns
   await expect.poll(() => waiting(gate.file), patience).not.toEqual([]);
-  for (const times of [1, 2, 3]) {
+  // What was deployed, and what the sweep finds, count as moves too: at most three times, whatever they come from.
+  let base = "";
+  const endedBy = async (times: number): Promise<boolean> => {
     const before = waiting(gate.file);
-    await pulls.repo.push({ README: `moved ${times} times\n` });
-    await expect.poll(() => waiting(gate.file).filter((pid) => before.includes(pid)), patience).toEqual([]);
+    base = await pulls.repo.push({ README: `moved ${times} times\n` });
+    await deployment.settles(base);
+    const ended = () => expect(waiting(gate.file).filter((pid) => before.includes(pid))).toEqual([]);
+    return vi.waitFor(ended, { timeout: 10_000, interval: 100 }).then(
+      () => true,
+      () => false,
+    );
+  };
+  let ended = 0;
+  while (ended < 4 && (await endedBy(ended + 1))) {
+    ended++;
     await expect.poll(() => waiting(gate.file), patience).not.toEqual([]);
   }
-  const last = waiting(gate.file);
-  const base = await pulls.repo.push({ README: "moved once more\n" });
-  await deployment.settles(base);
-  expect(waiting(gate.file)).toEqual(last);
+  expect(ended).toBeGreaterThanOrEqual(1);
+  expect(ended).toBeLessThanOrEqual(3);
 
   await gate.open();
   const body = await pull.comment("took");

@@ -30,7 +30,9 @@ async function useRealKluctl(): Promise<Setting> {
   const [cluster, binary, dir] = await Promise.all([useCluster(), useKluctl(), useTempDir()]);
   const kubeconfig = await readFile(cluster.kubeconfig, "utf8");
   const { log, lines } = collectLogs();
-  const kluctl = newKluctl(dir, { binary, log, kubeconfigFor: () => kubeconfig, cacheDir });
+  // A lease of these tests is renewed once, at the start, and unpacking Python takes a busy machine seconds.
+  const limits = { leaseSilenceMs: 60_000 };
+  const kluctl = newKluctl(dir, { binary, log, kubeconfigFor: () => kubeconfig, cacheDir, limits });
   onTestFinished(() => kluctl.stop());
   return { kluctl, cluster, dir, logs: lines };
 }
