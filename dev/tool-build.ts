@@ -6,6 +6,7 @@ import { setTimeout as delay } from "node:timers/promises";
 import { promisify } from "node:util";
 import { cacheDir } from "./cache.ts";
 import { endOfLog, startProcess } from "./parts/process.ts";
+import { isAlive } from "../src/work-directories.ts";
 import { createStateDir } from "./parts/state-dir.ts";
 import type { GoBuild, Tool } from "./tool-table.ts";
 
@@ -134,15 +135,6 @@ async function withLock<T>(path: string, title: string, say: BuildOptions["say"]
     return await work();
   } finally {
     await rm(path, { force: true });
-  }
-}
-
-function isAlive(pid: number): boolean {
-  try {
-    process.kill(pid, 0);
-    return true;
-  } catch (error) {
-    return (error as NodeJS.ErrnoException).code === "EPERM";
   }
 }
 

@@ -42,7 +42,8 @@ async function isStale(name: string, path: string): Promise<boolean> {
   return mtimeMs < performance.timeOrigin;
 }
 
-function isAlive(pid: number): boolean {
+/** Also of somebody else's process. */
+export function isAlive(pid: number): boolean {
   try {
     process.kill(pid, 0);
     return true;
