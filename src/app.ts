@@ -193,8 +193,20 @@ export async function startApp(config: Config, log: Logger): Promise<App> {
     forges.size === 0
       ? undefined
       : startPreviews({
-          ...{ config, forges, deployments, secrets, sources, kluctl, queue, reports, consumer, fairness },
-          ...{ clusterId: () => client.clusterId(), metrics, clock, log },
+          config,
+          forges,
+          deployments,
+          secrets,
+          sources,
+          kluctl,
+          queue,
+          reports,
+          consumer,
+          fairness,
+          clusterId: () => client.clusterId(),
+          metrics,
+          clock,
+          log,
         });
   const stopWaking = startWaking({ deployments, queue, log });
   const sweep = startSweep({
