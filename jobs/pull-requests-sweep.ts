@@ -13,6 +13,7 @@ import {
   type RepoId,
 } from "../src/model.ts";
 import type { Clock, Deployments, Forge } from "../src/ports.ts";
+import { isOpen } from "../src/report.ts";
 import { pullRequestId } from "./keys.ts";
 import type { JobQueue } from "./queue.ts";
 import type { OpenReport, PullRequestReports } from "./reports.ts";
@@ -120,7 +121,7 @@ export function startPullRequestsSweep(deps: PullRequestsSweepDeps): PullRequest
     const now = clock.now();
     if (known === undefined && pullRequest.updatedAt < now - newsMs) return false;
     const report = known ?? (await reports.find(pullRequest.key));
-    if (report === undefined || report.state === "closed" || report.state === "merged") return true;
+    if (report === undefined || !isOpen(report)) return true;
     if (report.head !== pullRequest.head || report.baseBranch !== pullRequest.baseBranch) return true;
     const age = now - report.startedAt;
     return report.state === "working" ? age > longestPreviewMs : report.mendable === true && age > mendMs;

@@ -7,7 +7,7 @@ import type { Redis } from "ioredis";
 import { z } from "zod";
 import { type CommitKey, type PullRequestKey, pullRequestText, type RepoId } from "../src/model.ts";
 import type { Reports } from "../src/ports.ts";
-import { Report } from "../src/report.ts";
+import { isOpen, Report } from "../src/report.ts";
 import { createReadiness, withinDeadline } from "./connection.ts";
 import { CommitKey as CommitKeySchema, PullRequestKey as PullRequestKeySchema } from "./job-data.ts";
 import { digest, pullRequestId } from "./keys.ts";
@@ -100,13 +100,13 @@ export function createReports({ connection, prefix, keepMs = 30 * dayMs }: Repor
       return all.filter(({ baseBranch }) => baseBranch === branch).map(({ pullRequest }) => pullRequest);
     },
     async save(report) {
-      const { pullRequest, repo, baseBranch, head, state, mendable, startedAt } = report;
+      const { pullRequest, repo, baseBranch, head, mendable, startedAt } = report;
       const json = JSON.stringify(report);
       refuseLarge(json, `the report of ${pullRequestText(pullRequest)}`);
       const writing = connection.multi().set(reportKey(pullRequest), json, "PX", keepMs);
-      if (repo !== undefined && (state === "working" || state === "done")) {
+      if (repo !== undefined && isOpen(report)) {
         const keptUntil = Date.now() + keepMs;
-        const about = { pullRequest, baseBranch, head, state, mendable, startedAt };
+        const about = { pullRequest, baseBranch, head, state: report.state, mendable, startedAt };
         const entry: z.infer<typeof OpenReport> = { ...about, keptUntil };
         writing.hset(openKey(repo), pullRequestId(pullRequest), JSON.stringify(entry)).pexpire(openKey(repo), keepMs);
       } else if (repo !== undefined) {

@@ -124,3 +124,8 @@ export type Report = z.infer<typeof Report>;
 export type Preview = z.infer<typeof Preview>;
 export type PreviewObject = z.infer<typeof PreviewObject>;
 export type Risk = z.infer<typeof Risk>;
+
+/** Whether the pull request was open when this was found; a report of one that is over keeps what was found before. */
+export function isOpen<R extends Pick<Report, "state">>(report: R): report is R & { state: "working" | "done" } {
+  return report.state === "working" || report.state === "done";
+}

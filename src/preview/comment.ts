@@ -1,5 +1,5 @@
 /** The comment on a pull request: what merging it would do, the most important first. Pure. */
-import type { Preview, Report } from "../report.ts";
+import { isOpen, type Preview, type Report } from "../report.ts";
 import { renderDangers } from "./comment/dangers.ts";
 import { renderFooter, renderNotes, renderVerdict } from "./comment/frame.ts";
 import { groupPreviews } from "./comment/groups.ts";
@@ -24,7 +24,7 @@ const leftOutLength = 300;
 export function renderComment(report: Report, { maxLength, marker }: CommentOptions): string {
   const top = [marker, renderVerdict(report), ...renderNotes(report)];
   const footer = renderFooter(report);
-  const over = report.state === "closed" || report.state === "merged";
+  const over = !isOpen(report);
   const [open, close] = over ? ["<details><summary>What the last preview said</summary>", "</details>"] : ["", ""];
   const frame = [...top, open, close, footer].filter(Boolean);
   // Forges count code points, of which there are never more than there are units here; and 2 % are left.

@@ -1,7 +1,7 @@
 /** What a pull request's report says beside its commit. Pure. */
 import { type CommitStatus, type Key, keyText } from "../model.ts";
 import { describePreview, describeReport } from "../preview/summary.ts";
-import type { Preview, Report } from "../report.ts";
+import { isOpen, type Preview, type Report } from "../report.ts";
 
 /** The line that sums up all deployments; it comes to an end in every case, so that hosts can require it. */
 export const aggregateContext = "towline";
@@ -24,7 +24,10 @@ const severity: Readonly<Record<CommitStatus["state"], number>> = { failure: 3, 
  */
 export function sharedStatuses(reports: readonly Report[]): CommitStatus[] {
   const worst = new Map<string, CommitStatus>();
-  const inOrder = reports.toSorted((one, other) => rankOf(one) - rankOf(other));
+  // Of equals the first counts, for every writer the same: what was compared before what was not, then the older.
+  const inOrder = reports.toSorted(
+    (one, other) => isFork(one) - isFork(other) || one.pullRequest.number - other.pullRequest.number,
+  );
   for (const line of inOrder.flatMap((report) => statusesOf(report, report.url))) {
     const known = worst.get(line.context);
     if (known === undefined || severity[line.state] > severity[known.state]) worst.set(line.context, line);
@@ -32,9 +35,8 @@ export function sharedStatuses(reports: readonly Report[]): CommitStatus[] {
   return [...worst.values()];
 }
 
-/** Of equals the first counts, for every writer the same: what was compared before what was not, then the older. */
-function rankOf({ obstacle, pullRequest }: Report): number {
-  return pullRequest.number + (obstacle?.kind === "fork" ? Number.MAX_SAFE_INTEGER / 2 : 0);
+function isFork({ obstacle }: Report): 0 | 1 {
+  return obstacle?.kind === "fork" ? 1 : 0;
 }
 
 /** Statuses of pull requests lead somewhere, those of pushed commits do not: that tells them apart. */
@@ -44,7 +46,7 @@ export function isPreviewLine({ url }: CommitStatus): boolean {
 
 /** `url`: where the whole is shown. */
 export function statusesOf(report: Report, url: string): CommitStatus[] {
-  const over = report.state === "closed" || report.state === "merged";
+  const over = !isOpen(report);
   const lines = report.previews.map((preview) => ({
     context: contextOf(preview.deployment),
     state: over && preview.state === "working" ? "canceled" : stateOf(preview),

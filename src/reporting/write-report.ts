@@ -15,11 +15,11 @@ import type { Deployments, Forge, Queue, Reports, Secrets, Sources } from "../po
 import { toForgeOutcome } from "../preview/forge-outcome.ts";
 import { describeReport } from "../preview/summary.ts";
 import { readGitCredentials } from "../reconcile/credentials.ts";
-import type { Report } from "../report.ts";
+import { isOpen, type Report } from "../report.ts";
 import type { Marker } from "./marker.ts";
 import { sharedStatuses, statusesOf } from "./statuses.ts";
 import { writeComment } from "./write-comment.ts";
-import { endPending, takeBack, writeStatuses } from "./write-statuses.ts";
+import { endPending, isSaid, takeBack, writeStatuses } from "./write-statuses.ts";
 
 export interface ReportWriterDeps {
   readonly forges: ReadonlyMap<string, Forge>;
@@ -119,7 +119,7 @@ export function createReportWriter(deps: ReportWriterDeps) {
     const others = await proposing(report, head);
     const all = isOpen(report) ? [report, ...others] : others;
     if (all.length === 0) return endPending(target, commitOf(report, head), describeReport(report), signal);
-    const wanted = all.length === 1 && others.length === 0 ? statusesOf(report, url) : sharedStatuses(all);
+    const wanted = others.length === 0 ? statusesOf(report, url) : sharedStatuses(all);
     await writeStatuses(target, commitOf(report, head), wanted, signal);
     const as =
       obstacle === undefined || obstacle.kind === "fork"
@@ -135,6 +135,8 @@ export function createReportWriter(deps: ReportWriterDeps) {
       const why = `superseded by ${report.head.slice(0, 7)}`;
       return endPending({ forge, reports }, commitOf(report, earlier), why, signal);
     }
+    // Only where there is something to change: two that have each moved to where the other was would go on for ever.
+    if (isSaid(sharedStatuses(others), await reports.statuses(commitOf(report, earlier)))) return;
     await queue.enqueue(others.map(({ pullRequest }) => ({ kind: "report", pullRequest })));
   }
 
@@ -150,10 +152,6 @@ export function createReportWriter(deps: ReportWriterDeps) {
     else log.info(about, "reported");
     return outcome;
   }
-}
-
-function isOpen({ state }: Report): boolean {
-  return state === "working" || state === "done";
 }
 
 function commitOf({ pullRequest: { forge, repoName } }: Report, commit: string): CommitKey {

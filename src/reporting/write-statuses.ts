@@ -35,31 +35,45 @@ export async function endPending(
   why: string,
   signal?: AbortSignal,
 ): Promise<void> {
-  const pending = (await deps.reports.statuses(commit)).filter(
-    (line) => isPreviewLine(line) && line.state === "pending",
-  );
-  const ended = pending.map((line) => ({ ...line, state: "canceled" as const, description: why }));
-  await writeStatuses(deps, commit, ended, signal);
+  const canceled = { state: "canceled", description: why } as const;
+  await rewritePreviewLines(deps, commit, ({ state }) => state === "pending", canceled, signal);
 }
 
 /** Takes back what was said of deployments that a pull request does not concern any more, or of which nothing is known. */
 export async function takeBack(
   deps: StatusesDeps,
   commit: CommitKey,
-  {
-    wanted,
-    as,
-  }: { readonly wanted: readonly CommitStatus[]; readonly as: Pick<CommitStatus, "state" | "description"> },
+  { wanted, as }: { readonly wanted: readonly CommitStatus[]; readonly as: Saying },
   signal?: AbortSignal,
 ): Promise<void> {
   const contexts = new Set(wanted.map(({ context }) => context));
-  const others = (await deps.reports.statuses(commit)).filter(
-    (line) => isPreviewLine(line) && !contexts.has(line.context),
-  );
-  const takenBack = others.map((line) => ({ ...line, ...as }));
-  await writeStatuses(deps, commit, takenBack, signal);
+  await rewritePreviewLines(deps, commit, ({ context }) => !contexts.has(context), as, signal);
 }
 
-function isSame(known: CommitStatus | undefined, { state, description, url }: CommitStatus): boolean {
-  return known?.state === state && known.description === description && known.url === url;
+type Saying = Pick<CommitStatus, "state" | "description">;
+
+async function rewritePreviewLines(
+  deps: StatusesDeps,
+  commit: CommitKey,
+  concerns: (line: CommitStatus) => boolean,
+  as: Saying,
+  signal: AbortSignal | undefined,
+): Promise<void> {
+  const known = await deps.reports.statuses(commit);
+  const lines = known.filter((line) => isPreviewLine(line) && concerns(line)).map((line) => ({ ...line, ...as }));
+  await writeStatuses(deps, commit, lines, signal);
+}
+
+/** Whether all of this stands there already, wherever it leads to. */
+export function isSaid(wanted: readonly CommitStatus[], known: readonly CommitStatus[]): boolean {
+  const byContext = new Map(known.map((line) => [line.context, line]));
+  return wanted.every((line) => saysTheSame(byContext.get(line.context), line));
+}
+
+function saysTheSame(known: CommitStatus | undefined, { state, description }: CommitStatus): boolean {
+  return known?.state === state && known.description === description;
+}
+
+function isSame(known: CommitStatus | undefined, status: CommitStatus): boolean {
+  return saysTheSame(known, status) && known?.url === status.url;
 }

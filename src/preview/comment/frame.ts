@@ -1,5 +1,5 @@
 /** What surrounds the details: the verdict, what has to be known about it, and what was compared with what. */
-import type { Preview, Report } from "../../report.ts";
+import { isOpen, type Preview, type Report } from "../../report.ts";
 import {
   describeChangedObjects,
   describeChanges,
@@ -67,7 +67,7 @@ export function renderNotes(report: Report): string[] {
   const done = previews.filter((preview) => preview.state !== "working").length;
   if (state === "working" && done > 0) notes.push(`${grouped(done)} of ${plural(previews.length, "deployment")} done.`);
   if (state === "done" && obstacle === undefined) notes.push(...describeSuspended(previews));
-  if (state !== "merged" && state !== "closed" && restarts >= manyRestarts && obstacle === undefined) {
+  if (isOpen(report) && restarts >= manyRestarts && obstacle === undefined) {
     const since = base === undefined ? "" : ` since ${code(shortHash(base))}`;
     notes.push(`${code(report.baseBranch)} moves faster than this can be compared, and has moved on${since}.`);
   }

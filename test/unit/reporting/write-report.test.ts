@@ -273,6 +273,21 @@ test("when the other pull request moves on, the check is looked at again", async
   expect(queue.requests).toEqual([{ kind: "report", pullRequest: { ...key, number: 8 } }]);
 });
 
+test("pull requests that have swapped their heads do not call each other for ever", async () => {
+  const swapped = "2".repeat(40);
+  const { write, forge, reports, queue } = await setUp({ repo, earlierHeads: [swapped] });
+  await reports.save(another(8, { head: swapped, earlierHeads: [headCommit] }));
+  forge.put(8, { head: swapped });
+
+  await write(7);
+  await write(8);
+  expect(queue.requests.splice(0)).not.toEqual([]);
+  await write(7);
+  await write(8);
+
+  expect(queue.requests).toEqual([]);
+});
+
 test("what stands there of a deploy of the same commit is left alone", async () => {
   const { write, reports, forge, lines } = await setUp({ state: "working" });
   const commit = { forge: "gitea", repoName: "org/shop", commit: headCommit };
