@@ -122,10 +122,11 @@ export function createReconcile(deps: ReconcileDeps): Reconcile {
     if (deployment.deletionTimestamp !== undefined || pendingRequest(deployment) !== undefined) return undefined;
     if (isMalformed(deployment) || cause === "interval" || cause === "manual") return undefined;
     if (status.observedGeneration !== generation) return undefined;
-    if (cause === "change") return "this change has been dealt with";
     if (deployment.spec.suspend) return "suspended";
+    // Tries that are owed to a failure were those of a job that is gone: this one's worker died, or it was replaced.
     if (readyCondition(status)?.status !== "True" || status.conditions.some(({ type }) => type === "Reconciling"))
       return undefined;
+    if (cause === "change") return "this change has been dealt with";
     try {
       const { source } = deployment.spec;
       const credentials = await readGitCredentials(deployment, deps.secrets);

@@ -108,8 +108,9 @@ test("deployments that hang, die or never render cost the others nothing, and ar
   await hanging.says(/kluctl deploy was ended because it took longer than \d+ s/);
   await vi.waitFor(() => expect(journal.deploys("dying/prod")).toHaveLength(5), patience);
   const tries = (subject: string) => journal.runs().filter((run) => run.subject === subject).length;
-  expect(tries("broken/prod")).toBe(1); // only a person can mend it
-  expect(tries("hanging/prod")).toBe(1); // it would only hang again
+  // Only a person can mend the one, and the other would only hang again. Twice if Redis took the job for lost meanwhile.
+  expect(tries("broken/prod")).toBeLessThanOrEqual(2);
+  expect(tries("hanging/prod")).toBeLessThanOrEqual(2);
 
   await journal.stage();
   const mended = await broken.push("green");

@@ -196,6 +196,14 @@ test("a deploy with errors is a failed deploy, and its retry deploys again", asy
   expect(failing.commands()).toEqual(["deploy", "deploy"]);
 });
 
+test("a change that failed is tried again when its job comes back, whatever became of the tries it had left", async () => {
+  const world = aWorld(aDeployment(), fakeKluctl({ deploy: new KilledError("signal", "kluctl deploy was killed") }));
+  const change = { ...push, cause: "change" } as const;
+  await world.reconcile(change, world.attempt());
+  await world.reconcile(change, world.attempt());
+  expect(world.kluctl.commands()).toEqual(["deploy", "deploy"]);
+});
+
 test("errors that time cannot mend wait for a person", async () => {
   const errors = [{ ref: { kind: "Service", name: "web" }, message: "spec.clusterIP: field is immutable" }];
   const world = aWorld(aDeployment(), fakeKluctl({ deploy: aResult({ errors }) }));
