@@ -11,7 +11,7 @@ export default defineConfig({
     projects: [
       { extends: true, test: { name: "unit", include: ["test/unit/**/*.test.ts"] } },
       { extends: true, test: { name: "integration", include: ["test/integration/**/*.test.ts"], ...realParts } },
-      { extends: true, test: { name: "e2e", include: ["test/e2e/**/*.test.ts"], ...realParts, testTimeout: 180_000 } },
+      { extends: true, test: { name: "e2e", include: ["test/e2e/**/*.test.ts"], ...realParts, testTimeout: 300_000 } },
     ],
   },
 });

@@ -54,7 +54,7 @@ export interface TestResource extends KubernetesObject {
 }
 
 /** For polls: the machine may be busy with others' work. */
-export const patience = { timeout: 60_000, interval: 100 };
+export const patience = { timeout: 120_000, interval: 100 };
 
 export function conditionOf(resource: TestResource | undefined, type: string) {
   return resource?.status?.conditions?.find((condition) => condition.type === type);
@@ -126,7 +126,7 @@ export async function useNamespace(kubeconfig: string, namespace: string): Promi
     deployment(name) {
       const get = () => find<TestResource>(apiVersion, "KluctlDeployment", name);
       const self = { apiVersion, kind: "KluctlDeployment", metadata: { name, namespace } };
-      const until: TestDeployment["until"] = async (what, is, withinMs = 60_000) => {
+      const until: TestDeployment["until"] = async (what, is, withinMs = 120_000) => {
         let resource: TestResource | undefined;
         const isSo = async () => {
           resource = await get();
