@@ -9,7 +9,7 @@ export default defineConfig({
     // Two cores are shared with the parts that the tests talk to.
     maxWorkers: 2,
     projects: [
-      { extends: true, test: { name: "unit", include: ["test/unit/**/*.test.ts"] } },
+      { extends: true, test: { name: "unit", include: ["test/unit/**/*.test.ts"], testTimeout: 30_000 } },
       { extends: true, test: { name: "integration", include: ["test/integration/**/*.test.ts"], ...realParts } },
       { extends: true, test: { name: "e2e", include: ["test/e2e/**/*.test.ts"], ...realParts, testTimeout: 300_000 } },
     ],

@@ -5,7 +5,8 @@ import { isSwitchedOff } from "../src/match.ts";
 import {
   annotation,
   type Deployment,
-  isMalformed,
+  type GitDeployment,
+  followsGit,
   type MalformedDeployment,
   type PullRequest,
   type PullRequestKey,
@@ -144,8 +145,8 @@ export function startPullRequestsSweep(deps: PullRequestsSweepDeps): PullRequest
 /** Those in which a pull request can concern somebody. */
 function previewedRepos(deployments: readonly (Deployment | MalformedDeployment)[]): RepoId[] {
   const previewed = deployments.filter(
-    (one): one is Deployment =>
-      !isMalformed(one) &&
+    (one): one is GitDeployment =>
+      followsGit(one) &&
       one.deletionTimestamp === undefined &&
       one.spec.source.ref.commit === undefined &&
       one.spec.source.ref.tag === undefined &&

@@ -6,8 +6,9 @@ import { commitOf, describeRef } from "../src/git-ref.ts";
 import type { Logger } from "../src/log.ts";
 import {
   type Deployment,
+  type GitDeployment,
+  followsGit,
   type Heads,
-  isMalformed,
   keyText,
   type MalformedDeployment,
   type PreviewRequest,
@@ -19,9 +20,9 @@ import type { JobQueue } from "./queue.ts";
 export interface RefsSweepDeps {
   readonly deployments: Pick<Deployments, "all">;
   /** One `ls-remote` with this deployment's login. */
-  readonly heads: (deployment: Deployment, signal: AbortSignal) => Promise<Heads>;
+  readonly heads: (deployment: GitDeployment, signal: AbortSignal) => Promise<Heads>;
   /** Equal for deployments that one `ls-remote` answers for: same remote, same login. */
-  readonly groupKey: (deployment: Deployment) => string;
+  readonly groupKey: (deployment: GitDeployment) => string;
   readonly queue: Pick<JobQueue, "enqueue" | "markMoved" | "claim">;
   /** Absent: pull requests are not previewed. */
   readonly reports?: Pick<Reports, "openInto"> | undefined;
@@ -50,7 +51,7 @@ const longestSilenceMs = 3_600_000;
 /** The deployments that share a remote and a login. */
 interface Group {
   readonly key: string;
-  members: readonly Deployment[];
+  members: readonly GitDeployment[];
   nextAt: number;
   lookedAt: number;
   /** This process has not looked yet: it does so even if another replica just did, for it may have missed webhooks. */
@@ -199,7 +200,7 @@ export function createRefsSweep(deps: RefsSweepDeps): RefsSweep {
   }
 
   /** The open pull requests whose merge is another one now. */
-  async function findBased(moved: readonly Deployment[], heads: Heads): Promise<PreviewRequest[]> {
+  async function findBased(moved: readonly GitDeployment[], heads: Heads): Promise<PreviewRequest[]> {
     const { reports } = deps;
     if (reports === undefined) return [];
     const bases = new Map(
@@ -213,7 +214,7 @@ export function createRefsSweep(deps: RefsSweepDeps): RefsSweep {
   }
 
   /** Whether it has to be looked at. One that stays behind, since it fails, is asked for less and less often. */
-  function differs({ key, spec, status }: Deployment, heads: Heads, now: number): boolean {
+  function differs({ key, spec, status }: GitDeployment, heads: Heads, now: number): boolean {
     const commit = commitOf(spec.source.ref, heads);
     if (commit !== undefined && commit === status.observedCommit) {
       asked.delete(keyText(key));
@@ -248,8 +249,8 @@ export function createRefsSweep(deps: RefsSweepDeps): RefsSweep {
 }
 
 /** Whether a move of its remote can concern it. One that was never looked at is due anyway. */
-function isTracked(deployment: Deployment | MalformedDeployment): deployment is Deployment {
-  if (isMalformed(deployment) || deployment.deletionTimestamp !== undefined) return false;
+function isTracked(deployment: Deployment | MalformedDeployment): deployment is GitDeployment {
+  if (!followsGit(deployment) || deployment.deletionTimestamp !== undefined) return false;
   const { spec, status } = deployment;
   return !spec.suspend && spec.source.ref.commit === undefined && status.observedGeneration !== undefined;
 }

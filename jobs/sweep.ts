@@ -1,6 +1,6 @@
 /** The periodic look at the truth: what is due, and what moved without anybody telling. */
 import type { Logger } from "../src/log.ts";
-import type { Deployment, Heads } from "../src/model.ts";
+import type { GitDeployment, Heads } from "../src/model.ts";
 import type { Clock, DeploymentChange, Deployments, Reports } from "../src/ports.ts";
 import { createDueSweep, type DueAt } from "./due-sweep.ts";
 import type { JobQueue } from "./queue.ts";
@@ -9,9 +9,9 @@ import { createRefsSweep } from "./refs-sweep.ts";
 export interface SweepDeps {
   readonly deployments: Pick<Deployments, "all"> & { onChange?(callback: (change: DeploymentChange) => void): void };
   /** One `ls-remote` with this deployment's login. */
-  readonly heads: (deployment: Deployment, signal: AbortSignal) => Promise<Heads>;
+  readonly heads: (deployment: GitDeployment, signal: AbortSignal) => Promise<Heads>;
   /** Equal for deployments that one `ls-remote` answers for: same remote, same login. */
-  readonly groupKey: (deployment: Deployment) => string;
+  readonly groupKey: (deployment: GitDeployment) => string;
   readonly dueAt: DueAt;
   readonly queue: Pick<JobQueue, "enqueue" | "markMoved" | "claim">;
   /** Absent: pull requests are not previewed. */

@@ -3,7 +3,7 @@ import type { Logger } from "./log.ts";
 import { describeIgnored, type Ignored, match } from "./match.ts";
 import type {
   CommitStatusRequest,
-  Deployment,
+  GitDeployment,
   GitEvent,
   PreviewRequest,
   PullRequestEvent,
@@ -143,12 +143,12 @@ function toPreview(
 }
 
 /** By the index, once per spelling that the payload offers; a deployment has one spelling, so it comes up once. */
-function findCandidates(event: PushEvent, tracking: IntakeDeps["tracking"]): Deployment[] {
+function findCandidates(event: PushEvent, tracking: IntakeDeps["tracking"]): GitDeployment[] {
   const repos = new Set(event.repoUrls.map(repoId).filter((repo) => repo !== undefined));
   return [...repos].flatMap((repo) => tracking(repo));
 }
 
-function distinctRepos(deployments: readonly Deployment[]): RepoId[] {
+function distinctRepos(deployments: readonly GitDeployment[]): RepoId[] {
   return [...new Set(deployments.map(({ repo }) => repo))];
 }
 

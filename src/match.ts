@@ -2,7 +2,7 @@
 import { describeRef } from "./git-ref.ts";
 import {
   type ChangedPaths,
-  type Deployment,
+  type GitDeployment,
   type PushEvent,
   type ReconcileRequest,
   annotation,
@@ -40,7 +40,7 @@ export function describeIgnored(ignored: readonly Ignored[]) {
  * look at the repository costs little. That includes a deleted ref: the reconcile reports that it is gone and leaves
  * the cluster as it is.
  */
-export function match(event: PushEvent, deployments: readonly Deployment[]): Matched {
+export function match(event: PushEvent, deployments: readonly GitDeployment[]): Matched {
   const repos = new Set(event.repoUrls.map(repoId));
   const requests: ReconcileRequest[] = [];
   const ignored: Ignored[] = [];
@@ -55,7 +55,7 @@ export function match(event: PushEvent, deployments: readonly Deployment[]): Mat
 }
 
 /** The first that applies, the lasting reasons before those of this one push. */
-function reasonToIgnore(event: PushEvent, deployment: Deployment): string | undefined {
+function reasonToIgnore(event: PushEvent, deployment: GitDeployment): string | undefined {
   const { source, suspend } = deployment.spec;
   if (isSwitchedOff(deployment, annotation.webhooks)) {
     return "webhooks are switched off by annotation";
@@ -67,13 +67,13 @@ function reasonToIgnore(event: PushEvent, deployment: Deployment): string | unde
 }
 
 export function isSwitchedOff(
-  { annotations }: Pick<Deployment, "annotations">,
+  { annotations }: Pick<GitDeployment, "annotations">,
   name: typeof annotation.webhooks | typeof annotation.preview,
 ): boolean {
   return annotations[name]?.trim().toLowerCase() === "false";
 }
 
-function follows(event: PushEvent, ref: Deployment["spec"]["source"]["ref"]): boolean {
+function follows(event: PushEvent, ref: GitDeployment["spec"]["source"]["ref"]): boolean {
   if (ref.tag !== undefined) return event.ref === `refs/tags/${ref.tag}`;
   if (ref.branch !== undefined) return event.ref === `refs/heads/${ref.branch}`;
   // Where the host does not say which branch is the default one, any may be.
@@ -83,7 +83,7 @@ function follows(event: PushEvent, ref: Deployment["spec"]["source"]["ref"]): bo
 }
 
 /** Says so if no changed path lies under the deployment's project, or matches the globs of its annotation. */
-export function reasonUntouched(changed: ChangedPaths, { spec, annotations }: Deployment): string | undefined {
+export function reasonUntouched(changed: ChangedPaths, { spec, annotations }: GitDeployment): string | undefined {
   const directory = spec.source.path;
   if (touches(changed, directory, annotations[annotation.paths])) return undefined;
   const globs = annotations[annotation.paths] === undefined ? "" : ` or annotation ${annotation.paths}`;

@@ -28,10 +28,22 @@ export interface GitRef {
 }
 
 export interface GitSource {
+  readonly kind: "git";
   /** As the user wrote it. */
   readonly url: string;
   readonly ref: GitRef;
   /** Relative to the repository's root, without leading or trailing `/`; `""` is the root. */
+  readonly path: string;
+}
+
+/** An artifact in an OCI registry; nothing tells us that it moved, so it is looked at in its interval. */
+export interface OciSource {
+  readonly kind: "oci";
+  /** As the user wrote it: `oci://registry/repository`. */
+  readonly url: string;
+  /** Neither means the tag `latest`; a digest goes before a tag. */
+  readonly ref: { readonly tag?: string | undefined; readonly digest?: string | undefined };
+  /** Relative to the artifact's root, without leading or trailing `/`; `""` is the root. */
   readonly path: string;
 }
 
@@ -285,7 +297,7 @@ export interface CredentialRef {
 }
 
 export interface DeploymentSpec {
-  readonly source: GitSource;
+  readonly source: GitSource | OciSource;
   readonly gitCredentials: readonly CredentialRef[];
   /** All durations are milliseconds. */
   readonly intervalMs: number;
@@ -400,8 +412,18 @@ export interface DeploymentIdentity {
 
 export interface Deployment extends DeploymentIdentity {
   readonly spec: DeploymentSpec;
-  /** Identity of `spec.source.git.url`. */
+  /** Identity of `spec.source.git.url`; absent if its source is something else. */
+  readonly repo?: RepoId | undefined;
+}
+
+/** One that follows a git repository: webhooks, sweeps and previews are about these. */
+export interface GitDeployment extends Deployment {
+  readonly spec: DeploymentSpec & { readonly source: GitSource };
   readonly repo: RepoId;
+}
+
+export function followsGit(deployment: Deployment | MalformedDeployment): deployment is GitDeployment {
+  return !isMalformed(deployment) && deployment.spec.source.kind === "git" && deployment.repo !== undefined;
 }
 
 /** A resource whose spec cannot be read; `problem` names each bad field and what to do. */

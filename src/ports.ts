@@ -6,6 +6,7 @@ import type {
   CommitStatus,
   Deployment,
   ForgeComment,
+  GitDeployment,
   GitSource,
   Heads,
   Key,
@@ -24,7 +25,7 @@ export interface Deployments {
   /** Read afresh from the API server, not from the watch's memory. */
   get(key: Key): Promise<Deployment | MalformedDeployment | undefined>;
   /** From the watch's index, no I/O: those that follow the repository. */
-  tracking(repo: RepoId): readonly Deployment[];
+  tracking(repo: RepoId): readonly GitDeployment[];
   /** From the watch's memory, no I/O. */
   all(): readonly (Deployment | MalformedDeployment)[];
   /** JSON merge patch of `status`. Whoever writes holds the deployment's lease, and aborts when it is lost. */
@@ -85,7 +86,7 @@ export interface Merged {
   release(): Promise<void>;
 }
 
-export interface CheckoutSource extends GitSource {
+export interface CheckoutSource extends Omit<GitSource, "kind"> {
   readonly credentials: Repository["credentials"];
 }
 

@@ -48,7 +48,7 @@ export function parseDeployment(resource: unknown): Deployment | MalformedDeploy
     return { ...identity, problem: fewOf(problems).join("\n") };
   }
   const { url, ref, path: directory } = source;
-  return { ...identity, repo, spec: toSpec(parsed.data, { url, ref, path: directory }) };
+  return { ...identity, repo, spec: toSpec(parsed.data, { kind: "git", url, ref, path: directory }) };
 }
 
 /** Those of a bad spec that are sound by themselves, so that all its problems are named at once. */

@@ -2,7 +2,15 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { ApiError } from "../errors.ts";
 import type { Logger } from "../log.ts";
-import { type Deployment, isMalformed, type Key, keyText, type MalformedDeployment, type RepoId } from "../model.ts";
+import {
+  type Deployment,
+  followsGit,
+  type GitDeployment,
+  type Key,
+  keyText,
+  type MalformedDeployment,
+  type RepoId,
+} from "../model.ts";
 import type { DeploymentChange, Deployments } from "../ports.ts";
 import type { KubeClient } from "./client.ts";
 import { parseDeployment, resourcePath } from "./custom-resource.ts";
@@ -43,7 +51,7 @@ export function createDeployments(deps: DeploymentsDeps): WatchedDeployments {
   const { client, controllerName, log } = deps;
   const namespaces = deps.namespaces?.length ? deps.namespaces : [undefined];
   const known = new Map<string, Entry>();
-  const byRepo = new Map<RepoId, Map<string, Deployment>>();
+  const byRepo = new Map<RepoId, Map<string, GitDeployment>>();
   const callbacks: ((change: DeploymentChange) => void)[] = [];
   const events = createEvents({ client, component: controllerName, log });
   let watches: readonly Watch[] = [];
@@ -65,8 +73,8 @@ export function createDeployments(deps: DeploymentsDeps): WatchedDeployments {
     if (previous?.resourceVersion === entry.resourceVersion) return;
     unindex(previous);
     known.set(id, entry);
-    if (!isMalformed(entry)) {
-      const same = byRepo.get(entry.repo) ?? new Map<string, Deployment>();
+    if (followsGit(entry)) {
+      const same = byRepo.get(entry.repo) ?? new Map<string, GitDeployment>();
       byRepo.set(entry.repo, same.set(id, entry));
     }
     emit(
@@ -83,7 +91,7 @@ export function createDeployments(deps: DeploymentsDeps): WatchedDeployments {
   }
 
   function unindex(entry: Entry | undefined): void {
-    if (entry === undefined || isMalformed(entry)) return;
+    if (entry === undefined || !followsGit(entry)) return;
     const same = byRepo.get(entry.repo);
     same?.delete(keyText(entry.key));
     if (same?.size === 0) byRepo.delete(entry.repo);

@@ -1,7 +1,7 @@
 /** One deployment of a preview: what the real kluctl says the merge would change in the cluster. */
 import { PrepareError, SourceError } from "../errors.ts";
 import type { Logger } from "../log.ts";
-import type { Deployment, GitCredential } from "../model.ts";
+import type { GitDeployment, GitCredential } from "../model.ts";
 import type { Clock, Kluctl, Merged } from "../ports.ts";
 import { credentialSecrets } from "../reconcile/credentials.ts";
 import { changeWaits, loopTimeoutMs } from "../reconcile/decide.ts";
@@ -12,7 +12,7 @@ import { describeDiff, redactText } from "./describe-diff.ts";
 
 /** A deployment that the merge concerns. */
 export interface Target {
-  readonly deployment: Deployment;
+  readonly deployment: GitDeployment;
   readonly credentials: readonly GitCredential[];
   /** Or why there is none. */
   readonly merge: Merged | { readonly error: unknown };
@@ -70,7 +70,7 @@ function isOfTheMerge(error: unknown): boolean {
 }
 
 /** What is said of a deployment before it has been compared. */
-export function toWorking({ key, spec, status }: Deployment, cluster: string): Preview {
+export function toWorking({ key, spec, status }: GitDeployment, cluster: string): Preview {
   const drifted = status.lastDriftDetectionResult?.document["objects"];
   return {
     deployment: key,

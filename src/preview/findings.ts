@@ -1,6 +1,6 @@
 /** What is known of a pull request so far, and how it is written down. Pure. */
 import { describeIgnored, type Ignored } from "../match.ts";
-import type { Deployment, PullRequest } from "../model.ts";
+import type { GitDeployment, PullRequest } from "../model.ts";
 import type { Preview, Report } from "../report.ts";
 import { earlierHeads, restarts } from "./previous.ts";
 
@@ -17,7 +17,7 @@ export interface Findings {
 export interface Subject {
   readonly pullRequest: PullRequest;
   readonly previous: Report | undefined;
-  readonly deployments: readonly Deployment[];
+  readonly deployments: readonly GitDeployment[];
 }
 
 /** Without `finishedAt` the work is still under way. */

@@ -1,11 +1,11 @@
 /** Whom would merging a pull request concern? Pure, and able to explain itself. */
 import { describeRef } from "../git-ref.ts";
 import { type Ignored, isSwitchedOff, reasonUntouched } from "../match.ts";
-import { type ChangedPaths, type Deployment, type PullRequest, annotation, keyText } from "../model.ts";
+import { type ChangedPaths, type GitDeployment, type PullRequest, annotation, keyText } from "../model.ts";
 import { repoId } from "../repo-url.ts";
 
 export interface MatchedPullRequest {
-  readonly concerned: readonly Deployment[];
+  readonly concerned: readonly GitDeployment[];
   /** The deployments of the same repository that the merge does not concern, and why. */
   readonly ignored: readonly Ignored[];
 }
@@ -24,11 +24,11 @@ export interface Known {
  */
 export function matchPullRequest(
   pullRequest: Pick<PullRequest, "repoUrls" | "baseBranch">,
-  deployments: readonly Deployment[],
+  deployments: readonly GitDeployment[],
   known: Known = {},
 ): MatchedPullRequest {
   const repos = new Set(pullRequest.repoUrls.map(repoId));
-  const concerned: Deployment[] = [];
+  const concerned: GitDeployment[] = [];
   const ignored: Ignored[] = [];
   for (const deployment of deployments) {
     if (!repos.has(deployment.repo)) continue;
@@ -40,7 +40,7 @@ export function matchPullRequest(
 }
 
 /** The first that applies, the lasting reasons before those of this one pull request. */
-function reasonToIgnore(baseBranch: string, deployment: Deployment, known: Known): string | undefined {
+function reasonToIgnore(baseBranch: string, deployment: GitDeployment, known: Known): string | undefined {
   const { spec, deletionTimestamp } = deployment;
   const { ref } = spec.source;
   if (isSwitchedOff(deployment, annotation.preview)) {

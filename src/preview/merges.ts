@@ -1,13 +1,13 @@
 /** What merging gives, once for each login that the deployments read the repository with; nearly always there is one. */
 import { SourceError } from "../errors.ts";
 import type { Ignored } from "../match.ts";
-import type { Deployment, GitCredential, PullRequest } from "../model.ts";
+import type { GitDeployment, GitCredential, PullRequest } from "../model.ts";
 import type { Merge, Merged, Secrets, Sources } from "../ports.ts";
 import { loginKey, readGitCredentials } from "../reconcile/credentials.ts";
 import { type Known, matchPullRequest } from "./match.ts";
 
 interface Group {
-  readonly deployments: readonly Deployment[];
+  readonly deployments: readonly GitDeployment[];
   readonly credentials: readonly GitCredential[];
 }
 
@@ -38,7 +38,7 @@ export interface MergesDeps {
 /** Never rejects, so that nothing is left behind: whoever calls releases the merges, also when some of them failed. */
 export async function mergeForEachLogin(
   pullRequest: PullRequest,
-  candidates: readonly Deployment[],
+  candidates: readonly GitDeployment[],
   deps: MergesDeps,
   signal: AbortSignal,
 ): Promise<MergedOrNot[]> {
@@ -48,14 +48,14 @@ export async function mergeForEachLogin(
 
 async function mergeForLogin(
   pullRequest: PullRequest,
-  candidates: readonly Deployment[],
+  candidates: readonly GitDeployment[],
   { secrets, sources }: MergesDeps,
   signal: AbortSignal,
 ): Promise<MergedOrNot> {
   const { head, baseBranch } = pullRequest;
   let credentials: readonly GitCredential[] = [];
   try {
-    const [first] = candidates as [Deployment, ...Deployment[]];
+    const [first] = candidates as [GitDeployment, ...GitDeployment[]];
     credentials = await readGitCredentials(first, secrets);
     const repository = { url: first.spec.source.url, credentials };
     // Asked afresh: a webhook of the pull request says nothing about where its base branch is.

@@ -1,7 +1,7 @@
 /** The preview of a pull request that is open: reads top to bottom. */
 import { QueueUnavailableError } from "../errors.ts";
 import type { Logger } from "../log.ts";
-import type { Attempt, Deployment, Outcome, PullRequest } from "../model.ts";
+import type { Attempt, GitDeployment, Outcome, PullRequest } from "../model.ts";
 import { toFailure } from "../reconcile/failures.ts";
 import type { Report } from "../report.ts";
 import { compare, type CompareDeps, toWorking } from "./compare.ts";
@@ -21,7 +21,7 @@ export interface OpenPullRequest extends Attempt {
   readonly pullRequest: PullRequest;
   readonly previous: Report | undefined;
   /** Those that follow its base repository, whatever branch. */
-  readonly deployments: readonly Deployment[];
+  readonly deployments: readonly GitDeployment[];
   readonly log: Logger;
   readonly save: (report: Report) => Promise<void>;
   readonly sleep: (ms: number, signal: AbortSignal) => Promise<unknown>;
@@ -79,7 +79,7 @@ export async function previewOpen(open: OpenPullRequest, deps: OpenDeps): Promis
 /** Resolves, when all processes have ended, with how many previews failed that another try may mend. */
 async function findOut(
   { pullRequest, lastAttempt, log, signal }: OpenPullRequest,
-  candidates: readonly Deployment[],
+  candidates: readonly GitDeployment[],
   findings: Findings,
   early: Early,
   deps: OpenDeps,

@@ -1,20 +1,20 @@
 /** Under which keys results are filed, as kluctl's own controller computes them. Pure. */
-import type { GitSource, ProjectKey } from "../model.ts";
+import type { GitSource, OciSource, ProjectKey } from "../model.ts";
 
 const scpForm = /^([^@/\s]+@)?([^:/\s]+):(?!\/\/)(.*)$/;
 
 /**
- * `git://host[:port]/path` and the sub-directory, without the login (whose password may hold an `@`). Letter case and
+ * `git://host[:port]/path` (or `oci://…`) and the sub-directory, without the login (whose password may hold an `@`). Letter case and
  * port are kept as written: the web UI and `kluctl gitops` compare this key literally with what upstream's controller
  * would have written.
  */
-export function projectKey({ url, path }: GitSource): ProjectKey {
+export function projectKey({ kind, url, path }: GitSource | OciSource): ProjectKey {
   const scp = /^[a-z][a-z0-9+.-]*:\/\//i.test(url) ? null : scpForm.exec(url);
   const [, host, repo] = scp
     ? ["", scp[2] ?? "", scp[3] ?? ""]
     : (/^[a-z][a-z0-9+.-]*:\/\/(?:[^/]*@)?([^/]*)\/?(.*)$/i.exec(url) ?? ["", "", ""]);
   const trimmed = repo.replace(/^\/+|\/+$/g, "").replace(/\.git$/, "");
-  const repoKey = `git://${host}/${trimmed}`;
+  const repoKey = `${kind}://${host}/${trimmed}`;
   return path === "" ? { repoKey } : { repoKey, subDir: path };
 }
 

@@ -1,5 +1,5 @@
 /** One loop of one deployment, under its lease: fetch, compare, deploy, validate, record. Reads top to bottom. */
-import { PrepareError } from "../errors.ts";
+import { PrepareError, SourceError } from "../errors.ts";
 import type { CommandResult, Outcome, ValidateResult } from "../model.ts";
 import { createRedactor } from "../redact/redactor.ts";
 import { prepareFailed, reason, verdictOf, type Verdict } from "./conditions.ts";
@@ -90,7 +90,9 @@ async function bringUpToDate(work: Work): Promise<Ending> {
   const credentials = await readGitCredentials(deployment, deps.secrets);
   work.secrets = credentialSecrets(credentials);
   const startedAt = deps.clock.now();
-  const checkout = await deps.sources.checkout({ ...spec.source, credentials }, work.asOf, signal);
+  const { source } = spec;
+  if (source.kind !== "git") throw new SourceError("refused", `${source.url} is no git repository`);
+  const checkout = await deps.sources.checkout({ ...source, credentials }, work.asOf, signal);
   try {
     log.info({ commit: checkout.commit, ms: deps.clock.now() - startedAt }, "checked out");
     status.set({ observedCommit: checkout.commit });

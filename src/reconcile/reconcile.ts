@@ -3,6 +3,7 @@ import { ApiError } from "../errors.ts";
 import { commitOf } from "../git-ref.ts";
 import {
   finalizer,
+  followsGit,
   isMalformed,
   keyText,
   type Attempt,
@@ -49,7 +50,7 @@ export function createReconcile(deps: ReconcileDeps): Reconcile {
     const { deployment: key } = request;
     const deployment = await deployments.get(key);
     if (deployment === undefined) return { kind: "skipped", why: "the resource is gone" };
-    const asOf = isMalformed(deployment) ? undefined : await deps.lastMove(deployment.repo);
+    const asOf = await lastMove(deployment);
     const nothing = attempt > 1 ? undefined : await nothingToDo(deployment, request, asOf, signal);
     if (nothing !== undefined) return { kind: "skipped", why: nothing };
 
@@ -62,6 +63,11 @@ export function createReconcile(deps: ReconcileDeps): Reconcile {
         .release()
         .catch((error: unknown) => log.warn({ err: error, ...key }, "could not release the lease; it expires"));
     }
+  }
+
+  /** The repository's last known move, see Sources.heads. */
+  async function lastMove(deployment: Deployment | MalformedDeployment): Promise<string | undefined> {
+    return followsGit(deployment) ? deps.lastMove(deployment.repo) : undefined;
   }
 
   /** What is known now may be newer than what was read before the lease was ours: read again, then act. */
@@ -82,7 +88,7 @@ export function createReconcile(deps: ReconcileDeps): Reconcile {
     if (!deployment.finalizers.includes(finalizer)) await deployments.setFinalizer(key, finalizer, true);
     const asked = pendingRequest(deployment) !== undefined || unfinishedRequest(deployment) !== undefined;
     if (deployment.spec.suspend && !asked) return settleSuspended(deployment);
-    const asOf = await deps.lastMove(deployment.repo);
+    const asOf = await lastMove(deployment);
     return runLoop({ deployment, request, asOf, retrying: attempt > 1, held, signal }, deps);
   }
 
@@ -128,6 +134,7 @@ export function createReconcile(deps: ReconcileDeps): Reconcile {
       return undefined;
     if (cause === "change") return "this change has been dealt with";
     try {
+      if (!followsGit(deployment)) return undefined;
       const { source } = deployment.spec;
       const credentials = await readGitCredentials(deployment, deps.secrets);
       const heads = await deps.sources.heads({ url: source.url, credentials }, asOf, signal);

@@ -3,7 +3,7 @@ import type {
   CommandResult,
   CommandSummary,
   DriftSummary,
-  GitRef,
+  DeploymentSpec,
   Key,
   ProjectKey,
   ResultError,
@@ -24,7 +24,7 @@ export interface ResultContext {
   readonly projectKey: ProjectKey;
   readonly targetKey: TargetKey;
   readonly objectsHash: string;
-  readonly ref: GitRef;
+  readonly source: DeploymentSpec["source"];
   readonly overridesPatch?: Readonly<Record<string, unknown>> | undefined;
 }
 
@@ -44,7 +44,7 @@ export function toStoredDocument(result: CommandResult, context: ResultContext):
     ...identityOf(context),
     ...(context.overridesPatch && { overridesPatch: context.overridesPatch }),
     command: { ...record(document["command"]), initiator: "KluctlDeployment" },
-    gitInfo: { ...record(document["gitInfo"]), ref: refOf(context.ref, document) },
+    gitInfo: { ...record(document["gitInfo"]), ref: refOf(context.source, document) },
   };
 }
 
@@ -209,8 +209,9 @@ function resourceVersionOf(json: string | undefined): string {
 }
 
 /** The command line works on a detached HEAD and cannot know what was followed. */
-function refOf(ref: GitRef, document: Readonly<Record<string, unknown>>): unknown {
-  const { branch, tag, commit } = ref;
+function refOf(source: ResultContext["source"], document: Readonly<Record<string, unknown>>): unknown {
+  if (source.kind !== "git") return record(document["gitInfo"])["ref"] ?? null;
+  const { branch, tag, commit } = source.ref;
   if (branch !== undefined) return { branch };
   if (tag !== undefined) return { tag };
   if (commit !== undefined) return { commit };

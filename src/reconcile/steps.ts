@@ -47,7 +47,7 @@ export function createSteps(work: Work, { checkout, credentials, clusterId }: St
     projectKey: projectKey(spec.source),
     targetKey,
     objectsHash,
-    ref: spec.source.ref,
+    source: spec.source,
   });
 
   function targetKeyOf({ document }: CommandResult): TargetKey {

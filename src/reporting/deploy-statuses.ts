@@ -1,12 +1,12 @@
 /** What became of a pushed commit in the cluster, as lines beside it on its forge. Pure. */
-import type { CommandSummary, CommitStatus, Deployment } from "../model.ts";
+import type { CommandSummary, CommitStatus, GitDeployment } from "../model.ts";
 import { isReconciling, readyCondition } from "../reconcile/conditions.ts";
 import { changeWaits } from "../reconcile/decide.ts";
 import { aggregateContext, contextOf, fewEnough } from "./statuses.ts";
 
 /** A deployment that follows what was pushed to, and the commit that is there now. */
 export interface Follower {
-  readonly deployment: Deployment;
+  readonly deployment: GitDeployment;
   /** `undefined`: could not be read. */
   readonly head: string | undefined;
 }
@@ -33,7 +33,7 @@ export function deployStatuses(
   return sum === undefined ? [] : [...fewEnough(lines), { context: aggregateContext, ...sum }];
 }
 
-function lineOf(commit: string, { spec, status }: Deployment, head: string | undefined): Line | undefined {
+function lineOf(commit: string, { spec, status }: GitDeployment, head: string | undefined): Line | undefined {
   if (status.observedCommit !== commit) {
     if (head !== commit) return undefined;
     return spec.suspend

@@ -3,7 +3,7 @@
  * merging an open pull request would do. Both follow from the watch, so that it does not matter which replica deployed.
  */
 import type { Logger } from "../log.ts";
-import { type Deployment, isMalformed, type RepoId, type Request, subjectOf } from "../model.ts";
+import { type GitDeployment, followsGit, type RepoId, type Request, subjectOf } from "../model.ts";
 import type { DeploymentChange, Forge, Queue, Reports } from "../ports.ts";
 import { isReconciling, readyCondition } from "../reconcile/conditions.ts";
 
@@ -23,8 +23,8 @@ const gatherMs = 500;
  * change and at the next start: whatever happens in a repository, its commits that wait for their end are looked at too.
  */
 export function startReportWatch({ deployments, forges, reports, queue, log }: ReportWatchDeps): () => void {
-  const moved = new Map<string, Deployment>();
-  const deployed = new Map<string, Deployment>();
+  const moved = new Map<string, GitDeployment>();
+  const deployed = new Map<string, GitDeployment>();
   const stirred = new Set<RepoId>();
   let planned: NodeJS.Timeout | undefined;
 
@@ -42,7 +42,7 @@ export function startReportWatch({ deployments, forges, reports, queue, log }: R
     }
   }
 
-  function toCommitStatus({ repo, status }: Deployment): Request[] {
+  function toCommitStatus({ repo, status }: GitDeployment): Request[] {
     const commit = status.observedCommit;
     if (commit === undefined) return [];
     return [...forges.values()].flatMap((forge): Request[] => {
@@ -53,7 +53,7 @@ export function startReportWatch({ deployments, forges, reports, queue, log }: R
     });
   }
 
-  async function toPreviews({ repo, spec }: Deployment): Promise<Request[]> {
+  async function toPreviews({ repo, spec }: GitDeployment): Promise<Request[]> {
     // Where the default branch is followed, its name is the remote's to say: the push has refreshed those already.
     const { branch } = spec.source.ref;
     const open = branch === undefined ? [] : await reports.openInto(repo, branch);
@@ -65,14 +65,14 @@ export function startReportWatch({ deployments, forges, reports, queue, log }: R
     return commits.filter(({ forge }) => forges.has(forge)).map((commit) => ({ kind: "commit-status", commit, repo }));
   }
 
-  function gather(deployment: Deployment): void {
+  function gather(deployment: GitDeployment): void {
     stirred.add(deployment.repo);
     planned ??= setTimeout(() => void flush(), gatherMs);
   }
 
   deployments.onChange(({ kind, deployment, previous }) => {
-    if (isMalformed(deployment)) return;
-    if (kind !== "changed" || previous === undefined || isMalformed(previous)) return gather(deployment);
+    if (!followsGit(deployment)) return;
+    if (kind !== "changed" || previous === undefined || !followsGit(previous)) return gather(deployment);
     if (isReconciling(previous.status) && !isReconciling(deployment.status)) gather(deployment);
     if (saysOf(deployment) === saysOf(previous)) return;
     moved.set(`${deployment.repo} ${deployment.status.observedCommit}`, deployment);
@@ -86,7 +86,7 @@ export function startReportWatch({ deployments, forges, reports, queue, log }: R
 }
 
 /** What of a status a forge would show. */
-function saysOf({ status, spec }: Deployment): string {
+function saysOf({ status, spec }: GitDeployment): string {
   const { status: ready, message } = readyCondition(status) ?? {};
   const { observedCommit, lastDeployResult, lastObjectsHash, lastPrepareError } = status;
   return JSON.stringify([

@@ -1,7 +1,7 @@
 /** Brings a pushed commit's statuses in line with what became of it, as the deployments themselves say now. */
 import { commitOf } from "../git-ref.ts";
 import type { Logger } from "../log.ts";
-import type { CommitStatusRequest, Deployment, Heads, Outcome, RepoId } from "../model.ts";
+import type { CommitStatusRequest, GitDeployment, Heads, Outcome, RepoId } from "../model.ts";
 import { toForgeOutcome } from "../preview/forge-outcome.ts";
 import type { Deployments, Forge, Queue, Reports, Secrets, Sources } from "../ports.ts";
 import { loginKey, readGitCredentials } from "../reconcile/credentials.ts";
@@ -59,7 +59,7 @@ export function createCommitStatusWriter(deps: CommitStatusWriterDeps) {
   };
 
   /** One look at the remote for all that share a login; the deployments' own jobs have most likely looked already. */
-  async function readHeads(repo: RepoId, following: readonly Deployment[], signal?: AbortSignal) {
+  async function readHeads(repo: RepoId, following: readonly GitDeployment[], signal?: AbortSignal) {
     const asOf = await deps.lastMove(repo);
     const byLogin = new Map<string, Promise<Heads | undefined>>();
     for (const deployment of following) {
@@ -68,13 +68,13 @@ export function createCommitStatusWriter(deps: CommitStatusWriterDeps) {
     }
     const heads = new Map<string, Heads | undefined>();
     for (const [login, found] of byLogin) heads.set(login, await found);
-    return (deployment: Deployment): string | undefined => {
+    return (deployment: GitDeployment): string | undefined => {
       const found = heads.get(loginKey(deployment));
       return found && commitOf(deployment.spec.source.ref, found);
     };
   }
 
-  async function read(deployment: Deployment, asOf: string | undefined, signal?: AbortSignal) {
+  async function read(deployment: GitDeployment, asOf: string | undefined, signal?: AbortSignal) {
     try {
       const credentials = await readGitCredentials(deployment, deps.secrets);
       return await deps.sources.heads({ url: deployment.spec.source.url, credentials }, asOf, signal);

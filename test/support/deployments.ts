@@ -2,17 +2,23 @@
 import type {
   CommandResult,
   CommandSummary,
-  Deployment,
-  DeploymentSpec,
+  GitDeployment,
+  GitSource,
   DeploymentStatus,
   ResultObject,
   ValidateSummary,
 } from "../../src/model.ts";
 import { repoId } from "../../src/repo-url.ts";
 
-export function aSpec(overrides: Partial<DeploymentSpec> = {}): DeploymentSpec {
+type GitSpec = GitDeployment["spec"];
+
+interface SpecOverrides extends Partial<Omit<GitSpec, "source">> {
+  source?: Omit<GitSource, "kind">;
+}
+
+export function aSpec({ source, ...overrides }: SpecOverrides = {}): GitSpec {
   return {
-    source: { url: "https://git.example.com/org/shop", ref: { branch: "main" }, path: "" },
+    source: { kind: "git", url: "https://git.example.com/org/shop", ref: { branch: "main" }, path: "", ...source },
     gitCredentials: [],
     intervalMs: 300_000,
     suspend: false,
@@ -40,12 +46,12 @@ export function aStatus(overrides: Partial<DeploymentStatus> = {}): DeploymentSt
   return { conditions: [], ...overrides };
 }
 
-interface Overrides extends Partial<Omit<Deployment, "spec" | "status">> {
-  spec?: Partial<DeploymentSpec>;
+interface Overrides extends Partial<Omit<GitDeployment, "spec" | "status">> {
+  spec?: SpecOverrides;
   status?: Partial<DeploymentStatus>;
 }
 
-export function aDeployment({ spec, status, ...overrides }: Overrides = {}): Deployment {
+export function aDeployment({ spec, status, ...overrides }: Overrides = {}): GitDeployment {
   const whole = aSpec(spec);
   return {
     key: { namespace: "shop", name: "prod" },

@@ -4,12 +4,13 @@ import type {
   ChangedPaths,
   CommandResult,
   Deployment,
+  GitDeployment,
   Heads,
   MalformedDeployment,
   ValidateResult,
 } from "../../src/model.ts";
 import { SourceError } from "../../src/errors.ts";
-import { keyText, type Key } from "../../src/model.ts";
+import { followsGit, keyText, type Key } from "../../src/model.ts";
 import type {
   Deployments,
   Held,
@@ -47,7 +48,7 @@ export function fakeDeployments(...initial: (Deployment | MalformedDeployment)[]
   const port: Deployments = {
     get: (key) => Promise.resolve(find(key)),
     all: () => [...objects.values()],
-    tracking: (repo) => [...objects.values()].filter((d): d is Deployment => "repo" in d && d.repo === repo),
+    tracking: (repo) => [...objects.values()].filter((d): d is GitDeployment => followsGit(d) && d.repo === repo),
     patchStatus(key, patch) {
       patches.push(patch);
       const { conditions, observedGeneration, observedCommit, lastObjectsHash, lastPrepareError } = patch;

@@ -3,7 +3,7 @@ import { describe, expect, test } from "vitest";
 import { QueueUnavailableError } from "../../../src/errors.ts";
 import { createIntake } from "../../../src/intake.ts";
 import {
-  type Deployment,
+  type GitDeployment,
   type GitEvent,
   type GitRef,
   type PullRequestKey,
@@ -39,12 +39,12 @@ const pullRequest: PullRequestEvent = {
 };
 
 /** An intake whose queue keeps at most one waiting request per subject, like the real one. */
-function useIntake(...deployments: Deployment[]) {
+function useIntake(...deployments: GitDeployment[]) {
   return useIntakeWith({}, ...deployments);
 }
 
 /** `previews`: pull requests are previewed on `forges`, those whose API there is a login for. */
-function useIntakeWith({ previews = false, forges = [] as string[] }, ...deployments: Deployment[]) {
+function useIntakeWith({ previews = false, forges = [] as string[] }, ...deployments: GitDeployment[]) {
   const waiting = new Map<string, Request>();
   const steps: string[] = [];
   const lookups: RepoId[] = [];

@@ -45,6 +45,7 @@ test("what is null counts as left out, except among the arguments", () => {
 test("the deprecated inline source still works", () => {
   const inline = { url: "ssh://git@git.test/org/shop", ref: { tag: "v1.2" }, path: "/clusters//prod/" };
   expect(parseSpec({ ...sound, source: inline }).source).toEqual({
+    kind: "git",
     url: "ssh://git@git.test/org/shop",
     ref: { tag: "v1.2" },
     path: "clusters/prod",

@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
 import { match } from "../../../src/match.ts";
-import { annotation, type Deployment, type GitSource, type PushEvent } from "../../../src/model.ts";
+import { annotation, type GitDeployment, type GitSource, type PushEvent } from "../../../src/model.ts";
 import { repoId } from "../../../src/repo-url.ts";
 import { aDeployment, aSpec } from "../../support/deployments.ts";
 
@@ -22,14 +22,14 @@ function push(overrides: Partial<PushEvent> = {}): PushEvent {
   };
 }
 
-function following(source: Partial<GitSource>, overrides: Partial<Deployment> = {}): Deployment {
+function following(source: Partial<GitSource>, overrides: Partial<GitDeployment> = {}): GitDeployment {
   const { source: usual } = aSpec();
   const whole = { ...usual, url, ...source };
   return aDeployment({ ...overrides, spec: { source: whole }, repo: repoId(whole.url)! });
 }
 
 /** "matched", "elsewhere", or why it was ignored. */
-function outcome(event: PushEvent, deployment: Deployment): string {
+function outcome(event: PushEvent, deployment: GitDeployment): string {
   const { requests, ignored } = match(event, [deployment]);
   return requests.length > 0 ? "matched" : (ignored[0]?.reason ?? "elsewhere");
 }

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { annotation, type Deployment, type GitSource } from "../../../src/model.ts";
+import { annotation, type GitDeployment, type GitSource } from "../../../src/model.ts";
 import { type Known, matchPullRequest } from "../../../src/preview/match.ts";
 import { repoId } from "../../../src/repo-url.ts";
 import { aDeployment, aSpec } from "../../support/deployments.ts";
@@ -15,7 +15,7 @@ function following(source: Partial<GitSource>, { spec, ...overrides }: Parameter
 }
 
 /** "concerned", "elsewhere", or why not. */
-function outcome(deployment: Deployment, known?: Known): string {
+function outcome(deployment: GitDeployment, known?: Known): string {
   const { concerned, ignored } = matchPullRequest(pullRequest, [deployment], known);
   return concerned.length > 0 ? "concerned" : (ignored[0]?.reason ?? "elsewhere");
 }

@@ -8,5 +8,5 @@ test.each([
   ["ssh://git@git.example.com:2222/shop/web.git", "git://git.example.com:2222/shop/web"],
   ["git@git.example.com:shop/web.git", "git://git.example.com/shop/web"],
 ])("%s is filed under %s", (url, repoKey) => {
-  expect(projectKey({ url, ref: {}, path: "" })).toEqual({ repoKey });
+  expect(projectKey({ kind: "git", url, ref: {}, path: "" })).toEqual({ repoKey });
 });

@@ -11,7 +11,7 @@ const context = {
   projectKey: {},
   targetKey: { clusterId: "cluster-1" },
   objectsHash: "hash-1",
-  ref: {},
+  source: { kind: "git", url: "", ref: {}, path: "" } as const,
 };
 
 test("however much goes wrong, the status has room for it, and says how much there is", () => {
