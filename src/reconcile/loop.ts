@@ -1,40 +1,28 @@
 /** One loop of one deployment, under its lease: fetch, compare, deploy, validate, record. Reads top to bottom. */
-import { PrepareError, SourceError } from "../errors.ts";
+import { PrepareError } from "../errors.ts";
 import type { CommandResult, Outcome, ValidateResult } from "../model.ts";
 import { createRedactor } from "../redact/redactor.ts";
 import { prepareFailed, reason, verdictOf, type Verdict } from "./conditions.ts";
-import { credentialSecrets, readGitCredentials } from "./credentials.ts";
-import { decide, deployRegardless, loopTimeoutMs, type Decision } from "./decide.ts";
+import { decide, deployRegardless, type Decision } from "./decide.ts";
 import { retryOf, toFailure } from "./failures.ts";
 import { projectKey } from "./keys.ts";
 import { finishRequest, takeReconcileRequest } from "./manual.ts";
-import { createStatusWriter } from "./status-writer.ts";
-import { createSteps } from "./steps.ts";
+import { withProject } from "./project.ts";
 import { rfc3339 } from "./time.ts";
-import type { Loop, LoopDeps, Work } from "./work.ts";
+import { startWork, type Loop, type LoopDeps, type Work } from "./work.ts";
 
 export async function runLoop(loop: Loop, deps: LoopDeps): Promise<Outcome> {
   const { deployment, request, signal, held } = loop;
   const { clock, deployments } = deps;
-  const { key, spec } = deployment;
-  const reconcileId = deps.newId();
-  // The names of these fields are what `kluctl gitops logs` filters by.
-  const log = deps.log.child({ ...key, reconcileID: reconcileId, delivery: request.delivery });
-  const status = createStatusWriter(deployments, deployment, clock, log, signal);
   const startedAt = clock.now();
-  const work: Work = {
-    ...loop,
-    deps,
-    log,
-    status,
-    reconcileId,
-    phase: "prepare",
-    secrets: [],
-    timeLeftMs: () => Math.max(startedAt + loopTimeoutMs(spec) - clock.now(), 1_000),
-  };
+  const work = startWork(loop, deps);
+  const { status, log, reconcileId } = work;
 
   const manual = await takeReconcileRequest(deployment, deployments, reconcileId, rfc3339(clock.now()));
-  status.set({ projectKey: projectKey(spec.source), ...(manual && { reconcileRequestResult: manual.result }) });
+  status.set({
+    projectKey: projectKey(deployment.spec.source),
+    ...(manual && { reconcileRequestResult: manual.result }),
+  });
   status.progress("Initializing");
 
   const { outcome, ready } = await attempt(work, manual?.refused);
@@ -85,18 +73,9 @@ async function attempt(work: Work, refused: string | undefined): Promise<Ending>
 }
 
 async function bringUpToDate(work: Work): Promise<Ending> {
-  const { deployment, deps, signal, status, log } = work;
+  const { deployment, deps, status } = work;
   const { spec } = deployment;
-  const credentials = await readGitCredentials(deployment, deps.secrets);
-  work.secrets = credentialSecrets(credentials);
-  const startedAt = deps.clock.now();
-  const { source } = spec;
-  if (source.kind !== "git") throw new SourceError("refused", `${source.url} is no git repository`);
-  const checkout = await deps.sources.checkout({ ...source, credentials }, work.asOf, signal);
-  try {
-    log.info({ commit: checkout.commit, ms: deps.clock.now() - startedAt }, "checked out");
-    status.set({ observedCommit: checkout.commit });
-    const steps = createSteps(work, { checkout, credentials, clusterId: await deps.clusterId() });
+  return withProject(work, async ({ commit, steps }) => {
     const input = {
       spec,
       status: deployment.status,
@@ -119,10 +98,8 @@ async function bringUpToDate(work: Work): Promise<Ending> {
     const validated = decision.validate ? await steps.validate(rendered.objectsHash) : undefined;
     if (!spec.validate) status.set({ lastValidateResult: undefined });
     await steps.stored();
-    return ending(work, checkout.commit, deployed, validated);
-  } finally {
-    await checkout.release();
-  }
+    return ending(work, commit, deployed, validated);
+  });
 }
 
 function ending(

@@ -22,6 +22,8 @@ export interface StepsContext {
   readonly clusterId: string;
 }
 
+export type Steps = ReturnType<typeof createSteps>;
+
 export function createSteps(work: Work, { checkout, credentials, clusterId }: StepsContext) {
   const { deployment, deps, signal, status, log, reconcileId, request } = work;
   const { spec } = deployment;

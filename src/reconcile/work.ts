@@ -1,8 +1,9 @@
-/** What one loop has in its hands. Types only. */
+/** What one loop has in its hands. */
 import type { Logger } from "../log.ts";
 import type { Deployment, ReconcileRequest } from "../model.ts";
 import type { Clock, Deployments, Held, Kluctl, Results, Secrets, Sources } from "../ports.ts";
-import type { StatusWriter } from "./status-writer.ts";
+import { loopTimeoutMs } from "./decide.ts";
+import { createStatusWriter, type StatusWriter } from "./status-writer.ts";
 
 export interface LoopDeps {
   readonly deployments: Deployments;
@@ -42,4 +43,23 @@ export interface Work extends Loop {
   phase: Phase;
   /** What must not be read in any message. */
   secrets: readonly string[];
+}
+
+export function startWork(loop: Loop, deps: LoopDeps): Work {
+  const { deployment, request, signal } = loop;
+  const { clock, deployments } = deps;
+  const reconcileId = deps.newId();
+  // The names of these fields are what `kluctl gitops logs` filters by.
+  const log = deps.log.child({ ...deployment.key, reconcileID: reconcileId, delivery: request.delivery });
+  const startedAt = clock.now();
+  return {
+    ...loop,
+    deps,
+    log,
+    status: createStatusWriter(deployments, deployment, clock, log, signal),
+    reconcileId,
+    phase: "prepare",
+    secrets: [],
+    timeLeftMs: () => Math.max(startedAt + loopTimeoutMs(deployment.spec) - clock.now(), 1_000),
+  };
 }
