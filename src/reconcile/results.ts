@@ -43,7 +43,7 @@ export function toStoredDocument(result: CommandResult, context: ResultContext):
     ...document,
     ...identityOf(context),
     ...(context.overridesPatch && { overridesPatch: context.overridesPatch }),
-    command: { ...record(document["command"]), initiator: "KluctlDeployment" },
+    command: { ...commandOf(document), initiator: "KluctlDeployment" },
     gitInfo: { ...record(document["gitInfo"]), ref: refOf(context.source, document) },
   };
 }
@@ -224,6 +224,12 @@ function refText(ref: ResultObject["ref"]): string {
 
 function endTimeOf(command: unknown): string {
   return String(record(command)["endTime"] ?? "");
+}
+
+/** The command line writes down empty arguments, kluctl's controller none. */
+function commandOf({ command }: Readonly<Record<string, unknown>>): Record<string, unknown> {
+  const { args, ...rest } = record(command);
+  return Object.keys(record(args)).length === 0 ? rest : { args, ...rest };
 }
 
 function record(value: unknown): Record<string, unknown> {

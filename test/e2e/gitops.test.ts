@@ -1,11 +1,11 @@
 /** The real kluctl beside us: its command line asks us, and its controller takes our place and gives it back. */
-import { execFile, spawn } from "node:child_process";
-import { once } from "node:events";
+import { execFile } from "node:child_process";
 import { promisify } from "node:util";
 import type { KubernetesObject } from "@kubernetes/client-node";
-import { expect, onTestFinished, test } from "vitest";
+import { expect, test } from "vitest";
 import { stringify } from "yaml";
 import { kluctlEnvironment } from "../support/kluctl-beside.ts";
+import { useController } from "../support/kluctl-controller.ts";
 import { aProject, aSpec } from "../support/project.ts";
 import { useTowline } from "../support/towline.ts";
 import { type TestWorld, useWorld } from "../support/world.ts";
@@ -20,24 +20,6 @@ async function gitops(world: TestWorld, command: string, name: string, ...more: 
   const options = { env: kluctlEnvironment(world), cwd: dir, timeout: 90_000 };
   const { stdout, stderr } = await run(kluctl, [...args, ...more], options);
   return stdout + stderr;
-}
-
-/** kluctl's own controller, for the namespace of this test; returns how to stop it. */
-function useController(world: TestWorld): () => Promise<void> {
-  const { cluster, kluctl, dir } = world;
-  const args = ["controller", "run", "--no-update-check", "--kubeconfig", cluster.kubeconfig];
-  const ports = ["metrics", "health-probe", "source-override"].map((name) => `--${name}-bind-address=0`);
-  // Results of its own: it removes those of deployments that it does not see, and it sees one namespace only.
-  const namespaces = ["--namespace", cluster.namespace, "--command-result-namespace", cluster.namespace];
-  const env = kluctlEnvironment(world);
-  const child = spawn(kluctl, [...args, ...ports, ...namespaces], { env, cwd: dir, stdio: "ignore" });
-  const ended = once(child, "exit");
-  const stop = async () => {
-    child.kill("SIGTERM");
-    await ended;
-  };
-  onTestFinished(stop);
-  return stop;
 }
 
 test("kluctl's command line asks for a reconcile, suspends and resumes", async () => {

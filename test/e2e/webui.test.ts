@@ -1,0 +1,150 @@
+/** kluctl's web UI: what it shows of us, beside what it shows of kluctl's own controller, and what it asks of us. */
+import { expect, test } from "vitest";
+import { aProject, aSpec } from "../support/project.ts";
+import { useController } from "../support/kluctl-controller.ts";
+import { useControllerPod } from "../support/kubelet.ts";
+import { useTowlineProcess } from "../support/towline.ts";
+import { useWebUi } from "../support/webui.ts";
+import { type TestRepository, type TestWorld, useCluster, useWorld } from "../support/world.ts";
+import { idOf, patience, readyOf, type TestResource } from "../support/world-cluster.ts";
+
+type Json = Record<string, unknown>;
+
+/** A ConfigMap, a Secret, and whatever else; each target has objects of its own. */
+function project(namespace: string, data: Record<string, string>, objects: Record<string, object>) {
+  const metadata = { name: "login-{{ target.name }}", namespace };
+  const secret = { apiVersion: "v1", kind: "Secret", metadata, stringData: data };
+  const name = "settings-{{ target.name }}";
+  const discriminator = `${namespace}-{{ target.name }}`;
+  return aProject({ namespace, name, data, discriminator, objects: { "secret.yml": secret, ...objects } });
+}
+
+const aMap = (namespace: string, name: string) => ({
+  apiVersion: "v1",
+  kind: "ConfigMap",
+  metadata: { name, namespace },
+  data: { size: "10" },
+});
+
+/**
+ * What is left when everything is taken away that differs from run to run, and what upstream writes in no particular
+ * order. Of the texts of failed requests, which are ours, only that there is one is left.
+ */
+function comparable(value: unknown, { namespace, repo }: { namespace: string; repo: TestRepository }): unknown {
+  const text = JSON.stringify(value)
+    .replaceAll(namespace, "<namespace>")
+    .replaceAll(new URL(repo.url).pathname.slice(1).replace(/\.git$/, ""), "<repository>")
+    .replaceAll(/[\da-f]{8}(-[\da-f]{4}){3}-[\da-f]{12}/g, "<id>")
+    .replaceAll(/\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)/g, "<time>")
+    .replaceAll(/\b[\da-f]{64}\b/g, "<hash>")
+    .replaceAll(/\b[\da-f]{40}\b/g, "<commit>");
+  return tidy(JSON.parse(text));
+}
+
+const changing = new Set([
+  "managedFields",
+  "resourceVersion",
+  "lastResourceVersion",
+  "generation",
+  "observedGeneration",
+]);
+
+function tidy(value: unknown): unknown {
+  if (typeof value !== "object" || value === null) return value;
+  if (Array.isArray(value)) {
+    const settled = value.filter((item) => (item as { type?: unknown } | null)?.type !== "Reconciling");
+    return settled.map(tidy).sort((a, b) => (JSON.stringify(a) < JSON.stringify(b) ? -1 : 1));
+  }
+  const fields = Object.entries(value)
+    // A list without entries is null to Go, and none at all in a status.
+    .filter(([name, field]) => !changing.has(name) && field !== null && !(Array.isArray(field) && field.length === 0))
+    .sort(([a], [b]) => (a < b ? -1 : 1));
+  return Object.fromEntries(fields.map(([name, field]) => [name, name === "commandError" ? "<text>" : tidy(field)]));
+}
+
+test("kluctl's web UI shows our deployments as it shows those of kluctl's controller, and its buttons work", async () => {
+  const world = await useWorld();
+  const beside: TestWorld = { ...world, cluster: await useCluster() };
+  const webui = await useWebUi(world, [world.cluster, beside.cluster]);
+  const events = webui.events();
+  const cluster = (await world.cluster.core.readNamespace({ name: "kube-system" })).metadata?.uid ?? "";
+
+  /** All that the page can ask for, of deployments in all states, as somebody makes them by its buttons. */
+  async function tour({ cluster: { namespace, deployment }, repo: createRepo }: TestWorld) {
+    const press = async (button: string, name: string, more = {}) =>
+      expect(await webui.post(button, { cluster, namespace, name, ...more })).toBe(200);
+    const repo = await createRepo(namespace);
+    await repo.push(
+      project(namespace, { color: "a-red-one" }, { "gone.yml": aMap(namespace, "gone-{{ target.name }}") }),
+    );
+    const [shop, manual] = [deployment("shop"), deployment("manual")];
+    await shop.create(aSpec(repo.url, { validate: true, args: { a: 1 } }));
+    await manual.create(aSpec(repo.url, { validate: true, manual: true, target: "staging" }));
+
+    const waiting = await manual.settles();
+    const drift = waiting.status?.["lastDriftDetectionResult"] as { renderedObjectsHash: string };
+    await press("setManualObjectsHash", "manual", { objectsHash: drift.renderedObjectsHash });
+    const approved = await manual.settles();
+    await press("setSuspended", "manual", { suspend: true });
+    const suspended = await manual.settles();
+
+    const first = await shop.settles();
+    const broken = { "broken.yml": aMap(namespace, "Not_A_Name") };
+    const commit = await repo.push({
+      ...project(namespace, { color: "a-blue-one" }, broken),
+      "app/gone.yml": undefined,
+    });
+    await press("reconcileNow", "shop");
+    const second = await shop.settles(commit);
+
+    const results: Json = {};
+    for (const [of, resource] of Object.entries({ approved, first, second })) {
+      const resultId = idOf(resource, "lastDeployResult") ?? "";
+      const find = () => webui.get("getCommandResult", { resultId });
+      await expect.poll(find, patience).toBeDefined(); // it looks for new ones once a second
+      results[`${of} deploy`] = await find();
+      for (const objectType of ["rendered", "remote", "applied"]) {
+        for (const [kind, name] of [
+          ["ConfigMap", "settings-prod"],
+          ["Secret", "login-prod"],
+          ["ConfigMap", "gone-prod"],
+        ]) {
+          const query = { resultId, version: "v1", kind: kind ?? "", name: name ?? "", namespace, objectType };
+          results[`${of} ${objectType} ${name}`] = await webui.get("getCommandResultObject", query);
+        }
+      }
+      const validation = { resultId: idOf(resource, "lastValidateResult") ?? "" };
+      results[`${of} validation`] = await webui.get("getValidateResult", validation);
+    }
+    await manual.delete();
+    const told = () => events.filter((event) => JSON.stringify(event).includes(`"${namespace}"`));
+    const isOver = () =>
+      events.some(({ type, id }) => type === "delete_kluctl_deployment" && id === waiting.metadata?.uid);
+    await expect.poll(isOver, patience).toBe(true);
+    const newest = Object.fromEntries(
+      told().map((event) => {
+        const { deployment: resource, summary } = event as { deployment?: TestResource; summary?: { id: string } };
+        return [`${String(event["type"])} ${resource?.metadata?.name ?? summary?.id ?? ""}`, event];
+      }),
+    );
+    const shown = { waiting, approved, suspended, first, second, results, events: Object.values(newest) };
+    return { shown: comparable(shown, { namespace, repo }), approved, suspended, first, second, namespace };
+  }
+
+  const towline = await useTowlineProcess(world);
+  useController(beside);
+  await useControllerPod(world.cluster, towline.lines);
+  const logs = webui.logs({ name: "shop", namespace: world.cluster.namespace });
+  const [ours, theirs] = await Promise.all([tour(world), tour(beside)]);
+  expect(ours.shown).toEqual(theirs.shown);
+
+  expect(readyOf(ours.approved)).toMatchObject({ status: "True", message: expect.stringContaining("3 new objects") });
+  expect(ours.suspended.spec).toMatchObject({ suspend: true });
+  expect(readyOf(ours.second)).toMatchObject({ status: "False", reason: "DeployFailed" });
+  const lastDeploy = ours.first.status?.["lastDeployResult"] as { reconcileId: string } | undefined;
+  await expect
+    .poll(() => logs, patience)
+    .toContainEqual(
+      expect.objectContaining({ level: "info", msg: "deployed", name: "shop", reconcileID: lastDeploy?.reconcileId }),
+    );
+});
