@@ -29,13 +29,13 @@ export interface Deployments {
   /** From the watch's memory, no I/O. */
   all(): readonly (Deployment | MalformedDeployment)[];
   /** JSON merge patch of `status`. Whoever writes holds the deployment's lease, and aborts when it is lost. */
-  patchStatus(key: Key, patch: StatusPatch, signal?: AbortSignal): Promise<void>;
+  patchStatus(deployment: DeploymentRef, patch: StatusPatch, signal?: AbortSignal): Promise<void>;
   /** Adds or removes one finalizer. A resource that is gone meanwhile is no error. */
-  setFinalizer(key: Key, finalizer: string, present: boolean): Promise<void>;
+  setFinalizer(deployment: DeploymentRef, finalizer: string, present: boolean): Promise<void>;
   /** Removes the annotation unless its value changed since it was read. */
-  removeAnnotation(key: Key, name: string, value: string): Promise<void>;
+  removeAnnotation(deployment: DeploymentRef, name: string, value: string): Promise<void>;
   /** Reports to people; never throws, never waits. */
-  event(subject: EventSubject, type: "Normal" | "Warning", reason: string, message: string): void;
+  event(deployment: DeploymentRef, type: "Normal" | "Warning", reason: string, message: string): void;
 }
 
 /** What the watch saw become of a resource. */
@@ -48,7 +48,8 @@ export interface DeploymentChange {
 /** Fields of `status` to set; `null` removes one. */
 export type StatusPatch = Readonly<Record<string, unknown>>;
 
-export type EventSubject = Pick<Deployment, "key" | "uid">;
+/** One very resource. Both APIs have KluctlDeployments, so a name alone may mean two of them. */
+export type DeploymentRef = Pick<Deployment, "key" | "uid">;
 
 export interface Secrets {
   /** Decoded `data` of a Secret, or `undefined` if there is none. */

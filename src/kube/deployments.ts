@@ -11,7 +11,7 @@ import {
   type MalformedDeployment,
   type RepoId,
 } from "../model.ts";
-import type { DeploymentChange, Deployments } from "../ports.ts";
+import type { DeploymentChange, DeploymentRef, Deployments } from "../ports.ts";
 import type { KubeClient } from "./client.ts";
 import { parseDeployment, resourcePath } from "./custom-resource.ts";
 import { createEvents } from "./events.ts";
@@ -137,10 +137,13 @@ export function createDeployments(deps: DeploymentsDeps): WatchedDeployments {
   }
 
   /** Reads, decides and writes what was decided, unless somebody wrote in between: then once more. */
-  async function patchMetadata(key: Key, decide: (entry: Entry) => Record<string, unknown> | undefined): Promise<void> {
+  async function patchMetadata(
+    { key, uid }: DeploymentRef,
+    decide: (entry: Entry) => Record<string, unknown> | undefined,
+  ): Promise<void> {
     for (let attempt = 0; ; attempt++) {
       const entry = await read(key);
-      const wanted = entry && decide(entry);
+      const wanted = entry?.uid === uid ? decide(entry) : undefined;
       if (entry === undefined || wanted === undefined) return;
       const body = { metadata: { ...wanted, resourceVersion: entry.resourceVersion } };
       try {
@@ -173,7 +176,7 @@ export function createDeployments(deps: DeploymentsDeps): WatchedDeployments {
     get: read,
     tracking: (repo) => [...(byRepo.get(repo)?.values() ?? [])],
     all: () => [...known.values()],
-    async patchStatus(key, status, signal) {
+    async patchStatus({ key }, status, signal) {
       const query = { fieldManager: controllerName };
       await client.request({
         method: "PATCH",
@@ -184,14 +187,14 @@ export function createDeployments(deps: DeploymentsDeps): WatchedDeployments {
         ...statusPatience,
       });
     },
-    async setFinalizer(key, finalizer, present) {
-      await patchMetadata(key, ({ finalizers }) => {
+    async setFinalizer(deployment, finalizer, present) {
+      await patchMetadata(deployment, ({ finalizers }) => {
         if (finalizers.includes(finalizer) === present) return undefined;
         return { finalizers: present ? [...finalizers, finalizer] : finalizers.filter((name) => name !== finalizer) };
       });
     },
-    async removeAnnotation(key, name, value) {
-      await patchMetadata(key, ({ annotations }) =>
+    async removeAnnotation(deployment, name, value) {
+      await patchMetadata(deployment, ({ annotations }) =>
         annotations[name] === value ? { annotations: { [name]: null } } : undefined,
       );
     },

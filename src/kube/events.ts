@@ -2,7 +2,7 @@
 import { randomBytes } from "node:crypto";
 import { ApiError } from "../errors.ts";
 import type { Logger } from "../log.ts";
-import type { EventSubject } from "../ports.ts";
+import type { DeploymentRef } from "../ports.ts";
 import type { KubeClient } from "./client.ts";
 import { resourceKind } from "./custom-resource.ts";
 
@@ -16,7 +16,7 @@ export interface EventsDeps {
 }
 
 export interface Events {
-  report(subject: EventSubject, type: "Normal" | "Warning", reason: string, message: string): void;
+  report(subject: DeploymentRef, type: "Normal" | "Warning", reason: string, message: string): void;
   /** Resolves once what was reported is written, or could not be. */
   idle(): Promise<void>;
 }
@@ -37,7 +37,7 @@ export function createEvents({ client, component, log, now = Date.now }: EventsD
   const pending = new Map<string, Promise<void>>();
 
   async function write(
-    subject: EventSubject,
+    subject: DeploymentRef,
     type: string,
     reason: string,
     message: string,

@@ -30,7 +30,7 @@ export async function finalize(finalizing: Finalizing, deps: LoopDeps): Promise<
     deployments.event(deployment, "Warning", "DeleteFailed", message);
     if (retry === "soon" && !lastAttempt) return { kind: "failed", retry, message };
   }
-  await deployments.setFinalizer(deployment.key, finalizer, false);
+  await deployments.setFinalizer(deployment, finalizer, false);
   deps.log.info({ ...deployment.key }, "finalized");
   return { kind: "skipped", why: "deleted" };
 }

@@ -25,7 +25,7 @@ export async function takeReconcileRequest(
     const result = unfinishedRequest(deployment);
     return result && { result, refused: refusalOf(result["request"]) };
   }
-  await deployments.removeAnnotation(deployment.key, annotation.requestReconcile, value);
+  await deployments.removeAnnotation(deployment, annotation.requestReconcile, value);
   const request = parseRequest(value);
   return { result: { request, startTime, reconcileId }, refused: refusalOf(request) };
 }

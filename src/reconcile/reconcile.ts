@@ -85,7 +85,7 @@ export function createReconcile(deps: ReconcileDeps): Reconcile {
         : { kind: "skipped", why: "being deleted" };
     }
     if (isMalformed(deployment)) return reportMalformed(deployment);
-    if (!deployment.finalizers.includes(finalizer)) await deployments.setFinalizer(key, finalizer, true);
+    if (!deployment.finalizers.includes(finalizer)) await deployments.setFinalizer(deployment, finalizer, true);
     const asked = pendingRequest(deployment) !== undefined || unfinishedRequest(deployment) !== undefined;
     if (deployment.spec.suspend && !asked) return settleSuspended(deployment);
     const asOf = await lastMove(deployment);

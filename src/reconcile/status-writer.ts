@@ -46,7 +46,7 @@ export function createStatusWriter(
     const sent = { ...current };
     const patch = fields.map((field) => [field, mergePatch(documentOf(stored[field]), documentOf(sent[field]))]);
     try {
-      await patchStatus(deployment.key, Object.fromEntries(patch) as StatusPatch, signal);
+      await patchStatus(deployment, Object.fromEntries(patch) as StatusPatch, signal);
       for (const field of fields) Object.assign(stored, { [field]: sent[field] });
     } catch (error) {
       for (const field of fields) unwritten.add(field);

@@ -49,7 +49,7 @@ export function fakeDeployments(...initial: (Deployment | MalformedDeployment)[]
     get: (key) => Promise.resolve(find(key)),
     all: () => [...objects.values()],
     tracking: (repo) => [...objects.values()].filter((d): d is GitDeployment => followsGit(d) && d.repo === repo),
-    patchStatus(key, patch) {
+    patchStatus({ key }, patch) {
       patches.push(patch);
       const { conditions, observedGeneration, observedCommit, lastObjectsHash, lastPrepareError } = patch;
       const known = { conditions, observedGeneration, observedCommit, lastObjectsHash, lastPrepareError };
@@ -59,13 +59,13 @@ export function fakeDeployments(...initial: (Deployment | MalformedDeployment)[]
       }));
       return Promise.resolve();
     },
-    setFinalizer(key, name, present) {
+    setFinalizer({ key }, name, present) {
       replace(key, ({ finalizers }) => ({
         finalizers: present ? [...finalizers, name] : finalizers.filter((other) => other !== name),
       }));
       return Promise.resolve();
     },
-    removeAnnotation(key, name) {
+    removeAnnotation({ key }, name) {
       replace(key, ({ annotations: { [name]: _, ...annotations } }) => ({ annotations }));
       return Promise.resolve();
     },

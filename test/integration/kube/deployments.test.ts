@@ -9,21 +9,25 @@ async function useDeployment() {
   const { log, lines } = fakeLog();
   const deployments = createDeployments({ client: proxied, controllerName: "towline-test", log });
   onTestFinished(() => deployments.stop());
-  await client.request({ method: "POST", path: deploymentsPath(namespace), body: resource(namespace, "shop") });
+  const created = (await client.request({
+    method: "POST",
+    path: deploymentsPath(namespace),
+    body: resource(namespace, "shop"),
+  })) as { metadata: { uid: string } };
   const key = { namespace, name: "shop" };
   const read = async () => {
     const entry = await deployments.get(key);
     if (entry === undefined || isMalformed(entry)) throw new Error("The deployment is gone or malformed.");
     return entry;
   };
-  return { ...kube, deployments, key, read, lines };
+  return { ...kube, deployments, key, ref: { key, uid: created.metadata.uid }, read, lines };
 }
 
 test("the status is written field by field, under our name, also over an API server that stumbles", async () => {
-  const { deployments, key, read, proxy, client, namespace } = await useDeployment();
-  await deployments.patchStatus(key, { lastObjectsHash: "1", observedCommit: "a", lastPrepareError: "bad" });
+  const { deployments, ref, read, proxy, client, namespace } = await useDeployment();
+  await deployments.patchStatus(ref, { lastObjectsHash: "1", observedCommit: "a", lastPrepareError: "bad" });
   proxy.answer((request) => request.startsWith("PATCH"), { status: 500 }, 3);
-  await deployments.patchStatus(key, { observedCommit: "b", lastPrepareError: null });
+  await deployments.patchStatus(ref, { observedCommit: "b", lastPrepareError: null });
 
   expect((await read()).status).toEqual({ lastObjectsHash: "1", observedCommit: "b", conditions: [] });
   const { metadata } = (await client.request({ method: "GET", path: deploymentsPath(namespace, "shop") })) as {
@@ -35,16 +39,18 @@ test("the status is written field by field, under our name, also over an API ser
 });
 
 test("a finalizer is added and removed next to those of others, even while others write", async () => {
-  const { deployments, key, read, client, namespace, proxy } = await useDeployment();
+  const { deployments, ref, read, client, namespace, proxy } = await useDeployment();
   const path = deploymentsPath(namespace, "shop");
   await client.request({ method: "PATCH", path, body: { metadata: { finalizers: ["others.test/one"] } } });
   proxy.answer((request) => request.startsWith("PATCH"), { status: 409 }, 2);
 
-  await deployments.setFinalizer(key, "ours.test/one", true);
-  await deployments.setFinalizer(key, "ours.test/one", true);
+  await deployments.setFinalizer(ref, "ours.test/one", true);
+  await deployments.setFinalizer(ref, "ours.test/one", true);
   expect((await read()).finalizers).toEqual(["others.test/one", "ours.test/one"]);
 
-  await deployments.setFinalizer(key, "ours.test/one", false);
+  await deployments.setFinalizer({ ...ref, uid: "of-another-with-this-name" }, "ours.test/one", false);
+  expect((await read()).finalizers).toContain("ours.test/one");
+  await deployments.setFinalizer(ref, "ours.test/one", false);
   expect((await read()).finalizers).toEqual(["others.test/one"]);
   await client.request({ method: "PATCH", path, body: { metadata: { finalizers: null } } });
 });
@@ -53,12 +59,13 @@ test("what is gone needs no finalizer and no annotation removed", async () => {
   const { deployments, namespace } = await useDeployment();
   const absent = { namespace, name: "absent" };
   await expect(deployments.get(absent)).resolves.toBeUndefined();
-  await expect(deployments.setFinalizer(absent, "ours.test/one", true)).resolves.toBeUndefined();
-  await expect(deployments.removeAnnotation(absent, "a", "1")).resolves.toBeUndefined();
+  const gone = { key: absent, uid: "gone" };
+  await expect(deployments.setFinalizer(gone, "ours.test/one", true)).resolves.toBeUndefined();
+  await expect(deployments.removeAnnotation(gone, "a", "1")).resolves.toBeUndefined();
 });
 
 test("an annotation is removed only if it still says what was read", async () => {
-  const { deployments, key, read, client, namespace } = await useDeployment();
+  const { deployments, ref, read, client, namespace } = await useDeployment();
   const annotations = { "kluctl.io/request-deploy": "new", keep: "1" };
   await client.request({
     method: "PATCH",
@@ -66,9 +73,9 @@ test("an annotation is removed only if it still says what was read", async () =>
     body: { metadata: { annotations } },
   });
 
-  await deployments.removeAnnotation(key, "kluctl.io/request-deploy", "old");
+  await deployments.removeAnnotation(ref, "kluctl.io/request-deploy", "old");
   expect((await read()).annotations).toEqual(annotations);
-  await deployments.removeAnnotation(key, "kluctl.io/request-deploy", "new");
+  await deployments.removeAnnotation(ref, "kluctl.io/request-deploy", "new");
   expect((await read()).annotations).toEqual({ keep: "1" });
 });
 
