@@ -1,0 +1,89 @@
+/** Unpacks a tar.gz that somebody else made: only files and directories, only below the target, only so much. */
+import { createWriteStream } from "node:fs";
+import { mkdir } from "node:fs/promises";
+import { dirname, join } from "node:path";
+import type { Readable } from "node:stream";
+import { pipeline } from "node:stream/promises";
+import { createGunzip } from "node:zlib";
+import { readTar } from "./tar.ts";
+
+export interface UntarLimits {
+  /** Of the files' contents together. */
+  readonly bytes: number;
+  /** Files, directories and what is left out. */
+  readonly entries: number;
+}
+
+/** The archive cannot be taken as it is; the message says why. */
+export class ArchiveError extends Error {
+  override name = "ArchiveError";
+}
+
+/** What tar itself adds to an entry, long names included: bounds what is unpacked before an entry can be counted. */
+const overheadPerEntry = 4 * 1024;
+
+/**
+ * Unpacks into an empty directory that is there. Left out are links, which may lead anywhere, devices and the like, and
+ * git's own directories, whose configuration can name programs to run. Throws ArchiveError; what was unpacked by then
+ * stays.
+ */
+export async function untarGz(
+  archive: Readable,
+  directory: string,
+  limits: UntarLimits,
+  signal?: AbortSignal,
+): Promise<void> {
+  try {
+    const unpackAll = (chunks: AsyncIterable<Buffer>) => unpack(bounded(chunks, limits), directory, limits);
+    await pipeline(archive, createGunzip(), unpackAll, { signal });
+  } catch (error) {
+    signal?.throwIfAborted();
+    throw explain(error as NodeJS.ErrnoException);
+  }
+}
+
+async function unpack(chunks: AsyncIterable<Buffer>, directory: string, limits: UntarLimits): Promise<void> {
+  let [bytes, count] = [0, 0];
+  for await (const { name, type, size, mode, content } of readTar(chunks)) {
+    bytes += size;
+    count++;
+    if (bytes > limits.bytes || count > limits.entries) throw tooLarge(limits);
+    const parts = partsOf(name);
+    if (type === "other" || parts.some((part) => part.toLowerCase() === ".git")) continue;
+    const path = join(directory, ...parts);
+    await mkdir(type === "directory" ? path : dirname(path), { recursive: true, mode: 0o700 });
+    if (type === "file") await pipeline(content, createWriteStream(path, { mode: 0o600 | (mode & 0o100) }));
+  }
+}
+
+/** Throws for a name that does not stay below the directory that it is unpacked to. */
+function partsOf(name: string): string[] {
+  const parts = name.split("/").filter((part) => part !== "" && part !== ".");
+  if (name.startsWith("/") || parts.includes("..") || /[\\\0]/.test(name)) {
+    throw new ArchiveError(`it holds a file named ${JSON.stringify(name.slice(0, 200))}, which would lead out of it`);
+  }
+  return parts;
+}
+
+async function* bounded(chunks: AsyncIterable<Buffer>, limits: UntarLimits): AsyncGenerator<Buffer> {
+  let left = limits.bytes + limits.entries * overheadPerEntry;
+  for await (const chunk of chunks) {
+    left -= chunk.length;
+    if (left < 0) throw tooLarge(limits);
+    yield chunk;
+  }
+}
+
+function tooLarge({ bytes, entries }: UntarLimits): ArchiveError {
+  return new ArchiveError(`it is larger than ${Math.floor(bytes / 1024 ** 2)} MiB or ${entries} files when unpacked`);
+}
+
+/** What the file system says of a name that is too long, or that stands for both a file and a directory. */
+const aboutNames = ["EISDIR", "ENOTDIR", "EEXIST", "ENAMETOOLONG"];
+
+/** Troubles of our own disk stay what they are. */
+function explain(error: NodeJS.ErrnoException): Error {
+  const ours = error.syscall !== undefined && !aboutNames.includes(error.code ?? "");
+  if (ours || error instanceof ArchiveError) return error;
+  return new ArchiveError(`it cannot be unpacked: ${error.message}`, { cause: error });
+}
