@@ -22,6 +22,9 @@ export interface VersionInfo {
   readonly kluctl?: string | undefined;
 }
 
+/** Which of the pages there are. */
+export type AdminPages = "all" | "metrics" | "probes";
+
 export interface AdminRoutesDeps {
   readonly checks: readonly Check[];
   readonly metrics: Pick<Registry, "contentType" | "metrics">;
@@ -36,7 +39,7 @@ interface Readiness {
   readonly checks: Readonly<Record<string, CheckResult>>;
 }
 
-export function createAdminRoutes(deps: AdminRoutesDeps): Router {
+export function createAdminRoutes(deps: AdminRoutesDeps, pages: AdminPages = "all"): Router {
   const { metrics, version } = deps;
   const readiness = createReadiness(deps);
   const router = Router();
@@ -44,22 +47,34 @@ export function createAdminRoutes(deps: AdminRoutesDeps): Router {
     res.set("Cache-Control", "no-store");
     next();
   });
-  // Alive is whoever can answer. What is wrong outside is no reason for a restart: that is what readiness is for.
-  router.get(["/livez", "/healthz"], (_req, res) => {
-    res.json({ ok: true });
-  });
-  router.get("/readyz", async (_req, res) => {
-    sendReadiness(res, await readiness());
-  });
-  router.get("/metrics", async (_req, res) => {
-    res.type(metrics.contentType).send(await metrics.metrics());
-  });
-  router.get("/version", (_req, res) => {
-    res.json(version());
-  });
-  router.use(createNotFound("There are /livez, /readyz, /metrics and /version."));
+  if (pages !== "metrics") {
+    // Alive is whoever can answer. What is wrong outside is no reason for a restart: that is what readiness is for.
+    router.get(["/livez", "/healthz"], (_req, res) => {
+      res.json({ ok: true });
+    });
+    router.get("/readyz", async (_req, res) => {
+      sendReadiness(res, await readiness());
+    });
+  }
+  if (pages !== "probes") {
+    router.get("/metrics", async (_req, res) => {
+      res.type(metrics.contentType).send(await metrics.metrics());
+    });
+  }
+  if (pages === "all") {
+    router.get("/version", (_req, res) => {
+      res.json(version());
+    });
+  }
+  router.use(createNotFound(knownPages[pages]));
   return router;
 }
+
+const knownPages: Readonly<Record<AdminPages, string>> = {
+  all: "There are /livez, /readyz, /metrics and /version.",
+  metrics: "There is /metrics.",
+  probes: "There are /healthz and /readyz.",
+};
 
 function sendReadiness(res: Response, { ready, checks }: Readiness): void {
   res.status(ready ? 200 : 503).json({ ready, checks });

@@ -9,8 +9,8 @@ import { createQueue } from "../jobs/queue.ts";
 import { createReports } from "../jobs/reports.ts";
 import { startSweep } from "../jobs/sweep.ts";
 import { startWorker, type Timing } from "../jobs/worker.ts";
-import { createAdminRoutes } from "../routes/admin.ts";
 import { createWebhookRoutes } from "../routes/webhooks.ts";
+import { startAdminListeners } from "./app/admin-listeners.ts";
 import { createChecks } from "./app/checks.ts";
 import { createDataDir } from "./app/data-dir.ts";
 import { startListener } from "./app/listener.ts";
@@ -24,8 +24,9 @@ import { createIntake } from "./intake.ts";
 import { createKluctl } from "./kluctl/kluctl.ts";
 import { createKubeClient } from "./kube/client.ts";
 import { createDeployments } from "./kube/deployments.ts";
+import { startLeadership } from "./kube/leader.ts";
 import { createLeases } from "./kube/lease.ts";
-import { createResults } from "./kube/result-store.ts";
+import { createResults, storeNothing } from "./kube/result-store.ts";
 import { createSecrets } from "./kube/secrets.ts";
 import type { Logger } from "./log.ts";
 import { createMetrics, type Metrics } from "./metrics.ts";
@@ -39,8 +40,11 @@ import { createSources, type GitSources } from "./source/sources.ts";
 import { readVersion } from "./cli/version.ts";
 
 export interface App {
-  readonly webhooksPort: number;
-  readonly adminPort: number;
+  /** Absent without a forge: nobody could send anything. */
+  readonly webhooksPort?: number | undefined;
+  readonly adminPort?: number | undefined;
+  /** Resolves with the reason when another controller has taken over, and this one has to end. */
+  readonly lost: Promise<string>;
   /** Stops along the flow: no new deliveries, then no new jobs, then what they used. Nothing is lost. */
   stop(): Promise<void>;
 }
@@ -60,7 +64,7 @@ export async function startApp(config: Config, log: Logger): Promise<App> {
   const reports = createReports({ connection: producer, prefix: config.redis.prefix });
   const metrics = createMetrics({
     readQueue: async () => ({ ...(await queue.depth()) }),
-    sweepAge: () => sweep.age(),
+    sweepAge: () => work?.sweepAge() ?? 0,
     watchAge: () => deployments.age(),
   });
   const redis = watchRedis(producer, metrics, log);
@@ -69,13 +73,15 @@ export async function startApp(config: Config, log: Logger): Promise<App> {
   const { namespaces } = config.kubernetes;
   const deployments = createDeployments({ client, namespaces, controllerName: config.controllerName, log });
   const secrets = createSecrets({ client });
-  const results = createResults({
-    client,
-    namespace: config.results.namespace,
-    keepCommandResults: config.results.keepCommands,
-    keepValidateResults: config.results.keepValidates,
-    log,
-  });
+  const results = config.results.write
+    ? createResults({
+        client,
+        namespace: config.results.namespace,
+        keepCommandResults: config.results.keepCommands,
+        keepValidateResults: config.results.keepValidates,
+        log,
+      })
+    : storeNothing;
   const identity = `${hostname()}-${process.pid}`;
   const leases = observed(createLeases({ client, identity, durationMs: config.lease.durationMs, log }), metrics);
 
@@ -99,6 +105,7 @@ export async function startApp(config: Config, log: Logger): Promise<App> {
     env: process.env,
     log,
     limits: { leaseSilenceMs: (config.lease.durationMs * 2) / 3 },
+    systemPython: config.kluctl.systemPython,
     warm: config.kluctl.warm,
     observe: {
       ran: (command, seconds, ok) => metrics.kluctlRan(command, ok ? "ok" : "failed", seconds),
@@ -119,42 +126,44 @@ export async function startApp(config: Config, log: Logger): Promise<App> {
   });
   const { accept, turn } = createWebhooksFirst(intake);
   const lastDelivery = new Map<string, number>();
-  const webhooks = await startListener(
-    express()
-      .disable("x-powered-by")
-      .disable("etag") // nobody asks for a receipt again
-      .use(
-        createWebhookRoutes({
-          sources: new Map(config.forges.map((forge) => [forge.id, toWebhookSource(forge)])),
-          accept,
-          maxBodyBytes: config.webhooks.maxBodyBytes,
-          log,
-          observe: {
-            delivery(forge, event, status, seconds) {
-              metrics.webhookAnswered(forge, event, String(status), seconds);
-              if (status === 202) lastDelivery.set(forge, clock.now());
+  const openWebhooks = () =>
+    startListener(
+      express()
+        .disable("x-powered-by")
+        .disable("etag") // nobody asks for a receipt again
+        .use(
+          createWebhookRoutes({
+            sources: new Map(config.forges.map((forge) => [forge.id, toWebhookSource(forge)])),
+            accept,
+            maxBodyBytes: config.webhooks.maxBodyBytes,
+            log,
+            observe: {
+              delivery(forge, event, status, seconds) {
+                metrics.webhookAnswered(forge, event, String(status), seconds);
+                if (status === 202) lastDelivery.set(forge, clock.now());
+              },
             },
-          },
-        }),
-      ),
-    { ...config.webhooks, purpose: "webhooks", variable: "TOWLINE_WEBHOOKS" },
-  );
+          }),
+        ),
+      { ...config.webhooks, purpose: "webhooks", variable: "TOWLINE_WEBHOOKS" },
+    );
+  const webhooks = config.forges.length > 0 ? await openWebhooks() : undefined;
   const stopping = { since: undefined as Date | undefined };
   const checks = createChecks({
     deployments,
     checkRedis: () => redis.check(),
     kluctl,
-    sweep: { age: () => sweep.age() },
+    sweep: { age: () => work?.sweepAge() ?? 0 },
+    standby: () => leadership.waitsFor(),
     lastDelivery,
     stopping,
     clock,
   });
-  const admin = await startListener(
-    express()
-      .disable("x-powered-by")
-      .use(createAdminRoutes({ checks, metrics: metrics.registry, version: readVersion })),
-    { ...config.admin, purpose: "health and metrics", variable: "TOWLINE_ADMIN" },
-  );
+  const adminListeners = await startAdminListeners(config, {
+    checks,
+    metrics: metrics.registry,
+    version: readVersion,
+  });
 
   // The work
   const reconcile = createReconcile({
@@ -172,64 +181,92 @@ export async function startApp(config: Config, log: Logger): Promise<App> {
     log,
     observe: { pushToApplied: (seconds) => metrics.pushApplied(seconds) },
   });
-  const worker = startWorker({
-    lane: "reconcile",
-    connection: consumer,
-    prefix: config.redis.prefix,
-    concurrency: config.concurrency,
-    fairness,
-    async work(request, context) {
-      await turn();
-      return reconcile(request, context);
-    },
-    log,
-    observe: {
-      started: (_request, waited) => metrics.jobWaited(waited),
-      finished: (_request, result, seconds) => metrics.reconciled(result, seconds),
-    },
-    timing: takeOver(config.lease.durationMs),
-  });
-  const previews =
-    forges.size === 0
-      ? undefined
-      : startPreviews({
-          config,
-          forges,
-          deployments,
-          secrets,
-          sources,
-          kluctl,
-          queue,
-          reports,
-          consumer,
-          fairness,
-          clusterId: () => client.clusterId(),
-          metrics,
-          clock,
-          log,
-        });
-  const stopWaking = startWaking({ deployments, queue, log });
-  const sweep = startSweep({
-    deployments,
-    queue,
-    reports: forges.size > 0 && config.preview.enabled ? reports : undefined,
-    dueAt,
-    groupKey: loginKey,
-    async heads(deployment, signal) {
-      const credentials = await readGitCredentials(deployment, secrets);
-      return sources.heads({ url: deployment.spec.source.url, credentials }, undefined, signal);
-    },
-    everyMs: config.sweep.intervalMs,
-    clock,
+  const leadership = startLeadership({
+    client,
+    namespace: config.controllerNamespace,
+    how: config.leaderElection,
+    identity,
     log,
   });
+  function startWork(): StartedWork {
+    const worker = startWorker({
+      lane: "reconcile",
+      connection: consumer,
+      prefix: config.redis.prefix,
+      concurrency: config.concurrency,
+      fairness,
+      async work(request, context) {
+        await turn();
+        return reconcile(request, context);
+      },
+      log,
+      observe: {
+        started: (_request, waited) => metrics.jobWaited(waited),
+        finished: (_request, result, seconds) => metrics.reconciled(result, seconds),
+      },
+      timing: takeOver(config.lease.durationMs),
+    });
+    const previews =
+      forges.size === 0
+        ? undefined
+        : startPreviews({
+            config,
+            forges,
+            deployments,
+            secrets,
+            sources,
+            kluctl,
+            queue,
+            reports,
+            consumer,
+            fairness,
+            clusterId: () => client.clusterId(),
+            metrics,
+            clock,
+            log,
+          });
+    const stopWaking = startWaking({ deployments, queue, log });
+    const sweep = startSweep({
+      deployments,
+      queue,
+      reports: forges.size > 0 && config.preview.enabled ? reports : undefined,
+      dueAt,
+      groupKey: loginKey,
+      async heads(deployment, signal) {
+        const credentials = await readGitCredentials(deployment, secrets);
+        return sources.heads({ url: deployment.spec.source.url, credentials }, undefined, signal);
+      },
+      everyMs: config.sweep.intervalMs,
+      clock,
+      log,
+    });
 
-  const watching = deployments.start().then(
-    () => log.info({ deployments: deployments.all().length }, "watching KluctlDeployments"),
-    (error: unknown) => log.error({ err: error }, "the watch could not be started"),
-  );
-  // Results of deployments in namespaces that are not watched are somebody else's to remove.
-  if (namespaces.length === 0) startTidying({ deployments, results, clusterId: () => client.clusterId(), log });
+    const watching = deployments.start().then(
+      () => log.info({ deployments: deployments.all().length }, "watching KluctlDeployments"),
+      (error: unknown) => log.error({ err: error }, "the watch could not be started"),
+    );
+    if (config.results.write) {
+      startTidying({ deployments, results, clusterId: () => client.clusterId(), namespaces, log });
+    }
+    return {
+      sweepAge: () => sweep.age(),
+      running: () => worker.running(),
+      async stop(drainMs) {
+        stopWaking();
+        await sweep.stop();
+        await Promise.all([worker.stop(drainMs), previews?.stop(drainMs)]);
+        await deployments.stop();
+        await watching;
+      },
+    };
+  }
+
+  let work: StartedWork | undefined;
+  let lost = false;
+  void leadership.lost.then(() => (lost = true));
+  const working = leadership.won.then((won) => {
+    if (won && stopping.since === undefined) work = startWork();
+  });
   const stopRemoving = startRemovingMirrors(sources, log);
   const { version, commit = "unknown", node } = readVersion();
   metrics.built({ version, commit, node });
@@ -238,31 +275,42 @@ export async function startApp(config: Config, log: Logger): Promise<App> {
     (error: unknown) => log.error({ error: (error as Error).message }, "kluctl cannot be used"),
   );
   void checkLogins(config, log);
-  log.info({ webhooks: webhooks.port, admin: admin.port, forges: config.forges.map(({ id }) => id) }, "listening");
+  const { port: adminPort } = adminListeners;
+  log.info({ webhooks: webhooks?.port, admin: adminPort, forges: config.forges.map(({ id }) => id) }, "listening");
 
   return {
-    webhooksPort: webhooks.port,
-    adminPort: admin.port,
+    webhooksPort: webhooks?.port,
+    adminPort,
+    lost: leadership.lost,
     async stop() {
       stopping.since = new Date();
-      log.info({ running: worker.running(), drainMs: config.shutdown.drainMs }, "stopping");
-      await webhooks.stop(2_000);
-      stopWaking();
+      const drainMs = lost ? 0 : config.shutdown.drainMs; // somebody else may be at work already
+      log.info({ running: work?.running() ?? 0, drainMs }, "stopping");
+      await webhooks?.stop(2_000);
       stopRemoving();
-      await sweep.stop();
-      await Promise.all([worker.stop(config.shutdown.drainMs), previews?.stop(config.shutdown.drainMs)]);
+      if (work === undefined) {
+        await leadership.stop();
+        await working;
+      }
+      await work?.stop(drainMs);
       await kluctl.stop();
-      await deployments.stop();
-      await watching;
+      await leadership.stop(); // not before: now somebody else may begin
       client.close();
       await queue.close();
       producer.disconnect();
       consumer.disconnect();
       await privateRedis?.stop();
-      await admin.stop(1_000);
+      await adminListeners.stop(1_000);
       log.info("stopped");
     },
   };
+}
+
+/** What only the server does whose turn it is. */
+interface StartedWork {
+  sweepAge(): number;
+  running(): number;
+  stop(drainMs: number): Promise<void>;
 }
 
 function toWebhookSource({ id, kind, webhookSecrets, insecureAllowUnsigned }: Config["forges"][number]) {

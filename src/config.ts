@@ -2,11 +2,18 @@
 import { availableParallelism } from "node:os";
 import { join } from "node:path";
 import type { z } from "zod";
+import type { BindAddress } from "./config/bind-address.ts";
 import { checkDocument } from "./config/checks.ts";
 import { type ConfigSources, mergeSources, type Merged, withOrigin } from "./config/merge.ts";
 import { maskSecrets } from "./config/print.ts";
 import { type Problem, toConfigError, toProblems } from "./config/problems.ts";
-import { configSchema, type forgeKinds, type logFormats, type logLevels } from "./config/schema.ts";
+import {
+  configSchema,
+  type forgeKinds,
+  type leaderElections,
+  type logFormats,
+  type logLevels,
+} from "./config/schema.ts";
 import { Secret } from "./config/secret.ts";
 import { readConfigFile } from "./config/file.ts";
 
@@ -15,6 +22,8 @@ export { Secret } from "./config/secret.ts";
 export type ForgeKind = (typeof forgeKinds)[number];
 export type LogLevel = (typeof logLevels)[number];
 export type LogFormat = (typeof logFormats)[number];
+
+export type LeaderElection = (typeof leaderElections)[number];
 
 export interface ForgeConfig {
   /** `/webhooks/<id>`. */
@@ -32,11 +41,19 @@ export interface ForgeConfig {
   readonly insecureAllowUnsigned: boolean;
 }
 
+/** Without an address: nowhere. */
+interface Listening {
+  readonly bindAddress?: BindAddress | undefined;
+}
+
 /** What the keys mean to people is in config/schema.ts. */
 export interface Config {
   readonly forges: readonly ForgeConfig[];
   readonly webhooks: { readonly host: string; readonly port: number; readonly maxBodyBytes: number };
-  readonly admin: { readonly host: string; readonly port: number };
+  readonly admin: { readonly enabled: boolean; readonly host: string; readonly port: number };
+  readonly metrics: Listening;
+  readonly probes: Listening;
+  readonly sourceOverride: Listening;
   readonly log: { readonly level: LogLevel; readonly format: LogFormat };
   readonly dataDir: string;
   /** Without `url`: a private Redis. The URL holds the password. */
@@ -54,12 +71,18 @@ export interface Config {
   readonly kluctl: {
     readonly path?: string | undefined;
     readonly cacheDir?: string | undefined;
+    readonly systemPython: boolean;
     readonly warm: boolean;
   };
   readonly concurrency: number;
   readonly sweep: { readonly intervalMs: number };
   readonly lease: { readonly durationMs: number };
-  readonly results: { readonly namespace: string; readonly keepCommands: number; readonly keepValidates: number };
+  readonly results: {
+    readonly write: boolean;
+    readonly namespace: string;
+    readonly keepCommands: number;
+    readonly keepValidates: number;
+  };
   readonly preview: {
     readonly enabled: boolean;
     readonly serviceAccountName?: string | undefined;
@@ -71,6 +94,8 @@ export interface Config {
   readonly git: { readonly timeoutMs: number };
   readonly shutdown: { readonly drainMs: number };
   readonly controllerName: string;
+  readonly controllerNamespace: string;
+  readonly leaderElection: LeaderElection;
   readonly defaultServiceAccount?: string | undefined;
   readonly dryRun: boolean;
 }
@@ -91,14 +116,16 @@ export interface LoadSources {
   readonly env: ConfigSources["env"];
   /** By the key's path, and `config`: the file. */
   readonly argvFlags?: ConfigSources["flags"];
+  readonly flagNames?: ConfigSources["flagNames"];
+  readonly defaults?: ConfigSources["defaults"];
   readonly readFile: (path: string) => string;
 }
 
 /** Reads the file that --config or TOWLINE_CONFIG names, and those that hold secrets. */
-export function loadConfig({ env, argvFlags = {}, readFile }: LoadSources): LoadedConfig {
+export function loadConfig({ env, argvFlags = {}, flagNames, defaults, readFile }: LoadSources): LoadedConfig {
   const named = argvFlags["config"] ?? env["TOWLINE_CONFIG"];
   const file = typeof named === "string" && named !== "" ? readConfigFile(named, readFile) : undefined;
-  return resolveConfig({ env, file, flags: argvFlags, readFile });
+  return resolveConfig({ env, file, flags: argvFlags, flagNames, defaults, readFile });
 }
 
 /** What is allowed and yet deserves a word when the server starts. */
@@ -151,7 +178,8 @@ function toConfig(parsed: z.output<typeof configSchema>, env: ConfigSources["env
     kluctl: {
       path: kluctl.path,
       cacheDir: kluctl.cacheDir ?? (env["KLUCTL_CACHE_DIR"] || undefined),
-      warm: kluctl.warm === "on",
+      systemPython: kluctl.systemPython,
+      warm: kluctl.warm === "on" && !kluctl.systemPython,
     },
     concurrency: concurrency ?? Math.min(64, Math.max(2, cores)),
     sweep: { intervalMs: sweep.interval },
@@ -173,7 +201,7 @@ function toForge(forge: z.output<typeof configSchema>["forges"][number]): ForgeC
   return { id, kind, apiUrl, webUrl, webhookSecrets, token, app, insecureAllowUnsigned };
 }
 
-function defaultDataDir(env: ConfigSources["env"]): string {
+export function defaultDataDir(env: ConfigSources["env"]): string {
   if (env["XDG_STATE_HOME"]) return join(env["XDG_STATE_HOME"], "towline");
   return env["HOME"] ? join(env["HOME"], ".local/state/towline") : "/var/lib/towline";
 }

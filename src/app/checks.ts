@@ -13,11 +13,13 @@ export interface ChecksDeps {
   /** Forge id → when the last genuine delivery came, epoch milliseconds. */
   readonly lastDelivery: ReadonlyMap<string, number>;
   readonly stopping: { readonly since: Date | undefined };
+  /** Why another controller's turn is not over yet. */
+  readonly standby: () => string | undefined;
   readonly clock: Clock;
 }
 
 export function createChecks(deps: ChecksDeps): Check[] {
-  const { deployments, checkRedis, kluctl, sweep, lastDelivery, stopping, clock } = deps;
+  const { deployments, checkRedis, kluctl, sweep, lastDelivery, stopping, standby, clock } = deps;
   return [
     {
       name: "server",
@@ -26,6 +28,9 @@ export function createChecks(deps: ChecksDeps): Check[] {
     {
       name: "kubernetes",
       check() {
+        // Whoever waits for its turn is ready for it: a rollout ends the old server only after that.
+        const waitsFor = standby();
+        if (waitsFor !== undefined) return { ok: true, standby: waitsFor };
         const watchAgeSeconds = Math.round(deployments.age());
         const error =
           deployments.problem() ?? (deployments.synced() ? undefined : "KluctlDeployments are not listed yet");

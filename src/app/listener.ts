@@ -16,11 +16,12 @@ const requestMs = 60_000;
 const lookEveryMs = 5_000;
 
 export interface Address {
-  readonly host: string;
+  /** Absent: all of this machine's. */
+  readonly host?: string | undefined;
   readonly port: number;
   /** What is listened for, for people. */
   readonly purpose: string;
-  /** What the variables that set this address begin with. */
+  /** What the variables that set this address begin with, or the one that does. */
   readonly variable: string;
 }
 
@@ -51,12 +52,15 @@ export async function startListener(app: RequestListener, address: Address): Pro
   };
 }
 
-function explain(error: NodeJS.ErrnoException, { host, port, purpose, variable }: Address): string {
+function explain(error: NodeJS.ErrnoException, { host = "", port, purpose, variable }: Address): string {
+  const [portOf, hostOf] = variable.endsWith("_ADDRESS")
+    ? [variable, variable]
+    : [`${variable}_PORT`, `${variable}_HOST`];
   const whys: Readonly<Record<string, string>> = {
-    EADDRINUSE: `another process listens there; choose another port with ${variable}_PORT`,
-    EACCES: `the server may not use this port; choose one above 1023 with ${variable}_PORT`,
-    EADDRNOTAVAIL: `this machine has no such address; choose another with ${variable}_HOST`,
-    ENOTFOUND: `this host name is not known; choose another with ${variable}_HOST`,
+    EADDRINUSE: `another process listens there; choose another port with ${portOf}`,
+    EACCES: `the server may not use this port; choose one above 1023 with ${portOf}`,
+    EADDRNOTAVAIL: `this machine has no such address; choose another with ${hostOf}`,
+    ENOTFOUND: `this host name is not known; choose another with ${hostOf}`,
   };
   return `Cannot listen for ${purpose} on ${host}:${port}: ${whys[error.code ?? ""] ?? error.message}.`;
 }

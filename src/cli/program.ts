@@ -1,7 +1,9 @@
 /** The commands. */
 import { readFileSync } from "node:fs";
+import { totalmem } from "node:os";
 import { Command, CommanderError, Option } from "commander";
-import { type Config, type LoadedConfig, loadConfig, secretValues } from "../config.ts";
+import { type Config, defaultDataDir, type LoadedConfig, loadConfig, secretValues } from "../config.ts";
+import { controllerFlags, toConfigSources } from "../config/controller-flags.ts";
 import { configFields, configJsonSchema, type Field } from "../config/fields.ts";
 import { printConfig } from "../config/print.ts";
 import { ConfigError } from "../errors.ts";
@@ -28,14 +30,38 @@ const secretsHint = `
 Each option is also a variable, and a key of the configuration file: docs/configuration.md.
 Options come before variables, and variables before the file. Secrets are never options.`;
 
+const controllerHint = `
+Each option is also a variable, --controller-name is KLUCTL_CONTROLLER_NAME. What else Towline can do is set with
+TOWLINE_* variables or a file: docs/configuration.md.`;
+
 /** Runs one command and returns its exit code. */
 export async function runProgram(argv: readonly string[], { env, serve, out, err }: ProgramDeps): Promise<number> {
   const load = (flags: Flags): LoadedConfig => {
     const argvFlags = Object.fromEntries(
       flagFields().map(({ path, flag }) => [path, flags[new Option(flag).attributeName()]]),
     );
-    const readFile = (path: string): string => readFileSync(path, "utf8");
     return loadConfig({ env, argvFlags: { ...argvFlags, config: flags["config"] }, readFile });
+  };
+  const readFile = (path: string): string => readFileSync(path, "utf8");
+  const loadController = (flags: Flags): LoadedConfig => {
+    const argv = Object.fromEntries(
+      // commander takes --no-… for the opposite of an option; those that kluctl has mean nothing here.
+      controllerFlags.map(({ name }) => [
+        name,
+        name.startsWith("--no-") ? undefined : flags[new Option(name).attributeName()],
+      ]),
+    );
+    const {
+      flags: argvFlags,
+      flagNames,
+      defaults,
+    } = toConfigSources({
+      argv,
+      env,
+      dataDir: defaultDataDir(env),
+      memoryBytes: Math.min(process.constrainedMemory(), totalmem()) % totalmem(), // 0: the machine's
+    });
+    return loadConfig({ env, argvFlags: { ...argvFlags, config: flags["config"] }, flagNames, defaults, readFile });
   };
   let code = 0;
 
@@ -53,6 +79,14 @@ export async function runProgram(argv: readonly string[], { env, serve, out, err
     .addHelpText("after", `${secretsHint}\n${exitCodes}`)
     .action(async (flags: Flags) => {
       const { config } = load(flags);
+      code = await serve(config, createLogger({ ...config.log, secrets: secretValues(config) }));
+    });
+
+  withControllerFlags(program.command("controller").description("take the place of kluctl's controller").command("run"))
+    .description("run with the options and KLUCTL_* variables of `kluctl controller run`")
+    .addHelpText("after", `${controllerHint}\n${exitCodes}`)
+    .action(async (flags: Flags) => {
+      const { config } = loadController(flags);
       code = await serve(config, createLogger({ ...config.log, secrets: secretValues(config) }));
     });
 
@@ -92,6 +126,15 @@ function withConfigFlags(command: Command): Command {
   for (const field of flagFields()) {
     const description = `${(field.description ?? "").replaceAll("`", "")} (${field.variable})`;
     command.addOption(new Option(field.flag + valueText(field), description));
+  }
+  return command;
+}
+
+/** Values are read later, by Go's rules: what is a flag without one may have one after a `=`. */
+function withControllerFlags(command: Command): Command {
+  command.option("-c, --config <file>", "Towline's configuration file (TOWLINE_CONFIG)");
+  for (const { name, kind, description } of controllerFlags) {
+    command.addOption(new Option(kind === "boolean" ? `${name} [bool]` : `${name} <${kind}>`, description));
   }
   return command;
 }

@@ -6,6 +6,8 @@ import { ConfigError } from "../errors.ts";
 import type { Logger } from "../log.ts";
 
 export interface App {
+  /** Resolves with the reason when it has to end although nobody asked. */
+  readonly lost?: Promise<string> | undefined;
   stop(): Promise<void>;
 }
 
@@ -40,6 +42,12 @@ export async function serve(config: Config, log: Logger, start: StartApp): Promi
     let started = false;
     // A start that fails is an error; one that hangs can be stopped, and has nothing to drain.
     await Promise.race([starting.then(() => (started = true)), ending.promise]);
+    void starting.then(({ lost }) =>
+      lost?.then((reason) => {
+        log.fatal({ reason }, "this server may not go on, stopping");
+        ending.resolve("crashed");
+      }),
+    );
     const why = await ending.promise;
     const boundMs = why === "stopped" && started ? config.shutdown.drainMs + extraStopMs : extraStopMs;
     const stopped = starting.then((app) => app.stop()).then(() => true);

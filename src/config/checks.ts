@@ -2,6 +2,7 @@
  * What one key means for another. On the document as it was written, not on what the schema made of it: so these
  * problems are told together with the schema's, not after those are mended.
  */
+import { parseBindAddress } from "./bind-address.ts";
 import { isSection, type Section } from "./merge.ts";
 import { pathText, type Problem } from "./problems.ts";
 import { shortestWebhookSecret } from "./schema.ts";
@@ -53,11 +54,43 @@ function checkLogin({ kind, apiUrl, token, appId, appPrivateKey }: Section): [st
   return [];
 }
 
+/** The addresses that are listened on, as far as they are readable; 0 takes a port that nobody has. */
 function checkPorts(document: Section): Problem[] {
-  const port = (section: unknown, otherwise: number) => (isSection(section) && section["port"]) || otherwise;
-  const webhooks = isSection(document["webhooks"]) ? document["webhooks"]["port"] : undefined;
-  if (webhooks === 0 || port(document["webhooks"], 8080) !== port(document["admin"], 9090)) return [];
-  return [{ where: "admin.port", what: "is also webhooks.port: health and metrics need a port of their own" }];
+  const forges = document["forges"];
+  const admin = sectionOf(document, "admin");
+  const addresses: [string, string, unknown, unknown][] = [];
+  if (Array.isArray(forges) && forges.length > 0) {
+    const { host, port = 8080 } = sectionOf(document, "webhooks");
+    addresses.push(["webhooks.port", "webhooks", host, port]);
+  }
+  if (admin["enabled"] !== false) {
+    const { host, port = 9090 } = admin;
+    addresses.push(["admin.port", "health and metrics", host, port]);
+  }
+  for (const [key, purpose] of [
+    ["metrics", "metrics"],
+    ["probes", "probes"],
+    ["sourceOverride", "source overrides"],
+  ] as const) {
+    const { bindAddress } = sectionOf(document, key);
+    const address = typeof bindAddress === "string" ? parseBindAddress(bindAddress.trim()) : undefined;
+    if (typeof address === "object") addresses.push([`${key}.bindAddress`, purpose, address.host, address.port]);
+  }
+  return addresses.flatMap(([where, purpose, host, port], index) => {
+    if (port === 0) return [];
+    const other = addresses.slice(0, index).find((before) => before[3] === port && meet(before[2], host));
+    return other ? [{ where, what: `is also ${other[0]}: ${purpose} need a port of their own` }] : [];
+  });
+}
+
+function meet(host: unknown, other: unknown): boolean {
+  const all = [undefined, "0.0.0.0", "::"];
+  return host === other || all.includes(host as string) || all.includes(other as string);
+}
+
+function sectionOf(document: Section, key: string): Section {
+  const section = document[key];
+  return isSection(section) ? section : {};
 }
 
 function checkRedis(redis: unknown): Problem[] {

@@ -12,6 +12,10 @@ export interface ConfigSources {
   readonly file?: unknown;
   /** By the key's path: `webhooks.port`. Texts, lists of texts, or true. */
   readonly flags?: Readonly<Record<string, unknown>> | undefined;
+  /** By the key's path: what a person wrote to set it, where that is not the key's own flag. */
+  readonly flagNames?: Readonly<Record<string, string>> | undefined;
+  /** By the key's path: what a command means where nobody says anything else. */
+  readonly defaults?: Readonly<Record<string, unknown>> | undefined;
   /** Reads a file that holds a secret. */
   readonly readFile?: ((path: string) => string) | undefined;
 }
@@ -25,7 +29,8 @@ export interface Merged {
 
 export type Section = { [key: string]: unknown };
 
-export function mergeSources({ env, file, flags = {}, readFile }: ConfigSources): Merged {
+export function mergeSources(sources: ConfigSources): Merged {
+  const { env, file, flags = {}, flagNames = {}, defaults = {}, readFile } = sources;
   const problems: Problem[] = [];
   const origins = new Map<string, string>();
   const document = startDocument(file, problems);
@@ -77,7 +82,13 @@ export function mergeSources({ env, file, flags = {}, readFile }: ConfigSources)
     if (value === undefined || field.flag === undefined) continue;
     const place = field.keys.slice(0, -1);
     const section = openSection(document, place);
-    if (section) override(section, place, field, value, field.flag);
+    if (section) override(section, place, field, value, flagNames[field.path] ?? field.flag);
+  }
+
+  for (const field of fields) {
+    const value = defaults[field.path];
+    const section = value === undefined ? undefined : openSection(document, field.keys.slice(0, -1));
+    if (section) section[field.keys.at(-1) ?? ""] ??= value;
   }
 
   unknown.delete("TOWLINE_CONFIG"); // names the file that was read

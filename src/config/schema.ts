@@ -1,6 +1,7 @@
 /** The configuration file: one schema, from which the types, the flags, the variables and the documentation follow. */
 import { z } from "zod";
 import { parseDuration } from "../duration.ts";
+import { bindAddressError, parseBindAddress } from "./bind-address.ts";
 import { parseBytes } from "./bytes.ts";
 import { findNearest } from "./nearest.ts";
 import { Secret } from "./secret.ts";
@@ -19,6 +20,7 @@ export interface FieldMeta {
 export const forgeKinds = ["github", "gitlab", "gitea"] as const;
 export const logLevels = ["trace", "debug", "info", "warn", "error", "fatal"] as const;
 export const logFormats = ["json", "pretty", "auto"] as const;
+export const leaderElections = ["shared", "exclusive", "off"] as const;
 
 /** Long enough that it cannot be guessed, short enough that every host's own generator passes. */
 export const shortestWebhookSecret = 16;
@@ -103,6 +105,14 @@ function size(least: string, most: string) {
   });
 }
 
+/** Where to listen, as kluctl's controller is told it. `undefined`: nowhere. */
+const bindAddress = text.transform((value, ctx) => {
+  const address = parseBindAddress(value);
+  if (address !== "wrong") return address;
+  ctx.addIssue({ code: "custom", message: bindAddressError });
+  return z.NEVER;
+});
+
 const kubernetesName = text
   .max(63, "must have at most 63 characters")
   .regex(/^[a-z0-9]([-a-z0-9]*[a-z0-9])?$/, "must be a Kubernetes name: lower-case letters, digits and -");
@@ -185,10 +195,33 @@ export const configSchema = z.strictObject({
     .prefault({}),
   admin: z
     .strictObject({
+      enabled: flag.prefault(true).meta({ description: "Whether there is a port for health and metrics." }),
       host: text.prefault("0.0.0.0").meta({ description: "Address of the port for health and metrics." }),
       port: port.prefault(9090).meta({
         description:
           "Port of `/livez`, `/readyz`, `/metrics` and `/version`. Not for the internet; 0 takes any free one.",
+      }),
+    })
+    .prefault({}),
+  metrics: z
+    .strictObject({
+      bindAddress: bindAddress.prefault("0").meta({
+        description: "One more address with `/metrics`, as `host:port` or `:port`; `0` is none.",
+      }),
+    })
+    .prefault({}),
+  probes: z
+    .strictObject({
+      bindAddress: bindAddress.prefault("0").meta({
+        description: "One more address with `/healthz` and `/readyz`, as `host:port` or `:port`; `0` is none.",
+      }),
+    })
+    .prefault({}),
+  sourceOverride: z
+    .strictObject({
+      bindAddress: bindAddress.prefault("0").meta({
+        description:
+          "Address on which `kluctl gitops` offers the files of a working copy, as `host:port` or `:port`; `0` is none.",
       }),
     })
     .prefault({}),
@@ -253,6 +286,9 @@ export const configSchema = z.strictObject({
         description:
           "Where kluctl keeps its Python, charts and includes. Keep it between starts: filling it takes seconds.",
       }),
+      systemPython: flag.prefault(false).meta({
+        description: "Lets kluctl render with `python3` on PATH, never warm. kluctl 2.25 or newer.",
+      }),
       warm: oneOf(["on", "off"]).prefault("on").meta({
         variable: "TOWLINE_WARM",
         description:
@@ -280,6 +316,7 @@ export const configSchema = z.strictObject({
     .prefault({}),
   results: z
     .strictObject({
+      write: flag.prefault(true).meta({ description: "Whether results are stored in the cluster." }),
       namespace: kubernetesName.prefault("kluctl-results").meta({
         description: "Namespace for the results that `kluctl gitops` and kluctl's web UI show.",
       }),
@@ -334,6 +371,13 @@ export const configSchema = z.strictObject({
   controllerName: text.prefault("kluctl-controller").meta({
     description:
       "Field manager and event source; kluctl's own, so that either controller can take over from the other.",
+  }),
+  controllerNamespace: kubernetesName.prefault("kluctl-system").meta({
+    description: "Namespace of what only one controller may have: the Lease that says which one serves the cluster.",
+  }),
+  leaderElection: oneOf(leaderElections).prefault("shared").meta({
+    description:
+      "The Lease of kluctl's own controller, `5ab5d0f9.kluctl.io`. `shared`: while that controller holds it, wait; then hold it together with all other Towline servers. `exclusive`: only one server at a time works. `off`: the Lease is nothing to us.",
   }),
   defaultServiceAccount: kubernetesName.optional().meta({
     description: "Service account for deployments that name none. Without either, Towline's own identity deploys.",

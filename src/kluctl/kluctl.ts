@@ -46,6 +46,8 @@ export interface KluctlDeps {
   readonly env: Environment;
   readonly log: Logger;
   readonly limits?: Partial<KluctlLimits> | undefined;
+  /** Lets kluctl take `python3` from PATH; never with `warm`. */
+  readonly systemPython?: boolean | undefined;
   /** Whether renderers are kept warm for runs that are not to be cold. */
   readonly warm?: boolean | undefined;
   readonly observe?: KluctlObserver | undefined;
@@ -100,6 +102,12 @@ export function createKluctl({ binary, kubeconfigFor, log, observe, ...deps }: K
     },
   });
 
+  /** Older ones know no other Python than their own. */
+  function pythonFlags({ version }: Binary): readonly string[] {
+    const [major = 0, minor = 0] = version.split(".").map(Number);
+    return deps.systemPython && (major > 2 || minor >= 25) ? ["--use-system-python"] : [];
+  }
+
   async function prepare(): Promise<Binary> {
     const [binary] = await Promise.all([findBinary(), directories.prepare()]);
     return binary;
@@ -119,7 +127,7 @@ export function createKluctl({ binary, kubeconfigFor, log, observe, ...deps }: K
       const ended = await runProcess({
         name: `kluctl ${call.command}`,
         command: binary.path,
-        args: [...toArguments(call, run, files), ...(warm?.flags ?? [])],
+        args: [...toArguments(call, run, files), ...(warm?.flags ?? pythonFlags(binary))],
         env: {
           ...withGitLogins(sharedEnv, logins.git, logins.knownHosts),
           ...job.env,

@@ -17,6 +17,8 @@ export interface LeasesDeps {
   /** Names this process to people; each hold adds something unique, so that no process takes another's for its own. */
   readonly identity: string;
   readonly durationMs?: number | undefined;
+  /** The Lease's name, from that of what it is for. */
+  readonly nameOf?: ((name: string) => string) | undefined;
   readonly log: Logger;
   /** Monotonic milliseconds. */
   readonly now?: (() => number) | undefined;
@@ -45,6 +47,13 @@ export interface LeaseStore {
   write(lease: LeaseObject): Promise<LeaseObject>;
 }
 
+/** Tells a Lease that somebody renews from one that was left. */
+export interface Watching {
+  /** Whether the Lease, as it was just read, may be taken: nobody's, or unchanged for too long. */
+  isFree(id: string, lease: LeaseObject): boolean;
+  forget(id: string): void;
+}
+
 interface Observation {
   readonly resourceVersion: string;
   readonly since: number;
@@ -53,28 +62,34 @@ interface Observation {
 /** Somebody else's Leases that were seen, and ours that were released; forgotten ones cost a request or a wait. */
 const mostRemembered = 5_000;
 
-export function createLeases(deps: LeasesDeps): Leases {
-  const { client, identity, log, durationMs = 15_000, now = () => performance.now() } = deps;
+export function watchLeases(durationMs: number, now: () => number): Watching {
   const observed = new Map<string, Observation>();
-  const released = new Map<string, LeaseObject>();
+  return {
+    isFree(id, lease) {
+      if (!lease.spec?.holderIdentity) return true;
+      const resourceVersion = lease.metadata.resourceVersion ?? "";
+      const seen = observed.get(id);
+      if (seen?.resourceVersion !== resourceVersion) {
+        remember(observed, id, { resourceVersion, since: now() });
+        return false;
+      }
+      const seconds = lease.spec.leaseDurationSeconds;
+      return now() - seen.since > (seconds ? seconds * 1000 : durationMs);
+    },
+    forget: (id) => void observed.delete(id),
+  };
+}
 
-  /** Whether the Lease, as it was just read, may be taken: nobody's, or unchanged for too long. */
-  function isFree(id: string, lease: LeaseObject): boolean {
-    if (!lease.spec?.holderIdentity) return true;
-    const resourceVersion = lease.metadata.resourceVersion ?? "";
-    const seen = observed.get(id);
-    if (seen?.resourceVersion !== resourceVersion) {
-      remember(observed, id, { resourceVersion, since: now() });
-      return false;
-    }
-    const seconds = lease.spec.leaseDurationSeconds;
-    return now() - seen.since > (seconds ? seconds * 1000 : durationMs);
-  }
+export function createLeases(deps: LeasesDeps): Leases {
+  const { client, identity, log, durationMs = 15_000, nameOf = leaseName, now = () => performance.now() } = deps;
+  const others = watchLeases(durationMs, now);
+  const released = new Map<string, LeaseObject>();
 
   return {
     async hold(key: Key, ownerUid?: string): Promise<Held | undefined> {
       const id = keyText(key);
-      const store = createLeaseStore(client, key, durationMs);
+      const name = nameOf(key.name);
+      const store = createLeaseStore(client, { namespace: key.namespace, name }, durationMs);
       const holder = `${identity}_${randomUUID()}`;
       const startedAt = now(); // an answer may come late, so what we hold counts from before the question
       const held = (taken: LeaseObject): Held =>
@@ -91,8 +106,9 @@ export function createLeases(deps: LeasesDeps): Leases {
       released.delete(id);
       for (let attempt = 0; ; attempt++) {
         try {
-          const taken = await store.write(takenBy(holder, key, lease, durationMs, ownerUid));
-          observed.delete(id);
+          const wanted = takenBy(holder, { namespace: key.namespace, name }, lease, durationMs);
+          const taken = await store.write(ownerUid === undefined ? wanted : ownedBy(wanted, key.name, ownerUid));
+          others.forget(id);
           return held(taken);
         } catch (error) {
           const conflict = error instanceof ApiError && (error.status === 409 || error.status === 404);
@@ -100,7 +116,7 @@ export function createLeases(deps: LeasesDeps): Leases {
           if (attempt >= 3 || !(conflict || (error instanceof ApiError && isUnsure(error)))) throw error;
           lease = await store.read();
           if (lease?.spec?.holderIdentity === holder) return held(lease);
-          if (lease !== undefined && !isFree(id, lease)) return undefined;
+          if (lease !== undefined && !others.isFree(id, lease)) return undefined;
         }
       }
     },
@@ -111,21 +127,16 @@ function isUnsure({ status }: ApiError): boolean {
   return status === 0 || status >= 500;
 }
 
-function takenBy(
+/** The Lease as it has to be written to be the holder's. */
+export function takenBy(
   holder: string,
   { namespace, name }: Key,
   lease: LeaseObject | undefined,
   durationMs: number,
-  ownerUid: string | undefined,
 ): LeaseObject {
   const time = microTime();
   return {
-    metadata: {
-      ...lease?.metadata,
-      name: leaseName(name),
-      namespace,
-      ...(ownerUid !== undefined && { ownerReferences: [{ ...resourceKind, name, uid: ownerUid }] }),
-    },
+    metadata: { ...lease?.metadata, name, namespace },
     spec: {
       holderIdentity: holder,
       leaseDurationSeconds: Math.ceil(durationMs / 1000),
@@ -136,9 +147,20 @@ function takenBy(
   };
 }
 
-function createLeaseStore(client: LeasesDeps["client"], { namespace, name }: Key, durationMs: number): LeaseStore {
+/** Then it goes when the deployment goes. */
+function ownedBy(lease: LeaseObject, name: string, uid: string): LeaseObject {
+  const ownerReferences = [{ ...resourceKind, name, uid }];
+  return { ...lease, metadata: { ...lease.metadata, ownerReferences } as LeaseObject["metadata"] };
+}
+
+/** By the Lease's own name. */
+export function createLeaseStore(
+  client: LeasesDeps["client"],
+  { namespace, name }: Key,
+  durationMs: number,
+): LeaseStore {
   const collection = `/apis/coordination.k8s.io/v1/namespaces/${encodeURIComponent(namespace)}/leases`;
-  const path = `${collection}/${encodeURIComponent(leaseName(name))}`;
+  const path = `${collection}/${encodeURIComponent(name)}`;
   const once = { timeoutMs: Math.min(10_000, durationMs / 4), totalMs: 0 };
   return {
     async read() {

@@ -35,6 +35,13 @@ export interface ResultStore extends Results {
   removeOrphans(clusterId: string, exists: (key: Key) => boolean): Promise<void>;
 }
 
+/** For a server that is told to leave no results behind. */
+export const storeNothing: ResultStore = {
+  storeCommand: () => Promise.resolve(false),
+  storeValidate: () => Promise.resolve(false),
+  removeOrphans: () => Promise.resolve(),
+};
+
 /** Results that others stored have no such label; they are counted when all are looked at. */
 const wholeSweepMs = 60 * 60_000;
 const metadataOnly = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1";

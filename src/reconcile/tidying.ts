@@ -10,13 +10,15 @@ export interface TidyingDeps {
   };
   readonly results: { removeOrphans(clusterId: string, exists: (key: Key) => boolean): Promise<void> };
   readonly clusterId: () => Promise<string>;
+  /** The only ones whose deployments are known; empty: all. */
+  readonly namespaces: readonly string[];
   readonly log: Logger;
 }
 
 /** Many resources may go at once, with their namespace for example: one look does for all of them. */
 const gatherMs = 2_000;
 
-export function startTidying({ deployments, results, clusterId, log }: TidyingDeps): void {
+export function startTidying({ deployments, results, clusterId, namespaces, log }: TidyingDeps): void {
   let planned: NodeJS.Timeout | undefined;
   let first = true;
 
@@ -24,6 +26,7 @@ export function startTidying({ deployments, results, clusterId, log }: TidyingDe
     let known: ReadonlySet<string> | undefined;
     await results.removeOrphans(await clusterId(), (key) => {
       // Not before the results are listed: a deployment may be created, and deployed, in between.
+      if (namespaces.length > 0 && !namespaces.includes(key.namespace)) return true; // somebody else's to remove
       known ??= new Set(deployments.all().map((deployment) => keyText(deployment.key)));
       return known.has(keyText(key));
     });

@@ -54,7 +54,7 @@ export async function useTowline(world: TestWorld, extra: Record<string, string>
   const app = await startApp(parseConfig({ env: environment(world, extra) }), log);
   const stop = onceOnly(() => app.stop());
   onTestFinished(stop);
-  const url = (port: number) => `http://127.0.0.1:${port}`;
+  const url = (port: number | undefined) => `http://127.0.0.1:${port}`;
   const webhooksUrl = `${url(app.webhooksPort)}/webhooks/gitea`;
   return { webhooksUrl, webhookSecret, adminUrl: url(app.adminPort), lines, stop };
 }

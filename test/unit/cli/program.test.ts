@@ -10,6 +10,22 @@ test("serve is given the configuration that flags, variables and defaults make, 
   ]);
 });
 
+test("controller run is given what kluctl's options and variables make of the same configuration", async () => {
+  const { run, served } = useProgram({ env: { KLUCTL_CONTROLLER_NAME: "other", TOWLINE_SWEEP_INTERVAL: "30s" } });
+  const options = ["--leader-elect", "--no-update-check", "--no-color=true", "--write-command-result=false"];
+  expect(await run("controller", "run", ...options, "--namespace", "apps")).toBe(0);
+  expect(served).toMatchObject([
+    {
+      controllerName: "other",
+      leaderElection: "exclusive",
+      results: { write: false },
+      sweep: { intervalMs: 30_000 },
+      kubernetes: { namespaces: ["apps", "kluctl-system"] },
+    },
+  ]);
+  expect(await run("controller", "run", "--leader-elect=perhaps")).toBe(2);
+});
+
 test("a wrong configuration is told on stderr, with exit code 2, and nothing is started", async () => {
   const { run, served, said } = useProgram({ env: { TOWLINE_LOG_LEVEL: "loud" } });
   expect(await run("serve")).toBe(2);

@@ -75,8 +75,18 @@ test("a file of a secret that cannot be read is named, with the reason", () => {
   );
 });
 
-test("webhooks and health cannot share a port, unless both take a free one", () => {
-  expect(problemsOf({ env: { TOWLINE_ADMIN_PORT: "8080" } })).toContain("is also webhooks.port");
+test("what is listened for cannot share a port, unless a free one is taken", () => {
+  const forge = { TOWLINE_GITEA_WEBHOOK_SECRET: "0123456789abcdef" };
+  expect(problemsOf({ env: { ...forge, TOWLINE_ADMIN_PORT: "8080" } })).toContain("is also webhooks.port");
+  expect(parseConfig({ env: { TOWLINE_ADMIN_PORT: "8080" } }).admin.port).toBe(8080);
+  const metrics = { TOWLINE_METRICS_BIND_ADDRESS: "127.0.0.1:9090" };
+  expect(problemsOf({ env: metrics })).toContain(
+    "metrics.bindAddress (TOWLINE_METRICS_BIND_ADDRESS)  is also admin.port",
+  );
+  expect(parseConfig({ env: { ...metrics, TOWLINE_ADMIN_HOST: "127.0.0.2" } }).metrics.bindAddress).toEqual({
+    host: "127.0.0.1",
+    port: 9090,
+  });
   expect(parseConfig({ env: { TOWLINE_ADMIN_PORT: "0", TOWLINE_WEBHOOKS_PORT: "0" } }).admin.port).toBe(0);
 });
 

@@ -1,0 +1,148 @@
+/**
+ * Which controller serves the cluster: the Lease that kluctl's own controller takes with `--leader-elect`. While it is
+ * ours that controller waits, and while it is that controller's we do.
+ */
+import { setTimeout as sleep } from "node:timers/promises";
+import { ApiError } from "../errors.ts";
+import type { Logger } from "../log.ts";
+import type { Held } from "../ports.ts";
+import type { KubeClient } from "./client.ts";
+import { createLeases, createLeaseStore, takenBy, watchLeases } from "./lease.ts";
+
+const leaderLease = "5ab5d0f9.kluctl.io";
+
+export interface LeaderDeps {
+  readonly client: Pick<KubeClient, "request">;
+  readonly namespace: string;
+  /** `shared`: with all other Towline servers, which have Leases for each deployment. `exclusive`: this process alone. */
+  readonly how: "shared" | "exclusive" | "off";
+  /** Names this process to people. */
+  readonly identity: string;
+  readonly log: Logger;
+  /** client-go's 15 s when left out. */
+  readonly durationMs?: number | undefined;
+  /** Monotonic milliseconds. */
+  readonly now?: (() => number) | undefined;
+}
+
+export interface Leadership {
+  /** Resolves when this server may work; with false if it was stopped before. */
+  readonly won: Promise<boolean>;
+  /** Resolves with the reason when it may no longer. */
+  readonly lost: Promise<string>;
+  /** Why it may not work now, for people. */
+  waitsFor(): string | undefined;
+  stop(): Promise<void>;
+}
+
+/** All Towline servers go by it: any of them renews for all. */
+const sharedHolder = "towline";
+
+export function startLeadership(deps: LeaderDeps): Leadership {
+  const { client, namespace, how, identity, log, durationMs = 15_000, now = () => performance.now() } = deps;
+  const id = `${namespace}/${leaderLease}`;
+  const abort = new AbortController();
+  const { signal } = abort;
+  const won = Promise.withResolvers<boolean>();
+  const lost = Promise.withResolvers<string>();
+  let waiting: string | undefined = how === "off" ? undefined : `the Lease ${id} has not been read yet`;
+  let held: Held | undefined;
+
+  function win(): void {
+    if (waiting !== undefined) log.info({ lease: id, leaderElection: how }, "may work");
+    waiting = undefined;
+    won.resolve(true);
+  }
+
+  function wait(why: string): void {
+    if (waiting !== why) log.warn({ lease: id }, `Not working yet: ${why}`);
+    waiting = why;
+  }
+
+  async function pause(ms: number): Promise<void> {
+    await sleep(ms, undefined, { signal }).catch(() => undefined);
+  }
+
+  async function takeAlone(): Promise<void> {
+    const leases = createLeases({ client, identity, durationMs, nameOf: (name) => name, log, now });
+    while (!signal.aborted) {
+      try {
+        held = await leases.hold({ namespace, name: leaderLease });
+        if (held !== undefined) break;
+        wait(`another controller holds the Lease ${id}`);
+      } catch (error) {
+        wait(`the Lease ${id} cannot be had: ${(error as Error).message}`);
+      }
+      await pause(durationMs / 8);
+    }
+    if (held === undefined) return;
+    const hold = held;
+    hold.lost.addEventListener("abort", () => lost.resolve((hold.lost.reason as Error).message), { once: true });
+    win();
+  }
+
+  async function keepShared(): Promise<void> {
+    const key = { namespace, name: leaderLease };
+    const store = createLeaseStore(client, key, durationMs);
+    const others = watchLeases(durationMs, now);
+    let told: string | undefined;
+
+    /** Returns who else holds it, if so. */
+    async function look(): Promise<string | undefined> {
+      for (let attempt = 0; ; attempt++) {
+        const lease = await store.read();
+        const holder = lease?.spec?.holderIdentity;
+        const ours = holder === sharedHolder;
+        if (lease !== undefined && !ours && !others.isFree(id, lease)) return holder ?? "somebody";
+        const wanted = takenBy(sharedHolder, key, lease, durationMs);
+        const renewed = {
+          ...lease?.spec,
+          leaseDurationSeconds: wanted.spec?.leaseDurationSeconds,
+          renewTime: wanted.spec?.renewTime,
+        };
+        try {
+          await store.write(ours ? { ...wanted, spec: renewed } : wanted);
+          return undefined;
+        } catch (error) {
+          // Somebody wrote at the same time: another of us, mostly.
+          if (!(error instanceof ApiError && error.status === 409) || attempt >= 3) throw error;
+        }
+      }
+    }
+
+    for (; !signal.aborted; await pause(durationMs / 3)) {
+      try {
+        const holder = await look();
+        if (holder === undefined) win();
+        else if (waiting === undefined) return lost.resolve(`${holder} has taken the Lease ${id}`);
+        else wait(`${holder} holds the Lease ${id}: kluctl's own controller runs; stop it, and this server takes over`);
+      } catch (error) {
+        const status = error instanceof ApiError ? error.status : 0;
+        // Without the namespace there is no such controller. What we may not see must not keep us from working.
+        if (status === 404) win();
+        else if (status === 403) {
+          const { message } = error as Error;
+          if (told !== message)
+            log.warn({ lease: id, error: message }, "cannot see whether kluctl's own controller runs");
+          told = message;
+          win();
+        } else if (waiting !== undefined) wait(`the Lease ${id} cannot be had: ${(error as Error).message}`);
+      }
+    }
+  }
+
+  if (how === "off") win();
+  const running = how === "off" ? Promise.resolve() : how === "shared" ? keepShared() : takeAlone();
+  running.catch((error: unknown) => lost.resolve(`the leader election failed: ${(error as Error).message}`));
+  return {
+    won: won.promise,
+    lost: lost.promise,
+    waitsFor: () => waiting,
+    async stop() {
+      abort.abort();
+      won.resolve(false);
+      await running.catch(() => undefined);
+      await held?.release();
+    },
+  };
+}

@@ -1,0 +1,105 @@
+import { expect, onTestFinished, test, vi } from "vitest";
+import { ApiError } from "../../../src/errors.ts";
+import type { KubeRequest } from "../../../src/kube/client.ts";
+import type { LeaseObject } from "../../../src/kube/lease.ts";
+import { startLeadership } from "../../../src/kube/leader.ts";
+import { silentLog } from "../../support/fakes.ts";
+
+/** An API server with the one Lease, or without its namespace. */
+function fakeApi({ holder, missing = false }: { holder?: string; missing?: boolean } = {}) {
+  let version = 1;
+  let lease: LeaseObject | undefined =
+    holder === undefined
+      ? undefined
+      : { metadata: meta(version), spec: { holderIdentity: holder, leaseDurationSeconds: 15 } };
+  function meta(resourceVersion: number) {
+    return { name: "5ab5d0f9.kluctl.io", namespace: "kluctl-system", resourceVersion: String(resourceVersion) };
+  }
+  let reads = 0;
+  return {
+    /** Resolves when somebody has read the Lease as it is now. */
+    async seen() {
+      const before = reads;
+      await vi.waitFor(() => expect(reads).toBeGreaterThan(before + 1));
+    },
+    holder: () => lease?.spec?.holderIdentity,
+    /** What its holder does while it lives. */
+    renew(by: string) {
+      lease = { metadata: meta(++version), spec: { ...lease?.spec, holderIdentity: by } };
+    },
+    request({ method, body }: KubeRequest): Promise<unknown> {
+      if (method === "GET") reads++;
+      if (method === "GET") return lease ? Promise.resolve(lease) : Promise.reject(new ApiError(404, "no lease"));
+      if (missing) return Promise.reject(new ApiError(404, "no namespace"));
+      const written = body as LeaseObject;
+      if (method === "POST" && lease) return Promise.reject(new ApiError(409, "exists"));
+      if (method === "PUT" && written.metadata.resourceVersion !== lease?.metadata.resourceVersion)
+        return Promise.reject(new ApiError(409, "changed"));
+      lease = { metadata: meta(++version), spec: written.spec };
+      return Promise.resolve(lease);
+    },
+  };
+}
+
+function start(api: ReturnType<typeof fakeApi>, how: "shared" | "exclusive" | "off", now?: () => number) {
+  const leadership = startLeadership({
+    client: api,
+    namespace: "kluctl-system",
+    how,
+    identity: "us",
+    log: silentLog,
+    durationMs: 60,
+    now,
+  });
+  onTestFinished(() => leadership.stop());
+  return leadership;
+}
+
+test("any number of servers share the lease, and work where there is no namespace for it", async () => {
+  const api = fakeApi();
+  const both = [start(api, "shared"), start(api, "shared")];
+  expect(await Promise.all(both.map(({ won }) => won))).toEqual([true, true]);
+  expect(api.holder()).toBe("towline");
+  expect(await start(fakeApi({ missing: true }), "shared").won).toBe(true);
+  expect(await start(fakeApi({ holder: "kluctl" }), "off").won).toBe(true);
+});
+
+test("while kluctl's own controller renews it nobody else works; when it is gone, its time has to pass", async () => {
+  let now = 0;
+  const api = fakeApi({ holder: "kluctl-controller-1" });
+  const leadership = start(api, "shared", () => now);
+  await vi.waitFor(() => expect(leadership.waitsFor()).toMatch(/^kluctl-controller-1 holds the Lease/));
+  now = 14_000;
+  api.renew("kluctl-controller-1");
+  await api.seen();
+  now = 28_000;
+  await api.seen();
+  expect(api.holder()).toBe("kluctl-controller-1");
+  now = 45_000;
+  expect(await leadership.won).toBe(true);
+  expect([leadership.waitsFor(), api.holder()]).toEqual([undefined, "towline"]);
+});
+
+test("who finds that another has taken it may not go on", async () => {
+  const api = fakeApi();
+  const leadership = start(api, "shared");
+  await leadership.won;
+  api.renew("kluctl-controller-2");
+  expect(await leadership.lost).toContain("kluctl-controller-2 has taken the Lease");
+});
+
+test("exclusively, the second waits until the first gives it back", async () => {
+  const api = fakeApi();
+  const first = start(api, "exclusive");
+  expect(await first.won).toBe(true);
+  const second = start(api, "exclusive");
+  await vi.waitFor(() => expect(second.waitsFor()).toContain("another controller holds"));
+  await first.stop();
+  expect(await second.won).toBe(true);
+});
+
+test("who is stopped before its turn never had it", async () => {
+  const leadership = start(fakeApi({ holder: "kluctl" }), "exclusive");
+  await leadership.stop();
+  expect(await leadership.won).toBe(false);
+});
