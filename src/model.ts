@@ -65,6 +65,57 @@ export interface GitCredential {
   readonly ca?: string | undefined;
 }
 
+/** What TLS needs of a login; PEM all of them. */
+interface TlsCredential {
+  /** The client's certificate and its key. */
+  readonly cert?: string | undefined;
+  readonly key?: string | undefined;
+  /** Certificates to trust besides the system's. */
+  readonly ca?: string | undefined;
+  /** Whether any certificate of the server will do. */
+  readonly insecureSkipTlsVerify: boolean;
+}
+
+/** One usable login, from one entry of `spec.credentials.oci`; never logged, never in Redis. */
+export interface OciCredential extends TlsCredential {
+  /** The registry the login is for, with its port if the URL has one. */
+  readonly registry: string;
+  /** A glob over the repository, when the entry has one. */
+  readonly repository?: string | undefined;
+  /** Names the Secret in error texts. */
+  readonly secretName: string;
+  readonly username?: string | undefined;
+  readonly password?: string | undefined;
+  /** Changed for a token at the registry's token service. */
+  readonly identityToken?: string | undefined;
+  /** Sent as it is. */
+  readonly token?: string | undefined;
+  readonly plainHttp: boolean;
+}
+
+/** One usable login, from one entry of `spec.credentials.helm`; never logged, never in Redis. */
+export interface HelmCredential extends TlsCredential {
+  /** The host the login is for, with its port if the URL has one. */
+  readonly host: string;
+  /** A glob over the path of the Helm repository, when the entry has one. */
+  readonly path?: string | undefined;
+  /** Names the Secret in error texts. */
+  readonly secretName: string;
+  readonly username?: string | undefined;
+  readonly password?: string | undefined;
+  /** Whether the login also goes to other hosts that the repository's index names. */
+  readonly passCredentialsAll: boolean;
+}
+
+/** All logins of a deployment, each list in the order of the spec: first match wins. */
+export interface Credentials {
+  readonly git: readonly GitCredential[];
+  readonly oci: readonly OciCredential[];
+  readonly helm: readonly HelmCredential[];
+}
+
+export const noCredentials: Credentials = { git: [], oci: [], helm: [] };
+
 /** A repository and the logins that may be tried on it, first match wins. */
 export interface Repository {
   readonly url: string;
@@ -296,9 +347,17 @@ export interface CredentialRef {
   readonly secretName: string;
 }
 
+export interface OciCredentialRef {
+  readonly registry?: string | undefined;
+  readonly repository?: string | undefined;
+  readonly secretName: string;
+}
+
 export interface DeploymentSpec {
   readonly source: GitSource | OciSource;
   readonly gitCredentials: readonly CredentialRef[];
+  readonly ociCredentials: readonly OciCredentialRef[];
+  readonly helmCredentials: readonly CredentialRef[];
   /** All durations are milliseconds. */
   readonly intervalMs: number;
   readonly retryIntervalMs?: number | undefined;

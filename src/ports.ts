@@ -4,6 +4,7 @@ import type {
   CommandResult,
   CommitKey,
   CommitStatus,
+  Credentials,
   Deployment,
   ForgeComment,
   GitDeployment,
@@ -117,8 +118,8 @@ export interface Run {
   readonly excludeDeploymentDirs: readonly string[];
   /** User to impersonate on the cluster (`system:serviceaccount:<ns>:<name>`); `undefined`: the server itself. */
   readonly impersonate?: string | undefined;
-  /** Logins for git includes inside the project. */
-  readonly credentials: Repository["credentials"];
+  /** Logins for what the project includes: git repositories, OCI artifacts, Helm charts. */
+  readonly credentials: Credentials;
   /** How long the process may take, milliseconds. */
   readonly timeoutMs: number;
   /** Never with a renderer that other runs have used or will use; for code that nobody has approved yet. */

@@ -16,6 +16,8 @@ const names = new Set([
   "SSH_KNOWN_HOSTS",
   "DOCKER_CONFIG",
   "KLUCTL_SSH_DISABLE_STRICT_HOST_KEY_CHECKING",
+  "KLUCTL_HELM_DEFAULT_INSECURE_SKIP_TLS_VERIFY",
+  "KLUCTL_REGISTRY_DEFAULT_INSECURE_SKIP_TLS_VERIFY",
   "GOGC",
   "GOMEMLIMIT",
 ]);
@@ -30,11 +32,23 @@ const proxies = /^(HTTP|HTTPS|NO|ALL)_PROXY$/i;
 /** For vars from cloud secret stores, and SOPS with a key in one. SOPS's own and GPG's variables stay out. */
 const clouds = /^(AWS|GOOGLE|AZURE|VAULT)_/;
 /** Logins for everybody. Only these fields: `KLUCTL_GIT_CACHE_UPDATE_INTERVAL` is a flag, not a login. */
-const helmLogins =
-  /^KLUCTL_HELM(_\d+)?_(HOST|PATH|USERNAME|PASSWORD|CERT_FILE|KEY_FILE|CA_FILE|INSECURE_SKIP_TLS_VERIFY|PASS_CREDENTIALS_ALL|DEFAULT_INSECURE_SKIP_TLS_VERIFY)$/;
-const registryLogins =
-  /^KLUCTL_REGISTRY(_\d+)?_(HOST|PATH|REPOSITORY|USERNAME|PASSWORD|IDENTITY_TOKEN|TOKEN|PLAIN_HTTP|CERT_FILE|KEY_FILE|CA_FILE|INSECURE_SKIP_TLS_VERIFY|DEFAULT_INSECURE_SKIP_TLS_VERIFY)$/;
-const gitLogins = /^KLUCTL_GIT(?:_(?<index>\d+))?_(?<field>HOST|PATH|PATH_PREFIX|USERNAME|PASSWORD|SSH_KEY|CA_BUNDLE)$/;
+const logins = {
+  git: toLoginPattern("GIT", "HOST|PATH|PATH_PREFIX|USERNAME|PASSWORD|SSH_KEY|CA_BUNDLE"),
+  helm: toLoginPattern(
+    "HELM",
+    "HOST|PATH|USERNAME|PASSWORD|CERT_FILE|KEY_FILE|CA_FILE|INSECURE_SKIP_TLS_VERIFY|PASS_CREDENTIALS_ALL",
+  ),
+  oci: toLoginPattern(
+    "REGISTRY",
+    "HOST|PATH|REPOSITORY|USERNAME|PASSWORD|IDENTITY_TOKEN|TOKEN|PLAIN_HTTP|CERT_FILE|KEY_FILE|CA_FILE|INSECURE_SKIP_TLS_VERIFY",
+  ),
+};
+const prefixes = { git: "KLUCTL_GIT", helm: "KLUCTL_HELM", oci: "KLUCTL_REGISTRY" };
+type Kind = keyof typeof logins;
+
+function toLoginPattern(name: string, fields: string): RegExp {
+  return new RegExp(`^KLUCTL_${name}(?:_(?<index>\\d+))?_(?<field>${fields})$`);
+}
 
 /** The part of the server's own environment that every kluctl gets. */
 export function toSharedEnvironment(env: Environment): Record<string, string> {
@@ -43,49 +57,45 @@ export function toSharedEnvironment(env: Environment): Record<string, string> {
       names.has(name) ||
       proxies.test(name) ||
       clouds.test(name) ||
-      helmLogins.test(name) ||
-      registryLogins.test(name) ||
-      gitLogins.test(name),
+      Object.values(logins).some((pattern) => pattern.test(name)),
   );
   const set = passed.filter((entry): entry is [string, string] => entry[1] !== undefined);
   return { ...garbageCollection, ...Object.fromEntries(set) };
 }
 
-export interface GitLogin {
-  readonly host: string;
-  readonly path?: string | undefined;
-  readonly username: string;
-  readonly password?: string | undefined;
-  /** A file of PEM certificates. */
-  readonly caFile?: string | undefined;
-  /** A file with a private key. */
-  readonly keyFile?: string | undefined;
-}
+/** One login as kluctl reads it: the end of each variable's name, and its value. */
+export type LoginFields = Readonly<Record<string, string | undefined>>;
 
 /**
- * kluctl tries git logins in the order of their index, one without an index first. The deployment's own come first, so
- * those of the server's environment move behind them. Hosts that the server knows stay known.
+ * kluctl tries the logins of a kind in the order of their index, one without an index first. The deployment's own come
+ * first, so those of the server's environment move behind them. Hosts that the server knows stay known.
  */
-export function withGitLogins(
+export function withLogins(
   shared: Readonly<Record<string, string>>,
-  logins: readonly GitLogin[],
+  own: Readonly<Record<Kind, readonly LoginFields[]>>,
   knownHosts?: string,
 ): Record<string, string> {
   const env: Record<string, string> = {};
-  for (const [name, value] of Object.entries(shared)) {
-    const { index, field } = gitLogins.exec(name)?.groups ?? {};
-    const moved = logins.length + (index === undefined ? 0 : Number(index) + 1);
-    env[field === undefined ? name : `KLUCTL_GIT_${moved}_${field}`] = value;
-  }
-  for (const [index, { host, path, username, password, caFile, keyFile }] of logins.entries()) {
-    const login = { HOST: host, PATH: path, USERNAME: username };
-    const fields = { ...login, PASSWORD: password, CA_BUNDLE: caFile, SSH_KEY: keyFile };
-    for (const [field, value] of Object.entries(fields)) {
-      if (value !== undefined) env[`KLUCTL_GIT_${index}_${field}`] = value;
+  for (const [name, value] of Object.entries(shared)) env[moved(name, own)] = value;
+  for (const kind of ["git", "helm", "oci"] as const) {
+    for (const [index, fields] of own[kind].entries()) {
+      for (const [field, value] of Object.entries(fields)) {
+        if (value !== undefined) env[`${prefixes[kind]}_${index}_${field}`] = value;
+      }
     }
   }
   if (knownHosts !== undefined) {
     env["SSH_KNOWN_HOSTS"] = [knownHosts, env["SSH_KNOWN_HOSTS"]].filter(Boolean).join(delimiter);
   }
   return env;
+}
+
+/** The name of one of the server's variables behind so many logins of a deployment. */
+function moved(name: string, own: Readonly<Record<Kind, readonly unknown[]>>): string {
+  for (const kind of ["git", "helm", "oci"] as const) {
+    const { index, field } = logins[kind].exec(name)?.groups ?? {};
+    if (field === undefined) continue;
+    return `${prefixes[kind]}_${own[kind].length + (index === undefined ? 0 : Number(index) + 1)}_${field}`;
+  }
+  return name;
 }

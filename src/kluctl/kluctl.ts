@@ -3,7 +3,7 @@ import { createScrubber, type Logger } from "../log.ts";
 import type { Kluctl } from "../ports.ts";
 import { type Call, toArguments } from "./arguments.ts";
 import { createDirectories, type JobDirectory } from "./directories.ts";
-import { type Environment, toSharedEnvironment, withGitLogins } from "./environment.ts";
+import { type Environment, toSharedEnvironment, withLogins } from "./environment.ts";
 import { type AnyRun, writeJobFiles } from "./job-files.ts";
 import { createLineLogger } from "./line-logger.ts";
 import { explainHostKey, toLogins } from "./logins.ts";
@@ -116,12 +116,15 @@ export function createKluctl({ binary, kubeconfigFor, log, observe, ...deps }: K
   async function execute<T>(call: Call, run: AnyRun, parse: Parse<T>, signal: AbortSignal): Promise<T> {
     const binary = await prepare();
     const warm = renderers?.find(binary, run.cold);
-    const job = await directories.create(run.deployment.namespace, run.credentials.length > 0);
+    const { git, oci, helm } = run.credentials;
+    const job = await directories.create(run.deployment.namespace, git.length + oci.length + helm.length > 0);
     try {
       const logins = toLogins(run.credentials, job.path);
       const kubeconfig = await kubeconfigFor(run.impersonate);
       const files = await writeJobFiles({ dir: job.path, call, run, kubeconfig, others: logins.files });
-      const scrub = createScrubber(run.credentials.flatMap(({ password }) => password ?? []));
+      const passwords = [...git, ...oci, ...helm].map(({ password }) => password);
+      const tokens = oci.flatMap(({ identityToken, token }) => [identityToken, token]);
+      const scrub = createScrubber([...passwords, ...tokens].filter((secret) => secret !== undefined));
       const places = { jobDir: job.path, projectDir: files.projectDir };
       const toWords = (text: string) => scrub(explainHostKey(toStableWords(text, places)));
       const ended = await runProcess({
@@ -129,7 +132,7 @@ export function createKluctl({ binary, kubeconfigFor, log, observe, ...deps }: K
         command: binary.path,
         args: [...toArguments(call, run, files), ...(warm?.flags ?? pythonFlags(binary))],
         env: {
-          ...withGitLogins(sharedEnv, logins.git, logins.knownHosts),
+          ...withLogins(sharedEnv, logins, logins.knownHosts),
           ...job.env,
           ...warm?.env,
           KUBECONFIG: files.kubeconfig,

@@ -1,51 +1,115 @@
-/** From a deployment's git credentials to what kluctl understands. */
+/** From a deployment's logins to what kluctl understands. */
 import { join } from "node:path";
 import { PrepareError } from "../errors.ts";
-import type { GitCredential } from "../model.ts";
-import type { GitLogin } from "./environment.ts";
+import type { Credentials, GitCredential, HelmCredential, OciCredential } from "../model.ts";
+import type { LoginFields } from "./environment.ts";
 
 export interface Logins {
-  readonly git: readonly GitLogin[];
+  readonly git: readonly LoginFields[];
+  readonly oci: readonly LoginFields[];
+  readonly helm: readonly LoginFields[];
   /** The file with the keys of ssh hosts that one of the logins knows; none without a login for ssh. */
   readonly knownHosts?: string | undefined;
   /** Path → content, to be written before kluctl starts. */
   readonly files: ReadonlyMap<string, string>;
 }
 
+/** Keeps the content for a file of that name, and says where it will be; nothing for no content. */
+type ToFile = (name: string, content: string | undefined) => string | undefined;
+
 /**
  * By environment, which every kluctl reads, and where other users of the machine see nothing: the flags for ssh came
- * after 2.22. kluctl uses the password of a login for https and its key for ssh. What it has no variable for is the known
- * hosts of a single login, so all logins of a run share theirs. Each line of them names its host anyway.
+ * after 2.22. kluctl uses the password of a git login for https and its key for ssh. What it has no variable for is the
+ * known hosts of a single login, so all logins of a run share theirs. Each line of them names its host anyway.
  */
-export function toLogins(credentials: readonly GitCredential[], dir: string): Logins {
+export function toLogins(credentials: Credentials, dir: string): Logins {
   const files = new Map<string, string>();
-  const file = (name: string, content: string): string => {
+  const file: ToFile = (name, content) => {
+    if (!content) return undefined;
     const path = join(dir, name);
     files.set(path, content);
     return path;
   };
 
-  const usable = credentials.filter(({ password, identity }) => password || identity);
-  const git = usable.map(({ username, password, identity, ca, ...credential }, index): GitLogin => {
-    // Node would put the value into its error's message.
-    if (`${username}${password ?? ""}`.includes("\0")) {
-      throw new PrepareError(`The git login in secret ${credential.secretName} has a NUL character.`);
-    }
-    return {
-      // kluctl compares with the lower-cased URL, its path without the leading slash.
-      host: credential.host.toLowerCase(),
-      path: credential.path?.toLowerCase().replace(/^\/+/, ""),
-      username,
-      password,
-      caFile: ca === undefined ? undefined : file(`git-${index}.ca`, ca),
-      keyFile: identity ? file(`git-${index}.key`, withNewline(identity)) : undefined,
-    };
-  });
+  const usable = credentials.git.filter(({ password, identity }) => password || identity);
+  const git = usable.map((login, index) => toGitFields(login, `git-${index}`, file));
   // Even with nothing in it: without one kluctl would look in its home, and ask somebody who is not there.
-  const knownHosts = git.some(({ keyFile }) => keyFile)
-    ? file("known_hosts", usable.flatMap((one) => (one.knownHosts ? withNewline(one.knownHosts) : [])).join(""))
-    : undefined;
-  return { git, knownHosts, files };
+  const knownHosts = git.some(({ SSH_KEY }) => SSH_KEY !== undefined) ? join(dir, "known_hosts") : undefined;
+  if (knownHosts !== undefined) {
+    files.set(knownHosts, usable.flatMap((one) => (one.knownHosts ? withNewline(one.knownHosts) : [])).join(""));
+  }
+  // A registry or host that is not named is none: kluctl would skip the whole set, or take it for another.
+  const oci = credentials.oci
+    .filter(({ registry }) => registry !== "")
+    .map((login, index) => toOciFields(login, `oci-${index}`, file));
+  const helm = credentials.helm
+    .filter(({ host }) => host !== "")
+    .map((login, index) => toHelmFields(login, `helm-${index}`, file));
+  return { git, oci, helm, knownHosts, files };
+}
+
+function toGitFields(login: GitCredential, name: string, file: ToFile): LoginFields {
+  const { username, password, identity, ca } = login;
+  refuseNul("git", login, [username, password]);
+  return {
+    // kluctl compares with the lower-cased URL, its path without the leading slash.
+    HOST: login.host.toLowerCase(),
+    PATH: login.path?.toLowerCase().replace(/^\/+/, ""),
+    USERNAME: username,
+    PASSWORD: password,
+    CA_BUNDLE: file(`${name}.ca`, ca),
+    SSH_KEY: file(`${name}.key`, identity && withNewline(identity)),
+  };
+}
+
+function toOciFields(login: OciCredential, name: string, file: ToFile): LoginFields {
+  const { username, password, identityToken, token } = login;
+  refuseNul("OCI", login, [username, password, identityToken, token]);
+  return {
+    // By this name kluctl's library knows Docker's registry.
+    HOST: login.registry === "docker.io" ? "index.docker.io" : login.registry,
+    REPOSITORY: login.repository,
+    USERNAME: username,
+    PASSWORD: password,
+    IDENTITY_TOKEN: identityToken,
+    TOKEN: token,
+    PLAIN_HTTP: String(login.plainHttp),
+    ...toTlsFields(login, name, file),
+  };
+}
+
+function toHelmFields(login: HelmCredential, name: string, file: ToFile): LoginFields {
+  const { username, password } = login;
+  refuseNul("Helm", login, [username, password]);
+  return {
+    HOST: login.host,
+    PATH: login.path,
+    USERNAME: username,
+    PASSWORD: password,
+    PASS_CREDENTIALS_ALL: String(login.passCredentialsAll),
+    ...toTlsFields(login, name, file),
+  };
+}
+
+/** Whether to verify is always said: the server's own default is not for a deployment's logins. */
+function toTlsFields(login: OciCredential | HelmCredential, name: string, file: ToFile): LoginFields {
+  return {
+    CERT_FILE: file(`${name}.cert`, login.cert),
+    KEY_FILE: file(`${name}.key`, login.key),
+    CA_FILE: file(`${name}.ca`, login.ca),
+    INSECURE_SKIP_TLS_VERIFY: String(login.insecureSkipTlsVerify),
+  };
+}
+
+/** Node would put the value into its error's message. */
+function refuseNul(
+  kind: string,
+  { secretName }: { secretName: string },
+  values: readonly (string | undefined)[],
+): void {
+  if (values.some((value) => value?.includes("\0"))) {
+    throw new PrepareError(`The ${kind} login in secret ${secretName} has a NUL character.`);
+  }
 }
 
 /** kluctl's words for it name a variable of ours, which nobody can set. */

@@ -67,6 +67,16 @@ function toSpec(raw: RawSpec, source: DeploymentSpec["source"]): DeploymentSpec 
       path: glob,
       secretName: secretRef.name,
     })),
+    ociCredentials: (raw.credentials?.oci ?? []).map(({ registry, repository, secretRef }) => ({
+      registry,
+      repository,
+      secretName: secretRef.name,
+    })),
+    helmCredentials: (raw.credentials?.helm ?? []).map(({ host, path: glob, secretRef }) => ({
+      host,
+      path: glob,
+      secretName: secretRef.name,
+    })),
     intervalMs: parseDuration(raw.interval) ?? 0,
     retryIntervalMs: optionalMs(raw.retryInterval),
     deployIntervalMs: optionalMs(raw.deployInterval),
@@ -104,23 +114,13 @@ function optionalMs(text: string | undefined): number | undefined {
 
 /** Fields that would change what is deployed, or how, if they were ignored. */
 function unsupported(spec: Partial<RawSpec>): string[] {
-  const { source, credentials } = spec;
+  const { source } = spec;
   const given: [string, boolean, string][] = [
     ["spec.source.oci", source?.oci !== undefined, "OCI sources are not supported yet; use spec.source.git"],
     ["spec.source.secretRef", source?.secretRef !== undefined, "is not supported anymore; use spec.credentials.git"],
     ["spec.source.credentials", some(source?.credentials), "is not supported anymore; use spec.credentials.git"],
     ["spec.helmCredentials", some(spec.helmCredentials), "is not supported anymore; use spec.credentials.helm"],
     ["spec.sourceOverrides", some(spec.sourceOverrides), "source overrides are not supported yet; remove the field"],
-    [
-      "spec.credentials.oci",
-      some(credentials?.oci),
-      "logins for OCI registries are not supported yet; remove the field",
-    ],
-    [
-      "spec.credentials.helm",
-      some(credentials?.helm),
-      "logins for Helm repositories are not supported yet; remove the field",
-    ],
     ["spec.decryption", spec.decryption !== undefined, "decryption is not supported yet; remove the field"],
     [
       "spec.kubeConfig",

@@ -1,7 +1,7 @@
 /** One deployment of a preview: what the real kluctl says the merge would change in the cluster. */
 import { PrepareError, SourceError } from "../errors.ts";
 import type { Logger } from "../log.ts";
-import type { GitDeployment, GitCredential } from "../model.ts";
+import type { Credentials, GitDeployment } from "../model.ts";
 import type { Clock, Kluctl, Merged } from "../ports.ts";
 import { credentialSecrets } from "../reconcile/credentials.ts";
 import { changeWaits, loopTimeoutMs } from "../reconcile/decide.ts";
@@ -13,7 +13,7 @@ import { describeDiff, redactText } from "./describe-diff.ts";
 /** A deployment that the merge concerns. */
 export interface Target {
   readonly deployment: GitDeployment;
-  readonly credentials: readonly GitCredential[];
+  readonly credentials: Credentials;
   /** Or why there is none. */
   readonly merge: Merged | { readonly error: unknown };
 }

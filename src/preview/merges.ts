@@ -1,14 +1,14 @@
-/** What merging gives, once for each login that the deployments read the repository with; nearly always there is one. */
+/** What merging gives, once for each set of logins that the deployments name; nearly always there is one. */
 import { SourceError } from "../errors.ts";
 import type { Ignored } from "../match.ts";
-import type { GitDeployment, GitCredential, PullRequest } from "../model.ts";
+import { type Credentials, type GitDeployment, noCredentials, type PullRequest } from "../model.ts";
 import type { Merge, Merged, Secrets, Sources } from "../ports.ts";
-import { loginKey, readGitCredentials } from "../reconcile/credentials.ts";
+import { credentialsKey, readCredentials } from "../reconcile/credentials.ts";
 import { type Known, matchPullRequest } from "./match.ts";
 
 interface Group {
   readonly deployments: readonly GitDeployment[];
-  readonly credentials: readonly GitCredential[];
+  readonly credentials: Credentials;
 }
 
 export interface MergedGroup extends Group {
@@ -42,7 +42,7 @@ export async function mergeForEachLogin(
   deps: MergesDeps,
   signal: AbortSignal,
 ): Promise<MergedOrNot[]> {
-  const groups = Map.groupBy(candidates, loginKey);
+  const groups = Map.groupBy(candidates, credentialsKey);
   return Promise.all([...groups.values()].map((group) => mergeForLogin(pullRequest, group, deps, signal)));
 }
 
@@ -53,11 +53,11 @@ async function mergeForLogin(
   signal: AbortSignal,
 ): Promise<MergedOrNot> {
   const { head, baseBranch } = pullRequest;
-  let credentials: readonly GitCredential[] = [];
+  let credentials = noCredentials;
   try {
     const [first] = candidates as [GitDeployment, ...GitDeployment[]];
-    credentials = await readGitCredentials(first, secrets);
-    const repository = { url: first.spec.source.url, credentials };
+    credentials = await readCredentials(first, secrets);
+    const repository = { url: first.spec.source.url, credentials: credentials.git };
     // Asked afresh: a webhook of the pull request says nothing about where its base branch is.
     const { defaultRef, commits } = await sources.heads(repository, undefined, signal);
     const base = commits.get(`refs/heads/${baseBranch}`);

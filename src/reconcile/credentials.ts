@@ -1,33 +1,104 @@
 /** The logins of a deployment, read from the Secrets it names in its own namespace. */
 import { SourceError } from "../errors.ts";
-import { keyText, type Deployment, type GitCredential } from "../model.ts";
+import {
+  keyText,
+  type Credentials,
+  type Deployment,
+  type GitCredential,
+  type HelmCredential,
+  type OciCredential,
+} from "../model.ts";
 import type { Secrets } from "../ports.ts";
+
+type Data = Readonly<Record<string, string>>;
+
+/** All of them. Throws SourceError when a Secret is missing. */
+export async function readCredentials(deployment: Deployment, secrets: Secrets): Promise<Credentials> {
+  const [git, oci, helm] = await Promise.all([
+    readGitCredentials(deployment, secrets),
+    readOciCredentials(deployment, secrets),
+    readHelmCredentials(deployment, secrets),
+  ]);
+  return { git, oci, helm };
+}
 
 /** In the order of the spec, first match wins. Throws SourceError when a Secret is missing. */
 export async function readGitCredentials(deployment: Deployment, secrets: Secrets): Promise<GitCredential[]> {
-  const { namespace } = deployment.key;
+  return readEach(deployment, "git", deployment.spec.gitCredentials, secrets, ({ host, path }, secretName, data) => ({
+    host: host || "*",
+    path,
+    secretName,
+    username: data["username"] || "*",
+    password: data["password"],
+    identity: data["identity"],
+    knownHosts: data["known_hosts"],
+    ca: data["caFile"],
+  }));
+}
+
+/** In the order of the spec, first match wins. Throws SourceError when a Secret is missing. */
+async function readOciCredentials(deployment: Deployment, secrets: Secrets): Promise<OciCredential[]> {
+  const { ociCredentials } = deployment.spec;
+  return readEach(deployment, "oci", ociCredentials, secrets, ({ registry, repository }, secretName, data) => ({
+    registry: registry ?? "",
+    repository,
+    secretName,
+    username: data["username"],
+    password: data["password"],
+    identityToken: data["identityToken"],
+    token: data["token"],
+    plainHttp: isTrue(data["plainHttp"]),
+    insecureSkipTlsVerify: isTrue(data["insecureSkipTlsVerify"]),
+    ...certificatesOf(data),
+  }));
+}
+
+async function readHelmCredentials(deployment: Deployment, secrets: Secrets): Promise<HelmCredential[]> {
+  const { helmCredentials } = deployment.spec;
+  return readEach(deployment, "helm", helmCredentials, secrets, ({ host, path }, secretName, data) => ({
+    host: host ?? "",
+    path,
+    secretName,
+    username: data["username"],
+    password: data["password"],
+    passCredentialsAll: isTrue(data["passCredentialsAll"]),
+    insecureSkipTlsVerify: isTrue(data["insecure"] ?? data["insecureSkipTlsVerify"]),
+    ...certificatesOf(data),
+  }));
+}
+
+async function readEach<Ref extends { readonly secretName: string }, T>(
+  { key }: Deployment,
+  list: "git" | "oci" | "helm",
+  refs: readonly Ref[],
+  secrets: Secrets,
+  toCredential: (ref: Ref, secretName: string, data: Data) => T,
+): Promise<T[]> {
   return Promise.all(
-    deployment.spec.gitCredentials.map(async ({ host, path, secretName }) => {
-      const data = await secrets.get(namespace, secretName);
-      if (data === undefined) {
-        const where = `spec.credentials.git of ${keyText(deployment.key)}`;
-        throw new SourceError(
-          "unauthorized",
-          `secret ${namespace}/${secretName} does not exist, but ${where} names it`,
-        );
-      }
-      return {
-        host: host || "*",
-        path,
-        secretName: `${namespace}/${secretName}`,
-        username: data["username"] || "*",
-        password: data["password"],
-        identity: data["identity"],
-        knownHosts: data["known_hosts"],
-        ca: data["caFile"],
-      };
+    refs.map(async (ref) => {
+      const data = await secrets.get(key.namespace, ref.secretName);
+      if (data !== undefined) return toCredential(ref, `${key.namespace}/${ref.secretName}`, data);
+      const where = `spec.credentials.${list} of ${keyText(key)}`;
+      throw new SourceError(
+        "unauthorized",
+        `failed to get secret '${ref.secretName}': it does not exist in namespace ${key.namespace}, but ${where} names it`,
+      );
     }),
   );
+}
+
+/** The shorter name goes first, as kluctl has it, even if nothing is in it. */
+function certificatesOf(data: Data): Pick<OciCredential, "cert" | "key" | "ca"> {
+  return {
+    cert: data["cert"] ?? data["certFile"],
+    key: data["key"] ?? data["keyFile"],
+    ca: data["ca"] ?? data["caFile"],
+  };
+}
+
+/** What Go's ParseBool takes for true; anything else is false. */
+function isTrue(text: string | undefined): boolean {
+  return text !== undefined && ["1", "t", "T", "TRUE", "true", "True"].includes(text);
 }
 
 /** Equal for deployments that see the same remote with the same logins, without reading a Secret. */
@@ -36,11 +107,27 @@ export function loginKey({ key, spec }: Deployment): string {
   return JSON.stringify(gitCredentials.length === 0 ? [source.url] : [source.url, key.namespace, gitCredentials]);
 }
 
+/** Equal for deployments whose logins are the same, all of them. */
+export function credentialsKey(deployment: Deployment): string {
+  const { ociCredentials, helmCredentials } = deployment.spec;
+  if (ociCredentials.length + helmCredentials.length === 0) return loginKey(deployment);
+  return JSON.stringify([loginKey(deployment), deployment.key.namespace, ociCredentials, helmCredentials]);
+}
+
 /** Everything in the logins that nobody may read. */
-export function credentialSecrets(credentials: readonly GitCredential[]): string[] {
-  return credentials
-    .flatMap(({ password, identity }) => [password, identity, ...(identity?.split("\n") ?? [])])
+export function credentialSecrets({ git, oci, helm }: Credentials): string[] {
+  const texts = [
+    ...git.flatMap(({ password, identity }) => [password, ...withLines(identity)]),
+    ...oci.flatMap(({ password, identityToken, token, key }) => [password, identityToken, token, ...withLines(key)]),
+    ...helm.flatMap(({ password, key }) => [password, ...withLines(key)]),
+  ];
+  return texts
     .filter((secret) => secret !== undefined)
     .map((secret) => secret.trim())
     .filter((secret) => secret.length >= 6);
+}
+
+/** A private key may be shown line by line. */
+function withLines(key: string | undefined): (string | undefined)[] {
+  return [key, ...(key?.split("\n") ?? [])];
 }

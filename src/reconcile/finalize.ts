@@ -1,5 +1,12 @@
 /** The end of a deployment: deletes what it deployed, if it says so, and lets the resource go. Never blocks forever. */
-import { finalizer, isMalformed, type Deployment, type MalformedDeployment, type Outcome } from "../model.ts";
+import {
+  finalizer,
+  isMalformed,
+  noCredentials,
+  type Deployment,
+  type MalformedDeployment,
+  type Outcome,
+} from "../model.ts";
 import type { Held } from "../ports.ts";
 import { firstErrors } from "./conditions.ts";
 import { loopTimeoutMs } from "./decide.ts";
@@ -54,7 +61,7 @@ async function deleteObjects(deployment: Deployment, { held, signal }: Finalizin
       excludeDeploymentDirs: spec.excludeDeploymentDirs,
       context: spec.context,
       impersonate: account === undefined ? undefined : impersonation(key.namespace, account),
-      credentials: [],
+      credentials: noCredentials,
       timeoutMs: loopTimeoutMs(spec),
       held,
     },

@@ -1,6 +1,6 @@
 /** What every command of kluctl needs first: the deployment's logins, and its project at the commit that it follows now. */
 import { SourceError } from "../errors.ts";
-import { credentialSecrets, readGitCredentials } from "./credentials.ts";
+import { credentialSecrets, readCredentials } from "./credentials.ts";
 import { createSteps, type Steps } from "./steps.ts";
 import type { Work } from "./work.ts";
 
@@ -13,11 +13,11 @@ export interface Project {
 export async function withProject<T>(work: Work, use: (project: Project) => Promise<T>): Promise<T> {
   const { deployment, deps, status, log, asOf, signal } = work;
   const { source } = deployment.spec;
-  const credentials = await readGitCredentials(deployment, deps.secrets);
+  const credentials = await readCredentials(deployment, deps.secrets);
   work.secrets = credentialSecrets(credentials);
   const startedAt = deps.clock.now();
   if (source.kind !== "git") throw new SourceError("refused", `${source.url} is no git repository`);
-  const checkout = await deps.sources.checkout({ ...source, credentials }, asOf, signal);
+  const checkout = await deps.sources.checkout({ ...source, credentials: credentials.git }, asOf, signal);
   try {
     log.info({ commit: checkout.commit, ms: deps.clock.now() - startedAt }, "checked out");
     status.set({ observedCommit: checkout.commit });

@@ -1,11 +1,11 @@
 /** From what a deployment says to what kluctl is asked to do. Pure. */
-import type { Deployment, GitCredential } from "../model.ts";
+import type { Credentials, Deployment } from "../model.ts";
 import type { Checkout, DeployOptions, Held, Run } from "../ports.ts";
 
 export interface RunContext {
   readonly reconcileId: string;
   readonly checkout: Pick<Checkout, "projectDir">;
-  readonly credentials: readonly GitCredential[];
+  readonly credentials: Credentials;
   /** Of what mutates. */
   readonly held?: Held | undefined;
   readonly timeoutMs: number;

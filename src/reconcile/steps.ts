@@ -1,5 +1,5 @@
 /** The calls of kluctl that a loop is made of, each with what has to be told and kept of it. */
-import type { CommandResult, GitCredential, ResultError, TargetKey, ValidateResult } from "../model.ts";
+import type { CommandResult, Credentials, ResultError, TargetKey, ValidateResult } from "../model.ts";
 import type { Checkout, Run } from "../ports.ts";
 import { baseMessage, firstErrors, inProgress, reason, resultMessage } from "./conditions.ts";
 import { projectKey, targetOf } from "./keys.ts";
@@ -18,7 +18,7 @@ import type { Work } from "./work.ts";
 
 export interface StepsContext {
   readonly checkout: Checkout;
-  readonly credentials: readonly GitCredential[];
+  readonly credentials: Credentials;
   readonly clusterId: string;
 }
 

@@ -20,6 +20,8 @@ export function aSpec({ source, ...overrides }: SpecOverrides = {}): GitSpec {
   return {
     source: { kind: "git", url: "https://git.example.com/org/shop", ref: { branch: "main" }, path: "", ...source },
     gitCredentials: [],
+    ociCredentials: [],
+    helmCredentials: [],
     intervalMs: 300_000,
     suspend: false,
     images: [],

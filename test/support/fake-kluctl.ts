@@ -6,6 +6,7 @@ import { join } from "node:path";
 import { promisify } from "node:util";
 import { pino } from "pino";
 import { createKluctl, type KluctlDeps, type KluctlProcesses } from "../../src/kluctl/kluctl.ts";
+import { type Credentials, type GitCredential, noCredentials } from "../../src/model.ts";
 import type { DeployOptions, Held, Run } from "../../src/ports.ts";
 
 /**
@@ -48,6 +49,11 @@ export function newKluctl(here: string, deps: Partial<KluctlDeps> & Pick<KluctlD
   });
 }
 
+/** A run's logins, all of them for git. */
+export function gitLogins(...git: readonly GitCredential[]): Credentials {
+  return { ...noCredentials, git };
+}
+
 export function newRun(run: Partial<Run>): Run {
   return {
     deployment: { namespace: "shop", name: "staging" },
@@ -58,7 +64,7 @@ export function newRun(run: Partial<Run>): Run {
     excludeTags: [],
     includeDeploymentDirs: [],
     excludeDeploymentDirs: [],
-    credentials: [],
+    credentials: noCredentials,
     timeoutMs: 60_000,
     ...run,
   };

@@ -10,6 +10,7 @@ import {
   fakeHeld,
   findProcesses,
   isRunning,
+  gitLogins,
   newKluctl,
   newRun,
   noDeployOptions,
@@ -96,7 +97,12 @@ test("metacharacters reach kluctl as they are, and no secret is on its command l
     includeTags: [tag],
     target: "-rf",
     impersonate: "system:serviceaccount:shop:deployer",
-    credentials: [{ host: "git.example.com", secretName: "login", username: "bot", password: "hunter2-hunter2" }],
+    credentials: gitLogins({
+      host: "git.example.com",
+      secretName: "login",
+      username: "bot",
+      password: "hunter2-hunter2",
+    }),
   });
 
   const argv = (await seen("argv")).split("\n");
@@ -113,7 +119,7 @@ test("logins are files and variables of the run, and gone after it", async () =>
   );
 
   await diff({
-    credentials: [
+    credentials: gitLogins(
       {
         host: "Git.Example.com",
         path: "/Org/**",
@@ -123,7 +129,7 @@ test("logins are files and variables of the run, and gone after it", async () =>
         ca: "CA",
       },
       { host: "git.example.com", secretName: "b", username: "*", identity: "KEY", knownHosts: "HOSTS" },
-    ],
+    ),
   });
 
   const env = (await seen("env")).split("\n");
@@ -141,7 +147,12 @@ test("runs with logins share their caches within a namespace only, and nobody sh
   const { diff, seen } = await useFake(
     `readlink -f $KLUCTL_BASE_TMP_DIR/*/git-cache $KLUCTL_CACHE_DIR/go-embed-jinja2 >> $here/caches; echo $KLUCTL_BASE_TMP_DIR $TMPDIR >> $here/places; ${emptyResult}`,
   );
-  const credentials = [{ host: "git.example.com", secretName: "login", username: "bot", password: "hunter2-hunter2" }];
+  const credentials = gitLogins({
+    host: "git.example.com",
+    secretName: "login",
+    username: "bot",
+    password: "hunter2-hunter2",
+  });
 
   await diff();
   await diff({ deployment: { namespace: "other", name: "one" } });
@@ -210,7 +221,7 @@ test("colours and control characters reach neither logs nor messages", async () 
 
 test("a password that a remote repeats is masked in messages and logs", async () => {
   const { diff, lines } = await useFake(`echo 'fatal: https://bot:hunter2-hunter2@git/ refused' >&2; exit 1`);
-  const credentials = [{ host: "git", secretName: "login", username: "bot", password: "hunter2-hunter2" }];
+  const credentials = gitLogins({ host: "git", secretName: "login", username: "bot", password: "hunter2-hunter2" });
 
   const error = await failure(diff({ credentials }));
 

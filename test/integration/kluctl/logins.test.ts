@@ -6,7 +6,7 @@ import { beforeAll, expect, onTestFinished, test } from "vitest";
 import { PrepareError } from "../../../src/errors.ts";
 import type { Environment } from "../../../src/kluctl/environment.ts";
 import type { GitCredential } from "../../../src/model.ts";
-import { collectLogs, createProject, newKluctl, newRun, noDiffOptions } from "../../support/fake-kluctl.ts";
+import { collectLogs, createProject, gitLogins, newKluctl, newRun, noDiffOptions } from "../../support/fake-kluctl.ts";
 import { useGitHost } from "../../support/source.ts";
 import { aStrangersKey, useSshHost } from "../../support/ssh-host.ts";
 import { useCluster, useKluctl, useTempDir } from "../../support/world.ts";
@@ -26,7 +26,11 @@ async function useDiff(env: Environment = {}) {
   const kluctl = newKluctl(dir, { binary, log, kubeconfigFor: () => kubeconfig, cacheDir, env: environment });
   onTestFinished(() => kluctl.stop());
   const diff = (projectDir: string, credentials: GitCredential[]) =>
-    kluctl.diff(newRun({ projectDir, credentials }), noDiffOptions, new AbortController().signal);
+    kluctl.diff(
+      newRun({ projectDir, credentials: gitLogins(...credentials) }),
+      noDiffOptions,
+      new AbortController().signal,
+    );
   const configMap = (name: string) =>
     `{apiVersion: v1, kind: ConfigMap, metadata: {name: ${name}, namespace: ${cluster.namespace}}}\n`;
   return { diff, dir, lines, configMap };

@@ -11,6 +11,7 @@ import {
   createShop,
   fakeHeld,
   findProcesses,
+  gitLogins,
   newKluctl,
   newRun,
   noDeployOptions,
@@ -283,7 +284,8 @@ spec:
     const projectDir = await createProject(join(dir, "project"), {
       "deployment.yaml": `deployments: [{git: {url: ${library.url}}}]`,
     });
-    const credentials = [{ host: new URL(library.url).host, secretName: "login", ...login }];
+    const own = { host: new URL(library.url).host, secretName: "login", ...login };
+    const credentials = gitLogins(own);
     const diff = (run: Partial<Run>) => kluctl.diff(newRun({ projectDir, ...run }), noDiffOptions, signal);
 
     const first = await diff({ credentials });
@@ -291,7 +293,7 @@ spec:
 
     expect(first.objects).toMatchObject([{ ref: { name: "one" }, new: true }]);
     expect(again.objectsHash).toBe(first.objectsHash);
-    for (const run of [{}, { credentials: credentials.map((one) => ({ ...one, password: "wrong-password" })) }]) {
+    for (const run of [{}, { credentials: gitLogins({ ...own, password: "wrong-password" }) }]) {
       await expect(diff(run)).rejects.toThrow(/auth/i);
     }
   });

@@ -2,7 +2,14 @@
 import { readFile, writeFile } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { expect, onTestFinished, test, vi } from "vitest";
-import { collectLogs, createFakeKluctl, newKluctl, newRun, noDiffOptions } from "../../support/fake-kluctl.ts";
+import {
+  collectLogs,
+  createFakeKluctl,
+  gitLogins,
+  newKluctl,
+  newRun,
+  noDiffOptions,
+} from "../../support/fake-kluctl.ts";
 import { ask, reach, useKluctlPython } from "../../support/renderers.ts";
 import { useTempDir } from "../../support/world.ts";
 
@@ -65,7 +72,7 @@ test(
     const warm = await diff(request);
     const forked = await diff(command);
     const namespaced = await diff(command, {
-      credentials: [{ host: "git.example.com", secretName: "login", username: "x", password: "yyyyyyyy" }],
+      credentials: gitLogins({ host: "git.example.com", secretName: "login", username: "x", password: "yyyyyyyy" }),
     });
     const cold = await diff(command, { cold: true });
 

@@ -1,30 +1,23 @@
 import { expect, test } from "vitest";
-import { withGitLogins } from "../../../src/kluctl/environment.ts";
+import { withLogins } from "../../../src/kluctl/environment.ts";
 import { explainHostKey, toLogins } from "../../../src/kluctl/logins.ts";
+import { type GitCredential, type HelmCredential, noCredentials, type OciCredential } from "../../../src/model.ts";
 
 const secretName = "login";
+const gitLogins = (...git: GitCredential[]) => toLogins({ ...noCredentials, git }, "/j");
+const none = { git: [], oci: [], helm: [] };
 
 test("passwords become variables, keys become files, in the order of the spec", () => {
-  const logins = toLogins(
-    [
-      { host: "Git.Example.com:8443", path: "/Org/*", secretName, username: "bot", password: "pass", ca: "PEM" },
-      { host: "git.example.com", secretName, username: "*", identity: "KEY", knownHosts: "ONE" },
-      {
-        host: "both.example.com",
-        secretName,
-        username: "git",
-        password: "pass",
-        identity: "KEY\n",
-        knownHosts: "TWO\n",
-      },
-    ],
-    "/j",
+  const logins = gitLogins(
+    { host: "Git.Example.com:8443", path: "/Org/*", secretName, username: "bot", password: "pass", ca: "PEM" },
+    { host: "git.example.com", secretName, username: "*", identity: "KEY", knownHosts: "ONE" },
+    { host: "both.example.com", secretName, username: "git", password: "pass", identity: "KEY\n", knownHosts: "TWO\n" },
   );
 
   expect(logins.git).toEqual([
-    { host: "git.example.com:8443", path: "org/*", username: "bot", password: "pass", caFile: "/j/git-0.ca" },
-    { host: "git.example.com", username: "*", keyFile: "/j/git-1.key" },
-    { host: "both.example.com", username: "git", password: "pass", keyFile: "/j/git-2.key" },
+    { HOST: "git.example.com:8443", PATH: "org/*", USERNAME: "bot", PASSWORD: "pass", CA_BUNDLE: "/j/git-0.ca" },
+    { HOST: "git.example.com", USERNAME: "*", SSH_KEY: "/j/git-1.key" },
+    { HOST: "both.example.com", USERNAME: "git", PASSWORD: "pass", SSH_KEY: "/j/git-2.key" },
   ]);
   expect(logins.knownHosts).toBe("/j/known_hosts");
   expect(Object.fromEntries(logins.files)).toEqual({
@@ -35,25 +28,96 @@ test("passwords become variables, keys become files, in the order of the spec", 
   });
 });
 
+const tls = { cert: "CERT", key: "KEY", ca: "CA", insecureSkipTlsVerify: true };
+const anOci: OciCredential = { registry: "ghcr.io", secretName, plainHttp: false, insecureSkipTlsVerify: false };
+const aHelm: HelmCredential = {
+  host: "charts.test:8443",
+  secretName,
+  passCredentialsAll: false,
+  insecureSkipTlsVerify: false,
+};
+
+test("every part of a login for a registry has its variable or its file", () => {
+  const all = { username: "bot", password: "pass", identityToken: "refresh", token: "bearer", plainHttp: true };
+  const { oci, files } = toLogins({ ...none, oci: [anOci, { ...anOci, repository: "org/**", ...all, ...tls }] }, "/j");
+
+  expect(oci).toEqual([
+    { HOST: "ghcr.io", PLAIN_HTTP: "false", INSECURE_SKIP_TLS_VERIFY: "false" },
+    {
+      HOST: "ghcr.io",
+      REPOSITORY: "org/**",
+      USERNAME: "bot",
+      PASSWORD: "pass",
+      IDENTITY_TOKEN: "refresh",
+      TOKEN: "bearer",
+      PLAIN_HTTP: "true",
+      CERT_FILE: "/j/oci-1.cert",
+      KEY_FILE: "/j/oci-1.key",
+      CA_FILE: "/j/oci-1.ca",
+      INSECURE_SKIP_TLS_VERIFY: "true",
+    },
+  ]);
+  expect(Object.fromEntries(files)).toEqual({ "/j/oci-1.cert": "CERT", "/j/oci-1.key": "KEY", "/j/oci-1.ca": "CA" });
+});
+
+test("every part of a login for a Helm repository has its variable or its file", () => {
+  const all = { username: "bot", password: "pass", passCredentialsAll: true };
+  const { helm, files } = toLogins({ ...none, helm: [{ ...aHelm, path: "stable/*", ...all, ...tls }, aHelm] }, "/j");
+
+  expect(helm).toEqual([
+    {
+      HOST: "charts.test:8443",
+      PATH: "stable/*",
+      USERNAME: "bot",
+      PASSWORD: "pass",
+      PASS_CREDENTIALS_ALL: "true",
+      CERT_FILE: "/j/helm-0.cert",
+      KEY_FILE: "/j/helm-0.key",
+      CA_FILE: "/j/helm-0.ca",
+      INSECURE_SKIP_TLS_VERIFY: "true",
+    },
+    { HOST: "charts.test:8443", PASS_CREDENTIALS_ALL: "false", INSECURE_SKIP_TLS_VERIFY: "false" },
+  ]);
+  expect(Object.fromEntries(files)).toEqual({ "/j/helm-0.cert": "CERT", "/j/helm-0.key": "KEY", "/j/helm-0.ca": "CA" });
+});
+
+test("Docker's registry goes by the name that kluctl knows it by, and a login for nowhere is none", () => {
+  const oci = [
+    { ...anOci, registry: "" },
+    { ...anOci, registry: "docker.io" },
+  ];
+  const logins = toLogins({ git: [], oci, helm: [{ ...aHelm, host: "" }] }, "/j");
+  expect(logins.oci.map(({ HOST }) => HOST)).toEqual(["index.docker.io"]);
+  expect(logins.helm).toEqual([]);
+});
+
 test("a login with neither a password nor a key is none", () => {
-  const logins = toLogins([{ host: "git", secretName, username: "git", password: "", knownHosts: "ONE" }], "/j");
+  const logins = gitLogins({ host: "git", secretName, username: "git", password: "", knownHosts: "ONE" });
   expect(logins).toMatchObject({ git: [], knownHosts: undefined });
 });
 
 test("a key without known hosts knows none, and those of the server's home are not asked for", () => {
-  const { files } = toLogins([{ host: "git", secretName, username: "git", identity: "KEY" }], "/j");
+  const { files } = gitLogins({ host: "git", secretName, username: "git", identity: "KEY" });
   expect(files.get("/j/known_hosts")).toBe("");
 });
 
 test("a password that cannot be handed over is refused without being shown", () => {
-  const credential = { host: "git", secretName, username: "git", password: "hunter2\0" };
-  expect(() => toLogins([credential], "/j")).toThrow("The git login in secret login has a NUL character.");
+  const password = "hunter2\0";
+  expect(() => gitLogins({ host: "git", secretName, username: "git", password })).toThrow(
+    "The git login in secret login has a NUL character.",
+  );
+  expect(() => toLogins({ ...none, oci: [{ ...anOci, token: password }] }, "/j")).toThrow(
+    "The OCI login in secret login has a NUL character.",
+  );
+  expect(() => toLogins({ ...none, helm: [{ ...aHelm, password }] }, "/j")).toThrow(
+    "The Helm login in secret login has a NUL character.",
+  );
 });
 
 test("the deployment's logins come before the server's, which keep their order", () => {
   const shared = { KLUCTL_GIT_HOST: "first", KLUCTL_GIT_0_HOST: "second", KLUCTL_GIT_12_HOST: "third", PATH: "/bin" };
-  const own = { host: "own", username: "bot", password: "pass", keyFile: "/j/key" };
-  expect(withGitLogins(shared, [own])).toEqual({
+  const own = { HOST: "own", USERNAME: "bot", PASSWORD: "pass", SSH_KEY: "/j/key", CA_BUNDLE: undefined };
+  expect(withLogins(shared, { ...none, git: [own] })).toEqual({
     PATH: "/bin",
     KLUCTL_GIT_0_HOST: "own",
     KLUCTL_GIT_0_USERNAME: "bot",
@@ -65,12 +129,28 @@ test("the deployment's logins come before the server's, which keep their order",
   });
 });
 
+test("logins of one kind do not move those of another, nor what is said for all of a kind", () => {
+  const shared = {
+    KLUCTL_REGISTRY_HOST: "theirs",
+    KLUCTL_HELM_3_HOST: "theirs",
+    KLUCTL_HELM_DEFAULT_INSECURE_SKIP_TLS_VERIFY: "true",
+  };
+  expect(withLogins(shared, { git: [], oci: [{ HOST: "a" }, { HOST: "b" }], helm: [{ HOST: "c" }] })).toEqual({
+    KLUCTL_REGISTRY_0_HOST: "a",
+    KLUCTL_REGISTRY_1_HOST: "b",
+    KLUCTL_REGISTRY_2_HOST: "theirs",
+    KLUCTL_HELM_0_HOST: "c",
+    KLUCTL_HELM_5_HOST: "theirs",
+    KLUCTL_HELM_DEFAULT_INSECURE_SKIP_TLS_VERIFY: "true",
+  });
+});
+
 test("hosts that the deployment knows are added to those that the server knows", () => {
-  expect(withGitLogins({}, [], "/j/known_hosts")).toEqual({ SSH_KNOWN_HOSTS: "/j/known_hosts" });
-  expect(withGitLogins({ SSH_KNOWN_HOSTS: "/etc/hosts" }, [], "/j/known_hosts")).toEqual({
+  expect(withLogins({}, none, "/j/known_hosts")).toEqual({ SSH_KNOWN_HOSTS: "/j/known_hosts" });
+  expect(withLogins({ SSH_KNOWN_HOSTS: "/etc/hosts" }, none, "/j/known_hosts")).toEqual({
     SSH_KNOWN_HOSTS: "/j/known_hosts:/etc/hosts",
   });
-  expect(withGitLogins({ SSH_KNOWN_HOSTS: "/etc/hosts" }, [])).toEqual({ SSH_KNOWN_HOSTS: "/etc/hosts" });
+  expect(withLogins({ SSH_KNOWN_HOSTS: "/etc/hosts" }, none)).toEqual({ SSH_KNOWN_HOSTS: "/etc/hosts" });
 });
 
 test("a host that is not known is said in words that help", () => {

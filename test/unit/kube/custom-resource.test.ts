@@ -92,8 +92,8 @@ test.for([
   [{ ...sound, kubeConfig: {} }, "spec.kubeConfig: deploying to another cluster is not supported yet"],
   [{ ...sound, sourceOverrides: [{ repoKey: "a", url: "b" }] }, "spec.sourceOverrides: source overrides are not"],
   [{ ...sound, helmCredentials: [{}] }, "spec.helmCredentials: is not supported anymore"],
-  [{ ...sound, credentials: { helm: [{ host: "h", secretRef: { name: "s" } }] } }, "spec.credentials.helm: logins for"],
-  [{ ...sound, credentials: { oci: [{ secretRef: { name: "s" } }] } }, "spec.credentials.oci: logins for"],
+  [{ ...sound, credentials: { helm: [{ host: "h", secretRef: {} }] } }, "spec.credentials.helm.0.secretRef.name: is"],
+  [{ ...sound, credentials: { oci: [{}] } }, "spec.credentials.oci.0.secretRef: is missing"],
   [{ ...sound, credentials: { git: [{ secretRef: {} }] } }, "spec.credentials.git.0.secretRef.name: is missing"],
   [
     { ...sound, source: { git: { ...source.git, ref: { commit: "3f2c1ab" } } } },

@@ -50,7 +50,7 @@ describe("what fails", () => {
       {
         deployment: { name: "a" },
         state: "failed",
-        failure: expect.stringContaining("secret shop/git does not exist"),
+        failure: expect.stringContaining("failed to get secret 'git'"),
       },
       { deployment: { name: "b" }, state: "done" },
     ]);

@@ -1,0 +1,117 @@
+import { expect, test } from "vitest";
+import { credentialSecrets, credentialsKey, loginKey, readCredentials } from "../../../src/reconcile/credentials.ts";
+import { aDeployment } from "../../support/deployments.ts";
+
+type Data = Record<string, string>;
+
+/** Reads the logins of a deployment that names each secret once in each list. */
+async function read(secrets: Record<string, Data>) {
+  const names = Object.keys(secrets).map((secretName) => ({ secretName }));
+  const deployment = aDeployment({
+    spec: {
+      gitCredentials: names.map((name) => ({ host: "git.test", path: "org/*", ...name })),
+      ociCredentials: names.map((name) => ({ registry: "registry.test", repository: "org/**", ...name })),
+      helmCredentials: names.map((name) => ({ host: "charts.test", path: "stable", ...name })),
+    },
+  });
+  const get = (namespace: string, name: string) => Promise.resolve(namespace === "shop" ? secrets[name] : undefined);
+  return readCredentials(deployment, { get });
+}
+
+const tls = { cert: "CERT", key: "KEY", ca: "CA" };
+
+test("every key of a secret is read for what it is", async () => {
+  const { git, oci, helm } = await read({
+    all: {
+      username: "ada",
+      password: "pass",
+      identity: "PRIVATE",
+      known_hosts: "HOSTS",
+      identityToken: "refresh",
+      token: "bearer",
+      plainHttp: "true",
+      insecureSkipTlsVerify: "1",
+      passCredentialsAll: "T",
+      ...tls,
+      caFile: "GIT-CA",
+    },
+  });
+
+  const secretName = "shop/all";
+  const login = { secretName, username: "ada", password: "pass" };
+  const git0 = { host: "git.test", path: "org/*", ...login, identity: "PRIVATE", knownHosts: "HOSTS", ca: "GIT-CA" };
+  expect(git).toEqual([git0]);
+  expect(oci).toEqual([
+    {
+      registry: "registry.test",
+      repository: "org/**",
+      ...login,
+      identityToken: "refresh",
+      token: "bearer",
+      plainHttp: true,
+      insecureSkipTlsVerify: true,
+      ...tls,
+    },
+  ]);
+  expect(helm).toEqual([
+    { host: "charts.test", path: "stable", ...login, passCredentialsAll: true, insecureSkipTlsVerify: true, ...tls },
+  ]);
+});
+
+test("a secret without anything leaves a git login to the URL's user, and switches nothing on", async () => {
+  const { git, oci, helm } = await read({ empty: {} });
+  expect(git).toMatchObject([{ username: "*" }]);
+  expect(oci).toMatchObject([{ plainHttp: false, insecureSkipTlsVerify: false }]);
+  expect(helm).toMatchObject([{ passCredentialsAll: false, insecureSkipTlsVerify: false }]);
+});
+
+test("the longer names of certificates count where the shorter ones are not given", async () => {
+  const { oci, helm } = await read({ files: { certFile: "CERT", keyFile: "KEY", caFile: "CA", ca: "CA-2" } });
+  for (const login of [...oci, ...helm]) expect(login).toMatchObject({ cert: "CERT", key: "KEY", ca: "CA-2" });
+});
+
+test.for(["yes", "on", "0", "TrUe", ""])("%j switches nothing on", async (insecure) => {
+  const { helm } = await read({ odd: { insecure, insecureSkipTlsVerify: "true" } });
+  expect(helm).toMatchObject([{ insecureSkipTlsVerify: false }]);
+});
+
+test("logins stay in the order of the spec", async () => {
+  const { git, oci, helm } = await read({ b: {}, a: {}, c: {} });
+  for (const list of [git, oci, helm]) {
+    expect(list.map(({ secretName }) => secretName)).toEqual(["shop/b", "shop/a", "shop/c"]);
+  }
+});
+
+test.for(["git", "oci", "helm"] as const)("a secret of credentials.%s that is not there is told", async (list) => {
+  const deployment = aDeployment({ spec: { [`${list}Credentials`]: [{ secretName: "gone" }] } });
+  await expect(readCredentials(deployment, { get: () => Promise.resolve(undefined) })).rejects.toThrow(
+    `failed to get secret 'gone': it does not exist in namespace shop, but spec.credentials.${list} of shop/prod names it`,
+  );
+});
+
+test("all that is secret in a login is known, and nothing that is not", async () => {
+  const credentials = await read({
+    all: {
+      username: "adaaaa",
+      password: "password-1",
+      identity: "BEGIN\nprivate-2",
+      identityToken: "refresh-3",
+      token: "bearer-4",
+      key: "BEGIN\nprivate-5",
+      cert: "certificate",
+      ca: "authority",
+    },
+  });
+  const secrets = credentialSecrets(credentials);
+  expect(new Set(secrets)).toEqual(
+    new Set(["password-1", "BEGIN\nprivate-2", "private-2", "refresh-3", "bearer-4", "BEGIN\nprivate-5", "private-5"]),
+  );
+});
+
+test("who reads a repository with the same login is told apart only by other logins where those matter", () => {
+  const plain = aDeployment();
+  const withHelm = aDeployment({ spec: { helmCredentials: [{ host: "charts.test", secretName: "a" }] } });
+  expect(loginKey(withHelm)).toBe(loginKey(plain));
+  expect(credentialsKey(withHelm)).not.toBe(credentialsKey(plain));
+  expect(credentialsKey(plain)).toBe(credentialsKey(aDeployment({ key: { namespace: "other", name: "prod" } })));
+});
