@@ -2,10 +2,12 @@
 import { spawn, type ChildProcess } from "node:child_process";
 import { createHmac, randomUUID } from "node:crypto";
 import { once } from "node:events";
+import { join } from "node:path";
 import { createInterface } from "node:readline";
 import { pino } from "pino";
 import { onTestFinished } from "vitest";
 import { startApp } from "../../src/app.ts";
+import { cacheDir } from "../../dev/cache.ts";
 import { parseConfig } from "../../src/config.ts";
 import type { TestWorld } from "./world.ts";
 
@@ -62,7 +64,14 @@ export async function useTowline(world: TestWorld, extra: Record<string, string>
 /** Resolves once it listens. */
 export async function useTowlineProcess(world: TestWorld, extra: Record<string, string> = {}): Promise<TowlineProcess> {
   const lines: LogLine[] = [];
-  const env = { PATH: process.env["PATH"], HOME: world.dir, TOWLINE_LOG_FORMAT: "json", ...environment(world, extra) };
+  const env = {
+    PATH: process.env["PATH"],
+    HOME: world.dir,
+    // A third of a start is compiling what has not changed.
+    NODE_COMPILE_CACHE: join(cacheDir(), "compiled"),
+    TOWLINE_LOG_FORMAT: "json",
+    ...environment(world, extra),
+  };
   const child = spawn(process.execPath, ["src/cli.ts", "serve"], { env, stdio: ["ignore", "pipe", "pipe"] });
   const ended = once(child, "exit").then(([code, signal]) => (code ?? signal) as number | NodeJS.Signals);
   const stop = onceOnly(async () => {
