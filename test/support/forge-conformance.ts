@@ -7,21 +7,28 @@ import { describeForgeFaults } from "./forge-faults.ts";
 import type { ForgeHost, OpenedPullRequest } from "./forge-host.ts";
 import { useForgeProxy } from "./forge-proxy.ts";
 
-/** `useHost` gives a host, and a repository of its own, to the test that is running. */
-export function describeForge(name: string, useHost: () => Promise<ForgeHost>): void {
+/**
+ * `useHost` gives a host, and a repository of its own, to the test that is running. `useShared` may give one that other
+ * tests use too: most of them only look at a pull request that they opened themselves.
+ */
+export function describeForge(
+  name: string,
+  useHost: () => Promise<ForgeHost>,
+  useShared: () => Promise<ForgeHost> = useHost,
+): void {
   // eslint-disable-next-line vitest/valid-title -- the host's name, a parameter
   describe(name, () => {
     describe("pull requests", () => {
       describePullRequests(useHost);
     });
     describe("comments", () => {
-      describeComments(useHost);
+      describeComments(useShared);
     });
     describe("statuses", () => {
-      describeStatuses(useHost);
+      describeStatuses(useShared);
     });
     describe("faults", () => {
-      describeForgeFaults(useHost);
+      describeForgeFaults(useShared);
     });
   });
 }

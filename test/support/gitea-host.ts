@@ -32,18 +32,28 @@ export interface GiteaHost extends ForgeHost {
   readOnlyToken(): Promise<string>;
 }
 
+/** With a repository of this test. */
 export async function useGiteaHost(): Promise<GiteaHost> {
   const { call, organization, login } = await useGitea();
+  const repository = await createRepository(call, login.url, organization);
+  onTestFinished(() => removeRepository(call, repository));
+  return createHost(call, login, repository);
+}
+
+/** With a repository that the tests of a file share. */
+export async function useSharedGiteaHost(): Promise<GiteaHost> {
+  const { call, organization, login } = await useGitea();
+  shared ??= createRepository(call, login.url, organization);
+  return createHost(call, login, await shared);
+}
+
+async function createHost(
+  call: GiteaClient["call"],
+  login: Awaited<ReturnType<typeof useGitea>>["login"],
+  { repoName, cloneUrl }: Repository,
+): Promise<GiteaHost> {
   const apiUrl = `${login.url}/api/v1`;
-  const repoName = `${organization}/Shop.it_v-2`;
-  const [bot, somebody, cloneUrl] = await Promise.all([
-    useAccount(login.url, call, ["write:repository", "write:issue", "read:user"]),
-    useAccount(login.url, call, ["all"]),
-    useRepository(call, repoName),
-  ]);
-  for (const { name } of [bot, somebody]) {
-    await call("PUT", `/repos/${repoName}/collaborators/${name}`, { permission: "write" });
-  }
+  const { bot, somebody } = await (accounts ??= createAccounts(login.url, call));
 
   const read = (number: number) => somebody.call<PullRequest>("GET", `/repos/${repoName}/pulls/${number}`);
   const edit = (number: number, changes: object) =>
@@ -59,7 +69,9 @@ export async function useGiteaHost(): Promise<GiteaHost> {
     call,
     async readOnlyToken() {
       const scopes = ["read:repository", "read:issue", "read:user"];
-      return (await useAccount(login.url, call, scopes)).token;
+      const { name, token } = await createAccount(login.url, call, scopes);
+      onTestFinished(() => removeAccount(call, name));
+      return token;
     },
     apiUrl,
     repoName,
@@ -119,25 +131,75 @@ export async function useGiteaHost(): Promise<GiteaHost> {
   };
 }
 
-/** With the branches `main` and `release`; returns its address. */
-async function useRepository(call: GiteaClient["call"], repoName: string): Promise<string> {
-  const [organization, name] = repoName.split("/");
-  const repo = { name, auto_init: true, default_branch: "main" };
-  const { clone_url } = await call<{ clone_url: string }>("POST", `/orgs/${organization}/repos`, repo);
-  onTestFinished(() => call("DELETE", `/repos/${repoName}`));
-  await call("POST", `/repos/${repoName}/branches`, { new_branch_name: "release", old_branch_name: "main" });
-  return clone_url;
+interface Repository {
+  readonly repoName: string;
+  readonly cloneUrl: string;
 }
+
+let shared: Promise<Repository> | undefined;
+
+/** With the branches `main` and `release`, and both accounts as collaborators. */
+async function createRepository(call: GiteaClient["call"], url: string, organization: string): Promise<Repository> {
+  const name = "Shop.it_v-2";
+  const repoName = `${organization}/${name}`;
+  const repo = { name, auto_init: true, default_branch: "main" };
+  const [{ bot, somebody }, { clone_url: cloneUrl }] = await Promise.all([
+    (accounts ??= createAccounts(url, call)),
+    call<{ clone_url: string }>("POST", `/orgs/${organization}/repos`, repo),
+  ]);
+  await call("POST", `/repos/${repoName}/branches`, { new_branch_name: "release", old_branch_name: "main" });
+  for (const account of [bot, somebody]) {
+    await call("PUT", `/repos/${repoName}/collaborators/${account.name}`, { permission: "write" });
+  }
+  return { repoName, cloneUrl };
+}
+
+const removeRepository = (call: GiteaClient["call"], { repoName }: Repository) =>
+  call<void>("DELETE", `/repos/${repoName}`);
 
 type Account = GiteaClient & { readonly name: string; readonly token: string };
 
-/** An account of this test, and a token of these scopes. */
-async function useAccount(url: string, call: GiteaClient["call"], scopes: readonly string[]): Promise<Account> {
+interface Accounts {
+  readonly bot: Account;
+  readonly somebody: Account;
+  /** The shared repository as well. */
+  remove(): Promise<void>;
+}
+
+/** Shared by the tests of a file: an account costs Gitea more than all that a test does with it. */
+let accounts: Promise<Accounts> | undefined;
+
+async function createAccounts(url: string, call: GiteaClient["call"]): Promise<Accounts> {
+  const [bot, somebody] = await Promise.all([
+    createAccount(url, call, ["write:repository", "write:issue", "read:user"]),
+    createAccount(url, call, ["all"]),
+  ]);
+  return {
+    bot,
+    somebody,
+    async remove() {
+      if (shared) await removeRepository(call, await shared);
+      shared = undefined;
+      await Promise.all([bot, somebody].map(({ name }) => removeAccount(call, name)));
+    },
+  };
+}
+
+/** What the tests of a file share; for `afterAll`. */
+export async function removeSharedInGitea(): Promise<void> {
+  await (await accounts)?.remove();
+  accounts = undefined;
+}
+
+const removeAccount = (call: GiteaClient["call"], name: string) =>
+  call<void>("DELETE", `/admin/users/${name}?purge=true`);
+
+/** An account, and a token of these scopes. */
+async function createAccount(url: string, call: GiteaClient["call"], scopes: readonly string[]): Promise<Account> {
   const name = uniqueName("user");
   const password = uniqueName("Password1");
   const email = `${name}@example.com`;
   await call("POST", "/admin/users", { username: name, email, password, must_change_password: false });
-  onTestFinished(() => call("DELETE", `/admin/users/${name}?purge=true`));
   const answer = await fetch(`${url}/api/v1/users/${name}/tokens`, {
     method: "POST",
     headers: {
@@ -154,6 +216,9 @@ async function useAccount(url: string, call: GiteaClient["call"], scopes: readon
 async function forkOf(somebody: Account, repoName: string): Promise<string> {
   const name = `${somebody.name}/${repoName.split("/")[1]}`;
   const there = await somebody.call("GET", `/repos/${name}`).catch(() => undefined);
-  if (there === undefined) await somebody.call("POST", `/repos/${repoName}/forks`, {});
+  if (there === undefined) {
+    await somebody.call("POST", `/repos/${repoName}/forks`, {});
+    onTestFinished(() => somebody.call<void>("DELETE", `/repos/${name}`).catch(() => undefined)); // a test may have removed it
+  }
   return name;
 }

@@ -2,11 +2,13 @@
 import { once } from "node:events";
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
-import { expect, onTestFinished, test } from "vitest";
+import { afterAll, expect, onTestFinished, test } from "vitest";
 import { createWebhookSource } from "../../../src/forge/create-webhook-source.ts";
 import { readHeaders } from "../../../src/forge/webhook-source.ts";
 import type { GitEvent } from "../../../src/model.ts";
-import { useGiteaHost } from "../../support/gitea-host.ts";
+import { removeSharedInGitea, useGiteaHost } from "../../support/gitea-host.ts";
+
+afterAll(removeSharedInGitea);
 
 const secret = "a-secret-of-this-test";
 

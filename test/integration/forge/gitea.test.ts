@@ -1,8 +1,10 @@
-import { expect, test } from "vitest";
+import { afterAll, expect, test } from "vitest";
 import { describeForge } from "../../support/forge-conformance.ts";
-import { useGiteaHost } from "../../support/gitea-host.ts";
+import { removeSharedInGitea, useGiteaHost, useSharedGiteaHost } from "../../support/gitea-host.ts";
 
-describeForge("a real Gitea", useGiteaHost);
+afterAll(removeSharedInGitea);
+
+describeForge("a real Gitea", useGiteaHost, useSharedGiteaHost);
 
 test("a pull request is read also when its branch is gone, or its fork", async () => {
   const host = await useGiteaHost();
@@ -32,7 +34,7 @@ test("a pull request is read also when its branch is gone, or its fork", async (
 });
 
 test("a token that may only read is told what it needs", async () => {
-  const host = await useGiteaHost();
+  const host = await useSharedGiteaHost();
   const { number, head } = await host.openPullRequest();
   const token = await host.readOnlyToken();
   const forge = await host.connect({ token });
