@@ -26,6 +26,7 @@ import { createKubeClient } from "./kube/client.ts";
 import { createDeployments } from "./kube/deployments.ts";
 import { startLeadership } from "./kube/leader.ts";
 import { createLeases } from "./kube/lease.ts";
+import { toRemoteCluster } from "./kube/remote-cluster.ts";
 import { createResults, storeNothing } from "./kube/result-store.ts";
 import { createSecrets } from "./kube/secrets.ts";
 import type { Logger } from "./log.ts";
@@ -33,6 +34,7 @@ import { createMetrics, type Metrics } from "./metrics.ts";
 import type { Leases } from "./ports.ts";
 import { loginKey, readGitCredentials } from "./reconcile/credentials.ts";
 import { dueAt } from "./reconcile/due.ts";
+import { createReadIdentity } from "./reconcile/identity.ts";
 import { createReconcile } from "./reconcile/reconcile.ts";
 import { startTidying } from "./reconcile/tidying.ts";
 import { startWaking } from "./reconcile/waking.ts";
@@ -73,6 +75,12 @@ export async function startApp(config: Config, log: Logger): Promise<App> {
   const { namespaces } = config.kubernetes;
   const deployments = createDeployments({ client, namespaces, controllerName: config.controllerName, log });
   const secrets = createSecrets({ client });
+  const readIdentity = createReadIdentity({
+    secrets,
+    toRemoteCluster: (kubeconfig, impersonate) =>
+      toRemoteCluster(kubeconfig, { impersonate, allowUnsafe: config.kubernetes.allowUnsafeKubeconfigs }),
+    defaultServiceAccount: config.defaultServiceAccount,
+  });
   const results = config.results.write
     ? createResults({
         client,
@@ -175,7 +183,8 @@ export async function startApp(config: Config, log: Logger): Promise<App> {
     results,
     clusterId: () => client.clusterId(),
     lastMove: (repo) => queue.lastMove(repo),
-    settings: { dryRun: config.dryRun, defaultServiceAccount: config.defaultServiceAccount },
+    readIdentity,
+    settings: { dryRun: config.dryRun },
     clock,
     newId: randomUUID,
     log,
@@ -214,6 +223,7 @@ export async function startApp(config: Config, log: Logger): Promise<App> {
             forges,
             deployments,
             secrets,
+            readIdentity,
             sources,
             kluctl,
             queue,

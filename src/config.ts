@@ -67,6 +67,7 @@ export interface Config {
     readonly context?: string | undefined;
     /** Empty: all. */
     readonly namespaces: readonly string[];
+    readonly allowUnsafeKubeconfigs: boolean;
   };
   readonly kluctl: {
     readonly path?: string | undefined;

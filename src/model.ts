@@ -353,6 +353,21 @@ export interface OciCredentialRef {
   readonly secretName: string;
 }
 
+/** The Secret with the kubeconfig of another cluster. */
+export interface KubeConfigRef {
+  readonly secretName: string;
+  /** Where in it; `value` or `value.yaml` when left out. */
+  readonly key?: string | undefined;
+}
+
+/** What encrypted files are decrypted with. */
+export interface DecryptionRef {
+  /** The Secret with the keys. */
+  readonly secretName?: string | undefined;
+  /** Whom a cloud's key service knows; the deployment's own account when left out. */
+  readonly serviceAccountName?: string | undefined;
+}
+
 export interface DeploymentSpec {
   readonly source: GitSource | OciSource;
   readonly gitCredentials: readonly CredentialRef[];
@@ -366,6 +381,8 @@ export interface DeploymentSpec {
   readonly timeoutMs?: number | undefined;
   readonly suspend: boolean;
   readonly serviceAccountName?: string | undefined;
+  readonly kubeConfig?: KubeConfigRef | undefined;
+  readonly decryption?: DecryptionRef | undefined;
   readonly target?: string | undefined;
   readonly targetNameOverride?: string | undefined;
   readonly context?: string | undefined;

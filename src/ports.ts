@@ -101,8 +101,26 @@ export interface Checkout {
   release(): Promise<void>;
 }
 
+/** Another cluster than the server's own. */
+export interface RemoteCluster {
+  /** The text of a kubeconfig whose only context is "default"; it impersonates already. */
+  readonly kubeconfig: string;
+  /** Equal for kubeconfigs that lead to the same server: what is remembered of one is not true of others. */
+  readonly fingerprint: string;
+}
+
+/** On whose behalf kluctl works, and where. */
+export interface Identity {
+  /** User to impersonate on the cluster (`system:serviceaccount:<ns>:<name>`); `undefined`: the login itself. */
+  readonly impersonate?: string | undefined;
+  /** `undefined`: the server's own cluster. */
+  readonly cluster?: RemoteCluster | undefined;
+  /** Everything in it that nobody may read. */
+  readonly secrets: readonly string[];
+}
+
 /** One kluctl process. */
-export interface Run {
+export interface Run extends Partial<Identity> {
   readonly deployment: Key;
   /** Ties log lines, results and the command line's requests together. */
   readonly reconcileId: string;
@@ -116,8 +134,6 @@ export interface Run {
   readonly excludeTags: readonly string[];
   readonly includeDeploymentDirs: readonly string[];
   readonly excludeDeploymentDirs: readonly string[];
-  /** User to impersonate on the cluster (`system:serviceaccount:<ns>:<name>`); `undefined`: the server itself. */
-  readonly impersonate?: string | undefined;
   /** Logins for what the project includes: git repositories, OCI artifacts, Helm charts. */
   readonly credentials: Credentials;
   /** How long the process may take, milliseconds. */

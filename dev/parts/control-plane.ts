@@ -26,34 +26,29 @@ export const controlPlaneTools = [
   "kwok",
 ] as const;
 
+export const apiServerTools = ["etcd", "kube-apiserver"] as const;
+
+/** An API server that nothing works for: objects can be had, and nothing comes of them. */
+export async function startApiServer({
+  tools,
+  stateDir,
+}: {
+  readonly tools: ToolPaths<(typeof apiServerTools)[number]>;
+  readonly stateDir: string;
+}): Promise<ControlPlane> {
+  const parts = await startParts(tools, stateDir);
+  return { kubeconfig: parts.files.kubeconfig, server: parts.server, stop: parts.stop };
+}
+
 /** Resolves when the API server is ready and a node takes pods. */
 export async function startControlPlane({ tools, stateDir }: ControlPlaneOptions): Promise<ControlPlane> {
-  const dir = join(stateDir, "control-plane");
-  const [etcdPort, peerPort, apiPort] = [await freePort(), await freePort(), await freePort()];
-  const server = `https://127.0.0.1:${apiPort}`;
-  const files = await writeControlPlaneFiles(dir, server);
-  const running: RunningProcess[] = [];
-  const start = async (name: (typeof controlPlaneTools)[number], args: string[]) => {
-    const logFile = join(stateDir, "logs", `${name}.log`);
-    // Collecting garbage takes an eighth of their time with Go's default; they are small, and share few cores with tests.
-    const env = { ...process.env, GOGC: process.env["GOGC"] ?? "400" };
-    const started = await startProcess({ name, command: tools[name], args, logFile, env, cwd: dir });
-    running.push(started);
-    return started;
-  };
-  // What they hold is thrown away: nothing here is worth a long farewell.
-  const stop = async () => void (await Promise.all(running.map((one) => one.stop(500))));
-
+  const { server, files, start, stop } = await startParts(tools, stateDir);
   try {
-    const etcdUrl = `http://127.0.0.1:${etcdPort}`;
-    await start("etcd", etcdArgs(join(dir, "etcd"), etcdUrl, `http://127.0.0.1:${peerPort}`));
-    const apiServer = await start("kube-apiserver", apiServerArgs(files, dir, etcdUrl, apiPort));
-    await apiServer.ready(async () => (await call(server, files, "GET", "/readyz")).status === 200);
     const kubeconfig = `--kubeconfig=${files.kubeconfig}`;
     const [, , kwok] = await Promise.all([
-      start("kube-controller-manager", [kubeconfig, ...controllerManagerArgs(files)]),
-      start("kube-scheduler", [kubeconfig, "--leader-elect=false", "--secure-port=0"]),
-      start("kwok", [kubeconfig, ...kwokArgs]),
+      start("kube-controller-manager", tools["kube-controller-manager"], [kubeconfig, ...controllerManagerArgs(files)]),
+      start("kube-scheduler", tools["kube-scheduler"], [kubeconfig, "--leader-elect=false", "--secure-port=0"]),
+      start("kwok", tools.kwok, [kubeconfig, ...kwokArgs]),
       createNode(server, files),
     ]);
     await kwok.ready(() => takesPods(server, files));
@@ -62,6 +57,40 @@ export async function startControlPlane({ tools, stateDir }: ControlPlaneOptions
     throw error;
   }
   return { kubeconfig: files.kubeconfig, server, stop };
+}
+
+/** etcd and the API server, ready; and how to start what else shall run, and end, with them. */
+async function startParts(tools: ToolPaths<(typeof apiServerTools)[number]>, stateDir: string) {
+  const dir = join(stateDir, "control-plane");
+  const [etcdPort, peerPort, apiPort] = [await freePort(), await freePort(), await freePort()];
+  const server = `https://127.0.0.1:${apiPort}`;
+  const files = await writeControlPlaneFiles(dir, server);
+  const running: RunningProcess[] = [];
+  const start = async (name: string, command: string, args: string[]) => {
+    const logFile = join(stateDir, "logs", `${name}.log`);
+    // Collecting garbage takes an eighth of their time with Go's default; they are small, and share few cores with tests.
+    const env = { ...process.env, GOGC: process.env["GOGC"] ?? "400" };
+    const started = await startProcess({ name, command, args, logFile, env, cwd: dir });
+    running.push(started);
+    return started;
+  };
+  // What they hold is thrown away: nothing here is worth a long farewell.
+  const stop = async () => void (await Promise.all(running.map((one) => one.stop(500))));
+
+  try {
+    const etcdUrl = `http://127.0.0.1:${etcdPort}`;
+    await start("etcd", tools.etcd, etcdArgs(join(dir, "etcd"), etcdUrl, `http://127.0.0.1:${peerPort}`));
+    const apiServer = await start(
+      "kube-apiserver",
+      tools["kube-apiserver"],
+      apiServerArgs(files, dir, etcdUrl, apiPort),
+    );
+    await apiServer.ready(async () => (await call(server, files, "GET", "/readyz")).status === 200);
+  } catch (error) {
+    await stop();
+    throw error;
+  }
+  return { server, files, start, stop };
 }
 
 function etcdArgs(dataDir: string, clientUrl: string, peerUrl: string): string[] {

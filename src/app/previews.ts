@@ -18,6 +18,7 @@ import type { Metrics } from "../metrics.ts";
 import type { Clock, Forge, Kluctl, Secrets, Sources } from "../ports.ts";
 import { renderComment } from "../preview/comment.ts";
 import { createPreview } from "../preview/preview.ts";
+import type { ReadIdentity } from "../reconcile/identity.ts";
 import { createMarker, type Marker } from "../reporting/marker.ts";
 import { startReportWatch } from "../reporting/watching.ts";
 import { createCommitStatusWriter } from "../reporting/write-commit-status.ts";
@@ -28,6 +29,7 @@ export interface PreviewsDeps {
   readonly forges: ReadonlyMap<string, Forge>;
   readonly deployments: WatchedDeployments;
   readonly secrets: Secrets;
+  readonly readIdentity: ReadIdentity;
   readonly sources: Sources;
   readonly kluctl: Kluctl;
   readonly queue: JobQueue;
@@ -88,12 +90,12 @@ export function startPreviews(deps: PreviewsDeps): Previews {
     secrets,
     sources,
     kluctl: deps.kluctl,
+    readIdentity: deps.readIdentity,
     reports,
     queue,
     limit: (work, options) => comparisons.run(work, options),
     settings: {
       serviceAccount: settings.serviceAccountName,
-      defaultServiceAccount: config.defaultServiceAccount,
     },
     clusterName: async () => config.clusterName ?? (await deps.clusterId()).slice(0, 8),
     newId: randomUUID,

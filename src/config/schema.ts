@@ -272,6 +272,10 @@ export const configSchema = z.strictObject({
         .array(kubernetesName, { error: "must be a list" })
         .prefault([])
         .meta({ defaultText: "all", description: "Namespaces whose KluctlDeployments are served." }),
+      allowUnsafeKubeconfigs: flag.prefault(false).meta({
+        description:
+          "Whether a kubeconfig in `spec.kubeConfig` may run programs of the server to log in (`exec`, `auth-provider`) and name files of it.",
+      }),
     })
     .prefault({}),
   kluctl: z

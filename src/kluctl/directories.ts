@@ -2,7 +2,8 @@
  * Where kluctl works. What one run needs or leaves behind, logins and rendered secrets among it, lies in a directory that
  * goes with the run; what makes the next run faster stays. kluctl has one place for both, so the caches are links in it.
  */
-import { mkdir, readdir, stat, symlink } from "node:fs/promises";
+import { createHash } from "node:crypto";
+import { mkdir, readdir, stat, symlink, utimes } from "node:fs/promises";
 import { join } from "node:path";
 import { createWorkDirectories, removeDirectory } from "../work-directories.ts";
 import { makePrivate } from "./private-directory.ts";
@@ -23,13 +24,20 @@ export interface Directories {
   /**
    * kluctl keys its git mirrors and charts by URL, whoever fetched them. So runs that bring no logins share one cache,
    * and the others share one per namespace: within it everybody may name every secret anyway.
+   *
+   * What it finds out about a cluster it keys by the host alone, and believes for a day. The server's own cluster is one;
+   * of other clusters, each has a place of its own in each namespace: two may be behind one host, and a namespace's
+   * kubeconfig may say of any host that it is there.
    */
-  create(namespace: string, bringsLogins: boolean): Promise<JobDirectory>;
+  create(namespace: string, of: { bringsLogins: boolean; cluster?: string | undefined }): Promise<JobDirectory>;
 }
 
 /** Below the base directory (kluctl up to 2.22) or the cache directory (since 2.23). */
 const caches = ["git-cache", "helm-charts", "oci", "kube-cache"];
+const clusterCache = "kube-cache";
 const staleAfterMs = 24 * 3_600_000;
+/** Of a cluster that nothing is deployed to any more. */
+const forgottenAfterMs = 7 * 24 * 3_600_000;
 
 export function createDirectories({ cacheDir, workDir }: { cacheDir: string; workDir: string }): Directories {
   const work = createWorkDirectories(workDir);
@@ -44,13 +52,22 @@ export function createDirectories({ cacheDir, workDir }: { cacheDir: string; wor
     await link(python, join(path, "go-embed-jinja2"));
   }
 
+  /** The same caches but for what is known of the cluster. */
+  async function makeClusterCache(path: string, cache: string): Promise<void> {
+    await makePrivate(join(path, clusterCache));
+    const others = [...caches.filter((name) => name !== clusterCache), "go-embed-jinja2"];
+    await Promise.all(others.map((name) => link(join(cache, name), join(path, name))));
+    const now = new Date();
+    await utimes(path, now, now); // it is in use, see sweepClusters
+  }
+
   async function makeHomes(path: string, own: string, cache: string): Promise<void> {
     await Promise.all([mkdir(own, { recursive: true, mode: 0o700 }), mkdir(join(path, "home"))]);
     await Promise.all(caches.map((name) => link(join(cache, name), join(own, name))));
   }
 
   async function sweep(): Promise<void> {
-    await Promise.all([work.sweep(), sweepTemporary(temporary), sweepMirrors(cacheDir)]);
+    await Promise.all([work.sweep(), sweepTemporary(temporary), sweepMirrors(cacheDir), sweepClusters(cacheDir)]);
   }
 
   return {
@@ -66,14 +83,21 @@ export function createDirectories({ cacheDir, workDir }: { cacheDir: string; wor
       await swept;
     },
 
-    async create(namespace, bringsLogins) {
+    async create(namespace, { bringsLogins, cluster }) {
       if (!/^[a-z0-9]([-a-z0-9]*[a-z0-9])?$/.test(namespace)) throw new Error(`"${namespace}" is no namespace`);
-      const cache = bringsLogins ? join(cacheDir, "namespaces", namespace) : join(cacheDir, "shared");
+      const common = bringsLogins ? join(cacheDir, "namespaces", namespace) : join(cacheDir, "shared");
+      const clusterDir =
+        cluster && createHash("sha256").update(`${namespace} ${bringsLogins} ${cluster}`).digest("hex");
+      const cache = clusterDir ? join(cacheDir, "clusters", clusterDir) : common;
       const path = await work.create();
       const base = join(path, "base");
       const own = join(base, String(process.getuid?.() ?? 0)); // where kluctl looks in its base
       // Both are over before the failure of one removes what the other makes.
-      const made = await Promise.allSettled([makeCache(cache), makeHomes(path, own, cache)]);
+      const made = await Promise.allSettled([
+        makeCache(common),
+        clusterDir ? makeClusterCache(cache, common) : undefined,
+        makeHomes(path, own, cache),
+      ]);
       const failed = made.find(({ status }) => status === "rejected");
       if (failed?.status === "rejected") {
         await removeDirectory(path).catch(() => undefined); // a full disk is tried again and again: each try would leave one
@@ -114,6 +138,12 @@ async function sweepMirrors(cacheDir: string): Promise<void> {
     for (const { path, name, mtimeMs } of await list(join(root.path, "git-cache"))) {
       if (name.startsWith("tmp-mirror-") && mtimeMs < Date.now() - staleAfterMs) await removeDirectory(path);
     }
+  }
+}
+
+async function sweepClusters(cacheDir: string): Promise<void> {
+  for (const { path, mtimeMs } of await list(join(cacheDir, "clusters"))) {
+    if (mtimeMs < Date.now() - forgottenAfterMs) await removeDirectory(path);
   }
 }
 

@@ -117,14 +117,18 @@ export function createKluctl({ binary, kubeconfigFor, log, observe, ...deps }: K
     const binary = await prepare();
     const warm = renderers?.find(binary, run.cold);
     const { git, oci, helm } = run.credentials;
-    const job = await directories.create(run.deployment.namespace, git.length + oci.length + helm.length > 0);
+    const job = await directories.create(run.deployment.namespace, {
+      bringsLogins: git.length + oci.length + helm.length > 0,
+      cluster: run.cluster?.fingerprint,
+    });
     try {
       const logins = toLogins(run.credentials, job.path);
-      const kubeconfig = await kubeconfigFor(run.impersonate);
+      const kubeconfig = run.cluster?.kubeconfig ?? (await kubeconfigFor(run.impersonate));
       const files = await writeJobFiles({ dir: job.path, call, run, kubeconfig, others: logins.files });
       const passwords = [...git, ...oci, ...helm].map(({ password }) => password);
       const tokens = oci.flatMap(({ identityToken, token }) => [identityToken, token]);
-      const scrub = createScrubber([...passwords, ...tokens].filter((secret) => secret !== undefined));
+      const known = [...passwords, ...tokens, ...(run.secrets ?? [])];
+      const scrub = createScrubber(known.filter((secret) => secret !== undefined));
       const places = { jobDir: job.path, projectDir: files.projectDir };
       const toWords = (text: string) => scrub(explainHostKey(toStableWords(text, places)));
       const ended = await runProcess({

@@ -37,6 +37,10 @@ export function parseDeployment(resource: unknown): Deployment | MalformedDeploy
   const problems = parsed.error?.issues.map((issue) => problemOf(issue, data.spec)) ?? [];
   const readable = parsed.data ?? readableFields(raw);
   problems.push(...unsupported(readable));
+  // Without a Secret it would be deployed to the server's own cluster, which nobody asked for.
+  if (readable.kubeConfig && !readable.kubeConfig.secretRef) {
+    problems.push("spec.kubeConfig.secretRef: is missing; name the Secret that has the kubeconfig");
+  }
   const source = readable.source && toGitSource(readable.source, problems);
   const repo = source && repoId(source.url);
   if (source !== undefined && repo === undefined) {
@@ -84,6 +88,10 @@ function toSpec(raw: RawSpec, source: DeploymentSpec["source"]): DeploymentSpec 
     timeoutMs: optionalMs(raw.timeout),
     suspend: raw.suspend ?? false,
     serviceAccountName: raw.serviceAccountName,
+    kubeConfig: raw.kubeConfig?.secretRef && {
+      secretName: raw.kubeConfig.secretRef.name,
+      key: raw.kubeConfig.secretRef.key || undefined,
+    },
     target: raw.target,
     targetNameOverride: raw.targetNameOverride,
     context: raw.context || undefined,
@@ -122,11 +130,6 @@ function unsupported(spec: Partial<RawSpec>): string[] {
     ["spec.helmCredentials", some(spec.helmCredentials), "is not supported anymore; use spec.credentials.helm"],
     ["spec.sourceOverrides", some(spec.sourceOverrides), "source overrides are not supported yet; remove the field"],
     ["spec.decryption", spec.decryption !== undefined, "decryption is not supported yet; remove the field"],
-    [
-      "spec.kubeConfig",
-      spec.kubeConfig !== undefined,
-      "deploying to another cluster is not supported yet; remove the field",
-    ],
   ];
   return given.filter(([, there]) => there).map(([field, , text]) => `${field}: ${text}`);
 }

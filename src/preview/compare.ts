@@ -2,8 +2,9 @@
 import { PrepareError, SourceError } from "../errors.ts";
 import type { Logger } from "../log.ts";
 import type { Credentials, GitDeployment } from "../model.ts";
-import type { Clock, Kluctl, Merged } from "../ports.ts";
+import type { Clock, Identity, Kluctl, Merged } from "../ports.ts";
 import { credentialSecrets } from "../reconcile/credentials.ts";
+import type { ReadIdentity } from "../reconcile/identity.ts";
 import { changeWaits, loopTimeoutMs } from "../reconcile/decide.ts";
 import { type Failure, toFailure } from "../reconcile/failures.ts";
 import { toDeployOptions, toRun } from "../reconcile/run.ts";
@@ -20,12 +21,12 @@ export interface Target {
 
 export interface CompareDeps {
   readonly kluctl: Pick<Kluctl, "diff">;
+  readonly readIdentity: ReadIdentity;
   /** Bounds how many previews this process makes at once, of all pull requests together. Waits for its turn. */
   readonly limit: <T>(work: () => Promise<T>, options: { signal: AbortSignal }) => Promise<T>;
   readonly settings: {
     /** What previews run as, in the namespace of each deployment, instead of the deployment's own. */
     readonly serviceAccount?: string | undefined;
-    readonly defaultServiceAccount?: string | undefined;
   };
   readonly newId: () => string;
   readonly clock: Clock;
@@ -46,10 +47,13 @@ export async function compare(
   signal: AbortSignal,
 ): Promise<Compared> {
   const { deployment } = target;
-  const knownSecrets = credentialSecrets(target.credentials);
+  let knownSecrets = credentialSecrets(target.credentials);
   const working = toWorking(deployment, cluster);
   try {
-    const result = await deps.limit(() => diff(target, deps, log, signal), { signal });
+    const { serviceAccount } = deps.settings;
+    const identity = await deps.readIdentity(deployment, { serviceAccount });
+    knownSecrets = [...knownSecrets, ...identity.secrets];
+    const result = await deps.limit(() => diff(target, identity, deps, log, signal), { signal });
     const found = describeDiff(result, { knownSecrets, prune: deployment.spec.prune });
     if (found.concealed !== undefined) log.warn({ ...deployment.key, why: found.concealed }, "only counts are told");
     const { new: created, changed, deleted, orphan, errors } = found.counts;
@@ -75,7 +79,7 @@ export function toWorking({ key, spec, status }: GitDeployment, cluster: string)
   return {
     deployment: key,
     target: spec.target,
-    cluster,
+    cluster: spec.kubeConfig ? remoteName(status) : cluster,
     state: "working",
     suspended: spec.suspend,
     approval: !spec.manual ? undefined : changeWaits(spec, status) ? "pending" : "after-merge",
@@ -88,19 +92,29 @@ export function toWorking({ key, spec, status }: GitDeployment, cluster: string)
   };
 }
 
+/** Another cluster than the server's is called by what is known of it: the beginning of its UID. */
+function remoteName({ targetKey }: GitDeployment["status"]): string {
+  return targetKey?.clusterId.slice(0, 8) || "another cluster";
+}
+
 /** Under no lease: it changes nothing, and neither waits behind the deployment's own loops nor holds them up. */
-async function diff({ deployment, credentials, merge }: Target, deps: CompareDeps, log: Logger, signal: AbortSignal) {
+async function diff(
+  { deployment, credentials, merge }: Target,
+  identity: Identity,
+  deps: CompareDeps,
+  log: Logger,
+  signal: AbortSignal,
+) {
   if ("error" in merge) throw merge.error;
-  const { settings, newId, clock } = deps;
+  const { newId, clock } = deps;
   const reconcileId = newId();
   const startedAt = clock.now();
   const run = toRun(deployment, {
     reconcileId,
     checkout: { projectDir: await merge.project(deployment.spec.source.path) },
     credentials,
+    identity,
     timeoutMs: loopTimeoutMs(deployment.spec),
-    serviceAccount: settings.serviceAccount,
-    defaultServiceAccount: settings.defaultServiceAccount,
     cold: true,
   });
   const result = await deps.kluctl.diff(run, toDeployOptions(deployment, true), signal);

@@ -12,7 +12,7 @@ import { firstErrors } from "./conditions.ts";
 import { loopTimeoutMs } from "./decide.ts";
 import { toFailure } from "./failures.ts";
 import { maskResult } from "./mask.ts";
-import { impersonation, toDeployOptions } from "./run.ts";
+import { toDeployOptions } from "./run.ts";
 import type { LoopDeps } from "./work.ts";
 
 export interface Finalizing {
@@ -48,9 +48,10 @@ async function deleteObjects(deployment: Deployment, { held, signal }: Finalizin
   const { targetName, discriminator } = status.targetKey ?? {};
   if (!spec.delete || spec.suspend || discriminator === undefined) return 0;
   const { settings } = deps;
-  const account = spec.serviceAccountName ?? settings.defaultServiceAccount;
+  const identity = await deps.readIdentity(deployment);
   const result = await deps.kluctl.delete(
     {
+      ...identity,
       deployment: key,
       reconcileId: deps.newId(),
       targetNameOverride: targetName,
@@ -60,7 +61,6 @@ async function deleteObjects(deployment: Deployment, { held, signal }: Finalizin
       includeDeploymentDirs: spec.includeDeploymentDirs,
       excludeDeploymentDirs: spec.excludeDeploymentDirs,
       context: spec.context,
-      impersonate: account === undefined ? undefined : impersonation(key.namespace, account),
       credentials: noCredentials,
       timeoutMs: loopTimeoutMs(spec),
       held,

@@ -15,13 +15,15 @@ export async function withProject<T>(work: Work, use: (project: Project) => Prom
   const { source } = deployment.spec;
   const credentials = await readCredentials(deployment, deps.secrets);
   work.secrets = credentialSecrets(credentials);
+  const identity = await deps.readIdentity(deployment);
+  work.secrets = [...work.secrets, ...identity.secrets];
   const startedAt = deps.clock.now();
   if (source.kind !== "git") throw new SourceError("refused", `${source.url} is no git repository`);
   const checkout = await deps.sources.checkout({ ...source, credentials: credentials.git }, asOf, signal);
   try {
     log.info({ commit: checkout.commit, ms: deps.clock.now() - startedAt }, "checked out");
     status.set({ observedCommit: checkout.commit });
-    const steps = createSteps(work, { checkout, credentials, clusterId: await deps.clusterId() });
+    const steps = createSteps(work, { checkout, credentials, identity, clusterId: await deps.clusterId() });
     return await use({ commit: checkout.commit, steps });
   } finally {
     await checkout.release();

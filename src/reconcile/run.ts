@@ -1,24 +1,22 @@
 /** From what a deployment says to what kluctl is asked to do. Pure. */
 import type { Credentials, Deployment } from "../model.ts";
-import type { Checkout, DeployOptions, Held, Run } from "../ports.ts";
+import type { Checkout, DeployOptions, Held, Identity, Run } from "../ports.ts";
 
 export interface RunContext {
   readonly reconcileId: string;
   readonly checkout: Pick<Checkout, "projectDir">;
   readonly credentials: Credentials;
+  readonly identity: Identity;
   /** Of what mutates. */
   readonly held?: Held | undefined;
   readonly timeoutMs: number;
-  /** Goes before the deployment's own. */
-  readonly serviceAccount?: string | undefined;
-  readonly defaultServiceAccount: string | undefined;
   readonly cold?: boolean | undefined;
 }
 
 export function toRun({ key, spec }: Deployment, context: RunContext): Run {
-  const { reconcileId, checkout, credentials, held, timeoutMs, cold } = context;
-  const account = context.serviceAccount ?? spec.serviceAccountName ?? context.defaultServiceAccount;
+  const { reconcileId, checkout, credentials, identity, held, timeoutMs, cold } = context;
   return {
+    ...identity,
     deployment: key,
     reconcileId,
     projectDir: checkout.projectDir,
@@ -31,18 +29,11 @@ export function toRun({ key, spec }: Deployment, context: RunContext): Run {
     excludeTags: spec.excludeTags,
     includeDeploymentDirs: spec.includeDeploymentDirs,
     excludeDeploymentDirs: spec.excludeDeploymentDirs,
-    impersonate: account === undefined ? undefined : impersonation(key.namespace, account),
     credentials,
     timeoutMs,
     cold,
     held,
   };
-}
-
-/** The user name of a service account. A blank name would mean the server's own rights, so it is an error. */
-export function impersonation(namespace: string, account: string): string {
-  if (account.trim() === "") throw new Error("a service account without a name cannot be impersonated");
-  return `system:serviceaccount:${namespace}:${account}`;
 }
 
 /** `dryRun`: nothing is deployed for real by this server, whatever the deployment says. */

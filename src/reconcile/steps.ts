@@ -1,6 +1,6 @@
 /** The calls of kluctl that a loop is made of, each with what has to be told and kept of it. */
 import type { CommandResult, Credentials, ResultError, TargetKey, ValidateResult } from "../model.ts";
-import type { Checkout, Run } from "../ports.ts";
+import type { Checkout, Identity, Run } from "../ports.ts";
 import { baseMessage, firstErrors, inProgress, reason, resultMessage } from "./conditions.ts";
 import { projectKey, targetOf } from "./keys.ts";
 import { maskResult, type MaskedResult } from "./mask.ts";
@@ -19,12 +19,13 @@ import type { Work } from "./work.ts";
 export interface StepsContext {
   readonly checkout: Checkout;
   readonly credentials: Credentials;
+  readonly identity: Identity;
   readonly clusterId: string;
 }
 
 export type Steps = ReturnType<typeof createSteps>;
 
-export function createSteps(work: Work, { checkout, credentials, clusterId }: StepsContext) {
+export function createSteps(work: Work, { checkout, credentials, identity, clusterId }: StepsContext) {
   const { deployment, deps, signal, status, log, reconcileId, request } = work;
   const { spec } = deployment;
   const { clock, kluctl, results, settings, deployments } = deps;
@@ -36,9 +37,9 @@ export function createSteps(work: Work, { checkout, credentials, clusterId }: St
       reconcileId,
       checkout,
       credentials,
+      identity,
       held: work.held,
       timeoutMs: work.timeLeftMs(),
-      defaultServiceAccount: settings.defaultServiceAccount,
     });
 
   const contextOf = (objectsHash: string, targetKey: TargetKey): ResultContext => ({
@@ -56,7 +57,8 @@ export function createSteps(work: Work, { checkout, credentials, clusterId }: St
     const { name, discriminator, clusterId: target } = targetOf(document);
     return {
       ...(name && { targetName: name }),
-      clusterId: target ?? clusterId,
+      // Of another cluster only kluctl can tell; where it may not look, nobody knows.
+      clusterId: target ?? (identity.cluster ? "" : clusterId),
       ...(discriminator && { discriminator }),
     };
   }

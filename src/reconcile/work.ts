@@ -3,6 +3,7 @@ import type { Logger } from "../log.ts";
 import type { Deployment, ReconcileRequest } from "../model.ts";
 import type { Clock, Deployments, Held, Kluctl, Results, Secrets, Sources } from "../ports.ts";
 import { loopTimeoutMs } from "./decide.ts";
+import type { ReadIdentity } from "./identity.ts";
 import { createStatusWriter, type StatusWriter } from "./status-writer.ts";
 
 export interface LoopDeps {
@@ -13,7 +14,8 @@ export interface LoopDeps {
   readonly results: Results;
   /** UID of kube-system where the KluctlDeployments live. */
   readonly clusterId: () => Promise<string>;
-  readonly settings: { readonly dryRun: boolean; readonly defaultServiceAccount?: string | undefined };
+  readonly readIdentity: ReadIdentity;
+  readonly settings: { readonly dryRun: boolean };
   readonly clock: Clock;
   readonly newId: () => string;
   readonly log: Logger;

@@ -375,7 +375,7 @@ test("a resource with every field wrong is told all of it, disturbs nobody, and 
     source: { git: { url: "file:///etc", ref: { branch: "--upload-pack=x", tag: "v1" }, path: "../../etc" } },
     credentials: { git: [{ secretRef: { name: "" } }] },
     decryption: { provider: "sops" },
-    kubeConfig: { secretRef: { name: "other" } },
+    kubeConfig: {},
     serviceAccountName: " ",
     helmCredentials: [{}],
     sourceOverrides: [{ repoKey: "a", url: "b" }],

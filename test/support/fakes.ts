@@ -23,6 +23,7 @@ import type {
   Sources,
   StatusPatch,
 } from "../../src/ports.ts";
+import { createReadIdentity, type IdentityDeps, type ReadIdentity } from "../../src/reconcile/identity.ts";
 import { aResult } from "./deployments.ts";
 
 export const silentLog = pino({ level: "silent" });
@@ -175,4 +176,13 @@ export function fakeResults() {
 
 export function fakeSecrets(secrets: Record<string, Record<string, string>> = {}): Secrets {
   return { get: (namespace, name) => Promise.resolve(secrets[`${namespace}/${name}`]) };
+}
+
+/** The real one, with a cluster of which the kubeconfig is what it is told. */
+export function fakeReadIdentity(deps: Partial<IdentityDeps> = {}): ReadIdentity {
+  return createReadIdentity({
+    secrets: fakeSecrets(),
+    toRemoteCluster: (kubeconfig, impersonate) => ({ kubeconfig: `${kubeconfig} as ${impersonate}`, fingerprint: "f" }),
+    ...deps,
+  });
 }

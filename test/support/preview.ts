@@ -8,7 +8,7 @@ import type { Report } from "../../src/report.ts";
 import { aDeployment, anObject, aResult, aSpec } from "./deployments.ts";
 import { fakeForge } from "./fake-forge.ts";
 import { fakeQueue, fakeReports } from "./fake-reports.ts";
-import { fakeDeployments, fakeKluctl, fakeSecrets, fakeSources, silentLog } from "./fakes.ts";
+import { fakeDeployments, fakeKluctl, fakeReadIdentity, fakeSecrets, fakeSources, silentLog } from "./fakes.ts";
 
 export const key = { forge: "gitea", repoName: "org/shop", number: 7 };
 export const head = "1".repeat(40);
@@ -20,7 +20,7 @@ const changed = anObject({
 export const aChange = aResult({ objects: [changed] });
 
 interface Options extends Partial<
-  Pick<PreviewDeps, "enabled" | "forges" | "kluctl" | "limit" | "settings" | "secrets">
+  Pick<PreviewDeps, "enabled" | "forges" | "kluctl" | "limit" | "readIdentity" | "settings" | "secrets">
 > {
   pullRequest?: Partial<PullRequest>;
   previous?: Report;
@@ -55,6 +55,7 @@ export function aPreviewWorld(deployments: Deployment[], { pullRequest, previous
     },
     queue,
     limit: (work) => work(),
+    readIdentity: fakeReadIdentity(),
     settings: {},
     clusterName: () => Promise.resolve("eu-1"),
     newId: () => "id-1",

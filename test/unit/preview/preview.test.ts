@@ -2,7 +2,7 @@ import { describe, expect, test } from "vitest";
 import { annotation } from "../../../src/model.ts";
 import { aResult, aSummary } from "../../support/deployments.ts";
 import { aReport } from "../../support/fake-reports.ts";
-import { fakeKluctl } from "../../support/fakes.ts";
+import { fakeKluctl, fakeReadIdentity } from "../../support/fakes.ts";
 import { aChange, aPreviewWorld, base, head, inFolder, key, named, startedAt } from "../../support/preview.ts";
 
 test("an open pull request is merged, compared with the cluster, and written down for others to tell", async () => {
@@ -169,16 +169,17 @@ describe("a deployment", () => {
   });
 
   test.each([
-    [
-      { serviceAccount: "previewer", defaultServiceAccount: "usual" },
-      "deployer",
-      "system:serviceaccount:shop:previewer",
-    ],
-    [{ defaultServiceAccount: "usual" }, "deployer", "system:serviceaccount:shop:deployer"],
-    [{ defaultServiceAccount: "usual" }, undefined, "system:serviceaccount:shop:usual"],
-    [{}, undefined, undefined],
-  ])("with %o and service account %s is compared as %s", async (settings, serviceAccountName, user) => {
-    const { run, kluctl } = aPreviewWorld([named("prod", { spec: { serviceAccountName } })], { settings });
+    ["previewer", "usual", "deployer", "system:serviceaccount:shop:previewer"],
+    [undefined, "usual", "deployer", "system:serviceaccount:shop:deployer"],
+    [undefined, "usual", undefined, "system:serviceaccount:shop:usual"],
+    [undefined, undefined, undefined, undefined],
+  ])("previewing as %s, by default as %s, and as %s if asked, is compared as %s", async (serviceAccount, ...rest) => {
+    const [defaultServiceAccount, serviceAccountName, user] = rest;
+    const readIdentity = fakeReadIdentity({ defaultServiceAccount });
+    const { run, kluctl } = aPreviewWorld([named("prod", { spec: { serviceAccountName } })], {
+      settings: { serviceAccount },
+      readIdentity,
+    });
     await run();
     expect(kluctl.runs[0]?.run.impersonate).toBe(user);
   });

@@ -1,0 +1,45 @@
+/** What nobody may read in a Secret's values: logins and keys, but not the names and addresses beside them. Pure. */
+import { parse } from "yaml";
+
+const revealing = /pass|secret|token|key|credential|certificate|assertion/i;
+/** Public, however they are called. */
+const harmless =
+  /(^|[-_])(ids?|name|uri|url|type|arn)$|(?<=[a-z])(Id|Ids|Uri|Url|Name|Type|Authority|SendChain)$|certificate-authority|x509_cert_url/;
+
+/** Of a kubeconfig, of a cloud's login in YAML or JSON, or of a key or token as it is. */
+export function secretsIn(text: string): string[] {
+  const document = parseQuietly(text);
+  const values = typeof document === "object" && document !== null ? leavesOf(document) : [text];
+  return [...new Set(values.flatMap(piecesOf))];
+}
+
+function leavesOf(value: object): string[] {
+  return Object.entries(value).flatMap(([name, item]: [string, unknown]) => {
+    if (typeof item === "object" && item !== null) return leavesOf(item);
+    return typeof item === "string" && revealing.test(name) && !harmless.test(name) ? [item] : [];
+  });
+}
+
+/** The whole, its lines, and, as kubeconfigs have their keys in base64, what that says. */
+function piecesOf(value: string): string[] {
+  const decoded = /^[A-Za-z0-9+/\s]{64,}={0,2}\s*$/.test(value) ? Buffer.from(value, "base64").toString("utf8") : "";
+  const texts = decoded.startsWith("-----BEGIN ") ? [value, decoded] : [value];
+  return texts
+    .flatMap((text) => [text, ...text.split("\n").filter(isOfKey)])
+    .map((piece) => piece.trim())
+    .filter((piece) => piece.length >= 6);
+}
+
+/** Not a comment, an armor's first or last line, or one of its headers: they are the same in every key. */
+function isOfKey(line: string): boolean {
+  return !/^\s*(#|-----|[A-Za-z-]+: )/.test(line);
+}
+
+function parseQuietly(text: string): unknown {
+  if (/^\s*-----BEGIN /.test(text)) return undefined; // the headers of a PGP key look like YAML
+  try {
+    return parse(text, { logLevel: "silent" }) as unknown;
+  } catch {
+    return undefined;
+  }
+}

@@ -1,0 +1,34 @@
+/** Another cluster than the one the KluctlDeployments are in: an API server of this test. */
+import { readFile } from "node:fs/promises";
+import type { KubernetesObject } from "@kubernetes/client-node";
+import { onTestFinished } from "vitest";
+import { apiServerTools, startApiServer } from "../../dev/parts/control-plane.ts";
+import { findTools } from "../../dev/tools.ts";
+import { useTempDir, uniqueName } from "./world.ts";
+import { type TestCluster, useNamespace } from "./world-cluster.ts";
+
+export interface TestRemoteCluster extends TestCluster {
+  /** What identifies it to kluctl. */
+  readonly id: string;
+  /** An administrator's kubeconfig. */
+  readonly kubeconfigText: string;
+}
+
+export async function useRemoteCluster(): Promise<TestRemoteCluster> {
+  const stateDir = await useTempDir();
+  const tools = await findTools(apiServerTools, { say: () => undefined });
+  const { kubeconfig, stop } = await startApiServer({ tools, stateDir });
+  onTestFinished(stop);
+  const cluster = await useNamespace(kubeconfig, uniqueName("remote"));
+  const system = await cluster.core.readNamespace({ name: "kube-system" });
+  return { ...cluster, id: system.metadata?.uid ?? "", kubeconfigText: await readFile(kubeconfig, "utf8") };
+}
+
+/** A Secret of the test's namespace. */
+export async function createSecret(
+  cluster: TestCluster,
+  name: string,
+  stringData: Record<string, string>,
+): Promise<void> {
+  await cluster.create({ apiVersion: "v1", kind: "Secret", metadata: { name }, stringData } as KubernetesObject);
+}

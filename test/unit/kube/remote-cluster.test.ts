@@ -1,0 +1,99 @@
+import { expect, test } from "vitest";
+import { parse, stringify } from "yaml";
+import { toRemoteCluster } from "../../../src/kube/remote-cluster.ts";
+
+const server = "https://10.0.0.1:6443/k8s/clusters/c-1";
+const ca = { "certificate-authority-data": "Y2E=" };
+
+function kubeconfig(user: object, cluster: object = { server, ...ca }, more: object = {}): string {
+  return stringify({
+    apiVersion: "v1",
+    kind: "Config",
+    "current-context": "prod",
+    contexts: [
+      { name: "other", context: { cluster: "o", user: "o" } },
+      { name: "prod", context: { cluster: "c", user: "u", namespace: "somewhere" } },
+    ],
+    clusters: [
+      { name: "o", cluster: { server: "https://other" } },
+      { name: "c", cluster },
+    ],
+    users: [
+      { name: "o", user: { token: "of-other" } },
+      { name: "u", user },
+    ],
+    ...more,
+  });
+}
+
+function partsOf(text: string, options: { impersonate?: string; allowUnsafe?: boolean } = {}) {
+  const remote = toRemoteCluster(text, { allowUnsafe: false, ...options });
+  const { clusters, users, contexts, ...rest } = parse(remote.kubeconfig) as {
+    clusters: { name: string; cluster: object }[];
+    users: { name: string; user: object }[];
+    contexts: unknown;
+  };
+  expect({ contexts, ...rest }).toEqual({
+    apiVersion: "v1",
+    kind: "Config",
+    "current-context": "default",
+    contexts: [{ name: "default", context: { cluster: "default", user: "default" } }],
+  });
+  expect([clusters, users].map((list) => list.map(({ name }) => name))).toEqual([["default"], ["default"]]);
+  return { cluster: clusters[0]?.cluster, user: users[0]?.user, fingerprint: remote.fingerprint };
+}
+
+test("kluctl gets the current context alone, under the name that it has for every cluster", () => {
+  expect(partsOf(kubeconfig({ token: "t" }))).toMatchObject({ cluster: { server, ...ca }, user: { token: "t" } });
+  const certificate = { "client-certificate-data": "Y2VydA==", "client-key-data": "a2V5" };
+  const address = { server, "tls-server-name": "api", "proxy-url": "http://proxy:1", "insecure-skip-tls-verify": true };
+  expect(partsOf(kubeconfig(certificate, address))).toMatchObject({ cluster: address, user: certificate });
+});
+
+test("whom the kubeconfig impersonates gives way to the deployment's service account", () => {
+  const login = { token: "t", as: "ada", "as-groups": ["admins"] };
+  expect(partsOf(kubeconfig(login)).user).toEqual(login);
+  const impersonate = "system:serviceaccount:shop:deployer";
+  expect(partsOf(kubeconfig(login), { impersonate }).user).toEqual({ token: "t", as: impersonate });
+  expect(() => partsOf(kubeconfig(login), { impersonate: " " })).toThrow("has no name");
+});
+
+test.for([
+  [kubeconfig({ exec: { command: "aws" } }), "its exec would run on the server to log in: use a token or a client"],
+  [kubeconfig({ "auth-provider": { name: "gcp" } }), "its auth-provider would run on the server to log in"],
+  [
+    kubeconfig({ tokenFile: "/var/run/secrets/token" }),
+    "its tokenFile names a file of the server: write token instead",
+  ],
+  [kubeconfig({ "client-key": "/k", "client-certificate-data": "Yw==" }), "its client-key names a file of the server"],
+  [kubeconfig({}, { server, "certificate-authority": "/ca" }), "write certificate-authority-data instead"],
+  [kubeconfig({}, {}), "its current context leads to no cluster with a server"],
+  [kubeconfig({}, undefined, { "current-context": "" }), "it has no current-context"],
+  [kubeconfig({}, undefined, { "current-context": "gone" }), "its current-context names none of its contexts"],
+  [kubeconfig({}, undefined, { users: [] }), "its current context names none of its users"],
+  ["hidden: [", "it is not YAML"],
+  ["hidden", "it is no kubeconfig"],
+  ["", "it is no kubeconfig"],
+] as const)("%s is refused: %s", ([text, why]) => {
+  const problem = () => toRemoteCluster(text, { allowUnsafe: false });
+  expect(problem).toThrow(why);
+  expect(problem).not.toThrow("hidden");
+});
+
+test("programs and files are there for those who allow them", () => {
+  const login = { exec: { command: "aws" }, tokenFile: "/token" };
+  const address = { server, "certificate-authority": "/ca" };
+  const parts = partsOf(kubeconfig(login, address), { allowUnsafe: true });
+  expect(parts).toMatchObject({ cluster: address, user: login });
+});
+
+test("a fingerprint is that of the server, not of who logs in there", () => {
+  const fingerprints = [
+    kubeconfig({ token: "t" }),
+    kubeconfig({ token: "another" }),
+    kubeconfig({ token: "t" }, { server: `${server}/`, ...ca }),
+    kubeconfig({ token: "t" }, { server, "certificate-authority-data": "b3RoZXI=" }),
+  ].map((text) => partsOf(text).fingerprint);
+  expect(fingerprints[1]).toBe(fingerprints[0]);
+  expect(new Set(fingerprints).size).toBe(3);
+});
