@@ -1,11 +1,9 @@
 /** Unpacks a tar.gz that somebody else made: only files and directories, only below the target, only so much. */
-import { createWriteStream } from "node:fs";
-import { mkdir } from "node:fs/promises";
-import { dirname, join } from "node:path";
+import { once } from "node:events";
 import type { Readable } from "node:stream";
 import { pipeline } from "node:stream/promises";
 import { createGunzip } from "node:zlib";
-import { readTar } from "./tar.ts";
+import { Unpack } from "tar";
 
 export interface UntarLimits {
   /** Of the files' contents together. */
@@ -42,27 +40,54 @@ export async function untarGz(
   }
 }
 
-async function unpack(chunks: AsyncIterable<Buffer>, directory: string, limits: UntarLimits): Promise<void> {
+async function unpack(chunks: AsyncIterable<Buffer>, cwd: string, limits: UntarLimits): Promise<void> {
   let [bytes, count] = [0, 0];
-  for await (const { name, type, size, mode, content } of readTar(chunks)) {
-    bytes += size;
+  let refusal: ArchiveError | undefined;
+
+  function take(name: string, entry: { readonly type?: string; readonly size?: number; mode?: number }): boolean {
+    // For this process and its children.
+    entry.mode = entry.type === "Directory" ? 0o700 : 0o600 | ((entry.mode ?? 0) & 0o100);
+    bytes += entry.size ?? 0;
     count++;
-    if (bytes > limits.bytes || count > limits.entries) throw tooLarge(limits);
-    const parts = partsOf(name);
-    if (type === "other" || parts.some((part) => part.toLowerCase() === ".git")) continue;
-    const path = join(directory, ...parts);
-    await mkdir(type === "directory" ? path : dirname(path), { recursive: true, mode: 0o700 });
-    if (type === "file") await pipeline(content, createWriteStream(path, { mode: 0o600 | (mode & 0o100) }));
+    refusal ??= bytes > limits.bytes || count > limits.entries ? tooLarge(limits) : refusalOf(name);
+    return refusal === undefined && taken.has(entry.type ?? "") && !isGit(name);
   }
+
+  const tar = new Unpack({
+    cwd,
+    strict: true,
+    noMtime: true,
+    preserveOwner: false,
+    filter: (name, entry) => take(name, entry),
+  });
+  const failed = Promise.withResolvers<never>();
+  failed.promise.catch(() => undefined); // it may fail while nobody waits for it
+  tar.on("error", (error) => failed.reject(error));
+  const closed = once(tar, "close");
+  closed.catch(() => undefined);
+  let wrote = false;
+  for await (const chunk of chunks) {
+    wrote = true;
+    if (!tar.write(chunk)) await Promise.race([once(tar, "drain"), failed.promise]);
+    if (refusal) throw refusal;
+  }
+  tar.end();
+  await Promise.race([closed, failed.promise]);
+  if (refusal) throw refusal;
+  if (!wrote) throw new ArchiveError("it is empty");
 }
 
-/** Throws for a name that does not stay below the directory that it is unpacked to. */
-function partsOf(name: string): string[] {
-  const parts = name.split("/").filter((part) => part !== "" && part !== ".");
-  if (name.startsWith("/") || parts.includes("..") || /[\\\0]/.test(name)) {
-    throw new ArchiveError(`it holds a file named ${JSON.stringify(name.slice(0, 200))}, which would lead out of it`);
-  }
-  return parts;
+const taken = new Set(["File", "OldFile", "ContiguousFile", "Directory"]);
+
+function isGit(name: string): boolean {
+  return name.split("/").some((part) => part.toLowerCase() === ".git");
+}
+
+/** For a name that does not stay below the directory that it is unpacked to. */
+function refusalOf(name: string): ArchiveError | undefined {
+  const leaves = name.startsWith("/") || name.split("/").includes("..") || /[\\\0]/.test(name);
+  if (!leaves) return undefined;
+  return new ArchiveError(`it holds a file named ${JSON.stringify(name.slice(0, 200))}, which would lead out of it`);
 }
 
 async function* bounded(chunks: AsyncIterable<Buffer>, limits: UntarLimits): AsyncGenerator<Buffer> {
