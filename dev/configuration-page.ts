@@ -13,6 +13,7 @@ const sections: Readonly<Record<string, string>> = {
   lease: "Lease",
   results: "Results",
   preview: "Pull requests",
+  prune: "Pruning",
   git: "Git",
   shutdown: "Shutdown",
 };

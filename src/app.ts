@@ -26,6 +26,7 @@ import { createKubeClient } from "./kube/client.ts";
 import { createDeployments } from "./kube/deployments.ts";
 import { startLeadership } from "./kube/leader.ts";
 import { createLeases } from "./kube/lease.ts";
+import { createObjects } from "./kube/objects.ts";
 import { toRemoteCluster } from "./kube/remote-cluster.ts";
 import { createResults, storeNothing } from "./kube/result-store.ts";
 import { createSecrets } from "./kube/secrets.ts";
@@ -105,11 +106,12 @@ export async function startApp(config: Config, log: Logger): Promise<App> {
       checkout: (seconds) => metrics.gitRan("checkout", true, seconds),
     },
   });
+  const kubeconfigFor = (impersonate?: string) => client.kubeconfig(impersonate);
   const kluctl = createKluctl({
     binary: config.kluctl.path ?? "kluctl",
     cacheDir: config.kluctl.cacheDir ?? join(config.dataDir, "kluctl-cache"),
     workDir: join(config.dataDir, "kluctl-work"),
-    kubeconfigFor: (impersonate) => client.kubeconfig(impersonate),
+    kubeconfigFor,
     env: process.env,
     log,
     limits: { leaseSilenceMs: (config.lease.durationMs * 2) / 3 },
@@ -179,12 +181,18 @@ export async function startApp(config: Config, log: Logger): Promise<App> {
     secrets,
     sources,
     kluctl,
+    objects: createObjects({ kubeconfigFor }),
     leases,
     results,
     clusterId: () => client.clusterId(),
     lastMove: (repo) => queue.lastMove(repo),
     readIdentity,
-    settings: { dryRun: config.dryRun },
+    settings: {
+      dryRun: config.dryRun,
+      pruneGuard: config.prune.confirm
+        ? { percent: config.prune.confirmPercent, fromObjects: config.prune.confirmFromObjects }
+        : undefined,
+    },
     clock,
     newId: randomUUID,
     log,

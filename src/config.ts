@@ -90,6 +90,7 @@ export interface Config {
     readonly concurrency: number;
     readonly intervalMs: number;
   };
+  readonly prune: { readonly confirm: boolean; readonly confirmPercent: number; readonly confirmFromObjects: number };
   readonly statusName: string;
   readonly clusterName?: string | undefined;
   readonly git: { readonly timeoutMs: number };

@@ -519,6 +519,8 @@ export const annotation = {
   paths: "towline.dev/paths",
   /** `"false"`: pull requests are not previewed for this deployment. */
   preview: "towline.dev/preview",
+  /** The hash that a prune which waits for somebody to confirm it has named. */
+  confirmPrune: "towline.dev/confirm-prune",
   requestReconcile: "kluctl.io/request-reconcile",
 } as const;
 

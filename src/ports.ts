@@ -12,11 +12,13 @@ import type {
   Heads,
   Key,
   MalformedDeployment,
+  ObjectRef,
   PullRequest,
   PullRequestKey,
   Repository,
   RepoId,
   Request,
+  ResultError,
   ValidateResult,
 } from "./model.ts";
 import type { Report } from "./report.ts";
@@ -154,7 +156,6 @@ export interface DeployOptions extends DiffOptions {
   readonly dryRun: boolean;
   readonly noWait: boolean;
   readonly abortOnError: boolean;
-  readonly prune: boolean;
 }
 
 /** The real kluctl, one process per call. Throws PrepareError, KilledError or KluctlUnavailableError. */
@@ -169,6 +170,32 @@ export interface Kluctl {
     options: { discriminator: string; dryRun: boolean },
     signal: AbortSignal,
   ): Promise<CommandResult>;
+}
+
+/** An object that is to be deleted. */
+export interface Doomed {
+  /** As kluctl's result names it. */
+  readonly ref: ObjectRef;
+  readonly apiVersion: string;
+  readonly kind: string;
+  readonly name: string;
+  readonly namespace?: string | undefined;
+  readonly uid: string;
+}
+
+/** Objects of the cluster that a deployment deploys to. */
+export interface Objects {
+  /**
+   * Deletes these very objects and waits for none: what a finalizer holds up goes when it may. (kluctl's prune waits
+   * for each, few at a time, until its time-out is over, and those behind them are never asked to go.) Returns what could
+   * not be deleted, and why.
+   */
+  delete(
+    doomed: readonly Doomed[],
+    run: Partial<Identity>,
+    options: { dryRun: boolean },
+    signal: AbortSignal,
+  ): Promise<readonly ResultError[]>;
 }
 
 /** A lease that is held, and renewed, until it is released or lost. */

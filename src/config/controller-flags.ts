@@ -128,6 +128,7 @@ const defaults = {
   "sourceOverride.bindAddress": ":8082",
   "admin.enabled": false,
   "webhooks.port": 8083, // 8080 is the metrics'
+  "prune.confirm": false, // there, nothing waits for a word
   "shutdown.drain": "5s", // its pods have 10 s to end
 };
 

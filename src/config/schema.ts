@@ -348,6 +348,20 @@ export const configSchema = z.strictObject({
       }),
     })
     .prefault({}),
+  prune: z
+    .strictObject({
+      confirm: flag.prefault(true).meta({
+        description:
+          "A prune that nobody asked for by hand waits for an annotation if it is large, or if the project renders no object at all: see docs/deployments.md.",
+      }),
+      confirmPercent: integer(0, 100)
+        .prefault(50)
+        .meta({ description: "What is large: more than this percentage of the deployed objects." }),
+      confirmFromObjects: integer(1, 100_000)
+        .prefault(10)
+        .meta({ description: "Where fewer objects are deployed, no share of them is large." }),
+    })
+    .prefault({}),
   statusName: text
     .regex(/^[\w.-]{1,60}$/, "must consist of at most 60 letters, digits and _.-")
     .prefault("towline")

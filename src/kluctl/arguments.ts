@@ -58,7 +58,7 @@ function toOptions(call: Call): string[] {
     case "diff":
       return [whole, ...applyOptions(call.options)];
     case "deploy": {
-      const { dryRun, noWait, abortOnError, prune } = call.options;
+      const { dryRun, noWait, abortOnError } = call.options;
       return [
         whole,
         notStored,
@@ -68,7 +68,6 @@ function toOptions(call: Call): string[] {
         ...when(dryRun, "--dry-run"),
         ...when(noWait, "--no-wait"),
         ...when(abortOnError, "--abort-on-error"),
-        ...when(prune, "--prune"),
       ];
     }
     case "poke-images":

@@ -42,7 +42,9 @@ export interface KubeClient {
 }
 
 export interface KubeClientOptions {
+  /** A file; or else the text of one. */
   readonly kubeconfig?: string | undefined;
+  readonly text?: string | undefined;
   readonly context?: string | undefined;
   readonly observe?: { request(method: string, status: number, seconds: number): void } | undefined;
 }
@@ -54,8 +56,8 @@ type Attempt =
 const contentTypes = { merge: "application/merge-patch+json", apply: "application/apply-patch+yaml" };
 const pageSize = 500;
 
-export function createKubeClient({ kubeconfig, context, observe }: KubeClientOptions = {}): KubeClient {
-  const kc = loadKubeConfig({ kubeconfig, context });
+export function createKubeClient({ observe, ...options }: KubeClientOptions = {}): KubeClient {
+  const kc = loadKubeConfig(options);
   const transport = createTransport(kc);
   let knownClusterId: string | undefined;
 

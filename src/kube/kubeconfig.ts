@@ -35,9 +35,15 @@ class KubeConfigWithTokenFiles extends KubeConfig {
   }
 }
 
-/** Loads the given file, or what `KUBECONFIG`, `~/.kube/config` or the pod's own service account say. */
-export function loadKubeConfig(options: { kubeconfig?: string | undefined; context?: string | undefined }): KubeConfig {
-  const kc = readKubeConfig(options.kubeconfig);
+export interface KubeConfigOptions {
+  readonly kubeconfig?: string | undefined;
+  readonly text?: string | undefined;
+  readonly context?: string | undefined;
+}
+
+/** Loads the given file or text, or what `KUBECONFIG`, `~/.kube/config` or the pod's own service account say. */
+export function loadKubeConfig(options: KubeConfigOptions): KubeConfig {
+  const kc = readKubeConfig(options);
   if (options.context !== undefined) {
     if (kc.getContextObject(options.context) === null) {
       const known = kc.getContexts().map(({ name }) => name);
@@ -58,10 +64,11 @@ export function loadKubeConfig(options: { kubeconfig?: string | undefined; conte
 }
 
 /** What a parser says quotes the file, which holds logins: it is not passed on. */
-function readKubeConfig(file: string | undefined): KubeConfig {
+function readKubeConfig({ kubeconfig: file, text }: KubeConfigOptions): KubeConfig {
   const kc = new KubeConfigWithTokenFiles();
   try {
-    if (file !== undefined) kc.loadFromFile(file);
+    if (text !== undefined) kc.loadFromString(text);
+    else if (file !== undefined) kc.loadFromFile(file);
     else kc.loadFromDefault();
     return kc;
   } catch (error) {

@@ -7,6 +7,8 @@ export const reason = {
   deployFailed: "DeployFailed",
   validateFailed: "ValidateFailed",
   succeeded: "ReconciliationSucceeded",
+  /** Of events only. */
+  pruneWaits: "PruneWaits",
 } as const;
 
 /** The API server refuses nothing before 32 768; kluctl's own controller cuts here. */

@@ -12,10 +12,12 @@ export interface DecisionInput {
   readonly now: number;
   /** A failed deploy is tried again now, before its interval says so. */
   readonly retrying: boolean;
+  /** Somebody confirmed that exactly what is an orphan now is to be pruned. */
+  readonly pruneConfirmed?: boolean | undefined;
 }
 
 export type DeployReason =
-  "never-deployed" | "objects-changed" | "approval-changed" | "spec-changed" | "interval" | "retry";
+  "never-deployed" | "objects-changed" | "approval-changed" | "spec-changed" | "interval" | "retry" | "prune-confirmed";
 
 export interface Decision {
   /** Why to deploy; `undefined`: leave the cluster as it is. */
@@ -48,7 +50,7 @@ export function deployRegardless(input: DecisionInput): DeployReason | undefined
 }
 
 function deployReason(
-  { spec, status, generation, now, retrying }: DecisionInput,
+  { spec, status, generation, now, retrying, pruneConfirmed }: DecisionInput,
   objectsHash: string,
 ): DeployReason | undefined {
   const last = status.lastDeployResult;
@@ -60,6 +62,7 @@ function deployReason(
   const deployedAt = Date.parse(last.endTime);
   if (spec.deployIntervalMs !== undefined && deployedAt + spec.deployIntervalMs <= now) return "interval";
   if (last.errors > 0 && (retrying || deployedAt + retryAfterMs(spec) <= now)) return "retry";
+  if (spec.prune && pruneConfirmed) return "prune-confirmed";
   return undefined;
 }
 

@@ -46,6 +46,8 @@ export function wakes(
   const unseen = isMalformed(deployment)
     ? malformedUnreported(deployment)
     : deployment.status.observedGeneration !== deployment.generation;
+  const confirmed = deployment.annotations[annotation.confirmPrune];
+  if (previous && confirmed && confirmed !== previous.annotations[annotation.confirmPrune]) return "change";
   const news =
     previous === undefined ||
     previous.uid !== deployment.uid ||

@@ -1,11 +1,12 @@
 /** One loop of one deployment, under its lease: fetch, compare, deploy, validate, record. Reads top to bottom. */
 import { PrepareError } from "../errors.ts";
-import type { CommandResult, Outcome, ValidateResult } from "../model.ts";
+import { annotation, type CommandResult, type Outcome, type ValidateResult } from "../model.ts";
 import { createRedactor } from "../redact/redactor.ts";
 import { prepareFailed, reason, verdictOf, type Verdict } from "./conditions.ts";
 import { decide, deployRegardless, type Decision } from "./decide.ts";
 import { retryOf, toFailure } from "./failures.ts";
 import { projectKey } from "./keys.ts";
+import { isConfirmed } from "./pruning.ts";
 import { finishRequest, takeReconcileRequest } from "./manual.ts";
 import { withProject } from "./project.ts";
 import { rfc3339 } from "./time.ts";
@@ -86,13 +87,15 @@ async function bringUpToDate(work: Work): Promise<Ending> {
 
     const regardless = deployRegardless(input);
     const compared = regardless === undefined ? await steps.compare() : undefined;
+    const confirmed = deployment.annotations[annotation.confirmPrune];
     const decision: Decision = compared
-      ? decide(input, compared.objectsHash)
+      ? decide({ ...input, pruneConfirmed: isConfirmed(compared, confirmed) }, compared.objectsHash)
       : { deploy: regardless, waitsForApproval: false, validate: spec.validate };
     status.set({ lastPrepareError: undefined }); // rendered: the project is fine, whatever the cluster makes of it
 
     const deployed = decision.deploy === undefined ? undefined : await steps.deploy(decision.deploy, compared);
     if (decision.waitsForApproval && compared) steps.tellWaiting(compared);
+    else if (!deployed && compared) steps.waitsForConfirmation(compared);
     const rendered = deployed ?? compared ?? (await steps.compare());
     steps.record(rendered, deployed ? await steps.driftAfter(deployed) : rendered);
     const validated = decision.validate ? await steps.validate(rendered.objectsHash) : undefined;
@@ -108,7 +111,8 @@ function ending(
   deployed: CommandResult | undefined,
   validated: ValidateResult | undefined,
 ): Ending {
-  const ready = verdictOf(work.deployment.spec, work.status.current);
+  const verdict = verdictOf(work.deployment.spec, work.status.current);
+  const ready = { ...verdict, message: [verdict.message, ...work.notes].join(" ") };
   if (deployed && deployed.errors.length > 0) {
     return { outcome: { kind: "failed", retry: retryOf(deployed.errors), message: ready.message }, ready };
   }

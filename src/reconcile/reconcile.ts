@@ -2,6 +2,7 @@
 import { ApiError } from "../errors.ts";
 import { commitOf } from "../git-ref.ts";
 import {
+  annotation,
   finalizer,
   followsGit,
   isMalformed,
@@ -129,6 +130,7 @@ export function createReconcile(deps: ReconcileDeps): Reconcile {
     if (isMalformed(deployment) || cause === "interval" || cause === "manual") return undefined;
     if (status.observedGeneration !== generation) return undefined;
     if (deployment.spec.suspend) return "suspended";
+    if (deployment.annotations[annotation.confirmPrune] !== undefined) return undefined;
     // Tries that are owed to a failure were those of a job that is gone: this one's worker died, or it was replaced.
     if (readyCondition(status)?.status !== "True" || status.conditions.some(({ type }) => type === "Reconciling"))
       return undefined;

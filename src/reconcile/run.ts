@@ -38,14 +38,13 @@ export function toRun({ key, spec }: Deployment, context: RunContext): Run {
 
 /** `dryRun`: nothing is deployed for real by this server, whatever the deployment says. */
 export function toDeployOptions({ spec }: Deployment, dryRun: boolean): DeployOptions {
-  const { forceApply, replaceOnError, forceReplaceOnError, noWait, abortOnError, prune } = spec;
+  const { forceApply, replaceOnError, forceReplaceOnError, noWait, abortOnError } = spec;
   return {
     forceApply,
     replaceOnError,
     forceReplaceOnError,
     noWait,
     abortOnError,
-    prune,
     dryRun: dryRun || spec.dryRun,
   };
 }

@@ -1,9 +1,17 @@
 /** The calls of kluctl that a loop is made of, each with what has to be told and kept of it. */
-import type { CommandResult, Credentials, ResultError, TargetKey, ValidateResult } from "../model.ts";
+import {
+  annotation,
+  type CommandResult,
+  type Credentials,
+  type ResultError,
+  type TargetKey,
+  type ValidateResult,
+} from "../model.ts";
 import type { Checkout, Identity, Run } from "../ports.ts";
-import { baseMessage, firstErrors, inProgress, reason, resultMessage } from "./conditions.ts";
+import { baseMessage, firstErrors, inProgress, readyCondition, reason, resultMessage } from "./conditions.ts";
 import { projectKey, targetOf } from "./keys.ts";
 import { maskResult, type MaskedResult } from "./mask.ts";
+import { findDoomed, findWaiting, noDiscriminator, withPruned } from "./pruning.ts";
 import {
   afterDeploy,
   toCommandSummary,
@@ -72,7 +80,40 @@ export function createSteps(work: Work, { checkout, credentials, identity, clust
     storing.push(stored);
   }
 
+  /** After a deploy that succeeded. What is pruned is what that deploy found, so that nothing else can have slipped in. */
+  async function prune(deployed: CommandResult, asked: boolean): Promise<CommandResult> {
+    if (!spec.prune || deployed.errors.length > 0) return deployed;
+    if (targetOf(deployed.document).discriminator === undefined)
+      return withPruned(deployed, [], [noDiscriminator], clock.now());
+    const doomed = findDoomed(deployed);
+    if (doomed.length === 0 || (!asked && waitsForConfirmation(deployed))) return deployed;
+    const { dryRun } = options;
+    const errors = await deps.objects.delete(doomed, run(), { dryRun }, signal);
+    log.info({ dryRun, pruned: doomed.length - errors.length, errors: errors.length }, "pruned");
+    const confirmed = deployment.annotations[annotation.confirmPrune];
+    if (confirmed !== undefined && !dryRun) {
+      await deployments.removeAnnotation(deployment, annotation.confirmPrune, confirmed); // used up
+    }
+    return withPruned(deployed, doomed, errors, clock.now());
+  }
+
+  /** Tells, if so; once as an event, and for as long as it waits in the message of `Ready`. */
+  function waitsForConfirmation(result: CommandResult): boolean {
+    const { pruneGuard } = settings;
+    if (pruneGuard === undefined || !spec.prune || spec.deployMode !== "full-deploy" || options.dryRun) return false;
+    const waiting = findWaiting(result, pruneGuard, deployment.annotations[annotation.confirmPrune]);
+    if (waiting === undefined) return false;
+    work.notes.push(waiting.message);
+    if (!readyCondition(deployment.status)?.message.includes(waiting.hash)) {
+      log.warn({ prune: waiting.hash }, "a prune waits for somebody to confirm it");
+      deployments.event(deployment, "Warning", reason.pruneWaits, waiting.message);
+    }
+    return true;
+  }
+
   return {
+    waitsForConfirmation,
+
     async compare(): Promise<MaskedResult> {
       const startedAt = clock.now();
       const result = maskResult(await kluctl.diff(run(), options, signal));
@@ -80,7 +121,8 @@ export function createSteps(work: Work, { checkout, credentials, identity, clust
       return result;
     },
 
-    async deploy(why: string, compared: CommandResult | undefined): Promise<MaskedResult> {
+    /** `asked`: a person wants this very deploy, so that what it prunes needs nobody else's word. */
+    async deploy(why: string, compared: CommandResult | undefined, asked = false): Promise<MaskedResult> {
       work.phase = "deploy";
       status.progress(`Performing kluctl ${spec.deployMode}`, inProgress);
       const startedAt = clock.now();
@@ -88,7 +130,7 @@ export function createSteps(work: Work, { checkout, credentials, identity, clust
       const whole =
         spec.deployMode === "poke-images"
           ? await kluctl.pokeImages(run(), { dryRun }, signal)
-          : await kluctl.deploy(run(), options, signal);
+          : await prune(await kluctl.deploy(run(), options, signal), asked);
       const result = maskResult(whole);
       const appliedAt = clock.now();
       const failed = result.errors.length > 0;

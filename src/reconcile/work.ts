@@ -1,21 +1,29 @@
 /** What one loop has in its hands. */
 import type { Logger } from "../log.ts";
 import type { Deployment, ReconcileRequest } from "../model.ts";
-import type { Clock, Deployments, Held, Kluctl, Results, Secrets, Sources } from "../ports.ts";
+import type { Clock, Deployments, Held, Kluctl, Objects, Results, Secrets, Sources } from "../ports.ts";
 import { loopTimeoutMs } from "./decide.ts";
 import type { ReadIdentity } from "./identity.ts";
+import type { PruneGuard } from "./pruning.ts";
 import { createStatusWriter, type StatusWriter } from "./status-writer.ts";
+
+export interface Settings {
+  readonly dryRun: boolean;
+  /** Absent: nothing that is pruned has to be confirmed. */
+  readonly pruneGuard?: PruneGuard | undefined;
+}
 
 export interface LoopDeps {
   readonly deployments: Deployments;
   readonly secrets: Secrets;
   readonly sources: Pick<Sources, "checkout">;
   readonly kluctl: Kluctl;
+  readonly objects: Objects;
   readonly results: Results;
   /** UID of kube-system where the KluctlDeployments live. */
   readonly clusterId: () => Promise<string>;
   readonly readIdentity: ReadIdentity;
-  readonly settings: { readonly dryRun: boolean };
+  readonly settings: Settings;
   readonly clock: Clock;
   readonly newId: () => string;
   readonly log: Logger;
@@ -45,6 +53,8 @@ export interface Work extends Loop {
   phase: Phase;
   /** What must not be read in any message. */
   secrets: readonly string[];
+  /** What `Ready` says besides what the results add up to. */
+  readonly notes: string[];
 }
 
 export function startWork(loop: Loop, deps: LoopDeps): Work {
@@ -62,6 +72,7 @@ export function startWork(loop: Loop, deps: LoopDeps): Work {
     reconcileId,
     phase: "prepare",
     secrets: [],
+    notes: [],
     timeLeftMs: () => Math.max(startedAt + loopTimeoutMs(deployment.spec) - clock.now(), 1_000),
   };
 }

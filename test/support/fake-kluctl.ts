@@ -76,7 +76,6 @@ export const noDeployOptions: DeployOptions = {
   dryRun: false,
   noWait: false,
   abortOnError: false,
-  prune: false,
 };
 
 /** A lease that is renewed when the test says so. */

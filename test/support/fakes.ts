@@ -17,6 +17,7 @@ import type {
   Kluctl,
   Leases,
   MergeSource,
+  Objects,
   Results,
   Run,
   Secrets,
@@ -102,6 +103,23 @@ export function fakeKluctl(answers: Partial<Record<keyof Kluctl, CommandResult |
     },
   };
   return { ...port, runs, answers, commands: () => runs.map(({ command }) => command) };
+}
+
+/** Deletes what it is told to, but for those that it is told to refuse. */
+export function fakeObjects() {
+  const deleted: string[] = [];
+  const refused = new Map<string, string>();
+  const port: Objects = {
+    delete(doomed, _run, { dryRun }) {
+      const errors = doomed.flatMap(({ ref }) => {
+        const message = refused.get(ref.name);
+        return message === undefined ? [] : [{ ref, message }];
+      });
+      if (!dryRun) deleted.push(...doomed.map(({ name }) => name).filter((name) => !refused.has(name)));
+      return Promise.resolve(errors);
+    },
+  };
+  return { ...port, deleted, refused };
 }
 
 /** What the next merges give. A path of the project that is not in `paths`, if there are any, is not found. */

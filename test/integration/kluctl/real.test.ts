@@ -1,10 +1,13 @@
+import { randomUUID } from "node:crypto";
 import { mkdtemp, readdir, readFile, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { beforeAll, describe, expect, onTestFinished, test, vi } from "vitest";
 import { KilledError, PrepareError } from "../../../src/errors.ts";
+import { createObjects } from "../../../src/kube/objects.ts";
 import type { KluctlProcesses } from "../../../src/kluctl/kluctl.ts";
 import type { Run } from "../../../src/ports.ts";
+import { findDoomed } from "../../../src/reconcile/pruning.ts";
 import {
   collectLogs,
   createProject,
@@ -198,28 +201,46 @@ spec:
     expect(await cluster.find("v1", "ConfigMap", "other")).toBeDefined();
   });
 
-  test("what a project does not have any more is an orphan, and pruned when asked", async () => {
+  test("what a project does not have any more is an orphan, and can be pruned whatever holds it up", async () => {
     const { kluctl, dir, cluster } = await useRealKluctl();
+    const { namespace } = cluster;
     const files = {
       ".kluctl.yaml": `discriminator: ${uniqueName("prune")}`,
       "deployment.yaml": "deployments: [{path: app}]",
-      "app/one.yaml": configMap("one", cluster.namespace),
+      "app/one.yaml": configMap("one", namespace),
     };
-    const both = await createProject(join(dir, "both"), {
+    const stuck = Array.from({ length: 10 }, (_, i) => `stuck-${i}`);
+    const held = (name: string) =>
+      configMap(name, namespace).replace("}, data", ", finalizers: [example.com/never]}, data");
+    const whole = await createProject(join(dir, "whole"), {
       ...files,
-      "app/two.yaml": configMap("two", cluster.namespace),
+      "app/two.yaml": configMap("two", namespace),
+      ...Object.fromEntries(stuck.map((name) => [`app/${name}.yaml`, held(name)])),
     });
     const one = newRun({ projectDir: await createProject(join(dir, "one"), files), held: fakeHeld() });
-    await kluctl.deploy({ ...one, projectDir: both }, noDeployOptions, signal);
+    await kluctl.deploy({ ...one, projectDir: whole }, noDeployOptions, signal);
+    const kubeconfig = await readFile(cluster.kubeconfig, "utf8");
+    const objects = createObjects({ kubeconfigFor: () => kubeconfig });
+    const there = async (name: string) => (await cluster.find("v1", "ConfigMap", name))?.metadata;
 
-    const compared = await kluctl.diff(one, noDiffOptions, signal);
-    const pruned = await kluctl.deploy(one, { ...noDeployOptions, prune: true }, signal);
+    const deployed = await kluctl.deploy(one, noDeployOptions, signal);
+    const doomed = findDoomed(deployed);
+    expect(doomed.map(({ name }) => name).sort()).toEqual([...stuck, "two"].sort());
+    expect(await objects.delete(doomed, one, { dryRun: true }, signal)).toEqual([]);
+    expect((await there("two"))?.deletionTimestamp).toBeUndefined();
+    const others = doomed.map((object) => ({ ...object, uid: randomUUID() }));
+    expect(await objects.delete(others, one, { dryRun: false }, signal)).toHaveLength(doomed.length);
+    expect((await there("two"))?.deletionTimestamp).toBeUndefined();
 
-    const two = compared.objects.find(({ orphan }) => orphan);
-    expect(two).toMatchObject({ ref: { name: "two" }, deleted: false });
-    expect(pruned.objects.filter(({ deleted }) => deleted)).toMatchObject([{ ref: { name: "two" }, orphan: false }]);
-    expect(await cluster.find("v1", "ConfigMap", "two")).toBeUndefined();
-    expect(await cluster.find("v1", "ConfigMap", "one")).toBeDefined();
+    expect(await objects.delete(doomed, one, { dryRun: false }, signal)).toEqual([]);
+    expect(await there("two")).toBeUndefined();
+    for (const name of stuck) expect((await there(name))?.deletionTimestamp, name).toBeDefined();
+    expect(await there("one")).toMatchObject({ name: "one" });
+    const again = await kluctl.diff(one, noDiffOptions, signal);
+    expect(again.objects.filter(({ orphan }) => orphan)).toHaveLength(stuck.length);
+    expect(findDoomed(again)).toEqual([]); // what goes already is not asked to go again
+    for (const name of stuck)
+      await cluster.patch({ apiVersion: "v1", kind: "ConfigMap", metadata: { name, finalizers: null as never } });
   });
 
   test("a project that cannot be rendered is a PrepareError in kluctl's own words", async () => {

@@ -22,6 +22,7 @@ test("without an option it is what kluctl's controller is without one", () => {
     dryRun: false,
     results: { write: true, namespace: "kluctl-results", keepCommands: 5, keepValidates: 2 },
     admin: { enabled: false },
+    prune: { confirm: false },
     log: { format: "json", level: "info" },
     forges: [],
   });

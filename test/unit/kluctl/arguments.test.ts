@@ -17,14 +17,13 @@ test.for<[Call, string[]]>([
   [
     {
       command: "deploy",
-      options: { ...noDeployOptions, dryRun: true, noWait: true, abortOnError: true, prune: true, forceApply: true },
+      options: { ...noDeployOptions, dryRun: true, noWait: true, abortOnError: true, forceApply: true },
     },
     ["--no-obfuscate", held, "--yes", "--readiness-timeout=10m"].concat([
       "--force-apply",
       "--dry-run",
       "--no-wait",
       "--abort-on-error",
-      "--prune",
     ]),
   ],
   [{ command: "poke-images", options: { dryRun: true } }, ["--no-obfuscate", held, "--yes", "--dry-run"]],

@@ -8,11 +8,13 @@ import {
   type Request,
 } from "../../../src/model.ts";
 import { createReconcile } from "../../../src/reconcile/reconcile.ts";
+import type { Settings } from "../../../src/reconcile/work.ts";
 import { aDeployment, anObject, aResult, aSummary } from "../../support/deployments.ts";
 import {
   fakeDeployments,
   fakeKluctl,
   fakeLeases,
+  fakeObjects,
   fakeReadIdentity,
   fakeResults,
   fakeSecrets,
@@ -31,10 +33,16 @@ const upToDate = {
   lastDeployResult: aSummary(),
 };
 
-function aWorld(deployment: Deployment | MalformedDeployment, kluctl = fakeKluctl(), sources = fakeSources()) {
+function aWorld(
+  deployment: Deployment | MalformedDeployment,
+  kluctl = fakeKluctl(),
+  sources = fakeSources(),
+  settings: Partial<Settings> = { pruneGuard: { percent: 50, fromObjects: 10 } },
+) {
   const deployments = fakeDeployments(deployment);
   const leases = fakeLeases();
   const results = fakeResults();
+  const objects = fakeObjects();
   const applied: number[] = [];
   let ids = 0;
   const reconcile = createReconcile({
@@ -42,12 +50,13 @@ function aWorld(deployment: Deployment | MalformedDeployment, kluctl = fakeKluct
     secrets: fakeSecrets(),
     sources,
     kluctl,
+    objects,
     leases,
     results,
     clusterId: () => Promise.resolve("cluster-1"),
     lastMove: () => Promise.resolve("move-1"),
     readIdentity: fakeReadIdentity(),
-    settings: { dryRun: false },
+    settings: { dryRun: false, ...settings },
     clock: { now: () => Date.parse("2026-01-01T00:00:10Z") },
     newId: () => `id-${++ids}`,
     log: silentLog,
@@ -62,6 +71,7 @@ function aWorld(deployment: Deployment | MalformedDeployment, kluctl = fakeKluct
   return {
     deployments,
     kluctl,
+    objects,
     sources,
     leases,
     results,
@@ -318,4 +328,81 @@ test("the finalizer never blocks forever", async () => {
   await world.reconcile({ ...push, cause: "change" }, world.attempt({ attempt: 5, lastAttempt: true }));
   expect(world.deployments.objects.get("shop/prod")?.finalizers).toEqual([]);
   expect(world.deployments.events.at(-1)).toMatchObject({ type: "Warning", reason: "DeleteFailed" });
+});
+
+function orphanOf(name: string) {
+  const ref = { version: "v1", kind: "ConfigMap", name, namespace: "shop" };
+  const remote = JSON.stringify({ apiVersion: "v1", kind: "ConfigMap", metadata: { ...ref, uid: `uid-${name}` } });
+  return anObject({ ref, orphan: true, remote });
+}
+
+test("what git no longer has is pruned after a deploy without errors, and what cannot be is an error", async () => {
+  const deploy = aResult({
+    objectsHash: "hash-2",
+    objects: [orphanOf("one"), orphanOf("two"), anObject({ rendered: "{}" })],
+  });
+  const world = aWorld(aDeployment({ spec: { prune: true } }), fakeKluctl({ deploy }));
+  world.objects.refused.set("two", "forbidden");
+  expect(await world.reconcile({ ...push, cause: "change" }, world.attempt())).toMatchObject({ kind: "failed" });
+  expect(world.objects.deleted).toEqual(["one"]);
+  expect(world.status()?.conditions).toMatchObject([
+    { status: "False", message: "deploy failed with 1 errors. 1 deleted objects. 1 orphan objects." },
+  ]);
+
+  const errors = [{ ref: { kind: "Service", name: "web" }, message: "refused" }];
+  const failing = aWorld(aDeployment({ spec: { prune: true } }), fakeKluctl({ deploy: { ...deploy, errors } }));
+  await failing.reconcile({ ...push, cause: "change" }, failing.attempt());
+  expect(failing.objects.deleted).toEqual([]);
+});
+
+test("without a discriminator nothing can be pruned, and it says so as kluctl does", async () => {
+  const plain = aResult();
+  const deploy = { ...plain, document: { ...plain.document, target: {}, targetKey: { clusterId: "cluster-1" } } };
+  const world = aWorld(aDeployment({ spec: { prune: true } }), fakeKluctl({ deploy }));
+  await world.reconcile({ ...push, cause: "change" }, world.attempt());
+  expect(world.deployments.events[0]?.message).toContain("pruning without a discriminator is not supported");
+});
+
+test("a large prune waits for a word, says so once, and is done when it is confirmed", async () => {
+  const orphans = Array.from({ length: 12 }, (_, i) => orphanOf(`old-${i}`));
+  const rendered = aResult({ objects: [...orphans, anObject({ rendered: "{}" })] });
+  const spec = { prune: true };
+  const world = aWorld(
+    aDeployment({ spec, status: upToDate, generation: 2 }),
+    fakeKluctl({ deploy: rendered, diff: rendered }),
+  );
+  const change = { ...push, cause: "change" } as const;
+  const interval = { ...push, cause: "interval" } as const;
+
+  expect(await world.reconcile(change, world.attempt())).toMatchObject({ kind: "done", deployed: true });
+  expect(world.objects.deleted).toEqual([]);
+  const [ready] = world.status()?.conditions ?? [];
+  expect(ready).toMatchObject({ status: "True" });
+  const hash = /towline\.dev\/confirm-prune=(\w+)/.exec(ready?.message ?? "")?.[1];
+  expect(hash).toMatch(/^[0-9a-f]{16}$/);
+  const waits = { type: "Warning", reason: "PruneWaits", message: expect.stringContaining(hash!) as unknown };
+  expect(world.deployments.events).toContainEqual(waits);
+
+  await world.reconcile(interval, world.attempt());
+  expect(world.status()?.conditions[0]?.message).toContain(hash);
+  expect(world.deployments.events.filter(({ reason }) => reason === "PruneWaits")).toHaveLength(1);
+
+  const now = world.deployments.objects.get("shop/prod") as Deployment;
+  world.deployments.objects.set("shop/prod", { ...now, annotations: { [annotation.confirmPrune]: hash! } });
+  expect(await world.reconcile(change, world.attempt())).toMatchObject({ deployed: true });
+  expect(world.objects.deleted).toHaveLength(12);
+  expect(world.deployments.objects.get("shop/prod")?.annotations).toEqual({});
+  expect(world.status()?.conditions[0]?.message).toBe("deploy succeeded. 12 deleted objects.");
+});
+
+test("without the guard a large prune does not wait", async () => {
+  const orphans = Array.from({ length: 12 }, (_, i) => orphanOf(`old-${i}`));
+  const world = aWorld(
+    aDeployment({ spec: { prune: true } }),
+    fakeKluctl({ deploy: aResult({ objects: orphans }) }),
+    undefined,
+    {},
+  );
+  await world.reconcile({ ...push, cause: "change" }, world.attempt());
+  expect(world.objects.deleted).toHaveLength(12);
 });

@@ -1,0 +1,101 @@
+/** Objects of a cluster that is deployed to: deleted as the deployment's identity, and nobody waits until they are gone. */
+import { ApiError } from "../errors.ts";
+import type { ResultError } from "../model.ts";
+import type { Doomed, Objects } from "../ports.ts";
+import { createKubeClient, type KubeClient } from "./client.ts";
+
+export interface ObjectsDeps {
+  /** The text of the kubeconfig that kluctl gets for the server's own cluster. */
+  readonly kubeconfigFor: (impersonate?: string) => string | Promise<string>;
+}
+
+/** As many as kluctl deletes at once. */
+const atOnce = 8;
+
+interface ResourceList {
+  readonly resources?: readonly { readonly name: string; readonly kind: string; readonly namespaced: boolean }[];
+}
+
+type Deletion = Doomed & { readonly path: string };
+
+export function createObjects({ kubeconfigFor }: ObjectsDeps): Objects {
+  return {
+    async delete(doomed, run, { dryRun }, signal) {
+      const client = createKubeClient({ text: run.cluster?.kubeconfig ?? (await kubeconfigFor(run.impersonate)) });
+      try {
+        const errors: ResultError[] = [];
+        const deletions = await findPaths(client, doomed, errors, signal);
+        const isNamespace = ({ apiVersion, kind }: Doomed) => apiVersion === "v1" && kind === "Namespace";
+        const namespaces = deletions.filter(isNamespace);
+        // What is in a namespace goes with it.
+        const going = new Set(namespaces.map(({ name }) => name));
+        const others = deletions.filter((one) => !isNamespace(one) && !going.has(one.namespace ?? ""));
+        for (const group of [namespaces, others]) {
+          const left = group.values();
+          const work = async () => {
+            for (const one of left) await deleteOne(client, one, dryRun, errors, signal);
+          };
+          await Promise.all(Array.from({ length: atOnce }, work));
+        }
+        return errors;
+      } finally {
+        client.close();
+      }
+    },
+  };
+}
+
+async function findPaths(
+  client: KubeClient,
+  doomed: readonly Doomed[],
+  errors: ResultError[],
+  signal: AbortSignal,
+): Promise<Deletion[]> {
+  const found: Deletion[] = [];
+  for (const [apiVersion, group] of Map.groupBy(doomed, (one) => one.apiVersion)) {
+    const root = apiVersion.includes("/") ? `/apis/${apiVersion}` : `/api/${apiVersion}`;
+    let list: ResourceList;
+    try {
+      list = (await client.request({ method: "GET", path: root, signal })) as ResourceList;
+    } catch (error) {
+      if (!(error instanceof ApiError)) throw error;
+      // A kind whose definition is gone has no objects left.
+      if (error.status !== 404) errors.push(...group.map(({ ref }) => ({ ref, message: error.message })));
+      continue;
+    }
+    for (const one of group) {
+      const resource = list.resources?.find(({ kind, name }) => kind === one.kind && !name.includes("/"));
+      if (resource === undefined) {
+        errors.push({ ref: one.ref, message: `the API server has no ${one.kind} of ${apiVersion}` });
+        continue;
+      }
+      const scope = resource.namespaced ? `/namespaces/${encodeURIComponent(one.namespace ?? "default")}` : "";
+      found.push({ ...one, path: `${root}${scope}/${resource.name}/${encodeURIComponent(one.name)}` });
+    }
+  }
+  return found;
+}
+
+async function deleteOne(
+  client: KubeClient,
+  { ref, path, uid }: Deletion,
+  dryRun: boolean,
+  errors: ResultError[],
+  signal: AbortSignal,
+): Promise<void> {
+  const options = {
+    apiVersion: "v1",
+    kind: "DeleteOptions",
+    propagationPolicy: "Background",
+    // This very object: not one that somebody made anew under its name meanwhile.
+    preconditions: { uid },
+    ...(dryRun && { dryRun: ["All"] }),
+  };
+  try {
+    signal.throwIfAborted();
+    await client.request({ method: "DELETE", path, body: options, signal });
+  } catch (error) {
+    if (!(error instanceof ApiError)) throw error;
+    if (error.status !== 404) errors.push({ ref, message: error.message });
+  }
+}

@@ -1,0 +1,121 @@
+/** Pruning: which objects go, when a person has to confirm it first, and what a result says of it afterwards. Pure. */
+import { createHash } from "node:crypto";
+import type { CommandResult, ObjectRef, ResultError, ResultObject } from "../model.ts";
+import { annotation } from "../model.ts";
+import type { Doomed } from "../ports.ts";
+import { rfc3339 } from "./time.ts";
+
+/** From when on a prune that nobody asked for waits. */
+export interface PruneGuard {
+  /** More than this percentage of the deployed objects, … */
+  readonly percent: number;
+  /** … if that many are deployed. */
+  readonly fromObjects: number;
+}
+
+/** What a project does not have any more, as kluctl found it. What is going already is not asked to go again. */
+export function findDoomed({ objects }: CommandResult): Doomed[] {
+  return objects.flatMap(({ ref, orphan, deleted, remote }) => {
+    if (!orphan || deleted || remote === undefined) return [];
+    const { apiVersion, kind, metadata } = JSON.parse(remote) as RemoteObject;
+    const { name, namespace, uid, deletionTimestamp } = metadata;
+    return deletionTimestamp === undefined ? [{ ref, apiVersion, kind, name, namespace, uid }] : [];
+  });
+}
+
+/** In kluctl's words. */
+export const noDiscriminator: ResultError = {
+  ref: { kind: "", name: "" },
+  message: "pruning without a discriminator is not supported",
+};
+
+interface RemoteObject {
+  readonly apiVersion: string;
+  readonly kind: string;
+  readonly metadata: {
+    readonly name: string;
+    readonly namespace?: string;
+    readonly uid: string;
+    readonly deletionTimestamp?: string;
+  };
+}
+
+export interface Waiting {
+  /** What the annotation has to say: it stands for these objects and no others. */
+  readonly hash: string;
+  /** For people. */
+  readonly message: string;
+}
+
+/**
+ * Whether these objects are so many that somebody has to confirm it first: a wrong argument, a renamed target or an
+ * include that became empty looks just like a project from which all of this was removed.
+ */
+export function findWaiting(
+  result: CommandResult,
+  guard: PruneGuard,
+  confirmed: string | undefined,
+): Waiting | undefined {
+  const doomed = findDoomed(result);
+  const hash = hashOf(doomed);
+  if (doomed.length === 0 || confirmed === hash) return undefined;
+  const left = result.objects.filter(({ rendered, remote }) => rendered !== undefined && remote !== undefined).length;
+  const deployed = left + doomed.length;
+  const empty = result.objects.every(({ rendered }) => rendered === undefined);
+  const large = deployed >= guard.fromObjects && doomed.length * 100 > guard.percent * deployed;
+  if (!empty && !large) return undefined;
+  const what = empty
+    ? `The project renders no object at all, and ${deployed} are deployed.`
+    : `${doomed.length} of ${deployed} deployed objects are no longer in the project.`;
+  const message = `${what} They are not pruned until somebody confirms it: annotate the resource with ${annotation.confirmPrune}=${hash}`;
+  return { hash, message };
+}
+
+/** Whether exactly what would be pruned has been confirmed. */
+export function isConfirmed(result: CommandResult, confirmed: string | undefined): boolean {
+  const doomed = findDoomed(result);
+  return doomed.length > 0 && confirmed === hashOf(doomed);
+}
+
+function hashOf(doomed: readonly Doomed[]): string {
+  const names = doomed.map(({ apiVersion, kind, namespace, name }) =>
+    [apiVersion, kind, namespace ?? "", name].join(" "),
+  );
+  return createHash("sha256").update(names.sort().join("\n")).digest("hex").slice(0, 16);
+}
+
+/** The deploy's result as kluctl would have written it, had it pruned as well. */
+export function withPruned(
+  deployed: CommandResult,
+  doomed: readonly Doomed[],
+  failed: readonly ResultError[],
+  now: number,
+): CommandResult {
+  const left = new Set(failed.map(({ ref }) => refText(ref)));
+  const gone = new Set(doomed.map(({ ref }) => refText(ref)).filter((ref) => !left.has(ref)));
+  const isGone = ({ ref, orphan }: Pick<ResultObject, "ref" | "orphan">) => orphan && gone.has(refText(ref));
+  const { document } = deployed;
+  const compacted = (document["compactedObjects"] ?? []) as readonly CompactedObject[];
+  return {
+    ...deployed,
+    objects: deployed.objects.map((object) => (isGone(object) ? { ...object, orphan: false, deleted: true } : object)),
+    errors: [...deployed.errors, ...failed],
+    document: {
+      ...document,
+      command: { ...(document["command"] as object), endTime: rfc3339(now) },
+      compactedObjects: compacted.map(({ orphan = false, ...rest }) =>
+        isGone({ ref: rest.ref, orphan }) ? { ...rest, deleted: true } : { ...rest, ...(orphan && { orphan }) },
+      ),
+      ...(failed.length > 0 && { errors: [...deployed.errors, ...failed] }),
+    },
+  };
+}
+
+interface CompactedObject {
+  readonly ref: ObjectRef;
+  readonly orphan?: boolean;
+}
+
+function refText({ group, kind, namespace, name }: ObjectRef): string {
+  return [group ?? "", kind, namespace ?? "", name].join("/");
+}
