@@ -9,6 +9,7 @@ export const reason = {
   succeeded: "ReconciliationSucceeded",
   /** Of events only. */
   pruneWaits: "PruneWaits",
+  sharedDiscriminator: "SharedDiscriminator",
 } as const;
 
 /** The API server refuses nothing before 32 768; kluctl's own controller cuts here. */

@@ -8,8 +8,9 @@ import {
   type Outcome,
 } from "../model.ts";
 import type { Held } from "../ports.ts";
-import { firstErrors } from "./conditions.ts";
+import { firstErrors, reason } from "./conditions.ts";
 import { loopTimeoutMs } from "./decide.ts";
+import { findSharing, sharingNote } from "./discriminators.ts";
 import { toFailure } from "./failures.ts";
 import { maskResult } from "./mask.ts";
 import { toDeployOptions } from "./run.ts";
@@ -47,6 +48,13 @@ async function deleteObjects(deployment: Deployment, { held, signal }: Finalizin
   const { key, spec, status } = deployment;
   const { targetName, discriminator } = status.targetKey ?? {};
   if (!spec.delete || spec.suspend || discriminator === undefined) return 0;
+  const others = findSharing(deployment, status.targetKey, deps.deployments.all());
+  if (others.length > 0) {
+    const message = sharingNote(discriminator, others);
+    deps.log.warn({ ...key, discriminator }, "the objects stay, because another deployment has them as well");
+    deps.deployments.event(deployment, "Warning", reason.sharedDiscriminator, message);
+    return 0;
+  }
   const { settings } = deps;
   const identity = await deps.readIdentity(deployment);
   const result = await deps.kluctl.delete(

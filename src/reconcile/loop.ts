@@ -4,6 +4,7 @@ import { annotation, type CommandResult, type Outcome, type ValidateResult } fro
 import { createRedactor } from "../redact/redactor.ts";
 import { prepareFailed, reason, verdictOf, type Verdict } from "./conditions.ts";
 import { decide, deployRegardless, type Decision } from "./decide.ts";
+import { mayCollide } from "./discriminators.ts";
 import { retryOf, toFailure } from "./failures.ts";
 import { projectKey } from "./keys.ts";
 import { isConfirmed } from "./pruning.ts";
@@ -86,23 +87,40 @@ async function bringUpToDate(work: Work): Promise<Ending> {
     };
 
     const regardless = deployRegardless(input);
-    const compared = regardless === undefined ? await steps.compare() : undefined;
+    const unsure = isNews(regardless) && mayCollide(deployment, deps.deployments.all());
+    const compared = regardless === undefined || unsure ? await steps.compare() : undefined;
     const confirmed = deployment.annotations[annotation.confirmPrune];
     const decision: Decision = compared
       ? decide({ ...input, pruneConfirmed: isConfirmed(compared, confirmed) }, compared.objectsHash)
       : { deploy: regardless, waitsForApproval: false, validate: spec.validate };
     status.set({ lastPrepareError: undefined }); // rendered: the project is fine, whatever the cluster makes of it
 
+    const refused = decision.deploy && compared ? steps.refuses(compared) : undefined;
+    if (refused !== undefined && compared) {
+      steps.record(compared, compared);
+      const { lastDeployResult, targetKey } = deployment.status;
+      // Still to be deployed; and what it has deployed before is under another key.
+      status.set({ lastObjectsHash: undefined, ...(lastDeployResult && { targetKey }) });
+      return {
+        outcome: { kind: "failed", retry: "person", message: refused },
+        ready: { status: "False", reason: reason.deployFailed, message: refused },
+      };
+    }
     const deployed = decision.deploy === undefined ? undefined : await steps.deploy(decision.deploy, compared);
-    if (decision.waitsForApproval && compared) steps.tellWaiting(compared);
-    else if (!deployed && compared) steps.waitsForConfirmation(compared);
+    if (decision.waitsForApproval && compared) steps.tellApproval(compared);
     const rendered = deployed ?? compared ?? (await steps.compare());
+    steps.keepsFromPruning(rendered);
     steps.record(rendered, deployed ? await steps.driftAfter(deployed) : rendered);
     const validated = decision.validate ? await steps.validate(rendered.objectsHash) : undefined;
     if (!spec.validate) status.set({ lastValidateResult: undefined });
     await steps.stored();
     return ending(work, commit, deployed, validated);
   });
+}
+
+/** A deployment that was never deployed, or is of another target by now, may meet one that is there already. */
+function isNews(reason: Decision["deploy"]): boolean {
+  return reason === "never-deployed" || reason === "spec-changed";
 }
 
 function ending(

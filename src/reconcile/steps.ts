@@ -3,12 +3,15 @@ import {
   annotation,
   type CommandResult,
   type Credentials,
+  type Deployment,
+  keyText,
   type ResultError,
   type TargetKey,
   type ValidateResult,
 } from "../model.ts";
 import type { Checkout, Identity, Run } from "../ports.ts";
 import { baseMessage, firstErrors, inProgress, readyCondition, reason, resultMessage } from "./conditions.ts";
+import { findSharing, isNewcomer, refusal, sharingNote } from "./discriminators.ts";
 import { projectKey, targetOf } from "./keys.ts";
 import { maskResult, type MaskedResult } from "./mask.ts";
 import { findDoomed, findWaiting, noDiscriminator, withPruned } from "./pruning.ts";
@@ -86,7 +89,7 @@ export function createSteps(work: Work, { checkout, credentials, identity, clust
     if (targetOf(deployed.document).discriminator === undefined)
       return withPruned(deployed, [], [noDiscriminator], clock.now());
     const doomed = findDoomed(deployed);
-    if (doomed.length === 0 || (!asked && waitsForConfirmation(deployed))) return deployed;
+    if (doomed.length === 0 || (!asked && keepsFromPruning(deployed))) return deployed;
     const { dryRun } = options;
     const errors = await deps.objects.delete(doomed, run(), { dryRun }, signal);
     log.info({ dryRun, pruned: doomed.length - errors.length, errors: errors.length }, "pruned");
@@ -97,22 +100,65 @@ export function createSteps(work: Work, { checkout, credentials, identity, clust
     return withPruned(deployed, doomed, errors, clock.now());
   }
 
-  /** Tells, if so; once as an event, and for as long as it waits in the message of `Ready`. */
-  function waitsForConfirmation(result: CommandResult): boolean {
+  /** What keeps orphans from being pruned is told: once as an event, and in the message of `Ready` for as long as it does. */
+  function keepsFromPruning(result: CommandResult): boolean {
+    return tellSharing(result) || tellWaiting(result);
+  }
+
+  function tellWaiting(result: CommandResult): boolean {
     const { pruneGuard } = settings;
     if (pruneGuard === undefined || !spec.prune || spec.deployMode !== "full-deploy" || options.dryRun) return false;
     const waiting = findWaiting(result, pruneGuard, deployment.annotations[annotation.confirmPrune]);
     if (waiting === undefined) return false;
-    work.notes.push(waiting.message);
-    if (!readyCondition(deployment.status)?.message.includes(waiting.hash)) {
-      log.warn({ prune: waiting.hash }, "a prune waits for somebody to confirm it");
-      deployments.event(deployment, "Warning", reason.pruneWaits, waiting.message);
+    if (!note(waiting.message)) return true;
+    log.warn({ prune: waiting.hash }, "a prune waits for somebody to confirm it");
+    deployments.event(deployment, "Warning", reason.pruneWaits, waiting.message);
+    return true;
+  }
+
+  function tellSharing(result: CommandResult): boolean {
+    const { discriminator = "" } = targetKeyOf(result);
+    const others = sharing(result);
+    if (others.length === 0) return false;
+    const message = sharingNote(discriminator, others);
+    if (!note(message)) return true;
+    log.warn({ discriminator, with: others.map(({ key }) => keyText(key)) }, "a discriminator is shared");
+    deployments.event(deployment, "Warning", reason.sharedDiscriminator, message);
+    for (const other of others) {
+      deployments.event(other, "Warning", reason.sharedDiscriminator, sharingNote(discriminator, [deployment]));
     }
     return true;
   }
 
+  function sharing(result: CommandResult): Deployment[] {
+    return options.dryRun ? [] : findSharing(deployment, targetKeyOf(result), deployments.all());
+  }
+
+  /** Whether this is news: it may have been told already, and by this very loop. */
+  function note(message: string): boolean {
+    if (work.notes.includes(message)) return false;
+    work.notes.push(message);
+    return !readyCondition(deployment.status)?.message.includes(message);
+  }
+
   return {
-    waitsForConfirmation,
+    keepsFromPruning,
+
+    /** Why this may not be deployed, if so: somebody else was there first under this discriminator. */
+    refuses(compared: CommandResult): string | undefined {
+      const key = targetKeyOf(compared);
+      const others = isNewcomer(deployment, key) ? sharing(compared) : [];
+      if (others.length === 0) return undefined;
+      const message = refusal(key.discriminator ?? "", others);
+      if (readyCondition(deployment.status)?.message === message) return message;
+      log.warn({ discriminator: key.discriminator, with: others.map((other) => keyText(other.key)) }, "not deployed");
+      deployments.event(deployment, "Warning", reason.sharedDiscriminator, message);
+      for (const other of others) {
+        const words = `${keyText(deployment.key)} wants to deploy with the same discriminator ${JSON.stringify(key.discriminator)}, and is not deployed.`;
+        deployments.event(other, "Warning", reason.sharedDiscriminator, words);
+      }
+      return message;
+    },
 
     async compare(): Promise<MaskedResult> {
       const startedAt = clock.now();
@@ -200,7 +246,7 @@ export function createSteps(work: Work, { checkout, credentials, identity, clust
     },
 
     /** Tells once per change that somebody has to approve it. */
-    tellWaiting({ objectsHash }: CommandResult): void {
+    tellApproval({ objectsHash }: CommandResult): void {
       log.info({ objectsHash }, "waits for approval");
       if (deployment.status.lastObjectsHash === objectsHash) return;
       const message = `The changes wait for approval: set spec.manualObjectsHash to ${objectsHash}.`;

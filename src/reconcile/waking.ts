@@ -1,11 +1,12 @@
 /** Turns changes of the resources into requests, at once: whoever edits a deployment does not wait for the sweep. */
 import type { Logger } from "../log.ts";
-import { isMalformed, type ReconcileRequest } from "../model.ts";
-import type { DeploymentChange, Queue } from "../ports.ts";
+import { isMalformed, type Cause, type Deployment, type MalformedDeployment, type ReconcileRequest } from "../model.ts";
+import type { DeploymentChange, Deployments, Queue } from "../ports.ts";
+import { findRelieved } from "./discriminators.ts";
 import { wakes } from "./due.ts";
 
 export interface WakingDeps {
-  readonly deployments: { onChange(callback: (change: DeploymentChange) => void): void };
+  readonly deployments: Pick<Deployments, "all"> & { onChange(callback: (change: DeploymentChange) => void): void };
   readonly queue: Pick<Queue, "enqueue" | "markMoved">;
   readonly log: Logger;
 }
@@ -25,9 +26,7 @@ export function startWaking({ deployments, queue, log }: WakingDeps): () => void
     await queue.enqueue(requests);
   }
 
-  deployments.onChange(({ kind, deployment, previous }) => {
-    const cause = wakes(kind, deployment, previous);
-    if (cause === undefined) return;
+  function ask(deployment: Deployment | MalformedDeployment, cause: Cause): void {
     const repo = isMalformed(deployment) ? undefined : deployment.repo;
     gathered.push({ kind: "reconcile", deployment: deployment.key, cause, repo });
     planned ??= setTimeout(() => {
@@ -39,6 +38,13 @@ export function startWaking({ deployments, queue, log }: WakingDeps): () => void
         log.warn({ requests: requests.length, error: reason }, "could not queue changes; the sweep will");
       });
     }, gatherMs);
+  }
+
+  deployments.onChange(({ kind, deployment, previous }) => {
+    const cause = wakes(kind, deployment, previous);
+    if (cause !== undefined) ask(deployment, cause);
+    if (kind !== "removed") return;
+    for (const other of findRelieved(deployment, deployments.all())) ask(other, "interval");
   });
   return () => clearTimeout(planned);
 }

@@ -19,10 +19,11 @@ function aQueue(failing = false) {
   return { queue, moved, requests };
 }
 
-function watching(queue: WakingDeps["queue"]) {
+function watching(queue: WakingDeps["queue"], left: Deployment[] = []) {
   let emit: Parameters<WakingDeps["deployments"]["onChange"]>[0] = () => undefined;
-  startWaking({ deployments: { onChange: (callback) => void (emit = callback) }, queue, log: silentLog });
-  return (deployment: Deployment) => emit({ kind: "added", deployment });
+  const onChange: WakingDeps["deployments"]["onChange"] = (callback) => void (emit = callback);
+  startWaking({ deployments: { onChange, all: () => left }, queue, log: silentLog });
+  return (deployment: Deployment, kind: "added" | "removed" = "added") => emit({ kind, deployment });
 }
 
 test("resources that come together ask for their repository once", async () => {
@@ -38,4 +39,15 @@ test("a Redis that is down costs nothing but time", async () => {
   const { queue, moved } = aQueue(true);
   watching(queue)(aDeployment());
   await vi.waitFor(() => expect(moved).toHaveLength(1));
+});
+
+test("who shared the discriminator of a deployment that goes is looked at", async () => {
+  const targetKey = { clusterId: "cluster-1", discriminator: "shop" };
+  const [gone, other] = ["gone", "other"].map((name) =>
+    aDeployment({ key: { namespace: "shop", name }, status: { targetKey: { ...targetKey, targetName: name } } }),
+  );
+  const stranger = aDeployment({ status: { targetKey: { ...targetKey, discriminator: "else" } } });
+  const { queue, requests } = aQueue();
+  watching(queue, [other!, stranger])(gone!, "removed");
+  await vi.waitFor(() => expect(requests).toMatchObject([{ deployment: other!.key, cause: "interval" }]));
 });
