@@ -23,6 +23,7 @@ const house = [
   "kube",
   "forges",
   "notify",
+  "doctor",
   "routes",
   "jobs",
 ];
@@ -48,6 +49,7 @@ const rooms: readonly Room[] = [
   { name: "forges", files: /^src\/forge\/[^/]+\.ts$/, mayImport: ["ground", "ports", "a forge"] },
   { name: "a forge", files: /^src\/forge\/[^/]+\//, mayImport: ["ground", "ports", "forges"] },
   { name: "notify", files: /^src\/notify\//, mayImport: ["ground", "ports"] },
+  { name: "doctor", files: /^src\/doctor\//, mayImport: [...decisions, "kube"] },
   { name: "routes", files: /^routes\//, mayImport: [...decisions, "forges"] },
   { name: "jobs", files: /^jobs\//, mayImport: decisions },
   { name: "the top", files: /^src\/(?:app|cli)(?:\.ts|\/)/, mayImport: house },

@@ -109,6 +109,7 @@ export function createReadiness(redis: Redis): (signal: AbortSignal) => Promise<
 }
 
 export interface RedisReport {
+  readonly version: string;
   /** Why we cannot work with this Redis, for people; empty when we can. */
   readonly problems: readonly string[];
   /** What will hurt one day. */
@@ -140,5 +141,5 @@ export async function checkRedis(redis: Redis): Promise<RedisReport> {
       "Redis keeps no append-only file (appendonly no): queued work is lost when it restarts, until the next sweep.",
     );
   }
-  return { problems, warnings };
+  return { version, problems, warnings };
 }

@@ -12,6 +12,7 @@ process.exitCode = await runProgram(process.argv.slice(2), {
   env: process.env,
   // Only the server needs the whole house; `--help` does not wait for it.
   serve: (config, log) => serve(config, log, async (...args) => (await import("./app.ts")).startApp(...args)),
+  doctor: async (options) => (await import("./app/doctor.ts")).runDoctor(options),
   out: (text) => void process.stdout.write(text),
   err: (text) => void process.stderr.write(text),
 });

@@ -8,12 +8,14 @@ import { configFields, configJsonSchema, type Field } from "../config/fields.ts"
 import { printConfig } from "../config/print.ts";
 import { ConfigError } from "../errors.ts";
 import { createLogger, type Logger } from "../log.ts";
+import { addDoctor, type DoctorCommandDeps } from "./doctor.ts";
 import { readVersion } from "./version.ts";
 
 export interface ProgramDeps {
   readonly env: Readonly<Record<string, string | undefined>>;
   /** Runs the server until it is stopped, and returns the exit code. */
   readonly serve: (config: Config, log: Logger) => Promise<number>;
+  readonly doctor: DoctorCommandDeps["run"];
   readonly out: (text: string) => void;
   readonly err: (text: string) => void;
 }
@@ -35,7 +37,10 @@ Each option is also a variable, --controller-name is KLUCTL_CONTROLLER_NAME. Wha
 TOWLINE_* variables or a file: docs/configuration.md.`;
 
 /** Runs one command and returns its exit code. */
-export async function runProgram(argv: readonly string[], { env, serve, out, err }: ProgramDeps): Promise<number> {
+export async function runProgram(
+  argv: readonly string[],
+  { env, serve, doctor, out, err }: ProgramDeps,
+): Promise<number> {
   const load = (flags: Flags): LoadedConfig => {
     const argvFlags = Object.fromEntries(
       flagFields().map(({ path, flag }) => [path, flags[new Option(flag).attributeName()]]),
@@ -89,6 +94,12 @@ export async function runProgram(argv: readonly string[], { env, serve, out, err
       const { config } = loadController(flags);
       code = await serve(config, createLogger({ ...config.log, secrets: secretValues(config) }));
     });
+
+  addDoctor(
+    withConfigFlags(program.command("doctor")),
+    { load, run: doctor, env, out, err },
+    (found) => (code = found),
+  );
 
   const config = program.command("config").description("look at the configuration");
   withConfigFlags(config.command("print"))

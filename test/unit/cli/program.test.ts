@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { runProgram } from "../../../src/cli/program.ts";
+import { type ProgramDeps, runProgram } from "../../../src/cli/program.ts";
 import type { Config } from "../../../src/config.ts";
 
 test("serve is given the configuration that flags, variables and defaults make, and its exit code is ours", async () => {
@@ -83,7 +83,37 @@ test("a server that fails to start ends with 1 and its reason", async () => {
   expect(said()).toBe("towline: port 8080 is in use\n");
 });
 
-function useProgram(options: { env?: Record<string, string>; code?: number; serve?: () => Promise<number> } = {}) {
+test("the doctor's worst finding is its exit code, and -o json is for programs", async () => {
+  const findings = [{ level: "warning", subject: "shop/prod", message: "would be deployed" }] as const;
+  const doctored: unknown[] = [];
+  const doctor: ProgramDeps["doctor"] = (options) => {
+    doctored.push(options);
+    return Promise.resolve([{ title: "Deployments", findings }]);
+  };
+  const { run, printed } = useProgram({ doctor });
+  expect(await run("doctor", "--no-compare", "--service-account", "kluctl-system/towline")).toBe(1);
+  expect(printed()).toContain("warning  shop/prod  would be deployed");
+  expect(doctored).toMatchObject([
+    {
+      compare: false,
+      serviceAccount: { namespace: "kluctl-system", name: "towline" },
+    },
+  ]);
+  const json = useProgram({ doctor });
+  await json.run("doctor", "-o", "json");
+  expect(JSON.parse(json.printed())).toMatchObject({ status: "warning" });
+  expect(await useProgram({ doctor }).run("doctor", "-o", "xml")).toBe(2);
+  expect(await useProgram({ doctor }).run("doctor", "--service-account", "towline")).toBe(2);
+});
+
+interface Options {
+  readonly env?: Record<string, string>;
+  readonly code?: number;
+  readonly serve?: () => Promise<number>;
+  readonly doctor?: ProgramDeps["doctor"];
+}
+
+function useProgram(options: Options = {}) {
   const [out, err]: [string[], string[]] = [[], []];
   const served: Config[] = [];
   const serve = (config: Config): Promise<number> => {
@@ -94,6 +124,7 @@ function useProgram(options: { env?: Record<string, string>; code?: number; serv
     runProgram(argv, {
       env: { HOME: "/home/ann", ...options.env },
       serve: options.serve ?? serve,
+      doctor: options.doctor ?? (() => Promise.resolve([])),
       out: (text) => void out.push(text),
       err: (text) => void err.push(text),
     });

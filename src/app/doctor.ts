@@ -1,0 +1,214 @@
+/** Builds what the doctor looks with: the server's own adapters, in a directory that goes when it is done. */
+import { randomUUID } from "node:crypto";
+import { access, constants, mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import {
+  checkRedis,
+  connectProducer,
+  createReadiness,
+  describeRedisError,
+  withinDeadline,
+} from "../../jobs/connection.ts";
+import { type Config, secretValues } from "../config.ts";
+import { examine, type Check } from "../doctor/check.ts";
+import { createDoctorCluster } from "../doctor/cluster.ts";
+import { createCompare } from "../doctor/compare.ts";
+import { examineDeployments } from "../doctor/deployments.ts";
+import type { Section } from "../doctor/finding.ts";
+import { examinePermissions } from "../doctor/permissions.ts";
+import { examineRepositories } from "../doctor/repositories.ts";
+import { examineController } from "../doctor/running-controller.ts";
+import { examineServer } from "../doctor/server.ts";
+import { examineDataDir, examineForge, examineKluctl, examineRedis, type RedisFacts } from "../doctor/surroundings.ts";
+import { findAccount } from "../forge/account.ts";
+import { createKluctl } from "../kluctl/kluctl.ts";
+import { createKubeClient } from "../kube/client.ts";
+import { toRemoteCluster } from "../kube/remote-cluster.ts";
+import { createSecrets } from "../kube/secrets.ts";
+import { createLogger, type Logger } from "../log.ts";
+import { isMalformed, type Key } from "../model.ts";
+import { readGitCredentials } from "../reconcile/credentials.ts";
+import { createReadIdentity } from "../reconcile/identity.ts";
+import { createSources } from "../source/sources.ts";
+import { loginOf } from "./previews.ts";
+import { findRedis } from "./redis.ts";
+
+export interface DoctorOptions {
+  readonly config: Config;
+  /** Whose rights are looked at; our own when left out. */
+  readonly serviceAccount?: Key | undefined;
+  /** Whether each deployment is rendered, which takes a second or so each. */
+  readonly compare: boolean;
+  readonly env: Readonly<Record<string, string | undefined>>;
+  readonly onProgress?: ((text: string) => void) | undefined;
+  readonly signal: AbortSignal;
+}
+
+export async function runDoctor(options: DoctorOptions): Promise<readonly Section[]> {
+  const { config, env, signal, onProgress } = options;
+  // What goes wrong is a finding: nobody reads a log here.
+  const log = createLogger({ level: "silent", format: "json", secrets: secretValues(config) });
+  const now = () => Date.now();
+  const client = createKubeClient(config.kubernetes);
+  const { namespaces } = config.kubernetes;
+  const cluster = createDoctorCluster({ client, namespaces, serviceAccount: options.serviceAccount, now });
+  const secrets = createSecrets({ client });
+  const dir = await mkdtemp(join(tmpdir(), "towline-doctor-"));
+  const sources = createSources({
+    cacheDir: join(dir, "git"),
+    log,
+    env,
+    limits: { callMs: config.git.timeoutMs },
+  });
+  const kluctl = createKluctl({
+    binary: config.kluctl.path ?? "kluctl",
+    cacheDir: config.kluctl.cacheDir ?? (await cacheOf(config.dataDir, dir)),
+    workDir: join(dir, "kluctl-work"),
+    kubeconfigFor: (impersonate) => client.kubeconfig(impersonate),
+    env,
+    log,
+    warm: config.kluctl.warm,
+  });
+  const { defaultServiceAccount } = config;
+  const readIdentity = createReadIdentity({
+    secrets,
+    toRemoteCluster: (kubeconfig, impersonate) =>
+      toRemoteCluster(kubeconfig, { impersonate, allowUnsafe: config.kubernetes.allowUnsafeKubeconfigs }),
+    defaultServiceAccount,
+  });
+  const compare = createCompare({
+    secrets,
+    sources,
+    kluctl,
+    clusterId: () => client.clusterId(),
+    clock: { now },
+    newId: randomUUID,
+    readIdentity,
+    log,
+    signal,
+  });
+  let listed: ReturnType<typeof cluster.deployments> | undefined;
+  const found = () => (listed ??= cluster.deployments());
+
+  const checks: readonly Check[] = [
+    {
+      group: "kluctl's controller",
+      subject: "kluctl's controller",
+      run: async () => examineController({ cluster, namespace: config.controllerNamespace, now }, await found()),
+    },
+    {
+      group: "Deployments",
+      subject: "deployments",
+      progress: "looking at deployments",
+      run: async (tell) => {
+        const deps = {
+          cluster,
+          secrets,
+          readIdentity,
+          compare: options.compare ? compare : undefined,
+          concurrency: config.concurrency,
+          now,
+        };
+        return examineDeployments(deps, await found(), tell);
+      },
+    },
+    {
+      group: "Repositories",
+      subject: "repositories",
+      progress: "asking git hosts",
+      run: async () =>
+        examineRepositories(
+          async (deployment) => {
+            const credentials = await readGitCredentials(deployment, secrets);
+            return sources.heads({ url: deployment.spec.source.url, credentials }, undefined, signal);
+          },
+          await found(),
+        ),
+    },
+    {
+      group: "Rights",
+      subject: "rights",
+      run: async () =>
+        examinePermissions(cluster, {
+          ...accountsOf(await found()),
+          namespaces,
+          resultsNamespace: config.results.namespace,
+          leader: config.leaderElection === "off" ? undefined : config.controllerNamespace,
+        }),
+    },
+    { group: "Surroundings", subject: "kluctl", run: () => examineKluctl(() => kluctl.version()) },
+    {
+      group: "Surroundings",
+      subject: "Redis",
+      run: () =>
+        examineRedis(
+          () => lookAtRedis({ ...config, dataDir: dir }, log),
+          config.redis.url === undefined ? "private" : "configured",
+        ),
+    },
+    ...config.forges.map((forge) => ({
+      group: "Surroundings",
+      subject: `forge ${forge.id}`,
+      run: () => {
+        const login = loginOf(forge);
+        return examineForge(forge.id, login && (() => findAccount({ ...forge, login, log })));
+      },
+    })),
+    { group: "Surroundings", subject: "data directory", run: () => examineDataDir(config.dataDir) },
+  ];
+
+  function accountsOf(all: Awaited<ReturnType<typeof found>>) {
+    const sound = all.flatMap(({ deployment }) => (isMalformed(deployment) ? [] : [deployment]));
+    // Rights on another cluster are that cluster's to say.
+    const here = sound.filter(({ spec }) => spec.kubeConfig === undefined);
+    const named = here.map(({ key, spec }) => ({
+      namespace: key.namespace,
+      name: spec.serviceAccountName ?? defaultServiceAccount,
+    }));
+    const texts = new Set(named.flatMap(({ namespace, name }) => (name === undefined ? [] : [`${namespace}/${name}`])));
+    const accounts = [...texts].sort().map((text) => {
+      const [namespace = "", name = ""] = text.split("/");
+      return { namespace, name };
+    });
+    return { accounts, asServer: named.some(({ name }) => name === undefined) };
+  }
+
+  try {
+    return await examine({
+      first: { group: "Cluster", subject: "API server", run: () => examineServer(cluster) },
+      checks,
+      onProgress,
+    });
+  } finally {
+    await kluctl.stop();
+    client.close();
+    await rm(dir, { recursive: true, force: true, maxRetries: 5 });
+  }
+}
+
+/** kluctl's unpacked Python is worth seconds; the server's own is taken where there is one. */
+async function cacheOf(dataDir: string, otherwise: string): Promise<string> {
+  const cache = join(dataDir, "kluctl-cache");
+  const usable = await access(cache, constants.W_OK).then(
+    () => true,
+    () => false,
+  );
+  return usable ? cache : join(otherwise, "kluctl-cache");
+}
+
+async function lookAtRedis(config: Config, log: Logger): Promise<RedisFacts> {
+  const { address, privateRedis } = await findRedis(config, log);
+  const redis = connectProducer(address, log);
+  let trouble: string | undefined;
+  redis.on("error", (error) => (trouble = describeRedisError(error)));
+  try {
+    await withinDeadline("take a connection", 5_000, createReadiness(redis));
+    return await checkRedis(redis);
+  } catch (error) {
+    throw new Error(trouble === undefined ? (error as Error).message : `it cannot be reached: ${trouble}`);
+  } finally {
+    redis.disconnect();
+    await privateRedis?.stop();
+  }
+}

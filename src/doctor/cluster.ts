@@ -1,0 +1,217 @@
+/** What the doctor asks the API server. It only reads, and asks whether it might do more. */
+import type { IncomingMessage } from "node:http";
+import { z } from "zod";
+import { ApiError } from "../errors.ts";
+import type { KubeClient } from "../kube/client.ts";
+import { parseDeployment, resourcePath } from "../kube/custom-resource.ts";
+import { leaseName } from "../kube/lease.ts";
+import type { Deployment, Key, MalformedDeployment } from "../model.ts";
+
+export interface ServerFacts {
+  readonly version: string;
+  /** How much our clock is ahead of the API server's. */
+  readonly aheadMs: number;
+}
+
+/** A Deployment that runs kluctl's controller, or what was put in its place. */
+export interface ControllerFacts {
+  readonly key: Key;
+  readonly image: string;
+  readonly wanted: number;
+  readonly ready: number;
+}
+
+export interface LeaseFacts {
+  readonly holder: string;
+  /** Epoch milliseconds. */
+  readonly renewedAt: number;
+  readonly durationMs: number;
+}
+
+/** Who wrote a resource's status last. */
+export interface Writer {
+  readonly manager: string;
+  /** Epoch milliseconds. */
+  readonly at: number;
+}
+
+export interface FoundDeployment {
+  readonly deployment: Deployment | MalformedDeployment;
+  /** As it was written. */
+  readonly spec: unknown;
+  readonly lastWriter?: Writer | undefined;
+}
+
+/** One verb on one resource, as an authorizer is asked for it. */
+export interface Access {
+  readonly verb: string;
+  readonly group: string;
+  readonly resource: string;
+  readonly subresource?: string | undefined;
+  /** Absent: in all of them, or the resource knows none. */
+  readonly namespace?: string | undefined;
+  readonly name?: string | undefined;
+}
+
+export interface DoctorCluster {
+  server(): Promise<ServerFacts>;
+  /** Of the API group of KluctlDeployments: `kluctldeployments`, `kluctldeployments/status`; empty without the CRD. */
+  resources(): Promise<readonly string[]>;
+  deployments(): Promise<readonly FoundDeployment[]>;
+  /** Those that call themselves kluctl's controller. */
+  controllers(namespace: string): Promise<readonly ControllerFacts[]>;
+  lease(key: Key): Promise<LeaseFacts | undefined>;
+  /** The lease under which a Towline works on a deployment. */
+  ownLease(key: Key): Promise<LeaseFacts | undefined>;
+  serviceAccountExists(key: Key): Promise<boolean>;
+  namespaceExists(name: string): Promise<boolean>;
+  /** Whether we may, or the service account that is asked about. */
+  may(access: Access): Promise<boolean>;
+}
+
+export interface DoctorClusterDeps {
+  readonly client: Pick<KubeClient, "request" | "list" | "stream">;
+  /** Empty: all. */
+  readonly namespaces: readonly string[];
+  /** Whose rights are looked at; our own when left out. */
+  readonly serviceAccount?: Key | undefined;
+  readonly now: () => number;
+}
+
+const Time = z.string().transform((text) => Date.parse(text));
+
+const Workload = z.object({
+  metadata: z.object({ name: z.string(), namespace: z.string() }),
+  spec: z.object({
+    replicas: z.number().catch(1),
+    template: z.object({ spec: z.object({ containers: z.array(z.object({ image: z.string().catch("") })) }) }),
+  }),
+  status: z.object({ readyReplicas: z.number().catch(0) }).catch({ readyReplicas: 0 }),
+});
+
+const LeaseObject = z.object({
+  spec: z.object({
+    holderIdentity: z.string().min(1),
+    renewTime: Time,
+    leaseDurationSeconds: z.number().catch(15),
+  }),
+});
+
+const Managed = z.object({
+  metadata: z.object({
+    managedFields: z
+      .array(
+        z.object({ manager: z.string(), time: Time, subresource: z.string().optional() }).catch(undefined as never),
+      )
+      .catch([]),
+  }),
+});
+
+export function createDoctorCluster({ client, namespaces, serviceAccount, now }: DoctorClusterDeps): DoctorCluster {
+  /** `undefined` if there is none. */
+  async function find(path: string): Promise<unknown> {
+    try {
+      return await client.request({ method: "GET", path });
+    } catch (error) {
+      if (error instanceof ApiError && error.status === 404) return undefined;
+      throw error;
+    }
+  }
+
+  async function lease({ namespace, name }: Key): Promise<LeaseFacts | undefined> {
+    const found = await find(`/apis/coordination.k8s.io/v1/namespaces/${namespace}/leases/${name}`);
+    const { spec } = LeaseObject.safeParse(found).data ?? {};
+    if (spec === undefined) return undefined;
+    const { holderIdentity: holder, renewTime: renewedAt, leaseDurationSeconds } = spec;
+    return { holder, renewedAt, durationMs: leaseDurationSeconds * 1_000 };
+  }
+
+  return {
+    async server() {
+      const from = now();
+      const answer = await client.stream({ path: "/version", signal: AbortSignal.timeout(10_000) });
+      const to = now();
+      // It says whole seconds: on average, half a second more has passed.
+      const date = Date.parse(answer.headers.date ?? "") + 500;
+      const aheadMs = Number.isNaN(date) ? 0 : (from + to) / 2 - date;
+      const { gitVersion = "of an unknown version" } = JSON.parse(await textOf(answer)) as { gitVersion?: string };
+      return { version: gitVersion, aheadMs };
+    },
+
+    async resources() {
+      const found = (await find(resourcePath)) as { resources?: { name: string }[] } | undefined;
+      return found?.resources?.map(({ name }) => name) ?? [];
+    },
+
+    async deployments() {
+      const paths = namespaces.length === 0 ? [""] : namespaces.map((namespace) => `/namespaces/${namespace}`);
+      const lists = await Promise.all(paths.map((path) => client.list(`${resourcePath}${path}/kluctldeployments`)));
+      return lists.flatMap(({ items }) =>
+        items.flatMap((item) => {
+          const deployment = parseDeployment(item);
+          const { spec } = item as { spec?: unknown };
+          return deployment === undefined ? [] : [{ deployment, spec, lastWriter: lastWriterOf(item) }];
+        }),
+      );
+    },
+
+    async controllers(namespace) {
+      const query = { labelSelector: "control-plane=kluctl-controller" };
+      const listed = async () => {
+        try {
+          return (await client.list("/apis/apps/v1/deployments", { query })).items;
+        } catch (error) {
+          if (!(error instanceof ApiError && error.status === 403)) throw error;
+          return (await client.list(`/apis/apps/v1/namespaces/${namespace}/deployments`, { query })).items;
+        }
+      };
+      return (await listed()).map((item) => {
+        const { metadata, spec, status } = Workload.parse(item);
+        const images = spec.template.spec.containers.map(({ image }) => image);
+        return { key: metadata, image: images.join(", "), wanted: spec.replicas, ready: status.readyReplicas };
+      });
+    },
+
+    lease,
+    ownLease: ({ namespace, name }) => lease({ namespace, name: leaseName(name) }),
+    serviceAccountExists: async ({ namespace, name }) =>
+      (await find(`/api/v1/namespaces/${namespace}/serviceaccounts/${encodeURIComponent(name)}`)) !== undefined,
+    namespaceExists: async (name) => (await find(`/api/v1/namespaces/${name}`)) !== undefined,
+
+    async may(resourceAttributes) {
+      const kind = serviceAccount === undefined ? "SelfSubjectAccessReview" : "SubjectAccessReview";
+      const answer = (await client.request({
+        method: "POST",
+        path: `/apis/authorization.k8s.io/v1/${kind.toLowerCase()}s`,
+        body: {
+          apiVersion: "authorization.k8s.io/v1",
+          kind,
+          spec: { resourceAttributes, ...(serviceAccount && subjectOf(serviceAccount)) },
+        },
+      })) as { status?: { allowed?: boolean } };
+      return answer.status?.allowed === true;
+    },
+  };
+}
+
+/** Who a service account is to an authorizer. */
+function subjectOf({ namespace, name }: Key) {
+  return {
+    user: `system:serviceaccount:${namespace}:${name}`,
+    groups: ["system:serviceaccounts", `system:serviceaccounts:${namespace}`, "system:authenticated"],
+  };
+}
+
+function lastWriterOf(item: unknown): Writer | undefined {
+  const { managedFields } = Managed.safeParse(item).data?.metadata ?? { managedFields: [] };
+  return managedFields
+    .filter((entry) => (entry as typeof entry | undefined)?.subresource === "status")
+    .map(({ manager, time }) => ({ manager, at: time }))
+    .sort((a, b) => b.at - a.at)[0];
+}
+
+async function textOf(answer: IncomingMessage): Promise<string> {
+  let text = "";
+  for await (const chunk of answer.setEncoding("utf8")) text += chunk as string;
+  return text;
+}

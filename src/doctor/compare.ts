@@ -1,0 +1,90 @@
+/**
+ * What a deployment renders to here and now. It is the very comparison that a loop of the server begins with, by a loop
+ * that has nothing to write with.
+ */
+import { SourceError } from "../errors.ts";
+import type { Deployment } from "../model.ts";
+import type { Deployments, Held } from "../ports.ts";
+import { toFailure } from "../reconcile/failures.ts";
+import { withProject } from "../reconcile/project.ts";
+import { type LoopDeps, startWork } from "../reconcile/work.ts";
+import { createRedactor } from "../redact/redactor.ts";
+import type { Compared } from "./swap.ts";
+
+export interface CompareDeps extends Omit<LoopDeps, keyof typeof writesNothing | "settings" | "observe"> {
+  readonly signal: AbortSignal;
+}
+
+/** Throws Errors that hold no secret. */
+export function createCompare({ signal, ...deps }: CompareDeps): (deployment: Deployment) => Promise<Compared> {
+  const loopDeps: LoopDeps = { ...deps, ...writesNothing, settings: { dryRun: true } };
+
+  async function compareAt(deployment: Deployment): Promise<Omit<Compared, "moved">> {
+    const request = { kind: "reconcile", deployment: deployment.key, cause: "interval" } as const;
+    const loop = { deployment, request, asOf: undefined, retrying: false, held: unlosable, signal };
+    const work = startWork(loop, loopDeps);
+    try {
+      return await withProject(work, async ({ commit, steps }) => {
+        const { objectsHash } = await steps.compare();
+        return { commit, objectsHash };
+      });
+    } catch (error) {
+      if (isGone(error)) throw error;
+      throw new Error(createRedactor(work.secrets).text(toFailure(error).message), { cause: error });
+    }
+  }
+
+  return async function compare(deployment) {
+    const seen = atSeenCommit(deployment);
+    if (seen === undefined) return { ...(await compareAt(deployment)), moved: false };
+    try {
+      return { ...(await compareAt(seen)), moved: false };
+    } catch (error) {
+      if (!isGone(error)) throw error;
+      return { ...(await compareAt(deployment)), moved: true };
+    }
+  };
+}
+
+/** At the commit that the status tells of, so that what is pushed meanwhile is not taken for a difference. */
+function atSeenCommit(deployment: Deployment): Deployment | undefined {
+  const { spec, status } = deployment;
+  const { source } = spec;
+  const commit = status.observedCommit;
+  if (source.kind !== "git" || commit === undefined) return undefined;
+  return { ...deployment, spec: { ...spec, source: { ...source, ref: { commit } } } };
+}
+
+function isGone(error: unknown): boolean {
+  return error instanceof SourceError && error.problem === "ref-not-found";
+}
+
+function refuse(): never {
+  throw new Error("the doctor changes nothing");
+}
+
+const readOnly: Deployments = {
+  get: refuse,
+  tracking: refuse,
+  all: refuse,
+  patchStatus: refuse,
+  setFinalizer: refuse,
+  removeAnnotation: refuse,
+  event: refuse,
+};
+const writesNothing = {
+  deployments: readOnly,
+  results: { storeCommand: refuse, storeValidate: refuse },
+  objects: { delete: refuse },
+};
+
+/** Comparing needs no lease; but a loop has one, and tells kluctl's watchdog that it still does. */
+const unlosable: Held = {
+  lost: new AbortController().signal,
+  onRenewed(callback) {
+    callback();
+    const timer = setInterval(callback, 2_000);
+    return () => clearInterval(timer);
+  },
+  release: () => Promise.resolve(),
+};

@@ -1,0 +1,90 @@
+/** Each deployment: what of it would not work, and what a swap would do to it. */
+import { createLimit } from "../limit.ts";
+import { type Deployment, isMalformed, keyText } from "../model.ts";
+import type { Secrets } from "../ports.ts";
+import type { ReadIdentity } from "../reconcile/identity.ts";
+import type { DoctorCluster, FoundDeployment } from "./cluster.ts";
+import { type Finding, ok, problem, warning } from "./finding.ts";
+import { secretNeeds } from "./secret-needs.ts";
+import { type Compared, judgeSwap } from "./swap.ts";
+
+export interface DeploymentsDeps {
+  readonly cluster: Pick<DoctorCluster, "serviceAccountExists">;
+  readonly secrets: Secrets;
+  readonly readIdentity: ReadIdentity;
+  /** Renders and compares, and changes nothing; without it, hashes are not looked at. */
+  readonly compare?: ((deployment: Deployment) => Promise<Compared>) | undefined;
+  /** How many are compared at the same time. */
+  readonly concurrency: number;
+  readonly now: () => number;
+}
+
+export async function examineDeployments(
+  deps: DeploymentsDeps,
+  found: readonly FoundDeployment[],
+  tell: (done: string) => void,
+): Promise<Finding[]> {
+  if (found.length === 0) return [ok("none", "there is no KluctlDeployment in the watched namespaces")];
+  const comparisons = createLimit(deps.concurrency);
+  let done = 0;
+  const each = await Promise.all(
+    found.map((one) =>
+      comparisons.run(async () => {
+        const findings = await examineDeployment(deps, one);
+        tell(`${++done} of ${found.length}`);
+        return findings;
+      }),
+    ),
+  );
+  return each.flat();
+}
+
+async function examineDeployment(deps: DeploymentsDeps, { deployment, spec }: FoundDeployment): Promise<Finding[]> {
+  const subject = keyText(deployment.key);
+  if (deployment.deletionTimestamp !== undefined) return [ok(subject, "is being deleted")];
+  if (isMalformed(deployment)) {
+    return deployment.problem.split("\n").map((line) => problem(subject, line));
+  }
+  const faults = [...(await examineSecrets(deps, deployment, spec)), ...(await examineIdentity(deps, deployment))];
+  if (faults.length > 0) return faults;
+  if (deployment.spec.suspend) return [ok(subject, "is suspended: nothing is deployed")];
+  if (deps.compare === undefined) return [ok(subject, "its spec and secrets are sound; not compared")];
+  try {
+    return [judgeSwap(deployment, await deps.compare(deployment), deps.now())];
+  } catch (error) {
+    const { message } = error as Error;
+    return [
+      deployment.status.lastPrepareError === undefined
+        ? problem(subject, `would not become ready: ${message}`)
+        : warning(subject, `cannot be prepared, which its status tells already: ${message}`),
+    ];
+  }
+}
+
+async function examineSecrets({ secrets }: DeploymentsDeps, { key }: Deployment, spec: unknown): Promise<Finding[]> {
+  const subject = keyText(key);
+  const findings = secretNeeds(spec).map(async ({ field, secretName, missing }) => {
+    const data = await secrets.get(key.namespace, secretName);
+    const name = `secret ${key.namespace}/${secretName}`;
+    if (data === undefined) return [problem(subject, `${field}: ${name} does not exist`, "create it")];
+    const what = missing(Object.keys(data));
+    return what === undefined ? [] : [problem(subject, `${field}: ${name} ${what}`, "add what is missing")];
+  });
+  return (await Promise.all(findings)).flat();
+}
+
+/** Whom kluctl would be on the cluster, and on which one. */
+async function examineIdentity({ cluster, readIdentity }: DeploymentsDeps, deployment: Deployment): Promise<Finding[]> {
+  const { key, spec } = deployment;
+  try {
+    await readIdentity(deployment);
+  } catch (error) {
+    return [problem(keyText(key), `spec.kubeConfig: ${(error as Error).message}`)];
+  }
+  const { serviceAccountName: name } = spec;
+  // Of another cluster, only its own API server knows the accounts.
+  if (name === undefined || spec.kubeConfig !== undefined) return [];
+  if (await cluster.serviceAccountExists({ namespace: key.namespace, name })) return [];
+  const what = `spec.serviceAccountName: there is no service account ${key.namespace}/${name}`;
+  return [problem(keyText(key), what, "create it, and grant it what the project deploys")];
+}

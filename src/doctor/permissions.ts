@@ -1,0 +1,163 @@
+/** What the server has to be allowed, verb by verb, and whether it is. */
+import type { Access, DoctorCluster } from "./cluster.ts";
+import { type Finding, ok, problem, warning } from "./finding.ts";
+
+export interface PermissionsInput {
+  /** Empty: all. */
+  readonly namespaces: readonly string[];
+  readonly resultsNamespace: string;
+  /** Where the Lease is that says who serves the cluster; absent if nobody asks. */
+  readonly leader: string | undefined;
+  /** `namespace/name` of the accounts that deployments are deployed as. */
+  readonly accounts: readonly { readonly namespace: string; readonly name: string }[];
+  /** Some deployments are deployed with the server's own rights. */
+  readonly asServer: boolean;
+}
+
+interface Need {
+  readonly group: string;
+  readonly resource: string;
+  readonly subresource?: string;
+  readonly verbs: readonly string[];
+  /** What does not work without. */
+  readonly without: string;
+}
+
+/** In every namespace with deployments. */
+const perNamespace: readonly Need[] = [
+  {
+    group: "gitops.kluctl.io",
+    resource: "kluctldeployments",
+    verbs: ["get", "list", "watch"],
+    without: "no deployment is seen",
+  },
+  {
+    group: "gitops.kluctl.io",
+    resource: "kluctldeployments",
+    verbs: ["patch"],
+    without: "requests cannot be taken and finalizers not set",
+  },
+  {
+    group: "gitops.kluctl.io",
+    resource: "kluctldeployments",
+    subresource: "status",
+    verbs: ["patch"],
+    without: "no status can be written",
+  },
+  {
+    group: "coordination.k8s.io",
+    resource: "leases",
+    verbs: ["get", "create", "update"],
+    without: "nothing is deployed, for every deployment is worked on under a Lease",
+  },
+  { group: "", resource: "secrets", verbs: ["get"], without: "logins and keys of deployments cannot be read" },
+  { group: "", resource: "events", verbs: ["create", "patch"], without: "no Events are written" },
+];
+
+const inResults: Need = {
+  group: "",
+  resource: "secrets",
+  verbs: ["list", "create", "patch", "delete"],
+  without: "no result is stored, so `kluctl gitops` and the web UI show none",
+};
+
+const asLeader: Need = {
+  group: "coordination.k8s.io",
+  resource: "leases",
+  verbs: ["get", "create", "update"],
+  without: "it cannot see whether kluctl's own controller runs, nor keep it from running",
+};
+
+export async function examinePermissions(
+  cluster: Pick<DoctorCluster, "may" | "namespaceExists">,
+  { namespaces, resultsNamespace, leader, accounts, asServer }: PermissionsInput,
+): Promise<Finding[]> {
+  const everywhere: readonly (string | undefined)[] = namespaces.length === 0 ? [undefined] : namespaces;
+  const wanted = [
+    ...everywhere.flatMap((namespace) => perNamespace.map((need) => ({ need, namespace }))),
+    { need: inResults, namespace: resultsNamespace },
+    ...(leader === undefined ? [] : [{ need: asLeader, namespace: leader }]),
+  ];
+  const judged = await Promise.all(wanted.map(({ need, namespace }) => judge(cluster, need, namespace)));
+  const kubeSystem = { group: "", resource: "namespaces", name: "kube-system" };
+  const more = await Promise.all([
+    readsKubeSystem(cluster, kubeSystem),
+    resultsNamespaceThere(cluster, resultsNamespace),
+    ...accounts.map((account) => impersonates(cluster, account)),
+    ...(asServer ? [deploysAnything(cluster)] : []),
+  ]);
+  return [...judged, ...more];
+}
+
+async function judge(
+  cluster: Pick<DoctorCluster, "may">,
+  { group, resource, subresource, verbs, without }: Need,
+  namespace: string | undefined,
+): Promise<Finding> {
+  const subject = textOf({ verb: "", group, resource, subresource, namespace });
+  const allowed = await Promise.all(
+    verbs.map((verb) => cluster.may({ verb, group, resource, subresource, namespace })),
+  );
+  const missing = verbs.filter((_, index) => !allowed[index]);
+  return missing.length === 0
+    ? ok(subject, verbs.join(", "))
+    : problem(subject, `may not ${missing.join(", ")}: ${without}`, "grant it to the server's service account");
+}
+
+/** Its UID tells clusters apart, in every result. */
+async function readsKubeSystem(
+  cluster: Pick<DoctorCluster, "may">,
+  attributes: Omit<Access, "verb">,
+): Promise<Finding> {
+  const { group, resource } = attributes;
+  const may =
+    (await cluster.may({ verb: "get", ...attributes })) || (await cluster.may({ verb: "list", group, resource }));
+  const subject = "namespace kube-system";
+  return may
+    ? ok(subject, "get")
+    : problem(subject, "may not get it: its UID is the cluster's in every result", "grant get on namespaces");
+}
+
+async function resultsNamespaceThere(
+  cluster: Pick<DoctorCluster, "may" | "namespaceExists">,
+  name: string,
+): Promise<Finding> {
+  const subject = `namespace ${name}`;
+  if (await cluster.namespaceExists(name)) return ok(subject, "is there");
+  const mayCreate = await cluster.may({ verb: "create", group: "", resource: "namespaces" });
+  return mayCreate
+    ? ok(subject, "is not there yet; the server makes it")
+    : problem(subject, "is not there, and the server may not make it", `kubectl create namespace ${name}`);
+}
+
+async function impersonates(
+  cluster: Pick<DoctorCluster, "may">,
+  { namespace, name }: { readonly namespace: string; readonly name: string },
+): Promise<Finding> {
+  const subject = `service account ${namespace}/${name}`;
+  const may = await cluster.may({ verb: "impersonate", group: "", resource: "serviceaccounts", namespace, name });
+  return may
+    ? ok(subject, "impersonate")
+    : problem(
+        subject,
+        "may not impersonate it",
+        "grant impersonate on serviceaccounts to the server's service account",
+      );
+}
+
+async function deploysAnything(cluster: Pick<DoctorCluster, "may">): Promise<Finding> {
+  const subject = "everything else";
+  const may = await cluster.may({ verb: "*", group: "*", resource: "*" });
+  return may
+    ? ok(subject, "all rights, for deployments without a serviceAccountName")
+    : warning(
+        subject,
+        "the server is no cluster-admin: deployments without a serviceAccountName are deployed with its own rights",
+        "give them a serviceAccountName, or the server what they deploy",
+      );
+}
+
+function textOf({ group, resource, subresource, namespace }: Access): string {
+  const name = [resource, ...(subresource ? [subresource] : [])].join("/");
+  return `${name}${group === "" ? "" : `.${group}`}${namespace === undefined ? "" : ` in ${namespace}`}`;
+}

@@ -1,0 +1,91 @@
+/** Whether kluctl's own controller works on this cluster: the two must not run at the same time. */
+import { keyText, type Key } from "../model.ts";
+import type { ControllerFacts, DoctorCluster, FoundDeployment, LeaseFacts } from "./cluster.ts";
+import { type Finding, ok, warning } from "./finding.ts";
+
+/** Upstream's leader election; `controller run` of either takes it. */
+const leaderLease = "5ab5d0f9.kluctl.io";
+
+/** What all Towline servers call themselves there, unless each is to work alone. */
+const sharedHolder = "towline";
+
+/** A status that was written so recently has somebody who writes it. */
+const recentMs = 15 * 60_000;
+
+export interface RunningControllerDeps {
+  readonly cluster: Pick<DoctorCluster, "controllers" | "lease" | "ownLease">;
+  /** Where kluctl's controller lives. */
+  readonly namespace: string;
+  readonly now: () => number;
+}
+
+export async function examineController(
+  { cluster, namespace, now }: RunningControllerDeps,
+  deployments: readonly FoundDeployment[],
+): Promise<Finding[]> {
+  const [controllers, lease] = await Promise.all([
+    cluster.controllers(namespace),
+    cluster.lease({ namespace, name: leaderLease }),
+  ]);
+  const workloads = controllers.map(describeWorkload);
+  return [
+    ...(workloads.length > 0 ? workloads : [ok("Deployment", "none is labelled control-plane=kluctl-controller")]),
+    describeLease(lease, { namespace, name: leaderLease }, now()),
+    await describeWrites(cluster, deployments, now()),
+  ];
+}
+
+function describeWorkload({ key, image, wanted, ready }: ControllerFacts): Finding {
+  const subject = keyText(key);
+  const what = `runs ${image}, ${ready} of ${wanted} ready`;
+  if (/towline/i.test(image)) return ok(subject, `${what}: it is a Towline already`);
+  if (wanted === 0) return ok(subject, `is there (${image}), scaled to 0`);
+  const stop = `kubectl -n ${key.namespace} scale deployment ${key.name} --replicas=0`;
+  return warning(subject, what, `stop it before Towline starts, or put Towline's image into it: ${stop}`);
+}
+
+function describeLease(lease: LeaseFacts | undefined, key: Key, now: number): Finding {
+  const subject = `Lease ${keyText(key)}`;
+  if (lease === undefined) return ok(subject, "nobody holds it");
+  const held = `${lease.holder}, ${ago(now - lease.renewedAt)}`;
+  if (now - lease.renewedAt > lease.durationMs) return ok(subject, `has expired, last held by ${held}`);
+  if (lease.holder === sharedHolder) return ok(subject, `is held by Towline servers, ${ago(now - lease.renewedAt)}`);
+  return warning(subject, `is held by ${held}`, "whoever holds it works on the deployments; stop it before the swap");
+}
+
+/** A controller that runs elsewhere, or under another name, is known by what it writes. */
+async function describeWrites(
+  cluster: Pick<DoctorCluster, "ownLease">,
+  deployments: readonly FoundDeployment[],
+  now: number,
+): Promise<Finding> {
+  const subject = "status writes";
+  const recent = deployments
+    .flatMap(({ deployment: { key }, lastWriter }) => (lastWriter ? [{ key, ...lastWriter }] : []))
+    .filter(({ at }) => now - at < recentMs)
+    .sort((a, b) => b.at - a.at);
+  // A Towline renews a Lease of the deployment while it works on it; kluctl's controller knows no such Lease.
+  const ours = await Promise.all(
+    recent.map(async ({ key, at }) => {
+      const lease = await cluster.ownLease(key);
+      return lease !== undefined && Math.abs(at - lease.renewedAt) < lease.durationMs + 60_000;
+    }),
+  );
+  const others = recent.filter((_, index) => !ours[index]);
+  const [newest] = others;
+  const count = `${recent.length} of ${deployments.length} deployments`;
+  if (newest !== undefined) {
+    const who = `${newest.manager} wrote the status of ${keyText(newest.key)} ${ago(now - newest.at)}`;
+    return warning(subject, who, "that is kluctl's controller, or another server: stop it before the swap");
+  }
+  if (recent.length > 0) return ok(subject, `a Towline wrote those of ${count} in the last 15 minutes`);
+  return ok(subject, "nobody wrote one in the last 15 minutes");
+}
+
+function ago(ms: number): string {
+  const seconds = Math.max(0, Math.round(ms / 1_000));
+  if (seconds < 120) return `${seconds} s ago`;
+  const minutes = Math.round(seconds / 60);
+  if (minutes < 120) return `${minutes} min ago`;
+  return minutes < 48 * 60 ? `${Math.round(minutes / 60)} h ago` : `${Math.round(minutes / 60 / 24)} days ago`;
+}

@@ -1,0 +1,55 @@
+/** Which Secrets with logins and keys a deployment names, and which of their keys it cannot do without. Pure. */
+import { z } from "zod";
+
+export interface SecretNeed {
+  /** Where the resource names it. */
+  readonly field: string;
+  readonly secretName: string;
+  /** What is missing among these keys, for people; `undefined` if nothing is. */
+  readonly missing: (keys: readonly string[]) => string | undefined;
+}
+
+const Reference = z.object({ name: z.string().min(1) });
+const Logins = z.array(z.object({ secretRef: Reference }).optional().catch(undefined)).catch([]);
+const nothing = { git: [], oci: [], helm: [] };
+
+const Spec = z.object({
+  credentials: z.object({ git: Logins, oci: Logins, helm: Logins }).catch(nothing),
+  decryption: z.object({ secretRef: Reference }).optional().catch(undefined),
+});
+
+export function secretNeeds(spec: unknown): readonly SecretNeed[] {
+  const { credentials, decryption } = Spec.safeParse(spec).data ?? { credentials: nothing };
+  const logins = (["git", "oci", "helm"] as const).flatMap((kind) =>
+    credentials[kind].flatMap((entry, index) =>
+      entry === undefined
+        ? []
+        : [{ field: `spec.credentials.${kind}[${index}]`, secretName: entry.secretRef.name, missing: loginKeys[kind] }],
+    ),
+  );
+  return [
+    ...logins,
+    ...(decryption
+      ? [{ field: "spec.decryption", secretName: decryption.secretRef.name, missing: oneOf(decryptionKeys) }]
+      : []),
+  ];
+}
+
+const loginKeys: Record<"git" | "oci" | "helm", SecretNeed["missing"]> = {
+  git: oneOf(["password", "identity"]),
+  oci: oneOf(["password", "token", "identityToken", "key", "keyFile", "ca", "caFile", "plainHttp"]),
+  helm: oneOf(["password", "key", "keyFile", "ca", "caFile", "insecure", "insecureSkipTlsVerify"]),
+};
+
+const decryptionKeys = ["*.agekey", "*.asc", "sops.aws-kms", "sops.azure-kv", "sops.gcp-kms", "sops.vault-token"];
+
+/** Patterns are names, or `*` and the end of one. */
+function oneOf(patterns: readonly string[]): SecretNeed["missing"] {
+  return (keys) => {
+    const there = keys.some((key) =>
+      patterns.some((pattern) => (pattern.startsWith("*") ? key.endsWith(pattern.slice(1)) : key === pattern)),
+    );
+    if (there) return undefined;
+    return patterns.length === 1 ? `has no key ${patterns.join()}` : `has none of the keys ${patterns.join(", ")}`;
+  };
+}

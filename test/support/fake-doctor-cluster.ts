@@ -1,0 +1,44 @@
+/** A cluster as the doctor asks for it; a test says what is different from one where all is well. */
+import type { Access, DoctorCluster, FoundDeployment } from "../../src/doctor/cluster.ts";
+import { keyText } from "../../src/model.ts";
+
+interface Fake {
+  readonly found?: readonly FoundDeployment[];
+  readonly resources?: readonly string[];
+  readonly aheadMs?: number;
+  readonly controllers?: Awaited<ReturnType<DoctorCluster["controllers"]>>;
+  /** `namespace/name` → the Lease. */
+  readonly leases?: Readonly<Record<string, { renewedAt: number; holder?: string }>>;
+  /** Works of a Towline on deployments: `namespace/name` → when. */
+  readonly works?: Readonly<Record<string, number>>;
+  /** `namespace/name` of service accounts that are not there. */
+  readonly missingAccounts?: readonly string[];
+  readonly missingNamespaces?: readonly string[];
+  readonly forbidden?: (access: Access) => boolean;
+}
+
+export function fakeDoctorCluster(fake: Fake = {}): DoctorCluster & { readonly asked: readonly Access[] } {
+  const asked: Access[] = [];
+  const leaseOf = (at: number, holder = "somebody") => ({ holder, renewedAt: at, durationMs: 15_000 });
+  return {
+    asked,
+    server: () => Promise.resolve({ version: "v1.32.2", aheadMs: fake.aheadMs ?? 300 }),
+    resources: () => Promise.resolve(fake.resources ?? ["kluctldeployments", "kluctldeployments/status"]),
+    deployments: () => Promise.resolve(fake.found ?? []),
+    controllers: () => Promise.resolve(fake.controllers ?? []),
+    lease(key) {
+      const lease = fake.leases?.[keyText(key)];
+      return Promise.resolve(lease && leaseOf(lease.renewedAt, lease.holder));
+    },
+    ownLease(key) {
+      const at = fake.works?.[keyText(key)];
+      return Promise.resolve(at === undefined ? undefined : leaseOf(at));
+    },
+    serviceAccountExists: (key) => Promise.resolve(!fake.missingAccounts?.includes(keyText(key))),
+    namespaceExists: (name) => Promise.resolve(!fake.missingNamespaces?.includes(name)),
+    may(access) {
+      asked.push(access);
+      return Promise.resolve(!fake.forbidden?.(access));
+    },
+  };
+}

@@ -1,0 +1,197 @@
+import { expect, test } from "vitest";
+import { examine } from "../../../src/doctor/check.ts";
+import { exitCodeOf, ok, problem, warning } from "../../../src/doctor/finding.ts";
+import { examinePermissions } from "../../../src/doctor/permissions.ts";
+import { examineRepositories } from "../../../src/doctor/repositories.ts";
+import { examineController } from "../../../src/doctor/running-controller.ts";
+import { examineServer } from "../../../src/doctor/server.ts";
+import { toJson, toText } from "../../../src/doctor/show.ts";
+import { examineDataDir, examineForge, examineKluctl, examineRedis } from "../../../src/doctor/surroundings.ts";
+import type { Heads } from "../../../src/model.ts";
+import { aDeployment } from "../../support/deployments.ts";
+import { fakeDoctorCluster } from "../../support/fake-doctor-cluster.ts";
+
+const now = Date.parse("2026-01-01T12:00:00Z");
+const lines = (findings: readonly { level: string; subject: string; message: string }[]) =>
+  findings.map(({ level, subject, message }) => `${level} ${subject}: ${message}`);
+
+test("a cluster without the definition, or with another time, is told so", async () => {
+  expect(lines(await examineServer(fakeDoctorCluster()))).toEqual([
+    "ok API server: it is there, v1.32.2",
+    "ok clock: agrees with the API server's",
+    "ok KluctlDeployment: gitops.kluctl.io/v1beta1 is served",
+  ]);
+  const found = await examineServer(fakeDoctorCluster({ resources: [], aheadMs: -90_000 }));
+  expect(lines(found)).toEqual([
+    "ok API server: it is there, v1.32.2",
+    expect.stringContaining("warning clock: this machine's is 90 s behind its own"),
+    "problem KluctlDeployment: the cluster does not know gitops.kluctl.io/v1beta1",
+  ]);
+});
+
+test("kluctl's controller is found by its Deployment, its Lease and what it writes", async () => {
+  const wrote = (name: string, secondsAgo: number) => ({
+    deployment: aDeployment({ key: { namespace: "shop", name } }),
+    spec: {},
+    lastWriter: { manager: "kluctl-controller", at: now - secondsAgo * 1_000 },
+  });
+  const namespace = "kluctl-system";
+  const key = { namespace, name: "kluctl-controller" };
+  const cluster = fakeDoctorCluster({
+    controllers: [{ key, image: "ghcr.io/kluctl/kluctl:v2.22.1", wanted: 1, ready: 1 }],
+    leases: { "kluctl-system/5ab5d0f9.kluctl.io": { renewedAt: now - 2_000, holder: "kluctl-controller-7d" } },
+  });
+  const found = await examineController({ cluster, namespace, now: () => now }, [
+    wrote("prod", 3_000),
+    wrote("staging", 40),
+  ]);
+  expect(lines(found)).toEqual([
+    "warning kluctl-system/kluctl-controller: runs ghcr.io/kluctl/kluctl:v2.22.1, 1 of 1 ready",
+    "warning Lease kluctl-system/5ab5d0f9.kluctl.io: is held by kluctl-controller-7d, 2 s ago",
+    "warning status writes: kluctl-controller wrote the status of shop/staging 40 s ago",
+  ]);
+
+  const stopped = fakeDoctorCluster({
+    controllers: [{ key, image: "ghcr.io/kluctl/kluctl:v2.22.1", wanted: 0, ready: 0 }],
+    leases: { "kluctl-system/5ab5d0f9.kluctl.io": { renewedAt: now - 60_000, holder: "kluctl-controller-7d" } },
+    works: { "shop/staging": now - 40_000 },
+  });
+  const after = await examineController({ cluster: stopped, namespace, now: () => now }, [wrote("staging", 40)]);
+  expect(lines(after)).toEqual([
+    "ok kluctl-system/kluctl-controller: is there (ghcr.io/kluctl/kluctl:v2.22.1), scaled to 0",
+    "ok Lease kluctl-system/5ab5d0f9.kluctl.io: has expired, last held by kluctl-controller-7d, 60 s ago",
+    "ok status writes: a Towline wrote those of 1 of 1 deployments in the last 15 minutes",
+  ]);
+});
+
+test("the Lease that all Towline servers share is no sign of kluctl's controller", async () => {
+  const leases = { "kluctl-system/5ab5d0f9.kluctl.io": { renewedAt: now - 2_000, holder: "towline" } };
+  const deps = { cluster: fakeDoctorCluster({ leases }), namespace: "kluctl-system", now: () => now };
+  expect((await examineController(deps, [])).map(({ level }) => level)).toEqual(["ok", "ok", "ok"]);
+});
+
+test("every verb the server needs is asked for, and a missing one is named with what it is for", async () => {
+  const input = {
+    namespaces: [],
+    resultsNamespace: "kluctl-results",
+    leader: "kluctl-system",
+    accounts: [{ namespace: "shop", name: "deployer" }],
+    asServer: true,
+  };
+  const all = fakeDoctorCluster();
+  expect((await examinePermissions(all, input)).map(({ level }) => level)).not.toContain("problem");
+  expect(all.asked).toContainEqual(
+    expect.objectContaining({ verb: "impersonate", resource: "serviceaccounts", namespace: "shop", name: "deployer" }),
+  );
+
+  const few = fakeDoctorCluster({
+    missingNamespaces: ["kluctl-results"],
+    forbidden: ({ verb, subresource, resource }) =>
+      subresource === "status" || verb === "impersonate" || resource === "namespaces" || resource === "*",
+  });
+  const found = (await examinePermissions(few, input)).filter(({ level }) => level !== "ok");
+  expect(lines(found)).toEqual([
+    "problem kluctldeployments/status.gitops.kluctl.io: may not patch: no status can be written",
+    "problem namespace kube-system: may not get it: its UID is the cluster's in every result",
+    "problem namespace kluctl-results: is not there, and the server may not make it",
+    "problem service account shop/deployer: may not impersonate it",
+    expect.stringMatching(/^warning everything else: the server is no cluster-admin/),
+  ]);
+
+  const scoped = fakeDoctorCluster();
+  await examinePermissions(scoped, { ...input, namespaces: ["shop", "blog"], accounts: [], asServer: false });
+  const asked = scoped.asked.filter(({ resource }) => resource === "kluctldeployments");
+  expect(new Set(asked.map(({ namespace }) => namespace))).toEqual(new Set(["shop", "blog"]));
+});
+
+test("one question to a remote serves all that follow it with the same login", async () => {
+  const questions: string[] = [];
+  const found = ["prod", "staging", "lost"].map((name) => ({
+    deployment: aDeployment({
+      key: { namespace: "shop", name },
+      spec: {
+        source: {
+          url: "https://git.example.com/org/shop",
+          path: "",
+          ref: { branch: name === "lost" ? "gone" : "main" },
+        },
+      },
+    }),
+    spec: {},
+  }));
+  const heads: Heads = { defaultRef: "refs/heads/main", commits: new Map([["refs/heads/main", "c1"]]) };
+  const findings = await examineRepositories(({ key }) => {
+    questions.push(key.name);
+    return Promise.resolve(heads);
+  }, found);
+  expect(questions).toEqual(["prod"]);
+  expect(lines(findings)).toEqual([
+    "problem git.example.com/org/shop: there is no branch gone, which shop/lost follows",
+  ]);
+  const refused = await examineRepositories(() => Promise.reject(new Error("authentication failed")), found);
+  expect(lines(refused)).toEqual(["problem git.example.com/org/shop: authentication failed (shop/prod and 2 more)"]);
+});
+
+test("what surrounds the server is told as it is", async () => {
+  const broken = () => Promise.reject(new Error("it is not there"));
+  expect(lines(await examineKluctl(() => Promise.resolve("2.28.2")))).toEqual(["ok kluctl: 2.28.2"]);
+  expect(lines(await examineKluctl(broken))).toEqual(["problem kluctl: it is not there"]);
+  const redis = { version: "7.0", problems: ["it evicts"], warnings: ["no append-only file"] };
+  expect(lines(await examineRedis(() => Promise.resolve(redis), "configured"))).toEqual([
+    "problem Redis: it evicts",
+    "warning Redis: no append-only file",
+  ]);
+  expect(lines(await examineRedis(broken, "configured"))).toEqual(["problem Redis: it is not there"]);
+  expect(lines(await examineForge("gitea", () => Promise.resolve("ada")))).toEqual([
+    "ok forge gitea: the login works: ada",
+  ]);
+  expect(lines(await examineForge("gitea", broken))).toEqual([
+    "problem forge gitea: the login does not work: it is not there",
+  ]);
+  expect((await examineDataDir(`${import.meta.dirname}/below/it`))[0]?.message).toContain("/below/it can be made");
+  expect((await examineDataDir(`${import.meta.filename}/below`))[0]?.message).toContain("is not a directory");
+});
+
+test("a check that breaks is a finding, and without an API server nothing else is tried", async () => {
+  const broken = { group: "Rights", subject: "rights", run: () => Promise.reject(new Error("403 forbidden")) };
+  const first = { group: "Cluster", subject: "API server", run: () => Promise.resolve([ok("API server", "is there")]) };
+  const sections = await examine({ first, checks: [broken] });
+  expect(sections.map(({ title, findings }) => [title, ...lines(findings)])).toEqual([
+    ["Cluster", "ok API server: is there"],
+    ["Rights", "problem rights: could not be checked: 403 forbidden"],
+  ]);
+  const unreachable = { ...first, run: () => Promise.reject(new Error("ECONNREFUSED")) };
+  expect(await examine({ first: unreachable, checks: [broken] })).toHaveLength(1);
+});
+
+test("findings are one line each, whatever a cluster says, and their worst is the exit code", () => {
+  const sections = [
+    { title: "Cluster", findings: [ok("API server", "it is there")] },
+    {
+      title: "Deployments",
+      findings: [
+        warning("shop/prod", "would be deployed\u001b[31m again\nand again", "look"),
+        problem("shop/staging", "is broken"),
+      ],
+    },
+  ];
+  expect(toText(sections, (_, text) => text)).toBe(
+    [
+      "Cluster",
+      "  ok       API server  it is there",
+      "",
+      "Deployments",
+      "  warning  shop/prod     would be deployed [31m again; and again → look",
+      "  problem  shop/staging  is broken",
+      "",
+      "1 problem and 1 warning, 1 ok.",
+      "",
+    ].join("\n"),
+  );
+  expect([[], sections.slice(0, 1), sections].map(exitCodeOf)).toEqual([0, 0, 2]);
+  expect(JSON.parse(toJson(sections))).toMatchObject({
+    status: "problem",
+    counts: { ok: 1, warning: 1, problem: 1 },
+    checks: [{}, { group: "Deployments", level: "warning", subject: "shop/prod", advice: "look" }, {}],
+  });
+});

@@ -1,0 +1,209 @@
+import { expect, test } from "vitest";
+import { createCompare } from "../../../src/doctor/compare.ts";
+import { examineDeployments } from "../../../src/doctor/deployments.ts";
+import type { Compared } from "../../../src/doctor/swap.ts";
+import { toRemoteCluster } from "../../../src/kube/remote-cluster.ts";
+import { createReadIdentity } from "../../../src/reconcile/identity.ts";
+import { SourceError } from "../../../src/errors.ts";
+import type { Deployment, DeploymentStatus } from "../../../src/model.ts";
+import type { Sources } from "../../../src/ports.ts";
+import { aDeployment, aResult, aSummary } from "../../support/deployments.ts";
+import { fakeDoctorCluster } from "../../support/fake-doctor-cluster.ts";
+import { fakeKluctl, fakeSecrets, fakeSources, silentLog } from "../../support/fakes.ts";
+
+const deployed: Partial<DeploymentStatus> = {
+  observedGeneration: 1,
+  observedCommit: "c0ffee0000",
+  lastObjectsHash: "aaaaaaaaaa",
+  lastDeployResult: aSummary({ endTime: "2026-01-01T00:00:00Z" }),
+};
+
+interface Case {
+  readonly deployment?: Deployment;
+  readonly spec?: unknown;
+  readonly compared?: Partial<Compared> | Error;
+  readonly secrets?: Record<string, Record<string, string>>;
+  readonly missingAccounts?: readonly string[];
+}
+
+async function examine({ deployment, spec = {}, compared = {}, secrets, missingAccounts }: Case) {
+  const deps = {
+    cluster: fakeDoctorCluster({ ...(missingAccounts && { missingAccounts }) }),
+    secrets: fakeSecrets(secrets),
+    readIdentity: createReadIdentity({
+      secrets: fakeSecrets(secrets),
+      toRemoteCluster: (text) => toRemoteCluster(text, { allowUnsafe: false }),
+    }),
+    compare: () =>
+      compared instanceof Error
+        ? Promise.reject(compared)
+        : Promise.resolve({ commit: "c0ffee0000", objectsHash: "aaaaaaaaaa", moved: false, ...compared }),
+    concurrency: 2,
+    now: () => Date.parse("2026-01-01T00:01:00Z"),
+  };
+  const found = { deployment: deployment ?? aDeployment({ status: deployed }), spec };
+  const findings = await examineDeployments(deps, [found], () => undefined);
+  return findings.map(({ level, subject, message }) => `${level} ${subject} ${message}`);
+}
+
+test("nothing would be deployed where the objects' hash is that of the status", async () => {
+  expect(await examine({})).toEqual([
+    "ok shop/prod nothing would be deployed: the objects' hash is that of the status (aaaaaaaa)",
+  ]);
+});
+
+test("another hash of the same commit would be a redeploy, or a new approval", async () => {
+  const compared = { objectsHash: "bbbbbbbbbb" };
+  const [plain] = await examine({ compared });
+  expect(plain).toMatch(/^warning shop\/prod would be deployed again: .* bbbbbbbb here and aaaaaaaa in the status/);
+
+  const approved = aDeployment({ spec: { manual: true, manualObjectsHash: "aaaaaaaaaa" }, status: deployed });
+  const [manual] = await examine({ compared, deployment: approved });
+  expect(manual).toMatch(/^warning shop\/prod would need a new approval/);
+  const waiting = aDeployment({ spec: { manual: true }, status: deployed });
+  expect(await examine({ compared, deployment: waiting })).toEqual([
+    expect.stringMatching(/would wait for an approval/),
+  ]);
+});
+
+test("a commit that the remote has lost is no fault of the swap, and said", async () => {
+  const [found] = await examine({ compared: { objectsHash: "bbbbbbbbbb", moved: true, commit: "deadbeef00" } });
+  expect(found).toMatch(/would be deployed again: commit c0ffee00 is gone from the remote, deadbeef was rendered/);
+});
+
+test.each([
+  ["nobody has deployed it yet", { status: {} }],
+  ["its spec was changed", { status: { ...deployed, observedGeneration: 0 } }],
+  ["its deployInterval is over", { status: deployed, spec: { deployIntervalMs: 30_000 } }],
+  [
+    "its last deploy failed, and its retryInterval is over",
+    { status: { ...deployed, lastDeployResult: aSummary({ errors: 1 }) }, spec: { retryIntervalMs: 1_000 } },
+  ],
+])("it is told that it would be deployed, and that this is because %s", async (why, parts) => {
+  const [found] = await examine({ deployment: aDeployment(parts) });
+  expect(found).toContain(`warning shop/prod would be deployed: ${why}`);
+});
+
+test("a deploy that failed is one that only Towline tries again", async () => {
+  const failed = aDeployment({
+    status: { ...deployed, lastDeployResult: aSummary({ errors: 1, endTime: "2026-01-01T00:00:30Z" }) },
+  });
+  expect(await examine({ deployment: failed })).toEqual([
+    "warning shop/prod its last deploy failed: Towline tries again, kluctl's controller waits for a change",
+  ]);
+});
+
+test("a change that waits for its approval goes on waiting", async () => {
+  const deployment = aDeployment({
+    spec: { manual: true, manualObjectsHash: "old" },
+    status: { ...deployed, lastManualObjectsHash: "older" },
+  });
+  expect(await examine({ deployment })).toEqual(["ok shop/prod a change waits for approval, as before (aaaaaaaa)"]);
+});
+
+test("a project that cannot be rendered is a problem, in kluctl's words", async () => {
+  expect(await examine({ compared: new Error("target prod not found") })).toEqual([
+    "problem shop/prod would not become ready: target prod not found",
+  ]);
+  const known = aDeployment({ status: { ...deployed, lastPrepareError: "target prod not found" } });
+  expect(await examine({ deployment: known, compared: new Error("target prod not found") })).toEqual([
+    "warning shop/prod cannot be prepared, which its status tells already: target prod not found",
+  ]);
+});
+
+test("secrets that are missing, or lack what they are for, are named with their field", async () => {
+  const spec = {
+    credentials: {
+      git: [
+        { host: "*", secretRef: { name: "git" } },
+        { host: "x", secretRef: { name: "empty" } },
+      ],
+      helm: [{ host: "*", secretRef: { name: "charts" } }],
+    },
+    decryption: { provider: "sops", secretRef: { name: "keys" } },
+  };
+  const secrets = {
+    "shop/git": { username: "ada", password: "…" },
+    "shop/empty": { username: "ada" },
+    "shop/keys": { "prod.agekey": "…" },
+  };
+  expect(await examine({ spec, secrets })).toEqual([
+    "problem shop/prod spec.credentials.git[1]: secret shop/empty has none of the keys password, identity",
+    "problem shop/prod spec.credentials.helm[0]: secret shop/charts does not exist",
+  ]);
+});
+
+test("a kubeconfig that would run a program here is refused, also of what is suspended", async () => {
+  const kubeconfig = {
+    "current-context": "c",
+    contexts: [{ name: "c", context: { cluster: "c", user: "u" } }],
+    clusters: [{ name: "c", cluster: { server: "https://other.example.com" } }],
+    users: [{ name: "u", user: { exec: { command: "aws" } } }],
+  };
+  const deployment = aDeployment({ spec: { suspend: true, kubeConfig: { secretName: "remote" } }, status: deployed });
+  const [found] = await examine({ deployment, secrets: { "shop/remote": { value: JSON.stringify(kubeconfig) } } });
+  expect(found).toMatch(/^problem shop\/prod spec\.kubeConfig: .* its exec would run on the server/);
+  expect(await examine({ deployment })).toEqual([expect.stringContaining('secrets "remote" not found')]);
+});
+
+test("a service account that is not there is a problem", async () => {
+  const deployment = aDeployment({ spec: { serviceAccountName: "deployer" }, status: deployed });
+  expect(await examine({ deployment, missingAccounts: ["shop/deployer"] })).toEqual([
+    "problem shop/prod spec.serviceAccountName: there is no service account shop/deployer",
+  ]);
+});
+
+test("what is suspended, malformed or going away is not compared", async () => {
+  const fail = new Error("compared all the same");
+  const suspended = aDeployment({ spec: { suspend: true }, status: deployed });
+  expect(await examine({ deployment: suspended, compared: fail })).toEqual([
+    "ok shop/prod is suspended: nothing is deployed",
+  ]);
+  const malformed = { ...aDeployment(), problem: "spec.interval: is missing\nspec.source: says no source" };
+  expect(await examine({ deployment: malformed, compared: fail })).toEqual([
+    "problem shop/prod spec.interval: is missing",
+    "problem shop/prod spec.source: says no source",
+  ]);
+  const going = aDeployment({ deletionTimestamp: "2026-01-01T00:00:00Z" });
+  expect(await examine({ deployment: going, compared: fail })).toEqual(["ok shop/prod is being deleted"]);
+});
+
+test("comparing renders the commit that was seen last, writes nothing, and lets no login out", async () => {
+  const sources = fakeSources({ "refs/heads/main": "c2" });
+  const kluctl = fakeKluctl({ diff: aResult({ objectsHash: "hash-2" }) });
+  const secrets = fakeSecrets({ "shop/git": { username: "ada", password: "very-secret-password" } });
+  const checkouts: unknown[] = [];
+  const gone = new Set<unknown>();
+  const checkout: Sources["checkout"] = (source, ...rest) => {
+    checkouts.push(source.ref);
+    if (gone.has(source.ref.commit)) return Promise.reject(new SourceError("ref-not-found", "gone"));
+    return sources.checkout(source, ...rest);
+  };
+  const compare = createCompare({
+    secrets,
+    sources: { checkout },
+    kluctl,
+    clusterId: () => Promise.resolve("cluster-1"),
+    clock: { now: () => 0 },
+    newId: () => "id-1",
+    log: silentLog,
+    readIdentity: createReadIdentity({
+      secrets,
+      toRemoteCluster: (text) => toRemoteCluster(text, { allowUnsafe: false }),
+      defaultServiceAccount: "deployer",
+    }),
+    signal: new AbortController().signal,
+  });
+  const gitCredentials = [{ host: "*", secretName: "git" }];
+  const deployment = aDeployment({ spec: { gitCredentials }, status: { observedCommit: "c1" } });
+
+  expect(await compare(deployment)).toMatchObject({ objectsHash: "hash-2", moved: false });
+  expect(checkouts).toEqual([{ commit: "c1" }]);
+  expect(kluctl.commands()).toEqual(["diff"]);
+  expect(kluctl.runs[0]?.run).toMatchObject({ impersonate: "system:serviceaccount:shop:deployer" });
+
+  gone.add("c1");
+  expect(await compare(deployment)).toEqual({ commit: "c2", objectsHash: "hash-2", moved: true });
+  kluctl.answers.diff = new Error("cannot clone https://ada:very-secret-password@git.example.com");
+  await expect(compare(deployment)).rejects.toThrow(/^cannot clone (?!.*very-secret-password)/);
+});
