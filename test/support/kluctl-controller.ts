@@ -1,19 +1,56 @@
-/** kluctl's own controller, beside us or in our place. */
+/** `controller run`: kluctl's own, beside us or in our place, and ours with the same options. */
 import { spawn } from "node:child_process";
 import { once } from "node:events";
+import { openSync } from "node:fs";
+import { join } from "node:path";
 import { onTestFinished } from "vitest";
 import { kluctlEnvironment } from "./kluctl-beside.ts";
-import type { TestWorld } from "./world.ts";
+import { type TestWorld, uniqueName } from "./world.ts";
 
-/** Runs it for the namespace of this test; returns how to stop it. */
+/** kluctl's own controller, for the namespace of this test; returns how to stop it. */
 export function useController(world: TestWorld): () => Promise<void> {
-  const { cluster, kluctl, dir } = world;
-  const args = ["controller", "run", "--no-update-check", "--kubeconfig", cluster.kubeconfig];
-  const ports = ["metrics", "health-probe", "source-override"].map((name) => `--${name}-bind-address=0`);
-  // Results of its own: it removes those of deployments that it does not see, and it sees one namespace only.
-  const namespaces = ["--namespace", cluster.namespace, "--command-result-namespace", cluster.namespace];
-  const env = kluctlEnvironment(world);
-  const child = spawn(kluctl, [...args, ...ports, ...namespaces], { env, cwd: dir, stdio: "ignore" });
+  return run(world, [world.kluctl], kluctlEnvironment(world));
+}
+
+/** Ours, started as the other is. */
+export function useOwnController(world: TestWorld): () => Promise<void> {
+  const { redis, kluctl, kluctlCache, dir } = world;
+  const env = {
+    ...kluctlEnvironment(world),
+    TOWLINE_REDIS_URL: redis.url,
+    TOWLINE_REDIS_PREFIX: redis.prefix,
+    TOWLINE_KLUCTL: kluctl,
+    TOWLINE_KLUCTL_CACHE_DIR: kluctlCache,
+    TOWLINE_WEBHOOKS_PORT: "0",
+    TOWLINE_DATA_DIR: join(dir, uniqueName("data")),
+  };
+  return run(world, [process.execPath, join(import.meta.dirname, "../../src/cli.ts")], env);
+}
+
+function run(
+  world: TestWorld,
+  [command = "", ...first]: readonly string[],
+  env: NodeJS.ProcessEnv,
+): () => Promise<void> {
+  const { cluster, dir } = world;
+  const { kubeconfig, namespace } = cluster;
+  const options = {
+    kubeconfig,
+    namespace,
+    // Results of its own: it removes those of deployments that it does not see, and it sees one namespace only.
+    "command-result-namespace": namespace,
+    "controller-namespace": namespace,
+    "metrics-bind-address": "0",
+    "health-probe-bind-address": "0",
+    "source-override-bind-address": "0",
+  };
+  const args = Object.entries(options).map(([name, value]) => `--${name}=${value}`);
+  const log = openSync(join(dir, "controller.log"), "a");
+  const child = spawn(command, [...first, "controller", "run", "--no-update-check", ...args], {
+    env,
+    cwd: dir,
+    stdio: ["ignore", log, log],
+  });
   const ended = once(child, "exit");
   const stop = async () => {
     child.kill("SIGTERM");

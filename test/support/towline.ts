@@ -31,7 +31,7 @@ export interface TowlineProcess extends Towline {
 }
 
 /** The variables of a server for this world. It watches this test's namespace only, so that tests run side by side. */
-function environment(world: TestWorld, extra: Record<string, string> = {}): Record<string, string> {
+export function environment(world: TestWorld, extra: Record<string, string> = {}): Record<string, string> {
   return {
     TOWLINE_GITEA_WEBHOOK_SECRET: webhookSecret,
     TOWLINE_WEBHOOKS_HOST: "127.0.0.1",

@@ -1,0 +1,274 @@
+/** A live set of deployments goes from kluctl's controller to us and back; `npm run test:swap` takes two of each kind. */
+import type { KubernetesObject } from "@kubernetes/client-node";
+import { expect, test } from "vitest";
+import { stringify } from "yaml";
+import { runDoctor } from "../../src/app/doctor.ts";
+import { parseConfig } from "../../src/config.ts";
+import { useController, useOwnController } from "../support/kluctl-controller.ts";
+import { aSpec } from "../support/project.ts";
+import { environment } from "../support/towline.ts";
+import { type TestWorld, useWorld } from "../support/world.ts";
+import { idOf, readyOf, type TestDeployment, type TestResource } from "../support/world-cluster.ts";
+
+const copies = Number(process.env["TOWLINE_SWAP_COPIES"] ?? 1);
+
+type Json = Record<string, unknown>;
+
+interface Kind {
+  readonly spec?: Json;
+  /** The files of its project's item. */
+  readonly item: (name: string) => Readonly<Record<string, string>>;
+  /** What the doctor says of it before the swap. */
+  readonly doctor: RegExp;
+}
+
+const unchanged = /^ok nothing would be deployed/;
+const waits = /^ok a change waits for approval, as before/;
+
+const kinds: Readonly<Record<string, Kind>> = {
+  plain: { spec: { validate: true }, item: aMap, doctor: unchanged },
+  odd: { spec: { images: [{ image: "shop", resultImage: "shop:v1" }] }, item: oddities, doctor: unchanged },
+  helm: { item: aChart, doctor: unchanged },
+  approved: { spec: { manual: true }, item: aMap, doctor: unchanged },
+  waiting: { spec: { manual: true }, item: aMap, doctor: waits },
+  // Two whose approval comes while nobody runs.
+  "approved-for-us": { spec: { manual: true }, item: aMap, doctor: waits },
+  "approved-for-them": { spec: { manual: true }, item: aMap, doctor: waits },
+  failing: {
+    item: (name) => ({ ...aMap(name), "bad.yml": stringify(mapOf("Not_A_Name")) }),
+    doctor: /^warning its last deploy failed: Towline tries again/,
+  },
+  broken: {
+    item: () => ({ "broken.yml": "{{ no_such_function() }}" }),
+    doctor: /^warning cannot be prepared, which its status tells already: .*no_such_function/s,
+  },
+  drifted: { item: aMap, doctor: unchanged },
+  suspended: { item: aMap, doctor: /^ok is suspended/ },
+};
+
+function mapOf(name: string, data: Record<string, string> = { size: "{{ args.size }}" }) {
+  return { apiVersion: "v1", kind: "ConfigMap", metadata: { name, namespace: "{{ args.namespace }}" }, data };
+}
+
+function aMap(name: string): Record<string, string> {
+  return { "map.yml": stringify(mapOf(name)) };
+}
+
+/** What JSON's writers disagree about, and an image. */
+function oddities(name: string): Record<string, string> {
+  const data = `{ odd: "<a> & b\\u2028 é 😀 \\t", image: "{{ images.get_image('shop') }}" }`;
+  return {
+    "map.yml": `apiVersion: v1
+kind: ConfigMap
+metadata: { name: ${name}, namespace: "{{ args.namespace }}" }
+data: ${data}
+`,
+  };
+}
+
+function aChart(name: string): Record<string, string> {
+  const template = `apiVersion: v1
+kind: ConfigMap
+metadata:
+  name: {{ .Release.Name }}
+data:
+  size: {{ .Values.size | quote }}
+`;
+  return {
+    "helm-chart.yaml": stringify({
+      helmChart: { path: "chart", releaseName: name, namespace: "{{ args.namespace }}" },
+    }),
+    "helm-values.yml": stringify({ size: "10" }),
+    "chart/Chart.yaml": stringify({ apiVersion: "v2", name: "chart", version: "1.0.0" }),
+    "chart/templates/map.yaml": template,
+  };
+}
+
+interface Fleet {
+  readonly world: TestWorld;
+  /** Name → the deployment. */
+  readonly all: ReadonlyMap<string, TestDeployment>;
+  ofKind(kind: string): readonly TestDeployment[];
+}
+
+async function createFleet(world: TestWorld): Promise<Fleet> {
+  const { cluster } = world;
+  const { namespace } = cluster;
+  const repo = await world.repo("fleet");
+  const members = Object.keys(kinds).flatMap((kind) =>
+    Array.from({ length: copies }, (_, index) => ({ kind, name: `${kind}-${index}` })),
+  );
+  const config = { discriminator: `${namespace}-{{ args.name }}`, targets: [{ name: "prod" }] };
+  const files = members.flatMap(({ kind, name }) => [
+    [
+      `${name}/.kluctl.yaml`,
+      stringify({ ...config, args: [{ name: "name" }, { name: "namespace" }, { name: "size" }] }),
+    ],
+    // An include and a barrier: the hash is over all objects, in the order of deployment.
+    [
+      `${name}/deployment.yaml`,
+      stringify({
+        deployments: [{ path: "app" }, { barrier: true }, { include: "more" }],
+        commonLabels: { deployment: "{{ args.name }}" },
+      }),
+    ],
+    [`${name}/more/deployment.yaml`, stringify({ deployments: [{ path: "last" }] })],
+    [`${name}/more/last/map.yml`, stringify(mapOf(`${name}-last`))],
+    ...Object.entries(kinds[kind]?.item(name) ?? {}).map(([path, text]) => [`${name}/app/${path}`, text]),
+  ]);
+  await repo.push(Object.fromEntries(files) as Record<string, string>);
+  const all = new Map(members.map(({ name }) => [name, cluster.deployment(name)]));
+  await Promise.all(
+    members.map(({ kind, name }) =>
+      cluster.deployment(name).create(
+        aSpec(repo.url, {
+          source: { git: { url: repo.url, path: name, ref: { branch: "main" } } },
+          args: { name, namespace, size: "10" },
+          ...kinds[kind]?.spec,
+        }),
+      ),
+    ),
+  );
+  const ofKind = (kind: string) =>
+    members.filter((member) => member.kind === kind).map(({ name }) => all.get(name) as TestDeployment);
+  return { world, all, ofKind };
+}
+
+/** Everybody who runs next has to look at all of them; annotated before it starts, that is its first loop. */
+async function ask(deployments: Iterable<TestDeployment>, requestValue: string): Promise<void> {
+  const value = JSON.stringify({ requestValue });
+  const metadata = { annotations: { "kluctl.io/request-reconcile": value } };
+  await Promise.all([...deployments].map((deployment) => deployment.patch({ metadata })));
+}
+
+async function answered(deployments: Iterable<TestDeployment>, requestValue: string): Promise<void> {
+  const isAnswered = ({ status }: TestResource) => {
+    const { request, endTime } = (status?.["reconcileRequestResult"] ?? {}) as { request?: Json; endTime?: string };
+    return request?.["requestValue"] === requestValue && endTime !== undefined;
+  };
+  for (const deployment of deployments) {
+    await deployment.until(`the end of ${requestValue}`, isAnswered);
+    await deployment.settles();
+  }
+}
+
+async function approve(deployments: readonly TestDeployment[]): Promise<void> {
+  for (const deployment of deployments) {
+    const { status } = (await deployment.get()) as TestResource;
+    const drift = status?.["lastDriftDetectionResult"] as { renderedObjectsHash: string } | undefined;
+    await deployment.patch({ spec: { manualObjectsHash: drift?.renderedObjectsHash } });
+  }
+}
+
+/** What must not change by a swap: all of the objects, and of the deployments all but the traces of having looked. */
+async function factsOf({ world: { cluster }, all }: Fleet) {
+  const { core, namespace } = cluster;
+  const { items } = await core.listNamespacedConfigMap({ namespace });
+  const stored = await core.listNamespacedSecret({ namespace, labelSelector: "kluctl.io/command-result-id" });
+  const deployments = [...all].map(async ([name, deployment]) => {
+    const resource = (await deployment.get()) as TestResource;
+    const { spec, status } = resource;
+    const { reason, message } = readyOf(resource);
+    const kept = ["lastObjectsHash", "lastManualObjectsHash", "projectKey", "targetKey", "observedCommit"];
+    const facts = {
+      spec,
+      reason,
+      message: reason === "PrepareFailed" ? "in other words" : message,
+      deployed: idOf(resource, "lastDeployResult"),
+      drift: status?.["lastDriftDetectionResultMessage"],
+      ...Object.fromEntries(kept.map((field) => [field, status?.[field]])),
+    };
+    return [name, facts] as const;
+  });
+  return {
+    /** Name → the version that the API server gave it. */
+    objects: Object.fromEntries(items.map(({ metadata }) => [metadata?.name ?? "", metadata?.resourceVersion])),
+    results: stored.items.map(({ metadata }) => metadata?.name).sort(),
+    deployments: Object.fromEntries(await Promise.all(deployments)),
+  };
+}
+
+type Facts = Awaited<ReturnType<typeof factsOf>>;
+
+/** Of all kinds but the one that was meant to change. */
+function unaffected({ objects, deployments }: Facts, kind: string) {
+  const others = <T>(map: Record<string, T>) =>
+    Object.fromEntries(Object.entries(map).filter(([name]) => name.replace(/-\d+(-last)?$/, "") !== kind));
+  return { objects: others(objects), deployments: others(deployments) };
+}
+
+async function statesOf({ all }: Fleet): Promise<readonly (string | undefined)[]> {
+  const resources = await Promise.all([...all.values()].map((deployment) => deployment.get()));
+  return resources.map((resource) => resource?.metadata?.resourceVersion);
+}
+
+test("deployments of all kinds go to us and back: nothing is deployed twice, and every approval holds", async () => {
+  const world = await useWorld();
+  const { cluster } = world;
+  const { namespace } = cluster;
+  const fleet = await createFleet(world);
+
+  // kluctl's controller brings them into all the states there are.
+  const stopFirst = useController(world);
+  for (const deployment of fleet.all.values()) await deployment.settles();
+  await approve(fleet.ofKind("approved"));
+  await Promise.all(fleet.ofKind("suspended").map((deployment) => deployment.patch({ spec: { suspend: true } })));
+  for (const kind of ["approved", "suspended"]) {
+    for (const deployment of fleet.ofKind(kind)) await deployment.settles();
+  }
+  const edited = { apiVersion: "v1", kind: "ConfigMap", data: { size: "20" } };
+  for (let index = 0; index < copies; index++) {
+    await cluster.patch({ ...edited, metadata: { name: `drifted-${index}` } } as KubernetesObject);
+  }
+  await ask(fleet.ofKind("drifted"), "before");
+  await answered(fleet.ofKind("drifted"), "before");
+  await stopFirst();
+  const before = await factsOf(fleet);
+  const summary = Object.entries(before.deployments).map(([name, { reason, drift }]) => [name, [reason, drift]]);
+  expect(Object.fromEntries(summary)).toMatchObject({
+    "plain-0": ["ReconciliationSucceeded", "no drift"],
+    "waiting-0": ["DeployFailed", "2 new"],
+    "failing-0": ["DeployFailed", "no drift"],
+    "broken-0": ["PrepareFailed", undefined],
+    "drifted-0": ["ReconciliationSucceeded", "1 chg"],
+  });
+
+  const states = await statesOf(fleet);
+  const sections = await runDoctor({
+    config: parseConfig({ env: environment(world, { TOWLINE_CONTROLLER_NAMESPACE: namespace }) }),
+    env: process.env,
+    compare: true,
+    signal: AbortSignal.timeout(120_000),
+  });
+  const ofAll = sections.find(({ title }) => title === "Deployments")?.findings ?? [];
+  const said = Object.fromEntries(ofAll.map(({ level, subject, message }) => [subject, `${level} ${message}`]));
+  for (const [kind, { doctor }] of Object.entries(kinds)) expect(said[`${namespace}/${kind}-0`]).toMatch(doctor);
+  const wrote = { level: "warning", subject: "status writes" };
+  expect(sections.flatMap(({ findings }) => findings)).toContainEqual(expect.objectContaining(wrote));
+  const others = sections.filter(({ title }) => title !== "Deployments").flatMap(({ findings }) => findings);
+  expect(others.filter(({ level }) => level === "problem")).toEqual([]);
+  expect(await statesOf(fleet)).toEqual(states);
+  expect(await factsOf(fleet)).toEqual(before);
+
+  // To us, with an approval of what kluctl's controller rendered.
+  await approve(fleet.ofKind("approved-for-us"));
+  await ask(fleet.all.values(), "ours");
+  const stopOurs = useOwnController(world);
+  await answered(fleet.all.values(), "ours");
+  await stopOurs();
+  const ours = await factsOf(fleet);
+  expect(unaffected(ours, "approved-for-us")).toEqual(unaffected(before, "approved-for-us"));
+  expect(ours.objects["approved-for-us-0"]).toBeDefined();
+  expect(ours.results).toHaveLength(before.results.length + copies);
+
+  // And back, with an approval of what we rendered.
+  await approve(fleet.ofKind("approved-for-them"));
+  await ask(fleet.all.values(), "theirs");
+  const stopSecond = useController(world);
+  await answered(fleet.all.values(), "theirs");
+  await stopSecond();
+  const theirs = await factsOf(fleet);
+  expect(unaffected(theirs, "approved-for-them")).toEqual(unaffected(ours, "approved-for-them"));
+  expect(theirs.objects["approved-for-them-0"]).toBeDefined();
+  expect(theirs.results).toHaveLength(ours.results.length + copies);
+});
