@@ -36,6 +36,7 @@ import type { Leases } from "./ports.ts";
 import { loginKey, readGitCredentials } from "./reconcile/credentials.ts";
 import { dueAt } from "./reconcile/due.ts";
 import { createReadIdentity } from "./reconcile/identity.ts";
+import { startDependencyWaking } from "./reconcile/depends-on-waking.ts";
 import { createReconcile } from "./reconcile/reconcile.ts";
 import { startTidying } from "./reconcile/tidying.ts";
 import { startWaking } from "./reconcile/waking.ts";
@@ -193,6 +194,7 @@ export async function startApp(config: Config, log: Logger): Promise<App> {
         ? { percent: config.prune.confirmPercent, fromObjects: config.prune.confirmFromObjects }
         : undefined,
     },
+    enqueue: (requests) => queue.enqueue(requests),
     clock,
     newId: randomUUID,
     log,
@@ -244,6 +246,7 @@ export async function startApp(config: Config, log: Logger): Promise<App> {
             log,
           });
     const stopWaking = startWaking({ deployments, queue, log });
+    const stopWakingDependents = startDependencyWaking({ deployments, queue, log });
     const sweep = startSweep({
       deployments,
       queue,
@@ -271,6 +274,7 @@ export async function startApp(config: Config, log: Logger): Promise<App> {
       running: () => worker.running(),
       async stop(drainMs) {
         stopWaking();
+        stopWakingDependents();
         await sweep.stop();
         await Promise.all([worker.stop(drainMs), previews?.stop(drainMs)]);
         await deployments.stop();

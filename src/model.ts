@@ -521,6 +521,8 @@ export const annotation = {
   preview: "towline.dev/preview",
   /** The hash that a prune which waits for somebody to confirm it has named. */
   confirmPrune: "towline.dev/confirm-prune",
+  /** Comma-separated names, `name` or `namespace/name`, of the deployments that have to be ready before this one. */
+  dependsOn: "towline.dev/depends-on",
   requestReconcile: "kluctl.io/request-reconcile",
 } as const;
 

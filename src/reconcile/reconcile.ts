@@ -14,8 +14,9 @@ import {
   type ReconcileRequest,
 } from "../model.ts";
 import type { Held, Leases, Queue, Sources } from "../ports.ts";
-import { prepareFailed, readyCondition, verdictOf } from "./conditions.ts";
+import { prepareFailed, readyCondition, verdictOf, type Verdict } from "./conditions.ts";
 import { readGitCredentials } from "./credentials.ts";
+import { createDependencyGate } from "./depends-on-gate.ts";
 import { pendingRequest } from "./due.ts";
 import { finalize } from "./finalize.ts";
 import { projectKey } from "./keys.ts";
@@ -28,6 +29,7 @@ export interface ReconcileDeps extends LoopDeps {
   readonly sources: Sources;
   readonly leases: Leases;
   readonly lastMove: Queue["lastMove"];
+  readonly enqueue: Queue["enqueue"];
 }
 
 /** `busy`: somebody else holds the deployment's lease; ask again soon. */
@@ -35,6 +37,7 @@ export type Reconcile = (request: ReconcileRequest, attempt: Attempt) => Promise
 
 export function createReconcile(deps: ReconcileDeps): Reconcile {
   const { deployments, leases, log } = deps;
+  const holdBack = createDependencyGate(deps);
 
   return async function reconcile(request, attempt) {
     try {
@@ -90,6 +93,9 @@ export function createReconcile(deps: ReconcileDeps): Reconcile {
     const asked = pendingRequest(deployment) !== undefined || unfinishedRequest(deployment) !== undefined;
     if (deployment.spec.suspend && !asked) return settleSuspended(deployment);
     const asOf = await lastMove(deployment);
+    // What somebody asks for is done: they know what they ask for, and wait for the answer.
+    const heldBack = asked ? undefined : await holdBack(deployment, asOf, signal);
+    if (heldBack !== undefined) return settleHeldBack(deployment, request, heldBack);
     return runLoop({ deployment, request, asOf, retrying: attempt > 1, held, signal }, deps);
   }
 
@@ -113,6 +119,28 @@ export function createReconcile(deps: ReconcileDeps): Reconcile {
       await writer.finish(readyCondition(status) ?? verdictOf(spec, status));
     }
     return { kind: "skipped", why: "suspended" };
+  }
+
+  /** Says what it waits for. Its generation stays unseen: whatever changed is still to be dealt with. */
+  async function settleHeldBack(
+    deployment: Deployment,
+    { cause }: ReconcileRequest,
+    verdict: Verdict,
+  ): Promise<Outcome> {
+    const { status, generation } = deployment;
+    const { status: ready, reason, message } = readyCondition(status) ?? {};
+    const waits = verdict.status === "Unknown";
+    const told = reason === verdict.reason && message === verdict.message;
+    // Nothing of it changed: that it cannot be looked at right now does not make it unready.
+    const fine = waits && cause === "interval" && ready === "True" && status.observedGeneration === generation;
+    if (!told && !fine) {
+      await createStatusWriter(deployments, deployment, deps.clock, log).finish(verdict);
+      deployments.event(deployment, waits ? "Normal" : "Warning", verdict.reason, verdict.message);
+    }
+    log.info({ ...deployment.key, cause, why: verdict.message }, "held back");
+    return waits
+      ? { kind: "skipped", why: verdict.message }
+      : { kind: "failed", retry: "person", message: `${keyText(deployment.key)}: ${verdict.message}` };
   }
 
   /**

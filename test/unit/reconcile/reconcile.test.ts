@@ -38,8 +38,10 @@ function aWorld(
   kluctl = fakeKluctl(),
   sources = fakeSources(),
   settings: Partial<Settings> = { pruneGuard: { percent: 50, fromObjects: 10 } },
+  others: readonly Deployment[] = [],
 ) {
-  const deployments = fakeDeployments(deployment);
+  const deployments = fakeDeployments(deployment, ...others);
+  const asked: Request[] = [];
   const leases = fakeLeases();
   const results = fakeResults();
   const objects = fakeObjects();
@@ -57,6 +59,7 @@ function aWorld(
     lastMove: () => Promise.resolve("move-1"),
     readIdentity: fakeReadIdentity(),
     settings: { dryRun: false, ...settings },
+    enqueue: (requests) => Promise.resolve({ queued: asked.push(...requests) }),
     clock: { now: () => Date.parse("2026-01-01T00:00:10Z") },
     newId: () => `id-${++ids}`,
     log: silentLog,
@@ -76,6 +79,7 @@ function aWorld(
     leases,
     results,
     applied,
+    asked,
     reconcile,
     attempt,
     status: () => deployments.status(key),
@@ -405,4 +409,68 @@ test("without the guard a large prune does not wait", async () => {
   );
   await world.reconcile({ ...push, cause: "change" }, world.attempt());
   expect(world.objects.deleted).toHaveLength(12);
+});
+
+const dependsOn = (names: string) => ({ [annotation.dependsOn]: names });
+const db = (over: Parameters<typeof aDeployment>[0] = {}) =>
+  aDeployment({ key: { namespace: "shop", name: "db" }, uid: "uid-db", status: upToDate, ...over });
+
+test("a deployment waits for those it depends on, and says for which and why", async () => {
+  const unready = db({
+    status: { ...upToDate, conditions: [{ ...ready, status: "False", message: "deploy failed" }] },
+  });
+  const annotations = dependsOn("db, platform/dns");
+  const world = aWorld(aDeployment({ annotations }), fakeKluctl(), fakeSources(), {}, [unready]);
+  const message = "waits for shop/db (deploy failed), platform/dns (there is no such KluctlDeployment)";
+
+  await expect(world.reconcile(push, world.attempt())).resolves.toEqual({ kind: "skipped", why: message });
+  expect(world.kluctl.runs).toEqual([]);
+  expect(world.leases.held.size).toBe(0);
+  expect(world.status()?.conditions).toMatchObject([{ status: "Unknown", reason: "DependencyNotReady", message }]);
+  expect(world.status()?.observedGeneration).toBeUndefined();
+  expect(world.deployments.events).toEqual([{ type: "Normal", reason: "DependencyNotReady", message }]);
+  await world.reconcile(push, world.attempt());
+  expect(world.deployments.patches).toHaveLength(1);
+});
+
+test("what is pushed together is deployed in order: the first has to have come to that commit", async () => {
+  const sources = fakeSources({ "refs/heads/main": "c2" });
+  const world = aWorld(aDeployment({ annotations: dependsOn("db"), status: upToDate }), fakeKluctl(), sources, {}, [
+    db(),
+  ]);
+  await world.reconcile(push, world.attempt());
+  expect(world.status()?.conditions).toMatchObject([{ message: "waits for shop/db (it is not at commit c2 yet)" }]);
+  expect(world.asked).toMatchObject([{ deployment: { name: "db" }, cause: "sweep" }]);
+
+  world.deployments.objects.set("shop/db", db({ status: { ...upToDate, observedCommit: "c2" } }));
+  await expect(world.reconcile(push, world.attempt())).resolves.toMatchObject({ kind: "done", commit: "c2" });
+});
+
+test("who is fine does not become unready because another cannot be waited for in an interval", async () => {
+  const annotations = dependsOn("db");
+  const world = aWorld(aDeployment({ annotations, status: upToDate }));
+  await world.reconcile({ ...push, cause: "interval" }, world.attempt());
+  expect(world.deployments.patches).toEqual([]);
+  expect(world.kluctl.runs).toEqual([]);
+});
+
+test("a circle is reported, and not waited for", async () => {
+  const annotations = dependsOn("db");
+  const others = [db({ annotations: dependsOn("prod") })];
+  const world = aWorld(aDeployment({ annotations }), fakeKluctl(), fakeSources(), {}, others);
+  const outcome = await world.reconcile(push, world.attempt());
+  expect(outcome).toMatchObject({ kind: "failed", retry: "person" });
+  expect(world.status()?.conditions).toMatchObject([
+    {
+      status: "False",
+      reason: "DependencyImpossible",
+      message: expect.stringContaining("shop/prod → shop/db → shop/prod") as string,
+    },
+  ]);
+});
+
+test("what somebody asks for is not held back", async () => {
+  const annotations = { ...dependsOn("db"), [annotation.requestReconcile]: "now" };
+  const world = aWorld(aDeployment({ annotations }));
+  await expect(world.reconcile({ ...push, cause: "manual" }, world.attempt())).resolves.toMatchObject({ kind: "done" });
 });

@@ -1,0 +1,110 @@
+/** Holds a deployment back until those it depends on are ready. It waits in its status, not in a worker. */
+import { commitOf } from "../git-ref.ts";
+import {
+  followsGit,
+  keyText,
+  type Deployment,
+  type Heads,
+  type GitDeployment,
+  type Key,
+  type MalformedDeployment,
+  type ReconcileRequest,
+} from "../model.ts";
+import type { Deployments, Queue, Secrets, Sources } from "../ports.ts";
+import type { Verdict } from "./conditions.ts";
+import { readGitCredentials } from "./credentials.ts";
+import {
+  cycleMessage,
+  dependenciesOf,
+  findCycle,
+  impossibleVerdict,
+  waitingVerdict,
+  whyNotReady,
+} from "./depends-on.ts";
+
+export interface DependencyGateDeps {
+  readonly deployments: Pick<Deployments, "get" | "all">;
+  readonly secrets: Secrets;
+  readonly sources: Pick<Sources, "heads">;
+  readonly enqueue: Queue["enqueue"];
+}
+
+/** What its Ready condition has to say as long as it is held back; `undefined` if nothing holds it back. */
+export type DependencyGate = (
+  deployment: Deployment,
+  /** The repository's last known move, see Sources.heads. */
+  asOf: string | undefined,
+  signal: AbortSignal,
+) => Promise<Verdict | undefined>;
+
+export function createDependencyGate({ deployments, secrets, sources, enqueue }: DependencyGateDeps): DependencyGate {
+  return async function held(deployment, asOf, signal) {
+    const { keys, problem } = dependenciesOf(deployment);
+    if (problem !== undefined) return impossibleVerdict(problem);
+    if (keys.length === 0) return undefined;
+    const cycle = findCycle(deployment.key, dependenciesAmong(deployment));
+    if (cycle !== undefined) return impossibleVerdict(cycleMessage(cycle));
+
+    const found = await Promise.all(keys.map(async (key) => ({ key, dependency: await deployments.get(key) })));
+    const heads = await headsOf(deployment, found, asOf, signal);
+    const behind: ReconcileRequest[] = [];
+    const waitsFor = found.flatMap(({ key, dependency }) => {
+      const commit = heads && commonCommit(deployment, dependency, heads);
+      const why = whyNotReady(dependency, commit);
+      if (why === undefined) return [];
+      // A push that touches nothing of it, or that was lost, would leave it where it is until the sweep comes by.
+      if (dependency && followsGit(dependency) && commit !== undefined && dependency.status.observedCommit !== commit)
+        behind.push({ kind: "reconcile", deployment: key, cause: "sweep", repo: dependency.repo });
+      return [{ key, why }];
+    });
+    if (waitsFor.length === 0) return undefined;
+    if (behind.length > 0) await enqueue(behind);
+    return waitingVerdict(waitsFor);
+  };
+
+  /** As the watch knows them: a circle that is being made or broken this very moment is seen the next time. */
+  function dependenciesAmong(start: Deployment): (key: Key) => readonly Key[] {
+    const known = new Map(deployments.all().map((entry) => [keyText(entry.key), entry]));
+    known.set(keyText(start.key), start);
+    return (key) => {
+      const entry = known.get(keyText(key));
+      return entry === undefined ? [] : dependenciesOf(entry).keys;
+    };
+  }
+
+  /** Only asked where it matters. What is wrong with the remote is for the loop to meet, and to report. */
+  async function headsOf(
+    deployment: Deployment,
+    found: readonly { readonly dependency: Deployment | MalformedDeployment | undefined }[],
+    asOf: string | undefined,
+    signal: AbortSignal,
+  ): Promise<Heads | undefined> {
+    if (!followsGit(deployment) || !found.some(({ dependency }) => sharesRepo(deployment, dependency)))
+      return undefined;
+    try {
+      const credentials = await readGitCredentials(deployment, secrets);
+      return await sources.heads({ url: deployment.spec.source.url, credentials }, asOf, signal);
+    } catch {
+      signal.throwIfAborted();
+      return undefined;
+    }
+  }
+}
+
+function sharesRepo(
+  deployment: GitDeployment,
+  dependency: Deployment | MalformedDeployment | undefined,
+): dependency is GitDeployment {
+  return dependency !== undefined && followsGit(dependency) && dependency.repo === deployment.repo;
+}
+
+/** The commit that both follow now, if they follow the same one. */
+function commonCommit(
+  deployment: Deployment,
+  dependency: Deployment | MalformedDeployment | undefined,
+  heads: Heads,
+): string | undefined {
+  if (!followsGit(deployment) || !sharesRepo(deployment, dependency)) return undefined;
+  const commit = commitOf(deployment.spec.source.ref, heads);
+  return commit === commitOf(dependency.spec.source.ref, heads) ? commit : undefined;
+}

@@ -1,0 +1,96 @@
+/** Wakes the deployments that wait for another one, when the watch sees that it has become ready. */
+import type { Logger } from "../log.ts";
+import {
+  isMalformed,
+  keyText,
+  type Deployment,
+  type Key,
+  type MalformedDeployment,
+  type ReconcileRequest,
+} from "../model.ts";
+import type { DeploymentChange, Queue } from "../ports.ts";
+import { dependenciesOf, findCycle, isHeldBack, whyNotReady } from "./depends-on.ts";
+
+export interface DependencyWakingDeps {
+  readonly deployments: { onChange(callback: (change: DeploymentChange) => void): void };
+  readonly queue: Pick<Queue, "enqueue">;
+  readonly log: Logger;
+}
+
+type Entry = Deployment | MalformedDeployment;
+
+interface Dependent {
+  readonly entry: Entry;
+  readonly keys: readonly Key[];
+  /** The same, as text. */
+  readonly names: ReadonlySet<string>;
+}
+
+/** What became ready together wakes together. */
+const gatherMs = 20;
+
+/** Returns how to stop. What Redis does not take is left to the sweep: what is held back stays due. */
+export function startDependencyWaking({ deployments, queue, log }: DependencyWakingDeps): () => void {
+  const dependents = new Map<string, Dependent>();
+  const gathered = new Map<string, ReconcileRequest>();
+  let planned: NodeJS.Timeout | undefined;
+
+  deployments.onChange(({ kind, deployment, previous }) => {
+    const id = keyText(deployment.key);
+    const before = dependents.get(id);
+    const keys = kind === "removed" ? [] : dependenciesOf(deployment).keys;
+    const dependent: Dependent = { entry: deployment, keys, names: new Set(keys.map(keyText)) };
+    if (keys.length > 0) dependents.set(id, dependent);
+    else dependents.delete(id);
+
+    const others = [...dependents.values()].filter((dependent) => dependent.names.has(id));
+    if (kind === "changed") {
+      if (becameReady(deployment, previous)) others.forEach(wake);
+      // An annotation changes no generation, so nobody else would look. And it may open a circle, or close one.
+      if (annotationsDiffer(deployment, previous)) [dependent, ...circleOf(dependent), ...heldBack()].forEach(wake);
+    } else {
+      others.filter(({ entry }) => isHeldBack(entry)).forEach(wake);
+      if (kind === "removed" && before !== undefined) heldBack().forEach(wake);
+    }
+  });
+
+  function heldBack(): Dependent[] {
+    return [...dependents.values()].filter(({ entry }) => isHeldBack(entry));
+  }
+
+  function circleOf({ entry }: Dependent): Dependent[] {
+    const circle = findCycle(entry.key, (key) => dependents.get(keyText(key))?.keys ?? []) ?? [];
+    return circle.map((key) => dependents.get(keyText(key))).filter((member) => member !== undefined);
+  }
+
+  function wake({ entry }: Dependent): void {
+    const repo = isMalformed(entry) ? undefined : entry.repo;
+    gathered.set(keyText(entry.key), { kind: "reconcile", deployment: entry.key, cause: "change", repo });
+    planned ??= setTimeout(() => {
+      planned = undefined;
+      const requests = [...gathered.values()];
+      gathered.clear();
+      queue.enqueue(requests).catch((error: unknown) => {
+        const reason = error instanceof Error ? error.message : String(error);
+        log.warn({ requests: requests.length, error: reason }, "could not wake what waited; the sweep will");
+      });
+    }, gatherMs);
+  }
+
+  return () => clearTimeout(planned);
+}
+
+/** Or it was, and came to another commit, which may be the one that others wait for. */
+function becameReady(now: Entry, before: Entry | undefined): boolean {
+  if (whyNotReady(now, undefined) !== undefined) return false;
+  if (before === undefined || whyNotReady(before, undefined) !== undefined) return true;
+  return now.status.observedCommit !== before.status.observedCommit || approvalOf(now) !== approvalOf(before);
+}
+
+function approvalOf({ status }: Entry): string {
+  return JSON.stringify([status.lastObjectsHash, status.lastDeployResult?.id]);
+}
+
+function annotationsDiffer(now: Entry, before: Entry | undefined): boolean {
+  return before !== undefined && JSON.stringify(dependenciesOf(now)) !== JSON.stringify(dependenciesOf(before));
+}

@@ -1,0 +1,75 @@
+import { expect, test, vi } from "vitest";
+import { annotation, type Condition, type Deployment, type Request } from "../../../src/model.ts";
+import type { DeploymentChange } from "../../../src/ports.ts";
+import { startDependencyWaking } from "../../../src/reconcile/depends-on-waking.ts";
+import { aDeployment } from "../../support/deployments.ts";
+import { silentLog } from "../../support/fakes.ts";
+
+function aWatch() {
+  const requests: Request[] = [];
+  let emit: (change: DeploymentChange) => void = () => undefined;
+  const enqueue = (some: readonly Request[]) => Promise.resolve({ queued: requests.push(...some) });
+  startDependencyWaking({
+    deployments: { onChange: (callback) => void (emit = callback) },
+    queue: { enqueue },
+    log: silentLog,
+  });
+  const woken = () =>
+    requests.map((request) => (request.kind === "reconcile" ? request.deployment.name : request.kind));
+  return {
+    woken,
+    added: (deployment: Deployment) => emit({ kind: "added", deployment }),
+    removed: (deployment: Deployment) => emit({ kind: "removed", deployment, previous: deployment }),
+    changed: (deployment: Deployment, previous: Deployment) => emit({ kind: "changed", deployment, previous }),
+    wakes: (...names: string[]) => vi.waitFor(() => expect(woken()).toEqual(names)),
+  };
+}
+
+const readyIs = (status: Condition["status"], reason = "any"): Condition[] => [
+  { type: "Ready", status, reason, message: "", lastTransitionTime: "" },
+];
+
+function one(name: string, dependsOn = "", conditions: Condition[] = readyIs("True"), commit = "c1"): Deployment {
+  return aDeployment({
+    key: { namespace: "shop", name },
+    annotations: dependsOn === "" ? {} : { [annotation.dependsOn]: dependsOn },
+    status: { observedGeneration: 1, observedCommit: commit, conditions },
+  });
+}
+
+const waiting = readyIs("Unknown", "DependencyNotReady");
+
+test("who waits is woken when what it waits for becomes ready, or comes to another commit", async () => {
+  const watch = aWatch();
+  watch.added(one("app", "db", waiting));
+  watch.added(one("other"));
+  watch.changed(one("db", "", readyIs("Unknown")), one("db", "", readyIs("False")));
+  watch.changed(one("other", "", readyIs("True"), "c2"), one("other"));
+  watch.changed(one("db"), one("db", "", readyIs("Unknown")));
+  await watch.wakes("app");
+  watch.changed(one("db", "", readyIs("True"), "c2"), one("db"));
+  await watch.wakes("app", "app");
+});
+
+test("a dependency that comes or goes wakes only who is held back by it", async () => {
+  const watch = aWatch();
+  watch.added(one("app", "db", waiting));
+  watch.added(one("fine", "db"));
+  watch.added(one("db", "", readyIs("Unknown")));
+  await watch.wakes("app");
+  watch.removed(one("db"));
+  await watch.wakes("app", "app");
+});
+
+test("an annotation that closes a circle wakes all of it, and one that opens it does too", async () => {
+  const watch = aWatch();
+  watch.added(one("a", "b"));
+  watch.added(one("b"));
+  watch.changed(one("b", "a"), one("b"));
+  await watch.wakes("b", "a");
+  const stuck = readyIs("False", "DependencyImpossible");
+  watch.changed(one("a", "b", stuck), one("a", "b"));
+  watch.changed(one("b", "a", stuck), one("b", "a"));
+  watch.changed(one("b", "", stuck), one("b", "a", stuck));
+  await watch.wakes("b", "a", "b", "a");
+});
