@@ -33,7 +33,7 @@ const rooms: readonly Room[] = [
   {
     name: "ground",
     files:
-      /^src\/(?:(?:model|errors|report|limit|duration|repo-url|git-ref|work-directories|tar|untar|repo-key)\.ts|(?:config|log)(?:\.ts|\/)|redact\/)/,
+      /^src\/(?:(?:model|errors|report|limit|duration|repo-url|oci-url|git-ref|work-directories|tar|untar|repo-key)\.ts|(?:config|log)(?:\.ts|\/)|redact\/)/,
     mayImport: [],
   },
   { name: "ports", files: /^src\/ports\.ts$/, mayImport: ["ground"] },

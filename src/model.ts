@@ -53,7 +53,7 @@ export interface GitCredential {
   readonly host: string;
   /** A glob over the repository's path, when the entry has one. */
   readonly path?: string | undefined;
-  /** Names the Secret in error texts. */
+  /** Names the Secret in error texts; empty for a login of the server's own. */
   readonly secretName: string;
   /** `*` takes the URL's user. */
   readonly username: string;
@@ -82,7 +82,7 @@ export interface OciCredential extends TlsCredential {
   readonly registry: string;
   /** A glob over the repository, when the entry has one. */
   readonly repository?: string | undefined;
-  /** Names the Secret in error texts. */
+  /** Names the Secret in error texts; empty for a login of the server's own. */
   readonly secretName: string;
   readonly username?: string | undefined;
   readonly password?: string | undefined;

@@ -8,11 +8,13 @@ import type {
   Deployment,
   ForgeComment,
   GitDeployment,
+  GitRef,
   GitSource,
   Heads,
   Key,
   MalformedDeployment,
   ObjectRef,
+  OciSource,
   PullRequest,
   PullRequestKey,
   Repository,
@@ -59,14 +61,14 @@ export interface Secrets {
   get(namespace: string, name: string): Promise<Readonly<Record<string, string>> | undefined>;
 }
 
-/** Git, one mirror per repository and login. */
+/** Git, one mirror per repository and login, and OCI artifacts. */
 export interface Sources {
   /**
    * One `ls-remote`. `asOf` names the last known move of the repository: an answer that was asked for under the
    * same name is used again, so that the many deployments of one push share one. Without it the remote is asked.
    */
   heads(repository: Repository, asOf: string | undefined, signal?: AbortSignal): Promise<Heads>;
-  /** A clone of its own at the ref's commit, removed when released. Throws SourceError. */
+  /** A clone of its own at the ref's commit, or what is in the artifact; removed when released. Throws SourceError. */
   checkout(source: CheckoutSource, asOf: string | undefined, signal: AbortSignal): Promise<Checkout>;
   /** What merging one commit into another gives, without touching the remote. Throws SourceError. */
   merge(source: MergeSource, signal: AbortSignal): Promise<Merge>;
@@ -90,8 +92,16 @@ export interface Merged {
   release(): Promise<void>;
 }
 
-export interface CheckoutSource extends Omit<GitSource, "kind"> {
-  readonly credentials: Repository["credentials"];
+/** With the logins that may be tried on it, first match wins. */
+export type CheckoutSource = GitCheckoutSource | OciCheckoutSource;
+
+export interface GitCheckoutSource extends Omit<GitSource, "kind"> {
+  readonly kind?: "git";
+  readonly credentials: Credentials["git"];
+}
+
+export interface OciCheckoutSource extends OciSource {
+  readonly credentials: Credentials["oci"];
 }
 
 export interface Checkout {
@@ -99,7 +109,10 @@ export interface Checkout {
   readonly root: string;
   /** The project: root + source.path. */
   readonly projectDir: string;
+  /** Of an artifact: the commit that it was made from, as it says; empty if it does not. */
   readonly commit: string;
+  /** Where an artifact says that it was made from. */
+  readonly madeFrom?: GitRef | undefined;
   release(): Promise<void>;
 }
 

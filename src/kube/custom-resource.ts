@@ -1,9 +1,10 @@
 /** A KluctlDeployment, parsed where it enters. Nothing in here throws, whatever the resource says. */
-import path from "node:path";
 import { z } from "zod";
-import type { Deployment, DeploymentIdentity, DeploymentSpec, GitRef, MalformedDeployment } from "../model.ts";
+import type { Deployment, DeploymentIdentity, DeploymentSpec, MalformedDeployment } from "../model.ts";
 import { repoId } from "../repo-url.ts";
 import { parseDuration } from "../duration.ts";
+import { quote } from "./quote.ts";
+import { toSource } from "./source.ts";
 import { type RawSpec, SpecSchema } from "./spec-schema.ts";
 import { parseStatus } from "./status-schema.ts";
 
@@ -41,18 +42,12 @@ export function parseDeployment(resource: unknown): Deployment | MalformedDeploy
   if (readable.kubeConfig && !readable.kubeConfig.secretRef) {
     problems.push("spec.kubeConfig.secretRef: is missing; name the Secret that has the kubeconfig");
   }
-  const source = readable.source && toGitSource(readable.source, problems);
-  const repo = source && repoId(source.url);
-  if (source !== undefined && repo === undefined) {
-    // The URL itself is not repeated: it may hold a password.
-    const examples = "https://host/org/repo.git or ssh://git@host/org/repo.git";
-    problems.push(`${source.at}.url: is not the URL of a git repository; write e.g. ${examples}`);
-  }
-  if (parsed.data === undefined || source === undefined || repo === undefined || problems.length > 0) {
+  const source = readable.source && toSource(readable.source, problems);
+  if (parsed.data === undefined || source === undefined || problems.length > 0) {
     return { ...identity, problem: fewOf(problems).join("\n") };
   }
-  const { url, ref, path: directory } = source;
-  return { ...identity, repo, spec: toSpec(parsed.data, { kind: "git", url, ref, path: directory }) };
+  const repo = source.kind === "git" ? repoId(source.url) : undefined;
+  return { ...identity, repo, spec: toSpec(parsed.data, source) };
 }
 
 /** Those of a bad spec that are sound by themselves, so that all its problems are named at once. */
@@ -120,74 +115,27 @@ function optionalMs(text: string | undefined): number | undefined {
   return text === undefined ? undefined : parseDuration(text);
 }
 
-/** Fields that would change what is deployed, or how, if they were ignored. */
+/** Fields that would change what is deployed, or how, if they were ignored; in kluctl's words where it has some. */
 function unsupported(spec: Partial<RawSpec>): string[] {
   const { source } = spec;
-  const given: [string, boolean, string][] = [
-    ["spec.source.oci", source?.oci !== undefined, "OCI sources are not supported yet; use spec.source.git"],
-    ["spec.source.secretRef", source?.secretRef !== undefined, "is not supported anymore; use spec.credentials.git"],
-    ["spec.source.credentials", some(source?.credentials), "is not supported anymore; use spec.credentials.git"],
-    ["spec.helmCredentials", some(spec.helmCredentials), "is not supported anymore; use spec.credentials.helm"],
-    ["spec.sourceOverrides", some(spec.sourceOverrides), "source overrides are not supported yet; remove the field"],
-    ["spec.decryption", spec.decryption !== undefined, "decryption is not supported yet; remove the field"],
+  const given: [there: boolean, problem: string][] = [
+    [
+      source?.secretRef !== undefined,
+      "spec.source.secretRef is not supported anymore, use 'spec.credentials.git' instead",
+    ],
+    [some(source?.credentials), "spec.source.credentials is not supported anymore, use 'spec.credentials.git' instead"],
+    [
+      some(spec.helmCredentials),
+      "spec.helmCredentials can not be used anymore, please switch to spec.credentials.helm",
+    ],
+    [some(spec.sourceOverrides), "spec.sourceOverrides: source overrides are not supported yet; remove the field"],
+    [spec.decryption !== undefined, "spec.decryption: decryption is not supported yet; remove the field"],
   ];
-  return given.filter(([, there]) => there).map(([field, , text]) => `${field}: ${text}`);
+  return given.filter(([there]) => there).map(([, problem]) => problem);
 }
 
 function some(list: readonly unknown[] | undefined): boolean {
   return list !== undefined && list.length > 0;
-}
-
-interface NamedSource {
-  /** Where in the resource it is, for messages. */
-  readonly at: string;
-  readonly url: string;
-  readonly ref: GitRef;
-  readonly path: string;
-}
-
-function toGitSource(source: RawSpec["source"], problems: string[]): NamedSource | undefined {
-  const inline = source.url ? { url: source.url, ref: source.ref, path: source.path } : undefined;
-  const git = source.git ?? inline;
-  if (git === undefined) {
-    if (source.oci === undefined) problems.push("spec.source: says no source; write spec.source.git with a url");
-    return undefined;
-  }
-  const at = source.git ? "spec.source.git" : "spec.source";
-  return { at, url: git.url, ref: toRef(git.ref, at, problems), path: toDirectory(git.path, at, problems) };
-}
-
-function toRef(raw: RawSpec["source"]["ref"], at: string, problems: string[]): GitRef {
-  const given = (["branch", "tag", "commit"] as const).filter((kind) => raw?.[kind]);
-  const [kind, ...more] = given;
-  if (kind === undefined) return {};
-  if (more.length > 0) problems.push(`${at}.ref: has ${given.join(" and ")}; keep one of them`);
-  const name = raw?.[kind] ?? "";
-  if (kind === "commit" ? !/^[0-9a-f]{40}([0-9a-f]{24})?$/i.test(name) : !isRefName(name)) {
-    const wanted =
-      kind === "commit"
-        ? "the full 40 digits of a commit"
-        : `the short name of a ${kind}, e.g. ${kind === "tag" ? "v1.2" : "main"}`;
-    problems.push(`${at}.ref.${kind}: ${quote(name)} is not ${wanted}`);
-  }
-  return { [kind]: kind === "commit" ? name.toLowerCase() : name };
-}
-
-/** What `git check-ref-format` accepts, without a leading dash, which git would take for an option. */
-function isRefName(name: string): boolean {
-  if (/[\u0000-\u0020\u007f~^:?*[\\]|\.\.|@\{|\/\/|\.$|\/$|^[-/]/.test(name) || name === "@") return false;
-  return name.split("/").every((part) => !part.startsWith(".") && !part.endsWith(".lock"));
-}
-
-function toDirectory(raw: string | undefined, at: string, problems: string[]): string {
-  const directory = path.posix.normalize(`/${raw ?? ""}`).replace(/^\/+|\/+$/g, "");
-  const climbs = (raw ?? "").split("/").includes("..");
-  if (climbs || /[\u0000-\u001f\u007f\\]/.test(raw ?? "")) {
-    problems.push(
-      `${at}.path: ${quote(raw)} is not a directory inside the repository; write it without .., e.g. clusters/prod`,
-    );
-  }
-  return directory;
 }
 
 // ---------------------------------------------------------------------------------------------------------------
@@ -229,11 +177,6 @@ function wantedOf(expected: string): string {
     number: "a number",
   };
   return words[expected] ?? expected;
-}
-
-function quote(value: unknown): string {
-  const text = value === undefined ? "nothing" : JSON.stringify(value);
-  return text.length <= 80 ? text : `${text.slice(0, 80)}…`;
 }
 
 /** A field that is null is not there: so Kubernetes' own clients read it. The values of `args` are the user's. */

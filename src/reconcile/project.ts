@@ -1,5 +1,5 @@
 /** What every command of kluctl needs first: the deployment's logins, and its project at the commit that it follows now. */
-import { SourceError } from "../errors.ts";
+import type { CheckoutSource } from "../ports.ts";
 import { credentialSecrets, readCredentials } from "./credentials.ts";
 import { createSteps, type Steps } from "./steps.ts";
 import type { Work } from "./work.ts";
@@ -18,11 +18,12 @@ export async function withProject<T>(work: Work, use: (project: Project) => Prom
   const identity = await deps.readIdentity(deployment);
   work.secrets = [...work.secrets, ...identity.secrets];
   const startedAt = deps.clock.now();
-  if (source.kind !== "git") throw new SourceError("refused", `${source.url} is no git repository`);
-  const checkout = await deps.sources.checkout({ ...source, credentials: credentials.git }, asOf, signal);
+  const wanted: CheckoutSource =
+    source.kind === "git" ? { ...source, credentials: credentials.git } : { ...source, credentials: credentials.oci };
+  const checkout = await deps.sources.checkout(wanted, asOf, signal);
   try {
     log.info({ commit: checkout.commit, ms: deps.clock.now() - startedAt }, "checked out");
-    status.set({ observedCommit: checkout.commit });
+    status.set({ observedCommit: checkout.commit || undefined });
     const steps = createSteps(work, { checkout, credentials, identity, clusterId: await deps.clusterId() });
     return await use({ commit: checkout.commit, steps });
   } finally {

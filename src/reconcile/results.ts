@@ -4,6 +4,8 @@ import type {
   CommandSummary,
   DriftSummary,
   DeploymentSpec,
+  GitRef,
+  GitSource,
   Key,
   ProjectKey,
   ResultError,
@@ -25,6 +27,8 @@ export interface ResultContext {
   readonly targetKey: TargetKey;
   readonly objectsHash: string;
   readonly source: DeploymentSpec["source"];
+  /** Where an artifact says that it was made from. */
+  readonly madeFrom?: GitRef | undefined;
   readonly overridesPatch?: Readonly<Record<string, unknown>> | undefined;
 }
 
@@ -44,7 +48,7 @@ export function toStoredDocument(result: CommandResult, context: ResultContext):
     ...identityOf(context),
     ...(context.overridesPatch && { overridesPatch: context.overridesPatch }),
     command: { ...commandOf(document), initiator: "KluctlDeployment" },
-    gitInfo: { ...record(document["gitInfo"]), ref: refOf(context.source, document) },
+    gitInfo: gitInfoOf(context, document),
   };
 }
 
@@ -208,9 +212,14 @@ function resourceVersionOf(json: string | undefined): string {
   return metadata?.resourceVersion ?? "";
 }
 
+/** What is around an unpacked artifact is no repository, whatever kluctl takes it for: so its controller says as well. */
+function gitInfoOf({ source, madeFrom }: ResultContext, document: Readonly<Record<string, unknown>>): unknown {
+  if (source.kind === "oci") return { url: null, ref: madeFrom ?? null, subDir: "", commit: "", dirty: false };
+  return { ...record(document["gitInfo"]), ref: refOf(source, document) };
+}
+
 /** The command line works on a detached HEAD and cannot know what was followed. */
-function refOf(source: ResultContext["source"], document: Readonly<Record<string, unknown>>): unknown {
-  if (source.kind !== "git") return record(document["gitInfo"])["ref"] ?? null;
+function refOf(source: GitSource, document: Readonly<Record<string, unknown>>): unknown {
   const { branch, tag, commit } = source.ref;
   if (branch !== undefined) return { branch };
   if (tag !== undefined) return { tag };

@@ -62,6 +62,7 @@ export function createSteps(work: Work, { checkout, credentials, identity, clust
     targetKey,
     objectsHash,
     source: spec.source,
+    madeFrom: checkout.madeFrom,
   });
 
   function targetKeyOf({ document }: CommandResult): TargetKey {

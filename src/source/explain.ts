@@ -109,7 +109,8 @@ function who({ login, hint }: Remote): string {
   if (login === undefined) return hint ?? "no login is given for it";
   // A token as the user's name is usual where there is no password to go with it.
   const shown = login.password === "" || login.password === "x-oauth-basic" ? "" : `, user "${login.username}"`;
-  return login.secretName === undefined ? "login from the URL" : `secret ${login.secretName}${shown}`;
+  if (login.secretName === undefined) return "login from the URL";
+  return login.secretName === "" ? `the server's own login${shown}` : `secret ${login.secretName}${shown}`;
 }
 
 /** The lines of git's that say what went wrong, without secrets and control characters. */

@@ -10,7 +10,7 @@ export interface Login {
   readonly identity?: string | undefined;
   readonly knownHosts?: string | undefined;
   readonly ca?: string | undefined;
-  /** `undefined`: it came with the URL. */
+  /** `undefined`: it came with the URL. Empty: the server's own. */
   readonly secretName?: string | undefined;
 }
 
@@ -32,7 +32,7 @@ export function chooseLogin(
     const username = credential.username === "*" ? url.username : credential.username;
     const missing = whatIsMissing(credential, username, url);
     if (missing !== undefined) {
-      hint ??= `secret ${credential.secretName} has no ${missing}`;
+      hint ??= `${nameOf(credential)} has no ${missing}`;
       continue;
     }
     const { password, identity, knownHosts, ca, secretName } = credential;
@@ -40,6 +40,10 @@ export function chooseLogin(
   }
   const fromUrl = url.protocol !== "ssh:" && (urlPassword !== "" || url.username !== "");
   return fromUrl ? { login: { username: url.username, password: urlPassword }, hint } : { hint };
+}
+
+function nameOf({ secretName }: GitCredential): string {
+  return secretName === "" ? "the server's own login" : `secret ${secretName}`;
 }
 
 function isMeantFor(credential: GitCredential, url: ParsedRepoUrl): boolean {

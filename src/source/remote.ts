@@ -79,8 +79,9 @@ function quote(url: string): string {
  */
 export function remoteId({ address, login }: Remote, key: Buffer): string {
   const { username, password, identity } = login ?? {};
-  return createHmac("sha256", key)
-    .update(JSON.stringify([address, username, password, identity]))
-    .digest("hex")
-    .slice(0, 40);
+  return keyedId([address, username, password, identity], key);
+}
+
+export function keyedId(parts: readonly unknown[], key: Buffer): string {
+  return createHmac("sha256", key).update(JSON.stringify(parts)).digest("hex").slice(0, 40);
 }

@@ -1,4 +1,4 @@
-/** Git for everybody else: what a repository has now, and a directory at one of its commits. */
+/** Git and OCI for everybody else: what a repository has now, and a directory at one of its commits. */
 import { randomBytes } from "node:crypto";
 import { mkdir, readFile, writeFile } from "node:fs/promises";
 import { availableParallelism } from "node:os";
@@ -6,7 +6,7 @@ import { join } from "node:path";
 import { SourceError } from "../errors.ts";
 import { commitOf, describeRef } from "../git-ref.ts";
 import type { Logger } from "../log.ts";
-import type { GitRef, Heads, Repository } from "../model.ts";
+import type { GitCredential, GitRef, Heads, Repository } from "../model.ts";
 import type { Checkout, Merge, MergeSource, Sources } from "../ports.ts";
 import { systemLookup } from "./address.ts";
 import type { Lookup } from "./address.ts";
@@ -17,9 +17,11 @@ import { createLimit } from "../limit.ts";
 import { parseLsRemote } from "./ls-remote.ts";
 import { mergeInto } from "./merge.ts";
 import { CommitMissing, createMirrors } from "./mirrors.ts";
+import { createOciSources } from "./oci.ts";
 import { createRemoteGit } from "./remote-git.ts";
-import { remoteId, toRemote } from "./remote.ts";
+import { keyedId, remoteId, toRemote } from "./remote.ts";
 import type { Remote } from "./remote.ts";
+import { readServerGitLogins } from "./server-logins.ts";
 import { createShare } from "./share.ts";
 import { createWorkDirectories, removeDirectory } from "../work-directories.ts";
 
@@ -87,12 +89,33 @@ export function createSources(deps: SourcesDeps): GitSources {
   const mirrors = createMirrors({ directory: join(cacheDir, "mirrors"), git, remoteGit, log, fetched });
   const clones = createLimit(limits.clones);
   const answers = createShare<Heads>({ maxAgeMs: limits.headsMs, maxEntries: 1_000 }, Date.now);
+  const oci = createOciSources({
+    cacheDir,
+    log,
+    env,
+    lookup,
+    work,
+    clones,
+    limits,
+    idOf: async (parts) => keyedId(parts, await ownKey()),
+  });
 
   let key: Promise<Buffer> | undefined;
-  async function idOf(remote: Remote): Promise<string> {
+  async function ownKey(): Promise<Buffer> {
     key ??= readKey(cacheDir);
     key.catch(() => (key = undefined));
-    return remoteId(remote, await key);
+    return key;
+  }
+
+  async function idOf(remote: Remote): Promise<string> {
+    return remoteId(remote, await ownKey());
+  }
+
+  /** The logins that the server was given for everybody come last, and the hosts that it knows are known to all. */
+  async function toRemoteOf({ url, credentials }: Repository): Promise<Remote> {
+    const { logins, knownHosts } = await readServerGitLogins(env);
+    const known = knownHosts === undefined ? credentials : credentials.map((one) => withHosts(one, knownHosts));
+    return toRemote({ url, credentials: [...known, ...logins] }, protocols);
   }
 
   async function lsRemote(remote: Remote, signal: AbortSignal | undefined): Promise<Heads> {
@@ -186,12 +209,13 @@ export function createSources(deps: SourcesDeps): GitSources {
 
   return {
     async heads(repository: Repository, asOf, signal) {
-      const remote = toRemote(repository, protocols);
+      const remote = await toRemoteOf(repository);
       return explained(remote, signal, () => headsOf(remote, asOf, signal));
     },
 
     async checkout(source, asOf, signal) {
-      const remote = toRemote(source, protocols);
+      if (source.kind === "oci") return oci.checkout(source, signal);
+      const remote = await toRemoteOf(source);
       return explained(remote, signal, async () => {
         checkPath(source.path);
         const from = performance.now();
@@ -207,16 +231,23 @@ export function createSources(deps: SourcesDeps): GitSources {
     },
 
     async merge(source, signal) {
-      const remote = toRemote(source, protocols);
+      const remote = await toRemoteOf(source);
       return explained(remote, signal, () => openMerge(remote, source, signal));
     },
 
     async sweepStale() {
       const left = await work.sweep();
       const idle = await mirrors.sweep(limits.mirrorIdleMs);
-      if (left + idle > 0) log.info({ workDirectories: left, mirrors: idle }, "removed stale checkouts");
+      const artifacts = await oci.sweep(limits.mirrorIdleMs);
+      if (left + idle + artifacts > 0) {
+        log.info({ workDirectories: left, mirrors: idle, artifacts }, "removed stale checkouts");
+      }
     },
   };
+}
+
+function withHosts(credential: GitCredential, knownHosts: string): GitCredential {
+  return { ...credential, knownHosts: [credential.knownHosts, knownHosts].filter(Boolean).join("\n") };
 }
 
 async function readKey(cacheDir: string): Promise<Buffer> {

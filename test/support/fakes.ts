@@ -141,7 +141,8 @@ export function fakeSources(refs: Record<string, string> = { "refs/heads/main": 
     heads: () => (failing.error ? Promise.reject(failing.error) : Promise.resolve(heads())),
     checkout(source) {
       if (failing.error) return Promise.reject(failing.error);
-      const commit = refs[`refs/heads/${source.ref.branch ?? "main"}`] ?? "none";
+      const branch = source.kind === "oci" ? undefined : source.ref.branch;
+      const commit = refs[`refs/heads/${branch ?? "main"}`] ?? "none";
       const release = () => Promise.resolve(void released.push(commit));
       return Promise.resolve({ root: "/checkout", projectDir: "/checkout", commit, release });
     },

@@ -159,10 +159,10 @@ test("what is suspended, malformed or going away is not compared", async () => {
   expect(await examine({ deployment: suspended, compared: fail })).toEqual([
     "ok shop/prod is suspended: nothing is deployed",
   ]);
-  const malformed = { ...aDeployment(), problem: "spec.interval: is missing\nspec.source: says no source" };
+  const malformed = { ...aDeployment(), problem: "spec.interval: is missing\nmissing source spec" };
   expect(await examine({ deployment: malformed, compared: fail })).toEqual([
     "problem shop/prod spec.interval: is missing",
-    "problem shop/prod spec.source: says no source",
+    "problem shop/prod missing source spec",
   ]);
   const going = aDeployment({ deletionTimestamp: "2026-01-01T00:00:00Z" });
   expect(await examine({ deployment: going, compared: fail })).toEqual(["ok shop/prod is being deleted"]);
@@ -176,7 +176,8 @@ test("comparing renders the commit that was seen last, writes nothing, and lets 
   const gone = new Set<unknown>();
   const checkout: Sources["checkout"] = (source, ...rest) => {
     checkouts.push(source.ref);
-    if (gone.has(source.ref.commit)) return Promise.reject(new SourceError("ref-not-found", "gone"));
+    if (source.kind !== "oci" && gone.has(source.ref.commit))
+      return Promise.reject(new SourceError("ref-not-found", "gone"));
     return sources.checkout(source, ...rest);
   };
   const compare = createCompare({

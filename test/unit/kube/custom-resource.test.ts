@@ -6,6 +6,7 @@ import { type Deployment, isMalformed } from "../../../src/model.ts";
 const metadata = { namespace: "apps", name: "shop", uid: "1", resourceVersion: "7", generation: 2 };
 const source = { git: { url: "https://git.test/org/shop.git" } };
 const sound = { interval: "5m", source };
+const oci = { url: "oci://registry.test/org/shop" };
 
 function parseSpec(spec: unknown): Deployment["spec"] {
   const parsed = parseDeployment({ metadata, spec });
@@ -40,6 +41,34 @@ test("a resource that says only what it must gets the defaults", () => {
 test("what is null counts as left out, except among the arguments", () => {
   const spec = parseSpec({ ...sound, target: null, images: null, prune: null, args: { replicas: null } });
   expect(spec).toMatchObject({ target: undefined, images: [], prune: false, args: { replicas: null } });
+});
+
+test("an artifact is followed by tag or digest, and belongs to no repository", () => {
+  const ref = { tag: "v1.2", digest: `sha256:${"0f".repeat(32)}` };
+  const deployment = parseDeployment({
+    metadata,
+    spec: { ...sound, source: { oci: { ...oci, ref, path: "./prod/" } } },
+  });
+  expect(deployment).toMatchObject({ spec: { source: { kind: "oci", ...oci, ref, path: "prod" } } });
+  expect(deployment).toHaveProperty("repo", undefined);
+  expect(parseSpec({ ...sound, source: { oci: { ...oci, ref: { tag: "" } } } }).source).toMatchObject({ ref: {} });
+});
+
+test("of several sources the first counts, as in kluctl", () => {
+  expect(parseSpec({ ...sound, source: { ...source, oci, url: "https://git.test/x/y" } }).source.kind).toBe("git");
+  expect(parseSpec({ ...sound, source: { oci, url: "https://git.test/x/y" } }).source.kind).toBe("oci");
+});
+
+test("logins keep their order, and what they fit", () => {
+  const secretRef = { name: "s" };
+  const credentials = {
+    oci: [{ registry: "a", repository: "b/**", secretRef }, { secretRef }],
+    helm: [{ host: "a", path: "b/*", secretRef }],
+  };
+  expect(parseSpec({ ...sound, credentials })).toMatchObject({
+    ociCredentials: [{ registry: "a", repository: "b/**", secretName: "s" }, { secretName: "s" }],
+    helmCredentials: [{ host: "a", path: "b/*", secretName: "s" }],
+  });
 });
 
 test("the deprecated inline source still works", () => {
@@ -84,15 +113,28 @@ test.for([
   [{ ...sound, timeout: "9999999h" }, 'spec.timeout: "9999999h" is not a duration'],
   [{ ...sound, validateInterval: "5m and a bit" }, 'spec.validateInterval: "5m and a bit" is not a duration'],
   [{ ...sound, source: undefined }, "spec.source: is missing"],
-  [{ ...sound, source: {} }, "spec.source: says no source"],
-  [{ ...sound, source: { oci: { url: "oci://host/it" } } }, "spec.source.oci: OCI sources are not supported yet"],
-  [{ ...sound, source: { ...source, secretRef: { name: "a" } } }, "spec.source.secretRef: is not supported anymore"],
+  [{ ...sound, source: {} }, "missing source spec"],
+  [{ ...sound, source: { oci: { url: "https://host.test/it" } } }, "spec.source.oci.url: is not the URL of an OCI"],
+  [{ ...sound, source: { oci: { ...oci, ref: { tag: "a/b" } } } }, 'spec.source.oci.ref.tag: "a/b" is not a tag'],
+  [{ ...sound, source: { oci: { ...oci, ref: { digest: "sha256:0" } } } }, 'spec.source.oci.ref.digest: "sha256:0" is'],
+  [{ ...sound, source: { oci: { ...oci, path: "../x" } } }, 'spec.source.oci.path: "../x" is not a directory'],
+  [
+    { ...sound, source: { ...source, secretRef: { name: "a" } } },
+    "spec.source.secretRef is not supported anymore, use 'spec.credentials.git' instead",
+  ],
+  [
+    { ...sound, source: { ...source, credentials: [{ secretRef: { name: "a" } }] } },
+    "spec.source.credentials is not supported anymore, use 'spec.credentials.git' instead",
+  ],
   [{ ...sound, serviceAccountName: "" }, 'spec.serviceAccountName: "" is not the name of a service account'],
   [{ ...sound, serviceAccountName: "a:b" }, 'spec.serviceAccountName: "a:b" is not the name of a service account'],
   [{ ...sound, kubeConfig: {} }, "spec.kubeConfig.secretRef: is missing; name the Secret that has the kubeconfig"],
   [{ ...sound, kubeConfig: { secretRef: { name: "" } } }, 'spec.kubeConfig.secretRef.name: "" names no Secret'],
   [{ ...sound, sourceOverrides: [{ repoKey: "a", url: "b" }] }, "spec.sourceOverrides: source overrides are not"],
-  [{ ...sound, helmCredentials: [{}] }, "spec.helmCredentials: is not supported anymore"],
+  [
+    { ...sound, helmCredentials: [{}] },
+    "spec.helmCredentials can not be used anymore, please switch to spec.credentials.helm",
+  ],
   [{ ...sound, credentials: { helm: [{ host: "h", secretRef: {} }] } }, "spec.credentials.helm.0.secretRef.name: is"],
   [{ ...sound, credentials: { oci: [{}] } }, "spec.credentials.oci.0.secretRef: is missing"],
   [{ ...sound, credentials: { git: [{ secretRef: {} }] } }, "spec.credentials.git.0.secretRef.name: is missing"],

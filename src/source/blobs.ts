@@ -1,0 +1,96 @@
+/** Files that were fetched by their digest, kept so that the next loop need not fetch them again. */
+import { createHash } from "node:crypto";
+import { createWriteStream } from "node:fs";
+import { mkdir, open, readdir, rename, rm, stat, utimes, type FileHandle } from "node:fs/promises";
+import { join } from "node:path";
+import { Transform, type Readable } from "node:stream";
+import { pipeline } from "node:stream/promises";
+import { SourceError } from "../errors.ts";
+import { createLimit, type Limit } from "../limit.ts";
+import type { Layer } from "./artifact.ts";
+
+export interface Blobs {
+  /**
+   * The blob, opened for reading: whatever becomes of the file then, what was opened stays. `folder` tells apart who may
+   * have what: nobody is given what another one's login fetched.
+   */
+  open(folder: string, blob: Layer, fetch: () => Promise<Readable>, signal: AbortSignal): Promise<FileHandle>;
+  /** Removes what nobody used for the given time; returns how many. */
+  sweep(idleMs: number): Promise<number>;
+}
+
+/** Many commits of a large project with its charts have room in it; an image does not belong here. */
+const largest = 512 * 1024 * 1024;
+
+export function createBlobs(directory: string): Blobs {
+  const locks = new Map<string, Limit>();
+
+  /** One fetch for all who want the same blob at the same time. */
+  async function alone<T>(path: string, signal: AbortSignal, work: () => Promise<T>): Promise<T> {
+    const lock = locks.get(path) ?? createLimit(1);
+    locks.set(path, lock);
+    try {
+      return await lock.run(work, { signal });
+    } finally {
+      if (lock.idle()) locks.delete(path);
+    }
+  }
+
+  return {
+    async open(folder, blob, fetch, signal) {
+      if (blob.size > largest) throw new SourceError("refused", `the artifact is larger than ${largest} bytes`);
+      const path = join(directory, folder, blob.digest.replace(":", "-"));
+      return alone(path, signal, async () => {
+        const kept = await open(path, "r").catch(() => undefined);
+        if (kept !== undefined) {
+          const now = new Date();
+          await utimes(path, now, now).catch(() => undefined); // it is in use: see sweep
+          return kept;
+        }
+        await mkdir(join(directory, folder), { recursive: true, mode: 0o700 });
+        await download(blob, path, await fetch(), signal);
+        return open(path, "r");
+      });
+    },
+
+    async sweep(idleMs) {
+      let removed = 0;
+      for (const folder of await readdir(directory).catch(() => [])) {
+        for (const name of await readdir(join(directory, folder)).catch(() => [])) {
+          const path = join(directory, folder, name);
+          const found = await stat(path).catch(() => undefined);
+          if (found === undefined || Date.now() - found.mtimeMs < idleMs) continue;
+          await rm(path, { force: true });
+          removed++;
+        }
+      }
+      return removed;
+    },
+  };
+}
+
+/** What is not what it was announced as never gets its name. */
+async function download({ digest, size }: Layer, path: string, from: Readable, signal: AbortSignal): Promise<void> {
+  const hash = createHash("sha256");
+  let bytes = 0;
+  const check = new Transform({
+    transform(chunk: Buffer, _encoding, done) {
+      bytes += chunk.length;
+      hash.update(chunk);
+      done(bytes > size ? otherThanAnnounced() : null, chunk);
+    },
+  });
+  const unfinished = `${path}.${process.pid}.part`;
+  try {
+    await pipeline(from, check, createWriteStream(unfinished, { mode: 0o600 }), { signal });
+    if (bytes !== size || `sha256:${hash.digest("hex")}` !== digest) throw otherThanAnnounced();
+    await rename(unfinished, path);
+  } catch (error) {
+    await rm(unfinished, { force: true });
+    throw error;
+  }
+}
+
+function otherThanAnnounced(): SourceError {
+  return new SourceError("unreachable", "the registry gives other bytes than its manifest announces");
+}

@@ -1,0 +1,175 @@
+/** OCI artifacts as sources: what a tag points to now, and a directory with what is in it. */
+import { join } from "node:path";
+import { createSecureContext } from "node:tls";
+import { SourceError } from "../errors.ts";
+import type { Limit } from "../limit.ts";
+import type { Logger } from "../log.ts";
+import { parseOciUrl, type OciName } from "../oci-url.ts";
+import type { Checkout, OciCheckoutSource } from "../ports.ts";
+import { ArchiveError, untarGz } from "../untar.ts";
+import { removeDirectory, type WorkDirectories } from "../work-directories.ts";
+import type { Lookup } from "./address.ts";
+import { type Artifact, parseManifest } from "./artifact.ts";
+import { createBlobs } from "./blobs.ts";
+import { checkPath, findProject } from "./clone.ts";
+import { markRoot } from "./git-marker.ts";
+import { createHosts } from "./hosts.ts";
+import { type Connections, createConnections, SilenceError } from "./http.ts";
+import { type Asked, explainRegistry } from "./registry-answer.ts";
+import { chooseRegistryLogin, describeLogin, loginParts } from "./registry-login.ts";
+import { createRegistry, type Registry } from "./registry.ts";
+import { readServerRegistryLogins } from "./server-logins.ts";
+
+export interface OciSourcesDeps {
+  readonly cacheDir: string;
+  readonly log: Logger;
+  readonly env: NodeJS.ProcessEnv;
+  readonly lookup: Lookup;
+  readonly work: WorkDirectories;
+  /** Bounds how many directories are filled at once. */
+  readonly clones: Limit;
+  readonly limits: {
+    readonly callsPerHost: number;
+    readonly silenceMs: number;
+    readonly callMs: number;
+  };
+  /** Names a folder for what a login may read. */
+  readonly idOf: (parts: readonly unknown[]) => Promise<string>;
+}
+
+export interface OciSources {
+  checkout(source: OciCheckoutSource, signal: AbortSignal): Promise<Checkout>;
+  /** Removes what was not used for so long; returns how many files. */
+  sweep(idleMs: number): Promise<number>;
+}
+
+/** Of the tar; more than any project in earnest, and less than a disk. */
+const unpackLimits = { bytes: 2 * 1024 ** 3, entries: 100_000 };
+
+interface Conversation {
+  readonly asked: Asked & { readonly name: OciName };
+  readonly registry: Registry;
+  readonly reference: string;
+  readonly signal: AbortSignal;
+}
+
+export function createOciSources(deps: OciSourcesDeps): OciSources {
+  const { log, env, limits } = deps;
+  const hosts = createHosts({ callsPerHost: limits.callsPerHost, now: () => performance.now() });
+  const blobs = createBlobs(join(deps.cacheDir, "oci"));
+
+  async function toAsked({ url, ref, credentials }: OciCheckoutSource): Promise<Conversation["asked"]> {
+    const name = parseOciUrl(url);
+    if (name === undefined) throw new SourceError("refused", "the URL is not oci://registry/repository");
+    const login = chooseRegistryLogin(name, [...credentials, ...(await readServerRegistryLogins(env))]);
+    const { tag = "latest", digest } = ref;
+    const label = `${name.registry}/${name.repository}${digest ? `@${digest}` : `:${tag}`}`;
+    return { name, login, label, reference: digest ? `digest ${digest}` : `tag ${tag}` };
+  }
+
+  function connect({ name, login }: Conversation["asked"]): Connections {
+    const { cert, key } = login ?? {};
+    const client = cert && key ? { cert, key } : undefined;
+    const ca = login?.ca || undefined;
+    try {
+      createSecureContext({ ca, ...client });
+    } catch (cause) {
+      throw new SourceError("unauthorized", `cert, key or ca cannot be read (${describeLogin(login)})`, { cause });
+    }
+    return createConnections({
+      lookup: deps.lookup,
+      env,
+      silenceMs: limits.silenceMs,
+      ca,
+      client: client && { host: name.registry, ...client },
+      rejectUnauthorized: !login?.insecureSkipTlsVerify,
+    });
+  }
+
+  async function converse<T>(
+    asked: Conversation["asked"],
+    reference: string,
+    caller: AbortSignal,
+    use: (conversation: Conversation) => Promise<T>,
+  ): Promise<T> {
+    const { name, login } = asked;
+    const connections = connect(asked);
+    const timeout = AbortSignal.timeout(limits.callMs);
+    const signal = AbortSignal.any([caller, timeout]);
+    const registry = createRegistry({ name, login, connections, signal });
+    const isSilence = (error: unknown) => error instanceof SilenceError;
+    try {
+      const talk = () => use({ asked, registry, reference, signal });
+      return await hosts.talk(name.registry, talk, { signal: caller, quick: false, isSilence });
+    } catch (error) {
+      throw timeout.aborted ? new SilenceError() : error;
+    } finally {
+      connections.close();
+    }
+  }
+
+  async function fetch({ asked, registry, reference, signal }: Conversation) {
+    const artifact = await readArtifact(registry, reference);
+    const { name, login } = asked;
+    const folder = await deps.idOf([name.registry, name.repository, ...loginParts(login)]);
+    const { layer } = artifact;
+    return { artifact, file: await blobs.open(folder, layer, () => registry.blob(layer.digest), signal) };
+  }
+
+  async function open(asked: Conversation["asked"], source: OciCheckoutSource, signal: AbortSignal): Promise<Checkout> {
+    const { tag = "latest", digest = tag } = source.ref;
+    const { artifact, file } = await converse(asked, digest, signal, fetch);
+    let root: string | undefined;
+    try {
+      const made = (root = await deps.work.create());
+      await deps.clones.run(() => untarGz(file.createReadStream(), made, unpackLimits, signal), { signal });
+      const projectDir = await findProject(made, source.path);
+      if (source.path !== "") await markRoot(made);
+      log.debug({ artifact: asked.label, digest: artifact.digest, commit: artifact.commit }, "pulled");
+      return {
+        root: made,
+        projectDir,
+        commit: artifact.commit ?? "",
+        madeFrom: artifact.ref,
+        release: () => release(made),
+      };
+    } catch (error) {
+      await file.close();
+      if (root !== undefined) await removeDirectory(root);
+      throw error;
+    }
+  }
+
+  /** Never fails: the work is done by then, and what stays is swept at the next start. */
+  async function release(root: string): Promise<void> {
+    await removeDirectory(root).catch((err: unknown) => log.warn({ err, root }, "a checkout could not be removed"));
+  }
+
+  return {
+    async checkout(source, signal) {
+      checkPath(source.path);
+      const asked = await toAsked(source);
+      try {
+        return await open(asked, source, signal);
+      } catch (error) {
+        signal.throwIfAborted(); // a caller that went away gets its own reason back
+        throw explainRegistry(error instanceof ArchiveError ? toRefusal(error) : error, asked);
+      }
+    },
+
+    sweep: (idleMs) => blobs.sweep(idleMs),
+  };
+}
+
+function toRefusal({ message }: ArchiveError): SourceError {
+  return new SourceError("refused", `the artifact is not unpacked: ${message}`);
+}
+
+async function readArtifact(registry: Registry, reference: string): Promise<Artifact & { readonly digest: string }> {
+  const first = await registry.manifest(reference);
+  const artifact = parseManifest(first.bytes);
+  if (!("instead" in artifact)) return { ...artifact, digest: first.digest };
+  const chosen = parseManifest((await registry.manifest(artifact.instead)).bytes);
+  if ("instead" in chosen) throw new SourceError("refused", "a list of manifests names another list");
+  return { ...chosen, digest: artifact.instead };
+}

@@ -1,0 +1,85 @@
+/** What a registry's answers and silences mean, in words for the person who has to act. */
+import type { IncomingMessage } from "node:http";
+import { SourceError, type SourceProblem } from "../errors.ts";
+import { readBody, SilenceError } from "./http.ts";
+import type { OciCredential } from "../model.ts";
+import { describeLogin } from "./registry-login.ts";
+
+/** An answer other than the one that was hoped for. */
+export class RegistryAnswer extends Error {
+  override name = "RegistryAnswer";
+  readonly status: number;
+  /** The registry's own word for it, e.g. `MANIFEST_UNKNOWN`. */
+  readonly code: string | undefined;
+
+  constructor(status: number, code?: string) {
+    super(`the registry answers ${status}`);
+    this.status = status;
+    this.code = code;
+  }
+}
+
+const maxErrorBytes = 64 * 1024;
+
+/** Reads what there is to know of it. Of the body only its code is kept: the rest may be any text. */
+export async function toRegistryAnswer(answer: IncomingMessage): Promise<RegistryAnswer> {
+  const body = await readBody(answer, maxErrorBytes).catch(() => Buffer.alloc(0));
+  const code = /"code"\s*:\s*"([A-Z_]{1,40})"/.exec(body.toString("utf8"))?.[1];
+  return new RegistryAnswer(answer.statusCode ?? 0, code);
+}
+
+export interface Asked {
+  /** For people: `registry.test/org/app:v1`. */
+  readonly label: string;
+  /** `tag v1` or `digest sha256:…`. */
+  readonly reference: string;
+  readonly login: OciCredential | undefined;
+}
+
+const certificateCodes = /^(?:.*CERT.*|.*SELF_SIGNED.*|UNABLE_TO_.*|HOSTNAME_MISMATCH|INVALID_CA|INVALID_PURPOSE)$/;
+
+/** The server speaks TLS, and is not who it has to be. */
+export function isCertificateError(error: unknown): boolean {
+  return certificateCodes.test(codeOf(error));
+}
+
+/** Nothing came, or what came broke off: the next try may have more luck. */
+export function isBrokenOff(error: unknown): boolean {
+  return ["ECONNRESET", "EPIPE", "EAI_AGAIN", "ERR_STREAM_PREMATURE_CLOSE"].includes(codeOf(error));
+}
+
+/** An error in the terms of the port; what is not the registry's, nor the network's, stays what it is. */
+export function explainRegistry(error: unknown, asked: Asked): unknown {
+  const about = (problem: SourceProblem, text: string, cause?: unknown) =>
+    new SourceError(problem, `cannot read ${asked.label}: ${text}`, { cause });
+  if (error instanceof SourceError) return about(error.problem, error.message, error.cause);
+  if (error instanceof RegistryAnswer) return about(...meaningOf(error, asked));
+  if (error instanceof SilenceError) return about("unreachable", error.message);
+  if (!(error instanceof Error) || !("code" in error)) return error;
+  const code = codeOf(error);
+  if (isCertificateError(error)) {
+    return about(
+      "unreachable",
+      `the server's certificate is not trusted (${error.message}): put its authority into ca of the secret`,
+    );
+  }
+  if (/^ERR_(?:SSL|OSSL)|^EPROTO$/.test(code)) return about("unreachable", `no TLS connection can be made (${code})`);
+  if (/^E(?:CONN|HOST|NET|PIPE|AI_|TIMEDOUT)|^HPE_|^ERR_STREAM_PREMATURE_CLOSE/.test(code)) {
+    return about("unreachable", error.message);
+  }
+  return error;
+}
+
+function meaningOf({ status, code }: RegistryAnswer, { reference, login }: Asked): [SourceProblem, string] {
+  const who = describeLogin(login);
+  if (status === 401) return ["unauthorized", `authentication failed: 401 Unauthorized (${who})`];
+  if (status === 403) return ["unauthorized", `access is denied: 403 Forbidden (${who})`];
+  if (status === 404 && code === "MANIFEST_UNKNOWN") return ["ref-not-found", `there is no ${reference} (${who})`];
+  if (status === 404) return ["not-found", `no such repository, or this login may not see it (${who})`];
+  if (status === 429) return ["unreachable", "the registry wants fewer requests: 429 Too Many Requests"];
+  return [status >= 500 ? "unreachable" : "refused", `the registry answers ${status}${code ? ` ${code}` : ""}`];
+}
+
+function codeOf(error: unknown): string {
+  return error instanceof Error && "code" in error ? String(error.code) : "";
+}

@@ -1,0 +1,34 @@
+/** Which login is used for an artifact, and what it says to a registry that asks for one. Pure. */
+import type { OciCredential } from "../model.ts";
+import type { OciName } from "../oci-url.ts";
+import { matchesGlob } from "./glob.ts";
+
+/** The first that matches, as kluctl chooses. */
+export function chooseRegistryLogin(
+  { registry, repository }: OciName,
+  credentials: readonly OciCredential[],
+): OciCredential | undefined {
+  return credentials.find((one) => {
+    const theirs = one.registry === "docker.io" ? "index.docker.io" : one.registry;
+    return theirs === registry && (!one.repository || matchesGlob(one.repository, repository));
+  });
+}
+
+/** The header for a registry or token service that takes a user and a password. */
+export function basicAuthorization(login: OciCredential | undefined): string | undefined {
+  if (!login?.username && !login?.password) return undefined;
+  return `Basic ${Buffer.from(`${login.username ?? ""}:${login.password ?? ""}`).toString("base64")}`;
+}
+
+/** For error texts; never more than the user's name. */
+export function describeLogin(login: OciCredential | undefined): string {
+  if (login === undefined) return "no login is given for it";
+  const shown = login.username ? `, user ${JSON.stringify(login.username)}` : "";
+  return login.secretName === "" ? `the server's own login${shown}` : `secret ${login.secretName}${shown}`;
+}
+
+/** What tells apart who may have read what was fetched. */
+export function loginParts(login: OciCredential | undefined): readonly unknown[] {
+  const { username, password, identityToken, token, cert, key } = login ?? {};
+  return [username, password, identityToken, token, cert, key];
+}
