@@ -21,6 +21,7 @@ const house = [
   "kluctl",
   "source",
   "kube",
+  "overrides",
   "forges",
   "notify",
   "doctor",
@@ -33,7 +34,7 @@ const rooms: readonly Room[] = [
   {
     name: "ground",
     files:
-      /^src\/(?:(?:model|errors|report|limit|duration|repo-url|oci-url|git-ref|work-directories|tar|untar|repo-key)\.ts|(?:config|log)(?:\.ts|\/)|redact\/)/,
+      /^src\/(?:(?:model|errors|report|limit|duration|repo-url|oci-url|git-ref|work-directories|untar|repo-key|git-marker)\.ts|(?:config|log)(?:\.ts|\/)|redact\/)/,
     mayImport: [],
   },
   { name: "ports", files: /^src\/ports\.ts$/, mayImport: ["ground"] },
@@ -46,6 +47,7 @@ const rooms: readonly Room[] = [
   { name: "kluctl", files: /^src\/kluctl\//, mayImport: ["ground", "ports"] },
   { name: "source", files: /^src\/source\//, mayImport: ["ground", "ports"] },
   { name: "kube", files: /^src\/kube\//, mayImport: ["ground", "ports"] },
+  { name: "overrides", files: /^src\/overrides\//, mayImport: ["ground", "ports"] },
   { name: "forges", files: /^src\/forge\/[^/]+\.ts$/, mayImport: ["ground", "ports", "a forge"] },
   { name: "a forge", files: /^src\/forge\/[^/]+\//, mayImport: ["ground", "ports", "forges"] },
   { name: "notify", files: /^src\/notify\//, mayImport: ["ground", "ports"] },
@@ -66,6 +68,7 @@ const packages: Readonly<Record<string, readonly string[]>> = {
   pino: ["ground"],
   "simple-git": ["source"],
   "@kubernetes/client-node": ["kube"],
+  "@grpc/grpc-js": ["overrides"],
   "@octokit/webhooks": ["forges", "a forge"],
   "@gitbeaker/rest": ["forges", "a forge"],
   "@octokit/core": ["a forge"],

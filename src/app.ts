@@ -16,6 +16,7 @@ import { createDataDir } from "./app/data-dir.ts";
 import { startListener } from "./app/listener.ts";
 import { createForges, loginOf, startPreviews } from "./app/previews.ts";
 import { findRedis, watchRedis } from "./app/redis.ts";
+import { openSourceOverrides } from "./app/source-overrides.ts";
 import { createWebhooksFirst } from "./app/webhooks-first.ts";
 import type { Config } from "./config.ts";
 import { findAccount } from "./forge/account.ts";
@@ -176,12 +177,15 @@ export async function startApp(config: Config, log: Logger): Promise<App> {
     version: readVersion,
   });
 
+  const sourceOverrides = await openSourceOverrides(config, { client, log });
+
   // The work
   const reconcile = createReconcile({
     deployments,
     secrets,
     sources,
     kluctl,
+    overrides: sourceOverrides?.overrides,
     objects: createObjects({ kubeconfigFor }),
     leases,
     results,
@@ -316,6 +320,7 @@ export async function startApp(config: Config, log: Logger): Promise<App> {
       }
       await work?.stop(drainMs);
       await kluctl.stop();
+      await sourceOverrides?.stop();
       await leadership.stop(); // not before: now somebody else may begin
       client.close();
       await queue.close();

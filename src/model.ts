@@ -368,8 +368,27 @@ export interface DecryptionRef {
   readonly serviceAccountName?: string | undefined;
 }
 
+/** kluctl's name of a repository: `git://host[:port]/path` or `oci://host[:port]/path`, see repo-key.ts. */
+export interface RepoKey {
+  readonly type: "git" | "oci";
+  /** With its port, unless that is the protocol's own. */
+  readonly host: string;
+  /** Without leading and trailing `/`. */
+  readonly path: string;
+}
+
+/** A source for which somebody offers a directory of their own machine. */
+export interface SourceOverride {
+  readonly repoKey: RepoKey;
+  /** Stands for all repositories below it. */
+  readonly isGroup: boolean;
+  /** Where the one who offers it is connected: `grpc+source-override://host:port/client`. */
+  readonly url: string;
+}
+
 export interface DeploymentSpec {
   readonly source: GitSource | OciSource;
+  readonly sourceOverrides: readonly SourceOverride[];
   readonly gitCredentials: readonly CredentialRef[];
   readonly ociCredentials: readonly OciCredentialRef[];
   readonly helmCredentials: readonly CredentialRef[];

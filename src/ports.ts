@@ -19,8 +19,10 @@ import type {
   PullRequestKey,
   Repository,
   RepoId,
+  RepoKey,
   Request,
   ResultError,
+  SourceOverride,
   ValidateResult,
 } from "./model.ts";
 import type { Report } from "./report.ts";
@@ -59,6 +61,36 @@ export type DeploymentRef = Pick<Deployment, "key" | "uid">;
 export interface Secrets {
   /** Decoded `data` of a Secret, or `undefined` if there is none. */
   get(namespace: string, name: string): Promise<Readonly<Record<string, string>> | undefined>;
+}
+
+/** What people offer from their own machines instead of sources, with `kluctl gitops`. */
+export interface Overrides {
+  /** For one run of one deployment. Nothing is asked for yet. Throws PrepareError for what can never be had. */
+  open(overrides: readonly SourceOverride[]): Promise<OfferedSources>;
+}
+
+/** All of it goes when it is released. Everything throws PrepareError when a client does not give what it offered. */
+export interface OfferedSources {
+  /**
+   * The directory that is offered for a repository, of any override that fits; `undefined` if nobody has one. A client is
+   * asked once, and has `timeoutMs` for its answer.
+   */
+  find(key: RepoKey, timeoutMs: number, signal: AbortSignal): Promise<string | undefined>;
+  /** The same for a deployment's own source; without a commit, as it has none. */
+  checkout(key: RepoKey, path: string, timeoutMs: number, signal: AbortSignal): Promise<Checkout | undefined>;
+  /** A file, where kluctl expects a directory. */
+  readonly nowhere: string;
+  /** A project without anything in it. */
+  readonly nothing: string;
+  release(): Promise<void>;
+}
+
+/** What the source-override service and its clients know each other by: PEM texts, and a secret between controllers. */
+export interface KeyMaterial {
+  readonly ca: string;
+  readonly cert: string;
+  readonly key: string;
+  readonly controllerSecret: Buffer;
 }
 
 /** Git, one mirror per repository and login, and OCI artifacts. */
@@ -109,7 +141,7 @@ export interface Checkout {
   readonly root: string;
   /** The project: root + source.path. */
   readonly projectDir: string;
-  /** Of an artifact: the commit that it was made from, as it says; empty if it does not. */
+  /** Of an artifact: the commit that it was made from, as it says; empty if it does not. Of a working copy: empty. */
   readonly commit: string;
   /** Where an artifact says that it was made from. */
   readonly madeFrom?: GitRef | undefined;
@@ -134,6 +166,11 @@ export interface Identity {
   readonly secrets: readonly string[];
 }
 
+/** What kluctl shall take instead of a repository, or instead of all below one. */
+export interface LocalOverride extends Pick<SourceOverride, "repoKey" | "isGroup"> {
+  readonly path: string;
+}
+
 /** One kluctl process. */
 export interface Run extends Partial<Identity> {
   readonly deployment: Key;
@@ -149,6 +186,8 @@ export interface Run extends Partial<Identity> {
   readonly excludeTags: readonly string[];
   readonly includeDeploymentDirs: readonly string[];
   readonly excludeDeploymentDirs: readonly string[];
+  /** Directories to take instead of what the project includes; of several that fit the first counts. */
+  readonly localOverrides?: readonly LocalOverride[] | undefined;
   /** Logins for what the project includes: git repositories, OCI artifacts, Helm charts. */
   readonly credentials: Credentials;
   /** How long the process may take, milliseconds. */

@@ -37,7 +37,7 @@ export async function startListener(app: RequestListener, address: Address): Pro
     app,
   );
   await new Promise<void>((resolve, reject) => {
-    server.once("error", (error) => reject(new Error(explain(error, address), { cause: error })));
+    server.once("error", (error) => reject(new Error(explainAddress(error, address), { cause: error })));
     server.listen(address.port, address.host, resolve);
   });
   return {
@@ -52,7 +52,8 @@ export async function startListener(app: RequestListener, address: Address): Pro
   };
 }
 
-function explain(error: NodeJS.ErrnoException, { host = "", port, purpose, variable }: Address): string {
+/** Why an address cannot be had, and what to do. */
+export function explainAddress(error: NodeJS.ErrnoException, { host = "", port, purpose, variable }: Address): string {
   const [portOf, hostOf] = variable.endsWith("_ADDRESS")
     ? [variable, variable]
     : [`${variable}_PORT`, `${variable}_HOST`];

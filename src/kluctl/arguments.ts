@@ -1,5 +1,5 @@
 /** kluctl's command line. Pure. */
-import type { DeployOptions, DiffOptions, Run } from "../ports.ts";
+import type { DeployOptions, DiffOptions, LocalOverride, Run } from "../ports.ts";
 
 /** What is wanted of kluctl. */
 export type Call =
@@ -41,6 +41,7 @@ export function toArguments(call: Call, run: Omit<Run, "projectDir">, files: Cal
     ...run.excludeTags.map((tag) => `--exclude-tag=${tag}`),
     ...run.includeDeploymentDirs.map((dir) => `--include-deployment-dir=${dir}`),
     ...run.excludeDeploymentDirs.map((dir) => `--exclude-deployment-dir=${dir}`),
+    ...(run.localOverrides ?? []).map(toOverride),
     ...toOptions(call),
     "-o", // short for --output-format, or for --output of validate
     `yaml=${files.result}`,
@@ -79,6 +80,11 @@ function toOptions(call: Call): string[] {
       return [whole, notStored, "--yes", "--no-wait", `--discriminator=${discriminator}`, ...when(dryRun, "--dry-run")];
     }
   }
+}
+
+/** kluctl looks at the single ones of a kind first, then at its groups. */
+function toOverride({ repoKey: { type, host, path: repo }, isGroup, path }: LocalOverride): string {
+  return `--local-${type}${isGroup ? "-group" : ""}-override=${host}/${repo}=${path}`;
 }
 
 function applyOptions({ forceApply, replaceOnError, forceReplaceOnError }: DiffOptions): string[] {

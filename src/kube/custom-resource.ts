@@ -1,6 +1,7 @@
 /** A KluctlDeployment, parsed where it enters. Nothing in here throws, whatever the resource says. */
 import { z } from "zod";
 import type { Deployment, DeploymentIdentity, DeploymentSpec, MalformedDeployment } from "../model.ts";
+import { parseRepoKey } from "../repo-key.ts";
 import { repoId } from "../repo-url.ts";
 import { parseDuration } from "../duration.ts";
 import { quote } from "./quote.ts";
@@ -37,7 +38,7 @@ export function parseDeployment(resource: unknown): Deployment | MalformedDeploy
   const parsed = SpecSchema.safeParse(raw ?? {});
   const problems = parsed.error?.issues.map((issue) => problemOf(issue, data.spec)) ?? [];
   const readable = parsed.data ?? readableFields(raw);
-  problems.push(...unsupported(readable));
+  problems.push(...unsupported(readable), ...badOverrides(readable));
   // Without a Secret it would be deployed to the server's own cluster, which nobody asked for.
   if (readable.kubeConfig && !readable.kubeConfig.secretRef) {
     problems.push("spec.kubeConfig.secretRef: is missing; name the Secret that has the kubeconfig");
@@ -61,6 +62,10 @@ function readableFields(raw: unknown): Partial<RawSpec> {
 function toSpec(raw: RawSpec, source: DeploymentSpec["source"]): DeploymentSpec {
   return {
     source,
+    sourceOverrides: (raw.sourceOverrides ?? []).flatMap(({ repoKey, isGroup = false, url }) => {
+      const key = parseRepoKey(repoKey);
+      return key ? [{ repoKey: key, isGroup, url }] : [];
+    }),
     gitCredentials: (raw.credentials?.git ?? []).map(({ host, path: glob, secretRef }) => ({
       host,
       path: glob,
@@ -128,10 +133,15 @@ function unsupported(spec: Partial<RawSpec>): string[] {
       some(spec.helmCredentials),
       "spec.helmCredentials can not be used anymore, please switch to spec.credentials.helm",
     ],
-    [some(spec.sourceOverrides), "spec.sourceOverrides: source overrides are not supported yet; remove the field"],
     [spec.decryption !== undefined, "spec.decryption: decryption is not supported yet; remove the field"],
   ];
   return given.filter(([there]) => there).map(([, problem]) => problem);
+}
+
+function badOverrides({ sourceOverrides = [] }: Partial<RawSpec>): string[] {
+  return sourceOverrides.flatMap(({ repoKey }, index) =>
+    parseRepoKey(repoKey) ? [] : [`spec.sourceOverrides[${index}].repoKey: is none; write e.g. git://host/org/repo`],
+  );
 }
 
 function some(list: readonly unknown[] | undefined): boolean {

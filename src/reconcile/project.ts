@@ -1,6 +1,7 @@
 /** What every command of kluctl needs first: the deployment's logins, and its project at the commit that it follows now. */
-import type { CheckoutSource } from "../ports.ts";
+import type { Checkout, CheckoutSource } from "../ports.ts";
 import { credentialSecrets, readCredentials } from "./credentials.ts";
+import { openOverrides } from "./overriding.ts";
 import { createSteps, type Steps } from "./steps.ts";
 import type { Work } from "./work.ts";
 
@@ -18,15 +19,24 @@ export async function withProject<T>(work: Work, use: (project: Project) => Prom
   const identity = await deps.readIdentity(deployment);
   work.secrets = [...work.secrets, ...identity.secrets];
   const startedAt = deps.clock.now();
-  const wanted: CheckoutSource =
-    source.kind === "git" ? { ...source, credentials: credentials.git } : { ...source, credentials: credentials.oci };
-  const checkout = await deps.sources.checkout(wanted, asOf, signal);
+  const overriding = await openOverrides(work);
+  let checkout: Checkout | undefined;
   try {
-    log.info({ commit: checkout.commit, ms: deps.clock.now() - startedAt }, "checked out");
-    status.set({ observedCommit: checkout.commit || undefined });
-    const steps = createSteps(work, { checkout, credentials, identity, clusterId: await deps.clusterId() });
-    return await use({ commit: checkout.commit, steps });
+    checkout = (await overriding?.checkout()) ?? (await checkOut());
+    const { commit } = checkout;
+    log.info({ commit, ms: deps.clock.now() - startedAt }, "checked out");
+    status.set({ observedCommit: commit || undefined });
+    const { kluctl } = overriding ?? deps;
+    const steps = createSteps(work, { checkout, credentials, identity, kluctl, clusterId: await deps.clusterId() });
+    return await use({ commit, steps });
   } finally {
-    await checkout.release();
+    await checkout?.release();
+    await overriding?.release();
+  }
+
+  function checkOut(): Promise<Checkout> {
+    const wanted: CheckoutSource =
+      source.kind === "git" ? { ...source, credentials: credentials.git } : { ...source, credentials: credentials.oci };
+    return deps.sources.checkout(wanted, asOf, signal);
   }
 }

@@ -29,6 +29,8 @@ export interface ResultContext {
   readonly source: DeploymentSpec["source"];
   /** Where an artifact says that it was made from. */
   readonly madeFrom?: GitRef | undefined;
+  /** From somebody's own machine: of no commit that anybody knows. */
+  readonly workingCopy?: boolean | undefined;
   readonly overridesPatch?: Readonly<Record<string, unknown>> | undefined;
 }
 
@@ -213,8 +215,12 @@ function resourceVersionOf(json: string | undefined): string {
 }
 
 /** What is around an unpacked artifact is no repository, whatever kluctl takes it for: so its controller says as well. */
-function gitInfoOf({ source, madeFrom }: ResultContext, document: Readonly<Record<string, unknown>>): unknown {
-  if (source.kind === "oci") return { url: null, ref: madeFrom ?? null, subDir: "", commit: "", dirty: false };
+function gitInfoOf(
+  { source, madeFrom, workingCopy }: ResultContext,
+  document: Readonly<Record<string, unknown>>,
+): unknown {
+  if (source.kind === "oci" || workingCopy)
+    return { url: null, ref: madeFrom ?? null, subDir: "", commit: "", dirty: false };
   return { ...record(document["gitInfo"]), ref: refOf(source, document) };
 }
 

@@ -9,7 +9,7 @@ import {
   type TargetKey,
   type ValidateResult,
 } from "../model.ts";
-import type { Checkout, Identity, Run } from "../ports.ts";
+import type { Checkout, Identity, Kluctl, Run } from "../ports.ts";
 import { baseMessage, firstErrors, inProgress, readyCondition, reason, resultMessage } from "./conditions.ts";
 import { findSharing, isNewcomer, refusal, sharingNote } from "./discriminators.ts";
 import { projectKey, targetOf } from "./keys.ts";
@@ -31,15 +31,16 @@ export interface StepsContext {
   readonly checkout: Checkout;
   readonly credentials: Credentials;
   readonly identity: Identity;
+  readonly kluctl: Kluctl;
   readonly clusterId: string;
 }
 
 export type Steps = ReturnType<typeof createSteps>;
 
-export function createSteps(work: Work, { checkout, credentials, identity, clusterId }: StepsContext) {
+export function createSteps(work: Work, { checkout, credentials, identity, kluctl, clusterId }: StepsContext) {
   const { deployment, deps, signal, status, log, reconcileId, request } = work;
   const { spec } = deployment;
-  const { clock, kluctl, results, settings, deployments } = deps;
+  const { clock, results, settings, deployments } = deps;
   const options = toDeployOptions(deployment, settings.dryRun);
   const storing: Promise<void>[] = [];
 
@@ -63,6 +64,7 @@ export function createSteps(work: Work, { checkout, credentials, identity, clust
     objectsHash,
     source: spec.source,
     madeFrom: checkout.madeFrom,
+    workingCopy: checkout.commit === "",
   });
 
   function targetKeyOf({ document }: CommandResult): TargetKey {

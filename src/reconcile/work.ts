@@ -1,7 +1,7 @@
 /** What one loop has in its hands. */
 import type { Logger } from "../log.ts";
 import type { Deployment, ReconcileRequest } from "../model.ts";
-import type { Clock, Deployments, Held, Kluctl, Objects, Results, Secrets, Sources } from "../ports.ts";
+import type { Clock, Deployments, Held, Kluctl, Objects, Overrides, Results, Secrets, Sources } from "../ports.ts";
 import { loopTimeoutMs } from "./decide.ts";
 import type { ReadIdentity } from "./identity.ts";
 import type { PruneGuard } from "./pruning.ts";
@@ -18,6 +18,8 @@ export interface LoopDeps {
   readonly secrets: Secrets;
   readonly sources: Pick<Sources, "checkout">;
   readonly kluctl: Kluctl;
+  /** Absent: nobody can offer any. */
+  readonly overrides?: Overrides | undefined;
   readonly objects: Objects;
   readonly results: Results;
   /** UID of kube-system where the KluctlDeployments live. */

@@ -12,7 +12,7 @@ import type { Lookup } from "./address.ts";
 import { type Artifact, parseManifest } from "./artifact.ts";
 import { createBlobs } from "./blobs.ts";
 import { checkPath, findProject } from "./clone.ts";
-import { markRoot } from "./git-marker.ts";
+import { markRoot } from "../git-marker.ts";
 import { createHosts } from "./hosts.ts";
 import { type Connections, createConnections, SilenceError } from "./http.ts";
 import { type Asked, explainRegistry } from "./registry-answer.ts";

@@ -19,6 +19,7 @@ interface SpecOverrides extends Partial<Omit<GitSpec, "source">> {
 export function aSpec({ source, ...overrides }: SpecOverrides = {}): GitSpec {
   return {
     source: { kind: "git", url: "https://git.example.com/org/shop", ref: { branch: "main" }, path: "", ...source },
+    sourceOverrides: [],
     gitCredentials: [],
     ociCredentials: [],
     helmCredentials: [],

@@ -130,7 +130,7 @@ test.for([
   [{ ...sound, serviceAccountName: "a:b" }, 'spec.serviceAccountName: "a:b" is not the name of a service account'],
   [{ ...sound, kubeConfig: {} }, "spec.kubeConfig.secretRef: is missing; name the Secret that has the kubeconfig"],
   [{ ...sound, kubeConfig: { secretRef: { name: "" } } }, 'spec.kubeConfig.secretRef.name: "" names no Secret'],
-  [{ ...sound, sourceOverrides: [{ repoKey: "a", url: "b" }] }, "spec.sourceOverrides: source overrides are not"],
+  [{ ...sound, sourceOverrides: [{ repoKey: "a", url: "b" }] }, "spec.sourceOverrides[0].repoKey: is none; write"],
   [
     { ...sound, helmCredentials: [{}] },
     "spec.helmCredentials can not be used anymore, please switch to spec.credentials.helm",

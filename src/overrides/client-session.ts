@@ -1,0 +1,134 @@
+/** One command line that offers sources: who it is, and what it is asked. Knows the messages, not how they travel. */
+import { createHash, createPublicKey, type KeyObject, randomBytes, verify } from "node:crypto";
+import type { ProxyRequest, ProxyResponse, ResolveResponse } from "./messages.ts";
+
+/** The client did not keep to the protocol, or is gone. */
+export class ClientError extends Error {
+  override name = "ClientError";
+}
+
+export interface ClientSession {
+  /** What the client said. Throws ClientError: the connection is of no use any more. */
+  receive(message: ProxyResponse): void;
+  /** The connection is over: whoever waits for an answer is told so. */
+  closed(): void;
+}
+
+/** A client that has proved who it is. */
+export interface Client {
+  /** SHA-256 of its public key, hexadecimal: its name in an override's URL. */
+  readonly id: string;
+  /** Clients answer one question after the other. Throws ClientError, or the signal's reason. */
+  ask(repoKey: string, signal: AbortSignal): Promise<ResolveResponse>;
+}
+
+export interface ClientSessionDeps {
+  readonly send: (message: ProxyRequest) => void;
+  /** Throws ClientError if it cannot be taken. */
+  readonly accept: (client: Client) => void;
+}
+
+const challengeBytes = 32;
+/** What command lines take is P-256; parameters of a key's own making are nothing to calculate with. */
+const curves = ["prime256v1", "secp384r1", "secp521r1"];
+
+/**
+ * The client begins with its public key, signs what it is challenged with, and is accepted. From then on it says nothing
+ * that it was not asked.
+ */
+export function createClientSession({ send, accept }: ClientSessionDeps): ClientSession {
+  const questions = createQuestions(send);
+  const challenge = randomBytes(challengeBytes);
+  let known: { key: KeyObject; hash: Buffer } | undefined;
+  let accepted = false;
+
+  return {
+    receive({ auth, response }) {
+      if (accepted) {
+        if (response === undefined) throw new ClientError("expected an answer");
+        questions.answer(response);
+      } else if (known === undefined) {
+        known = readPublicKey(auth?.pubKey);
+        send({ auth: { challenge } });
+      } else {
+        if (!isProof(auth?.pop, known, challenge)) throw new ClientError("proof of possession failed");
+        accepted = true;
+        const id = known.hash.toString("hex");
+        accept({ id, ask: (repoKey, signal) => questions.ask(id, repoKey, signal) });
+        send({ auth: { authError: "" } });
+      }
+    },
+    closed: () => questions.close(),
+  };
+}
+
+function readPublicKey(pubKey: Buffer | undefined): { key: KeyObject; hash: Buffer } {
+  if (pubKey === undefined || pubKey.length === 0) throw new ClientError("expected auth");
+  let key: KeyObject;
+  try {
+    key = createPublicKey({ key: pubKey, format: "der", type: "spki" });
+  } catch {
+    throw new ClientError("the public key cannot be read");
+  }
+  const { namedCurve = "" } = key.asymmetricKeyDetails ?? {};
+  if (key.asymmetricKeyType !== "ec" || !curves.includes(namedCurve)) throw new ClientError("not an ECDSA public key");
+  return { key, hash: createHash("sha256").update(pubKey).digest() };
+}
+
+function isProof(pop: Buffer | undefined, { key, hash }: { key: KeyObject; hash: Buffer }, challenge: Buffer): boolean {
+  return pop !== undefined && verify("sha256", Buffer.concat([hash, challenge]), key, pop);
+}
+
+interface Question {
+  readonly resolve: (response: ResolveResponse) => void;
+  readonly reject: (error: ClientError) => void;
+}
+
+/**
+ * Answers carry no mark of what they answer. So the next question waits until the last one is answered, even if nobody
+ * waits for that answer any more.
+ */
+function createQuestions(send: (message: ProxyRequest) => void) {
+  const gone = () => new ClientError("the client is gone");
+  let open: Question | undefined;
+  let over = false;
+  let turn: Promise<unknown> = Promise.resolve();
+
+  function put(id: string, repoKey: string): Promise<ResolveResponse> {
+    if (over) return Promise.reject(gone());
+    return new Promise((resolve, reject) => {
+      open = { resolve, reject };
+      send({ auth: { pubKeyHash: id }, request: { repoKey } });
+    });
+  }
+
+  return {
+    async ask(id: string, repoKey: string, signal: AbortSignal): Promise<ResolveResponse> {
+      signal.throwIfAborted();
+      const answer = turn.then(() => {
+        signal.throwIfAborted();
+        return put(id, repoKey);
+      });
+      turn = answer.catch(() => undefined);
+      return beforeAbort(answer, signal);
+    },
+    answer(response: ResolveResponse): void {
+      if (open === undefined) throw new ClientError("nobody asked");
+      open.resolve(response);
+      open = undefined;
+    },
+    close(): void {
+      over = true;
+      open?.reject(gone());
+      open = undefined;
+    },
+  };
+}
+
+function beforeAbort<T>(value: Promise<T>, signal: AbortSignal): Promise<T> {
+  return new Promise((resolve, reject) => {
+    const abort = () => reject(signal.reason as Error);
+    signal.addEventListener("abort", abort, { once: true });
+    value.then(resolve, reject).finally(() => signal.removeEventListener("abort", abort));
+  });
+}

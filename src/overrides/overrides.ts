@@ -1,0 +1,114 @@
+/** What clients offer instead of sources, as directories that go with the run they were asked for. */
+import { mkdir, stat, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { Readable } from "node:stream";
+import { PrepareError } from "../errors.ts";
+import type { Logger } from "../log.ts";
+import type { RepoKey, SourceOverride } from "../model.ts";
+import type { Checkout, OfferedSources, Overrides } from "../ports.ts";
+import { matchesOverride, repoKeyText } from "../repo-key.ts";
+import { markRoot } from "../git-marker.ts";
+import { ArchiveError, untarGz } from "../untar.ts";
+import { createWorkDirectories, removeDirectory } from "../work-directories.ts";
+import type { OverrideLimits } from "./limits.ts";
+import type { ResolveResponse } from "./messages.ts";
+
+export interface OverridesDeps {
+  /** Asks the client that an override's URL names. Throws what says why there is no answer, or the signal's reason. */
+  readonly ask: (url: string, repoKey: string, signal: AbortSignal) => Promise<ResolveResponse>;
+  /** Where directories of runs are made. */
+  readonly workDir: string;
+  readonly limits: OverrideLimits;
+  readonly log: Logger;
+}
+
+export function createOverrides({ ask, workDir, limits, log }: OverridesDeps): Overrides & { sweep(): Promise<void> } {
+  const work = createWorkDirectories(workDir);
+
+  async function open(overrides: readonly SourceOverride[]): Promise<OfferedSources> {
+    const directory = await work.create();
+    const found = new Map<string, Promise<string | undefined>>();
+    const [nowhere, nothing] = [join(directory, "nowhere"), join(directory, "nothing")];
+    await mkdir(nothing);
+    await Promise.all([writeFile(nowhere, ""), writeFile(join(nothing, "deployment.yaml"), "deployments: []\n")]);
+
+    async function fetchFrom(url: string, key: RepoKey, to: string, signal: AbortSignal): Promise<boolean> {
+      const name = repoKeyText(key);
+      const from = performance.now();
+      const { artifact, error } = await ask(url, name, signal);
+      if (error !== undefined) throw new Error(`the client says: ${shorten(error)}`);
+      if (artifact === undefined) return false;
+      if (artifact.length > limits.archiveBytes) throw new ArchiveError(`it has ${artifact.length} bytes`);
+      await mkdir(to);
+      const { unpackedBytes: bytes, entries } = limits;
+      await untarGz(Readable.from([artifact]), to, { bytes, entries }, signal);
+      log.info(
+        { repo: name, bytes: artifact.length, ms: Math.round(performance.now() - from) },
+        "a source is overridden",
+      );
+      return true;
+    }
+
+    /** The first that has something, of the clients whose overrides fit. */
+    async function fetchAny(key: RepoKey, timeoutMs: number, signal: AbortSignal): Promise<string | undefined> {
+      const to = join(directory, String(found.size));
+      const late = AbortSignal.timeout(Math.max(1, Math.min(timeoutMs, limits.answerMs)));
+      const urls = new Set(overrides.filter((override) => matchesOverride(override, key)).map(({ url }) => url));
+      for (const url of urls) {
+        try {
+          if (await fetchFrom(url, key, to, AbortSignal.any([signal, late]))) return to;
+        } catch (cause) {
+          signal.throwIfAborted();
+          const where = url.replace(/\/[^/]*$/, ""); // who knows the rest of it could ask as well
+          const why = late.aborted ? "there was no answer in time" : (cause as Error).message;
+          throw new PrepareError(`spec.sourceOverrides: nothing came for ${repoKeyText(key)} from ${where}: ${why}`, {
+            cause,
+          });
+        }
+      }
+      return undefined;
+    }
+
+    function find(key: RepoKey, timeoutMs: number, signal: AbortSignal): Promise<string | undefined> {
+      const name = repoKeyText(key);
+      const known = found.get(name) ?? fetchAny(key, timeoutMs, signal);
+      found.set(name, known);
+      return known;
+    }
+
+    return {
+      nowhere,
+      nothing,
+      find,
+      async checkout(key, path, timeoutMs, signal): Promise<Checkout | undefined> {
+        const root = await find(key, timeoutMs, signal);
+        if (root === undefined) return undefined;
+        const projectDir = join(root, path);
+        const inside = !path.split("/").includes("..");
+        if (!inside || !(await stat(projectDir).catch(() => undefined))?.isDirectory()) {
+          throw new PrepareError(
+            `spec.source: there is no directory ${JSON.stringify(path)} in what came for ${repoKeyText(key)}`,
+          );
+        }
+        if (path !== "") await markRoot(root);
+        return { root, projectDir, commit: "", release: () => Promise.resolve() };
+      },
+      async release() {
+        await Promise.allSettled(found.values());
+        await removeDirectory(directory).catch((err: unknown) => log.warn({ err }, "overrides could not be removed"));
+      },
+    };
+  }
+
+  return {
+    open,
+    async sweep() {
+      await work.sweep();
+    },
+  };
+}
+
+/** Of words of somebody else's. */
+function shorten(text: string): string {
+  return text.length > 1_000 ? `${text.slice(0, 1_000)} …` : text;
+}

@@ -1,0 +1,63 @@
+/** Asks another replica, whose address an override's URL names, for what a client that is connected to it offers. */
+import type { KeyMaterial } from "../ports.ts";
+import { serverName } from "./key-material.ts";
+import { messageBytes, type OverrideLimits } from "./limits.ts";
+import type { ProxyRequest, ResolveResponse } from "./messages.ts";
+import { type GrpcPackage, proxyService } from "./service.ts";
+
+export interface Question {
+  /** `host:port`. */
+  readonly address: string;
+  readonly client: string;
+  readonly repoKey: string;
+}
+
+/**
+ * Only who has the key of our certificate is talked to, wherever the address leads: nobody else is told the secret. Throws
+ * gRPC's error, or the signal's reason.
+ */
+export async function askReplica(
+  grpc: GrpcPackage,
+  { ca, controllerSecret }: KeyMaterial,
+  { address, client: pubKeyHash, repoKey }: Question,
+  limits: OverrideLimits,
+  signal: AbortSignal,
+): Promise<ResolveResponse> {
+  signal.throwIfAborted();
+  const client = new grpc.Client(`dns:///${address}`, grpc.credentials.createSsl(Buffer.from(ca)), {
+    "grpc.ssl_target_name_override": serverName,
+    "grpc.default_authority": serverName,
+    "grpc.max_receive_message_length": messageBytes(limits),
+    "grpc.enable_http_proxy": 0,
+    "grpc.enable_channelz": 0,
+    "grpc.service_config_disable_resolution": 1,
+    "grpc.use_local_subchannel_pool": 1,
+  });
+  const { path, requestSerialize, responseDeserialize } = proxyService.ResolveOverride;
+  const request: ProxyRequest = { auth: { pubKeyHash, controllerSecret }, request: { repoKey } };
+  const options = { deadline: Date.now() + limits.answerMs };
+  let abort = () => {};
+  try {
+    return await new Promise<ResolveResponse>((resolve, reject) => {
+      const call = client.makeUnaryRequest(
+        path,
+        requestSerialize,
+        responseDeserialize,
+        request,
+        options,
+        (error, value) => {
+          if (error || !value) reject(error ?? new Error("an empty answer"));
+          else resolve(value);
+        },
+      );
+      abort = () => call.cancel();
+      signal.addEventListener("abort", abort, { once: true });
+    });
+  } catch (error) {
+    signal.throwIfAborted();
+    throw error;
+  } finally {
+    signal.removeEventListener("abort", abort);
+    client.close();
+  }
+}

@@ -1,0 +1,124 @@
+/** Runs kluctl with what clients offer instead of the sources that a project includes. */
+import { PrepareError } from "../errors.ts";
+import type { RepoKey, SourceOverride } from "../model.ts";
+import type { Checkout, Clock, DiffOptions, Kluctl, LocalOverride, OfferedSources, Run } from "../ports.ts";
+import { matchesOverride, parseRepoKey, repoKeyText, toRepoKey } from "../repo-key.ts";
+import type { Work } from "./work.ts";
+
+export interface Overriding {
+  readonly kluctl: Kluctl;
+  /** What is offered instead of the deployment's own source. */
+  checkout(): Promise<Checkout | undefined>;
+  release(): Promise<void>;
+}
+
+/** For one loop of a deployment that has overrides; they go with it. Throws PrepareError. */
+export async function openOverrides({ deployment, deps, signal, timeLeftMs }: Work): Promise<Overriding | undefined> {
+  const { source, sourceOverrides } = deployment.spec;
+  if (sourceOverrides.length === 0) return undefined;
+  if (deps.overrides === undefined) {
+    const how = "set sourceOverride.bindAddress (for kluctl's options, --source-override-bind-address)";
+    throw new PrepareError(`spec.sourceOverrides: this server has its source-override service switched off; ${how}`);
+  }
+  const offered = await deps.overrides.open(sourceOverrides);
+  return {
+    kluctl: withOverrides(deps.kluctl, sourceOverrides, offered, deps.clock),
+    async checkout() {
+      const key = toRepoKey(source.url);
+      return key && offered.checkout(key, source.path, timeLeftMs(), signal);
+    },
+    release: () => offered.release(),
+  };
+}
+
+type Wanted = Pick<SourceOverride, "repoKey" | "isGroup">;
+
+const refusal = /can not override repo ((?:git|oci):\/\/\S+?)(?: with |\. )/;
+const plainDiff: DiffOptions = { forceApply: false, replaceOnError: false, forceReplaceOnError: false };
+
+/**
+ * What a project includes is known when it is rendered, and clients are asked only for what is wanted: packing and sending
+ * a directory takes time, and one that nobody wants may be too large. So kluctl is given a path that is no directory for
+ * whatever has an override. It then fails, before it has applied anything, and names the repository; the client is asked
+ * for that, and kluctl is run again.
+ */
+export function withOverrides(
+  kluctl: Kluctl,
+  overrides: readonly Wanted[],
+  offered: Pick<OfferedSources, "find" | "nowhere" | "nothing">,
+  clock: Clock,
+): Kluctl {
+  const directories = new Map<string, LocalOverride>();
+  /** Nobody has a directory for these after all. */
+  const missing = new Map<string, RepoKey>();
+  /** Whether kluctl has met all that the project includes, so that nothing has to be refused any more. */
+  let explored = true;
+
+  function localOverrides(exploring: boolean): LocalOverride[] {
+    const gaps = [...missing.values()];
+    const waiting = overrides.filter((override) => {
+      if (!override.isGroup) return !missing.has(repoKeyText(override.repoKey));
+      return exploring || !gaps.some((key) => matchesOverride(override, key));
+    });
+    return [
+      ...directories.values(),
+      ...(exploring ? gaps.map((repoKey) => ({ repoKey, isGroup: false, path: offered.nothing })) : []),
+      ...waiting.map(({ repoKey, isGroup }) => ({ repoKey, isGroup, path: offered.nowhere })),
+    ];
+  }
+
+  /** Whether it helps to try again. */
+  async function learn(error: unknown, { timeoutMs }: Pick<Run, "timeoutMs">, signal: AbortSignal): Promise<boolean> {
+    const name = error instanceof PrepareError ? refusal.exec(error.message)?.[1] : undefined;
+    const key = name === undefined ? undefined : parseRepoKey(name);
+    if (name === undefined || key === undefined || directories.has(name) || missing.has(name)) return false;
+    const path = await offered.find(key, timeoutMs, signal);
+    if (path !== undefined) directories.set(name, { repoKey: key, isGroup: false, path });
+    else {
+      missing.set(name, key);
+      explored = !overrides.some((override) => override.isGroup && matchesOverride(override, key));
+    }
+    return true;
+  }
+
+  /**
+   * kluctl has to fetch what is missing from a group, so that it can no longer be told to stop at the others. They are
+   * found by a comparison that takes an empty project for each that is missing.
+   */
+  async function explore(run: Run, signal: AbortSignal): Promise<void> {
+    while (!explored) {
+      explored = true;
+      try {
+        await kluctl.diff({ ...run, localOverrides: localOverrides(true) }, plainDiff, signal);
+      } catch (error) {
+        if (await learn(error, run, signal)) explored = false;
+        else if (!(error instanceof PrepareError)) throw error;
+      }
+    }
+  }
+
+  async function trying<Result>(
+    whole: Run,
+    signal: AbortSignal,
+    command: (run: Run) => Promise<Result>,
+  ): Promise<Result> {
+    const endsAt = clock.now() + whole.timeoutMs;
+    for (;;) {
+      const run = { ...whole, timeoutMs: Math.max(endsAt - clock.now(), 1_000) };
+      await explore(run, signal);
+      try {
+        return await command({ ...run, localOverrides: localOverrides(false) });
+      } catch (error) {
+        if (!(await learn(error, run, signal))) throw error;
+      }
+    }
+  }
+
+  return {
+    ...kluctl,
+    diff: (run, options, signal) => trying(run, signal, (ours) => kluctl.diff(ours, options, signal)),
+    deploy: (run, options, signal) => trying(run, signal, (ours) => kluctl.deploy(ours, options, signal)),
+    pokeImages: (run, options, signal) => trying(run, signal, (ours) => kluctl.pokeImages(ours, options, signal)),
+    validate: (run, signal) => trying(run, signal, (ours) => kluctl.validate(ours, signal)),
+  };
+}
