@@ -24,7 +24,9 @@ import { createWebhookSource } from "./forge/create-webhook-source.ts";
 import { createIntake } from "./intake.ts";
 import { createKluctl } from "./kluctl/kluctl.ts";
 import { createKubeClient } from "./kube/client.ts";
+import { createBothDeployments } from "./kube/both-deployments.ts";
 import { createDeployments } from "./kube/deployments.ts";
+import { createLegacyDeployments } from "./kube/legacy/deployments.ts";
 import { startLeadership } from "./kube/leader.ts";
 import { createLeases } from "./kube/lease.ts";
 import { createObjects } from "./kube/objects.ts";
@@ -76,7 +78,10 @@ export async function startApp(config: Config, log: Logger): Promise<App> {
 
   // The cluster
   const { namespaces } = config.kubernetes;
-  const deployments = createDeployments({ client, namespaces, controllerName: config.controllerName, log });
+  const watched = { client, namespaces, controllerName: config.controllerName, log };
+  const newer = createDeployments(watched);
+  const older = createLegacyDeployments({ ...watched, hasTwin: (key) => newer.find(key) !== undefined });
+  const deployments = createBothDeployments({ newer, older, log });
   const secrets = createSecrets({ client });
   const readIdentity = createReadIdentity({
     secrets,
@@ -366,8 +371,8 @@ function startRemovingMirrors(sources: Pick<GitSources, "sweepStale">, log: Logg
 
 function observed(leases: Leases, metrics: Metrics): Leases {
   return {
-    async hold(key, ownerUid) {
-      const held = await leases.hold(key, ownerUid);
+    async hold(key, owner) {
+      const held = await leases.hold(key, owner);
       held?.lost.addEventListener("abort", () => metrics.leaseLost(), { once: true });
       return held;
     },

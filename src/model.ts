@@ -396,6 +396,8 @@ export interface DeploymentSpec {
   readonly intervalMs: number;
   readonly retryIntervalMs?: number | undefined;
   readonly deployIntervalMs?: number | undefined;
+  /** Only the older API can say `false`: what changes in git is then left to the intervals, and to who asks. */
+  readonly deployOnChanges?: boolean | undefined;
   readonly validateIntervalMs?: number | undefined;
   readonly timeoutMs?: number | undefined;
   readonly suspend: boolean;
@@ -495,6 +497,8 @@ export interface DeploymentStatus {
 /** The part of a resource that is sound whatever its spec says. */
 export interface DeploymentIdentity {
   readonly key: Key;
+  /** Of one of the older API; the others are `gitops.kluctl.io/v1beta1`. */
+  readonly apiVersion?: string | undefined;
   readonly uid: string;
   readonly generation: number;
   readonly resourceVersion: string;
@@ -507,6 +511,8 @@ export interface DeploymentIdentity {
 
 export interface Deployment extends DeploymentIdentity {
   readonly spec: DeploymentSpec;
+  /** Somebody asked, in the way of the older API, that it is deployed whether or not anything changed. */
+  readonly deployAsked?: boolean | undefined;
   /** Identity of `spec.source.git.url`; absent if its source is something else. */
   readonly repo?: RepoId | undefined;
 }

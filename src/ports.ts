@@ -56,7 +56,7 @@ export interface DeploymentChange {
 export type StatusPatch = Readonly<Record<string, unknown>>;
 
 /** One very resource. Both APIs have KluctlDeployments, so a name alone may mean two of them. */
-export type DeploymentRef = Pick<Deployment, "key" | "uid">;
+export type DeploymentRef = Pick<Deployment, "key" | "uid" | "apiVersion">;
 
 export interface Secrets {
   /** Decoded `data` of a Secret, or `undefined` if there is none. */
@@ -260,8 +260,8 @@ export interface Held {
 }
 
 export interface Leases {
-  /** `undefined` while somebody else holds it. With the deployment's UID, the lease goes when the deployment goes. */
-  hold(key: Key, ownerUid?: string): Promise<Held | undefined>;
+  /** `undefined` while somebody else holds it. With an owner, the lease goes when the owner goes. */
+  hold(key: Key, owner?: Omit<DeploymentRef, "key">): Promise<Held | undefined>;
 }
 
 /** Upstream's store of results, read by `kluctl gitops` and the web UI. */

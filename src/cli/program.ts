@@ -9,6 +9,7 @@ import { printConfig } from "../config/print.ts";
 import { ConfigError } from "../errors.ts";
 import { createLogger, type Logger } from "../log.ts";
 import { addDoctor, type DoctorCommandDeps } from "./doctor.ts";
+import { addMigrate } from "./migrate.ts";
 import { readVersion } from "./version.ts";
 
 export interface ProgramDeps {
@@ -100,6 +101,8 @@ export async function runProgram(
     { load, run: doctor, env, out, err },
     (found) => (code = found),
   );
+
+  addMigrate(withConfigFlags(program.command("migrate")), { load, out, err }, (found) => (code = found));
 
   const config = program.command("config").description("look at the configuration");
   withConfigFlags(config.command("print"))

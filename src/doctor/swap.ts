@@ -14,6 +14,7 @@ export interface Compared {
 const reasons: Record<DeployReason, string> = {
   "never-deployed": "nobody has deployed it yet",
   "objects-changed": "its objects have changed",
+  asked: "somebody asked for it, and nobody has dealt with it yet",
   "approval-changed": "its approval was changed, and nobody has dealt with it yet",
   "spec-changed": "its spec was changed, and nobody has dealt with it yet",
   "prune-confirmed": "a prune of it was confirmed, and nobody has dealt with it yet",

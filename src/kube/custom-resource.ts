@@ -10,7 +10,12 @@ import { type RawSpec, SpecSchema } from "./spec-schema.ts";
 import { parseStatus } from "./status-schema.ts";
 
 export const resourcePath = "/apis/gitops.kluctl.io/v1beta1";
-export const resourceKind = { apiVersion: "gitops.kluctl.io/v1beta1", kind: "KluctlDeployment" } as const;
+const resourceKind = { apiVersion: "gitops.kluctl.io/v1beta1", kind: "KluctlDeployment" } as const;
+
+/** How other objects name it. */
+export function kindOf({ apiVersion = resourceKind.apiVersion }: Pick<DeploymentIdentity, "apiVersion">) {
+  return { ...resourceKind, apiVersion };
+}
 
 const texts = z.record(z.string(), z.string());
 
@@ -190,7 +195,7 @@ function wantedOf(expected: string): string {
 }
 
 /** A field that is null is not there: so Kubernetes' own clients read it. The values of `args` are the user's. */
-function withoutNulls(value: unknown, depth = 0): unknown {
+export function withoutNulls(value: unknown, depth = 0): unknown {
   if (depth > 8 || typeof value !== "object" || value === null) return value;
   if (Array.isArray(value)) return value.map((item) => withoutNulls(item, depth + 1));
   return Object.fromEntries(

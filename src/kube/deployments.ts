@@ -2,22 +2,13 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { ApiError } from "../errors.ts";
 import type { Logger } from "../log.ts";
-import {
-  type Deployment,
-  followsGit,
-  type GitDeployment,
-  type Key,
-  keyText,
-  type MalformedDeployment,
-  type RepoId,
-} from "../model.ts";
+import { type Key, keyText } from "../model.ts";
 import type { DeploymentChange, DeploymentRef, Deployments } from "../ports.ts";
 import type { KubeClient } from "./client.ts";
 import { parseDeployment, resourcePath } from "./custom-resource.ts";
+import { createDeploymentIndex, type Entry, isNewer } from "./deployment-index.ts";
 import { createEvents } from "./events.ts";
 import { startWatch, type Watch } from "./watch.ts";
-
-export type Entry = Deployment | MalformedDeployment;
 
 export interface DeploymentsDeps {
   readonly client: KubeClient;
@@ -35,6 +26,8 @@ export interface WatchedDeployments extends Deployments {
   /** Begins to watch; resolves once all there is has been listed, however long that takes, or when stopped. */
   start(): Promise<void>;
   stop(): Promise<void>;
+  /** From memory. */
+  find(key: Key): Entry | undefined;
   /** Calls back for each change; those that are there already are `added` when they are first listed. */
   onChange(callback: (change: DeploymentChange) => void): void;
   /** Seconds since the last sign of life of the watch that has been silent for longest. */
@@ -50,52 +43,9 @@ const statusPatience = { totalMs: 60_000 };
 export function createDeployments(deps: DeploymentsDeps): WatchedDeployments {
   const { client, controllerName, log } = deps;
   const namespaces = deps.namespaces?.length ? deps.namespaces : [undefined];
-  const known = new Map<string, Entry>();
-  const byRepo = new Map<RepoId, Map<string, GitDeployment>>();
-  const callbacks: ((change: DeploymentChange) => void)[] = [];
+  const index = createDeploymentIndex(log);
   const events = createEvents({ client, component: controllerName, log });
   let watches: readonly Watch[] = [];
-
-  function emit(change: DeploymentChange): void {
-    for (const callback of callbacks) {
-      try {
-        callback(change);
-      } catch (error) {
-        log.error({ deployment: keyText(change.deployment.key), err: error }, "a change could not be handled");
-      }
-    }
-  }
-
-  function set(entry: Entry): void {
-    const id = keyText(entry.key);
-    const previous = known.get(id);
-    if (previous !== undefined && previous.uid !== entry.uid) return (remove(previous), set(entry)); // deleted and created again
-    if (previous?.resourceVersion === entry.resourceVersion) return;
-    unindex(previous);
-    known.set(id, entry);
-    if (followsGit(entry)) {
-      const same = byRepo.get(entry.repo) ?? new Map<string, GitDeployment>();
-      byRepo.set(entry.repo, same.set(id, entry));
-    }
-    emit(
-      previous === undefined ? { kind: "added", deployment: entry } : { kind: "changed", deployment: entry, previous },
-    );
-  }
-
-  function remove(entry: Entry): void {
-    const previous = known.get(keyText(entry.key));
-    if (previous?.uid !== entry.uid) return;
-    unindex(previous);
-    known.delete(keyText(entry.key));
-    emit({ kind: "removed", deployment: entry, previous });
-  }
-
-  function unindex(entry: Entry | undefined): void {
-    if (entry === undefined || !followsGit(entry)) return;
-    const same = byRepo.get(entry.repo);
-    same?.delete(keyText(entry.key));
-    if (same?.size === 0) byRepo.delete(entry.repo);
-  }
 
   function parse(object: unknown): Entry | undefined {
     const entry = parseDeployment(object);
@@ -111,18 +61,18 @@ export function createDeployments(deps: DeploymentsDeps): WatchedDeployments {
       onList(objects) {
         const listed = objects.map(parse).filter((entry) => entry !== undefined);
         const there = new Set(listed.map(({ key }) => keyText(key)));
-        for (const [id, entry] of known) {
+        for (const entry of index.all()) {
           const ours = namespace === undefined || entry.key.namespace === namespace;
-          if (ours && !there.has(id)) remove(entry);
+          if (ours && !there.has(keyText(entry.key))) index.remove(entry);
         }
-        listed.forEach(set);
+        listed.forEach(index.set);
       },
       onEvent(type, object) {
         const entry = parse(object);
         if (entry === undefined) return;
-        if (type === "DELETED") return remove(entry);
-        const previous = known.get(keyText(entry.key));
-        if (previous === undefined || isNewer(entry, previous)) set(entry);
+        if (type === "DELETED") return index.remove(entry);
+        const previous = index.find(entry.key);
+        if (previous === undefined || isNewer(entry, previous)) index.set(entry);
       },
     });
   }
@@ -167,15 +117,14 @@ export function createDeployments(deps: DeploymentsDeps): WatchedDeployments {
       await Promise.all(watches.map((watch) => watch.stop()));
       await events.idle();
     },
-    onChange(callback) {
-      callbacks.push(callback);
-    },
+    onChange: index.onChange,
     age: () => Math.max(0, ...watches.map((watch) => watch.age())),
     synced: () => watches.length > 0 && watches.every((watch) => watch.synced()),
     problem: () => watches.map((watch) => watch.problem()).find((problem) => problem !== undefined),
     get: read,
-    tracking: (repo) => [...(byRepo.get(repo)?.values() ?? [])],
-    all: () => [...known.values()],
+    find: index.find,
+    tracking: index.tracking,
+    all: index.all,
     async patchStatus({ key }, status, signal) {
       const query = { fieldManager: controllerName };
       await client.request({
@@ -210,11 +159,4 @@ function collectionPath(namespace: string | undefined): string {
 
 function resourceOf({ namespace, name }: Key): string {
   return `${collectionPath(namespace)}/${encodeURIComponent(name)}`;
-}
-
-/** Of one and the same object the API server numbers the versions; events may come twice or in the wrong order. */
-function isNewer(entry: Entry, than: Entry): boolean {
-  if (entry.uid !== than.uid) return true;
-  if (!/^\d+$/.test(entry.resourceVersion) || !/^\d+$/.test(than.resourceVersion)) return true;
-  return BigInt(entry.resourceVersion) > BigInt(than.resourceVersion);
 }

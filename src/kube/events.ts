@@ -4,7 +4,7 @@ import { ApiError } from "../errors.ts";
 import type { Logger } from "../log.ts";
 import type { DeploymentRef } from "../ports.ts";
 import type { KubeClient } from "./client.ts";
-import { resourceKind } from "./custom-resource.ts";
+import { kindOf } from "./custom-resource.ts";
 
 export interface EventsDeps {
   readonly client: Pick<KubeClient, "request">;
@@ -62,7 +62,7 @@ export function createEvents({ client, component, log, now = Date.now }: EventsD
       apiVersion: "v1",
       kind: "Event",
       metadata: { name: eventName, namespace },
-      involvedObject: { ...resourceKind, namespace, name, uid: subject.uid },
+      involvedObject: { ...kindOf(subject), namespace, name, uid: subject.uid },
       type,
       reason,
       message,

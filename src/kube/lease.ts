@@ -7,9 +7,9 @@ import { createHash, randomUUID } from "node:crypto";
 import { ApiError } from "../errors.ts";
 import type { Logger } from "../log.ts";
 import { type Key, keyText } from "../model.ts";
-import type { Held, Leases } from "../ports.ts";
+import type { DeploymentRef, Held, Leases } from "../ports.ts";
 import type { KubeClient } from "./client.ts";
-import { resourceKind } from "./custom-resource.ts";
+import { kindOf } from "./custom-resource.ts";
 import { startHold } from "./lease-hold.ts";
 
 export interface LeasesDeps {
@@ -86,7 +86,7 @@ export function createLeases(deps: LeasesDeps): Leases {
   const released = new Map<string, LeaseObject>();
 
   return {
-    async hold(key: Key, ownerUid?: string): Promise<Held | undefined> {
+    async hold(key: Key, owner?: Omit<DeploymentRef, "key">): Promise<Held | undefined> {
       const id = keyText(key);
       const name = nameOf(key.name);
       const store = createLeaseStore(client, { namespace: key.namespace, name }, durationMs);
@@ -107,7 +107,7 @@ export function createLeases(deps: LeasesDeps): Leases {
       for (let attempt = 0; ; attempt++) {
         try {
           const wanted = takenBy(holder, { namespace: key.namespace, name }, lease, durationMs);
-          const taken = await store.write(ownerUid === undefined ? wanted : ownedBy(wanted, key.name, ownerUid));
+          const taken = await store.write(owner === undefined ? wanted : ownedBy(wanted, key.name, owner));
           others.forget(id);
           return held(taken);
         } catch (error) {
@@ -148,8 +148,8 @@ export function takenBy(
 }
 
 /** Then it goes when the deployment goes. */
-function ownedBy(lease: LeaseObject, name: string, uid: string): LeaseObject {
-  const ownerReferences = [{ ...resourceKind, name, uid }];
+function ownedBy(lease: LeaseObject, name: string, owner: Omit<DeploymentRef, "key">): LeaseObject {
+  const ownerReferences = [{ ...kindOf(owner), name, uid: owner.uid }];
   return { ...lease, metadata: { ...lease.metadata, ownerReferences } as LeaseObject["metadata"] };
 }
 

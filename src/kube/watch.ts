@@ -8,6 +8,10 @@ export interface WatchOptions {
   readonly client: Pick<KubeClient, "list" | "stream">;
   /** Of the resource's list, e.g. `/apis/group/v1/things`. */
   readonly path: string;
+  /** What is watched, for people; `KluctlDeployments` when left out. */
+  readonly what?: string | undefined;
+  /** What it means, and what to do, if the API server does not know them. */
+  readonly missing?: string | undefined;
   readonly log: Logger;
   /** All there is now; what was there before and is not among them is gone. */
   readonly onList: (objects: readonly unknown[]) => void;
@@ -28,6 +32,8 @@ export interface Watch {
   age(): number;
   /** Why there is nothing to watch at the moment, for people. */
   problem(): string | undefined;
+  /** Of the API server's last refusal, as long as it lasts; 0 if it did not even answer. */
+  status(): number | undefined;
 }
 
 interface WatchLine {
@@ -41,8 +47,10 @@ interface WatchLine {
 
 const longestRetryMs = 30_000;
 
-function reasonOf(status: number): string {
-  if (status === 404) return "their CRD is not installed; apply chart/crds/kluctldeployments.yaml";
+const missingDeployments = "their CRD is not installed; apply chart/crds/kluctldeployments.yaml";
+
+function reasonOf(status: number, missing = missingDeployments): string {
+  if (status === 404) return missing;
   if (status === 403) return "the server may not list and watch them; grant it get, list and watch";
   if (status === 401) return "the API server does not accept the server's credentials";
   return status === 0 ? "the API server does not answer" : `the API server answers with status ${status}`;
@@ -55,6 +63,7 @@ export function startWatch(options: WatchOptions): Watch {
   const listed = Promise.withResolvers<void>();
   let lastSign = performance.now();
   let problem: string | undefined = "not listed yet";
+  let refusal: number | undefined;
   let failures = 0;
   let synced = false;
 
@@ -75,6 +84,7 @@ export function startWatch(options: WatchOptions): Watch {
     const query = { watch: true, allowWatchBookmarks: true, resourceVersion, timeoutSeconds };
     const stream = await client.stream({ path, query, signal });
     problem = undefined;
+    refusal = undefined;
     const alarm = setTimeout(() => stream.destroy(new Error("silent")), silentMs);
     lastSign = performance.now();
     try {
@@ -116,12 +126,16 @@ export function startWatch(options: WatchOptions): Watch {
     observe?.restarted(status === 0 ? "connection" : String(status));
     // Too old is no failure of anybody: list again, at once unless that does not help either.
     if (status === 410 && failures++ === 0) return 0;
-    const reason = reasonOf(status);
+    const reason = reasonOf(status, options.missing);
     // Where in our sources it failed helps nobody here.
     if (reason !== problem) {
-      log.warn({ path, error: (error as Error).message }, `Cannot watch the KluctlDeployments: ${reason}`);
+      log.warn(
+        { path, error: (error as Error).message },
+        `Cannot watch ${options.what ?? "the KluctlDeployments"}: ${reason}`,
+      );
     }
     problem = reason;
+    refusal = status;
     return Math.random() * Math.min(longestRetryMs, retryMs * 2 ** failures++);
   }
 
@@ -154,6 +168,7 @@ export function startWatch(options: WatchOptions): Watch {
     synced: () => synced,
     age: () => (performance.now() - lastSign) / 1000,
     problem: () => problem,
+    status: () => refusal,
     async stop() {
       abort.abort();
       await running;

@@ -12,12 +12,21 @@ export interface DecisionInput {
   readonly now: number;
   /** A failed deploy is tried again now, before its interval says so. */
   readonly retrying: boolean;
+  /** Somebody wants it deployed whether or not anything changed. */
+  readonly asked?: boolean | undefined;
   /** Somebody confirmed that exactly what is an orphan now is to be pruned. */
   readonly pruneConfirmed?: boolean | undefined;
 }
 
 export type DeployReason =
-  "never-deployed" | "objects-changed" | "approval-changed" | "spec-changed" | "interval" | "retry" | "prune-confirmed";
+  | "never-deployed"
+  | "objects-changed"
+  | "asked"
+  | "approval-changed"
+  | "spec-changed"
+  | "interval"
+  | "retry"
+  | "prune-confirmed";
 
 export interface Decision {
   /** Why to deploy; `undefined`: leave the cluster as it is. */
@@ -50,12 +59,16 @@ export function deployRegardless(input: DecisionInput): DeployReason | undefined
 }
 
 function deployReason(
-  { spec, status, generation, now, retrying, pruneConfirmed }: DecisionInput,
+  { spec, status, generation, now, retrying, asked, pruneConfirmed }: DecisionInput,
   objectsHash: string,
 ): DeployReason | undefined {
   const last = status.lastDeployResult;
   if (last === undefined) return "never-deployed";
-  if (status.lastObjectsHash !== objectsHash) return "objects-changed";
+  const { lastObjectsHash: before } = status;
+  // Without a hash nobody knows what a deploy that broke off has applied.
+  const counts = spec.deployOnChanges !== false || before === undefined;
+  if (before !== objectsHash && counts) return "objects-changed";
+  if (asked) return "asked";
   if (spec.manual && status.lastManualObjectsHash !== spec.manualObjectsHash) return "approval-changed";
   if (status.observedGeneration !== generation) return "spec-changed";
   if (spec.suspend) return undefined;

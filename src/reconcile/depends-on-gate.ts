@@ -29,22 +29,30 @@ export interface DependencyGateDeps {
   readonly enqueue: Queue["enqueue"];
 }
 
-/** What its Ready condition has to say as long as it is held back; `undefined` if nothing holds it back. */
-export type DependencyGate = (
-  deployment: Deployment,
-  /** The repository's last known move, see Sources.heads. */
-  asOf: string | undefined,
-  signal: AbortSignal,
-) => Promise<Verdict | undefined>;
+/** Each says what the Ready condition has to say as long as it is held back; `undefined` if nothing holds it back. */
+export interface DependencyGate {
+  /** @param asOf the repository's last known move, see Sources.heads. */
+  holds(deployment: Deployment, asOf: string | undefined, signal: AbortSignal): Promise<Verdict | undefined>;
+  /** By what can never come true, as far as the watch knows. No I/O. */
+  holdsForever(deployment: Deployment): Verdict | undefined;
+}
 
 export function createDependencyGate({ deployments, secrets, sources, enqueue }: DependencyGateDeps): DependencyGate {
-  return async function held(deployment, asOf, signal) {
+  function holdsForever(deployment: Deployment): Verdict | undefined {
     const { keys, problem } = dependenciesOf(deployment);
     if (problem !== undefined) return impossibleVerdict(problem);
-    if (keys.length === 0) return undefined;
-    const cycle = findCycle(deployment.key, dependenciesAmong(deployment));
-    if (cycle !== undefined) return impossibleVerdict(cycleMessage(cycle));
+    const cycle = keys.length === 0 ? undefined : findCycle(deployment.key, dependenciesAmong(deployment));
+    return cycle && impossibleVerdict(cycleMessage(cycle));
+  }
 
+  async function holds(
+    deployment: Deployment,
+    asOf: string | undefined,
+    signal: AbortSignal,
+  ): Promise<Verdict | undefined> {
+    const impossible = holdsForever(deployment);
+    const { keys } = dependenciesOf(deployment);
+    if (impossible !== undefined || keys.length === 0) return impossible;
     const found = await Promise.all(keys.map(async (key) => ({ key, dependency: await deployments.get(key) })));
     const heads = await headsOf(deployment, found, asOf, signal);
     const behind: ReconcileRequest[] = [];
@@ -60,7 +68,7 @@ export function createDependencyGate({ deployments, secrets, sources, enqueue }:
     if (waitsFor.length === 0) return undefined;
     if (behind.length > 0) await enqueue(behind);
     return waitingVerdict(waitsFor);
-  };
+  }
 
   /** As the watch knows them: a circle that is being made or broken this very moment is seen the next time. */
   function dependenciesAmong(start: Deployment): (key: Key) => readonly Key[] {
@@ -89,6 +97,8 @@ export function createDependencyGate({ deployments, secrets, sources, enqueue }:
       return undefined;
     }
   }
+
+  return { holds, holdsForever };
 }
 
 function sharesRepo(

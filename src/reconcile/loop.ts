@@ -84,6 +84,7 @@ async function bringUpToDate(work: Work): Promise<Ending> {
       generation: deployment.generation,
       now: deps.clock.now(),
       retrying: work.retrying,
+      asked: deployment.deployAsked,
     };
 
     const regardless = deployRegardless(input);

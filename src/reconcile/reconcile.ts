@@ -37,7 +37,7 @@ export type Reconcile = (request: ReconcileRequest, attempt: Attempt) => Promise
 
 export function createReconcile(deps: ReconcileDeps): Reconcile {
   const { deployments, leases, log } = deps;
-  const holdBack = createDependencyGate(deps);
+  const dependencies = createDependencyGate(deps);
 
   return async function reconcile(request, attempt) {
     try {
@@ -58,7 +58,7 @@ export function createReconcile(deps: ReconcileDeps): Reconcile {
     const nothing = attempt > 1 ? undefined : await nothingToDo(deployment, request, asOf, signal);
     if (nothing !== undefined) return { kind: "skipped", why: nothing };
 
-    const held = await leases.hold(key, deployment.uid);
+    const held = await leases.hold(key, deployment);
     if (held === undefined) return "busy";
     try {
       return await underLease(request, held, { attempt, lastAttempt, signal: AbortSignal.any([signal, held.lost]) });
@@ -94,7 +94,7 @@ export function createReconcile(deps: ReconcileDeps): Reconcile {
     if (deployment.spec.suspend && !asked) return settleSuspended(deployment);
     const asOf = await lastMove(deployment);
     // What somebody asks for is done: they know what they ask for, and wait for the answer.
-    const heldBack = asked ? undefined : await holdBack(deployment, asOf, signal);
+    const heldBack = asked ? undefined : await dependencies.holds(deployment, asOf, signal);
     if (heldBack !== undefined) return settleHeldBack(deployment, request, heldBack);
     return runLoop({ deployment, request, asOf, retrying: attempt > 1, held, signal }, deps);
   }
@@ -162,6 +162,7 @@ export function createReconcile(deps: ReconcileDeps): Reconcile {
     // Tries that are owed to a failure were those of a job that is gone: this one's worker died, or it was replaced.
     if (readyCondition(status)?.status !== "True" || status.conditions.some(({ type }) => type === "Reconciling"))
       return undefined;
+    if (cause === "change" && dependencies.holdsForever(deployment) !== undefined) return undefined;
     if (cause === "change") return "this change has been dealt with";
     try {
       if (!followsGit(deployment)) return undefined;

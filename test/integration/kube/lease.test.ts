@@ -172,7 +172,7 @@ test("a write of somebody who only labels the lease costs nothing", async () => 
 
 test("a lease belongs to its deployment, and goes with it", async () => {
   const { one, key, read, mustHold } = await useLeases();
-  await mustHold(one.hold(key, "6f7f2f5c-0000-4000-8000-000000000000"));
+  await mustHold(one.hold(key, { uid: "6f7f2f5c-0000-4000-8000-000000000000" }));
   expect((await read()).metadata.ownerReferences).toMatchObject([{ uid: "6f7f2f5c-0000-4000-8000-000000000000" }]);
 });
 

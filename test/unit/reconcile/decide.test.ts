@@ -136,3 +136,14 @@ test("a loop gets what the user says, else an interval, but never less than half
   expect(loopTimeoutMs(aSpec({ deployIntervalMs: 3_600_000 }))).toBe(3_600_000);
   expect(loopTimeoutMs(aSpec({ intervalMs: 10_000 }))).toBe(30_000);
 });
+
+test("where changes do not count, an interval, a broken off deploy and who asks still do", () => {
+  const spec = aSpec({ deployOnChanges: false });
+  const input: DecisionInput = { spec, status: deployed, generation: 1, now, retrying: false };
+  expect(decide(input, "h2").deploy).toBeUndefined();
+  expect(decide({ ...input, spec: { ...spec, deployIntervalMs: 60_000 } }, "h2").deploy).toBe("interval");
+  expect(decide({ ...input, status: { ...deployed, lastObjectsHash: undefined } }, "h2").deploy).toBe(
+    "objects-changed",
+  );
+  expect(deployRegardless({ ...input, asked: true })).toBe("asked");
+});

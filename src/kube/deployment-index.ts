@@ -1,0 +1,92 @@
+/** What the watch knows, by name and by repository, and whom it tells what becomes of it. */
+import type { Logger } from "../log.ts";
+import {
+  type Deployment,
+  followsGit,
+  type GitDeployment,
+  type Key,
+  keyText,
+  type MalformedDeployment,
+  type RepoId,
+} from "../model.ts";
+import type { DeploymentChange } from "../ports.ts";
+
+export type Entry = Deployment | MalformedDeployment;
+
+export interface DeploymentIndex {
+  /** Takes what is new; says nothing of what is there already in this version. */
+  set(entry: Entry): void;
+  /** Lets go of this very resource; one that took its name stays. */
+  remove(entry: Entry): void;
+  find(key: Key): Entry | undefined;
+  all(): readonly Entry[];
+  tracking(repo: RepoId): readonly GitDeployment[];
+  onChange(callback: (change: DeploymentChange) => void): void;
+}
+
+export function createDeploymentIndex(log: Logger): DeploymentIndex {
+  const known = new Map<string, Entry>();
+  const byRepo = new Map<RepoId, Map<string, GitDeployment>>();
+  const callbacks: ((change: DeploymentChange) => void)[] = [];
+
+  function emit(change: DeploymentChange): void {
+    for (const callback of callbacks) {
+      try {
+        callback(change);
+      } catch (error) {
+        log.error({ deployment: keyText(change.deployment.key), err: error }, "a change could not be handled");
+      }
+    }
+  }
+
+  function set(entry: Entry): void {
+    const id = keyText(entry.key);
+    const previous = known.get(id);
+    if (previous !== undefined && previous.uid !== entry.uid) return (remove(previous), set(entry)); // deleted and created again
+    if (previous?.resourceVersion === entry.resourceVersion) return;
+    unindex(previous);
+    known.set(id, entry);
+    if (followsGit(entry)) {
+      const same = byRepo.get(entry.repo) ?? new Map<string, GitDeployment>();
+      byRepo.set(entry.repo, same.set(id, entry));
+    }
+    emit(
+      previous === undefined ? { kind: "added", deployment: entry } : { kind: "changed", deployment: entry, previous },
+    );
+  }
+
+  function remove(entry: Entry): void {
+    const previous = known.get(keyText(entry.key));
+    if (previous?.uid !== entry.uid) return;
+    unindex(previous);
+    known.delete(keyText(entry.key));
+    emit({ kind: "removed", deployment: entry, previous });
+  }
+
+  function unindex(entry: Entry | undefined): void {
+    if (entry === undefined || !followsGit(entry)) return;
+    const same = byRepo.get(entry.repo);
+    same?.delete(keyText(entry.key));
+    if (same?.size === 0) byRepo.delete(entry.repo);
+  }
+
+  return {
+    set,
+    remove,
+    find: (key) => known.get(keyText(key)),
+    all: () => [...known.values()],
+    tracking: (repo) => [...(byRepo.get(repo)?.values() ?? [])],
+    onChange(callback) {
+      callbacks.push(callback);
+    },
+  };
+}
+
+type Version = Pick<Entry, "uid" | "resourceVersion">;
+
+/** Of one and the same object the API server numbers the versions; events may come twice or in the wrong order. */
+export function isNewer(entry: Version, than: Version): boolean {
+  if (entry.uid !== than.uid) return true;
+  if (!/^\d+$/.test(entry.resourceVersion) || !/^\d+$/.test(than.resourceVersion)) return true;
+  return BigInt(entry.resourceVersion) > BigInt(than.resourceVersion);
+}

@@ -1,0 +1,315 @@
+/** The KluctlDeployments of `flux.kluctl.io/v1alpha1`: watched while the cluster has that API, and written to in its words. */
+import { setTimeout as sleep } from "node:timers/promises";
+import { ApiError } from "../../errors.ts";
+import type { Logger } from "../../log.ts";
+import { finalizer, isMalformed, type Key, keyText } from "../../model.ts";
+import type { DeploymentRef, Deployments } from "../../ports.ts";
+import type { KubeClient } from "../client.ts";
+import { createDeploymentIndex, type DeploymentIndex, type Entry, isNewer } from "../deployment-index.ts";
+import { createSecrets } from "../secrets.ts";
+import { startWatch, type Watch } from "../watch.ts";
+import { pendingDeploy, pendingRequest, toEntry } from "./entry.ts";
+import { createGitRepositories, readOrNothing } from "./git-repositories.ts";
+import {
+  type Fields,
+  legacyAnnotation,
+  legacyCollection,
+  legacyFinalizer,
+  legacyKey,
+  legacyPath,
+  type LegacyResource,
+  parseLegacy,
+} from "./resource.ts";
+import { referencesOf } from "./translate-spec.ts";
+import { applyMergePatch, parseLegacyStatus, toLegacyPatch, toNewerStatus } from "./translate-status.ts";
+
+export interface LegacyDeploymentsDeps {
+  readonly client: KubeClient;
+  readonly namespaces?: readonly string[] | undefined;
+  readonly controllerName: string;
+  readonly log: Logger;
+  /** Whether there is one of the newer API with the same name. */
+  readonly hasTwin: (key: Key) => boolean;
+  readonly retryMs?: number | undefined;
+  /** How often to look whether the API came, or went. */
+  readonly lookEveryMs?: number | undefined;
+}
+
+export interface LegacyDeployments
+  extends
+    Pick<Deployments, "get" | "patchStatus" | "setFinalizer" | "removeAnnotation">,
+    Pick<DeploymentIndex, "find" | "all" | "onChange"> {
+  /** Resolves once it is known that there are none, or all are listed. */
+  start(): Promise<void>;
+  stop(): Promise<void>;
+  /** All that there are to be served are known. */
+  synced(): boolean;
+  /** As that of the newer API would be written; `undefined` if there is none. */
+  read(key: Key, parse?: (resource: unknown) => Entry | undefined): Promise<Entry | undefined>;
+  /** The one of that name has a twin in the newer API: it is marked, left alone, and let go if somebody deletes it. */
+  giveWay(key: Key): void;
+}
+
+export function createLegacyDeployments(deps: LegacyDeploymentsDeps): LegacyDeployments {
+  const { client, controllerName, log, hasTwin, lookEveryMs = 60_000 } = deps;
+  const namespaces = deps.namespaces?.length ? deps.namespaces : [undefined];
+  const abort = new AbortController();
+  const { signal } = abort;
+  const index = createDeploymentIndex(log);
+  const secrets = createSecrets({ client });
+  const resources = new Map<string, LegacyResource>();
+  const givingWay = new Set<string>();
+  /** UID → the deploy that the loop at work was asked for: answered when that loop ends. */
+  const deploysAsked = new Map<string, string>();
+  const repositories = createGitRepositories({ ...deps, onChange: (key) => [...usersOf(key)].forEach(present) });
+  let watches: readonly Watch[] = [];
+  let served: boolean | undefined;
+  let running: Promise<void> | undefined;
+
+  // -------------------------------------------------------------------------------------------------------------
+  // What the watch knows
+
+  function* usersOf(repository: Key): Generator<LegacyResource> {
+    for (const resource of resources.values()) {
+      const used = repositoryOf(resource);
+      if (used && keyText(used) === keyText(repository)) yield resource;
+    }
+  }
+
+  /** Logins are not read here: they are of use only to who works on it. */
+  function present(resource: LegacyResource): void {
+    const key = repositoryOf(resource);
+    const gitRepository = key && repositories.find(key);
+    if (gitRepository === "pending") return;
+    const entry = toEntry(resource, { gitRepository });
+    if (entry !== undefined) index.set(entry);
+  }
+
+  function take(resource: LegacyResource): void {
+    const key = legacyKey(resource);
+    const before = resources.get(keyText(key));
+    if (before !== undefined && !isNewer(resource.metadata, before.metadata)) return;
+    resources.set(keyText(key), resource);
+    present(resource);
+    if (hasTwin(key)) giveWay(key);
+  }
+
+  function forget(key: Key): void {
+    resources.delete(keyText(key));
+    const entry = index.find(key);
+    if (entry !== undefined) index.remove(entry);
+  }
+
+  function parse(object: unknown): LegacyResource | undefined {
+    const resource = parseLegacy(object);
+    if (resource === undefined) log.warn({}, "the API server sent an older KluctlDeployment without a name or a UID");
+    return resource;
+  }
+
+  function watchNamespace(namespace: string | undefined): Watch {
+    return startWatch({
+      ...deps,
+      path: legacyCollection(namespace),
+      what: "the older KluctlDeployments (flux.kluctl.io)",
+      missing: "the cluster does not know them any more",
+      onList(objects) {
+        const listed = objects.map(parse).filter((resource) => resource !== undefined);
+        const there = new Set(listed.map(({ metadata }) => metadata.uid));
+        for (const resource of [...resources.values()]) {
+          const ours = namespace === undefined || resource.metadata.namespace === namespace;
+          if (ours && !there.has(resource.metadata.uid)) forget(legacyKey(resource));
+        }
+        listed.forEach(take);
+      },
+      onEvent(type, object) {
+        const resource = parse(object);
+        if (resource === undefined) return;
+        if (type !== "DELETED") return take(resource);
+        const key = legacyKey(resource);
+        if (resources.get(keyText(key))?.metadata.uid === resource.metadata.uid) forget(key);
+      },
+    });
+  }
+
+  async function look(): Promise<void> {
+    const list = (await readOrNothing(client, legacyPath)) as { resources?: { name?: string }[] } | undefined;
+    served = list?.resources?.some(({ name }) => name === "kluctldeployments") ?? false;
+    if (served && watches.length === 0) {
+      log.info("the cluster has KluctlDeployments of flux.kluctl.io/v1alpha1 too");
+      watches = namespaces.map(watchNamespace);
+    }
+    if (!served && watches.length > 0) {
+      await Promise.all(watches.map((watch) => watch.stop()));
+      watches = [];
+      [...resources.values()].map(legacyKey).forEach(forget);
+    }
+    if (!served) return;
+    await repositories.refresh();
+    for (const resource of resources.values()) if (hasTwin(legacyKey(resource))) giveWay(legacyKey(resource));
+  }
+
+  /** One small question each minute is what it costs a cluster that has none. */
+  async function run(first: () => void): Promise<void> {
+    while (!signal.aborted) {
+      try {
+        await look();
+        first();
+      } catch (error) {
+        log.debug({ error: (error as Error).message }, "could not look for older KluctlDeployments; trying again");
+      }
+      const ms = served === undefined ? Math.min(lookEveryMs, 1_000) : lookEveryMs;
+      await sleep(ms, undefined, { signal }).catch(() => undefined);
+    }
+  }
+
+  // -------------------------------------------------------------------------------------------------------------
+  // What is read and written
+
+  function repositoryOf({ metadata, spec }: LegacyResource): Key | undefined {
+    const { gitRepository: named } = referencesOf(spec);
+    return named && { namespace: named.namespace || metadata.namespace, name: named.name };
+  }
+
+  function resourceOf({ namespace, name }: Key): string {
+    return `${legacyCollection(namespace)}/${encodeURIComponent(name)}`;
+  }
+
+  async function readRaw(key: Key): Promise<LegacyResource | undefined> {
+    return parseLegacy(await readOrNothing(client, resourceOf(key)));
+  }
+
+  async function readThis({ key, uid }: DeploymentRef): Promise<LegacyResource> {
+    const resource = await readRaw(key);
+    if (resource?.metadata.uid === uid) return resource;
+    throw new ApiError(404, `${keyText(key)} of flux.kluctl.io/v1alpha1 is gone`);
+  }
+
+  async function read(key: Key, parseNewer?: (resource: unknown) => Entry | undefined): Promise<Entry | undefined> {
+    const resource = await readRaw(key);
+    if (resource === undefined) return undefined;
+    const repository = repositoryOf(resource);
+    const gitRepository = repository && (await repositories.get(repository));
+    const names = referencesOf(resource.spec).helmSecrets;
+    const found = await Promise.all(names.map(async (name) => [name, await secrets.get(key.namespace, name)] as const));
+    const helmSecrets = new Map(found.flatMap(([name, data]) => (data ? [[name, data]] : [])));
+    const entry = toEntry(resource, { gitRepository, helmSecrets }, parseNewer);
+    const deploy = pendingDeploy(resource);
+    // The first that was seen: a later one may have come too late for the loop that is at work.
+    if (entry && !isMalformed(entry) && deploy && !deploysAsked.has(entry.uid)) deploysAsked.set(entry.uid, deploy);
+    return entry;
+  }
+
+  async function patch(path: string, body: Fields, abortSignal?: AbortSignal): Promise<void> {
+    const query = { fieldManager: controllerName };
+    await client.request({ method: "PATCH", path, query, body, signal: abortSignal, totalMs: 60_000 });
+  }
+
+  /** Reads, decides and writes what was decided, unless somebody wrote in between: then once more. */
+  async function patchMetadata(
+    { key, uid }: Pick<DeploymentRef, "key" | "uid">,
+    decide: (resource: LegacyResource) => Fields | undefined,
+  ): Promise<void> {
+    for (let attempt = 0; ; attempt++) {
+      const resource = await readRaw(key);
+      const wanted = resource?.metadata.uid === uid ? decide(resource) : undefined;
+      if (resource === undefined || wanted === undefined) return;
+      try {
+        const { resourceVersion } = resource.metadata;
+        return await patch(resourceOf(key), { metadata: { ...wanted, resourceVersion } });
+      } catch (error) {
+        const status = error instanceof ApiError ? error.status : 0;
+        if (status === 404) return;
+        if (status !== 409 || attempt >= 5) throw error;
+        await sleep(50 + Math.random() * 100);
+      }
+    }
+  }
+
+  function withFinalizer(present: boolean): (resource: LegacyResource) => Fields | undefined {
+    return ({ metadata: { finalizers } }) => {
+      if (finalizers.includes(legacyFinalizer) === present) return undefined;
+      const others = finalizers.filter((name) => name !== legacyFinalizer);
+      return { finalizers: present ? [...others, legacyFinalizer] : others };
+    };
+  }
+
+  function giveWay(key: Key): void {
+    const resource = resources.get(keyText(key));
+    if (resource === undefined) return;
+    const { uid, deletionTimestamp, finalizers } = resource.metadata;
+    const marked = parseLegacyStatus(resource.status).readyForMigration === true;
+    const leaving = deletionTimestamp !== undefined && finalizers.includes(legacyFinalizer);
+    if ((marked && !leaving) || givingWay.has(uid)) return;
+    givingWay.add(uid);
+    const work = async () => {
+      if (!marked) await patch(`${resourceOf(key)}/status`, { status: { readyForMigration: true } });
+      if (leaving) await patchMetadata({ key, uid }, withFinalizer(false));
+      log.info({ ...key, leaving }, "an older KluctlDeployment gave way to the newer one of its name");
+    };
+    work()
+      .catch((error: unknown) => {
+        const gone = error instanceof ApiError && error.status === 404;
+        if (!gone) log.warn({ ...key, error: (error as Error).message }, "could not let the newer one take over");
+      })
+      .finally(() => givingWay.delete(uid));
+  }
+
+  return {
+    find: index.find,
+    all: index.all,
+    onChange: index.onChange,
+    async start() {
+      const first = Promise.withResolvers<void>();
+      running = run(first.resolve).finally(first.resolve);
+      await first.promise;
+      await Promise.race([Promise.all(watches.map(({ listed }) => listed)), sleep(5_000, undefined, { ref: false })]);
+    },
+    async stop() {
+      abort.abort();
+      await Promise.all([running, repositories.stop(), ...watches.map((watch) => watch.stop())]);
+    },
+    // What we may not read, or what went away, is not ours to know.
+    synced: () =>
+      served === false || (watches.length > 0 && watches.every((watch) => watch.synced() || watch.status() === 403)),
+    get: (key) => (served === false ? Promise.resolve(undefined) : read(key)),
+    read,
+    giveWay,
+    async patchStatus(ref, newer, abortSignal) {
+      const { key, uid } = ref;
+      const resource = await readThis(ref);
+      const now = toNewerStatus(parseLegacyStatus(resource.status));
+      const known = index.find(key);
+      const followed = known && !isMalformed(known) && known.spec.source.kind === "git" ? known.spec.source.ref : {};
+      const { target, targetNameOverride, prune, validate } = resource.spec;
+      const context = {
+        ref: followed,
+        target: typeof target === "string" ? target : undefined,
+        targetNameOverride: typeof targetNameOverride === "string" ? targetNameOverride : undefined,
+        prune: prune === true,
+        validate: validate !== false,
+      };
+      const status = toLegacyPatch(newer, applyMergePatch(now, newer) as Fields, context);
+      const ended = "observedGeneration" in newer ? deploysAsked.get(uid) : undefined;
+      const answer = ended === undefined ? {} : { lastHandledDeployAt: ended };
+      await patch(`${resourceOf(key)}/status`, { status: { ...status, ...answer } }, abortSignal);
+      if (ended !== undefined) deploysAsked.delete(uid);
+    },
+    async setFinalizer(ref, name, present) {
+      if (name !== finalizer) throw new Error(`${name} is not a finalizer of ours`);
+      await patchMetadata(ref, withFinalizer(present));
+    },
+    async removeAnnotation(ref, name, value) {
+      const resource = await readThis(ref);
+      if (resource.metadata.annotations[name] === value) {
+        return patchMetadata(ref, ({ metadata }) =>
+          metadata.annotations[name] === value ? { annotations: { [name]: null } } : undefined,
+        );
+      }
+      // A request of the older API stays where it is; that it is dealt with is said in the status. For a deploy that is
+      // when it has been done.
+      const asked = resource.metadata.annotations[legacyAnnotation.reconcile];
+      if (pendingRequest(resource) !== value || asked === undefined) return;
+      await patch(`${resourceOf(ref.key)}/status`, { status: { lastHandledReconcileAt: asked } });
+    },
+  };
+}

@@ -1,0 +1,163 @@
+/** Flux's GitRepositories that older KluctlDeployments refer to: watched where they are referred to, and nowhere else. */
+import { ApiError } from "../../errors.ts";
+import type { Logger } from "../../log.ts";
+import { type Key, keyText } from "../../model.ts";
+import type { KubeClient } from "../client.ts";
+import { startWatch, type Watch } from "../watch.ts";
+import { type FoundGitRepository, fluxGroupPath, type GitRepository, parseGitRepository } from "./git-repository.ts";
+
+export interface GitRepositoriesDeps {
+  readonly client: KubeClient;
+  readonly log: Logger;
+  /** One of them came, changed or went. */
+  readonly onChange: (key: Key) => void;
+  readonly retryMs?: number | undefined;
+}
+
+export interface GitRepositories {
+  /** Read afresh. */
+  get(key: Key): Promise<FoundGitRepository>;
+  /** From memory; `pending` until the namespace has been listed, which the first question begins. */
+  find(key: Key): FoundGitRepository | "pending";
+  /** Looks again whether the cluster knows them. */
+  refresh(): Promise<void>;
+  stop(): Promise<void>;
+}
+
+interface Namespace {
+  readonly watch: Watch;
+  readonly known: Map<string, GitRepository>;
+}
+
+/** Newest first; what is read of them is the same in all. */
+const versions = ["v1", "v1beta2", "v1beta1"];
+
+/** The version in which the cluster has them, `none` if it has none. */
+type Version = string;
+
+export interface GitRepositoryReader {
+  /** Read afresh. */
+  get(key: Key): Promise<FoundGitRepository>;
+  /** Asks, unless a version is known already. */
+  look(): Promise<Version>;
+  known(): Version | undefined;
+}
+
+export function createGitRepositoryReader(client: Pick<KubeClient, "request">): GitRepositoryReader {
+  let version: Version | undefined;
+
+  async function look(): Promise<Version> {
+    if (version === undefined || version === "none") version = await findVersion();
+    return version;
+  }
+
+  async function findVersion(): Promise<Version> {
+    for (const candidate of versions) {
+      const list = (await readOrNothing(client, `${fluxGroupPath}/${candidate}`)) as ResourceList | undefined;
+      if (list?.resources?.some(({ name }) => name === "gitrepositories")) return candidate;
+    }
+    return "none";
+  }
+
+  return {
+    look,
+    known: () => version,
+    async get({ namespace, name }) {
+      const served = await look();
+      if (served === "none") return "not-served";
+      const path = `${collectionOf(namespace, served)}/${encodeURIComponent(name)}`;
+      try {
+        const found = await readOrNothing(client, path);
+        if (found === undefined) version = await findVersion(); // it may be the version that is gone
+        return parseGitRepository(found);
+      } catch (error) {
+        if (error instanceof ApiError && error.status === 403) return "forbidden";
+        throw error;
+      }
+    },
+  };
+}
+
+interface ResourceList {
+  readonly resources?: readonly { readonly name?: string }[];
+}
+
+function collectionOf(namespace: string, version: Version): string {
+  return `${fluxGroupPath}/${version}/namespaces/${encodeURIComponent(namespace)}/gitrepositories`;
+}
+
+export function createGitRepositories({ client, log, onChange, retryMs }: GitRepositoriesDeps): GitRepositories {
+  const namespaces = new Map<string, Namespace>();
+  /** Asked for before it was known whether the cluster has any. */
+  const wanted = new Map<string, Key>();
+  const reader = createGitRepositoryReader(client);
+
+  function begin(namespace: string, served: string): Namespace {
+    const known = new Map<string, GitRepository>();
+    const take = (object: unknown): GitRepository | undefined => {
+      const repository = parseGitRepository(object);
+      if (repository) known.set(keyText(repository.key), repository);
+      return repository;
+    };
+    const tell = (repository: GitRepository | undefined) => repository && onChange(repository.key);
+    const watch = startWatch({
+      client,
+      log,
+      retryMs,
+      path: collectionOf(namespace, served),
+      what: "Flux's GitRepositories",
+      missing: "the cluster does not know them any more",
+      onList(objects) {
+        const before = [...known.values()];
+        known.clear();
+        [...before, ...objects.map(take)].forEach(tell);
+      },
+      onEvent(type, object) {
+        const repository = take(object);
+        if (repository && type === "DELETED") known.delete(keyText(repository.key));
+        tell(repository);
+      },
+    });
+    const begun = { watch, known };
+    namespaces.set(namespace, begun);
+    void watch.listed.then(() => wantedIn(namespace).forEach(onChange));
+    return begun;
+  }
+
+  function wantedIn(namespace: string): Key[] {
+    return [...wanted.values()].filter((key) => key.namespace === namespace);
+  }
+
+  return {
+    get: reader.get,
+    find(key) {
+      wanted.set(keyText(key), key);
+      const version = reader.known();
+      if (version === undefined) return "pending";
+      if (version === "none") return "not-served";
+      const { watch, known } = namespaces.get(key.namespace) ?? begin(key.namespace, version);
+      if (watch.synced()) return known.get(keyText(key));
+      return watch.status() === 403 ? "forbidden" : "pending";
+    },
+    async refresh() {
+      const before = reader.known();
+      if ((await reader.look()) !== before) [...wanted.values()].forEach(onChange);
+      for (const [namespace, { watch }] of namespaces) {
+        if (!watch.synced()) wantedIn(namespace).forEach(onChange);
+      }
+    },
+    async stop() {
+      await Promise.all([...namespaces.values()].map(({ watch }) => watch.stop()));
+    },
+  };
+}
+
+/** `undefined` for what is not there. */
+export async function readOrNothing(client: Pick<KubeClient, "request">, path: string): Promise<unknown> {
+  try {
+    return await client.request({ method: "GET", path });
+  } catch (error) {
+    if (error instanceof ApiError && error.status === 404) return undefined;
+    throw error;
+  }
+}

@@ -1,0 +1,66 @@
+/** An older KluctlDeployment written anew for `gitops.kluctl.io/v1beta1`, with what gets lost as comments. Pure. */
+import { stringify } from "yaml";
+import { type Key, keyText } from "../../model.ts";
+import { type Fields, legacyAnnotation, legacyApiVersion, legacyKey, type LegacyResource } from "./resource.ts";
+import { type Note, translateSpec, type TranslationContext } from "./translate-spec.ts";
+
+export interface Migration {
+  readonly key: Key;
+  /** To be created; `undefined` if the problems stand in the way. */
+  readonly resource?: Fields | undefined;
+  readonly problems: readonly string[];
+  readonly notes: readonly Note[];
+}
+
+/** Whose they are says that somebody else wrote the older one: a copy would be taken for theirs, and removed by them. */
+const othersMarks =
+  /^(?:kubectl\.kubernetes\.io\/last-applied-configuration|(?:kustomize|helm)\.toolkit\.fluxcd\.io\/.*|meta\.helm\.sh\/.*|argocd\.argoproj\.io\/.*|app\.kubernetes\.io\/managed-by)$/;
+
+export function migrate(resource: LegacyResource, context: Omit<TranslationContext, "namespace">): Migration {
+  const key = legacyKey(resource);
+  const { metadata } = resource;
+  const { spec, annotations, problems, notes } = translateSpec(resource.spec, { namespace: key.namespace, ...context });
+  if (problems.length > 0) return { key, problems, notes };
+  const requests = Object.values<string>(legacyAnnotation);
+  const kept = (texts: Readonly<Record<string, string>>) =>
+    Object.fromEntries(Object.entries(texts).filter(([name]) => !othersMarks.test(name) && !requests.includes(name)));
+  const labels = kept(metadata.labels);
+  const marks = { ...kept(metadata.annotations), ...annotations };
+  return {
+    key,
+    problems,
+    notes,
+    resource: {
+      apiVersion: "gitops.kluctl.io/v1beta1",
+      kind: "KluctlDeployment",
+      metadata: {
+        name: key.name,
+        namespace: key.namespace,
+        ...(Object.keys(labels).length > 0 && { labels }),
+        ...(Object.keys(marks).length > 0 && { annotations: marks }),
+      },
+      spec,
+    },
+  };
+}
+
+/** One line for each thing that somebody should know. */
+export function remarksOf({ problems, notes }: Migration): string[] {
+  return [
+    ...problems.map((problem) => `problem: ${problem.replaceAll("\n", " ")}`),
+    ...notes.map(({ kind, field, text }) => `${kind}: ${field}: ${text}`),
+  ];
+}
+
+/** Documents for `kubectl apply`; what cannot be one is a comment. */
+export function toYaml(migrations: readonly Migration[]): string {
+  return migrations.map(toDocument).join("");
+}
+
+function toDocument(migration: Migration): string {
+  const { key, resource } = migration;
+  const title = `${keyText(key)}, from ${legacyApiVersion}`;
+  const what = resource === undefined ? `${title}, cannot be migrated` : title;
+  const comments = [what, ...remarksOf(migration)].map((line) => `# ${line}\n`).join("");
+  return `---\n${comments}${resource === undefined ? "" : stringify(resource)}`;
+}

@@ -1,0 +1,308 @@
+/** From the spec of `flux.kluctl.io/v1alpha1` to that of `gitops.kluctl.io/v1beta1`, and what gets lost on the way. Pure. */
+import { z } from "zod";
+import { annotation, type Key, keyText } from "../../model.ts";
+import { withoutNulls } from "../custom-resource.ts";
+import type { FoundGitRepository } from "./git-repository.ts";
+import type { Fields } from "./resource.ts";
+
+export interface Translation {
+  readonly spec: Fields;
+  /** To add to those that are there. */
+  readonly annotations: Readonly<Record<string, string>>;
+  /** Why it cannot be deployed as it stands, each with its field. */
+  readonly problems: readonly string[];
+  readonly notes: readonly Note[];
+}
+
+/** What somebody who goes over to the newer API should know. */
+export interface Note {
+  readonly field: string;
+  /** `lost`: there is nothing like it. `changed`: said in another way, with a difference. */
+  readonly kind: "lost" | "changed";
+  readonly text: string;
+}
+
+/** What a spec refers to, and has to be read for it. */
+export interface References {
+  readonly gitRepository?: Key | undefined;
+  readonly helmSecrets: readonly string[];
+}
+
+export interface TranslationContext {
+  readonly namespace: string;
+  readonly gitRepository?: FoundGitRepository;
+  /** By name; what is not there has not been found. Without it, logins for Helm repositories are left out. */
+  readonly helmSecrets?: ReadonlyMap<string, Readonly<Record<string, string>>> | undefined;
+}
+
+const text = z.string().optional();
+const named = z.object({ name: z.string() });
+
+const LegacySpec = z.looseObject({
+  path: text,
+  sourceRef: z.object({ kind: text, name: z.string(), namespace: text }).optional(),
+  source: z
+    .object({
+      url: z.string(),
+      ref: z.object({ branch: text, tag: text, commit: text }).optional(),
+      path: text,
+      secretRef: named.optional(),
+    })
+    .optional(),
+  interval: z.unknown().optional(),
+  deployInterval: text,
+  validateInterval: text,
+  deployOnChanges: z.boolean().optional(),
+  context: text,
+  renameContexts: z.array(z.object({ oldContext: z.string(), newContext: z.string() })).optional(),
+  helmCredentials: z.array(z.object({ secretRef: named.optional() })).optional(),
+  registrySecrets: z.array(z.unknown()).optional(),
+  updateImages: z.boolean().optional(),
+  images: z.array(z.record(z.string(), z.unknown())).optional(),
+  dependsOn: z.array(z.object({ name: z.string(), namespace: text })).optional(),
+});
+
+type LegacySpec = z.output<typeof LegacySpec>;
+
+/** Said in the same words by both. */
+const same = [
+  "interval",
+  "retryInterval",
+  "timeout",
+  "suspend",
+  "target",
+  "targetNameOverride",
+  "context",
+  "args",
+  "dryRun",
+  "noWait",
+  "forceApply",
+  "replaceOnError",
+  "forceReplaceOnError",
+  "abortOnError",
+  "includeTags",
+  "excludeTags",
+  "includeDeploymentDirs",
+  "excludeDeploymentDirs",
+  "deployMode",
+  "validate",
+  "prune",
+  "delete",
+  "serviceAccountName",
+  "kubeConfig",
+  "decryption",
+] as const;
+
+/** The newer API has no word for never. */
+const tenYears = "87600h";
+
+/** The only context that kluctl is given, here and in the controller before. */
+const onlyContext = "default";
+
+export function referencesOf(spec: Fields): References {
+  const { data } = LegacySpec.safeParse(withoutNulls(spec));
+  const { source, sourceRef, helmCredentials = [] } = data ?? {};
+  const namespace = sourceRef?.namespace || undefined;
+  return {
+    gitRepository: source || !sourceRef ? undefined : { namespace: namespace ?? "", name: sourceRef.name },
+    helmSecrets: helmCredentials.flatMap(({ secretRef }) => secretRef?.name ?? []),
+  };
+}
+
+export function translateSpec(raw: Fields, context: TranslationContext): Translation {
+  const given = withoutNulls(raw) as Fields;
+  const parsed = LegacySpec.safeParse(given);
+  if (parsed.data === undefined) {
+    const problems = parsed.error.issues.map(({ path, message }) => `${["spec", ...path].join(".")}: ${message}`);
+    return { spec: {}, annotations: {}, problems, notes: [] };
+  }
+  const spec = parsed.data;
+  const said = { problems: [] as string[], notes: [] as Note[] };
+  const { source, login } = toSource(spec, context, said);
+  const helm = toHelmCredentials(spec, context, said);
+  const credentials = { ...(login && { git: [login] }), ...(helm.length > 0 && { helm }) };
+  const translated: Fields = {
+    ...(source && { source: { git: source } }),
+    ...Object.fromEntries(same.flatMap((field) => (given[field] === undefined ? [] : [[field, given[field]]]))),
+    ...toIntervals(spec, said),
+    ...toContext(spec, said),
+    ...toImages(spec, said),
+    ...(Object.keys(credentials).length > 0 && { credentials }),
+  };
+  tellLost(spec, given, said);
+  return { spec: translated, annotations: toAnnotations(spec, context.namespace), ...said };
+}
+
+interface Said {
+  readonly problems: string[];
+  readonly notes: Note[];
+}
+
+interface Login {
+  readonly host: string;
+  readonly secretRef: { readonly name: string };
+}
+
+function toSource(
+  { source, sourceRef, path }: LegacySpec,
+  { namespace, gitRepository }: TranslationContext,
+  said: Said,
+): { source?: Fields; login?: Login | undefined } {
+  if (source !== undefined) {
+    const { url, ref, path: directory, secretRef } = source;
+    return {
+      source: { url, ...(ref && { ref }), ...(directory && { path: directory }) },
+      login: secretRef && toLogin(url, secretRef.name, "spec.source.secretRef", said),
+    };
+  }
+  if (sourceRef === undefined) {
+    said.problems.push("spec.source: says no source; write spec.source with a url, or spec.sourceRef");
+    return {};
+  }
+  const name = keyText({ namespace: sourceRef.namespace || namespace, name: sourceRef.name });
+  if (sourceRef.kind !== "GitRepository") {
+    const kind = JSON.stringify(sourceRef.kind ?? "");
+    said.problems.push(`spec.sourceRef.kind: ${kind} is not supported; only GitRepository is`);
+    return {};
+  }
+  if (gitRepository === "not-served") {
+    const what = `names GitRepository ${name}, but this cluster has no GitRepositories`;
+    said.problems.push(`spec.sourceRef: ${what}; install Flux's definition of them, or use spec.source`);
+    return {};
+  }
+  if (gitRepository === "forbidden") {
+    const grant = "grant it get, list and watch on gitrepositories of source.toolkit.fluxcd.io";
+    said.problems.push(`spec.sourceRef: the server may not read GitRepository ${name}; ${grant}`);
+    return {};
+  }
+  if (gitRepository === undefined) {
+    said.problems.push(`spec.sourceRef: there is no GitRepository ${name}`);
+    return {};
+  }
+  if (gitRepository.problem !== undefined) said.problems.push(`spec.sourceRef: ${gitRepository.problem}`);
+  const { url, ref, secretName, verifies } = gitRepository;
+  said.notes.push({
+    field: "spec.sourceRef",
+    kind: "changed",
+    text: `the address and ref of GitRepository ${name} are copied: later changes of it have no effect`,
+  });
+  if (verifies) {
+    const why = `GitRepository ${name} has spec.verify, and only Flux's own artifacts are verified`;
+    said.notes.push({ field: "spec.sourceRef", kind: "lost", text: why });
+  }
+  const given = { ...(ref.branch && { branch: ref.branch }), ...(ref.tag && { tag: ref.tag }) };
+  return {
+    source: { url, ...(Object.keys(given).length > 0 && { ref: given }), ...(path && { path }) },
+    login: secretName === undefined ? undefined : toLogin(url, secretName, "spec.sourceRef", said),
+  };
+}
+
+/** The login was for any host. That is possible for ssh only now: a password would be sent to whoever asks. */
+function toLogin(url: string, secretName: string, field: string, said: Said): Login {
+  const host = URL.canParse(url) && /^https?:/i.test(url) ? new URL(url).host : "*";
+  if (host !== "*") {
+    const where = `the login in Secret ${secretName} is used for ${host} only, no longer for git includes of other hosts`;
+    said.notes.push({ field, kind: "changed", text: where });
+  }
+  return { host, secretRef: { name: secretName } };
+}
+
+function toIntervals({ interval, deployInterval, validateInterval }: LegacySpec, said: Said): Fields {
+  if (deployInterval === undefined) {
+    said.notes.push({
+      field: "spec.deployInterval",
+      kind: "changed",
+      text: "was the interval if left out, so that every look deployed; write none to deploy changes only",
+    });
+  }
+  if (validateInterval === "never") {
+    const instead = `there is no "never" any more: ${tenYears}, ten years`;
+    said.notes.push({ field: "spec.validateInterval", kind: "changed", text: instead });
+  }
+  return {
+    ...(deployInterval !== "never" && { deployInterval: deployInterval ?? interval }),
+    ...(validateInterval !== undefined && {
+      validateInterval: validateInterval === "never" ? tenYears : validateInterval,
+    }),
+  };
+}
+
+/**
+ * The one context that there is used to be renamed to what the project's target asks for. Now the target is told to take
+ * the one that there is.
+ */
+function toContext({ context, renameContexts = [] }: LegacySpec, said: Said): Fields {
+  if (renameContexts.length === 0) return {};
+  const unknown = renameContexts.find(({ oldContext }) => oldContext !== onlyContext);
+  if (unknown !== undefined) {
+    const name = JSON.stringify(unknown.oldContext);
+    said.problems.push(
+      `spec.renameContexts: there is no context ${name} to rename; there is one, named ${onlyContext}`,
+    );
+  }
+  const text = `became spec.context: ${onlyContext}; only templates that use target.context see a difference`;
+  said.notes.push({ field: "spec.renameContexts", kind: "changed", text });
+  const renamed = context === undefined || renameContexts.some(({ newContext }) => newContext === context);
+  return renamed ? { context: onlyContext } : {};
+}
+
+function toImages({ images }: LegacySpec, said: Said): Fields {
+  if (images === undefined) return {};
+  const gone = ["registryImage", "versionFilter"];
+  if (images.some((image) => gone.some((field) => image[field] !== undefined))) {
+    const text = "registryImage and versionFilter are left out: kluctl does not ask registries any more";
+    said.notes.push({ field: "spec.images", kind: "lost", text });
+  }
+  const kept = images.map((image) =>
+    Object.fromEntries(Object.entries(image).filter(([name]) => !gone.includes(name))),
+  );
+  return { images: kept };
+}
+
+function toHelmCredentials({ helmCredentials = [] }: LegacySpec, context: TranslationContext, said: Said): Fields[] {
+  const { helmSecrets, namespace } = context;
+  if (helmSecrets === undefined) return [];
+  return helmCredentials.flatMap(({ secretRef }, i) => {
+    const field = `spec.helmCredentials.${i}`;
+    if (secretRef === undefined) {
+      said.problems.push(`${field}: names no Secret; write secretRef.name`);
+      return [];
+    }
+    const data = helmSecrets.get(secretRef.name);
+    const url = data?.["url"]?.trim() ?? "";
+    if (data === undefined || !URL.canParse(url)) {
+      const secret = `secret ${namespace}/${secretRef.name}`;
+      const byId = data?.["credentialsId"] ? ", and a credentialsId is not enough" : "";
+      const what = data === undefined ? `${secret} does not exist` : `${secret} has no valid url${byId}`;
+      said.problems.push(`${field}: ${what}; it has to hold the Helm repository's url`);
+      return [];
+    }
+    const { host, pathname } = new URL(url);
+    const path = pathname.replace(/^\/+|\/+$/g, "");
+    return [{ host, ...(path && { path }), secretRef: { name: secretRef.name } }];
+  });
+}
+
+function toAnnotations({ dependsOn = [] }: LegacySpec, own: string): Readonly<Record<string, string>> {
+  if (dependsOn.length === 0) return {};
+  const names = dependsOn.map(({ namespace, name }) => keyText({ namespace: namespace || own, name }));
+  return { [annotation.dependsOn]: names.join(", ") };
+}
+
+function tellLost(spec: LegacySpec, given: Fields, { notes }: Said): void {
+  if (spec.deployOnChanges === false) {
+    const text = "a change in git is always deployed now; closest is manual: true, where somebody approves each change";
+    notes.push({ field: "spec.deployOnChanges", kind: "lost", text });
+  }
+  if (spec.dependsOn?.length) {
+    notes.push({ field: "spec.dependsOn", kind: "changed", text: `became annotation ${annotation.dependsOn}` });
+  }
+  if (spec.registrySecrets?.length || spec.updateImages) {
+    const field = spec.updateImages ? "spec.updateImages" : "spec.registrySecrets";
+    notes.push({ field, kind: "lost", text: "kluctl does not ask registries for newer images any more" });
+  }
+  const known = new Set<string>([...same, ...Object.keys(LegacySpec.shape)]);
+  for (const field of Object.keys(given).filter((name) => !known.has(name))) {
+    notes.push({ field: `spec.${field}`, kind: "lost", text: "is not a field that is known here" });
+  }
+}

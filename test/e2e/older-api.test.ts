@@ -1,0 +1,166 @@
+/** KluctlDeployments of flux.kluctl.io/v1alpha1: served like any other, until one of the newer API takes over. */
+import type { KubernetesObject } from "@kubernetes/client-node";
+import { expect, test } from "vitest";
+import { parse } from "yaml";
+import { runProgram } from "../../src/cli/program.ts";
+import { annotation } from "../../src/model.ts";
+import { gitRepository, installOlderApis, olderDeployment } from "../support/older-api.ts";
+import { aProject, aSpec } from "../support/project.ts";
+import { sendPush, useTowline } from "../support/towline.ts";
+import { type TestWorld, useWorld } from "../support/world.ts";
+import { patience, readyOf, type TestResource } from "../support/world-cluster.ts";
+
+const apiVersion = "flux.kluctl.io/v1alpha1";
+
+/** One of the older API, and what becomes of it. */
+function older({ cluster }: TestWorld, name: string) {
+  const get = () => cluster.find<TestResource>(apiVersion, "KluctlDeployment", name);
+  return {
+    get,
+    async until(what: string, is: (resource: TestResource) => boolean): Promise<TestResource> {
+      let resource: TestResource | undefined;
+      const isSo = async () => (resource = await get()) !== undefined && is(resource);
+      await expect
+        .poll(isSo, patience)
+        .toBe(true)
+        .catch((cause: unknown) => {
+          const seen = JSON.stringify(resource?.status, undefined, 2);
+          throw new Error(`${name} did not reach ${what}: ${seen}`, { cause });
+        });
+      return resource as TestResource;
+    },
+    annotate: (annotations: Record<string, string>) =>
+      cluster.patch({ apiVersion, kind: "KluctlDeployment", metadata: { name, annotations } }),
+    delete: () => cluster.delete({ apiVersion, kind: "KluctlDeployment", metadata: { name } } as KubernetesObject),
+  };
+}
+
+/** The real command, for this test's namespace. */
+async function towline({ cluster }: TestWorld, ...args: string[]) {
+  const [out, err] = [[] as string[], [] as string[]];
+  const env = { TOWLINE_KUBERNETES_KUBECONFIG: cluster.kubeconfig };
+  const code = await runProgram([...args, "-n", cluster.namespace], {
+    env,
+    serve: () => Promise.reject(new Error("not asked for")),
+    doctor: () => Promise.reject(new Error("not asked for")),
+    out: (text) => void out.push(text),
+    err: (text) => void err.push(text),
+  });
+  return { code, out: out.join(""), err: err.join("") };
+}
+
+const at = (commit: string) => (resource: TestResource) =>
+  String(resource.status?.["lastAttemptedRevision"]).endsWith(commit) && readyOf(resource).status === "True";
+
+test("an older KluctlDeployment follows its GitRepository, answers its annotations and gives way to a newer one", async () => {
+  const world = await useWorld();
+  const { cluster } = world;
+  const { namespace } = cluster;
+  await installOlderApis(cluster.kubeconfig);
+  const repo = await world.repo("shop");
+  const first = await repo.push(aProject({ namespace }));
+  const server = await useTowline(world);
+  const deployment = older(world, "shop");
+  const spec = {
+    interval: "1h",
+    deployInterval: "never",
+    sourceRef: { kind: "GitRepository", name: "shop" },
+    target: "prod",
+    args: null,
+    renameContexts: [{ oldContext: "default", newContext: "prod" }],
+    validate: false,
+    prune: true,
+    delete: true,
+  };
+  await cluster.create(olderDeployment("shop", spec));
+  await deployment.until("a missing GitRepository", (resource) =>
+    /no GitRepository/.test(readyOf(resource).message ?? ""),
+  );
+  await cluster.create(gitRepository("shop", { interval: "1m", url: repo.url, ref: { branch: "main" } }));
+
+  const { status, metadata } = await deployment.until("its first deploy", at(first));
+  expect(status).toMatchObject({
+    lastAttemptedRevision: `refs/heads/main/${first}`,
+    discriminator: `${namespace}-prod`,
+    lastDeployResult: { target: "prod", error: "", objectsHash: expect.any(String) as unknown },
+    observedGeneration: 1,
+  });
+  expect(status?.conditions).toMatchObject([{ type: "Ready", message: "deploy: ok, prune: ok" }]);
+  expect(metadata?.finalizers).toEqual(["finalizers.flux.kluctl.io"]);
+  expect(await cluster.data("settings")).toEqual({ color: "red" });
+
+  const second = await repo.push(aProject({ namespace, data: { color: "blue" } }));
+  const answer = await sendPush(server.webhooksUrl, { repo: repo.url, after: second });
+  expect(await answer.json()).toMatchObject({ matched: 1 });
+  await deployment.until("the push", at(second));
+  expect(await cluster.data("settings")).toEqual({ color: "blue" });
+
+  await cluster.patch({
+    apiVersion: "v1",
+    kind: "ConfigMap",
+    metadata: { name: "settings" },
+    data: { color: "grey" },
+  } as KubernetesObject);
+  await deployment.annotate({ "reconcile.fluxcd.io/requestedAt": "1" });
+  await deployment.until(
+    "its answer",
+    (resource) => resource.status?.["lastHandledReconcileAt"] === "1" && at(second)(resource),
+  );
+  expect(await cluster.data("settings")).toEqual({ color: "grey" });
+  await deployment.annotate({ "deploy.flux.kluctl.io/requestedAt": "2" });
+  await deployment.until("its deploy", (resource) => resource.status?.["lastHandledDeployAt"] === "2");
+  expect(await cluster.data("settings")).toEqual({ color: "blue" });
+
+  const printed = await towline(world, "migrate");
+  expect(printed).toMatchObject({ code: 0, out: expect.stringContaining("# changed: spec.sourceRef: ") as unknown });
+  expect(await cluster.deployment("shop").get()).toBeUndefined();
+  expect(await towline(world, "migrate", "--apply")).toMatchObject({
+    code: 0,
+    err: expect.stringContaining(`${namespace}/shop: created; it is deployed once now`) as unknown,
+  });
+  const taken = await cluster.deployment("shop").reaches("Ready");
+  expect(parse(printed.out)).toMatchObject({ apiVersion: taken.apiVersion, spec: { source: taken.spec["source"] } });
+  expect(taken.status).toMatchObject({
+    observedCommit: second,
+    lastDeployResult: { changedObjects: 0, newObjects: 0 },
+  });
+  await deployment.until("giving way", ({ status: now }) => now?.["readyForMigration"] === true);
+  await deployment.delete();
+  await expect.poll(() => deployment.get(), patience).toBeUndefined();
+  expect(await cluster.data("settings")).toEqual({ color: "blue" });
+});
+
+test("what depends on another is deployed after it, and a circle is reported", async () => {
+  const world = await useWorld();
+  const { cluster } = world;
+  const { namespace } = cluster;
+  const project = (color: string) =>
+    aProject({ namespace, name: "{{ args.name }}", data: { color }, discriminator: `${namespace}-{{ args.name }}` });
+  const repo = await world.repo("shop");
+  await repo.push(project("red"));
+  const server = await useTowline(world);
+  const [app, db] = [cluster.deployment("app"), cluster.deployment("db")];
+  const specOf = (name: string) => aSpec(repo.url, { args: { name } });
+  await app.create(specOf("app"), { [annotation.dependsOn]: "db" });
+  const waiting = await app.until("waiting", (resource) => readyOf(resource).reason === "DependencyNotReady");
+  expect(readyOf(waiting).message).toBe(`waits for ${namespace}/db (there is no such KluctlDeployment)`);
+  await db.create(specOf("db"));
+  await app.reaches("Ready");
+  expect(await cluster.data("app")).toEqual({ color: "red" });
+
+  const second = await repo.push(project("blue"));
+  await sendPush(server.webhooksUrl, { repo: repo.url, after: second });
+  const [appAfter, dbAfter] = await Promise.all([app.settles(second), db.settles(second)]);
+  const began = ({ status }: TestResource, key: string) => {
+    const result = status?.["lastDeployResult"] as { commandInfo: Record<string, string> } | undefined;
+    return Date.parse(result?.commandInfo[key] ?? "");
+  };
+  expect(began(appAfter, "startTime")).toBeGreaterThanOrEqual(began(dbAfter, "endTime"));
+
+  await db.patch({ metadata: { annotations: { [annotation.dependsOn]: "app" } } });
+  const impossible = (resource: TestResource) => readyOf(resource).reason === "DependencyImpossible";
+  const [circle] = await Promise.all([app.until("the circle", impossible), db.until("the circle", impossible)]);
+  expect(readyOf(circle).message).toContain(`${namespace}/app → ${namespace}/db → ${namespace}/app`);
+  await db.patch({ metadata: { annotations: { [annotation.dependsOn]: null } as unknown as Record<string, string> } });
+  await app.reaches("Ready");
+});

@@ -1,0 +1,101 @@
+/** The APIs that came before: their definitions, as small as a test needs them, and resources of them. */
+import type { KubernetesObject } from "@kubernetes/client-node";
+import { expect } from "vitest";
+import { createKubeClient } from "../../src/kube/client.ts";
+
+const anything = { type: "object", "x-kubernetes-preserve-unknown-fields": true };
+const text = { type: "string" };
+const flag = { type: "boolean" };
+const result = {
+  type: "object",
+  required: ["time"],
+  properties: {
+    time: { type: "string", format: "date-time" },
+    revision: text,
+    target: text,
+    targetNameOverride: text,
+    objectsHash: text,
+    rawResult: text,
+    error: text,
+  },
+};
+
+/** Like the original, this keeps nothing in the status that the older API has no word for. */
+const legacyStatus = {
+  type: "object",
+  properties: {
+    lastHandledReconcileAt: text,
+    lastHandledDeployAt: text,
+    observedGeneration: { type: "integer", format: "int64" },
+    conditions: { type: "array", items: anything },
+    lastAttemptedRevision: text,
+    lastDeployResult: result,
+    lastPruneResult: result,
+    lastValidateResult: { ...result, required: ["time", "error"] },
+    discriminator: text,
+    rawTarget: text,
+    readyForMigration: flag,
+  },
+};
+
+function definition(group: string, version: string, kind: string, plural: string, status: object) {
+  return {
+    apiVersion: "apiextensions.k8s.io/v1",
+    kind: "CustomResourceDefinition",
+    metadata: { name: `${plural}.${group}` },
+    spec: {
+      group,
+      scope: "Namespaced",
+      names: { kind, listKind: `${kind}List`, plural, singular: kind.toLowerCase() },
+      versions: [
+        {
+          name: version,
+          served: true,
+          storage: true,
+          subresources: { status: {} },
+          schema: { openAPIV3Schema: { type: "object", properties: { spec: anything, status } } },
+        },
+      ],
+    },
+  };
+}
+
+const definitions = [
+  definition("flux.kluctl.io", "v1alpha1", "KluctlDeployment", "kluctldeployments", legacyStatus),
+  definition("source.toolkit.fluxcd.io", "v1", "GitRepository", "gitrepositories", anything),
+];
+
+/** They stay: other tests do not mind them. */
+export async function installOlderApis(kubeconfig: string): Promise<void> {
+  const client = createKubeClient({ kubeconfig });
+  try {
+    for (const crd of definitions) {
+      const path = `/apis/apiextensions.k8s.io/v1/customresourcedefinitions/${crd.metadata.name}`;
+      const query = { fieldManager: "test", force: true };
+      await client.request({ method: "PATCH", patch: "apply", path, query, body: crd });
+      const { group, names, versions } = crd.spec;
+      const served = () =>
+        client.list(`/apis/${group}/${versions[0]?.name}/${names.plural}`).then(
+          () => true,
+          () => false,
+        );
+      await expect.poll(served, { timeout: 60_000, interval: 100 }).toBe(true);
+    }
+  } finally {
+    client.close();
+  }
+}
+
+export function olderDeployment(
+  name: string,
+  spec: object,
+  annotations: Record<string, string> = {},
+): KubernetesObject {
+  const apiVersion = "flux.kluctl.io/v1alpha1";
+  return { apiVersion, kind: "KluctlDeployment", metadata: { name, annotations }, spec } as KubernetesObject;
+}
+
+export function gitRepository(name: string, spec: object): KubernetesObject {
+  const apiVersion = "source.toolkit.fluxcd.io/v1";
+  return { apiVersion, kind: "GitRepository", metadata: { name }, spec } as KubernetesObject;
+}

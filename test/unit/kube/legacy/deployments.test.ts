@@ -1,0 +1,131 @@
+import { PassThrough } from "node:stream";
+import type { IncomingMessage } from "node:http";
+import { expect, onTestFinished, test, vi } from "vitest";
+import { ApiError } from "../../../../src/errors.ts";
+import { createBothDeployments } from "../../../../src/kube/both-deployments.ts";
+import type { KubeClient } from "../../../../src/kube/client.ts";
+import { createDeploymentIndex } from "../../../../src/kube/deployment-index.ts";
+import type { WatchedDeployments } from "../../../../src/kube/deployments.ts";
+import { createLegacyDeployments } from "../../../../src/kube/legacy/deployments.ts";
+import type { RepoId } from "../../../../src/model.ts";
+import { aDeployment } from "../../../support/deployments.ts";
+import { fakeDeployments, silentLog } from "../../../support/fakes.ts";
+
+type Json = Record<string, unknown>;
+
+/** An API server that has the older API only once a test says so, and remembers what was patched. */
+function fakeApi(objects: Json[]) {
+  const state = { served: false };
+  const patches: { path: string; body: unknown }[] = [];
+  const client: Pick<KubeClient, "request" | "list" | "stream"> = {
+    request({ method, path, body }) {
+      if (method === "PATCH") return Promise.resolve(patches.push({ path, body }));
+      if (!state.served) return Promise.reject(new ApiError(404, "not found"));
+      if (path === "/apis/flux.kluctl.io/v1alpha1")
+        return Promise.resolve({ resources: [{ name: "kluctldeployments" }] });
+      const found = objects.find((object) => path.endsWith(`/${(object["metadata"] as { name: string }).name}`));
+      return found ? Promise.resolve(found) : Promise.reject(new ApiError(404, "not found"));
+    },
+    list: () => Promise.resolve({ items: objects, resourceVersion: "1" }),
+    stream({ signal }) {
+      const stream = new PassThrough();
+      signal.addEventListener("abort", () => stream.destroy());
+      return Promise.resolve(stream as unknown as IncomingMessage);
+    },
+  };
+  return { state, patches, client: client as KubeClient };
+}
+
+function resource(name: string, metadata: Json = {}): Json {
+  return {
+    metadata: { namespace: "shop", name, uid: `old-${name}`, resourceVersion: "5", generation: 1, ...metadata },
+    spec: { interval: "5m", source: { url: "https://git.test/org/shop.git" } },
+  };
+}
+
+function bothOf(api: ReturnType<typeof fakeApi>) {
+  const index = createDeploymentIndex(silentLog);
+  const newer = {
+    ...fakeDeployments(),
+    ...index,
+    start: () => Promise.resolve(),
+    stop: () => Promise.resolve(),
+    synced: () => true,
+    age: () => 0,
+    problem: () => undefined,
+    get: (key) => Promise.resolve(index.find(key)),
+  } as WatchedDeployments;
+  const hasTwin = (key: { namespace: string; name: string }) => index.find(key) !== undefined;
+  const deps = { client: api.client, controllerName: "towline", log: silentLog, hasTwin };
+  const older = createLegacyDeployments({ ...deps, lookEveryMs: 10 });
+  const both = createBothDeployments({ newer, older, log: silentLog });
+  onTestFinished(() => both.stop());
+  const changes: string[] = [];
+  both.onChange(({ kind, deployment }) => changes.push(`${kind} ${deployment.uid}`));
+  return { both, index, changes };
+}
+
+const key = { namespace: "shop", name: "prod" };
+
+test("the older API is noticed when it comes, and costs nothing before", async () => {
+  const api = fakeApi([resource("prod")]);
+  const { both, changes } = bothOf(api);
+  await both.start();
+  expect([both.all(), both.synced()]).toEqual([[], true]);
+  api.state.served = true;
+  await vi.waitFor(() => expect(changes).toEqual(["added old-prod"]));
+  expect(both.tracking("git.test/org/shop" as RepoId)).toHaveLength(1);
+  expect(await both.get(key)).toMatchObject({ uid: "old-prod", apiVersion: "flux.kluctl.io/v1alpha1" });
+});
+
+test("a newer one of the same name takes over, and the older one is marked; without it, the older one is back", async () => {
+  const api = fakeApi([resource("prod")]);
+  api.state.served = true;
+  const { both, index, changes } = bothOf(api);
+  await both.start();
+  await vi.waitFor(() => expect(both.all()).toHaveLength(1));
+  const twin = aDeployment({ key, uid: "new-prod" });
+  index.set(twin);
+  expect(changes).toEqual(["added old-prod", "removed old-prod", "added new-prod"]);
+  expect(await both.get(key)).toBe(twin);
+  await vi.waitFor(() =>
+    expect(api.patches[0]).toEqual({
+      path: "/apis/flux.kluctl.io/v1alpha1/namespaces/shop/kluctldeployments/prod/status",
+      body: { status: { readyForMigration: true } },
+    }),
+  );
+  index.remove(twin);
+  expect(changes.slice(3)).toEqual(["removed new-prod", "added old-prod"]);
+});
+
+test("what somebody deletes after it gave way goes, and nothing else happens", async () => {
+  const finalizers = ["finalizers.flux.kluctl.io", "others.test/one"];
+  const leaving = { ...resource("prod", { finalizers, deletionTimestamp: "2026-01-01T00:00:00Z" }) };
+  const api = fakeApi([{ ...leaving, status: { readyForMigration: true } }]);
+  api.state.served = true;
+  const { both, index } = bothOf(api);
+  index.set(aDeployment({ key, uid: "new-prod" }));
+  await both.start();
+  await vi.waitFor(() =>
+    expect(api.patches.at(0)?.body).toEqual({ metadata: { finalizers: ["others.test/one"], resourceVersion: "5" } }),
+  );
+});
+
+test("what is written goes to the resource that was read, in its own words", async () => {
+  const annotations = { "reconcile.fluxcd.io/requestedAt": "7" };
+  const api = fakeApi([resource("prod", { annotations })]);
+  api.state.served = true;
+  const { both, index } = bothOf(api);
+  await both.start();
+  const older = await both.get(key);
+  index.set(aDeployment({ key, uid: "new-prod" }));
+  await both.patchStatus(older!, { observedGeneration: 1, observedCommit: null });
+  await both.removeAnnotation(older!, "kluctl.io/request-reconcile", "7");
+  await both.setFinalizer(older!, "finalizers.gitops.kluctl.io", true);
+  const bodies = api.patches.map(({ body }) => body).filter((body) => !JSON.stringify(body).includes("readyFor"));
+  expect(bodies).toEqual([
+    { status: { observedGeneration: 1, lastAttemptedRevision: null } },
+    { status: { lastHandledReconcileAt: "7" } },
+    { metadata: { finalizers: ["finalizers.flux.kluctl.io"], resourceVersion: "5" } },
+  ]);
+});

@@ -1,0 +1,161 @@
+import { expect, test } from "vitest";
+import type { FoundGitRepository } from "../../../../src/kube/legacy/git-repository.ts";
+import { parseGitRepository } from "../../../../src/kube/legacy/git-repository.ts";
+import { referencesOf, translateSpec } from "../../../../src/kube/legacy/translate-spec.ts";
+
+const url = "https://git.test/org/shop.git";
+const base = { interval: "5m", deployInterval: "never", source: { url } };
+
+function repository(spec: object = {}, namespace = "flux-system"): FoundGitRepository {
+  return parseGitRepository({
+    metadata: { namespace, name: "shop", resourceVersion: "7" },
+    spec: { url, ref: { branch: "main" }, ...spec },
+  });
+}
+
+function translate(
+  spec: object,
+  gitRepository?: FoundGitRepository,
+  secrets: Record<string, Record<string, string>> = {},
+) {
+  const helmSecrets = new Map(Object.entries(secrets));
+  const result = translateSpec({ ...spec }, { namespace: "shop", gitRepository, helmSecrets });
+  return { ...result, lost: result.notes.filter(({ kind }) => kind === "lost").map(({ field }) => field) };
+}
+
+test("what both APIs say in the same words is kept, and null is nothing", () => {
+  const words = {
+    retryInterval: "1m",
+    timeout: "2m",
+    suspend: true,
+    target: "prod",
+    targetNameOverride: "p",
+    context: "c",
+    args: { a: null, b: 1 },
+    dryRun: true,
+    noWait: true,
+    forceApply: true,
+    replaceOnError: true,
+    forceReplaceOnError: true,
+    abortOnError: true,
+    includeTags: ["a"],
+    excludeTags: ["b"],
+    includeDeploymentDirs: ["c"],
+    excludeDeploymentDirs: ["d"],
+    deployMode: "poke-images",
+    validate: false,
+    prune: true,
+    delete: true,
+    serviceAccountName: "deployer",
+    kubeConfig: { secretRef: { name: "kc" } },
+    decryption: { provider: "sops", secretRef: { name: "keys" } },
+  };
+  const { spec, problems, lost } = translate({ ...base, ...words });
+  expect(spec).toEqual({ source: { git: { url } }, interval: "5m", ...words });
+  expect([problems, lost]).toEqual([[], []]);
+  expect(translate({ ...base, args: null, target: null }).spec).not.toHaveProperty("args");
+});
+
+test("a GitRepository gives address, ref and login; the login is for its host, or for any with ssh", () => {
+  const sourceRef = { kind: "GitRepository", name: "shop", namespace: "flux-system" };
+  const given = { interval: "5m", sourceRef, path: "./deploy" };
+  expect(referencesOf(given).gitRepository).toEqual({ namespace: "flux-system", name: "shop" });
+  const https = translate(given, repository({ secretRef: { name: "login" } }));
+  expect(https.problems).toEqual([]);
+  expect(https.spec).toMatchObject({
+    source: { git: { url, ref: { branch: "main" }, path: "./deploy" } },
+    credentials: { git: [{ host: "git.test", secretRef: { name: "login" } }] },
+  });
+  const ssh = repository({ url: "ssh://git@git.test/org/shop", ref: { tag: "v1" }, secretRef: { name: "key" } });
+  expect(translate(given, ssh).spec).toMatchObject({
+    source: { git: { ref: { tag: "v1" } } },
+    credentials: { git: [{ host: "*" }] },
+  });
+  expect(translate(given, repository({ ref: undefined })).spec).toMatchObject({ source: { git: { url } } });
+  expect(translate(given, repository({ verify: { mode: "head" } })).lost).toEqual(["spec.sourceRef"]);
+});
+
+test.each<[string, object, FoundGitRepository, RegExp]>([
+  ["another kind", { kind: "Bucket", name: "shop" }, undefined, /spec\.sourceRef\.kind: "Bucket" is not supported/],
+  ["a missing one", { kind: "GitRepository", name: "x" }, undefined, /there is no GitRepository shop\/x/],
+  ["no Flux", { kind: "GitRepository", name: "x" }, "not-served", /this cluster has no GitRepositories/],
+  ["no rights", { kind: "GitRepository", name: "x" }, "forbidden", /may not read GitRepository shop\/x; grant it/],
+  [
+    "semver",
+    { kind: "GitRepository", name: "shop" },
+    repository({ ref: { semver: "1.x" } }),
+    /spec\.ref\.semver is not/,
+  ],
+  [
+    "a commit",
+    { kind: "GitRepository", name: "shop" },
+    repository({ ref: { commit: "1" } }),
+    /spec\.ref\.commit is not/,
+  ],
+])("%s is refused in words", (_, sourceRef, found, words) => {
+  expect(translate({ interval: "5m", sourceRef }, found).problems.join()).toMatch(words);
+});
+
+test("no source at all, and what is no spec, are refused in words", () => {
+  expect(translate({ interval: "5m" }).problems).toEqual([expect.stringContaining("spec.source: says no source")]);
+  expect(translate({ ...base, deployInterval: 5 }).problems).toEqual([expect.stringContaining("spec.deployInterval")]);
+});
+
+test("source wins over sourceRef, and brings its own login", () => {
+  const source = { url, ref: { branch: "b" }, path: "p", secretRef: { name: "s" } };
+  const { spec } = translate({ ...base, source, sourceRef: { kind: "Bucket", name: "x" }, path: "ignored" });
+  expect(spec).toMatchObject({
+    source: { git: { url, ref: { branch: "b" }, path: "p" } },
+    credentials: { git: [{ host: "git.test", secretRef: { name: "s" } }] },
+  });
+});
+
+test("intervals: left out means each look deploys, and never is said otherwise", () => {
+  expect(translate({ interval: "5m", source: { url } }).spec).toMatchObject({ deployInterval: "5m" });
+  expect(translate(base).spec).not.toHaveProperty("deployInterval");
+  expect(translate({ ...base, deployInterval: "1h", validateInterval: "never" }).spec).toMatchObject({
+    deployInterval: "1h",
+    validateInterval: "87600h",
+  });
+});
+
+test("a renamed context becomes the one that there is", () => {
+  const renameContexts = [{ oldContext: "default", newContext: "prod" }];
+  expect(translate({ ...base, renameContexts }).spec).toMatchObject({ context: "default" });
+  expect(translate({ ...base, renameContexts, context: "prod" }).spec).toMatchObject({ context: "default" });
+  expect(translate({ ...base, renameContexts, context: "other" }).spec).toMatchObject({ context: "other" });
+  const odd = [{ oldContext: "admin", newContext: "prod" }];
+  expect(translate({ ...base, renameContexts: odd }).problems.join()).toMatch(/no context "admin" to rename/);
+});
+
+test("logins for Helm repositories are found by the url in their Secret", () => {
+  const helmCredentials = [{ secretRef: { name: "charts" } }];
+  const { spec } = translate({ ...base, helmCredentials }, undefined, {
+    charts: { url: "https://charts.test/stable/" },
+  });
+  expect(spec).toMatchObject({
+    credentials: { helm: [{ host: "charts.test", path: "stable", secretRef: { name: "charts" } }] },
+  });
+  expect(translate({ ...base, helmCredentials }).problems.join()).toMatch(/secret shop\/charts does not exist/);
+  const byId = translate({ ...base, helmCredentials }, undefined, { charts: { credentialsId: "x" } });
+  expect(byId.problems.join()).toMatch(/credentialsId is not enough/);
+  expect(referencesOf({ ...base, helmCredentials }).helmSecrets).toEqual(["charts"]);
+});
+
+test("dependsOn becomes the annotation", () => {
+  const { annotations } = translate({ ...base, dependsOn: [{ name: "db" }, { name: "dns", namespace: "platform" }] });
+  expect(annotations).toEqual({ "towline.dev/depends-on": "shop/db, platform/dns" });
+});
+
+test("what has no counterpart is named", () => {
+  const { lost, spec } = translate({
+    ...base,
+    deployOnChanges: false,
+    updateImages: true,
+    registrySecrets: [{ name: "r" }],
+    images: [{ image: "a", resultImage: "b", versionFilter: "x" }],
+    downscale: {},
+  });
+  expect(lost).toEqual(["spec.images", "spec.deployOnChanges", "spec.updateImages", "spec.downscale"]);
+  expect(spec).toMatchObject({ images: [{ image: "a", resultImage: "b" }] });
+});
