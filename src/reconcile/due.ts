@@ -54,7 +54,17 @@ export function wakes(
     previous.generation !== deployment.generation ||
     previous.deletionTimestamp !== deployment.deletionTimestamp;
   if (news && (unseen || deployment.deletionTimestamp !== undefined)) return "change";
+  if (previous && followsAnother(deployment, previous)) return "sweep";
   return previous === undefined && brokenOff(deployment) ? "interval" : undefined;
+}
+
+/** One of the older API follows what its GitRepository says, and that changes without a new generation. */
+function followsAnother(
+  deployment: Deployment | MalformedDeployment,
+  previous: Deployment | MalformedDeployment,
+): boolean {
+  if (isMalformed(deployment)) return false;
+  return isMalformed(previous) || JSON.stringify(deployment.spec.source) !== JSON.stringify(previous.spec.source);
 }
 
 /**

@@ -73,6 +73,9 @@ test("our own status writes wake nobody; a new generation, a request and a delet
   expect(wakes("changed", { ...seen, annotations: { "kluctl.io/request-reconcile": "1" } }, seen)).toBe("manual");
   expect(wakes("changed", { ...seen, deletionTimestamp: "2026-01-01T00:00:00Z" }, seen)).toBe("change");
   expect(wakes("removed", seen, seen)).toBeUndefined();
+  const another = aDeployment({ ...seen, spec: { source: { ...seen.spec.source, ref: { branch: "other" } } } });
+  expect(wakes("changed", another, seen)).toBe("sweep");
+  expect(wakes("changed", seen, { ...seen, problem: "no GitRepository" })).toBe("sweep");
 });
 
 test("a restart wakes only what was not dealt with before", () => {
