@@ -212,6 +212,8 @@ export interface DeployOptions extends DiffOptions {
 
 /** The real kluctl, one process per call. Throws PrepareError, KilledError or KluctlUnavailableError. */
 export interface Kluctl {
+  /** As it calls itself: `2.28.2`. */
+  version(): Promise<string>;
   diff(run: Run, options: DiffOptions, signal: AbortSignal): Promise<CommandResult>;
   deploy(run: Run, options: DeployOptions, signal: AbortSignal): Promise<CommandResult>;
   pokeImages(run: Run, options: { dryRun: boolean }, signal: AbortSignal): Promise<CommandResult>;

@@ -42,7 +42,11 @@ export function parseRepoUrl(url: string): ParsedRepoUrl | undefined {
     return undefined;
   }
   if (hasControls(path)) return undefined;
-  path = path.replace(/^\/+|\/+$/g, "").replace(/\.git$/i, "");
+  // A repository with a working copy may be served by its directory `.git`.
+  path = path
+    .replace(/^\/+|\/+$/g, "")
+    .replace(/\.git$/i, "")
+    .replace(/\/$/, "");
   if (path === "" || path.split("/").some((part) => part === ".." || part === "." || part === "")) return undefined;
   const host = parsed.hostname.toLowerCase();
   const hostAndPort = parsed.port === "" || parsed.port === port ? host : `${host}:${parsed.port}`;

@@ -177,14 +177,14 @@ export function toConfigSources({
   }
   // Controllers of several clusters or namespaces may run on one machine, and were never told of a directory.
   const which = [given.get("--kubeconfig"), given.get("--context"), namespace, controllerNamespace];
-  const id = createHash("sha256").update(JSON.stringify(which)).digest("hex").slice(0, 12);
+  const id = createHash("sha256").update(JSON.stringify(which)).digest("hex").slice(0, 8);
   return {
     flags,
     flagNames,
     defaults: {
       ...defaults,
       concurrency: concurrencyFor(memoryBytes),
-      dataDir: join(dataDir, "controllers", id),
+      dataDir: join(dataDir, id), // short: what renderers are started from must not have a long path
       "kluctl.cacheDir": env["KLUCTL_CACHE_DIR"] || join(dataDir, "kluctl-cache"),
     },
   };

@@ -59,8 +59,6 @@ export interface KluctlObserver {
 }
 
 export interface KluctlProcesses extends Kluctl {
-  /** Throws KluctlUnavailableError if there is none or it is too old. */
-  version(): Promise<string>;
   /** Ends what runs, and starts nothing more. */
   stop(): Promise<void>;
 }

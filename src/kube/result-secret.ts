@@ -127,7 +127,7 @@ export function reduceObject({ ref, changes, rendered, remote, applied, ...flags
   };
 }
 
-function reduceText(text: string): Document {
+export function reduceText(text: string): Document {
   const {
     apiVersion,
     kind,

@@ -5,20 +5,20 @@
 import { z } from "zod";
 import { ApiError } from "../errors.ts";
 import type { Logger } from "../log.ts";
-import type { Key } from "../model.ts";
+import type { CommandResult, Key } from "../model.ts";
 import type { Results } from "../ports.ts";
 import type { KubeClient } from "./client.ts";
 import {
   type Document,
   groupLabel,
   groupOf,
-  reduceObject,
   type ResultKind,
   type SecretObject,
   sizeProblem,
   Summary,
   toSecret,
 } from "./result-secret.ts";
+import { shorterAndShorter } from "./result-shortening.ts";
 
 export interface ResultsDeps {
   readonly client: Pick<KubeClient, "request" | "list">;
@@ -62,18 +62,25 @@ export function createResults(deps: ResultsDeps): ResultStore {
   const path = `/api/v1/namespaces/${encodeURIComponent(namespace)}/secrets`;
   const sweptAt = new Map<ResultKind, number>();
 
-  async function store(kind: ResultKind, summary: Document, data: Readonly<Record<string, unknown>>): Promise<boolean> {
-    const known = Summary.parse(summary);
-    const secret = await toSecret(kind, namespace, known, summary, data);
-    const tooLarge = sizeProblem(secret);
-    if (tooLarge !== undefined) {
-      log.warn({ result: known.id, deployment: known.kluctlDeployment }, `The result is not stored: ${tooLarge}`);
-      return false;
+  /** Stores the first of the versions that the API server takes. */
+  async function store(kind: ResultKind, versions: Iterable<Version>): Promise<boolean> {
+    let tooLarge: string | undefined;
+    let about: Document = {};
+    for (const { summary, data } of versions) {
+      const known = Summary.parse(summary);
+      about = { result: known.id, deployment: known.kluctlDeployment };
+      const secret = await toSecret(kind, namespace, known, summary, data);
+      const problem = sizeProblem(secret);
+      tooLarge ??= problem;
+      if (problem !== undefined) continue;
+      await apply(secret);
+      if (tooLarge !== undefined) log.warn(about, `The result is stored with fewer details: ${tooLarge}`);
+      // What is old stays a little longer when it cannot be removed now: that must not undo the storing.
+      await removeOld(kind, known).catch((error: unknown) => log.warn({ err: error }, "could not remove old results"));
+      return true;
     }
-    await apply(secret);
-    // What is old stays a little longer when it cannot be removed now: that must not undo the storing.
-    await removeOld(kind, known).catch((error: unknown) => log.warn({ err: error }, "could not remove old results"));
-    return true;
+    log.warn(about, `The result is not stored: ${tooLarge}`);
+    return false;
   }
 
   async function apply(secret: SecretObject): Promise<void> {
@@ -134,12 +141,10 @@ export function createResults(deps: ResultsDeps): ResultStore {
 
   return {
     async storeCommand(result, summary) {
-      const { compactedObjects = [], objects: _, ...document } = result.document;
-      const reduced = { ...document, objects: result.objects.map(reduceObject) };
-      return await store("command", summary, { reducedResult: reduced, compactedObjects: compactedObjects ?? [] });
+      return await store("command", commandVersions(result, summary));
     },
     async storeValidate(document, summary) {
-      return await store("validate", summary, { result: document });
+      return await store("validate", validateVersions(document, summary));
     },
     async removeOrphans(clusterId, exists) {
       for (const { name, summary } of [...(await list("command")), ...(await list("validate"))]) {
@@ -148,6 +153,32 @@ export function createResults(deps: ResultsDeps): ResultStore {
       }
     },
   };
+}
+
+interface Version {
+  readonly summary: Document;
+  readonly data: Document;
+}
+
+function* commandVersions(result: CommandResult, whole: Document): Generator<Version> {
+  for (const { summary, ...data } of shorterAndShorter(result, whole)) yield { summary, data };
+}
+
+/** Its errors and warnings are cut where it is made; what is left are the results of its hooks and checks. */
+function* validateVersions(document: Document, summary: Document): Generator<Version> {
+  yield { summary, data: { result: document } };
+  const { results } = document;
+  let some = Array.isArray(results) ? (results as unknown[]) : [];
+  const known = Array.isArray(document["warnings"]) ? (document["warnings"] as unknown[]) : [];
+  while (some.length > 1) {
+    some = some.slice(0, Math.ceil(some.length / 2));
+    const message = `The result was too large to be stored whole: only ${some.length} of its results are listed.`;
+    const warnings = [...known, { ref: { kind: "", name: "" }, message }];
+    yield {
+      summary: { ...summary, warnings: warnings.length },
+      data: { result: { ...document, results: some, warnings } },
+    };
+  }
 }
 
 /** Newest first; kluctl's own order. */

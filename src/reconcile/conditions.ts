@@ -27,11 +27,17 @@ export const inProgress: Verdict = {
   message: "Reconciliation in progress",
 };
 
-export const prepareFailed: Verdict = {
-  status: "False",
-  reason: reason.prepareFailed,
-  message: "prepare failed. Check status.lastPrepareError for details",
-};
+/**
+ * In the words of the kluctl that is run: the controller of 2.22 tells the whole error, later ones where it is to be
+ * found. `kluctl gitops` of the same version and whoever watches the message expect the one or the other.
+ */
+export function prepareFailed(error: string, kluctlVersion: string | undefined): Verdict {
+  const [major = 0, minor = 0] = (kluctlVersion ?? "").split(".").map(Number);
+  const whole = major === 2 && minor <= 22;
+  const [, count] = /(\d+) errors? occurred:/.exec(error) ?? [];
+  const pointer = `prepare failed${count ? ` with ${count} errors` : ""}. Check status.lastPrepareError for details`;
+  return { status: "False", reason: reason.prepareFailed, message: whole ? error : pointer };
+}
 
 export function readyCondition(status: DeploymentStatus): Condition | undefined {
   return status.conditions.find((condition) => condition.type === "Ready");

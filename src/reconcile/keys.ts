@@ -13,7 +13,9 @@ export function projectKey({ kind, url, path }: GitSource | OciSource): ProjectK
   const [, host, repo] = scp
     ? ["", scp[2] ?? "", scp[3] ?? ""]
     : (/^[a-z][a-z0-9+.-]*:\/\/(?:[^/]*@)?([^/]*)\/?(.*)$/i.exec(url) ?? ["", "", ""]);
-  const trimmed = repo.replace(/^\/+|\/+$/g, "").replace(/\.git$/, "");
+  // In upstream's order: `repo.git/` keeps its ending, and `repo/.git` is `repo`.
+  const name = kind === "git" ? repo.replace(/\.git$/, "") : repo;
+  const trimmed = name.replace(/^\/|\/$/g, "");
   const repoKey = `${kind}://${host}/${trimmed}`;
   return path === "" ? { repoKey } : { repoKey, subDir: path };
 }

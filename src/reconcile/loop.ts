@@ -3,6 +3,7 @@ import { PrepareError } from "../errors.ts";
 import { annotation, type CommandResult, type Outcome, type ValidateResult } from "../model.ts";
 import { createRedactor } from "../redact/redactor.ts";
 import { prepareFailed, reason, verdictOf, type Verdict } from "./conditions.ts";
+import { findVersion } from "./kluctl-version.ts";
 import { decide, deployRegardless, type Decision } from "./decide.ts";
 import { mayCollide } from "./discriminators.ts";
 import { retryOf, toFailure } from "./failures.ts";
@@ -63,7 +64,7 @@ async function attempt(work: Work, refused: string | undefined): Promise<Ending>
     // A deploy without a comparison before it is the first to render: what it cannot render, it did not apply either.
     const unprepared = work.phase === "prepare" || (work.phase === "deploy" && error instanceof PrepareError);
     const ready: Verdict = unprepared
-      ? prepareFailed
+      ? prepareFailed(message, await findVersion(deps.kluctl))
       : { status: "False", reason: work.phase === "deploy" ? reason.deployFailed : reason.validateFailed, message };
     if (unprepared) status.set({ lastPrepareError: message });
     // Nobody knows what of it was applied: whatever the project renders to, it has to be applied again.

@@ -18,6 +18,7 @@ import { prepareFailed, readyCondition, verdictOf, type Verdict } from "./condit
 import { readGitCredentials } from "./credentials.ts";
 import { createDependencyGate } from "./depends-on-gate.ts";
 import { pendingRequest } from "./due.ts";
+import { findVersion } from "./kluctl-version.ts";
 import { finalize } from "./finalize.ts";
 import { projectKey } from "./keys.ts";
 import { runLoop } from "./loop.ts";
@@ -104,8 +105,10 @@ export function createReconcile(deps: ReconcileDeps): Reconcile {
     if (deployment.status.lastPrepareError !== problem || readyCondition(deployment.status)?.status !== "False") {
       const status = createStatusWriter(deployments, deployment, deps.clock, log);
       status.set({ lastPrepareError: problem, observedGeneration: deployment.generation });
-      await status.finish(prepareFailed);
-      deployments.event(deployment, "Warning", prepareFailed.reason, problem);
+      const ready = prepareFailed(problem, await findVersion(deps.kluctl));
+      await status.finish(ready);
+      log.warn({ ...deployment.key, error: problem }, "the resource cannot be read");
+      deployments.event(deployment, "Warning", ready.reason, problem);
     }
     return { kind: "failed", retry: "person", message: `${keyText(deployment.key)}: ${problem}` };
   }

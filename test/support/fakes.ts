@@ -96,6 +96,7 @@ export function fakeKluctl(answers: Partial<Record<keyof Kluctl, CommandResult |
     diff: answer("diff"),
     deploy: answer("deploy"),
     pokeImages: answer("pokeImages"),
+    version: () => Promise.resolve("2.28.2"),
     delete: answer("delete"),
     validate(run) {
       runs.push({ command: "validate", run });

@@ -148,19 +148,36 @@ test("results that kluctl's own controller stored count as well", async () => {
   expect(left).toEqual(expect.arrayContaining([first.id, last.id]));
 });
 
-test("a result too large for a Secret is not stored, which is said and no error", async () => {
-  const { results, lines } = await useResults();
+test("a result too large for a Secret is stored with fewer details, which is said in it and in the log", async () => {
+  const { results, stored, lines } = await useResults();
   const { result, summary } = commandResult({ text: randomBytes(1_500_000).toString("base64") });
-  await expect(results.storeCommand(result, summary)).resolves.toBe(false);
+  await expect(results.storeCommand(result, summary)).resolves.toBe(true);
+  const [secret] = await stored();
+  const warning = {
+    ref: { kind: "", name: "" },
+    message: expect.stringMatching(/^The result was too large/) as string,
+  };
+  expect(unpack(secret?.data["reducedResult"])).toMatchObject({ warnings: [warning] });
+  expect(JSON.parse(secret?.metadata.annotations["kluctl.io/command-result-summary"] ?? "")).toMatchObject({
+    warnings: [warning],
+  });
+  expect(unpack(secret?.data["compactedObjects"])).toEqual([
+    {
+      ref: { version: "v1", kind: "ConfigMap", name: "a", namespace: "apps" },
+      new: true,
+      rendered: 'full: {"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"a","labels":{"app":"a"}}}',
+    },
+  ]);
+  expect(lines.map(({ msg }) => msg)).toEqual([
+    expect.stringMatching(/^The result is stored with fewer details: it has \d+ bytes compressed/),
+  ]);
+
+  // Not even then: a summary is cut where it is made.
   const wide = commandResult();
-  await expect(results.storeCommand(wide.result, { ...wide.summary, warnings: "x".repeat(300_000) })).resolves.toBe(
+  await expect(results.storeCommand(wide.result, { ...wide.summary, errors: "x".repeat(300_000) })).resolves.toBe(
     false,
   );
-
-  expect(lines.map(({ msg }) => msg)).toEqual([
-    expect.stringMatching(/^The result is not stored: it has \d+ bytes compressed/),
-    expect.stringMatching(/^The result is not stored: its summary has \d+ bytes/),
-  ]);
+  expect(lines.at(-1)?.msg).toMatch(/^The result is not stored: its summary has \d+ bytes/);
 });
 
 test("what a deployment that is no more left behind is removed", async () => {

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { inProgress, toConditions, verdictOf } from "../../../src/reconcile/conditions.ts";
+import { inProgress, prepareFailed, toConditions, verdictOf } from "../../../src/reconcile/conditions.ts";
 import { aSpec, aStatus, aSummary, aValidation } from "../../support/deployments.ts";
 
 test("the words are those that kluctl's tools know", () => {
@@ -38,4 +38,17 @@ test("conditions of others stay, and Reconciling is there only while work goes o
   const working = toConditions([theirs], 1, undefined, "Performing reconcile", "t1");
   expect(working.map(({ type }) => type)).toEqual(["Theirs", "Ready", "Reconciling"]);
   expect(toConditions(working, 1, undefined, undefined, "t2").map(({ type }) => type)).toEqual(["Theirs", "Ready"]);
+});
+
+test("a project that cannot be prepared is told in the words of the kluctl that is run", () => {
+  const pointer = "prepare failed. Check status.lastPrepareError for details";
+  expect(prepareFailed("target x not existent", "2.22.1").message).toBe("target x not existent");
+  for (const version of ["2.23.0", "2.28.2", "3.0.0", undefined])
+    expect(prepareFailed("target x not existent", version)).toMatchObject({
+      reason: "PrepareFailed",
+      message: pointer,
+    });
+  expect(prepareFailed("2 errors occurred:\n\t* a\n\t* b\n", "2.28.2").message).toBe(
+    "prepare failed with 2 errors. Check status.lastPrepareError for details",
+  );
 });

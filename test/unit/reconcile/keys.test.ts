@@ -7,6 +7,8 @@ test.each([
   ["https://u:sec@ret@git.example.com/shop/web", "git://git.example.com/shop/web"],
   ["ssh://git@git.example.com:2222/shop/web.git", "git://git.example.com:2222/shop/web"],
   ["git@git.example.com:shop/web.git", "git://git.example.com/shop/web"],
+  ["http://git.example.com/shop/web/.git", "git://git.example.com/shop/web"],
+  ["http://git.example.com/shop/web.git/", "git://git.example.com/shop/web.git"],
 ])("%s is filed under %s", (url, repoKey) => {
   expect(projectKey({ kind: "git", url, ref: {}, path: "" })).toEqual({ repoKey });
 });

@@ -17,6 +17,7 @@ function spellings(name: string, at: string): string[] {
     `https://${name}:443/${at}.git`,
     `HTTPS://${upper}/${at.toUpperCase()}.GIT`,
     `http://${name}:3000/${at}`,
+    `http://${name}:3000/${at}/.git`,
     `http://user:password@${name}/${at}`,
     `ssh://git@${name}/${at}.git`,
     `ssh://git@${name}:22/${at}`,
