@@ -14,7 +14,7 @@ import { type Config, secretValues } from "../config.ts";
 import { examine, type Check } from "../doctor/check.ts";
 import { createDoctorCluster } from "../doctor/cluster.ts";
 import { createCompare } from "../doctor/compare.ts";
-import { examineDeployments } from "../doctor/deployments.ts";
+import { examineDeployments, examineLegacy } from "../doctor/deployments.ts";
 import type { Section } from "../doctor/finding.ts";
 import { examinePermissions } from "../doctor/permissions.ts";
 import { examineRepositories } from "../doctor/repositories.ts";
@@ -113,6 +113,7 @@ export async function runDoctor(options: DoctorOptions): Promise<readonly Sectio
         return examineDeployments(deps, await found(), tell);
       },
     },
+    { group: "Deployments", subject: "flux.kluctl.io", run: async () => examineLegacy(await cluster.legacy()) },
     {
       group: "Repositories",
       subject: "repositories",
@@ -135,6 +136,8 @@ export async function runDoctor(options: DoctorOptions): Promise<readonly Sectio
           namespaces,
           resultsNamespace: config.results.namespace,
           leader: config.leaderElection === "off" ? undefined : config.controllerNamespace,
+          overrides: config.sourceOverride.bindAddress && config.controllerNamespace,
+          legacy: (await cluster.legacy()) !== undefined,
         }),
     },
     { group: "Surroundings", subject: "kluctl", run: () => examineKluctl(() => kluctl.version()) },

@@ -4,6 +4,7 @@ import { z } from "zod";
 import { ApiError } from "../errors.ts";
 import type { KubeClient } from "../kube/client.ts";
 import { parseDeployment, resourcePath } from "../kube/custom-resource.ts";
+import { legacyPath } from "../kube/legacy/resource.ts";
 import { leaseName } from "../kube/lease.ts";
 import type { Deployment, Key, MalformedDeployment } from "../model.ts";
 
@@ -58,6 +59,8 @@ export interface DoctorCluster {
   /** Of the API group of KluctlDeployments: `kluctldeployments`, `kluctldeployments/status`; empty without the CRD. */
   resources(): Promise<readonly string[]>;
   deployments(): Promise<readonly FoundDeployment[]>;
+  /** How many there are of the older API, `flux.kluctl.io`; `undefined` where the cluster does not know it. */
+  legacy(): Promise<number | undefined>;
   /** Those that call themselves kluctl's controller. */
   controllers(namespace: string): Promise<readonly ControllerFacts[]>;
   lease(key: Key): Promise<LeaseFacts | undefined>;
@@ -153,6 +156,17 @@ export function createDoctorCluster({ client, namespaces, serviceAccount, now }:
           return deployment === undefined ? [] : [{ deployment, spec, lastWriter: lastWriterOf(item) }];
         }),
       );
+    },
+
+    async legacy() {
+      const paths = namespaces.length === 0 ? [""] : namespaces.map((namespace) => `/namespaces/${namespace}`);
+      try {
+        const lists = await Promise.all(paths.map((path) => client.list(`${legacyPath}${path}/kluctldeployments`)));
+        return lists.reduce((sum, { items }) => sum + items.length, 0);
+      } catch (error) {
+        if (error instanceof ApiError && error.status === 404) return undefined;
+        throw error;
+      }
     },
 
     async controllers(namespace) {

@@ -39,6 +39,15 @@ export async function examineDeployments(
   return each.flat();
 }
 
+/** They are served, through a translation that `towline migrate` prints; only that is looked at here. */
+export function examineLegacy(count: number | undefined): Finding[] {
+  if (count === undefined || count === 0) return [];
+  const what = `${count} ${count === 1 ? "deployment" : "deployments"} of the older API, which the doctor does not look at`;
+  return [
+    warning("flux.kluctl.io", what, "`towline migrate` shows them as gitops.kluctl.io, and what cannot be said there"),
+  ];
+}
+
 async function examineDeployment(deps: DeploymentsDeps, { deployment, spec }: FoundDeployment): Promise<Finding[]> {
   const subject = keyText(deployment.key);
   if (deployment.deletionTimestamp !== undefined) return [ok(subject, "is being deleted")];

@@ -8,6 +8,10 @@ export interface PermissionsInput {
   readonly resultsNamespace: string;
   /** Where the Lease is that says who serves the cluster; absent if nobody asks. */
   readonly leader: string | undefined;
+  /** Where the keys lie by which `kluctl gitops` offers local files; absent if it cannot. */
+  readonly overrides: string | undefined;
+  /** The cluster knows the older API, `flux.kluctl.io`. */
+  readonly legacy: boolean;
   /** `namespace/name` of the accounts that deployments are deployed as. */
   readonly accounts: readonly { readonly namespace: string; readonly name: string }[];
   /** Some deployments are deployed with the server's own rights. */
@@ -54,6 +58,35 @@ const perNamespace: readonly Need[] = [
   { group: "", resource: "events", verbs: ["create", "patch"], without: "no Events are written" },
 ];
 
+const withoutLegacy = "deployments of flux.kluctl.io are not served";
+const ofLegacy: readonly Need[] = [
+  {
+    group: "flux.kluctl.io",
+    resource: "kluctldeployments",
+    verbs: ["get", "list", "watch", "patch"],
+    without: withoutLegacy,
+  },
+  {
+    group: "flux.kluctl.io",
+    resource: "kluctldeployments",
+    subresource: "status",
+    verbs: ["patch"],
+    without: withoutLegacy,
+  },
+  {
+    group: "source.toolkit.fluxcd.io",
+    resource: "gitrepositories",
+    verbs: ["get", "list", "watch"],
+    without: `${withoutLegacy} that follow one`,
+  },
+];
+
+const withoutOverrides = "`kluctl gitops` cannot offer files of its user's machine";
+const forOverrides: readonly Need[] = [
+  { group: "", resource: "secrets", verbs: ["get", "create", "update"], without: withoutOverrides },
+  { group: "", resource: "configmaps", verbs: ["get", "create", "patch"], without: withoutOverrides },
+];
+
 const inResults: Need = {
   group: "",
   resource: "secrets",
@@ -70,12 +103,15 @@ const asLeader: Need = {
 
 export async function examinePermissions(
   cluster: Pick<DoctorCluster, "may" | "namespaceExists">,
-  { namespaces, resultsNamespace, leader, accounts, asServer }: PermissionsInput,
+  { namespaces, resultsNamespace, leader, overrides, legacy, accounts, asServer }: PermissionsInput,
 ): Promise<Finding[]> {
   const everywhere: readonly (string | undefined)[] = namespaces.length === 0 ? [undefined] : namespaces;
   const wanted = [
-    ...everywhere.flatMap((namespace) => perNamespace.map((need) => ({ need, namespace }))),
+    ...everywhere.flatMap((namespace) =>
+      [...perNamespace, ...(legacy ? ofLegacy : [])].map((need) => ({ need, namespace })),
+    ),
     { need: inResults, namespace: resultsNamespace },
+    ...(overrides === undefined ? [] : forOverrides.map((need) => ({ need, namespace: overrides }))),
     ...(leader === undefined ? [] : [{ need: asLeader, namespace: leader }]),
   ];
   const judged = await Promise.all(wanted.map(({ need, namespace }) => judge(cluster, need, namespace)));

@@ -4,6 +4,7 @@ import { keyText } from "../../src/model.ts";
 
 interface Fake {
   readonly found?: readonly FoundDeployment[];
+  readonly legacy?: number;
   readonly resources?: readonly string[];
   readonly aheadMs?: number;
   readonly controllers?: Awaited<ReturnType<DoctorCluster["controllers"]>>;
@@ -25,6 +26,7 @@ export function fakeDoctorCluster(fake: Fake = {}): DoctorCluster & { readonly a
     server: () => Promise.resolve({ version: "v1.32.2", aheadMs: fake.aheadMs ?? 300 }),
     resources: () => Promise.resolve(fake.resources ?? ["kluctldeployments", "kluctldeployments/status"]),
     deployments: () => Promise.resolve(fake.found ?? []),
+    legacy: () => Promise.resolve(fake.legacy),
     controllers: () => Promise.resolve(fake.controllers ?? []),
     lease(key) {
       const lease = fake.leases?.[keyText(key)];

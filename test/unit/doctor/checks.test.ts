@@ -1,4 +1,5 @@
 import { expect, test } from "vitest";
+import { examineLegacy } from "../../../src/doctor/deployments.ts";
 import { examine } from "../../../src/doctor/check.ts";
 import { exitCodeOf, ok, problem, warning } from "../../../src/doctor/finding.ts";
 import { examinePermissions } from "../../../src/doctor/permissions.ts";
@@ -75,6 +76,8 @@ test("every verb the server needs is asked for, and a missing one is named with 
     namespaces: [],
     resultsNamespace: "kluctl-results",
     leader: "kluctl-system",
+    overrides: undefined,
+    legacy: false,
     accounts: [{ namespace: "shop", name: "deployer" }],
     asServer: true,
   };
@@ -98,10 +101,27 @@ test("every verb the server needs is asked for, and a missing one is named with 
     expect.stringMatching(/^warning everything else: the server is no cluster-admin/),
   ]);
 
+  const more = fakeDoctorCluster({
+    forbidden: ({ group, resource }) => group === "flux.kluctl.io" || resource === "configmaps",
+  });
+  const missing = await examinePermissions(more, { ...input, overrides: "kluctl-system", legacy: true });
+  expect(lines(missing.filter(({ level }) => level !== "ok"))).toEqual([
+    "problem kluctldeployments.flux.kluctl.io: may not get, list, watch, patch: deployments of flux.kluctl.io are not served",
+    "problem kluctldeployments/status.flux.kluctl.io: may not patch: deployments of flux.kluctl.io are not served",
+    "problem configmaps in kluctl-system: may not get, create, patch: `kluctl gitops` cannot offer files of its user's machine",
+  ]);
+
   const scoped = fakeDoctorCluster();
   await examinePermissions(scoped, { ...input, namespaces: ["shop", "blog"], accounts: [], asServer: false });
   const asked = scoped.asked.filter(({ resource }) => resource === "kluctldeployments");
   expect(new Set(asked.map(({ namespace }) => namespace))).toEqual(new Set(["shop", "blog"]));
+});
+
+test("deployments of the older API are counted, and nothing is said where there are none", () => {
+  expect([undefined, 0].flatMap(examineLegacy)).toEqual([]);
+  expect(lines(examineLegacy(2))).toEqual([
+    "warning flux.kluctl.io: 2 deployments of the older API, which the doctor does not look at",
+  ]);
 });
 
 test("one question to a remote serves all that follow it with the same login", async () => {
