@@ -6,6 +6,7 @@ import { now } from "./bench/clock.ts";
 import { openCluster } from "./bench/cluster.ts";
 import { describeMachine } from "./bench/machine.ts";
 import type { Measurement } from "./bench/measurement.ts";
+import { gitops } from "./bench/gitops.ts";
 import { idleLoop } from "./bench/idle-loop.ts";
 import { intake } from "./bench/intake.ts";
 import { manyDeployments } from "./bench/many-deployments.ts";
@@ -18,7 +19,7 @@ import { endOfRun } from "./end-of-run.ts";
 import { findTools } from "./tools.ts";
 import { startWorld } from "./world.ts";
 
-const measurements: readonly Measurement[] = [pushToApplied, previews, idleLoop, manyDeployments, intake];
+const measurements: readonly Measurement[] = [pushToApplied, previews, gitops, idleLoop, manyDeployments, intake];
 const quietCores = 0.1;
 const page = join(import.meta.dirname, "../docs/performance.md");
 
