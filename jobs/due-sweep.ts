@@ -2,6 +2,7 @@
 import { createHash } from "node:crypto";
 import { type Deployment, isMalformed, keyText, type MalformedDeployment, type Request } from "../src/model.ts";
 import { isReconciling } from "../src/reconcile/conditions.ts";
+import { isAnnotated } from "../src/reconcile/requests.ts";
 import type { Clock, DeploymentChange, Deployments, Queue } from "../src/ports.ts";
 
 type Entry = Deployment | MalformedDeployment;
@@ -74,7 +75,9 @@ export function createDueSweep({ deployments, dueAt, queue, againMs, clock }: Du
 
 function toRequest(deployment: Entry): Request {
   const repo = isMalformed(deployment) ? undefined : deployment.repo;
-  return { kind: "reconcile", deployment: deployment.key, cause: "interval", repo };
+  // Whoever waits for an answer waits behind no interval, even if Redis forgot what they asked for.
+  const cause = isAnnotated(deployment) ? "manual" : "interval";
+  return { kind: "reconcile", deployment: deployment.key, cause, repo };
 }
 
 /**

@@ -478,7 +478,7 @@ export interface DriftSummary {
 }
 
 /** The status as other tools of kluctl read it. Parsed leniently: what cannot be read counts as absent. */
-export interface DeploymentStatus {
+export interface DeploymentStatus extends ManualResults {
   readonly observedGeneration?: number | undefined;
   readonly observedCommit?: string | undefined;
   readonly conditions: readonly Condition[];
@@ -488,10 +488,51 @@ export interface DeploymentStatus {
   readonly lastManualObjectsHash?: string | undefined;
   readonly lastPrepareError?: string | undefined;
   readonly lastDeployResult?: CommandSummary | undefined;
+  readonly lastDiffResult?: CommandSummary | undefined;
   readonly lastValidateResult?: ValidateSummary | undefined;
   readonly lastDriftDetectionResult?: DriftSummary | undefined;
   readonly lastDriftDetectionResultMessage?: string | undefined;
-  readonly reconcileRequestResult?: Readonly<Record<string, unknown>> | undefined;
+}
+
+/** In the order in which they are worked off. */
+export const manualCommands = ["diff", "deploy", "prune", "validate"] as const;
+export type ManualCommand = (typeof manualCommands)[number];
+/** What a person can ask of one deployment, by an annotation. */
+export type ManualKind = ManualCommand | "reconcile";
+
+export const manualKinds: readonly ManualKind[] = [...manualCommands, "reconcile"];
+
+/** Holds the request until it is taken. */
+export function requestAnnotation(kind: ManualKind): string {
+  return `kluctl.io/request-${kind}`;
+}
+
+export interface ManualRequest {
+  /** Names the request: whoever asked waits for an answer that carries it. */
+  readonly requestValue: string;
+  /** A JSON merge patch of the resource, for this once. */
+  readonly overridesPatch?: Readonly<Record<string, unknown>> | undefined;
+}
+
+/** What became of the last request of its kind. */
+export interface ManualResult {
+  readonly request: ManualRequest;
+  /** RFC 3339. */
+  readonly startTime: string;
+  /** Whoever asked stops waiting when it is there. */
+  readonly endTime?: string | undefined;
+  readonly reconcileId: string;
+  /** Under which the result is stored. */
+  readonly resultId?: string | undefined;
+  readonly commandError?: string | undefined;
+}
+
+export type ManualResultField = `${ManualKind}RequestResult`;
+export type ManualResults = { readonly [Field in ManualResultField]?: ManualResult | undefined };
+
+/** Where in the status the answer is. */
+export function manualResultField(kind: ManualKind): ManualResultField {
+  return `${kind}RequestResult`;
 }
 
 /** The part of a resource that is sound whatever its spec says. */
@@ -548,7 +589,6 @@ export const annotation = {
   confirmPrune: "towline.dev/confirm-prune",
   /** Comma-separated names, `name` or `namespace/name`, of the deployments that have to be ready before this one. */
   dependsOn: "towline.dev/depends-on",
-  requestReconcile: "kluctl.io/request-reconcile",
 } as const;
 
 /** Upstream's finalizer; the same, so that either controller can finish what the other began. */

@@ -31,6 +31,14 @@ import type { Report } from "./report.ts";
 export interface Deployments {
   /** Read afresh from the API server, not from the watch's memory. */
   get(key: Key): Promise<Deployment | MalformedDeployment | undefined>;
+  /**
+   * Read afresh, with a JSON merge patch applied: as somebody wants it for once. Malformed if the patch changes anything
+   * but the spec, or makes that invalid.
+   */
+  overridden(
+    deployment: DeploymentRef,
+    patch: Readonly<Record<string, unknown>>,
+  ): Promise<Deployment | MalformedDeployment | undefined>;
   /** From the watch's index, no I/O: those that follow the repository. */
   tracking(repo: RepoId): readonly GitDeployment[];
   /** From the watch's memory, no I/O. */
@@ -218,6 +226,8 @@ export interface Kluctl {
   deploy(run: Run, options: DeployOptions, signal: AbortSignal): Promise<CommandResult>;
   pokeImages(run: Run, options: { dryRun: boolean }, signal: AbortSignal): Promise<CommandResult>;
   validate(run: Run, signal: AbortSignal): Promise<ValidateResult>;
+  /** What a prune would delete, as orphans. It deletes nothing itself: kluctl would wait until all of it is gone. */
+  prune(run: Run, signal: AbortSignal): Promise<CommandResult>;
   /** Deletes every object that carries the discriminator; needs no project. */
   delete(
     run: Omit<Run, "projectDir">,

@@ -65,6 +65,7 @@ function refuse(): never {
 
 const readOnly: Deployments = {
   get: refuse,
+  overridden: refuse,
   tracking: refuse,
   all: refuse,
   patchStatus: refuse,

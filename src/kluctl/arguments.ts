@@ -7,6 +7,7 @@ export type Call =
   | { readonly command: "deploy"; readonly options: DeployOptions }
   | { readonly command: "poke-images"; readonly options: { readonly dryRun: boolean } }
   | { readonly command: "validate" }
+  | { readonly command: "prune" }
   | { readonly command: "delete"; readonly options: { readonly discriminator: string; readonly dryRun: boolean } };
 
 /** Paths of what goes in and comes out, besides the command line. */
@@ -75,6 +76,8 @@ function toOptions(call: Call): string[] {
       return [whole, notStored, "--yes", ...when(call.options.dryRun, "--dry-run")];
     case "validate":
       return [];
+    case "prune":
+      return [whole, notStored, "--yes", "--dry-run"];
     case "delete": {
       const { discriminator, dryRun } = call.options;
       return [whole, notStored, "--yes", "--no-wait", `--discriminator=${discriminator}`, ...when(dryRun, "--dry-run")];

@@ -7,6 +7,7 @@ import { type Environment, toSharedEnvironment, withLogins } from "./environment
 import { type AnyRun, writeJobFiles } from "./job-files.ts";
 import { createLineLogger } from "./line-logger.ts";
 import { explainHostKey, toLogins } from "./logins.ts";
+import { toOrphans } from "./orphans.ts";
 import { explainDisk, readOutcome } from "./outcome.ts";
 import { type ProcessLimits, runProcess } from "./process.ts";
 import { parseCommandResult, parseValidateResult } from "./result.ts";
@@ -194,6 +195,7 @@ export function createKluctl({ binary, kubeconfigFor, log, observe, ...deps }: K
     deploy: (run, options, signal) => startFenced({ command: "deploy", options }, run, signal),
     pokeImages: (run, options, signal) => startFenced({ command: "poke-images", options }, run, signal),
     validate: (run, signal) => start({ command: "validate" }, run, parseValidateResult, signal),
+    prune: async (run, signal) => toOrphans(await start({ command: "prune" }, run, parseCommandResult, signal)),
     delete: (run, options, signal) => startFenced({ command: "delete", options }, run, signal),
 
     async version() {

@@ -2,7 +2,7 @@
 import { z } from "zod";
 import { SpecSchema } from "./spec-schema.ts";
 
-type Schema = Readonly<Record<string, unknown>>;
+export type Schema = Readonly<Record<string, unknown>>;
 
 export function customResourceDefinition(): Schema {
   return {
@@ -128,7 +128,7 @@ const statusSchema = {
   },
 };
 
-function specSchema(): Schema {
+export function specSchema(): Schema {
   return toStructural(z.toJSONSchema(SpecSchema, { target: "openapi-3.0", io: "input" }));
 }
 

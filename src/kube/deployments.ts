@@ -8,6 +8,7 @@ import type { KubeClient } from "./client.ts";
 import { parseDeployment, resourcePath } from "./custom-resource.ts";
 import { createDeploymentIndex, type Entry, isNewer } from "./deployment-index.ts";
 import { createEvents } from "./events.ts";
+import { parseOverridden } from "./override-patch.ts";
 import { startWatch, type Watch } from "./watch.ts";
 
 export interface DeploymentsDeps {
@@ -77,9 +78,9 @@ export function createDeployments(deps: DeploymentsDeps): WatchedDeployments {
     });
   }
 
-  async function read(key: Key): Promise<Entry | undefined> {
+  async function read(key: Key, parse: (resource: unknown) => Entry | undefined): Promise<Entry | undefined> {
     try {
-      return parseDeployment(await client.request({ method: "GET", path: resourceOf(key) }));
+      return parse(await client.request({ method: "GET", path: resourceOf(key) }));
     } catch (error) {
       if (error instanceof ApiError && error.status === 404) return undefined;
       throw error;
@@ -92,7 +93,7 @@ export function createDeployments(deps: DeploymentsDeps): WatchedDeployments {
     decide: (entry: Entry) => Record<string, unknown> | undefined,
   ): Promise<void> {
     for (let attempt = 0; ; attempt++) {
-      const entry = await read(key);
+      const entry = await read(key, parseDeployment);
       const wanted = entry?.uid === uid ? decide(entry) : undefined;
       if (entry === undefined || wanted === undefined) return;
       const body = { metadata: { ...wanted, resourceVersion: entry.resourceVersion } };
@@ -121,7 +122,11 @@ export function createDeployments(deps: DeploymentsDeps): WatchedDeployments {
     age: () => Math.max(0, ...watches.map((watch) => watch.age())),
     synced: () => watches.length > 0 && watches.every((watch) => watch.synced()),
     problem: () => watches.map((watch) => watch.problem()).find((problem) => problem !== undefined),
-    get: read,
+    get: (key) => read(key, parseDeployment),
+    async overridden({ key, uid }, patch) {
+      const wanted = await read(key, (resource) => parseOverridden(resource, patch));
+      return wanted?.uid === uid ? wanted : undefined;
+    },
     find: index.find,
     tracking: index.tracking,
     all: index.all,

@@ -48,6 +48,18 @@ const DriftSummary = document.transform((whole, context) => {
   return data === undefined ? fail(context) : { document: whole, ...data };
 });
 
+const ManualResult = z
+  .object({
+    request: z.object({ requestValue: z.string(), overridesPatch: document.optional().catch(undefined) }),
+    startTime: z.string().catch(""),
+    endTime: optionalText,
+    reconcileId: z.string().catch(""),
+    resultId: optionalText,
+    commandError: optionalText,
+  })
+  .optional()
+  .catch(undefined);
+
 const Status = z.object({
   observedGeneration: z.number().optional().catch(undefined),
   observedCommit: optionalText,
@@ -64,10 +76,15 @@ const Status = z.object({
   lastManualObjectsHash: optionalText,
   lastPrepareError: optionalText,
   lastDeployResult: CommandSummary.optional().catch(undefined),
+  lastDiffResult: CommandSummary.optional().catch(undefined),
   lastValidateResult: ValidateSummary.optional().catch(undefined),
   lastDriftDetectionResult: DriftSummary.optional().catch(undefined),
   lastDriftDetectionResultMessage: optionalText,
-  reconcileRequestResult: document.optional().catch(undefined),
+  reconcileRequestResult: ManualResult,
+  diffRequestResult: ManualResult,
+  deployRequestResult: ManualResult,
+  pruneRequestResult: ManualResult,
+  validateRequestResult: ManualResult,
 });
 
 export function parseStatus(status: unknown): DeploymentStatus {

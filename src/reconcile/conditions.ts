@@ -1,10 +1,20 @@
 /** Conditions and their words, in kluctl's own shape: other tools read them. Pure. */
-import type { CommandSummary, Condition, DeploymentSpec, DeploymentStatus, ResultError } from "../model.ts";
+import type {
+  CommandResult,
+  CommandSummary,
+  Condition,
+  DeploymentSpec,
+  DeploymentStatus,
+  ResultError,
+} from "../model.ts";
 
 export const reason = {
   progressing: "Progressing",
   prepareFailed: "PrepareFailed",
+  diffFailed: "DiffFailed",
   deployFailed: "DeployFailed",
+  pruneFailed: "PruneFailed",
+  reconcileFailed: "ReconcileFailed",
   validateFailed: "ValidateFailed",
   succeeded: "ReconciliationSucceeded",
   /** Of events only. */
@@ -119,6 +129,11 @@ export function resultMessage(summary: CommandSummary, command: string): string 
 export function baseMessage({ errors, warnings }: { errors: number; warnings: number }, command: string): string {
   if (errors > 0) return `${command} failed with ${errors} errors${warnings > 0 ? ` and ${warnings} warnings` : ""}.`;
   return warnings > 0 ? `${command} succeeded with ${warnings} warnings.` : `${command} succeeded.`;
+}
+
+/** `undefined` for what succeeded. */
+export function failureOf({ errors, warnings }: Pick<CommandResult, "errors" | "warnings">, command: string) {
+  return errors.length > 0 ? baseMessage({ errors: errors.length, warnings: warnings.length }, command) : undefined;
 }
 
 /** The first few, for an Event. They have to be masked already. */

@@ -2,6 +2,7 @@
 import { annotation, isMalformed, type Cause, type Deployment, type MalformedDeployment } from "../model.ts";
 import { isReconciling, readyCondition } from "./conditions.ts";
 import { retryAfterMs, validateEveryMs } from "./decide.ts";
+import { asksAnew, givenUpAt, isAnnotated, isAsked } from "./requests.ts";
 
 /**
  * Epoch milliseconds; `Infinity` when nothing but a change can make it due.
@@ -15,10 +16,10 @@ export function dueAt(
   now: number,
 ): number {
   const { status, generation } = deployment;
-  if (pendingRequest(deployment) || deployment.deletionTimestamp !== undefined) return now;
+  if (isAnnotated(deployment) || deployment.deletionTimestamp !== undefined) return now;
   if (isMalformed(deployment)) return malformedUnreported(deployment) ? now : Infinity;
   const { spec } = deployment;
-  if (status.observedGeneration !== generation) return now;
+  if (status.observedGeneration !== generation || (givenUpAt(deployment) ?? Infinity) <= now) return now;
   if (spec.suspend) return Infinity;
 
   const looked = lastLoopAt ?? lastRecorded(deployment);
@@ -41,8 +42,8 @@ export function wakes(
   previous: Deployment | MalformedDeployment | undefined,
 ): Cause | undefined {
   if (change === "removed") return undefined;
-  const asked = pendingRequest(deployment);
-  if (asked && (previous === undefined || asked !== pendingRequest(previous))) return "manual";
+  // A request without an answer is seen at the start only: later it is one that somebody is at.
+  if (asksAnew(deployment, previous) || (previous === undefined && isAsked(deployment))) return "manual";
   const unseen = isMalformed(deployment)
     ? malformedUnreported(deployment)
     : deployment.status.observedGeneration !== deployment.generation;
@@ -73,11 +74,6 @@ function followsAnother(
  */
 function brokenOff({ status }: Deployment | MalformedDeployment): boolean {
   return isReconciling(status);
-}
-
-/** The pending `kluctl.io/request-reconcile`, if any. */
-export function pendingRequest(deployment: Deployment | MalformedDeployment): string | undefined {
-  return deployment.annotations[annotation.requestReconcile] || undefined;
 }
 
 function malformedUnreported(deployment: MalformedDeployment): boolean {

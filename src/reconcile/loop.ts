@@ -2,61 +2,62 @@
 import { PrepareError } from "../errors.ts";
 import { annotation, type CommandResult, type Outcome, type ValidateResult } from "../model.ts";
 import { createRedactor } from "../redact/redactor.ts";
-import { prepareFailed, reason, verdictOf, type Verdict } from "./conditions.ts";
+import { failureOf, prepareFailed, reason, verdictOf, type Verdict } from "./conditions.ts";
 import { findVersion } from "./kluctl-version.ts";
 import { decide, deployRegardless, type Decision } from "./decide.ts";
 import { mayCollide } from "./discriminators.ts";
 import { retryOf, toFailure } from "./failures.ts";
 import { projectKey } from "./keys.ts";
+import { answerRequest, errorText, takeRequest } from "./manual.ts";
 import { isConfirmed } from "./pruning.ts";
-import { finishRequest, takeReconcileRequest } from "./manual.ts";
 import { withProject } from "./project.ts";
-import { rfc3339 } from "./time.ts";
+import { findRequest } from "./requests.ts";
 import { startWork, type Loop, type LoopDeps, type Work } from "./work.ts";
 
-export async function runLoop(loop: Loop, deps: LoopDeps): Promise<Outcome> {
+/** `again`: whoever asked for it made a mistake and has been told, and nothing else is done yet. */
+export async function runLoop(loop: Loop, deps: LoopDeps): Promise<Outcome | "again"> {
   const { deployment, request, signal, held } = loop;
-  const { clock, deployments } = deps;
-  const startedAt = clock.now();
-  const work = startWork(loop, deps);
-  const { status, log, reconcileId } = work;
+  const startedAt = deps.clock.now();
+  const begun = startWork(loop, deps);
+  const { status, log } = begun;
 
-  const manual = await takeReconcileRequest(deployment, deployments, reconcileId, rfc3339(clock.now()));
-  status.set({
-    projectKey: projectKey(deployment.spec.source),
-    ...(manual && { reconcileRequestResult: manual.result }),
-  });
-  status.progress("Initializing");
+  status.set({ projectKey: projectKey(deployment.spec.source) });
+  const pending = findRequest(deployment, "reconcile");
+  const taken = pending && (await takeRequest(pending, begun));
+  if (!taken) status.progress("Initializing");
 
-  const { outcome, ready } = await attempt(work, manual?.refused);
+  if (taken?.refused !== undefined) {
+    deps.deployments.event(deployment, "Warning", reason.reconcileFailed, taken.refused);
+    answerRequest(taken, begun, { commandError: taken.refused });
+    await status.save("Initializing");
+    return "again";
+  }
+  const work: Work = taken
+    ? { ...begun, deployment: taken.deployment, asked: { ...taken.result.request, kind: taken.kind } }
+    : begun;
+
+  const { outcome, ready, commandError } = await attempt(work);
   if (held.lost.aborted) return outcome; // somebody else may be writing this status by now
 
-  if (manual) {
-    const error = outcome.kind === "failed" ? outcome.message : undefined;
-    status.set({ reconcileRequestResult: finishRequest(manual, rfc3339(clock.now()), error) });
-  }
+  if (taken) answerRequest(taken, work, { commandError });
   if (signal.aborted) return outcome; // handed back: whoever takes it next finishes the status
   status.set({ observedGeneration: deployment.generation });
   await status.finish(ready);
-  log.info({ outcome: outcome.kind, cause: request.cause, ms: clock.now() - startedAt }, "reconciled");
+  log.info({ outcome: outcome.kind, cause: request.cause, ms: deps.clock.now() - startedAt }, "reconciled");
   return outcome;
 }
 
 interface Ending {
   readonly outcome: Outcome;
   readonly ready: Verdict;
+  /** For who asked, if somebody did. */
+  readonly commandError?: string | undefined;
 }
 
 /** Does the work; a failure of it is an ending too, with the words for the status and for people. */
-async function attempt(work: Work, refused: string | undefined): Promise<Ending> {
+async function attempt(work: Work): Promise<Ending> {
   const { deployment, status, log, deps } = work;
   try {
-    if (refused !== undefined) {
-      return {
-        outcome: { kind: "failed", retry: "person", message: refused },
-        ready: verdictOf(deployment.spec, status.current),
-      };
-    }
     return await bringUpToDate(work);
   } catch (error) {
     const failure = toFailure(error);
@@ -71,7 +72,7 @@ async function attempt(work: Work, refused: string | undefined): Promise<Ending>
     else if (work.phase === "deploy") status.set({ lastObjectsHash: undefined });
     log.warn({ phase: work.phase, retry: failure.retry, error: message }, "reconcile failed");
     if (!work.signal.aborted) deps.deployments.event(deployment, "Warning", ready.reason, message);
-    return { outcome: { kind: "failed", retry: failure.retry, message }, ready };
+    return { outcome: { kind: "failed", retry: failure.retry, message }, ready, commandError: message };
   }
 }
 
@@ -106,17 +107,27 @@ async function bringUpToDate(work: Work): Promise<Ending> {
       return {
         outcome: { kind: "failed", retry: "person", message: refused },
         ready: { status: "False", reason: reason.deployFailed, message: refused },
+        commandError: refused,
       };
     }
     const deployed = decision.deploy === undefined ? undefined : await steps.deploy(decision.deploy, compared);
     if (decision.waitsForApproval && compared) steps.tellApproval(compared);
     const rendered = deployed ?? compared ?? (await steps.compare());
     steps.keepsFromPruning(rendered);
-    steps.record(rendered, deployed ? await steps.driftAfter(deployed) : rendered);
+    const drift = deployed ? await steps.driftAfter(deployed) : rendered;
+    steps.record(rendered, drift);
     const validated = decision.validate ? await steps.validate(rendered.objectsHash) : undefined;
     if (!spec.validate) status.set({ lastValidateResult: undefined });
     await steps.stored();
-    return ending(work, commit, deployed, validated);
+    const failed = Object.entries({
+      deploy: deployed,
+      validate: validated,
+      diff: drift === deployed ? undefined : drift,
+    });
+    const commandError = errorText(
+      failed.flatMap(([command, result]) => (result ? (failureOf(result, command) ?? []) : [])),
+    );
+    return { ...ending(work, commit, deployed, validated), commandError };
   });
 }
 

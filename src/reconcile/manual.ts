@@ -1,60 +1,99 @@
-/** The annotation `kluctl.io/request-reconcile`: how `kluctl gitops reconcile` and the web UI ask for a loop, and read that it is done. */
-import { annotation, type Deployment } from "../model.ts";
-import type { Deployments } from "../ports.ts";
-import { pendingRequest } from "./due.ts";
+/** Takes manual requests, and says what came of them. */
+import {
+  type Deployment,
+  isMalformed,
+  type MalformedDeployment,
+  type ManualKind,
+  manualKinds,
+  manualResultField,
+  type ManualResult,
+  requestAnnotation,
+} from "../model.ts";
+import { prepareFailed } from "./conditions.ts";
+import { findVersion } from "./kluctl-version.ts";
+import { findRequest, type PendingRequest } from "./requests.ts";
+import { createStatusWriter } from "./status-writer.ts";
+import { rfc3339 } from "./time.ts";
+import type { LoopDeps, Work } from "./work.ts";
 
-export interface ManualRequest {
-  /** What the asker waits for in `status.reconcileRequestResult`. */
-  readonly result: Readonly<Record<string, unknown>>;
+export interface TakenRequest {
+  readonly kind: ManualKind;
+  /** As it stands in the status. */
+  readonly result: ManualResult;
+  /** As it is asked for, with the overrides of the request. */
+  readonly deployment: Deployment;
   /** Why it cannot be done, if so. */
   readonly refused: string | undefined;
 }
 
+/** What whoever asked gets to know. */
+export interface Answer {
+  readonly resultId?: string | undefined;
+  readonly commandError?: string | undefined;
+}
+
 /**
- * Takes the pending request, or one that was taken before and not finished. The annotation goes first, and only if nobody changed it, so that a
- * request that arrives while this one is worked on is seen as a new one.
+ * Nothing is done before the request is in the status and its annotation gone: in this order, so that a server which dies
+ * in between leaves both, and not neither. The annotation goes only if nobody changed it, so that a request that
+ * arrives while this one is worked on is seen as a new one.
  */
-export async function takeReconcileRequest(
-  deployment: Deployment,
-  deployments: Pick<Deployments, "removeAnnotation">,
-  reconcileId: string,
-  startTime: string,
-): Promise<ManualRequest | undefined> {
-  const value = pendingRequest(deployment);
-  if (value === undefined) {
-    const result = unfinishedRequest(deployment);
-    return result && { result, refused: refusalOf(result["request"]) };
+export async function takeRequest(pending: PendingRequest, work: Work): Promise<TakenRequest> {
+  const { deployment, deps, status, log, reconcileId } = work;
+  const { deployments, clock } = deps;
+  const { kind, annotation, request, problem } = pending;
+  const result = { request, startTime: rfc3339(clock.now()), reconcileId };
+  status.set({ [manualResultField(kind)]: result });
+  await status.save("Initializing");
+  if (annotation !== undefined) await deployments.removeAnnotation(deployment, requestAnnotation(kind), annotation);
+  log.info(
+    { request: kind, overrides: request.overridesPatch !== undefined, again: annotation === undefined },
+    "asked",
+  );
+
+  const taken = (as: Deployment, refused?: string) => ({ kind, result, deployment: as, refused });
+  if (problem !== undefined) return taken(deployment, problem);
+  if (request.overridesPatch === undefined) return taken(deployment);
+  const wanted = await deployments.overridden(deployment, request.overridesPatch);
+  if (wanted === undefined) return taken(deployment, "the resource is gone");
+  return isMalformed(wanted) ? taken(deployment, wanted.problem) : taken(wanted);
+}
+
+/** Answers all that is asked of a resource with which nothing can be done. */
+export async function refuseRequests(deployment: MalformedDeployment, problem: string, deps: LoopDeps): Promise<void> {
+  const { deployments, clock, newId, log } = deps;
+  const pending = manualKinds.map((kind) => findRequest(deployment, kind)).filter((one) => one !== undefined);
+  const status = createStatusWriter(deployments, deployment, clock, log);
+  const now = rfc3339(clock.now());
+  const reconcileId = newId();
+  for (const { kind, request } of pending) {
+    const result = { request, startTime: now, endTime: now, reconcileId, commandError: cut(problem) };
+    status.set({ [manualResultField(kind)]: result });
   }
-  await deployments.removeAnnotation(deployment, annotation.requestReconcile, value);
-  const request = parseRequest(value);
-  return { result: { request, startTime, reconcileId }, refused: refusalOf(request) };
-}
-
-/** A request that was taken by a loop which came to no end: its asker still waits for an `endTime`. */
-export function unfinishedRequest({ status }: Deployment): ManualRequest["result"] | undefined {
-  const { reconcileRequestResult: result } = status;
-  return result === undefined || result["endTime"] ? undefined : result;
-}
-
-function refusalOf(request: unknown): string | undefined {
-  const overrides = typeof request === "object" && request !== null && "overridesPatch" in request;
-  return overrides ? "a request cannot override the deployment's spec yet: change the resource instead" : undefined;
-}
-
-/** The finished form: the asker stops waiting when `endTime` appears. */
-export function finishRequest(request: ManualRequest, endTime: string, commandError: string | undefined) {
-  return { ...request.result, endTime, ...(commandError !== undefined && { commandError }) };
-}
-
-/** A bare value, as people annotate by hand, names the request as well as the command line's own JSON does. */
-function parseRequest(value: string): { requestValue: string; overridesPatch?: unknown } {
-  try {
-    const { requestValue, overridesPatch } = JSON.parse(value) as { requestValue?: unknown; overridesPatch?: unknown };
-    if (typeof requestValue === "string" && requestValue !== "") {
-      return { requestValue, ...(overridesPatch !== undefined && overridesPatch !== null && { overridesPatch }) };
-    }
-  } catch {
-    // not JSON: the value itself is the name
+  await status.finish(prepareFailed(problem, await findVersion(deps.kluctl)));
+  for (const { kind, annotation } of pending) {
+    if (annotation !== undefined) await deployments.removeAnnotation(deployment, requestAnnotation(kind), annotation);
   }
-  return { requestValue: value };
+}
+
+/** Whoever asked stops waiting when this is written: what they look for then has to be there already. */
+export function answerRequest(
+  { kind, result }: Pick<TakenRequest, "kind" | "result">,
+  work: Work,
+  answer: Answer,
+): void {
+  const { resultId, commandError } = answer;
+  const endTime = rfc3339(work.deps.clock.now());
+  const words = commandError === undefined ? {} : { commandError: cut(commandError) };
+  work.status.set({ [manualResultField(kind)]: { ...result, endTime, ...(resultId && { resultId }), ...words } });
+}
+
+/** The status has to hold five of them, and more. */
+function cut(words: string): string {
+  return words.length > 20_000 ? `${words.slice(0, 20_000)}…` : words;
+}
+
+/** As kluctl's own controller lists several errors. */
+export function errorText(errors: readonly string[]): string | undefined {
+  if (errors.length <= 1) return errors[0];
+  return `${errors.length} errors occurred:\n${errors.map((error) => `\t* ${error}\n`).join("")}\n`;
 }

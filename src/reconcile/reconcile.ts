@@ -14,15 +14,16 @@ import {
   type ReconcileRequest,
 } from "../model.ts";
 import type { Held, Leases, Queue, Sources } from "../ports.ts";
-import { prepareFailed, readyCondition, verdictOf, type Verdict } from "./conditions.ts";
+import { isReconciling, prepareFailed, readyCondition, verdictOf, type Verdict } from "./conditions.ts";
 import { readGitCredentials } from "./credentials.ts";
 import { createDependencyGate } from "./depends-on-gate.ts";
-import { pendingRequest } from "./due.ts";
 import { findVersion } from "./kluctl-version.ts";
 import { finalize } from "./finalize.ts";
 import { projectKey } from "./keys.ts";
+import { runCommand } from "./commands.ts";
 import { runLoop } from "./loop.ts";
-import { unfinishedRequest } from "./manual.ts";
+import { refuseRequests } from "./manual.ts";
+import { findRequest, isAsked, nextCommand } from "./requests.ts";
 import { createStatusWriter } from "./status-writer.ts";
 import type { LoopDeps } from "./work.ts";
 
@@ -76,11 +77,19 @@ export function createReconcile(deps: ReconcileDeps): Reconcile {
   }
 
   /** What is known now may be newer than what was read before the lease was ours: read again, then act. */
-  async function underLease(
+  async function underLease(request: ReconcileRequest, held: Held, attempt: Attempt): Promise<Outcome> {
+    for (;;) {
+      const outcome = await step(request, held, attempt);
+      if (outcome !== "again") return outcome;
+    }
+  }
+
+  /** One command that somebody asked for, or else the loop; `again`: there is more to do. */
+  async function step(
     request: ReconcileRequest,
     held: Held,
     { attempt, lastAttempt, signal }: Attempt,
-  ): Promise<Outcome> {
+  ): Promise<Outcome | "again"> {
     const { deployment: key } = request;
     const deployment = await deployments.get(key);
     if (deployment === undefined) return { kind: "skipped", why: "the resource is gone" };
@@ -91,17 +100,25 @@ export function createReconcile(deps: ReconcileDeps): Reconcile {
     }
     if (isMalformed(deployment)) return reportMalformed(deployment);
     if (!deployment.finalizers.includes(finalizer)) await deployments.setFinalizer(deployment, finalizer, true);
-    const asked = pendingRequest(deployment) !== undefined || unfinishedRequest(deployment) !== undefined;
-    if (deployment.spec.suspend && !asked) return settleSuspended(deployment);
     const asOf = await lastMove(deployment);
+    const loop = { deployment, request, asOf, retrying: attempt > 1, held, signal };
+    const command = nextCommand(deployment);
+    if (command !== undefined) {
+      await runCommand(command, loop, deps);
+      if (!signal.aborted) return "again";
+      return { kind: "failed", retry: "soon", message: `the ${command.kind} that was asked for was broken off` };
+    }
     // What somebody asks for is done: they know what they ask for, and wait for the answer.
-    const heldBack = asked ? undefined : await dependencies.holds(deployment, asOf, signal);
+    if (findRequest(deployment, "reconcile") !== undefined) return runLoop(loop, deps);
+    if (deployment.spec.suspend) return settleSuspended(deployment);
+    const heldBack = await dependencies.holds(deployment, asOf, signal);
     if (heldBack !== undefined) return settleHeldBack(deployment, request, heldBack);
-    return runLoop({ deployment, request, asOf, retrying: attempt > 1, held, signal }, deps);
+    return runLoop(loop, deps);
   }
 
   async function reportMalformed(deployment: MalformedDeployment): Promise<Outcome> {
     const { problem } = deployment;
+    if (isAsked(deployment)) await refuseRequests(deployment, problem, deps);
     if (deployment.status.lastPrepareError !== problem || readyCondition(deployment.status)?.status !== "False") {
       const status = createStatusWriter(deployments, deployment, deps.clock, log);
       status.set({ lastPrepareError: problem, observedGeneration: deployment.generation });
@@ -116,10 +133,12 @@ export function createReconcile(deps: ReconcileDeps): Reconcile {
   /** A suspended deployment is left alone, but whoever suspended it waits for its generation to be seen. */
   async function settleSuspended(deployment: Deployment): Promise<Outcome> {
     const { spec, status, generation } = deployment;
-    if (status.observedGeneration !== generation) {
+    if (status.observedGeneration !== generation || isReconciling(status)) {
       const writer = createStatusWriter(deployments, deployment, deps.clock, log);
       writer.set({ observedGeneration: generation, projectKey: projectKey(spec.source) });
-      await writer.finish(readyCondition(status) ?? verdictOf(spec, status));
+      const ready = readyCondition(status);
+      const known = ready !== undefined && ready.status !== "Unknown";
+      await writer.finish(known ? ready : verdictOf(spec, status));
     }
     return { kind: "skipped", why: "suspended" };
   }
@@ -136,8 +155,10 @@ export function createReconcile(deps: ReconcileDeps): Reconcile {
     const told = reason === verdict.reason && message === verdict.message;
     // Nothing of it changed: that it cannot be looked at right now does not make it unready.
     const fine = waits && cause === "interval" && ready === "True" && status.observedGeneration === generation;
+    if ((!told && !fine) || isReconciling(status)) {
+      await createStatusWriter(deployments, deployment, deps.clock, log).finish(fine ? undefined : verdict);
+    }
     if (!told && !fine) {
-      await createStatusWriter(deployments, deployment, deps.clock, log).finish(verdict);
       deployments.event(deployment, waits ? "Normal" : "Warning", verdict.reason, verdict.message);
     }
     log.info({ ...deployment.key, cause, why: verdict.message }, "held back");
@@ -157,14 +178,14 @@ export function createReconcile(deps: ReconcileDeps): Reconcile {
     signal: AbortSignal,
   ): Promise<string | undefined> {
     const { status, generation } = deployment;
-    if (deployment.deletionTimestamp !== undefined || pendingRequest(deployment) !== undefined) return undefined;
-    if (isMalformed(deployment) || cause === "interval" || cause === "manual") return undefined;
+    if (deployment.deletionTimestamp !== undefined || isAsked(deployment)) return undefined;
+    if (isMalformed(deployment) || cause === "interval" || isReconciling(status)) return undefined;
     if (status.observedGeneration !== generation) return undefined;
     if (deployment.spec.suspend) return "suspended";
     if (deployment.annotations[annotation.confirmPrune] !== undefined) return undefined;
+    if (cause === "manual") return "nobody waits for an answer";
     // Tries that are owed to a failure were those of a job that is gone: this one's worker died, or it was replaced.
-    if (readyCondition(status)?.status !== "True" || status.conditions.some(({ type }) => type === "Reconciling"))
-      return undefined;
+    if (readyCondition(status)?.status !== "True") return undefined;
     if (cause === "change" && dependencies.holdsForever(deployment) !== undefined) return undefined;
     if (cause === "change") return "this change has been dealt with";
     try {

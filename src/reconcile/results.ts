@@ -25,7 +25,8 @@ export interface ResultContext {
   readonly clusterId: string;
   readonly projectKey: ProjectKey;
   readonly targetKey: TargetKey;
-  readonly objectsHash: string;
+  /** Unknown where nothing says what was rendered. */
+  readonly objectsHash: string | undefined;
   readonly source: DeploymentSpec["source"];
   /** Where an artifact says that it was made from. */
   readonly madeFrom?: GitRef | undefined;
@@ -139,6 +140,7 @@ export function toValidateSummary(result: ValidateResult, context: ResultContext
     ...(errors.length > 0 && { errors: fitErrors(errors) }),
     ...(warnings.length > 0 && { warnings: fitErrors(warnings) }),
     ...identityOf(context),
+    ...(context.overridesPatch && { overridesPatch: context.overridesPatch }),
   };
   return {
     document,
@@ -162,7 +164,7 @@ function identityOf(context: ResultContext) {
     projectKey: context.projectKey,
     targetKey: context.targetKey,
     kluctlDeployment: { ...context.deployment, clusterId: context.clusterId },
-    renderedObjectsHash: context.objectsHash,
+    ...(context.objectsHash && { renderedObjectsHash: context.objectsHash }),
   };
 }
 

@@ -2,6 +2,7 @@
 import {
   annotation,
   type CommandResult,
+  type CommandSummary,
   type Credentials,
   type Deployment,
   keyText,
@@ -38,11 +39,15 @@ export interface StepsContext {
 export type Steps = ReturnType<typeof createSteps>;
 
 export function createSteps(work: Work, { checkout, credentials, identity, kluctl, clusterId }: StepsContext) {
-  const { deployment, deps, signal, status, log, reconcileId, request } = work;
+  const { deployment, deps, signal, status, log, reconcileId, request, asked } = work;
   const { spec } = deployment;
   const { clock, results, settings, deployments } = deps;
   const options = toDeployOptions(deployment, settings.dryRun);
-  const storing: Promise<void>[] = [];
+  /** Whoever asked for a command reads its result, even if it says that nothing changed. */
+  const isWanted = asked !== undefined && asked.kind !== "reconcile";
+  /** A person wants this very prune, so that it needs nobody else's word. */
+  const isPruneAsked = isWanted || (asked?.overridesPatch?.["spec"] as { prune?: unknown } | undefined)?.prune === true;
+  const storing: Promise<string | undefined>[] = [];
 
   const run = (): Run =>
     toRun(deployment, {
@@ -54,7 +59,7 @@ export function createSteps(work: Work, { checkout, credentials, identity, kluct
       timeoutMs: work.timeLeftMs(),
     });
 
-  const contextOf = (objectsHash: string, targetKey: TargetKey): ResultContext => ({
+  const contextOf = (objectsHash: string | undefined, targetKey: TargetKey): ResultContext => ({
     id: deps.newId(),
     reconcileId,
     deployment: deployment.key,
@@ -65,9 +70,10 @@ export function createSteps(work: Work, { checkout, credentials, identity, kluct
     source: spec.source,
     madeFrom: checkout.madeFrom,
     workingCopy: checkout.commit === "",
+    overridesPatch: asked?.overridesPatch,
   });
 
-  function targetKeyOf({ document }: CommandResult): TargetKey {
+  function targetKeyOf({ document }: Pick<CommandResult, "document">): TargetKey {
     const { name, discriminator, clusterId: target } = targetOf(document);
     return {
       ...(name && { targetName: name }),
@@ -78,21 +84,24 @@ export function createSteps(work: Work, { checkout, credentials, identity, kluct
   }
 
   /** Results are an aid for people: one that cannot be stored is logged, and the deploy stands. */
-  function store(write: () => Promise<boolean>): void {
+  function store(id: string, write: () => Promise<boolean>): void {
     const stored = write().then(
-      () => undefined,
-      (error: unknown) => log.warn({ err: error }, "could not store the result"),
+      (isStored) => (isStored ? id : undefined),
+      (error: unknown) => {
+        log.warn({ err: error }, "could not store the result");
+        return undefined;
+      },
     );
     storing.push(stored);
   }
 
   /** After a deploy that succeeded. What is pruned is what that deploy found, so that nothing else can have slipped in. */
-  async function prune(deployed: CommandResult, asked: boolean): Promise<CommandResult> {
+  async function pruneAfter(deployed: CommandResult): Promise<CommandResult> {
     if (!spec.prune || deployed.errors.length > 0) return deployed;
     if (targetOf(deployed.document).discriminator === undefined)
       return withPruned(deployed, [], [noDiscriminator], clock.now());
     const doomed = findDoomed(deployed);
-    if (doomed.length === 0 || (!asked && keepsFromPruning(deployed))) return deployed;
+    if (doomed.length === 0 || (isPruneAsked ? tellSharing(deployed) : keepsFromPruning(deployed))) return deployed;
     const { dryRun } = options;
     const errors = await deps.objects.delete(doomed, run(), { dryRun }, signal);
     log.info({ dryRun, pruned: doomed.length - errors.length, errors: errors.length }, "pruned");
@@ -144,6 +153,21 @@ export function createSteps(work: Work, { checkout, credentials, identity, kluct
     return !readyCondition(deployment.status)?.message.includes(message);
   }
 
+  /** Stores what a command reports, and tells of it. The summary is what the status keeps. */
+  function report(whole: CommandResult, result: MaskedResult, name: string, failed: string): CommandSummary {
+    const context = contextOf(result.objectsHash, targetKeyOf(result));
+    const summary = toCommandSummary(result, context);
+    if (isWanted || worthStoring(result)) {
+      const stored = { ...whole, document: toStoredDocument(whole, context) };
+      store(context.id, () => results.storeCommand(stored, summary.document));
+    }
+    const words = resultMessage(summary, name);
+    if (result.errors.length > 0) {
+      deployments.event(deployment, "Warning", failed, `${words} ${firstErrors(errorsOf(summary.document))}`);
+    } else deployments.event(deployment, "Normal", reason.succeeded, words);
+    return summary;
+  }
+
   return {
     keepsFromPruning,
 
@@ -170,16 +194,27 @@ export function createSteps(work: Work, { checkout, credentials, identity, kluct
       return result;
     },
 
-    /** `asked`: a person wants this very deploy, so that what it prunes needs nobody else's word. */
-    async deploy(why: string, compared: CommandResult | undefined, asked = false): Promise<MaskedResult> {
+    /** The deployment stays ready, or not, as it was: nothing is done to it. */
+    async diff(): Promise<MaskedResult> {
+      work.phase = "diff";
+      status.progress("Performing diff");
+      const startedAt = clock.now();
+      const whole = await kluctl.diff(run(), options, signal);
+      const result = maskResult(whole);
+      log.info({ ...counts(result), ms: clock.now() - startedAt }, "compared");
+      status.set({ lastDiffResult: report(whole, result, "diff", reason.diffFailed) });
+      return result;
+    },
+
+    async deploy(why: string, compared: CommandResult | undefined): Promise<MaskedResult> {
       work.phase = "deploy";
-      status.progress(`Performing kluctl ${spec.deployMode}`, inProgress);
+      status.progress(`Performing ${isWanted ? "" : "kluctl "}${spec.deployMode}`, inProgress);
       const startedAt = clock.now();
       const { dryRun } = options;
       const whole =
         spec.deployMode === "poke-images"
           ? await kluctl.pokeImages(run(), { dryRun }, signal)
-          : await prune(await kluctl.deploy(run(), options, signal), asked);
+          : await pruneAfter(await kluctl.deploy(run(), options, signal));
       const result = maskResult(whole);
       const appliedAt = clock.now();
       const failed = result.errors.length > 0;
@@ -194,21 +229,30 @@ export function createSteps(work: Work, { checkout, credentials, identity, kluct
         deps.observe?.pushToApplied((appliedAt - request.receivedAt) / 1_000);
       }
 
-      const context = contextOf(result.objectsHash, targetKeyOf(result));
-      const summary = toCommandSummary(result, context);
-      status.set({ lastDeployResult: summary });
-      if (worthStoring(result)) {
-        store(() => results.storeCommand({ ...whole, document: toStoredDocument(whole, context) }, summary.document));
-      }
-      const words = resultMessage(summary, spec.deployMode);
-      if (failed)
-        deployments.event(
-          deployment,
-          "Warning",
-          reason.deployFailed,
-          `${words} ${firstErrors(errorsOf(summary.document))}`,
-        );
-      else deployments.event(deployment, "Normal", reason.succeeded, words);
+      const name = isWanted ? "deploy" : spec.deployMode;
+      status.set({ lastDeployResult: report(whole, result, name, reason.deployFailed) });
+      return result;
+    },
+
+    async prune(): Promise<MaskedResult> {
+      work.phase = "prune";
+      status.progress("Performing prune", inProgress);
+      const startedAt = clock.now();
+      const { dryRun } = options;
+      const found = await kluctl.prune(run(), signal);
+      const doomed = found.errors.length > 0 ? [] : findDoomed(found);
+      const others = sharing(found);
+      const errors =
+        others.length > 0
+          ? [{ ref: { kind: "", name: "" }, message: sharingNote(targetKeyOf(found).discriminator ?? "", others) }]
+          : await deps.objects.delete(doomed, run(), { dryRun }, signal);
+      const { document } = found;
+      const command = { ...(document["command"] as object), ...(dryRun && { dryRun }) };
+      const gone = others.length > 0 ? [] : doomed;
+      const whole = withPruned({ ...found, document: { ...document, command } }, gone, errors, clock.now());
+      const result = maskResult(whole);
+      log.info({ dryRun, ...counts(result), ms: clock.now() - startedAt }, "pruned");
+      status.set({ lastDeployResult: report(whole, result, "prune", reason.pruneFailed) });
       return result;
     },
 
@@ -231,16 +275,17 @@ export function createSteps(work: Work, { checkout, credentials, identity, kluct
       });
     },
 
-    async validate(objectsHash: string): Promise<ValidateResult> {
+    async validate(objectsHash: string | undefined): Promise<ValidateResult> {
       work.phase = "validate";
-      status.progress("Performing kluctl validate", inProgress);
+      status.progress(`Performing ${isWanted ? "" : "kluctl "}validate`, inProgress);
       const startedAt = clock.now();
       const result = await kluctl.validate(run(), signal);
       const { ready, errors, warnings } = result;
       log.info({ ready, errors: errors.length, warnings: warnings.length, ms: clock.now() - startedAt }, "validated");
-      const summary = toValidateSummary(result, contextOf(objectsHash, status.current.targetKey ?? { clusterId }));
+      const targetKey = isWanted ? targetKeyOf(result) : (status.current.targetKey ?? { clusterId });
+      const summary = toValidateSummary(result, contextOf(objectsHash, targetKey));
       status.set({ lastValidateResult: summary });
-      store(() => results.storeValidate(summary.document, toValidateAnnotation(summary.document)));
+      store(summary.id, () => results.storeValidate(summary.document, toValidateAnnotation(summary.document)));
       if (errors.length > 0) {
         const words = `${baseMessage(summary, "validate")} ${firstErrors(errorsOf(summary.document))}`;
         deployments.event(deployment, "Warning", reason.validateFailed, words);
@@ -256,9 +301,9 @@ export function createSteps(work: Work, { checkout, credentials, identity, kluct
       deployments.event(deployment, "Normal", "WaitingForApproval", message);
     },
 
-    /** Resolves when the results of all steps are stored, or have been given up. */
-    async stored(): Promise<void> {
-      await Promise.all(storing);
+    /** Resolves when the results of all steps are stored, or have been given up, to the ids of those that are. */
+    async stored(): Promise<readonly string[]> {
+      return (await Promise.all(storing)).filter((id) => id !== undefined);
     },
   };
 }

@@ -1,6 +1,6 @@
 /** What one loop has in its hands. */
 import type { Logger } from "../log.ts";
-import type { Deployment, ReconcileRequest } from "../model.ts";
+import type { Deployment, ManualKind, ManualRequest, ReconcileRequest } from "../model.ts";
 import type { Clock, Deployments, Held, Kluctl, Objects, Overrides, Results, Secrets, Sources } from "../ports.ts";
 import { loopTimeoutMs } from "./decide.ts";
 import type { ReadIdentity } from "./identity.ts";
@@ -43,10 +43,12 @@ export interface Loop {
 }
 
 /** What a failure would be a failure of. */
-export type Phase = "prepare" | "deploy" | "validate";
+export type Phase = "prepare" | "diff" | "deploy" | "prune" | "validate";
 
 /** What the steps of one loop share. */
 export interface Work extends Loop {
+  /** Absent: nobody asked for this, it is the loop's own work. */
+  readonly asked?: ({ readonly kind: ManualKind } & Pick<ManualRequest, "overridesPatch">) | undefined;
   readonly deps: LoopDeps;
   readonly log: Logger;
   readonly status: StatusWriter;

@@ -46,6 +46,5 @@ test("kluctl's command line asks for a reconcile, suspends and resumes", async (
 
   await repo.push({ "deployment.yaml": "deployments:\n  - path: no-such-directory\n" });
   await expect(gitops(world, "reconcile", "shop")).rejects.toThrow(/no-such-directory/);
-  await expect(gitops(world, "reconcile", "shop", "-a", "color=pink")).rejects.toThrow(/cannot override/);
   expect(await cluster.data("settings")).toEqual({ color: "green" });
 });

@@ -10,7 +10,7 @@ import type {
   ValidateResult,
 } from "../../src/model.ts";
 import { SourceError } from "../../src/errors.ts";
-import { followsGit, keyText, type Key } from "../../src/model.ts";
+import { followsGit, isMalformed, keyText, type Key, manualKinds, manualResultField } from "../../src/model.ts";
 import type {
   Deployments,
   Held,
@@ -50,14 +50,26 @@ export function fakeDeployments(...initial: (Deployment | MalformedDeployment)[]
   const port: Deployments = {
     get: (key) => Promise.resolve(find(key)),
     all: () => [...objects.values()],
+    overridden({ key }, { spec, ...others }) {
+      const deployment = find(key);
+      if (!deployment || isMalformed(deployment)) return Promise.resolve(deployment);
+      const wrong = Object.keys(others).length > 0;
+      const patched = { ...deployment, spec: { ...deployment.spec, ...(spec as object) } };
+      return Promise.resolve(wrong ? { ...deployment, problem: "not the spec" } : patched);
+    },
     tracking: (repo) => [...objects.values()].filter((d): d is GitDeployment => followsGit(d) && d.repo === repo),
     patchStatus({ key }, patch) {
       patches.push(patch);
       const { conditions, observedGeneration, observedCommit, lastObjectsHash, lastPrepareError } = patch;
       const known = { conditions, observedGeneration, observedCommit, lastObjectsHash, lastPrepareError };
       const set = Object.entries(known).filter(([, value]) => value !== undefined);
+      const answers = manualKinds.map(manualResultField).filter((field) => field in patch);
       replace(key, ({ status }) => ({
-        status: { ...status, ...Object.fromEntries(set.map(([name, value]) => [name, value ?? undefined])) },
+        status: {
+          ...status,
+          ...Object.fromEntries(set.map(([name, value]) => [name, value ?? undefined])),
+          ...Object.fromEntries(answers.map((field) => [field, merged(status[field], patch[field])])),
+        },
       }));
       return Promise.resolve();
     },
@@ -76,6 +88,12 @@ export function fakeDeployments(...initial: (Deployment | MalformedDeployment)[]
     },
   };
   return { ...port, objects, patches, events, status: (key: Key) => find(key)?.status };
+}
+
+/** One level of a JSON merge patch. */
+function merged(before: object | undefined, patch: unknown): unknown {
+  const entries = Object.entries({ ...before, ...(patch as object) });
+  return Object.fromEntries(entries.filter(([, value]) => value !== null));
 }
 
 /** A kluctl that answers what it is told to, and remembers what it was asked. */
@@ -97,6 +115,7 @@ export function fakeKluctl(answers: Partial<Record<keyof Kluctl, CommandResult |
     deploy: answer("deploy"),
     pokeImages: answer("pokeImages"),
     version: () => Promise.resolve("2.28.2"),
+    prune: answer("prune"),
     delete: answer("delete"),
     validate(run) {
       runs.push({ command: "validate", run });

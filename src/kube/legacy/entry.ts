@@ -1,5 +1,11 @@
 /** An older KluctlDeployment as everything else in the house knows deployments. Pure. */
-import { annotation, type DeploymentIdentity, finalizer, isMalformed, type MalformedDeployment } from "../../model.ts";
+import {
+  type DeploymentIdentity,
+  finalizer,
+  isMalformed,
+  type MalformedDeployment,
+  requestAnnotation,
+} from "../../model.ts";
 import { parseDeployment } from "../custom-resource.ts";
 import type { Entry } from "../deployment-index.ts";
 import { type Fields, legacyAnnotation, legacyApiVersion, legacyFinalizer, type LegacyResource } from "./resource.ts";
@@ -52,7 +58,7 @@ function itsOwn({ resourceVersion }: DeploymentIdentity, { gitRepository }: Entr
 /** A suspended one is left alone, whoever asks: so it was. */
 function requestAnnotations(resource: LegacyResource): Record<string, string> {
   const value = pendingRequest(resource);
-  return value === undefined ? {} : { [annotation.requestReconcile]: value };
+  return value === undefined ? {} : { [requestAnnotation("reconcile")]: value };
 }
 
 /** What somebody asks for and the status does not answer yet, as the newer API's annotation would name it. */

@@ -28,6 +28,7 @@ test.for<[Call, string[]]>([
   ],
   [{ command: "poke-images", options: { dryRun: true } }, ["--no-obfuscate", held, "--yes", "--dry-run"]],
   [{ command: "validate" }, []],
+  [{ command: "prune" }, ["--no-obfuscate", held, "--yes", "--dry-run"]],
   [
     { command: "delete", options: { discriminator: "d", dryRun: false } },
     ["--no-obfuscate", held, "--yes", "--no-wait", "--discriminator=d"],

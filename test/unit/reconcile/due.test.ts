@@ -57,6 +57,13 @@ test("a request or a deletion is due at once", () => {
   expect(dueAt(aDeployment({ status: healthy, deletionTimestamp: "2026-01-01T00:00:00Z" }), now, now)).toBe(now);
 });
 
+test("a request that nobody can be at any more is due, also of a suspended deployment", () => {
+  const validateRequestResult = { request: { requestValue: "a" }, startTime: "2026-01-01T00:00:00Z", reconcileId: "" };
+  const status = { ...healthy, validateRequestResult };
+  expect(dueAt(aDeployment({ spec: { suspend: true, timeoutMs: 60_000 }, status }), now, now)).toBe(now);
+  expect(dueAt(aDeployment({ spec: { suspend: true, timeoutMs: 86_400_000 }, status }), now, now)).toBe(Infinity);
+});
+
 test("a malformed deployment is reported once and then waits for a change", () => {
   const { spec: _spec, repo: _repo, ...identity } = aDeployment();
   const malformed: MalformedDeployment = { ...identity, problem: "spec.interval is missing" };
@@ -76,6 +83,13 @@ test("our own status writes wake nobody; a new generation, a request and a delet
   const another = aDeployment({ ...seen, spec: { source: { ...seen.spec.source, ref: { branch: "other" } } } });
   expect(wakes("changed", another, seen)).toBe("sweep");
   expect(wakes("changed", seen, { ...seen, problem: "no GitRepository" })).toBe("sweep");
+});
+
+test("a request without an answer wakes whoever starts, and nobody else: somebody is at it", () => {
+  const deployRequestResult = { request: { requestValue: "a" }, startTime: "2026-01-01T00:00:00Z", reconcileId: "" };
+  const taken = aDeployment({ status: { ...healthy, deployRequestResult } });
+  expect(wakes("added", taken, undefined)).toBe("manual");
+  expect(wakes("changed", taken, aDeployment({ status: healthy }))).toBeUndefined();
 });
 
 test("a restart wakes only what was not dealt with before", () => {

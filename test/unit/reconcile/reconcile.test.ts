@@ -1,90 +1,9 @@
 import { expect, test } from "vitest";
 import { KilledError, PrepareError, SourceError } from "../../../src/errors.ts";
-import {
-  annotation,
-  type Attempt,
-  type Deployment,
-  type MalformedDeployment,
-  type Request,
-} from "../../../src/model.ts";
-import { createReconcile } from "../../../src/reconcile/reconcile.ts";
-import type { Settings } from "../../../src/reconcile/work.ts";
-import { aDeployment, anObject, aResult, aSummary } from "../../support/deployments.ts";
-import {
-  fakeDeployments,
-  fakeKluctl,
-  fakeLeases,
-  fakeObjects,
-  fakeReadIdentity,
-  fakeResults,
-  fakeSecrets,
-  fakeSources,
-  silentLog,
-} from "../../support/fakes.ts";
-
-const key = { namespace: "shop", name: "prod" };
-const push: Request = { kind: "reconcile", deployment: key, cause: "push", receivedAt: 0 };
-const ready = { type: "Ready", status: "True", reason: "ok", message: "", lastTransitionTime: "" } as const;
-const upToDate = {
-  observedGeneration: 1,
-  observedCommit: "c1",
-  lastObjectsHash: "hash-1",
-  conditions: [ready],
-  lastDeployResult: aSummary(),
-};
-
-function aWorld(
-  deployment: Deployment | MalformedDeployment,
-  kluctl = fakeKluctl(),
-  sources = fakeSources(),
-  settings: Partial<Settings> = { pruneGuard: { percent: 50, fromObjects: 10 } },
-  others: readonly Deployment[] = [],
-) {
-  const deployments = fakeDeployments(deployment, ...others);
-  const asked: Request[] = [];
-  const leases = fakeLeases();
-  const results = fakeResults();
-  const objects = fakeObjects();
-  const applied: number[] = [];
-  let ids = 0;
-  const reconcile = createReconcile({
-    deployments,
-    secrets: fakeSecrets(),
-    sources,
-    kluctl,
-    objects,
-    leases,
-    results,
-    clusterId: () => Promise.resolve("cluster-1"),
-    lastMove: () => Promise.resolve("move-1"),
-    readIdentity: fakeReadIdentity(),
-    settings: { dryRun: false, ...settings },
-    enqueue: (requests) => Promise.resolve({ queued: asked.push(...requests) }),
-    clock: { now: () => Date.parse("2026-01-01T00:00:10Z") },
-    newId: () => `id-${++ids}`,
-    log: silentLog,
-    observe: { pushToApplied: (s) => applied.push(s) },
-  });
-  const attempt = (over: Partial<Attempt> = {}): Attempt => ({
-    attempt: 1,
-    lastAttempt: false,
-    signal: new AbortController().signal,
-    ...over,
-  });
-  return {
-    deployments,
-    kluctl,
-    objects,
-    sources,
-    leases,
-    results,
-    applied,
-    asked,
-    reconcile,
-    attempt,
-    status: () => deployments.status(key),
-  };
-}
+import { annotation, type Deployment, requestAnnotation } from "../../../src/model.ts";
+import { aDeployment, anObject, aResult } from "../../support/deployments.ts";
+import { fakeKluctl, fakeSources } from "../../support/fakes.ts";
+import { aWorld, key, push, ready, upToDate } from "../../support/reconciling.ts";
 
 test("a push that changes what is rendered is compared, deployed and recorded", async () => {
   const changed = aResult({
@@ -257,42 +176,6 @@ test("a malformed resource is told what is wrong with it, once", async () => {
   expect(await world.reconcile(push, world.attempt())).toMatchObject({ kind: "failed", retry: "person" });
   await world.reconcile(push, world.attempt());
   expect(world.deployments.events).toMatchObject([{ type: "Warning", message: "spec.interval: missing" }]);
-});
-
-test("who asked for a reconcile reads that it is done", async () => {
-  const annotations = { [annotation.requestReconcile]: JSON.stringify({ requestValue: "now-1" }) };
-  const world = aWorld(aDeployment({ status: upToDate, annotations }));
-  await world.reconcile({ ...push, cause: "manual" }, world.attempt());
-  const last = world.deployments.patches.at(-1);
-  expect(last?.["reconcileRequestResult"]).toMatchObject({
-    request: { requestValue: "now-1" },
-    endTime: "2026-01-01T00:00:10Z",
-  });
-  expect(world.deployments.objects.get("shop/prod")?.annotations).toEqual({});
-});
-
-test.each([false, true])(
-  "a request whose loop was broken off is finished by the next one (suspended: %s)",
-  async (suspend) => {
-    const request = { requestValue: "mine" };
-    const reconcileRequestResult = { request, startTime: "2026-01-01T00:00:00Z", reconcileId: "before" };
-    const world = aWorld(aDeployment({ spec: { suspend }, status: { ...upToDate, reconcileRequestResult } }));
-    await world.reconcile({ ...push, cause: "manual" }, world.attempt());
-    expect(world.deployments.patches.at(-1)?.["reconcileRequestResult"]).toMatchObject({
-      endTime: "2026-01-01T00:00:10Z",
-    });
-  },
-);
-
-test("a request that was refused stays refused, whoever finishes it", async () => {
-  const request = { requestValue: "mine", overridesPatch: { spec: { dryRun: true } } };
-  const reconcileRequestResult = { request, startTime: "2026-01-01T00:00:00Z", reconcileId: "before" };
-  const world = aWorld(aDeployment({ status: { ...upToDate, reconcileRequestResult } }));
-  await world.reconcile({ ...push, cause: "manual" }, world.attempt());
-  expect(world.kluctl.runs).toEqual([]);
-  expect(world.deployments.patches.at(-1)?.["reconcileRequestResult"]).toMatchObject({
-    commandError: expect.stringContaining("override") as string,
-  });
 });
 
 test("a deleted deployment takes its objects with it only if it says so", async () => {
@@ -470,7 +353,7 @@ test("a circle is reported, and not waited for", async () => {
 });
 
 test("what somebody asks for is not held back", async () => {
-  const annotations = { ...dependsOn("db"), [annotation.requestReconcile]: "now" };
+  const annotations = { ...dependsOn("db"), [requestAnnotation("reconcile")]: "now" };
   const world = aWorld(aDeployment({ annotations }));
   await expect(world.reconcile({ ...push, cause: "manual" }, world.attempt())).resolves.toMatchObject({ kind: "done" });
 });

@@ -1,0 +1,53 @@
+/** A resource as somebody wants it for once: an RFC 7386 merge patch of it, in which only the spec may change. Pure. */
+import { isDeepStrictEqual } from "node:util";
+import type { Deployment, MalformedDeployment } from "../model.ts";
+import { type Schema, specSchema } from "./crd.ts";
+import { parseDeployment } from "./custom-resource.ts";
+
+type JsonObject = Readonly<Record<string, unknown>>;
+
+/** Malformed, with what is wrong with the patch, if it cannot be applied. */
+export function parseOverridden(resource: unknown, patch: JsonObject): Deployment | MalformedDeployment | undefined {
+  const original = parseDeployment(resource);
+  if (original === undefined) return undefined;
+  const refuse = (problem: string): MalformedDeployment => ({ ...original, problem });
+
+  const patched = applyMergePatch(resource, patch);
+  if (!isDeepStrictEqual(withoutSpec(patched), withoutSpec(resource)))
+    return refuse("override patch tried to modify non-spec fields");
+  // The API server drops them from a resource. Here one that is misspelled would silently change nothing.
+  const unknown = unknownFields(patch["spec"], specSchema(), "spec");
+  if (unknown.length > 0) return refuse(`the override has unknown fields: ${unknown.slice(0, 10).join(", ")}`);
+  const parsed = parseDeployment(patched);
+  return parsed && "problem" in parsed ? refuse(`the override cannot be applied: ${parsed.problem}`) : parsed;
+}
+
+function applyMergePatch(target: unknown, patch: unknown): unknown {
+  if (!isObject(patch)) return patch;
+  const before = isObject(target) ? target : {};
+  const kept = Object.entries(before).filter(([name]) => !Object.hasOwn(patch, name));
+  const set = Object.entries(patch)
+    .filter(([, value]) => value !== null)
+    .map(([name, value]) => [name, applyMergePatch(Object.hasOwn(before, name) ? before[name] : undefined, value)]);
+  return Object.fromEntries([...kept, ...set]);
+}
+
+function withoutSpec(resource: unknown): unknown {
+  if (!isObject(resource)) return resource;
+  const { spec: _, ...rest } = resource;
+  return rest;
+}
+
+function unknownFields(value: unknown, schema: Schema | undefined, at: string): string[] {
+  if (Array.isArray(value))
+    return value.flatMap((item, i) => unknownFields(item, schema?.["items"] as Schema, `${at}[${i}]`));
+  const known = schema?.["properties"] as Readonly<Record<string, Schema>> | undefined;
+  if (!isObject(value) || known === undefined) return [];
+  return Object.entries(value).flatMap(([name, field]) =>
+    Object.hasOwn(known, name) ? unknownFields(field, known[name], `${at}.${name}`) : [`${at}.${name}`],
+  );
+}
+
+function isObject(value: unknown): value is JsonObject {
+  return typeof value === "object" && value !== null && !Array.isArray(value);
+}

@@ -1,0 +1,78 @@
+/** One command that a person asked for. The loop that follows has the last word about the deployment. */
+import { PrepareError } from "../errors.ts";
+import type { CommandResult, ManualCommand } from "../model.ts";
+import { createRedactor } from "../redact/redactor.ts";
+import { failureOf, prepareFailed, reason } from "./conditions.ts";
+import { toFailure } from "./failures.ts";
+import { projectKey } from "./keys.ts";
+import { findVersion } from "./kluctl-version.ts";
+import { type Answer, answerRequest, takeRequest } from "./manual.ts";
+import { withProject } from "./project.ts";
+import type { PendingRequest } from "./requests.ts";
+import type { Steps } from "./steps.ts";
+import { type Loop, type LoopDeps, startWork, type Work } from "./work.ts";
+
+/** Leaves the request unfinished if the work is handed back: whoever takes it next sees to it. */
+export async function runCommand(pending: PendingRequest<ManualCommand>, loop: Loop, deps: LoopDeps): Promise<void> {
+  const begun = startWork(loop, deps);
+  const { status, log, signal } = begun;
+  const { clock, deployments } = deps;
+  const { kind } = pending;
+  const startedAt = clock.now();
+  status.set({ projectKey: projectKey(loop.deployment.spec.source) });
+  const taken = await takeRequest(pending, begun);
+  const { overridesPatch } = taken.result.request;
+  const work: Work = { ...begun, deployment: taken.deployment, asked: { kind, overridesPatch } };
+  const answer = taken.refused === undefined ? await attempt(kind, work) : { commandError: taken.refused };
+  if (signal.aborted) return;
+  if (taken.refused !== undefined) deployments.event(loop.deployment, "Warning", reasons[kind], taken.refused);
+  answerRequest(taken, work, answer);
+  await status.save(`Performed ${kind}`);
+  const { commandError } = answer;
+  log.info({ request: kind, ...(commandError && { error: commandError }), ms: clock.now() - startedAt }, "answered");
+}
+
+async function attempt(kind: ManualCommand, work: Work): Promise<Answer> {
+  const { deployment, deps, status, log, signal } = work;
+  // What was asked with overrides, or only to see what would be, says nothing about the deployment itself.
+  const concernsIt = kind !== "diff" && work.asked?.overridesPatch === undefined;
+  try {
+    return await withProject(work, async ({ steps }) => {
+      const result = await perform(kind, steps);
+      if (concernsIt) status.set({ lastPrepareError: undefined });
+      const [resultId] = await steps.stored();
+      return { resultId, commandError: failureOf(result, kind) };
+    });
+  } catch (error) {
+    const message = createRedactor(work.secrets).text(toFailure(error).message);
+    const unprepared = work.phase === "prepare" || error instanceof PrepareError;
+    if (unprepared && concernsIt) {
+      status.set({ lastPrepareError: message });
+      status.progress(`Performed ${kind}`, prepareFailed(message, await findVersion(deps.kluctl)));
+    }
+    log.warn({ request: kind, phase: work.phase, error: message }, "what was asked for failed");
+    const why = unprepared ? reason.prepareFailed : reasons[kind];
+    if (!signal.aborted) deps.deployments.event(deployment, "Warning", why, message);
+    return { commandError: message };
+  }
+}
+
+const reasons: Readonly<Record<ManualCommand, string>> = {
+  diff: reason.diffFailed,
+  deploy: reason.deployFailed,
+  prune: reason.pruneFailed,
+  validate: reason.validateFailed,
+};
+
+async function perform(kind: ManualCommand, steps: Steps): Promise<Pick<CommandResult, "errors" | "warnings">> {
+  switch (kind) {
+    case "diff":
+      return steps.diff();
+    case "deploy":
+      return steps.deploy("asked for", undefined);
+    case "prune":
+      return steps.prune();
+    case "validate":
+      return steps.validate(undefined);
+  }
+}

@@ -1,0 +1,88 @@
+/** What brings a deployment up to date, among fakes. */
+import type { Attempt, Deployment, MalformedDeployment, ReconcileRequest } from "../../src/model.ts";
+import type { Deployments, Results } from "../../src/ports.ts";
+import { createReconcile } from "../../src/reconcile/reconcile.ts";
+import type { Settings } from "../../src/reconcile/work.ts";
+import { aSummary } from "./deployments.ts";
+import {
+  fakeDeployments,
+  fakeKluctl,
+  fakeLeases,
+  fakeObjects,
+  fakeReadIdentity,
+  fakeResults,
+  fakeSecrets,
+  fakeSources,
+  silentLog,
+} from "./fakes.ts";
+
+export const key = { namespace: "shop", name: "prod" };
+export const push: ReconcileRequest = { kind: "reconcile", deployment: key, cause: "push", receivedAt: 0 };
+export const ready = { type: "Ready", status: "True", reason: "ok", message: "", lastTransitionTime: "" } as const;
+
+/** The status of a deployment that is at commit `c1`. */
+export const upToDate = {
+  observedGeneration: 1,
+  observedCommit: "c1",
+  lastObjectsHash: "hash-1",
+  conditions: [ready],
+  lastDeployResult: aSummary(),
+};
+
+export function aWorld(
+  deployment: Deployment | MalformedDeployment,
+  kluctl = fakeKluctl(),
+  sources = fakeSources(),
+  settings: Partial<Settings> = { pruneGuard: { percent: 50, fromObjects: 10 } },
+  others: readonly Deployment[] = [],
+) {
+  const deployments = fakeDeployments(deployment, ...others);
+  const asked: ReconcileRequest[] = [];
+  const leases = fakeLeases();
+  const results = fakeResults();
+  const objects = fakeObjects();
+  const applied: number[] = [];
+  let ids = 0;
+  const reconcile = createReconcile({
+    deployments,
+    secrets: fakeSecrets(),
+    sources,
+    kluctl,
+    objects,
+    leases,
+    results,
+    clusterId: () => Promise.resolve("cluster-1"),
+    lastMove: () => Promise.resolve("move-1"),
+    readIdentity: fakeReadIdentity(),
+    settings: { dryRun: false, ...settings },
+    enqueue: (requests) => Promise.resolve({ queued: asked.push(...(requests as ReconcileRequest[])) }),
+    clock: { now: () => Date.parse("2026-01-01T00:00:10Z") },
+    newId: () => `id-${++ids}`,
+    log: silentLog,
+    observe: { pushToApplied: (s) => applied.push(s) },
+  });
+  const attempt = (over: Partial<Attempt> = {}): Attempt => ({
+    attempt: 1,
+    lastAttempt: false,
+    signal: new AbortController().signal,
+    ...over,
+  });
+  return {
+    deployments,
+    kluctl,
+    objects,
+    sources,
+    leases,
+    results,
+    applied,
+    asked,
+    reconcile,
+    attempt,
+    /** Other ways to do the same, from now on. */
+    replace(others: { deployments?: Partial<Deployments>; results?: Partial<Results> }) {
+      Object.assign(deployments, others.deployments);
+      Object.assign(results, others.results);
+    },
+    status: () => deployments.status(key),
+  };
+}
