@@ -33,6 +33,7 @@ import { createObjects } from "./kube/objects.ts";
 import { toRemoteCluster } from "./kube/remote-cluster.ts";
 import { createResults, storeNothing } from "./kube/result-store.ts";
 import { createSecrets } from "./kube/secrets.ts";
+import { createServiceAccounts } from "./kube/service-accounts.ts";
 import type { Logger } from "./log.ts";
 import { createMetrics, type Metrics } from "./metrics.ts";
 import type { Leases } from "./ports.ts";
@@ -85,6 +86,7 @@ export async function startApp(config: Config, log: Logger): Promise<App> {
   const secrets = createSecrets({ client });
   const readIdentity = createReadIdentity({
     secrets,
+    serviceAccounts: createServiceAccounts({ client }),
     toRemoteCluster: (kubeconfig, impersonate) =>
       toRemoteCluster(kubeconfig, { impersonate, allowUnsafe: config.kubernetes.allowUnsafeKubeconfigs }),
     defaultServiceAccount: config.defaultServiceAccount,

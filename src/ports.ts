@@ -71,6 +71,14 @@ export interface Secrets {
   get(namespace: string, name: string): Promise<Readonly<Record<string, string>> | undefined>;
 }
 
+/** Service accounts of the server's own cluster. */
+export interface ServiceAccounts {
+  /** `undefined` if there is none. */
+  annotations(namespace: string, name: string): Promise<Readonly<Record<string, string>> | undefined>;
+  /** A token that tells somebody outside of the cluster who it is. */
+  createToken(namespace: string, name: string, of: { audience: string; seconds: number }): Promise<string>;
+}
+
 /** What people offer from their own machines instead of sources, with `kluctl gitops`. */
 export interface Overrides {
   /** For one run of one deployment. Nothing is asked for yet. Throws PrepareError for what can never be had. */
@@ -164,12 +172,24 @@ export interface RemoteCluster {
   readonly fingerprint: string;
 }
 
+/** What kluctl may decrypt the project's encrypted files with. */
+export interface DecryptionKeys {
+  /** For messages: where they come from. */
+  readonly secretName?: string | undefined;
+  /** The Secret's data. */
+  readonly data: Readonly<Record<string, string>>;
+  /** What AWS takes for the role of a service account. */
+  readonly webIdentity?: { readonly roleArn: string; readonly token: string } | undefined;
+}
+
 /** On whose behalf kluctl works, and where. */
 export interface Identity {
   /** User to impersonate on the cluster (`system:serviceaccount:<ns>:<name>`); `undefined`: the login itself. */
   readonly impersonate?: string | undefined;
   /** `undefined`: the server's own cluster. */
   readonly cluster?: RemoteCluster | undefined;
+  /** `undefined`: nothing of the project is to be decrypted. */
+  readonly decryption?: DecryptionKeys | undefined;
   /** Everything in it that nobody may read. */
   readonly secrets: readonly string[];
 }

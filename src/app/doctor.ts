@@ -26,6 +26,7 @@ import { createKluctl } from "../kluctl/kluctl.ts";
 import { createKubeClient } from "../kube/client.ts";
 import { toRemoteCluster } from "../kube/remote-cluster.ts";
 import { createSecrets } from "../kube/secrets.ts";
+import { createServiceAccounts } from "../kube/service-accounts.ts";
 import { createLogger, type Logger } from "../log.ts";
 import { isMalformed, type Key } from "../model.ts";
 import { readGitCredentials } from "../reconcile/credentials.ts";
@@ -73,6 +74,7 @@ export async function runDoctor(options: DoctorOptions): Promise<readonly Sectio
   const { defaultServiceAccount } = config;
   const readIdentity = createReadIdentity({
     secrets,
+    serviceAccounts: createServiceAccounts({ client }),
     toRemoteCluster: (kubeconfig, impersonate) =>
       toRemoteCluster(kubeconfig, { impersonate, allowUnsafe: config.kubernetes.allowUnsafeKubeconfigs }),
     defaultServiceAccount,

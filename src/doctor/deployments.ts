@@ -86,7 +86,7 @@ async function examineSecrets({ secrets }: DeploymentsDeps, { key }: Deployment,
 async function examineIdentity({ cluster, readIdentity }: DeploymentsDeps, deployment: Deployment): Promise<Finding[]> {
   const { key, spec } = deployment;
   try {
-    await readIdentity(deployment);
+    await readIdentity(deployment, { decrypts: false }); // its keys are looked at with the other Secrets
   } catch (error) {
     return [problem(keyText(key), `spec.kubeConfig: ${(error as Error).message}`)];
   }

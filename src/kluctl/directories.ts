@@ -12,6 +12,8 @@ import type { Unpacked } from "./warm/layout.ts";
 export interface JobDirectory {
   /** Readable by us only. */
   readonly path: string;
+  /** For gpg, and empty. */
+  readonly keyring: string;
   /** Variables that send kluctl to the right places. */
   readonly env: Readonly<Record<string, string>>;
   remove(): Promise<void>;
@@ -62,7 +64,11 @@ export function createDirectories({ cacheDir, workDir }: { cacheDir: string; wor
   }
 
   async function makeHomes(path: string, own: string, cache: string): Promise<void> {
-    await Promise.all([mkdir(own, { recursive: true, mode: 0o700 }), mkdir(join(path, "home"))]);
+    await Promise.all([
+      mkdir(own, { recursive: true, mode: 0o700 }),
+      mkdir(join(path, "home")),
+      mkdir(join(path, "gpg"), { mode: 0o700 }),
+    ]);
     await Promise.all(caches.map((name) => link(join(cache, name), join(own, name))));
   }
 
@@ -105,8 +111,10 @@ export function createDirectories({ cacheDir, workDir }: { cacheDir: string; wor
       }
       return {
         path,
+        keyring: join(path, "gpg"),
         env: {
           HOME: join(path, "home"),
+          GNUPGHOME: join(path, "gpg"), // without it, SOPS looks into the home of the server's user, whatever HOME says
           TMPDIR: temporary,
           KLUCTL_BASE_TMP_DIR: base,
           KLUCTL_CACHE_DIR: cache,

@@ -29,7 +29,10 @@ const names = new Set([
 const garbageCollection = { GOGC: "400", GOMEMLIMIT: "512MiB" };
 
 const proxies = /^(HTTP|HTTPS|NO|ALL)_PROXY$/i;
-/** For vars from cloud secret stores, and SOPS with a key in one. SOPS's own and GPG's variables stay out. */
+/**
+ * For vars from cloud secret stores, and SOPS with a key in one. SOPS's own and GPG's variables stay out: what they lead to
+ * would decrypt for every deployment.
+ */
 const clouds = /^(AWS|GOOGLE|AZURE|VAULT)_/;
 /** Logins for everybody. Only these fields: `KLUCTL_GIT_CACHE_UPDATE_INTERVAL` is a flag, not a login. */
 const logins = {
@@ -88,6 +91,15 @@ export function withLogins(
     env["SSH_KNOWN_HOSTS"] = [knownHosts, env["SSH_KNOWN_HOSTS"]].filter(Boolean).join(delimiter);
   }
   return env;
+}
+
+/** The same without what a deployment's own decryption takes the place of. */
+export function withDecryption(
+  env: Readonly<Record<string, string>>,
+  own: { readonly env: Readonly<Record<string, string>>; readonly dropped: readonly RegExp[] },
+): Record<string, string> {
+  const kept = Object.entries(env).filter(([name]) => !own.dropped.some((pattern) => pattern.test(name)));
+  return { ...Object.fromEntries(kept), ...own.env };
 }
 
 /** The name of one of the server's variables behind so many logins of a deployment. */

@@ -2,9 +2,11 @@
 import { createScrubber, type Logger } from "../log.ts";
 import type { Kluctl } from "../ports.ts";
 import { type Call, toArguments } from "./arguments.ts";
+import { explainDecryption, toDecryption } from "./decryption.ts";
 import { createDirectories, type JobDirectory } from "./directories.ts";
-import { type Environment, toSharedEnvironment, withLogins } from "./environment.ts";
+import { type Environment, toSharedEnvironment, withDecryption, withLogins } from "./environment.ts";
 import { type AnyRun, writeJobFiles } from "./job-files.ts";
+import { createKeyring, type Keyring } from "./keyring.ts";
 import { createLineLogger } from "./line-logger.ts";
 import { explainHostKey, toLogins } from "./logins.ts";
 import { toOrphans } from "./orphans.ts";
@@ -120,10 +122,15 @@ export function createKluctl({ binary, kubeconfigFor, log, observe, ...deps }: K
       bringsLogins: git.length + oci.length + helm.length > 0,
       cluster: run.cluster?.fingerprint,
     });
+    const keyring = createKeyring({ home: job.keyring, searchPath: sharedEnv["PATH"] ?? "", limits, onLeft });
+    const wanted = AbortSignal.any([signal, stopping.signal]);
     try {
       const logins = toLogins(run.credentials, job.path);
+      const keys = toDecryption(run.decryption, job.path);
       const kubeconfig = run.cluster?.kubeconfig ?? (await kubeconfigFor(run.impersonate));
-      const files = await writeJobFiles({ dir: job.path, call, run, kubeconfig, others: logins.files });
+      const others = new Map([...logins.files, ...keys.files]);
+      const files = await writeJobFiles({ dir: job.path, call, run, kubeconfig, others });
+      await keyring.import(keys.pgpKeys, wanted);
       const passwords = [...git, ...oci, ...helm].map(({ password }) => password);
       const tokens = oci.flatMap(({ identityToken, token }) => [identityToken, token]);
       const known = [...passwords, ...tokens, ...(run.secrets ?? [])];
@@ -135,7 +142,7 @@ export function createKluctl({ binary, kubeconfigFor, log, observe, ...deps }: K
         command: binary.path,
         args: [...toArguments(call, run, files), ...(warm?.flags ?? pythonFlags(binary))],
         env: {
-          ...withLogins(sharedEnv, logins, logins.knownHosts),
+          ...withDecryption(withLogins(sharedEnv, logins, logins.knownHosts), keys),
           ...job.env,
           ...warm?.env,
           KUBECONFIG: files.kubeconfig,
@@ -146,24 +153,31 @@ export function createKluctl({ binary, kubeconfigFor, log, observe, ...deps }: K
           silenceMs: run.held ? limits.leaseSilenceMs : limits.silenceMs,
           timeoutMs: run.timeoutMs + limits.overtimeMs,
         },
-        signal: AbortSignal.any([signal, stopping.signal]),
+        signal: wanted,
         held: run.held,
         onLine: createLineLogger(log, call.command, run, toWords),
       });
       if (!warm) renderers?.unpacked(binary);
       return await readOutcome(ended, files.result, parse, toWords);
+    } catch (error) {
+      throw explainDecryption(error, run.decryption);
     } finally {
-      removeJob(job);
+      cleanUp(keyring, job);
     }
   }
 
   /** Takes longer than all else that we do around a run, and nobody waits for it but `stop`. */
-  function removeJob(job: JobDirectory): void {
-    const removed = job
-      .remove()
+  function cleanUp(keyring: Keyring, job: JobDirectory): void {
+    const cleaned = keyring
+      .close()
+      .then(() => job.remove())
       .catch((error: unknown) => log.warn({ err: error }, "could not remove a work directory of kluctl"))
-      .finally(() => running.delete(removed));
-    running.add(removed);
+      .finally(() => running.delete(cleaned));
+    running.add(cleaned);
+  }
+
+  function onLeft(error: unknown): void {
+    log.warn({ err: error }, "could not end a gpg-agent; it ends when it finds its directory gone");
   }
 
   /** Counts and times the call, and holds up `stop` until it is over. */

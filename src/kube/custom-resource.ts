@@ -93,6 +93,10 @@ function toSpec(raw: RawSpec, source: DeploymentSpec["source"]): DeploymentSpec 
     timeoutMs: optionalMs(raw.timeout),
     suspend: raw.suspend ?? false,
     serviceAccountName: raw.serviceAccountName,
+    decryption: raw.decryption && {
+      secretName: raw.decryption.secretRef?.name,
+      serviceAccountName: raw.decryption.serviceAccount || undefined,
+    },
     kubeConfig: raw.kubeConfig?.secretRef && {
       secretName: raw.kubeConfig.secretRef.name,
       key: raw.kubeConfig.secretRef.key || undefined,
@@ -138,7 +142,6 @@ function unsupported(spec: Partial<RawSpec>): string[] {
       some(spec.helmCredentials),
       "spec.helmCredentials can not be used anymore, please switch to spec.credentials.helm",
     ],
-    [spec.decryption !== undefined, "spec.decryption: decryption is not supported yet; remove the field"],
   ];
   return given.filter(([there]) => there).map(([, problem]) => problem);
 }

@@ -19,8 +19,17 @@ export function createSecrets({ client }: { client: Pick<KubeClient, "request"> 
       }
       const { data } = Secret.parse(secret);
       return Object.fromEntries(
-        Object.entries(data ?? {}).map(([key, value]) => [key, Buffer.from(value, "base64").toString("utf8")]),
+        Object.entries(data ?? {}).map(([key, value]) => [key, toText(Buffer.from(value, "base64"))]),
       );
     },
   };
+}
+
+/** Files that were made on Windows are often UTF-16, with a mark of it in front. */
+function toText(bytes: Buffer): string {
+  const [first, second] = bytes;
+  if (first === 0xff && second === 0xfe) return bytes.subarray(2).toString("utf16le");
+  if (first === 0xfe && second === 0xff && bytes.length % 2 === 0)
+    return bytes.subarray(2).swap16().toString("utf16le");
+  return bytes.toString("utf8").replace(/^\uFEFF/, "");
 }

@@ -56,7 +56,7 @@ async function deleteObjects(deployment: Deployment, { held, signal }: Finalizin
     return 0;
   }
   const { settings } = deps;
-  const identity = await deps.readIdentity(deployment);
+  const identity = await deps.readIdentity(deployment, { decrypts: false });
   const result = await deps.kluctl.delete(
     {
       ...identity,

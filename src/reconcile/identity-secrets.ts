@@ -38,7 +38,7 @@ function isOfKey(line: string): boolean {
 function parseQuietly(text: string): unknown {
   if (/^\s*-----BEGIN /.test(text)) return undefined; // the headers of a PGP key look like YAML
   try {
-    return parse(text, { logLevel: "silent" }) as unknown;
+    return parse(text, { logLevel: "error" }) as unknown;
   } catch {
     return undefined;
   }

@@ -1,11 +1,16 @@
-/** On whose behalf, and where, a deployment's kluctl works: from its resource, and the Secrets in its own namespace. */
+/**
+ * On whose behalf a deployment's kluctl works, where, and what it may decrypt: from its resource, and what that names in its
+ * own namespace.
+ */
 import { PrepareError } from "../errors.ts";
 import type { Deployment } from "../model.ts";
-import type { Identity, RemoteCluster, Secrets } from "../ports.ts";
+import type { Identity, RemoteCluster, Secrets, ServiceAccounts } from "../ports.ts";
+import { readDecryptionKeys } from "./identity-keys.ts";
 import { secretsIn } from "./identity-secrets.ts";
 
 export interface IdentityDeps {
   readonly secrets: Secrets;
+  readonly serviceAccounts: ServiceAccounts;
   /** Throws an error that tells what is wrong with the kubeconfig. */
   readonly toRemoteCluster: (kubeconfig: string, impersonate: string | undefined) => RemoteCluster;
   /** For deployments that name none. */
@@ -15,24 +20,42 @@ export interface IdentityDeps {
 export interface IdentityOptions {
   /** Goes before the deployment's own. */
   readonly serviceAccount?: string | undefined;
+  /** False: for what needs no project. */
+  readonly decrypts?: boolean;
 }
 
 /** Throws PrepareError. */
 export type ReadIdentity = (deployment: Deployment, options?: IdentityOptions) => Promise<Identity>;
 
-export function createReadIdentity({ secrets, toRemoteCluster, defaultServiceAccount }: IdentityDeps): ReadIdentity {
-  return async function readIdentity(deployment, { serviceAccount } = {}) {
+export function createReadIdentity(deps: IdentityDeps): ReadIdentity {
+  return async function readIdentity(deployment, { serviceAccount, decrypts = true } = {}) {
     const { key, spec } = deployment;
-    const account = serviceAccount ?? spec.serviceAccountName ?? defaultServiceAccount;
+    const account = serviceAccount ?? spec.serviceAccountName ?? deps.defaultServiceAccount;
     const impersonate = account === undefined ? undefined : impersonation(key.namespace, account);
-    if (spec.kubeConfig === undefined) return { impersonate, secrets: [] };
-    const { name, text } = await readKubeconfig(deployment, spec.kubeConfig, secrets);
-    try {
-      return { impersonate, cluster: toRemoteCluster(text, impersonate), secrets: secretsIn(text) };
-    } catch (error) {
-      throw new PrepareError(`KubeConfig secret '${name}' cannot be used: ${(error as Error).message}`);
-    }
+    const [remote, decryption] = await Promise.all([
+      readCluster(deployment, impersonate, deps),
+      decrypts ? readDecryptionKeys(deployment, deps) : undefined,
+    ]);
+    const token = decryption?.webIdentity?.token;
+    const keys = Object.values(decryption?.data ?? {}).flatMap(secretsIn);
+    const secrets = [...(remote?.secrets ?? []), ...keys, ...(token === undefined ? [] : [token])];
+    return { impersonate, cluster: remote?.cluster, decryption, secrets };
   };
+}
+
+async function readCluster(
+  deployment: Deployment,
+  impersonate: string | undefined,
+  { secrets, toRemoteCluster }: IdentityDeps,
+): Promise<{ cluster: RemoteCluster; secrets: string[] } | undefined> {
+  const { kubeConfig } = deployment.spec;
+  if (kubeConfig === undefined) return undefined;
+  const { name, text } = await readKubeconfig(deployment, kubeConfig, secrets);
+  try {
+    return { cluster: toRemoteCluster(text, impersonate), secrets: secretsIn(text) };
+  } catch (error) {
+    throw new PrepareError(`KubeConfig secret '${name}' cannot be used: ${(error as Error).message}`);
+  }
 }
 
 async function readKubeconfig(

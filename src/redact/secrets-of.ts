@@ -13,13 +13,16 @@ export function isSecret({ kind, group }: ObjectRef): boolean {
   return kind === "Secret" && (group ?? "") === "";
 }
 
-/** The values of all Secrets in a result: as they are to be, as they were, and as they were before that. */
+/**
+ * The values of all Secrets in a result: as they are to be, as they were, and as they were before that. And the vars that
+ * kluctl had from encrypted files and secret stores, whatever they were made into.
+ */
 export function secretsOf({ objects, document }: CommandResult): SecretValues {
   const secrets = objects.filter(({ ref }) => isSecret(ref));
+  const values = sensitiveVars(document["deployment"], 0);
   if (secrets.length === 0 && rendersSecrets(document["deployment"], 0)) {
-    return { values: [], doubt: "the result names Secrets, but does not contain them" };
+    return { values, doubt: "the result names Secrets, but does not contain them" };
   }
-  const values: Buffer[] = [];
   let doubt: string | undefined;
   for (const secret of secrets) {
     if (!isComplete(secret)) doubt = "the result lacks the contents of a Secret";
@@ -69,6 +72,24 @@ function changedValues({ changes }: ResultObject): Buffer[] {
 function stringsIn(value: unknown): string[] {
   if (typeof value === "string") return [value];
   return typeof value === "object" && value !== null ? Object.values(value).flatMap(stringsIn) : [];
+}
+
+/** kluctl says itself which vars are sensitive. Of numbers, only what could be a secret: a replica count hides nothing. */
+function sensitiveVars(tree: unknown, depth: number): Buffer[] {
+  const { vars, deployments, renderedInclude } = record(tree) ?? {};
+  if (depth > 100) return [];
+  const own = (Array.isArray(vars) ? vars : []).flatMap((source: unknown) => {
+    const { renderedSensitive, renderedVars } = record(source) ?? {};
+    return renderedSensitive === true ? leavesIn(renderedVars) : [];
+  });
+  const below = [...(Array.isArray(deployments) ? deployments : []), renderedInclude];
+  return [...own.map((value) => Buffer.from(value)), ...below.flatMap((item) => sensitiveVars(item, depth + 1))];
+}
+
+function leavesIn(value: unknown): string[] {
+  if (typeof value === "string") return [value];
+  if (typeof value === "number") return String(value).length < 6 ? [] : [String(value)];
+  return typeof value === "object" && value !== null ? Object.values(value).flatMap(leavesIn) : [];
 }
 
 function rendersSecrets(tree: unknown, depth: number): boolean {

@@ -374,7 +374,7 @@ test("a resource with every field wrong is told all of it, disturbs nobody, and 
     validateInterval: "1h or so",
     source: { git: { url: "file:///etc", ref: { branch: "--upload-pack=x", tag: "v1" }, path: "../../etc" } },
     credentials: { git: [{ secretRef: { name: "" } }] },
-    decryption: { provider: "sops" },
+    decryption: { provider: "sops", secretRef: { name: "" } },
     kubeConfig: {},
     serviceAccountName: " ",
     helmCredentials: [{}],

@@ -21,6 +21,7 @@ import type {
   Results,
   Run,
   Secrets,
+  ServiceAccounts,
   Sources,
   StatusPatch,
 } from "../../src/ports.ts";
@@ -221,7 +222,17 @@ export function fakeSecrets(secrets: Record<string, Record<string, string>> = {}
 export function fakeReadIdentity(deps: Partial<IdentityDeps> = {}): ReadIdentity {
   return createReadIdentity({
     secrets: fakeSecrets(),
+    serviceAccounts: fakeServiceAccounts(),
     toRemoteCluster: (kubeconfig, impersonate) => ({ kubeconfig: `${kubeconfig} as ${impersonate}`, fingerprint: "f" }),
     ...deps,
   });
+}
+
+/** `namespace/name` → annotations; a token says for whom and for what it is. */
+export function fakeServiceAccounts(accounts: Record<string, Record<string, string>> = {}): ServiceAccounts {
+  return {
+    annotations: (namespace, name) => Promise.resolve(accounts[`${namespace}/${name}`]),
+    createToken: (namespace, name, { audience, seconds }) =>
+      Promise.resolve(`token of ${namespace}/${name} for ${audience}, ${seconds} s`),
+  };
 }

@@ -1,6 +1,7 @@
 import { expect, test } from "vitest";
 import { createKubeClient } from "../../../src/kube/client.ts";
 import { createSecrets } from "../../../src/kube/secrets.ts";
+import { createServiceAccounts } from "../../../src/kube/service-accounts.ts";
 import { useKube } from "../../support/kube.ts";
 
 const version = { method: "GET", path: "/version" } as const;
@@ -108,10 +109,32 @@ test("a context that is not in the kubeconfig is named with those that are", asy
 
 test("a Secret is read decoded, and an absent one is absent", async () => {
   const { client, namespace } = await useKube();
-  const body = { metadata: { name: "login" }, stringData: { username: "ä", password: "p" } };
+  const utf16 = Buffer.from("\uFEFFä", "utf16le");
+  const data = { windows: utf16.toString("base64"), other: Buffer.from(utf16).swap16().toString("base64") };
+  const body = { metadata: { name: "login" }, stringData: { username: "ä", password: "p", marked: "\uFEFFä" }, data };
   await client.request({ method: "POST", path: `/api/v1/namespaces/${namespace}/secrets`, body });
   const secrets = createSecrets({ client });
 
-  await expect(secrets.get(namespace, "login")).resolves.toEqual({ username: "ä", password: "p" });
+  const texts = { username: "ä", password: "p", marked: "ä", windows: "ä", other: "ä" };
+  await expect(secrets.get(namespace, "login")).resolves.toEqual(texts);
   await expect(secrets.get(namespace, "absent")).resolves.toBeUndefined();
+});
+
+test("a service account's annotations are read, and a token for others says who it is", async () => {
+  const { client, namespace } = await useKube();
+  const accounts = createServiceAccounts({ client });
+  const path = `/api/v1/namespaces/${namespace}/serviceaccounts`;
+  for (const metadata of [{ name: "annotated", annotations: { role: "r" } }, { name: "plain" }]) {
+    await client.request({ method: "POST", path, body: { metadata } });
+  }
+
+  await expect(accounts.annotations(namespace, "annotated")).resolves.toEqual({ role: "r" });
+  await expect(accounts.annotations(namespace, "plain")).resolves.toEqual({});
+  await expect(accounts.annotations(namespace, "absent")).resolves.toBeUndefined();
+  const token = await accounts.createToken(namespace, "plain", { audience: "sts.amazonaws.com", seconds: 1_200 });
+  const claims = JSON.parse(Buffer.from(token.split(".")[1] ?? "", "base64url").toString()) as Record<string, number>;
+  expect(claims).toMatchObject({ aud: ["sts.amazonaws.com"], sub: `system:serviceaccount:${namespace}:plain` });
+  expect(claims["exp"]! - claims["iat"]!).toBe(1_200);
+  const absent = accounts.createToken(namespace, "absent", { audience: "a", seconds: 600 });
+  await expect(absent).rejects.toThrow(/serviceaccounts "absent" not found/);
 });

@@ -9,7 +9,7 @@ import type { Deployment, DeploymentStatus } from "../../../src/model.ts";
 import type { Sources } from "../../../src/ports.ts";
 import { aDeployment, aResult, aSummary } from "../../support/deployments.ts";
 import { fakeDoctorCluster } from "../../support/fake-doctor-cluster.ts";
-import { fakeKluctl, fakeSecrets, fakeSources, silentLog } from "../../support/fakes.ts";
+import { fakeKluctl, fakeSecrets, fakeServiceAccounts, fakeSources, silentLog } from "../../support/fakes.ts";
 
 const deployed: Partial<DeploymentStatus> = {
   observedGeneration: 1,
@@ -32,6 +32,7 @@ async function examine({ deployment, spec = {}, compared = {}, secrets, missingA
     secrets: fakeSecrets(secrets),
     readIdentity: createReadIdentity({
       secrets: fakeSecrets(secrets),
+      serviceAccounts: fakeServiceAccounts(),
       toRemoteCluster: (text) => toRemoteCluster(text, { allowUnsafe: false }),
     }),
     compare: () =>
@@ -190,6 +191,7 @@ test("comparing renders the commit that was seen last, writes nothing, and lets 
     log: silentLog,
     readIdentity: createReadIdentity({
       secrets,
+      serviceAccounts: fakeServiceAccounts(),
       toRemoteCluster: (text) => toRemoteCluster(text, { allowUnsafe: false }),
       defaultServiceAccount: "deployer",
     }),

@@ -182,3 +182,25 @@ test("where the contents of a Secret cannot be read, no value and no message is 
   ]);
   for (const { message } of [...masked.errors, ...masked.warnings]) expect(message).toMatch(/^\(not shown/);
 });
+
+test("vars that kluctl calls sensitive are hidden wherever they are, and the others are not", () => {
+  const sensitive = (renderedVars: object) => ({ file: "vars.yaml", renderedSensitive: true, renderedVars });
+  const deployment = {
+    vars: [
+      sensitive({ db: { host: "hidden-host", ports: [54_321_000, 3] } }),
+      { renderedVars: { zone: "shown-zone" } },
+    ],
+    deployments: [
+      { path: "app", vars: [sensitive({ key: "hidden-key" })] },
+      { include: "sub", renderedInclude: { vars: [sensitive({ deep: ["hidden-deep"] })], deployments: [] } },
+    ],
+  };
+  const newValue = "hidden-host:54321000/hidden-key?hidden-deep@shown-zone, 3";
+  const changes = [
+    { type: "update", jsonPath: "data.url", oldValue: "", newValue, unifiedDiff: `+${newValue}` },
+  ] as const;
+  const result = aResult({ objects: [anObject({ changes })], errors: [{ ref: anObject().ref, message: newValue }] });
+  const masked = maskResult({ ...result, document: { ...result.document, deployment } });
+  expect(visible(masked)).not.toMatch(/hidden|54321/);
+  expect(masked.objects[0]?.changes[0]?.newValue).toContain("@shown-zone, 3");
+});

@@ -1,0 +1,61 @@
+import { readdir, realpath, utimes } from "node:fs/promises";
+import { join } from "node:path";
+import { expect, test } from "vitest";
+import { createDirectories } from "../../../src/kluctl/directories.ts";
+import { useTempDir } from "../../support/world.ts";
+
+async function useDirectories() {
+  const dir = await useTempDir();
+  const create = () => createDirectories({ cacheDir: join(dir, "cache"), workDir: join(dir, "work") });
+  const directories = create();
+  await directories.prepare();
+  /** Where kluctl looks: 2.22 below its base, later ones in their cache directory. */
+  async function placesOf(namespace: string, of: { bringsLogins?: boolean; cluster?: string }, name: string) {
+    const job = await directories.create(namespace, { bringsLogins: false, ...of });
+    const { KLUCTL_BASE_TMP_DIR: base = "", KLUCTL_CACHE_DIR: cache = "" } = job.env;
+    const places = [join(base, String(process.getuid?.() ?? 0), name), join(cache, name)];
+    const found = await Promise.all(places.map((place) => realpath(place)));
+    await job.remove();
+    expect(found[0]).toBe(found[1]);
+    return found[0];
+  }
+  return { dir, create, placesOf };
+}
+
+test("what is known of one cluster is known of no other, and by no other namespace", async () => {
+  const { placesOf } = await useDirectories();
+  const known = (namespace: string, of: { bringsLogins?: boolean; cluster?: string }) =>
+    placesOf(namespace, of, "kube-cache");
+  const own = await known("shop", {});
+  const others = await Promise.all([
+    known("shop", { cluster: "a" }),
+    known("shop", { cluster: "b" }),
+    known("pay", { cluster: "a" }),
+    known("pay", { cluster: "a", bringsLogins: true }),
+    known("pay", { bringsLogins: true }),
+  ]);
+  expect(new Set([own, ...others]).size).toBe(6);
+  expect(await known("pay", {})).toBe(own);
+  expect(await known("shop", { cluster: "a" })).toBe(others[0]);
+});
+
+test("charts and mirrors are the same whatever the cluster", async () => {
+  const { placesOf } = await useDirectories();
+  for (const name of ["git-cache", "helm-charts", "oci"]) {
+    expect(await placesOf("shop", { cluster: "a" }, name)).toBe(await placesOf("pay", {}, name));
+    const ours = await placesOf("shop", { bringsLogins: true }, name);
+    expect(await placesOf("shop", { bringsLogins: true, cluster: "a" }, name)).toBe(ours);
+  }
+});
+
+test("a cluster that nothing was deployed to for long is forgotten", async () => {
+  const { dir, create, placesOf } = await useDirectories();
+  for (const cluster of ["a", "b"]) await placesOf("shop", { cluster }, "kube-cache");
+  const clusters = join(dir, "cache", "clusters");
+  const [forgotten = ""] = await readdir(clusters);
+  const longAgo = new Date(Date.now() - 8 * 24 * 3_600_000);
+  await utimes(join(clusters, forgotten), longAgo, longAgo);
+  await create().prepare();
+  expect(await readdir(clusters)).toHaveLength(1);
+  expect(await readdir(clusters)).not.toContain(forgotten);
+});

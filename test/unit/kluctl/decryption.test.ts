@@ -1,0 +1,165 @@
+import { expect, test } from "vitest";
+import { PrepareError } from "../../../src/errors.ts";
+import { explainDecryption, toDecryption } from "../../../src/kluctl/decryption.ts";
+import { withDecryption } from "../../../src/kluctl/environment.ts";
+
+const certificate = "-----BEGIN CERTIFICATE-----\n";
+
+test.each([
+  [{ "a.agekey": "AGE-1\n", "b.agekey": "AGE-2" }, { SOPS_AGE_KEY: "AGE-1\n\nAGE-2" }],
+  [{ "sops.vault-token": " hvs.1\n" }, { VAULT_TOKEN: "hvs.1" }],
+  [
+    { "sops.aws-kms": "aws_access_key_id: id\naws_secret_access_key: key\naws_session_token: session" },
+    { AWS_ACCESS_KEY_ID: "id", AWS_SECRET_ACCESS_KEY: "key", AWS_SESSION_TOKEN: "session" },
+  ],
+  [
+    {
+      "sops.azure-kv": '{"tenantId": "t", "clientId": "c", "clientSecret": "s", "clientCertificate": "is left alone"}',
+    },
+    { AZURE_TENANT_ID: "t", AZURE_CLIENT_ID: "c", AZURE_CLIENT_SECRET: "s" },
+  ],
+  [
+    {
+      "sops.azure-kv": JSON.stringify({
+        ...{ tenantId: "t", clientId: "c", clientCertificate: certificate },
+        ...{ clientCertificatePassword: "p", clientCertificateSendChain: true, authorityHost: "https://login.test" },
+      }),
+    },
+    {
+      ...{ AZURE_TENANT_ID: "t", AZURE_CLIENT_ID: "c", AZURE_CLIENT_CERTIFICATE_PATH: "/job/azure-certificate.pem" },
+      ...{ AZURE_CLIENT_CERTIFICATE_PASSWORD: "p", AZURE_CLIENT_SEND_CERTIFICATE_CHAIN: "true" },
+      AZURE_AUTHORITY_HOST: "https://login.test",
+    },
+  ],
+  [
+    { "sops.azure-kv": "appId: a\ntenant: t\npassword: p\ndisplayName: from az" },
+    { AZURE_TENANT_ID: "t", AZURE_CLIENT_ID: "a", AZURE_CLIENT_SECRET: "p" },
+  ],
+  [{ "sops.azure-kv": "clientId: managed" }, { AZURE_CLIENT_ID: "managed" }],
+  [{ "sops.gcp-kms": '\n{"type": "service_account"}\n' }, { GOOGLE_CREDENTIALS: '{"type": "service_account"}' }],
+  [{ "pgp.asc": "armored", "sops.other": "x", "readme.txt": "y", "sops.vault-token": "" }, {}],
+])("of a Secret with %o, libraries read %o", (data, env) => {
+  expect(toDecryption({ data }, "/job").env).toEqual(env);
+});
+
+test("what has to be a file is one", () => {
+  const { files, pgpKeys } = toDecryption(
+    {
+      data: {
+        "b.asc": "key of b",
+        "../a.asc": "key of a",
+        "sops.azure-kv": `tenantId: t\nclientId: c\nclientCertificate: "c"`,
+      },
+    },
+    "/job",
+  );
+  expect(Object.fromEntries(pgpKeys)).toEqual({ "b.asc": "/job/key-0.asc", "../a.asc": "/job/key-1.asc" });
+  expect(Object.fromEntries(files)).toEqual({
+    "/job/azure-certificate.pem": "c",
+    "/job/key-0.asc": "key of b",
+    "/job/key-1.asc": "key of a",
+  });
+});
+
+test.each([
+  [
+    { "sops.aws-kms": "aws_access_key_id: hidden" },
+    "'sops.aws-kms'",
+    "needs aws_access_key_id and aws_secret_access_key",
+  ],
+  [{ "sops.aws-kms": "hidden: [" }, "'sops.aws-kms'", "it is no YAML with fields"],
+  [{ "sops.azure-kv": "tenantId: hidden" }, "'sops.azure-kv'", "it needs clientId, tenantId and clientSecret or"],
+  [{ "sops.azure-kv": "hidden" }, "'sops.azure-kv'", "it is no YAML with fields"],
+  [{ "sops.gcp-kms": "/var/run/secrets/hidden" }, "'sops.gcp-kms'", "it is not the JSON of a service account's key"],
+  [{ "a.agekey": "hidden\0" }, "SOPS_AGE_KEY", "has a NUL character"],
+])("%o is refused: %s %s", (data, name, why) => {
+  const problem = () => toDecryption({ data }, "/job");
+  expect(problem).toThrow(PrepareError);
+  expect(problem).toThrow(name);
+  expect(problem).toThrow(why);
+  expect(problem).not.toThrow("hidden");
+});
+
+const server = {
+  PATH: "/bin",
+  AWS_REGION: "eu-central-1",
+  AWS_ACCESS_KEY_ID: "server's",
+  AWS_SESSION_TOKEN: "server's",
+  AWS_PROFILE: "server's",
+  AWS_CONTAINER_CREDENTIALS_FULL_URI: "server's",
+  AZURE_TENANT_ID: "server's",
+  AZURE_CLIENT_SECRET: "server's",
+  VAULT_ADDR: "https://vault.test",
+  VAULT_TOKEN: "server's",
+  GOOGLE_CREDENTIALS: "server's",
+};
+
+test("no login of the server's gets mixed with a deployment's own", () => {
+  const data = {
+    "sops.aws-kms": "aws_access_key_id: id\naws_secret_access_key: key",
+    "sops.azure-kv": "clientId: managed",
+    "sops.vault-token": "ours",
+    "sops.gcp-kms": "{}",
+  };
+  expect(withDecryption(server, toDecryption({ data }, "/job"))).toEqual({
+    PATH: "/bin",
+    AWS_REGION: "eu-central-1",
+    AWS_ACCESS_KEY_ID: "id",
+    AWS_SECRET_ACCESS_KEY: "key",
+    AZURE_CLIENT_ID: "managed",
+    VAULT_ADDR: "https://vault.test",
+    VAULT_TOKEN: "ours",
+    GOOGLE_CREDENTIALS: "{}",
+  });
+});
+
+test("a role takes the place of the server's own, and gives way to a login for AWS in the Secret", () => {
+  const webIdentity = { roleArn: "arn:aws:iam::1:role/r", token: "token" };
+  const role = toDecryption({ data: {}, webIdentity }, "/job");
+  const env = Object.entries(withDecryption(server, role)).filter(([name]) => name.startsWith("AWS_"));
+  expect(Object.fromEntries(env)).toEqual({
+    AWS_REGION: "eu-central-1",
+    AWS_ROLE_ARN: "arn:aws:iam::1:role/r",
+    AWS_ROLE_SESSION_NAME: "kluctl-controller",
+    AWS_WEB_IDENTITY_TOKEN_FILE: "/job/aws-token",
+  });
+  expect(role.files.get("/job/aws-token")).toBe("token");
+  const data = { "sops.aws-kms": "aws_access_key_id: id\naws_secret_access_key: key" };
+  expect(toDecryption({ data, webIdentity }, "/job").env).toEqual({
+    AWS_ACCESS_KEY_ID: "id",
+    AWS_SECRET_ACCESS_KEY: "key",
+  });
+});
+
+test("what only SOPS reads is not there for those who ask for no decryption", () => {
+  const { GOOGLE_CREDENTIALS: _, ...rest } = server;
+  expect(withDecryption(server, toDecryption(undefined, "/job"))).toEqual(rest);
+  expect(withDecryption(server, toDecryption({ data: {} }, "/job"))).toEqual(server);
+});
+
+const undecrypted = "Failed to get the data key required to decrypt the SOPS file.";
+const webIdentity = { roleArn: "arn:aws:iam::1:role/r", token: "t" };
+
+test.each([
+  [undefined, "Name a Secret with the key in spec.decryption.secretRef."],
+  [{ data: {} }, "spec.decryption names no Secret, and its service account has no AWS role."],
+  [
+    { data: {}, webIdentity },
+    "spec.decryption has AWS role arn:aws:iam::1:role/r, which cannot decrypt it, and no secretRef.",
+  ],
+  [{ secretName: "shop/keys", data: {} }, "Nothing in Secret shop/keys (nothing) decrypts it."],
+  [
+    { secretName: "shop/keys", data: { "b.asc": "", "a.agekey": "" }, webIdentity },
+    "Nothing in Secret shop/keys (a.agekey, b.asc), nor AWS role arn:aws:iam::1:role/r, decrypts it.",
+  ],
+])("with %o, what cannot be decrypted comes with an advice: %s", (keys, advice) => {
+  expect(explainDecryption(new PrepareError(undecrypted), keys)).toEqual(
+    new PrepareError(`${undecrypted}\n\n${advice}`),
+  );
+});
+
+test("other failures stay as they are", () => {
+  for (const error of [new PrepareError("target not found"), new Error(undecrypted)]) {
+    expect(explainDecryption(error, undefined)).toBe(error);
+  }
+});
