@@ -14,6 +14,7 @@ import {
   type Fields,
   legacyAnnotation,
   legacyCollection,
+  legacyFieldManager,
   legacyFinalizer,
   legacyKey,
   legacyPath,
@@ -26,7 +27,6 @@ import { applyMergePatch, parseLegacyStatus, toLegacyPatch, toNewerStatus } from
 export interface LegacyDeploymentsDeps {
   readonly client: KubeClient;
   readonly namespaces?: readonly string[] | undefined;
-  readonly controllerName: string;
   readonly log: Logger;
   /** Whether there is one of the newer API with the same name. */
   readonly hasTwin: (key: Key) => boolean;
@@ -51,7 +51,7 @@ export interface LegacyDeployments
 }
 
 export function createLegacyDeployments(deps: LegacyDeploymentsDeps): LegacyDeployments {
-  const { client, controllerName, log, hasTwin, lookEveryMs = 60_000 } = deps;
+  const { client, log, hasTwin, lookEveryMs = 60_000 } = deps;
   const namespaces = deps.namespaces?.length ? deps.namespaces : [undefined];
   const abort = new AbortController();
   const { signal } = abort;
@@ -151,13 +151,14 @@ export function createLegacyDeployments(deps: LegacyDeploymentsDeps): LegacyDepl
   /** One small question each minute is what it costs a cluster that has none. */
   async function run(first: () => void): Promise<void> {
     while (!signal.aborted) {
+      let ms = lookEveryMs;
       try {
         await look();
         first();
       } catch (error) {
+        ms = Math.min(lookEveryMs, 1_000);
         log.debug({ error: (error as Error).message }, "could not look for older KluctlDeployments; trying again");
       }
-      const ms = served === undefined ? Math.min(lookEveryMs, 1_000) : lookEveryMs;
       await sleep(ms, undefined, { signal }).catch(() => undefined);
     }
   }
@@ -193,14 +194,21 @@ export function createLegacyDeployments(deps: LegacyDeploymentsDeps): LegacyDepl
     const found = await Promise.all(names.map(async (name) => [name, await secrets.get(key.namespace, name)] as const));
     const helmSecrets = new Map(found.flatMap(([name, data]) => (data ? [[name, data]] : [])));
     const entry = toEntry(resource, { gitRepository, helmSecrets }, parseNewer);
-    const deploy = pendingDeploy(resource);
-    // The first that was seen: a later one may have come too late for the loop that is at work.
-    if (entry && !isMalformed(entry) && deploy && !deploysAsked.has(entry.uid)) deploysAsked.set(entry.uid, deploy);
+    if (entry && !isMalformed(entry)) noteDeployAsked(resource);
     return entry;
   }
 
+  /** The first that was seen stays: a later one may have come too late for the loop that is at work. */
+  function noteDeployAsked(resource: LegacyResource): void {
+    const { uid } = resource.metadata;
+    const answered = parseLegacyStatus(resource.status).lastHandledDeployAt;
+    if (deploysAsked.get(uid) === answered) deploysAsked.delete(uid); // by another server
+    const asked = pendingDeploy(resource);
+    if (asked !== undefined && !deploysAsked.has(uid)) deploysAsked.set(uid, asked);
+  }
+
   async function patch(path: string, body: Fields, abortSignal?: AbortSignal): Promise<void> {
-    const query = { fieldManager: controllerName };
+    const query = { fieldManager: legacyFieldManager };
     await client.request({ method: "PATCH", path, query, body, signal: abortSignal, totalMs: 60_000 });
   }
 

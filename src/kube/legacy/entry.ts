@@ -9,7 +9,7 @@ import {
 import { parseDeployment } from "../custom-resource.ts";
 import type { Entry } from "../deployment-index.ts";
 import { type Fields, legacyAnnotation, legacyApiVersion, legacyFinalizer, type LegacyResource } from "./resource.ts";
-import { translateSpec, type TranslationContext } from "./translate-spec.ts";
+import { translateSpec, type TranslationContext, withAnnotations } from "./translate-spec.ts";
 import { parseLegacyStatus, toNewerStatus } from "./translate-status.ts";
 
 export type EntryContext = Omit<TranslationContext, "namespace">;
@@ -25,7 +25,7 @@ export function toEntry(
   const entry = parse({
     metadata: {
       ...metadata,
-      annotations: { ...metadata.annotations, ...translation.annotations, ...requestAnnotations(resource) },
+      annotations: { ...withAnnotations(metadata.annotations, translation), ...requestAnnotations(resource) },
       finalizers: metadata.finalizers.map((name) => (name === legacyFinalizer ? finalizer : name)),
     },
     spec: translation.spec,

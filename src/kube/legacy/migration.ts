@@ -2,7 +2,7 @@
 import { stringify } from "yaml";
 import { type Key, keyText } from "../../model.ts";
 import { type Fields, legacyAnnotation, legacyApiVersion, legacyKey, type LegacyResource } from "./resource.ts";
-import { type Note, translateSpec, type TranslationContext } from "./translate-spec.ts";
+import { type Note, translateSpec, type TranslationContext, withAnnotations } from "./translate-spec.ts";
 
 export interface Migration {
   readonly key: Key;
@@ -19,13 +19,14 @@ const othersMarks =
 export function migrate(resource: LegacyResource, context: Omit<TranslationContext, "namespace">): Migration {
   const key = legacyKey(resource);
   const { metadata } = resource;
-  const { spec, annotations, problems, notes } = translateSpec(resource.spec, { namespace: key.namespace, ...context });
+  const translation = translateSpec(resource.spec, { namespace: key.namespace, ...context });
+  const { spec, problems, notes } = translation;
   if (problems.length > 0) return { key, problems, notes };
   const requests = Object.values<string>(legacyAnnotation);
   const kept = (texts: Readonly<Record<string, string>>) =>
     Object.fromEntries(Object.entries(texts).filter(([name]) => !othersMarks.test(name) && !requests.includes(name)));
   const labels = kept(metadata.labels);
-  const marks = { ...kept(metadata.annotations), ...annotations };
+  const marks = withAnnotations(kept(metadata.annotations), translation);
   return {
     key,
     problems,

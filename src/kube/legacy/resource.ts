@@ -5,6 +5,8 @@ import type { Key } from "../../model.ts";
 export const legacyApiVersion = "flux.kluctl.io/v1alpha1";
 export const legacyPath = `/apis/${legacyApiVersion}`;
 export const legacyFinalizer = "finalizers.flux.kluctl.io";
+/** As which the older controller wrote. */
+export const legacyFieldManager = "gotk-flux-kluctl-controller";
 
 /** Their values stay on the resource; the status says which of them have been dealt with. */
 export const legacyAnnotation = {

@@ -283,6 +283,15 @@ function toHelmCredentials({ helmCredentials = [] }: LegacySpec, context: Transl
   });
 }
 
+/** The annotation may be there already: both count. */
+export function withAnnotations(
+  given: Readonly<Record<string, string>>,
+  { annotations }: Pick<Translation, "annotations">,
+): Record<string, string> {
+  const names = [given[annotation.dependsOn], annotations[annotation.dependsOn]].filter(Boolean).join(", ");
+  return { ...given, ...annotations, ...(names !== "" && { [annotation.dependsOn]: names }) };
+}
+
 function toAnnotations({ dependsOn = [] }: LegacySpec, own: string): Readonly<Record<string, string>> {
   if (dependsOn.length === 0) return {};
   const names = dependsOn.map(({ namespace, name }) => keyText({ namespace: namespace || own, name }));

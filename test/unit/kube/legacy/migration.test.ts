@@ -52,6 +52,13 @@ test("what marks it as somebody else's, and old requests, are not copied", () =>
   );
 });
 
+test("dependencies from the field and from the annotation both count", () => {
+  const annotations = { "towline.dev/depends-on": "dns" };
+  expect(one("prod", { metadata: { annotations }, spec: { dependsOn: [{ name: "db" }] } }).resource).toMatchObject({
+    metadata: { annotations: { "towline.dev/depends-on": "dns, shop/db" } },
+  });
+});
+
 test("each remark names its field", () => {
   expect(remarksOf(one("prod"))).toEqual([
     expect.stringMatching(/^changed: spec\.deployInterval: /),
