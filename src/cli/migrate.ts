@@ -24,6 +24,9 @@ export interface MigrateCommandDeps {
 
 interface Flags {
   readonly namespace?: readonly string[];
+  readonly config?: string;
+  readonly kubeconfig?: string;
+  readonly context?: string;
   readonly apply?: true;
 }
 
@@ -52,17 +55,25 @@ Exit codes:
 export function addMigrate(command: Command, deps: MigrateCommandDeps, onCode: (code: number) => void): void {
   command
     .description(`write KluctlDeployments of ${legacyApiVersion} anew for the API of today`)
+    .option("-c, --config <file>", "the server's configuration file, for its cluster and namespaces (TOWLINE_CONFIG)")
+    .option("--kubeconfig <file>", "of the cluster; KUBECONFIG, ~/.kube/config or the pod's own if there is none")
+    .option("--context <name>", "of the kubeconfig, instead of its current one")
     .option("-n, --namespace <names...>", "only those of these namespaces")
     .option("--apply", "create them in the cluster, instead of printing them only")
     .addOption(new Option("-o, --output <format>", "how to print them").choices(["yaml"]).default("yaml"))
     .addHelpText("after", help)
     .action(async (flags: Flags) => {
-      const { config } = deps.load({ ...flags });
+      const { config: file, kubeconfig, context } = flags;
+      const { config } = deps.load({ config: file, kubernetesKubeconfig: kubeconfig, kubernetesContext: context });
       const given = flags.namespace ?? config.kubernetes.namespaces;
       const { createKubeClient } = await import("../kube/client.ts"); // `--help` does not wait for it
       const client = createKubeClient(config.kubernetes);
       try {
         onCode(await runMigrate({ client, namespaces: given, apply: flags.apply === true, ...deps }));
+      } catch (error) {
+        if (!(error instanceof ApiError)) throw error;
+        deps.err(`towline: ${error.message}\n`);
+        onCode(2);
       } finally {
         client.close();
       }

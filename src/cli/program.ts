@@ -102,7 +102,7 @@ export async function runProgram(
     (found) => (code = found),
   );
 
-  addMigrate(withConfigFlags(program.command("migrate")), { load, out, err }, (found) => (code = found));
+  addMigrate(program.command("migrate"), { load, out, err }, (found) => (code = found));
 
   const config = program.command("config").description("look at the configuration");
   withConfigFlags(config.command("print"))

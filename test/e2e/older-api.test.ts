@@ -6,7 +6,7 @@ import { runProgram } from "../../src/cli/program.ts";
 import { annotation } from "../../src/model.ts";
 import { gitRepository, installOlderApis, olderDeployment } from "../support/older-api.ts";
 import { aProject, aSpec } from "../support/project.ts";
-import { sendPush, useTowline } from "../support/towline.ts";
+import { sendPush, type Towline, useTowline } from "../support/towline.ts";
 import { type TestWorld, useWorld } from "../support/world.ts";
 import { patience, readyOf, type TestResource } from "../support/world-cluster.ts";
 
@@ -52,14 +52,19 @@ async function towline({ cluster }: TestWorld, ...args: string[]) {
 const at = (commit: string) => (resource: TestResource) =>
   String(resource.status?.["lastAttemptedRevision"]).endsWith(commit) && readyOf(resource).status === "True";
 
-test("an older KluctlDeployment follows its GitRepository, answers its annotations and gives way to a newer one", async () => {
+test("the older API is served until a newer one takes over, and what depends on another waits for it", async () => {
   const world = await useWorld();
+  await installOlderApis(world.cluster.kubeconfig);
+  const server = await useTowline(world);
+  await Promise.all([servesAndGivesWay(world, server), deploysInOrder(world, server)]);
+});
+
+/** It follows its GitRepository, answers its annotations and gives way to a newer one. */
+async function servesAndGivesWay(world: TestWorld, server: Towline): Promise<void> {
   const { cluster } = world;
   const { namespace } = cluster;
-  await installOlderApis(cluster.kubeconfig);
   const repo = await world.repo("shop");
   const first = await repo.push(aProject({ namespace }));
-  const server = await useTowline(world);
   const deployment = older(world, "shop");
   const spec = {
     interval: "1h",
@@ -128,17 +133,16 @@ test("an older KluctlDeployment follows its GitRepository, answers its annotatio
   await deployment.delete();
   await expect.poll(() => deployment.get(), patience).toBeUndefined();
   expect(await cluster.data("settings")).toEqual({ color: "blue" });
-});
+}
 
-test("what depends on another is deployed after it, and a circle is reported", async () => {
-  const world = await useWorld();
+/** What depends on another is deployed after it, and a circle is reported. */
+async function deploysInOrder(world: TestWorld, server: Towline): Promise<void> {
   const { cluster } = world;
   const { namespace } = cluster;
   const project = (color: string) =>
     aProject({ namespace, name: "{{ args.name }}", data: { color }, discriminator: `${namespace}-{{ args.name }}` });
-  const repo = await world.repo("shop");
+  const repo = await world.repo("order");
   await repo.push(project("red"));
-  const server = await useTowline(world);
   const [app, db] = [cluster.deployment("app"), cluster.deployment("db")];
   const specOf = (name: string) => aSpec(repo.url, { args: { name } });
   await app.create(specOf("app"), { [annotation.dependsOn]: "db" });
@@ -163,4 +167,4 @@ test("what depends on another is deployed after it, and a circle is reported", a
   expect(readyOf(circle).message).toContain(`${namespace}/app → ${namespace}/db → ${namespace}/app`);
   await db.patch({ metadata: { annotations: { [annotation.dependsOn]: null } as unknown as Record<string, string> } });
   await app.reaches("Ready");
-});
+}
