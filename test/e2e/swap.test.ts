@@ -6,6 +6,7 @@ import { runDoctor } from "../../src/app/doctor.ts";
 import { parseConfig } from "../../src/config.ts";
 import { useController, useOwnController } from "../support/kluctl-controller.ts";
 import { aSpec } from "../support/project.ts";
+import { useRegistryHost } from "../support/registry-host.ts";
 import { environment } from "../support/towline.ts";
 import { type TestWorld, useWorld } from "../support/world.ts";
 import { idOf, readyOf, type TestDeployment, type TestResource } from "../support/world-cluster.ts";
@@ -29,6 +30,7 @@ const kinds: Readonly<Record<string, Kind>> = {
   plain: { spec: { validate: true }, item: aMap, doctor: unchanged },
   odd: { spec: { images: [{ image: "shop", resultImage: "shop:v1" }] }, item: oddities, doctor: unchanged },
   helm: { item: aChart, doctor: unchanged },
+  oci: { item: aMap, doctor: unchanged },
   approved: { spec: { manual: true }, item: aMap, doctor: unchanged },
   waiting: { spec: { manual: true }, item: aMap, doctor: waits },
   // Two whose approval comes while nobody runs.
@@ -116,13 +118,20 @@ async function createFleet(world: TestWorld): Promise<Fleet> {
     [`${name}/more/last/map.yml`, stringify(mapOf(`${name}-last`))],
     ...Object.entries(kinds[kind]?.item(name) ?? {}).map(([path, text]) => [`${name}/app/${path}`, text]),
   ]);
-  await repo.push(Object.fromEntries(files) as Record<string, string>);
+  const tree = Object.fromEntries(files) as Record<string, string>;
+  await repo.push(tree);
+  const registry = await useRegistryHost();
+  registry.fault = ({ url }, res) => url === "/v2/" && (res.end(), true); // kluctl's own client begins with it
+  registry.push("fleet", "latest", tree);
   const all = new Map(members.map(({ name }) => [name, cluster.deployment(name)]));
   await Promise.all(
     members.map(({ kind, name }) =>
       cluster.deployment(name).create(
         aSpec(repo.url, {
-          source: { git: { url: repo.url, path: name, ref: { branch: "main" } } },
+          source:
+            kind === "oci"
+              ? { oci: { url: registry.url("fleet"), path: name } }
+              : { git: { url: repo.url, path: name, ref: { branch: "main" } } },
           args: { name, namespace, size: "10" },
           ...kinds[kind]?.spec,
         }),
