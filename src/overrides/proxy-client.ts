@@ -1,4 +1,5 @@
 /** Asks another replica, whose address an override's URL names, for what a client that is connected to it offers. */
+import { createSecureContext } from "node:tls";
 import type { KeyMaterial } from "../ports.ts";
 import { serverName } from "./key-material.ts";
 import { messageBytes, type OverrideLimits } from "./limits.ts";
@@ -18,13 +19,16 @@ export interface Question {
  */
 export async function askReplica(
   grpc: GrpcPackage,
-  { ca, controllerSecret }: KeyMaterial,
+  { cert, controllerSecret }: KeyMaterial,
   { address, client: pubKeyHash, repoKey }: Question,
   limits: OverrideLimits,
   signal: AbortSignal,
 ): Promise<ResolveResponse> {
   signal.throwIfAborted();
-  const client = new grpc.Client(`dns:///${address}`, grpc.credentials.createSsl(Buffer.from(ca)), {
+  // The very certificate is trusted, not its authority: that has the same name in what kluctl's controller makes, which
+  // OpenSSL takes for a certificate that signed itself.
+  const trusted = createSecureContext({ ca: cert, allowPartialTrustChain: true });
+  const client = new grpc.Client(`dns:///${address}`, grpc.credentials.createFromSecureContext(trusted), {
     "grpc.ssl_target_name_override": serverName,
     "grpc.default_authority": serverName,
     "grpc.max_receive_message_length": messageBytes(limits),

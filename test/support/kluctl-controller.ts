@@ -8,8 +8,8 @@ import { kluctlEnvironment } from "./kluctl-beside.ts";
 import { type TestWorld, uniqueName } from "./world.ts";
 
 /** kluctl's own controller, for the namespace of this test; returns how to stop it. */
-export function useController(world: TestWorld): () => Promise<void> {
-  return run(world, [world.kluctl], kluctlEnvironment(world));
+export function useController(world: TestWorld, options: Record<string, string> = {}): () => Promise<void> {
+  return run(world, [world.kluctl], kluctlEnvironment(world), options);
 }
 
 /** Ours, started as the other is. */
@@ -31,6 +31,7 @@ function run(
   world: TestWorld,
   [command = "", ...first]: readonly string[],
   env: NodeJS.ProcessEnv,
+  more: Record<string, string> = {},
 ): () => Promise<void> {
   const { cluster, dir } = world;
   const { kubeconfig, namespace } = cluster;
@@ -43,6 +44,7 @@ function run(
     "metrics-bind-address": "0",
     "health-probe-bind-address": "0",
     "source-override-bind-address": "0",
+    ...more,
   };
   const args = Object.entries(options).map(([name, value]) => `--${name}=${value}`);
   const log = openSync(join(dir, "controller.log"), "a");

@@ -1,5 +1,6 @@
 /** Plays `kluctl gitops` towards the source-override service: says who it is, and gives what it is asked for. */
 import { createHash, generateKeyPairSync, type KeyPairKeyObjectResult, sign } from "node:crypto";
+import { createSecureContext } from "node:tls";
 import { gzipSync } from "node:zlib";
 import { ProxyRequest, ProxyResponse, type ResolveResponse } from "../../src/overrides/messages.ts";
 import { loadGrpc, proxyService } from "../../src/overrides/service.ts";
@@ -9,7 +10,7 @@ export type Answer = (repoKey: string) => ResolveResponse | Promise<ResolveRespo
 
 export interface OverrideClientOptions {
   readonly port: number;
-  /** PEM. */
+  /** PEM of the certificate that is trusted, or of its authority. */
   readonly ca: string;
   readonly answer?: Answer;
   readonly keys?: KeyPairKeyObjectResult;
@@ -36,7 +37,8 @@ export function newKeys(): KeyPairKeyObjectResult {
 export async function useOverrideClient(options: OverrideClientOptions): Promise<OverrideClient> {
   const { port, ca, answer = () => ({}), keys = newKeys(), signer = keys } = options;
   const grpc = await loadGrpc();
-  const client = new grpc.Client(`localhost:${port}`, grpc.credentials.createSsl(Buffer.from(ca)), {
+  const trusted = createSecureContext({ ca, allowPartialTrustChain: true });
+  const client = new grpc.Client(`localhost:${port}`, grpc.credentials.createFromSecureContext(trusted), {
     "grpc.use_local_subchannel_pool": 1,
     "grpc.max_send_message_length": -1,
   });
