@@ -11,7 +11,8 @@ import type { Lane } from "./lanes.ts";
 
 /** What one class has room for; BullMQ's largest priority is 2^21, which is five of them. */
 const step = 400_000;
-const deployClasses: Readonly<Record<Cause, number>> = { push: 0, manual: 1, change: 2, sweep: 2, interval: 3 };
+/** Manual requests are alone in their lane. */
+const deployClasses: Readonly<Record<Cause, number>> = { push: 0, manual: 0, change: 1, sweep: 1, interval: 2 };
 const previewClasses: Readonly<Record<PreviewCause, number>> = { "pull-request": 0, base: 1, sweep: 2 };
 
 /** The lower, the sooner. To be compared within one lane. */
@@ -33,7 +34,12 @@ export function moreUrgentOf(earlier: Request, later: Request): Request {
 export type LaneFairness = Readonly<Record<Lane, Fairness>>;
 
 export function createFairness(): LaneFairness {
-  return { reconcile: new Fairness(), preview: new Fairness(), report: new Fairness() };
+  return {
+    reconcile: new Fairness(),
+    manual: new Fairness(),
+    preview: new Fairness(),
+    report: new Fairness(),
+  };
 }
 
 export class Fairness {

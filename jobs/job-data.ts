@@ -64,6 +64,7 @@ const Report = z
 
 const byLane: { readonly [L in Lane]: z.ZodType<LaneRequests[L]> } = {
   reconcile: Reconcile,
+  manual: Reconcile,
   preview: Preview,
   report: Report,
 };

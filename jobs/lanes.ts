@@ -3,6 +3,8 @@ import type { CommitStatusRequest, PreviewRequest, ReconcileRequest, ReportReque
 
 export interface LaneRequests {
   readonly reconcile: ReconcileRequest;
+  /** What people ask for, and wait for at their terminals: it waits neither behind a push nor behind what was due. */
+  readonly manual: ReconcileRequest;
   readonly preview: PreviewRequest;
   readonly report: ReportRequest | CommitStatusRequest;
 }
@@ -10,8 +12,15 @@ export interface LaneRequests {
 /** Also the name of its queue in Redis. */
 export type Lane = keyof LaneRequests;
 
-export const lanes = ["reconcile", "preview", "report"] as const satisfies readonly Lane[];
+export const lanes = ["reconcile", "manual", "preview", "report"] as const satisfies readonly Lane[];
 
-export function laneOf({ kind }: Request): Lane {
-  return kind === "commit-status" ? "report" : kind;
+export function laneOf(request: Request): Lane {
+  switch (request.kind) {
+    case "reconcile":
+      return request.cause === "manual" ? "manual" : "reconcile";
+    case "commit-status":
+      return "report";
+    default:
+      return request.kind;
+  }
 }

@@ -1,5 +1,5 @@
 /**
- * What has to be brought up to date, in Redis: per subject one job runs and at most one waits.
+ * What has to be brought up to date, in Redis: per subject (and lane) one job runs and at most one waits.
  *
  * A request that finds a job of its subject waiting adds nothing: that job looks at git when it starts, and so sees
  * what this request is about. One that finds it running is kept and runs right after it. One that finds it waiting for
@@ -115,9 +115,10 @@ export function createQueue({ connection, prefix, fairness, log, observe }: Queu
   const take = createBatch(gatherMs, async (requests: readonly Request[]) => {
     const bySubject = new Map<string, { readonly first: Request; request: Request }>();
     for (const request of requests) {
-      const same = bySubject.get(deduplicationId(request));
+      const place = `${laneOf(request)} ${deduplicationId(request)}`;
+      const same = bySubject.get(place);
       if (same) same.request = moreUrgentOf(same.request, request);
-      else bySubject.set(deduplicationId(request), { first: request, request });
+      else bySubject.set(place, { first: request, request });
     }
     const byLane = [...Map.groupBy(bySubject.values(), ({ first }) => laneOf(first))];
     const makers = new Set<Request>();

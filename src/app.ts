@@ -219,23 +219,26 @@ export async function startApp(config: Config, log: Logger): Promise<App> {
     log,
   });
   function startWork(): StartedWork {
-    const worker = startWorker({
-      lane: "reconcile",
-      connection: consumer,
-      prefix: config.redis.prefix,
-      concurrency: config.concurrency,
-      fairness,
-      async work(request, context) {
-        await turn();
-        return reconcile(request, context);
-      },
-      log,
-      observe: {
-        started: (_request, waited) => metrics.jobWaited(waited),
-        finished: (_request, result, seconds) => metrics.reconciled(result, seconds),
-      },
-      timing: takeOver(config.lease.durationMs),
-    });
+    const workers = [["reconcile", config.concurrency] as const, ["manual", besides(config.concurrency)] as const].map(
+      ([lane, concurrency]) =>
+        startWorker({
+          lane,
+          connection: consumer,
+          prefix: config.redis.prefix,
+          concurrency,
+          fairness,
+          async work(request, context) {
+            await turn();
+            return reconcile(request, context);
+          },
+          log,
+          observe: {
+            started: (_request, waited) => metrics.jobWaited(waited),
+            finished: (_request, result, seconds) => metrics.reconciled(result, seconds),
+          },
+          timing: takeOver(config.lease.durationMs),
+        }),
+    );
     const previews =
       forges.size === 0
         ? undefined
@@ -282,12 +285,12 @@ export async function startApp(config: Config, log: Logger): Promise<App> {
     }
     return {
       sweepAge: () => sweep.age(),
-      running: () => worker.running(),
+      running: () => workers.reduce((sum, worker) => sum + worker.running(), 0),
       async stop(drainMs) {
         stopWaking();
         stopWakingDependents();
         await sweep.stop();
-        await Promise.all([worker.stop(drainMs), previews?.stop(drainMs)]);
+        await Promise.all([...workers.map((worker) => worker.stop(drainMs)), previews?.stop(drainMs)]);
         await deployments.stop();
         await watching;
       },
@@ -345,6 +348,11 @@ interface StartedWork {
   sweepAge(): number;
   running(): number;
   stop(drainMs: number): Promise<void>;
+}
+
+/** So many more may be worked on for people who wait for an answer. */
+function besides(concurrency: number): number {
+  return Math.ceil(concurrency / 2);
 }
 
 function toWebhookSource({ id, kind, webhookSecrets, insecureAllowUnsigned }: Config["forges"][number]) {

@@ -302,7 +302,8 @@ export const configSchema = z.strictObject({
     .prefault({}),
   concurrency: integer(1, 256).optional().meta({
     defaultText: "the number of cores, from 2 to 64",
-    description: "How many deployments are worked on at once. Each runs one kluctl, about one core and 200 MB.",
+    description:
+      "How many deployments are worked on at once. Each runs one kluctl, about one core and 200 MB. Half as many more may be worked on for somebody who asked and waits for the answer.",
   }),
   sweep: z
     .strictObject({

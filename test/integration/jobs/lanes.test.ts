@@ -45,6 +45,31 @@ test("what was asked for together is worked off by lanes, none of which waits fo
   await vi.waitFor(async () => expect(await queue.depth()).toEqual(nothing), patient);
 });
 
+test("what a person asks for waits behind nothing else, though all workers are busy with the same and other deployments", async () => {
+  const { queue, work, workOn } = await useQueue();
+  const busy = gate();
+  let running = 0;
+  work(async () => {
+    running++;
+    await busy.opened;
+    return done;
+  });
+  await queue.enqueue(["a", "b", "c", "d"].map((name) => aRequest(name, "interval")));
+  await vi.waitFor(() => expect(running).toBe(2), patient);
+
+  const asked: string[] = [];
+  workOn("manual", async ({ deployment }) => {
+    asked.push(deployment.name);
+    return done;
+  });
+  expect(await queue.enqueue(["a", "c", "e"].map((name) => aRequest(name, "manual")))).toEqual({ queued: 3 });
+  await vi.waitFor(() => expect(asked.toSorted()).toEqual(["a", "c", "e"]), patient);
+  expect(running).toBe(2);
+  busy.open();
+  await vi.waitFor(async () => expect(await queue.depth()).toEqual(nothing), patient);
+  expect(running).toBe(4);
+});
+
 test("requests for one pull request collapse however its repository is spelled; its report is something else", async () => {
   const { queue, workOn } = await useQueue();
   const spelled = (repoName: string): PreviewRequest => ({

@@ -1,6 +1,12 @@
 import { expect, test } from "vitest";
 import { createDueSweep, type DueAt, fractionOf } from "../../../jobs/due-sweep.ts";
-import { type Deployment, keyText, type MalformedDeployment, type Request } from "../../../src/model.ts";
+import {
+  type Deployment,
+  keyText,
+  type MalformedDeployment,
+  type Request,
+  requestAnnotation,
+} from "../../../src/model.ts";
 import { dueAt as realDueAt } from "../../../src/reconcile/due.ts";
 import { aDeployment, aSpec, aStatus } from "../../support/deployments.ts";
 
@@ -45,6 +51,17 @@ test("what is due is asked for once, not again with every look", async () => {
   }
 
   expect(asked).toMatchObject([{ deployment: { name: "shop" }, cause: "interval" }]);
+});
+
+test("what Redis forgot that somebody asked for does not come back as an interval", async () => {
+  const annotations = { [requestAnnotation("deploy")]: "now" };
+  const { sweep, asked } = useSweep([named("shop"), { ...named("asked"), annotations }], realDueAt);
+  await sweep.run();
+  const causes = asked.map((request) => request.kind === "reconcile" && [request.deployment.name, request.cause]);
+  expect(causes).toEqual([
+    ["shop", "interval"],
+    ["asked", "manual"],
+  ]);
 });
 
 test("what is still due after a while is asked for again: Redis may have forgotten", async () => {

@@ -38,14 +38,14 @@ test("who comes late joins where the service is, neither before those who wait n
   expect(late).toBe(mono[50]);
 });
 
-test("every push comes before every manual request, and so on down to the intervals", () => {
+test("every push comes before every change, and so on down to the intervals", () => {
   const fairness = new Fairness();
   for (let i = 0; i < 10_000; i++) fairness.place(about("push", "busy"));
-  const order: Cause[] = ["push", "manual", "change", "interval"];
+  const order: Cause[] = ["push", "change", "interval"];
   const priorities = order.map((cause) => fairness.place(about(cause, "busy")));
 
   expect(priorities).toEqual(priorities.toSorted((a, b) => a - b));
-  expect(new Set(priorities.map(urgencyAt)).size).toBe(4);
+  expect(new Set(priorities.map(urgencyAt)).size).toBe(3);
   expect(urgencyAt(fairness.place(about("sweep", "busy")))).toBe(urgencyAt(fairness.place(about("change", "busy"))));
 });
 
