@@ -35,10 +35,17 @@ export type SourceProblem =
 export class SourceError extends Error {
   override name = "SourceError";
   readonly problem: SourceProblem;
+  /** What kluctl's own controller says in such a case, where others wait for its words. */
+  readonly inKluctlsWords: string | undefined;
 
-  constructor(problem: SourceProblem, message: string, options?: ErrorOptions) {
+  constructor(
+    problem: SourceProblem,
+    message: string,
+    options?: ErrorOptions & { inKluctlsWords?: string | undefined },
+  ) {
     super(message, options);
     this.problem = problem;
+    this.inKluctlsWords = options?.inKluctlsWords;
   }
 }
 

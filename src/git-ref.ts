@@ -2,7 +2,7 @@
 import type { GitRef, Heads } from "./model.ts";
 
 /** The full name of the ref that is followed, as far as it has one: a pinned commit has none. */
-function refName(ref: GitRef, heads: Pick<Heads, "defaultRef">): string | undefined {
+export function refName(ref: GitRef, heads: Pick<Heads, "defaultRef">): string | undefined {
   if (ref.commit !== undefined) return undefined;
   if (ref.tag !== undefined) return `refs/tags/${ref.tag}`;
   if (ref.branch !== undefined) return `refs/heads/${ref.branch}`;

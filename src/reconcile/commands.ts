@@ -2,10 +2,10 @@
 import { PrepareError } from "../errors.ts";
 import type { CommandResult, ManualCommand } from "../model.ts";
 import { createRedactor } from "../redact/redactor.ts";
-import { failureOf, prepareFailed, reason } from "./conditions.ts";
+import { failureOf, reason } from "./conditions.ts";
 import { toFailure } from "./failures.ts";
 import { projectKey } from "./keys.ts";
-import { findVersion } from "./kluctl-version.ts";
+import { tellUnprepared } from "./unprepared.ts";
 import { type Answer, answerRequest, takeRequest } from "./manual.ts";
 import { withProject } from "./project.ts";
 import type { PendingRequest } from "./requests.ts";
@@ -44,16 +44,18 @@ async function attempt(kind: ManualCommand, work: Work): Promise<Answer> {
       return { resultId, commandError: failureOf(result, kind) };
     });
   } catch (error) {
-    const message = createRedactor(work.secrets).text(toFailure(error).message);
+    const failure = toFailure(error);
+    const message = createRedactor(work.secrets).text(failure.message);
     const unprepared = work.phase === "prepare" || error instanceof PrepareError;
-    if (unprepared && concernsIt) {
-      status.set({ lastPrepareError: message });
-      status.progress(`Performed ${kind}`, prepareFailed(message, await findVersion(deps.kluctl)));
+    const told = unprepared ? await tellUnprepared(failure, work) : undefined;
+    if (told && concernsIt) {
+      status.set({ lastPrepareError: told.error });
+      status.progress(`Performed ${kind}`, told.ready);
     }
     log.warn({ request: kind, phase: work.phase, error: message }, "what was asked for failed");
     const why = unprepared ? reason.prepareFailed : reasons[kind];
     if (!signal.aborted) deps.deployments.event(deployment, "Warning", why, message);
-    return { commandError: message };
+    return { commandError: told?.error ?? message };
   }
 }
 

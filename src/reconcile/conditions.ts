@@ -38,15 +38,23 @@ export const inProgress: Verdict = {
 };
 
 /**
- * In the words of the kluctl that is run: the controller of 2.22 tells the whole error, later ones where it is to be
- * found. `kluctl gitops` of the same version and whoever watches the message expect the one or the other.
+ * A project that could not be prepared, in the words of the kluctl that is run, for who waits for them: the controller of
+ * 2.22 tells the whole error in Ready, later ones where it is to be found.
  */
-export function prepareFailed(error: string, kluctlVersion: string | undefined): Verdict {
+export function prepareError(
+  message: string,
+  inKluctlsWords: string | undefined,
+  kluctlVersion: string | undefined,
+): { readonly ready: Verdict; readonly error: string } {
   const [major = 0, minor = 0] = (kluctlVersion ?? "").split(".").map(Number);
-  const whole = major === 2 && minor <= 22;
-  const [, count] = /(\d+) errors? occurred:/.exec(error) ?? [];
+  const tellsAll = major === 2 && minor <= 22;
+  const words = tellsAll ? inKluctlsWords : inKluctlsWords?.replace(": authe", ": http transport: authe");
+  const [, count] = /(\d+) errors? occurred:/.exec(message) ?? [];
   const pointer = `prepare failed${count ? ` with ${count} errors` : ""}. Check status.lastPrepareError for details`;
-  return { status: "False", reason: reason.prepareFailed, message: whole ? error : pointer };
+  return {
+    ready: { status: "False", reason: reason.prepareFailed, message: tellsAll ? (words ?? message) : pointer },
+    error: words === undefined ? message : `${words} (${message})`,
+  };
 }
 
 export function readyCondition(status: DeploymentStatus): Condition | undefined {

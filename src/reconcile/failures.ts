@@ -13,6 +13,8 @@ export interface Failure {
   readonly message: string;
   /** `soon`: trying again may be enough. `person`: only a change helps; intervals still look again. */
   readonly retry: "soon" | "person";
+  /** What kluctl's own controller says in such a case. */
+  readonly inKluctlsWords?: string | undefined;
 }
 
 const sourceRetry: Record<SourceProblem, Failure["retry"]> = {
@@ -28,7 +30,8 @@ const sourceRetry: Record<SourceProblem, Failure["retry"]> = {
 
 export function toFailure(error: unknown): Failure {
   const message = error instanceof Error ? error.message : String(error);
-  if (error instanceof SourceError) return { message, retry: sourceRetry[error.problem] };
+  if (error instanceof SourceError)
+    return { message, retry: sourceRetry[error.problem], inKluctlsWords: error.inKluctlsWords };
   if (error instanceof PrepareError) return { message, retry: transient(message) ? "soon" : "person" };
   // What ran into its time-out once will most likely do so again: let the interval try, not a tight loop.
   if (error instanceof KilledError) return { message, retry: error.why === "timeout" ? "person" : "soon" };

@@ -2,8 +2,7 @@
 import { PrepareError } from "../errors.ts";
 import { annotation, type CommandResult, type Outcome, type ValidateResult } from "../model.ts";
 import { createRedactor } from "../redact/redactor.ts";
-import { failureOf, prepareFailed, reason, verdictOf, type Verdict } from "./conditions.ts";
-import { findVersion } from "./kluctl-version.ts";
+import { failureOf, reason, verdictOf, type Verdict } from "./conditions.ts";
 import { decide, deployRegardless, type Decision } from "./decide.ts";
 import { mayCollide } from "./discriminators.ts";
 import { retryOf, toFailure } from "./failures.ts";
@@ -12,6 +11,7 @@ import { answerRequest, errorText, takeRequest } from "./manual.ts";
 import { isConfirmed } from "./pruning.ts";
 import { withProject } from "./project.ts";
 import { findRequest } from "./requests.ts";
+import { tellUnprepared } from "./unprepared.ts";
 import { startWork, type Loop, type LoopDeps, type Work } from "./work.ts";
 
 /** `again`: whoever asked for it made a mistake and has been told, and nothing else is done yet. */
@@ -64,15 +64,18 @@ async function attempt(work: Work): Promise<Ending> {
     const message = createRedactor(work.secrets).text(failure.message);
     // A deploy without a comparison before it is the first to render: what it cannot render, it did not apply either.
     const unprepared = work.phase === "prepare" || (work.phase === "deploy" && error instanceof PrepareError);
-    const ready: Verdict = unprepared
-      ? prepareFailed(message, await findVersion(deps.kluctl))
-      : { status: "False", reason: work.phase === "deploy" ? reason.deployFailed : reason.validateFailed, message };
-    if (unprepared) status.set({ lastPrepareError: message });
+    const told = unprepared ? await tellUnprepared(failure, work) : undefined;
+    const ready: Verdict = told?.ready ?? {
+      status: "False",
+      reason: work.phase === "deploy" ? reason.deployFailed : reason.validateFailed,
+      message,
+    };
+    if (told) status.set({ lastPrepareError: told.error });
     // Nobody knows what of it was applied: whatever the project renders to, it has to be applied again.
     else if (work.phase === "deploy") status.set({ lastObjectsHash: undefined });
     log.warn({ phase: work.phase, retry: failure.retry, error: message }, "reconcile failed");
     if (!work.signal.aborted) deps.deployments.event(deployment, "Warning", ready.reason, message);
-    return { outcome: { kind: "failed", retry: failure.retry, message }, ready, commandError: message };
+    return { outcome: { kind: "failed", retry: failure.retry, message }, ready, commandError: told?.error ?? message };
   }
 }
 

@@ -9,8 +9,7 @@ import {
   type ManualResult,
   requestAnnotation,
 } from "../model.ts";
-import { prepareFailed } from "./conditions.ts";
-import { findVersion } from "./kluctl-version.ts";
+import { tellUnprepared } from "./unprepared.ts";
 import { findRequest, type PendingRequest } from "./requests.ts";
 import { createStatusWriter } from "./status-writer.ts";
 import { rfc3339 } from "./time.ts";
@@ -69,7 +68,7 @@ export async function refuseRequests(deployment: MalformedDeployment, problem: s
     const result = { request, startTime: now, endTime: now, reconcileId, commandError: cut(problem) };
     status.set({ [manualResultField(kind)]: result });
   }
-  await status.finish(prepareFailed(problem, await findVersion(deps.kluctl)));
+  await status.finish((await tellUnprepared({ message: problem }, { deps, secrets: [] })).ready);
   for (const { kind, annotation } of pending) {
     if (annotation !== undefined) await deployments.removeAnnotation(deployment, requestAnnotation(kind), annotation);
   }

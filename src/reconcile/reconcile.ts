@@ -14,10 +14,9 @@ import {
   type ReconcileRequest,
 } from "../model.ts";
 import type { Held, Leases, Queue, Sources } from "../ports.ts";
-import { isReconciling, prepareFailed, readyCondition, verdictOf, type Verdict } from "./conditions.ts";
+import { isReconciling, readyCondition, verdictOf, type Verdict } from "./conditions.ts";
 import { readGitCredentials } from "./credentials.ts";
 import { createDependencyGate } from "./depends-on-gate.ts";
-import { findVersion } from "./kluctl-version.ts";
 import { finalize } from "./finalize.ts";
 import { projectKey } from "./keys.ts";
 import { runCommand } from "./commands.ts";
@@ -25,6 +24,7 @@ import { runLoop } from "./loop.ts";
 import { refuseRequests } from "./manual.ts";
 import { findRequest, isAsked, nextCommand } from "./requests.ts";
 import { createStatusWriter } from "./status-writer.ts";
+import { tellUnprepared } from "./unprepared.ts";
 import type { LoopDeps } from "./work.ts";
 
 export interface ReconcileDeps extends LoopDeps {
@@ -122,7 +122,7 @@ export function createReconcile(deps: ReconcileDeps): Reconcile {
     if (deployment.status.lastPrepareError !== problem || readyCondition(deployment.status)?.status !== "False") {
       const status = createStatusWriter(deployments, deployment, deps.clock, log);
       status.set({ lastPrepareError: problem, observedGeneration: deployment.generation });
-      const ready = prepareFailed(problem, await findVersion(deps.kluctl));
+      const { ready } = await tellUnprepared({ message: problem }, { deps, secrets: [] });
       await status.finish(ready);
       log.warn({ ...deployment.key, error: problem }, "the resource cannot be read");
       deployments.event(deployment, "Warning", ready.reason, problem);

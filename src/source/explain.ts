@@ -9,6 +9,8 @@ interface Meaning {
   readonly says: RegExp;
   /** `undefined`: git's own words say it best. */
   readonly text?: string;
+  /** What kluctl's git says of it. */
+  readonly inKluctl?: string;
 }
 
 /** Set as `code` by node, or printed by git. */
@@ -41,16 +43,19 @@ const meanings: readonly Meaning[] = [
     problem: "unauthorized",
     says: /Authentication failed|could not read (?:Username|Password)|terminal prompts disabled|requested URL returned error: 401|Permission denied \(|HTTP Basic: Access denied/i,
     text: "authentication failed",
+    inKluctl: "authentication required",
   },
   {
     problem: "unauthorized",
     says: /requested URL returned error: 403|access denied|not (?:allowed|authorized) to/i,
     text: "access is denied",
+    inKluctl: "authorization failed",
   },
   {
     problem: "not-found",
     says: /repository '[^']*' not found|Repository not found|repository does not exist|does not appear to be a git repository|requested URL returned error: (?:404|410)|could not be found or you don't have permission/i,
     text: "no such repository, or this login may not see it",
+    inKluctl: "repository not found",
   },
   {
     problem: "not-found",
@@ -69,7 +74,10 @@ const meanings: readonly Meaning[] = [
 /** An error in the terms of the port; what is not git's, nor the disk's, stays what it is. */
 export function explain(error: unknown, remote: Remote): unknown {
   if (error instanceof SourceError)
-    return new SourceError(error.problem, about(remote, error.message), { cause: error.cause });
+    return new SourceError(error.problem, about(remote, error.message), {
+      cause: error.cause,
+      inKluctlsWords: error.inKluctlsWords,
+    });
   if (isDiskError(error))
     return new SourceError(
       "disk",
@@ -86,6 +94,7 @@ export function explain(error: unknown, remote: Remote): unknown {
   return new SourceError(
     problem,
     about(remote, problem === "unauthorized" || problem === "not-found" ? `${text} (${who(remote)})` : text),
+    { inKluctlsWords: meaning?.inKluctl && `failed to clone git source: ${meaning.inKluctl}` },
   );
 }
 

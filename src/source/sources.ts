@@ -4,7 +4,7 @@ import { mkdir, readFile, writeFile } from "node:fs/promises";
 import { availableParallelism } from "node:os";
 import { join } from "node:path";
 import { SourceError } from "../errors.ts";
-import { commitOf, describeRef } from "../git-ref.ts";
+import { commitOf, describeRef, refName } from "../git-ref.ts";
 import type { Logger } from "../log.ts";
 import type { GitCredential, GitRef, Heads, Repository } from "../model.ts";
 import type { Checkout, Merge, MergeSource, Sources } from "../ports.ts";
@@ -147,7 +147,10 @@ export function createSources(deps: SourcesDeps): GitSources {
     if (heads.commits.size === 0) throw new SourceError("empty", "the repository has no commits");
     const commit = commitOf(ref, heads);
     if (commit !== undefined) return commit;
-    throw new SourceError("ref-not-found", `there is no ${JSON.stringify(describeRef(ref)).slice(1, -1)}`);
+    const inKluctlsWords = `ref ${refName(ref, heads) ?? "HEAD"} not found`;
+    throw new SourceError("ref-not-found", `there is no ${JSON.stringify(describeRef(ref)).slice(1, -1)}`, {
+      inKluctlsWords,
+    });
   }
 
   async function cloneWith(remote: Remote, commit: string, root: string, signal: AbortSignal): Promise<void> {

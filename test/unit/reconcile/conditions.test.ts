@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { inProgress, prepareFailed, toConditions, verdictOf } from "../../../src/reconcile/conditions.ts";
+import { inProgress, prepareError, toConditions, verdictOf } from "../../../src/reconcile/conditions.ts";
 import { aSpec, aStatus, aSummary, aValidation } from "../../support/deployments.ts";
 
 test("the words are those that kluctl's tools know", () => {
@@ -42,13 +42,27 @@ test("conditions of others stay, and Reconciling is there only while work goes o
 
 test("a project that cannot be prepared is told in the words of the kluctl that is run", () => {
   const pointer = "prepare failed. Check status.lastPrepareError for details";
-  expect(prepareFailed("target x not existent", "2.22.1").message).toBe("target x not existent");
-  for (const version of ["2.23.0", "2.28.2", "3.0.0", undefined])
-    expect(prepareFailed("target x not existent", version)).toMatchObject({
-      reason: "PrepareFailed",
-      message: pointer,
-    });
-  expect(prepareFailed("2 errors occurred:\n\t* a\n\t* b\n", "2.28.2").message).toBe(
+  const of = (version: string | undefined) => prepareError("target x not existent", undefined, version);
+  expect(of("2.22.1").ready.message).toBe("target x not existent");
+  for (const version of ["2.23.0", "2.28.2", "3.0.0", undefined]) {
+    const { ready, error } = of(version);
+    expect([ready.reason, ready.message, error]).toEqual(["PrepareFailed", pointer, "target x not existent"]);
+  }
+  expect(prepareError("2 errors occurred:\n\t* a\n\t* b\n", undefined, "2.28.2").ready.message).toBe(
     "prepare failed with 2 errors. Check status.lastPrepareError for details",
+  );
+});
+
+test("what kluctl's controller says of a failure comes first, and what we know of it after that", () => {
+  const [message, words] = [
+    "cannot read git/x: no login is given",
+    "failed to clone git source: authentication required",
+  ];
+  expect(prepareError(message, words, "2.22.1")).toMatchObject({
+    ready: { message: words },
+    error: `${words} (${message})`,
+  });
+  expect(prepareError(message, words, "2.28.2").error).toBe(
+    `failed to clone git source: http transport: authentication required (${message})`,
   );
 });
