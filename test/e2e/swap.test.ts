@@ -1,5 +1,5 @@
 /** A live set of deployments goes from kluctl's controller to us and back; `npm run test:swap` takes two of each kind. */
-import type { KubernetesObject } from "@kubernetes/client-node";
+import type { KubernetesObject, V1Secret } from "@kubernetes/client-node";
 import { expect, test } from "vitest";
 import { stringify } from "yaml";
 import { runDoctor } from "../../src/app/doctor.ts";
@@ -7,6 +7,7 @@ import { parseConfig } from "../../src/config.ts";
 import { useController, useOwnController } from "../support/kluctl-controller.ts";
 import { aSpec } from "../support/project.ts";
 import { useRegistryHost } from "../support/registry-host.ts";
+import { ageMasterKey, blueKey, encryptedYaml } from "../support/sops.ts";
 import { environment } from "../support/towline.ts";
 import { type TestWorld, useWorld } from "../support/world.ts";
 import { idOf, readyOf, type TestDeployment, type TestResource } from "../support/world-cluster.ts";
@@ -30,6 +31,11 @@ const kinds: Readonly<Record<string, Kind>> = {
   plain: { spec: { validate: true }, item: aMap, doctor: unchanged },
   odd: { spec: { images: [{ image: "shop", resultImage: "shop:v1" }] }, item: oddities, doctor: unchanged },
   helm: { item: aChart, doctor: unchanged },
+  sops: {
+    spec: { decryption: { provider: "sops", secretRef: { name: "keys" } } },
+    item: encryptedMap,
+    doctor: unchanged,
+  },
   oci: { item: aMap, doctor: unchanged },
   approved: { spec: { manual: true }, item: aMap, doctor: unchanged },
   waiting: { spec: { manual: true }, item: aMap, doctor: waits },
@@ -54,6 +60,11 @@ function mapOf(name: string, data: Record<string, string> = { size: "{{ args.siz
 
 function aMap(name: string): Record<string, string> {
   return { "map.yml": stringify(mapOf(name)) };
+}
+
+function encryptedMap(name: string): Record<string, string> {
+  const by = { dataKey: blueKey.dataKey, masterKeys: ageMasterKey(blueKey), fields: ["data"] };
+  return { "map.yml": encryptedYaml(mapOf(name, { size: "10" }), by) };
 }
 
 /** What JSON's writers disagree about, and an image. */
@@ -120,6 +131,8 @@ async function createFleet(world: TestWorld): Promise<Fleet> {
   ]);
   const tree = Object.fromEntries(files) as Record<string, string>;
   await repo.push(tree);
+  const keys = { "team.agekey": blueKey.identity };
+  await cluster.create({ apiVersion: "v1", kind: "Secret", metadata: { name: "keys" }, stringData: keys } as V1Secret);
   const registry = await useRegistryHost();
   registry.fault = ({ url }, res) => url === "/v2/" && (res.end(), true); // kluctl's own client begins with it
   registry.push("fleet", "latest", tree);
