@@ -176,7 +176,11 @@ export async function runDoctor(options: DoctorOptions): Promise<readonly Sectio
       const [namespace = "", name = ""] = text.split("/");
       return { namespace, name };
     });
-    return { accounts, asServer: named.some(({ name }) => name === undefined) };
+    return {
+      accounts,
+      asServer: named.some(({ name }) => name === undefined),
+      decrypts: sound.some(({ spec }) => spec.decryption !== undefined),
+    };
   }
 
   try {

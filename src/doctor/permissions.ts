@@ -12,6 +12,8 @@ export interface PermissionsInput {
   readonly overrides: string | undefined;
   /** The cluster knows the older API, `flux.kluctl.io`. */
   readonly legacy: boolean;
+  /** Some deployments decrypt files. */
+  readonly decrypts: boolean;
   /** `namespace/name` of the accounts that deployments are deployed as. */
   readonly accounts: readonly { readonly namespace: string; readonly name: string }[];
   /** Some deployments are deployed with the server's own rights. */
@@ -25,6 +27,8 @@ interface Need {
   readonly verbs: readonly string[];
   /** What does not work without. */
   readonly without: string;
+  /** Nothing is wrong without, for most. */
+  readonly optional?: boolean;
 }
 
 /** In every namespace with deployments. */
@@ -56,6 +60,19 @@ const perNamespace: readonly Need[] = [
   },
   { group: "", resource: "secrets", verbs: ["get"], without: "logins and keys of deployments cannot be read" },
   { group: "", resource: "events", verbs: ["create", "patch"], without: "no Events are written" },
+];
+
+const withoutRole = "the AWS role of a service account is not used to decrypt";
+const forDecryption: readonly Need[] = [
+  { group: "", resource: "serviceaccounts", verbs: ["get"], without: withoutRole, optional: true },
+  {
+    group: "",
+    resource: "serviceaccounts",
+    subresource: "token",
+    verbs: ["create"],
+    without: withoutRole,
+    optional: true,
+  },
 ];
 
 const withoutLegacy = "deployments of flux.kluctl.io are not served";
@@ -103,12 +120,15 @@ const asLeader: Need = {
 
 export async function examinePermissions(
   cluster: Pick<DoctorCluster, "may" | "namespaceExists">,
-  { namespaces, resultsNamespace, leader, overrides, legacy, accounts, asServer }: PermissionsInput,
+  { namespaces, resultsNamespace, leader, overrides, legacy, decrypts, accounts, asServer }: PermissionsInput,
 ): Promise<Finding[]> {
   const everywhere: readonly (string | undefined)[] = namespaces.length === 0 ? [undefined] : namespaces;
   const wanted = [
     ...everywhere.flatMap((namespace) =>
-      [...perNamespace, ...(legacy ? ofLegacy : [])].map((need) => ({ need, namespace })),
+      [...perNamespace, ...(legacy ? ofLegacy : []), ...(decrypts ? forDecryption : [])].map((need) => ({
+        need,
+        namespace,
+      })),
     ),
     { need: inResults, namespace: resultsNamespace },
     ...(overrides === undefined ? [] : forOverrides.map((need) => ({ need, namespace: overrides }))),
@@ -127,7 +147,7 @@ export async function examinePermissions(
 
 async function judge(
   cluster: Pick<DoctorCluster, "may">,
-  { group, resource, subresource, verbs, without }: Need,
+  { group, resource, subresource, verbs, without, optional }: Need,
   namespace: string | undefined,
 ): Promise<Finding> {
   const subject = textOf({ verb: "", group, resource, subresource, namespace });
@@ -135,9 +155,9 @@ async function judge(
     verbs.map((verb) => cluster.may({ verb, group, resource, subresource, namespace })),
   );
   const missing = verbs.filter((_, index) => !allowed[index]);
-  return missing.length === 0
-    ? ok(subject, verbs.join(", "))
-    : problem(subject, `may not ${missing.join(", ")}: ${without}`, "grant it to the server's service account");
+  if (missing.length === 0) return ok(subject, verbs.join(", "));
+  const report = optional ? warning : problem;
+  return report(subject, `may not ${missing.join(", ")}: ${without}`, "grant it to the server's service account");
 }
 
 /** Its UID tells clusters apart, in every result. */

@@ -78,6 +78,7 @@ test("every verb the server needs is asked for, and a missing one is named with 
     leader: "kluctl-system",
     overrides: undefined,
     legacy: false,
+    decrypts: false,
     accounts: [{ namespace: "shop", name: "deployer" }],
     asServer: true,
   };
@@ -102,12 +103,21 @@ test("every verb the server needs is asked for, and a missing one is named with 
   ]);
 
   const more = fakeDoctorCluster({
-    forbidden: ({ group, resource }) => group === "flux.kluctl.io" || resource === "configmaps",
+    forbidden: ({ group, resource }) =>
+      group === "flux.kluctl.io" || resource === "configmaps" || resource === "serviceaccounts",
   });
-  const missing = await examinePermissions(more, { ...input, overrides: "kluctl-system", legacy: true });
+  const missing = await examinePermissions(more, {
+    ...input,
+    accounts: [],
+    overrides: "kluctl-system",
+    legacy: true,
+    decrypts: true,
+  });
   expect(lines(missing.filter(({ level }) => level !== "ok"))).toEqual([
     "problem kluctldeployments.flux.kluctl.io: may not get, list, watch, patch: deployments of flux.kluctl.io are not served",
     "problem kluctldeployments/status.flux.kluctl.io: may not patch: deployments of flux.kluctl.io are not served",
+    "warning serviceaccounts: may not get: the AWS role of a service account is not used to decrypt",
+    "warning serviceaccounts/token: may not create: the AWS role of a service account is not used to decrypt",
     "problem configmaps in kluctl-system: may not get, create, patch: `kluctl gitops` cannot offer files of its user's machine",
   ]);
 
