@@ -26,6 +26,13 @@ const aMap = (namespace: string, name: string) => ({
   data: { size: "10" },
 });
 
+/** Those that the page is asked about; the last goes with the second push. */
+const objects = [
+  ["ConfigMap", "settings-prod"],
+  ["Secret", "login-prod"],
+  ["ConfigMap", "gone-prod"],
+] as const;
+
 /**
  * What is left when everything is taken away that differs from run to run, and what upstream writes in no particular
  * order. Of the texts of failed requests, which are ours, only that there is one is left.
@@ -43,6 +50,8 @@ function comparable(value: unknown, { namespace, repo }: { namespace: string; re
 
 const changing = new Set([
   "managedFields",
+  "deletionTimestamp",
+  "deletionGracePeriodSeconds",
   "resourceVersion",
   "lastResourceVersion",
   "generation",
@@ -55,7 +64,10 @@ function tidy(value: unknown): unknown {
     const settled = value.filter((item) => (item as { type?: unknown } | null)?.type !== "Reconciling");
     return settled.map(tidy).sort((a, b) => (JSON.stringify(a) < JSON.stringify(b) ? -1 : 1));
   }
+  // One that was asked for renders no objects, so that we do not know their hash. Nobody reads it there.
+  const isValidation = "ready" in value;
   const fields = Object.entries(value)
+    .filter(([name]) => !(isValidation && name === "renderedObjectsHash"))
     // A list without entries is null to Go, and none at all in a status.
     .filter(([name, field]) => !changing.has(name) && field !== null && !(Array.isArray(field) && field.length === 0))
     .sort(([a], [b]) => (a < b ? -1 : 1));
@@ -81,41 +93,53 @@ test("kluctl's web UI shows our deployments as it shows those of kluctl's contro
     await shop.create(aSpec(repo.url, { validate: true, args: { a: 1 } }));
     await manual.create(aSpec(repo.url, { validate: true, manual: true, target: "staging" }));
 
+    const results: Json = {};
+    /** What the page reads of a state's results; at once, for only the newest are kept. */
+    async function read(of: string, resource: TestResource): Promise<TestResource> {
+      const validation = { resultId: idOf(resource, "lastValidateResult") ?? "" };
+      const deploy = { resultId: idOf(resource, "lastDeployResult") ?? "" };
+      const find = () => webui.get("getCommandResult", deploy);
+      await expect.poll(find, patience).toBeDefined(); // it looks for new ones once a second
+      results[`${of} deploy`] = await find();
+      results[`${of} validation`] = await webui.get("getValidateResult", validation);
+      for (const objectType of ["rendered", "remote", "applied"]) {
+        for (const [kind, name] of objects) {
+          const query = { ...deploy, version: "v1", kind, name, namespace, objectType };
+          results[`${of} ${objectType} ${name}`] = await webui.get("getCommandResultObject", query);
+        }
+      }
+      return resource;
+    }
+    /** A button that makes a request, and what the resource tells when it is done. */
+    async function ask(button: string, result: string): Promise<TestResource> {
+      await press(button, "shop");
+      const isAnswered = ({ status }: TestResource) =>
+        (status?.[result] as Json | undefined)?.["endTime"] !== undefined;
+      await shop.until(`an end of ${button}`, isAnswered);
+      return await shop.settles();
+    }
+
     const waiting = await manual.settles();
     const drift = waiting.status?.["lastDriftDetectionResult"] as { renderedObjectsHash: string };
     await press("setManualObjectsHash", "manual", { objectsHash: drift.renderedObjectsHash });
-    const approved = await manual.settles();
+    const approved = await read("approved", await manual.settles());
     await press("setSuspended", "manual", { suspend: true });
     const suspended = await manual.settles();
 
-    const first = await shop.settles();
+    const first = await read("first", await shop.settles());
     const broken = { "broken.yml": aMap(namespace, "Not_A_Name") };
     const commit = await repo.push({
       ...project(namespace, { color: "a-blue-one" }, broken),
       "app/gone.yml": undefined,
     });
     await press("reconcileNow", "shop");
-    const second = await shop.settles(commit);
-
-    const results: Json = {};
-    for (const [of, resource] of Object.entries({ approved, first, second })) {
-      const resultId = idOf(resource, "lastDeployResult") ?? "";
-      const find = () => webui.get("getCommandResult", { resultId });
-      await expect.poll(find, patience).toBeDefined(); // it looks for new ones once a second
-      results[`${of} deploy`] = await find();
-      for (const objectType of ["rendered", "remote", "applied"]) {
-        for (const [kind, name] of [
-          ["ConfigMap", "settings-prod"],
-          ["Secret", "login-prod"],
-          ["ConfigMap", "gone-prod"],
-        ]) {
-          const query = { resultId, version: "v1", kind: kind ?? "", name: name ?? "", namespace, objectType };
-          results[`${of} ${objectType} ${name}`] = await webui.get("getCommandResultObject", query);
-        }
-      }
-      const validation = { resultId: idOf(resource, "lastValidateResult") ?? "" };
-      results[`${of} validation`] = await webui.get("getValidateResult", validation);
-    }
+    const second = await read("second", await shop.settles(commit));
+    const validated = await read("validated", await ask("validateNow", "validateRequestResult"));
+    const deployed = await read("deployed", await ask("deployNow", "deployRequestResult"));
+    await ask("pruneNow", "pruneRequestResult");
+    // Each looks once more after it.
+    await shop.until("no orphan", ({ status }) => status?.["lastDriftDetectionResultMessage"] === "no drift");
+    const pruned = await read("pruned", await shop.settles());
     await manual.delete();
     const told = () => events.filter((event) => JSON.stringify(event).includes(`"${namespace}"`));
     const isOver = () =>
@@ -127,8 +151,9 @@ test("kluctl's web UI shows our deployments as it shows those of kluctl's contro
         return [`${String(event["type"])} ${resource?.metadata?.name ?? summary?.id ?? ""}`, event];
       }),
     );
-    const shown = { waiting, approved, suspended, first, second, results, events: Object.values(newest) };
-    return { shown: comparable(shown, { namespace, repo }), approved, suspended, first, second, namespace };
+    const states = { waiting, approved, suspended, first, second, validated, deployed, pruned };
+    const shown = comparable({ ...states, results, events: Object.values(newest) }, { namespace, repo });
+    return { ...states, shown };
   }
 
   const towline = await useTowlineProcess(world);
