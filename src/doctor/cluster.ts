@@ -132,7 +132,12 @@ export function createDoctorCluster({ client, namespaces, serviceAccount, now }:
   return {
     async server() {
       const from = now();
-      const answer = await client.stream({ path: "/version", signal: AbortSignal.timeout(10_000) });
+      // Not `request`, which keeps the headers to itself; and this is no watch, as its error would say.
+      const answer = await client
+        .stream({ path: "/version", signal: AbortSignal.timeout(10_000) })
+        .catch((cause: unknown) => {
+          throw new Error((cause as Error).message.replace(/^watch /, "GET "), { cause });
+        });
       const to = now();
       // It says whole seconds: on average, half a second more has passed.
       const date = Date.parse(answer.headers.date ?? "") + 500;
