@@ -43,7 +43,7 @@ const rooms: readonly Room[] = [
     files: /^src\/(?:match\.ts|path-glob\.ts|intake\.ts|line-diff\.ts|reconcile\/|preview\/|reporting\/)/,
     mayImport: decisions,
   },
-  { name: "metrics", files: /^src\/metrics\.ts$/, mayImport: ["ground"] },
+  { name: "metrics", files: /^src\/metrics(?:\.ts$|\/)/, mayImport: ["ground"] },
   { name: "kluctl", files: /^src\/kluctl\//, mayImport: ["ground", "ports"] },
   { name: "source", files: /^src\/source\//, mayImport: ["ground", "ports"] },
   { name: "kube", files: /^src\/kube\//, mayImport: ["ground", "ports"] },

@@ -36,6 +36,7 @@ import { createSecrets } from "./kube/secrets.ts";
 import { createServiceAccounts } from "./kube/service-accounts.ts";
 import type { Logger } from "./log.ts";
 import { createMetrics, type Metrics } from "./metrics.ts";
+import { createDeploymentMetrics } from "./metrics/deployments.ts";
 import type { Leases } from "./ports.ts";
 import { loginKey, readGitCredentials } from "./reconcile/credentials.ts";
 import { dueAt } from "./reconcile/due.ts";
@@ -75,6 +76,12 @@ export async function startApp(config: Config, log: Logger): Promise<App> {
     sweepAge: () => work?.sweepAge() ?? 0,
     watchAge: () => deployments.age(),
   });
+  const deploymentMetrics = createDeploymentMetrics({
+    registry: metrics.registry,
+    deployments: () => deployments.all(),
+    dryRun: config.dryRun,
+    concurrency: config.concurrency,
+  });
   const redis = watchRedis(producer, metrics, log);
 
   // The cluster
@@ -83,6 +90,9 @@ export async function startApp(config: Config, log: Logger): Promise<App> {
   const newer = createDeployments(watched);
   const older = createLegacyDeployments({ ...watched, hasTwin: (key) => newer.find(key) !== undefined });
   const deployments = createBothDeployments({ newer, older, log });
+  deployments.onChange(({ kind, deployment }) => {
+    if (kind === "removed") deploymentMetrics.gone(deployment.key);
+  });
   const secrets = createSecrets({ client });
   const readIdentity = createReadIdentity({
     secrets,
@@ -127,7 +137,10 @@ export async function startApp(config: Config, log: Logger): Promise<App> {
     systemPython: config.kluctl.systemPython,
     warm: config.kluctl.warm,
     observe: {
-      ran: (command, seconds, ok) => metrics.kluctlRan(command, ok ? "ok" : "failed", seconds),
+      ran(command, seconds, ok, deployment) {
+        metrics.kluctlRan(command, ok ? "ok" : "failed", seconds);
+        deploymentMetrics.kluctlRan(deployment, command, seconds);
+      },
       rendererStarted: (start) => metrics.rendererStarted(start),
     },
   });
@@ -209,7 +222,10 @@ export async function startApp(config: Config, log: Logger): Promise<App> {
     clock,
     newId: randomUUID,
     log,
-    observe: { pushToApplied: (seconds) => metrics.pushApplied(seconds) },
+    observe: {
+      pushToApplied: (seconds) => metrics.pushApplied(seconds),
+      pruned: (deployment, seconds) => deploymentMetrics.pruned(deployment, seconds),
+    },
   });
   const leadership = startLeadership({
     client,
@@ -233,8 +249,14 @@ export async function startApp(config: Config, log: Logger): Promise<App> {
           },
           log,
           observe: {
-            started: (_request, waited) => metrics.jobWaited(waited),
-            finished: (_request, result, seconds) => metrics.reconciled(result, seconds),
+            started(_request, waited) {
+              metrics.jobWaited(waited);
+              deploymentMetrics.reconcileStarted();
+            },
+            finished({ deployment }, result, seconds) {
+              metrics.reconciled(result, seconds);
+              deploymentMetrics.reconciled(deployment, result, seconds);
+            },
           },
           timing: takeOver(config.lease.durationMs),
         }),

@@ -1,5 +1,6 @@
 /** The real kluctl behind the port: one process for each call, with a directory of its own that goes with it. */
 import { createScrubber, type Logger } from "../log.ts";
+import type { Key } from "../model.ts";
 import type { Kluctl } from "../ports.ts";
 import { type Call, toArguments } from "./arguments.ts";
 import { explainDecryption, toDecryption } from "./decryption.ts";
@@ -57,7 +58,7 @@ export interface KluctlDeps {
 }
 
 export interface KluctlObserver {
-  ran(command: Call["command"], seconds: number, ok: boolean): void;
+  ran(command: Call["command"], seconds: number, ok: boolean, deployment: Key): void;
   rendererStarted?(start: RendererStart): void;
 }
 
@@ -194,7 +195,7 @@ export function createKluctl({ binary, kubeconfigFor, log, observe, ...deps }: K
       throw explainDisk(error);
     } finally {
       running.delete(result);
-      observe?.ran(call.command, (performance.now() - startedAt) / 1_000, ok);
+      observe?.ran(call.command, (performance.now() - startedAt) / 1_000, ok, run.deployment);
     }
   }
 

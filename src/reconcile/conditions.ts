@@ -17,9 +17,14 @@ export const reason = {
   reconcileFailed: "ReconcileFailed",
   validateFailed: "ValidateFailed",
   succeeded: "ReconciliationSucceeded",
-  /** Of events only. */
+} as const;
+
+/** Of events; those that tell of a condition have its reason. */
+export const eventReason = {
+  waitingForApproval: "WaitingForApproval",
   pruneWaits: "PruneWaits",
   sharedDiscriminator: "SharedDiscriminator",
+  deleteFailed: "DeleteFailed",
 } as const;
 
 /** The API server refuses nothing before 32 768; kluctl's own controller cuts here. */

@@ -8,7 +8,7 @@ import {
   type Outcome,
 } from "../model.ts";
 import type { Held } from "../ports.ts";
-import { firstErrors, reason } from "./conditions.ts";
+import { eventReason, firstErrors } from "./conditions.ts";
 import { loopTimeoutMs } from "./decide.ts";
 import { findSharing, sharingNote } from "./discriminators.ts";
 import { toFailure } from "./failures.ts";
@@ -35,7 +35,7 @@ export async function finalize(finalizing: Finalizing, deps: LoopDeps): Promise<
     const { message, retry } = toFailure(error);
     if (signal.aborted) return { kind: "failed", retry: "soon", message };
     deps.log.warn({ ...deployment.key, error: message }, "deleting the deployment's objects failed");
-    deployments.event(deployment, "Warning", "DeleteFailed", message);
+    deployments.event(deployment, "Warning", eventReason.deleteFailed, message);
     if (retry === "soon" && !lastAttempt) return { kind: "failed", retry, message };
   }
   await deployments.setFinalizer(deployment, finalizer, false);
@@ -52,7 +52,7 @@ async function deleteObjects(deployment: Deployment, { held, signal }: Finalizin
   if (others.length > 0) {
     const message = sharingNote(discriminator, others);
     deps.log.warn({ ...key, discriminator }, "the objects stay, because another deployment has them as well");
-    deps.deployments.event(deployment, "Warning", reason.sharedDiscriminator, message);
+    deps.deployments.event(deployment, "Warning", eventReason.sharedDiscriminator, message);
     return 0;
   }
   const { settings } = deps;
@@ -82,7 +82,7 @@ async function deleteObjects(deployment: Deployment, { held, signal }: Finalizin
   deps.log.info({ ...key, ...counts }, "deleted the deployment's objects");
   if (errors.length + warnings.length > 0) {
     const words = `${deleted} objects deleted, but some may be left: ${firstErrors([...errors, ...warnings])}`;
-    deps.deployments.event(deployment, "Warning", "DeleteFailed", words);
+    deps.deployments.event(deployment, "Warning", eventReason.deleteFailed, words);
   }
   return errors.length;
 }

@@ -2,7 +2,7 @@
 import { PrepareError } from "../errors.ts";
 import { annotation, type CommandResult, type Outcome, type ValidateResult } from "../model.ts";
 import { createRedactor } from "../redact/redactor.ts";
-import { failureOf, reason, verdictOf, type Verdict } from "./conditions.ts";
+import { failureOf, readyCondition, reason, verdictOf, type Verdict } from "./conditions.ts";
 import { decide, deployRegardless, type Decision } from "./decide.ts";
 import { mayCollide } from "./discriminators.ts";
 import { retryOf, toFailure } from "./failures.ts";
@@ -147,6 +147,11 @@ function ending(
 ): Ending {
   const verdict = verdictOf(work.deployment.spec, work.status.current);
   const ready = { ...verdict, message: [verdict.message, ...work.notes].join(" ") };
+  const before = readyCondition(work.deployment.status)?.status;
+  if (ready.status === "True" && before === "False" && !deployed) {
+    // A deploy tells by itself. Without one, a failure would be the last that anybody hears.
+    work.deps.deployments.event(work.deployment, "Normal", ready.reason, verdict.message);
+  }
   if (deployed && deployed.errors.length > 0) {
     return { outcome: { kind: "failed", retry: retryOf(deployed.errors), message: ready.message }, ready };
   }

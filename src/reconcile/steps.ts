@@ -11,7 +11,15 @@ import {
   type ValidateResult,
 } from "../model.ts";
 import type { Checkout, Identity, Kluctl, Run } from "../ports.ts";
-import { baseMessage, firstErrors, inProgress, readyCondition, reason, resultMessage } from "./conditions.ts";
+import {
+  baseMessage,
+  eventReason,
+  firstErrors,
+  inProgress,
+  readyCondition,
+  reason,
+  resultMessage,
+} from "./conditions.ts";
 import { findSharing, isNewcomer, refusal, sharingNote } from "./discriminators.ts";
 import { projectKey, targetOf } from "./keys.ts";
 import { maskResult, type MaskedResult } from "./mask.ts";
@@ -103,7 +111,9 @@ export function createSteps(work: Work, { checkout, credentials, identity, kluct
     const doomed = findDoomed(deployed);
     if (doomed.length === 0 || (isPruneAsked ? tellSharing(deployed) : keepsFromPruning(deployed))) return deployed;
     const { dryRun } = options;
+    const startedAt = clock.now();
     const errors = await deps.objects.delete(doomed, run(), { dryRun }, signal);
+    deps.observe?.pruned?.(deployment.key, (clock.now() - startedAt) / 1_000);
     log.info({ dryRun, pruned: doomed.length - errors.length, errors: errors.length }, "pruned");
     const confirmed = deployment.annotations[annotation.confirmPrune];
     if (confirmed !== undefined && !dryRun) {
@@ -124,7 +134,7 @@ export function createSteps(work: Work, { checkout, credentials, identity, kluct
     if (waiting === undefined) return false;
     if (!note(waiting.message)) return true;
     log.warn({ prune: waiting.hash }, "a prune waits for somebody to confirm it");
-    deployments.event(deployment, "Warning", reason.pruneWaits, waiting.message);
+    deployments.event(deployment, "Warning", eventReason.pruneWaits, waiting.message);
     return true;
   }
 
@@ -135,9 +145,9 @@ export function createSteps(work: Work, { checkout, credentials, identity, kluct
     const message = sharingNote(discriminator, others);
     if (!note(message)) return true;
     log.warn({ discriminator, with: others.map(({ key }) => keyText(key)) }, "a discriminator is shared");
-    deployments.event(deployment, "Warning", reason.sharedDiscriminator, message);
+    deployments.event(deployment, "Warning", eventReason.sharedDiscriminator, message);
     for (const other of others) {
-      deployments.event(other, "Warning", reason.sharedDiscriminator, sharingNote(discriminator, [deployment]));
+      deployments.event(other, "Warning", eventReason.sharedDiscriminator, sharingNote(discriminator, [deployment]));
     }
     return true;
   }
@@ -179,10 +189,10 @@ export function createSteps(work: Work, { checkout, credentials, identity, kluct
       const message = refusal(key.discriminator ?? "", others);
       if (readyCondition(deployment.status)?.message === message) return message;
       log.warn({ discriminator: key.discriminator, with: others.map((other) => keyText(other.key)) }, "not deployed");
-      deployments.event(deployment, "Warning", reason.sharedDiscriminator, message);
+      deployments.event(deployment, "Warning", eventReason.sharedDiscriminator, message);
       for (const other of others) {
         const words = `${keyText(deployment.key)} wants to deploy with the same discriminator ${JSON.stringify(key.discriminator)}, and is not deployed.`;
-        deployments.event(other, "Warning", reason.sharedDiscriminator, words);
+        deployments.event(other, "Warning", eventReason.sharedDiscriminator, words);
       }
       return message;
     },
@@ -298,7 +308,7 @@ export function createSteps(work: Work, { checkout, credentials, identity, kluct
       log.info({ objectsHash }, "waits for approval");
       if (deployment.status.lastObjectsHash === objectsHash) return;
       const message = `The changes wait for approval: set spec.manualObjectsHash to ${objectsHash}.`;
-      deployments.event(deployment, "Normal", "WaitingForApproval", message);
+      deployments.event(deployment, "Normal", eventReason.waitingForApproval, message);
     },
 
     /** Resolves when the results of all steps are stored, or have been given up, to the ids of those that are. */

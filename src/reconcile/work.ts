@@ -1,6 +1,6 @@
 /** What one loop has in its hands. */
 import type { Logger } from "../log.ts";
-import type { Deployment, ManualKind, ManualRequest, ReconcileRequest } from "../model.ts";
+import type { Deployment, Key, ManualKind, ManualRequest, ReconcileRequest } from "../model.ts";
 import type { Clock, Deployments, Held, Kluctl, Objects, Overrides, Results, Secrets, Sources } from "../ports.ts";
 import { loopTimeoutMs } from "./decide.ts";
 import type { ReadIdentity } from "./identity.ts";
@@ -29,7 +29,8 @@ export interface LoopDeps {
   readonly clock: Clock;
   readonly newId: () => string;
   readonly log: Logger;
-  readonly observe?: { pushToApplied(seconds: number): void } | undefined;
+  readonly observe?:
+    { pushToApplied(seconds: number): void; pruned?(deployment: Key, seconds: number): void } | undefined;
 }
 
 export interface Loop {

@@ -2,6 +2,7 @@
 import type { KubernetesObject, V1Secret } from "@kubernetes/client-node";
 import { expect, test } from "vitest";
 import { stringify } from "yaml";
+import { freePort } from "../../dev/parts/port.ts";
 import { runDoctor } from "../../src/app/doctor.ts";
 import { parseConfig } from "../../src/config.ts";
 import { useController, useOwnController } from "../support/kluctl-controller.ts";
@@ -224,6 +225,24 @@ async function statesOf({ all }: Fleet): Promise<readonly (string | undefined)[]
   return resources.map((resource) => resource?.metadata?.resourceVersion);
 }
 
+/** What dashboards and alerts read: names, types and labels of all metrics of deployments, without their values. */
+async function seriesOf(address: string): Promise<string[]> {
+  const lines = (await (await fetch(`http://${address}/metrics`)).text()).split("\n");
+  const ofDeployments = lines.filter((line) => /^(# TYPE )?(kluctldeployments_|gotk_)/.test(line));
+  expect(ofDeployments.length).toBeGreaterThan(100);
+  return ofDeployments.flatMap((line) => {
+    const [, name, labels = ""] = /^(\w+)\{(.*)\} /.exec(line) ?? [];
+    if (name === undefined) return line;
+    // How long something took is known to whoever did it.
+    return /_duration_/.test(name)
+      ? []
+      : `${name}{${labels
+          .split(/,(?=\w+=")/)
+          .sort()
+          .join(",")}}`;
+  });
+}
+
 test("deployments of all kinds go to us and back: nothing is deployed twice, and every approval holds", async () => {
   const world = await useWorld();
   const { cluster } = world;
@@ -231,7 +250,8 @@ test("deployments of all kinds go to us and back: nothing is deployed twice, and
   const fleet = await createFleet(world);
 
   // kluctl's controller brings them into all the states there are.
-  const stopFirst = useController(world);
+  const metrics = `127.0.0.1:${await freePort()}`;
+  const stopFirst = useController(world, { "metrics-bind-address": metrics });
   for (const deployment of fleet.all.values()) await deployment.settles();
   await approve(fleet.ofKind("approved"));
   await Promise.all(fleet.ofKind("suspended").map((deployment) => deployment.patch({ spec: { suspend: true } })));
@@ -244,6 +264,7 @@ test("deployments of all kinds go to us and back: nothing is deployed twice, and
   }
   await ask(fleet.ofKind("drifted"), "before");
   await answered(fleet.ofKind("drifted"), "before");
+  const series = await seriesOf(metrics);
   await stopFirst();
   const before = await factsOf(fleet);
   const summary = Object.entries(before.deployments).map(([name, { reason, drift }]) => [name, [reason, drift]]);
@@ -275,8 +296,9 @@ test("deployments of all kinds go to us and back: nothing is deployed twice, and
   // To us, with an approval of what kluctl's controller rendered.
   await approve(fleet.ofKind("approved-for-us"));
   await ask(fleet.all.values(), "ours");
-  const stopOurs = useOwnController(world);
+  const stopOurs = useOwnController(world, { "metrics-bind-address": metrics });
   await answered(fleet.all.values(), "ours");
+  expect(await seriesOf(metrics)).toEqual(expect.arrayContaining(series));
   await stopOurs();
   const ours = await factsOf(fleet);
   expect(unaffected(ours, "approved-for-us")).toEqual(unaffected(before, "approved-for-us"));

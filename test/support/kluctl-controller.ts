@@ -13,7 +13,7 @@ export function useController(world: TestWorld, options: Record<string, string> 
 }
 
 /** Ours, started as the other is. */
-export function useOwnController(world: TestWorld): () => Promise<void> {
+export function useOwnController(world: TestWorld, options: Record<string, string> = {}): () => Promise<void> {
   const { redis, kluctl, kluctlCache, dir } = world;
   const env = {
     ...kluctlEnvironment(world),
@@ -24,7 +24,7 @@ export function useOwnController(world: TestWorld): () => Promise<void> {
     TOWLINE_WEBHOOKS_PORT: "0",
     TOWLINE_DATA_DIR: join(dir, uniqueName("data")),
   };
-  return run(world, [process.execPath, join(import.meta.dirname, "../../src/cli.ts")], env);
+  return run(world, [process.execPath, join(import.meta.dirname, "../../src/cli.ts")], env, options);
 }
 
 function run(

@@ -357,3 +357,13 @@ test("what somebody asks for is not held back", async () => {
   const world = aWorld(aDeployment({ annotations }));
   await expect(world.reconcile({ ...push, cause: "manual" }, world.attempt())).resolves.toMatchObject({ kind: "done" });
 });
+
+test("what is fine again without a deploy is told, once", async () => {
+  const failed = { ...ready, status: "False", reason: "PrepareFailed" } as const;
+  const world = aWorld(aDeployment({ status: { ...upToDate, conditions: [failed], lastPrepareError: "no login" } }));
+  await world.reconcile({ ...push, cause: "interval" }, world.attempt());
+  await world.reconcile({ ...push, cause: "interval" }, world.attempt());
+  expect(world.deployments.events).toEqual([
+    { type: "Normal", reason: "ReconciliationSucceeded", message: "deploy succeeded." },
+  ]);
+});

@@ -1,0 +1,242 @@
+/**
+ * Metrics of each deployment, under the names and labels of kluctl's own controller, so that dashboards and alerts for it
+ * go on working. What spec and status say is read when it is asked for, so it goes with the deployment; what was timed
+ * here goes a little later. Two faults of the original are mended: `dry_run_enabled` says whether it is a dry run (there
+ * it holds the interval), and `deployment_interval_seconds` exists.
+ */
+import { Counter, Gauge, Histogram, type Registry } from "prom-client";
+import { type Deployment, isMalformed, type Key, keyText, type MalformedDeployment } from "../model.ts";
+
+type Entry = Deployment | MalformedDeployment;
+
+export interface DeploymentMetricsOptions {
+  readonly registry: Registry;
+  readonly deployments: () => readonly Entry[];
+  /** The server applies nothing, whatever the deployments say. */
+  readonly dryRun: boolean;
+  readonly concurrency: number;
+}
+
+export interface DeploymentMetrics {
+  kluctlRan(deployment: Key, command: string, seconds: number): void;
+  pruned(deployment: Key, seconds: number): void;
+  reconcileStarted(): void;
+  reconciled(deployment: Key, result: string, seconds: number): void;
+  /** The deployment is no more. */
+  gone(deployment: Key): void;
+}
+
+type Labels = Readonly<Record<string, string>>;
+type Sample = readonly [value: number, labels?: Labels];
+
+const prefix = "kluctldeployments_";
+const kind = "KluctlDeployment";
+const own = ["namespace", "name"];
+const ofToolkit = ["kind", "name", "namespace"];
+const modes: Readonly<Record<string, string>> = { deploy: "full-deploy", "poke-images": "poke-images" };
+/** Ten from 10 ms to half an hour, as Flux has them. */
+const toolkitBuckets = Array.from({ length: 10 }, (_, i) => 0.01 * 180_000 ** (i / 9));
+/** So long what was timed of a deployment that is gone can still be scraped: how long deleting took, for one. */
+const keptMs = 10 * 60_000;
+
+export function createDeploymentMetrics(options: DeploymentMetricsOptions): DeploymentMetrics {
+  const { registry, deployments, concurrency } = options;
+  const registers = [registry];
+  const lastStatus = createLastStatus();
+
+  function gauge(name: string, help: string, labels: readonly string[], read: (entry: Entry) => readonly Sample[]) {
+    new Gauge({
+      name,
+      help,
+      labelNames: labels,
+      registers,
+      collect() {
+        this.reset();
+        for (const entry of deployments()) {
+          const { namespace, name } = entry.key;
+          for (const [value, more] of read(entry)) {
+            this.set(
+              labels.includes("kind") ? { kind, name, namespace, ...more } : { namespace, name, ...more },
+              value,
+            );
+          }
+        }
+      },
+    });
+  }
+
+  function ofSpec(name: string, help: string, read: (spec: Deployment["spec"]) => number): void {
+    gauge(prefix + name, help, own, (entry) => (isMalformed(entry) ? [] : [[read(entry.spec)]]));
+  }
+  ofSpec("prune_enabled", "Whether what is no longer in the project is pruned.", (spec) => Number(spec.prune));
+  ofSpec("delete_enabled", "Whether the objects are deleted together with the deployment.", (spec) =>
+    Number(spec.delete),
+  );
+  ofSpec("dry_run_enabled", "Whether nothing is applied.", (spec) => Number(options.dryRun || spec.dryRun));
+  ofSpec(
+    "deployment_interval_seconds",
+    "How often it is deployed even if nothing changed, or else how often it is looked at.",
+    (spec) => (spec.deployIntervalMs ?? spec.intervalMs) / 1_000,
+  );
+  gauge(
+    `${prefix}source_spec`,
+    "Where the project comes from; the value means nothing.",
+    [...own, "url", "path", "ref"],
+    (entry) => (isMalformed(entry) ? [] : [[0, sourceLabels(entry.spec.source)]]),
+  );
+
+  type Count = "changedObjects" | "deletedObjects" | "orphanObjects";
+  function ofResult(name: string, help: string, count: Count): void {
+    gauge(prefix + name, help, own, ({ status }) =>
+      status.lastDeployResult ? [[status.lastDeployResult[count]]] : [],
+    );
+  }
+  ofResult("number_of_changed_objects", "Objects that the last deploy changed.", "changedObjects");
+  ofResult("number_of_deleted_objects", "Objects that the last deploy deleted.", "deletedObjects");
+  ofResult(
+    "number_of_orphan_objects",
+    "Objects that the last deploy found and the project no longer has.",
+    "orphanObjects",
+  );
+  for (const what of ["errors", "warnings"] as const) {
+    gauge(`${prefix}number_of_${what}`, `How many ${what} the last deploy had.`, [...own, "action"], ({ status }) => {
+      const { lastDeployResult: last } = status;
+      return last ? [[last[what], { action: commandOf(last.document).command ?? "deploy" }]] : [];
+    });
+  }
+  gauge(`${prefix}last_deploy_start_timestamp_seconds`, "When the last deploy began.", own, ({ status }) => {
+    const startedAt = Date.parse(commandOf(status.lastDeployResult?.document).startTime ?? "");
+    return Number.isNaN(startedAt) ? [] : [[startedAt / 1_000]];
+  });
+  gauge(`${prefix}last_object_status`, "Whether the last look ended well: 1, or else 0.", own, (entry) => {
+    const value = lastStatus(entry, deployments);
+    return value === undefined ? [] : [[value]];
+  });
+
+  gauge(
+    "gotk_reconcile_condition",
+    "The condition Ready of a deployment.",
+    [...ofToolkit, "type", "status"],
+    (entry) => {
+      const status = entry.deletionTimestamp === undefined ? (readyOf(entry) ?? "Unknown") : "Deleted";
+      return ["True", "False", "Unknown", "Deleted"].map((one) => [
+        Number(one === status),
+        { type: "Ready", status: one },
+      ]);
+    },
+  );
+  gauge("gotk_suspend_status", "Whether a deployment is suspended.", ofToolkit, (entry) =>
+    isMalformed(entry) ? [] : [[Number(entry.spec.suspend)]],
+  );
+
+  const timed = (name: string, help: string, labelNames: readonly string[], buckets?: number[]) =>
+    new Histogram({ name, help, labelNames, registers, ...(buckets && { buckets }) });
+  const deploySeconds = timed(`${prefix}deployment_duration_seconds`, "How long a deploy took.", [...own, "mode"]);
+  const validateSeconds = timed(`${prefix}validate_duration_seconds`, "How long a validation took.", own);
+  const pruneSeconds = timed(`${prefix}prune_duration_seconds`, "How long pruning took.", own);
+  const deleteSeconds = timed(`${prefix}delete_duration_seconds`, "How long deleting all objects took.", own);
+  const lookSeconds = timed(
+    "gotk_reconcile_duration_seconds",
+    "How long looking at a deployment took.",
+    ofToolkit,
+    toolkitBuckets,
+  );
+
+  const controller = "kluctldeployment";
+  const looks = new Counter({
+    name: "controller_runtime_reconcile_total",
+    help: "Looks at deployments, by how they ended.",
+    labelNames: ["controller", "result"],
+    registers,
+  });
+  const failedLooks = new Counter({
+    name: "controller_runtime_reconcile_errors_total",
+    help: "Looks at deployments that failed.",
+    labelNames: ["controller"],
+    registers,
+  });
+  const working = new Gauge({
+    name: "controller_runtime_active_workers",
+    help: "Deployments that are being looked at.",
+    labelNames: ["controller"],
+    registers,
+  });
+  new Gauge({
+    name: "controller_runtime_max_concurrent_reconciles",
+    help: "Deployments that may be looked at at once.",
+    labelNames: ["controller"],
+    registers,
+  }).set({ controller }, concurrency);
+  failedLooks.inc({ controller }, 0);
+  working.set({ controller }, 0);
+
+  function forget({ namespace, name }: Key): void {
+    for (const mode of Object.values(modes)) deploySeconds.remove({ namespace, name, mode });
+    for (const histogram of [validateSeconds, pruneSeconds, deleteSeconds]) histogram.remove({ namespace, name });
+    lookSeconds.remove({ kind, name, namespace });
+  }
+
+  return {
+    kluctlRan({ namespace, name }, command, seconds) {
+      const mode = modes[command];
+      if (mode !== undefined) deploySeconds.observe({ namespace, name, mode }, seconds);
+      else if (command === "validate") validateSeconds.observe({ namespace, name }, seconds);
+      else if (command === "delete") deleteSeconds.observe({ namespace, name }, seconds);
+    },
+    pruned: ({ namespace, name }, seconds) => pruneSeconds.observe({ namespace, name }, seconds),
+    reconcileStarted: () => working.inc({ controller }),
+    reconciled({ namespace, name }, result, seconds) {
+      working.dec({ controller });
+      const failed = result === "failed";
+      looks.inc({ controller, result: failed ? "error" : "success" });
+      if (failed) failedLooks.inc({ controller });
+      lookSeconds.observe({ kind, name, namespace }, seconds);
+    },
+    gone(key) {
+      setTimeout(() => {
+        if (!deployments().some((entry) => keyText(entry.key) === keyText(key))) forget(key);
+      }, keptMs).unref();
+    },
+  };
+}
+
+function readyOf({ status }: Entry): string | undefined {
+  return status.conditions.find(({ type }) => type === "Ready")?.status;
+}
+
+/** While a deployment is worked on its condition is unknown: then the last that was known counts. */
+function createLastStatus() {
+  let known = new Map<string, number>();
+  return (entry: Entry, deployments: () => readonly Entry[]): number | undefined => {
+    const ready = readyOf(entry);
+    if (ready === "True" || ready === "False") known.set(entry.uid, Number(ready === "True"));
+    if (known.size > 2 * deployments().length + 100) {
+      const there = new Set(deployments().map(({ uid }) => uid));
+      known = new Map([...known].filter(([uid]) => there.has(uid)));
+    }
+    return known.get(entry.uid);
+  };
+}
+
+function commandOf(document: Readonly<Record<string, unknown>> = {}): { command?: string; startTime?: string } {
+  return (document["commandInfo"] ?? {}) as { command?: string; startTime?: string };
+}
+
+function sourceLabels(source: Deployment["spec"]["source"]): Labels {
+  return { url: withoutLogin(source.url), path: source.path, ref: refText(source) };
+}
+
+function refText(source: Deployment["spec"]["source"]): string {
+  if (source.kind === "oci") {
+    const { tag, digest } = source.ref;
+    return [tag, digest].filter((part) => part !== undefined).join("@");
+  }
+  const { branch, tag, commit } = source.ref;
+  if (tag !== undefined) return `refs/tags/${tag}`;
+  return branch !== undefined ? `refs/heads/${branch}` : (commit ?? "");
+}
+
+/** Of ssh the user stays, who is no secret. */
+function withoutLogin(url: string): string {
+  return url.replace(/^(https?:\/\/)[^/]*@/i, "$1").replace(/^(ssh:\/\/[^:@/]*):[^/]*@/i, "$1@");
+}
