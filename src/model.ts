@@ -95,6 +95,8 @@ export interface OciCredential extends TlsCredential {
 
 /** One usable login, from one entry of `spec.credentials.helm`; never logged, never in Redis. */
 export interface HelmCredential extends TlsCredential {
+  /** Instead of the host: what charts call the login. Only kluctl up to 2.22 knows such names. */
+  readonly credentialsId?: string | undefined;
   /** The host the login is for, with its port if the URL has one. */
   readonly host: string;
   /** A glob over the path of the Helm repository, when the entry has one. */
@@ -347,6 +349,11 @@ export interface CredentialRef {
   readonly secretName: string;
 }
 
+export interface HelmCredentialRef extends CredentialRef {
+  /** The older form: the Secret itself says for which repository it is, by its URL or by an id that charts name. */
+  readonly bySecret?: boolean | undefined;
+}
+
 export interface OciCredentialRef {
   readonly registry?: string | undefined;
   readonly repository?: string | undefined;
@@ -391,7 +398,7 @@ export interface DeploymentSpec {
   readonly sourceOverrides: readonly SourceOverride[];
   readonly gitCredentials: readonly CredentialRef[];
   readonly ociCredentials: readonly OciCredentialRef[];
-  readonly helmCredentials: readonly CredentialRef[];
+  readonly helmCredentials: readonly HelmCredentialRef[];
   /** All durations are milliseconds. */
   readonly intervalMs: number;
   readonly retryIntervalMs?: number | undefined;

@@ -1,4 +1,5 @@
 /** The real kluctl behind the port: one process for each call, with a directory of its own that goes with it. */
+import { PrepareError } from "../errors.ts";
 import { createScrubber, type Logger } from "../log.ts";
 import type { Key } from "../model.ts";
 import type { Kluctl } from "../ports.ts";
@@ -119,6 +120,11 @@ export function createKluctl({ binary, kubeconfigFor, log, observe, ...deps }: K
     const binary = await prepare();
     const warm = renderers?.find(binary, run.cold);
     const { git, oci, helm } = run.credentials;
+    const [major = 0, minor = 0] = binary.version.split(".").map(Number);
+    if ((major > 2 || minor > 22) && helm.some(({ credentialsId }) => credentialsId !== undefined)) {
+      // In the words of its own controller, which takes no older form at all.
+      throw new PrepareError("spec.helmCredentials can not be used anymore, please switch to spec.credentials.helm");
+    }
     const job = await directories.create(run.deployment.namespace, {
       bringsLogins: git.length + oci.length + helm.length > 0,
       cluster: run.cluster?.fingerprint,

@@ -43,7 +43,7 @@ export function toLogins(credentials: Credentials, dir: string): Logins {
     .filter(({ registry }) => registry !== "")
     .map((login, index) => toOciFields(login, `oci-${index}`, file));
   const helm = credentials.helm
-    .filter(({ host }) => host !== "")
+    .filter(({ host, credentialsId }) => host !== "" || credentialsId !== undefined)
     .map((login, index) => toHelmFields(login, `helm-${index}`, file));
   return { git, oci, helm, knownHosts, files };
 }
@@ -83,6 +83,7 @@ function toHelmFields(login: HelmCredential, name: string, file: ToFile): LoginF
   refuseNul("Helm", login, [username, password]);
   return {
     HOST: login.host,
+    CREDENTIALS_ID: login.credentialsId,
     PATH: login.path,
     USERNAME: username,
     PASSWORD: password,

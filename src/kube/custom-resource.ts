@@ -71,21 +71,34 @@ function toSpec(raw: RawSpec, source: DeploymentSpec["source"]): DeploymentSpec 
       const key = parseRepoKey(repoKey);
       return key ? [{ repoKey: key, isGroup, url }] : [];
     }),
-    gitCredentials: (raw.credentials?.git ?? []).map(({ host, path: glob, secretRef }) => ({
-      host,
-      path: glob,
-      secretName: secretRef.name,
-    })),
+    gitCredentials: [
+      ...(raw.credentials?.git ?? []).map(({ host, path: glob, secretRef }) => ({
+        host,
+        path: glob,
+        secretName: secretRef.name,
+      })),
+      // The older form, behind the newer one as kluctl's controller of 2.22 has it.
+      ...(raw.source.credentials ?? []).map(({ host, pathPrefix = "", secretRef }) => ({
+        host,
+        path: `${pathPrefix}**`,
+        secretName: secretRef.name,
+      })),
+    ],
     ociCredentials: (raw.credentials?.oci ?? []).map(({ registry, repository, secretRef }) => ({
       registry,
       repository,
       secretName: secretRef.name,
     })),
-    helmCredentials: (raw.credentials?.helm ?? []).map(({ host, path: glob, secretRef }) => ({
-      host,
-      path: glob,
-      secretName: secretRef.name,
-    })),
+    helmCredentials: [
+      ...(raw.credentials?.helm ?? []).map(({ host, path: glob, secretRef }) => ({
+        host,
+        path: glob,
+        secretName: secretRef.name,
+      })),
+      ...(raw.helmCredentials ?? []).flatMap(({ secretRef }) =>
+        secretRef ? [{ secretName: secretRef.name, bySecret: true }] : [],
+      ),
+    ],
     intervalMs: parseDuration(raw.interval) ?? 0,
     retryIntervalMs: optionalMs(raw.retryInterval),
     deployIntervalMs: optionalMs(raw.deployInterval),
@@ -137,10 +150,9 @@ function unsupported(spec: Partial<RawSpec>): string[] {
       source?.secretRef !== undefined,
       "spec.source.secretRef is not supported anymore, use 'spec.credentials.git' instead",
     ],
-    [some(source?.credentials), "spec.source.credentials is not supported anymore, use 'spec.credentials.git' instead"],
     [
-      some(spec.helmCredentials),
-      "spec.helmCredentials can not be used anymore, please switch to spec.credentials.helm",
+      (spec.helmCredentials ?? []).some(({ secretRef }) => secretRef === undefined),
+      "spec.helmCredentials: an entry names no Secret; write secretRef.name, or switch to spec.credentials.helm",
     ],
   ];
   return given.filter(([there]) => there).map(([, problem]) => problem);
@@ -150,10 +162,6 @@ function badOverrides({ sourceOverrides = [] }: Partial<RawSpec>): string[] {
   return sourceOverrides.flatMap(({ repoKey }, index) =>
     parseRepoKey(repoKey) ? [] : [`spec.sourceOverrides[${index}].repoKey: is none; write e.g. git://host/org/repo`],
   );
-}
-
-function some(list: readonly unknown[] | undefined): boolean {
-  return list !== undefined && list.length > 0;
 }
 
 // ---------------------------------------------------------------------------------------------------------------

@@ -72,7 +72,7 @@ const Source = z
     credentials: z
       .array(z.object({ host: z.string().optional(), pathPrefix: z.string().optional(), secretRef: SecretRef }))
       .optional()
-      .describe("No longer supported: use spec.credentials.git."),
+      .describe("The older form of spec.credentials.git, which is to be preferred."),
   })
   .describe("Where the project comes from.");
 
@@ -159,7 +159,7 @@ export const SpecSchema = z.object({
   helmCredentials: z
     .array(z.object({ secretRef: SecretRef.optional() }))
     .optional()
-    .describe("No longer supported: use spec.credentials.helm."),
+    .describe("The older form of spec.credentials.helm, which is to be preferred."),
   serviceAccountName: z
     .string()
     .refine(isObjectName, "is not the name of a service account; write one, or leave the field out for the default")

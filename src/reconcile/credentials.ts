@@ -55,9 +55,10 @@ async function readOciCredentials(deployment: Deployment, secrets: Secrets): Pro
 
 async function readHelmCredentials(deployment: Deployment, secrets: Secrets): Promise<HelmCredential[]> {
   const { helmCredentials } = deployment.spec;
-  return readEach(deployment, "helm", helmCredentials, secrets, ({ host, path }, secretName, data) => ({
+  return readEach(deployment, "helm", helmCredentials, secrets, ({ host, path, bySecret }, secretName, data) => ({
     host: host ?? "",
     path,
+    ...(bySecret && placeOf(data)),
     secretName,
     username: data["username"],
     password: data["password"],
@@ -65,6 +66,13 @@ async function readHelmCredentials(deployment: Deployment, secrets: Secrets): Pr
     insecureSkipTlsVerify: isTrue(data["insecure"] ?? data["insecureSkipTlsVerify"]),
     ...certificatesOf(data),
   }));
+}
+
+/** For which Helm repository a Secret of the older form says that it is. */
+function placeOf(data: Data): Pick<HelmCredential, "host" | "path" | "credentialsId"> {
+  const url = URL.parse(data["url"]?.trim() ?? "");
+  const path = url?.pathname.replace(/^\/|\/$/g, "");
+  return { host: url?.host ?? "", path: path || undefined, credentialsId: data["credentialsId"] || undefined };
 }
 
 async function readEach<Ref extends { readonly secretName: string }, T>(

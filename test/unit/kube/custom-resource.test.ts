@@ -123,19 +123,12 @@ test.for([
     { ...sound, source: { ...source, secretRef: { name: "a" } } },
     "spec.source.secretRef is not supported anymore, use 'spec.credentials.git' instead",
   ],
-  [
-    { ...sound, source: { ...source, credentials: [{ secretRef: { name: "a" } }] } },
-    "spec.source.credentials is not supported anymore, use 'spec.credentials.git' instead",
-  ],
   [{ ...sound, serviceAccountName: "" }, 'spec.serviceAccountName: "" is not the name of a service account'],
   [{ ...sound, serviceAccountName: "a:b" }, 'spec.serviceAccountName: "a:b" is not the name of a service account'],
   [{ ...sound, kubeConfig: {} }, "spec.kubeConfig.secretRef: is missing; name the Secret that has the kubeconfig"],
   [{ ...sound, kubeConfig: { secretRef: { name: "" } } }, 'spec.kubeConfig.secretRef.name: "" names no Secret'],
   [{ ...sound, sourceOverrides: [{ repoKey: "a", url: "b" }] }, "spec.sourceOverrides[0].repoKey: is none; write"],
-  [
-    { ...sound, helmCredentials: [{}] },
-    "spec.helmCredentials can not be used anymore, please switch to spec.credentials.helm",
-  ],
+  [{ ...sound, helmCredentials: [{}] }, "spec.helmCredentials: an entry names no Secret; write secretRef.name, or"],
   [{ ...sound, credentials: { helm: [{ host: "h", secretRef: {} }] } }, "spec.credentials.helm.0.secretRef.name: is"],
   [{ ...sound, credentials: { oci: [{}] } }, "spec.credentials.oci.0.secretRef: is missing"],
   [{ ...sound, credentials: { git: [{ secretRef: {} }] } }, "spec.credentials.git.0.secretRef.name: is missing"],
@@ -230,4 +223,28 @@ test("whatever a resource says, reading it does not throw, and only what has no 
   for (const nothing of [undefined, null, 7, "", [], {}, { metadata: null }, { metadata: { name: "" } }]) {
     expect(parseDeployment(nothing)).toBeUndefined();
   }
+});
+
+test("older forms of logins are read behind the newer ones", () => {
+  const { spec } = parseDeployment({
+    metadata,
+    spec: {
+      interval: "1m",
+      source: {
+        url: "https://git.test/org/repo",
+        credentials: [
+          { host: "git.test", pathPrefix: "org/", secretRef: { name: "old" } },
+          { secretRef: { name: "any" } },
+        ],
+      },
+      credentials: { git: [{ host: "h", secretRef: { name: "new" } }] },
+      helmCredentials: [{ secretRef: { name: "charts" } }],
+    },
+  }) as Deployment;
+  expect(spec.gitCredentials).toMatchObject([
+    { host: "h", secretName: "new" },
+    { host: "git.test", path: "org/**", secretName: "old" },
+    { path: "**", secretName: "any" },
+  ]);
+  expect(spec.helmCredentials).toEqual([{ secretName: "charts", bySecret: true }]);
 });

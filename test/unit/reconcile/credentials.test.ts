@@ -115,3 +115,17 @@ test("who reads a repository with the same login is told apart only by other log
   expect(credentialsKey(withHelm)).not.toBe(credentialsKey(plain));
   expect(credentialsKey(plain)).toBe(credentialsKey(aDeployment({ key: { namespace: "other", name: "prod" } })));
 });
+
+test("a secret of spec.helmCredentials says itself for which repository it is", async () => {
+  const secrets: Record<string, Data> = {
+    byUrl: { url: "https://charts.test:8443/stable/", username: "ada" },
+    byId: { credentialsId: "charts", password: "pass" },
+  };
+  const names = Object.keys(secrets).map((secretName) => ({ secretName, bySecret: true }));
+  const deployment = aDeployment({ spec: { helmCredentials: names } });
+  const { helm } = await readCredentials(deployment, { get: (_, name) => Promise.resolve(secrets[name]) });
+  expect(helm).toMatchObject([
+    { host: "charts.test:8443", path: "stable", username: "ada" },
+    { host: "", credentialsId: "charts", password: "pass" },
+  ]);
+});
