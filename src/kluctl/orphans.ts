@@ -15,7 +15,6 @@ export function toOrphans(result: CommandResult): CommandResult {
   );
   const orphans = new Set(objects.filter(({ orphan }) => orphan).map(({ ref }) => JSON.stringify(ref)));
   const ofOthers = (errors: readonly ResultError[]) => errors.filter(({ ref }) => !orphans.has(JSON.stringify(ref)));
-  const { dryRun: _, ...command } = document["command"] as Readonly<Record<string, unknown>>;
   const compacted = (document["compactedObjects"] ?? []) as readonly CompactedObject[];
   const errors = ofOthers(result.errors);
   return {
@@ -24,7 +23,6 @@ export function toOrphans(result: CommandResult): CommandResult {
     errors,
     document: {
       ...document,
-      command,
       compactedObjects: compacted.map(({ deleted, ...object }) => (deleted ? { ...object, orphan: true } : object)),
       ...(document["errors"] !== undefined && { errors }),
     },

@@ -37,8 +37,8 @@ async function attempt(kind: ManualCommand, work: Work): Promise<Answer> {
   // What was asked with overrides, or only to see what would be, says nothing about the deployment itself.
   const concernsIt = kind !== "diff" && work.asked?.overridesPatch === undefined;
   try {
-    return await withProject(work, async ({ steps }) => {
-      const result = await perform(kind, steps);
+    return await withProject(work, async ({ commit, steps }) => {
+      const result = await perform(kind, steps, knownHash(work, commit));
       if (concernsIt) status.set({ lastPrepareError: undefined });
       const [resultId] = await steps.stored();
       return { resultId, commandError: failureOf(result, kind) };
@@ -66,7 +66,18 @@ const reasons: Readonly<Record<ManualCommand, string>> = {
   validate: reason.validateFailed,
 };
 
-async function perform(kind: ManualCommand, steps: Steps): Promise<Pick<CommandResult, "errors" | "warnings">> {
+/** What the project renders to, if that is known without rendering it: validating does not tell. */
+function knownHash({ deployment, asked }: Work, commit: string): string | undefined {
+  const { status, generation } = deployment;
+  const same = status.observedCommit === commit && status.observedGeneration === generation;
+  return same && asked?.overridesPatch === undefined ? status.lastObjectsHash : undefined;
+}
+
+async function perform(
+  kind: ManualCommand,
+  steps: Steps,
+  objectsHash: string | undefined,
+): Promise<Pick<CommandResult, "errors" | "warnings">> {
   switch (kind) {
     case "diff":
       return steps.diff();
@@ -75,6 +86,6 @@ async function perform(kind: ManualCommand, steps: Steps): Promise<Pick<CommandR
     case "prune":
       return steps.prune();
     case "validate":
-      return steps.validate(undefined);
+      return steps.validate(objectsHash);
   }
 }

@@ -55,6 +55,12 @@ export function toStoredDocument(result: CommandResult, context: ResultContext):
   };
 }
 
+/** A diff and a search for orphans only pretend. What a result tells is whether the deployment is to be pretended with. */
+export function withDryRun<Result extends CommandResult>(result: Result, dryRun: boolean): Result {
+  const { dryRun: _, ...command } = record(result.document["command"]);
+  return { ...result, document: { ...result.document, command: { ...command, ...(dryRun && { dryRun }) } } };
+}
+
 /** The part of a result that the status keeps. */
 export function toCommandSummary(result: MaskedResult, context: ResultContext): CommandSummary {
   const stored = toStoredDocument(result, context);

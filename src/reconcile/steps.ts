@@ -31,6 +31,7 @@ import {
   toStoredDocument,
   toValidateAnnotation,
   toValidateSummary,
+  withDryRun,
   type ResultContext,
 } from "./results.ts";
 import { toDeployOptions, toRun } from "./run.ts";
@@ -209,7 +210,7 @@ export function createSteps(work: Work, { checkout, credentials, identity, kluct
       work.phase = "diff";
       status.progress("Performing diff");
       const startedAt = clock.now();
-      const whole = await kluctl.diff(run(), options, signal);
+      const whole = withDryRun(await kluctl.diff(run(), options, signal), options.dryRun);
       const result = maskResult(whole);
       log.info({ ...counts(result), ms: clock.now() - startedAt }, "compared");
       status.set({ lastDiffResult: report(whole, result, "diff", reason.diffFailed) });
@@ -249,17 +250,14 @@ export function createSteps(work: Work, { checkout, credentials, identity, kluct
       status.progress("Performing prune", inProgress);
       const startedAt = clock.now();
       const { dryRun } = options;
-      const found = await kluctl.prune(run(), signal);
+      const found = withDryRun(await kluctl.prune(run(), signal), dryRun);
       const doomed = found.errors.length > 0 ? [] : findDoomed(found);
       const others = sharing(found);
       const errors =
         others.length > 0
           ? [{ ref: { kind: "", name: "" }, message: sharingNote(targetKeyOf(found).discriminator ?? "", others) }]
           : await deps.objects.delete(doomed, run(), { dryRun }, signal);
-      const { document } = found;
-      const command = { ...(document["command"] as object), ...(dryRun && { dryRun }) };
-      const gone = others.length > 0 ? [] : doomed;
-      const whole = withPruned({ ...found, document: { ...document, command } }, gone, errors, clock.now());
+      const whole = withPruned(found, others.length > 0 ? [] : doomed, errors, clock.now());
       const result = maskResult(whole);
       log.info({ dryRun, ...counts(result), ms: clock.now() - startedAt }, "pruned");
       status.set({ lastDeployResult: report(whole, result, "prune", reason.pruneFailed) });

@@ -79,10 +79,13 @@ test("a request is in the status before its annotation goes, and its result is s
 test("a diff with overrides shows what they would change, and the deployment stays ready", async () => {
   const overridesPatch = { spec: { args: { color: "pink" } } };
   const annotations = asking(["diff"], overridesPatch);
-  const world = aWorld(aDeployment({ status: upToDate, annotations }));
+  const { document } = aResult();
+  const diff = aResult({ document: { ...document, command: { ...(document["command"] as object), dryRun: true } } });
+  const world = aWorld(aDeployment({ status: upToDate, annotations }), fakeKluctl({ diff }));
   await world.reconcile(manual, world.attempt());
   expect(world.kluctl.runs.map(({ run }) => run.args)).toEqual([{ color: "pink" }, undefined]);
   expect(world.results.commands).toMatchObject([{ overridesPatch }]);
+  expect(world.results.commands[0]?.["command"]).not.toHaveProperty("dryRun"); // though kluctl only pretended
   expect(world.deployments.patches.some((patch) => "lastDiffResult" in patch)).toBe(true);
   expect(new Set(allReady(world))).toEqual(new Set(["True"]));
 });
