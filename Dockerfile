@@ -68,12 +68,15 @@ RUN apt-get update \
 ENV NODE_ENV=production \
     HOME=/var/lib/towline \
     TOWLINE_DATA_DIR=/var/lib/towline \
+    TOWLINE_KLUCTL=/usr/local/lib/towline/kluctl \
     TOWLINE_KLUCTL_CACHE_DIR=/var/cache/kluctl
 
 # Made before the user changes: what the server runs from belongs to root.
 WORKDIR /app
 
-COPY --from=kluctl /usr/local/bin/kluctl /usr/local/bin/kluctl
+COPY --from=kluctl /usr/local/bin/kluctl /usr/local/lib/towline/kluctl
+# So that the pods of kluctl's controller only need another image: there `kluctl controller run` is the command.
+COPY image/kluctl /usr/local/bin/kluctl
 USER 65532:0
 
 # kluctl unpacks a Python of its own on its first run and compiles what it uses: seconds that are spent here, once.
