@@ -162,14 +162,14 @@ test("a poisoned resource and a handler that throws stop nobody else", async () 
   proxy.inject({ type: "ADDED", object: { metadata: { name: 7 } } });
   proxy.inject({ type: "MODIFIED", object: { metadata: { name: "wild", namespace, uid: "u" }, spec: [["?"]] } });
   await create(world, "trap");
-  await create(world, "broken", { source: { oci: { url: "oci://registry.test/shop" } } });
+  await create(world, "broken", { source: {} });
   await create(world, "sound");
 
   await vi.waitFor(() => expect(changes.at(-1)).toBe("added sound"), soon);
   const problems = deployments.all().map((one) => [one.key.name, isMalformed(one) && one.problem]);
   expect(problems).toContainEqual([
     "broken",
-    "spec.source.oci: OCI sources are not supported yet; use spec.source.git",
+    "missing source spec; write spec.source.git or spec.source.oci with a url",
   ]);
   expect(problems).toContainEqual(["sound", false]);
   expect(lines.map(({ msg }) => msg)).toContain("a change could not be handled");
