@@ -1,10 +1,11 @@
 /** The periodic look at the truth: what is due, and what moved without anybody telling. */
 import type { Logger } from "../src/log.ts";
-import type { GitDeployment, Heads } from "../src/model.ts";
-import type { Clock, DeploymentChange, Deployments, Reports } from "../src/ports.ts";
+import type { GitDeployment, Heads, OciDeployment } from "../src/model.ts";
+import type { Clock, DeploymentChange, Deployments, Reports, Tag } from "../src/ports.ts";
 import { createDueSweep, type DueAt } from "./due-sweep.ts";
 import type { JobQueue } from "./queue.ts";
 import { createRefsSweep } from "./refs-sweep.ts";
+import { createTagsSweep } from "./tags-sweep.ts";
 
 export interface SweepDeps {
   readonly deployments: Pick<Deployments, "all"> & { onChange?(callback: (change: DeploymentChange) => void): void };
@@ -12,6 +13,10 @@ export interface SweepDeps {
   readonly heads: (deployment: GitDeployment, signal: AbortSignal) => Promise<Heads>;
   /** Equal for deployments that one `ls-remote` answers for: same remote, same login. */
   readonly groupKey: (deployment: GitDeployment) => string;
+  /** What the tag of an artifact points to, read with this deployment's login. */
+  readonly tag: (deployment: OciDeployment, signal: AbortSignal) => Promise<Tag>;
+  /** Equal for deployments that follow the same tag with the same login. */
+  readonly tagKey: (deployment: OciDeployment) => string;
   readonly dueAt: DueAt;
   readonly queue: Pick<JobQueue, "enqueue" | "markMoved" | "claim">;
   /** Absent: pull requests are not previewed. */
@@ -38,6 +43,7 @@ export function startSweep({ everyMs = 60_000, tickMs = 1_000, ...deps }: SweepD
   const { clock, log, observe } = deps;
   const due = createDueSweep({ ...deps, againMs: everyMs });
   const refs = createRefsSweep({ ...deps, everyMs });
+  const tags = createTagsSweep({ ...deps, everyMs });
   deps.deployments.onChange?.((change) => due.note(change));
   let asking: Promise<void> | undefined;
   let failing = false;
@@ -62,16 +68,17 @@ export function startSweep({ everyMs = 60_000, tickMs = 1_000, ...deps }: SweepD
   const timer = setInterval(() => {
     void askOnce();
     refs.tick();
+    tags.tick();
   }, tickMs);
 
   return {
     async runNow() {
-      await Promise.all([askOnce(), refs.runAll()]);
+      await Promise.all([askOnce(), refs.runAll(), tags.runAll()]);
     },
     age: () => Math.max(refs.age(), (clock.now() - askedAt) / 1_000),
     async stop() {
       clearInterval(timer);
-      await Promise.all([asking, refs.stop()]);
+      await Promise.all([asking, refs.stop(), tags.stop()]);
     },
   };
 }

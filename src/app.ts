@@ -38,7 +38,7 @@ import type { Logger } from "./log.ts";
 import { createMetrics, type Metrics } from "./metrics.ts";
 import { createDeploymentMetrics } from "./metrics/deployments.ts";
 import type { Leases } from "./ports.ts";
-import { loginKey, readGitCredentials } from "./reconcile/credentials.ts";
+import { loginKey, readGitCredentials, readOciCredentials, tagKey } from "./reconcile/credentials.ts";
 import { dueAt } from "./reconcile/due.ts";
 import { createReadIdentity } from "./reconcile/identity.ts";
 import { startDependencyWaking } from "./reconcile/depends-on-waking.ts";
@@ -289,6 +289,11 @@ export async function startApp(config: Config, log: Logger): Promise<App> {
       reports: forges.size > 0 && config.preview.enabled ? reports : undefined,
       dueAt,
       groupKey: loginKey,
+      tagKey,
+      async tag(deployment, signal) {
+        const credentials = await readOciCredentials(deployment, secrets);
+        return sources.tag({ ...deployment.spec.source, credentials }, signal);
+      },
       async heads(deployment, signal) {
         const credentials = await readGitCredentials(deployment, secrets);
         return sources.heads({ url: deployment.spec.source.url, credentials }, undefined, signal);

@@ -571,6 +571,11 @@ export interface GitDeployment extends Deployment {
   readonly repo: RepoId;
 }
 
+/** One that follows an artifact of a registry. */
+export interface OciDeployment extends Deployment {
+  readonly spec: DeploymentSpec & { readonly source: OciSource };
+}
+
 export function followsGit(deployment: Deployment | MalformedDeployment): deployment is GitDeployment {
   return !isMalformed(deployment) && deployment.spec.source.kind === "git" && deployment.repo !== undefined;
 }

@@ -118,8 +118,18 @@ export interface Sources {
   heads(repository: Repository, asOf: string | undefined, signal?: AbortSignal): Promise<Heads>;
   /** A clone of its own at the ref's commit, or what is in the artifact; removed when released. Throws SourceError. */
   checkout(source: CheckoutSource, asOf: string | undefined, signal: AbortSignal): Promise<Checkout>;
+  /** One `HEAD`. Throws SourceError. */
+  tag(source: OciCheckoutSource, signal: AbortSignal): Promise<Tag>;
   /** What merging one commit into another gives, without touching the remote. Throws SourceError. */
   merge(source: MergeSource, signal: AbortSignal): Promise<Merge>;
+}
+
+/** What the tag of an artifact points to. */
+export interface Tag {
+  /** `undefined` if its registry does not say. */
+  readonly digest: string | undefined;
+  /** What this process has last found there when it checked the artifact out, if it did. */
+  readonly checkedOut: string | undefined;
 }
 
 export interface MergeSource extends Repository {

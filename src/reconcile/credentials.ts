@@ -7,6 +7,7 @@ import {
   type GitCredential,
   type HelmCredential,
   type OciCredential,
+  type OciDeployment,
 } from "../model.ts";
 import type { Secrets } from "../ports.ts";
 
@@ -37,7 +38,7 @@ export async function readGitCredentials(deployment: Deployment, secrets: Secret
 }
 
 /** In the order of the spec, first match wins. Throws SourceError when a Secret is missing. */
-async function readOciCredentials(deployment: Deployment, secrets: Secrets): Promise<OciCredential[]> {
+export async function readOciCredentials(deployment: Deployment, secrets: Secrets): Promise<OciCredential[]> {
   const { ociCredentials } = deployment.spec;
   return readEach(deployment, "oci", ociCredentials, secrets, ({ registry, repository }, secretName, data) => ({
     registry: registry ?? "",
@@ -113,6 +114,12 @@ function isTrue(text: string | undefined): boolean {
 export function loginKey({ key, spec }: Deployment): string {
   const { gitCredentials, source } = spec;
   return JSON.stringify(gitCredentials.length === 0 ? [source.url] : [source.url, key.namespace, gitCredentials]);
+}
+
+/** Equal for deployments that follow the same tag with the same logins, without reading a Secret. */
+export function tagKey({ key, spec: { source, ociCredentials } }: OciDeployment): string {
+  const tag = [source.url, source.ref.tag];
+  return JSON.stringify(ociCredentials.length === 0 ? tag : [...tag, key.namespace, ociCredentials]);
 }
 
 /** Equal for deployments whose logins are the same, all of them. */

@@ -5,11 +5,11 @@ import { SourceError } from "../errors.ts";
 import type { Limit } from "../limit.ts";
 import type { Logger } from "../log.ts";
 import { parseOciUrl, type OciName } from "../oci-url.ts";
-import type { Checkout, OciCheckoutSource } from "../ports.ts";
+import type { Checkout, OciCheckoutSource, Tag } from "../ports.ts";
 import { ArchiveError, untarGz } from "../untar.ts";
 import { removeDirectory, type WorkDirectories } from "../work-directories.ts";
 import type { Lookup } from "./address.ts";
-import { type Artifact, parseManifest } from "./artifact.ts";
+import { parseManifest } from "./artifact.ts";
 import { createBlobs } from "./blobs.ts";
 import { checkPath, findProject } from "./clone.ts";
 import { markRoot } from "../git-marker.ts";
@@ -39,12 +39,16 @@ export interface OciSourcesDeps {
 
 export interface OciSources {
   checkout(source: OciCheckoutSource, signal: AbortSignal): Promise<Checkout>;
+  tag(source: OciCheckoutSource, signal: AbortSignal): Promise<Tag>;
   /** Removes what was not used for so long; returns how many files. */
   sweep(idleMs: number): Promise<number>;
 }
 
 /** Of the tar; more than any project in earnest, and less than a disk. */
 const unpackLimits = { bytes: 2 * 1024 ** 3, entries: 100_000 };
+
+/** Of tags. */
+const mostRemembered = 10_000;
 
 interface Conversation {
   readonly asked: Asked & { readonly name: OciName };
@@ -57,6 +61,8 @@ export function createOciSources(deps: OciSourcesDeps): OciSources {
   const { log, env, limits } = deps;
   const hosts = createHosts({ callsPerHost: limits.callsPerHost, now: () => performance.now() });
   const blobs = createBlobs(join(deps.cacheDir, "oci"));
+  /** Tag → digest. */
+  const checkedOut = new Map<string, string>();
 
   async function toAsked({ url, ref, credentials }: OciCheckoutSource): Promise<Conversation["asked"]> {
     const name = parseOciUrl(url);
@@ -109,16 +115,16 @@ export function createOciSources(deps: OciSourcesDeps): OciSources {
   }
 
   async function fetch({ asked, registry, reference, signal }: Conversation) {
-    const artifact = await readArtifact(registry, reference);
+    const { artifact, first } = await readArtifact(registry, reference);
     const { name, login } = asked;
     const folder = await deps.idOf([name.registry, name.repository, ...loginParts(login)]);
     const { layer } = artifact;
-    return { artifact, file: await blobs.open(folder, layer, () => registry.blob(layer.digest), signal) };
+    return { artifact, first, file: await blobs.open(folder, layer, () => registry.blob(layer.digest), signal) };
   }
 
   async function open(asked: Conversation["asked"], source: OciCheckoutSource, signal: AbortSignal): Promise<Checkout> {
     const { tag = "latest", digest = tag } = source.ref;
-    const { artifact, file } = await converse(asked, digest, signal, fetch);
+    const { artifact, file, first } = await converse(asked, digest, signal, fetch);
     let root: string | undefined;
     try {
       const made = (root = await deps.work.create());
@@ -126,6 +132,8 @@ export function createOciSources(deps: OciSourcesDeps): OciSources {
       const projectDir = await findProject(made, source.path);
       if (source.path !== "") await markRoot(made);
       log.debug({ artifact: asked.label, digest: artifact.digest, commit: artifact.commit }, "pulled");
+      if (checkedOut.size >= mostRemembered) checkedOut.clear();
+      checkedOut.set(asked.label, first);
       return {
         root: made,
         projectDir,
@@ -145,16 +153,33 @@ export function createOciSources(deps: OciSourcesDeps): OciSources {
     await removeDirectory(root).catch((err: unknown) => log.warn({ err, root }, "a checkout could not be removed"));
   }
 
+  async function explained<T>(
+    source: OciCheckoutSource,
+    signal: AbortSignal,
+    use: (asked: Conversation["asked"]) => Promise<T>,
+  ): Promise<T> {
+    const asked = await toAsked(source);
+    try {
+      return await use(asked);
+    } catch (error) {
+      signal.throwIfAborted(); // a caller that went away gets its own reason back
+      throw explainRegistry(error instanceof ArchiveError ? toRefusal(error) : error, asked);
+    }
+  }
+
   return {
     async checkout(source, signal) {
       checkPath(source.path);
-      const asked = await toAsked(source);
-      try {
-        return await open(asked, source, signal);
-      } catch (error) {
-        signal.throwIfAborted(); // a caller that went away gets its own reason back
-        throw explainRegistry(error instanceof ArchiveError ? toRefusal(error) : error, asked);
-      }
+      return explained(source, signal, (asked) => open(asked, source, signal));
+    },
+
+    async tag(source, signal) {
+      const { tag = "latest" } = source.ref;
+      const ask = ({ registry, reference }: Conversation) => registry.digest(reference);
+      return explained(source, signal, async (asked) => ({
+        digest: await converse(asked, tag, signal, ask),
+        checkedOut: checkedOut.get(asked.label),
+      }));
     },
 
     sweep: (idleMs) => blobs.sweep(idleMs),
@@ -165,11 +190,12 @@ function toRefusal({ message }: ArchiveError): SourceError {
   return new SourceError("refused", `the artifact is not unpacked: ${message}`);
 }
 
-async function readArtifact(registry: Registry, reference: string): Promise<Artifact & { readonly digest: string }> {
-  const first = await registry.manifest(reference);
-  const artifact = parseManifest(first.bytes);
-  if (!("instead" in artifact)) return { ...artifact, digest: first.digest };
+/** `first`: the digest of what the reference itself names, which may be a list. */
+async function readArtifact(registry: Registry, reference: string) {
+  const { digest: first, bytes } = await registry.manifest(reference);
+  const artifact = parseManifest(bytes);
+  if (!("instead" in artifact)) return { artifact: { ...artifact, digest: first }, first };
   const chosen = parseManifest((await registry.manifest(artifact.instead)).bytes);
   if ("instead" in chosen) throw new SourceError("refused", "a list of manifests names another list");
-  return { ...chosen, digest: artifact.instead };
+  return { artifact: { ...chosen, digest: artifact.instead }, first };
 }

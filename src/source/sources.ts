@@ -233,6 +233,8 @@ export function createSources(deps: SourcesDeps): GitSources {
       });
     },
 
+    tag: (source, signal) => oci.tag(source, signal),
+
     async merge(source, signal) {
       const remote = await toRemoteOf(source);
       return explained(remote, signal, () => openMerge(remote, source, signal));

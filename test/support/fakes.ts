@@ -167,6 +167,7 @@ export function fakeSources(refs: Record<string, string> = { "refs/heads/main": 
       const release = () => Promise.resolve(void released.push(commit));
       return Promise.resolve({ root: "/checkout", projectDir: "/checkout", commit, release });
     },
+    tag: () => Promise.resolve({ digest: undefined, checkedOut: undefined }),
     merge(source) {
       merges.push(source);
       const error = failing.error ?? merge.error;

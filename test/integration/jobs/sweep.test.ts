@@ -24,6 +24,8 @@ test("whenever Redis forgets everything, the sweep brings what was lost back to 
     },
     heads: async () => ({ commits: new Map([["refs/heads/main", head]]) }),
     groupKey: ({ repo }) => repo,
+    tag: () => Promise.resolve({ digest: undefined, checkedOut: undefined }),
+    tagKey: ({ spec }) => spec.source.url,
     dueAt: () => Infinity,
     queue,
     everyMs: 400,

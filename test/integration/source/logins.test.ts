@@ -1,5 +1,5 @@
 /** Logins that are keys and certificates, against hosts that speak the real protocols. */
-import { readFileSync } from "node:fs";
+import { readFileSync, writeFileSync } from "node:fs";
 import { createServer } from "node:https";
 import { request } from "node:http";
 import type { AddressInfo } from "node:net";
@@ -7,7 +7,7 @@ import { dirname, join } from "node:path";
 import { expect, onTestFinished, test } from "vitest";
 import { createCertificateAuthority } from "../../../dev/parts/certificates.ts";
 import type { GitCredential } from "../../../src/model.ts";
-import { useGitHost, useSources } from "../../support/source.ts";
+import { login, useDirectory, useGitHost, useSources } from "../../support/source.ts";
 import { aStrangersKey, useSshHost } from "../../support/ssh-host.ts";
 
 const signal = new AbortController().signal;
@@ -16,12 +16,12 @@ function aLogin(over: Partial<GitCredential>): GitCredential {
   return { host: "*", secretName: "shop/git-login", username: "*", ...over };
 }
 
-async function useRepositoryOverSsh() {
+async function useRepositoryOverSsh(env: NodeJS.ProcessEnv = {}) {
   const repo = (await useGitHost()).repo("shop");
   repo.write("a.txt", "one");
   const commit = repo.push();
   const host = await useSshHost(dirname(repo.bare));
-  const watched = useSources();
+  const watched = useSources({ env: { PATH: process.env["PATH"], ...env } });
   const checkout = (login: Partial<GitCredential>, user = "git") =>
     watched.sources.checkout(
       {
@@ -45,6 +45,39 @@ test("a repository is read over SSH with the key and the known hosts of a secret
   expect(readFileSync(join(projectDir, "a.txt"), "utf8")).toBe("one");
   await release();
   expect(work()).toEqual([]); // no key is left behind
+});
+
+test("a host that the server knows is known to all", async () => {
+  const knownHosts = join(useDirectory(), "known_hosts");
+  const { host, commit, checkout } = await useRepositoryOverSsh({ SSH_KNOWN_HOSTS: knownHosts });
+  writeFileSync(knownHosts, host.knownHosts);
+
+  expect(await checkout({ ...host, knownHosts: undefined })).toMatchObject({ commit });
+});
+
+test("a repository over http is read with the server's own login where no secret fits", async () => {
+  const host = await useGitHost({ secured: true });
+  const repo = host.repo("shop");
+  repo.write("a.txt", "one");
+  const commit = repo.push();
+  const own = { KLUCTL_GIT_1_HOST: new URL(host.url).host, KLUCTL_GIT_1_USERNAME: login.username };
+  const checkout = (env: NodeJS.ProcessEnv, ...credentials: GitCredential[]) =>
+    useSources({ env: { PATH: process.env["PATH"], ...own, ...env } }).sources.checkout(
+      { url: repo.url, ref: {}, path: "", credentials },
+      undefined,
+      signal,
+    );
+
+  const right = { KLUCTL_GIT_1_PASSWORD: login.password };
+  expect(await checkout({ ...right, KLUCTL_GIT_1_PATH: "sh*" })).toMatchObject({ commit });
+  expect(await checkout(right, aLogin({ host: "other.test", password: "x" }))).toMatchObject({ commit });
+  await expect(checkout({ ...right, KLUCTL_GIT_1_PATH: "other" })).rejects.toThrow("no login is given for it");
+  await expect(checkout({ KLUCTL_GIT_1_PASSWORD: "wrong-canary" })).rejects.toThrow(
+    'authentication failed (the server\'s own login, user "deploy")',
+  );
+  await expect(checkout({ ...right, KLUCTL_GIT_1_CA_BUNDLE: "/nonexistent" })).rejects.toThrow(
+    "the file that KLUCTL_GIT…CA_BUNDLE names cannot be read (ENOENT)",
+  );
 });
 
 test("a host that the secret does not know is not talked to", async () => {

@@ -64,6 +64,22 @@ test("a tag, a digest and no tag at all give what they name", async () => {
   expect(work()).toHaveLength(2);
 });
 
+test("what a tag points to is told without fetching it", async () => {
+  const registry = await useRegistryHost({ wants: "bearer" });
+  const digest = registry.push("org/shop", "v1", project);
+  const { sources, checkout } = useCheckout();
+  const source = { kind: "oci" as const, url: registry.url("org/shop"), ref: { tag: "v1" }, path: "" };
+  const credentials = [aLogin(registry.host, registryLogin)];
+  const { signal } = new AbortController();
+
+  expect(await sources.tag({ ...source, credentials }, signal)).toEqual({ digest, checkedOut: undefined });
+  expect(registry.asked.filter((line) => !/^HEAD|token/.test(line))).toEqual([]);
+  await checkout(source.url, source, ...credentials);
+  const moved = registry.push("org/shop", "v1", { ...project, version: "2" });
+  expect(await sources.tag({ ...source, credentials }, signal)).toEqual({ digest: moved, checkedOut: digest });
+  await expect(sources.tag({ ...source, credentials: [] }, signal)).rejects.toThrow("401 Unauthorized");
+});
+
 test("a directory of an artifact has a repository around it, in which there is one commit", async () => {
   const registry = await useRegistryHost();
   registry.push("shop", "latest", { "teams/a/deployment.yaml": "a", "teams/.git/config": "[core]" });

@@ -69,6 +69,8 @@ function useSweep(
       return { defaultRef: "refs/heads/main", commits: new Map(refs) };
     },
     groupKey: ({ spec }) => spec.source.url,
+    tag: () => Promise.resolve({ digest: undefined, checkedOut: undefined }),
+    tagKey: ({ spec }) => spec.source.url,
     dueAt: () => Infinity,
     queue: redis.queue,
     everyMs: minute,

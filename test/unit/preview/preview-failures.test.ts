@@ -38,6 +38,33 @@ describe("what fails", () => {
     expect(JSON.stringify(previews())).not.toContain(password);
   });
 
+  test("for want of a login of the project is told for those that lack it", async () => {
+    const helmCredentials = [{ host: "charts.test", secretName: "helm" }];
+    const secrets = fakeSecrets({ "shop/helm": { username: "bot", password: "a-password-of-charts" } });
+    const { run, previews, kluctl } = aPreviewWorld(
+      [
+        named("a", { spec: { helmCredentials } }),
+        named("b"),
+        named("c", { spec: { ociCredentials: [{ secretName: "gone" }] } }),
+      ],
+      { secrets },
+    );
+    kluctl.answers.diff = new PrepareError("charts.test refused bot:a-password-of-charts");
+    await run();
+    expect(
+      kluctl.runs.map(({ run: { deployment, credentials } }) => [deployment?.name, credentials?.helm.length]),
+    ).toEqual([
+      ["a", 1],
+      ["b", 0],
+    ]);
+    expect(previews().map(({ failure }) => failure)).toEqual([
+      expect.stringContaining("charts.test refused bot:"),
+      expect.stringContaining("charts.test refused bot:"),
+      expect.stringContaining("failed to get secret 'gone'"),
+    ]);
+    expect(JSON.stringify(previews()[0])).not.toContain("a-password-of-charts");
+  });
+
   test("because of a missing Secret fails for those that name it", async () => {
     const { run, previews, sources } = aPreviewWorld([
       named("a", { spec: { gitCredentials: [{ secretName: "git" }] } }),

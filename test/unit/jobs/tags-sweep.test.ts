@@ -1,0 +1,125 @@
+import { afterEach, beforeEach, expect, onTestFinished, test, vi } from "vitest";
+import { createTagsSweep } from "../../../jobs/tags-sweep.ts";
+import type { Deployment, OciDeployment, OciSource, Request } from "../../../src/model.ts";
+import { aDeployment, aSpec, aStatus } from "../../support/deployments.ts";
+import { silentLog } from "../../support/fakes.ts";
+
+const minute = 60_000;
+
+beforeEach(() => void vi.useFakeTimers({ now: Date.parse("2026-01-01T00:00:00Z") }));
+afterEach(() => void vi.useRealTimers());
+
+function following(name: string, ref: OciSource["ref"] = {}, more: Partial<Deployment> = {}): OciDeployment {
+  const source: OciSource = { kind: "oci", url: "oci://registry.test/org/shop", ref, path: "" };
+  const deployment = aDeployment({ key: { namespace: "apps", name }, status: aStatus({ observedGeneration: 1 }) });
+  return { ...deployment, ...more, spec: { ...aSpec(), ...more.spec, source } };
+}
+
+function useSweep(...deployments: Deployment[]) {
+  const tags = new Map([["latest", "d1"]]);
+  const checkedOut = new Map<string, string>();
+  const asked: string[] = [];
+  const requests: Request[] = [];
+  const state = { redisDown: false, registryDown: false };
+  const sweep = createTagsSweep({
+    deployments: { all: () => deployments },
+    async tag({ spec }) {
+      const { tag = "latest" } = spec.source.ref;
+      asked.push(tag);
+      if (state.registryDown) throw new Error("the registry is away");
+      return { digest: tags.get(tag), checkedOut: checkedOut.get(tag) };
+    },
+    tagKey: ({ spec }) => JSON.stringify(spec.source.ref),
+    queue: {
+      async enqueue(wanted) {
+        if (state.redisDown) throw new Error("Redis is away");
+        requests.push(...wanted);
+        return { queued: wanted.length };
+      },
+    },
+    everyMs: minute,
+    clock: { now: () => Date.now() },
+    log: silentLog,
+  });
+  onTestFinished(() => sweep.stop());
+  const pass = async (ms: number) => {
+    for (let passed = 0; passed < ms; passed += 1_000) {
+      sweep.tick();
+      await vi.advanceTimersByTimeAsync(1_000);
+    }
+  };
+  const wanted = () => requests.map((one) => (one.kind === "reconcile" ? `${one.deployment.name} ${one.cause}` : ""));
+  return { sweep, tags, checkedOut, asked, wanted, requests, state, pass };
+}
+
+test("a tag is asked for once for all that follow it, and a move of it asks for each of them, once", async () => {
+  const { tags, asked, wanted, pass } = useSweep(following("a"), following("b"), following("c", { tag: "v1" }));
+  tags.set("v1", "d1");
+  await pass(10_000);
+  expect(asked.sort()).toEqual(["latest", "v1"]);
+  expect(wanted()).toEqual([]);
+
+  tags.set("latest", "d2");
+  await pass(minute);
+  expect(wanted()).toEqual(["a sweep", "b sweep"]);
+  await pass(3 * minute);
+  expect(wanted()).toHaveLength(2);
+  tags.set("latest", "d1");
+  await pass(minute);
+  expect(wanted()).toHaveLength(4);
+});
+
+test("a tag that moved after it was checked out, and before it was first asked for, is found as well", async () => {
+  const { tags, checkedOut, wanted, pass } = useSweep(following("a"), following("b", { tag: "v1" }));
+  tags.set("v1", "d1");
+  checkedOut.set("latest", "d0").set("v1", "d1");
+  await pass(3 * minute);
+  expect(wanted()).toEqual(["a sweep"]);
+});
+
+test("what cannot move, or does not matter, is not asked for", async () => {
+  const suspended = following("suspended", {}, { spec: { ...aSpec(), suspend: true } });
+  const { asked, pass } = useSweep(
+    following("pinned", { digest: "d0", tag: "latest" }),
+    suspended,
+    following("new", {}, { status: aStatus() }),
+    following("going", {}, { deletionTimestamp: "2026-01-01T00:00:00Z" }),
+    aDeployment({ status: aStatus({ observedGeneration: 1 }) }),
+    { ...following("malformed"), problem: "spec.interval: is missing" } as Deployment,
+  );
+  await pass(2 * minute);
+  expect(asked).toEqual([]);
+});
+
+test("a move is found again as long as it could not be queued", async () => {
+  const { tags, wanted, state, pass } = useSweep(following("a"));
+  await pass(10_000);
+  tags.set("latest", "d2");
+  state.redisDown = true;
+  await pass(5 * minute);
+  state.redisDown = false;
+  await pass(10 * minute);
+  expect(wanted()).toEqual(["a sweep"]);
+});
+
+test("a registry that is away is asked less often, and what moved meanwhile is found", async () => {
+  const { tags, asked, wanted, state, pass } = useSweep(following("a"));
+  await pass(10_000);
+  state.registryDown = true;
+  asked.length = 0;
+  await pass(30 * minute);
+  expect(asked.length).toBeLessThan(7);
+  expect(asked.length).toBeGreaterThan(2);
+  tags.set("latest", "d2");
+  state.registryDown = false;
+  await pass(10 * minute);
+  expect(wanted()).toEqual(["a sweep"]);
+});
+
+test("looking at all of them now waits for no time", async () => {
+  const { sweep, tags, wanted } = useSweep(following("a"));
+  await sweep.runAll();
+  tags.set("latest", "d2");
+  await sweep.runAll();
+  expect(wanted()).toEqual(["a sweep"]);
+});
