@@ -1,0 +1,35 @@
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// executeController runs the controller that UPSTREAM_CONTROLLER names, one argument a line, as a process of its own.
+// It ends with SIGTERM when the context does. What it says goes to a file beside the suite's own log.
+func executeController(t *testing.T, ctx context.Context, _ func(args ...any), args ...string) (string, string, error) {
+	command := strings.Split(os.Getenv("UPSTREAM_CONTROLLER"), "\n")
+	name := strings.ReplaceAll(t.Name(), "/", "-")
+	log, err := os.Create(filepath.Join(os.Getenv("UPSTREAM_LOGS"), fmt.Sprintf("controller-%s.log", name)))
+	if err != nil {
+		return "", "", err
+	}
+	defer log.Close()
+
+	cmd := exec.CommandContext(ctx, command[0], append(command[1:], args...)...)
+	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
+	cmd.WaitDelay = time.Minute
+	cmd.Stdout, cmd.Stderr = log, log
+	err = cmd.Run()
+	if err != nil && ctx.Err() != nil && cmd.ProcessState.ExitCode() == 0 {
+		err = nil // asked to end, and ended well
+	}
+	return "", "", err
+}
