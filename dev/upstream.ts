@@ -72,7 +72,7 @@ async function main(): Promise<void> {
       UPSTREAM_LOGS: logs,
       XDG_STATE_HOME: state.path,
       TOWLINE_KLUCTL: tools.kluctl,
-      TOWLINE_KLUCTL_CACHE_DIR: join(cacheDir(), "upstream", "kluctl-cache"),
+      TOWLINE_KLUCTL_CACHE_DIR: join(state.path, "kluctl"), // charts of an earlier run would need no login
       TOWLINE_REDIS_SERVER: tools["redis-server"],
     },
   });

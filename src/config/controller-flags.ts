@@ -185,7 +185,6 @@ export function toConfigSources({
       ...defaults,
       concurrency: concurrencyFor(memoryBytes),
       dataDir: join(dataDir, id), // short: what renderers are started from must not have a long path
-      "kluctl.cacheDir": env["KLUCTL_CACHE_DIR"] || join(dataDir, "kluctl-cache"),
     },
   };
 }

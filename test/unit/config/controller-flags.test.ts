@@ -102,7 +102,7 @@ test("controllers that share a machine share no data, unless they are told to", 
   );
   expect(new Set(dirs).size).toBe(4);
   expect(configOf({ "--namespace": "a" }).dataDir).toBe(dirs[1]);
-  expect(configOf({ "--namespace": "a" }).kluctl.cacheDir).toBe("/data/kluctl-cache");
+  expect(configOf({ "--namespace": "a" }).kluctl.cacheDir).toBeUndefined(); // in the data directory
   expect(configOf({}, { TOWLINE_DATA_DIR: "/mine", KLUCTL_CACHE_DIR: "/cache" })).toMatchObject({
     dataDir: "/mine",
     kluctl: { cacheDir: "/cache" },
