@@ -1,6 +1,7 @@
 /** A small certificate authority: X.509 v3 certificates with P-256 keys, enough for a local control plane. */
 import { generateKeyPairSync, type KeyObject, randomBytes, sign } from "node:crypto";
 import { isIPv4 } from "node:net";
+import { bits, integer, octets, oid, plain, sequence, set, tagged, time, utf8, yes } from "../../src/overrides/der.ts";
 
 export interface Issued {
   readonly cert: string;
@@ -59,16 +60,16 @@ function certificate(
 ): string {
   const now = Date.now();
   const body = sequence(
-    tagged(0xa0, integer(Buffer.from([2]))), // version 3
-    integer(Buffer.concat([Buffer.from([0x01]), randomBytes(15)])), // serial number, positive
+    tagged(0, integer(Buffer.from([2]))), // version 3
+    integer(randomBytes(16)), // serial number
     ecdsaWithSha256,
     distinguishedName(issuer),
-    sequence(utcTime(now - 3_600_000), utcTime(now + validForMs)),
+    sequence(time(new Date(now - 3_600_000)), time(new Date(now + validForMs))),
     distinguishedName(subject),
     key.export({ type: "spki", format: "der" }),
-    tagged(0xa3, sequence(...extensions)),
+    tagged(3, sequence(...extensions)),
   );
-  const der = sequence(body, ecdsaWithSha256, bitString(sign("sha256", body, signer), 0));
+  const der = sequence(body, ecdsaWithSha256, bits(sign("sha256", body, signer)));
   const lines = der.toString("base64").match(/.{1,64}/g) ?? [];
   return `-----BEGIN CERTIFICATE-----\n${lines.join("\n")}\n-----END CERTIFICATE-----\n`;
 }
@@ -84,16 +85,15 @@ function toPublicPem(key: KeyObject): string {
 // Extensions
 
 function extension(id: string, critical: boolean, value: Buffer): Buffer {
-  const parts = [oid(id), ...(critical ? [tagged(0x01, Buffer.from([0xff]))] : []), tagged(0x04, value)];
-  return sequence(...parts);
+  return sequence(oid(id), ...(critical ? [yes] : []), octets(value));
 }
 
 function basicConstraints(authority: boolean): Buffer {
-  return extension("2.5.29.19", true, authority ? sequence(tagged(0x01, Buffer.from([0xff]))) : sequence());
+  return extension("2.5.29.19", true, authority ? sequence(yes) : sequence());
 }
 
-function keyUsage(bits: number, unused: number): Buffer {
-  return extension("2.5.29.15", true, bitString(Buffer.from([bits]), unused));
+function keyUsage(purposes: number, unused: number): Buffer {
+  return extension("2.5.29.15", true, bits(Buffer.from([purposes]), unused));
 }
 
 function extendedKeyUsage(purpose: string): Buffer {
@@ -102,51 +102,13 @@ function extendedKeyUsage(purpose: string): Buffer {
 
 function subjectAltNames(names: readonly string[]): Buffer {
   const entries = names.map((name) =>
-    isIPv4(name) ? tagged(0x87, Buffer.from(name.split(".").map(Number))) : tagged(0x82, Buffer.from(name)),
+    isIPv4(name) ? plain(7, Buffer.from(name.split(".").map(Number))) : plain(2, Buffer.from(name)),
   );
   return extension("2.5.29.17", false, sequence(...entries));
 }
 
-// DER, the few types of it that certificates need
-
-function tagged(tag: number, ...parts: Buffer[]): Buffer {
-  const value = Buffer.concat(parts);
-  const size: number[] = [];
-  for (let rest = value.length; rest > 0; rest >>= 8) size.unshift(rest & 0xff);
-  const length = value.length < 0x80 ? [value.length] : [0x80 | size.length, ...size];
-  return Buffer.concat([Buffer.from([tag, ...length]), value]);
-}
-
-function sequence(...parts: Buffer[]): Buffer {
-  return tagged(0x30, ...parts);
-}
-
-function integer(bytes: Buffer): Buffer {
-  return tagged(0x02, bytes);
-}
-
-function bitString(bytes: Buffer, unused: number): Buffer {
-  return tagged(0x03, Buffer.from([unused]), bytes);
-}
-
-function utcTime(ms: number): Buffer {
-  const text = new Date(ms).toISOString().replace(/[-:T]|\.\d+/g, "");
-  return tagged(0x17, Buffer.from(text.slice(2)));
-}
-
 function distinguishedName({ commonName, organization }: Subject): Buffer {
-  const entry = (id: string, text: string) => tagged(0x31, sequence(oid(id), tagged(0x0c, Buffer.from(text))));
+  const entry = (id: string, text: string) => set(sequence(oid(id), utf8(text)));
   const group = organization === undefined ? [] : [entry("2.5.4.10", organization)];
   return sequence(...group, entry("2.5.4.3", commonName));
-}
-
-function oid(dotted: string): Buffer {
-  const [first = 0, second = 0, ...rest] = dotted.split(".").map(Number);
-  const bytes = [first * 40 + second];
-  for (const arc of rest) {
-    const group = [arc & 0x7f];
-    for (let more = arc >> 7; more > 0; more >>= 7) group.unshift(0x80 | (more & 0x7f));
-    bytes.push(...group);
-  }
-  return tagged(0x06, Buffer.from(bytes));
 }

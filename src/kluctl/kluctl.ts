@@ -142,7 +142,8 @@ export function createKluctl({ binary, kubeconfigFor, log, observe, ...deps }: K
       const tokens = oci.flatMap(({ identityToken, token }) => [identityToken, token]);
       const known = [...passwords, ...tokens, ...(run.secrets ?? [])];
       const scrub = createScrubber(known.filter((secret) => secret !== undefined));
-      const places = { jobDir: job.path, projectDir: files.projectDir };
+      const overrides = run.localOverrides?.map(({ path }) => path);
+      const places = { jobDir: job.path, projectDir: files.projectDir, overrides };
       const toWords = (text: string) => scrub(explainHostKey(toStableWords(text, places)));
       const ended = await runProcess({
         name: `kluctl ${call.command}`,

@@ -10,10 +10,13 @@ import { isProgress } from "./progress.ts";
 export function createLineLogger(
   log: Logger,
   command: Call["command"],
-  { deployment, reconcileId }: Pick<Run, "deployment" | "reconcileId">,
+  { deployment, reconcileId, localOverrides = [] }: Pick<Run, "deployment" | "reconcileId" | "localOverrides">,
   toWords: (text: string) => string,
 ): (line: string) => void {
   const lines = log.child({ ...deployment, reconcileID: reconcileId, command });
   const progress = command === "diff" || command === "validate" ? "debug" : "info";
-  return (line) => lines[isProgress(line) ? progress : "info"](toWords(line));
+  // How we learn what a project includes; the client that offers it is asked next.
+  const isQuestion = (line: string) => localOverrides.length > 0 && line.includes("can not override repo ");
+  const levelOf = (line: string) => (isQuestion(line) ? "debug" : isProgress(line) ? progress : "info");
+  return (line) => lines[levelOf(line)](toWords(line));
 }
