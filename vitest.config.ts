@@ -6,8 +6,8 @@ const realParts = { globalSetup: ["test/support/global-setup.ts"], testTimeout: 
 export default defineConfig({
   test: {
     pool: "forks",
-    // Two cores are shared with the parts that the tests talk to.
-    maxWorkers: 2,
+    // On two cores, which the parts that they talk to share with them: tests mostly wait.
+    maxWorkers: 3,
     projects: [
       { extends: true, test: { name: "unit", include: ["test/unit/**/*.test.ts"], testTimeout: 30_000 } },
       { extends: true, test: { name: "integration", include: ["test/integration/**/*.test.ts"], ...realParts } },
