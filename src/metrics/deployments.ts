@@ -229,7 +229,7 @@ function sourceLabels(source: Deployment["spec"]["source"]): Labels {
 function refText(source: Deployment["spec"]["source"]): string {
   if (source.kind === "oci") {
     const { tag, digest } = source.ref;
-    return [tag, digest].filter((part) => part !== undefined).join("@");
+    return digest === undefined ? (tag ?? "latest") : `${tag ?? ""}@${digest}`;
   }
   const { branch, tag, commit } = source.ref;
   if (tag !== undefined) return `refs/tags/${tag}`;

@@ -186,7 +186,12 @@ test("a server of its own makes previews without a login that could deploy", asy
   const kubeconfig = await useLogin(previews, `${account}-server`);
   const pulls = await usePullRequests(
     { ...world, cluster: previews, redis: { ...world.redis, prefix: uniqueName("previews") } },
-    { TOWLINE_KUBERNETES_KUBECONFIG: kubeconfig, TOWLINE_PREVIEW_SERVICE_ACCOUNT_NAME: account },
+    {
+      TOWLINE_KUBERNETES_KUBECONFIG: kubeconfig,
+      TOWLINE_PREVIEW_SERVICE_ACCOUNT_NAME: account,
+      TOWLINE_LEADER_ELECTION: "off",
+      TOWLINE_RESULTS_WRITE: "false",
+    },
   );
   const { url } = pulls.repo;
   await pulls.repo.push(aProject({ namespace }));
