@@ -186,7 +186,7 @@ export async function startApp(config: Config, log: Logger): Promise<App> {
     checkRedis: () => redis.check(),
     kluctl,
     sweep: { age: () => work?.sweepAge() ?? 0 },
-    standby: () => leadership.waitsFor(),
+    leadership: { waitsFor: () => leadership.waitsFor(), problem: () => leadership.problem() },
     lastDelivery,
     stopping,
     clock,

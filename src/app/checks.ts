@@ -2,6 +2,7 @@
 import type { Check } from "../../routes/admin.ts";
 import type { WatchedDeployments } from "../kube/deployments.ts";
 import type { KluctlProcesses } from "../kluctl/kluctl.ts";
+import type { Leadership } from "../kube/leader.ts";
 import type { Clock } from "../ports.ts";
 
 export interface ChecksDeps {
@@ -13,13 +14,13 @@ export interface ChecksDeps {
   /** Forge id → when the last genuine delivery came, epoch milliseconds. */
   readonly lastDelivery: ReadonlyMap<string, number>;
   readonly stopping: { readonly since: Date | undefined };
-  /** Why another controller's turn is not over yet. */
-  readonly standby: () => string | undefined;
+  /** Whether it is this server's turn to work. */
+  readonly leadership: Pick<Leadership, "waitsFor" | "problem">;
   readonly clock: Clock;
 }
 
 export function createChecks(deps: ChecksDeps): Check[] {
-  const { deployments, checkRedis, kluctl, sweep, lastDelivery, stopping, standby, clock } = deps;
+  const { deployments, checkRedis, kluctl, sweep, lastDelivery, stopping, leadership, clock } = deps;
   return [
     {
       name: "server",
@@ -29,11 +30,13 @@ export function createChecks(deps: ChecksDeps): Check[] {
       name: "kubernetes",
       check() {
         // Whoever waits for its turn is ready for it: a rollout ends the old server only after that.
-        const waitsFor = standby();
-        if (waitsFor !== undefined) return { ok: true, standby: waitsFor };
+        const standby = leadership.waitsFor();
+        if (standby !== undefined) return { ok: true, standby };
         const watchAgeSeconds = Math.round(deployments.age());
         const error =
-          deployments.problem() ?? (deployments.synced() ? undefined : "KluctlDeployments are not listed yet");
+          leadership.problem() ??
+          deployments.problem() ??
+          (deployments.synced() ? undefined : "KluctlDeployments are not listed yet");
         return { ok: error === undefined, error, watchAgeSeconds, deployments: deployments.all().length };
       },
     },

@@ -30,8 +30,10 @@ export interface Leadership {
   readonly won: Promise<boolean>;
   /** Resolves with the reason when it may no longer. */
   readonly lost: Promise<string>;
-  /** Why it may not work now, for people. */
+  /** Whose turn it is, for people; `undefined` if it is not somebody else's. */
   waitsFor(): string | undefined;
+  /** Why nobody can say whose turn it is, for people. */
+  problem(): string | undefined;
   stop(): Promise<void>;
 }
 
@@ -45,18 +47,30 @@ export function startLeadership(deps: LeaderDeps): Leadership {
   const { signal } = abort;
   const won = Promise.withResolvers<boolean>();
   const lost = Promise.withResolvers<string>();
-  let waiting: string | undefined = how === "off" ? undefined : `the Lease ${id} has not been read yet`;
+  let working = how === "off";
+  let waiting: string | undefined;
+  let problem: string | undefined = working ? undefined : `the Lease ${id} has not been read yet`;
   let held: Held | undefined;
 
   function win(): void {
-    if (waiting !== undefined) log.info({ lease: id, leaderElection: how }, "may work");
-    waiting = undefined;
+    if (!working) log.info({ lease: id, leaderElection: how }, "may work");
+    working = true;
+    [waiting, problem] = [undefined, undefined];
     won.resolve(true);
   }
 
   function wait(why: string): void {
     if (waiting !== why) log.warn({ lease: id }, `Not working yet: ${why}`);
-    waiting = why;
+    [waiting, problem] = [why, undefined];
+  }
+
+  function fail(error: unknown): void {
+    const silent = error instanceof ApiError && error.status === 0;
+    const why = silent
+      ? "the API server does not answer"
+      : `the Lease ${id} cannot be had: ${(error as Error).message}`;
+    if (problem !== why) log.warn({ lease: id, error: (error as Error).message }, `Not working yet: ${why}`);
+    [waiting, problem] = [undefined, why];
   }
 
   async function pause(ms: number): Promise<void> {
@@ -71,7 +85,7 @@ export function startLeadership(deps: LeaderDeps): Leadership {
         if (held !== undefined) break;
         wait(`another controller holds the Lease ${id}`);
       } catch (error) {
-        wait(`the Lease ${id} cannot be had: ${(error as Error).message}`);
+        fail(error);
       }
       await pause(durationMs / 8);
     }
@@ -114,7 +128,7 @@ export function startLeadership(deps: LeaderDeps): Leadership {
       try {
         const holder = await look();
         if (holder === undefined) win();
-        else if (waiting === undefined) return lost.resolve(`${holder} has taken the Lease ${id}`);
+        else if (working) return lost.resolve(`${holder} has taken the Lease ${id}`);
         else wait(`${holder} holds the Lease ${id}: kluctl's own controller runs; stop it, and this server takes over`);
       } catch (error) {
         const status = error instanceof ApiError ? error.status : 0;
@@ -126,7 +140,7 @@ export function startLeadership(deps: LeaderDeps): Leadership {
             log.warn({ lease: id, error: message }, "cannot see whether kluctl's own controller runs");
           told = message;
           win();
-        } else if (waiting !== undefined) wait(`the Lease ${id} cannot be had: ${(error as Error).message}`);
+        } else if (!working) fail(error);
       }
     }
   }
@@ -138,6 +152,7 @@ export function startLeadership(deps: LeaderDeps): Leadership {
     won: won.promise,
     lost: lost.promise,
     waitsFor: () => waiting,
+    problem: () => problem,
     async stop() {
       abort.abort();
       won.resolve(false);

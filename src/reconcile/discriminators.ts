@@ -19,9 +19,16 @@ export function findSharing(mine: Deployment, key: TargetKey | undefined, all: r
   return all.filter((other): other is Deployment => isSame(other.status.targetKey, key) && mayShare(mine, other));
 }
 
+/** Those that a newcomer has to wait for: also one that is being deleted, and may take the newcomer's objects with it. */
+export function findFirst(mine: Deployment, key: TargetKey, all: readonly Entry[]): Deployment[] {
+  const going = all.filter((other): other is Deployment => !isMalformed(other) && takesObjectsAlong(other));
+  return [...findSharing(mine, key, all), ...findSharing(mine, key, going.map(asStaying))];
+}
+
 /** Whether it is worth to know one's discriminator before the first deploy: a copy of a resource is of the same project. */
 export function mayCollide(mine: Deployment, all: readonly Entry[]): boolean {
-  return ownsObjects(mine) && all.some((other) => mayShare(mine, other) && sameRepository(mine, other));
+  const others = all.map((other) => (!isMalformed(other) && takesObjectsAlong(other) ? asStaying(other) : other));
+  return ownsObjects(mine) && others.some((other) => mayShare(mine, other) && sameRepository(mine, other));
 }
 
 /** It has not deployed under this key before, so that whoever has was there first. */
@@ -56,6 +63,14 @@ function mayShare(mine: Deployment, other: Entry): other is Deployment {
   if (isMalformed(other) || keyText(other.key) === keyText(mine.key)) return false;
   if (other.deletionTimestamp !== undefined || other.status.lastDeployResult === undefined) return false;
   return ownsObjects(other) && !areDisjoint(mine.spec, other.spec);
+}
+
+function takesObjectsAlong({ deletionTimestamp, spec }: Deployment): boolean {
+  return deletionTimestamp !== undefined && spec.delete && !spec.suspend;
+}
+
+function asStaying(deployment: Deployment): Deployment {
+  return { ...deployment, deletionTimestamp: undefined };
 }
 
 /** A dry run leaves no objects behind, and poking images makes none. */

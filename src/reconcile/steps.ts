@@ -20,7 +20,7 @@ import {
   reason,
   resultMessage,
 } from "./conditions.ts";
-import { findSharing, isNewcomer, refusal, sharingNote } from "./discriminators.ts";
+import { findFirst, findSharing, isNewcomer, refusal, sharingNote } from "./discriminators.ts";
 import { projectKey, targetOf } from "./keys.ts";
 import { maskResult, type MaskedResult } from "./mask.ts";
 import { findDoomed, findWaiting, noDiscriminator, withPruned } from "./pruning.ts";
@@ -185,7 +185,8 @@ export function createSteps(work: Work, { checkout, credentials, identity, kluct
     /** Why this may not be deployed, if so: somebody else was there first under this discriminator. */
     refuses(compared: CommandResult): string | undefined {
       const key = targetKeyOf(compared);
-      const others = isNewcomer(deployment, key) ? sharing(compared) : [];
+      if (options.dryRun || !isNewcomer(deployment, key)) return undefined;
+      const others = findFirst(deployment, key, deployments.all());
       if (others.length === 0) return undefined;
       const message = refusal(key.discriminator ?? "", others);
       if (readyCondition(deployment.status)?.message === message) return message;

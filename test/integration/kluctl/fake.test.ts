@@ -68,6 +68,7 @@ test("nothing of the server's environment reaches kluctl but what is meant for i
     new Set(
       [
         "AWS_REGION",
+        "GNUPGHOME",
         "GOGC",
         "GOMEMLIMIT",
         "HOME",
@@ -77,7 +78,7 @@ test("nothing of the server's environment reaches kluctl but what is meant for i
         "KLUCTL_GIT_0_HOST",
         "KUBECONFIG",
       ]
-        .concat(["KLUCTL_REGISTRY_1_TOKEN", "PATH", "TMPDIR"])
+        .concat(["KLUCTL_REGISTRY_2_TOKEN", "PATH", "TMPDIR"])
         .concat(["PWD", "OLDPWD", "SHLVL", "_", ""]) // the shells' own
         .filter((name) => names.includes(name)),
     ),

@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import type { Deployment, TargetKey } from "../../../src/model.ts";
-import { findSharing, isNewcomer, mayCollide } from "../../../src/reconcile/discriminators.ts";
+import { findFirst, findSharing, isNewcomer, mayCollide } from "../../../src/reconcile/discriminators.ts";
 import { aDeployment, aSummary } from "../../support/deployments.ts";
 
 const key: TargetKey = { clusterId: "cluster-1", targetName: "prod", discriminator: "shop-prod" };
@@ -96,4 +96,13 @@ test("only where a project is deployed already is it worth to compare before the
   expect(mayCollide(fresh(), [first])).toBe(true);
   const source = { url: "https://git.example.com/org/another", ref: {}, path: "" };
   expect(mayCollide(fresh({ source }), [first])).toBe(false);
+});
+
+test("a newcomer waits for one that is being deleted and takes its objects along, and nobody else does", () => {
+  const going = deployed("first", { spec: { delete: true }, deletionTimestamp: "2026-01-01T00:00:00Z" });
+  expect(findFirst(fresh(), key, [going])).toHaveLength(1);
+  expect(mayCollide(fresh(), [going])).toBe(true);
+  expect(findSharing(fresh(), key, [going])).toEqual([]);
+  const leaving = deployed("first", { deletionTimestamp: "2026-01-01T00:00:00Z" });
+  expect(findFirst(fresh(), key, [leaving])).toEqual([]);
 });
