@@ -81,7 +81,7 @@ test("a server that is killed during a deploy takes kluctl with it, and the othe
     [other.pid, 0],
   ]);
   // The job's lock, the interval in which somebody looks for such jobs, and the lease: 12 s on a quiet machine.
-  expect(journal.deploys()[1]!.startedAt - killedAt).toBeLessThan(18_000);
+  expect(journal.deploys()[1]!.startedAt - killedAt).toBeLessThan(30_000);
 });
 
 test("a server that is killed during a deploy completes it when it is started again", async () => {
@@ -103,7 +103,7 @@ test("a server that is killed during a deploy completes it when it is started ag
     [victim.pid, undefined],
     [again.pid, 0],
   ]);
-  expect(journal.deploys()[1]!.startedAt - killedAt).toBeLessThan(18_000);
+  expect(journal.deploys()[1]!.startedAt - killedAt).toBeLessThan(30_000);
 });
 
 test("a server that freezes during a deploy has its kluctl killed before another takes over, and wakes up harmless", async () => {

@@ -17,7 +17,7 @@ const nothing = { waiting: 0, active: 0, delayed: 0 };
 async function refusedInTime(work: () => Promise<unknown>): Promise<void> {
   const startedAt = Date.now();
   await expect(work()).rejects.toThrow(QueueUnavailableError);
-  expect(Date.now() - startedAt).toBeLessThan(2_300);
+  expect(Date.now() - startedAt).toBeLessThan(8_000);
 }
 
 test("with Redis down when we start, requests are refused in time, and taken and run once it is up", async () => {
