@@ -30,6 +30,7 @@ export async function gitops(
   const all = ["gitops", command, "--no-update-check", "--no-color", "--namespace", cluster.namespace, ...args];
   const child = spawn(kluctl, all, { env: kluctlEnvironment(world), cwd, stdio: "pipe" });
   onTestFinished(() => void child.kill("SIGKILL")); // it waits without end for an answer
+  child.stdin.on("error", () => undefined); // it may end without having read anything
   child.stdin.end(typed);
   const said = { stdout: "", stderr: "" };
   for (const stream of ["stdout", "stderr"] as const) {

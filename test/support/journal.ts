@@ -120,10 +120,12 @@ nap() { read -r -t ${beatSeconds} -u 9; }
 kluctl() { exec "$real" "\${arguments[@]}" 9<&-; }
 arguments=("$@")
 
+# What is staged is read before the call is seen, so that whoever saw it may stage something else for the next one.
+staged=$(<${here}/stage)
+trap : TERM
 note "\\"start\\",\\"server\\":\${server%%-*},\\"command\\":\\"$command\\",\\"subject\\":\\"$subject\\",\\"commit\\":\\"$commit\\",\\"mutating\\":$mutating"
 ( trap '' TERM; while :; do nap; note '"beat"'; done ) >/dev/null 2>&1 & beats=$!
-trap : TERM
-( trap - TERM; . ${here}/stage ) & child=$!
+( trap - TERM; eval "$staged" ) & child=$!
 until wait "$child"; status=$?; ! kill -0 "$child" 2>/dev/null; do :; done
 kill -KILL "$beats"
 wait "$beats" 2>/dev/null # or bash tells of its death

@@ -16,9 +16,10 @@ export async function createPgpKey(dir: string): Promise<TestPgpKey> {
   await mkdir(dir, { recursive: true });
   const home = await mkdtemp(join(dir, "gpg-"));
   const env = { PATH: process.env["PATH"], GNUPGHOME: home };
-  const gpg = async (args: readonly string[], input: string | Buffer = "") => {
+  const gpg = async (args: readonly string[], input?: Buffer) => {
     const running = promisify(execFile)("gpg", ["--batch", "--quiet", ...args], { env });
-    running.child.stdin?.end(input);
+    // Only to a call that reads: one that has ended already breaks the pipe.
+    if (input) running.child.stdin?.end(input);
     return (await running).stdout;
   };
   onTestFinished(async () => void (await promisify(execFile)("gpgconf", ["--kill", "gpg-agent"], { env })));
