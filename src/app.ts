@@ -7,17 +7,16 @@ import { connectProducer, connectWorker } from "../jobs/connection.ts";
 import { createFairness } from "../jobs/fairness.ts";
 import { createQueue } from "../jobs/queue.ts";
 import { createReports } from "../jobs/reports.ts";
-import { startSweep } from "../jobs/sweep.ts";
-import { startWorker, type Timing } from "../jobs/worker.ts";
 import { createWebhookRoutes } from "../routes/webhooks.ts";
 import { startAdminListeners } from "./app/admin-listeners.ts";
 import { createChecks } from "./app/checks.ts";
 import { createDataDir } from "./app/data-dir.ts";
 import { startListener } from "./app/listener.ts";
-import { createForges, loginOf, startPreviews } from "./app/previews.ts";
+import { createForges, loginOf } from "./app/previews.ts";
 import { findRedis, watchRedis } from "./app/redis.ts";
 import { openSourceOverrides } from "./app/source-overrides.ts";
 import { createWebhooksFirst } from "./app/webhooks-first.ts";
+import { startWork, type StartedWork } from "./app/work.ts";
 import type { Config } from "./config.ts";
 import { findAccount } from "./forge/account.ts";
 import { createWebhookSource } from "./forge/create-webhook-source.ts";
@@ -27,7 +26,7 @@ import { createKubeClient } from "./kube/client.ts";
 import { createBothDeployments } from "./kube/both-deployments.ts";
 import { createDeployments } from "./kube/deployments.ts";
 import { createLegacyDeployments } from "./kube/legacy/deployments.ts";
-import { startLeadership } from "./kube/leader.ts";
+import { startLeadership, type Leadership } from "./kube/leader.ts";
 import { createLeases } from "./kube/lease.ts";
 import { createObjects } from "./kube/objects.ts";
 import { toRemoteCluster } from "./kube/remote-cluster.ts";
@@ -38,13 +37,8 @@ import type { Logger } from "./log.ts";
 import { createMetrics, type Metrics } from "./metrics.ts";
 import { createDeploymentMetrics } from "./metrics/deployments.ts";
 import type { Leases } from "./ports.ts";
-import { loginKey, readGitCredentials, readOciCredentials, tagKey } from "./reconcile/credentials.ts";
-import { dueAt } from "./reconcile/due.ts";
 import { createReadIdentity } from "./reconcile/identity.ts";
-import { startDependencyWaking } from "./reconcile/depends-on-waking.ts";
 import { createReconcile } from "./reconcile/reconcile.ts";
-import { startTidying } from "./reconcile/tidying.ts";
-import { startWaking } from "./reconcile/waking.ts";
 import { createSources, type GitSources } from "./source/sources.ts";
 import { readVersion } from "./cli/version.ts";
 
@@ -71,9 +65,11 @@ export async function startApp(config: Config, log: Logger): Promise<App> {
   const fairness = createFairness();
   const queue = createQueue({ connection: producer, prefix: config.redis.prefix, fairness, log });
   const reports = createReports({ connection: producer, prefix: config.redis.prefix });
+  // What only begins once the ports are open; they may ask for it before
+  const begun: { leadership?: Leadership; work?: StartedWork } = {};
   const metrics = createMetrics({
     readQueue: async () => ({ ...(await queue.depth()) }),
-    sweepAge: () => work?.sweepAge() ?? 0,
+    sweepAge: () => begun.work?.sweepAge() ?? 0,
     watchAge: () => deployments.age(),
   });
   const deploymentMetrics = createDeploymentMetrics({
@@ -185,8 +181,11 @@ export async function startApp(config: Config, log: Logger): Promise<App> {
     deployments,
     checkRedis: () => redis.check(),
     kluctl,
-    sweep: { age: () => work?.sweepAge() ?? 0 },
-    leadership: { waitsFor: () => leadership.waitsFor(), problem: () => leadership.problem() },
+    sweep: { age: () => begun.work?.sweepAge() ?? 0 },
+    leadership: {
+      waitsFor: () => begun.leadership?.waitsFor(),
+      problem: () => (begun.leadership ? begun.leadership.problem() : "the server is starting"),
+    },
     lastDelivery,
     stopping,
     clock,
@@ -227,108 +226,38 @@ export async function startApp(config: Config, log: Logger): Promise<App> {
       pruned: (deployment, seconds) => deploymentMetrics.pruned(deployment, seconds),
     },
   });
-  const leadership = startLeadership({
+  const leadership = (begun.leadership = startLeadership({
     client,
     namespace: config.controllerNamespace,
     how: config.leaderElection,
     identity,
     log,
-  });
-  function startWork(): StartedWork {
-    const workers = [["reconcile", config.concurrency] as const, ["manual", besides(config.concurrency)] as const].map(
-      ([lane, concurrency]) =>
-        startWorker({
-          lane,
-          connection: consumer,
-          prefix: config.redis.prefix,
-          concurrency,
-          fairness,
-          async work(request, context) {
-            await turn();
-            return reconcile(request, context);
-          },
-          log,
-          observe: {
-            started(_request, waited) {
-              metrics.jobWaited(waited);
-              deploymentMetrics.reconcileStarted();
-            },
-            finished({ deployment }, result, seconds) {
-              metrics.reconciled(result, seconds);
-              deploymentMetrics.reconciled(deployment, result, seconds);
-            },
-          },
-          timing: takeOver(config.lease.durationMs),
-        }),
-    );
-    const previews =
-      forges.size === 0
-        ? undefined
-        : startPreviews({
-            config,
-            forges,
-            deployments,
-            secrets,
-            readIdentity,
-            sources,
-            kluctl,
-            queue,
-            reports,
-            consumer,
-            fairness,
-            clusterId: () => client.clusterId(),
-            metrics,
-            clock,
-            log,
-          });
-    const stopWaking = startWaking({ deployments, queue, log });
-    const stopWakingDependents = startDependencyWaking({ deployments, queue, log });
-    const sweep = startSweep({
-      deployments,
-      queue,
-      reports: forges.size > 0 && config.preview.enabled ? reports : undefined,
-      dueAt,
-      groupKey: loginKey,
-      tagKey,
-      async tag(deployment, signal) {
-        const credentials = await readOciCredentials(deployment, secrets);
-        return sources.tag({ ...deployment.spec.source, credentials }, signal);
-      },
-      async heads(deployment, signal) {
-        const credentials = await readGitCredentials(deployment, secrets);
-        return sources.heads({ url: deployment.spec.source.url, credentials }, undefined, signal);
-      },
-      everyMs: config.sweep.intervalMs,
-      clock,
-      log,
-    });
-
-    const watching = deployments.start().then(
-      () => log.info({ deployments: deployments.all().length }, "watching KluctlDeployments"),
-      (error: unknown) => log.error({ err: error }, "the watch could not be started"),
-    );
-    if (config.results.write) {
-      startTidying({ deployments, results, clusterId: () => client.clusterId(), namespaces, log });
-    }
-    return {
-      sweepAge: () => sweep.age(),
-      running: () => workers.reduce((sum, worker) => sum + worker.running(), 0),
-      async stop(drainMs) {
-        stopWaking();
-        stopWakingDependents();
-        await sweep.stop();
-        await Promise.all([...workers.map((worker) => worker.stop(drainMs)), previews?.stop(drainMs)]);
-        await deployments.stop();
-        await watching;
-      },
-    };
-  }
-
-  let work: StartedWork | undefined;
+  }));
   let lost = false;
   void leadership.lost.then(() => (lost = true));
   const working = leadership.won.then((won) => {
-    if (won && stopping.since === undefined) work = startWork();
+    if (!won || stopping.since !== undefined) return;
+    begun.work = startWork({
+      config,
+      reconcile,
+      turn,
+      deployments,
+      secrets,
+      readIdentity,
+      sources,
+      kluctl,
+      results,
+      forges,
+      queue,
+      reports,
+      consumer,
+      fairness,
+      clusterId: () => client.clusterId(),
+      metrics,
+      deploymentMetrics,
+      clock,
+      log,
+    });
   });
   const stopRemoving = startRemovingMirrors(sources, log);
   const { version, commit = "unknown", node } = readVersion();
@@ -348,14 +277,14 @@ export async function startApp(config: Config, log: Logger): Promise<App> {
     async stop() {
       stopping.since = new Date();
       const drainMs = lost ? 0 : config.shutdown.drainMs; // somebody else may be at work already
-      log.info({ running: work?.running() ?? 0, drainMs }, "stopping");
+      log.info({ running: begun.work?.running() ?? 0, drainMs }, "stopping");
       await webhooks?.stop(2_000);
       stopRemoving();
-      if (work === undefined) {
+      if (begun.work === undefined) {
         await leadership.stop();
         await working;
       }
-      await work?.stop(drainMs);
+      await begun.work?.stop(drainMs);
       await kluctl.stop();
       await sourceOverrides?.stop();
       await leadership.stop(); // not before: now somebody else may begin
@@ -370,30 +299,9 @@ export async function startApp(config: Config, log: Logger): Promise<App> {
   };
 }
 
-/** What only the server does whose turn it is. */
-interface StartedWork {
-  sweepAge(): number;
-  running(): number;
-  stop(drainMs: number): Promise<void>;
-}
-
-/** So many more may be worked on for people who wait for an answer. */
-function besides(concurrency: number): number {
-  return Math.ceil(concurrency / 2);
-}
-
 function toWebhookSource({ id, kind, webhookSecrets, insecureAllowUnsigned }: Config["forges"][number]) {
   const secrets = webhookSecrets.map((secret) => secret.reveal());
   return createWebhookSource({ id, kind, secrets, allowUnsigned: insecureAllowUnsigned });
-}
-
-/**
- * Who takes over has to find the job first and then to see the lease unchanged for all of its duration, so the job is
- * given up before the lease. Too early does no harm: the lease alone says who may work.
- */
-function takeOver(leaseMs: number): Pick<Timing, "lockMs" | "stalledEveryMs"> {
-  const lockMs = Math.max(Math.round(leaseMs / 2), 5_000);
-  return { lockMs, stalledEveryMs: Math.round(lockMs / 3) }; // Redis takes whole milliseconds
 }
 
 /** Repositories and their logins come and go while the server runs. Returns how to stop. */

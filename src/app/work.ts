@@ -1,0 +1,143 @@
+/** What only the server does whose turn it is: it watches, looks for what is due, and works. */
+import type { Redis } from "ioredis";
+import type { LaneFairness } from "../../jobs/fairness.ts";
+import type { JobQueue } from "../../jobs/queue.ts";
+import type { PullRequestReports } from "../../jobs/reports.ts";
+import { startSweep } from "../../jobs/sweep.ts";
+import { startWorker, type Timing } from "../../jobs/worker.ts";
+import type { Config } from "../config.ts";
+import type { WatchedDeployments } from "../kube/deployments.ts";
+import type { ResultStore } from "../kube/result-store.ts";
+import type { Logger } from "../log.ts";
+import type { Metrics } from "../metrics.ts";
+import type { DeploymentMetrics } from "../metrics/deployments.ts";
+import type { Clock, Forge, Kluctl, Secrets } from "../ports.ts";
+import { loginKey, readGitCredentials, readOciCredentials, tagKey } from "../reconcile/credentials.ts";
+import { startDependencyWaking } from "../reconcile/depends-on-waking.ts";
+import { dueAt } from "../reconcile/due.ts";
+import type { ReadIdentity } from "../reconcile/identity.ts";
+import type { createReconcile } from "../reconcile/reconcile.ts";
+import { startTidying } from "../reconcile/tidying.ts";
+import { startWaking } from "../reconcile/waking.ts";
+import type { GitSources } from "../source/sources.ts";
+import { startPreviews } from "./previews.ts";
+
+export interface WorkDeps {
+  readonly config: Config;
+  readonly reconcile: ReturnType<typeof createReconcile>;
+  /** Resolves when the webhooks leave room for work. */
+  readonly turn: () => Promise<void>;
+  readonly deployments: WatchedDeployments;
+  readonly secrets: Secrets;
+  readonly readIdentity: ReadIdentity;
+  readonly sources: GitSources;
+  readonly kluctl: Kluctl;
+  readonly results: ResultStore;
+  readonly forges: ReadonlyMap<string, Forge>;
+  readonly queue: JobQueue;
+  readonly reports: PullRequestReports;
+  readonly consumer: Redis;
+  readonly fairness: LaneFairness;
+  /** UID of kube-system. */
+  readonly clusterId: () => Promise<string>;
+  readonly metrics: Metrics;
+  readonly deploymentMetrics: DeploymentMetrics;
+  readonly clock: Clock;
+  readonly log: Logger;
+}
+
+export interface StartedWork {
+  /** Seconds. */
+  sweepAge(): number;
+  /** Jobs. */
+  running(): number;
+  /** No new jobs; those that run may go on for so long. */
+  stop(drainMs: number): Promise<void>;
+}
+
+export function startWork(deps: WorkDeps): StartedWork {
+  const { config, deployments, sources, secrets, results, forges, queue, reports, clusterId, clock, log } = deps;
+  const workers = [startReconciler("reconcile", config.concurrency, deps), startManualReconciler(deps)];
+  const previews = forges.size > 0 ? startPreviews(deps) : undefined;
+  const stopWaking = startWaking({ deployments, queue, log });
+  const stopWakingDependents = startDependencyWaking({ deployments, queue, log });
+  const sweep = startSweep({
+    deployments,
+    queue,
+    reports: forges.size > 0 && config.preview.enabled ? reports : undefined,
+    dueAt,
+    groupKey: loginKey,
+    tagKey,
+    async tag(deployment, signal) {
+      const credentials = await readOciCredentials(deployment, secrets);
+      return sources.tag({ ...deployment.spec.source, credentials }, signal);
+    },
+    async heads(deployment, signal) {
+      const credentials = await readGitCredentials(deployment, secrets);
+      return sources.heads({ url: deployment.spec.source.url, credentials }, undefined, signal);
+    },
+    everyMs: config.sweep.intervalMs,
+    clock,
+    log,
+  });
+  const watching = deployments.start().then(
+    () => log.info({ deployments: deployments.all().length }, "watching KluctlDeployments"),
+    (error: unknown) => log.error({ err: error }, "the watch could not be started"),
+  );
+  if (config.results.write) {
+    startTidying({ deployments, results, clusterId, namespaces: config.kubernetes.namespaces, log });
+  }
+  return {
+    sweepAge: () => sweep.age(),
+    running: () => workers.reduce((sum, worker) => sum + worker.running(), 0),
+    async stop(drainMs) {
+      stopWaking();
+      stopWakingDependents();
+      await sweep.stop();
+      await Promise.all([...workers.map((worker) => worker.stop(drainMs)), previews?.stop(drainMs)]);
+      await deployments.stop();
+      await watching;
+    },
+  };
+}
+
+/** Besides the others: somebody waits for an answer. */
+function startManualReconciler(deps: WorkDeps) {
+  return startReconciler("manual", Math.ceil(deps.config.concurrency / 2), deps);
+}
+
+function startReconciler(lane: "reconcile" | "manual", concurrency: number, deps: WorkDeps) {
+  const { config, consumer, fairness, turn, reconcile, metrics, deploymentMetrics, log } = deps;
+  return startWorker({
+    lane,
+    connection: consumer,
+    prefix: config.redis.prefix,
+    concurrency,
+    fairness,
+    async work(request, context) {
+      await turn();
+      return reconcile(request, context);
+    },
+    log,
+    observe: {
+      started(_request, waited) {
+        metrics.jobWaited(waited);
+        deploymentMetrics.reconcileStarted();
+      },
+      finished({ deployment }, result, seconds) {
+        metrics.reconciled(result, seconds);
+        deploymentMetrics.reconciled(deployment, result, seconds);
+      },
+    },
+    timing: takeOver(config.lease.durationMs),
+  });
+}
+
+/**
+ * Who takes over has to find the job first and then to see the lease unchanged for all of its duration, so the job is
+ * given up before the lease. Too early does no harm: the lease alone says who may work.
+ */
+function takeOver(leaseMs: number): Pick<Timing, "lockMs" | "stalledEveryMs"> {
+  const lockMs = Math.max(Math.round(leaseMs / 2), 5_000);
+  return { lockMs, stalledEveryMs: Math.round(lockMs / 3) }; // Redis takes whole milliseconds
+}
