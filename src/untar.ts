@@ -60,21 +60,16 @@ async function unpack(chunks: AsyncIterable<Buffer>, cwd: string, limits: UntarL
     preserveOwner: false,
     filter: (name, entry) => take(name, entry),
   });
-  const failed = Promise.withResolvers<never>();
-  failed.promise.catch(() => undefined); // it may fail while nobody waits for it
-  tar.on("error", (error) => failed.reject(error));
-  const closed = once(tar, "close");
-  closed.catch(() => undefined);
-  let wrote = false;
+  const closed = once(tar, "close"); // rejects with the first error
+  closed.catch(() => undefined); // it may fail while nobody waits for it
+  tar.on("error", () => undefined); // there may be more than one
   for await (const chunk of chunks) {
-    wrote = true;
-    if (!tar.write(chunk)) await Promise.race([once(tar, "drain"), failed.promise]);
+    if (!tar.write(chunk)) await Promise.race([once(tar, "drain"), closed]);
     if (refusal) throw refusal;
   }
   tar.end();
-  await Promise.race([closed, failed.promise]);
+  await closed;
   if (refusal) throw refusal;
-  if (!wrote) throw new ArchiveError("it is empty");
 }
 
 const taken = new Set(["File", "OldFile", "ContiguousFile", "Directory"]);
