@@ -15,20 +15,20 @@ type Entry = Deployment | MalformedDeployment;
 
 /** Those that have deployed under the same discriminator, to the same cluster, what may be the same objects. */
 export function findSharing(mine: Deployment, key: TargetKey | undefined, all: readonly Entry[]): Deployment[] {
-  if (!key?.discriminator || key.clusterId === "" || !ownsObjects(mine)) return [];
-  return all.filter((other): other is Deployment => isSame(other.status.targetKey, key) && mayShare(mine, other));
+  return findOthers(mine, key, all).filter(stays);
 }
 
 /** Those that a newcomer has to wait for: also one that is being deleted, and may take the newcomer's objects with it. */
 export function findFirst(mine: Deployment, key: TargetKey, all: readonly Entry[]): Deployment[] {
-  const going = all.filter((other): other is Deployment => !isMalformed(other) && takesObjectsAlong(other));
-  return [...findSharing(mine, key, all), ...findSharing(mine, key, going.map(asStaying))];
+  const others = findOthers(mine, key, all);
+  return [...others.filter(stays), ...others.filter(takesObjectsAlong)];
 }
 
 /** Whether it is worth to know one's discriminator before the first deploy: a copy of a resource is of the same project. */
 export function mayCollide(mine: Deployment, all: readonly Entry[]): boolean {
-  const others = all.map((other) => (!isMalformed(other) && takesObjectsAlong(other) ? asStaying(other) : other));
-  return ownsObjects(mine) && others.some((other) => mayShare(mine, other) && sameRepository(mine, other));
+  if (!ownsObjects(mine)) return false;
+  const others = all.filter((other): other is Deployment => mayShare(mine, other) && sameRepository(mine, other));
+  return others.some((other) => stays(other) || takesObjectsAlong(other));
 }
 
 /** It has not deployed under this key before, so that whoever has was there first. */
@@ -59,18 +59,22 @@ export function sharingNote(discriminator: string, others: readonly Deployment[]
   return `Shares the discriminator ${JSON.stringify(discriminator)} with ${names.join(", ")}${more}: nothing is pruned or deleted, because each would take the other's objects for its own.`;
 }
 
+function findOthers(mine: Deployment, key: TargetKey | undefined, all: readonly Entry[]): Deployment[] {
+  if (!key?.discriminator || key.clusterId === "" || !ownsObjects(mine)) return [];
+  return all.filter((other): other is Deployment => isSame(other.status.targetKey, key) && mayShare(mine, other));
+}
+
 function mayShare(mine: Deployment, other: Entry): other is Deployment {
   if (isMalformed(other) || keyText(other.key) === keyText(mine.key)) return false;
-  if (other.deletionTimestamp !== undefined || other.status.lastDeployResult === undefined) return false;
-  return ownsObjects(other) && !areDisjoint(mine.spec, other.spec);
+  return other.status.lastDeployResult !== undefined && ownsObjects(other) && !areDisjoint(mine.spec, other.spec);
 }
 
-function takesObjectsAlong({ deletionTimestamp, spec }: Deployment): boolean {
-  return deletionTimestamp !== undefined && spec.delete && !spec.suspend;
+function stays({ deletionTimestamp }: Deployment): boolean {
+  return deletionTimestamp === undefined;
 }
 
-function asStaying(deployment: Deployment): Deployment {
-  return { ...deployment, deletionTimestamp: undefined };
+function takesObjectsAlong(deployment: Deployment): boolean {
+  return !stays(deployment) && deployment.spec.delete && !deployment.spec.suspend;
 }
 
 /** A dry run leaves no objects behind, and poking images makes none. */
