@@ -1,49 +1,24 @@
 /** What only the server does whose turn it is: it watches, looks for what is due, and works. */
-import type { Redis } from "ioredis";
-import type { LaneFairness } from "../../jobs/fairness.ts";
-import type { JobQueue } from "../../jobs/queue.ts";
-import type { PullRequestReports } from "../../jobs/reports.ts";
 import { startSweep } from "../../jobs/sweep.ts";
 import { startWorker, type Timing } from "../../jobs/worker.ts";
-import type { Config } from "../config.ts";
-import type { WatchedDeployments } from "../kube/deployments.ts";
 import type { ResultStore } from "../kube/result-store.ts";
-import type { Logger } from "../log.ts";
-import type { Metrics } from "../metrics.ts";
 import type { DeploymentMetrics } from "../metrics/deployments.ts";
-import type { Clock, Forge, Kluctl, Secrets } from "../ports.ts";
 import { loginKey, readGitCredentials, readOciCredentials, tagKey } from "../reconcile/credentials.ts";
 import { startDependencyWaking } from "../reconcile/depends-on-waking.ts";
 import { dueAt } from "../reconcile/due.ts";
-import type { ReadIdentity } from "../reconcile/identity.ts";
 import type { createReconcile } from "../reconcile/reconcile.ts";
 import { startTidying } from "../reconcile/tidying.ts";
 import { startWaking } from "../reconcile/waking.ts";
 import type { GitSources } from "../source/sources.ts";
-import { startPreviews } from "./previews.ts";
+import { startPreviews, type PreviewsDeps } from "./previews.ts";
 
-export interface WorkDeps {
-  readonly config: Config;
+export interface WorkDeps extends PreviewsDeps {
   readonly reconcile: ReturnType<typeof createReconcile>;
   /** Resolves when the webhooks leave room for work. */
   readonly turn: () => Promise<void>;
-  readonly deployments: WatchedDeployments;
-  readonly secrets: Secrets;
-  readonly readIdentity: ReadIdentity;
   readonly sources: GitSources;
-  readonly kluctl: Kluctl;
   readonly results: ResultStore;
-  readonly forges: ReadonlyMap<string, Forge>;
-  readonly queue: JobQueue;
-  readonly reports: PullRequestReports;
-  readonly consumer: Redis;
-  readonly fairness: LaneFairness;
-  /** UID of kube-system. */
-  readonly clusterId: () => Promise<string>;
-  readonly metrics: Metrics;
   readonly deploymentMetrics: DeploymentMetrics;
-  readonly clock: Clock;
-  readonly log: Logger;
 }
 
 export interface StartedWork {
