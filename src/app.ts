@@ -83,19 +83,20 @@ export async function startApp(config: Config, log: Logger): Promise<App> {
   // The cluster
   const { namespaces } = config.kubernetes;
   const watched = { client, namespaces, controllerName: config.controllerName, log };
+  const { defaultServiceAccount } = config;
+  const secrets = createSecrets({ client, readAs: config.kubernetes.readSecretsAs, defaultServiceAccount });
   const newer = createDeployments(watched);
-  const older = createLegacyDeployments({ ...watched, hasTwin: (key) => newer.find(key) !== undefined });
+  const older = createLegacyDeployments({ ...watched, secrets, hasTwin: (key) => newer.find(key) !== undefined });
   const deployments = createBothDeployments({ newer, older, log });
   deployments.onChange(({ kind, deployment }) => {
     if (kind === "removed") deploymentMetrics.gone(deployment.key);
   });
-  const secrets = createSecrets({ client });
   const readIdentity = createReadIdentity({
     secrets,
     serviceAccounts: createServiceAccounts({ client }),
     toRemoteCluster: (kubeconfig, impersonate) =>
       toRemoteCluster(kubeconfig, { impersonate, allowUnsafe: config.kubernetes.allowUnsafeKubeconfigs }),
-    defaultServiceAccount: config.defaultServiceAccount,
+    defaultServiceAccount,
   });
   const results = config.results.write
     ? createResults({

@@ -68,6 +68,8 @@ export interface Config {
     /** Empty: all. */
     readonly namespaces: readonly string[];
     readonly allowUnsafeKubeconfigs: boolean;
+    /** Who reads the Secrets that a deployment names: the server, or the deployment's service account. */
+    readonly readSecretsAs: "server" | "account";
   };
   readonly kluctl: {
     readonly path?: string | undefined;

@@ -67,8 +67,11 @@ export type StatusPatch = Readonly<Record<string, unknown>>;
 export type DeploymentRef = Pick<Deployment, "key" | "uid" | "apiVersion">;
 
 export interface Secrets {
-  /** Decoded `data` of a Secret, or `undefined` if there is none. */
-  get(namespace: string, name: string): Promise<Readonly<Record<string, string>> | undefined>;
+  /**
+   * Decoded `data` of a Secret, or `undefined` if there is none. `account` is the service account in its namespace that who
+   * names the Secret is deployed as: it is read in its name, if the server is told to.
+   */
+  get(namespace: string, name: string, account?: string): Promise<Readonly<Record<string, string>> | undefined>;
 }
 
 /** Service accounts of the server's own cluster. */

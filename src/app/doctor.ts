@@ -54,7 +54,8 @@ export async function runDoctor(options: DoctorOptions): Promise<readonly Sectio
   const client = createKubeClient(config.kubernetes);
   const { namespaces } = config.kubernetes;
   const cluster = createDoctorCluster({ client, namespaces, serviceAccount: options.serviceAccount, now });
-  const secrets = createSecrets({ client });
+  const { defaultServiceAccount } = config;
+  const secrets = createSecrets({ client, readAs: config.kubernetes.readSecretsAs, defaultServiceAccount });
   const dir = await mkdtemp(join(tmpdir(), "towline-doctor-"));
   const sources = createSources({
     cacheDir: join(dir, "git"),
@@ -71,7 +72,6 @@ export async function runDoctor(options: DoctorOptions): Promise<readonly Sectio
     log,
     warm: config.kluctl.warm,
   });
-  const { defaultServiceAccount } = config;
   const readIdentity = createReadIdentity({
     secrets,
     serviceAccounts: createServiceAccounts({ client }),
@@ -140,6 +140,7 @@ export async function runDoctor(options: DoctorOptions): Promise<readonly Sectio
           leader: config.leaderElection === "off" ? undefined : config.controllerNamespace,
           overrides: config.sourceOverride.bindAddress && config.controllerNamespace,
           legacy: (await cluster.legacy()) !== undefined,
+          readsSecrets: config.kubernetes.readSecretsAs === "server",
         }),
     },
     { group: "Surroundings", subject: "kluctl", run: () => examineKluctl(() => kluctl.version()) },

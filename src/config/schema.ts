@@ -276,6 +276,10 @@ export const configSchema = z.strictObject({
         description:
           "Whether a kubeconfig in `spec.kubeConfig` may run programs of the server to log in (`exec`, `auth-provider`) and name files of it.",
       }),
+      readSecretsAs: oneOf(["server", "account"]).prefault("server").meta({
+        description:
+          "Who reads the Secrets with logins, keys and kubeconfigs that a deployment names. `account`: its service account, if it has one, so that it can name only what that may read, and the server needs no right to read Secrets.",
+      }),
     })
     .prefault({}),
   kluctl: z

@@ -70,10 +70,12 @@ async function examineDeployment(deps: DeploymentsDeps, { deployment, spec }: Fo
   }
 }
 
-async function examineSecrets({ secrets }: DeploymentsDeps, { key }: Deployment, spec: unknown): Promise<Finding[]> {
+async function examineSecrets({ secrets }: DeploymentsDeps, deployment: Deployment, spec: unknown): Promise<Finding[]> {
+  const { key } = deployment;
+  const account = isMalformed(deployment) ? undefined : deployment.spec.serviceAccountName;
   const subject = keyText(key);
   const findings = secretNeeds(spec).map(async ({ field, secretName, missing }) => {
-    const data = await secrets.get(key.namespace, secretName);
+    const data = await secrets.get(key.namespace, secretName, account);
     const name = `secret ${key.namespace}/${secretName}`;
     if (data === undefined) return [problem(subject, `${field}: ${name} does not exist`, "create it")];
     const what = missing(Object.keys(data));

@@ -12,6 +12,8 @@ export interface PermissionsInput {
   readonly overrides: string | undefined;
   /** The cluster knows the older API, `flux.kluctl.io`. */
   readonly legacy: boolean;
+  /** Secrets that deployments name are read with its own login, not as their accounts. */
+  readonly readsSecrets: boolean;
   /** Some deployments decrypt files. */
   readonly decrypts: boolean;
   /** `namespace/name` of the accounts that deployments are deployed as. */
@@ -20,7 +22,8 @@ export interface PermissionsInput {
   readonly asServer: boolean;
 }
 
-interface Need {
+/** What the server has to be allowed with its own login, whoever deploys. */
+export interface Need {
   readonly group: string;
   readonly resource: string;
   readonly subresource?: string;
@@ -58,9 +61,15 @@ const perNamespace: readonly Need[] = [
     verbs: ["get", "create", "update"],
     without: "nothing is deployed, for every deployment is worked on under a Lease",
   },
-  { group: "", resource: "secrets", verbs: ["get"], without: "logins and keys of deployments cannot be read" },
   { group: "", resource: "events", verbs: ["create", "patch"], without: "no Events are written" },
 ];
+
+const forSecrets: Need = {
+  group: "",
+  resource: "secrets",
+  verbs: ["get"],
+  without: "logins and keys of deployments cannot be read",
+};
 
 const withoutRole = "the AWS role of a service account is not used to decrypt";
 const forDecryption: readonly Need[] = [
@@ -118,23 +127,37 @@ const asLeader: Need = {
   without: "it cannot see whether kluctl's own controller runs, nor keep it from running",
 };
 
-export async function examinePermissions(
-  cluster: Pick<DoctorCluster, "may" | "namespaceExists">,
-  { namespaces, resultsNamespace, leader, overrides, legacy, decrypts, accounts, asServer }: PermissionsInput,
-): Promise<Finding[]> {
+/** Each right, and where: `undefined` is in all namespaces. */
+export function neededRights({
+  namespaces,
+  resultsNamespace,
+  leader,
+  overrides,
+  legacy,
+  decrypts,
+  readsSecrets,
+}: Omit<PermissionsInput, "accounts" | "asServer">): { need: Need; namespace: string | undefined }[] {
   const everywhere: readonly (string | undefined)[] = namespaces.length === 0 ? [undefined] : namespaces;
-  const wanted = [
-    ...everywhere.flatMap((namespace) =>
-      [...perNamespace, ...(legacy ? ofLegacy : []), ...(decrypts ? forDecryption : [])].map((need) => ({
-        need,
-        namespace,
-      })),
-    ),
+  const everywhereNeeded = [
+    ...perNamespace,
+    ...(readsSecrets ? [forSecrets] : []),
+    ...(legacy ? ofLegacy : []),
+    ...(decrypts ? forDecryption : []),
+  ];
+  return [
+    ...everywhere.flatMap((namespace) => everywhereNeeded.map((need) => ({ need, namespace }))),
     { need: inResults, namespace: resultsNamespace },
     ...(overrides === undefined ? [] : forOverrides.map((need) => ({ need, namespace: overrides }))),
     ...(leader === undefined ? [] : [{ need: asLeader, namespace: leader }]),
   ];
-  const judged = await Promise.all(wanted.map(({ need, namespace }) => judge(cluster, need, namespace)));
+}
+
+export async function examinePermissions(
+  cluster: Pick<DoctorCluster, "may" | "namespaceExists">,
+  input: PermissionsInput,
+): Promise<Finding[]> {
+  const { resultsNamespace, accounts, asServer } = input;
+  const judged = await Promise.all(neededRights(input).map(({ need, namespace }) => judge(cluster, need, namespace)));
   const kubeSystem = { group: "", resource: "namespaces", name: "kube-system" };
   const more = await Promise.all([
     readsKubeSystem(cluster, kubeSystem),

@@ -13,6 +13,8 @@ export interface KubeRequest {
   /** What a PATCH's body is; `merge` when left out. */
   readonly patch?: "merge" | "apply" | undefined;
   readonly accept?: string | undefined;
+  /** The user to ask as, instead of who we are. */
+  readonly as?: string | undefined;
   readonly signal?: AbortSignal | undefined;
   /** For one attempt; 10 s when left out. */
   readonly timeoutMs?: number | undefined;
@@ -74,6 +76,7 @@ export function createKubeClient({ observe, ...options }: KubeClientOptions = {}
       method: request.method,
       path: request.path + queryText(request.query),
       headers,
+      as: request.as,
       body,
       signal,
     });

@@ -1,18 +1,29 @@
 /** Secrets, read when they are needed and never kept. */
 import { z } from "zod";
 import { ApiError } from "../errors.ts";
+import { serviceAccountUser } from "../model.ts";
 import type { Secrets } from "../ports.ts";
 import type { KubeClient } from "./client.ts";
 
 const Secret = z.object({ data: z.record(z.string(), z.string()).nullish() });
 
-export function createSecrets({ client }: { client: Pick<KubeClient, "request"> }): Secrets {
+export interface SecretsDeps {
+  readonly client: Pick<KubeClient, "request">;
+  /** `account`: what a deployment names is read as its service account, so that it can name only what that may read. */
+  readonly readAs?: "server" | "account" | undefined;
+  /** Of deployments that name none. */
+  readonly defaultServiceAccount?: string | undefined;
+}
+
+export function createSecrets({ client, readAs = "server", defaultServiceAccount }: SecretsDeps): Secrets {
   return {
-    async get(namespace, name) {
+    async get(namespace, name, account = defaultServiceAccount) {
+      const as =
+        readAs === "account" && account !== undefined ? serviceAccountUser({ namespace, name: account }) : undefined;
       const path = `/api/v1/namespaces/${encodeURIComponent(namespace)}/secrets/${encodeURIComponent(name)}`;
       let secret: unknown;
       try {
-        secret = await client.request({ method: "GET", path });
+        secret = await client.request({ method: "GET", path, as });
       } catch (error) {
         if (error instanceof ApiError && error.status === 404) return undefined;
         throw error;

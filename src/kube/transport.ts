@@ -9,6 +9,8 @@ export interface Exchange {
   /** From the server's root, with its query. */
   readonly path: string;
   readonly headers: Readonly<Record<string, string>>;
+  /** The user to ask as. */
+  readonly as?: string | undefined;
   readonly body?: string | undefined;
   readonly signal: AbortSignal;
 }
@@ -73,12 +75,14 @@ export function createTransport(kc: KubeConfig): Transport {
   }
 
   return {
-    async send({ method, path, headers, body, signal }) {
+    async send({ method, path, headers, as, body, signal }) {
+      // An empty name would not impersonate at all: the request would be made with all that the server may do.
+      if (as?.trim() === "") throw new Error("The user to impersonate has no name.");
       const { headers: auth, agent: connections } = await currentLogin();
       return await new Promise((resolve, reject) => {
         const sent = request(`${base}${path}`, {
           method,
-          headers: { ...headers, ...auth },
+          headers: { ...headers, ...auth, ...(as && { "Impersonate-User": as }) },
           agent: connections,
           signal,
         });

@@ -77,7 +77,7 @@ function placeOf(data: Data): Pick<HelmCredential, "host" | "path" | "credential
 }
 
 async function readEach<Ref extends { readonly secretName: string }, T>(
-  { key }: Deployment,
+  { key, spec }: Deployment,
   list: "git" | "oci" | "helm",
   refs: readonly Ref[],
   secrets: Secrets,
@@ -85,7 +85,7 @@ async function readEach<Ref extends { readonly secretName: string }, T>(
 ): Promise<T[]> {
   return Promise.all(
     refs.map(async (ref) => {
-      const data = await secrets.get(key.namespace, ref.secretName);
+      const data = await secrets.get(key.namespace, ref.secretName, spec.serviceAccountName);
       if (data !== undefined) return toCredential(ref, `${key.namespace}/${ref.secretName}`, data);
       const where = `spec.credentials.${list} of ${keyText(key)}`;
       throw new SourceError(
@@ -112,21 +112,25 @@ function isTrue(text: string | undefined): boolean {
 
 /** Equal for deployments that see the same remote with the same logins, without reading a Secret. */
 export function loginKey({ key, spec }: Deployment): string {
-  const { gitCredentials, source } = spec;
-  return JSON.stringify(gitCredentials.length === 0 ? [source.url] : [source.url, key.namespace, gitCredentials]);
+  const { gitCredentials, source, serviceAccountName } = spec;
+  if (gitCredentials.length === 0) return JSON.stringify([source.url]);
+  return JSON.stringify([source.url, key.namespace, gitCredentials, serviceAccountName]);
 }
 
 /** Equal for deployments that follow the same tag with the same logins, without reading a Secret. */
-export function tagKey({ key, spec: { source, ociCredentials } }: OciDeployment): string {
+export function tagKey({ key, spec }: OciDeployment): string {
+  const { source, ociCredentials, serviceAccountName } = spec;
   const tag = [source.url, source.ref.tag];
-  return JSON.stringify(ociCredentials.length === 0 ? tag : [...tag, key.namespace, ociCredentials]);
+  if (ociCredentials.length === 0) return JSON.stringify(tag);
+  return JSON.stringify([...tag, key.namespace, ociCredentials, serviceAccountName]);
 }
 
 /** Equal for deployments whose logins are the same, all of them. */
 export function credentialsKey(deployment: Deployment): string {
-  const { ociCredentials, helmCredentials } = deployment.spec;
+  const { ociCredentials, helmCredentials, serviceAccountName } = deployment.spec;
   if (ociCredentials.length + helmCredentials.length === 0) return loginKey(deployment);
-  return JSON.stringify([loginKey(deployment), deployment.key.namespace, ociCredentials, helmCredentials]);
+  const { namespace } = deployment.key;
+  return JSON.stringify([loginKey(deployment), namespace, ociCredentials, helmCredentials, serviceAccountName]);
 }
 
 /** Everything in the logins that nobody may read. */

@@ -21,7 +21,7 @@ export async function readDecryptionKeys(deployment: Deployment, deps: KeyDeps):
   const { secretName } = spec.decryption;
   const name = secretName && `${key.namespace}/${secretName}`;
   const [data, webIdentity] = await Promise.all([
-    secretName === undefined ? {} : deps.secrets.get(key.namespace, secretName),
+    secretName === undefined ? {} : deps.secrets.get(key.namespace, secretName, spec.serviceAccountName),
     findWebIdentity(deployment, deps),
   ]);
   if (data === undefined) {

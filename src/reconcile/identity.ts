@@ -3,7 +3,7 @@
  * own namespace.
  */
 import { PrepareError } from "../errors.ts";
-import type { Deployment } from "../model.ts";
+import { type Deployment, serviceAccountUser } from "../model.ts";
 import type { Identity, RemoteCluster, Secrets, ServiceAccounts } from "../ports.ts";
 import { readDecryptionKeys } from "./identity-keys.ts";
 import { secretsIn } from "./identity-secrets.ts";
@@ -31,7 +31,8 @@ export function createReadIdentity(deps: IdentityDeps): ReadIdentity {
   return async function readIdentity(deployment, { serviceAccount, decrypts = true } = {}) {
     const { key, spec } = deployment;
     const account = serviceAccount ?? spec.serviceAccountName ?? deps.defaultServiceAccount;
-    const impersonate = account === undefined ? undefined : impersonation(key.namespace, account);
+    const impersonate =
+      account === undefined ? undefined : serviceAccountUser({ namespace: key.namespace, name: account });
     const [remote, decryption] = await Promise.all([
       readCluster(deployment, impersonate, deps),
       decrypts ? readDecryptionKeys(deployment, deps) : undefined,
@@ -59,12 +60,12 @@ async function readCluster(
 }
 
 async function readKubeconfig(
-  { key: { namespace } }: Deployment,
+  { key: { namespace }, spec }: Deployment,
   { secretName, key }: NonNullable<Deployment["spec"]["kubeConfig"]>,
   secrets: Secrets,
 ): Promise<{ name: string; text: string }> {
   const name = `${namespace}/${secretName}`;
-  const data = await secrets.get(namespace, secretName);
+  const data = await secrets.get(namespace, secretName, spec.serviceAccountName);
   if (data === undefined) {
     throw new PrepareError(`unable to read KubeConfig secret '${name}' error: secrets "${secretName}" not found`);
   }
@@ -73,10 +74,4 @@ async function readKubeconfig(
     throw new PrepareError(`KubeConfig secret '${name}' does not contain a '${key ?? "value"}' key with a kubeconfig`);
   }
   return { name, text };
-}
-
-/** The user name of a service account. A blank name would mean the login's own rights, so it is an error. */
-function impersonation(namespace: string, account: string): string {
-  if (account.trim() === "") throw new Error("a service account without a name cannot be impersonated");
-  return `system:serviceaccount:${namespace}:${account}`;
 }

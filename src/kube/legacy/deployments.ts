@@ -3,10 +3,9 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { ApiError } from "../../errors.ts";
 import type { Logger } from "../../log.ts";
 import { finalizer, isMalformed, type Key, keyText } from "../../model.ts";
-import type { DeploymentRef, Deployments } from "../../ports.ts";
+import type { DeploymentRef, Deployments, Secrets } from "../../ports.ts";
 import type { KubeClient } from "../client.ts";
 import { createDeploymentIndex, type DeploymentIndex, type Entry, isNewer } from "../deployment-index.ts";
-import { createSecrets } from "../secrets.ts";
 import { startWatch, type Watch } from "../watch.ts";
 import { pendingDeploy, pendingRequest, toEntry } from "./entry.ts";
 import { createGitRepositories, readOrNothing } from "./git-repositories.ts";
@@ -26,6 +25,7 @@ import { applyMergePatch, parseLegacyStatus, toLegacyPatch, toNewerStatus } from
 
 export interface LegacyDeploymentsDeps {
   readonly client: KubeClient;
+  readonly secrets: Secrets;
   readonly namespaces?: readonly string[] | undefined;
   readonly log: Logger;
   /** Whether there is one of the newer API with the same name. */
@@ -51,12 +51,11 @@ export interface LegacyDeployments
 }
 
 export function createLegacyDeployments(deps: LegacyDeploymentsDeps): LegacyDeployments {
-  const { client, log, hasTwin, lookEveryMs = 60_000 } = deps;
+  const { client, secrets, log, hasTwin, lookEveryMs = 60_000 } = deps;
   const namespaces = deps.namespaces?.length ? deps.namespaces : [undefined];
   const abort = new AbortController();
   const { signal } = abort;
   const index = createDeploymentIndex(log);
-  const secrets = createSecrets({ client });
   const resources = new Map<string, LegacyResource>();
   const givingWay = new Set<string>();
   /** UID → the deploy that the loop at work was asked for: answered when that loop ends. */
@@ -190,8 +189,9 @@ export function createLegacyDeployments(deps: LegacyDeploymentsDeps): LegacyDepl
     if (resource === undefined) return undefined;
     const repository = repositoryOf(resource);
     const gitRepository = repository && (await repositories.get(repository));
-    const names = referencesOf(resource.spec).helmSecrets;
-    const found = await Promise.all(names.map(async (name) => [name, await secrets.get(key.namespace, name)] as const));
+    const { helmSecrets: names, serviceAccount } = referencesOf(resource.spec);
+    const read = async (name: string) => [name, await secrets.get(key.namespace, name, serviceAccount)] as const;
+    const found = await Promise.all(names.map(read));
     const helmSecrets = new Map(found.flatMap(([name, data]) => (data ? [[name, data]] : [])));
     const entry = toEntry(resource, { gitRepository, helmSecrets }, parseNewer);
     if (entry && !isMalformed(entry)) noteDeployAsked(resource);

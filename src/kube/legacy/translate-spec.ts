@@ -26,6 +26,7 @@ export interface Note {
 export interface References {
   readonly gitRepository?: Key | undefined;
   readonly helmSecrets: readonly string[];
+  readonly serviceAccount: string | undefined;
 }
 
 export interface TranslationContext {
@@ -60,6 +61,7 @@ const LegacySpec = z.looseObject({
   updateImages: z.boolean().optional(),
   images: z.array(z.record(z.string(), z.unknown())).optional(),
   dependsOn: z.array(z.object({ name: z.string(), namespace: text })).optional(),
+  serviceAccountName: text,
 });
 
 type LegacySpec = z.output<typeof LegacySpec>;
@@ -106,6 +108,7 @@ export function referencesOf(spec: Fields): References {
   return {
     gitRepository: source || !sourceRef ? undefined : { namespace: namespace ?? "", name: sourceRef.name },
     helmSecrets: helmCredentials.flatMap(({ secretRef }) => secretRef?.name ?? []),
+    serviceAccount: data?.serviceAccountName || undefined,
   };
 }
 

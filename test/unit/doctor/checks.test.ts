@@ -78,6 +78,7 @@ test("every verb the server needs is asked for, and a missing one is named with 
     leader: "kluctl-system",
     overrides: undefined,
     legacy: false,
+    readsSecrets: true,
     decrypts: false,
     accounts: [{ namespace: "shop", name: "deployer" }],
     asServer: true,

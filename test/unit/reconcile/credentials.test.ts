@@ -114,6 +114,11 @@ test("who reads a repository with the same login is told apart only by other log
   expect(loginKey(withHelm)).toBe(loginKey(plain));
   expect(credentialsKey(withHelm)).not.toBe(credentialsKey(plain));
   expect(credentialsKey(plain)).toBe(credentialsKey(aDeployment({ key: { namespace: "other", name: "prod" } })));
+  expect(loginKey(aDeployment({ spec: { serviceAccountName: "deployer" } }))).toBe(loginKey(plain));
+  // One account may be allowed to read the Secret, and another not.
+  const withLogin = { gitCredentials: [{ host: "git.test", secretName: "a" }] };
+  const deployer = aDeployment({ spec: { ...withLogin, serviceAccountName: "deployer" } });
+  expect(loginKey(deployer)).not.toBe(loginKey(aDeployment({ spec: withLogin })));
 });
 
 test("a secret of spec.helmCredentials says itself for which repository it is", async () => {

@@ -7,6 +7,7 @@ import type { KubeClient } from "../../../../src/kube/client.ts";
 import { createDeploymentIndex } from "../../../../src/kube/deployment-index.ts";
 import type { WatchedDeployments } from "../../../../src/kube/deployments.ts";
 import { createLegacyDeployments } from "../../../../src/kube/legacy/deployments.ts";
+import { createSecrets } from "../../../../src/kube/secrets.ts";
 import type { RepoId } from "../../../../src/model.ts";
 import { aDeployment } from "../../../support/deployments.ts";
 import { fakeDeployments, silentLog } from "../../../support/fakes.ts";
@@ -56,7 +57,7 @@ function bothOf(api: ReturnType<typeof fakeApi>) {
     get: (key) => Promise.resolve(index.find(key)),
   } as WatchedDeployments;
   const hasTwin = (key: { namespace: string; name: string }) => index.find(key) !== undefined;
-  const deps = { client: api.client, controllerName: "towline", log: silentLog, hasTwin };
+  const deps = { client: api.client, secrets: createSecrets(api), controllerName: "towline", log: silentLog, hasTwin };
   const older = createLegacyDeployments({ ...deps, lookEveryMs: 10 });
   const both = createBothDeployments({ newer, older, log: silentLog });
   onTestFinished(() => both.stop());
