@@ -3,20 +3,25 @@ import { createHash } from "node:crypto";
 import { type Deployment, isMalformed, keyText, type MalformedDeployment, type Request } from "../src/model.ts";
 import { isReconciling } from "../src/reconcile/conditions.ts";
 import { isAnnotated } from "../src/reconcile/requests.ts";
+import type { Logger } from "../src/log.ts";
+import type { Seen } from "../src/reconcile/due.ts";
+import type { Retries } from "../src/reconcile/retries.ts";
 import type { Clock, DeploymentChange, Deployments, Queue } from "../src/ports.ts";
 
 type Entry = Deployment | MalformedDeployment;
 
 /** Epoch milliseconds; see reconcile/due.ts. */
-export type DueAt = (deployment: Entry, lastLoopAt: number | undefined, now: number) => number;
+export type DueAt = (deployment: Entry, seen: Seen, now: number) => number;
 
 export interface DueSweepDeps {
   readonly deployments: Pick<Deployments, "all">;
   readonly dueAt: DueAt;
+  readonly retries: Retries;
   readonly queue: Pick<Queue, "enqueue">;
   /** What is still due after this long is asked for again: Redis may have forgotten. */
   readonly againMs: number;
   readonly clock: Clock;
+  readonly log: Logger;
 }
 
 export interface DueSweep {
@@ -30,27 +35,32 @@ export interface DueSweep {
 interface Asked {
   readonly at: number;
   readonly due: number | "at once";
+  /** It failed, and its pause is over. */
+  readonly retried: boolean;
 }
 
-export function createDueSweep({ deployments, dueAt, queue, againMs, clock }: DueSweepDeps): DueSweep {
+export function createDueSweep({ deployments, dueAt, retries, queue, againMs, clock, log }: DueSweepDeps): DueSweep {
   const lastLoopAt = new Map<string, number>();
   const asked = new Map<string, Asked>();
 
   function isDue(deployment: Entry, now: number): Asked | undefined {
     const key = keyText(deployment.key);
     const looked = lastLoopAt.get(key);
-    const at = dueAt(deployment, looked, now);
+    const retryAt = isMalformed(deployment) ? undefined : retries.nextAt(deployment);
+    const at = dueAt(deployment, { lastLoopAt: looked, retryAt }, now);
     if (at > now) return undefined;
     const due = at < now ? at : "at once";
     // Those that fell due while nobody was looking do not all come in the same second.
     if (due !== "at once" && due + jitterMs(deployment, looked === undefined ? Infinity : due - looked) > now)
       return undefined;
     const before = asked.get(key);
-    return before?.due === due && now < before.at + againMs ? undefined : { at: now, due };
+    return before?.due === due && now < before.at + againMs ? undefined : { at: now, due, retried: retryAt === due };
   }
 
   return {
-    note({ kind, deployment, previous }) {
+    note(change) {
+      retries.note(change);
+      const { kind, deployment, previous } = change;
       const key = keyText(deployment.key);
       if (kind === "removed") {
         lastLoopAt.delete(key);
@@ -67,7 +77,10 @@ export function createDueSweep({ deployments, dueAt, queue, againMs, clock }: Du
       });
       if (due.length === 0) return 0;
       await queue.enqueue(due.map(({ deployment }) => toRequest(deployment)));
-      for (const { deployment, asking } of due) asked.set(keyText(deployment.key), asking);
+      for (const { deployment, asking } of due) {
+        asked.set(keyText(deployment.key), asking);
+        if (asking.retried) log.info({ ...deployment.key }, "failed before; it is time to try again");
+      }
       return due.length;
     },
   };

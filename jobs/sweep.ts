@@ -1,6 +1,7 @@
 /** The periodic look at the truth: what is due, and what moved without anybody telling. */
 import type { Logger } from "../src/log.ts";
 import type { GitDeployment, Heads, OciDeployment } from "../src/model.ts";
+import type { Retries } from "../src/reconcile/retries.ts";
 import type { Clock, DeploymentChange, Deployments, Reports, Tag } from "../src/ports.ts";
 import { createDueSweep, type DueAt } from "./due-sweep.ts";
 import type { JobQueue } from "./queue.ts";
@@ -18,6 +19,7 @@ export interface SweepDeps {
   /** Equal for deployments that follow the same tag with the same login. */
   readonly tagKey: (deployment: OciDeployment) => string;
   readonly dueAt: DueAt;
+  readonly retries: Retries;
   readonly queue: Pick<JobQueue, "enqueue" | "markMoved" | "claim">;
   /** Absent: pull requests are not previewed. */
   readonly reports?: Pick<Reports, "openInto"> | undefined;

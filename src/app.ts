@@ -39,6 +39,7 @@ import { createDeploymentMetrics } from "./metrics/deployments.ts";
 import type { Leases } from "./ports.ts";
 import { createReadIdentity } from "./reconcile/identity.ts";
 import { createReconcile } from "./reconcile/reconcile.ts";
+import { createRetries } from "./reconcile/retries.ts";
 import { createSources, type GitSources } from "./source/sources.ts";
 import { readVersion } from "./cli/version.ts";
 
@@ -200,6 +201,7 @@ export async function startApp(config: Config, log: Logger): Promise<App> {
   const sourceOverrides = await openSourceOverrides(config, { client, log });
 
   // The work
+  const retries = createRetries(clock);
   const reconcile = createReconcile({
     deployments,
     secrets,
@@ -219,6 +221,7 @@ export async function startApp(config: Config, log: Logger): Promise<App> {
         : undefined,
     },
     enqueue: (requests) => queue.enqueue(requests),
+    retryAt: (deployment) => retries.nextAt(deployment),
     clock,
     newId: randomUUID,
     log,
@@ -241,6 +244,7 @@ export async function startApp(config: Config, log: Logger): Promise<App> {
     begun.work = startWork({
       config,
       reconcile,
+      retries,
       turn,
       deployments,
       secrets,

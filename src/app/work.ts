@@ -7,6 +7,7 @@ import { loginKey, readGitCredentials, readOciCredentials, tagKey } from "../rec
 import { startDependencyWaking } from "../reconcile/depends-on-waking.ts";
 import { dueAt } from "../reconcile/due.ts";
 import type { createReconcile } from "../reconcile/reconcile.ts";
+import type { Retries } from "../reconcile/retries.ts";
 import { startTidying } from "../reconcile/tidying.ts";
 import { startWaking } from "../reconcile/waking.ts";
 import type { GitSources } from "../source/sources.ts";
@@ -14,6 +15,7 @@ import { startPreviews, type PreviewsDeps } from "./previews.ts";
 
 export interface WorkDeps extends PreviewsDeps {
   readonly reconcile: ReturnType<typeof createReconcile>;
+  readonly retries: Retries;
   /** Resolves when the webhooks leave room for work. */
   readonly turn: () => Promise<void>;
   readonly sources: GitSources;
@@ -41,6 +43,7 @@ export function startWork(deps: WorkDeps): StartedWork {
     queue,
     reports: forges.size > 0 && config.preview.enabled ? reports : undefined,
     dueAt,
+    retries: deps.retries,
     groupKey: loginKey,
     tagKey,
     async tag(deployment, signal) {

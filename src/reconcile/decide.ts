@@ -12,6 +12,8 @@ export interface DecisionInput {
   readonly now: number;
   /** A failed deploy is tried again now, before its interval says so. */
   readonly retrying: boolean;
+  /** When what failed is to be tried again, epoch milliseconds; see retries.ts. */
+  readonly retryAt?: number | undefined;
   /** Somebody wants it deployed whether or not anything changed. */
   readonly asked?: boolean | undefined;
   /** Somebody confirmed that exactly what is an orphan now is to be pruned. */
@@ -59,7 +61,7 @@ export function deployRegardless(input: DecisionInput): DeployReason | undefined
 }
 
 function deployReason(
-  { spec, status, generation, now, retrying, asked, pruneConfirmed }: DecisionInput,
+  { spec, status, generation, now, retrying, retryAt, asked, pruneConfirmed }: DecisionInput,
   objectsHash: string,
 ): DeployReason | undefined {
   const last = status.lastDeployResult;
@@ -74,7 +76,7 @@ function deployReason(
   if (spec.suspend) return undefined;
   const deployedAt = Date.parse(last.endTime);
   if (spec.deployIntervalMs !== undefined && deployedAt + spec.deployIntervalMs <= now) return "interval";
-  if (last.errors > 0 && (retrying || deployedAt + retryAfterMs(spec) <= now)) return "retry";
+  if (last.errors > 0 && (retrying || (retryAt ?? deployedAt + retryAfterMs(spec)) <= now)) return "retry";
   if (spec.prune && pruneConfirmed) return "prune-confirmed";
   return undefined;
 }
@@ -83,12 +85,13 @@ function deployReason(
  * A validation is due: none is known, or the last one is older than its interval. One that failed is repeated as a
  * deploy would be: right after a deploy hardly anything is ready.
  */
-function validateDue({ spec, status, now }: DecisionInput): boolean {
+function validateDue({ spec, status, now, retryAt }: DecisionInput): boolean {
   const last = status.lastValidateResult;
   if (last === undefined) return true;
   if (spec.suspend) return false;
-  const everyMs = last.errors > 0 ? Math.min(retryAfterMs(spec), validateEveryMs(spec)) : validateEveryMs(spec);
-  return Date.parse(last.endTime) + everyMs <= now;
+  const validatedAt = Date.parse(last.endTime);
+  if (last.errors > 0 && (retryAt ?? validatedAt + retryAfterMs(spec)) <= now) return true;
+  return validatedAt + validateEveryMs(spec) <= now;
 }
 
 export function validateEveryMs(spec: DeploymentSpec): number {

@@ -4,15 +4,18 @@ import { isReconciling, readyCondition } from "./conditions.ts";
 import { retryAfterMs, validateEveryMs } from "./decide.ts";
 import { asksAnew, givenUpAt, isAnnotated, isAsked } from "./requests.ts";
 
-/**
- * Epoch milliseconds; `Infinity` when nothing but a change can make it due.
- *
- * @param lastLoopAt when a loop of it was last seen to end, if this process saw one. The status alone does not say:
- * a loop that failed to render leaves no time behind.
- */
+/** What a process has seen of a deployment, and the status alone does not say. Epoch milliseconds. */
+export interface Seen {
+  /** When a loop of it was last seen to end: one that failed to render leaves no time behind. */
+  readonly lastLoopAt?: number | undefined;
+  /** When what failed is to be tried again, see retries.ts. */
+  readonly retryAt?: number | undefined;
+}
+
+/** Epoch milliseconds; `Infinity` when nothing but a change can make it due. */
 export function dueAt(
   deployment: Deployment | MalformedDeployment,
-  lastLoopAt: number | undefined,
+  { lastLoopAt, retryAt }: Seen,
   now: number,
 ): number {
   const { status, generation } = deployment;
@@ -23,9 +26,10 @@ export function dueAt(
   if (spec.suspend) return Infinity;
 
   const looked = lastLoopAt ?? lastRecorded(deployment);
-  if (looked === undefined) return now;
-  const failed = readyCondition(status)?.status !== "True";
-  const times = [looked + (failed ? Math.min(retryAfterMs(spec), spec.intervalMs) : spec.intervalMs)];
+  if (looked === undefined) return retryAt ?? now;
+  const ready = readyCondition(status)?.status === "True";
+  const times = [looked + (ready ? spec.intervalMs : Math.min(retryAfterMs(spec), spec.intervalMs))];
+  if (retryAt !== undefined) times.push(retryAt);
   if (spec.deployIntervalMs !== undefined && status.lastDeployResult !== undefined) {
     times.push(Math.max(Date.parse(status.lastDeployResult.endTime) + spec.deployIntervalMs, looked));
   }

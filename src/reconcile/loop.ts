@@ -89,6 +89,7 @@ async function bringUpToDate(work: Work): Promise<Ending> {
       generation: deployment.generation,
       now: deps.clock.now(),
       retrying: work.retrying,
+      retryAt: deps.retryAt?.(deployment),
       asked: deployment.deployAsked,
     };
 

@@ -26,6 +26,8 @@ export interface LoopDeps {
   readonly clusterId: () => Promise<string>;
   readonly readIdentity: ReadIdentity;
   readonly settings: Settings;
+  /** When what failed is to be tried again, see retries.ts. Absent: as the intervals alone say. */
+  readonly retryAt?: ((deployment: Deployment) => number | undefined) | undefined;
   readonly clock: Clock;
   readonly newId: () => string;
   readonly log: Logger;

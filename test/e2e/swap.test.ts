@@ -44,6 +44,7 @@ const kinds: Readonly<Record<string, Kind>> = {
   "approved-for-us": { spec: { manual: true }, item: aMap, doctor: waits },
   "approved-for-them": { spec: { manual: true }, item: aMap, doctor: waits },
   failing: {
+    spec: { retryInterval: "1h" },
     item: (name) => ({ ...aMap(name), "bad.yml": stringify(mapOf("Not_A_Name")) }),
     doctor: /^warning its last deploy failed: Towline tries again/,
   },

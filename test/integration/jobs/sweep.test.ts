@@ -1,5 +1,6 @@
 import { expect, onTestFinished, test, vi } from "vitest";
 import { startSweep } from "../../../jobs/sweep.ts";
+import { createRetries } from "../../../src/reconcile/retries.ts";
 import { aDeployment, aSpec, aStatus } from "../../support/deployments.ts";
 import { silentLog } from "../../support/fakes.ts";
 import { done, useQueue } from "../../support/jobs.ts";
@@ -27,6 +28,7 @@ test("whenever Redis forgets everything, the sweep brings what was lost back to 
     tag: () => Promise.resolve({ digest: undefined, checkedOut: undefined }),
     tagKey: ({ spec }) => spec.source.url,
     dueAt: () => Infinity,
+    retries: createRetries({ now: () => Date.now() }),
     queue,
     everyMs: 400,
     tickMs: 20,

@@ -8,7 +8,9 @@ import {
   requestAnnotation,
 } from "../../../src/model.ts";
 import { dueAt as realDueAt } from "../../../src/reconcile/due.ts";
+import { createRetries } from "../../../src/reconcile/retries.ts";
 import { aDeployment, aSpec, aStatus } from "../../support/deployments.ts";
+import { silentLog } from "../../support/fakes.ts";
 
 const minute = 60_000;
 const start = Date.parse("2026-01-01T00:00:00Z");
@@ -17,6 +19,7 @@ function useSweep(deployments: (Deployment | MalformedDeployment)[], dueAt: DueA
   const asked: Request[] = [];
   let now = start;
   let down = false;
+  const clock = { now: () => now };
   const sweep = createDueSweep({
     deployments: { all: () => deployments },
     dueAt,
@@ -28,7 +31,9 @@ function useSweep(deployments: (Deployment | MalformedDeployment)[], dueAt: DueA
       },
     },
     againMs: minute,
-    clock: { now: () => now },
+    retries: createRetries(clock),
+    clock,
+    log: silentLog,
   });
   return {
     asked,
@@ -160,7 +165,7 @@ test("a short interval to try again after is not spread by the length of the lon
     }),
   });
   const all = Array.from({ length: 20 }, (_, i) => named(`d${i}`, 60 * minute));
-  const { sweep, asked, pass } = useSweep(all, (_d, last = 0) => last + 2_000);
+  const { sweep, asked, pass } = useSweep(all, (_d, { lastLoopAt = 0 }) => lastLoopAt + 2_000);
 
   for (const deployment of all) {
     sweep.note({ kind: "changed", deployment, previous: running(deployment.key.name) });

@@ -2,6 +2,7 @@ import { afterEach, beforeEach, expect, onTestFinished, test, vi } from "vitest"
 import { startSweep, type SweepDeps } from "../../../jobs/sweep.ts";
 import type { Deployment, DeploymentStatus, GitRef, ReconcileRequest } from "../../../src/model.ts";
 import { repoId } from "../../../src/repo-url.ts";
+import { createRetries } from "../../../src/reconcile/retries.ts";
 import { aDeployment, aSpec, aStatus } from "../../support/deployments.ts";
 import { silentLog } from "../../support/fakes.ts";
 
@@ -72,6 +73,7 @@ function useSweep(
     tag: () => Promise.resolve({ digest: undefined, checkedOut: undefined }),
     tagKey: ({ spec }) => spec.source.url,
     dueAt: () => Infinity,
+    retries: createRetries({ now: () => 0 }),
     queue: redis.queue,
     everyMs: minute,
     clock: { now: () => Date.now() },

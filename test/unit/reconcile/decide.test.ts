@@ -13,6 +13,7 @@ interface Case {
   generation?: number;
   hash?: string;
   retrying?: boolean;
+  retryAt?: number;
   deploy: ReturnType<typeof decide>["deploy"];
   waits?: boolean;
 }
@@ -48,6 +49,20 @@ const table: Case[] = [
     retrying: true,
     deploy: "retry",
   },
+  {
+    when: "the last deploy failed and its pause is over, long before the interval is",
+    spec: { intervalMs: 7_200_000 },
+    status: { ...deployed, lastDeployResult: aSummary({ errors: 1 }) },
+    retryAt: now,
+    deploy: "retry",
+  },
+  {
+    when: "the last deploy failed and its pause is not over",
+    status: { ...deployed, lastDeployResult: aSummary({ errors: 1 }) },
+    retryAt: now + 1,
+    deploy: undefined,
+  },
+  { when: "a deploy that succeeded is not to be tried again", retryAt: now, deploy: undefined },
   { when: "manual and nothing changed", spec: { manual: true }, deploy: undefined, waits: false },
   { when: "manual and nobody approved", spec: { manual: true }, hash: "h2", deploy: undefined, waits: true },
   {
@@ -76,8 +91,8 @@ const table: Case[] = [
 
 test.each(table)(
   "$when → $deploy",
-  ({ spec, status = deployed, generation = 1, hash = "h1", retrying = false, deploy, waits = false }) => {
-    const decision = decide({ spec: aSpec(spec), status, generation, now, retrying }, hash);
+  ({ spec, status = deployed, generation = 1, hash = "h1", retrying = false, retryAt, deploy, waits = false }) => {
+    const decision = decide({ spec: aSpec(spec), status, generation, now, retrying, retryAt }, hash);
     expect(decision.deploy).toBe(deploy);
     expect(decision.waitsForApproval).toBe(waits);
   },
@@ -116,6 +131,8 @@ test("a validation that failed is repeated after the retry interval", () => {
   expect(decide(input({ spec, status: validated(1) }), "h1")).toMatchObject({ deploy: undefined, validate: true });
   expect(decide(input({ spec, status: validated(0) }), "h1").validate).toBe(false);
   expect(decide(input({ spec: { ...spec, suspend: true }, status: validated(1) }), "h1").validate).toBe(false);
+  expect(decide(input({ spec, status: validated(1), retryAt: now + 1 }), "h1").validate).toBe(false);
+  expect(decide(input({ spec, status: validated(0), retryAt: now }), "h1").validate).toBe(false);
 });
 
 test("a validation follows every deploy, and its own interval", () => {

@@ -14,17 +14,17 @@ const ready = (status: Condition["status"]): Condition => ({
 const healthy = { observedGeneration: 1, conditions: [ready("True")] };
 
 test("a deployment nobody has looked at is due", () => {
-  expect(dueAt(aDeployment(), undefined, now)).toBe(now);
+  expect(dueAt(aDeployment(), {}, now)).toBe(now);
 });
 
 test("after a loop the interval counts from its end", () => {
-  expect(dueAt(aDeployment({ status: healthy }), now - 1_000, now)).toBe(now - 1_000 + 300_000);
+  expect(dueAt(aDeployment({ status: healthy }), { lastLoopAt: now - 1_000 }, now)).toBe(now - 1_000 + 300_000);
 });
 
 test("a restart reads the last loop from the status", () => {
   const drift = { document: {}, endTime: "2026-01-01T00:58:00Z" };
   const deployment = aDeployment({ status: { ...healthy, lastDriftDetectionResult: drift } });
-  expect(dueAt(deployment, undefined, now)).toBe(Date.parse("2026-01-01T00:58:00Z") + 300_000);
+  expect(dueAt(deployment, {}, now)).toBe(Date.parse("2026-01-01T00:58:00Z") + 300_000);
 });
 
 test("a failure is looked at after the retry interval", () => {
@@ -32,7 +32,14 @@ test("a failure is looked at after the retry interval", () => {
     spec: { retryIntervalMs: 30_000 },
     status: { observedGeneration: 1, conditions: [ready("False")] },
   });
-  expect(dueAt(deployment, now, now)).toBe(now + 30_000);
+  expect(dueAt(deployment, { lastLoopAt: now }, now)).toBe(now + 30_000);
+});
+
+test("a failure is looked at when it is to be tried again, but no later than the interval says", () => {
+  const deployment = aDeployment({ status: { observedGeneration: 1, conditions: [ready("False")] } });
+  expect(dueAt(deployment, { lastLoopAt: now, retryAt: now + 60_000 }, now)).toBe(now + 60_000);
+  expect(dueAt(deployment, { lastLoopAt: now, retryAt: now + 3_600_000 }, now)).toBe(now + 300_000);
+  expect(dueAt(deployment, { retryAt: now + 60_000 }, now)).toBe(now + 60_000);
 });
 
 test("deploy and validate intervals make it due earlier, but never before the last look", () => {
@@ -41,36 +48,46 @@ test("deploy and validate intervals make it due earlier, but never before the la
     lastDeployResult: aSummary({ endTime: "2026-01-01T00:00:00Z" }),
     lastValidateResult: aValidation(),
   };
-  expect(dueAt(aDeployment({ spec: { deployIntervalMs: 60_000 }, status }), now, now)).toBe(now);
+  expect(dueAt(aDeployment({ spec: { deployIntervalMs: 60_000 }, status }), { lastLoopAt: now }, now)).toBe(now);
   const later = { ...status, lastDeployResult: aSummary({ endTime: "2026-01-01T01:00:00Z" }) };
-  expect(dueAt(aDeployment({ spec: { deployIntervalMs: 60_000 }, status: later }), now, now)).toBe(now + 60_000);
+  expect(dueAt(aDeployment({ spec: { deployIntervalMs: 60_000 }, status: later }), { lastLoopAt: now }, now)).toBe(
+    now + 60_000,
+  );
 });
 
 test("a suspended deployment is due only until its generation has been seen", () => {
-  expect(dueAt(aDeployment({ spec: { suspend: true }, status: healthy }), undefined, now)).toBe(Infinity);
-  expect(dueAt(aDeployment({ spec: { suspend: true }, status: healthy, generation: 2 }), undefined, now)).toBe(now);
+  expect(dueAt(aDeployment({ spec: { suspend: true }, status: healthy }), {}, now)).toBe(Infinity);
+  expect(dueAt(aDeployment({ spec: { suspend: true }, status: healthy, generation: 2 }), {}, now)).toBe(now);
 });
 
 test("a request or a deletion is due at once", () => {
   const annotations = { "kluctl.io/request-reconcile": "1" };
-  expect(dueAt(aDeployment({ spec: { suspend: true }, status: healthy, annotations }), now, now)).toBe(now);
-  expect(dueAt(aDeployment({ status: healthy, deletionTimestamp: "2026-01-01T00:00:00Z" }), now, now)).toBe(now);
+  expect(dueAt(aDeployment({ spec: { suspend: true }, status: healthy, annotations }), { lastLoopAt: now }, now)).toBe(
+    now,
+  );
+  expect(
+    dueAt(aDeployment({ status: healthy, deletionTimestamp: "2026-01-01T00:00:00Z" }), { lastLoopAt: now }, now),
+  ).toBe(now);
 });
 
 test("a request that nobody can be at any more is due, also of a suspended deployment", () => {
   const validateRequestResult = { request: { requestValue: "a" }, startTime: "2026-01-01T00:00:00Z", reconcileId: "" };
   const status = { ...healthy, validateRequestResult };
-  expect(dueAt(aDeployment({ spec: { suspend: true, timeoutMs: 60_000 }, status }), now, now)).toBe(now);
-  expect(dueAt(aDeployment({ spec: { suspend: true, timeoutMs: 86_400_000 }, status }), now, now)).toBe(Infinity);
+  expect(dueAt(aDeployment({ spec: { suspend: true, timeoutMs: 60_000 }, status }), { lastLoopAt: now }, now)).toBe(
+    now,
+  );
+  expect(dueAt(aDeployment({ spec: { suspend: true, timeoutMs: 86_400_000 }, status }), { lastLoopAt: now }, now)).toBe(
+    Infinity,
+  );
 });
 
 test("a malformed deployment is reported once and then waits for a change", () => {
   const { spec: _spec, repo: _repo, ...identity } = aDeployment();
   const malformed: MalformedDeployment = { ...identity, problem: "spec.interval is missing" };
-  expect(dueAt(malformed, undefined, now)).toBe(now);
-  expect(dueAt({ ...malformed, status: { conditions: [], lastPrepareError: malformed.problem } }, now, now)).toBe(
-    Infinity,
-  );
+  expect(dueAt(malformed, {}, now)).toBe(now);
+  expect(
+    dueAt({ ...malformed, status: { conditions: [], lastPrepareError: malformed.problem } }, { lastLoopAt: now }, now),
+  ).toBe(Infinity);
 });
 
 test("our own status writes wake nobody; a new generation, a request and a deletion do", () => {

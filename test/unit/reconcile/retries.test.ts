@@ -1,0 +1,217 @@
+import { expect, test } from "vitest";
+import { createDueSweep } from "../../../jobs/due-sweep.ts";
+import { type Condition, type Deployment, type DeploymentStatus, requestAnnotation } from "../../../src/model.ts";
+import { dueAt } from "../../../src/reconcile/due.ts";
+import { createRetries } from "../../../src/reconcile/retries.ts";
+import { aDeployment, aSummary, type aSpec } from "../../support/deployments.ts";
+import { silentLog } from "../../support/fakes.ts";
+
+const second = 1_000;
+const minute = 60 * second;
+const start = Date.parse("2026-01-01T00:00:00Z");
+
+/** One that fails whenever it is tried, the sweep that asks for it, and a clock that only runs when told. */
+function useFailing(spec: Partial<ReturnType<typeof aSpec>> = {}) {
+  let now = start;
+  let tries = 0;
+  const clock = { now: () => now };
+  const time = () => new Date(now).toISOString();
+  const ready = (status: Condition["status"]): Condition => ({
+    type: "Ready",
+    status,
+    reason: status === "False" ? "DeployFailed" : "Progressing",
+    message: "",
+    lastTransitionTime: time(),
+  });
+  const reconciling = (): Condition => ({ ...ready("True"), type: "Reconciling" });
+  const changed = (deployment: Deployment, status: Partial<DeploymentStatus>) => ({
+    ...deployment,
+    status: { ...deployment.status, ...status },
+  });
+  let current: Deployment = aDeployment({
+    spec: { intervalMs: 10 * minute, ...spec },
+    status: { observedGeneration: 1, observedCommit: "c1", lastObjectsHash: "h1" },
+  });
+  let asked = 0;
+
+  function begin() {
+    const retries = createRetries(clock);
+    const sweep = createDueSweep({
+      deployments: { all: () => [current] },
+      dueAt,
+      retries,
+      queue: {
+        enqueue: async ({ length }) => {
+          asked += length;
+          return { queued: length };
+        },
+      },
+      againMs: minute,
+      clock,
+      log: silentLog,
+    });
+    return { retries, sweep };
+  }
+  let { retries, sweep } = begin();
+
+  function become(deployment: Deployment): void {
+    const previous = current;
+    current = deployment;
+    sweep.note({ kind: "changed", deployment, previous });
+  }
+
+  function loop(status: () => Partial<DeploymentStatus>, tookMs = 0): void {
+    become(changed(current, { conditions: [ready("Unknown"), reconciling()] }));
+    now += tookMs;
+    become(changed(current, { conditions: [ready("False")], ...status() }));
+  }
+
+  return {
+    fail(tookMs = 0, status: Partial<DeploymentStatus> = {}) {
+      loop(
+        () => ({ lastDeployResult: aSummary({ id: `try-${++tries}`, errors: 1, endTime: time() }), ...status }),
+        tookMs,
+      );
+    },
+    /** A loop that did not deploy. */
+    look: () => loop(() => ({})),
+    become,
+    current: () => current,
+    retryAt: () => (retries.nextAt(current) ?? NaN) - now,
+    pass: (ms: number) => void (now += ms),
+    restart: () => void ({ retries, sweep } = begin()),
+    /** Seconds until the sweep asks for it; what is asked for fails at once. */
+    async pauses(count: number): Promise<number[]> {
+      const waited: number[] = [];
+      let since = now;
+      for (let i = 0; waited.length < count && i < 10_000; i++) {
+        const before = asked;
+        await sweep.run();
+        if (asked > before) {
+          waited.push((now - since) / second);
+          this.fail();
+          since = now;
+        }
+        now += second;
+      }
+      return waited;
+    },
+  };
+}
+
+/** The sweep spreads what is due over a tenth of its pause. */
+function expectAbout(pauses: readonly number[], wanted: readonly number[]): void {
+  expect(pauses).toHaveLength(wanted.length);
+  for (const [i, pause] of pauses.entries()) {
+    expect(pause).toBeGreaterThanOrEqual(wanted[i] as number);
+    expect(pause).toBeLessThanOrEqual((wanted[i] as number) * 1.1 + 2);
+  }
+}
+
+test("what fails is tried again after a pause that doubles up to the interval", async () => {
+  const failing = useFailing();
+  failing.fail();
+  expectAbout(await failing.pauses(7), [30, 60, 120, 240, 480, 600, 600]);
+});
+
+test("a retry interval is the pause, whatever is shorter or longer", async () => {
+  const patient = useFailing({ retryIntervalMs: 5 * minute });
+  patient.fail();
+  expectAbout(await patient.pauses(3), [300, 300, 300]);
+  const eager = useFailing({ intervalMs: 10 * second });
+  eager.fail();
+  expectAbout(await eager.pauses(3), [10, 10, 10]);
+});
+
+test("the quick tries of the queue are one, and the pause begins after the last of them", () => {
+  const failing = useFailing();
+  for (const ms of [1, 2, 4, 8]) {
+    failing.fail();
+    failing.pass(ms * second);
+  }
+  failing.fail();
+  expect(failing.retryAt()).toBe(30 * second);
+});
+
+test("looking without trying neither puts the next try off nor lengthens the pause", () => {
+  const failing = useFailing();
+  failing.fail();
+  failing.pass(20 * second);
+  failing.look();
+  expect(failing.retryAt()).toBe(10 * second);
+  // Nobody could try: it waits for an approval, for example. So it is not asked for again and again.
+  failing.pass(15 * second);
+  failing.look();
+  expect(failing.retryAt()).toBe(60 * second);
+});
+
+test("a new commit, another spec and a request each begin anew", async () => {
+  const failing = useFailing();
+  const grow = async () => {
+    failing.fail();
+    await failing.pauses(4);
+    expect(failing.retryAt()).toBeGreaterThan(4 * minute);
+  };
+
+  await grow();
+  failing.fail(0, { observedCommit: "c2" });
+  expect(failing.retryAt()).toBe(30 * second);
+
+  await grow();
+  failing.become({ ...failing.current(), generation: 2 });
+  failing.fail(0, { observedGeneration: 2 });
+  expect(failing.retryAt()).toBe(30 * second);
+
+  await grow();
+  failing.become({ ...failing.current(), annotations: { [requestAnnotation("reconcile")]: "now" } });
+  failing.become({ ...failing.current(), annotations: {} });
+  failing.fail();
+  expect(failing.retryAt()).toBe(30 * second);
+});
+
+test("what succeeds is forgotten", () => {
+  const failing = useFailing();
+  failing.fail();
+  const fine = failing.current();
+  failing.become({ ...fine, status: { ...fine.status, conditions: [] } });
+  expect(failing.retryAt()).toBeNaN();
+  failing.pass(minute);
+  failing.fail();
+  expect(failing.retryAt()).toBe(30 * second);
+});
+
+test("what takes long to fail is left alone for as long", () => {
+  const failing = useFailing();
+  failing.fail(5 * minute);
+  expect(failing.retryAt()).toBe(5 * minute);
+});
+
+test.each([
+  { agoS: 10, waitsS: 20 },
+  { agoS: 45, waitsS: 15 },
+  { agoS: 300, waitsS: 180 },
+  { agoS: 3_600, waitsS: -3_000 },
+])("after a restart, $agoS s after its last try, it waits as if the pauses had been kept to", ({ agoS, waitsS }) => {
+  const failing = useFailing();
+  failing.fail();
+  failing.pass(agoS * second);
+  failing.restart();
+  expect(failing.retryAt()).toBe(waitsS * second);
+});
+
+test("a server that starts again and again does not try more often than one that runs", async () => {
+  const failing = useFailing();
+  failing.fail();
+  let tries = 0;
+  for (let i = 0; i < 60; i++) {
+    failing.restart();
+    for (let ran = 0; ran < 20; ran++) {
+      if (failing.retryAt() <= 0) {
+        failing.fail();
+        tries++;
+      }
+      failing.pass(second);
+    }
+  }
+  expect(tries).toBeLessThanOrEqual((20 * 60) / 30);
+});
