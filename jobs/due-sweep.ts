@@ -1,6 +1,14 @@
 /** Asks for every deployment that is due. From memory only: what is due follows from spec and status. */
 import { createHash } from "node:crypto";
-import { type Deployment, isMalformed, keyText, type MalformedDeployment, type Request } from "../src/model.ts";
+import {
+  type Deployment,
+  isMalformed,
+  keyText,
+  type MalformedDeployment,
+  manualKinds,
+  type Request,
+  requestAnnotation,
+} from "../src/model.ts";
 import { isReconciling } from "../src/reconcile/conditions.ts";
 import { isAnnotated } from "../src/reconcile/requests.ts";
 import type { Logger } from "../src/log.ts";
@@ -34,10 +42,14 @@ export interface DueSweep {
 /** Since when, by which reason. */
 interface Asked {
   readonly at: number;
-  readonly due: number | "at once";
+  /** A time; or what is wanted at once, so that what is wanted next is not taken for the same. */
+  readonly due: number | string;
   /** It failed, and its pause is over. */
   readonly retried: boolean;
 }
+
+/** Somebody sits at a terminal: what Redis did not take, or forgot, comes again sooner. */
+const waitedForMs = 5_000;
 
 export function createDueSweep({ deployments, dueAt, retries, queue, againMs, clock, log }: DueSweepDeps): DueSweep {
   const lastLoopAt = new Map<string, number>();
@@ -49,12 +61,13 @@ export function createDueSweep({ deployments, dueAt, retries, queue, againMs, cl
     const retryAt = isMalformed(deployment) ? undefined : retries.nextAt(deployment);
     const at = dueAt(deployment, { lastLoopAt: looked, retryAt }, now);
     if (at > now) return undefined;
-    const due = at < now ? at : "at once";
+    const due = at < now ? at : `at once ${wantedOf(deployment)}`;
     // Those that fell due while nobody was looking do not all come in the same second.
-    if (due !== "at once" && due + jitterMs(deployment, looked === undefined ? Infinity : due - looked) > now)
+    if (typeof due === "number" && due + jitterMs(deployment, looked === undefined ? Infinity : due - looked) > now)
       return undefined;
     const before = asked.get(key);
-    return before?.due === due && now < before.at + againMs ? undefined : { at: now, due, retried: retryAt === due };
+    const patienceMs = isAnnotated(deployment) ? Math.min(againMs, waitedForMs) : againMs;
+    return before?.due === due && now < before.at + patienceMs ? undefined : { at: now, due, retried: retryAt === due };
   }
 
   return {
@@ -91,6 +104,11 @@ function toRequest(deployment: Entry): Request {
   // Whoever waits for an answer waits behind no interval, even if Redis forgot what they asked for.
   const cause = isAnnotated(deployment) ? "manual" : "interval";
   return { kind: "reconcile", deployment: deployment.key, cause, repo };
+}
+
+/** What people ask for, and of which spec: each request of its own. */
+function wantedOf({ generation, annotations }: Entry): string {
+  return [generation, ...manualKinds.map((kind) => annotations[requestAnnotation(kind)] ?? "")].join(" ");
 }
 
 /**

@@ -69,6 +69,33 @@ test("what Redis forgot that somebody asked for does not come back as an interva
   ]);
 });
 
+test("a request that Redis did not take waits for nobody else's: neither for an earlier one nor for a whole sweep", async () => {
+  const shop = { ...named("shop"), generation: 1, status: aStatus({ observedGeneration: 1 }) };
+  const wanting = (value: string) => ({ ...shop, annotations: { [requestAnnotation("validate")]: value } });
+  const deployments = [wanting("first")];
+  const { sweep, asked, pass, redis } = useSweep(deployments, realDueAt);
+  await sweep.run();
+  expect(asked).toHaveLength(1);
+
+  // The first is answered, and the second comes when neither the watch nor this look can reach Redis.
+  pass(1_500);
+  deployments[0] = wanting("second");
+  redis("down");
+  await expect(sweep.run()).rejects.toThrow("Redis is away");
+  redis("up");
+  pass(1_000);
+  await sweep.run();
+  expect(asked).toHaveLength(2);
+
+  // Redis took it and lost it.
+  for (let second = 0; second < 5; second++) {
+    pass(1_000);
+    await sweep.run();
+  }
+  expect(asked).toHaveLength(3);
+  expect(asked).toMatchObject([{ cause: "manual" }, { cause: "manual" }, { cause: "manual" }]);
+});
+
 test("what is still due after a while is asked for again: Redis may have forgotten", async () => {
   const { sweep, asked, pass } = useSweep([named("shop")], (_d, _last, now) => now);
 
