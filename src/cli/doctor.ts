@@ -1,19 +1,11 @@
 /** `towline doctor`: its options, what is shown while it works, and what is printed. */
-import { styleText } from "node:util";
-import { type Command, InvalidArgumentError, Option } from "commander";
-import type { DoctorOptions } from "../app/doctor.ts";
-import type { Config } from "../config.ts";
-import { exitCodeOf, type Section } from "../doctor/finding.ts";
+import { InvalidArgumentError, Option } from "commander";
+import { exitCodeOf } from "../doctor/finding.ts";
 import { toJson, toText } from "../doctor/show.ts";
 import type { Key } from "../model.ts";
-
-export interface DoctorCommandDeps {
-  readonly load: (flags: Readonly<Record<string, unknown>>) => { readonly config: Config };
-  readonly run: (options: DoctorOptions) => Promise<readonly Section[]>;
-  readonly env: DoctorOptions["env"];
-  readonly out: (text: string) => void;
-  readonly err: (text: string) => void;
-}
+import type { Define } from "./commands.ts";
+import { loadFromFlags, withConfigFlags } from "./configuration.ts";
+import { createProgress, paint } from "./terminal.ts";
 
 interface Flags {
   readonly output: "text" | "json";
@@ -46,61 +38,33 @@ Exit codes:
 
 What each finding means, and the swap itself: docs/migrate-from-kluctl-controller.md`;
 
-export function addDoctor(command: Command, deps: DoctorCommandDeps, onCode: (code: number) => void): void {
-  command
-    .description("say what is in the way of taking the place of kluctl's controller, without changing anything")
+export const defineDoctor: Define = (command, { env, doctor, out, err }, onCode) => {
+  withConfigFlags(command)
     .addOption(new Option("-o, --output <format>", "how to print it").choices(["text", "json"]).default("text"))
     .option("--no-compare", "do not render the deployments")
     .option("--service-account <namespace/name>", "look at the rights of this service account", parseAccount)
     .addHelpText("after", help)
     .action(async (flags: Flags) => {
-      const { config } = deps.load({ ...flags });
+      const { config } = loadFromFlags(env, { ...flags });
       const { compare, serviceAccount } = flags;
       const interrupted = new AbortController();
       const interrupt = () => interrupted.abort(new Error("interrupted"));
       process.once("SIGINT", interrupt).once("SIGTERM", interrupt);
-      const progress = createProgress(deps.err);
+      const progress = createProgress(err);
       const { signal } = interrupted;
       try {
-        const options = { config, env: deps.env, compare, serviceAccount, signal };
-        const sections = await deps.run({ ...options, onProgress: progress.show });
+        const options = { config, env, compare, serviceAccount, signal };
+        const sections = await doctor({ ...options, onProgress: progress.show });
         signal.throwIfAborted();
         progress.clear();
-        deps.out(flags.output === "json" ? toJson(sections) : toText(sections, paint));
+        out(flags.output === "json" ? toJson(sections) : toText(sections, paint));
         onCode(exitCodeOf(sections));
       } finally {
         progress.clear();
         process.off("SIGINT", interrupt).off("SIGTERM", interrupt);
       }
     });
-}
-
-/** Colours on a terminal only, and not with NO_COLOR. */
-function paint(colour: Parameters<typeof styleText>[0], text: string): string {
-  return styleText(colour, text, { stream: process.stdout });
-}
-
-/** One line that changes, for a terminal; for a log, a line now and then. */
-function createProgress(err: (text: string) => void) {
-  const pauseMs = 10_000;
-  let lastAt = -Infinity;
-  let shown = false;
-  return {
-    show(text: string) {
-      if (process.stderr.isTTY) {
-        err(`\r\u001b[2K${text} …`);
-        shown = true;
-      } else if (performance.now() - lastAt > pauseMs) {
-        lastAt = performance.now();
-        err(`${text} …\n`);
-      }
-    },
-    clear() {
-      if (shown) err("\r\u001b[2K");
-      shown = false;
-    },
-  };
-}
+};
 
 function parseAccount(text: string): Key {
   const [, namespace, name] = /^([a-z0-9-]+)\/([a-z0-9.-]+)$/.exec(text) ?? [];

@@ -1,6 +1,5 @@
 /** `towline migrate`: from the older API to the newer one. */
-import { type Command, Option } from "commander";
-import type { Config } from "../config.ts";
+import { Option } from "commander";
 import { ApiError } from "../errors.ts";
 import { type Key, keyText } from "../model.ts";
 import type { KubeClient } from "../kube/client.ts";
@@ -15,18 +14,10 @@ import {
 } from "../kube/legacy/resource.ts";
 import { referencesOf } from "../kube/legacy/translate-spec.ts";
 import { createSecrets } from "../kube/secrets.ts";
+import { clusterConfig, type ClusterFlags, withClusterFlags } from "./cluster.ts";
+import type { Define, ProgramDeps } from "./commands.ts";
 
-export interface MigrateCommandDeps {
-  readonly load: (flags: Readonly<Record<string, unknown>>) => { readonly config: Config };
-  readonly out: (text: string) => void;
-  readonly err: (text: string) => void;
-}
-
-interface Flags {
-  readonly namespace?: readonly string[];
-  readonly config?: string;
-  readonly kubeconfig?: string;
-  readonly context?: string;
+interface Flags extends ClusterFlags {
   readonly apply?: true;
 }
 
@@ -52,35 +43,28 @@ Exit codes:
   1  something has no counterpart and is left out: see the comments that begin with "lost"
   2  one of them cannot be migrated, or not applied; or the command line or the configuration is wrong`;
 
-export function addMigrate(command: Command, deps: MigrateCommandDeps, onCode: (code: number) => void): void {
-  command
-    .description(`write KluctlDeployments of ${legacyApiVersion} anew for the API of today`)
-    .option("-c, --config <file>", "the server's configuration file, for its cluster and namespaces (TOWLINE_CONFIG)")
-    .option("--kubeconfig <file>", "of the cluster; KUBECONFIG, ~/.kube/config or the pod's own if there is none")
-    .option("--context <name>", "of the kubeconfig, instead of its current one")
-    .option("-n, --namespace <names...>", "only those of these namespaces")
+export const defineMigrate: Define = (command, { env, out, err }, onCode) => {
+  withClusterFlags(command)
     .option("--apply", "create them in the cluster, instead of printing them only")
     .addOption(new Option("-o, --output <format>", "how to print them").choices(["yaml"]).default("yaml"))
     .addHelpText("after", help)
     .action(async (flags: Flags) => {
-      const { config: file, kubeconfig, context } = flags;
-      const { config } = deps.load({ config: file, kubernetesKubeconfig: kubeconfig, kubernetesContext: context });
-      const given = flags.namespace ?? config.kubernetes.namespaces;
+      const { kubernetes, namespaces } = clusterConfig(env, flags);
       const { createKubeClient } = await import("../kube/client.ts"); // `--help` does not wait for it
-      const client = createKubeClient(config.kubernetes);
+      const client = createKubeClient(kubernetes);
       try {
-        onCode(await runMigrate({ client, namespaces: given, apply: flags.apply === true, ...deps }));
+        onCode(await runMigrate({ client, namespaces, apply: flags.apply === true, out, err }));
       } catch (error) {
         if (!(error instanceof ApiError)) throw error;
-        deps.err(`towline: ${error.message}\n`);
+        err(`towline: ${error.message}\n`);
         onCode(2);
       } finally {
         client.close();
       }
     });
-}
+};
 
-interface MigrateOptions extends Pick<MigrateCommandDeps, "out" | "err"> {
+interface MigrateOptions extends Pick<ProgramDeps, "out" | "err"> {
   readonly client: KubeClient;
   readonly namespaces: readonly string[];
   readonly apply: boolean;

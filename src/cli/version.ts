@@ -1,6 +1,7 @@
 /** Which build this is. */
 import { readFileSync } from "node:fs";
 import { findPackageJSON } from "node:module";
+import type { Define } from "./commands.ts";
 
 export interface Version {
   readonly version: string;
@@ -14,3 +15,7 @@ export function readVersion(): Version {
   const { version = "unknown", commit } = path ? (JSON.parse(readFileSync(path, "utf8")) as Partial<Version>) : {};
   return { version, ...(commit !== undefined && { commit }), node: process.version };
 }
+
+export const defineVersion: Define = (command, { out }) => {
+  command.action(() => out(`${JSON.stringify(readVersion())}\n`));
+};

@@ -43,6 +43,7 @@ async function towline({ cluster }: TestWorld, ...args: string[]) {
     env,
     serve: () => Promise.reject(new Error("not asked for")),
     doctor: () => Promise.reject(new Error("not asked for")),
+    stdin: () => Promise.reject(new Error("not asked for")),
     out: (text) => void out.push(text),
     err: (text) => void err.push(text),
   });

@@ -125,6 +125,7 @@ function useProgram(options: Options = {}) {
       env: { HOME: "/home/ann", ...options.env },
       serve: options.serve ?? serve,
       doctor: options.doctor ?? (() => Promise.resolve([])),
+      stdin: () => Promise.resolve(""),
       out: (text) => void out.push(text),
       err: (text) => void err.push(text),
     });

@@ -1,0 +1,87 @@
+/** Every command by name. What it is made of is loaded when it is called. */
+import type { Command } from "commander";
+import type { DoctorOptions } from "../app/doctor.ts";
+import type { Config } from "../config.ts";
+import type { Section } from "../doctor/finding.ts";
+import type { Logger } from "../log.ts";
+
+export interface ProgramDeps {
+  readonly env: Readonly<Record<string, string | undefined>>;
+  /** Runs the server until it is stopped, and returns the exit code. */
+  readonly serve: (config: Config, log: Logger) => Promise<number>;
+  readonly doctor: (options: DoctorOptions) => Promise<readonly Section[]>;
+  /** All of it. */
+  readonly stdin: () => Promise<string>;
+  readonly out: (text: string) => void;
+  readonly err: (text: string) => void;
+}
+
+/** Gives a command its options, help and action. */
+export type Define = (command: Command, deps: ProgramDeps, onCode: (code: number) => void) => void;
+
+export interface CommandEntry {
+  readonly path: readonly [name: string, inner?: string];
+  readonly summary: string;
+  readonly section: string;
+  readonly load: () => Promise<Define>;
+}
+
+const run = "The server:";
+const setUp = "Set up:";
+
+/** Commands that only hold others. */
+export const groups: Readonly<Record<string, string>> = {
+  controller: "take the place of kluctl's controller",
+  config: "look at the configuration",
+};
+
+export const commands: readonly CommandEntry[] = [
+  {
+    path: ["serve"],
+    summary: "receive webhooks and deploy, until it is stopped",
+    section: run,
+    load: async () => (await import("./server-commands.ts")).defineServe,
+  },
+  {
+    path: ["controller", "run"],
+    summary: "run with the options and KLUCTL_* variables of `kluctl controller run`",
+    section: run,
+    load: async () => (await import("./server-commands.ts")).defineControllerRun,
+  },
+  {
+    path: ["doctor"],
+    summary: "say what is in the way of taking the place of kluctl's controller, without changing anything",
+    section: setUp,
+    load: async () => (await import("./doctor.ts")).defineDoctor,
+  },
+  {
+    path: ["migrate"],
+    summary: "write KluctlDeployments of flux.kluctl.io/v1alpha1 anew for the API of today",
+    section: setUp,
+    load: async () => (await import("./migrate.ts")).defineMigrate,
+  },
+  {
+    path: ["config", "print"],
+    summary: "print the effective configuration and where each value comes from; secrets are masked",
+    section: setUp,
+    load: async () => (await import("./config-commands.ts")).defineConfigPrint,
+  },
+  {
+    path: ["config", "validate"],
+    summary: "say everything that is wrong with the configuration",
+    section: setUp,
+    load: async () => (await import("./config-commands.ts")).defineConfigValidate,
+  },
+  {
+    path: ["config", "schema"],
+    summary: "print the JSON schema of the configuration file, for editors",
+    section: setUp,
+    load: async () => (await import("./config-commands.ts")).defineConfigSchema,
+  },
+  {
+    path: ["version"],
+    summary: "print the version as JSON",
+    section: setUp,
+    load: async () => (await import("./version.ts")).defineVersion,
+  },
+];

@@ -1,0 +1,29 @@
+/** What a terminal can show, and a log or a pipe cannot. */
+import { styleText } from "node:util";
+
+/** Colours on a terminal only, and not with NO_COLOR. */
+export function paint(colour: Parameters<typeof styleText>[0], text: string): string {
+  return styleText(colour, text, { stream: process.stdout });
+}
+
+/** One line that changes, for a terminal; for a log, a line now and then. */
+export function createProgress(err: (text: string) => void) {
+  const pauseMs = 10_000;
+  let lastAt = -Infinity;
+  let shown = false;
+  return {
+    show(text: string) {
+      if (process.stderr.isTTY) {
+        err(`\r\u001b[2K${text} …`);
+        shown = true;
+      } else if (performance.now() - lastAt > pauseMs) {
+        lastAt = performance.now();
+        err(`${text} …\n`);
+      }
+    },
+    clear() {
+      if (shown) err("\r\u001b[2K");
+      shown = false;
+    },
+  };
+}
