@@ -3,6 +3,7 @@ import { createLimit } from "../limit.ts";
 import { type Deployment, isMalformed, keyText } from "../model.ts";
 import type { Secrets } from "../ports.ts";
 import type { ReadIdentity } from "../reconcile/identity.ts";
+import { parseRepoUrl } from "../repo-url.ts";
 import type { DoctorCluster, FoundDeployment } from "./cluster.ts";
 import { type Finding, ok, problem, warning } from "./finding.ts";
 import { secretNeeds } from "./secret-needs.ts";
@@ -48,7 +49,21 @@ export function examineLegacy(count: number | undefined): Finding[] {
   ];
 }
 
-async function examineDeployment(deps: DeploymentsDeps, { deployment, spec }: FoundDeployment): Promise<Finding[]> {
+async function examineDeployment(deps: DeploymentsDeps, found: FoundDeployment): Promise<Finding[]> {
+  return [...examineOldLogin(found.deployment), ...(await examineWhole(deps, found))];
+}
+
+/** Works, but not for all that it works for under kluctl's controller. */
+function examineOldLogin(deployment: FoundDeployment["deployment"]): Finding[] {
+  if (isMalformed(deployment) || !deployment.spec.gitCredentials.some(({ bySource }) => bySource)) return [];
+  const host = parseRepoUrl(deployment.spec.source.url)?.host;
+  const where = host === undefined ? "for no host, as the source is none of git" : `for ${host} only`;
+  const what = `spec.source.secretRef is deprecated, and its password is used ${where}: not for what the project includes`;
+  const advice = "name each host in spec.credentials.git";
+  return [warning(keyText(deployment.key), `${what} from other hosts`, advice)];
+}
+
+async function examineWhole(deps: DeploymentsDeps, { deployment, spec }: FoundDeployment): Promise<Finding[]> {
   const subject = keyText(deployment.key);
   if (deployment.deletionTimestamp !== undefined) return [ok(subject, "is being deleted")];
   if (isMalformed(deployment)) {

@@ -14,24 +14,28 @@ const Logins = z.array(z.object({ secretRef: Reference }).optional().catch(undef
 const nothing = { git: [], oci: [], helm: [] };
 
 const Spec = z.object({
+  source: z
+    .object({ secretRef: Reference.optional().catch(undefined), credentials: Logins })
+    .catch({ credentials: [] }),
   credentials: z.object({ git: Logins, oci: Logins, helm: Logins }).catch(nothing),
   decryption: z.object({ secretRef: Reference }).optional().catch(undefined),
 });
 
 export function secretNeeds(spec: unknown): readonly SecretNeed[] {
-  const { credentials, decryption } = Spec.safeParse(spec).data ?? { credentials: nothing };
-  const logins = (["git", "oci", "helm"] as const).flatMap((kind) =>
-    credentials[kind].flatMap((entry, index) =>
-      entry === undefined
-        ? []
-        : [{ field: `spec.credentials.${kind}[${index}]`, secretName: entry.secretRef.name, missing: loginKeys[kind] }],
-    ),
-  );
+  const { data } = Spec.safeParse(spec);
+  if (data === undefined) return [];
+  const { source, credentials, decryption } = data;
+  const needs = (field: string, reference: z.output<typeof Reference> | undefined, missing: SecretNeed["missing"]) =>
+    reference === undefined ? [] : [{ field, secretName: reference.name, missing }];
+  const ofList = (field: string, list: z.output<typeof Logins>, missing: SecretNeed["missing"]) =>
+    list.flatMap((entry, index) => needs(`${field}[${index}]`, entry?.secretRef, missing));
   return [
-    ...logins,
-    ...(decryption
-      ? [{ field: "spec.decryption", secretName: decryption.secretRef.name, missing: oneOf(decryptionKeys) }]
-      : []),
+    ...(["git", "oci", "helm"] as const).flatMap((kind) =>
+      ofList(`spec.credentials.${kind}`, credentials[kind], loginKeys[kind]),
+    ),
+    ...needs("spec.source.secretRef", source.secretRef, loginKeys.git),
+    ...ofList("spec.source.credentials", source.credentials, loginKeys.git),
+    ...needs("spec.decryption", decryption?.secretRef, oneOf(decryptionKeys)),
   ];
 }
 

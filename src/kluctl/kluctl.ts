@@ -1,9 +1,10 @@
 /** The real kluctl behind the port: one process for each call, with a directory of its own that goes with it. */
 import { PrepareError } from "../errors.ts";
 import { createScrubber, type Logger } from "../log.ts";
-import type { Key } from "../model.ts";
+import type { Credentials, Key } from "../model.ts";
 import type { Kluctl } from "../ports.ts";
 import { type Call, toArguments } from "./arguments.ts";
+import { hostsAsking } from "./asking-hosts.ts";
 import { explainDecryption, toDecryption } from "./decryption.ts";
 import { createDirectories, type JobDirectory } from "./directories.ts";
 import { type Environment, toSharedEnvironment, withDecryption, withLogins } from "./environment.ts";
@@ -13,7 +14,7 @@ import { createLineLogger } from "./line-logger.ts";
 import { explainHostKey, toLogins } from "./logins.ts";
 import { toOrphans } from "./orphans.ts";
 import { explainDisk, readOutcome } from "./outcome.ts";
-import { type ProcessLimits, runProcess } from "./process.ts";
+import { type Ended, type ProcessLimits, runProcess } from "./process.ts";
 import { parseCommandResult, parseValidateResult } from "./result.ts";
 import { toStableWords } from "./stable-words.ts";
 import { type Binary, createBinary } from "./version.ts";
@@ -39,6 +40,9 @@ const defaultLimits: KluctlLimits = {
   rendererBytes: 4 * 1024 ** 3,
   rendererSeconds: 3_600,
 };
+
+/** Each finds one more host, of those that a project includes something of. */
+const mostRuns = 10;
 
 export interface KluctlDeps {
   /** A path, or a name to look for on PATH. */
@@ -76,6 +80,8 @@ export function createKluctl({ binary, kubeconfigFor, log, observe, ...deps }: K
   const directories = createDirectories(deps);
   const stopping = new AbortController();
   const running = new Set<Promise<unknown>>();
+  /** Hosts that asked for a login, until the loop is over whose runs all have these logins. */
+  const asking = new WeakMap<Credentials, readonly string[]>();
   const renderers = deps.warm
     ? createWarmRenderers({
         unpacked: directories.unpacked,
@@ -116,7 +122,32 @@ export function createKluctl({ binary, kubeconfigFor, log, observe, ...deps }: K
     return binary;
   }
 
+  /** Again with the login for a host that has asked for it, if it may be sent there: nothing was applied until then. */
   async function execute<T>(call: Call, run: AnyRun, parse: Parse<T>, signal: AbortSignal): Promise<T> {
+    const endsAt = performance.now() + run.timeoutMs;
+    const { credentials } = run;
+    for (let runs = 1; ; runs++) {
+      const known = asking.get(credentials) ?? [];
+      const timeoutMs = endsAt - performance.now();
+      let ended: Ended | undefined;
+      try {
+        return await attempt(call, { ...run, timeoutMs }, parse, signal, (end) => (ended = end));
+      } catch (error) {
+        const hosts = hostsAsking(ended?.stderr ?? "", credentials.git);
+        const news = hosts.some((host) => !known.includes(host));
+        if (!(error instanceof PrepareError) || !news || runs === mostRuns || endsAt < performance.now()) throw error;
+        asking.set(credentials, [...new Set([...(asking.get(credentials) ?? []), ...hosts])]);
+      }
+    }
+  }
+
+  async function attempt<T>(
+    call: Call,
+    run: AnyRun,
+    parse: Parse<T>,
+    signal: AbortSignal,
+    onEnded: (ended: Ended) => void,
+  ): Promise<T> {
     const binary = await prepare();
     const warm = renderers?.find(binary, run.cold);
     const { git, oci, helm } = run.credentials;
@@ -132,7 +163,7 @@ export function createKluctl({ binary, kubeconfigFor, log, observe, ...deps }: K
     const keyring = createKeyring({ home: job.keyring, searchPath: sharedEnv["PATH"] ?? "", limits, onLeft });
     const wanted = AbortSignal.any([signal, stopping.signal]);
     try {
-      const logins = toLogins(run.credentials, job.path);
+      const logins = toLogins(run.credentials, job.path, asking.get(run.credentials));
       const keys = toDecryption(run.decryption, job.path);
       const kubeconfig = run.cluster?.kubeconfig ?? (await kubeconfigFor(run.impersonate));
       const others = new Map([...logins.files, ...keys.files]);
@@ -165,6 +196,7 @@ export function createKluctl({ binary, kubeconfigFor, log, observe, ...deps }: K
         held: run.held,
         onLine: createLineLogger(log, call.command, run, toWords),
       });
+      onEnded(ended);
       if (!warm) renderers?.unpacked(binary);
       return await readOutcome(ended, files.result, parse, toWords);
     } catch (error) {

@@ -2,6 +2,7 @@
 import { join } from "node:path";
 import { PrepareError } from "../errors.ts";
 import type { Credentials, GitCredential, HelmCredential, OciCredential } from "../model.ts";
+import { forEachHost } from "./asking-hosts.ts";
 import type { LoginFields } from "./environment.ts";
 
 export interface Logins {
@@ -21,8 +22,9 @@ type ToFile = (name: string, content: string | undefined) => string | undefined;
  * By environment, which every kluctl reads, and where other users of the machine see nothing: the flags for ssh came
  * after 2.22. kluctl uses the password of a git login for https and its key for ssh. What it has no variable for is the
  * known hosts of a single login, so all logins of a run share theirs. Each line of them names its host anyway.
+ * `asking`: the hosts that asked kluctl for a login (see asking-hosts.ts).
  */
-export function toLogins(credentials: Credentials, dir: string): Logins {
+export function toLogins(credentials: Credentials, dir: string, asking: readonly string[] = []): Logins {
   const files = new Map<string, string>();
   const file: ToFile = (name, content) => {
     if (!content) return undefined;
@@ -31,7 +33,7 @@ export function toLogins(credentials: Credentials, dir: string): Logins {
     return path;
   };
 
-  const usable = credentials.git.filter(({ password, identity }) => password || identity);
+  const usable = credentials.git.flatMap(forEachHost(asking)).filter(({ password, identity }) => password || identity);
   const git = usable.map((login, index) => toGitFields(login, `git-${index}`, file));
   // Even with nothing in it: without one kluctl would look in its home, and ask somebody who is not there.
   const knownHosts = git.some(({ SSH_KEY }) => SSH_KEY !== undefined) ? join(dir, "known_hosts") : undefined;

@@ -77,7 +77,8 @@ function toSpec(raw: RawSpec, source: DeploymentSpec["source"]): DeploymentSpec 
         path: glob,
         secretName: secretRef.name,
       })),
-      // The older form, behind the newer one as kluctl's controller of 2.22 has it.
+      // The older forms, behind the newer one as kluctl's controller of 2.22 has them.
+      ...(raw.source.secretRef ? [{ secretName: raw.source.secretRef.name, bySource: true }] : []),
       ...(raw.source.credentials ?? []).map(({ host, pathPrefix = "", secretRef }) => ({
         host,
         path: `${pathPrefix}**`,
@@ -144,12 +145,7 @@ function optionalMs(text: string | undefined): number | undefined {
 
 /** Fields that would change what is deployed, or how, if they were ignored; in kluctl's words where it has some. */
 function unsupported(spec: Partial<RawSpec>): string[] {
-  const { source } = spec;
   const given: [there: boolean, problem: string][] = [
-    [
-      source?.secretRef !== undefined,
-      "spec.source.secretRef is not supported anymore, use 'spec.credentials.git' instead",
-    ],
     [
       (spec.helmCredentials ?? []).some(({ secretRef }) => secretRef === undefined),
       "spec.helmCredentials: an entry names no Secret; write secretRef.name, or switch to spec.credentials.helm",

@@ -68,7 +68,9 @@ const Source = z
     url: Git.shape.url.optional().describe("Deprecated: use git.url."),
     ref: GitRef.optional().describe("Deprecated: use git.ref."),
     path: z.string().optional().describe("Deprecated: use git.path."),
-    secretRef: SecretRef.optional().describe("No longer supported: use spec.credentials.git."),
+    secretRef: SecretRef.optional().describe(
+      "Deprecated: use spec.credentials.git. A login for the source, and for what of the same host the project includes.",
+    ),
     credentials: z
       .array(z.object({ host: z.string().optional(), pathPrefix: z.string().optional(), secretRef: SecretRef }))
       .optional()

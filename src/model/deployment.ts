@@ -8,6 +8,11 @@ export interface CredentialRef {
   readonly secretName: string;
 }
 
+export interface GitCredentialRef extends CredentialRef {
+  /** The deprecated `spec.source.secretRef`: for the source, and what of its host the project includes. */
+  readonly bySource?: boolean | undefined;
+}
+
 export interface HelmCredentialRef extends CredentialRef {
   /** The older form: the Secret itself says for which repository it is, by its URL or by an id that charts name. */
   readonly bySecret?: boolean | undefined;
@@ -55,7 +60,7 @@ export interface SourceOverride {
 export interface DeploymentSpec {
   readonly source: GitSource | OciSource;
   readonly sourceOverrides: readonly SourceOverride[];
-  readonly gitCredentials: readonly CredentialRef[];
+  readonly gitCredentials: readonly GitCredentialRef[];
   readonly ociCredentials: readonly OciCredentialRef[];
   readonly helmCredentials: readonly HelmCredentialRef[];
   /** All durations are milliseconds. */

@@ -37,6 +37,11 @@ export interface OciSource {
 export interface GitCredential {
   /** The host the login is for, with its port unless that is the default; `*` for any (ssh only). */
   readonly host: string;
+  /**
+   * Of the deprecated `spec.source.secretRef`, which is meant for whatever the project includes. A password goes to no
+   * other host than the source's own, whose name this is (empty: it has none), on any port; a key opens any host.
+   */
+  readonly namedHost?: string | undefined;
   /** A glob over the repository's path, when the entry has one. */
   readonly path?: string | undefined;
   /** Names the Secret in error texts; empty for a login of the server's own. */

@@ -10,6 +10,7 @@ import {
   type OciDeployment,
 } from "../model.ts";
 import type { Secrets } from "../ports.ts";
+import { parseRepoUrl } from "../repo-url.ts";
 
 type Data = Readonly<Record<string, string>>;
 
@@ -25,9 +26,11 @@ export async function readCredentials(deployment: Deployment, secrets: Secrets):
 
 /** In the order of the spec, first match wins. Throws SourceError when a Secret is missing. */
 export async function readGitCredentials(deployment: Deployment, secrets: Secrets): Promise<GitCredential[]> {
-  return readEach(deployment, "git", deployment.spec.gitCredentials, secrets, ({ host, path }, secretName, data) => ({
+  const { gitCredentials, source } = deployment.spec;
+  return readEach(deployment, "git", gitCredentials, secrets, ({ host, path, bySource }, secretName, data) => ({
     host: host || "*",
     path,
+    ...(bySource && placeOfSource(source.url)),
     secretName,
     username: data["username"] || "*",
     password: data["password"],
@@ -69,6 +72,12 @@ async function readHelmCredentials(deployment: Deployment, secrets: Secrets): Pr
   }));
 }
 
+/** The hosts of the login that is named beside the source, whose URL may be an artifact's. */
+function placeOfSource(url: string): Pick<GitCredential, "host" | "namedHost"> {
+  const { host = "", hostAndPort = "*" } = parseRepoUrl(url) ?? {};
+  return { host: hostAndPort, namedHost: host };
+}
+
 /** For which Helm repository a Secret of the older form says that it is. */
 function placeOf(data: Data): Pick<HelmCredential, "host" | "path" | "credentialsId"> {
   const url = URL.parse(data["url"]?.trim() ?? "");
@@ -76,7 +85,7 @@ function placeOf(data: Data): Pick<HelmCredential, "host" | "path" | "credential
   return { host: url?.host ?? "", path: path || undefined, credentialsId: data["credentialsId"] || undefined };
 }
 
-async function readEach<Ref extends { readonly secretName: string }, T>(
+async function readEach<Ref extends { readonly secretName: string; readonly bySource?: boolean | undefined }, T>(
   { key, spec }: Deployment,
   list: "git" | "oci" | "helm",
   refs: readonly Ref[],
@@ -87,7 +96,8 @@ async function readEach<Ref extends { readonly secretName: string }, T>(
     refs.map(async (ref) => {
       const data = await secrets.get(key.namespace, ref.secretName, spec.serviceAccountName);
       if (data !== undefined) return toCredential(ref, `${key.namespace}/${ref.secretName}`, data);
-      const where = `spec.credentials.${list} of ${keyText(key)}`;
+      const { bySource = false } = ref;
+      const where = `${bySource ? "spec.source.secretRef" : `spec.credentials.${list}`} of ${keyText(key)}`;
       throw new SourceError(
         "unauthorized",
         `failed to get secret '${ref.secretName}': it does not exist in namespace ${key.namespace}, but ${where} names it`,

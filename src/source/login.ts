@@ -47,6 +47,7 @@ function nameOf({ secretName }: GitCredential): string {
 }
 
 function isMeantFor(credential: GitCredential, url: ParsedRepoUrl): boolean {
+  if (credential.namedHost !== undefined) return url.protocol === "ssh:" || credential.namedHost === url.host;
   const host = credential.host === "" ? "*" : credential.host.toLowerCase();
   if (host === "*" ? url.protocol !== "ssh:" : host !== url.hostAndPort.toLowerCase()) return false;
   // As kluctl: the path is compared in lower case, the pattern is taken as it is.

@@ -1,4 +1,4 @@
-/** Logins for ssh, with the real kluctl and a host that speaks the real protocol. */
+/** Logins for what a project includes, with the real kluctl and hosts that speak the real protocols. */
 import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
@@ -7,7 +7,7 @@ import { PrepareError } from "../../../src/errors.ts";
 import type { Environment } from "../../../src/kluctl/environment.ts";
 import type { GitCredential } from "../../../src/model.ts";
 import { collectLogs, createProject, gitLogins, newKluctl, newRun, noDiffOptions } from "../../support/fake-kluctl.ts";
-import { useGitHost } from "../../support/source.ts";
+import { login as password, useGitHost } from "../../support/source.ts";
 import { aStrangersKey, useSshHost } from "../../support/ssh-host.ts";
 import { useCluster, useKluctl, useTempDir } from "../../support/world.ts";
 
@@ -100,4 +100,33 @@ test("a project that includes nothing takes a login for ssh that nobody needs", 
   const login = { host: "git.example.com", secretName: "login", username: "git", identity: aStrangersKey() };
 
   expect(await diff(projectDir, [login])).toMatchObject({ errors: [], objects: [{ ref: { name: "one" } }] });
+});
+
+test("the login of a source goes to other ports of its host when they ask for it, and to no other host", async () => {
+  const { diff, dir, configMap } = await useDiff();
+  const library = async (name: string) => {
+    const host = await useGitHost({ secured: true });
+    const repo = host.repo(name);
+    repo.write("deployment.yaml", "deployments: [{path: app}]");
+    repo.write(`app/${name}.yaml`, configMap(name));
+    repo.push();
+    const offered = new Set<string | undefined>();
+    host.fault = (req) => {
+      offered.add(req.headers.authorization);
+      return false;
+    };
+    return { url: repo.url, offered };
+  };
+  const [one, two, foreign] = await Promise.all([library("one"), library("two"), library("foreign")]);
+  const project = (...urls: string[]) => ({
+    "deployment.yaml": `deployments: [${urls.map((url) => `{git: {url: "${url}"}}`).join(", ")}]`,
+  });
+  const logins = [{ host: "127.0.0.1:1", namedHost: "127.0.0.1", secretName: "login", ...password }];
+
+  const own = await createProject(join(dir, "own"), project(one.url, two.url));
+  expect(await diff(own, logins)).toMatchObject({ errors: [], objects: [{ ref: { name: "one" } }, {}] });
+
+  const elsewhere = await createProject(join(dir, "elsewhere"), project(foreign.url.replace("127.0.0.1", "localhost")));
+  await expect(diff(elsewhere, logins)).rejects.toThrow("authentication required");
+  expect(foreign.offered).toEqual(new Set([undefined]));
 });

@@ -210,3 +210,15 @@ test("comparing renders the commit that was seen last, writes nothing, and lets 
   kluctl.answers.diff = new Error("cannot clone https://ada:very-secret-password@git.example.com");
   await expect(compare(deployment)).rejects.toThrow(/^cannot clone (?!.*very-secret-password)/);
 });
+
+test("the deprecated login of a source is told about, and its Secret looked at", async () => {
+  const gitCredentials = [{ secretName: "git", bySource: true }];
+  const source = { kind: "git" as const, url: "https://git.test:8443/a/b", ref: {}, path: "" };
+  const deployment = aDeployment({ spec: { gitCredentials, source }, status: deployed });
+  const spec = { source: { secretRef: { name: "git" }, credentials: [{ secretRef: { name: "older" } }] } };
+
+  expect(await examine({ deployment, spec, secrets: { "shop/git": { password: "p" } } })).toEqual([
+    expect.stringMatching(/^warning shop\/prod spec.source.secretRef is deprecated, .* used for git.test only: not/),
+    "problem shop/prod spec.source.credentials[0]: secret shop/older does not exist",
+  ]);
+});

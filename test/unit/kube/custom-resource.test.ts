@@ -119,10 +119,7 @@ test.for([
   [{ ...sound, source: { oci: { ...oci, ref: { tag: "a/b" } } } }, 'spec.source.oci.ref.tag: "a/b" is not a tag'],
   [{ ...sound, source: { oci: { ...oci, ref: { digest: "sha256:0" } } } }, 'spec.source.oci.ref.digest: "sha256:0" is'],
   [{ ...sound, source: { oci: { ...oci, path: "../x" } } }, 'spec.source.oci.path: "../x" is not a directory'],
-  [
-    { ...sound, source: { ...source, secretRef: { name: "a" } } },
-    "spec.source.secretRef is not supported anymore, use 'spec.credentials.git' instead",
-  ],
+  [{ ...sound, source: { ...source, secretRef: { name: "" } } }, 'spec.source.secretRef.name: "" names no Secret'],
   [{ ...sound, serviceAccountName: "" }, 'spec.serviceAccountName: "" is not the name of a service account'],
   [{ ...sound, serviceAccountName: "a:b" }, 'spec.serviceAccountName: "a:b" is not the name of a service account'],
   [{ ...sound, kubeConfig: {} }, "spec.kubeConfig.secretRef: is missing; name the Secret that has the kubeconfig"],
@@ -232,6 +229,7 @@ test("older forms of logins are read behind the newer ones", () => {
       interval: "1m",
       source: {
         url: "https://git.test/org/repo",
+        secretRef: { name: "older" },
         credentials: [
           { host: "git.test", pathPrefix: "org/", secretRef: { name: "old" } },
           { secretRef: { name: "any" } },
@@ -243,6 +241,7 @@ test("older forms of logins are read behind the newer ones", () => {
   }) as Deployment;
   expect(spec.gitCredentials).toMatchObject([
     { host: "h", secretName: "new" },
+    { secretName: "older", bySource: true },
     { host: "git.test", path: "org/**", secretName: "old" },
     { path: "**", secretName: "any" },
   ]);

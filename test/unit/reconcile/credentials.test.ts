@@ -134,3 +134,25 @@ test("a secret of spec.helmCredentials says itself for which repository it is", 
     { host: "", credentialsId: "charts", password: "pass" },
   ]);
 });
+
+test.each([
+  ["https://git.test/org/repo", { host: "git.test", namedHost: "git.test" }],
+  ["http://Git.test:3000/org/repo", { host: "git.test:3000", namedHost: "git.test" }],
+  ["git@git.test:org/repo", { host: "git.test", namedHost: "git.test" }],
+  ["oci://registry.test/org/repo", { host: "*", namedHost: "" }],
+])("the login beside source %s is for its host", async (url, place) => {
+  const source = { kind: "git" as const, url, ref: {}, path: "" };
+  const deployment = aDeployment({ spec: { source, gitCredentials: [{ secretName: "login", bySource: true }] } });
+
+  const { git } = await readCredentials(deployment, { get: async () => ({ password: "pass" }) });
+
+  expect(git).toEqual([{ ...place, secretName: "shop/login", username: "*", password: "pass" }]);
+});
+
+test("the Secret that is missing is named with the field that names it", async () => {
+  const deployment = aDeployment({ spec: { gitCredentials: [{ secretName: "login", bySource: true }] } });
+
+  const read = readCredentials(deployment, { get: async () => undefined });
+
+  await expect(read).rejects.toThrow(/^failed to get secret 'login': .* spec.source.secretRef of shop/);
+});

@@ -41,6 +41,9 @@ test.each([
   ["ssh wants a key", ssh, [{ host: "*", identity: undefined }, { host: "*" }], "s1"],
   ["the URL's user stands in for *", "https://me@h/a/b", [{ host: "h", username: "*" }], "s0"],
   ["without one, * is of no use for http", "https://h/a/b", [{ host: "h", username: "*" }], undefined],
+  ["the login of a source is for any port of its host", "https://h:8443/a/b", [{ host: "h", namedHost: "h" }], "s0"],
+  ["the login of a source is for no other host", "https://g/a/b", [{ host: "h", namedHost: "h" }], undefined],
+  ["the key of a source is for any host", "ssh://git@g/a/b", [{ host: "h", namedHost: "h" }], "s0"],
   ["a name that only ends like the host is another one", "https://evil.h/a", [{ host: "h" }], undefined],
 ])("%s", (_name, url, credentials, secret) => {
   expect(chosen(url, credentials)).toBe(secret);
