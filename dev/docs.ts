@@ -1,14 +1,22 @@
-/** Writes docs/configuration.md from the schema; with --check it only says whether that is current. */
+/** Writes what is made from schemas: docs/configuration.md and files of the chart; with --check it only says what is not current. */
 import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
+import { valuesFile } from "./chart/values-file.ts";
+import { valuesSchemaFile } from "./chart/values-schema.ts";
 import { configurationPage } from "./configuration-page.ts";
 
-const path = join(import.meta.dirname, "../docs/configuration.md");
-const page = await configurationPage();
+const files: Readonly<Record<string, string>> = {
+  "docs/configuration.md": await configurationPage(),
+  "chart/values.yaml": await valuesFile(),
+  "chart/values.schema.json": await valuesSchemaFile(),
+};
 
-if (!process.argv.includes("--check")) {
-  writeFileSync(path, page);
-} else if (readFileSync(path, "utf8") !== page) {
-  process.stderr.write("docs/configuration.md is not what the schema says: run `npm run docs`\n");
-  process.exitCode = 1;
+for (const [name, content] of Object.entries(files)) {
+  const path = join(import.meta.dirname, "..", name);
+  if (!process.argv.includes("--check")) {
+    writeFileSync(path, content);
+  } else if (readFileSync(path, "utf8") !== content) {
+    process.stderr.write(`${name} is not what the schema says: run \`npm run docs\`\n`);
+    process.exitCode = 1;
+  }
 }

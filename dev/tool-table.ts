@@ -40,6 +40,8 @@ export const toolNames = [
   "kubectl",
   "kwok",
   "gitea",
+  "helm",
+  "helm4",
   "redis-server",
   "ssh",
 ] as const;
@@ -68,6 +70,11 @@ function kubernetes(name: ToolName, versionArgs: readonly string[], aboutSeconds
     },
   };
 }
+
+/** What charts are rendered for where no cluster is asked; without it, Helm would take them to be for 1.20. */
+const helmFor = ["pkg/chartutil.k8sVersion", "pkg/lint/rules.k8sVersion"].map(
+  (name) => `-X helm.sh/helm/v3/${name}Major=1 -X helm.sh/helm/v3/${name}Minor=32`,
+);
 
 export const tools: Readonly<Record<ToolName, Tool>> = {
   kluctl: {
@@ -120,6 +127,34 @@ export const tools: Readonly<Record<ToolName, Tool>> = {
       tags: "sqlite sqlite_unlock_notify",
       ldflags: "-X main.Version=1.26.0",
       aboutSeconds: 210,
+    },
+  },
+  helm: {
+    name: "helm",
+    variable: "TOWLINE_HELM",
+    commands: ["helm"],
+    versionArgs: ["version", "--short"],
+    versions: { from: "3.14.0", below: "4.0.0" },
+    build: {
+      folder: "helm",
+      version: "3.22.0",
+      package: "helm.sh/helm/v3/cmd/helm",
+      ldflags: `-X helm.sh/helm/v3/internal/version.version=v3.22.0 ${helmFor.join(" ")}`,
+      aboutSeconds: 120,
+    },
+  },
+  helm4: {
+    name: "helm4",
+    variable: "TOWLINE_HELM4",
+    commands: ["helm"],
+    versionArgs: ["version", "--short"],
+    versions: { from: "4.0.0", below: "5.0.0" },
+    build: {
+      folder: "helm4",
+      version: "4.3.1",
+      package: "helm.sh/helm/v4/cmd/helm",
+      ldflags: "-X helm.sh/helm/v4/internal/version.version=v4.3.1",
+      aboutSeconds: 120,
     },
   },
   "redis-server": {

@@ -22,7 +22,7 @@ export async function examineServer(cluster: Pick<DoctorCluster, "server" | "res
 
 function definition(resources: readonly string[]): Finding {
   const subject = "KluctlDeployment";
-  const advice = "kubectl apply --server-side -f chart/crds/kluctldeployments.yaml";
+  const advice = "kubectl apply --server-side -f chart/files/kluctldeployments.yaml";
   if (!resources.includes("kluctldeployments")) {
     return problem(subject, "the cluster does not know gitops.kluctl.io/v1beta1", advice);
   }

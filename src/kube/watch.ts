@@ -47,7 +47,7 @@ interface WatchLine {
 
 const longestRetryMs = 30_000;
 
-const missingDeployments = "their CRD is not installed; apply chart/crds/kluctldeployments.yaml";
+const missingDeployments = "their CRD is not installed; apply chart/files/kluctldeployments.yaml";
 
 function reasonOf(status: number, missing = missingDeployments): string {
   if (status === 404) return missing;

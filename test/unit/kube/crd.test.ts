@@ -20,7 +20,7 @@ interface Definition {
 const schema = (customResourceDefinition() as unknown as Definition).spec.versions[0]?.schema.openAPIV3Schema as Schema;
 
 test("the chart's copy is current", () => {
-  const file = new URL("../../../chart/crds/kluctldeployments.yaml", import.meta.url);
+  const file = new URL("../../../chart/files/kluctldeployments.yaml", import.meta.url);
   expect(parse(readFileSync(file, "utf8"))).toEqual(customResourceDefinition());
 });
 

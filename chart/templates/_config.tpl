@@ -1,0 +1,82 @@
+{{- /* Where the Secrets of git hosts are mounted, and Redis's. */ -}}
+{{- define "towline.secretsDir" -}}/etc/towline/secrets{{- end }}
+
+{{- define "towline.redis.fullname" -}}{{ include "towline.fullname" . }}-redis{{- end }}
+
+{{- /* The Secret with the password of the release's own Redis. */ -}}
+{{- define "towline.redis.secretName" -}}
+{{- .Values.redis.auth.existingSecret | default (include "towline.redis.fullname" .) }}
+{{- end }}
+
+{{- /* The server's configuration file. Its keys are the server's own; the chart adds what it knows better. */ -}}
+{{- define "towline.config" -}}
+{{- $config := deepCopy .Values.config }}
+{{- $secrets := include "towline.secretsDir" . }}
+{{- $redis := deepCopy (get $config "redis" | default dict) }}
+{{- if .Values.redis.enabled }}
+{{- $_ := set $redis "url" (printf "redis://%s:6379" (include "towline.redis.fullname" .)) }}
+{{- $_ := set $redis "passwordFile" (printf "%s/redis/password" $secrets) }}
+{{- else }}
+{{- with .Values.externalRedis }}
+{{- if .urlKey }}{{ $_ := set $redis "urlFile" (printf "%s/redis/url" $secrets) }}{{ else }}{{ $_ := set $redis "url" .url }}{{ end }}
+{{- if .passwordKey }}{{ $_ := set $redis "passwordFile" (printf "%s/redis/password" $secrets) }}{{ end }}
+{{- end }}
+{{- end }}
+{{- $_ := set $config "redis" $redis }}
+{{- $forges := list }}
+{{- range .Values.forges }}
+{{- $forge := omit . "existingSecret" "keys" }}
+{{- $id := .id }}
+{{- range $field, $_ := .keys }}
+{{- $file := printf "%s/%s/%s" $secrets $id $field }}
+{{- /* A list of secrets is a list of files: webhookSecrets, webhookSecretFiles. */ -}}
+{{- if hasSuffix "s" $field }}
+{{- $_ := set $forge (printf "%sFiles" (trimSuffix "s" $field)) (list $file) }}
+{{- else }}
+{{- $_ := set $forge (printf "%sFile" $field) $file }}
+{{- end }}
+{{- end }}
+{{- $forges = append $forges $forge }}
+{{- end }}
+{{- $_ := set $config "forges" $forges }}
+{{- with .Values.rbac.namespaces }}
+{{- $_ := set $config "kubernetes" (merge (dict "namespaces" .) (get $config "kubernetes" | default dict)) }}
+{{- end }}
+{{- with .Values.preview.serviceAccount.name }}
+{{- $_ := set $config "preview" (merge (dict "serviceAccountName" .) (get $config "preview" | default dict)) }}
+{{- end }}
+{{- toYaml $config }}
+{{- end }}
+
+{{- /* A duration as Go writes it, in whole seconds. */ -}}
+{{- define "towline.seconds" -}}
+{{- $zero := toDate "2006-01-02" "2000-01-01" }}
+{{- sub (int64 (unixEpoch (mustDateModify . $zero))) (int64 (unixEpoch $zero)) }}
+{{- end }}
+
+{{- /* What is wrong with the values as a whole; each part is held against values.schema.json before. */ -}}
+{{- define "towline.check" -}}
+{{- with .Values }}
+{{- if not .redis.enabled }}
+{{- if not (or .externalRedis.url .externalRedis.urlKey) }}
+{{- fail "There is no Redis: set redis.enabled=true for one of this release, or externalRedis.url (or externalRedis.existingSecret with externalRedis.urlKey) for one of yours." }}
+{{- end }}
+{{- if and (or .externalRedis.urlKey .externalRedis.passwordKey) (not .externalRedis.existingSecret) }}
+{{- fail "externalRedis.urlKey and externalRedis.passwordKey are keys of a Secret: set externalRedis.existingSecret to its name." }}
+{{- end }}
+{{- else if or .externalRedis.url .externalRedis.existingSecret }}
+{{- fail "externalRedis is set, and so is redis.enabled: set redis.enabled=false to use yours." }}
+{{- end }}
+{{- $ids := dict }}
+{{- range .forges }}
+{{- if hasKey $ids .id }}{{ fail (printf "forges: the id %s is there twice." .id) }}{{ end }}
+{{- $_ := set $ids .id true }}
+{{- if and .keys (not .existingSecret) }}{{ fail (printf "forges: %s has keys and no existingSecret: name the Secret they are in." .id) }}{{ end }}
+{{- if and .existingSecret (not .keys) }}{{ fail (printf "forges: %s has an existingSecret and no keys: name the keys to read, as keys.webhookSecrets." .id) }}{{ end }}
+{{- if not (or .insecureAllowUnsigned (dig "webhookSecrets" "" (.keys | default dict))) }}
+{{- fail (printf "forges: %s needs a webhook secret: create a Secret, and set existingSecret to its name and keys.webhookSecrets to its key." .id) }}
+{{- end }}
+{{- if eq .id "redis" }}{{ fail "forges: the id redis is taken: choose another." }}{{ end }}
+{{- end }}
+{{- end }}
+{{- end }}

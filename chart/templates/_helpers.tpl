@@ -1,0 +1,60 @@
+{{- /* The chart's name, cut to what a label may hold. */ -}}
+{{- define "towline.name" -}}
+{{- default .Chart.Name .Values.nameOverride | trunc 50 | trimSuffix "-" }}
+{{- end }}
+
+{{- /* What objects are called: the release, and the chart where the release's name does not say it. */ -}}
+{{- define "towline.fullname" -}}
+{{- if .Values.fullnameOverride }}
+{{- .Values.fullnameOverride | trunc 50 | trimSuffix "-" }}
+{{- else }}
+{{- $name := include "towline.name" . }}
+{{- if contains $name .Release.Name }}
+{{- .Release.Name | trunc 50 | trimSuffix "-" }}
+{{- else }}
+{{- printf "%s-%s" .Release.Name $name | trunc 50 | trimSuffix "-" }}
+{{- end }}
+{{- end }}
+{{- end }}
+
+{{- /* Of every object. */ -}}
+{{- define "towline.labels" -}}
+helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" | trunc 63 | trimSuffix "-" }}
+{{ include "towline.instanceLabels" . }}
+app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
+app.kubernetes.io/part-of: towline
+app.kubernetes.io/managed-by: {{ .Release.Service }}
+{{- with .Values.commonLabels }}
+{{ toYaml . }}
+{{- end }}
+{{- end }}
+
+{{- define "towline.instanceLabels" -}}
+app.kubernetes.io/name: {{ include "towline.name" . }}
+app.kubernetes.io/instance: {{ .Release.Name }}
+{{- end }}
+
+{{- /* By which the server's pods are found. They never change: a Deployment's selector cannot. */ -}}
+{{- define "towline.selectorLabels" -}}
+{{ include "towline.instanceLabels" . }}
+app.kubernetes.io/component: server
+{{- end }}
+
+{{- define "towline.redis.selectorLabels" -}}
+{{ include "towline.instanceLabels" . }}
+app.kubernetes.io/component: redis
+{{- end }}
+
+{{- define "towline.serviceAccountName" -}}
+{{- if .Values.serviceAccount.create }}
+{{- default (include "towline.fullname" .) .Values.serviceAccount.name }}
+{{- else }}
+{{- default "default" .Values.serviceAccount.name }}
+{{- end }}
+{{- end }}
+
+{{- /* An image from its repository, tag and digest. No registry is named: that is the cluster's, or the values', to say. */ -}}
+{{- define "towline.image" -}}
+{{- $tag := .image.tag | default .defaultTag -}}
+{{- printf "%s%s%s" .image.repository (ternary (printf ":%s" $tag) "" (ne $tag "")) (ternary (printf "@%s" .image.digest) "" (ne .image.digest "")) -}}
+{{- end }}

@@ -1,0 +1,168 @@
+/**
+ * What can be set when the chart is installed: one schema, from which values.yaml, values.schema.json and the chart's
+ * README are made (`npm run docs`). The server's own keys are not here: they come from its configuration's schema.
+ */
+import { z } from "zod";
+import { forgeSchema } from "../../src/config/schema.ts";
+import { configFields, type Field, forgeFields } from "../../src/config/fields.ts";
+
+/** Keys of the configuration that the chart writes by itself, or that name what an image has in its own place. */
+const written = [
+  "dataDir",
+  "webhooks.host",
+  "admin.enabled",
+  "admin.host",
+  "kluctl.path",
+  "kluctl.cacheDir",
+  "kubernetes.namespaces",
+  "preview.serviceAccountName",
+];
+
+/** The keys of `config`. A secret is none: values are kept in the cluster, and often in git. */
+export function configurable(): readonly Field[] {
+  return configFields().filter(({ path, secret }) => !secret && !path.startsWith("redis.") && !written.includes(path));
+}
+
+const text = (description: string, value = "") => z.string().prefault(value).meta({ description });
+const flag = (value: boolean, description: string) => z.boolean().prefault(value).meta({ description });
+const integer = (least: number, value: number, description: string) =>
+  z.int().min(least).prefault(value).meta({ description });
+
+type Json = { readonly [key: string]: unknown };
+
+/** Something of Kubernetes's that is passed on as it is. */
+const passed = (description: string, value: Json = {}) =>
+  z.record(z.string(), z.unknown()).prefault(value).meta({ description });
+const list = (description: string, value: readonly Json[] = []) =>
+  z
+    .array(z.record(z.string(), z.unknown()))
+    .prefault([...value])
+    .meta({ description });
+const texts = (description: string, value: readonly string[] = []) =>
+  z
+    .array(z.string())
+    .prefault([...value])
+    .meta({ description });
+const labels = (description: string) => z.record(z.string(), z.string()).prefault({}).meta({ description });
+
+function section<Shape extends z.ZodRawShape>(description: string, shape: Shape) {
+  return z
+    .strictObject(shape)
+    .prefault({} as never)
+    .meta({ description });
+}
+
+const image = (repository: string, tag: string, tagText: string) =>
+  section("Image. Its repository is looked for where the cluster looks by default, unless it names a registry.", {
+    repository: text("Repository, with the registry if it is not the cluster's default.", repository),
+    tag: text(tagText, tag),
+    digest: text("`sha256:…`, to pin exactly these bytes."),
+    pullPolicy: z
+      .enum(["Always", "IfNotPresent", "Never"])
+      .prefault("IfNotPresent")
+      .meta({ description: "Pull policy." }),
+  });
+
+const service = (port: number, whose: string) =>
+  section(whose, {
+    type: z.enum(["ClusterIP", "NodePort", "LoadBalancer"]).prefault("ClusterIP").meta({ description: "Type." }),
+    port: integer(1, port, "Port."),
+    annotations: labels("Annotations."),
+  });
+
+/** One git host: the configuration's own keys but for secrets, which lie in a Secret of the release's namespace. */
+const forge = z.strictObject({
+  ...forgeSchema.pick({ id: true, kind: true, apiUrl: true, webUrl: true, appId: true, insecureAllowUnsigned: true })
+    .shape,
+  existingSecret: z.string().min(1).optional().meta({ description: "Secret with what `keys` names." }),
+  keys: z
+    .strictObject(
+      Object.fromEntries(
+        forgeFields("<KIND>")
+          .filter(({ secret }) => secret)
+          .map(({ path, description = "" }) => [path, z.string().min(1).optional().meta({ description })]),
+      ),
+    )
+    .optional()
+    .meta({ description: "Keys of the Secret. Only those that are named are read." }),
+});
+
+export const valuesSchema = z.strictObject({
+  nameOverride: text("Stands for the chart's name in names and labels."),
+  fullnameOverride: text("Stands for the release's and the chart's name."),
+  commonLabels: labels("Labels of every object."),
+  image: image("towline/towline", "", "Tag; empty: the chart's appVersion."),
+  imagePullSecrets: list("Secrets to pull images with, as `- name: …`."),
+  replicaCount: integer(0, 2, "Servers. They share the work; one alone is enough, two survive a node's end."),
+  forges: z
+    .array(forge)
+    .prefault([])
+    .meta({ description: "The git hosts that send webhooks. Without any, git is only polled." }),
+  config: z
+    .record(z.string(), z.unknown())
+    .prefault({})
+    .meta({ description: "The server's configuration, as in docs/configuration.md." }),
+  redis: section("A small Valkey for this release: one pod, and what is queued survives it.", {
+    enabled: flag(true, "Whether there is one. If not, set `externalRedis`."),
+    image: image("valkey/valkey", "8.1", "Tag."),
+    auth: section("Its password. Without `existingSecret` one is made at the first install, and kept by upgrades.", {
+      existingSecret: text(
+        "Secret with the password (letters and digits). Needed where charts are rendered without a cluster, as Argo CD does.",
+      ),
+      passwordKey: text("Key of the password.", "password"),
+    }),
+    persistence: section("Its volume.", {
+      enabled: flag(true, "If not, what is queued is lost with the pod, and found again by the next sweep."),
+      size: text("Size.", "1Gi"),
+      storageClass: text("Storage class; empty: the cluster's default."),
+      retain: flag(false, "Keeps the volume when the release is uninstalled. Nothing in it is missed."),
+    }),
+    resources: passed("Resources.", { requests: { cpu: "20m", memory: "32Mi" }, limits: { memory: "256Mi" } }),
+    nodeSelector: labels("Node selector."),
+    tolerations: list("Tolerations."),
+    affinity: passed("Affinity."),
+    priorityClassName: text("Priority class."),
+  }),
+  externalRedis: section("A Redis of yours, 6.2 or newer, or a Valkey: with `noeviction`, best with AOF.", {
+    url: text("`redis://` or `rediss://` (TLS), without the password."),
+    existingSecret: text("Secret with the password, or with the whole URL."),
+    passwordKey: text("Key of the password; empty: there is none."),
+    urlKey: text("Key of the URL, instead of `url`."),
+  }),
+  serviceAccount: section("The server's identity.", {
+    create: flag(true, "Whether the chart makes it."),
+    name: text("Its name; empty: the release's, or `default` if the chart does not make it."),
+    annotations: labels("Annotations, as for a cloud's workload identity."),
+  }),
+  rbac: section("What the server may do.", {
+    create: flag(true, "Whether the chart makes roles and bindings."),
+    tier: z.enum(["impersonation", "namespaced", "cluster-admin"]).prefault("impersonation").meta({
+      description:
+        "`impersonation`: it acts only as the service accounts that deployments name. `namespaced`: only in `rbac.namespaces`. `cluster-admin`: everything, as kluctl's controller may.",
+    }),
+    namespaces: texts("Namespaces with KluctlDeployments; empty: all. The server looks at no others."),
+  }),
+  preview: section("Previews of pull requests.", {
+    serviceAccount: section("The identity that previews act as, so that they cannot change anything.", {
+      create: flag(false, "Whether the chart makes it, in each of `rbac.namespaces`."),
+      name: text("Its name, the same in each deployment's namespace; empty: the deployment's own."),
+      annotations: labels("Annotations."),
+    }),
+  }),
+  admissionPolicy: section("Rules of the API server for what roles cannot say. Kubernetes 1.30 or newer.", {
+    enabled: flag(false, "Whether the chart makes them."),
+  }),
+  crds: section("The definition of KluctlDeployments.", {
+    install: flag(
+      true,
+      "Installs it, unless the cluster has one that this release did not install. It is kept when the release goes.",
+    ),
+  }),
+  service: section("Two Services, so that only one of them can be opened to the internet.", {
+    webhooks: service(80, "Where webhooks arrive."),
+    admin: service(9090, "Health and metrics."),
+  }),
+});
+
+/** Values that Helm sets for a chart that is part of another. */
+export const helmsOwn = { global: { type: "object" } };
