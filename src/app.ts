@@ -5,7 +5,8 @@ import { join } from "node:path";
 import express from "express";
 import { connectProducer, connectWorker } from "../jobs/connection.ts";
 import { createFairness } from "../jobs/fairness.ts";
-import { createQueue } from "../jobs/queue.ts";
+import { laneOf, lanes } from "../jobs/lanes.ts";
+import { createQueue, type JobQueue } from "../jobs/queue.ts";
 import { createReports } from "../jobs/reports.ts";
 import { createWebhookRoutes } from "../routes/webhooks.ts";
 import { startAdminListeners } from "./app/admin-listeners.ts";
@@ -14,6 +15,14 @@ import { createDataDir } from "./app/data-dir.ts";
 import { startListener } from "./app/listener.ts";
 import { createForges, loginOf } from "./app/previews.ts";
 import { findRedis, watchRedis } from "./app/redis.ts";
+import {
+  createInStage,
+  stagedKluctl,
+  stagedObjects,
+  stagedResults,
+  stagedSources,
+  stagedStatus,
+} from "./app/stages.ts";
 import { openSourceOverrides } from "./app/source-overrides.ts";
 import { createWebhooksFirst } from "./app/webhooks-first.ts";
 import { startWork, type StartedWork } from "./app/work.ts";
@@ -36,6 +45,7 @@ import { createServiceAccounts } from "./kube/service-accounts.ts";
 import type { Logger } from "./log.ts";
 import { createMetrics, type Metrics } from "./metrics.ts";
 import { createDeploymentMetrics } from "./metrics/deployments.ts";
+import type { Request } from "./model.ts";
 import type { Leases } from "./ports.ts";
 import { createReadIdentity } from "./reconcile/identity.ts";
 import { createReconcile } from "./reconcile/reconcile.ts";
@@ -60,16 +70,29 @@ export interface App {
 export async function startApp(config: Config, log: Logger): Promise<App> {
   const clock = { now: () => Date.now() };
   await createDataDir(config.dataDir);
-  const client = createKubeClient(config.kubernetes);
+  const client = createKubeClient({
+    ...config.kubernetes,
+    observe: { request: (...asked) => metrics.outside.kubernetesAsked(...asked) },
+  });
   const { address, privateRedis } = await findRedis(config, log);
   const [producer, consumer] = [connectProducer(address, log), connectWorker(address, log)];
   const fairness = createFairness();
-  const queue = createQueue({ connection: producer, prefix: config.redis.prefix, fairness, log });
+  const queue = createQueue({
+    connection: producer,
+    prefix: config.redis.prefix,
+    fairness,
+    log,
+    observe: {
+      enqueued: (request, queued) =>
+        metrics.stages.enqueued(laneOf(request), causeOf(request), queued ? "queued" : "joined"),
+      unavailable: () => metrics.stages.queueFailed(),
+    },
+  });
   const reports = createReports({ connection: producer, prefix: config.redis.prefix });
   // What only begins once the ports are open; they may ask for it before
   const begun: { leadership?: Leadership; work?: StartedWork } = {};
   const metrics = createMetrics({
-    readQueue: async () => ({ ...(await queue.depth()) }),
+    readQueue: () => readDepths(queue),
     sweepAge: () => begun.work?.sweepAge() ?? 0,
     watchAge: () => deployments.age(),
   });
@@ -86,9 +109,13 @@ export async function startApp(config: Config, log: Logger): Promise<App> {
   const watched = { client, namespaces, controllerName: config.controllerName, log };
   const { defaultServiceAccount } = config;
   const secrets = createSecrets({ client, readAs: config.kubernetes.readSecretsAs, defaultServiceAccount });
-  const newer = createDeployments(watched);
+  const newer = createDeployments({
+    ...watched,
+    observe: { restarted: (why) => metrics.outside.watchRestarted(why) },
+  });
   const older = createLegacyDeployments({ ...watched, secrets, hasTwin: (key) => newer.find(key) !== undefined });
-  const deployments = createBothDeployments({ newer, older, log });
+  const inStage = createInStage(metrics.stages);
+  const deployments = stagedStatus(createBothDeployments({ newer, older, log }), inStage);
   deployments.onChange(({ kind, deployment }) => {
     if (kind === "removed") deploymentMetrics.gone(deployment.key);
   });
@@ -100,50 +127,60 @@ export async function startApp(config: Config, log: Logger): Promise<App> {
     defaultServiceAccount,
   });
   const results = config.results.write
-    ? createResults({
-        client,
-        namespace: config.results.namespace,
-        keepCommandResults: config.results.keepCommands,
-        keepValidateResults: config.results.keepValidates,
-        log,
-      })
+    ? stagedResults(
+        createResults({
+          client,
+          namespace: config.results.namespace,
+          keepCommandResults: config.results.keepCommands,
+          keepValidateResults: config.results.keepValidates,
+          log,
+        }),
+        inStage,
+      )
     : storeNothing;
   const identity = `${hostname()}-${process.pid}`;
   const leases = observed(createLeases({ client, identity, durationMs: config.lease.durationMs, log }), metrics);
 
   // git and kluctl
-  const sources = createSources({
-    cacheDir: join(config.dataDir, "git"),
-    log,
-    env: process.env,
-    limits: { callMs: config.git.timeoutMs },
-    observe: {
-      lsRemote: (seconds, ok) => metrics.gitRan("ls-remote", ok, seconds),
-      fetch: (seconds, ok) => metrics.gitRan("fetch", ok, seconds),
-      checkout: (seconds) => metrics.gitRan("checkout", true, seconds),
-    },
-  });
-  const kubeconfigFor = (impersonate?: string) => client.kubeconfig(impersonate);
-  const kluctl = createKluctl({
-    binary: config.kluctl.path ?? "kluctl",
-    cacheDir: config.kluctl.cacheDir ?? join(config.dataDir, "kluctl-cache"),
-    workDir: join(config.dataDir, "kluctl-work"),
-    kubeconfigFor,
-    env: process.env,
-    log,
-    limits: { leaseSilenceMs: (config.lease.durationMs * 2) / 3 },
-    systemPython: config.kluctl.systemPython,
-    warm: config.kluctl.warm,
-    observe: {
-      ran(command, seconds, ok, deployment) {
-        metrics.kluctlRan(command, ok ? "ok" : "failed", seconds);
-        deploymentMetrics.kluctlRan(deployment, command, seconds);
+  const sources = stagedSources(
+    createSources({
+      cacheDir: join(config.dataDir, "git"),
+      log,
+      env: process.env,
+      limits: { callMs: config.git.timeoutMs },
+      observe: {
+        lsRemote: (seconds, ok) => metrics.gitRan("ls-remote", ok, seconds),
+        fetch: (seconds, ok) => metrics.gitRan("fetch", ok, seconds),
+        checkout: (seconds) => metrics.gitRan("checkout", true, seconds),
       },
-      rendererStarted: (start) => metrics.rendererStarted(start),
-    },
-  });
+    }),
+    inStage,
+  );
+  const kubeconfigFor = (impersonate?: string) => client.kubeconfig(impersonate);
+  const kluctl = stagedKluctl(
+    createKluctl({
+      binary: config.kluctl.path ?? "kluctl",
+      cacheDir: config.kluctl.cacheDir ?? join(config.dataDir, "kluctl-cache"),
+      workDir: join(config.dataDir, "kluctl-work"),
+      kubeconfigFor,
+      env: process.env,
+      log,
+      limits: { leaseSilenceMs: (config.lease.durationMs * 2) / 3 },
+      systemPython: config.kluctl.systemPython,
+      warm: config.kluctl.warm,
+      observe: {
+        started: (command) => metrics.kluctlStarted(command),
+        ran(command, seconds, how, deployment) {
+          metrics.kluctlRan(command, how, seconds);
+          deploymentMetrics.kluctlRan(deployment, command, seconds);
+        },
+        rendererStarted: (start) => metrics.rendererStarted(start),
+      },
+    }),
+    inStage,
+  );
 
-  const forges = await createForges(config, { clock, log });
+  const forges = await createForges(config, { metrics, clock, log });
 
   // The way in, before any work begins: a port that is in use shall not break off a deploy
   const intake = createIntake({
@@ -153,6 +190,11 @@ export async function startApp(config: Config, log: Logger): Promise<App> {
     reports: config.preview.enabled ? reports : undefined,
     log,
     clock,
+    onTaken(forge, { matched, previews = 0 }) {
+      metrics.stages.delivered(forge, clock.now());
+      metrics.stages.matched(forge, "deployment", matched);
+      metrics.stages.matched(forge, "pull-request", previews);
+    },
   });
   const { accept, turn } = createWebhooksFirst(intake);
   const lastDelivery = new Map<string, number>();
@@ -208,7 +250,7 @@ export async function startApp(config: Config, log: Logger): Promise<App> {
     sources,
     kluctl,
     overrides: sourceOverrides?.overrides,
-    objects: createObjects({ kubeconfigFor }),
+    objects: stagedObjects(createObjects({ kubeconfigFor }), inStage),
     leases,
     results,
     clusterId: () => client.clusterId(),
@@ -227,6 +269,7 @@ export async function startApp(config: Config, log: Logger): Promise<App> {
     log,
     observe: {
       pushToApplied: (seconds) => metrics.pushApplied(seconds),
+      pushToLive: (seconds) => metrics.stages.pushLive(seconds),
       pruned: (deployment, seconds) => deploymentMetrics.pruned(deployment, seconds),
     },
   });
@@ -238,9 +281,14 @@ export async function startApp(config: Config, log: Logger): Promise<App> {
     log,
   }));
   let lost = false;
-  void leadership.lost.then(() => (lost = true));
+  metrics.outside.leads(false);
+  void leadership.lost.then(() => {
+    lost = true;
+    metrics.outside.leads(false);
+  });
   const working = leadership.won.then((won) => {
     if (!won || stopping.since !== undefined) return;
+    metrics.outside.leads(true);
     begun.work = startWork({
       config,
       reconcile,
@@ -302,6 +350,16 @@ export async function startApp(config: Config, log: Logger): Promise<App> {
       log.info("stopped");
     },
   };
+}
+
+/** Of all lanes, or an error: half an answer would look as if the other half were empty. */
+async function readDepths(queue: Pick<JobQueue, "depth">) {
+  return Object.fromEntries(await Promise.all(lanes.map(async (lane) => [lane, { ...(await queue.depth(lane)) }])));
+}
+
+/** Reports have none: they follow from previews and deployments. */
+function causeOf(request: Request): string {
+  return "cause" in request ? request.cause : "report";
 }
 
 function toWebhookSource({ id, kind, webhookSecrets, insecureAllowUnsigned }: Config["forges"][number]) {

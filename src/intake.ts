@@ -40,6 +40,8 @@ export interface IntakeDeps {
   readonly reports?: Pick<Reports, "openInto"> | undefined;
   readonly log: Logger;
   readonly clock?: Clock;
+  /** A genuine delivery of this forge concerns so many deployments, and pull requests to preview. */
+  readonly onTaken?: ((forge: string, matched: Pick<Receipt, "matched" | "previews">) => void) | undefined;
 }
 
 /**
@@ -129,6 +131,7 @@ export function createIntake(deps: IntakeDeps): Accept {
     const receipt = await acceptAny(event, receivedAt);
     const ms = Math.round(clock.now() - receivedAt);
     log.info({ ...describeEvent(event), ...describeReceipt(receipt), ms }, messageFor(event));
+    deps.onTaken?.(event.forge, receipt);
     return receipt;
   };
 }

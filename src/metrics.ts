@@ -1,9 +1,12 @@
 /** What Prometheus is told. Every label has a bounded number of values, whatever the outside sends. */
 import { collectDefaultMetrics, Counter, Gauge, Histogram, Registry } from "prom-client";
+import { boundLabel, intakeSeconds, workSeconds } from "./metrics/labels.ts";
+import { createOutsideMetrics, type OutsideMetrics } from "./metrics/outside.ts";
+import { createStageMetrics, type StageMetrics } from "./metrics/stages.ts";
 
 export interface MetricsOptions {
-  /** The number of jobs by state, asked for at every scrape: it has to answer, or fail, in time for that. */
-  readonly readQueue?: (() => Promise<Readonly<Record<string, number>>>) | undefined;
+  /** The number of jobs by lane and state, asked for at every scrape: it has to answer, or fail, in time for that. */
+  readonly readQueue?: (() => Promise<Readonly<Record<string, Readonly<Record<string, number>>>>>) | undefined;
   /** Seconds since the last complete sweep. */
   readonly sweepAge?: (() => number) | undefined;
   /** Seconds since the API server last sent something on the watch. */
@@ -12,9 +15,15 @@ export interface MetricsOptions {
 
 export interface Metrics {
   readonly registry: Registry;
+  /** From a delivery to a commit that is live, stage by stage. */
+  readonly stages: StageMetrics;
+  /** What the server depends on: the API server, git hosts, git, and whose turn it is. */
+  readonly outside: OutsideMetrics;
   webhookAnswered(forge: string, event: string, result: string, seconds: number): void;
-  jobWaited(seconds: number): void;
+  jobWaited(lane: string, seconds: number): void;
   reconciled(result: string, seconds: number): void;
+  kluctlStarted(command: string): void;
+  /** `result`: how the process ended, see kluctl.ts. */
   kluctlRan(command: string, result: string, seconds: number): void;
   rendererStarted(start: "warm" | "cold" | "fallback"): void;
   gitRan(operation: string, ok: boolean, seconds: number): void;
@@ -35,10 +44,6 @@ const knownEvents = new Set(
     "check_run check_suite issue_comment installation note release repository system_hook workflow_run"
   ).split(" "),
 );
-const mostLabelValues = 50;
-
-const intakeSeconds = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5];
-const workSeconds = [0.05, 0.1, 0.25, 0.5, 1, 2, 3, 5, 10, 20, 30, 60, 120, 300, 600, 1_800];
 
 export function createMetrics({ readQueue, sweepAge, watchAge }: MetricsOptions = {}): Metrics {
   const registry = new Registry();
@@ -61,17 +66,20 @@ export function createMetrics({ readQueue, sweepAge, watchAge }: MetricsOptions 
   new Gauge({
     name: "towline_queue_jobs",
     help: "Jobs in the queue.",
-    labelNames: ["state"],
+    labelNames: ["lane", "state"],
     registers,
     async collect() {
       this.reset(); // no number rather than an old one
       const jobs = await readQueue?.().catch(() => undefined);
-      for (const [state, count] of Object.entries(jobs ?? {})) this.set({ state }, count);
+      for (const [lane, states] of Object.entries(jobs ?? {})) {
+        for (const [state, count] of Object.entries(states)) this.set({ lane, state }, count);
+      }
     },
   });
   const queueWait = new Histogram({
     name: "towline_queue_wait_seconds",
     help: "From a request's arrival in the queue to the start of the work.",
+    labelNames: ["lane"],
     buckets: [...intakeSeconds, 5, 10, 30, 60, 300],
     registers,
   });
@@ -116,6 +124,12 @@ export function createMetrics({ readQueue, sweepAge, watchAge }: MetricsOptions 
     name: "towline_kluctl_runs_total",
     help: "kluctl processes run.",
     labelNames: ["command", "result"],
+    registers,
+  });
+  const kluctlRunning = new Gauge({
+    name: "towline_kluctl_running",
+    help: "kluctl processes that run now.",
+    labelNames: ["command"],
     registers,
   });
   const kluctlSeconds = new Histogram({
@@ -172,12 +186,14 @@ export function createMetrics({ readQueue, sweepAge, watchAge }: MetricsOptions 
 
   return {
     registry,
+    stages: createStageMetrics(registry),
+    outside: createOutsideMetrics(registry),
     webhookAnswered(forge, event, result, seconds) {
       const name = knownEvents.has(event) ? event : "other";
       webhooks.inc({ forge: forgeLabel(forge), event: name, result: resultLabel(result) });
       webhookSeconds.observe(seconds);
     },
-    jobWaited: (seconds) => queueWait.observe(seconds),
+    jobWaited: (lane, seconds) => queueWait.observe({ lane }, seconds),
     reconciled(result, seconds) {
       reconciles.inc({ result: resultLabel(result) });
       reconcileSeconds.observe(seconds);
@@ -190,7 +206,9 @@ export function createMetrics({ readQueue, sweepAge, watchAge }: MetricsOptions 
       forgeReports.inc({ what, result: resultLabel(result) });
       forgeReportSeconds.observe({ what }, seconds);
     },
+    kluctlStarted: (command) => kluctlRunning.inc({ command: commandLabel(command) }),
     kluctlRan(command, result, seconds) {
+      kluctlRunning.dec({ command: commandLabel(command) });
       kluctlRuns.inc({ command: commandLabel(command), result: resultLabel(result) });
       kluctlSeconds.observe({ command: commandLabel(command) }, seconds);
     },
@@ -205,14 +223,5 @@ export function createMetrics({ readQueue, sweepAge, watchAge }: MetricsOptions 
       buildInfo.reset();
       buildInfo.set(info, 1);
     },
-  };
-}
-
-/** Lets the first values of a label through and calls the rest "other": an upper bound, not a list. */
-function boundLabel(): (value: string) => string {
-  const seen = new Set<string>();
-  return (value) => {
-    if (seen.size < mostLabelValues) seen.add(value);
-    return seen.has(value) ? value : "other";
   };
 }

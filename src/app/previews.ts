@@ -10,6 +10,8 @@ import type { Config, ForgeConfig } from "../config.ts";
 import { createForge } from "../forge/create-forge.ts";
 import type { ForgeLogin } from "../forge/forge-options.ts";
 import { withStatusName } from "../forge/status-name.ts";
+import { createObservedForge } from "../forge/observed-forge.ts";
+import { findRateLimit } from "../forge/rate-limit.ts";
 import { createRestingForge } from "../forge/resting-forge.ts";
 import type { WatchedDeployments } from "../kube/deployments.ts";
 import { createLimit } from "../limit.ts";
@@ -56,15 +58,20 @@ const reportsAtOnce = 4;
 /** The forges that have a login for their API, by id. */
 export async function createForges(
   { forges, statusName }: Config,
-  { clock, log }: Pick<PreviewsDeps, "clock" | "log">,
+  { metrics: { outside }, clock, log }: Pick<PreviewsDeps, "metrics" | "clock" | "log">,
 ): Promise<ReadonlyMap<string, Forge>> {
   const made = await Promise.all(
     forges.map(async (config) => {
       const login = loginOf(config);
       if (login === undefined) return undefined;
       const { id, kind, apiUrl, webUrl } = config;
-      const forge = await createForge({ id, kind, apiUrl, webUrl, login, log });
-      return [id, createRestingForge(withStatusName(forge, statusName), clock)] as const;
+      const onAnswer = (headers: Headers) => {
+        const allowed = findRateLimit(headers);
+        if (allowed) outside.forgeAllows(id, allowed.remaining, allowed.limit);
+      };
+      const made = await createForge({ id, kind, apiUrl, webUrl, login, onAnswer, log });
+      const forge = createObservedForge(withStatusName(made, statusName), (...what) => outside.forgeAsked(id, ...what));
+      return [id, createRestingForge(forge, clock, (until) => outside.forgeRests(id, until))] as const;
     }),
   );
   return new Map(made.filter((forge) => forge !== undefined));
@@ -108,7 +115,7 @@ export function startPreviews(deps: PreviewsDeps): Previews {
     concurrency: pullRequestsAtOnce,
     work: preview,
     observe: {
-      started: () => undefined,
+      started: (_request, waited) => metrics.jobWaited("preview", waited),
       finished: (_request, result, seconds) => metrics.previewed(result, seconds),
     },
   });
@@ -133,7 +140,7 @@ export function startPreviews(deps: PreviewsDeps): Previews {
     work: (request, { signal }) =>
       request.kind === "report" ? writeReport(request, signal) : writeCommitStatus(request, signal),
     observe: {
-      started: () => undefined,
+      started: (_request, waited) => metrics.jobWaited("report", waited),
       finished: (request, result, seconds) => metrics.reported(request.kind, result, seconds),
     },
   });

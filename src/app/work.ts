@@ -33,7 +33,8 @@ export interface StartedWork {
 }
 
 export function startWork(deps: WorkDeps): StartedWork {
-  const { config, deployments, sources, secrets, results, forges, queue, reports, clusterId, clock, log } = deps;
+  const { config, deployments, sources, secrets, results, forges, queue, reports, clusterId, metrics, clock, log } =
+    deps;
   const workers = [startReconciler("reconcile", config.concurrency, deps), startManualReconciler(deps)];
   const previews = forges.size > 0 ? startPreviews(deps) : undefined;
   const stopWaking = startWaking({ deployments, queue, log });
@@ -57,6 +58,11 @@ export function startWork(deps: WorkDeps): StartedWork {
     everyMs: config.sweep.intervalMs,
     clock,
     log,
+    observe: {
+      due: (count) => metrics.outside.sweepDue(count),
+      looked: (ok, seconds) => metrics.outside.swept(ok, seconds),
+      found: (count) => metrics.outside.sweepFound(count),
+    },
   });
   const watching = deployments.start().then(
     () => log.info({ deployments: deployments.all().length }, "watching KluctlDeployments"),
@@ -99,7 +105,7 @@ function startReconciler(lane: "reconcile" | "manual", concurrency: number, deps
     log,
     observe: {
       started(_request, waited) {
-        metrics.jobWaited(waited);
+        metrics.jobWaited(lane, waited);
         deploymentMetrics.reconcileStarted();
       },
       finished({ deployment }, result, seconds) {

@@ -35,11 +35,13 @@ export interface AskOptions {
   /** Must not be repeated, whoever says it. */
   readonly token: string;
   readonly timeoutMs?: number | undefined;
+  /** Gets the headers of each answer. */
+  readonly onAnswer?: ((headers: Headers) => void) | undefined;
 }
 
 const defaultTimeoutMs = 10_000;
 
-export function createAsk({ apiUrl, headers, hint, token, timeoutMs = defaultTimeoutMs }: AskOptions): Ask {
+export function createAsk({ apiUrl, headers, hint, token, timeoutMs = defaultTimeoutMs, onAnswer }: AskOptions): Ask {
   const base = apiUrl.replace(/\/+$/, "");
   const { host } = new URL(base);
 
@@ -64,6 +66,7 @@ export function createAsk({ apiUrl, headers, hint, token, timeoutMs = defaultTim
         },
         ...(body && { body: JSON.stringify(body) }),
       });
+      onAnswer?.(response.headers);
       const json = parseJson((await readBody(response)).toString("utf8"));
       const answer = { request, status: response.status, headers: response.headers, json };
       if (!response.ok && !excuses?.(answer))

@@ -9,6 +9,8 @@ export interface ForgeOptions {
   readonly log: Logger;
   /** How long one request may take, milliseconds; ten seconds unless said otherwise. */
   readonly timeoutMs?: number | undefined;
+  /** Gets the headers of each answer: they tell how many requests the host still takes. */
+  readonly onAnswer?: ((headers: Headers) => void) | undefined;
 }
 
 /** A user's or a bot's token, or (GitHub) an App, which makes its tokens itself. */

@@ -6,7 +6,7 @@ import type { Clock, Forge } from "../ports.ts";
  * Putting off the job that met the limit is not enough: other jobs, the sweep and newer requests would go on asking, and
  * hosts lengthen the wait of those who do.
  */
-export function createRestingForge(forge: Forge, clock: Clock): Forge {
+export function createRestingForge(forge: Forge, clock: Clock, onRest?: (until: number) => void): Forge {
   let until = 0;
 
   async function ask<T>(question: () => Promise<T>): Promise<T> {
@@ -20,6 +20,7 @@ export function createRestingForge(forge: Forge, clock: Clock): Forge {
     } catch (error) {
       if (error instanceof ForgeError && error.problem === "rate-limited" && error.retryAfterMs !== undefined) {
         until = Math.max(until, clock.now() + error.retryAfterMs);
+        onRest?.(until);
       }
       throw error;
     }

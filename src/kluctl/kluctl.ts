@@ -1,5 +1,5 @@
 /** The real kluctl behind the port: one process for each call, with a directory of its own that goes with it. */
-import { PrepareError } from "../errors.ts";
+import { KilledError, KluctlUnavailableError, PrepareError } from "../errors.ts";
 import { createScrubber, type Logger } from "../log.ts";
 import type { Credentials, Key } from "../model.ts";
 import type { Kluctl } from "../ports.ts";
@@ -63,15 +63,23 @@ export interface KluctlDeps {
 }
 
 export interface KluctlObserver {
-  ran(command: Call["command"], seconds: number, ok: boolean, deployment: Key): void;
+  started?(command: Call["command"]): void;
+  ran(command: Call["command"], seconds: number, how: RunEnd, deployment: Key): void;
   rendererStarted?(start: RendererStart): void;
 }
+
+/**
+ * How a run ended: `errors`, it did its work and reports some; `prepare`, the project could not be loaded; `failed`, a
+ * fault of ours or of the machine. The others are why it was ended.
+ */
+export type RunEnd = "ok" | "errors" | "prepare" | "unavailable" | "failed" | KilledError["why"];
 
 export interface KluctlProcesses extends Kluctl {
   /** Ends what runs, and starts nothing more. */
   stop(): Promise<void>;
 }
 
+type Reported = { readonly errors: readonly unknown[] };
 type Parse<T> = (text: string) => Promise<T>;
 
 export function createKluctl({ binary, kubeconfigFor, log, observe, ...deps }: KluctlDeps): KluctlProcesses {
@@ -221,20 +229,22 @@ export function createKluctl({ binary, kubeconfigFor, log, observe, ...deps }: K
   }
 
   /** Counts and times the call, and holds up `stop` until it is over. */
-  async function start<T>(call: Call, run: AnyRun, parse: Parse<T>, signal: AbortSignal): Promise<T> {
+  async function start<T extends Reported>(call: Call, run: AnyRun, parse: Parse<T>, signal: AbortSignal): Promise<T> {
     const startedAt = performance.now();
+    observe?.started?.(call.command);
     const result = execute(call, run, parse, signal);
     running.add(result);
-    let ok = false;
+    let how: RunEnd = "failed";
     try {
       const value = await result;
-      ok = true;
+      how = value.errors.length > 0 ? "errors" : "ok";
       return value;
     } catch (error) {
+      how = endOf(error);
       throw explainDisk(error);
     } finally {
       running.delete(result);
-      observe?.ran(call.command, (performance.now() - startedAt) / 1_000, ok, run.deployment);
+      observe?.ran(call.command, (performance.now() - startedAt) / 1_000, how, run.deployment);
     }
   }
 
@@ -262,4 +272,10 @@ export function createKluctl({ binary, kubeconfigFor, log, observe, ...deps }: K
       await renderers?.stop();
     },
   };
+}
+
+function endOf(error: unknown): RunEnd {
+  if (error instanceof KilledError) return error.why;
+  if (error instanceof PrepareError) return "prepare";
+  return error instanceof KluctlUnavailableError ? "unavailable" : "failed";
 }

@@ -43,6 +43,9 @@ export async function runLoop(loop: Loop, deps: LoopDeps): Promise<Outcome | "ag
   if (signal.aborted) return outcome; // handed back: whoever takes it next finishes the status
   status.set({ observedGeneration: deployment.generation });
   await status.finish(ready);
+  if (request.receivedAt !== undefined && ready.status === "True") {
+    deps.observe?.pushToLive?.((deps.clock.now() - request.receivedAt) / 1_000);
+  }
   log.info({ outcome: outcome.kind, cause: request.cause, ms: deps.clock.now() - startedAt }, "reconciled");
   return outcome;
 }

@@ -32,7 +32,13 @@ export interface LoopDeps {
   readonly newId: () => string;
   readonly log: Logger;
   readonly observe?:
-    { pushToApplied(seconds: number): void; pruned?(deployment: Key, seconds: number): void } | undefined;
+    | {
+        pushToApplied(seconds: number): void;
+        /** A pushed commit is Ready, so long after its delivery. */
+        pushToLive?(seconds: number): void;
+        pruned?(deployment: Key, seconds: number): void;
+      }
+    | undefined;
 }
 
 export interface Loop {

@@ -1,6 +1,7 @@
 /** From a push to the cluster, on real parts. */
 import type { KubernetesObject, V1ConfigMap } from "@kubernetes/client-node";
 import { expect, test, vi } from "vitest";
+import { exposedMetrics } from "../support/exposition.ts";
 import { aProject, aSpec } from "../support/project.ts";
 import { sendPush, useTowline } from "../support/towline.ts";
 import { useWorld, type TestWorld } from "../support/world.ts";
@@ -40,4 +41,22 @@ test("a new deployment is deployed, and a push changes it within seconds", async
   );
   const done = await deployment.reaches("Ready");
   expect(done.status?.conditions?.[0]).toMatchObject({ message: "deploy succeeded. 1 changed objects." });
+
+  const metrics = async () => (await fetch(`${towline.adminUrl}/metrics`)).text();
+  await vi.waitFor(async () => expect(await metrics()).toContain("\ntowline_push_to_live_seconds_count 1\n"), patience);
+  const told = await metrics();
+  for (const stage of ["source", "diff", "deploy", "status", "result"]) {
+    expect(told).toMatch(
+      new RegExp(`^towline_stage_duration_seconds_count\\{stage="${stage}",result="ok"\\} [1-9]`, "m"),
+    );
+  }
+  expect(told).toContain('towline_webhook_matched_total{forge="gitea",what="deployment"} 1');
+  expect(told).toContain('towline_queue_jobs{lane="reconcile",state="waiting"} 0');
+  expect(told).toContain("\ntowline_leader 1\n");
+  const names = [...told.matchAll(/^# TYPE (\w+) (\w+)$/gm)].map(([, name]) => name);
+  expect(names.toSorted()).toEqual(
+    exposedMetrics()
+      .map(({ name }) => name)
+      .toSorted(),
+  );
 });

@@ -42,6 +42,7 @@ export function aWorld(
   const results = fakeResults();
   const objects = fakeObjects();
   const applied: number[] = [];
+  const live: number[] = [];
   let ids = 0;
   const reconcile = createReconcile({
     deployments,
@@ -59,7 +60,7 @@ export function aWorld(
     clock: { now: () => Date.parse("2026-01-01T00:00:10Z") },
     newId: () => `id-${++ids}`,
     log: silentLog,
-    observe: { pushToApplied: (s) => applied.push(s) },
+    observe: { pushToApplied: (s) => applied.push(s), pushToLive: (s) => live.push(s) },
   });
   const attempt = (over: Partial<Attempt> = {}): Attempt => ({
     attempt: 1,
@@ -75,6 +76,7 @@ export function aWorld(
     leases,
     results,
     applied,
+    live,
     asked,
     reconcile,
     attempt,

@@ -21,9 +21,10 @@ const maxPages = 1_000;
 /** A canceled commit's status is final, and no fault of the commit: it is shown with an exclamation mark. */
 const states = { pending: "pending", success: "success", failure: "failure", canceled: "warning" } as const;
 
-export function createGiteaForge({ id, apiUrl, token, timeoutMs }: GiteaForgeOptions): Forge {
+export function createGiteaForge({ id, apiUrl, token, timeoutMs, onAnswer }: GiteaForgeOptions): Forge {
   const hint = "it needs write access to the repository, and the scopes write:repository, write:issue and read:user";
-  const ask = createAsk({ apiUrl, headers: { authorization: `token ${token}` }, hint, token, timeoutMs });
+  const headers = { authorization: `token ${token}` };
+  const ask = createAsk({ apiUrl, headers, hint, token, timeoutMs, onAnswer });
   const PullRequest = PullRequestOf(id);
   const account = createMemory<number>(Infinity);
 
@@ -104,7 +105,7 @@ export function createGiteaForge({ id, apiUrl, token, timeoutMs }: GiteaForgeOpt
   };
 }
 
-export type GiteaForgeOptions = Pick<ForgeOptions, "id" | "timeoutMs"> & {
+export type GiteaForgeOptions = Pick<ForgeOptions, "id" | "timeoutMs" | "onAnswer"> & {
   readonly apiUrl: string;
   readonly token: string;
 };

@@ -43,9 +43,9 @@ interface ListedPage {
   readonly isLast: boolean;
 }
 
-export function createGithubForge({ id, apiUrl, login, log, timeoutMs = 10_000 }: ForgeOptions): Forge {
+export function createGithubForge({ id, apiUrl, login, log, timeoutMs = 10_000, onAnswer }: ForgeOptions): Forge {
   const url = (apiUrl ?? "https://api.github.com").replace(/\/+$/, "");
-  const wire = createWire({ apiUrl: url, timeoutMs, log });
+  const wire = createWire({ apiUrl: url, timeoutMs, log, onAnswer });
   const as =
     "app" in login
       ? createAppLogin(createWire({ apiUrl: url, timeoutMs, log, app: login.app }))

@@ -6,7 +6,7 @@ import type { ForgeError } from "../../errors.ts";
 import type { Logger } from "../../log.ts";
 import { TooLargeError } from "../answer-body.ts";
 import { codeOf } from "../forge-failure.ts";
-import { fetchWhole } from "./fetch-whole.ts";
+import { createFetchWhole } from "./fetch-whole.ts";
 import { type Answer, type Question, problemOf, toForgeError } from "./problem.ts";
 
 export interface WireOptions {
@@ -15,6 +15,8 @@ export interface WireOptions {
   readonly log: Logger;
   /** Requests are made as this App itself, not as one of its installations. */
   readonly app?: { readonly appId: string; readonly privateKey: string } | undefined;
+  /** Gets the headers of each answer. */
+  readonly onAnswer?: ((headers: Headers) => void) | undefined;
 }
 
 export interface Wire {
@@ -60,7 +62,7 @@ export function createWire(options: WireOptions): Wire {
 }
 
 /** The client is loaded when it is first used: its memory and time to load are for those who have a GitHub. */
-async function createOctokit({ apiUrl, log, app }: WireOptions): Promise<Octokit> {
+async function createOctokit({ apiUrl, log, app, onAnswer }: WireOptions): Promise<Octokit> {
   const { Octokit } = await import("@octokit/core");
   const quietly = {
     debug: () => undefined,
@@ -73,7 +75,7 @@ async function createOctokit({ apiUrl, log, app }: WireOptions): Promise<Octokit
     baseUrl: apiUrl,
     userAgent: "towline",
     log: quietly,
-    request: { fetch: fetchWhole, log: quietly },
+    request: { fetch: createFetchWhole(onAnswer), log: quietly },
   };
   if (app === undefined) return new Octokit(options);
   const { createAppAuth } = await import("@octokit/auth-app");

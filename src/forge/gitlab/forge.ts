@@ -19,13 +19,15 @@ const maxPages = 1_000;
 /** A project's addresses seldom change. */
 const projectLifetimeMs = 10 * 60_000;
 
-export type GitlabForgeOptions = Pick<ForgeOptions, "id" | "apiUrl" | "timeoutMs"> & { readonly token: string };
+export type GitlabForgeOptions = Pick<ForgeOptions, "id" | "apiUrl" | "timeoutMs" | "onAnswer"> & {
+  readonly token: string;
+};
 
 export function createGitlabForge(options: GitlabForgeOptions): Forge {
-  const { id, apiUrl = "https://gitlab.com/api/v4", token, timeoutMs } = options;
+  const { id, apiUrl = "https://gitlab.com/api/v4", token, timeoutMs, onAnswer } = options;
   const hint =
     "GitLab also says so of what the token may not see: it needs the role Developer in the project, and the scope api";
-  const ask = createAsk({ apiUrl, headers: { "private-token": token }, hint, token, timeoutMs });
+  const ask = createAsk({ apiUrl, headers: { "private-token": token }, hint, token, timeoutMs, onAnswer });
   const webUrl = apiUrl.replace(/\/api\/v4\/?$/, "");
   const account = createMemory<number>(Infinity);
   const projects = createMemory<z.infer<typeof Project>>(projectLifetimeMs);

@@ -1,6 +1,7 @@
 import { expect, test } from "vitest";
 import { createForges } from "../../../src/app/previews.ts";
 import { parseConfig } from "../../../src/config.ts";
+import { createMetrics } from "../../../src/metrics.ts";
 import { repoId } from "../../../src/repo-url.ts";
 import { silentLog } from "../../support/fakes.ts";
 
@@ -14,7 +15,7 @@ test("a forge with a login is known by its id, and its repositories by the addre
       TOWLINE_GITLAB_WEBHOOK_SECRET: "0123456789abcdef",
     },
   });
-  const forges = await createForges(config, { clock: { now: () => 0 }, log: silentLog });
+  const forges = await createForges(config, { metrics: createMetrics(), clock: { now: () => 0 }, log: silentLog });
   expect([...forges.keys()]).toEqual(["gitea"]);
   const repo = repoId("https://git.example.com/org/shop.git");
   expect(repo && forges.get("gitea")?.repoName(repo)).toBe("org/shop");

@@ -2,11 +2,28 @@ import { expect, test } from "vitest";
 import { createMetrics } from "../../../src/metrics.ts";
 
 test("what happened is told under the names that dashboards know", async () => {
-  const metrics = createMetrics({ readQueue: () => Promise.resolve({ waiting: 3, active: 1 }) });
+  const metrics = createMetrics({ readQueue: () => Promise.resolve({ manual: { waiting: 3, active: 1 } }) });
   metrics.webhookAnswered("github", "push", "202", 0.004);
-  metrics.jobWaited(0.1);
+  metrics.jobWaited("manual", 0.1);
   metrics.reconciled("deployed", 1.5);
+  metrics.kluctlStarted("diff");
   metrics.kluctlRan("diff", "ok", 0.7);
+  metrics.kluctlStarted("deploy");
+  metrics.stages.delivered("github", 5_000);
+  metrics.stages.matched("github", "deployment", 2);
+  metrics.stages.enqueued("reconcile", "push", "joined");
+  metrics.stages.queueFailed();
+  metrics.stages.staged("source", "failed", 3);
+  metrics.stages.pushLive(4);
+  metrics.outside.kubernetesAsked("GET", 0, 10);
+  metrics.outside.watchRestarted("410");
+  metrics.outside.leads(true);
+  metrics.outside.forgeAsked("github", "setStatus", "rate-limited", 0.2);
+  metrics.outside.forgeAllows("github", 12, 5_000);
+  metrics.outside.forgeRests("github", 0);
+  metrics.outside.swept(false, 60);
+  metrics.outside.sweepFound(1);
+  metrics.outside.sweepDue(3);
   metrics.gitRan("fetch", false, 2);
   metrics.pushApplied(1.9);
   metrics.leaseLost();
@@ -17,12 +34,33 @@ test("what happened is told under the names that dashboards know", async () => {
   for (const line of [
     'towline_webhook_requests_total{forge="github",event="push",result="202"} 1',
     "towline_webhook_duration_seconds_count 1",
-    'towline_queue_jobs{state="waiting"} 3',
-    "towline_queue_wait_seconds_sum 0.1",
+    'towline_queue_jobs{lane="manual",state="waiting"} 3',
+    'towline_queue_wait_seconds_sum{lane="manual"} 0.1',
     'towline_reconcile_total{result="deployed"} 1',
     "towline_reconcile_duration_seconds_sum 1.5",
     'towline_kluctl_runs_total{command="diff",result="ok"} 1',
     'towline_kluctl_run_seconds_sum{command="diff"} 0.7',
+    'towline_kluctl_running{command="diff"} 0',
+    'towline_kluctl_running{command="deploy"} 1',
+    'towline_webhook_last_delivery_timestamp_seconds{forge="github"} 5',
+    'towline_webhook_matched_total{forge="github",what="deployment"} 2',
+    'towline_queue_requests_total{lane="reconcile",cause="push",result="joined"} 1',
+    "towline_queue_errors_total 1",
+    'towline_stage_duration_seconds_sum{stage="source",result="failed"} 3',
+    "towline_push_to_live_seconds_sum 4",
+    'towline_kubernetes_requests_total{method="GET",status="0"} 1',
+    'towline_kubernetes_request_duration_seconds_sum{method="GET"} 10',
+    'towline_watch_restarts_total{why="410"} 1',
+    "towline_leader 1",
+    'towline_forge_requests_total{forge="github",operation="setStatus",result="rate-limited"} 1',
+    'towline_forge_request_duration_seconds_count{forge="github"} 1',
+    'towline_forge_rate_limit_remaining{forge="github"} 12',
+    'towline_forge_rate_limit{forge="github"} 5000',
+    'towline_forge_rate_limit_wait_seconds{forge="github"} 0',
+    'towline_sweep_looks_total{result="failed"} 1',
+    "towline_sweep_look_duration_seconds_sum 60",
+    "towline_sweep_found_total 1",
+    "towline_sweep_due_total 3",
     'towline_git_seconds_sum{operation="fetch",result="failed"} 2',
     "towline_push_to_applied_seconds_sum 1.9",
     "towline_lease_lost_total 1",
@@ -56,9 +94,9 @@ test("ages are asked for when they are read", async () => {
 
 test("while Redis is down the queue has no numbers, rather than old ones", async () => {
   let up = true;
-  const readQueue = () => (up ? Promise.resolve({ waiting: 7 }) : Promise.reject(new Error("down")));
+  const readQueue = () => (up ? Promise.resolve({ reconcile: { waiting: 7 } }) : Promise.reject(new Error("down")));
   const metrics = createMetrics({ readQueue });
-  expect(await metrics.registry.metrics()).toContain('towline_queue_jobs{state="waiting"} 7');
+  expect(await metrics.registry.metrics()).toContain('towline_queue_jobs{lane="reconcile",state="waiting"} 7');
   up = false;
   expect(await metrics.registry.metrics()).not.toContain("towline_queue_jobs{");
 });

@@ -28,6 +28,7 @@ test("a push that changes what is rendered is compared, deployed and recorded", 
     { type: "Normal", message: "full-deploy succeeded. 1 changed objects." },
   ]);
   expect(world.applied).toHaveLength(1);
+  expect(world.live).toEqual(world.applied);
   expect(world.sources.released).toEqual(["c2"]);
   expect(world.leases.held.size).toBe(0);
 });
@@ -37,6 +38,7 @@ test("a push that renders the same objects is not deployed", async () => {
   expect(await world.reconcile(push, world.attempt())).toEqual({ kind: "done", deployed: false, commit: "c2" });
   expect(world.kluctl.commands()).toEqual(["diff"]);
   expect(world.results.commands).toEqual([]);
+  expect([world.applied.length, world.live.length]).toEqual([0, 1]);
 });
 
 test("the same delivery a second time does no work", async () => {
@@ -129,6 +131,7 @@ test("a deploy with errors is a failed deploy, and its retry deploys again", asy
   expect(world.deployments.events[0]?.message).toContain("Deployment/web: connection refused");
   await world.reconcile(push, world.attempt({ attempt: 2 }));
   expect(failing.commands()).toEqual(["deploy", "deploy"]);
+  expect(world.live).toEqual([]);
 });
 
 test("a change that failed is tried again when its job comes back, whatever became of the tries it had left", async () => {

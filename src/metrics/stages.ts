@@ -1,0 +1,66 @@
+/** Rate, errors and duration of each stage, from a delivery to a commit that is live. */
+import { Counter, Gauge, Histogram, type Registry } from "prom-client";
+import { boundLabel, workSeconds } from "./labels.ts";
+
+export interface StageMetrics {
+  /** A genuine delivery was taken, at this time (epoch milliseconds). */
+  delivered(forge: string, at: number): void;
+  /** How many deployments, or pull requests to preview, a delivery concerns. */
+  matched(forge: string, what: "deployment" | "pull-request", count: number): void;
+  /** `joined`: one of its subject waited already, and no job was made. */
+  enqueued(lane: string, cause: string, result: "queued" | "joined"): void;
+  queueFailed(): void;
+  staged(stage: string, result: "ok" | "failed", seconds: number): void;
+  /** From a push's delivery until its commit is Ready. */
+  pushLive(seconds: number): void;
+}
+
+export function createStageMetrics(registry: Registry): StageMetrics {
+  const registers = [registry];
+  const [forgeLabel, stageLabel] = [boundLabel(), boundLabel()];
+  const lastDelivery = new Gauge({
+    name: "towline_webhook_last_delivery_timestamp_seconds",
+    help: "When the last genuine delivery was taken.",
+    labelNames: ["forge"],
+    registers,
+  });
+  const matches = new Counter({
+    name: "towline_webhook_matched_total",
+    help: "Deployments and pull requests that deliveries concerned.",
+    labelNames: ["forge", "what"],
+    registers,
+  });
+  const requests = new Counter({
+    name: "towline_queue_requests_total",
+    help: "Requests given to the queue; joined: one of its subject waited already.",
+    labelNames: ["lane", "cause", "result"],
+    registers,
+  });
+  const queueErrors = new Counter({
+    name: "towline_queue_errors_total",
+    help: "Questions to Redis that it did not answer in time.",
+    registers,
+  });
+  const stageSeconds = new Histogram({
+    name: "towline_stage_duration_seconds",
+    help: "How long one stage of the work on a deployment took.",
+    labelNames: ["stage", "result"],
+    buckets: workSeconds,
+    registers,
+  });
+  const pushToLive = new Histogram({
+    name: "towline_push_to_live_seconds",
+    help: "From a push's delivery until its commit is Ready.",
+    buckets: workSeconds,
+    registers,
+  });
+
+  return {
+    delivered: (forge, at) => lastDelivery.set({ forge: forgeLabel(forge) }, at / 1_000),
+    matched: (forge, what, count) => matches.inc({ forge: forgeLabel(forge), what }, count),
+    enqueued: (lane, cause, result) => requests.inc({ lane, cause, result }),
+    queueFailed: () => queueErrors.inc(),
+    staged: (stage, result, seconds) => stageSeconds.observe({ stage: stageLabel(stage), result }, seconds),
+    pushLive: (seconds) => pushToLive.observe(seconds),
+  };
+}

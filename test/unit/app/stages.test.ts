@@ -1,0 +1,25 @@
+import { expect, test } from "vitest";
+import { createInStage, stagedKluctl, stagedObjects } from "../../../src/app/stages.ts";
+import { fakeKluctl, fakeObjects } from "../../support/fakes.ts";
+
+test("a stage is told of with its time, and whether it came to a good end", async () => {
+  const told: string[] = [];
+  const inStage = createInStage({ staged: (stage, result) => void told.push(`${stage} ${result}`) });
+  expect(await inStage("source", () => Promise.resolve(1))).toBe(1);
+  await expect(inStage("diff", () => Promise.reject(new Error("no")))).rejects.toThrow("no");
+  expect(
+    await inStage(
+      "deploy",
+      () => Promise.resolve([1]),
+      (errors) => errors.length > 0,
+    ),
+  ).toEqual([1]);
+  expect(told).toEqual(["source ok", "diff failed", "deploy failed"]);
+});
+
+test("what has no stage of its own is passed on as it is", () => {
+  const inStage = createInStage({ staged: () => undefined });
+  const kluctl = fakeKluctl();
+  expect(stagedKluctl(kluctl, inStage).version).toBe(kluctl.version);
+  expect(Object.keys(stagedObjects(fakeObjects(), inStage))).toEqual(["delete"]);
+});
