@@ -1,6 +1,10 @@
-/** How commands find the cluster. */
+/** How commands find the cluster, and what they read there. */
 import type { Command } from "commander";
 import type { Config } from "../config.ts";
+import { ApiError } from "../errors.ts";
+import type { KubeClient } from "../kube/client.ts";
+import { parseDeployment, resourcePath } from "../kube/custom-resource.ts";
+import type { Deployment, MalformedDeployment } from "../model.ts";
 import { loadFromFlags } from "./configuration.ts";
 
 export interface ClusterFlags {
@@ -19,6 +23,7 @@ export function withClusterFlags(command: Command): Command {
 }
 
 export interface ClusterConfig {
+  readonly config: Config;
   readonly kubernetes: Config["kubernetes"];
   /** Empty: all. */
   readonly namespaces: readonly string[];
@@ -31,5 +36,46 @@ export function clusterConfig(
   const flags = { config: file, kubernetesKubeconfig: kubeconfig, kubernetesContext: context };
   const { config } = loadFromFlags(env, flags);
   const { kubernetes } = config;
-  return { kubernetes, namespaces: namespace ?? kubernetes.namespaces };
+  return { config, kubernetes, namespaces: namespace ?? kubernetes.namespaces };
+}
+
+export interface FoundDeployment {
+  readonly deployment: Deployment | MalformedDeployment;
+  /** As the API server has it. */
+  readonly resource: Readonly<Record<string, unknown>>;
+}
+
+/** By name, those of one namespace together. */
+export async function listDeployments(
+  client: Pick<KubeClient, "list">,
+  namespaces: readonly string[],
+  labelSelector?: string,
+): Promise<readonly FoundDeployment[]> {
+  const wanted = namespaces.length === 0 ? [undefined] : namespaces;
+  const lists = await Promise.all(
+    wanted.map((namespace) => client.list(deploymentsPath(namespace), { query: { labelSelector } })),
+  ).catch(explainMissing);
+  return lists.flatMap(({ items }) => items.flatMap(toFound)).sort((a, b) => (orderOf(a) < orderOf(b) ? -1 : 1));
+}
+
+function deploymentsPath(namespace: string | undefined): string {
+  const place = namespace === undefined ? "" : `/namespaces/${encodeURIComponent(namespace)}`;
+  return `${resourcePath}${place}/kluctldeployments`;
+}
+
+export function toFound(resource: unknown): FoundDeployment[] {
+  const deployment = parseDeployment(resource);
+  return deployment === undefined ? [] : [{ deployment, resource: resource as Readonly<Record<string, unknown>> }];
+}
+
+function orderOf({ deployment: { key } }: FoundDeployment): string {
+  return `${key.namespace}\0${key.name}`;
+}
+
+function explainMissing(error: unknown): never {
+  if (!(error instanceof ApiError && error.status === 404)) throw error;
+  throw new Error(
+    "the cluster does not know KluctlDeployments: kubectl apply --server-side -f chart/crds/kluctldeployments.yaml",
+    { cause: error },
+  );
 }

@@ -27,12 +27,14 @@ export interface CommandEntry {
 }
 
 const run = "The server:";
+const look = "Look:";
 const setUp = "Set up:";
 
 /** Commands that only hold others. */
 export const groups: Readonly<Record<string, string>> = {
   controller: "take the place of kluctl's controller",
   config: "look at the configuration",
+  webhook: "find out what a webhook does, and send it again",
 };
 
 export const commands: readonly CommandEntry[] = [
@@ -47,6 +49,18 @@ export const commands: readonly CommandEntry[] = [
     summary: "run with the options and KLUCTL_* variables of `kluctl controller run`",
     section: run,
     load: async () => (await import("./server-commands.ts")).defineControllerRun,
+  },
+  {
+    path: ["webhook", "explain"],
+    summary: "say whom a delivery of a git host would concern, and why not the others",
+    section: look,
+    load: async () => (await import("./webhook-explain.ts")).defineWebhookExplain,
+  },
+  {
+    path: ["webhook", "replay"],
+    summary: "send a delivery to the server again, signed with the configured secret",
+    section: look,
+    load: async () => (await import("./webhook-replay.ts")).defineWebhookReplay,
   },
   {
     path: ["doctor"],

@@ -1,0 +1,38 @@
+/** What `webhook explain` and `webhook replay` have in common: which delivery, and whose. */
+import type { Command } from "commander";
+import type { Config, ForgeConfig } from "../config.ts";
+import { createWebhookSource } from "../forge/create-webhook-source.ts";
+import type { WebhookSource } from "../forge/webhook-source.ts";
+import type { ProgramDeps } from "./commands.ts";
+import { type DeliveryFlags, forgeOf, type GivenDelivery, readDelivery, withEvent } from "./delivery-file.ts";
+
+export function withDeliveryFlags(command: Command): Command {
+  return command
+    .argument("[file]", "the delivery; - or none: stdin")
+    .option("--forge <id>", "whose webhook it is, if the headers do not tell")
+    .option("--event <name>", "the event, as the host's header has it: push, pull_request …")
+    .option("-H, --header <header...>", "a header of the delivery that the file does not have: 'Name: value'");
+}
+
+export interface OpenedDelivery {
+  readonly delivery: GivenDelivery;
+  readonly forge: ForgeConfig;
+  readonly source: WebhookSource;
+}
+
+export async function openDelivery(
+  file: string | undefined,
+  flags: DeliveryFlags,
+  { forges }: Pick<Config, "forges">,
+  deps: Pick<ProgramDeps, "stdin">,
+): Promise<OpenedDelivery> {
+  const given = await readDelivery(file, flags, deps);
+  const forge = forgeOf(given, forges, flags.forge);
+  const { id, kind, webhookSecrets, insecureAllowUnsigned: allowUnsigned } = forge;
+  const secrets = webhookSecrets.map((secret) => secret.reveal());
+  return {
+    delivery: withEvent(kind, given, flags.event),
+    forge,
+    source: createWebhookSource({ id, kind, secrets, allowUnsigned }),
+  };
+}

@@ -1,0 +1,107 @@
+/** What the server would make of a delivery. It asks the server's own intake, with a queue that only listens. */
+import type { Config } from "../config.ts";
+import type { DeliveryHeaders, WebhookSource } from "../forge/webhook-source.ts";
+import { createIntake } from "../intake.ts";
+import { createLogger } from "../log.ts";
+import type { Ignored } from "../match.ts";
+import {
+  type Deployment,
+  followsGit,
+  type GitDeployment,
+  type GitEvent,
+  keyText,
+  type MalformedDeployment,
+  type RepoId,
+  type Request,
+} from "../model.ts";
+import { matchPullRequest } from "../preview/match.ts";
+import { repoId } from "../repo-url.ts";
+
+export interface ExplainDeps {
+  readonly source: WebhookSource;
+  readonly headers: DeliveryHeaders;
+  readonly body: Buffer;
+  readonly deployments: readonly (Deployment | MalformedDeployment)[];
+  readonly config: Pick<Config, "forges" | "preview">;
+}
+
+export interface Explanation {
+  readonly forge: string;
+  readonly genuine: boolean;
+  /** Why it is not genuine, and what to do. */
+  readonly refused?: string | undefined;
+  readonly event: GitEvent;
+  /** `namespace/name` of those that would be looked at. */
+  readonly matched: readonly string[];
+  /** `namespace/name` of those that the preview of a pull request would be about. */
+  readonly previews: readonly string[];
+  readonly ignored: readonly Ignored[];
+  /** Why nothing at all is concerned, unless `ignored` says it. */
+  readonly reason?: string | undefined;
+  /** What the payload calls the repository, so that spellings can be compared. */
+  readonly repos: readonly string[];
+  /** Of the deployments that follow something else: what, and how many do. */
+  readonly others: readonly { readonly follows: string; readonly count: number }[];
+}
+
+export async function explainDelivery(deps: ExplainDeps): Promise<Explanation> {
+  const { source, headers, body, deployments, config } = deps;
+  const verdict = await source.verify(headers, body);
+  const event = source.parse(headers, body);
+  const following = deployments.filter(followsGit);
+  const tracking = (repo: RepoId) => following.filter((deployment) => deployment.repo === repo);
+  const requests: Request[] = [];
+  const receipt = await createIntake({
+    tracking,
+    queue: {
+      enqueue(wanted) {
+        requests.push(...wanted);
+        return Promise.resolve({ queued: wanted.length });
+      },
+      markMoved: () => Promise.resolve(),
+    },
+    forges: new Set(config.forges.filter(({ token, app }) => token ?? app).map(({ id }) => id)),
+    reports: config.preview.enabled ? { openInto: () => Promise.resolve([]) } : undefined,
+    log: createLogger({ level: "silent", format: "json" }),
+  })(event);
+
+  const repos = "repoUrls" in event ? [...new Set(event.repoUrls.map((url) => repoId(url) ?? url))] : [];
+  const candidates = repos.flatMap((repo) => tracking(repo as RepoId));
+  const pull =
+    event.kind === "pull-request" && requests.some(({ kind }) => kind === "preview")
+      ? matchPullRequest(event, candidates)
+      : undefined;
+  const fork = event.kind === "pull-request" && event.fork;
+  return {
+    forge: source.id,
+    genuine: verdict.genuine,
+    refused: verdict.genuine ? undefined : verdict.reason,
+    event,
+    matched: requests.flatMap((request) => (request.kind === "reconcile" ? keyText(request.deployment) : [])),
+    previews: fork ? [] : (pull?.concerned.map(({ key }) => keyText(key)) ?? []),
+    ignored: [...receipt.ignored, ...(pull?.ignored ?? [])],
+    reason: receipt.reason ?? (pull && reasonWithoutPreview(candidates.length, fork)),
+    repos,
+    others: countOthers(deployments, candidates),
+  };
+}
+
+function reasonWithoutPreview(candidates: number, fork: boolean): string | undefined {
+  if (candidates === 0) return "no deployment follows this repository";
+  return fork ? "it comes from a fork, whose code is not run" : undefined;
+}
+
+function countOthers(
+  deployments: readonly (Deployment | MalformedDeployment)[],
+  candidates: readonly GitDeployment[],
+): Explanation["others"] {
+  const concerned = new Set(candidates.map(({ uid, key }) => uid + keyText(key)));
+  const counts = new Map<string, number>();
+  for (const deployment of deployments) {
+    if (concerned.has(deployment.uid + keyText(deployment.key))) continue;
+    const follows =
+      "problem" in deployment ? "a source that cannot be read" : (deployment.repo ?? deployment.spec.source.url);
+    counts.set(follows, (counts.get(follows) ?? 0) + 1);
+  }
+  return [...counts].map(([follows, count]) => ({ follows, count })).sort((a, b) => b.count - a.count);
+}

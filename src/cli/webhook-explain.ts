@@ -1,0 +1,109 @@
+/** `towline webhook explain`: what the server would make of a delivery, by the server's own code. */
+import { readdirSync, readFileSync, statSync } from "node:fs";
+import { join } from "node:path";
+import { Option } from "commander";
+import { parseAllDocuments } from "yaml";
+import type { Config } from "../config.ts";
+import { readHeaders } from "../forge/webhook-source.ts";
+import type { Deployment, MalformedDeployment } from "../model.ts";
+import {
+  clusterConfig,
+  type ClusterFlags,
+  type FoundDeployment,
+  listDeployments,
+  toFound,
+  withClusterFlags,
+} from "./cluster.ts";
+import type { Define } from "./commands.ts";
+import { deliveryHelp, type DeliveryFlags } from "./delivery-file.ts";
+import { openDelivery, withDeliveryFlags } from "./delivery-command.ts";
+import { explainDelivery, type Explanation } from "./explain-delivery.ts";
+import { describeExplanation } from "./describe-explanation.ts";
+
+interface Flags extends ClusterFlags, DeliveryFlags {
+  readonly manifests?: readonly string[];
+  readonly output: "text" | "json";
+}
+
+const help = `${deliveryHelp}
+
+It is judged as the server would judge it now: with the configured secrets, and against the KluctlDeployments of the
+cluster, or those in files (--manifests). Nothing is sent, queued or changed.
+
+  towline webhook explain delivery.json                         a recorded one
+  pbpaste | towline webhook explain --forge github              the payload from GitHub's "Recent Deliveries"
+  towline webhook explain push.json --manifests deploy/         against manifests, without a cluster
+  towline webhook explain push.json -o json | jq .ignored
+
+Exit codes:
+  0  the server would take it, and it concerns a deployment or a pull request that is previewed
+  1  the server would refuse it, or it concerns nothing: what is printed says why
+  2  the command line or the configuration is wrong`;
+
+export const defineWebhookExplain: Define = (command, { env, stdin, out }, onCode) => {
+  withClusterFlags(withDeliveryFlags(command))
+    .option("--manifests <files...>", "take the KluctlDeployments of these files or directories, not the cluster's")
+    .addOption(new Option("-o, --output <format>", "how to print it").choices(["text", "json"]).default("text"))
+    .addHelpText("after", help)
+    .action(async (file: string | undefined, flags: Flags) => {
+      const { config, kubernetes, namespaces } = clusterConfig(env, flags);
+      const { delivery, source } = await openDelivery(file, flags, config, { stdin });
+      const found = flags.manifests ? readManifests(flags.manifests) : await fromCluster(kubernetes, namespaces);
+      const explanation = await explainDelivery({
+        source,
+        headers: readHeaders(delivery.rawHeaders),
+        body: delivery.body,
+        deployments: found.map(({ deployment }) => deployment),
+        config,
+      });
+      out(
+        flags.output === "json" ? `${JSON.stringify(explanation, undefined, 2)}\n` : describeExplanation(explanation),
+      );
+      onCode(concernsSomething(explanation) ? 0 : 1);
+    });
+};
+
+function concernsSomething({ genuine, matched, previews }: Explanation): boolean {
+  return genuine && matched.length + previews.length > 0;
+}
+
+async function fromCluster(
+  kubernetes: Config["kubernetes"],
+  namespaces: readonly string[],
+): Promise<readonly FoundDeployment[]> {
+  const { createKubeClient } = await import("../kube/client.ts"); // not with --manifests
+  const client = createKubeClient(kubernetes);
+  try {
+    return await listDeployments(client, namespaces);
+  } finally {
+    client.close();
+  }
+}
+
+/** Every KluctlDeployment in the files; what else is in them is somebody else's. */
+function readManifests(
+  places: readonly string[],
+): readonly { readonly deployment: Deployment | MalformedDeployment }[] {
+  const files = places.flatMap((place) =>
+    statSync(place).isDirectory()
+      ? readdirSync(place, { recursive: true, encoding: "utf8" })
+          .filter((name) => /\.ya?ml$/.test(name))
+          .map((name) => join(place, name))
+      : [place],
+  );
+  return files.flatMap((file) => {
+    const documents = parseAllDocuments(readFileSync(file, "utf8"));
+    return documents.flatMap((document) => {
+      const [problem] = document.errors;
+      if (problem) throw new Error(`${file} cannot be read: ${problem.message}`);
+      return toFound(asStored(document.toJS()));
+    });
+  });
+}
+
+/** With what the API server would add. */
+function asStored(document: unknown): unknown {
+  const { kind, apiVersion, metadata } = (document ?? {}) as Record<string, unknown>;
+  if (kind !== "KluctlDeployment" || !String(apiVersion).startsWith("gitops.kluctl.io/")) return undefined;
+  return { ...(document as object), metadata: { namespace: "default", uid: "manifest", ...(metadata as object) } };
+}

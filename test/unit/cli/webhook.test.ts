@@ -1,0 +1,161 @@
+import { createServer } from "node:http";
+import { once } from "node:events";
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { expect, onTestFinished, test } from "vitest";
+import { createWebhookSource } from "../../../src/forge/create-webhook-source.ts";
+import { readHeaders } from "../../../src/forge/webhook-source.ts";
+import { towline } from "../../support/command-line.ts";
+import {
+  type Delivery,
+  giteaDelivery,
+  giteaSecret,
+  githubPullRequest,
+  githubSecret,
+  gitlabPush,
+  gitlabSigningKey,
+} from "../../support/deliveries.ts";
+
+const push = giteaDelivery("push-update");
+const { repository, ref } = JSON.parse(push.body) as { repository: { clone_url: string }; ref: string };
+const env = { TOWLINE_GITEA_WEBHOOK_SECRET: giteaSecret };
+
+test("a recorded push is explained deployment by deployment, as the server would judge it", async () => {
+  const manifests = useManifests(
+    deployment("staging", repository.clone_url),
+    deployment("legacy", repository.clone_url, "suspend: true"),
+    deployment("prod", repository.clone_url, "", "{ branch: release }"),
+    deployment("blog", "https://git.example.com/blog"),
+  );
+  const { code, out } = await towline(["webhook", "explain", "--manifests", manifests], { env, input: recorded(push) });
+  expect(out).toMatch(/genuine +yes/);
+  expect(out).toMatch(new RegExp(`event +push of ${ref}`));
+  expect(out).toContain("would be looked at (1)\n  shop/staging\n");
+  expect(out).toContain("not concerned (2)\n");
+  expect(out).toMatch(/shop\/legacy +suspended/);
+  expect(out).toMatch(/shop\/prod +follows branch release, the push is to branch main/);
+  expect(out).not.toContain("shop/blog");
+  expect(code).toBe(0);
+});
+
+test("where nobody follows the repository, the spellings of both sides are shown", async () => {
+  const manifests = useManifests(deployment("blog", "https://git.example.com/blog"));
+  const { code, out } = await towline(["webhook", "explain", "--manifests", manifests], { env, input: push.body });
+  expect(out).toContain("nothing is done: no deployment follows this repository");
+  expect(out).toMatch(/git\.example\.com\/blog +1 deployment/);
+  expect(code).toBe(1);
+});
+
+test("a payload without its headers is no proof, and is explained all the same", async () => {
+  const manifests = useManifests(deployment("staging", repository.clone_url));
+  const call = ["webhook", "explain", "--manifests", manifests, "-o", "json"];
+  const { code, out } = await towline(call, { env, input: push.body });
+  expect(JSON.parse(out)).toMatchObject({
+    genuine: false,
+    refused: expect.stringContaining("X-Gitea-Signature is missing") as string,
+    matched: ["shop/staging"],
+  });
+  expect(code).toBe(1);
+});
+
+test("a pull request is explained by whom its preview would be about", async () => {
+  const url = "https://github.com/example/shop.git";
+  const manifests = useManifests(deployment("staging", url), deployment("prod", url, "", "{ branch: release }"));
+  const about = { number: 7, head: "3".repeat(40) };
+  const given = githubPullRequest("opened", { name: "example/shop", url }, about);
+  const login = { TOWLINE_GITHUB_WEBHOOK_SECRET: githubSecret, TOWLINE_GITHUB_TOKEN: "a-token-of-github" };
+  const call = ["webhook", "explain", "--manifests", manifests];
+  const { code, out } = await towline(call, { env: login, input: recorded(given) });
+  expect(out).toContain("would be previewed (1)\n  shop/staging\n");
+  expect(out).toMatch(/shop\/prod +follows branch release, the pull request is into branch main/);
+  expect(code).toBe(0);
+
+  const fork = githubPullRequest("opened", { name: "example/shop", url }, { ...about, fork: true });
+  const forked = await towline(call, { env: login, input: recorded(fork) });
+  expect(forked.out).toContain("nothing is done: it comes from a fork, whose code is not run");
+  expect(forked.code).toBe(1);
+
+  const without = await towline(call, { env: { TOWLINE_GITHUB_WEBHOOK_SECRET: githubSecret }, input: recorded(given) });
+  expect(without.out).toContain("no preview: forge github has no login for its API");
+});
+
+test("what cannot be read, or belongs to no forge, is said with what to do", async () => {
+  const manifests = useManifests(deployment("staging", repository.clone_url));
+  const explain = (input: string, variables: Record<string, string> = env) =>
+    towline(["webhook", "explain", "--manifests", manifests], { env: variables, input });
+  expect((await explain("")).err).toBe("towline: stdin is empty: give a delivery, see --help\n");
+  expect((await explain("hello")).err).toContain("neither JSON nor headers");
+  expect((await explain(recorded(push), {})).err).toContain("no forge of kind gitea is configured");
+  const two = { ...env, TOWLINE_GITHUB_WEBHOOK_SECRET: githubSecret };
+  expect((await explain(push.body, two)).err).toContain("Say so with --forge: github, gitea");
+  const lines = push.rawHeaders.flatMap((name, at) => (at % 2 === 0 ? [`${name}: ${push.rawHeaders[at + 1]}`] : []));
+  expect((await explain(`${lines.join("\r\n")}\r\n\r\n${push.body}`, two)).out).toMatch(/genuine +yes/);
+});
+
+test("a replayed delivery is signed anew, and what the server answered is said", async () => {
+  const received: { url: string | undefined; rawHeaders: string[]; body: Buffer }[] = [];
+  const server = createServer((request, response) => {
+    const chunks: Buffer[] = [];
+    request.on("data", (chunk: Buffer) => chunks.push(chunk));
+    request.on("end", () => {
+      received.push({ url: request.url, rawHeaders: request.rawHeaders, body: Buffer.concat(chunks) });
+      response.writeHead(received.length > 2 ? 503 : 202).end('{"matched":1}');
+    });
+  }).listen(0, "127.0.0.1");
+  await once(server, "listening");
+  onTestFinished(() => void server.close());
+  const { port } = server.address() as { port: number };
+  const address = { TOWLINE_WEBHOOKS_HOST: "127.0.0.1", TOWLINE_WEBHOOKS_PORT: String(port) };
+
+  const changed = push.body.replace(ref, "refs/heads/other");
+  const replay = (input: string, variables: Record<string, string>) =>
+    towline(["webhook", "replay"], { env: { ...address, ...variables }, input });
+  const first = await replay(recorded({ ...push, body: changed }), env);
+  expect(first.out).toBe(`202 from http://127.0.0.1:${port}/webhooks/gitea\n{"matched":1}\n`);
+  expect(first.code).toBe(0);
+  await replay(JSON.stringify(gitlabPush()), { TOWLINE_GITLAB_WEBHOOK_SECRET: gitlabSigningKey });
+  expect((await replay(recorded(push), env)).code).toBe(1);
+
+  const kinds = ["gitea", "gitlab", "gitea"] as const;
+  for (const [at, { rawHeaders, body }] of received.entries()) {
+    const kind = kinds[at] ?? "gitea";
+    const secrets = [kind === "gitea" ? giteaSecret : gitlabSigningKey];
+    const source = createWebhookSource({ id: kind, kind, secrets, allowUnsigned: false });
+    expect(await source.verify(readHeaders(rawHeaders), body)).toEqual({ genuine: true });
+    expect(source.parse(readHeaders(rawHeaders), body).kind).toBe("push");
+  }
+  expect(received[0]?.body.toString()).toBe(changed);
+
+  const gone = createServer().listen(0, "127.0.0.1");
+  await once(gone, "listening");
+  const url = `http://127.0.0.1:${(gone.address() as { port: number }).port}/webhooks/gitea`;
+  gone.close();
+  await once(gone, "close");
+  const { err, code } = await towline(["webhook", "replay", "--url", url], { env, input: recorded(push) });
+  expect(err).toContain(`${url} cannot be reached: connect ECONNREFUSED`);
+  expect(code).toBe(1);
+});
+
+function recorded({ rawHeaders, body }: Delivery): string {
+  return JSON.stringify({ rawHeaders, body });
+}
+
+function deployment(name: string, url: string, more = "", gitRef = "{ branch: main }"): string {
+  return `
+apiVersion: gitops.kluctl.io/v1beta1
+kind: KluctlDeployment
+metadata: { name: ${name}, namespace: shop }
+spec:
+  interval: 5m
+  source: { git: { url: "${url}", ref: ${gitRef} } }
+  ${more}
+`;
+}
+
+function useManifests(...documents: string[]): string {
+  const dir = mkdtempSync(join(tmpdir(), "towline-test-"));
+  onTestFinished(() => rmSync(dir, { recursive: true }));
+  writeFileSync(join(dir, "all.yaml"), documents.join("---"));
+  return dir;
+}
