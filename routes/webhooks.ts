@@ -18,6 +18,24 @@ export interface WebhookRoutesDeps {
   readonly maxBytesInFlight?: number;
   readonly log: Logger;
   readonly observe?: WebhookObserver;
+  /** Remembers it, for people. Called once the answer is given; never with what came to an unknown address. */
+  readonly remember?: ((delivery: Answered) => void) | undefined;
+}
+
+/** A delivery and what was answered. */
+export interface Answered extends Told {
+  readonly forge: string;
+  /** Epoch milliseconds. */
+  readonly at: number;
+  readonly ms: number;
+  readonly status: number;
+}
+
+interface Told {
+  readonly event?: GitEvent | undefined;
+  readonly receipt?: Receipt | undefined;
+  /** Why it is not genuine. */
+  readonly refused?: string | undefined;
 }
 
 export interface WebhookObserver {
@@ -32,7 +50,7 @@ const acceptWithinMs = 2_000;
 const clientClosedRequest = 499;
 
 export function createWebhookRoutes(deps: WebhookRoutesDeps): Router {
-  const { sources, accept, maxBodyBytes, maxBytesInFlight = 8 * maxBodyBytes, log, observe } = deps;
+  const { sources, accept, maxBodyBytes, maxBytesInFlight = 8 * maxBodyBytes, log, observe, remember } = deps;
   const path = "/webhooks/:id";
 
   function findSource(req: Request): WebhookSource {
@@ -52,9 +70,13 @@ export function createWebhookRoutes(deps: WebhookRoutesDeps): Router {
     const { id } = req.params;
     const forge = typeof id === "string" && sources.has(id) ? id : "unknown";
     res.once("close", () => {
-      const event = (res.locals["event"] as GitEvent["kind"] | undefined) ?? "none";
+      const told = (res.locals["told"] as Told | undefined) ?? {};
       const status = res.headersSent ? res.statusCode : clientClosedRequest;
-      observe?.delivery(forge, event, status, (performance.now() - startedAt) / 1_000);
+      const ms = performance.now() - startedAt;
+      observe?.delivery(forge, told.event?.kind ?? "none", status, ms / 1_000);
+      if (forge !== "unknown" && req.method === "POST") {
+        remember?.({ ...told, forge, status, ms: Math.round(ms), at: Math.round(Date.now() - ms) });
+      }
     });
   }
 
@@ -65,11 +87,14 @@ export function createWebhookRoutes(deps: WebhookRoutesDeps): Router {
     const verdict = await source.verify(headers, body);
     if (!verdict.genuine) {
       log.warn({ forge: source.id, reason: verdict.reason }, "delivery refused");
+      res.locals["told"] = { refused: verdict.reason };
       return sendProblem(res, 401, { error: "The delivery is not genuine.", hint: verdict.reason });
     }
     const event = source.parse(headers, body);
-    res.locals["event"] = event.kind;
-    res.status(202).json(await acceptInTime(accept, event));
+    res.locals["told"] = { event };
+    const receipt = await acceptInTime(accept, event);
+    res.locals["told"] = { event, receipt };
+    res.status(202).json(receipt);
   }
 
   const router = express.Router();

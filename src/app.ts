@@ -4,6 +4,7 @@ import { hostname } from "node:os";
 import { join } from "node:path";
 import express from "express";
 import { connectProducer, connectWorker } from "../jobs/connection.ts";
+import { createDeliveries } from "../jobs/deliveries.ts";
 import { createFairness } from "../jobs/fairness.ts";
 import { laneOf, lanes } from "../jobs/lanes.ts";
 import { createQueue, type JobQueue } from "../jobs/queue.ts";
@@ -89,6 +90,7 @@ export async function startApp(config: Config, log: Logger): Promise<App> {
     },
   });
   const reports = createReports({ connection: producer, prefix: config.redis.prefix });
+  const deliveries = createDeliveries({ connection: producer, prefix: config.redis.prefix, log });
   // What only begins once the ports are open; they may ask for it before
   const begun: { leadership?: Leadership; work?: StartedWork } = {};
   const metrics = createMetrics({
@@ -209,6 +211,7 @@ export async function startApp(config: Config, log: Logger): Promise<App> {
             accept,
             maxBodyBytes: config.webhooks.maxBodyBytes,
             log,
+            remember: (delivery) => deliveries.record(delivery),
             observe: {
               delivery(forge, event, status, seconds) {
                 metrics.webhookAnswered(forge, event, String(status), seconds);
@@ -342,7 +345,7 @@ export async function startApp(config: Config, log: Logger): Promise<App> {
       await sourceOverrides?.stop();
       await leadership.stop(); // not before: now somebody else may begin
       client.close();
-      await queue.close();
+      await Promise.all([queue.close(), deliveries.flush()]);
       producer.disconnect();
       consumer.disconnect();
       await privateRedis?.stop();

@@ -1,16 +1,17 @@
 /** One event, from what a git host told us to what Redis remembers. */
 import type { Logger } from "./log.ts";
 import { describeIgnored, type Ignored, match } from "./match.ts";
-import type {
-  CommitStatusRequest,
-  GitDeployment,
-  GitEvent,
-  PreviewRequest,
-  PullRequestEvent,
-  PullRequestKey,
-  PushEvent,
-  ReconcileRequest,
-  RepoId,
+import {
+  type CommitStatusRequest,
+  type GitDeployment,
+  type GitEvent,
+  keyText,
+  type PreviewRequest,
+  type PullRequestEvent,
+  type PullRequestKey,
+  type PushEvent,
+  type ReconcileRequest,
+  type RepoId,
 } from "./model.ts";
 import type { Clock, Deployments, Queue, Reports } from "./ports.ts";
 import { repoId } from "./repo-url.ts";
@@ -20,6 +21,8 @@ export interface Receipt {
   readonly delivery: string;
   /** How many deployments it concerns. */
   readonly matched: number;
+  /** The first of them: `namespace/name`. */
+  readonly deployments?: readonly string[] | undefined;
   /** How many pull requests are previewed because of it. */
   readonly previews?: number | undefined;
   /** How many new jobs that made. The others had one waiting already. */
@@ -28,6 +31,9 @@ export interface Receipt {
   /** Why nothing was matched, unless `ignored` says it. */
   readonly reason?: string | undefined;
 }
+
+/** The host keeps the answer with the delivery: a page of names is enough. */
+const mostNamed = 50;
 
 export type Accept = (event: GitEvent) => Promise<Receipt>;
 
@@ -73,7 +79,9 @@ export function createIntake(deps: IntakeDeps): Accept {
     const [queued] = await Promise.all([enqueue(wanted), enqueue(findStatus(event, requests))]);
     const reason = candidates.length === 0 ? "no deployment follows this repository" : undefined;
     const previews = reports && forges.has(event.forge) ? based.length : undefined;
-    return { delivery, matched: requests.length, previews, queued, ignored, reason };
+    const matched = requests.length;
+    const deployments = matched > 0 ? requests.slice(0, mostNamed).map((one) => keyText(one.deployment)) : undefined;
+    return { delivery, matched, deployments, previews, queued, ignored, reason };
   }
 
   /** The open pull requests whose merge is another one now. */

@@ -98,6 +98,7 @@ test("a push is marked, then queued in one go, and the receipt says what came of
   expect(await accept(push)).toEqual({
     delivery: "7c1e",
     matched: 2,
+    deployments: ["shop/staging", "shop/prod"],
     queued: 2,
     ignored: [{ deployment: "shop/legacy", reason: "suspended" }],
     reason: undefined,

@@ -1,0 +1,146 @@
+/**
+ * The last deliveries of each forge, in Redis: for `towline get deliveries`, `towline trace`, and whoever shows them. They
+ * are a memory, not the work: where one cannot be written, nothing but the memory is lost.
+ */
+import type { Redis } from "ioredis";
+import { DeliveryRecord } from "../src/delivery-record.ts";
+import type { Receipt } from "../src/intake.ts";
+import type { Logger } from "../src/log.ts";
+import type { GitEvent } from "../src/model.ts";
+import { createReadiness, describeRedisError, withinDeadline } from "./connection.ts";
+
+export interface DeliveriesDeps {
+  /** A producer's, see connection.ts. */
+  readonly connection: Redis;
+  /** Starts every key of ours in Redis. */
+  readonly prefix: string;
+  readonly log: Logger;
+}
+
+/** A delivery that was answered. */
+export interface AnsweredDelivery {
+  readonly forge: string;
+  readonly at: number;
+  readonly ms: number;
+  readonly status: number;
+  readonly event?: GitEvent | undefined;
+  readonly receipt?: Receipt | undefined;
+  readonly refused?: string | undefined;
+}
+
+export interface Deliveries {
+  /** Never waits, never throws. */
+  record(delivery: AnsweredDelivery): void;
+  /** Newest first. Throws QueueUnavailableError. */
+  latest(forge: string): Promise<readonly DeliveryRecord[]>;
+  /** Writes what is still to be written. */
+  flush(): Promise<void>;
+}
+
+/** Anybody can send what is not genuine: so much of it is kept apart, so that it drives nothing else out. */
+const kept = { genuine: 200, refused: 20 } as const;
+type Kind = keyof typeof kept;
+const keepMs = 7 * 24 * 3_600_000;
+/** In a rush, those of this long are written together. */
+const gatherMs = 200;
+const mostNamed = 50;
+const longest = 300;
+
+export function createDeliveries({ connection, prefix, log }: DeliveriesDeps): Deliveries {
+  const ready = createReadiness(connection);
+  const keyOf = (forge: string, kind: Kind) => `${prefix}:deliveries:${kind}:${forge}`;
+  /** By their key. */
+  const unwritten = new Map<string, { readonly kind: Kind; readonly records: string[] }>();
+  let timer: NodeJS.Timeout | undefined;
+  let writing: Promise<void> = Promise.resolve();
+
+  async function write(): Promise<void> {
+    const batch = [...unwritten];
+    unwritten.clear();
+    if (batch.length === 0) return;
+    try {
+      await withinDeadline("remember deliveries", 2_000, async (signal) => {
+        await ready(signal);
+        const pipeline = connection.pipeline();
+        for (const [key, { kind, records }] of batch) {
+          pipeline
+            .lpush(key, ...records)
+            .ltrim(key, 0, kept[kind] - 1)
+            .pexpire(key, keepMs);
+        }
+        const failed = (await pipeline.exec())?.find(([error]) => error)?.[0];
+        if (failed) throw failed;
+      });
+    } catch (error) {
+      log.debug({ error: describeRedisError(error) }, "deliveries are not remembered");
+    }
+  }
+
+  function flush(): Promise<void> {
+    clearTimeout(timer);
+    timer = undefined;
+    return (writing = writing.then(write));
+  }
+
+  return {
+    flush,
+    record(delivery) {
+      const kind = delivery.refused === undefined ? "genuine" : "refused";
+      const key = keyOf(delivery.forge, kind);
+      const { records } = unwritten.get(key) ?? unwritten.set(key, { kind, records: [] }).get(key)!;
+      records.push(JSON.stringify(toRecord(delivery)));
+      if (records.length > kept[kind]) records.shift();
+      timer ??= setTimeout(() => void flush(), gatherMs);
+    },
+    async latest(forge) {
+      const oldest = Date.now() - keepMs;
+      const lists = await withinDeadline("give back the deliveries", 2_000, async (signal) => {
+        await ready(signal);
+        return Promise.all(
+          (Object.keys(kept) as Kind[]).map((kind) => connection.lrange(keyOf(forge, kind), 0, kept[kind] - 1)),
+        );
+      });
+      return lists
+        .flat()
+        .flatMap((json) => parse(json) ?? [])
+        .filter(({ at }) => at > oldest)
+        .sort((a, b) => b.at - a.at);
+    },
+  };
+}
+
+function toRecord({ forge, at, ms, status, event, receipt, refused }: AnsweredDelivery): DeliveryRecord {
+  const ignored = receipt?.ignored ?? [];
+  return {
+    v: 1,
+    forge,
+    delivery: event?.delivery.slice(0, longest),
+    at,
+    ms,
+    status,
+    event: event?.kind ?? "none",
+    repoName: event && "repoName" in event ? event.repoName.slice(0, longest) : undefined,
+    ref: event?.kind === "push" ? event.ref.slice(0, longest) : undefined,
+    commit: event?.kind === "push" ? event.after : event?.kind === "pull-request" ? event.head : undefined,
+    pullRequest: event?.kind === "pull-request" ? event.number : undefined,
+    refused: refused?.slice(0, longest),
+    reason: receipt?.reason?.slice(0, longest),
+    matched: receipt?.matched ?? 0,
+    deployments: (receipt?.deployments ?? []).slice(0, mostNamed),
+    previews: receipt?.previews,
+    queued: receipt?.queued ?? 0,
+    ignored: ignored
+      .slice(0, mostNamed)
+      .map(({ deployment, reason }) => ({ deployment, reason: reason.slice(0, longest) })),
+    ignoredMore: Math.max(0, ignored.length - mostNamed),
+  };
+}
+
+/** `undefined` for what another version has put there. */
+function parse(json: string): DeliveryRecord | undefined {
+  try {
+    return DeliveryRecord.safeParse(JSON.parse(json)).data;
+  } catch {
+    return undefined; // not even JSON
+  }
+}

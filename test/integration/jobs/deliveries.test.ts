@@ -1,0 +1,53 @@
+import { pino } from "pino";
+import { expect, test } from "vitest";
+import { type AnsweredDelivery, createDeliveries } from "../../../jobs/deliveries.ts";
+import type { PushEvent } from "../../../src/model.ts";
+import { uniquePrefix, useRedisServer } from "../../support/redis.ts";
+
+const push: PushEvent = {
+  kind: "push",
+  forge: "gitea",
+  delivery: "d",
+  repoUrls: ["https://git.example.com/shop"],
+  repoName: "org/shop",
+  ref: "refs/heads/main",
+  change: "updated",
+  after: "3".repeat(40),
+  changed: { complete: true, paths: ["a-path"] },
+};
+
+function answered(more: Partial<AnsweredDelivery> = {}): AnsweredDelivery {
+  return { forge: "gitea", at: Date.now(), ms: 3, status: 202, event: push, ...more };
+}
+
+test("what came last is remembered, bounded, and not driven out by what is not genuine", async () => {
+  const redis = useRedisServer();
+  await redis.start();
+  const prefix = uniquePrefix();
+  const open = () => createDeliveries({ connection: redis.producer(), prefix, log: pino({ level: "silent" }) });
+  const deliveries = open();
+  const ignored = Array.from({ length: 60 }, (_, n) => ({ deployment: `shop/${n}`, reason: "suspended" }));
+  const receipt = { delivery: "d", matched: 1, deployments: ["shop/staging"], queued: 1, ignored };
+  deliveries.record(answered({ receipt }));
+  deliveries.record(answered({ forge: "github" }));
+  for (let n = 0; n < 30; n++)
+    deliveries.record(answered({ at: n + Date.now(), event: undefined, status: 401, refused: "no" }));
+  for (let n = 0; n < 3; n++) deliveries.record(answered({ at: Date.now() - 8 * 24 * 3_600_000 }));
+  await deliveries.flush();
+  const client = redis.client();
+  const [key = ""] = (await client.keys(`${prefix}:*genuine:gitea`)) as string[];
+  await client.lpush(key, "not ours", "{}");
+
+  const found = await open().latest("gitea");
+
+  expect(found.filter(({ refused }) => refused !== undefined)).toHaveLength(20);
+  const [genuine, ...others] = found.filter(({ refused }) => refused === undefined);
+  expect(others).toEqual([]);
+  expect(genuine).toMatchObject({
+    ...{ event: "push", repoName: "org/shop", ref: "refs/heads/main", commit: "3".repeat(40), status: 202 },
+    ...{ matched: 1, deployments: ["shop/staging"], queued: 1, ignoredMore: 10 },
+  });
+  expect(genuine?.ignored).toHaveLength(50);
+  expect(JSON.stringify(await client.lrange(key, 0, -1))).not.toContain("a-path");
+  expect(await client.pttl(key)).toBeGreaterThan(0);
+});
