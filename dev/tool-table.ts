@@ -44,6 +44,7 @@ export const toolNames = [
   "helm4",
   "redis-server",
   "ssh",
+  "promtool",
 ] as const;
 
 export type ToolName = (typeof toolNames)[number];
@@ -164,6 +165,21 @@ export const tools: Readonly<Record<ToolName, Tool>> = {
     versionArgs: ["--version"],
     versions: { from: "6.2.0", below: "100.0.0" },
     debian: "redis-server",
+  },
+  promtool: {
+    name: "promtool",
+    variable: "TOWLINE_PROMTOOL",
+    commands: ["promtool"],
+    versionArgs: ["--version"],
+    versions: { from: "3.0.0", below: "4.0.0" },
+    build: {
+      folder: "prometheus",
+      version: "3.11.3",
+      package: "github.com/prometheus/prometheus/cmd/promtool",
+      tags: "remove_all_sd", // finding targets is nothing we check, and most of the code
+      ldflags: "-X github.com/prometheus/common/version.Version=3.11.3",
+      aboutSeconds: 180,
+    },
   },
   ssh: {
     name: "ssh",

@@ -34,6 +34,8 @@ const kind = "KluctlDeployment";
 const own = ["namespace", "name"];
 const ofToolkit = ["kind", "name", "namespace"];
 const modes: Readonly<Record<string, string>> = { deploy: "full-deploy", "poke-images": "poke-images" };
+/** kluctl's words in the message of a drift, and ours. */
+const drifts: Readonly<Record<string, string>> = { new: "new", chg: "changed", orp: "orphan", del: "deleted" };
 /** Ten from 10 ms to half an hour, as Flux has them. */
 const toolkitBuckets = Array.from({ length: 10 }, (_, i) => 0.01 * 180_000 ** (i / 9));
 /** So long what was timed of a deployment that is gone can still be scraped: how long deleting took, for one. */
@@ -112,6 +114,14 @@ export function createDeploymentMetrics(options: DeploymentMetricsOptions): Depl
     const value = lastStatus(entry, deployments);
     return value === undefined ? [] : [[value]];
   });
+
+  gauge(
+    "towline_deployment_drifted_objects",
+    "Objects that the last look found to differ from git, by how they differ.",
+    [...own, "how"],
+    ({ status: { lastDriftDetectionResultMessage: message } }) =>
+      message === undefined ? [] : Object.entries(drifts).map(([word, how]) => [countOf(word, message), { how }]),
+  );
 
   gauge(
     "gotk_reconcile_condition",
@@ -198,6 +208,11 @@ export function createDeploymentMetrics(options: DeploymentMetricsOptions): Depl
       }, keptMs).unref();
     },
   };
+}
+
+/** `1 new/2 chg`: kluctl's words for what it counts. */
+function countOf(word: string, message: string): number {
+  return Number(new RegExp(`(\\d+) ${word}\\b`).exec(message)?.[1] ?? 0);
 }
 
 function readyOf({ status }: Entry): string | undefined {

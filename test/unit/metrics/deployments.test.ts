@@ -137,3 +137,15 @@ test("docs/metrics.md names each metric, and no other", async () => {
   const ofNode = /^(process|nodejs)_/;
   expect(named.sort()).toEqual(all.filter((name) => !ofNode.test(name)).sort());
 });
+
+test("what drifts is counted by how it differs, from the words that kluctl has for it", async () => {
+  const { registry } = aWorld(
+    aDeployment({ status: { lastDriftDetectionResultMessage: "2 new/10 chg/1 orp/3 err" } }),
+    aDeployment({ key: { namespace: "shop", name: "fine" }, status: { lastDriftDetectionResultMessage: "no drift" } }),
+  );
+  const text = await registry.getSingleMetricAsString("towline_deployment_drifted_objects");
+  for (const [how, count] of Object.entries({ new: 2, changed: 10, orphan: 1, deleted: 0 })) {
+    expect(text).toContain(`{${labels},how="${how}"} ${count}`);
+    expect(text).toContain(`{namespace="shop",name="fine",how="${how}"} 0`);
+  }
+});
