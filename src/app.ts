@@ -163,6 +163,7 @@ export async function startApp(config: Config, log: Logger): Promise<App> {
     createKluctl({
       binary: config.kluctl.path ?? "kluctl",
       cacheDir: config.kluctl.cacheDir ?? join(config.dataDir, "kluctl-cache"),
+      unpackedDir: config.kluctl.unpackedDir,
       workDir: join(config.dataDir, "kluctl-work"),
       kubeconfigFor,
       env: process.env,

@@ -74,6 +74,7 @@ export interface Config {
   readonly kluctl: {
     readonly path?: string | undefined;
     readonly cacheDir?: string | undefined;
+    readonly unpackedDir?: string | undefined;
     readonly systemPython: boolean;
     readonly warm: boolean;
   };
@@ -182,6 +183,7 @@ function toConfig(parsed: z.output<typeof configSchema>, env: ConfigSources["env
     kluctl: {
       path: kluctl.path,
       cacheDir: kluctl.cacheDir ?? (env["KLUCTL_CACHE_DIR"] || undefined),
+      unpackedDir: kluctl.unpackedDir,
       systemPython: kluctl.systemPython,
       warm: kluctl.warm === "on" && !kluctl.systemPython,
     },

@@ -66,6 +66,7 @@ export async function runDoctor(options: DoctorOptions): Promise<readonly Sectio
   const kluctl = createKluctl({
     binary: config.kluctl.path ?? "kluctl",
     cacheDir: config.kluctl.cacheDir ?? (await cacheOf(config.dataDir, dir)),
+    unpackedDir: config.kluctl.unpackedDir,
     workDir: join(dir, "kluctl-work"),
     kubeconfigFor: (impersonate) => client.kubeconfig(impersonate),
     env,

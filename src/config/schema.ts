@@ -294,6 +294,11 @@ export const configSchema = z.strictObject({
         description:
           "Where kluctl keeps its Python, charts and includes. Keep it between starts: filling it takes seconds.",
       }),
+      unpackedDir: path.optional().meta({
+        defaultText: "none; the image has one",
+        description:
+          "Where kluctl's Python lies unpacked already. It is only read; a kluctl that finds nothing of its own there unpacks into `cacheDir`.",
+      }),
       systemPython: flag.prefault(false).meta({
         description: "Lets kluctl render with `python3` on PATH, never warm. kluctl 2.25 or newer.",
       }),

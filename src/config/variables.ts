@@ -4,7 +4,7 @@ const prefix = "TOWLINE_";
 
 // The programs of the local world (dev/), which a developer may have set in the shell that starts a server as well.
 const developers =
-  /^TOWLINE_(?:CACHE|ETCD|GITEA|HELM4?|KWOK|KUBECTL|PROMTOOL|KUBE_(?:APISERVER|CONTROLLER_MANAGER|SCHEDULER)|SSH)$/;
+  /^TOWLINE_(?:ACTIONLINT|CACHE|ETCD|GITEA|HELM4?|KWOK|KUBECTL|PROMTOOL|KUBE_(?:APISERVER|CONTROLLER_MANAGER|SCHEDULER)|SSH)$/;
 
 // In a pod, Kubernetes sets these for every Service of the namespace. One that is called "towline" or "towline-…"
 // makes TOWLINE_PORT, TOWLINE_WEBHOOKS_PORT=tcp://10.0.0.1:8080 and so on, which nobody meant as a configuration.

@@ -7,6 +7,7 @@ import { mkdir, readdir, stat, symlink, utimes } from "node:fs/promises";
 import { join } from "node:path";
 import { createWorkDirectories, removeDirectory } from "../work-directories.ts";
 import { makePrivate } from "./private-directory.ts";
+import { linkUnpacked } from "./unpacked.ts";
 import type { Unpacked } from "./warm/layout.ts";
 
 export interface JobDirectory {
@@ -41,7 +42,14 @@ const staleAfterMs = 24 * 3_600_000;
 /** Of a cluster that nothing is deployed to any more. */
 const forgottenAfterMs = 7 * 24 * 3_600_000;
 
-export function createDirectories({ cacheDir, workDir }: { cacheDir: string; workDir: string }): Directories {
+export interface DirectoriesOptions {
+  readonly cacheDir: string;
+  readonly workDir: string;
+  /** Read, never written: see unpacked.ts. */
+  readonly unpackedDir?: string | undefined;
+}
+
+export function createDirectories({ cacheDir, workDir, unpackedDir }: DirectoriesOptions): Directories {
   const work = createWorkDirectories(workDir);
   // kluctl up to 2.22 unpacks its Python below TMPDIR, later ones below their cache directory. It takes seconds and is
   // the same for everybody, so there is one for all.
@@ -74,13 +82,14 @@ export function createDirectories({ cacheDir, workDir }: { cacheDir: string; wor
 
   async function sweep(): Promise<void> {
     await Promise.all([work.sweep(), sweepTemporary(temporary), sweepMirrors(cacheDir), sweepClusters(cacheDir)]);
+    if (unpackedDir !== undefined) await linkUnpacked(unpackedDir, cacheDir);
   }
 
   return {
     unpacked: { temporary, python, copies: join(cacheDir, "warm") },
 
     async prepare() {
-      await Promise.all([workDir, temporary].map(makePrivate));
+      await Promise.all([workDir, temporary, python].map(makePrivate));
       // Tried again after a failure: a disk that was full may not be any more.
       swept ??= sweep().catch((error: unknown) => {
         swept = undefined;

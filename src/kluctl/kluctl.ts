@@ -48,6 +48,8 @@ export interface KluctlDeps {
   /** A path, or a name to look for on PATH. */
   readonly binary: string;
   readonly cacheDir: string;
+  /** Where its Python lies unpacked already, if anywhere. */
+  readonly unpackedDir?: string | undefined;
   readonly workDir: string;
   /** The text of a kubeconfig whose only context is "default". */
   readonly kubeconfigFor: (impersonate?: string) => string | Promise<string>;

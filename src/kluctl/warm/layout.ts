@@ -1,5 +1,5 @@
 /** Where kluctl finds its Python, by version, and how a stand-in comes to be there instead. */
-import { chmod, glob, link, mkdir, readdir, stat, symlink, truncate, writeFile } from "node:fs/promises";
+import { chmod, copyFile, link, mkdir, readdir, stat, symlink, truncate, writeFile } from "node:fs/promises";
 import { basename, dirname, join } from "node:path";
 import { toLauncher, toStandIn } from "./stand-in.ts";
 
@@ -97,11 +97,11 @@ async function writeStandIn(launcher: string, { dir, socket, interpreter, render
 /** The one that was used last: an older kluctl's may lie beside it. kluctl opens the lock beside it each time. */
 async function findInterpreter(unpacked: string): Promise<string> {
   const found: { path: string; usedMs: number }[] = [];
-  for await (const name of glob("*/bin/python3.*", { cwd: unpacked })) {
-    if (!/\/python3\.\d+$/.test(name)) continue;
-    const path = join(unpacked, name);
-    const lock = await stat(`${dirname(dirname(path))}.lock`).catch(() => undefined);
-    if (lock) found.push({ path, usedMs: lock.mtimeMs });
+  for (const name of await readdir(unpacked)) {
+    const bin = join(unpacked, name, "bin"); // maybe through a link, which a pattern would not follow
+    const interpreter = (await readdir(bin).catch(() => [])).find((file) => /^python3\.\d+$/.test(file));
+    const lock = await stat(join(unpacked, `${name}.lock`)).catch(() => undefined);
+    if (interpreter && lock) found.push({ path: join(bin, interpreter), usedMs: lock.mtimeMs });
   }
   const [last] = found.toSorted((a, b) => b.usedMs - a.usedMs);
   if (last === undefined) throw new Error(`kluctl has unpacked no Python in ${unpacked}`);
@@ -114,6 +114,14 @@ async function linkTree(from: string, to: string, without: string): Promise<void
     const path = join(entry.parentPath, entry.name);
     const name = path.slice(from.length + 1);
     if (entry.isDirectory()) await mkdir(join(to, name), { recursive: true });
-    else if (entry.isFile() && name !== without) await link(path, join(to, name));
+    else if (entry.isFile() && name !== without) await linkFile(path, join(to, name));
   }
+}
+
+/** What an image has unpacked lies on another file system, and belongs to another user: that is copied. */
+async function linkFile(from: string, to: string): Promise<void> {
+  await link(from, to).catch(async (error: NodeJS.ErrnoException) => {
+    if (error.code !== "EXDEV" && error.code !== "EPERM") throw error;
+    await copyFile(from, to);
+  });
 }

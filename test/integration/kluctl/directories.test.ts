@@ -1,4 +1,4 @@
-import { readdir, realpath, utimes } from "node:fs/promises";
+import { mkdir, readdir, readlink, realpath, rename, utimes, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { expect, test } from "vitest";
 import { createDirectories } from "../../../src/kluctl/directories.ts";
@@ -58,4 +58,23 @@ test("a cluster that nothing was deployed to for long is forgotten", async () =>
   await create().prepare();
   expect(await readdir(clusters)).toHaveLength(1);
   expect(await readdir(clusters)).not.toContain(forgotten);
+});
+
+test("what an image has unpacked is found through links, and what is not there any more is unpacked anew", async () => {
+  const dir = await useTempDir();
+  const [cacheDir, unpackedDir] = [join(dir, "cache"), join(dir, "image")];
+  const prepare = () => createDirectories({ cacheDir, workDir: join(dir, "work"), unpackedDir }).prepare();
+  await prepare(); // without an image it is as ever
+  await mkdir(join(unpackedDir, "python/python-1/bin"), { recursive: true });
+  await mkdir(join(unpackedDir, "tmp/go-embedded-1"), { recursive: true });
+  await writeFile(join(unpackedDir, "python/python-1.lock"), "");
+  await mkdir(join(cacheDir, "python/libraries-1")); // kluctl's own, from before
+  await Promise.all([prepare(), prepare()]);
+  expect(await readdir(join(cacheDir, "python"))).toEqual(["libraries-1", "python-1"]);
+  expect(await readlink(join(cacheDir, "python/python-1"))).toBe(join(unpackedDir, "python/python-1"));
+  expect(await readdir(join(cacheDir, "tmp"))).toEqual(["go-embedded-1"]);
+
+  await rename(join(unpackedDir, "python/python-1"), join(unpackedDir, "python/python-2"));
+  await prepare();
+  expect(await readdir(join(cacheDir, "python"))).toEqual(["libraries-1", "python-2"]);
 });
