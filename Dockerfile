@@ -1,9 +1,24 @@
 # docker build \
 #   --build-arg KLUCTL_SHA256_AMD64=<from kluctl_v2.28.2_checksums.txt of the release> \
 #   -t towline .
+#
+# docs/image.md says what is in the image, where that checksum is, and how the image is run.
+
+# Debian 13: its git is 2.47, that of Debian 12 is 2.39.
+ARG NODE_IMAGE=node:24-trixie-slim
 
 # ---------------------------------------------------------------------------------------------------------------------
-FROM node:24-bookworm-slim AS build
+# What the server needs of npm, for the architecture that it runs on.
+FROM ${NODE_IMAGE} AS dependencies
+WORKDIR /app
+COPY package.json package-lock.json .npmrc ./
+# Nobody reads types and source maps here: they are a third of it.
+RUN npm ci --omit=dev --ignore-scripts --no-audit \
+ && find node_modules -type f \( -name '*.map' -o -name '*.d.ts' -o -name '*.d.cts' -o -name '*.d.mts' \) -delete \
+ && chmod --recursive u=rwX,go=rX node_modules
+
+# ---------------------------------------------------------------------------------------------------------------------
+FROM ${NODE_IMAGE} AS build
 WORKDIR /app
 COPY package.json package-lock.json .npmrc ./
 RUN npm ci --ignore-scripts
@@ -15,12 +30,12 @@ COPY jobs jobs
 ARG REVISION
 # The checkout may have been made under a umask that lets nobody else read: the server is somebody else.
 RUN npm run build \
- && npm prune --omit=dev --ignore-scripts \
  && if [ -n "${REVISION:-}" ]; then npm pkg set "commit=$REVISION"; fi \
- && chmod a+r LICENSE package.json
+ && chmod a+x dist/src/cli.js \
+ && chmod --recursive u=rwX,go=rX dist LICENSE package.json
 
 # ---------------------------------------------------------------------------------------------------------------------
-FROM node:24-bookworm-slim AS kluctl
+FROM ${NODE_IMAGE} AS kluctl
 RUN apt-get update \
  && apt-get install --yes --no-install-recommends ca-certificates curl \
  && rm -rf /var/lib/apt/lists/*
@@ -28,8 +43,9 @@ ARG KLUCTL_VERSION=2.28.2
 # No defaults: whoever builds the image says which bytes are the right ones, for the architectures they build for.
 ARG KLUCTL_SHA256_AMD64
 ARG KLUCTL_SHA256_ARM64
+ARG TARGETARCH
 RUN set -eu; \
-    architecture="$(dpkg --print-architecture)"; \
+    architecture="${TARGETARCH:-$(dpkg --print-architecture)}"; \
     case "$architecture" in \
       amd64) argument=KLUCTL_SHA256_AMD64; sha256="${KLUCTL_SHA256_AMD64:-}" ;; \
       arm64) argument=KLUCTL_SHA256_ARM64; sha256="${KLUCTL_SHA256_ARM64:-}" ;; \
@@ -43,69 +59,88 @@ RUN set -eu; \
       exit 1; \
     fi; \
     curl --fail --silent --show-error --location --retry 3 --output "/tmp/$archive" "$release/$archive"; \
-    echo "$sha256  /tmp/$archive" | sha256sum --check --strict -; \
-    tar --extract --gzip --file "/tmp/$archive" --directory /usr/local/bin kluctl; \
-    rm "/tmp/$archive"; \
-    /usr/local/bin/kluctl version --no-update-check
+    echo "$sha256  /tmp/$archive" > /tmp/sha256; \
+    sha256sum --check --strict /tmp/sha256; \
+    tar --extract --gzip --no-same-owner --file "/tmp/$archive" --directory /usr/local/bin kluctl; \
+    rm "/tmp/$archive" /tmp/sha256; \
+    chmod 0755 /usr/local/bin/kluctl; \
+    kluctl version --no-update-check
+
+# kluctl unpacks a Python of its own on its first run, and Python compiles what it imports: seconds that are spent here,
+# once. A render uses more of it than any other command that needs no cluster. What it has imported is compiled again,
+# so that it is good whatever the files' times are, which a layer may change. The server finds it in TOWLINE_KLUCTL_UNPACKED_DIR
+# and only reads it. kluctl up to 2.22 unpacks into TMPDIR, later ones into their cache directory.
+COPY examples/shop /build/shop
+RUN set -eu; \
+    unpacked=/usr/local/lib/towline/unpacked; \
+    mkdir -p "$unpacked/python" "$unpacked/tmp" /build/cache /build/home; \
+    ln -s "$unpacked/python" /build/cache/go-embed-jinja2; \
+    HOME=/build/home TMPDIR="$unpacked/tmp" KLUCTL_BASE_TMP_DIR=/build/base KLUCTL_CACHE_DIR=/build/cache \
+      kluctl render --no-update-check --no-color --project-dir /build/shop --target staging \
+      --offline-kubernetes --render-output-dir /build/rendered; \
+    find "$unpacked/tmp" -mindepth 1 -maxdepth 1 ! -name 'go-embedded-*' -exec rm -rf '{}' +; \
+    find "$unpacked" -maxdepth 2 -name '*.lock' -delete; \
+    find "$unpacked" -name '*.pyc' > /build/compiled; \
+    sed 's|/__pycache__/\([^/]*\)\.cpython-[0-9]*\.pyc$|/\1.py|' /build/compiled > /build/imported; \
+    python="$(find "$unpacked" -type f -regex '.*/bin/python3\.[0-9]+')"; \
+    "$python" -m compileall -q -f --invalidation-mode unchecked-hash -i /build/imported; \
+    chmod --recursive u=rwX,go=rX "$unpacked"; \
+    rm -rf /build
 
 # ---------------------------------------------------------------------------------------------------------------------
-FROM node:24-bookworm-slim
+FROM ${NODE_IMAGE}
 
 # git, ssh and gpg for sources; setpriv (util-linux) and bash for the watchdog that ends kluctl with the server; tini
-# reaps what is orphaned; redis-server is the private queue when no Redis is configured.
+# reaps what is orphaned; valkey-server is the private queue when no Redis is configured. npm has done its work.
 #
 # The writable directories belong to group 0 as well, so that the image also runs under another uid with group 0. ssh
 # refuses to run for a uid without a name, hence libnss-unknown; last, as nobody can be added to where all uids have one.
 RUN apt-get update \
  && apt-get install --yes --no-install-recommends \
-      bash ca-certificates git gnupg openssh-client redis-server tini tzdata util-linux \
+      bash ca-certificates git gpg gpg-agent openssh-client tini tzdata util-linux valkey-server \
  && useradd --uid 65532 --gid 0 --no-create-home --home-dir /var/lib/towline --shell /usr/sbin/nologin towline \
  && apt-get install --yes --no-install-recommends libnss-unknown \
- && rm -rf /var/lib/apt/lists/* \
+ && rm -rf /var/lib/apt/lists/* /var/cache/apt/* /var/log/apt /var/log/dpkg.log /var/log/alternatives.log \
+      /usr/local/lib/node_modules /usr/local/bin/npm /usr/local/bin/npx /usr/local/bin/corepack \
+      /opt/yarn-* /usr/local/bin/yarn /usr/local/bin/yarnpkg \
  && touch /etc/ssh/ssh_known_hosts \
- && install --directory --owner=65532 --group=0 --mode=0770 /var/lib/towline /var/cache/kluctl
+ && install --directory --owner=65532 --group=0 --mode=0770 /var/lib/towline /var/cache/kluctl \
+ && ln -s /app/dist/src/cli.js /usr/local/bin/towline
+
+# From what changes seldom to what changes often. All of it belongs to root: the server cannot write what it runs from.
+COPY --from=kluctl /usr/local/lib/towline/unpacked /usr/local/lib/towline/unpacked
+COPY --from=kluctl /usr/local/bin/kluctl /usr/local/lib/towline/kluctl
+# So that the pods of kluctl's controller only need another image: there `kluctl controller run` is the command.
+COPY --chmod=0755 image/kluctl /usr/local/bin/kluctl
+COPY --chmod=0644 image/health.mjs /usr/local/lib/towline/health.mjs
+WORKDIR /app
+COPY --from=dependencies /app/node_modules node_modules
+COPY --from=build /app/LICENSE /app/package.json ./
+COPY --from=build /app/dist dist
 
 ENV NODE_ENV=production \
     HOME=/var/lib/towline \
     TOWLINE_DATA_DIR=/var/lib/towline \
     TOWLINE_KLUCTL=/usr/local/lib/towline/kluctl \
+    TOWLINE_KLUCTL_UNPACKED_DIR=/usr/local/lib/towline/unpacked \
     TOWLINE_KLUCTL_CACHE_DIR=/var/cache/kluctl
 
-# Made before the user changes: what the server runs from belongs to root.
-WORKDIR /app
-
-COPY --from=kluctl /usr/local/bin/kluctl /usr/local/lib/towline/kluctl
-# So that the pods of kluctl's controller only need another image: there `kluctl controller run` is the command.
-COPY image/kluctl /usr/local/bin/kluctl
+# By number, so that Kubernetes can see that it is not root.
 USER 65532:0
 
-# kluctl unpacks a Python of its own on its first run and compiles what it uses: seconds that are spent here, once.
-# A render warms more of it than any other command that needs no cluster. The server looks for it in `python`, see
-# src/kluctl/directories.ts.
-COPY --chown=65532:0 examples/shop /tmp/shop
-RUN mkdir -p /tmp/warm "$TOWLINE_KLUCTL_CACHE_DIR/python" \
- && ln -s "$TOWLINE_KLUCTL_CACHE_DIR/python" /tmp/warm/go-embed-jinja2 \
- && KLUCTL_CACHE_DIR=/tmp/warm kluctl render --no-update-check --no-color --project-dir /tmp/shop --target staging \
-      --offline-kubernetes --render-output-dir /tmp/rendered \
- && chmod --recursive g=u "$TOWLINE_KLUCTL_CACHE_DIR" \
- && rm -rf /tmp/shop /tmp/warm /tmp/rendered /tmp/kluctl-workdir
-
-COPY --from=build /app/LICENSE /app/package.json ./
-COPY --from=build /app/node_modules node_modules
-COPY --from=build /app/dist dist
-
-# Everything that is written is below these three, so the root file system can be read-only. A Docker volume starts as a
-# copy of the image's directory, so the warmed cache stays warm; an empty directory mounted there is filled on first use.
+# Everything that is written is below these three, so the root file system can be read-only. They may be empty.
 VOLUME ["/var/lib/towline", "/var/cache/kluctl", "/tmp"]
 
 # 8080: webhooks. 9090: health and metrics, not for the internet.
 EXPOSE 8080 9090
 HEALTHCHECK --interval=15s --timeout=3s --start-period=30s --retries=3 \
-  CMD ["node", "-e", "fetch('http://127.0.0.1:9090/livez').then((r) => process.exit(r.ok ? 0 : 1), () => process.exit(1))"]
+  CMD ["node", "/usr/local/lib/towline/health.mjs"]
 
 ARG REVISION
+ARG VERSION
 LABEL org.opencontainers.image.title="Towline" \
       org.opencontainers.image.description="A GitOps server for kluctl" \
+      org.opencontainers.image.version="${VERSION}" \
       org.opencontainers.image.revision="${REVISION}" \
       org.opencontainers.image.licenses="Apache-2.0"
 

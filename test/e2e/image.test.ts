@@ -1,0 +1,185 @@
+/**
+ * The image, as far as it can be had without an engine: the Dockerfile is followed on this machine's own system, and the
+ * server is run from exactly what comes of it, as nobody in particular, where nothing but the named directories can be
+ * written. What Debian's packages and kluctl's release would bring is this machine's.
+ */
+import { spawn, spawnSync } from "node:child_process";
+import { once } from "node:events";
+import { existsSync } from "node:fs";
+import { mkdir, readdir, readFile } from "node:fs/promises";
+import { join } from "node:path";
+import { createInterface } from "node:readline";
+import { expect, onTestFinished, test, vi } from "vitest";
+import { parseDockerfile } from "../../dev/image/dockerfile.ts";
+import { type ContainerOptions, createContext, follow, type Followed } from "../../dev/image/follow.ts";
+import { createLocalBase } from "../../dev/image/local.ts";
+import { freePort } from "../../dev/parts/port.ts";
+import { aProject, aSpec } from "../support/project.ts";
+import { environment, type LogLine, sendPush } from "../support/towline.ts";
+import { patience } from "../support/world-cluster.ts";
+import { useTempDir, useWorld } from "../support/world.ts";
+
+const root = join(import.meta.dirname, "../..");
+
+/** In a container of a build service, for one, nobody may mount. */
+const mayMount =
+  spawnSync("unshare", ["--mount", "--propagation=private", "sh", "-c", "mount -t tmpfs tmpfs /mnt"]).status === 0;
+
+/** Says what it is asked to install, and installs nothing. */
+const aptGet = '#!/bin/sh\necho "$@" >> /asked-of-apt\n';
+
+async function useImage(kluctl: string): Promise<Followed> {
+  const dir = await useTempDir();
+  const workDir = join(dir, "work");
+  await mkdir(workDir);
+  const [local, text] = await Promise.all([
+    createLocalBase({ dir: join(dir, "base"), kluctl, standIns: { "usr/bin/apt-get": aptGet } }),
+    readFile(join(root, "Dockerfile"), "utf8"),
+    createContext(root, join(dir, "context")),
+  ]);
+  const image = await follow({
+    ...local,
+    dockerfile: parseDockerfile(text),
+    context: join(dir, "context"),
+    base: "/",
+    workDir,
+    hidden: ["/tmp", "/root", "/home", "/work", "/srv"].filter((path) => existsSync(path)),
+  });
+  onTestFinished(() => image.end());
+  return image;
+}
+
+function useContainer(image: Followed, options: ContainerOptions) {
+  const [command, ...args] = image.toContainer(options);
+  const child = spawn(command, args, { stdio: ["ignore", "pipe", "pipe"] });
+  const ended = once(child, "exit").then(([code, signal]) => (code ?? signal) as number | NodeJS.Signals);
+  const said: string[] = [];
+  const lines: LogLine[] = [];
+  createInterface(child.stderr).on("line", (line) => said.push(line));
+  createInterface(child.stdout).on("line", (line) => {
+    said.push(line);
+    if (line.startsWith("{")) lines.push(JSON.parse(line) as LogLine);
+  });
+  const stop = async () => {
+    child.kill("SIGTERM");
+    return ended;
+  };
+  onTestFinished(async () => void (await stop()));
+  return {
+    lines,
+    said,
+    ended,
+    stop,
+    /** A path in it, as this process sees it. */
+    path: (path: string) => `/proc/${child.pid}/root${path}`,
+  };
+}
+
+async function runIn(image: Followed, ...command: string[]) {
+  const { ended, said } = useContainer(image, { entrypoint: command, cmd: [] });
+  return { code: await ended, said: said.join("\n") };
+}
+
+const patient = 300_000;
+
+test.skipIf(!mayMount)(
+  "the image deploys, as an unprivileged user on a read-only root",
+  { timeout: patient },
+  async () => {
+    const world = await useWorld();
+    const { namespace } = world.cluster;
+    const [image, repo] = await Promise.all([useImage(world.kluctl), world.repo("shop")]);
+    const first = await repo.push(aProject({ namespace }));
+
+    // What it holds: only what runs, and nothing that the server could write.
+    const asked = await readFile(image.hostPath("/asked-of-apt"), "utf8");
+    expect(asked.match(/^install .*valkey-server$/m)?.[0].split(" ")).toEqual(
+      expect.arrayContaining(["--no-install-recommends", "ca-certificates", "git", "gpg", "openssh-client", "tini"]),
+    );
+    const modules = await readdir(image.hostPath("/app/node_modules"));
+    expect(modules).toContain("bullmq");
+    for (const unwanted of ["typescript", "vitest", "prettier"]) expect(modules).not.toContain(unwanted);
+    expect(existsSync(image.hostPath("/usr/local/bin/npm"))).toBe(false);
+    const own = "/app /usr/local/lib/towline";
+    const { said: writable } = await runIn(image, "sh", "-c", `find ${own} ! -type l -writable; find ${own} ! -user 0`);
+    expect(writable).toBe("");
+    expect((await runIn(image, "sh", "-c", "id -u; id -g; grep CapEff /proc/self/status; touch /app/x")).said).toMatch(
+      /^65532\n0\nCapEff:\s+0+\n.*Read-only file system$/,
+    );
+    expect((await runIn(image, "towline", "version")).code).toBe(0);
+
+    // The server. Its first run of kluctl finds the Python of the image; the later ones have their renderers warm.
+    const adminPort = String(await freePort());
+    const settings: Record<string, string> = {
+      ...environment(world),
+      TOWLINE_LOG_FORMAT: "json",
+      TOWLINE_ADMIN_PORT: adminPort,
+    };
+    for (const name of ["TOWLINE_KLUCTL", "TOWLINE_KLUCTL_CACHE_DIR", "TOWLINE_DATA_DIR"]) delete settings[name];
+    const kubeconfig = "/tmp/kubeconfig";
+    const files = { [kubeconfig]: world.cluster.kubeconfig };
+    const server = useContainer(image, { env: { ...settings, TOWLINE_KUBERNETES_KUBECONFIG: kubeconfig }, files });
+    const admin = `http://127.0.0.1:${adminPort}`;
+    await vi
+      .waitFor(async () => expect((await fetch(`${admin}/readyz`)).status).toBe(200), patience)
+      .catch((error) => {
+        throw new Error(server.said.join("\n"), { cause: error });
+      });
+    const healthcheck = useContainer(image, {
+      env: { TOWLINE_ADMIN_PORT: adminPort },
+      entrypoint: image.image.healthcheck,
+      cmd: [],
+    });
+    const deployment = world.cluster.deployment("shop");
+    await deployment.create(aSpec(repo.url));
+    await deployment.settles(first);
+    expect(await world.cluster.data("settings")).toEqual({ color: "red" });
+    expect(await healthcheck.ended).toBe(0);
+
+    const unpacked = (await readdir(server.path("/var/cache/kluctl/tmp"), { withFileTypes: true })).filter(({ name }) =>
+      /^go-embedded-.*[^k]$/.test(name),
+    );
+    expect(unpacked.length).toBeGreaterThan(0);
+    expect(unpacked.every((entry) => entry.isSymbolicLink())).toBe(true);
+    const messages = () => server.lines.map(({ msg }) => msg);
+    await vi.waitFor(() => expect(messages()).toContain("kluctl's renderers are kept warm"), patience);
+
+    const second = await repo.push(aProject({ namespace, data: { color: "blue" } }));
+    const port = server.lines.find(({ msg }) => msg === "listening")?.["webhooks"];
+    const answer = await sendPush(`http://127.0.0.1:${String(port)}/webhooks/gitea`, { repo: repo.url, after: second });
+    expect(answer.status).toBe(202);
+    await deployment.settles(second);
+    expect(await world.cluster.data("settings")).toEqual({ color: "blue" });
+    const metrics = await (await fetch(`${admin}/metrics`)).text();
+    expect(metrics).toMatch(/^towline_kluctl_renderers_total\{start="warm"\} [1-9]/m);
+    expect(metrics).not.toMatch(/^towline_kluctl_renderers_total\{start="fallback"\} [1-9]/m);
+    expect(await server.stop()).toBe(0);
+
+    // In the place of kluctl's controller, with the command that its Deployment has, and as compose has it: somebody else,
+    // of group 0.
+    const healthPort = await freePort();
+
+    const controller = useContainer(image, {
+      user: "1000:0",
+      files,
+      entrypoint: ["tini", "--", "kluctl"],
+      cmd: [
+        ...["controller", "run", "--kubeconfig", kubeconfig, "--namespace", namespace],
+        ...["--controller-namespace", namespace, "--metrics-bind-address", "0", "--source-override-bind-address", "0"],
+        ...["--health-probe-bind-address", `127.0.0.1:${healthPort}`],
+      ],
+    });
+    const third = await repo.push(aProject({ namespace, data: { color: "green" } }));
+    await deployment.patch({
+      metadata: { annotations: { "kluctl.io/request-reconcile": new Date().toISOString() } } as object,
+    });
+    await deployment.settles(third).catch((error) => {
+      throw new Error(controller.said.join("\n"), { cause: error });
+    });
+    expect(await world.cluster.data("settings")).toEqual({ color: "green" });
+    expect(controller.said.join("\n")).toContain("started a private Redis");
+    const health = await fetch(`http://127.0.0.1:${healthPort}/readyz`);
+    expect(health.status).toBe(200);
+    expect(await controller.stop()).toBe(0);
+  },
+);
