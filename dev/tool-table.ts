@@ -45,6 +45,7 @@ export const toolNames = [
   "redis-server",
   "ssh",
   "promtool",
+  "actionlint",
 ] as const;
 
 export type ToolName = (typeof toolNames)[number];
@@ -188,5 +189,18 @@ export const tools: Readonly<Record<ToolName, Tool>> = {
     versionArgs: ["-V"],
     versions: { from: "8.0", below: "100.0" },
     debian: "openssh-client",
+  },
+  actionlint: {
+    name: "actionlint",
+    variable: "TOWLINE_ACTIONLINT",
+    commands: ["actionlint"],
+    versionArgs: ["-version"],
+    versions: { from: "1.7.8", below: "2.0.0" },
+    build: {
+      folder: "actionlint",
+      version: "1.7.12",
+      package: "github.com/rhysd/actionlint/cmd/actionlint",
+      aboutSeconds: 20,
+    },
   },
 };
