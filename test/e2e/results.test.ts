@@ -143,9 +143,16 @@ test("status and stored results have kluctl's own shape, and kluctl's web UI rea
     .toMatchObject({ id: validateId, ready: true });
 
   // What stays the same is not stored again; what is beyond the count goes.
+  const aMap = (name: string, annotations = {}) =>
+    JSON.stringify({ apiVersion: "v1", kind: "ConfigMap", metadata: { name, namespace, annotations } });
+  const more: Record<string, string | undefined>[] = [
+    { "k8s/app/extra.yml": aMap("extra"), "k8s/app/hook.yml": aMap("hook", { "kluctl.io/hook": "post-deploy" }) },
+    { "k8s/app/extra.yml": undefined },
+  ];
   let commit = first;
   for (let i = 0; i < 5; i++) {
     commit = await repo.push({
+      ...more[i],
       ["k8s/app/settings.yml"]: files.find(([path]) => path?.endsWith("settings.yml"))?.[1]?.replace("red", `red-${i}`),
     });
     await sendPush(towline.webhooksUrl, { repo: repo.url, after: commit });
@@ -155,7 +162,40 @@ test("status and stored results have kluctl's own shape, and kluctl's web UI rea
   expect((await storedResults(cluster, "validate")).length).toBe(2);
   const last = (await storedResults(cluster, "command")).map((secret) => unpack(secret, "reducedResult")["gitInfo"]);
   expect(last).toContainEqual(expect.objectContaining({ commit }));
+
+  // What is told of hooks, of what the project has no more, and of what was pruned, is read as well.
+  await deployment.patch({ metadata: { annotations: { "kluctl.io/request-prune": "now" } } });
+  await deployment.until("an answer", (now) => {
+    const answer = now.status?.["pruneRequestResult"] as { endTime?: string } | undefined;
+    return answer?.endTime !== undefined;
+  });
+  const flags = ["hook", "orphan", "deleted"] as const;
+  const found = await Promise.all(
+    (await storedResults(cluster, "command")).map(async ({ metadata }) => {
+      const resultId = metadata?.labels?.["kluctl.io/command-result-id"] ?? "";
+      const { objects } = (await ask(`getCommandResult?resultId=${resultId}`)) as { objects: Flagged[] };
+      return objects.flatMap((object) =>
+        flags.filter((flag) => object[flag]).map((flag) => ({ resultId, flag, object })),
+      );
+    }),
+  );
+  for (const flag of flags) {
+    const of = found.flat().findLast((one) => one.flag === flag);
+    expect(of, flag).toMatchObject({
+      object: { ref: { kind: "ConfigMap", name: flag === "hook" ? "hook" : "extra" } },
+    });
+    const { resultId = "", object } = of ?? {};
+    const query = new URLSearchParams({ resultId, ...object?.ref, objectType: flag === "hook" ? "applied" : "remote" });
+    expect(await ask(`getCommandResultObject?${query.toString()}`), flag).toMatchObject({ metadata: { namespace } });
+  }
 });
+
+interface Flagged {
+  readonly ref: Record<string, string>;
+  readonly hook?: boolean;
+  readonly orphan?: boolean;
+  readonly deleted?: boolean;
+}
 
 test("the value of a Secret is in no status, event, log line, metric or key of Redis", async () => {
   const world = await useWorld();
