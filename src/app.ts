@@ -15,6 +15,7 @@ import { createChecks } from "./app/checks.ts";
 import { createDataDir } from "./app/data-dir.ts";
 import { startListener } from "./app/listener.ts";
 import { createForges, loginOf } from "./app/previews.ts";
+import { pruneGuardOf } from "./app/prune-guard.ts";
 import { findRedis, watchRedis } from "./app/redis.ts";
 import {
   createInStage,
@@ -262,9 +263,7 @@ export async function startApp(config: Config, log: Logger): Promise<App> {
     readIdentity,
     settings: {
       dryRun: config.dryRun,
-      pruneGuard: config.prune.confirm
-        ? { percent: config.prune.confirmPercent, fromObjects: config.prune.confirmFromObjects }
-        : undefined,
+      pruneGuard: pruneGuardOf(config),
     },
     enqueue: (requests) => queue.enqueue(requests),
     retryAt: (deployment) => retries.nextAt(deployment),

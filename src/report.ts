@@ -59,6 +59,8 @@ const Preview = z.object({
   suspended: z.boolean(),
   /** Of a deployment with manual approval: whether changes wait for it already, or will after the merge. */
   approval: z.enum(["pending", "after-merge"]).optional(),
+  /** What is deleted after the merge is so much that it waits for somebody to confirm it; `empty`: nothing is left. */
+  pruneWaits: z.object({ doomed: count, deployed: count, empty: z.boolean() }).optional(),
   counts: z.object({
     new: count,
     changed: count,

@@ -91,6 +91,10 @@ const lost: PreviewObject[] = [
   }),
 ];
 
+const gone = Array.from({ length: 12 }, (_, index) =>
+  object("ConfigMap", `catalog-${String(index + 1).padStart(2, "0")}`, { action: "deleted" }),
+);
+
 const many = Array.from({ length: 200 }, (_, index) => {
   const service = image(`service-${String(index + 1).padStart(3, "0")}`, "2.0.1", "2.1.0");
   const lines = Array.from({ length: 8 }, (_line, at) => `  spec.template.metadata.annotations.note-${at}\n+ "${at}"`);
@@ -116,6 +120,10 @@ export const samples: Readonly<Record<string, Report>> = {
   "200-objects": sampleReport([samplePreview("prod", { objects: many })]),
   deletion: sampleReport([
     samplePreview("prod", { objects: [...lost, ...frontend], approval: "after-merge", drift: 1 }),
+    staging,
+  ]),
+  "prune-waits": sampleReport([
+    samplePreview("prod", { objects: gone, pruneWaits: { doomed: 12, deployed: 20, empty: false } }),
     staging,
   ]),
   errors: sampleReport([

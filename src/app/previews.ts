@@ -25,6 +25,7 @@ import { createMarker, type Marker } from "../reporting/marker.ts";
 import { startReportWatch } from "../reporting/watching.ts";
 import { createCommitStatusWriter } from "../reporting/write-commit-status.ts";
 import { createReportWriter } from "../reporting/write-report.ts";
+import { pruneGuardOf } from "./prune-guard.ts";
 
 export interface PreviewsDeps {
   readonly config: Config;
@@ -103,6 +104,8 @@ export function startPreviews(deps: PreviewsDeps): Previews {
     limit: (work, options) => comparisons.run(work, options),
     settings: {
       serviceAccount: settings.serviceAccountName,
+      dryRun: config.dryRun,
+      pruneGuard: pruneGuardOf(config),
     },
     clusterName: async () => config.clusterName ?? (await deps.clusterId()).slice(0, 8),
     newId: randomUUID,

@@ -1,12 +1,13 @@
 /** One deployment of a preview: what the real kluctl says the merge would change in the cluster. */
 import { PrepareError, SourceError } from "../errors.ts";
 import type { Logger } from "../log.ts";
-import type { Credentials, GitDeployment } from "../model.ts";
+import type { CommandResult, Credentials, GitDeployment } from "../model.ts";
 import type { Clock, Identity, Kluctl, Merged } from "../ports.ts";
 import { credentialSecrets } from "../reconcile/credentials.ts";
 import type { ReadIdentity } from "../reconcile/identity.ts";
 import { changeWaits, loopTimeoutMs } from "../reconcile/decide.ts";
 import { type Failure, toFailure } from "../reconcile/failures.ts";
+import { findLargePrune, type LargePrune, type PruneGuard } from "../reconcile/pruning.ts";
 import { toDeployOptions, toRun } from "../reconcile/run.ts";
 import type { Preview } from "../report.ts";
 import { describeDiff, redactText } from "./describe-diff.ts";
@@ -27,6 +28,10 @@ export interface CompareDeps {
   readonly settings: {
     /** What previews run as, in the namespace of each deployment, instead of the deployment's own. */
     readonly serviceAccount?: string | undefined;
+    /** Whether nothing is deployed for real by this server. */
+    readonly dryRun?: boolean | undefined;
+    /** `undefined`: no prune waits for anybody. */
+    readonly pruneGuard?: PruneGuard | undefined;
   };
   readonly newId: () => string;
   readonly clock: Clock;
@@ -57,8 +62,10 @@ export async function compare(
     const found = describeDiff(result, { knownSecrets, prune: deployment.spec.prune });
     if (found.concealed !== undefined) log.warn({ ...deployment.key, why: found.concealed }, "only counts are told");
     const { new: created, changed, deleted, orphan, errors } = found.counts;
+    const pruneWaits = findPruneThatWaits(deployment, result, deps.settings);
     const nothingWaits = working.approval === "after-merge" && created + changed + deleted + orphan + errors === 0;
-    return { preview: { ...working, ...found, state: "done", approval: nothingWaits ? undefined : working.approval } };
+    const approval = nothingWaits ? undefined : working.approval;
+    return { preview: { ...working, ...found, state: "done", approval, ...(pruneWaits && { pruneWaits }) } };
   } catch (error) {
     const { message, retry } = toFailure(error);
     const failed = retry === "person" && isOfTheMerge(error) ? "render" : "run";
@@ -66,6 +73,16 @@ export async function compare(
     if (!signal.aborted) log.warn({ ...deployment.key, retry, error: failure }, "a preview failed");
     return { preview: { ...working, state: "failed", failure, failed }, retry };
   }
+}
+
+/** A deploy that fails prunes nothing, so that nothing waits then. */
+function findPruneThatWaits(
+  { spec }: GitDeployment,
+  result: CommandResult,
+  { pruneGuard, dryRun = false }: CompareDeps["settings"],
+): LargePrune | undefined {
+  const prunes = spec.prune && spec.deployMode === "full-deploy" && !spec.dryRun && !dryRun;
+  return pruneGuard && prunes && result.errors.length === 0 ? findLargePrune(result, pruneGuard) : undefined;
 }
 
 /** What the files of the merge bring about, unlike a login, the network or kluctl itself. */

@@ -63,6 +63,7 @@ export function describePreview(preview: Preview): string {
         preview.suspended && "suspended",
         preview.approval === "pending" && "waits for approval",
         preview.approval === "after-merge" && isChanged(preview) && "will wait for approval",
+        preview.pruneWaits && "its prune will wait for somebody to confirm it",
       ]
         .filter((part) => typeof part === "string")
         .join("; ");

@@ -5,6 +5,15 @@ import { annotation } from "../model.ts";
 import type { Doomed } from "../ports.ts";
 import { rfc3339 } from "./time.ts";
 
+/** Counts objects. */
+export interface LargePrune {
+  readonly doomed: number;
+  /** With those. */
+  readonly deployed: number;
+  /** Whether the project renders none at all. */
+  readonly empty: boolean;
+}
+
 /** From when on a prune that nobody asked for waits. */
 export interface PruneGuard {
   /** More than this percentage of the deployed objects, … */
@@ -56,19 +65,24 @@ export function findWaiting(
   guard: PruneGuard,
   confirmed: string | undefined,
 ): Waiting | undefined {
-  const doomed = findDoomed(result);
-  const hash = hashOf(doomed);
-  if (doomed.length === 0 || confirmed === hash) return undefined;
-  const left = result.objects.filter(({ rendered, remote }) => rendered !== undefined && remote !== undefined).length;
-  const deployed = left + doomed.length;
-  const empty = result.objects.every(({ rendered }) => rendered === undefined);
-  const large = deployed >= guard.fromObjects && doomed.length * 100 > guard.percent * deployed;
-  if (!empty && !large) return undefined;
-  const what = empty
-    ? `The project renders no object at all, and ${deployed} are deployed.`
-    : `${doomed.length} of ${deployed} deployed objects are no longer in the project.`;
+  const large = findLargePrune(result, guard);
+  const hash = hashOf(findDoomed(result));
+  if (large === undefined || confirmed === hash) return undefined;
+  const what = large.empty
+    ? `The project renders no object at all, and ${large.deployed} are deployed.`
+    : `${large.doomed} of ${large.deployed} deployed objects are no longer in the project.`;
   const message = `${what} They are not pruned until somebody confirms it: annotate the resource with ${annotation.confirmPrune}=${hash}`;
   return { hash, message };
+}
+
+/** `undefined`: nobody has to confirm it. */
+export function findLargePrune(result: CommandResult, guard: PruneGuard): LargePrune | undefined {
+  const doomed = findDoomed(result).length;
+  const left = result.objects.filter(({ rendered, remote }) => rendered !== undefined && remote !== undefined).length;
+  const deployed = left + doomed;
+  const empty = result.objects.every(({ rendered }) => rendered === undefined);
+  const large = deployed >= guard.fromObjects && doomed * 100 > guard.percent * deployed;
+  return doomed > 0 && (empty || large) ? { doomed, deployed, empty } : undefined;
 }
 
 /** Whether exactly what would be pruned has been confirmed. */

@@ -57,10 +57,10 @@ function isWhole({ objects, objectsLeftOut, concealed }: Preview): boolean {
 }
 
 /** Equal for previews that say the same, in whatever namespaces. */
-function contentId({ state, counts, objects, errors, warnings, failure, failed }: Preview): string {
+function contentId({ state, counts, objects, errors, warnings, failure, failed, pruneWaits }: Preview): string {
   const what = objects.map(({ ref, action, risks, diff, secretKeys }) => {
     return [ref.kind, ref.name, action, risks, diff, secretKeys];
   });
-  const content = JSON.stringify([state, counts, what, errors, warnings, failure, failed]);
+  const content = JSON.stringify([state, counts, what, errors, warnings, failure, failed, pruneWaits]);
   return createHash("sha256").update(content).digest("base64");
 }

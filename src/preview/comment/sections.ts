@@ -87,7 +87,12 @@ function renderSection(group: Group, open: boolean, room: number): Part | undefi
     blocks.push(take("", toLines(preview.failure ?? "It is not known why."), left), end);
     return { text: blocks.join("\n\n"), objectsLeftOut: 0, linesLeftOut };
   }
-  const { errors, warnings, objects, concealed } = preview;
+  const { errors, warnings, objects, concealed, pruneWaits } = preview;
+  if (pruneWaits !== undefined) {
+    const block = describePruneThatWaits(pruneWaits);
+    blocks.push(block);
+    left -= block.length + 2;
+  }
   if (errors.length > 0) blocks.push(take(messagesTitle(errors, "error"), messageLines(errors), left * errorShare));
   const below =
     warnings.length > 0
@@ -97,6 +102,16 @@ function renderSection(group: Group, open: boolean, room: number): Part | undefi
   const part = renderObjects(objects, { room: left, leftOut: preview.objectsLeftOut, withNamespace: sameNamespaces });
   const text = [...blocks, part.text, below, end].filter(Boolean).join("\n\n");
   return { text, objectsLeftOut: part.objectsLeftOut, linesLeftOut: linesLeftOut + part.linesLeftOut };
+}
+
+function describePruneThatWaits({ doomed, deployed, empty }: NonNullable<Preview["pruneWaits"]>): string {
+  const what = empty
+    ? `The merge renders no object at all, and ${plural(deployed, "object")} would go.`
+    : `${grouped(doomed)} of ${grouped(deployed)} deployed objects would go.`;
+  return (
+    `**The prune waits for a word.** ${what} After a merge they stay until somebody confirms it, with the annotation ` +
+    "that the message of `Ready` names."
+  );
 }
 
 function titleOf({ previews, preview }: Group): string {

@@ -140,6 +140,7 @@ function remarkOf(preview: Preview, over: boolean): string {
     suspended && "suspended: a merge deploys nothing here",
     approval === "pending" && "waits for approval",
     approval === "after-merge" && isChanged(preview) && "will wait for approval",
+    preview.pruneWaits !== undefined && "will wait for somebody to confirm the prune",
     concealed !== undefined && "only counts are shown",
     counts.warnings > 0 && plural(counts.warnings, "warning"),
   ];

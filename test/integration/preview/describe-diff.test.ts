@@ -5,6 +5,7 @@ import { expect, onTestFinished, test } from "vitest";
 import type { CommandResult } from "../../../src/model.ts";
 import { describeDiff } from "../../../src/preview/describe-diff.ts";
 import { maskResult } from "../../../src/reconcile/mask.ts";
+import { findLargePrune } from "../../../src/reconcile/pruning.ts";
 import {
   collectLogs,
   createProject,
@@ -24,7 +25,8 @@ async function useShop() {
   const cacheDir = await mkdtemp(join(tmpdir(), "towline-test-"));
   onTestFinished(() => rm(cacheDir, { recursive: true, force: true }));
   const kubeconfig = await readFile(cluster.kubeconfig, "utf8");
-  const kluctl = newKluctl(dir, { binary, log: collectLogs().log, kubeconfigFor: () => kubeconfig, cacheDir });
+  const limits = { leaseSilenceMs: 600_000 }; // the lease of these runs is never renewed
+  const kluctl = newKluctl(dir, { binary, log: collectLogs().log, kubeconfigFor: () => kubeconfig, cacheDir, limits });
   onTestFinished(() => kluctl.stop());
   const discriminator = uniqueName("describe");
   const runOf = async (name: string, manifests: Record<string, unknown>) => {
@@ -143,6 +145,7 @@ test("what the real kluctl finds is told without any secret, and with what it me
 
   const pruned = describeDiff(compared, { knownSecrets: [], prune: true });
   expect(pruned.counts).toMatchObject({ deleted: 2, orphan: 0 });
+  expect(findLargePrune(compared, { percent: 10, fromObjects: 1 })).toEqual({ doomed: 2, deployed: 7, empty: false });
   expect(pruned.objects.slice(0, 2).map(({ ref, risks }) => [ref.kind, risks[0]?.kind])).toEqual([
     ["ConfigMap", "deletion"],
     ["Secret", "deletion"],

@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
 import { annotation } from "../../../src/model.ts";
-import { aResult, aSummary } from "../../support/deployments.ts";
+import { anObject, aResult, aSummary } from "../../support/deployments.ts";
 import { aReport } from "../../support/fake-reports.ts";
 import { fakeKluctl, fakeReadIdentity } from "../../support/fakes.ts";
 import { aChange, aPreviewWorld, base, head, inFolder, key, named, startedAt } from "../../support/preview.ts";
@@ -216,4 +216,25 @@ test("a report goes on from the one before it", async () => {
   const pushed = aPreviewWorld([named("a")], { previous, pullRequest: { head: "2".repeat(40) } });
   await pushed.run();
   expect(pushed.told).toMatchObject([{ earlierHeads: [head, "h0"], restarts: 0 }]);
+});
+
+describe("a prune that a merge would have wait for somebody", () => {
+  const remote = JSON.stringify({ apiVersion: "v1", kind: "ConfigMap", metadata: { name: "settings", uid: "u" } });
+  const orphan = anObject({ orphan: true, remote });
+  const emptied = aResult({ objects: [orphan] });
+  const pruneGuard = { percent: 50, fromObjects: 10 };
+
+  test.each([
+    ["is told", { prune: true }, { pruneGuard }, { doomed: 1, deployed: 1, empty: true }],
+    ["is none where prunes wait for nobody", { prune: true }, {}, undefined],
+    ["is none where nothing is pruned", { prune: false }, { pruneGuard }, undefined],
+    ["is none where nothing is deployed for real", { prune: true, dryRun: true }, { pruneGuard }, undefined],
+    ["is none on a server that deploys nothing", { prune: true }, { pruneGuard, dryRun: true }, undefined],
+  ])("%s", async (_name, spec, settings, pruneWaits) => {
+    const world = aPreviewWorld([named("prod", { spec })], { settings, kluctl: fakeKluctl({ diff: emptied }) });
+
+    expect(await world.run()).toEqual({ kind: "done" });
+
+    expect(world.previews().map((preview) => preview.pruneWaits)).toEqual([pruneWaits]);
+  });
 });

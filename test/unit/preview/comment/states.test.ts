@@ -300,3 +300,20 @@ test("deployments that are known by the same failure are told about once", () =>
   expect(body).toContain("<summary>❌ <b>the same failure in 2 deployments</b>: cannot be rendered</summary>");
   expect(body.split(failure)).toHaveLength(2);
 });
+
+test("a prune that will wait for somebody is said where the deletions are", () => {
+  const [row, section] = render(sample("prune-waits"))
+    .split("\n")
+    .filter((line) => /waits? for/.test(line));
+
+  expect(row).toBe("| 🔴 | `shop/prod` | `prod` · `eu-1` | 12 | will wait for somebody to confirm the prune |");
+  expect(section).toBe(
+    "**The prune waits for a word.** 12 of 20 deployed objects would go. After a merge they stay until somebody confirms it, with the annotation that the message of `Ready` names.",
+  );
+  const empty = samplePreview("prod", {
+    objects: sample("prune-waits").previews[0]?.objects ?? [],
+    pruneWaits: { doomed: 12, deployed: 12, empty: true },
+  });
+  expect(render(sampleReport([empty]))).toContain("The merge renders no object at all, and 12 objects would go. After");
+  expect(describePreview(empty)).toBe("12 deleted; its prune will wait for somebody to confirm it");
+});

@@ -1,0 +1,7 @@
+/** From when on prunes wait, as the configuration says. */
+import type { Config } from "../config.ts";
+import type { PruneGuard } from "../reconcile/pruning.ts";
+
+export function pruneGuardOf({ prune }: Pick<Config, "prune">): PruneGuard | undefined {
+  return prune.confirm ? { percent: prune.confirmPercent, fromObjects: prune.confirmFromObjects } : undefined;
+}
