@@ -5,6 +5,7 @@ import { type Command, Option } from "commander";
 import { defaultDataDir, type LoadedConfig, loadConfig } from "../config.ts";
 import { controllerFlags, toConfigSources } from "../config/controller-flags.ts";
 import { configFields, type Field } from "../config/fields.ts";
+import { findKluctlFile } from "../config/kluctl-file.ts";
 
 type Flags = Readonly<Record<string, unknown>>;
 type Env = Readonly<Record<string, string | undefined>>;
@@ -35,6 +36,7 @@ export function loadFromControllerFlags(env: Env, flags: Flags): LoadedConfig {
   } = toConfigSources({
     argv,
     env,
+    file: findKluctlFile(env, readFile),
     dataDir: defaultDataDir(env),
     memoryBytes: Math.min(process.constrainedMemory(), totalmem()) % totalmem(), // 0: the machine's
   });

@@ -5,6 +5,7 @@
 import { createHash } from "node:crypto";
 import { join } from "node:path";
 import { ConfigError } from "../errors.ts";
+import type { KluctlFile } from "./kluctl-file.ts";
 import type { ConfigSources } from "./merge.ts";
 
 export interface ControllerFlag {
@@ -136,16 +137,22 @@ export interface ControllerInput {
   /** By the option's name, as typed: a text, or true for one without a value. */
   readonly argv: Readonly<Record<string, unknown>>;
   readonly env: ConfigSources["env"];
+  /** kluctl's own configuration file, if there is one. */
+  readonly file?: KluctlFile | undefined;
   /** Where a server would keep its data that is told of no other place. */
   readonly dataDir: string;
   /** What the container may use; 0 if that is not limited. */
   readonly memoryBytes: number;
 }
 
-/** For the one configuration there is. Options come before `KLUCTL_*`, and these before `TOWLINE_*` and the file. */
+/**
+ * For the one configuration there is. Options come before `KLUCTL_*`, these before kluctl's file, and all before
+ * `TOWLINE_*` and Towline's file.
+ */
 export function toConfigSources({
   argv,
   env,
+  file,
   dataDir,
   memoryBytes,
 }: ControllerInput): Required<Pick<ConfigSources, "flags" | "flagNames" | "defaults">> {
@@ -154,8 +161,7 @@ export function toConfigSources({
   const problems: string[] = [];
   const given = new Map<string, string>();
   for (const flag of controllerFlags) {
-    const variable = `KLUCTL_${flag.name.slice(2).replaceAll("-", "_").toUpperCase()}`;
-    const [origin, raw] = argv[flag.name] === undefined ? [variable, env[variable]] : [flag.name, argv[flag.name]];
+    const [origin, raw] = find(flag, { argv, env, file });
     if (raw === undefined || raw === "") continue;
     const value = parse(flag, raw);
     if (value === undefined) problems.push(`  ${origin}  must be ${words[flag.kind]}`);
@@ -189,6 +195,20 @@ export function toConfigSources({
   };
 }
 
+/** Where it is said, and what: by an option, a variable or the file, in this order. */
+function find(
+  { name }: ControllerFlag,
+  { argv, env, file }: Pick<ControllerInput, "argv" | "env" | "file">,
+): readonly [origin: string, value: unknown] {
+  if (argv[name] !== undefined) return [name, argv[name]];
+  const key = name.slice(2);
+  const variable = `KLUCTL_${key.replaceAll("-", "_").toUpperCase()}`;
+  const inFile = file?.values[key] ?? undefined;
+  return env[variable] || file === undefined || inFile === undefined
+    ? [variable, env[variable]]
+    : [`${file.path}: ${key}`, inFile];
+}
+
 /**
  * kluctl's 4, unless the memory would not do: its pods have 512 MiB, which its workers share, and here each runs a
  * process of about 120 MB beside the 160 MB of the server, its Redis and its renderers.
@@ -200,9 +220,12 @@ function concurrencyFor(memoryBytes: number): number {
 
 const words = { text: "text", boolean: "true or false", integer: "a whole number" };
 
-/** As Go's own parsers read it; `undefined` if they would not. */
-function parse({ kind }: ControllerFlag, value: unknown): string | boolean | number | undefined {
-  if (kind === "text") return typeof value === "string" ? value : undefined;
+/** As Go's own parsers read it; `undefined` if they would not. A file has whole numbers and booleans of its own. */
+function parse({ kind }: ControllerFlag, raw: unknown): string | boolean | number | undefined {
+  const value = Number.isInteger(raw) ? String(raw) : raw;
+  if (typeof value === "object") return undefined;
+  if (kind === "text")
+    return typeof value === "boolean" ? String(value) : typeof value === "string" ? value : undefined;
   if (kind === "boolean") {
     if (value === true || /^(?:1|t|T|true|TRUE|True)$/.test(String(value))) return true;
     return /^(?:0|f|F|false|FALSE|False)$/.test(String(value)) ? false : undefined;

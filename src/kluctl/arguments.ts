@@ -30,10 +30,12 @@ export function toArguments(call: Call, run: Omit<Run, "projectDir">, files: Cal
     call.command,
     "--no-update-check",
     "--no-color",
+    // Said although it is kluctl's default, here and below: the server may have a configuration file of kluctl's controller.
+    "--debug=false",
     `--project-dir=${files.projectDir}`,
     `--timeout=${Math.max(1, Math.ceil(run.timeoutMs))}ms`,
     ...flag("project-config", files.projectConfig),
-    ...flag("context", context),
+    `--context=${context ?? ""}`,
     ...flag("target", target),
     ...flag("target-name-override", targetNameOverride),
     ...flag("args-from-file", files.args),
@@ -67,20 +69,20 @@ function toOptions(call: Call): string[] {
         "--yes",
         "--readiness-timeout=10m", // as kluctl's controller has it
         ...applyOptions(call.options),
-        ...when(dryRun, "--dry-run"),
+        `--dry-run=${dryRun}`,
         ...when(noWait, "--no-wait"),
         ...when(abortOnError, "--abort-on-error"),
       ];
     }
     case "poke-images":
-      return [whole, notStored, "--yes", ...when(call.options.dryRun, "--dry-run")];
+      return [whole, notStored, "--yes", `--dry-run=${call.options.dryRun}`];
     case "validate":
       return [];
     case "prune":
       return [whole, notStored, "--yes", "--dry-run"];
     case "delete": {
       const { discriminator, dryRun } = call.options;
-      return [whole, notStored, "--yes", "--no-wait", `--discriminator=${discriminator}`, ...when(dryRun, "--dry-run")];
+      return [whole, notStored, "--yes", "--no-wait", `--discriminator=${discriminator}`, `--dry-run=${dryRun}`];
     }
   }
 }

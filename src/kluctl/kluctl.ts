@@ -121,6 +121,12 @@ export function createKluctl({ binary, kubeconfigFor, log, observe, ...deps }: K
     },
   });
 
+  /** Besides the variable, which a configuration file of the server's kluctl would overrule. Older ones have no such flag. */
+  function kubeconfigFlags({ version }: Binary, path: string): readonly string[] {
+    const [major = 0, minor = 0] = version.split(".").map(Number);
+    return major > 2 || minor >= 23 ? [`--kubeconfig=${path}`] : [];
+  }
+
   /** Older ones know no other Python than their own. */
   function pythonFlags({ version }: Binary): readonly string[] {
     const [major = 0, minor = 0] = version.split(".").map(Number);
@@ -189,7 +195,11 @@ export function createKluctl({ binary, kubeconfigFor, log, observe, ...deps }: K
       const ended = await runProcess({
         name: `kluctl ${call.command}`,
         command: binary.path,
-        args: [...toArguments(call, run, files), ...(warm?.flags ?? pythonFlags(binary))],
+        args: [
+          ...toArguments(call, run, files),
+          ...kubeconfigFlags(binary, files.kubeconfig),
+          ...(warm?.flags ?? pythonFlags(binary)),
+        ],
         env: {
           ...withDecryption(withLogins(sharedEnv, logins, logins.knownHosts), keys),
           ...job.env,

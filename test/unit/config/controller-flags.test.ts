@@ -1,6 +1,7 @@
 import { expect, test } from "vitest";
 import { loadConfig } from "../../../src/config.ts";
 import { toConfigSources } from "../../../src/config/controller-flags.ts";
+import { findKluctlFile } from "../../../src/config/kluctl-file.ts";
 import { ConfigError } from "../../../src/errors.ts";
 
 function configOf(argv: Record<string, unknown>, env: Record<string, string> = {}, file?: string) {
@@ -118,3 +119,64 @@ test("a value that kluctl would not take is told with where it was written", () 
     /metrics\.bindAddress \(--metrics-bind-address\) {2}must be an address like/,
   );
 });
+
+test("kluctl's own file comes after its options and variables, and before what is Towline's", () => {
+  const files: Record<string, string> = {
+    "/home/me/.kluctl/config.yaml": "concurrency: 9\n",
+    "/etc/kluctl/config.yml": [
+      "concurrency: 8",
+      "Controller-Name: other",
+      "dry-run: true",
+      "leader-elect: 'false'",
+      "default-service-account: 7",
+      "kubeconfig: ''",
+      "target: prod",
+    ].join("\n"),
+  };
+  const file = findKluctlFile({ HOME: "/home/me" }, fakeFiles(files));
+  const env = { KLUCTL_DRY_RUN: "0", TOWLINE_CONCURRENCY: "6" };
+  const argv = { "--controller-name": "mine" };
+  const { flags, ...rest } = toConfigSources({ argv, env, file, dataDir: "/data", memoryBytes: 0 });
+
+  expect(loadConfig({ env, argvFlags: flags, ...rest, readFile: () => "" }).config).toMatchObject({
+    concurrency: 8,
+    controllerName: "mine",
+    dryRun: false,
+    leaderElection: "off",
+    defaultServiceAccount: "7",
+  });
+});
+
+test.each([
+  ["concurrency: some\n", "/etc/kluctl/config: concurrency  must be a whole number"],
+  ["concurrency: 1.5\n", "/etc/kluctl/config: concurrency  must be a whole number"],
+  ["dry-run: [true]\n", "/etc/kluctl/config: dry-run  must be true or false"],
+  ["kubeconfig: { a: 1 }\n", "/etc/kluctl/config: kubeconfig  must be text"],
+  ["kubeconfig: [\n", "the configuration file /etc/kluctl/config is not valid YAML"],
+  ["- a\n", "the configuration file /etc/kluctl/config has to be a map of kluctl's options"],
+])("kluctl's file with %j is refused", (text, message) => {
+  const read = () => {
+    const file = findKluctlFile({}, fakeFiles({ "/etc/kluctl/config": text }));
+    return toConfigSources({ argv: {}, env: {}, file, dataDir: "/data", memoryBytes: 0 });
+  };
+  expect(read).toThrow(message);
+});
+
+test("a file of kluctl's that may not be read is told, and none is none", () => {
+  const forbidden = () => {
+    throw Object.assign(new Error("no"), { code: "EACCES" });
+  };
+  expect(() => findKluctlFile({}, forbidden)).toThrow(
+    "/etc/kluctl/config.json cannot be read: the server may not read",
+  );
+  expect(findKluctlFile({}, fakeFiles({}))).toBeUndefined();
+  expect(findKluctlFile({}, fakeFiles({ "/etc/kluctl/config.yaml": "" }))?.values).toEqual({});
+});
+
+function fakeFiles(files: Readonly<Record<string, string>>): (path: string) => string {
+  return (path) => {
+    const text = files[path];
+    if (text === undefined) throw Object.assign(new Error("no"), { code: "ENOENT" });
+    return text;
+  };
+}

@@ -3,7 +3,14 @@ import { type Call, toArguments } from "../../../src/kluctl/arguments.ts";
 import { newRun, noDeployOptions, noDiffOptions } from "../../support/fake-kluctl.ts";
 
 const files = { projectDir: "/p", result: "/j/result.yaml" };
-const common = ["--no-update-check", "--no-color", "--project-dir=/p", "--timeout=60000ms"];
+const common = [
+  "--no-update-check",
+  "--no-color",
+  "--debug=false",
+  "--project-dir=/p",
+  "--timeout=60000ms",
+  "--context=",
+];
 const out = ["-o", "yaml=/j/result.yaml"];
 const held = "--write-command-result=false";
 
@@ -13,7 +20,10 @@ test.for<[Call, string[]]>([
     { command: "diff", options: { forceApply: true, replaceOnError: true, forceReplaceOnError: true } },
     ["--no-obfuscate", "--force-apply", "--replace-on-error", "--force-replace-on-error"],
   ],
-  [{ command: "deploy", options: noDeployOptions }, ["--no-obfuscate", held, "--yes", "--readiness-timeout=10m"]],
+  [
+    { command: "deploy", options: noDeployOptions },
+    ["--no-obfuscate", held, "--yes", "--readiness-timeout=10m", "--dry-run=false"],
+  ],
   [
     {
       command: "deploy",
@@ -21,17 +31,17 @@ test.for<[Call, string[]]>([
     },
     ["--no-obfuscate", held, "--yes", "--readiness-timeout=10m"].concat([
       "--force-apply",
-      "--dry-run",
+      "--dry-run=true",
       "--no-wait",
       "--abort-on-error",
     ]),
   ],
-  [{ command: "poke-images", options: { dryRun: true } }, ["--no-obfuscate", held, "--yes", "--dry-run"]],
+  [{ command: "poke-images", options: { dryRun: true } }, ["--no-obfuscate", held, "--yes", "--dry-run=true"]],
   [{ command: "validate" }, []],
   [{ command: "prune" }, ["--no-obfuscate", held, "--yes", "--dry-run"]],
   [
     { command: "delete", options: { discriminator: "d", dryRun: false } },
-    ["--no-obfuscate", held, "--yes", "--no-wait", "--discriminator=d"],
+    ["--no-obfuscate", held, "--yes", "--no-wait", "--discriminator=d", "--dry-run=false"],
   ],
 ])("$0.command says what it wants and nothing else", ([call, options]) => {
   expect(toArguments(call, newRun({}), files)).toEqual([call.command, ...common, ...options, ...out]);
@@ -52,7 +62,7 @@ test("everything that a deployment chooses is one argument with its flag", () =>
 
   expect(toArguments({ command: "validate" }, run, given)).toEqual([
     "validate",
-    ...common.slice(0, 3),
+    ...common.slice(0, 4),
     "--timeout=1501ms",
     "--project-config=/j/kluctl.yaml",
     "--context=default",
