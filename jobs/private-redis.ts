@@ -18,6 +18,11 @@ export interface PrivateRedisOptions {
   readonly log: Logger;
 }
 
+/** Where the private Redis of a server with this data directory listens, if there is one. */
+export async function privateSocket(dataDir: string): Promise<string> {
+  return socketFor(resolve(dataDir, "redis"));
+}
+
 export interface PrivateRedis {
   readonly socket: string;
   stop(): Promise<void>;

@@ -4,7 +4,7 @@ import type { Config } from "../config.ts";
 import { ApiError } from "../errors.ts";
 import type { KubeClient } from "../kube/client.ts";
 import { parseDeployment, resourcePath } from "../kube/custom-resource.ts";
-import type { Deployment, MalformedDeployment } from "../model.ts";
+import type { Deployment, Key, MalformedDeployment } from "../model.ts";
 import { loadFromFlags } from "./configuration.ts";
 
 export interface ClusterFlags {
@@ -78,4 +78,20 @@ function explainMissing(error: unknown): never {
     "the cluster does not know KluctlDeployments: kubectl apply --server-side -f chart/crds/kluctldeployments.yaml",
     { cause: error },
   );
+}
+export async function readDeployment(
+  client: Pick<KubeClient, "request">,
+  key: Key,
+): Promise<FoundDeployment | undefined> {
+  try {
+    const path = deploymentPath(key);
+    return toFound(await client.request({ method: "GET", path }))[0];
+  } catch (error) {
+    if (error instanceof ApiError && error.status === 404) return undefined;
+    throw error;
+  }
+}
+
+export function deploymentPath({ namespace, name }: Key): string {
+  return `${deploymentsPath(namespace)}/${encodeURIComponent(name)}`;
 }

@@ -28,12 +28,14 @@ export interface CommandEntry {
 
 const run = "The server:";
 const look = "Look:";
+const act = "Act:";
 const setUp = "Set up:";
 
 /** Commands that only hold others. */
 export const groups: Readonly<Record<string, string>> = {
   controller: "take the place of kluctl's controller",
   config: "look at the configuration",
+  get: "show deployments, previews or deliveries",
   webhook: "find out what a webhook does, and send it again",
 };
 
@@ -51,6 +53,24 @@ export const commands: readonly CommandEntry[] = [
     load: async () => (await import("./server-commands.ts")).defineControllerRun,
   },
   {
+    path: ["get", "deployments"],
+    summary: "show the KluctlDeployments: ready, commit, drift, and what each waits for",
+    section: look,
+    load: async () => (await import("./get-deployments.ts")).defineGetDeployments,
+  },
+  {
+    path: ["get", "previews"],
+    summary: "show the open pull requests, and what merging each would change",
+    section: look,
+    load: async () => (await import("./get-previews.ts")).defineGetPreviews,
+  },
+  {
+    path: ["get", "deliveries"],
+    summary: "show what git hosts have sent, and what became of it",
+    section: look,
+    load: async () => (await import("./get-deliveries.ts")).defineGetDeliveries,
+  },
+  {
     path: ["webhook", "explain"],
     summary: "say whom a delivery of a git host would concern, and why not the others",
     section: look,
@@ -61,6 +81,24 @@ export const commands: readonly CommandEntry[] = [
     summary: "send a delivery to the server again, signed with the configured secret",
     section: look,
     load: async () => (await import("./webhook-replay.ts")).defineWebhookReplay,
+  },
+  {
+    path: ["reconcile"],
+    summary: "have deployments looked at now, and wait for what comes of it",
+    section: act,
+    load: async () => (await import("./ask.ts")).defineReconcile,
+  },
+  {
+    path: ["suspend"],
+    summary: "have nothing deployed any more, until resume",
+    section: act,
+    load: async () => (await import("./ask.ts")).defineSuspend,
+  },
+  {
+    path: ["resume"],
+    summary: "end a suspension, and wait until what was missed is deployed",
+    section: act,
+    load: async () => (await import("./ask.ts")).defineResume,
   },
   {
     path: ["doctor"],

@@ -1,0 +1,97 @@
+/** `towline get deliveries`: what git hosts have sent, and what became of it. */
+import { createDeliveries } from "../../jobs/deliveries.ts";
+import type { DeliveryRecord } from "../delivery-record.ts";
+import type { Define } from "./commands.ts";
+import { loadFromFlags } from "./configuration.ts";
+import { ageText, forPrograms, type Format, isForPeople, outputOption, short } from "./output.ts";
+import { withRedis } from "./redis.ts";
+import { plain, table } from "./table.ts";
+
+interface Flags {
+  readonly config?: string;
+  readonly forge?: string;
+  readonly limit: string;
+  readonly output: Format;
+}
+
+const help = `
+The server keeps the last 200 of each forge for a week, and the last 20 that were not genuine: names and reasons, nothing of
+the payload. They are in its Redis, so that this needs the server's configuration.
+
+  ANSWER   what the git host was told; 202 is what it should be (docs/webhooks.md)
+  MATCHED  how many deployments it concerned; with -o wide which, and why not the others
+  QUEUED   how many new jobs that made: fewer, where one was waiting already
+
+  towline get deliveries
+  towline get deliveries --forge github -o wide
+  towline get deliveries -o json | jq '.[] | select(.status != 202)'
+
+Exit codes:
+  0  they are shown
+  1  Redis cannot be asked
+  2  the command line or the configuration is wrong`;
+
+export const defineGetDeliveries: Define = (command, { env, out }) => {
+  command
+    .option("-c, --config <file>", "the server's configuration file, for its forges and Redis (TOWLINE_CONFIG)")
+    .option("--forge <id>", "only those of this forge")
+    .option("--limit <n>", "the newest so many", "50")
+    .addOption(outputOption())
+    .addHelpText("after", help)
+    .action(async (flags: Flags) => {
+      const { config } = loadFromFlags(env, { config: flags.config });
+      const forges = flags.forge === undefined ? config.forges.map(({ id }) => id) : [flags.forge];
+      if (forges.length === 0)
+        throw new Error("no forge is configured here: name the server's with --config or --forge");
+      const all = await withRedis(config, async (connection, log) => {
+        const deliveries = createDeliveries({ connection, prefix: config.redis.prefix, log });
+        return (await Promise.all(forges.map((forge) => deliveries.latest(forge)))).flat();
+      });
+      const records = all.toSorted((a, b) => b.at - a.at).slice(0, Math.max(1, Number(flags.limit) || 50));
+      if (records.length === 0 && isForPeople(flags.output)) {
+        out(`No delivery of ${forges.join(", ")} is remembered: none came for a week, or none reached the server.\n`);
+      } else out(forPrograms(flags.output, records) ?? toTable(records, flags.output === "wide"));
+    });
+};
+
+function toTable(records: readonly DeliveryRecord[], wide: boolean): string {
+  const now = Date.now();
+  const head = ["AGE", "FORGE", "ANSWER", "EVENT", "ABOUT", "COMMIT", "MATCHED", "QUEUED", "WHY"];
+  const rows = records.map((record) => [
+    ageText(now - record.at),
+    record.forge,
+    String(record.status),
+    record.event === "pull-request" ? "pull request" : record.event,
+    plain(aboutOf(record)),
+    short(record.commit),
+    String(record.matched),
+    String(record.queued),
+    plain(whyOf(record, wide)),
+  ]);
+  return table([head, ...rows]);
+}
+
+function aboutOf({ repoName, ref, pullRequest }: DeliveryRecord): string {
+  if (repoName === undefined) return "–";
+  if (pullRequest !== undefined) return `${repoName}#${pullRequest}`;
+  return `${repoName} ${ref?.replace(/^refs\/(heads|tags)\//, "") ?? ""}`;
+}
+
+function whyOf(record: DeliveryRecord, wide: boolean): string {
+  const { refused, reason, status, deployments, matched, previews = 0, ignored, ignoredMore } = record;
+  if (refused !== undefined) return refused;
+  if (reason !== undefined) return reason;
+  if (status !== 202) return "docs/webhooks.md says what the answer means";
+  const concerned = deployments.slice(0, wide ? undefined : 3).join(", ") + (matched > 3 && !wide ? ", …" : "");
+  const parts = [
+    concerned,
+    previews > 0 ? `${previews} ${previews === 1 ? "preview" : "previews"}` : "",
+    wide
+      ? ignored.map((one) => `not ${one.deployment}: ${one.reason}`).join("; ") +
+        (ignoredMore > 0 ? `; and ${ignoredMore} more` : "")
+      : ignored.length > 0 && matched === 0
+        ? `${ignored[0]?.deployment}: ${ignored[0]?.reason}${ignored.length > 1 ? `; and ${ignored.length - 1 + ignoredMore} more` : ""}`
+        : "",
+  ];
+  return parts.filter(Boolean).join("; ") || "–";
+}

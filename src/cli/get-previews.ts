@@ -1,0 +1,74 @@
+/** `towline get previews`: the pull requests that are open, and what merging each would change. */
+import { createReports } from "../../jobs/reports.ts";
+import { followsGit, pullRequestText } from "../model.ts";
+import { describeReport } from "../preview/summary.ts";
+import type { Report } from "../report.ts";
+import { clusterConfig, type ClusterFlags, listDeployments, withClusterFlags } from "./cluster.ts";
+import type { Define } from "./commands.ts";
+import { ageText, forPrograms, type Format, isForPeople, outputOption, short } from "./output.ts";
+import { withRedis } from "./redis.ts";
+import { plain, table } from "./table.ts";
+
+interface Flags extends ClusterFlags {
+  readonly output: Format;
+}
+
+const help = `
+The pull requests into repositories that KluctlDeployments of the cluster follow, as far as the server has previewed them.
+What it found is in its Redis, so that this needs the server's configuration.
+
+  towline get previews
+  towline get previews -o wide                                    with the deployments
+  towline get previews -o json | jq '.[].previews[].objects'      everything but secrets
+
+Exit codes:
+  0  they are shown
+  1  the cluster or Redis cannot be asked
+  2  the command line or the configuration is wrong`;
+
+export const defineGetPreviews: Define = (command, { env, out }) => {
+  withClusterFlags(command)
+    .addOption(outputOption())
+    .addHelpText("after", help)
+    .action(async (flags: Flags) => {
+      const { config, kubernetes, namespaces } = clusterConfig(env, flags);
+      const { createKubeClient } = await import("../kube/client.ts"); // `--help` does not wait for it
+      const client = createKubeClient(kubernetes);
+      try {
+        const found = await listDeployments(client, namespaces);
+        const following = found.map(({ deployment }) => deployment).filter(followsGit);
+        const repos = [...new Set(following.map(({ repo }) => repo))];
+        const all = await withRedis(config, async (connection) => {
+          const reports = createReports({ connection, prefix: config.redis.prefix });
+          const open = (await Promise.all(repos.map((repo) => reports.open(repo)))).flat();
+          return Promise.all(open.map(({ pullRequest }) => reports.find(pullRequest)));
+        });
+        const reports = all.filter((report) => report !== undefined).sort((a, b) => b.startedAt - a.startedAt);
+        if (reports.length === 0 && isForPeople(flags.output)) out("No open pull request has been previewed.\n");
+        else out(forPrograms(flags.output, reports) ?? toTable(reports, flags.output === "wide"));
+      } finally {
+        client.close();
+      }
+    });
+};
+
+function toTable(reports: readonly Report[], wide: boolean): string {
+  const now = Date.now();
+  const head = ["PULL REQUEST", "INTO", "HEAD", "STATE", "AGE", "VERDICT", ...(wide ? ["DEPLOYMENTS"] : [])];
+  const rows = reports.map((report) => {
+    const { pullRequest, baseBranch, head: commit, state, startedAt, finishedAt, previews } = report;
+    const names = previews.map(({ deployment }) => `${deployment.namespace}/${deployment.name}`).join(", ");
+    const verdict = plain(describeReport(report));
+    const age = ageText(now - (finishedAt ?? startedAt));
+    return [
+      pullRequestText(pullRequest),
+      plain(baseBranch),
+      short(commit),
+      state,
+      age,
+      verdict,
+      ...(wide ? [names] : []),
+    ];
+  });
+  return table([head, ...rows]);
+}

@@ -1,0 +1,34 @@
+/** The server's Redis, for what it remembers there. */
+import { existsSync } from "node:fs";
+import type { Redis } from "ioredis";
+import { connectProducer, createReadiness, describeRedisError, withinDeadline } from "../../jobs/connection.ts";
+import { privateSocket } from "../../jobs/private-redis.ts";
+import { type Config, secretValues } from "../config.ts";
+import { createLogger, type Logger } from "../log.ts";
+
+/** Throws with what to do if there is none, or it does not answer. */
+export async function withRedis<T>(config: Config, work: (redis: Redis, log: Logger) => Promise<T>): Promise<T> {
+  const log = createLogger({ level: "silent", format: "json", secrets: secretValues(config) });
+  const redis = connectProducer(await findAddress(config), log);
+  let trouble: string | undefined;
+  redis.on("error", (error) => (trouble = describeRedisError(error)));
+  try {
+    await withinDeadline("take a connection", 5_000, createReadiness(redis)).catch((error: unknown) => {
+      throw trouble === undefined ? error : new Error(`Redis cannot be reached: ${trouble}`);
+    });
+    return await work(redis, log);
+  } finally {
+    redis.disconnect();
+  }
+}
+
+async function findAddress({ redis, dataDir }: Config) {
+  const url = redis.url?.reveal();
+  if (url !== undefined) return url.startsWith("unix://") ? { socket: url.slice("unix://".length) } : { url };
+  const socket = await privateSocket(dataDir);
+  if (existsSync(socket)) return { socket };
+  throw new Error(
+    "the server remembers this in its Redis, and none is configured here: set TOWLINE_REDIS_URL to the server's, or ask in " +
+      "its pod: kubectl exec deploy/towline -- towline …",
+  );
+}

@@ -1,0 +1,39 @@
+/** Which deployments a command is about: by name, by label, or all. */
+import type { KubeClient } from "../kube/client.ts";
+import { keyText } from "../model.ts";
+import { type FoundDeployment, listDeployments } from "./cluster.ts";
+
+export interface Wanted {
+  /** `name` or `namespace/name`. */
+  readonly names: readonly string[];
+  readonly selector?: string | undefined;
+  /** Empty: all. */
+  readonly namespaces: readonly string[];
+}
+
+/** Throws if one of the names is none, or means several. */
+export async function selectDeployments(
+  client: Pick<KubeClient, "list">,
+  { names, selector, namespaces }: Wanted,
+): Promise<readonly FoundDeployment[]> {
+  // Who names namespaces need not have the right to list all.
+  const named = names.map((name) => name.split("/"));
+  const all = named.length > 0 && named.every((parts) => parts.length === 2);
+  const places = all ? [...new Set(named.map(([namespace = ""]) => namespace))] : namespaces;
+  const found = await listDeployments(client, places, selector);
+  if (names.length === 0) return found;
+  return [...new Set(names.map((name) => findOne(name, found, places)))];
+}
+
+function findOne(name: string, found: readonly FoundDeployment[], places: readonly string[]): FoundDeployment {
+  const fitting = found.filter(({ deployment: { key } }) => (name.includes("/") ? keyText(key) : key.name) === name);
+  const [one, ...others] = fitting;
+  if (one !== undefined && others.length === 0) return one;
+  if (one !== undefined) {
+    const all = fitting.map(({ deployment }) => keyText(deployment.key)).join(", ");
+    throw new Error(`${name} is the name of several: ${all}. Write namespace/name, or -n`);
+  }
+  const where = places.length > 0 ? ` in ${places.join(", ")}` : "";
+  const there = found.slice(0, 10).map(({ deployment }) => keyText(deployment.key));
+  throw new Error(`there is no KluctlDeployment ${name}${where}; there is: ${there.join(", ") || "none"}`);
+}

@@ -1,0 +1,93 @@
+/** How a deployment stands, for people: what they ask first, in one look. Pure. */
+import { describeRef } from "../git-ref.ts";
+import { type Deployment, isMalformed, type MalformedDeployment } from "../model.ts";
+import { isReconciling, readyCondition } from "./conditions.ts";
+import { changeWaits } from "./decide.ts";
+import { dueAt } from "./due.ts";
+
+export interface DeploymentState {
+  readonly namespace: string;
+  readonly name: string;
+  readonly ready: "True" | "False" | "Unknown" | undefined;
+  /** The newest commit that was looked at. */
+  readonly commit: string | undefined;
+  /** The commit that was deployed last. */
+  readonly deployedCommit: string | undefined;
+  /** Epoch milliseconds. */
+  readonly deployedAt: number | undefined;
+  /** `none`, or what the cluster differs in: `2 chg`; `undefined` if nobody has looked yet. */
+  readonly drift: string | undefined;
+  /** When it is looked at again by the clock; `undefined`: not before something changes. */
+  readonly nextLookAt: number | undefined;
+  /** What it waits for, or what is wrong; `undefined` if all is well. */
+  readonly why: string | undefined;
+  readonly suspended: boolean;
+  readonly target: string | undefined;
+  /** What it follows. */
+  readonly source: string | undefined;
+  readonly ref: string | undefined;
+  readonly path: string | undefined;
+}
+
+export function stateOf(deployment: Deployment | MalformedDeployment, now: number): DeploymentState {
+  const { key, status } = deployment;
+  const spec = isMalformed(deployment) ? undefined : deployment.spec;
+  const { lastDeployResult: deployed, lastDriftDetectionResultMessage: drift } = status;
+  const next = dueAt(deployment, {}, now);
+  return {
+    ...key,
+    ready: readyCondition(status)?.status,
+    commit: status.observedCommit,
+    deployedCommit: commitOf(deployed?.document),
+    deployedAt: timeOf(deployed?.endTime),
+    drift: drift === undefined ? undefined : drift === "no drift" ? "none" : drift,
+    nextLookAt: Number.isFinite(next) ? Math.max(next, now) : undefined,
+    why: whyOf(deployment),
+    suspended: spec?.suspend ?? false,
+    target: spec?.target,
+    source: spec?.source.url,
+    ref: spec && refOf(spec.source),
+    path: spec?.source.path,
+  };
+}
+
+/** The first that applies: what only a person can mend before what goes on by itself. */
+function whyOf(deployment: Deployment | MalformedDeployment): string | undefined {
+  const { status } = deployment;
+  if (deployment.deletionTimestamp !== undefined) return "is being deleted";
+  if (isMalformed(deployment)) return firstLine(deployment.problem);
+  const { spec, generation } = deployment;
+  if (spec.suspend) return "suspended";
+  const ready = readyCondition(status);
+  if (isReconciling(status)) {
+    const step = status.conditions.find(({ type }) => type === "Reconciling")?.message ?? "";
+    return `at work: ${firstLine(step) || "reconciling"}`;
+  }
+  if (changeWaits(spec, status)) {
+    return `waits for approval of ${status.lastObjectsHash?.slice(0, 8)} (kluctl gitops deploy, or spec.manualObjectsHash)`;
+  }
+  if (status.observedGeneration !== generation) return "waits to be looked at: its spec is new";
+  if (ready?.status === "True") return undefined;
+  return firstLine(status.lastPrepareError ?? "") || firstLine(ready?.message ?? "") || "nobody has looked at it yet";
+}
+
+function refOf(source: Deployment["spec"]["source"]): string {
+  if (source.kind === "git") return describeRef(source.ref);
+  const { digest, tag = "latest" } = source.ref;
+  return digest ?? `tag ${tag}`;
+}
+
+/** Of a result of kluctl's. */
+function commitOf(document: Readonly<Record<string, unknown>> | undefined): string | undefined {
+  const { commit } = (document?.["gitInfo"] ?? {}) as { commit?: unknown };
+  return typeof commit === "string" && commit !== "" ? commit : undefined;
+}
+
+function timeOf(text: string | undefined): number | undefined {
+  const ms = Date.parse(text ?? "");
+  return Number.isNaN(ms) ? undefined : ms;
+}
+
+function firstLine(text: string): string {
+  return text.trim().split("\n", 1)[0] ?? "";
+}

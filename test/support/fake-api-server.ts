@@ -1,0 +1,93 @@
+/** An API server that knows nothing but KluctlDeployments: for what the command line asks it. */
+import { once } from "node:events";
+import { writeFileSync } from "node:fs";
+import { createServer } from "node:http";
+import { json } from "node:stream/consumers";
+import { join } from "node:path";
+import { onTestFinished } from "vitest";
+import { useTempDir } from "./world.ts";
+
+export interface FakeResource {
+  readonly metadata: {
+    name: string;
+    namespace: string;
+    uid: string;
+    generation: number;
+    labels?: Record<string, string>;
+    annotations?: Record<string, string>;
+  };
+  spec: Record<string, unknown>;
+  status?: Record<string, unknown>;
+}
+
+export interface FakeApiServer {
+  readonly kubeconfig: string;
+  readonly resources: FakeResource[];
+  add(name: string, more?: Partial<Omit<FakeResource, "metadata">> & { labels?: Record<string, string> }): FakeResource;
+  /** Called after each patch, as a controller that sees it. */
+  onPatched: (resource: FakeResource) => void;
+}
+
+export async function useFakeApiServer(): Promise<FakeApiServer> {
+  const resources: FakeResource[] = [];
+  const fake = { resources, onPatched: (_resource: FakeResource): void => undefined };
+  const server = createServer((request, response) => {
+    const answer = (status: number, body: unknown) =>
+      response.writeHead(status, { "Content-Type": "application/json" }).end(JSON.stringify(body));
+    const { pathname, searchParams } = new URL(request.url ?? "", "http://api");
+    const [, namespace, name] =
+      /^\/apis\/gitops\.kluctl\.io\/v1beta1(?:\/namespaces\/([^/]+))?\/kluctldeployments(?:\/([^/]+))?$/.exec(
+        pathname,
+      ) ?? [];
+    const fitting = resources.filter(
+      ({ metadata }) => (!namespace || metadata.namespace === namespace) && (!name || metadata.name === name),
+    );
+    if (name === undefined) {
+      const [label, value] = searchParams.get("labelSelector")?.split("=") ?? [];
+      const items = fitting.filter(({ metadata }) => !label || metadata.labels?.[label] === value);
+      return answer(200, { items, metadata: { resourceVersion: "1" } });
+    }
+    const [resource] = fitting;
+    if (resource === undefined) return answer(404, { message: `"${name}" not found` });
+    if (request.method !== "PATCH") return answer(200, resource);
+    void json(request).then((patch) => {
+      const { metadata, spec } = patch as { metadata?: { annotations?: Record<string, string> }; spec?: object };
+      Object.assign((resource.metadata.annotations ??= {}), metadata?.annotations);
+      if (spec) {
+        Object.assign(resource.spec, spec);
+        resource.metadata.generation++;
+      }
+      fake.onPatched(resource);
+      answer(200, resource);
+    });
+  }).listen(0, "127.0.0.1");
+  await once(server, "listening");
+  onTestFinished(() => {
+    server.closeAllConnections();
+    server.close();
+  });
+  const kubeconfig = join(await useTempDir(), "kubeconfig");
+  const { port } = server.address() as { port: number };
+  const cluster = { name: "fake", cluster: { server: `http://127.0.0.1:${port}`, "insecure-skip-tls-verify": true } };
+  const context = { name: "fake", context: { cluster: "fake", user: "fake" } };
+  const users = [{ name: "fake", user: {} }];
+  const config = { apiVersion: "v1", kind: "Config", clusters: [cluster], contexts: [context], users };
+  writeFileSync(kubeconfig, JSON.stringify({ ...config, "current-context": "fake" }));
+  return Object.assign(fake, {
+    kubeconfig,
+    add(name: string, { labels = {}, spec = {}, status }: Parameters<FakeApiServer["add"]>[1] = {}) {
+      const source = { git: { url: "https://git.example.com/shop", ref: { branch: "main" } } };
+      const resource: FakeResource = {
+        metadata: { name, namespace: "shop", uid: name, generation: 1, labels },
+        spec: { interval: "5m", source, ...spec },
+        status: { observedGeneration: 1, conditions: [ready("True", "deploy succeeded.")], ...status },
+      };
+      resources.push(resource);
+      return resource;
+    },
+  });
+}
+
+export function ready(status: string, message: string) {
+  return { type: "Ready", status, reason: "x", message, lastTransitionTime: "2026-01-02T03:04:05Z" };
+}

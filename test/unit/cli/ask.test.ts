@@ -1,0 +1,93 @@
+import { expect, test } from "vitest";
+import { towline } from "../../support/command-line.ts";
+import { type FakeResource, ready, useFakeApiServer } from "../../support/fake-api-server.ts";
+
+test("reconcile asks as kluctl does, waits for the answer of each, and ends as the worst of them", async () => {
+  const api = await useFakeApiServer();
+  for (const name of ["staging", "prod", "broken"]) api.add(name);
+  const answered: string[] = [];
+  api.onPatched = ({ metadata, status = {} }) => {
+    const { requestValue } = requestOf(metadata) ?? {};
+    answered.push(metadata.name);
+    const error = metadata.name === "broken" ? { commandError: "deploy.yml:14: 'replicas' is undefined" } : {};
+    status["reconcileRequestResult"] = {
+      request: { requestValue },
+      startTime: "",
+      reconcileId: "r",
+      endTime: "x",
+      ...error,
+    };
+  };
+
+  const one = await towline(["reconcile", "staging", "--kubeconfig", api.kubeconfig]);
+  expect(one).toMatchObject({ code: 0, out: "shop/staging: ready. deploy succeeded.\n", err: "" });
+  const all = await towline(["reconcile", "--all", "-n", "shop", "--kubeconfig", api.kubeconfig]);
+  expect(all.code).toBe(1);
+  expect(all.err).toBe("shop/broken: deploy.yml:14: 'replicas' is undefined\n");
+  expect(all.out.split("\n").sort()).toEqual([
+    "",
+    "shop/prod: ready. deploy succeeded.",
+    "shop/staging: ready. deploy succeeded.",
+  ]);
+  expect(answered.sort()).toEqual(["broken", "prod", "staging", "staging"]);
+});
+
+test("without waiting it is only asked, and nobody answers in time is said with what to look at", async () => {
+  const api = await useFakeApiServer();
+  const { metadata } = api.add("staging", { labels: { team: "shop" } });
+  api.add("other");
+  const asked = await towline(["reconcile", "-l", "team=shop", "--no-wait", "--kubeconfig", api.kubeconfig]);
+  expect(asked).toMatchObject({ code: 0, out: "shop/staging: asked for\n" });
+  expect(requestOf(metadata)?.requestValue).toMatch(/\S/);
+  const late = await towline(["reconcile", "shop/staging", "--timeout", "0s", "--kubeconfig", api.kubeconfig]);
+  expect(late.code).toBe(1);
+  expect(late.err).toContain("shop/staging: no answer in time (waiting for the server). Does the server run");
+});
+
+test("suspend and resume set the spec, and wait until the server has seen it", async () => {
+  const api = await useFakeApiServer();
+  const { spec, status } = api.add("prod");
+  api.onPatched = ({ metadata }) => void (status!["observedGeneration"] = metadata.generation);
+  const suspended = await towline(["suspend", "prod", "--kubeconfig", api.kubeconfig]);
+  expect(suspended).toMatchObject({ code: 0, out: "shop/prod: suspended: nothing is deployed\n" });
+  expect(spec["suspend"]).toBe(true);
+  status!["conditions"] = [ready("False", "deploy failed with 1 errors.")];
+  const resumed = await towline(["resume", "prod", "--kubeconfig", api.kubeconfig]);
+  expect(resumed).toMatchObject({ code: 1, err: "shop/prod: deploy failed with 1 errors.\n" });
+  expect(spec["suspend"]).toBeNull();
+});
+
+test("what is asked of whom has to be said, once", async () => {
+  const api = await useFakeApiServer();
+  api.add("prod");
+  const call = (...args: string[]) => towline(["suspend", ...args, "--kubeconfig", api.kubeconfig]);
+  expect(await call()).toMatchObject({ code: 2, err: expect.stringContaining("which ones?") as string });
+  expect((await call("prod", "--all")).code).toBe(2);
+  expect(await call("staging")).toMatchObject({
+    code: 1,
+    err: "towline: there is no KluctlDeployment staging; there is: shop/prod\n",
+  });
+});
+
+test("get deployments tells people and programs the same", async () => {
+  const api = await useFakeApiServer();
+  api.add("prod", { spec: { suspend: true } });
+  api.add("staging", { labels: { team: "shop" }, status: { observedCommit: "3f2c1ab".padEnd(40, "0") } });
+  const get = (...args: string[]) => towline(["get", "deployments", "--kubeconfig", api.kubeconfig, ...args]);
+  expect((await get()).out.split("\n")).toEqual([
+    "NAMESPACE  NAME     READY  COMMIT   DRIFT  DEPLOYED  WHY",
+    "shop       prod     True   –        –      –         suspended",
+    "shop       staging  True   3f2c1ab  –      –         –",
+    "",
+  ]);
+  expect(JSON.parse((await get("-l", "team=shop", "-o", "json")).out)).toMatchObject([
+    { namespace: "shop", name: "staging", ready: "True", source: "https://git.example.com/shop", ref: "branch main" },
+  ]);
+  expect((await get("shop/prod", "-o", "yaml")).out).toContain("why: suspended");
+  expect((await get("-n", "blog", "-o", "wide")).out).toBe("There are no KluctlDeployments here.\n");
+});
+
+function requestOf({ annotations = {} }: FakeResource["metadata"]): { requestValue?: string } | undefined {
+  const text = annotations["kluctl.io/request-reconcile"];
+  return text === undefined ? undefined : (JSON.parse(text) as { requestValue: string });
+}

@@ -1,0 +1,63 @@
+import { expect, test } from "vitest";
+import type { Condition, DeploymentStatus } from "../../../src/model.ts";
+import { stateOf } from "../../../src/reconcile/state.ts";
+import { aDeployment, aSummary } from "../../support/deployments.ts";
+
+const now = Date.parse("2026-01-02T12:00:00Z");
+
+function condition(type: string, status: Condition["status"], message = ""): Condition {
+  return { type, status, reason: "", message, lastTransitionTime: "" };
+}
+
+function status(more: Partial<DeploymentStatus> = {}): Partial<DeploymentStatus> {
+  return { observedGeneration: 1, conditions: [condition("Ready", "True")], ...more };
+}
+
+test("a deployment that is well says when it was deployed, and when it is looked at next", () => {
+  const lastDeployResult = aSummary({
+    endTime: "2026-01-02T11:00:00Z",
+    document: { gitInfo: { commit: "3".repeat(40) } },
+  });
+  const drift = { document: {}, endTime: "2026-01-02T11:58:00Z" };
+  const state = stateOf(
+    aDeployment({
+      generation: 1,
+      status: status({
+        observedCommit: "4".repeat(40),
+        lastDeployResult,
+        lastDriftDetectionResult: drift,
+        lastDriftDetectionResultMessage: "no drift",
+      }),
+    }),
+    now,
+  );
+  expect(state).toMatchObject({
+    ready: "True",
+    commit: "4".repeat(40),
+    deployedCommit: "3".repeat(40),
+    deployedAt: now - 3_600_000,
+    drift: "none",
+    nextLookAt: now + 180_000,
+    why: undefined,
+  });
+});
+
+test.each<[why: string, deployment: Parameters<typeof aDeployment>[0]]>([
+  ["suspended", { spec: { suspend: true } }],
+  ["is being deleted", { deletionTimestamp: "2026-01-02T11:00:00Z", spec: { suspend: true } }],
+  ["at work: Deploying", { status: status({ conditions: [condition("Reconciling", "True", "Deploying\nmore")] }) }],
+  ["waits for approval of abcdef01", { spec: { manual: true }, status: status({ lastObjectsHash: "abcdef0123" }) }],
+  ["waits to be looked at: its spec is new", { generation: 2, status: status() }],
+  ["deploy.yml:14: x", { status: status({ lastPrepareError: "deploy.yml:14: x\n1", conditions: [] }) }],
+  ["deploy failed", { status: status({ conditions: [condition("Ready", "False", "deploy failed")] }) }],
+  ["nobody has looked at it yet", { status: status({ conditions: [] }) }],
+])("why: %s", (why, deployment) => {
+  expect(stateOf(aDeployment({ generation: 1, ...deployment }), now).why).toContain(why);
+});
+
+test("a resource that cannot be read says which field", () => {
+  const { key, uid, generation, resourceVersion, annotations, finalizers } = aDeployment();
+  const identity = { key, uid, generation, resourceVersion, annotations, finalizers, status: { conditions: [] } };
+  const state = stateOf({ ...identity, problem: "spec.interval: is missing\nand more" }, now);
+  expect(state).toMatchObject({ why: "spec.interval: is missing", ready: undefined, source: undefined });
+});
