@@ -2,11 +2,13 @@
 import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { valuesFile } from "./chart/values-file.ts";
+import { valuesPage } from "./chart/values-page.ts";
 import { valuesSchemaFile } from "./chart/values-schema.ts";
 import { configurationPage } from "./configuration-page.ts";
 
 const files: Readonly<Record<string, string>> = {
   "docs/configuration.md": await configurationPage(),
+  "chart/README.md": await valuesPage(),
   "chart/values.yaml": await valuesFile(),
   "chart/values.schema.json": await valuesSchemaFile(),
 };

@@ -142,7 +142,7 @@ export const tools: Readonly<Record<ToolName, Tool>> = {
       version: "3.22.0",
       package: "helm.sh/helm/v3/cmd/helm",
       ldflags: `-X helm.sh/helm/v3/internal/version.version=v3.22.0 ${helmFor.join(" ")}`,
-      aboutSeconds: 120,
+      aboutSeconds: 180,
     },
   },
   helm4: {
@@ -156,7 +156,7 @@ export const tools: Readonly<Record<ToolName, Tool>> = {
       version: "4.3.1",
       package: "helm.sh/helm/v4/cmd/helm",
       ldflags: "-X helm.sh/helm/v4/internal/version.version=v4.3.1",
-      aboutSeconds: 120,
+      aboutSeconds: 180,
     },
   },
   "redis-server": {

@@ -67,6 +67,12 @@
 {{- else if or .externalRedis.url .externalRedis.existingSecret }}
 {{- fail "externalRedis is set, and so is redis.enabled: set redis.enabled=false to use yours." }}
 {{- end }}
+{{- if and .ingress.enabled (not .ingress.hosts) }}
+{{- fail "ingress.enabled needs ingress.hosts: the host names that git hosts send webhooks to." }}
+{{- end }}
+{{- if and .httpRoute.enabled (not .httpRoute.parentRefs) }}
+{{- fail "httpRoute.enabled needs httpRoute.parentRefs: the gateways that take the webhooks." }}
+{{- end }}
 {{- $ids := dict }}
 {{- range .forges }}
 {{- if hasKey $ids .id }}{{ fail (printf "forges: the id %s is there twice." .id) }}{{ end }}
@@ -77,6 +83,25 @@
 {{- fail (printf "forges: %s needs a webhook secret: create a Secret, and set existingSecret to its name and keys.webhookSecrets to its key." .id) }}
 {{- end }}
 {{- if eq .id "redis" }}{{ fail "forges: the id redis is taken: choose another." }}{{ end }}
+{{- end }}
+{{- end }}
+{{- end }}
+
+{{- /* Which keys of its Secret the server reads Redis's URL and password from; nothing if there is no Secret. */ -}}
+{{- define "towline.redis.secretItems" -}}
+{{- if .Values.redis.enabled }}
+- key: {{ .Values.redis.auth.passwordKey }}
+  path: password
+{{- else }}
+{{- with .Values.externalRedis }}
+{{- with .passwordKey }}
+- key: {{ . }}
+  path: password
+{{- end }}
+{{- with .urlKey }}
+- key: {{ . }}
+  path: url
+{{- end }}
 {{- end }}
 {{- end }}
 {{- end }}

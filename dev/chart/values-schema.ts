@@ -2,7 +2,7 @@
 import { format, resolveConfig } from "prettier";
 import { z } from "zod";
 import { configJsonSchema, type JsonSchema } from "../../src/config/fields.ts";
-import { configurable, helmsOwn, valuesSchema } from "./values.ts";
+import { configurable, defaultsInPods, helmsOwn, valuesSchema } from "./values.ts";
 
 export interface ValueSchema extends JsonSchema {
   readonly properties?: Readonly<Record<string, ValueSchema>>;
@@ -27,7 +27,9 @@ export async function valuesSchemaFile(): Promise<string> {
 function prune(schema: ValueSchema, parents: readonly string[], kept: ReadonlySet<string>): ValueSchema {
   const properties = Object.entries(schema.properties ?? {}).flatMap(([key, property]) => {
     const keys = [...parents, key];
-    if (!property.properties) return kept.has(keys.join(".")) ? [[key, property] as const] : [];
+    const own = defaultsInPods[keys.join(".")];
+    const leaf = own === undefined ? property : { ...property, default: own };
+    if (!property.properties) return kept.has(keys.join(".")) ? [[key, leaf] as const] : [];
     const section = prune(property, keys, kept);
     return Object.keys(section.properties ?? {}).length === 0 ? [] : [[key, section] as const];
   });

@@ -28,6 +28,13 @@ const flag = (value: boolean, description: string) => z.boolean().prefault(value
 const integer = (least: number, value: number, description: string) =>
   z.int().min(least).prefault(value).meta({ description });
 
+/** Where an image in a pod wants another default than a server anywhere: four at once fit into its memory. */
+export const defaultsInPods: Readonly<Record<string, unknown>> = {
+  concurrency: 4,
+  "preview.concurrency": 2,
+  "log.format": "json",
+};
+
 type Json = { readonly [key: string]: unknown };
 
 /** Something of Kubernetes's that is passed on as it is. */
@@ -162,6 +169,86 @@ export const valuesSchema = z.strictObject({
     webhooks: service(80, "Where webhooks arrive."),
     admin: service(9090, "Health and metrics."),
   }),
+  ingress: section("An Ingress that lets in what is below `/webhooks/`, and nothing else.", {
+    enabled: flag(false, "Whether there is one."),
+    className: text("Ingress class; empty: the cluster's default."),
+    annotations: labels("Annotations, as for a certificate."),
+    hosts: texts("Host names, as `towline.example.com`."),
+    tls: list("TLS, as `- secretName: …` with `hosts: […]`."),
+  }),
+  httpRoute: section("The same for the Gateway API.", {
+    enabled: flag(false, "Whether there is one."),
+    annotations: labels("Annotations."),
+    hostnames: texts("Host names."),
+    parentRefs: list("Gateways, as `- name: …` with `namespace: …`."),
+  }),
+  networkPolicy: section("Who may reach whom, where the cluster's network holds policies.", {
+    enabled: flag(true, "Whether there are policies. Redis is then reached by the server only."),
+    webhooksFrom: list("From where webhooks may come; empty: anywhere."),
+    adminFrom: list("From where health and metrics may be asked for; empty: anywhere.", [{ namespaceSelector: {} }]),
+    egress: section("What the server, and what it renders, may reach.", {
+      enabled: flag(false, "Limits it: to DNS, Redis, the ports below and what `extra` allows."),
+      ports: z
+        .array(z.int().min(1).max(65_535))
+        .prefault([22, 80, 443, 6443])
+        .meta({ description: "TCP ports anywhere: git hosts, registries, API servers." }),
+      extra: list("More egress rules, as a git host on another port, or your own Redis."),
+    }),
+  }),
+  podDisruptionBudget: section("How many servers may be taken away at once.", {
+    enabled: flag(true, "Whether there is a budget."),
+    maxUnavailable: z
+      .union([z.int().min(0), z.string()])
+      .prefault(1)
+      .meta({ description: "Number or percentage." }),
+  }),
+  metrics: section("For Prometheus and Grafana.", {
+    serviceMonitor: section("A ServiceMonitor of the Prometheus operator.", {
+      enabled: flag(false, "Whether there is one."),
+      labels: labels("Labels by which your Prometheus finds it."),
+      interval: text("How often it is scraped; empty: as Prometheus does.", ""),
+      relabelings: list("Relabelings of the target."),
+      metricRelabelings: list("Relabelings of the metrics."),
+    }),
+    prometheusRule: section("Alerts and recording rules, as a PrometheusRule.", {
+      enabled: flag(false, "Whether there is one."),
+      labels: labels("Labels by which your Prometheus finds it."),
+    }),
+    dashboard: section("The Grafana dashboard, in a ConfigMap that Grafana's sidecar finds.", {
+      enabled: flag(false, "Whether there is one."),
+      labels: z
+        .record(z.string(), z.string())
+        .prefault({ grafana_dashboard: "1" })
+        .meta({ description: "Labels by which the sidecar finds it." }),
+      annotations: labels("Annotations, as for a folder."),
+    }),
+  }),
+  resources: passed("Resources of a server: with four deployments at once, and kluctl's 200 MB for each.", {
+    requests: { cpu: "100m", memory: "512Mi" },
+    limits: { memory: "2Gi" },
+  }),
+  volumes: section("What a server may write to. Nothing in it is missed when it is lost.", {
+    dataSize: text("Limit of its data: mirrors of repositories.", "10Gi"),
+    cacheSize: text("Limit of kluctl's cache.", "5Gi"),
+    tmpSize: text("Limit of what runs write: working copies.", "5Gi"),
+  }),
+  updateStrategy: passed("How pods are exchanged.", { type: "RollingUpdate", rollingUpdate: { maxUnavailable: 0 } }),
+  podLabels: labels("More labels of the server's pods."),
+  podAnnotations: labels("More annotations of the server's pods."),
+  priorityClassName: text("Priority class."),
+  nodeSelector: labels("Node selector."),
+  tolerations: list("Tolerations."),
+  affinity: passed("Affinity."),
+  topologySpreadConstraints: list("How servers are spread; empty: over nodes and zones, as far as that goes."),
+  extraArgs: texts("More options of `towline serve`, as `--log-level=debug`."),
+  extraEnv: list("More variables: `TOWLINE_…`, which come before `config`, or what kluctl's projects read."),
+  extraEnvFrom: list("Secrets and ConfigMaps whose keys are variables."),
+  extraVolumes: list("More volumes."),
+  extraVolumeMounts: list("Where they are mounted."),
+  extraObjects: z
+    .array(z.union([z.string(), z.record(z.string(), z.unknown())]))
+    .prefault([])
+    .meta({ description: "More objects of the release. Templates in them are rendered." }),
 });
 
 /** Values that Helm sets for a chart that is part of another. */

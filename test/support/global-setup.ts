@@ -30,7 +30,7 @@ export default async function setUp(project: TestProject): Promise<(() => Promis
   const running = await findRunningWorld();
   if (running) say(`Using the parts of the running "npm run dev" (process ${running.pid}).`);
   // What has to be built is built now, where no test's time-out is running.
-  else await findTools([...Object.values(partTools).flat(), "kluctl"], { say });
+  else await findTools([...Object.values(partTools).flat(), "kluctl", "helm", "helm4"], { say });
   const world = await createWorld({ say });
   const find = (name: PartName): Promise<Addresses[PartName]> | Addresses[PartName] =>
     running?.addresses[name] ?? world.part(name);

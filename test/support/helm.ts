@@ -51,6 +51,7 @@ export async function useHelm({ kubeconfig, namespace, version = "helm" }: HelmO
   ]);
   const env = {
     PATH: process.env["PATH"],
+    HOME: dir, // it keeps what it learns of a cluster below
     KUBECONFIG: kubeconfig,
     HELM_CACHE_HOME: join(dir, "cache"),
     HELM_CONFIG_HOME: join(dir, "config"),

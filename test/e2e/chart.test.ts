@@ -1,0 +1,458 @@
+/** The chart, with the real Helm and the real API server; kwok plays the pods. */
+import { execFile } from "node:child_process";
+import { existsSync } from "node:fs";
+import { createServer } from "node:http";
+import type { AddressInfo } from "node:net";
+import { once } from "node:events";
+import { mkdir, readFile, symlink, writeFile } from "node:fs/promises";
+import { basename, join } from "node:path";
+import { promisify } from "node:util";
+import type { KubernetesObject, V1Deployment, V1PodSpec, V1Secret, V1StatefulSet } from "@kubernetes/client-node";
+import { Redis } from "ioredis";
+import { expect, onTestFinished, test } from "vitest";
+import { parse } from "yaml";
+import { startProcess } from "../../dev/parts/process.ts";
+import { findTools } from "../../dev/tools.ts";
+import { checkRedis } from "../../jobs/connection.ts";
+import { parseConfig } from "../../src/config.ts";
+import { createKubeClient } from "../../src/kube/client.ts";
+import { chartDir, type Helm, type Rendered, useHelm, type Values } from "../support/helm.ts";
+import { uniqueName, useCluster, useTempDir } from "../support/world.ts";
+import { patience, type TestCluster } from "../support/world-cluster.ts";
+
+const run = promisify(execFile);
+
+const gitea = {
+  id: "gitea",
+  kind: "gitea",
+  apiUrl: "https://gitea.example.com/api/v1",
+  existingSecret: "gitea",
+  keys: { webhookSecrets: "webhook-secret", token: "token" },
+};
+const app = {
+  id: "github",
+  kind: "github",
+  appId: "12",
+  existingSecret: "github",
+  keys: { webhookSecrets: "hook", appPrivateKey: "key" },
+};
+const monitoring = {
+  metrics: {
+    serviceMonitor: { enabled: true, labels: { release: "prometheus" }, interval: "30s" },
+    dashboard: { enabled: existsSync(join(chartDir, "files/dashboard.json")) },
+    prometheusRule: { enabled: existsSync(join(chartDir, "files/rules.yaml")) },
+  },
+};
+
+const matrix: Readonly<Record<string, Values>> = {
+  "as it is": {},
+  "several git hosts and an Ingress": {
+    forges: [gitea, app],
+    ingress: {
+      enabled: true,
+      className: "nginx",
+      annotations: { "cert-manager.io/cluster-issuer": "letsencrypt" },
+      hosts: ["towline.example.com"],
+      tls: [{ secretName: "towline-tls", hosts: ["towline.example.com"] }],
+    },
+  },
+  "a Gateway, monitoring, limited egress": {
+    forges: [gitea],
+    httpRoute: { enabled: true, hostnames: ["towline.example.com"], parentRefs: [{ name: "public" }] },
+    networkPolicy: {
+      webhooksFrom: [{ namespaceSelector: { matchLabels: { "kubernetes.io/metadata.name": "ingress" } } }],
+      egress: { enabled: true, extra: [{ ports: [{ port: 3000 }] }] },
+    },
+    ...monitoring,
+  },
+  "a Redis of one's own, its password in a Secret": {
+    redis: { enabled: false },
+    externalRedis: { url: "rediss://redis.example.com:6380", existingSecret: "redis", passwordKey: "password" },
+  },
+  "a Redis of one's own, its URL in a Secret": {
+    redis: { enabled: false },
+    externalRedis: { existingSecret: "redis", urlKey: "url" },
+  },
+  "one server without a volume, rendered without a cluster": {
+    replicaCount: 1,
+    redis: { auth: { existingSecret: "redis", passwordKey: "secret" }, persistence: { enabled: false } },
+    podDisruptionBudget: { enabled: false },
+    networkPolicy: { enabled: false },
+    crds: { install: false },
+  },
+  "everything else": {
+    nameOverride: "tow",
+    commonLabels: { team: "platform" },
+    image: { tag: "1.2.3", digest: `sha256:${"a".repeat(64)}`, pullPolicy: "Always" },
+    imagePullSecrets: [{ name: "pull" }],
+    serviceAccount: { annotations: { "eks.amazonaws.com/role-arn": "arn:aws:iam::1:role/towline" } },
+    service: { webhooks: { type: "LoadBalancer", annotations: { a: "b" } } },
+    redis: { persistence: { storageClass: "fast", retain: true }, priorityClassName: "high", tolerations: [{}] },
+    config: { concurrency: 8, shutdown: { drain: "2m30s" }, webhooks: { port: 8000 }, log: { level: "debug" } },
+    extraArgs: ["--log-format=json"],
+    extraEnv: [{ name: "HTTPS_PROXY", value: "http://proxy:3128" }],
+    extraEnvFrom: [{ secretRef: { name: "vault" } }],
+    extraVolumes: [{ name: "more", emptyDir: {} }],
+    extraVolumeMounts: [{ name: "more", mountPath: "/more" }],
+    extraObjects: [
+      { apiVersion: "v1", kind: "ConfigMap", metadata: { name: "{{ .Release.Name }}-more" } },
+      "apiVersion: v1\nkind: ConfigMap\nmetadata: { name: and-more }",
+    ],
+    podAnnotations: { a: "b" },
+    podLabels: { c: "d" },
+    priorityClassName: "high",
+    nodeSelector: { "kubernetes.io/os": "linux" },
+    tolerations: [{ operator: "Exists" }],
+    affinity: { podAntiAffinity: {} },
+    topologySpreadConstraints: [
+      { maxSkew: 1, topologyKey: "zone", whenUnsatisfiable: "DoNotSchedule", labelSelector: {} },
+    ],
+  },
+};
+
+/** What is in the Secrets' keys. */
+const contents: Readonly<Record<string, string>> = {
+  appPrivateKey: "-----BEGIN PRIVATE KEY-----",
+  url: "redis://redis.example.com",
+};
+
+/** What the server would make of its file. */
+function configOf(objects: readonly Rendered[]) {
+  const file = parse(
+    find<{ data: Record<string, string> } & Rendered>(objects, "ConfigMap").data["towline.yaml"] ?? "",
+  ) as unknown;
+  const readFile = (path: string) => contents[basename(path)] ?? "0123456789abcdef";
+  return parseConfig({ env: {}, file, readFile });
+}
+
+function find<T = Rendered>(objects: readonly Rendered[], kind: string): T {
+  return objects.find((object) => object.kind === kind) as T;
+}
+
+function podOf(objects: readonly Rendered[], kind = "Deployment"): V1PodSpec {
+  return find<V1Deployment>(objects, kind).spec?.template.spec as V1PodSpec;
+}
+
+const text = { type: "string" };
+const number = { type: "integer" };
+const anything = { type: "object", "x-kubernetes-preserve-unknown-fields": true };
+const texts = { type: "object", additionalProperties: text };
+const object = (properties: object) => ({ type: "object", properties });
+const list = (items: object) => ({ type: "array", items });
+
+/** Of what others define: the fields that a chart like this one has use for. One that is not here is refused. */
+const foreign = [
+  {
+    group: "monitoring.coreos.com",
+    kind: "ServiceMonitor",
+    spec: object({
+      selector: object({ matchLabels: texts }),
+      endpoints: list(object({ port: text, path: text, interval: text, relabelings: list(anything) })),
+    }),
+  },
+  {
+    group: "monitoring.coreos.com",
+    kind: "PrometheusRule",
+    spec: object({
+      groups: list(
+        object({
+          name: text,
+          interval: text,
+          rules: list(object({ alert: text, record: text, expr: text, for: text, labels: texts, annotations: texts })),
+        }),
+      ),
+    }),
+  },
+  {
+    group: "gateway.networking.k8s.io",
+    kind: "HTTPRoute",
+    spec: object({
+      parentRefs: list(object({ name: text, namespace: text, sectionName: text })),
+      hostnames: list(text),
+      rules: list(
+        object({
+          matches: list(object({ method: text, path: object({ type: text, value: text }) })),
+          backendRefs: list(object({ name: text, port: number })),
+        }),
+      ),
+    }),
+  },
+];
+
+/** Teaches the cluster what the Prometheus operator and the Gateway API would. */
+async function useForeignKinds(cluster: TestCluster): Promise<void> {
+  for (const { group, kind, spec } of foreign) {
+    const plural = `${kind.toLowerCase()}s`;
+    const schema = { openAPIV3Schema: object({ apiVersion: text, kind: text, metadata: { type: "object" }, spec }) };
+    const definition = {
+      apiVersion: "apiextensions.k8s.io/v1",
+      kind: "CustomResourceDefinition",
+      metadata: {
+        name: `${plural}.${group}`,
+        annotations: { "api-approved.kubernetes.io": "https://github.com/kubernetes/kubernetes" },
+      },
+      spec: {
+        group,
+        scope: "Namespaced",
+        names: { kind, plural, singular: kind.toLowerCase(), listKind: `${kind}List` },
+        versions: [{ name: "v1", served: true, storage: true, schema }],
+      },
+    };
+    await cluster.objects.create(definition as KubernetesObject);
+    onTestFinished(async () => void (await cluster.objects.delete(definition as KubernetesObject)));
+    // The API server learns of a definition before it learns of its fields.
+    const first = { apiVersion: `${group}/v1`, kind, metadata: { name: "first" }, spec: {} };
+    const isTaken = () => applyDry([first], cluster).then(() => "taken", String);
+    await expect.poll(isTaken, patience).toBe("taken");
+  }
+}
+
+/** Has the API server look at every object, strictly: a field that it does not know is an error. */
+async function applyDry(objects: readonly Rendered[], { kubeconfig, namespace }: TestCluster): Promise<void> {
+  const client = createKubeClient({ kubeconfig });
+  try {
+    for (const one of objects) {
+      const { apiVersion, kind, metadata } = one;
+      const group = apiVersion.includes("/") ? `/apis/${apiVersion}` : `/api/${apiVersion}`;
+      const plural =
+        kind === "NetworkPolicy" ? "networkpolicies" : `${kind.toLowerCase()}${kind.endsWith("s") ? "es" : "s"}`;
+      const whole =
+        ["CustomResourceDefinition", "ClusterRole", "ClusterRoleBinding"].includes(kind) ||
+        kind.startsWith("ValidatingAdmission");
+      const admission: Readonly<Record<string, string>> = { ValidatingAdmissionPolicy: "validatingadmissionpolicies" };
+      // What belongs to another namespace may have none yet: it is looked at in this one.
+      const at = whole ? "" : `/namespaces/${namespace}`;
+      const path = `${group}${at}/${admission[kind] ?? plural}/${metadata.name}`;
+      const body = whole ? one : { ...one, metadata: { ...metadata, namespace } };
+      const query = { dryRun: "All", fieldManager: "test", fieldValidation: "Strict", force: true };
+      await client.request({ method: "PATCH", patch: "apply", path, query, body }).catch((error: unknown) => {
+        throw new Error(`${kind} ${metadata.name}: ${(error as Error).message}`, { cause: error });
+      });
+    }
+  } finally {
+    client.close();
+  }
+}
+
+test("whatever is set, the API server and our configuration take what is rendered", async () => {
+  const cluster = await useCluster();
+  const [helm] = await Promise.all([useHelm(cluster), useForeignKinds(cluster)]);
+  const rendered = await Promise.all(
+    Object.entries(matrix).map(async ([title, values]) => [title, await helm.template("tow", values)] as const),
+  );
+
+  for (const [title, objects] of rendered) {
+    await applyDry(objects, cluster).catch((cause: unknown) => {
+      throw new Error(`${title}: ${(cause as Error).message}`, { cause });
+    });
+    const config = configOf(objects);
+    const pod = podOf(objects);
+    expect(pod.containers, "`kluctl gitops logs` wants one container").toHaveLength(1);
+    expect(pod.terminationGracePeriodSeconds).toBe(config.shutdown.drainMs / 1_000 + 30);
+    expect(find<V1Deployment>(objects, "Deployment").spec?.template.metadata?.labels).toMatchObject({
+      "control-plane": "kluctl-controller",
+      "app.kubernetes.io/component": "server",
+    });
+    // Every file that the configuration names is mounted.
+    const mounts = pod.containers[0]?.volumeMounts?.map(({ mountPath }) => mountPath) ?? [];
+    const text = find<{ data: Record<string, string> }>(objects, "ConfigMap").data["towline.yaml"] ?? "";
+    for (const [file = ""] of text.matchAll(/\/etc\/towline\/secrets\/[\w/-]+/g)) {
+      expect(mounts, `${title}: ${file}`).toContain(file.slice(0, file.lastIndexOf("/")));
+    }
+  }
+
+  const byTitle = Object.fromEntries(rendered);
+  expect(configOf(byTitle["several git hosts and an Ingress"] ?? []).forges).toMatchObject([
+    { id: "gitea", kind: "gitea", token: expect.anything() },
+    { id: "github", app: { id: "12" } },
+  ]);
+  expect(configOf(byTitle["a Redis of one's own, its URL in a Secret"] ?? []).redis.url?.reveal()).toBe(
+    contents["url"],
+  );
+  const other = byTitle["a Redis of one's own, its password in a Secret"] ?? [];
+  expect(configOf(other).redis.url?.reveal()).toMatch(/^rediss:\/\/:.+@redis.example.com:6380/);
+  expect(other.map(({ kind }) => kind)).not.toContain("StatefulSet");
+  const few = byTitle["one server without a volume, rendered without a cluster"] ?? [];
+  expect(few.filter(({ kind }) => ["Secret", "CustomResourceDefinition", "NetworkPolicy"].includes(kind))).toEqual([]);
+  const more = byTitle["everything else"] ?? [];
+  expect(podOf(more).containers[0]?.image).toBe(`towline/towline:1.2.3@sha256:${"a".repeat(64)}`);
+  expect(
+    more.filter(({ metadata }) => metadata.labels?.["team"] !== "platform").map(({ metadata }) => metadata.name),
+  ).toEqual(expect.toSatisfy((names: string[]) => names.every((name) => name === "tow-more" || name === "and-more")));
+  // Nothing but webhooks is opened.
+  for (const title of ["several git hosts and an Ingress", "a Gateway, monitoring, limited egress"]) {
+    const opened = (byTitle[title] ?? []).filter(({ kind }) => ["Ingress", "HTTPRoute"].includes(kind));
+    expect(JSON.stringify(opened[0]?.["spec"])).toContain(`"/webhooks/"`);
+    expect(JSON.stringify(opened[0]?.["spec"]).match(/-(?:webhooks|admin)"/g)).toEqual(['-webhooks"']);
+  }
+});
+
+test("what makes no sense is refused in words that say what to do", async () => {
+  const cluster = await useCluster();
+  const helm = await useHelm(cluster);
+  const { keys: _, ...keyless } = gitea;
+  const refused: readonly (readonly [Values, RegExp])[] = [
+    [{ config: { sweep: { intervall: "30s" } } }, /additional properties 'intervall' not allowed/],
+    [{ replicas: 1 }, /additional properties 'replicas' not allowed/],
+    [{ redis: { enabled: false } }, /There is no Redis: set redis.enabled=true .* or externalRedis.url/],
+    [{ externalRedis: { url: "redis://r" } }, /set redis.enabled=false to use yours/],
+    [{ forges: [keyless] }, /gitea has an existingSecret and no keys/],
+    [{ forges: [{ id: "github", kind: "github" }] }, /github needs a webhook secret: create a Secret/],
+    [{ forges: [gitea, gitea] }, /the id gitea is there twice/],
+    [{ ingress: { enabled: true } }, /ingress.enabled needs ingress.hosts/],
+    [{ httpRoute: { enabled: true } }, /httpRoute.enabled needs httpRoute.parentRefs/],
+  ];
+
+  await Promise.all(
+    refused.map(([values, words]) => expect(helm.template("tow", values), String(words)).rejects.toThrow(words)),
+  );
+  await expect(helm.run("lint", chartDir, "--strict")).resolves.toContain("0 chart(s) failed");
+});
+
+/** A volume for the release's Redis: nobody provides any here. */
+async function useVolume(cluster: TestCluster, release: string): Promise<void> {
+  const volume = {
+    apiVersion: "v1",
+    kind: "PersistentVolume",
+    metadata: { name: uniqueName("volume") },
+    spec: {
+      capacity: { storage: "1Gi" },
+      accessModes: ["ReadWriteOnce"],
+      persistentVolumeReclaimPolicy: "Retain",
+      claimRef: { namespace: cluster.namespace, name: `data-${release}-redis-0` },
+      hostPath: { path: "/nowhere" },
+    },
+  };
+  await cluster.objects.create(volume as KubernetesObject);
+  onTestFinished(async () => void (await cluster.objects.delete(volume as KubernetesObject)));
+}
+
+/** Fails unless all that the release has is ready, which `--wait` waited for. */
+async function expectReady(cluster: TestCluster, release: string, replicas: number): Promise<void> {
+  const server = await cluster.find<V1Deployment & KubernetesObject>("apps/v1", "Deployment", release);
+  const redis = await cluster.find<V1StatefulSet & KubernetesObject>("apps/v1", "StatefulSet", `${release}-redis`);
+  expect(server?.status?.readyReplicas).toBe(replicas);
+  expect(redis?.status?.readyReplicas).toBe(1);
+}
+
+test.each(["helm", "helm4"] as const)("%s installs, upgrades, tests and uninstalls it", async (version) => {
+  const cluster = await useCluster();
+  const helm = await useHelm({ ...cluster, version });
+  const release = uniqueName("towline");
+  await useVolume(cluster, release);
+  await cluster.create({
+    apiVersion: "v1",
+    kind: "Secret",
+    metadata: { name: "gitea" },
+    stringData: { "webhook-secret": "a-webhook-secret-for-tests", token: "a-token" },
+  } as KubernetesObject);
+  const values = { forges: [gitea], ingress: { enabled: true, hosts: ["towline.example.com"] } };
+  const password = async () =>
+    (await cluster.find<V1Secret & KubernetesObject>("v1", "Secret", `${release}-redis`))?.data?.["password"];
+
+  const before = performance.now();
+  const notes = await helm.install(release, values);
+  const seconds = ((performance.now() - before) / 1_000).toFixed(1);
+  process.stdout.write(`${version} install to ready: ${seconds} s (pods played by kwok)\n`);
+  await expectReady(cluster, release, 2);
+  expect(notes).toContain("http://towline.example.com/webhooks/gitea");
+  expect(notes).toContain(`helm test ${release}`);
+  const first = await password();
+  expect(Buffer.from(first ?? "", "base64").toString()).toMatch(/^\w{40}$/);
+
+  await helm.upgrade(release, { ...values, replicaCount: 3, config: { log: { level: "debug" } } });
+  await expectReady(cluster, release, 3);
+  expect(await password()).toBe(first);
+
+  await helm.run("test", release, "--timeout", "2m");
+
+  await helm.uninstall(release);
+  await expectGone(cluster, release);
+});
+
+async function expectGone({ kubeconfig, namespace }: TestCluster, release: string): Promise<void> {
+  const client = createKubeClient({ kubeconfig });
+  try {
+    const kinds = ["apps/v1/deployments", "apps/v1/statefulsets", "networking.k8s.io/v1/networkpolicies"];
+    const core = ["services", "secrets", "configmaps", "serviceaccounts", "persistentvolumeclaims", "pods"];
+    const left = async () => {
+      const lists = await Promise.all(
+        [
+          ...kinds.map((kind) => `/apis/${kind.replace(/\/(?=[^/]*$)/, `/namespaces/${namespace}/`)}`),
+          ...core.map((kind) => `/api/v1/namespaces/${namespace}/${kind}`),
+        ].map((path) => client.list(path, { query: { labelSelector: `app.kubernetes.io/instance=${release}` } })),
+      );
+      return lists.flatMap(({ items }) => items.map((item) => (item as KubernetesObject).metadata?.name));
+    };
+    await expect.poll(left, patience).toEqual([]);
+  } finally {
+    client.close();
+  }
+}
+
+test("a definition of KluctlDeployments that somebody else installed is left alone, and ours is kept", async () => {
+  const cluster = await useCluster(); // it knows KluctlDeployments, which no release of ours taught it
+  const helm = await useHelm(cluster);
+  const installed = await helm.run("install", "tow", chartDir, "--dry-run=server", "--output", "json");
+  const { manifest } = JSON.parse(installed) as { manifest: string };
+  expect(manifest).not.toContain("CustomResourceDefinition");
+
+  const ours = find(await helm.template("tow"), "CustomResourceDefinition");
+  expect(ours.metadata.annotations).toEqual({ "helm.sh/resource-policy": "keep" });
+  const file = parse(await readFile(join(chartDir, "files/kluctldeployments.yaml"), "utf8")) as Rendered;
+  expect(ours["spec"]).toEqual(file["spec"]);
+});
+
+/** Runs a container's command as it is, but for the places that a pod has of its own. */
+async function startValkey(helm: Helm, password: string): Promise<Redis> {
+  const [container] = podOf(await helm.template("tow"), "StatefulSet").containers;
+  const [dir, { "redis-server": server }] = await Promise.all([
+    useTempDir(),
+    findTools(["redis-server"], { say: () => undefined }),
+  ]);
+  await mkdir(join(dir, "bin"));
+  await symlink(server, join(dir, "bin/valkey-server"));
+  await writeFile(join(dir, "password"), password);
+  const [command = "", ...args] = container?.command ?? [];
+  const socket = join(dir, "socket");
+  const script = (args.at(-1) ?? "")
+    .replaceAll("/run/secrets/valkey/password", join(dir, "password"))
+    .replace("dir /data", `dir ${dir}\nport 0\nunixsocket ${socket}`);
+  const child = await startProcess({
+    name: "valkey",
+    command,
+    args: [...args.slice(0, -1), script],
+    env: { PATH: `${join(dir, "bin")}:${process.env["PATH"]}` },
+    cwd: dir,
+    logFile: join(dir, "log"),
+  });
+  onTestFinished(() => child.stop(1_000));
+  const redis = new Redis({ path: socket, password, retryStrategy: () => 100, maxRetriesPerRequest: null });
+  redis.on("error", () => undefined); // it is not there yet
+  onTestFinished(() => redis.disconnect());
+  return redis;
+}
+
+test("its Redis wants the password, keeps what it is told, and the test's pod says whether the server is ready", async () => {
+  const cluster = await useCluster();
+  const helm = await useHelm(cluster);
+  const redis = await startValkey(helm, "aPassword0123456789");
+
+  expect(await checkRedis(redis)).toMatchObject({ problems: [], warnings: [] });
+  expect(await redis.config("GET", "appendfsync")).toEqual(["appendfsync", "everysec"]);
+  const stranger = redis.duplicate({ password: "another", lazyConnect: true, retryStrategy: () => null });
+  stranger.on("error", () => undefined);
+  await expect(stranger.ping()).rejects.toThrow();
+
+  const pod = (await helm.template("tow")).find(({ metadata }) => metadata.annotations?.["helm.sh/hook"] === "test");
+  const [asks] = (pod as unknown as { spec: V1PodSpec }).spec.containers;
+  let status = 200;
+  const server = createServer((_req, res) => res.writeHead(status).end("{}")).listen(0, "127.0.0.1");
+  onTestFinished(() => void server.close());
+  await once(server, "listening");
+  const env = { PATH: process.env["PATH"], URL: `http://127.0.0.1:${(server.address() as AddressInfo).port}/readyz` };
+  const ask = () => run(asks?.command?.[0] ?? "", asks?.command?.slice(1) ?? [], { env });
+  await ask();
+  status = 503;
+  await expect(ask()).rejects.toThrow("Command failed");
+});
