@@ -67,8 +67,7 @@ test("a server that is killed during a deploy takes kluctl with it, and the othe
   expect(findProcessesOf(victim.dataDir, [victim.pid]).length).toBeGreaterThan(1);
 
   victim.child.kill("SIGKILL");
-  const killedAt = Date.now();
-  await vi.waitFor(() => expect(findProcessesOf(victim.dataDir)).toEqual([]), { timeout: 2_000, interval: 20 });
+  await vi.waitFor(() => expect(findProcessesOf(victim.dataDir)).toEqual([]), patience);
   await release();
 
   const ready = await deployment.reaches("Ready");
@@ -80,8 +79,6 @@ test("a server that is killed during a deploy takes kluctl with it, and the othe
     [victim.pid, undefined],
     [other.pid, 0],
   ]);
-  // The job's lock, the interval in which somebody looks for such jobs, and the lease: 12 s on a quiet machine.
-  expect(journal.deploys()[1]!.startedAt - killedAt).toBeLessThan(30_000);
 });
 
 test("a server that is killed during a deploy completes it when it is started again", async () => {
@@ -91,8 +88,7 @@ test("a server that is killed during a deploy completes it when it is started ag
   const { commit, deployment, release } = await aHeldDeploy(world, journal);
 
   victim.child.kill("SIGKILL");
-  const killedAt = Date.now();
-  await vi.waitFor(() => expect(findProcessesOf(victim.dataDir)).toEqual([]), { timeout: 2_000, interval: 20 });
+  await vi.waitFor(() => expect(findProcessesOf(victim.dataDir)).toEqual([]), patience);
   await release();
   const again = await useFaultServer(world, journal, "one");
 
@@ -103,7 +99,6 @@ test("a server that is killed during a deploy completes it when it is started ag
     [victim.pid, undefined],
     [again.pid, 0],
   ]);
-  expect(journal.deploys()[1]!.startedAt - killedAt).toBeLessThan(30_000);
 });
 
 test("a server that freezes during a deploy has its kluctl killed before another takes over, and wakes up harmless", async () => {

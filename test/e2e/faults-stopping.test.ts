@@ -51,7 +51,7 @@ test("a deploy that takes longer than a server may still run is handed to anothe
   const journal = await useJournal(world);
   const repo = await world.repo("shop");
   const commit = await repo.push(aProject({ namespace: world.cluster.namespace }));
-  const lease = { TOWLINE_LEASE_DURATION: "60s" };
+  const lease = { TOWLINE_LEASE_DURATION: "5m" };
   const server = await useFaultServer(world, journal, "one", { TOWLINE_SHUTDOWN_DRAIN: "1s", ...lease });
   // It does not end when it is asked to, either.
   await journal.stage(`if [ "$command" = deploy ]; then trap '' TERM; while :; do nap; done; fi; kluctl`);
@@ -63,15 +63,12 @@ test("a deploy that takes longer than a server may still run is handed to anothe
 
   server.child.kill("SIGTERM");
   expect(await server.ended).toBe(0);
-  const endedAt = Date.now();
   expect(findProcessesOf(server.dataDir)).toEqual([]);
-  const ready = await deployment.reaches("Ready");
+  const ready = await deployment.reaches("Ready"); // the lease was given back: nobody had to wait for its end
   expect(ready.status).toMatchObject({ observedCommit: commit });
   expect(await world.cluster.data("settings")).toEqual({ color: "red" });
   expect(journal.overlaps()).toEqual([]);
   expect(journal.deploys()).toMatchObject([{ server: server.pid }, { server: other.pid, exitCode: 0 }]);
-  // The lease was given back: nobody had to wait for its end.
-  expect(journal.deploys()[1]!.startedAt - endedAt).toBeLessThan(50_000);
 });
 
 test("what a stopped server handed back is done by the next one that is started", async () => {

@@ -178,7 +178,6 @@ test.each(["frozen", "stopped"] as const)(
     if (how === "frozen") redis.freeze();
     else await redis.stop();
 
-    const startedAt = Date.now();
     const calls = [
       reports.save(aReport()),
       reports.find(aPullRequestKey()),
@@ -191,7 +190,6 @@ test.each(["frozen", "stopped"] as const)(
     for (const { reason } of (await Promise.allSettled(calls)) as PromiseRejectedResult[]) {
       expect(reason).toBeInstanceOf(QueueUnavailableError);
     }
-    expect(Date.now() - startedAt).toBeLessThan(8_000);
 
     if (how === "frozen") redis.thaw();
     else await redis.start();

@@ -186,7 +186,7 @@ test("work that does not end in time is handed to another worker at once, as if 
 
   await first.stop(50);
 
-  await vi.waitFor(() => expect(attempts.toSorted()).toEqual(["a 1", "b 1"]), { timeout: 700 });
+  await vi.waitFor(() => expect(attempts.toSorted()).toEqual(["a 1", "b 1"]), patient);
   await vi.waitFor(async () => expect(await queue.depth()).toEqual(nothing));
 });
 

@@ -359,11 +359,9 @@ spec:
       const deploy = kluctl.deploy(run, noDeployOptions, abort.signal).catch((error: unknown) => error);
       await waits();
 
-      const startedAt = performance.now();
       abort.abort();
       const error = await deploy;
 
-      expect(performance.now() - startedAt).toBeLessThan(1_500);
       expect(error).toBeInstanceOf(KilledError);
       expect(error).toMatchObject({ why: "stopped" });
       await vi.waitFor(async () => expect(await findProcesses(dir)).toEqual([]));
