@@ -1,13 +1,14 @@
 import { defineConfig } from "vitest/config";
 
 /** The parts that these tests meet are started when the first test asks for them. */
-const realParts = { globalSetup: ["test/support/global-setup.ts"], testTimeout: 60_000, hookTimeout: 90_000 };
+const realParts = { globalSetup: ["test/support/global-setup.ts"], testTimeout: 180_000, hookTimeout: 180_000 };
 
 export default defineConfig({
   test: {
     pool: "forks",
     // On two cores, which the parts that they talk to share with them: tests mostly wait.
     maxWorkers: 3,
+    expect: { poll: { timeout: 120_000, interval: 50 } },
     projects: [
       { extends: true, test: { name: "unit", include: ["test/unit/**/*.test.ts"], testTimeout: 30_000 } },
       { extends: true, test: { name: "integration", include: ["test/integration/**/*.test.ts"], ...realParts } },

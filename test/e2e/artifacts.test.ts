@@ -5,7 +5,8 @@ import { useGiteaRegistry, useHelmRepository } from "../support/artifacts.ts";
 import { aProject } from "../support/project.ts";
 import { useTowline } from "../support/towline.ts";
 import { useGitea, useGitServer, useWorld } from "../support/world.ts";
-import { conditionOf, patience, type TestResource } from "../support/world-cluster.ts";
+import { conditionOf, type TestResource } from "../support/world-cluster.ts";
+import { patience } from "../support/patience.ts";
 
 const wrong = "wrong-canary-9f2c71";
 

@@ -10,7 +10,7 @@ import { usePullRequests } from "../support/pull-requests.ts";
 import { createSecret } from "../support/remote-cluster.ts";
 import { ageMasterKey, blueKey, encryptedYaml, greenKey, type MasterKeys, testDataKey } from "../support/sops.ts";
 import { useWorld } from "../support/world.ts";
-import { patience } from "../support/world-cluster.ts";
+import { patience } from "../support/patience.ts";
 
 interface Encryption {
   readonly dataKey: Buffer;

@@ -3,7 +3,8 @@ import { expect, test } from "vitest";
 import { aProject, aSpec } from "../support/project.ts";
 import { useTowline } from "../support/towline.ts";
 import { useWorld } from "../support/world.ts";
-import { idOf, patience, readyOf } from "../support/world-cluster.ts";
+import { idOf, readyOf } from "../support/world-cluster.ts";
+import { patience } from "../support/patience.ts";
 
 const podTemplate = { spec: { containers: [{ name: "main", image: "registry.example.com/main:v1" }] } };
 

@@ -5,7 +5,8 @@ import { stringify } from "yaml";
 import { aProject, aSpec } from "../support/project.ts";
 import { sendPush, useTowline } from "../support/towline.ts";
 import { useWorld } from "../support/world.ts";
-import { patience, readyOf } from "../support/world-cluster.ts";
+import { readyOf } from "../support/world-cluster.ts";
+import { patience } from "../support/patience.ts";
 
 const configMap = (name: string, data: Record<string, string>, more: object = {}) => ({
   apiVersion: "v1",

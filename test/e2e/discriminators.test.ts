@@ -2,7 +2,8 @@
 import { expect, test } from "vitest";
 import { aProject, aSpec } from "../support/project.ts";
 import { sendPush, useTowline } from "../support/towline.ts";
-import { patience, readyOf } from "../support/world-cluster.ts";
+import { readyOf } from "../support/world-cluster.ts";
+import { patience } from "../support/patience.ts";
 import { useWorld } from "../support/world.ts";
 
 test("a second deployment of the same discriminator is refused, and two that are there already do not prune", async () => {

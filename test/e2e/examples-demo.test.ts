@@ -7,7 +7,7 @@ const run = promisify(execFile);
 const demo = join(import.meta.dirname, "../../dev/demo.ts");
 
 test("the demo sees its push arrive and its pull request previewed and deployed, and ends by itself", async () => {
-  const { stdout } = await run(process.execPath, [demo, "--once"], { timeout: 170_000 }); // rejects unless it exits with 0
+  const { stdout } = await run(process.execPath, [demo, "--once"], { timeout: 280_000 }); // rejects unless it exits with 0
   const [push = "", opened = "", pushed = "", merged = ""] = stdout.split(/^(?=push |pull request )/m).slice(1);
 
   expect(push).toContain("s  git push done"); // which the webhook may overtake

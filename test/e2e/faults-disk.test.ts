@@ -4,7 +4,8 @@ import { mkdirSync, mkdtempSync, rmdirSync, rmSync, statfsSync, writeFileSync } 
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { expect, onTestFinished, test, vi } from "vitest";
-import { patience, readiness, useFaultServer } from "../support/faults.ts";
+import { readiness, useFaultServer } from "../support/faults.ts";
+import { patience } from "../support/patience.ts";
 import { aProject, aSpec } from "../support/project.ts";
 import { sendPush } from "../support/towline.ts";
 import { useWorld } from "../support/world.ts";

@@ -2,7 +2,8 @@
 import { once } from "node:events";
 import { createServer, type AddressInfo, type Socket } from "node:net";
 import { expect, onTestFinished, test, vi } from "vitest";
-import { patience, readiness, useFaultServer } from "../support/faults.ts";
+import { readiness, useFaultServer } from "../support/faults.ts";
+import { patience } from "../support/patience.ts";
 import { aProject, aSpec } from "../support/project.ts";
 import { sendPush } from "../support/towline.ts";
 import { useGitServer, useWorld } from "../support/world.ts";

@@ -2,7 +2,8 @@
 import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { expect, test, vi } from "vitest";
-import { logOf, patience, readiness, useFaultServer } from "../support/faults.ts";
+import { logOf, readiness, useFaultServer } from "../support/faults.ts";
+import { patience } from "../support/patience.ts";
 import { useJournal } from "../support/journal.ts";
 import { useFaultProxy } from "../support/kube-fault-proxy.ts";
 import { findRunsOf } from "../support/processes.ts";

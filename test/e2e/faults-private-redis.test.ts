@@ -1,7 +1,8 @@
 /** The Redis that the server starts for itself, and the password of one that it does not. */
 import { expect, test, vi } from "vitest";
 import { freePort } from "../../dev/parts/port.ts";
-import { logOf, patience, readiness, useFaultServer } from "../support/faults.ts";
+import { logOf, readiness, useFaultServer } from "../support/faults.ts";
+import { patience } from "../support/patience.ts";
 import { useJournal } from "../support/journal.ts";
 import { findProcessesOf } from "../support/processes.ts";
 import { aProject, aSpec } from "../support/project.ts";

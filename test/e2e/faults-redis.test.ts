@@ -1,6 +1,7 @@
 /** Redis that is down, frozen or emptied: deliveries are refused in time, and nothing stays undone. */
 import { expect, test, vi } from "vitest";
-import { patience, readiness, useFaultServer } from "../support/faults.ts";
+import { readiness, useFaultServer } from "../support/faults.ts";
+import { patience } from "../support/patience.ts";
 import { useJournal } from "../support/journal.ts";
 import { aProject, aSpec } from "../support/project.ts";
 import { useRedisServer } from "../support/redis.ts";

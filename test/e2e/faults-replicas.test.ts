@@ -1,6 +1,7 @@
 /** Two servers on one Redis and one cluster, and what happens when one of them dies or freezes. */
 import { expect, test, vi } from "vitest";
-import { patience, useFaultServer } from "../support/faults.ts";
+import { useFaultServer } from "../support/faults.ts";
+import { patience } from "../support/patience.ts";
 import { type Journal, useJournal } from "../support/journal.ts";
 import { findProcessesOf, findRunsOf } from "../support/processes.ts";
 import { aProject, aSpec } from "../support/project.ts";

@@ -1,6 +1,7 @@
 /** Pushes that come faster than they can be deployed. */
 import { expect, test, vi } from "vitest";
-import { patience, useFaultServer } from "../support/faults.ts";
+import { useFaultServer } from "../support/faults.ts";
+import { patience } from "../support/patience.ts";
 import { useJournal } from "../support/journal.ts";
 import { aProject, aSpec } from "../support/project.ts";
 import { sendPush } from "../support/towline.ts";

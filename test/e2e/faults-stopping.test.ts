@@ -1,6 +1,7 @@
 /** SIGTERM in the middle of a deploy. */
 import { expect, test, vi } from "vitest";
-import { patience, readiness, useFaultServer } from "../support/faults.ts";
+import { readiness, useFaultServer } from "../support/faults.ts";
+import { patience } from "../support/patience.ts";
 import { useJournal } from "../support/journal.ts";
 import { findProcessesOf } from "../support/processes.ts";
 import { aProject, aSpec } from "../support/project.ts";

@@ -6,6 +6,7 @@ import { kluctlEnvironment } from "../support/kluctl-beside.ts";
 import { aProject, aSpec } from "../support/project.ts";
 import { useTowline } from "../support/towline.ts";
 import { type TestWorld, useWorld } from "../support/world.ts";
+import { patience } from "../support/patience.ts";
 
 const run = promisify(execFile);
 
@@ -42,7 +43,7 @@ test("kluctl's command line asks for a reconcile, suspends and resumes", async (
   await repo.push(aProject({ namespace, data: { color: "green" } }));
   await gitops(world, "resume", "shop");
   expect((await deployment.get())?.spec["suspend"] ?? false).toBe(false);
-  await expect.poll(() => cluster.data("settings"), { timeout: 60_000 }).toEqual({ color: "green" });
+  await expect.poll(() => cluster.data("settings"), patience).toEqual({ color: "green" });
 
   await repo.push({ "deployment.yaml": "deployments:\n  - path: no-such-directory\n" });
   await expect(gitops(world, "reconcile", "shop")).rejects.toThrow(/no-such-directory/);

@@ -4,7 +4,8 @@ import { createAccount } from "../support/accounts.ts";
 import { aProject, aSpec } from "../support/project.ts";
 import { useTowline } from "../support/towline.ts";
 import { useWorld } from "../support/world.ts";
-import { conditionOf, patience } from "../support/world-cluster.ts";
+import { conditionOf } from "../support/world-cluster.ts";
+import { patience } from "../support/patience.ts";
 
 const labels = { app: "web" };
 const web = (namespace: string) => ({

@@ -8,7 +8,8 @@ import { gitRepository, installOlderApis, olderDeployment } from "../support/old
 import { aProject, aSpec } from "../support/project.ts";
 import { sendPush, type Towline, useTowline } from "../support/towline.ts";
 import { type TestWorld, useWorld } from "../support/world.ts";
-import { patience, readyOf, type TestResource } from "../support/world-cluster.ts";
+import { readyOf, type TestResource } from "../support/world-cluster.ts";
+import { patience } from "../support/patience.ts";
 
 const apiVersion = "flux.kluctl.io/v1alpha1";
 

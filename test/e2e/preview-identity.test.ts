@@ -15,7 +15,8 @@ import { aProject, aSpec } from "../support/project.ts";
 import { usePullRequests } from "../support/pull-requests.ts";
 import { useTowline } from "../support/towline.ts";
 import { uniqueName, useCluster, useTempDir, useWorld } from "../support/world.ts";
-import { patience, type TestCluster } from "../support/world-cluster.ts";
+import { type TestCluster } from "../support/world-cluster.ts";
+import { patience } from "../support/patience.ts";
 
 const examples = join(import.meta.dirname, "../../examples/preview-identity");
 

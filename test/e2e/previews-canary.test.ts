@@ -6,7 +6,8 @@ import { stringify } from "yaml";
 import type { FileChanges } from "../../dev/parts/work-copy.ts";
 import { aProject, aSpec } from "../support/project.ts";
 import { type PullRequests, usePullRequests } from "../support/pull-requests.ts";
-import { patience, readyOf, type TestCluster } from "../support/world-cluster.ts";
+import { readyOf, type TestCluster } from "../support/world-cluster.ts";
+import { patience } from "../support/patience.ts";
 import { uniqueName, useWorld, type TestWorld } from "../support/world.ts";
 
 /** Characters that base64, URLs, JSON and YAML each write in their own way. */

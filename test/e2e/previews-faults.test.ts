@@ -10,7 +10,7 @@ import { aProject, aSpec } from "../support/project.ts";
 import { giteaVariables, type PullRequestHost, usePullRequestHost, usePullRequests } from "../support/pull-requests.ts";
 import { useRedisServer } from "../support/redis.ts";
 import { useTowline } from "../support/towline.ts";
-import { patience } from "../support/world-cluster.ts";
+import { patience } from "../support/patience.ts";
 import { useWorld, type TestWorld } from "../support/world.ts";
 
 /** A base that is in the repository, and a deployment that follows it. */

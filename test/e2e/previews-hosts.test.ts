@@ -6,7 +6,7 @@ import { readiness } from "../support/faults.ts";
 import { useLocalGithub, useLocalGitlab, useLocalPullRequests } from "../support/local-hosts.ts";
 import { aProject, aSpec } from "../support/project.ts";
 import { rendersWhile } from "../support/pull-requests.ts";
-import { patience } from "../support/world-cluster.ts";
+import { patience } from "../support/patience.ts";
 import { useWorld } from "../support/world.ts";
 
 const hosts = {

@@ -8,7 +8,7 @@ import { findProcessesOf, findRunsOf } from "../support/processes.ts";
 import { aProject, aSpec } from "../support/project.ts";
 import { giteaVariables, rendersWhile, usePullRequestHost, usePullRequests } from "../support/pull-requests.ts";
 import { useTowline } from "../support/towline.ts";
-import { patience } from "../support/world-cluster.ts";
+import { patience } from "../support/patience.ts";
 import { useWorld, type TestWorld } from "../support/world.ts";
 
 /** A file for as long as which templates are rendered. */
@@ -87,7 +87,7 @@ test("a base that moves ends a preview too, but not for ever", async () => {
     base = await pulls.repo.push({ README: `moved ${times} times\n` });
     await deployment.settles(base);
     const ended = () => expect(waiting(gate.file).filter((pid) => before.includes(pid))).toEqual([]);
-    return vi.waitFor(ended, { timeout: 10_000, interval: 100 }).then(
+    return vi.waitFor(ended, { timeout: 20_000, interval: 100 }).then(
       () => true,
       () => false,
     );

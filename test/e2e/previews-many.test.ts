@@ -5,7 +5,7 @@ import { useJournal, type JournalRun } from "../support/journal.ts";
 import { aProject, aSpec } from "../support/project.ts";
 import { giteaVariables, usePullRequestHost } from "../support/pull-requests.ts";
 import { useTowline, type Towline } from "../support/towline.ts";
-import { patience } from "../support/world-cluster.ts";
+import { patience } from "../support/patience.ts";
 import { useWorld } from "../support/world.ts";
 
 const many = 20;

@@ -3,7 +3,7 @@ import type { KubernetesObject, V1Job } from "@kubernetes/client-node";
 import { expect, test } from "vitest";
 import { aProject, aSpec } from "../support/project.ts";
 import { usePullRequests } from "../support/pull-requests.ts";
-import { patience } from "../support/world-cluster.ts";
+import { patience } from "../support/patience.ts";
 import { useWorld } from "../support/world.ts";
 
 test("a pull request shows what merging it would change, its next commit changes the comment, and merging deploys", async () => {

@@ -3,7 +3,8 @@ import { expect, test } from "vitest";
 import { annotation } from "../../src/model.ts";
 import { aProject, aSpec } from "../support/project.ts";
 import { sendPush, useTowline } from "../support/towline.ts";
-import { patience, readyOf } from "../support/world-cluster.ts";
+import { readyOf } from "../support/world-cluster.ts";
+import { patience } from "../support/patience.ts";
 import { useWorld } from "../support/world.ts";
 
 const names = Array.from({ length: 11 }, (_, i) => `old-${i}`);

@@ -5,8 +5,7 @@ import { exposedMetrics } from "../support/exposition.ts";
 import { aProject, aSpec } from "../support/project.ts";
 import { sendPush, useTowline } from "../support/towline.ts";
 import { useWorld, type TestWorld } from "../support/world.ts";
-
-const patience = { timeout: 60_000, interval: 100 };
+import { patience } from "../support/patience.ts";
 
 async function settings({ cluster }: TestWorld): Promise<V1ConfigMap["data"]> {
   return (await cluster.find<KubernetesObject & V1ConfigMap>("v1", "ConfigMap", "settings"))?.data;

@@ -5,7 +5,8 @@ import { aProject, aSpec } from "../support/project.ts";
 import { usePullRequests } from "../support/pull-requests.ts";
 import { createSecret, useRemoteCluster } from "../support/remote-cluster.ts";
 import { useWorld } from "../support/world.ts";
-import { conditionOf, patience } from "../support/world-cluster.ts";
+import { conditionOf } from "../support/world-cluster.ts";
+import { patience } from "../support/patience.ts";
 
 interface Kubeconfig {
   users: { name: string; user: Record<string, unknown> }[];

@@ -10,7 +10,8 @@ import { kluctlEnvironment } from "../support/kluctl-beside.ts";
 import { aProject, aSpec } from "../support/project.ts";
 import { sendPush, useTowline } from "../support/towline.ts";
 import { type TestWorld, useWorld } from "../support/world.ts";
-import { idOf, patience, type TestCluster } from "../support/world-cluster.ts";
+import { idOf, type TestCluster } from "../support/world-cluster.ts";
+import { patience } from "../support/patience.ts";
 
 /** What is stored of a namespace's deployments, newest last. */
 async function storedResults({ core, namespace }: TestCluster, kind: "command" | "validate"): Promise<V1Secret[]> {

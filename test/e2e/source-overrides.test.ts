@@ -9,7 +9,8 @@ import { gitops } from "../support/gitops-client.ts";
 import { anArchive, useOverrideClient } from "../support/override-client.ts";
 import { aProject, aSpec } from "../support/project.ts";
 import { useTowline } from "../support/towline.ts";
-import { patience, readyOf, type TestCluster } from "../support/world-cluster.ts";
+import { readyOf, type TestCluster } from "../support/world-cluster.ts";
+import { patience } from "../support/patience.ts";
 import { type TestWorld, useWorld } from "../support/world.ts";
 
 interface Service {

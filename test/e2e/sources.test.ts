@@ -4,6 +4,7 @@ import { aProject, aSpec } from "../support/project.ts";
 import { sendPush, useTowline } from "../support/towline.ts";
 import { useGitServer, useWorld } from "../support/world.ts";
 import { conditionOf, type TestResource } from "../support/world-cluster.ts";
+import { patience } from "../support/patience.ts";
 
 /** Both words that people look at when a deployment is not ready. */
 function failureOf(resource: TestResource) {
@@ -77,7 +78,7 @@ test("a repository with a login is read with its secret, and a wrong password is
   expect(failureOf(refused)).toMatchObject({ status: "False", reason: "PrepareFailed" });
   expect(failureOf(refused).error).toContain("authentication failed");
   expect(failureOf(refused).error).toContain(`secret ${cluster.namespace}/git-login, user "ada"`);
-  await expect.poll(() => deployment.events(), { timeout: 60_000 }).not.toEqual([]);
+  await expect.poll(() => deployment.events(), patience).not.toEqual([]);
   const told = JSON.stringify([refused, await deployment.events(), towline.lines]);
   expect(told).not.toContain(wrong);
   expect(told).not.toContain(Buffer.from(`ada:${wrong}`).toString("base64"));
@@ -169,7 +170,7 @@ test("a branch that is deleted prunes nothing, and is followed again when it is 
   // What it deployed can be deleted without git.
   await repo.deleteBranch("release");
   await deployment.delete();
-  await expect.poll(() => deployment.get(), { timeout: 60_000 }).toBeUndefined();
+  await expect.poll(() => deployment.get(), patience).toBeUndefined();
   expect(await cluster.data("settings")).toBeUndefined();
 });
 

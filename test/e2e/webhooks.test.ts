@@ -13,7 +13,8 @@ import {
 import { aProject, aSpec } from "../support/project.ts";
 import { sendPush, type Towline, useTowline } from "../support/towline.ts";
 import { useWorld } from "../support/world.ts";
-import { idOf, patience, type TestResource } from "../support/world-cluster.ts";
+import { idOf, type TestResource } from "../support/world-cluster.ts";
+import { patience } from "../support/patience.ts";
 
 function deliver({ webhooksUrl }: Towline, forge: string, { rawHeaders, body }: Delivery): Promise<Response> {
   const headers = Array.from({ length: rawHeaders.length / 2 }, (_, i) => rawHeaders.slice(2 * i, 2 * i + 2));

@@ -6,7 +6,8 @@ import { useControllerPod } from "../support/kubelet.ts";
 import { useTowlineProcess } from "../support/towline.ts";
 import { useWebUi } from "../support/webui.ts";
 import { type TestRepository, type TestWorld, useCluster, useWorld } from "../support/world.ts";
-import { idOf, patience, readyOf, type TestResource } from "../support/world-cluster.ts";
+import { idOf, readyOf, type TestResource } from "../support/world-cluster.ts";
+import { patience } from "../support/patience.ts";
 
 type Json = Record<string, unknown>;
 

@@ -4,9 +4,6 @@ import type { Journal } from "./journal.ts";
 import { useTowlineProcess, type TowlineProcess } from "./towline.ts";
 import type { TestWorld } from "./world.ts";
 
-/** For waits that a fault has to be overcome in: the machine may be busy. */
-export const patience = { timeout: 120_000, interval: 50 };
-
 export interface FaultServer extends TowlineProcess {
   readonly pid: number;
   readonly dataDir: string;

@@ -22,7 +22,7 @@ import { type GithubHost, useGithubHost } from "./github-host.ts";
 import { type GitlabHost, useGitlabHost } from "./gitlab-host.ts";
 import { latestJobs } from "./gitlab-state.ts";
 import { type Towline, useTowline } from "./towline.ts";
-import { patience } from "./world-cluster.ts";
+import { patience } from "./patience.ts";
 import { type TestRepository, type TestWorld, uniqueName } from "./world.ts";
 
 type Action = "opened" | "updated" | "merged";

@@ -3,7 +3,7 @@ import { expect, onTestFinished } from "vitest";
 import type { FileChanges } from "../../dev/parts/work-copy.ts";
 import { type Towline, useTowline } from "./towline.ts";
 import { type TestForge, type TestRepository, type TestWorld, uniqueName, useGitea } from "./world.ts";
-import { patience } from "./world-cluster.ts";
+import { patience } from "./patience.ts";
 
 export interface PullRequestHost {
   readonly gitea: TestForge;

@@ -6,7 +6,8 @@ import { expect, onTestFinished } from "vitest";
 import { freePort } from "../../dev/parts/port.ts";
 import { kluctlEnvironment } from "./kluctl-beside.ts";
 import type { TestWorld } from "./world.ts";
-import { patience, type TestCluster } from "./world-cluster.ts";
+import { type TestCluster } from "./world-cluster.ts";
+import { patience } from "./patience.ts";
 
 type Json = Readonly<Record<string, unknown>>;
 

@@ -9,6 +9,7 @@ import {
   type V1ConfigMap,
 } from "@kubernetes/client-node";
 import { expect, onTestFinished } from "vitest";
+import { patience } from "./patience.ts";
 
 export interface TestCluster {
   /** Path of an administrator's kubeconfig. */
@@ -52,9 +53,6 @@ export interface TestResource extends KubernetesObject {
     unknown
   >;
 }
-
-/** For polls: the machine may be busy with others' work. */
-export const patience = { timeout: 120_000, interval: 100 };
 
 export function conditionOf(resource: TestResource | undefined, type: string) {
   return resource?.status?.conditions?.find((condition) => condition.type === type);

@@ -2,6 +2,7 @@ import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { join } from "node:path";
 import { expect, onTestFinished, test } from "vitest";
+import { patience } from "../../support/patience.ts";
 
 test.each(["SIGTERM", "SIGINT"] as const)(
   "%s stops the server, and the process ends by itself with 0",
@@ -88,6 +89,6 @@ function use(argv: string[]) {
   let output = "";
   child.stdout.on("data", (data: Buffer) => (output += data.toString()));
   child.stderr.on("data", (data: Buffer) => (output += data.toString()));
-  const says = (text: string) => expect.poll(() => output, { timeout: 20_000 }).toContain(text);
+  const says = (text: string) => expect.poll(() => output, patience).toContain(text);
   return { child, ended, output: () => output, says };
 }

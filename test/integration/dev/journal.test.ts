@@ -6,6 +6,7 @@ import { expect, test, vi } from "vitest";
 import { createProject } from "../../support/fake-kluctl.ts";
 import { useJournal } from "../../support/journal.ts";
 import { useTempDir } from "../../support/world.ts";
+import { patience } from "../../support/patience.ts";
 
 test("the journal finds calls for one deployment that overlap, killed ones too, and no others", async () => {
   const dir = await useTempDir();
@@ -24,11 +25,11 @@ test("the journal finds calls for one deployment that overlap, killed ones too, 
   await call("deploy", "prod");
   const release = await journal.hold("true");
   const held = [call("deploy", "staging"), call("diff", "prod"), call("deploy", "prod")];
-  await vi.waitFor(() => expect(journal.runs()).toHaveLength(5));
+  await vi.waitFor(() => expect(journal.runs()).toHaveLength(5), patience);
   expect(journal.overlaps()).toEqual([]);
 
   const killed = start("deploy", "prod");
-  await vi.waitFor(() => expect(journal.overlaps()).toHaveLength(1));
+  await vi.waitFor(() => expect(journal.overlaps()).toHaveLength(1), patience);
   process.kill(-killed.pid, "SIGKILL");
   expect(await killed.ended).toEqual([null, "SIGKILL"]);
   await release();

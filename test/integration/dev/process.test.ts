@@ -6,6 +6,7 @@ import { createInterface } from "node:readline";
 import { expect, onTestFinished, test } from "vitest";
 import { startProcess } from "../../../dev/parts/process.ts";
 import { useTempDir } from "../../support/world.ts";
+import { patience } from "../../support/patience.ts";
 
 test("a part and its children end when whoever started it is killed, and the state directory goes too", async () => {
   const parent = await startParent(`
@@ -19,8 +20,8 @@ test("a part and its children end when whoever started it is killed, and the sta
 
   parent.kill();
 
-  await expect.poll(() => [isAlive(part), isAlive(grandchild)], { timeout: 10_000 }).toEqual([false, false]);
-  await expect.poll(() => exists(state), { timeout: 10_000 }).toBe(false);
+  await expect.poll(() => [isAlive(part), isAlive(grandchild)], patience).toEqual([false, false]);
+  await expect.poll(() => exists(state), patience).toBe(false);
 });
 
 test("a part that ends instead of starting is reported with the end of its log", async () => {
@@ -42,7 +43,7 @@ test("a part that does not listen to SIGTERM is killed when its time is over", a
   await part.stop(200);
 
   expect(await part.exited).toEqual({ ok: false, reason: "ended by SIGKILL" });
-  await expect.poll(() => isAlive(String(part.pid)), { timeout: 10_000 }).toBe(false);
+  await expect.poll(() => isAlive(String(part.pid)), patience).toBe(false);
 });
 
 /** A Node process of its own that runs the script until it is killed; resolves with its first line of output. */

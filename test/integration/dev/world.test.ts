@@ -5,6 +5,7 @@ import type { AddressInfo } from "node:net";
 import type { V1Deployment } from "@kubernetes/client-node";
 import { expect, onTestFinished, test } from "vitest";
 import { useCluster, useGitea } from "../../support/world.ts";
+import { patience } from "../../support/patience.ts";
 
 test("the pods of a Deployment run", async () => {
   const cluster = await useCluster();
@@ -48,7 +49,7 @@ test("a push to the git host arrives as a signed webhook", async () => {
 
   const commit = await repo.push({ "web/deployment.yaml": "replicas: 2\n" });
 
-  await expect.poll(() => received.length, { timeout: 30_000 }).toBe(1);
+  await expect.poll(() => received.length, patience).toBe(1);
   const [delivery] = received;
   expect(delivery?.event).toBe("push");
   expect(JSON.parse(delivery?.body ?? "")).toMatchObject({ ref: "refs/heads/main", after: commit });

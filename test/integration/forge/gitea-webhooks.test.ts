@@ -7,6 +7,7 @@ import { createWebhookSource } from "../../../src/forge/create-webhook-source.ts
 import { readHeaders } from "../../../src/forge/webhook-source.ts";
 import type { GitEvent } from "../../../src/model.ts";
 import { removeSharedInGitea, useGiteaHost } from "../../support/gitea-host.ts";
+import { patience } from "../../support/patience.ts";
 
 afterAll(removeSharedInGitea);
 
@@ -50,7 +51,7 @@ test("each thing that happens to a pull request arrives as what it is", async ()
   async function happens(action: string, act: () => Promise<unknown>): Promise<void> {
     await act();
     expected.push(action);
-    await expect.poll(seen, { timeout: 20_000 }).toEqual(expected);
+    await expect.poll(seen, patience).toEqual(expected);
   }
 
   let number = 0;
@@ -84,12 +85,12 @@ test("a pull request from a fork arrives as one", async () => {
   const { host, events } = await useDeliveries();
   const { head, number } = await host.openPullRequest({ fork: true });
   await expect
-    .poll(() => events, { timeout: 20_000 })
+    .poll(() => events, patience)
     .toMatchObject([{ kind: "pull-request", action: "opened", number, head, fork: true, repoName: host.repoName }]);
 });
 
 test("one that is opened as a draft is opened", async () => {
   const { host, events } = await useDeliveries();
   await host.openPullRequest({ draft: true });
-  await expect.poll(() => events, { timeout: 20_000 }).toMatchObject([{ kind: "pull-request", action: "opened" }]);
+  await expect.poll(() => events, patience).toMatchObject([{ kind: "pull-request", action: "opened" }]);
 });

@@ -126,42 +126,38 @@ const hosts: readonly {
   },
 ];
 
-test.each(hosts)(
-  "whatever a genuine delivery of $forge says, it is accepted",
-  { timeout: 60_000 },
-  async ({ forge, recorded, sign }) => {
-    const accept = createIntake({
-      tracking: () => deployments,
-      queue: {
-        markMoved: () => Promise.resolve(),
-        enqueue: (requests) => Promise.resolve({ queued: requests.length }),
-      },
-      log: silentLog,
-    });
-    let pushes = 0;
-    const { deliver } = await useWebhooks({
-      accept(event) {
-        if (event.kind === "push") {
-          pushes++;
-          match(event, deployments);
-        }
-        return accept(event);
-      },
-    });
-    const payloads = recorded.map(({ body }) => JSON.parse(body) as unknown);
-    await fc.assert(
-      fc.asyncProperty(fc.nat(recorded.length - 1), mutations, async (which, all) => {
-        const answer = await deliver(forge, sign(recorded[which]!, mutate(payloads[which], all)));
-        expect(answer, JSON.stringify(answer.body)).toMatchObject({
-          status: 202,
-          body: { delivery: expect.any(String) },
-        });
-      }),
-      { numRuns: 400 },
-    );
-    expect(pushes).toBeGreaterThan(20); // many survive their mutations
-  },
-);
+test.each(hosts)("whatever a genuine delivery of $forge says, it is accepted", async ({ forge, recorded, sign }) => {
+  const accept = createIntake({
+    tracking: () => deployments,
+    queue: {
+      markMoved: () => Promise.resolve(),
+      enqueue: (requests) => Promise.resolve({ queued: requests.length }),
+    },
+    log: silentLog,
+  });
+  let pushes = 0;
+  const { deliver } = await useWebhooks({
+    accept(event) {
+      if (event.kind === "push") {
+        pushes++;
+        match(event, deployments);
+      }
+      return accept(event);
+    },
+  });
+  const payloads = recorded.map(({ body }) => JSON.parse(body) as unknown);
+  await fc.assert(
+    fc.asyncProperty(fc.nat(recorded.length - 1), mutations, async (which, all) => {
+      const answer = await deliver(forge, sign(recorded[which]!, mutate(payloads[which], all)));
+      expect(answer, JSON.stringify(answer.body)).toMatchObject({
+        status: 202,
+        body: { delivery: expect.any(String) },
+      });
+    }),
+    { numRuns: 400 },
+  );
+  expect(pushes).toBeGreaterThan(20); // many survive their mutations
+});
 
 test("whatever an unsigned request says, it is refused as one", async () => {
   const { post, events } = await useWebhooks();

@@ -7,6 +7,7 @@ import { aDeployment } from "../../support/deployments.ts";
 import { silentLog } from "../../support/fakes.ts";
 import { done, useQueue } from "../../support/jobs.ts";
 import { useWebhooks } from "../../support/webhooks.ts";
+import { patience } from "../../support/patience.ts";
 
 const url = "ssh://git@git.example.com:2222/Example/Shop";
 const source = { url, ref: { branch: "main" }, path: "shop" };
@@ -34,8 +35,9 @@ test("what is answered with 202 is in Redis, and is worked off", async () => {
     worked.push(request);
     return Promise.resolve(done);
   });
-  await vi.waitFor(() =>
-    expect(worked.map(({ deployment }) => keyText(deployment)).sort()).toEqual(["shop/prod", "shop/staging"]),
+  await vi.waitFor(
+    () => expect(worked.map(({ deployment }) => keyText(deployment)).sort()).toEqual(["shop/prod", "shop/staging"]),
+    patience,
   );
   expect(worked[0]).toMatchObject({
     cause: "push",
@@ -54,11 +56,11 @@ test("a delivery that comes a hundred times makes one job per deployment, and on
     worked.push(deployment.name);
     return Promise.resolve(done);
   });
-  await vi.waitFor(() => expect([...worked].sort()).toEqual(["prod", "staging"]));
+  await vi.waitFor(() => expect([...worked].sort()).toEqual(["prod", "staging"]), patience);
   await vi.waitFor(async () => {
     expect((await deliver("gitea", push)).status).toBe(202);
     expect(worked.filter((name) => name === "prod").length).toBeGreaterThan(1);
-  });
+  }, patience);
 });
 
 test.each(["stopped", "frozen"] as const)(
@@ -75,6 +77,6 @@ test.each(["stopped", "frozen"] as const)(
 
     if (how === "frozen") redis.thaw();
     else await redis.start();
-    await vi.waitFor(async () => expect((await deliver("gitea", push)).status).toBe(202), { timeout: 20_000 });
+    await vi.waitFor(async () => expect((await deliver("gitea", push)).status).toBe(202), patience);
   },
 );

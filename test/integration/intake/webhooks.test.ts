@@ -24,6 +24,7 @@ import {
   signGitlab,
 } from "../../support/deliveries.ts";
 import { useWebhooks } from "../../support/webhooks.ts";
+import { patience } from "../../support/patience.ts";
 
 const genuine: readonly (readonly [string, Delivery])[] = [
   ...githubEvents.flatMap((event) => githubDeliveries(event)).map((delivery) => ["github", delivery] as const),
@@ -78,7 +79,7 @@ test("what is not genuine is refused before it is read", async () => {
   expect((await post("/webhooks/github", push.rawHeaders, "")).status).toBe(401);
   expect((await post("/webhooks/gitlab", [], "")).status).toBe(401);
   expect(events).toEqual([]);
-  await vi.waitFor(() => expect(observed).toHaveLength(4));
+  await vi.waitFor(() => expect(observed).toHaveLength(4), patience);
   expect(observed[0]).toEqual({ forge: "github", event: "none", status: 401 });
 });
 
@@ -135,7 +136,7 @@ describe("the URL", () => {
       status: 404,
       body: { error: expect.stringContaining("no such forge") },
     });
-    await vi.waitFor(() => expect(observed).toEqual([{ forge: "unknown", event: "none", status: 404 }]));
+    await vi.waitFor(() => expect(observed).toEqual([{ forge: "unknown", event: "none", status: 404 }]), patience);
   });
 
   test("that cannot be decoded is the sender's mistake", async () => {
@@ -214,21 +215,18 @@ describe("a body", () => {
     // Which of two that are too much together is refused depends on whose bytes come last: one more each time, until
     // a slow one is there that stays.
     const slow: net.Socket[] = [];
-    await vi.waitFor(
-      async () => {
-        slow.push(open(port, "Content-Length: 950000", "x".repeat(900_000)));
-        expect(await request({ path: "/webhooks/github", agent: false }, "x".repeat(200_000))).toMatchObject({
-          status: 429,
-          headers: { "retry-after": "1", connection: "close" },
-        });
-      },
-      { timeout: 10_000 },
-    );
+    await vi.waitFor(async () => {
+      slow.push(open(port, "Content-Length: 950000", "x".repeat(900_000)));
+      expect(await request({ path: "/webhooks/github", agent: false }, "x".repeat(200_000))).toMatchObject({
+        status: 429,
+        headers: { "retry-after": "1", connection: "close" },
+      });
+    }, patience);
     expect((await deliver("github", githubPush())).status).toBe(202);
     for (const socket of slow) socket.destroy();
     await vi.waitFor(async () => {
       expect((await request({ path: "/webhooks/github" }, "x".repeat(200_000))).status).toBe(401);
-    });
+    }, patience);
   });
 
   test("that is compressed may have to wait for others that are", async () => {
@@ -236,16 +234,16 @@ describe("a body", () => {
     const slow = [1, 2].map(() => open(port, "Content-Encoding: gzip\r\nContent-Length: 900", "{"));
     const { rawHeaders, body } = githubPush();
     const deliver = () => post("/webhooks/github", [...rawHeaders, "Content-Encoding", "gzip"], gzipSync(body));
-    await vi.waitFor(async () => expect((await deliver()).status).toBe(429));
+    await vi.waitFor(async () => expect((await deliver()).status).toBe(429), patience);
     for (const socket of slow) socket.destroy();
-    await vi.waitFor(async () => expect((await deliver()).status).toBe(202));
+    await vi.waitFor(async () => expect((await deliver()).status).toBe(202), patience);
   });
 
   test("that ends early harms nobody", async () => {
     const { port, deliver, observed } = await useWebhooks();
     const socket = net.connect(port, "127.0.0.1");
     socket.write("POST /webhooks/github HTTP/1.1\r\nHost: x\r\nContent-Length: 900\r\n\r\n{", () => socket.destroy());
-    await vi.waitFor(() => expect(observed).toEqual([{ forge: "github", event: "none", status: 400 }]));
+    await vi.waitFor(() => expect(observed).toEqual([{ forge: "github", event: "none", status: 400 }]), patience);
     expect((await deliver("github", githubPush())).status).toBe(202);
   });
 });
@@ -301,7 +299,7 @@ describe("when it cannot be queued", () => {
       headers: { "retry-after": "5" },
       body: { hint: expect.stringContaining("Send it again") },
     });
-    await vi.waitFor(() => expect(observed).toEqual([{ forge: "gitea", event: "push", status: 503 }]));
+    await vi.waitFor(() => expect(observed).toEqual([{ forge: "gitea", event: "push", status: 503 }]), patience);
   });
 
   test("the sender is told so within two seconds, however long the queue takes to fail", async () => {
@@ -321,7 +319,7 @@ describe("when it cannot be queued", () => {
     socket.on("error", () => undefined);
     await once(socket, "finish");
     socket.resetAndDestroy();
-    await vi.waitFor(() => expect(observed).toEqual([{ forge: "gitea", event: "irrelevant", status: 499 }]));
+    await vi.waitFor(() => expect(observed).toEqual([{ forge: "gitea", event: "irrelevant", status: 499 }]), patience);
     take();
   });
 

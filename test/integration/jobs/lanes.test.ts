@@ -1,8 +1,8 @@
 import { expect, test, vi } from "vitest";
 import type { CommitStatusRequest, PreviewRequest, ReportRequest, RepoId } from "../../../src/model.ts";
 import { aPreviewRequest, aPullRequestKey, aRequest, done, failedSoon, gate, useQueue } from "../../support/jobs.ts";
+import { patience } from "../../support/patience.ts";
 
-const patient = { timeout: 15_000, interval: 20 };
 const nothing = { waiting: 0, active: 0, delayed: 0 };
 const report: ReportRequest = { kind: "report", pullRequest: aPullRequestKey() };
 const status: CommitStatusRequest = {
@@ -37,12 +37,12 @@ test("what was asked for together is worked off by lanes, none of which waits fo
     return done;
   });
 
-  await vi.waitFor(() => expect(previewed).toHaveLength(2), patient);
-  await vi.waitFor(() => expect(reported).toEqual([report, status]), patient);
-  await vi.waitFor(async () => expect(await queue.depth()).toEqual({ waiting: 18, active: 4, delayed: 0 }), patient);
+  await vi.waitFor(() => expect(previewed).toHaveLength(2), patience);
+  await vi.waitFor(() => expect(reported).toEqual([report, status]), patience);
+  await vi.waitFor(async () => expect(await queue.depth()).toEqual({ waiting: 18, active: 4, delayed: 0 }), patience);
   previews.open();
   deploys.open();
-  await vi.waitFor(async () => expect(await queue.depth()).toEqual(nothing), patient);
+  await vi.waitFor(async () => expect(await queue.depth()).toEqual(nothing), patience);
 });
 
 test("what a person asks for waits behind nothing else, though all workers are busy with the same and other deployments", async () => {
@@ -55,7 +55,7 @@ test("what a person asks for waits behind nothing else, though all workers are b
     return done;
   });
   await queue.enqueue(["a", "b", "c", "d"].map((name) => aRequest(name, "interval")));
-  await vi.waitFor(() => expect(running).toBe(2), patient);
+  await vi.waitFor(() => expect(running).toBe(2), patience);
 
   const asked: string[] = [];
   workOn("manual", async ({ deployment }) => {
@@ -63,10 +63,10 @@ test("what a person asks for waits behind nothing else, though all workers are b
     return done;
   });
   expect(await queue.enqueue(["a", "c", "e"].map((name) => aRequest(name, "manual")))).toEqual({ queued: 3 });
-  await vi.waitFor(() => expect(asked.toSorted()).toEqual(["a", "c", "e"]), patient);
+  await vi.waitFor(() => expect(asked.toSorted()).toEqual(["a", "c", "e"]), patience);
   expect(running).toBe(2);
   busy.open();
-  await vi.waitFor(async () => expect(await queue.depth()).toEqual(nothing), patient);
+  await vi.waitFor(async () => expect(await queue.depth()).toEqual(nothing), patience);
   expect(running).toBe(4);
 });
 
@@ -89,12 +89,12 @@ test("requests for one pull request collapse however its repository is spelled; 
     await running.opened;
     return done;
   });
-  await vi.waitFor(() => expect(reports).toBe(1), patient);
+  await vi.waitFor(() => expect(reports).toBe(1), patience);
   await Promise.all([queue.enqueue([report]), queue.enqueue([report]), queue.enqueue([report])]);
   running.open();
 
-  await vi.waitFor(() => expect(reports).toBe(2), patient);
-  await vi.waitFor(async () => expect(await queue.depth("report")).toEqual(nothing));
+  await vi.waitFor(() => expect(reports).toBe(2), patience);
+  await vi.waitFor(async () => expect(await queue.depth("report")).toEqual(nothing), patience);
 });
 
 test("a changed pull request makes the waiting preview of a moved base its own", async () => {
@@ -113,7 +113,7 @@ test("a changed pull request makes the waiting preview of a moved base its own",
     },
     { concurrency: 1 },
   );
-  await vi.waitFor(() => expect(runs.map(({ pullRequest }) => pullRequest.number)).toEqual([3, 1, 2]), patient);
+  await vi.waitFor(() => expect(runs.map(({ pullRequest }) => pullRequest.number)).toEqual([3, 1, 2]), patience);
   expect(runs[0]).toMatchObject({ cause: "pull-request", delivery: "d1", receivedAt: 1_000 });
 });
 
@@ -125,10 +125,10 @@ test("a report that fails is tried again, and a request that comes meanwhile doe
     return attempts.length < 4 ? failedSoon : done;
   });
   await queue.enqueue([report]);
-  await vi.waitFor(() => expect(attempts).toEqual([1, 2, 3]), patient); // the next try is 4 s away
-  await vi.waitFor(async () => expect(await queue.depth("report")).toMatchObject({ delayed: 1 }));
+  await vi.waitFor(() => expect(attempts).toEqual([1, 2, 3]), patience); // the next try is 4 s away
+  await vi.waitFor(async () => expect(await queue.depth("report")).toMatchObject({ delayed: 1 }), patience);
 
   await queue.enqueue([report]);
 
-  await vi.waitFor(() => expect(attempts).toEqual([1, 2, 3, 1]));
+  await vi.waitFor(() => expect(attempts).toEqual([1, 2, 3, 1]), patience);
 });

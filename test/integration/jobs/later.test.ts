@@ -2,8 +2,8 @@ import { pino } from "pino";
 import { expect, test, vi } from "vitest";
 import type { Outcome, Request } from "../../../src/model.ts";
 import { aPullRequestKey, done, useQueue } from "../../support/jobs.ts";
+import { patience } from "../../support/patience.ts";
 
-const patient = { timeout: 15_000, interval: 20 };
 const nothing = { waiting: 0, active: 0, delayed: 0 };
 const report: Request = { kind: "report", pullRequest: aPullRequestKey() };
 const later = (afterMs: number): Outcome => ({ kind: "later", afterMs, why: "the forge's rate limit is used up" });
@@ -23,9 +23,9 @@ test("what a forge needs time for is put off until it is done, told once, and us
   );
   await queue.enqueue([report]);
 
-  await vi.waitFor(() => expect(attempts).toHaveLength(8), patient);
+  await vi.waitFor(() => expect(attempts).toHaveLength(8), patience);
   expect(new Set(attempts)).toEqual(new Set([1]));
-  await vi.waitFor(async () => expect(await queue.depth()).toEqual(nothing));
+  await vi.waitFor(async () => expect(await queue.depth()).toEqual(nothing), patience);
   expect(lines.filter(({ msg }) => msg === "put off")).toEqual([
     expect.objectContaining({ why: "the forge's rate limit is used up", subject: "report:gitea:org/shop#7" }),
   ]);
@@ -40,8 +40,8 @@ test("each request that comes while its subject is put off makes one run, which 
   });
   await queue.enqueue([report]);
   for (const expected of [1, 2, 3]) {
-    await vi.waitFor(() => expect(runs).toBe(expected));
-    await vi.waitFor(async () => expect(await queue.depth("report")).toEqual({ ...nothing, delayed: 1 }));
+    await vi.waitFor(() => expect(runs).toBe(expected), patience);
+    await vi.waitFor(async () => expect(await queue.depth("report")).toEqual({ ...nothing, delayed: 1 }), patience);
     if (expected < 3) await queue.enqueue([report]);
   }
 });
@@ -57,16 +57,16 @@ test("a request that comes while its subject finds out that it has to wait waits
   const startedAt = Date.now();
   await queue.enqueue([report]);
 
-  await vi.waitFor(() => expect(runs).toBeGreaterThan(1), patient);
+  await vi.waitFor(() => expect(runs).toBeGreaterThan(1), patience);
   expect(Date.now() - startedAt).toBeGreaterThanOrEqual(300);
-  await vi.waitFor(async () => expect(await queue.depth()).toEqual(nothing));
+  await vi.waitFor(async () => expect(await queue.depth()).toEqual(nothing), patience);
 });
 
 test("a forge that wants to be left alone for a year is asked again within the hour", async () => {
   const { queue, workOn, redis, prefix } = await useQueue();
   workOn("report", async () => later(365 * 24 * 3_600_000));
   await queue.enqueue([report]);
-  await vi.waitFor(async () => expect(await queue.depth("report")).toMatchObject({ delayed: 1 }));
+  await vi.waitFor(async () => expect(await queue.depth("report")).toMatchObject({ delayed: 1 }), patience);
 
   const [, score = "0"] = await redis.client().zrange(`${prefix}:report:delayed`, "0", "0", "WITHSCORES");
   // BullMQ keeps the time with 12 further bits for the order.

@@ -10,8 +10,7 @@ import { expect, onTestFinished, test, vi } from "vitest";
 import { type PrivateRedis, startPrivateRedis } from "../../../jobs/private-redis.ts";
 import { ConfigError } from "../../../src/errors.ts";
 import { silentLog } from "../../support/fakes.ts";
-
-const patient = { timeout: 15_000, interval: 50 };
+import { patience } from "../../support/patience.ts";
 
 function useDataDir(): string {
   const dir = mkdtempSync(join(tmpdir(), "towline-data-"));
@@ -73,7 +72,7 @@ test("a private Redis ends when the server is killed, and the next server takes 
   expect(await answers(socket)).toBe(false);
 });
 
-test("a data directory that another server uses is refused by name", { timeout: 15_000 }, async () => {
+test("a data directory that another server uses is refused by name", async () => {
   const dataDir = useDataDir();
   const first = await start(dataDir);
 
@@ -89,8 +88,8 @@ test("a private Redis that dies is started again with its data", async () => {
 
   process.kill(pid, "SIGKILL");
 
-  await vi.waitFor(async () => expect(await answers(redis.socket)).toBe(true), patient);
-  await vi.waitFor(async () => expect(await client(redis.socket).get("remembered")).toBe("yes"), patient);
+  await vi.waitFor(async () => expect(await answers(redis.socket)).toBe(true), patience);
+  await vi.waitFor(async () => expect(await client(redis.socket).get("remembered")).toBe("yes"), patience);
 });
 
 test("a data directory too deep for a unix socket gets one elsewhere, only for us", async () => {

@@ -1,8 +1,7 @@
 import { expect, test, vi } from "vitest";
 import type { RepoId, ReconcileRequest } from "../../../src/model.ts";
 import { aRequest, done, failedSoon, gate, useQueue } from "../../support/jobs.ts";
-
-const patient = { timeout: 15_000, interval: 20 };
+import { patience } from "../../support/patience.ts";
 
 test("pushes that arrive while a deployment runs collapse into one more run, for the last of them", async () => {
   const { queue, work } = await useQueue();
@@ -15,12 +14,12 @@ test("pushes that arrive while a deployment runs collapse into one more run, for
   });
 
   expect(await queue.enqueue([aRequest()])).toEqual({ queued: 1 });
-  await vi.waitFor(() => expect(runs).toHaveLength(1));
+  await vi.waitFor(() => expect(runs).toHaveLength(1), patience);
   for (const delivery of ["a", "b", "c"]) await queue.enqueue([aRequest("shop", "push", { delivery })]);
   firstRun.open();
 
-  await vi.waitFor(() => expect(runs).toHaveLength(2));
-  await vi.waitFor(async () => expect(await queue.depth()).toEqual({ waiting: 0, active: 0, delayed: 0 }));
+  await vi.waitFor(() => expect(runs).toHaveLength(2), patience);
+  await vi.waitFor(async () => expect(await queue.depth()).toEqual({ waiting: 0, active: 0, delayed: 0 }), patience);
   expect(runs.map(({ delivery }) => delivery)).toEqual([undefined, "c"]);
 });
 
@@ -44,12 +43,12 @@ test("an interval that comes due while its deployment is at work asks for no sec
     return done;
   });
   await queue.enqueue([aRequest()]);
-  await vi.waitFor(() => expect(runs).toHaveLength(1));
+  await vi.waitFor(() => expect(runs).toHaveLength(1), patience);
 
   expect(await queue.enqueue([aRequest("shop", "interval")])).toEqual({ queued: 0 });
   firstRun.open();
 
-  await vi.waitFor(async () => expect(await queue.depth()).toEqual({ waiting: 0, active: 0, delayed: 0 }));
+  await vi.waitFor(async () => expect(await queue.depth()).toEqual({ waiting: 0, active: 0, delayed: 0 }), patience);
   expect(runs).toHaveLength(1);
 });
 
@@ -61,12 +60,12 @@ test("a push does not wait for the next try of a failed run", async () => {
     return attempts.length < 4 ? failedSoon : done;
   });
   await queue.enqueue([aRequest()]);
-  await vi.waitFor(() => expect(attempts).toEqual([1, 2, 3]), patient); // the next try is 4 s away
-  await vi.waitFor(async () => expect(await queue.depth()).toMatchObject({ delayed: 1 }));
+  await vi.waitFor(() => expect(attempts).toEqual([1, 2, 3]), patience); // the next try is 4 s away
+  await vi.waitFor(async () => expect(await queue.depth()).toMatchObject({ delayed: 1 }), patience);
 
   await queue.enqueue([aRequest()]);
 
-  await vi.waitFor(() => expect(attempts).toEqual([1, 2, 3, 1]));
+  await vi.waitFor(() => expect(attempts).toEqual([1, 2, 3, 1]), patience);
 });
 
 test("a push that arrived during a run that failed runs at once, instead of another try", async () => {
@@ -79,13 +78,13 @@ test("a push that arrived during a run that failed runs at once, instead of anot
     return runs.length === 1 ? failedSoon : done;
   });
   await queue.enqueue([aRequest("shop", "interval")]);
-  await vi.waitFor(() => expect(runs).toHaveLength(1));
+  await vi.waitFor(() => expect(runs).toHaveLength(1), patience);
   expect(await queue.enqueue([aRequest("shop", "push")])).toEqual({ queued: 1 });
 
   firstRun.open();
 
-  await vi.waitFor(() => expect(runs.map(({ cause }) => cause)).toEqual(["interval", "push"]), patient);
-  await vi.waitFor(async () => expect(await queue.depth()).toEqual({ waiting: 0, active: 0, delayed: 0 }));
+  await vi.waitFor(() => expect(runs.map(({ cause }) => cause)).toEqual(["interval", "push"]), patience);
+  await vi.waitFor(async () => expect(await queue.depth()).toEqual({ waiting: 0, active: 0, delayed: 0 }), patience);
 });
 
 test("a push makes the interval's waiting job its own", async () => {
@@ -103,7 +102,7 @@ test("a push makes the interval's waiting job its own", async () => {
     },
     { concurrency: 1 },
   );
-  await vi.waitFor(() => expect(runs).toHaveLength(3));
+  await vi.waitFor(() => expect(runs).toHaveLength(3), patience);
   expect(runs.map(({ deployment }) => deployment.name)).toEqual(["c", "a", "b"]);
   expect(runs[0]).toMatchObject({ cause: "push", delivery: "d1", receivedAt: 1_000 });
 });
@@ -121,7 +120,7 @@ test("a push to one repository does not wait behind two hundred deployments of a
     return done;
   });
 
-  await vi.waitFor(() => expect(order).toHaveLength(201), patient);
+  await vi.waitFor(() => expect(order).toHaveLength(201), patience);
   expect(order.indexOf("single")).toBeLessThan(4);
 });
 
@@ -138,7 +137,7 @@ test("the urgent comes before the less urgent, whoever asked first", async () =>
     { concurrency: 1 },
   );
 
-  await vi.waitFor(() => expect(order).toEqual(["push", "sweep", "interval"]));
+  await vi.waitFor(() => expect(order).toEqual(["push", "sweep", "interval"]), patience);
 });
 
 test("a thousand requests are taken at once, and once", async () => {
@@ -157,8 +156,8 @@ test("nothing but names is kept in Redis, even when the work fails", async () =>
     return { kind: "failed", retry: "person", message: "canary-5f0e" };
   });
   await queue.enqueue([aRequest()]);
-  await vi.waitFor(() => expect(tries).toBe(1));
-  await vi.waitFor(async () => expect(await queue.depth()).toEqual({ waiting: 0, active: 0, delayed: 0 }));
+  await vi.waitFor(() => expect(tries).toBe(1), patience);
+  await vi.waitFor(async () => expect(await queue.depth()).toEqual({ waiting: 0, active: 0, delayed: 0 }), patience);
 
   const client = redis.client();
   const hashes = await Promise.all(
@@ -186,5 +185,5 @@ test("a claim is given once in its time", async () => {
   const { queue } = await useQueue();
 
   expect([await queue.claim("shop", 200), await queue.claim("shop", 200)]).toEqual([true, false]);
-  await vi.waitFor(async () => expect(await queue.claim("shop", 200)).toBe(true));
+  await vi.waitFor(async () => expect(await queue.claim("shop", 200)).toBe(true), patience);
 });

@@ -10,8 +10,8 @@ import type { RepoId, ReconcileRequest } from "../../../src/model.ts";
 import { silentLog } from "../../support/fakes.ts";
 import { aRequest, done, gate, useQueue } from "../../support/jobs.ts";
 import { uniquePrefix, useRedisServer } from "../../support/redis.ts";
+import { patience } from "../../support/patience.ts";
 
-const patient = { timeout: 15_000, interval: 50 };
 const nothing = { waiting: 0, active: 0, delayed: 0 };
 
 async function refusedInTime(work: () => Promise<unknown>): Promise<void> {
@@ -42,8 +42,8 @@ test("with Redis down when we start, requests are refused in time, and taken and
   expect(await queue.lastMove("git.example.com/org/shop" as RepoId)).toBeUndefined();
   await server.start();
 
-  await vi.waitFor(async () => expect(await queue.enqueue([aRequest()])).toEqual({ queued: 1 }), patient);
-  await vi.waitFor(() => expect(runs).toHaveLength(1), patient);
+  await vi.waitFor(async () => expect(await queue.enqueue([aRequest()])).toEqual({ queued: 1 }), patience);
+  await vi.waitFor(() => expect(runs).toHaveLength(1), patience);
 });
 
 test("with Redis frozen when we start, requests are refused in time, and taken once it has thawed", async () => {
@@ -61,7 +61,7 @@ test("with Redis frozen when we start, requests are refused in time, and taken o
   await refusedInTime(() => queue.enqueue([aRequest()]));
   server.thaw();
 
-  await vi.waitFor(async () => expect((await queue.enqueue([aRequest()])).queued).toBeLessThan(2), patient);
+  await vi.waitFor(async () => expect((await queue.enqueue([aRequest()])).queued).toBeLessThan(2), patience);
   expect(await queue.depth()).toMatchObject({ waiting: 1 });
 });
 
@@ -73,45 +73,41 @@ test("with Redis frozen later, requests are refused in time, and work goes on on
     return done;
   });
   await queue.enqueue([aRequest()]);
-  await vi.waitFor(() => expect(runs).toHaveLength(1));
+  await vi.waitFor(() => expect(runs).toHaveLength(1), patience);
 
   redis.freeze();
   await refusedInTime(() => queue.enqueue([aRequest()]));
   await refusedInTime(() => queue.markMoved("git.example.com/org/shop" as RepoId));
   redis.thaw();
 
-  await vi.waitFor(() => queue.enqueue([aRequest("other")]), patient);
-  await vi.waitFor(() => expect(runs.map(({ deployment }) => deployment.name)).toContain("other"), patient);
+  await vi.waitFor(() => queue.enqueue([aRequest("other")]), patience);
+  await vi.waitFor(() => expect(runs.map(({ deployment }) => deployment.name)).toContain("other"), patience);
 });
 
-test(
-  "a job that runs while Redis restarts from its append-only file is finished once",
-  { timeout: 30_000 },
-  async () => {
-    const { queue, work, redis } = await useQueue();
-    const runs: ReconcileRequest[] = [];
-    const held = gate();
-    work(
-      async (request) => {
-        runs.push(request);
-        await held.opened;
-        return done;
-      },
-      { timing: { lockMs: 10_000 } },
-    );
-    await queue.enqueue([aRequest()]);
-    await vi.waitFor(() => expect(runs).toHaveLength(1));
+test("a job that runs while Redis restarts from its append-only file is finished once", async () => {
+  const { queue, work, redis } = await useQueue();
+  const runs: ReconcileRequest[] = [];
+  const held = gate();
+  work(
+    async (request) => {
+      runs.push(request);
+      await held.opened;
+      return done;
+    },
+    { timing: { lockMs: 10_000 } },
+  );
+  await queue.enqueue([aRequest()]);
+  await vi.waitFor(() => expect(runs).toHaveLength(1), patience);
 
-    await redis.stop();
-    held.open();
-    await redis.start();
+  await redis.stop();
+  held.open();
+  await redis.start();
 
-    await vi.waitFor(async () => expect(await queue.depth()).toEqual(nothing), patient);
-    expect(runs).toHaveLength(1);
-    await queue.enqueue([aRequest()]);
-    await vi.waitFor(() => expect(runs).toHaveLength(2), patient);
-  },
-);
+  await vi.waitFor(async () => expect(await queue.depth()).toEqual(nothing), patience);
+  expect(runs).toHaveLength(1);
+  await queue.enqueue([aRequest()]);
+  await vi.waitFor(() => expect(runs).toHaveLength(2), patience);
+});
 
 test("when Redis forgets everything during a job, the next request is taken and runs", async () => {
   const { queue, work, redis } = await useQueue();
@@ -123,13 +119,13 @@ test("when Redis forgets everything during a job, the next request is taken and 
     return done;
   });
   await queue.enqueue([aRequest()]);
-  await vi.waitFor(() => expect(runs).toHaveLength(1));
+  await vi.waitFor(() => expect(runs).toHaveLength(1), patience);
 
   await redis.client().flushall();
   held.open();
   expect(await queue.enqueue([aRequest()])).toEqual({ queued: 1 });
 
-  await vi.waitFor(() => expect(runs).toHaveLength(2), patient);
+  await vi.waitFor(() => expect(runs).toHaveLength(2), patience);
 });
 
 test("a full Redis refuses requests by name, and takes them again when there is room", async () => {
@@ -143,7 +139,7 @@ test("a full Redis refuses requests by name, and takes them again when there is 
   expect(await queue.enqueue([aRequest()])).toEqual({ queued: 1 });
 });
 
-test("an idle worker finds work again after Redis was away", { timeout: 30_000 }, async () => {
+test("an idle worker finds work again after Redis was away", async () => {
   const { queue, work, redis } = await useQueue();
   const runs: ReconcileRequest[] = [];
   work(async (request) => {
@@ -151,21 +147,21 @@ test("an idle worker finds work again after Redis was away", { timeout: 30_000 }
     return done;
   });
   await queue.enqueue([aRequest("before")]);
-  await vi.waitFor(() => expect(runs).toHaveLength(1));
+  await vi.waitFor(() => expect(runs).toHaveLength(1), patience);
 
   await redis.stop();
   await refusedInTime(() => queue.enqueue([aRequest("while")]));
   await redis.start();
 
-  await vi.waitFor(() => queue.enqueue([aRequest("after")]), patient);
-  await vi.waitFor(() => expect(runs.map(({ deployment }) => deployment.name)).toContain("after"), patient);
+  await vi.waitFor(() => queue.enqueue([aRequest("after")]), patience);
+  await vi.waitFor(() => expect(runs.map(({ deployment }) => deployment.name)).toContain("after"), patience);
 });
 
 test("a worker stops in time although Redis is away", async () => {
   const { queue, work, redis } = await useQueue();
   const worker = work(() => new Promise(() => undefined));
   await queue.enqueue([aRequest()]);
-  await vi.waitFor(() => expect(worker.running()).toBe(1));
+  await vi.waitFor(() => expect(worker.running()).toBe(1), patience);
 
   await redis.stop();
   await worker.stop(100);

@@ -6,6 +6,7 @@ import type { Report } from "../../../src/report.ts";
 import { aReport as anyReport } from "../../support/fake-reports.ts";
 import { aPullRequestKey } from "../../support/jobs.ts";
 import { uniquePrefix, useRedisServer } from "../../support/redis.ts";
+import { patience } from "../../support/patience.ts";
 
 const repo = "git.example.com/org/shop" as RepoId;
 const aReport = (more: Partial<Report> = {}) => anyReport({ repo, ...more });
@@ -98,7 +99,7 @@ test("reports are forgotten in time, and so is that their pull requests are open
     // Another one keeps the list alive.
     await hasty.save(aReport({ pullRequest: aPullRequestKey(8) }));
     expect(await hasty.openInto(repo, "main")).toEqual([aPullRequestKey(8)]);
-  });
+  }, patience);
 });
 
 test("statuses are given back as they were saved last", async () => {
@@ -193,6 +194,6 @@ test.each(["frozen", "stopped"] as const)(
 
     if (how === "frozen") redis.thaw();
     else await redis.start();
-    await vi.waitFor(async () => expect(await reports.find(aPullRequestKey())).toEqual(aReport()), { timeout: 15_000 });
+    await vi.waitFor(async () => expect(await reports.find(aPullRequestKey())).toEqual(aReport()), patience);
   },
 );

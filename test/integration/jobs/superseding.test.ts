@@ -3,8 +3,8 @@ import type { WorkResult } from "../../../jobs/worker.ts";
 import { SupersededError } from "../../../src/errors.ts";
 import type { Attempt, Outcome, PreviewCause, PreviewRequest } from "../../../src/model.ts";
 import { aPreviewRequest, done, gate, type TestQueue, useQueue } from "../../support/jobs.ts";
+import { patience } from "../../support/patience.ts";
 
-const patient = { timeout: 15_000, interval: 20 };
 const nothing = { waiting: 0, active: 0, delayed: 0 };
 
 /** Previews that take until they are let go, or are broken off. */
@@ -34,16 +34,16 @@ test("a preview is broken off when its pull request changes, and the newer one r
   const { runs, results } = usePreviews(jobs);
   await ask(jobs, "pull-request");
   await ask(jobs, "pull-request", 8);
-  await vi.waitFor(() => expect(runs).toHaveLength(2));
+  await vi.waitFor(() => expect(runs).toHaveLength(2), patience);
 
   await ask(jobs, "pull-request");
 
-  await vi.waitFor(() => expect(runs).toHaveLength(3), patient);
+  await vi.waitFor(() => expect(runs).toHaveLength(3), patience);
   expect(runs[0]?.signal.reason).toBeInstanceOf(SupersededError);
   expect(runs[2]).toMatchObject({ request: { pullRequest: { number: 7 } }, attempt: 1 });
   expect(runs[1]?.signal.aborted).toBe(false);
   for (const { end } of runs) end();
-  await vi.waitFor(async () => expect(await jobs.queue.depth()).toEqual(nothing));
+  await vi.waitFor(async () => expect(await jobs.queue.depth()).toEqual(nothing), patience);
   expect(results.toSorted()).toEqual(["done", "done", "skipped"]);
 });
 
@@ -52,22 +52,22 @@ test("a branch that moves all the time breaks a preview off three times, and the
   const { runs, results } = usePreviews(jobs);
   await ask(jobs, "pull-request");
   for (const broken of [1, 2, 3]) {
-    await vi.waitFor(() => expect(runs).toHaveLength(broken), patient);
+    await vi.waitFor(() => expect(runs).toHaveLength(broken), patience);
     await ask(jobs, "base");
   }
-  await vi.waitFor(() => expect(runs).toHaveLength(4), patient);
+  await vi.waitFor(() => expect(runs).toHaveLength(4), patience);
   await ask(jobs, "base");
   // Another one is broken off meanwhile: so this one has been looked at, and left alone.
   await ask(jobs, "base", 8);
-  await vi.waitFor(() => expect(runs).toHaveLength(5), patient);
+  await vi.waitFor(() => expect(runs).toHaveLength(5), patience);
   await ask(jobs, "base", 8);
-  await vi.waitFor(() => expect(runs).toHaveLength(6), patient);
+  await vi.waitFor(() => expect(runs).toHaveLength(6), patience);
   expect(runs[3]?.signal.aborted).toBe(false);
 
   runs[3]?.end();
-  await vi.waitFor(() => expect(runs).toHaveLength(7), patient);
+  await vi.waitFor(() => expect(runs).toHaveLength(7), patience);
   await ask(jobs, "base");
-  await vi.waitFor(() => expect(runs).toHaveLength(8), patient); // it has ended once: it gives way again
+  await vi.waitFor(() => expect(runs).toHaveLength(8), patience); // it has ended once: it gives way again
   expect(results.filter((result) => result === "done")).toHaveLength(1);
 });
 
@@ -76,10 +76,10 @@ test("a changed pull request is always newer, however often its preview gave way
   const { runs } = usePreviews(jobs);
   await ask(jobs, "pull-request");
   for (let broken = 1; broken <= 6; broken++) {
-    await vi.waitFor(() => expect(runs).toHaveLength(broken), patient);
+    await vi.waitFor(() => expect(runs).toHaveLength(broken), patience);
     await ask(jobs, "pull-request");
   }
-  await vi.waitFor(() => expect(runs).toHaveLength(7), patient);
+  await vi.waitFor(() => expect(runs).toHaveLength(7), patience);
 });
 
 test("a preview that is broken off although it could have ended keeps its outcome, and the newer one runs", async () => {
@@ -99,23 +99,23 @@ test("a preview that is broken off although it could have ended keeps its outcom
     },
   );
   await ask(jobs, "pull-request");
-  await vi.waitFor(() => expect(runs).toBe(1));
+  await vi.waitFor(() => expect(runs).toBe(1), patience);
   await ask(jobs, "pull-request");
 
-  await vi.waitFor(() => expect(results).toEqual(["done", "done"]), patient);
+  await vi.waitFor(() => expect(results).toEqual(["done", "done"]), patience);
 });
 
 test("a server that stops hands its previews to another", async () => {
   const jobs = await useQueue();
   const { runs, results, worker } = usePreviews(jobs);
   await ask(jobs, "pull-request");
-  await vi.waitFor(() => expect(runs).toHaveLength(1));
+  await vi.waitFor(() => expect(runs).toHaveLength(1), patience);
 
   await worker.stop(0);
 
   expect(results).toEqual(["handed-back"]);
   const { runs: again } = usePreviews(jobs);
-  await vi.waitFor(() => expect(again).toHaveLength(1), patient);
+  await vi.waitFor(() => expect(again).toHaveLength(1), patience);
   expect(again[0]?.attempt).toBe(1);
 });
 
@@ -123,27 +123,27 @@ test("a preview outlives a restart of Redis, and still gives way to what comes a
   const jobs = await useQueue();
   const { runs } = usePreviews(jobs);
   await ask(jobs, "pull-request");
-  await vi.waitFor(() => expect(runs).toHaveLength(1));
+  await vi.waitFor(() => expect(runs).toHaveLength(1), patience);
 
   await jobs.redis.stop();
   await jobs.redis.start();
-  await vi.waitFor(() => ask(jobs, "pull-request"), patient);
+  await vi.waitFor(() => ask(jobs, "pull-request"), patience);
 
-  await vi.waitFor(() => expect(runs[0]?.signal.reason).toBeInstanceOf(SupersededError), patient);
-  await vi.waitFor(() => expect(runs.length).toBeGreaterThan(1), patient);
+  await vi.waitFor(() => expect(runs[0]?.signal.reason).toBeInstanceOf(SupersededError), patience);
+  await vi.waitFor(() => expect(runs.length).toBeGreaterThan(1), patience);
 });
 
 test("what cannot be read behind one preview keeps no other from giving way", async () => {
   const jobs = await useQueue();
   const { runs } = usePreviews(jobs);
   await ask(jobs, "pull-request", 6);
-  await vi.waitFor(() => expect(runs).toHaveLength(1));
+  await vi.waitFor(() => expect(runs).toHaveLength(1), patience);
   await ask(jobs, "pull-request");
-  await vi.waitFor(() => expect(runs).toHaveLength(2));
+  await vi.waitFor(() => expect(runs).toHaveLength(2), patience);
   await jobs.redis.client().hset(`${jobs.prefix}:preview:dn:preview:gitea:org/shop#6`, { data: "nonsense" });
 
   await ask(jobs, "pull-request");
 
-  await vi.waitFor(() => expect(runs[1]?.signal.reason).toBeInstanceOf(SupersededError), patient);
+  await vi.waitFor(() => expect(runs[1]?.signal.reason).toBeInstanceOf(SupersededError), patience);
   expect(runs[0]?.signal.aborted).toBe(false);
 });

@@ -4,8 +4,7 @@ import { createRetries } from "../../../src/reconcile/retries.ts";
 import { aDeployment, aSpec, aStatus } from "../../support/deployments.ts";
 import { silentLog } from "../../support/fakes.ts";
 import { done, useQueue } from "../../support/jobs.ts";
-
-const patient = { timeout: 15_000, interval: 20 };
+import { patience } from "../../support/patience.ts";
 
 test("whenever Redis forgets everything, the sweep brings what was lost back to it", async () => {
   const { queue, work, redis } = await useQueue();
@@ -41,7 +40,7 @@ test("whenever Redis forgets everything, the sweep brings what was lost back to 
     recorded.set(deployment.name, head);
     return done;
   });
-  await vi.waitFor(() => expect([...recorded.values()]).toEqual(["c1", "c1", "c1", "c1"]), patient);
+  await vi.waitFor(() => expect([...recorded.values()]).toEqual(["c1", "c1", "c1", "c1"]), patience);
 
   const client = redis.client();
   for (const next of ["c2", "c3"]) {
@@ -49,7 +48,7 @@ test("whenever Redis forgets everything, the sweep brings what was lost back to 
     await vi.waitFor(async () => {
       await client.flushall();
       expect([...recorded.values()]).toContain(next);
-    }, patient);
-    await vi.waitFor(() => expect(new Set(recorded.values())).toEqual(new Set([next])), patient);
+    }, patience);
+    await vi.waitFor(() => expect(new Set(recorded.values())).toEqual(new Set([next])), patience);
   }
 });

@@ -7,8 +7,8 @@ import { expect, onTestFinished, test, vi } from "vitest";
 import { QueueUnavailableError } from "../../../src/errors.ts";
 import type { ReconcileRequest } from "../../../src/model.ts";
 import { aRequest, done, failedSoon, gate, useQueue } from "../../support/jobs.ts";
+import { patience } from "../../support/patience.ts";
 
-const patient = { timeout: 15_000, interval: 20 };
 const nothing = { waiting: 0, active: 0, delayed: 0 };
 
 test("a job whose worker is killed is run by another, and so is the push that came meanwhile", async () => {
@@ -27,7 +27,7 @@ test("a job whose worker is killed is run by another, and so is the push that ca
     return done;
   });
 
-  await vi.waitFor(() => expect(runs).toHaveLength(2), patient);
+  await vi.waitFor(() => expect(runs).toHaveLength(2), patience);
   expect(runs).toEqual([
     { cause: "interval", attempt: 1 },
     { cause: "push", attempt: 1 },
@@ -43,9 +43,9 @@ test("a job whose lease somebody else holds comes back until it is free, without
   });
   await queue.enqueue([aRequest()]);
 
-  await vi.waitFor(() => expect(attempts).toHaveLength(8), patient);
+  await vi.waitFor(() => expect(attempts).toHaveLength(8), patience);
   expect(new Set(attempts)).toEqual(new Set([1]));
-  await vi.waitFor(async () => expect(await queue.depth()).toEqual(nothing));
+  await vi.waitFor(async () => expect(await queue.depth()).toEqual(nothing), patience);
 });
 
 test("what only a person can mend is not tried again, and a later push runs", async () => {
@@ -56,11 +56,11 @@ test("what only a person can mend is not tried again, and a later push runs", as
     return runs.length === 1 ? { kind: "failed", retry: "person", message: "target prod not found" } : done;
   });
   await queue.enqueue([aRequest()]);
-  await vi.waitFor(async () => expect(await queue.depth()).toEqual(nothing));
+  await vi.waitFor(async () => expect(await queue.depth()).toEqual(nothing), patience);
   expect(runs).toHaveLength(1);
 
   await queue.enqueue([aRequest()]);
-  await vi.waitFor(() => expect(runs).toHaveLength(2));
+  await vi.waitFor(() => expect(runs).toHaveLength(2), patience);
 });
 
 test("one deployment that always fails does not hold up the others", async () => {
@@ -74,7 +74,7 @@ test("one deployment that always fails does not hold up the others", async () =>
   const names = Array.from({ length: 50 }, (_, i) => `d${i}`);
   await queue.enqueue(["poison", ...names].map((name) => aRequest(name)));
 
-  await vi.waitFor(() => expect(finished.size).toBe(50));
+  await vi.waitFor(() => expect(finished.size).toBe(50), patience);
   expect(await queue.depth()).toMatchObject({ delayed: 1 });
 });
 
@@ -91,7 +91,7 @@ test("work that finds Redis away is tried again, and told of by the connection a
   );
   await queue.enqueue([aRequest()]);
 
-  await vi.waitFor(() => expect(runs).toBe(2), { timeout: 5_000 });
+  await vi.waitFor(() => expect(runs).toBe(2), patience);
   expect(lines.join("")).not.toContain("broke off");
 });
 
@@ -123,7 +123,7 @@ test("a job that cannot be read is dropped, and the next one runs", async () => 
     { log },
   );
 
-  await vi.waitFor(async () => expect(await queue.depth()).toEqual(nothing), patient);
+  await vi.waitFor(async () => expect(await queue.depth()).toEqual(nothing), patience);
   expect(runs).toHaveLength(1);
   expect(lines.filter((line) => line.includes("cannot read"))).toHaveLength(hostile.length + 1);
 });
@@ -145,11 +145,11 @@ test("a job that took too many workers along is given up with a log line, and ca
     },
     { log },
   );
-  await vi.waitFor(() => expect(lines.join()).toContain("given up"));
+  await vi.waitFor(() => expect(lines.join()).toContain("given up"), patience);
   expect(runs).toHaveLength(0);
 
   expect(await queue.enqueue([aRequest()])).toEqual({ queued: 1 });
-  await vi.waitFor(() => expect(runs).toHaveLength(1));
+  await vi.waitFor(() => expect(runs).toHaveLength(1), patience);
 });
 
 test("a worker that stops lets running work end", async () => {
@@ -160,7 +160,7 @@ test("a worker that stops lets running work end", async () => {
     return done;
   });
   await queue.enqueue([aRequest()]);
-  await vi.waitFor(() => expect(worker.running()).toBe(1));
+  await vi.waitFor(() => expect(worker.running()).toBe(1), patience);
 
   const stopped = worker.stop(10_000);
   await queue.enqueue([aRequest("later")]);
@@ -177,7 +177,7 @@ test("work that does not end in time is handed to another worker at once, as if 
     (_, { signal }) => new Promise((_resolve, reject) => signal.addEventListener("abort", () => reject(signal.reason))),
   );
   await queue.enqueue([aRequest("a"), aRequest("b")]);
-  await vi.waitFor(() => expect(first.running()).toBe(2));
+  await vi.waitFor(() => expect(first.running()).toBe(2), patience);
   const attempts: string[] = [];
   work(async ({ deployment }, { attempt }) => {
     attempts.push(`${deployment.name} ${attempt}`);
@@ -186,15 +186,15 @@ test("work that does not end in time is handed to another worker at once, as if 
 
   await first.stop(50);
 
-  await vi.waitFor(() => expect(attempts.toSorted()).toEqual(["a 1", "b 1"]), patient);
-  await vi.waitFor(async () => expect(await queue.depth()).toEqual(nothing));
+  await vi.waitFor(() => expect(attempts.toSorted()).toEqual(["a 1", "b 1"]), patience);
+  await vi.waitFor(async () => expect(await queue.depth()).toEqual(nothing), patience);
 });
 
 test("work that ignores that it is aborted is taken over when its lock has run out", async () => {
   const { queue, work } = await useQueue();
   const first = work(() => new Promise(() => undefined));
   await queue.enqueue([aRequest()]);
-  await vi.waitFor(() => expect(first.running()).toBe(1));
+  await vi.waitFor(() => expect(first.running()).toBe(1), patience);
   await first.stop(0);
 
   const runs: ReconcileRequest[] = [];
@@ -202,10 +202,10 @@ test("work that ignores that it is aborted is taken over when its lock has run o
     runs.push(request);
     return done;
   });
-  await vi.waitFor(() => expect(runs).toHaveLength(1), patient);
+  await vi.waitFor(() => expect(runs).toHaveLength(1), patience);
 });
 
-test("after its last try a job is given up until its interval brings it back", { timeout: 40_000 }, async () => {
+test("after its last try a job is given up until its interval brings it back", async () => {
   const { queue, work } = await useQueue();
   const tries: boolean[] = [];
   work(async (_, { lastAttempt }) => {
@@ -214,8 +214,8 @@ test("after its last try a job is given up until its interval brings it back", {
   });
   await queue.enqueue([aRequest()]);
 
-  await vi.waitFor(() => expect(tries).toHaveLength(5), { timeout: 30_000, interval: 50 });
-  await vi.waitFor(async () => expect(await queue.depth()).toEqual(nothing));
+  await vi.waitFor(() => expect(tries).toHaveLength(5), patience);
+  await vi.waitFor(async () => expect(await queue.depth()).toEqual(nothing), patience);
   expect(tries).toEqual([false, false, false, false, true]);
   expect(await queue.enqueue([aRequest("shop", "interval")])).toEqual({ queued: 1 });
 });

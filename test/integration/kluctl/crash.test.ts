@@ -6,6 +6,7 @@ import { text } from "node:stream/consumers";
 import { expect, onTestFinished, test, vi } from "vitest";
 import { createFakeKluctl, createProject, findProcesses, isRunning } from "../../support/fake-kluctl.ts";
 import { useCluster, useKluctl, useTempDir } from "../../support/world.ts";
+import { patience } from "../../support/patience.ts";
 
 const script = join(import.meta.dirname, "../../support/fake-kluctl-server.ts");
 
@@ -42,7 +43,7 @@ async function useJournal(silenceMs?: number) {
   await writeFile(kubeconfig, "{}");
   const server = startServer({ dir, binary, kubeconfig, ...(silenceMs && { silenceMs }) });
   const journal = () => readFile(join(dir, "journal"), "utf8");
-  await vi.waitFor(async () => expect((await journal()).length).toBeGreaterThan(100), 10_000);
+  await vi.waitFor(async () => expect((await journal()).length).toBeGreaterThan(100), patience);
   return { dir, server, journal, pid: Number(await readFile(join(dir, "pid"), "utf8")) };
 }
 
@@ -51,10 +52,10 @@ test("a frozen server's kluctl is dead within the silence, and the server says s
   const said = text(server.stdout!);
   // Two silences of work with renewals: it is not the clock that kills it.
   const written = (await journal()).length;
-  await vi.waitFor(async () => expect((await journal()).length).toBeGreaterThan(written + 1_000), 10_000);
+  await vi.waitFor(async () => expect((await journal()).length).toBeGreaterThan(written + 1_000), patience);
 
   server.kill("SIGSTOP");
-  await vi.waitFor(() => expect(isRunning(pid)).toBe(false), { timeout: 10_000, interval: 10 });
+  await vi.waitFor(() => expect(isRunning(pid)).toBe(false), patience);
   server.kill("SIGCONT");
   expect(await said).toMatch(/^KilledError: kluctl deploy was killed \(SIGKILL\)/);
 });
@@ -63,9 +64,9 @@ test("a killed server's kluctl dies at once", async () => {
   const { server, pid, dir } = await useJournal(300_000); // not by its silence
 
   server.kill("SIGKILL");
-  await vi.waitFor(() => expect(isRunning(pid)).toBe(false), { timeout: 10_000, interval: 10 });
+  await vi.waitFor(() => expect(isRunning(pid)).toBe(false), patience);
 
-  await vi.waitFor(async () => expect(await findProcesses(dir)).toEqual([]));
+  await vi.waitFor(async () => expect(await findProcesses(dir)).toEqual([]), patience);
 });
 
 test("the real kluctl and its Python die with the server in the middle of a deploy", async () => {
@@ -84,12 +85,12 @@ spec:
     "app/one.yaml": stuck,
   });
   const server = startServer({ dir, binary, kubeconfig: cluster.kubeconfig, projectDir });
-  await vi.waitFor(async () => expect(await cluster.find("apps/v1", "Deployment", "stuck")).toBeDefined(), 30_000);
+  await vi.waitFor(async () => expect(await cluster.find("apps/v1", "Deployment", "stuck")).toBeDefined(), patience);
   expect((await findProcesses(dir)).length).toBeGreaterThan(5); // the server, the watchdog, kluctl, its renderers
 
   server.kill("SIGKILL");
   await once(server, "exit");
 
-  await vi.waitFor(async () => expect(await findProcesses(dir)).toEqual([]), 2_000);
+  await vi.waitFor(async () => expect(await findProcesses(dir)).toEqual([]), patience);
   expect(await readdir(join(dir, "work"))).toHaveLength(1); // what the next server sweeps
 });

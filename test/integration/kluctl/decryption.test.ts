@@ -20,6 +20,7 @@ import { createPgpKey } from "../../support/pgp.ts";
 import { ageMasterKey, blueKey, encryptedYaml, greenKey, type MasterKeys, testDataKey } from "../../support/sops.ts";
 import { useCluster, useKluctl, useTempDir } from "../../support/world.ts";
 import { cacheDir } from "../../../dev/cache.ts";
+import { patience } from "../../support/patience.ts";
 
 /** A ConfigMap with the value of each file of vars, which is encrypted for the key of its name. */
 async function createEncrypted(
@@ -151,7 +152,7 @@ test("a run that is broken off leaves no agent behind", async () => {
   const projectDir = await createProject(join(dir, "project"), { ".kluctl.yaml": "{}" });
   const run = kluctl.diff(newRun({ projectDir, decryption }), noDiffOptions, stopping.signal);
   const ended = run.catch((error: unknown) => error);
-  await vi.waitFor(async () => expect(await readFile(join(dir, "seen"), "utf8")).toContain("private-keys"), 20_000);
+  await vi.waitFor(async () => expect(await readFile(join(dir, "seen"), "utf8")).toContain("private-keys"), patience);
   const agents = async () => findProcesses(join(dir, "work"));
   expect(await agents()).not.toEqual([]);
   stopping.abort();

@@ -17,6 +17,7 @@ import {
   noDiffOptions,
 } from "../../support/fake-kluctl.ts";
 import { useTempDir } from "../../support/world.ts";
+import { patience } from "../../support/patience.ts";
 
 const signal = new AbortController().signal;
 const emptyResult = `echo 'id: one' > $out`;
@@ -182,7 +183,7 @@ test("a hanging kluctl that ignores SIGTERM is killed, with everything it starte
   const error = await failure(diff({ timeoutMs: 300 }));
 
   expect(error).toEqual(new KilledError("timeout", "kluctl diff was ended because it took longer than 0 s"));
-  await vi.waitFor(async () => expect(await findProcesses(dir)).toEqual([]));
+  await vi.waitFor(async () => expect(await findProcesses(dir)).toEqual([]), patience);
   await expect.poll(() => readdir(join(dir, "work"))).toEqual([]);
 });
 
@@ -192,7 +193,7 @@ test("processes that kluctl leaves behind are ended, and do not hold up its resu
   await diff();
 
   const pid = Number(await seen("pid"));
-  await vi.waitFor(() => expect(isRunning(pid)).toBe(false));
+  await vi.waitFor(() => expect(isRunning(pid)).toBe(false), patience);
 });
 
 test("a flood of output is bounded, and what comes last is kept", async () => {
@@ -312,19 +313,19 @@ test("without renewals of the lease kluctl is killed, with them it goes on", asy
   const startedAt = performance.now();
   const deploy = failure(kluctl.deploy(newRun({ held }), noDeployOptions, signal));
   const renewals = setInterval(held.renew, 100);
-  await vi.waitFor(async () => expect((await seen("alive")).length).toBeGreaterThan(15), 5_000);
+  await vi.waitFor(async () => expect((await seen("alive")).length).toBeGreaterThan(15), patience);
   expect(performance.now() - startedAt).toBeGreaterThan(700);
 
   clearInterval(renewals);
 
   expect(await deploy).toMatchObject({ name: "KilledError", why: "signal" });
-  await vi.waitFor(async () => expect(await findProcesses(dir)).toEqual([]));
+  await vi.waitFor(async () => expect(await findProcesses(dir)).toEqual([]), patience);
 });
 
 test("stopping ends what runs and starts nothing more", async () => {
   const { kluctl, diff, dir } = await useFake(`touch $here/started; sleep 1000`);
   const run = failure(diff());
-  await vi.waitFor(async () => expect(await readdir(dir)).toContain("started"));
+  await vi.waitFor(async () => expect(await readdir(dir)).toContain("started"), patience);
 
   await kluctl.stop();
 

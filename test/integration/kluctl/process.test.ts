@@ -2,6 +2,7 @@ import { expect, test, vi } from "vitest";
 import { type ProcessSpec, runProcess } from "../../../src/kluctl/process.ts";
 import { isRunning } from "../../support/fake-kluctl.ts";
 import { useTempDir } from "../../support/world.ts";
+import { patience } from "../../support/patience.ts";
 
 const limits = {
   ...{ timeoutMs: 10_000, graceMs: 100, silenceMs: 10_000 },
@@ -60,7 +61,7 @@ test("under a lease it starts only once that was renewed", async () => {
   };
   const held = { lost: new AbortController().signal, onRenewed };
   const running = run("touch started", { cwd: dir, held });
-  await vi.waitFor(() => expect(callbacks.size).toBe(1));
+  await vi.waitFor(() => expect(callbacks.size).toBe(1), patience);
   expect(await run("ls", { cwd: dir })).toMatchObject({ stdout: "" });
   for (const callback of callbacks) callback();
   await running;

@@ -22,6 +22,7 @@ import {
 } from "../../support/fake-kluctl.ts";
 import type { TestCluster } from "../../support/world-cluster.ts";
 import { uniqueName, useCluster, useGitServer, useKluctl, useTempDir } from "../../support/world.ts";
+import { patience } from "../../support/patience.ts";
 
 interface Setting {
   readonly kluctl: KluctlProcesses;
@@ -136,7 +137,7 @@ spec:
       newRun({ projectDir: withTarget, target: "prod", images }),
       newRun({ projectDir: without, images }),
     ]) {
-      await vi.waitFor(async () => expect(await kluctl.validate(run, signal)).toMatchObject({ ready: true }), 20_000);
+      await vi.waitFor(async () => expect(await kluctl.validate(run, signal)).toMatchObject({ ready: true }), patience);
     }
     await expect(kluctl.validate(newRun({ projectDir: without }), signal)).rejects.toThrow(PrepareError);
   });
@@ -340,7 +341,7 @@ spec:
       const waits = () =>
         vi.waitFor(
           () => expect(setting.logs.map(({ msg }) => msg)).toContainEqual(expect.stringContaining("to get ready")),
-          20_000,
+          patience,
         );
       return { ...setting, waits, run: newRun({ projectDir, held: fakeHeld(), ...run }) };
     }
@@ -364,7 +365,7 @@ spec:
 
       expect(error).toBeInstanceOf(KilledError);
       expect(error).toMatchObject({ why: "stopped" });
-      await vi.waitFor(async () => expect(await findProcesses(dir)).toEqual([]));
+      await vi.waitFor(async () => expect(await findProcesses(dir)).toEqual([]), patience);
       await expect.poll(() => readdir(join(dir, "work"))).toEqual([]);
     });
 
@@ -377,7 +378,7 @@ spec:
       held.lose();
 
       expect(await deploy).toMatchObject({ name: "KilledError", why: "lease-lost" });
-      await vi.waitFor(async () => expect(await findProcesses(dir)).toEqual([]));
+      await vi.waitFor(async () => expect(await findProcesses(dir)).toEqual([]), patience);
     });
   });
 });

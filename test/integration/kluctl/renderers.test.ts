@@ -6,6 +6,7 @@ import { describe, expect, test, vi } from "vitest";
 import { isRunning } from "../../support/fake-kluctl.ts";
 import { uniqueName } from "../../support/world.ts";
 import { ask, reach, type Renderers, type Started, useRenderers } from "../../support/renderers.ts";
+import { patience } from "../../support/patience.ts";
 
 /** Both ways, of the same input. */
 async function both(renderers: Renderers, input: string, env: Record<string, string> = {}) {
@@ -35,14 +36,14 @@ async function startEndless(renderers: Renderers): Promise<Started & { pids: [nu
     const found = (await readFile(file, "utf8")).split(" ").map(Number);
     expect(found).toHaveLength(2);
     return found as [number, number];
-  }, 10_000);
+  }, patience);
   return { ...started, pids };
 }
 
-const gone = (pids: readonly number[]) => vi.waitFor(() => expect(pids.filter(isRunning)).toEqual([]), 5_000);
+const gone = (pids: readonly number[]) => vi.waitFor(() => expect(pids.filter(isRunning)).toEqual([]), patience);
 
 describe("a warm renderer", () => {
-  test("gives byte for byte what a cold one gives, whatever the template", { timeout: 120_000 }, async () => {
+  test("gives byte for byte what a cold one gives, whatever the template", async () => {
     const renderers = await useRenderers();
     const word = fc.constantFrom("a", "b", "missing", "list", "1", "'x'", "none", "{'k': [1, 2]}", "a.b.c", "ü");
     const filter = fc.constantFrom(
@@ -193,7 +194,7 @@ describe("a warm renderer", () => {
     await once(started.process.stdout!, "data");
 
     process.kill(renderers.forkServerPid, "SIGKILL");
-    await vi.waitFor(() => expect(renderers.failures).toEqual(["the fork server ended with SIGKILL"]));
+    await vi.waitFor(() => expect(renderers.failures).toEqual(["the fork server ended with SIGKILL"]), patience);
     started.write(ask(["two"]));
 
     expect(await started.end()).toEqual({
@@ -214,7 +215,7 @@ describe("a renderer starts cold, and gives the same,", () => {
     expect(renderers.failures).toEqual([]);
   });
 
-  test("when the fork server is frozen, and what it does when it wakes harms nobody", { timeout: 30_000 }, async () => {
+  test("when the fork server is frozen, and what it does when it wakes harms nobody", async () => {
     const renderers = await useRenderers();
     process.kill(renderers.forkServerPid, "SIGSTOP");
     const started = renderers.start("warm");

@@ -12,6 +12,7 @@ import {
 } from "../../support/fake-kluctl.ts";
 import { ask, reach, useKluctlPython } from "../../support/renderers.ts";
 import { useTempDir } from "../../support/world.ts";
+import { patience } from "../../support/patience.ts";
 
 const signal = new AbortController().signal;
 
@@ -59,40 +60,37 @@ echo "errors: []" > $out`,
   };
 }
 
-test(
-  "kluctl since 2.25 is told to take the stand-in from PATH, and only its renderers get it",
-  { timeout: 60_000 },
-  async () => {
-    const { diff, starts, messages } = await useFakeKluctl("2.28.2");
-    const request = ask(["{{ 6 * 7 }} {{ 'x y' | slugify }}", "{{ missing }}"]);
-    const command = ask([`${reach}{{ module("pathlib").Path("/proc/self/cmdline").read_text() }}`]);
+test("kluctl since 2.25 is told to take the stand-in from PATH, and only its renderers get it", async () => {
+  const { diff, starts, messages } = await useFakeKluctl("2.28.2");
+  const request = ask(["{{ 6 * 7 }} {{ 'x y' | slugify }}", "{{ missing }}"]);
+  const command = ask([`${reach}{{ module("pathlib").Path("/proc/self/cmdline").read_text() }}`]);
 
-    const before = await diff(request);
-    await vi.waitFor(() => expect(messages()).toContain("kluctl's renderers are kept warm"), 20_000);
-    const warm = await diff(request);
-    const forked = await diff(command);
-    const namespaced = await diff(command, {
-      credentials: gitLogins({ host: "git.example.com", secretName: "login", username: "x", password: "yyyyyyyy" }),
-    });
-    const cold = await diff(command, { cold: true });
+  const before = await diff(request);
+  await vi.waitFor(() => expect(messages()).toContain("kluctl's renderers are kept warm"), patience);
+  const warm = await diff(request);
+  const forked = await diff(command);
+  const namespaced = await diff(command, {
+    credentials: gitLogins({ host: "git.example.com", secretName: "login", username: "x", password: "yyyyyyyy" }),
+  });
+  const cold = await diff(command, { cold: true });
 
-    expect(before.answers[0]).toContain("42 x-y");
-    expect(warm).toEqual(before);
-    // In the namespace's own cache the libraries have another path, and are the same.
-    for (const { answers } of [forked, namespaced])
-      expect(answers.every((one) => one.includes("fork-server.py"))).toBe(true);
-    expect(cold.answers.some((one) => one.includes("fork-server.py"))).toBe(false);
-    expect(starts).toEqual(["cold", "warm", "warm", "warm", "cold"]);
-  },
-);
+  expect(before.answers[0]).toContain("42 x-y");
+  expect(warm).toEqual(before);
+  // In the namespace's own cache the libraries have another path, and are the same.
+  for (const { answers } of [forked, namespaced])
+    expect(answers.every((one) => one.includes("fork-server.py"))).toBe(true);
+  expect(cold.answers.some((one) => one.includes("fork-server.py"))).toBe(false);
+  expect(starts).toEqual(["cold", "warm", "warm", "warm", "cold"]);
+});
 
 test("a kluctl that takes no Python but its own goes on as ever, and the log says once why", async () => {
   const { diff, starts, lines } = await useFakeKluctl("2.24.1");
   const request = ask(["{{ 6 * 7 }}"]);
 
   await diff(request);
-  await vi.waitFor(() =>
-    expect(lines).toContainEqual(expect.objectContaining({ error: "kluctl 2.24.1 takes no Python but its own" })),
+  await vi.waitFor(
+    () => expect(lines).toContainEqual(expect.objectContaining({ error: "kluctl 2.24.1 takes no Python but its own" })),
+    patience,
   );
   await diff(request);
   const { answers } = await diff(request);

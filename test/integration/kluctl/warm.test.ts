@@ -23,6 +23,7 @@ import {
 import { findProcessesOf } from "../../support/processes.ts";
 import { reach } from "../../support/renderers.ts";
 import { useCluster, useKluctl, useTempDir } from "../../support/world.ts";
+import { patience } from "../../support/patience.ts";
 
 const warmServer = join(import.meta.dirname, "../../support/warm-server.ts");
 const signal = new AbortController().signal;
@@ -49,7 +50,7 @@ async function useWarmKluctl(deps: Partial<KluctlDeps> = {}) {
   const diff = (run: Partial<Run>) => kluctl.diff(newRun(run), noDiffOptions, signal);
   const first = await project("first", { "deployment.yaml": "deployments: []" });
   await diff({ projectDir: first });
-  await vi.waitFor(() => expect(lines.map(({ msg }) => msg)).toContain(kept), 20_000);
+  await vi.waitFor(() => expect(lines.map(({ msg }) => msg)).toContain(kept), patience);
   const forkServer = Number(lines.find(({ msg }) => msg === kept)?.["pid"]);
   return { kluctl, cluster, dir, lines, starts, project, diff, forkServer, first };
 }
@@ -145,7 +146,7 @@ describe("kluctl with warm renderers", () => {
     expect(validated.ready).toBe(true);
     expect(await cluster.data("a")).toEqual({ value: "42" });
     expect(starts).toEqual(["cold", "warm", "warm"]);
-    await vi.waitFor(async () => expect(await findProcesses(dir)).toEqual([]));
+    await vi.waitFor(async () => expect(await findProcesses(dir)).toEqual([]), patience);
     expect(await readdir(join(dir, "work"))).toEqual([]);
   });
 
@@ -184,12 +185,12 @@ describe("kluctl with warm renderers", () => {
     expect(error).toBeInstanceOf(KilledError);
     expect(error).toMatchObject({ why: "timeout" });
     const pid = Number(await readFile(file, "utf8"));
-    await vi.waitFor(() => expect(isRunning(pid)).toBe(false));
+    await vi.waitFor(() => expect(isRunning(pid)).toBe(false), patience);
     expect(
       (await diff({ projectDir: await project("next", { "deployment.yaml": "deployments: []" }) })).errors,
     ).toEqual([]);
     await kluctl.stop();
-    await vi.waitFor(async () => expect(await findProcesses(dir)).toEqual([]));
+    await vi.waitFor(async () => expect(await findProcesses(dir)).toEqual([]), patience);
   });
 
   test("goes on with cold renderers when the fork server dies, and says so once", async () => {
@@ -239,13 +240,13 @@ describe("kluctl with warm renderers", () => {
       const found = Number(await readFile(join(dir, "pid"), "utf8"));
       expect(isRunning(found)).toBe(true);
       return found;
-    }, 30_000);
+    }, patience);
     expect(findProcessesOf(dir).some(({ command }) => command.includes("fork-server.py"))).toBe(true);
 
     server.kill("SIGKILL");
     await once(server, "exit");
 
-    await vi.waitFor(() => expect(findProcessesOf(dir)).toEqual([]), 2_000);
+    await vi.waitFor(() => expect(findProcessesOf(dir)).toEqual([]), patience);
     expect(isRunning(pid)).toBe(false);
   });
 });

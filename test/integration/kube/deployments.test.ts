@@ -2,6 +2,7 @@ import { expect, onTestFinished, test, vi } from "vitest";
 import { createDeployments } from "../../../src/kube/deployments.ts";
 import { isMalformed } from "../../../src/model.ts";
 import { deploymentsPath, fakeLog, resource, useKube } from "../../support/kube.ts";
+import { patience } from "../../support/patience.ts";
 
 async function useDeployment() {
   const kube = await useKube();
@@ -96,7 +97,7 @@ test("events reach people: repeated ones are counted, long ones cut, and none is
   deployments.event(subject, "Warning", "PrepareFailed", "é".repeat(3_000));
 
   const events = async () => (await client.list(`/api/v1/namespaces/${namespace}/events`)).items as EventItem[];
-  await vi.waitFor(async () => expect((await events()).map(({ count }) => count).sort()).toEqual([1, 3]), 10_000);
+  await vi.waitFor(async () => expect((await events()).map(({ count }) => count).sort()).toEqual([1, 3]), patience);
   const [deployed] = (await events()).filter(({ reason }) => reason === "Deployed");
   expect(deployed).toMatchObject({
     type: "Normal",
@@ -106,5 +107,5 @@ test("events reach people: repeated ones are counted, long ones cut, and none is
 
   proxy.answer((request) => request.includes("/events"), { status: 403 });
   deployments.event(subject, "Normal", "Deployed", "Another.");
-  await vi.waitFor(() => expect(lines.map(({ msg }) => msg)).toContain("could not write an event"), 10_000);
+  await vi.waitFor(() => expect(lines.map(({ msg }) => msg)).toContain("could not write an event"), patience);
 });

@@ -3,6 +3,7 @@ import { expect, onTestFinished, test, vi } from "vitest";
 import { createLeases, leaseName } from "../../../src/kube/lease.ts";
 import type { Held } from "../../../src/ports.ts";
 import { fakeLog, useKube } from "../../support/kube.ts";
+import { patience } from "../../support/patience.ts";
 
 interface LeaseItem {
   readonly metadata: { readonly uid: string; readonly ownerReferences?: readonly { uid: string }[] };
@@ -93,11 +94,11 @@ test("a holder that is gone is succeeded only when its lease was seen unchanged 
   // Another machine's clock says nothing: however far ahead ours is, the duration has to be seen.
   clock.ms = 3_600_000;
   await expect(two.hold(key)).resolves.toBeUndefined();
-  await vi.waitFor(() => expect(proxy.requests.some((request) => request.startsWith("PUT"))).toBe(true), 5_000);
+  await vi.waitFor(() => expect(proxy.requests.some((request) => request.startsWith("PUT"))).toBe(true), patience);
   clock.ms += 1_500;
   await expect(two.hold(key)).resolves.toBeUndefined(); // renewed meanwhile: counted from now
   proxy.blackHole(true);
-  await vi.waitFor(() => expect(held.lost.aborted).toBe(true), 5_000);
+  await vi.waitFor(() => expect(held.lost.aborted).toBe(true), patience);
   await expect(two.hold(key)).resolves.toBeUndefined();
 
   clock.ms += 2_001;
@@ -111,11 +112,11 @@ test("a lease that cannot be renewed is lost before anybody can take it", async 
   let renewals = 0;
   held.onRenewed(() => renewals++);
   expect(renewals).toBe(1);
-  await vi.waitFor(() => expect(renewals).toBeGreaterThan(1), 20_000);
+  await vi.waitFor(() => expect(renewals).toBeGreaterThan(1), patience);
   const cutAt = performance.now();
   proxy.blackHole(true);
 
-  await vi.waitFor(() => expect(held.lost.aborted).toBe(true), 20_000);
+  await vi.waitFor(() => expect(held.lost.aborted).toBe(true), patience);
   expect(performance.now() - cutAt).toBeLessThan(9_000);
   expect(String(held.lost.reason)).toContain("could not be renewed in time");
 });
@@ -128,7 +129,7 @@ test("a short fault costs nobody the lease", async () => {
   let renewals = -1; // the first call is not a renewal
   held.onRenewed(() => renewals++);
 
-  await vi.waitFor(() => expect(renewals).toBeGreaterThan(1), 10_000);
+  await vi.waitFor(() => expect(renewals).toBeGreaterThan(1), patience);
   expect(held.lost.aborted).toBe(false);
 });
 
@@ -151,7 +152,7 @@ test("whoever finds somebody else in the lease, or no lease, has lost it", async
   await client.request({ method: "PATCH", path: `${path}/${leaseName("shop")}`, body: { spec } });
   await client.request({ method: "DELETE", path: `${path}/${leaseName("other")}` });
 
-  await vi.waitFor(() => expect(taken.lost.aborted && deleted.lost.aborted).toBe(true), 5_000);
+  await vi.waitFor(() => expect(taken.lost.aborted && deleted.lost.aborted).toBe(true), patience);
   expect(String(taken.lost.reason)).toContain("somebody else");
   expect(String(deleted.lost.reason)).toContain("deleted");
 });
@@ -164,7 +165,7 @@ test("a write of somebody who only labels the lease costs nothing", async () => 
   let renewals = -1;
   held.onRenewed(() => renewals++);
 
-  await vi.waitFor(() => expect(renewals).toBeGreaterThan(0), 5_000);
+  await vi.waitFor(() => expect(renewals).toBeGreaterThan(0), patience);
   expect(held.lost.aborted).toBe(false);
 });
 

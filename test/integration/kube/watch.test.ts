@@ -3,6 +3,7 @@ import { createDeployments } from "../../../src/kube/deployments.ts";
 import type { DeploymentChange } from "../../../src/ports.ts";
 import { isMalformed, type RepoId } from "../../../src/model.ts";
 import { deploymentsPath, fakeLog, resource, type TestKube, useKube } from "../../support/kube.ts";
+import { patience } from "../../support/patience.ts";
 
 const isWatch = (request: string) => request.includes("kluctldeployments?watch=true");
 const isList = (request: string) => request.includes("kluctldeployments?limit=");
@@ -26,7 +27,7 @@ async function useWatch(options: { silentMs?: number; start?: boolean } = {}) {
   onTestFinished(() => deployments.stop());
   if (options.start !== false) {
     await deployments.start();
-    await vi.waitFor(() => expect(kube.proxy.requests.filter(isWatch)).toHaveLength(1));
+    await vi.waitFor(() => expect(kube.proxy.requests.filter(isWatch)).toHaveLength(1), patience);
   }
   return { ...kube, deployments, changes, restarts, lines };
 }
@@ -43,22 +44,20 @@ async function patch({ client, namespace }: TestKube, name: string, body: object
   await client.request({ method: "PATCH", path: deploymentsPath(namespace, name), body });
 }
 
-const soon = { timeout: 15_000, interval: 20 };
-
 test("what is created, changed and deleted is seen, and found by its repository", async () => {
   const world = await useWatch();
   const { deployments, changes } = world;
   await create(world, "shop");
-  await vi.waitFor(() => expect(changes).toEqual(["added shop"]), soon);
+  await vi.waitFor(() => expect(changes).toEqual(["added shop"]), patience);
   expect(deployments.tracking("git.test/org/shop" as RepoId)).toMatchObject([{ key: { name: "shop" } }]);
 
   await patch(world, "shop", { spec: { source: { git: { url: "ssh://git@git.test/org/other" } } } });
-  await vi.waitFor(() => expect(changes).toEqual(["added shop", "changed shop"]), soon);
+  await vi.waitFor(() => expect(changes).toEqual(["added shop", "changed shop"]), patience);
   expect(deployments.tracking("git.test/org/shop" as RepoId)).toEqual([]);
   expect(deployments.tracking("git.test/org/other" as RepoId)).toHaveLength(1);
 
   await remove(world, "shop");
-  await vi.waitFor(() => expect(changes.at(-1)).toBe("removed shop"), soon);
+  await vi.waitFor(() => expect(changes.at(-1)).toBe("removed shop"), patience);
   expect(deployments.all()).toEqual([]);
   expect(deployments.tracking("git.test/org/other" as RepoId)).toEqual([]);
 });
@@ -74,16 +73,19 @@ test.for([
   const { proxy, changes } = world;
   await create(world, "stays");
   await create(world, "goes");
-  await vi.waitFor(() => expect(changes).toHaveLength(2), soon);
+  await vi.waitFor(() => expect(changes).toHaveLength(2), patience);
   const resumed = proxy.answer((request) => isWatch(request) || isList(request), { status: 503 });
 
   fault(world);
   await create(world, "comes");
   await remove(world, "goes");
-  await vi.waitFor(() => expect(proxy.requests.filter((r) => isWatch(r) || isList(r)).length).toBeGreaterThan(3), soon);
+  await vi.waitFor(
+    () => expect(proxy.requests.filter((r) => isWatch(r) || isList(r)).length).toBeGreaterThan(3),
+    patience,
+  );
   resumed();
 
-  await vi.waitFor(() => expect(changes).toHaveLength(4), soon);
+  await vi.waitFor(() => expect(changes).toHaveLength(4), patience);
   expect(changes.slice(0, 2)).toEqual(["added stays", "added goes"]);
   expect(changes.slice(2).sort()).toEqual(["added comes", "removed goes"]);
 });
@@ -94,9 +96,9 @@ test.for([410, 429, 500, 503])("a watch that is answered with %i is begun again"
   proxy.answer(isWatch, { status, headers: { "Retry-After": "0" } }, 2);
   await deployments.start();
 
-  await vi.waitFor(() => expect(restarts).toEqual([String(status), String(status)]), soon);
+  await vi.waitFor(() => expect(restarts).toEqual([String(status), String(status)]), patience);
   await create(world, "shop");
-  await vi.waitFor(() => expect(changes).toEqual(["added shop"]), soon);
+  await vi.waitFor(() => expect(changes).toEqual(["added shop"]), patience);
 });
 
 test("an API server that is away, at the start or later, is waited for", async () => {
@@ -105,7 +107,7 @@ test("an API server that is away, at the start or later, is waited for", async (
   await create(world, "shop");
   await proxy.close();
   const started = deployments.start();
-  await vi.waitFor(() => expect(deployments.problem()).toBe("the API server does not answer"), 40_000);
+  await vi.waitFor(() => expect(deployments.problem()).toBe("the API server does not answer"), patience);
   expect(deployments.synced()).toBe(false);
   await proxy.open();
   await started;
@@ -115,8 +117,8 @@ test("an API server that is away, at the start or later, is waited for", async (
   await proxy.close();
   await remove(world, "shop");
   await proxy.open();
-  await vi.waitFor(() => expect(changes).toEqual(["added shop", "removed shop"]), soon);
-  await vi.waitFor(() => expect(deployments.problem()).toBeUndefined(), soon);
+  await vi.waitFor(() => expect(changes).toEqual(["added shop", "removed shop"]), patience);
+  await vi.waitFor(() => expect(deployments.problem()).toBeUndefined(), patience);
 });
 
 test("a connection that is open but dead is noticed by its silence", async () => {
@@ -124,12 +126,12 @@ test("a connection that is open but dead is noticed by its silence", async () =>
   const { proxy, changes, deployments } = world;
   proxy.blackHole(true);
   await create(world, "shop");
-  await vi.waitFor(() => expect(deployments.age()).toBeGreaterThan(0.4), soon);
-  await vi.waitFor(() => expect(proxy.requests.filter(isWatch).length).toBeGreaterThan(1), soon);
+  await vi.waitFor(() => expect(deployments.age()).toBeGreaterThan(0.4), patience);
+  await vi.waitFor(() => expect(proxy.requests.filter(isWatch).length).toBeGreaterThan(1), patience);
   proxy.blackHole(false);
   proxy.cut();
 
-  await vi.waitFor(() => expect(changes).toEqual(["added shop"]), soon);
+  await vi.waitFor(() => expect(changes).toEqual(["added shop"]), patience);
   expect(deployments.age()).toBeLessThan(5);
 });
 
@@ -139,7 +141,7 @@ test("events that come twice, late or for an object of that name that is gone ch
   await create(world, "shop");
   const old = (await client.request({ method: "GET", path: deploymentsPath(namespace, "shop") })) as object;
   await patch(world, "shop", { spec: { interval: "7m" } });
-  await vi.waitFor(() => expect(changes).toEqual(["added shop", "changed shop"]), soon);
+  await vi.waitFor(() => expect(changes).toEqual(["added shop", "changed shop"]), patience);
 
   proxy.inject({ type: "MODIFIED", object: old });
   proxy.inject({ type: "ADDED", object: old });
@@ -147,7 +149,7 @@ test("events that come twice, late or for an object of that name that is gone ch
   proxy.inject({ type: "DELETED", object: { ...other, metadata: { ...other.metadata, uid: "another" } } });
   await create(world, "last");
 
-  await vi.waitFor(() => expect(changes.at(-1)).toBe("added last"), soon);
+  await vi.waitFor(() => expect(changes.at(-1)).toBe("added last"), patience);
   expect(changes).toEqual(["added shop", "changed shop", "added last"]);
   expect(deployments.all()).toMatchObject([{ spec: { intervalMs: 420_000 } }, { key: { name: "last" } }]);
 });
@@ -165,7 +167,7 @@ test("a poisoned resource and a handler that throws stop nobody else", async () 
   await create(world, "broken", { source: {} });
   await create(world, "sound");
 
-  await vi.waitFor(() => expect(changes.at(-1)).toBe("added sound"), soon);
+  await vi.waitFor(() => expect(changes.at(-1)).toBe("added sound"), patience);
   const problems = deployments.all().map((one) => [one.key.name, isMalformed(one) && one.problem]);
   expect(problems).toContainEqual([
     "broken",
@@ -181,25 +183,25 @@ test("a missing CRD or missing rights are said clearly, once, until they are the
   const granted = proxy.answer(isList, { status: 403, body: JSON.stringify({ message: "forbidden" }) });
   const started = deployments.start();
 
-  await vi.waitFor(() => expect(proxy.requests.filter(isList).length).toBeGreaterThan(2), soon);
+  await vi.waitFor(() => expect(proxy.requests.filter(isList).length).toBeGreaterThan(2), patience);
   expect(deployments.problem()).toMatch(/may not list and watch them; grant it/);
   expect(deployments.synced()).toBe(false);
   expect(lines.filter(({ level }) => level === 40)).toHaveLength(1);
 
   granted();
   await started;
-  await vi.waitFor(() => expect(deployments.problem()).toBeUndefined(), soon);
+  await vi.waitFor(() => expect(deployments.problem()).toBeUndefined(), patience);
 });
 
 test("an object that was deleted and created again while nobody watched is another one", async () => {
   const world = await useWatch();
   const { proxy, changes } = world;
   await create(world, "shop");
-  await vi.waitFor(() => expect(changes).toEqual(["added shop"]), soon);
+  await vi.waitFor(() => expect(changes).toEqual(["added shop"]), patience);
   await proxy.close();
   await remove(world, "shop");
   await create(world, "shop");
   await proxy.open();
 
-  await vi.waitFor(() => expect(changes).toEqual(["added shop", "removed shop", "added shop"]), soon);
+  await vi.waitFor(() => expect(changes).toEqual(["added shop", "removed shop", "added shop"]), patience);
 });

@@ -12,7 +12,8 @@ import { silentLog } from "../../support/fakes.ts";
 import { useController } from "../../support/kluctl-controller.ts";
 import { useOverrideClient } from "../../support/override-client.ts";
 import { useWorld } from "../../support/world.ts";
-import { patience, type TestCluster } from "../../support/world-cluster.ts";
+import { type TestCluster } from "../../support/world-cluster.ts";
+import { patience } from "../../support/patience.ts";
 
 const secretName = "kluctl-source-override-secret";
 const configMapName = "kluctl-source-override-ca";

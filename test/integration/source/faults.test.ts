@@ -15,6 +15,7 @@ import { join } from "node:path";
 import { expect, onTestFinished, test, vi } from "vitest";
 import type { GitRef } from "../../../src/model.ts";
 import { useDirectory, useGitHost, useSources } from "../../support/source.ts";
+import { patience } from "../../support/patience.ts";
 
 const signal = new AbortController().signal;
 const none = { credentials: [], path: "" };
@@ -106,7 +107,7 @@ test("a server that falls silent is given up, and its git with it", async () => 
 
   expect(work()).toEqual([]);
   expect(mirrors()).toEqual([]);
-  await vi.waitFor(() => expect(processesAbout(repo.url)).toEqual([]));
+  await vi.waitFor(() => expect(processesAbout(repo.url)).toEqual([]), patience);
 }, 15_000);
 
 test("a host that takes too long is told of in words of ours, and left alone for a while", async () => {
@@ -149,7 +150,7 @@ test("a fetch that is aborted leaves nothing behind", async () => {
 
   expect(work()).toEqual([]);
   expect(mirrors()).toEqual([]);
-  await vi.waitFor(() => expect(processesAbout(repo.url)).toEqual([]));
+  await vi.waitFor(() => expect(processesAbout(repo.url)).toEqual([]), patience);
   host.fault = undefined;
   await (await sources.checkout(at(repo.url), undefined, signal)).release();
 
