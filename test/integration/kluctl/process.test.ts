@@ -46,7 +46,9 @@ test("an abort before the start starts nothing", async () => {
 });
 
 test("somebody who left the group but holds our pipes does not hold up the end", async () => {
-  const { stdout } = await run("setsid sleep 300 & echo $!; exit 0");
+  const cwd = await useTempDir();
+  const left = `setsid sh -c 'echo $$ >pid; exec sleep 300' & until [ -s pid ]; do :; done`;
+  const { stdout } = await run(`${left}; cat pid; exit 0`, { cwd });
   const pid = Number(stdout);
   expect(isRunning(pid)).toBe(true);
   process.kill(pid);

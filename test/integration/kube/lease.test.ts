@@ -2,7 +2,7 @@ import { setImmediate } from "node:timers/promises";
 import { expect, onTestFinished, test, vi } from "vitest";
 import { createLeases, leaseName } from "../../../src/kube/lease.ts";
 import type { Held } from "../../../src/ports.ts";
-import { fakeLog, useKube } from "../../support/kube.ts";
+import { deploymentsPath, fakeLog, resource, useKube } from "../../support/kube.ts";
 import { patience } from "../../support/patience.ts";
 
 interface LeaseItem {
@@ -170,9 +170,16 @@ test("a write of somebody who only labels the lease costs nothing", async () => 
 });
 
 test("a lease belongs to its deployment, and goes with it", async () => {
-  const { one, key, read, mustHold } = await useLeases();
-  await mustHold(one.hold(key, { uid: "6f7f2f5c-0000-4000-8000-000000000000" }));
-  expect((await read()).metadata.ownerReferences).toMatchObject([{ uid: "6f7f2f5c-0000-4000-8000-000000000000" }]);
+  const { one, key, client, namespace, read, mustHold } = await useLeases();
+  const body = resource(namespace, key.name);
+  const created = await client.request({ method: "POST", path: deploymentsPath(namespace), body });
+  const { uid } = (created as LeaseItem).metadata;
+  const held = await mustHold(one.hold(key, { uid }));
+  expect((await read()).metadata.ownerReferences).toMatchObject([{ uid }]);
+
+  await held.release();
+  await client.request({ method: "DELETE", path: deploymentsPath(namespace, key.name) });
+  await vi.waitFor(() => expect(read()).rejects.toMatchObject({ status: 404 }), patience);
 });
 
 test("a lease in a namespace that is not there is an error, not a wait", async () => {
