@@ -18,7 +18,8 @@ import { parseConfig } from "../../src/config.ts";
 import { createKubeClient } from "../../src/kube/client.ts";
 import { chartDir, type Helm, type Rendered, useHelm, type Values } from "../support/helm.ts";
 import { uniqueName, useCluster, useTempDir } from "../support/world.ts";
-import { patience, type TestCluster } from "../support/world-cluster.ts";
+import { type TestCluster } from "../support/world-cluster.ts";
+import { patience } from "../support/patience.ts";
 
 const run = promisify(execFile);
 

@@ -16,7 +16,7 @@ import { createLocalBase } from "../../dev/image/local.ts";
 import { freePort } from "../../dev/parts/port.ts";
 import { aProject, aSpec } from "../support/project.ts";
 import { environment, type LogLine, sendPush } from "../support/towline.ts";
-import { patience } from "../support/world-cluster.ts";
+import { patience } from "../support/patience.ts";
 import { useTempDir, useWorld } from "../support/world.ts";
 
 const root = join(import.meta.dirname, "../..");
