@@ -14,8 +14,9 @@ import { type Config, secretValues } from "../config.ts";
 import { examine, type Check } from "../doctor/check.ts";
 import { createDoctorCluster } from "../doctor/cluster.ts";
 import { createCompare } from "../doctor/compare.ts";
-import { examineDeployments, examineLegacy } from "../doctor/deployments.ts";
+import { type DeploymentsDeps, examineDeployments } from "../doctor/deployments.ts";
 import type { Section } from "../doctor/finding.ts";
+import { examineLegacy, readLegacy } from "../doctor/legacy.ts";
 import { examinePermissions } from "../doctor/permissions.ts";
 import { examineRepositories } from "../doctor/repositories.ts";
 import { examineController } from "../doctor/running-controller.ts";
@@ -27,6 +28,7 @@ import { createKubeClient } from "../kube/client.ts";
 import { toRemoteCluster } from "../kube/remote-cluster.ts";
 import { createSecrets } from "../kube/secrets.ts";
 import { createServiceAccounts } from "../kube/service-accounts.ts";
+import { createLimit } from "../limit.ts";
 import { createLogger, type Logger } from "../log.ts";
 import { isMalformed, type Key } from "../model.ts";
 import { readGitCredentials } from "../reconcile/credentials.ts";
@@ -93,30 +95,36 @@ export async function runDoctor(options: DoctorOptions): Promise<readonly Sectio
   });
   let listed: ReturnType<typeof cluster.deployments> | undefined;
   const found = () => (listed ??= cluster.deployments());
+  let listedLegacy: ReturnType<typeof readLegacy> | undefined;
+  const legacy = () => (listedLegacy ??= cluster.legacy().then((items = []) => readLegacy({ client, secrets }, items)));
+  // Where they cannot be read, that is one finding, and the others are looked at all the same.
+  const all = async () => [...(await found()), ...(await legacy().catch(() => []))];
+  const deploymentsDeps: DeploymentsDeps = {
+    cluster,
+    secrets,
+    readIdentity,
+    compare: options.compare ? compare : undefined,
+    limit: createLimit(config.concurrency),
+    now,
+  };
 
   const checks: readonly Check[] = [
     {
       group: "kluctl's controller",
       subject: "kluctl's controller",
-      run: async () => examineController({ cluster, namespace: config.controllerNamespace, now }, await found()),
+      run: async () => examineController({ cluster, namespace: config.controllerNamespace, now }, await all()),
     },
     {
       group: "Deployments",
       subject: "deployments",
       progress: "looking at deployments",
-      run: async (tell) => {
-        const deps = {
-          cluster,
-          secrets,
-          readIdentity,
-          compare: options.compare ? compare : undefined,
-          concurrency: config.concurrency,
-          now,
-        };
-        return examineDeployments(deps, await found(), tell);
-      },
+      run: async (tell) => examineDeployments(deploymentsDeps, await found(), tell),
     },
-    { group: "Deployments", subject: "flux.kluctl.io", run: async () => examineLegacy(await cluster.legacy()) },
+    {
+      group: "Deployments",
+      subject: "flux.kluctl.io",
+      run: async () => examineLegacy(deploymentsDeps, await legacy(), await found()),
+    },
     {
       group: "Repositories",
       subject: "repositories",
@@ -127,7 +135,7 @@ export async function runDoctor(options: DoctorOptions): Promise<readonly Sectio
             const credentials = await readGitCredentials(deployment, secrets);
             return sources.heads({ url: deployment.spec.source.url, credentials }, undefined, signal);
           },
-          await found(),
+          await all(),
         ),
     },
     {
@@ -135,12 +143,15 @@ export async function runDoctor(options: DoctorOptions): Promise<readonly Sectio
       subject: "rights",
       run: async () =>
         examinePermissions(cluster, {
-          ...accountsOf(await found()),
+          ...accountsOf(await all()),
           namespaces,
           resultsNamespace: config.results.namespace,
           leader: config.leaderElection === "off" ? undefined : config.controllerNamespace,
           overrides: config.sourceOverride.bindAddress && config.controllerNamespace,
-          legacy: (await cluster.legacy()) !== undefined,
+          legacy: await cluster.legacy().then(
+            (items) => items !== undefined,
+            () => true,
+          ),
           readsSecrets: config.kubernetes.readSecretsAs === "server",
         }),
     },

@@ -59,8 +59,8 @@ export interface DoctorCluster {
   /** Of the API group of KluctlDeployments: `kluctldeployments`, `kluctldeployments/status`; empty without the CRD. */
   resources(): Promise<readonly string[]>;
   deployments(): Promise<readonly FoundDeployment[]>;
-  /** How many there are of the older API, `flux.kluctl.io`; `undefined` where the cluster does not know it. */
-  legacy(): Promise<number | undefined>;
+  /** Those of the older API, `flux.kluctl.io`, as they are; `undefined` where the cluster does not know it. */
+  legacy(): Promise<readonly unknown[] | undefined>;
   /** Those that call themselves kluctl's controller. */
   controllers(namespace: string): Promise<readonly ControllerFacts[]>;
   lease(key: Key): Promise<LeaseFacts | undefined>;
@@ -167,7 +167,7 @@ export function createDoctorCluster({ client, namespaces, serviceAccount, now }:
       const paths = namespaces.length === 0 ? [""] : namespaces.map((namespace) => `/namespaces/${namespace}`);
       try {
         const lists = await Promise.all(paths.map((path) => client.list(`${legacyPath}${path}/kluctldeployments`)));
-        return lists.reduce((sum, { items }) => sum + items.length, 0);
+        return lists.flatMap(({ items }) => items);
       } catch (error) {
         if (error instanceof ApiError && error.status === 404) return undefined;
         throw error;
@@ -221,7 +221,7 @@ function subjectOf({ namespace, name }: Key) {
   };
 }
 
-function lastWriterOf(item: unknown): Writer | undefined {
+export function lastWriterOf(item: unknown): Writer | undefined {
   const { managedFields } = Managed.safeParse(item).data?.metadata ?? { managedFields: [] };
   return managedFields
     .filter((entry) => (entry as typeof entry | undefined)?.subresource === "status")

@@ -1,5 +1,5 @@
 /** Each deployment: what of it would not work, and what a swap would do to it. */
-import { createLimit } from "../limit.ts";
+import type { Limit } from "../limit.ts";
 import { type Deployment, isMalformed, keyText } from "../model.ts";
 import type { Secrets } from "../ports.ts";
 import type { ReadIdentity } from "../reconcile/identity.ts";
@@ -15,8 +15,8 @@ export interface DeploymentsDeps {
   readonly readIdentity: ReadIdentity;
   /** Renders and compares, and changes nothing; without it, hashes are not looked at. */
   readonly compare?: ((deployment: Deployment) => Promise<Compared>) | undefined;
-  /** How many are compared at the same time. */
-  readonly concurrency: number;
+  /** How many are looked at, and compared, at the same time. */
+  readonly limit: Limit;
   readonly now: () => number;
 }
 
@@ -26,31 +26,20 @@ export async function examineDeployments(
   tell: (done: string) => void,
 ): Promise<Finding[]> {
   if (found.length === 0) return [ok("none", "there is no KluctlDeployment in the watched namespaces")];
-  const comparisons = createLimit(deps.concurrency);
   let done = 0;
   const each = await Promise.all(
-    found.map((one) =>
-      comparisons.run(async () => {
-        const findings = await examineDeployment(deps, one);
-        tell(`${++done} of ${found.length}`);
-        return findings;
-      }),
-    ),
+    found.map(async (one) => {
+      const findings = await examineDeployment(deps, one);
+      tell(`${++done} of ${found.length}`);
+      return findings;
+    }),
   );
   return each.flat();
 }
 
-/** They are served, through a translation that `towline migrate` prints; only that is looked at here. */
-export function examineLegacy(count: number | undefined): Finding[] {
-  if (count === undefined || count === 0) return [];
-  const what = `${count} ${count === 1 ? "deployment" : "deployments"} of the older API, which the doctor does not look at`;
-  return [
-    warning("flux.kluctl.io", what, "`towline migrate` shows them as gitops.kluctl.io, and what cannot be said there"),
-  ];
-}
-
-async function examineDeployment(deps: DeploymentsDeps, found: FoundDeployment): Promise<Finding[]> {
-  return [...examineOldLogin(found.deployment), ...(await examineWhole(deps, found))];
+export async function examineDeployment(deps: DeploymentsDeps, found: FoundDeployment): Promise<Finding[]> {
+  const findings = await deps.limit.run(() => examineWhole(deps, found));
+  return [...examineOldLogin(found.deployment), ...findings];
 }
 
 /** Works, but not for all that it works for under kluctl's controller. */

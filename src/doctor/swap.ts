@@ -1,5 +1,6 @@
 /** What a swap would do to a deployment, given what its project renders to here. Pure. */
 import { type Deployment, keyText } from "../model.ts";
+import { legacyApiVersion } from "../kube/legacy/resource.ts";
 import { decide, type DeployReason } from "../reconcile/decide.ts";
 import { type Finding, ok, warning } from "./finding.ts";
 
@@ -30,6 +31,14 @@ export function judgeSwap(deployment: Deployment, { commit, objectsHash, moved }
   const { deploy, waitsForApproval } = decide(input, objectsHash);
   const differs = status.lastDeployResult !== undefined && lastObjectsHash !== objectsHash;
 
+  if (differs && deployment.apiVersion === legacyApiVersion) {
+    const why = "the flux-kluctl-controller makes the hash in its status in another way";
+    return warning(
+      subject,
+      `would be deployed: ${why}`,
+      "nothing to do; objects that are as git says stay as they are",
+    );
+  }
   if (differs) {
     const outcome = spec.manual
       ? approvalLost(deployment, objectsHash, deploy !== undefined)

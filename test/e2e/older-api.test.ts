@@ -2,11 +2,13 @@
 import type { KubernetesObject } from "@kubernetes/client-node";
 import { expect, test } from "vitest";
 import { parse } from "yaml";
+import { runDoctor } from "../../src/app/doctor.ts";
 import { runProgram } from "../../src/cli/program.ts";
+import { parseConfig } from "../../src/config.ts";
 import { annotation } from "../../src/model.ts";
 import { gitRepository, installOlderApis, olderDeployment } from "../support/older-api.ts";
 import { aProject, aSpec } from "../support/project.ts";
-import { sendPush, type Towline, useTowline } from "../support/towline.ts";
+import { environment, sendPush, type Towline, useTowline } from "../support/towline.ts";
 import { type TestWorld, useWorld } from "../support/world.ts";
 import { readyOf, type TestResource } from "../support/world-cluster.ts";
 import { patience } from "../support/patience.ts";
@@ -49,6 +51,14 @@ async function towline({ cluster }: TestWorld, ...args: string[]) {
     err: (text) => void err.push(text),
   });
   return { code, out: out.join(""), err: err.join("") };
+}
+
+/** What the doctor finds out about deployments. */
+async function examineAll(world: TestWorld) {
+  const config = parseConfig({ env: environment(world) });
+  const signal = AbortSignal.timeout(120_000);
+  const sections = await runDoctor({ config, env: process.env, compare: true, signal });
+  return sections.find(({ title }) => title === "Deployments")?.findings;
 }
 
 const at = (commit: string) => (resource: TestResource) =>
@@ -117,6 +127,15 @@ async function servesAndGivesWay(world: TestWorld, server: Towline): Promise<voi
   await deployment.annotate({ "deploy.flux.kluctl.io/requestedAt": "2" });
   await deployment.until("its deploy", (resource) => resource.status?.["lastHandledDeployAt"] === "2");
   expect(await cluster.data("settings")).toEqual({ color: "blue" });
+
+  const said = await examineAll(world);
+  expect(said).toContainEqual(
+    expect.objectContaining({
+      subject: `${namespace}/shop (flux.kluctl.io)`,
+      level: "ok",
+      message: expect.stringContaining("nothing would be deployed") as string,
+    }),
+  );
 
   const printed = await towline(world, "migrate");
   expect(printed).toMatchObject({ code: 0, out: expect.stringContaining("# changed: spec.sourceRef: ") as unknown });

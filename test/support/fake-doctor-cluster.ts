@@ -4,7 +4,7 @@ import { keyText } from "../../src/model.ts";
 
 interface Fake {
   readonly found?: readonly FoundDeployment[];
-  readonly legacy?: number;
+  readonly legacy?: readonly unknown[];
   readonly resources?: readonly string[];
   readonly aheadMs?: number;
   readonly controllers?: Awaited<ReturnType<DoctorCluster["controllers"]>>;

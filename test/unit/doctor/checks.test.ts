@@ -1,5 +1,4 @@
 import { expect, test } from "vitest";
-import { examineLegacy } from "../../../src/doctor/deployments.ts";
 import { examine } from "../../../src/doctor/check.ts";
 import { exitCodeOf, ok, problem, warning } from "../../../src/doctor/finding.ts";
 import { examinePermissions } from "../../../src/doctor/permissions.ts";
@@ -126,13 +125,6 @@ test("every verb the server needs is asked for, and a missing one is named with 
   await examinePermissions(scoped, { ...input, namespaces: ["shop", "blog"], accounts: [], asServer: false });
   const asked = scoped.asked.filter(({ resource }) => resource === "kluctldeployments");
   expect(new Set(asked.map(({ namespace }) => namespace))).toEqual(new Set(["shop", "blog"]));
-});
-
-test("deployments of the older API are counted, and nothing is said where there are none", () => {
-  expect([undefined, 0].flatMap(examineLegacy)).toEqual([]);
-  expect(lines(examineLegacy(2))).toEqual([
-    "warning flux.kluctl.io: 2 deployments of the older API, which the doctor does not look at",
-  ]);
 });
 
 test("one question to a remote serves all that follow it with the same login", async () => {

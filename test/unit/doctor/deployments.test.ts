@@ -5,6 +5,7 @@ import type { Compared } from "../../../src/doctor/swap.ts";
 import { toRemoteCluster } from "../../../src/kube/remote-cluster.ts";
 import { createReadIdentity } from "../../../src/reconcile/identity.ts";
 import { SourceError } from "../../../src/errors.ts";
+import { createLimit } from "../../../src/limit.ts";
 import type { Deployment, DeploymentStatus } from "../../../src/model.ts";
 import type { Sources } from "../../../src/ports.ts";
 import { aDeployment, aResult, aSummary } from "../../support/deployments.ts";
@@ -39,7 +40,7 @@ async function examine({ deployment, spec = {}, compared = {}, secrets, missingA
       compared instanceof Error
         ? Promise.reject(compared)
         : Promise.resolve({ commit: "c0ffee0000", objectsHash: "aaaaaaaaaa", moved: false, ...compared }),
-    concurrency: 2,
+    limit: createLimit(2),
     now: () => Date.parse("2026-01-01T00:01:00Z"),
   };
   const found = { deployment: deployment ?? aDeployment({ status: deployed }), spec };

@@ -1,0 +1,85 @@
+/** Deployments of the older API: the same questions as of the others, and answers in the older API's words. */
+import type { KubeClient } from "../kube/client.ts";
+import { toEntry } from "../kube/legacy/entry.ts";
+import { createGitRepositoryReader } from "../kube/legacy/git-repositories.ts";
+import { legacyKey, type LegacyResource, parseLegacy } from "../kube/legacy/resource.ts";
+import { referencesOf, translateSpec } from "../kube/legacy/translate-spec.ts";
+import { keyText } from "../model.ts";
+import type { Secrets } from "../ports.ts";
+import { type FoundDeployment, lastWriterOf } from "./cluster.ts";
+import { type DeploymentsDeps, examineDeployment } from "./deployments.ts";
+import { type Finding, ok } from "./finding.ts";
+
+export interface LegacyReaderDeps {
+  readonly client: Pick<KubeClient, "request">;
+  readonly secrets: Secrets;
+}
+
+/** One of the older API, as the server would work on it; `spec` is the translated one. */
+export interface FoundLegacy extends FoundDeployment {
+  /** Whether it follows a GitRepository of Flux. */
+  readonly viaFlux: boolean;
+}
+
+/** Reads what the resources refer to. */
+export async function readLegacy(
+  { client, secrets }: LegacyReaderDeps,
+  items: readonly unknown[],
+): Promise<FoundLegacy[]> {
+  const repositories = createGitRepositoryReader(client);
+  const read = items.map(async (item) => {
+    const resource = parseLegacy(item);
+    if (resource === undefined) return [];
+    const context = await contextOf(resource);
+    const deployment = toEntry(resource, context);
+    if (deployment === undefined) return [];
+    const { spec } = translateSpec(resource.spec, { namespace: deployment.key.namespace, ...context });
+    return [{ deployment, spec, lastWriter: lastWriterOf(item), viaFlux: context.gitRepository !== undefined }];
+  });
+  return (await Promise.all(read)).flat();
+
+  async function contextOf(resource: LegacyResource) {
+    const { namespace } = legacyKey(resource);
+    const { gitRepository: named, helmSecrets: names } = referencesOf(resource.spec);
+    const gitRepository = named && (await repositories.get({ ...named, namespace: named.namespace || namespace }));
+    const account = resource.spec["serviceAccountName"];
+    const found = await Promise.all(
+      names.map(async (name) => {
+        const data = await secrets.get(namespace, name, typeof account === "string" ? account : undefined);
+        return data === undefined ? [] : [[name, data] as const];
+      }),
+    );
+    return { gitRepository, helmSecrets: new Map(found.flat()) };
+  }
+}
+
+export async function examineLegacy(
+  deps: DeploymentsDeps,
+  found: readonly FoundLegacy[],
+  newer: readonly FoundDeployment[],
+): Promise<Finding[]> {
+  if (found.length === 0) return [];
+  const twins = new Set(newer.map(({ deployment }) => keyText(deployment.key)));
+  const count = `${found.length} ${found.length === 1 ? "deployment" : "deployments"} of the older API`;
+  const each = found.map(async (one) => {
+    const subject = `${keyText(one.deployment.key)} (flux.kluctl.io)`;
+    if (twins.has(keyText(one.deployment.key))) {
+      return [ok(subject, "is left alone: there is one of the same name in the newer API")];
+    }
+    const findings = await examineDeployment(deps, one);
+    return findings.map((finding) => ({ ...finding, subject, message: inOlderWords(finding.message, one) }));
+  });
+  return [
+    ok("flux.kluctl.io", `${count}: served; \`towline migrate\` writes them for the newer one`),
+    ...(await Promise.all(each)).flat(),
+  ];
+}
+
+function inOlderWords(message: string, { viaFlux }: FoundLegacy): string {
+  return message
+    .replaceAll(
+      "spec.credentials.git[0]",
+      viaFlux ? "spec.sourceRef: its GitRepository's login" : "spec.source.secretRef",
+    )
+    .replaceAll("spec.credentials.helm[", "spec.helmCredentials[");
+}
