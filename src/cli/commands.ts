@@ -71,6 +71,12 @@ export const commands: readonly CommandEntry[] = [
     load: async () => (await import("./get-deliveries.ts")).defineGetDeliveries,
   },
   {
+    path: ["trace"],
+    summary: "say where a commit is: received, queued, rendered, applied, healthy, for each deployment",
+    section: look,
+    load: async () => (await import("./trace.ts")).defineTrace,
+  },
+  {
     path: ["webhook", "explain"],
     summary: "say whom a delivery of a git host would concern, and why not the others",
     section: look,

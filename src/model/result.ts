@@ -52,3 +52,16 @@ export interface ValidateResult {
   readonly errors: readonly ResultError[];
   readonly warnings: readonly ResultError[];
 }
+
+/** A command of kluctl's whose result was stored, as its summary has it. */
+export interface StoredCommand {
+  readonly deployment: string;
+  readonly command: string;
+  readonly commit: string;
+  /** Epoch milliseconds. */
+  readonly startedAt: number;
+  readonly endedAt: number;
+  readonly errors: number;
+  /** `1 new, 2 changed`; empty if nothing differed. */
+  readonly changes: string;
+}

@@ -1,0 +1,104 @@
+/** `towline trace`: where is my commit? */
+import { createDeliveries } from "../../jobs/deliveries.ts";
+import { ConfigError } from "../errors.ts";
+import { listStoredCommands } from "../kube/stored-commands.ts";
+import { type Trace, traceCommit, type TracedDeployment, type TraceStep } from "../reconcile/trace.ts";
+import { clusterConfig, type ClusterFlags, listDeployments, withClusterFlags } from "./cluster.ts";
+import type { Define } from "./commands.ts";
+import { ageText, forPrograms, type Format, isForPeople, outputOption } from "./output.ts";
+import { withRedis } from "./redis.ts";
+import { plain, table } from "./table.ts";
+
+interface Flags extends ClusterFlags {
+  readonly output: Format;
+}
+
+const help = `
+What is known of a commit, for each deployment that it concerns:
+
+  received, queued    when its webhook came; from what the server remembers in Redis, if it can be reached from here
+  rendered, applied   from the stored results and the status of the KluctlDeployment
+  healthy             its Ready condition, and the validation if there is one
+  unchanged           it was rendered, and nothing differs from what is deployed
+  superseded          a newer commit was there before it was looked at; that one was deployed instead
+
+  towline trace 3f2c1ab
+  towline trace $(git rev-parse HEAD) -n shop
+  until towline trace $(git rev-parse HEAD) > /dev/null; do sleep 2; done     in a script, after a push
+
+Exit codes:
+  0  it is applied, or changes nothing, or something newer took its place, in all deployments that it concerns
+  1  it is not, or not yet; or nobody here knows the commit
+  2  the command line or the configuration is wrong`;
+
+export const defineTrace: Define = (command, { env, out, err }, onCode) => {
+  withClusterFlags(command)
+    .argument("<commit>", "its hash, or the first seven or more characters of it")
+    .addOption(outputOption())
+    .addHelpText("after", help)
+    .action(async (given: string, flags: Flags) => {
+      const commit = given.toLowerCase();
+      if (!/^[0-9a-f]{7,64}$/.test(commit)) {
+        throw new ConfigError(`${JSON.stringify(given)} is no commit: give seven or more characters of its hash`);
+      }
+      const { config, kubernetes, namespaces } = clusterConfig(env, flags);
+      const { createKubeClient } = await import("../kube/client.ts"); // `--help` does not wait for it
+      const client = createKubeClient(kubernetes);
+      /** Without it less is known; what is known is shown. */
+      const orNothing = <T>(what: string, found: Promise<readonly T[]>): Promise<readonly T[]> =>
+        found.catch((error: unknown) => {
+          err(`${what}: ${error instanceof Error ? error.message : String(error)}\n`);
+          return [];
+        });
+      try {
+        const [found, results, deliveries] = await Promise.all([
+          listDeployments(client, namespaces),
+          orNothing("stored results are not known", listStoredCommands(client, config.results.namespace)),
+          orNothing(
+            "deliveries are not known",
+            withRedis(config, async (connection, log) => {
+              const all = createDeliveries({ connection, prefix: config.redis.prefix, log });
+              return (await Promise.all(config.forges.map(({ id }) => all.latest(id)))).flat();
+            }),
+          ),
+        ]);
+        const deployments = found.map(({ deployment }) => deployment);
+        const trace = traceCommit({ commit, deployments, results, deliveries, now: Date.now() });
+        out(isForPeople(flags.output) ? toText(commit, trace) : (forPrograms(flags.output, [trace]) ?? ""));
+        const settled = ({ state }: TracedDeployment) => state !== "waiting" && state !== "failed";
+        onCode(trace.deployments.length > 0 && trace.deployments.every(settled) ? 0 : 1);
+      } finally {
+        client.close();
+      }
+    });
+};
+
+const unknown = `Nobody here knows it. Either no deployment follows its branch, or it was not looked at yet, or something newer
+was there already. \`towline get deliveries\` shows what webhooks told, \`towline get deployments -o wide\` who follows what.
+`;
+
+function toText(commit: string, { commit: whole = commit, deliveries, deployments, ignored }: Trace): string {
+  const [first] = deliveries;
+  const pushed = first ? `, pushed to ${plain(first.repoName ?? "")} ${plain(first.ref ?? "")}` : "";
+  const blocks = deployments.map(
+    ({ deployment, state, steps }) => `${deployment}: ${state}\n${table(rowsOf(steps)).replaceAll(/^(?=.)/gm, "  ")}`,
+  );
+  const others = ignored.map((one) => [`  ${one.deployment}`, plain(one.reason)]);
+  return [
+    `commit ${whole.slice(0, 12)}${pushed}\n`,
+    ...blocks,
+    deployments.length > 0 ? "" : ignored.length > 0 ? "It concerns no deployment.\n" : unknown,
+    others.length > 0 ? `not concerned\n${table(others)}` : "",
+  ]
+    .filter(Boolean)
+    .join("\n");
+}
+
+function rowsOf(steps: readonly TraceStep[]): string[][] {
+  const begin = steps.find(({ at }) => at !== undefined)?.at;
+  return steps.map(({ step, at, words }) => {
+    const time = at === undefined ? "" : new Date(at).toISOString().slice(0, 19).replace("T", " ");
+    const after = at === undefined || begin === undefined || at <= begin ? "" : `+${ageText(at - begin)}`;
+    return [time, after, step === "note" ? "" : step, plain(words)];
+  });
+}

@@ -1,0 +1,152 @@
+/** Where is a commit? What is known of it, deployment by deployment. Pure. */
+import type { DeliveryRecord } from "../delivery-record.ts";
+import type { Ignored } from "../match.ts";
+import { type Deployment, isMalformed, keyText, type MalformedDeployment, type StoredCommand } from "../model.ts";
+import { readyCondition } from "./conditions.ts";
+import { stateOf } from "./state.ts";
+
+export interface TraceStep {
+  readonly step: "received" | "queued" | "rendered" | "applied" | "failed" | "healthy" | "note";
+  /** Epoch milliseconds. */
+  readonly at?: number | undefined;
+  readonly words: string;
+}
+
+export interface TracedDeployment {
+  /** `namespace/name` */
+  readonly deployment: string;
+  /** `applied`: it was, even if something newer is there now. `unchanged`: nothing that is rendered differs. */
+  readonly state: "applied" | "unchanged" | "superseded" | "waiting" | "failed";
+  readonly steps: readonly TraceStep[];
+}
+
+export interface Trace {
+  /** The whole hash, if anything knows it. */
+  readonly commit: string | undefined;
+  readonly deliveries: readonly DeliveryRecord[];
+  readonly deployments: readonly TracedDeployment[];
+  readonly ignored: readonly Ignored[];
+}
+
+export interface TraceFacts {
+  /** The beginning of a hash, in lower case. */
+  readonly commit: string;
+  readonly deployments: readonly (Deployment | MalformedDeployment)[];
+  readonly results: readonly StoredCommand[];
+  /** All that are remembered. */
+  readonly deliveries: readonly DeliveryRecord[];
+  readonly now: number;
+}
+
+export function traceCommit(facts: TraceFacts): Trace {
+  const { commit, deployments } = facts;
+  const isMeant = (other: string | undefined) => other?.startsWith(commit) === true;
+  const deliveries = facts.deliveries
+    .filter((one) => one.event === "push" && isMeant(one.commit))
+    .toSorted((a, b) => a.at - b.at);
+  const results = facts.results.filter((one) => isMeant(one.commit)).toSorted((a, b) => a.endedAt - b.endedAt);
+  const told = new Set([...deliveries.flatMap((one) => one.deployments), ...results.map((one) => one.deployment)]);
+  const traced = deployments.filter(
+    (one) =>
+      told.has(keyText(one.key)) ||
+      isMeant(one.status.observedCommit) ||
+      isMeant(stateOf(one, facts.now).deployedCommit),
+  );
+  const known = [deliveries[0]?.commit, results[0]?.commit, ...traced.map(({ status }) => status.observedCommit)];
+  return {
+    commit: known.find(isMeant),
+    deliveries,
+    deployments: traced.map((one) => traceDeployment(one, { ...facts, deliveries, results }, isMeant)),
+    ignored: deliveries.flatMap((one) => one.ignored).filter(({ deployment }) => !told.has(deployment)),
+  };
+}
+
+function traceDeployment(
+  deployment: Deployment | MalformedDeployment,
+  facts: TraceFacts,
+  isMeant: (commit: string | undefined) => boolean,
+): TracedDeployment {
+  const name = keyText(deployment.key);
+  const { status } = deployment;
+  const received = facts.deliveries.find((one) => one.deployments.includes(name));
+  const commands = facts.results.filter((one) => one.deployment === name && one.command === "deploy");
+  const steps: TraceStep[] = received
+    ? [
+        { step: "received", at: received.at, words: `by forge ${received.forge}, answered ${received.status}` },
+        { step: "queued", at: received.at + received.ms, words: "" },
+      ]
+    : [];
+  const [first] = commands;
+  if (first) steps.push({ step: "rendered", at: first.startedAt, words: "" });
+  for (const { errors, endedAt: at, changes } of commands) {
+    if (errors > 0) steps.push({ step: "failed", at, words: errors === 1 ? "1 error" : `${errors} errors` });
+    else steps.push({ step: "applied", at, words: changes || "nothing differed" });
+  }
+  const applied = commands.some(({ errors }) => errors === 0) || isDeployed(deployment, isMeant);
+  const state = { deployment: name, steps };
+  const observed = status.observedCommit;
+  if (!isMeant(observed)) {
+    const newer = observed?.slice(0, 7) ?? "none";
+    if (applied) steps.push({ step: "note", words: `since then ${newer} is what is followed` });
+    if (applied) return { ...state, state: "applied" };
+    const since = lookedAt(status);
+    if (observed !== undefined && received && since !== undefined && since > received.at) {
+      return { ...state, state: "superseded", steps: [...steps, { step: "note", words: `superseded by ${newer}` }] };
+    }
+    if (commands.length > 0) return { ...state, state: "failed" };
+    const words = stateOf(deployment, facts.now).why ?? `still at ${newer}`;
+    return { ...state, state: "waiting", steps: [...steps, { step: "note", words }] };
+  }
+  return endOf(deployment, state, applied, facts.now);
+}
+
+/** Of a commit that is still the newest. */
+function endOf(
+  deployment: Deployment | MalformedDeployment,
+  { deployment: name, steps }: Pick<TracedDeployment, "deployment" | "steps">,
+  applied: boolean,
+  now: number,
+): TracedDeployment {
+  const { status } = deployment;
+  const ready = readyCondition(status);
+  const { why, deployedCommit } = stateOf(deployment, now);
+  const more: TraceStep[] = [];
+  const { lastValidateResult: validated, lastDeployResult: deployed } = status;
+  const unchanged =
+    !applied &&
+    status.lastObjectsHash !== undefined &&
+    status.lastObjectsHash === deployed?.document["renderedObjectsHash"];
+  if (unchanged) {
+    const words = `no rendered change: what ${deployedCommit?.slice(0, 7) ?? "the last deploy"} deployed stays`;
+    more.push({ step: "rendered", at: lookedAt(status), words });
+  } else if (!applied && steps.every(({ step }) => step !== "rendered") && status.lastPrepareError === undefined) {
+    more.push({ step: "rendered", words: "" });
+  }
+  const state = (of: TracedDeployment["state"]) => ({ deployment: name, state: of, steps: [...steps, ...more] });
+  if (ready?.status === "False") {
+    more.push({ step: "failed", words: why ?? ready.message });
+    return state("failed");
+  }
+  if (!applied && !unchanged) {
+    more.push({ step: "note", words: why ?? "not deployed yet" });
+    return state("waiting");
+  }
+  if (ready?.status === "True") {
+    const checked = !isMalformed(deployment) && deployment.spec.validate && validated?.errors === 0;
+    const at = checked ? Date.parse(validated.endTime) : undefined;
+    more.push({ step: "healthy", at, words: checked ? "validated" : "Ready; validation is off" });
+  } else more.push({ step: "note", words: why ?? "not ready yet" });
+  return state(applied ? "applied" : "unchanged");
+}
+
+/** As the status says, where the stored result is gone. */
+function isDeployed({ status }: Deployment | MalformedDeployment, isMeant: (commit: string | undefined) => boolean) {
+  const { gitInfo } = (status.lastDeployResult?.document ?? {}) as { gitInfo?: { commit?: string } };
+  return isMeant(gitInfo?.commit) && status.lastDeployResult?.errors === 0;
+}
+
+function lookedAt({ lastDriftDetectionResult, lastDeployResult }: Deployment["status"]): number | undefined {
+  const times = [lastDriftDetectionResult, lastDeployResult].map((one) => Date.parse(one?.endTime ?? ""));
+  const known = times.filter((time) => !Number.isNaN(time));
+  return known.length > 0 ? Math.max(...known) : undefined;
+}

@@ -1,0 +1,103 @@
+import { expect, test } from "vitest";
+import type { DeliveryRecord } from "../../../src/delivery-record.ts";
+import type { Condition, DeploymentStatus, StoredCommand } from "../../../src/model.ts";
+import { traceCommit } from "../../../src/reconcile/trace.ts";
+import { aDeployment, aSummary } from "../../support/deployments.ts";
+
+const [old, commit, newer] = ["a1b2c3d", "3f2c1ab", "9d41e07"].map((short) => short.padEnd(40, "0")) as [
+  string,
+  string,
+  string,
+];
+const at = Date.parse("2026-01-02T12:00:00Z");
+const now = at + 60_000;
+
+function ready(status: Condition["status"], message = ""): Condition {
+  return { type: "Ready", status, reason: "", message, lastTransitionTime: "" };
+}
+
+const delivery: DeliveryRecord = {
+  ...{ v: 1, forge: "gitea", delivery: "d", at, status: 202, ms: 11, event: "push", repoName: "org/shop" },
+  ...{ ref: "refs/heads/main", commit, matched: 1, deployments: ["shop/prod"], queued: 1, ignoredMore: 0 },
+  ignored: [{ deployment: "shop/legacy", reason: "suspended" }],
+};
+
+function deployed(errors = 0): StoredCommand {
+  const times = { startedAt: at + 2_000, endedAt: at + 3_000 };
+  return { deployment: "shop/prod", command: "deploy", commit, ...times, errors, changes: "2 changed" };
+}
+
+function trace(
+  status: Partial<DeploymentStatus>,
+  more: { results?: StoredCommand[]; deliveries?: DeliveryRecord[] } = {},
+) {
+  const deployment = aDeployment({
+    generation: 1,
+    status: { observedGeneration: 1, conditions: [ready("True")], ...status },
+  });
+  const { results = [], deliveries = [delivery] } = more;
+  return traceCommit({ commit: "3f2c1ab", deployments: [deployment], results, deliveries, now });
+}
+
+const ofOld = { endTime: "2026-01-02T11:00:00Z", document: { renderedObjectsHash: "h", gitInfo: { commit: old } } };
+const driftNow = { document: {}, endTime: "2026-01-02T12:00:30Z" };
+
+test("a commit that is applied says each step and its time", () => {
+  const found = trace({ observedCommit: commit }, { results: [deployed()] });
+  expect(found.commit).toBe(commit);
+  expect(found.deployments).toEqual([
+    {
+      deployment: "shop/prod",
+      state: "applied",
+      steps: [
+        { step: "received", at, words: "by forge gitea, answered 202" },
+        { step: "queued", at: at + 11, words: "" },
+        { step: "rendered", at: at + 2_000, words: "" },
+        { step: "applied", at: at + 3_000, words: "2 changed" },
+        { step: "healthy", at: undefined, words: "Ready; validation is off" },
+      ],
+    },
+  ]);
+  expect(found.ignored).toEqual([{ deployment: "shop/legacy", reason: "suspended" }]);
+});
+
+test("that something newer is followed since does not take back that it was applied", () => {
+  const [found] = trace({ observedCommit: newer }, { results: [deployed()] }).deployments;
+  expect(found).toMatchObject({ state: "applied" });
+  expect(found?.steps.at(-1)?.words).toBe("since then 9d41e07 is what is followed");
+});
+
+test("a commit that changes nothing that is rendered, one that was overtaken, and one that still waits", () => {
+  const status = { lastDeployResult: aSummary(ofOld), lastDriftDetectionResult: driftNow };
+  const unchanged = trace({ ...status, observedCommit: commit, lastObjectsHash: "h" }).deployments[0];
+  expect(unchanged?.state).toBe("unchanged");
+  expect(unchanged?.steps.at(-2)).toEqual({
+    step: "rendered",
+    at: Date.parse(driftNow.endTime),
+    words: "no rendered change: what a1b2c3d deployed stays",
+  });
+  const superseded = trace({ ...status, observedCommit: newer }).deployments[0];
+  expect(superseded).toMatchObject({ state: "superseded" });
+  expect(superseded?.steps.at(-1)?.words).toBe("superseded by 9d41e07");
+  const before = { document: {}, endTime: "2026-01-02T11:59:00Z" };
+  const waiting = trace({ ...status, lastDriftDetectionResult: before, observedCommit: old }).deployments[0];
+  expect(waiting).toMatchObject({ state: "waiting" });
+  expect(waiting?.steps.at(-1)?.words).toBe("still at a1b2c3d");
+});
+
+test("a commit that cannot be rendered, or whose deploy fails, says why", () => {
+  const conditions = [ready("False", "prepare failed")];
+  const broken = trace({ observedCommit: commit, conditions, lastPrepareError: "deploy.yml:14: 'x' is undefined" });
+  expect(broken.deployments[0]).toMatchObject({ state: "failed" });
+  expect(broken.deployments[0]?.steps.at(-1)).toEqual({ step: "failed", words: "deploy.yml:14: 'x' is undefined" });
+  expect(broken.deployments[0]?.steps.map(({ step }) => step)).not.toContain("rendered");
+  const failed = trace({ observedCommit: commit, conditions }, { results: [deployed(1)] });
+  expect(failed.deployments[0]?.steps).toContainEqual({ step: "failed", at: at + 3_000, words: "1 error" });
+});
+
+test("without the delivery the status and the results still tell, and a stranger is nobody's", () => {
+  expect(trace({ observedCommit: commit }, { deliveries: [], results: [deployed()] }).deployments[0]?.state).toBe(
+    "applied",
+  );
+  expect(trace({ observedCommit: newer }, { deliveries: [] })).toMatchObject({ commit: undefined, deployments: [] });
+});
