@@ -12,6 +12,7 @@ import { intake } from "./bench/intake.ts";
 import { manyDeployments } from "./bench/many-deployments.ts";
 import { previews } from "./bench/previews.ts";
 import { pushToApplied } from "./bench/push-to-applied.ts";
+import { readRecord, recordAnew } from "./bench/record.ts";
 import { type Finished, toMarkdown, toText } from "./bench/report.ts";
 import { onStage } from "./bench/stage.ts";
 import { watchOthers } from "./bench/usage.ts";
@@ -21,16 +22,17 @@ import { startWorld } from "./world.ts";
 
 const measurements: readonly Measurement[] = [pushToApplied, previews, gitops, idleLoop, manyDeployments, intake];
 const quietCores = 0.1;
-const page = join(import.meta.dirname, "../docs/performance.md");
+const docs = join(import.meta.dirname, "../docs");
+const [page, figures] = [join(docs, "performance.md"), join(docs, "performance.json")];
 
 const help = `npm run bench [-- options]
 
 Starts a Kubernetes control plane, Redis, git hosts, \`towline serve\` and \`kluctl controller run\`, and measures them.
-It takes about 20 minutes on two cores; nothing else should run meanwhile. Nothing is left behind.
+It takes about half an hour on two cores, a third of it for gitops; nothing else should run meanwhile. Nothing is left behind.
 
   --only NAMES   only these, separated by commas: ${measurements.map(({ name }) => name).join(", ")}
   --quick        fewer of everything, to see that it works: the figures mean little
-  --write        write them to docs/performance.md
+  --write        write them to docs/performance.md and .json; what is not measured now stays as it was
   --help         this text
 `;
 
@@ -63,7 +65,7 @@ async function main(wanted: readonly Measurement[]): Promise<void> {
       const from = now();
       const report = await onStage({ world, cluster, kluctl, quick: options.quick, say }, run).catch(toFailure);
       if (report instanceof Error) process.exitCode = 1;
-      finished.push({ title, report });
+      finished.push({ name, title, report });
       say(report instanceof Error ? `  failed: ${report.message}` : `  done (${Math.round((now() - from) / 1_000)} s)`);
     }
     const busy = others();
@@ -71,8 +73,14 @@ async function main(wanted: readonly Measurement[]): Promise<void> {
     const machine = await describeMachine({ kluctl, ...tools }, busy);
     process.stdout.write(toText(finished, machine));
     if (options.write) {
-      await writeFile(page, toMarkdown(finished, machine));
-      say("wrote docs/performance.md");
+      const measured = finished.flatMap(({ name, title, report }) =>
+        report instanceof Error ? [] : { name, title, machine, quick: options.quick, report },
+      );
+      const names = measurements.map(({ name }) => name);
+      const record = recordAnew(await readRecord(figures), measured, names);
+      await writeFile(figures, `${JSON.stringify(record, undefined, 2)}\n`);
+      await writeFile(page, toMarkdown(record));
+      say(`wrote docs/performance.md: ${measured.map(({ name }) => name).join(", ") || "nothing new"}`);
     }
   } finally {
     cluster.close();

@@ -12,6 +12,8 @@ export interface Report {
   /** How it was measured, in a sentence or two. */
   readonly how: string;
   readonly tables: readonly Table[];
+  /** What has to be said of single figures, a sentence or two each. */
+  readonly notes?: readonly string[] | undefined;
   readonly goals: readonly Goal[];
   readonly memory: readonly MemoryRow[];
 }

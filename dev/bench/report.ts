@@ -1,8 +1,10 @@
 /** The figures, for a terminal and for the documentation. Pure. */
 import type { Machine } from "./machine.ts";
 import { type Goal, megabytes, type MemoryRow, type Report, type Table } from "./measurement.ts";
+import type { Recorded } from "./record.ts";
 
 export interface Finished {
+  readonly name: string;
   readonly title: string;
   readonly report: Report | Error;
 }
@@ -11,31 +13,36 @@ type Row = readonly string[];
 
 export function toText(finished: readonly Finished[], machine: Machine): string {
   const sections = finished.map(({ title, report }) => {
-    const body = report instanceof Error ? `failed: ${report.message}` : report.tables.map(textTable).join("\n\n");
-    return `${title}\n\n${body}`;
+    if (report instanceof Error) return `${title}\n\nfailed: ${report.message}`;
+    const { tables, notes = [] } = report;
+    return [title, ...tables.map(textTable), ...notes.map((note) => `  ${note}`)].join("\n\n");
   });
+  const reports = finished.flatMap(({ report }) => (report instanceof Error ? [] : report));
   const all = [
     machine.map(([what, is]) => `${what.padEnd(12)}${is}`).join("\n"),
     ...sections,
-    ...tablesAtTheEnd(finished).map(textTable),
+    ...[memoryTable(reports), goalTable(reports)].filter(({ rows }) => rows.length > 0).map(textTable),
   ];
   return `\n${all.join("\n\n")}\n`;
 }
 
-export function toMarkdown(finished: readonly Finished[], machine: Machine): string {
-  const [memory, goals] = [memoryTable(finished), goalTable(finished)];
-  const sections = finished.map(({ title, report }) =>
-    report instanceof Error
-      ? `## ${title}\n\nFailed: ${report.message}`
-      : [`## ${title}`, report.how, ...report.tables.map(markdownTable)].join("\n\n"),
-  );
+/** The page, of what each measurement has found last. */
+export function toMarkdown(record: readonly Recorded[]): string {
+  const reports = record.map(({ report }) => report);
+  const [memory, goals] = [memoryTable(reports), goalTable(reports)];
+  const newest = record.toSorted((a, b) => dateOf(a).localeCompare(dateOf(b))).at(-1)?.machine ?? [];
+  const common = newest.filter(([what]) => !ofOneRun.has(what));
+  const sections = record.map((one) => {
+    const { how, tables, notes = [] } = one.report;
+    return [`## ${one.title}`, how, ...tables.map(markdownTable), ...notes, circumstances(one, newest)].join("\n\n");
+  });
   const all = [
     "<!-- Written by `npm run bench -- --write`. -->\n\n# Performance",
-    "Everything in this measurement is real: the control plane (etcd, kube-apiserver, controllers; kwok in place of a kubelet), Redis with its append-only file, " +
+    "Everything in these measurements is real: the control plane (etcd, kube-apiserver, controllers; kwok in place of a kubelet), Redis with its append-only file, " +
       "the git hosts, `towline serve` as a process of its own, and kluctl. All of it shares one machine. " +
       "The peer is `kluctl controller run` of the same kluctl binary, with a namespace and a repository of its own. " +
-      "Run it yourself with `npm run bench`.",
-    markdownTable({ head: ["measured on", ""], rows: machine }),
+      "Not all of them were taken in the same run; below each stands when. Run them yourself with `npm run bench`.",
+    markdownTable({ head: ["measured on", ""], rows: common }),
     "## Goals",
     markdownTable(goals),
     ...sections,
@@ -44,16 +51,30 @@ export function toMarkdown(finished: readonly Finished[], machine: Machine): str
   return `${all.join("\n\n")}\n`;
 }
 
+/** What is said below each measurement, and not once for all. */
+const ofOneRun = new Set(["date", "otherwise"]);
+
+function circumstances({ machine, quick }: Recorded, newest: Machine): string {
+  const facts = new Map(machine);
+  const others = machine.filter(([what, is]) => !ofOneRun.has(what) && new Map(newest).get(what) !== is);
+  const words = [
+    `Measured on ${facts.get("date") ?? "an unknown day"}; ${facts.get("otherwise") ?? "what else was running is not known"}`,
+    ...others.map(([what, is]) => `${what}: ${is}`),
+    ...(quick ? ["a short run (`--quick`), whose figures mean little"] : []),
+  ];
+  return `_${words.join("; ")}._`;
+}
+
+function dateOf({ machine }: Recorded): string {
+  return new Map(machine).get("date") ?? "";
+}
+
 const memoryWords =
   "The server's own resident memory, and that with its children (kluctl and git; pages shared between processes count once), at the highest. " +
   "Cores are those that the server and its children kept busy meanwhile.";
 
-function tablesAtTheEnd(finished: readonly Finished[]): Table[] {
-  return [memoryTable(finished), goalTable(finished)].filter(({ rows }) => rows.length > 0);
-}
-
-function memoryTable(finished: readonly Finished[]): Table {
-  const rows = finished.flatMap(({ report }) => (report instanceof Error ? [] : report.memory.map(memoryRow)));
+function memoryTable(reports: readonly Report[]): Table {
+  const rows = reports.flatMap(({ memory }) => memory.map(memoryRow));
   return { head: ["memory and CPU", "server", "with children", "cores"], rows };
 }
 
@@ -61,8 +82,8 @@ function memoryRow({ when, serverBytes, withChildrenBytes, cores }: MemoryRow): 
   return [when, megabytes(serverBytes), megabytes(withChildrenBytes), cores.toFixed(cores < 0.1 ? 3 : 2)];
 }
 
-function goalTable(finished: readonly Finished[]): Table {
-  const rows = finished.flatMap(({ report }) => (report instanceof Error ? [] : report.goals.map(goalRow)));
+function goalTable(reports: readonly Report[]): Table {
+  const rows = reports.flatMap(({ goals }) => goals.map(goalRow));
   return { head: ["goal", "wanted", "measured", ""], rows };
 }
 
