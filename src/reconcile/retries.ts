@@ -16,6 +16,7 @@ import {
 } from "../model.ts";
 import type { Clock, DeploymentChange } from "../ports.ts";
 import { isReconciling, readyCondition, reason } from "./conditions.ts";
+import { changeWaits } from "./decide.ts";
 import { asksAnew } from "./requests.ts";
 
 /** After the first failure. */
@@ -87,8 +88,11 @@ function recorded({ status }: Deployment, now: number): Failing | undefined {
   return { lastTryAt, pauseMs, status };
 }
 
-function hasFailed({ status }: Deployment): boolean {
-  return readyCondition(status)?.status === "False";
+/** What only waits to be approved for the first time is unready, and nothing that could be tried. */
+function hasFailed({ spec, status }: Deployment): boolean {
+  const ready = readyCondition(status);
+  if (ready?.status !== "False") return false;
+  return ready.reason !== reason.deployFailed || !changeWaits(spec, status);
 }
 
 /** A loop that only looked: the deploy that failed was not tried again. */

@@ -180,6 +180,15 @@ test("what succeeds is forgotten", () => {
   expect(failing.retryAt()).toBe(30 * second);
 });
 
+test("what waits for its first approval did not fail", () => {
+  const waiting = useFailing({ manual: true });
+  waiting.look();
+  expect(waiting.retryAt()).toBeNaN();
+  const approved = useFailing({ manual: true, manualObjectsHash: "h1" });
+  approved.fail();
+  expect(approved.retryAt()).toBe(30 * second);
+});
+
 test("what takes long to fail is left alone for as long", () => {
   const failing = useFailing();
   failing.fail(5 * minute);
