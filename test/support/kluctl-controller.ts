@@ -1,5 +1,5 @@
 /** `controller run`: kluctl's own, beside us or in our place, and ours with the same options. */
-import { spawn } from "node:child_process";
+import { spawn, spawnSync } from "node:child_process";
 import { once } from "node:events";
 import { openSync } from "node:fs";
 import { join } from "node:path";
@@ -10,6 +10,25 @@ import { type TestWorld, uniqueName } from "./world.ts";
 /** kluctl's own controller, for the namespace of this test; returns how to stop it. */
 export function useController(world: TestWorld, options: Record<string, string> = {}): () => Promise<void> {
   return run(world, [world.kluctl], kluctlEnvironment(world), options);
+}
+
+/** What a pod has and a process elsewhere has not: without it that controller refuses to elect a leader. */
+const asInPod = `
+mount -t tmpfs none "$(readlink -f /var/run)"
+mkdir -p /var/run/secrets/kubernetes.io/serviceaccount
+printf %s "$1" > /var/run/secrets/kubernetes.io/serviceaccount/namespace
+shift; exec "$@"`;
+
+/** Whether this machine lets us have a view of the file system of our own; inside of some containers it does not. */
+export function canSeemInPod(): boolean {
+  return spawnSync("unshare", ["--map-root-user", "--mount", "mount", "-t", "tmpfs", "none", "/mnt"]).status === 0;
+}
+
+/** The same, as far as it can tell in a pod of the test's namespace. */
+export function useControllerInPod(world: TestWorld, options: Record<string, string> = {}): () => Promise<void> {
+  const { namespace } = world.cluster;
+  const command = ["unshare", "--map-root-user", "--mount", "sh", "-ec", asInPod, "pod", namespace, world.kluctl];
+  return run(world, command, kluctlEnvironment(world), options);
 }
 
 /** Ours, started as the other is. */

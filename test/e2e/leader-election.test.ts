@@ -1,0 +1,97 @@
+/** kluctl's controller and ours under one Lease, both with `--leader-elect`: whoever holds it works, and the other waits. */
+import { readFile } from "node:fs/promises";
+import { join } from "node:path";
+import type { V1Lease } from "@kubernetes/client-node";
+import { expect, onTestFinished, test } from "vitest";
+import { canSeemInPod, useControllerInPod, useOwnController } from "../support/kluctl-controller.ts";
+import { patience } from "../support/patience.ts";
+import { aProject, aSpec } from "../support/project.ts";
+import { type TestWorld, useWorld } from "../support/world.ts";
+import type { TestDeployment, TestResource } from "../support/world-cluster.ts";
+
+const theirs = { "leader-elect": "true" };
+/** Under a name of our own, so that what it writes can be told from what the other does. */
+const ours = { "leader-elect": "true", "controller-name": "ours" };
+
+async function holderOf({ cluster }: TestWorld): Promise<string> {
+  const lease = await cluster.find<V1Lease>("coordination.k8s.io/v1", "Lease", "5ab5d0f9.kluctl.io");
+  return lease?.spec?.holderIdentity ?? "";
+}
+
+/** Everybody who is seen to hold the Lease, in turn. */
+function watchHolders(world: TestWorld): readonly string[] {
+  const holders: string[] = [];
+  let ended = false;
+  const watching = (async () => {
+    while (!ended) {
+      const holder = await holderOf(world);
+      if (holder !== "" && holder !== holders.at(-1)) holders.push(holder);
+      await new Promise((resolve) => setTimeout(resolve, 50));
+    }
+  })();
+  onTestFinished(async () => {
+    ended = true;
+    await watching;
+  });
+  return holders;
+}
+
+async function says(world: TestWorld, words: string): Promise<void> {
+  await expect.poll(() => readFile(join(world.dir, "controller.log"), "utf8"), patience).toContain(words);
+}
+
+/** Asks for a look, and returns who answered, as the API server has it. */
+async function whoAnswers(deployment: TestDeployment, requestValue: string): Promise<string | undefined> {
+  await deployment.patch({
+    metadata: { annotations: { "kluctl.io/request-reconcile": JSON.stringify({ requestValue }) } },
+  });
+  const answered = await deployment.until("the end of the request", ({ status }) => {
+    const { request, endTime } = (status?.["reconcileRequestResult"] ?? {}) as {
+      request?: { requestValue?: string };
+      endTime?: string;
+    };
+    return request?.requestValue === requestValue && endTime !== undefined;
+  });
+  return writerOf(answered);
+}
+
+/** Of the answer: a value that is new has one owner. */
+function writerOf({ metadata }: TestResource): string | undefined {
+  const owner = metadata?.managedFields?.find(({ fieldsV1 }) => {
+    const { "f:status": status } = fieldsV1 as { "f:status"?: { "f:reconcileRequestResult"?: Record<string, object> } };
+    return "f:requestValue" in (status?.["f:reconcileRequestResult"]?.["f:request"] ?? {});
+  });
+  return owner?.manager;
+}
+
+test.skipIf(!canSeemInPod())(
+  "the Lease goes from us to kluctl's controller and back, and only its holder works",
+  async () => {
+    const world = await useWorld();
+    const { cluster } = world;
+    const repo = await world.repo("shop");
+    await repo.push(aProject({ namespace: cluster.namespace }));
+    const holders = watchHolders(world);
+    const deployment = cluster.deployment("shop");
+
+    const stopFirst = useOwnController(world, ours);
+    await deployment.create(aSpec(repo.url));
+    await deployment.reaches("Ready");
+    const stopTheirs = useControllerInPod(world, theirs);
+    await says(world, "attempting to acquire leader lease");
+    expect(await whoAnswers(deployment, "first")).toBe("ours");
+
+    await stopFirst();
+    expect(await whoAnswers(deployment, "second")).toBe("kluctl-controller");
+    useOwnController(world, ours);
+    await says(world, "Not working yet: another controller holds the Lease");
+    expect(await whoAnswers(deployment, "third")).toBe("kluctl-controller");
+
+    // It does not give the Lease back, so that nobody can know at once that it is gone.
+    await stopTheirs();
+    expect(await holderOf(world)).toBe(holders.at(-1));
+    expect(await whoAnswers(deployment, "fourth")).toBe("ours");
+    expect(holders).toHaveLength(3);
+    expect(new Set(holders).size).toBe(3);
+  },
+);
