@@ -33,6 +33,7 @@ import { findAccount } from "./forge/account.ts";
 import { createWebhookSource } from "./forge/create-webhook-source.ts";
 import { createIntake } from "./intake.ts";
 import { createKluctl } from "./kluctl/kluctl.ts";
+import { createImpersonationCheck } from "./kube/impersonation.ts";
 import { createKubeClient } from "./kube/client.ts";
 import { createBothDeployments } from "./kube/both-deployments.ts";
 import { createDeployments } from "./kube/deployments.ts";
@@ -125,6 +126,7 @@ export async function startApp(config: Config, log: Logger): Promise<App> {
   const readIdentity = createReadIdentity({
     secrets,
     serviceAccounts: createServiceAccounts({ client }),
+    refusedToActAs: createImpersonationCheck({ client }),
     toRemoteCluster: (kubeconfig, impersonate) =>
       toRemoteCluster(kubeconfig, { impersonate, allowUnsafe: config.kubernetes.allowUnsafeKubeconfigs }),
     defaultServiceAccount,

@@ -39,9 +39,10 @@
 {{- $forges = append $forges $forge }}
 {{- end }}
 {{- $_ := set $config "forges" $forges }}
-{{- with .Values.rbac.namespaces }}
-{{- $_ := set $config "kubernetes" (merge (dict "namespaces" .) (get $config "kubernetes" | default dict)) }}
-{{- end }}
+{{- $kubernetes := dict "readSecretsAs" (include "towline.readSecretsAs" .) }}
+{{- with .Values.rbac.namespaces }}{{ $_ := set $kubernetes "namespaces" . }}{{ end }}
+{{- $_ := set $config "kubernetes" (merge $kubernetes (get $config "kubernetes" | default dict)) }}
+{{- with include "towline.defaultServiceAccount" . }}{{ $_ := set $config "defaultServiceAccount" . }}{{ end }}
 {{- with .Values.preview.serviceAccount.name }}
 {{- $_ := set $config "preview" (merge (dict "serviceAccountName" .) (get $config "preview" | default dict)) }}
 {{- end }}

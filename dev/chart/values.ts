@@ -15,6 +15,7 @@ const written = [
   "kluctl.path",
   "kluctl.cacheDir",
   "kubernetes.namespaces",
+  "kubernetes.readSecretsAs",
   "preview.serviceAccountName",
 ];
 
@@ -141,23 +142,52 @@ export const valuesSchema = z.strictObject({
     name: text("Its name; empty: the release's, or `default` if the chart does not make it."),
     annotations: labels("Annotations, as for a cloud's workload identity."),
   }),
-  rbac: section("What the server may do.", {
+  rbac: section("What the server may do with its own login: docs/rights.md.", {
     create: flag(true, "Whether the chart makes roles and bindings."),
     tier: z.enum(["impersonation", "namespaced", "cluster-admin"]).prefault("impersonation").meta({
       description:
-        "`impersonation`: it acts only as the service accounts that deployments name. `namespaced`: only in `rbac.namespaces`. `cluster-admin`: everything, as kluctl's controller may.",
+        "`impersonation`: its bookkeeping, and to act as `rbac.serviceAccounts`. `namespaced`: the same, in `rbac.namespaces` only. `cluster-admin`: everything, as kluctl's controller may.",
     }),
-    namespaces: texts("Namespaces with KluctlDeployments; empty: all. The server looks at no others."),
+    namespaces: texts(
+      "Namespaces with KluctlDeployments; empty: all. The server looks at no others, and its roles are there only.",
+    ),
+    serviceAccounts: texts(
+      "Service accounts that it may act as: `name`, in each namespace with deployments, or `namespace/name`. Deployments that name none are deployed as the first name. `*` is all of them: with it, the server can do whatever any of them can.",
+      ["towline-deployer"],
+    ),
+    readSecrets: flag(
+      false,
+      "Lets it read all Secrets of those namespaces. If not, the Secrets that a deployment names are read as its service account, which needs `get` on them.",
+    ),
+    awsRoles: flag(
+      false,
+      "Lets it ask for tokens of `rbac.serviceAccounts`, to decrypt with the AWS roles in their annotations.",
+    ),
   }),
   preview: section("Previews of pull requests.", {
     serviceAccount: section("The identity that previews act as, so that they cannot change anything.", {
-      create: flag(false, "Whether the chart makes it, in each of `rbac.namespaces`."),
+      create: flag(false, "Whether the chart makes it, with a role for comparing. Needs `admissionPolicy.enabled`."),
       name: text("Its name, the same in each deployment's namespace; empty: the deployment's own."),
       annotations: labels("Annotations."),
+      namespaces: texts("Namespaces to make it in: those with KluctlDeployments. Empty: `rbac.namespaces`."),
+      comparesIn: texts(
+        "Namespaces that are deployed to, whose objects it may read and try to change, Secrets included. Empty: those it is in. `*`: all.",
+      ),
+      resources: list("What it may read and try to change there: name the kinds that your projects deploy.", [
+        { apiGroup: "", resources: ["configmaps", "persistentvolumeclaims", "secrets", "serviceaccounts", "services"] },
+        { apiGroup: "apps", resources: ["daemonsets", "deployments", "statefulsets"] },
+        { apiGroup: "autoscaling", resources: ["horizontalpodautoscalers"] },
+        { apiGroup: "batch", resources: ["cronjobs", "jobs"] },
+        { apiGroup: "networking.k8s.io", resources: ["ingresses", "networkpolicies"] },
+        { apiGroup: "policy", resources: ["poddisruptionbudgets"] },
+      ]),
     }),
   }),
   admissionPolicy: section("Rules of the API server for what roles cannot say. Kubernetes 1.30 or newer.", {
-    enabled: flag(false, "Whether the chart makes them."),
+    enabled: flag(
+      true,
+      "Makes them: previews may only try, and of KluctlDeployments and Leases the server may change only what is its to change.",
+    ),
   }),
   crds: section("The definition of KluctlDeployments.", {
     install: flag(

@@ -1,4 +1,5 @@
 /** What the server has to be allowed, verb by verb, and whether it is. */
+import { ApiError } from "../errors.ts";
 import type { Access, DoctorCluster } from "./cluster.ts";
 import { type Finding, ok, problem, warning } from "./finding.ts";
 
@@ -27,6 +28,8 @@ export interface Need {
   readonly group: string;
   readonly resource: string;
   readonly subresource?: string;
+  /** One is enough; to create it, no name can be asked for. */
+  readonly name?: string;
   readonly verbs: readonly string[];
   /** What does not work without. */
   readonly without: string;
@@ -109,8 +112,20 @@ const ofLegacy: readonly Need[] = [
 
 const withoutOverrides = "`kluctl gitops` cannot offer files of its user's machine";
 const forOverrides: readonly Need[] = [
-  { group: "", resource: "secrets", verbs: ["get", "create", "update"], without: withoutOverrides },
-  { group: "", resource: "configmaps", verbs: ["get", "create", "patch"], without: withoutOverrides },
+  {
+    group: "",
+    resource: "secrets",
+    name: "kluctl-source-override-secret",
+    verbs: ["get", "create", "update"],
+    without: withoutOverrides,
+  },
+  {
+    group: "",
+    resource: "configmaps",
+    name: "kluctl-source-override-ca",
+    verbs: ["get", "create", "patch"],
+    without: withoutOverrides,
+  },
 ];
 
 const inResults: Need = {
@@ -123,6 +138,7 @@ const inResults: Need = {
 const asLeader: Need = {
   group: "coordination.k8s.io",
   resource: "leases",
+  name: "5ab5d0f9.kluctl.io",
   verbs: ["get", "create", "update"],
   without: "it cannot see whether kluctl's own controller runs, nor keep it from running",
 };
@@ -170,12 +186,14 @@ export async function examinePermissions(
 
 async function judge(
   cluster: Pick<DoctorCluster, "may">,
-  { group, resource, subresource, verbs, without, optional }: Need,
+  { group, resource, subresource, name, verbs, without, optional }: Need,
   namespace: string | undefined,
 ): Promise<Finding> {
   const subject = textOf({ verb: "", group, resource, subresource, namespace });
   const allowed = await Promise.all(
-    verbs.map((verb) => cluster.may({ verb, group, resource, subresource, namespace })),
+    verbs.map((verb) =>
+      cluster.may({ verb, group, resource, subresource, namespace, name: verb === "create" ? undefined : name }),
+    ),
   );
   const missing = verbs.filter((_, index) => !allowed[index]);
   if (missing.length === 0) return ok(subject, verbs.join(", "));
@@ -202,7 +220,13 @@ async function resultsNamespaceThere(
   name: string,
 ): Promise<Finding> {
   const subject = `namespace ${name}`;
-  if (await cluster.namespaceExists(name)) return ok(subject, "is there");
+  try {
+    if (await cluster.namespaceExists(name)) return ok(subject, "is there");
+  } catch (error) {
+    // The server has no need to read it: what it may do in there has been asked.
+    if (!(error instanceof ApiError && error.status === 403)) throw error;
+    return ok(subject, "not looked at: there is no right to read namespaces");
+  }
   const mayCreate = await cluster.may({ verb: "create", group: "", resource: "namespaces" });
   return mayCreate
     ? ok(subject, "is not there yet; the server makes it")

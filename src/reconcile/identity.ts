@@ -13,6 +13,8 @@ export interface IdentityDeps {
   readonly serviceAccounts: ServiceAccounts;
   /** Throws an error that tells what is wrong with the kubeconfig. */
   readonly toRemoteCluster: (kubeconfig: string, impersonate: string | undefined) => RemoteCluster;
+  /** Why the server may not act as a user of its own cluster, if so. */
+  readonly refusedToActAs?: ((user: string) => Promise<string | undefined>) | undefined;
   /** For deployments that name none. */
   readonly defaultServiceAccount?: string | undefined;
 }
@@ -33,6 +35,7 @@ export function createReadIdentity(deps: IdentityDeps): ReadIdentity {
     const account = serviceAccount ?? spec.serviceAccountName ?? deps.defaultServiceAccount;
     const impersonate =
       account === undefined ? undefined : serviceAccountUser({ namespace: key.namespace, name: account });
+    if (impersonate !== undefined && spec.kubeConfig === undefined) await assertAllowed(impersonate, deps);
     const [remote, decryption] = await Promise.all([
       readCluster(deployment, impersonate, deps),
       decrypts ? readDecryptionKeys(deployment, deps) : undefined,
@@ -42,6 +45,14 @@ export function createReadIdentity(deps: IdentityDeps): ReadIdentity {
     const secrets = [...(remote?.secrets ?? []), ...keys, ...(token === undefined ? [] : [token])];
     return { impersonate, cluster: remote?.cluster, decryption, secrets };
   };
+}
+
+async function assertAllowed(user: string, { refusedToActAs }: IdentityDeps): Promise<void> {
+  const refusal = await refusedToActAs?.(user);
+  if (refusal === undefined) return;
+  throw new PrepareError(
+    `the server may not act as ${user}: ${refusal}; grant its service account "impersonate" on it (the chart's rbac.serviceAccounts)`,
+  );
 }
 
 async function readCluster(

@@ -81,6 +81,18 @@ const matrix: Readonly<Record<string, Values>> = {
     networkPolicy: { enabled: false },
     crds: { install: false },
   },
+  "rights in some namespaces, and an account for previews": {
+    rbac: {
+      tier: "namespaced",
+      namespaces: ["shop", "blog"],
+      serviceAccounts: ["deployer", "shop/other", "*"],
+      readSecrets: true,
+      awsRoles: true,
+    },
+    preview: { serviceAccount: { create: true, name: "towline-preview", comparesIn: ["*"] } },
+    config: { sourceOverride: { bindAddress: ":8082" } },
+  },
+  "the rights of kluctl's controller": { rbac: { tier: "cluster-admin" }, admissionPolicy: { enabled: false } },
   "everything else": {
     nameOverride: "tow",
     commonLabels: { team: "platform" },
@@ -218,7 +230,7 @@ async function applyDry(objects: readonly Rendered[], { kubeconfig, namespace }:
       const plural =
         kind === "NetworkPolicy" ? "networkpolicies" : `${kind.toLowerCase()}${kind.endsWith("s") ? "es" : "s"}`;
       const whole =
-        ["CustomResourceDefinition", "ClusterRole", "ClusterRoleBinding"].includes(kind) ||
+        ["CustomResourceDefinition", "ClusterRole", "ClusterRoleBinding", "Namespace"].includes(kind) ||
         kind.startsWith("ValidatingAdmission");
       const admission: Readonly<Record<string, string>> = { ValidatingAdmissionPolicy: "validatingadmissionpolicies" };
       // What belongs to another namespace may have none yet: it is looked at in this one.
@@ -302,6 +314,15 @@ test("what makes no sense is refused in words that say what to do", async () => 
     [{ forges: [gitea, gitea] }, /the id gitea is there twice/],
     [{ ingress: { enabled: true } }, /ingress.enabled needs ingress.hosts/],
     [{ httpRoute: { enabled: true } }, /httpRoute.enabled needs httpRoute.parentRefs/],
+    [{ rbac: { tier: "namespaced" } }, /set rbac.namespaces to the namespaces with KluctlDeployments/],
+    [{ preview: { serviceAccount: { create: true } } }, /set preview.serviceAccount.name/],
+    [
+      {
+        preview: { serviceAccount: { create: true, name: "p", namespaces: ["shop"] } },
+        admissionPolicy: { enabled: false },
+      },
+      /set admissionPolicy.enabled=true. Without the policy/,
+    ],
   ];
 
   await Promise.all(
@@ -347,7 +368,9 @@ test.each(["helm", "helm4"] as const)("%s installs, upgrades, tests and uninstal
     metadata: { name: "gitea" },
     stringData: { "webhook-secret": "a-webhook-secret-for-tests", token: "a-token" },
   } as KubernetesObject);
-  const values = { forges: [gitea], ingress: { enabled: true, hosts: ["towline.example.com"] } };
+  const results = { namespace: uniqueName("results") };
+  onTestFinished(async () => void (await cluster.core.deleteNamespace({ name: results.namespace }))); // it is kept
+  const values = { forges: [gitea], ingress: { enabled: true, hosts: ["towline.example.com"] }, config: { results } };
   const password = async () =>
     (await cluster.find<V1Secret & KubernetesObject>("v1", "Secret", `${release}-redis`))?.data?.["password"];
 
@@ -361,7 +384,7 @@ test.each(["helm", "helm4"] as const)("%s installs, upgrades, tests and uninstal
   const first = await password();
   expect(Buffer.from(first ?? "", "base64").toString()).toMatch(/^\w{40}$/);
 
-  await helm.upgrade(release, { ...values, replicaCount: 3, config: { log: { level: "debug" } } });
+  await helm.upgrade(release, { ...values, replicaCount: 3, config: { results, log: { level: "debug" } } });
   await expectReady(cluster, release, 3);
   expect(await password()).toBe(first);
 

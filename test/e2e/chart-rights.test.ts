@@ -1,0 +1,277 @@
+/** The chart's roles and policies on the real API server: a server with exactly that login does its whole job, and no more. */
+import { readFile } from "node:fs/promises";
+import { join } from "node:path";
+import type { KubernetesObject } from "@kubernetes/client-node";
+import { expect, onTestFinished, test } from "vitest";
+import { parse } from "yaml";
+import { examinePermissions } from "../../src/doctor/permissions.ts";
+import { createDoctorCluster } from "../../src/doctor/cluster.ts";
+import { createKubeClient } from "../../src/kube/client.ts";
+import { createAccount } from "../support/accounts.ts";
+import { type ApiLogin, useApiLogin } from "../support/api-login.ts";
+import { useHelm } from "../support/helm.ts";
+import { patience } from "../support/patience.ts";
+import { aProject, aSpec } from "../support/project.ts";
+import { usePullRequests } from "../support/pull-requests.ts";
+import { previewAttempts, type RightsPlace, serverAttempts, tryAll, verdictOf } from "../support/rights-table.ts";
+import { useTowline } from "../support/towline.ts";
+import { type TestWorld, uniqueName, useCluster, useGitServer, useWorld } from "../support/world.ts";
+import { idOf, readyOf, type TestCluster } from "../support/world-cluster.ts";
+
+interface Installed {
+  /** Of the namespace of the release, which is the controller's too. */
+  readonly release: TestCluster;
+  readonly login: ApiLogin;
+  readonly results: string;
+  readonly clusterName: string;
+  /** What the chart configures, of what has to do with rights. */
+  readonly variables: Record<string, string>;
+}
+
+interface Configured {
+  readonly defaultServiceAccount?: string;
+  readonly kubernetes: { readonly readSecretsAs: string; readonly namespaces?: readonly string[] };
+  readonly preview: { readonly serviceAccountName?: string };
+}
+
+/** The chart, without its pods: the server runs here, with the token of its account. */
+async function install(values: { rbac?: object; preview?: object }): Promise<Installed> {
+  const release = await useCluster();
+  const helm = await useHelm(release);
+  const results = uniqueName("results");
+  onTestFinished(async () => void (await release.core.deleteNamespace({ name: results })));
+  await helm.install("towline", {
+    ...values,
+    replicaCount: 0,
+    redis: { enabled: false },
+    externalRedis: { url: "redis://redis.invalid:6379" },
+    crds: { install: false },
+    config: {
+      controllerNamespace: release.namespace,
+      results: { namespace: results },
+      sourceOverride: { bindAddress: ":8082" },
+    },
+  });
+  const { namespace } = release;
+  const config = parse((await release.data("towline"))?.["towline.yaml"] ?? "") as Configured;
+  const variables = {
+    TOWLINE_CONTROLLER_NAMESPACE: namespace,
+    TOWLINE_RESULTS_NAMESPACE: results,
+    TOWLINE_SOURCE_OVERRIDE_BIND_ADDRESS: "127.0.0.1:0",
+    TOWLINE_DEFAULT_SERVICE_ACCOUNT: config.defaultServiceAccount,
+    TOWLINE_KUBERNETES_READ_SECRETS_AS: config.kubernetes.readSecretsAs,
+    TOWLINE_KUBERNETES_NAMESPACES: config.kubernetes.namespaces?.join(),
+    TOWLINE_PREVIEW_SERVICE_ACCOUNT_NAME: config.preview.serviceAccountName,
+  };
+  const login = await useApiLogin(release, { namespace, name: "towline" });
+  return {
+    release,
+    login,
+    results,
+    clusterName: `${namespace}-towline`,
+    variables: {
+      TOWLINE_KUBERNETES_KUBECONFIG: login.kubeconfig,
+      ...Object.fromEntries(Object.entries(variables).flatMap(([key, value]) => (value ? [[key, value]] : []))),
+    },
+  };
+}
+
+/** What the doctor finds of the server's rights: the list that the chart has to agree with. */
+async function rightsProblems({ release, login, results, variables }: Installed, accounts: string[]) {
+  const client = createKubeClient({ kubeconfig: login.kubeconfig });
+  onTestFinished(() => client.close());
+  const namespaces = variables["TOWLINE_KUBERNETES_NAMESPACES"]?.split(",") ?? [];
+  const findings = await examinePermissions(
+    createDoctorCluster({ client, namespaces, serviceAccount: undefined, now: Date.now }),
+    {
+      namespaces,
+      resultsNamespace: results,
+      leader: release.namespace,
+      overrides: release.namespace,
+      legacy: true,
+      readsSecrets: variables["TOWLINE_KUBERNETES_READ_SECRETS_AS"] === "server",
+      decrypts: false,
+      accounts: accounts.map((text) => ({ namespace: text.split("/")[0] ?? "", name: text.split("/")[1] ?? "" })),
+      asServer: false,
+    },
+  );
+  return findings.filter(({ level }) => level !== "ok");
+}
+
+/** A Secret and a ConfigMap to lay hands on, and where else. */
+async function usePlace(
+  cluster: TestCluster,
+  { results, clusterName }: Installed,
+  deployment: string,
+): Promise<RightsPlace> {
+  const { namespace } = await useCluster();
+  const place = { secret: "precious", configMap: "untouched" };
+  const data = { apiVersion: "v1", metadata: { name: place.secret }, stringData: { password: "a-password" } };
+  await cluster.create({ ...data, kind: "Secret" } as KubernetesObject);
+  await cluster.create({ apiVersion: "v1", kind: "ConfigMap", metadata: { name: place.configMap } });
+  return { ...place, namespace: cluster.namespace, elsewhere: namespace, deployment, results, clusterName };
+}
+
+/** The API server takes note of new policies a moment later. */
+async function whenPoliciesHold(login: ApiLogin, place: RightsPlace, what: string, attempts = serverAttempts) {
+  const attempt = attempts(place)[what];
+  if (attempt === undefined) throw new Error(`nobody tries to ${what}`);
+  await expect.poll(async () => verdictOf(await login.ask(attempt)), patience).toBe("policy");
+}
+
+/** An annotation that is none of the server's business. */
+const owned = { "example.com/owner": "somebody" };
+
+const words = { yes: "yes", role: "no", policy: "no, by policy" };
+
+/** What docs/rights.md says in the column, row by row. */
+async function documented(heading: string, column: string): Promise<Record<string, string>> {
+  const text = await readFile(join(import.meta.dirname, "../../docs/rights.md"), "utf8");
+  const table =
+    text
+      .slice(text.indexOf(`\n## ${heading}\n`))
+      .split("\n\n| ")[1]
+      ?.split("\n\n")[0] ?? "";
+  const [head, , ...rows] = table.split("\n").map((line) =>
+    line
+      .split("|")
+      .map((cell) => cell.trim())
+      .filter((cell) => cell !== ""),
+  );
+  const at = head?.indexOf(column) ?? -1;
+  return Object.fromEntries(rows.map((cells) => [cells[0] ?? "", cells[at] ?? ""]));
+}
+
+function inWords(verdicts: Record<string, keyof typeof words>): Record<string, string> {
+  return Object.fromEntries(Object.entries(verdicts).map(([what, verdict]) => [what, words[verdict]]));
+}
+
+const serverTable = "What the server's login can do";
+const previewTable = "What the account of previews can do";
+
+/** Lets the account read the Secrets of its namespace, besides what it deploys. */
+async function letReadSecrets(cluster: TestCluster, name: string): Promise<void> {
+  const metadata = { name: `${name}-secrets` };
+  const group = "rbac.authorization.k8s.io";
+  const rules = [{ apiGroups: [""], resources: ["secrets"], verbs: ["get"] }];
+  await cluster.create({ apiVersion: `${group}/v1`, kind: "Role", metadata, rules } as object);
+  await cluster.create({
+    apiVersion: `${group}/v1`,
+    kind: "RoleBinding",
+    metadata,
+    roleRef: { apiGroup: group, kind: "Role", name: metadata.name },
+    subjects: [{ kind: "ServiceAccount", name, namespace: cluster.namespace }],
+  } as object);
+}
+
+/** A repository that asks for a login, and the Secret with it. */
+async function usePrivateRepository({ cluster }: TestWorld) {
+  const login = { username: "reader", password: uniqueName("password") };
+  const repo = await (await useGitServer(login)).repo("private");
+  const { namespace } = cluster;
+  await repo.push(aProject({ namespace, name: "from-private" }));
+  await cluster.create({ apiVersion: "v1", kind: "Secret", metadata: { name: "git" }, stringData: login } as object);
+  const host = new URL(repo.url).host;
+  return { url: repo.url, credentials: { git: [{ host, secretRef: { name: "git" } }] } };
+}
+
+test("with the right to act as named accounts the server does its whole job, previews try only, and neither can do more", async () => {
+  const world = await useWorld();
+  const { cluster } = world;
+  const { namespace } = cluster;
+  const account = uniqueName("preview");
+  const [installed] = await Promise.all([
+    install({ preview: { serviceAccount: { create: true, name: account, namespaces: [namespace] } } }),
+    createAccount(cluster, "towline-deployer").then(() => letReadSecrets(cluster, "towline-deployer")),
+  ]);
+  const { login, variables, results } = installed;
+  expect(await rightsProblems(installed, [`${namespace}/towline-deployer`, `${namespace}/${account}`])).toEqual([]);
+  const pulls = await usePullRequests(world, variables);
+  await pulls.repo.push(aProject({ namespace }));
+
+  // Deployed as accounts that it may act as, with logins that those may read, and as no others.
+  const secret = await usePrivateRepository(world);
+  const [shop, hidden, stranger] = ["shop", "hidden", "stranger"].map((name) => cluster.deployment(name));
+  await shop!.create(aSpec(pulls.repo.url, { delete: true }), owned);
+  await hidden!.create(aSpec(secret.url, { credentials: secret.credentials }));
+  await stranger!.create(aSpec(pulls.repo.url, { serviceAccountName: "stranger", target: "staging" }));
+  await Promise.all([shop!.settles(), hidden!.reaches("Ready")]);
+  expect(readyOf(await stranger!.settles())).toMatchObject({
+    status: "False",
+    message: expect.stringContaining('cannot impersonate resource "serviceaccounts"'),
+  });
+
+  // A push is applied, and told.
+  await pulls.repo.push(aProject({ namespace, data: { color: "blue" } }));
+  await expect.poll(() => cluster.data("settings"), patience).toEqual({ color: "blue" });
+  const deployed = await shop!.settles();
+  const stored = await cluster.core.listNamespacedSecret({ namespace: results });
+  const ids = stored.items.map(({ metadata }) => metadata?.labels?.["kluctl.io/command-result-id"]);
+  expect(ids).toContain(idOf(deployed, "lastDeployResult"));
+  await expect.poll(async () => (await shop!.events()).length, patience).toBeGreaterThan(0);
+
+  // A request is taken, and a pull request compared with an identity that can only try.
+  await shop!.patch({ metadata: { annotations: { "kluctl.io/request-deploy": "now" } } });
+  const pull = await pulls.open(aProject({ namespace, data: { color: "green" } }));
+  await shop!.until("an answer", ({ status }) => JSON.stringify(status?.["deployRequestResult"])?.includes("endTime"));
+  expect(await pull.comment("took")).toMatch(/- +blue\n\+ +green/);
+  expect((await shop!.get())?.metadata?.annotations).toEqual(owned);
+
+  // What the logins can do beyond that.
+  const place = await usePlace(cluster, installed, "shop");
+  const preview = await useApiLogin(cluster, { namespace, name: account });
+  await whenPoliciesHold(login, place, "change its spec");
+  await whenPoliciesHold(preview, place, "create a ConfigMap", previewAttempts(false));
+  expect(inWords(await tryAll(login, serverAttempts(place)))).toEqual(await documented(serverTable, "`impersonation`"));
+  const trying = await tryAll(preview, previewAttempts(true)(place));
+  expect(inWords(trying)).toEqual(await documented(previewTable, "as a dry run"));
+  const doing = await tryAll(preview, previewAttempts(false)(place));
+  expect(inWords(doing)).toEqual(await documented(previewTable, "for real"));
+
+  // It goes, with its objects.
+  await shop!.delete();
+  await expect.poll(() => shop!.get(), patience).toBeUndefined();
+  expect(await cluster.data("settings")).toBeUndefined();
+  const forbidden = pulls.towline.lines.filter((line) => JSON.stringify(line).includes("forbidden"));
+  expect(forbidden.filter((line) => line["name"] !== "stranger")).toEqual([]);
+});
+
+test("with roles in its namespaces the server works in all of them, and has no right anywhere else", async () => {
+  const world = await useWorld();
+  const other = await useCluster();
+  const clusters = [world.cluster, other];
+  const [installed] = await Promise.all([
+    install({ rbac: { tier: "namespaced", namespaces: clusters.map(({ namespace }) => namespace) } }),
+    ...clusters.map((cluster) => createAccount(cluster, "towline-deployer")),
+  ]);
+  const accounts = clusters.map(({ namespace }) => `${namespace}/towline-deployer`);
+  expect(await rightsProblems(installed, accounts)).toEqual([]);
+  const towline = await useTowline(world, installed.variables);
+  for (const cluster of clusters) {
+    const repo = await world.repo(cluster.namespace);
+    await repo.push(aProject({ namespace: cluster.namespace }));
+    await cluster.deployment("shop").create(aSpec(repo.url), owned);
+  }
+  for (const cluster of clusters) await cluster.deployment("shop").reaches("Ready");
+  expect(JSON.stringify(towline.lines)).not.toContain("forbidden");
+
+  const place = await usePlace(world.cluster, installed, "shop");
+  await whenPoliciesHold(installed.login, place, "change its spec");
+  const verdicts = await tryAll(installed.login, serverAttempts(place));
+  expect(inWords(verdicts)).toEqual(await documented(serverTable, "`namespaced`"));
+});
+
+test("as cluster-admin the server deploys with its own rights, as kluctl's controller does", async () => {
+  const world = await useWorld();
+  const { cluster } = world;
+  const installed = await install({ rbac: { tier: "cluster-admin" } });
+  await useTowline(world, installed.variables);
+  const repo = await world.repo("shop");
+  await repo.push(aProject({ namespace: cluster.namespace }));
+  await cluster.deployment("shop").create(aSpec(repo.url));
+  await cluster.deployment("shop").reaches("Ready");
+
+  const place = await usePlace(cluster, installed, "shop");
+  const verdicts = await tryAll(installed.login, serverAttempts(place));
+  expect(inWords(verdicts)).toEqual(await documented(serverTable, "`cluster-admin`"));
+});

@@ -1,0 +1,189 @@
+/** What somebody with the server's login, or with that of previews, could try; and what the API server says to it. */
+import type { ApiLogin, Answer, Asked } from "./api-login.ts";
+
+export interface RightsPlace {
+  /** With deployments. */
+  readonly namespace: string;
+  /** With neither deployments nor anything of the server's. */
+  readonly elsewhere: string;
+  /** In `namespace`: a KluctlDeployment, a Secret, and a ConfigMap. */
+  readonly deployment: string;
+  readonly secret: string;
+  readonly configMap: string;
+  readonly results: string;
+  /** Names the release's roles and policies. */
+  readonly clusterName: string;
+}
+
+export type Verdict = "yes" | "role" | "policy";
+export type Attempts = (place: RightsPlace) => Readonly<Record<string, Asked>>;
+
+/** Refused by the rights that somebody has, or by an admission policy; anything else would have been done. */
+export function verdictOf({ status, message }: Answer): Verdict {
+  if (status === 401) throw new Error(`the API server does not know the login: ${message}`);
+  if (status !== 403) return "yes";
+  return message.includes("ValidatingAdmissionPolicy") ? "policy" : "role";
+}
+
+/** All at once. */
+export async function tryAll(login: ApiLogin, attempts: Readonly<Record<string, Asked>>) {
+  const tried = Object.entries(attempts).map(
+    async ([what, asked]) => [what, verdictOf(await login.ask(asked))] as const,
+  );
+  return Object.fromEntries(await Promise.all(tried));
+}
+
+const core = "/api/v1";
+const kluctl = "/apis/gitops.kluctl.io/v1beta1";
+const rbac = "/apis/rbac.authorization.k8s.io/v1";
+const admission = "/apis/admissionregistration.k8s.io/v1";
+const leases = (namespace: string) => `/apis/coordination.k8s.io/v1/namespaces/${namespace}/leases`;
+
+/** As dry runs: rights and policies are the same, and where there is the right nothing comes of it. */
+const tried = "?dryRun=All";
+const named = (name: string, more: object = {}) => ({ metadata: { name }, ...more });
+const whoAmI = { apiVersion: "authentication.k8s.io/v1", kind: "SelfSubjectReview" };
+
+function actAs(user: string, more: Readonly<Record<string, string>> = {}): Asked {
+  const path = "/apis/authentication.k8s.io/v1/selfsubjectreviews";
+  return { method: "POST", path, body: whoAmI, headers: { "impersonate-user": user, ...more } };
+}
+
+const pod = named("any", { spec: { containers: [{ name: "any", image: "any" }] } });
+const toAdmin = {
+  roleRef: { apiGroup: "rbac.authorization.k8s.io", kind: "ClusterRole", name: "cluster-admin" },
+  subjects: [{ kind: "User", apiGroup: "rbac.authorization.k8s.io", name: "anybody" }],
+};
+
+/** With the server's own token. */
+export const serverAttempts: Attempts = ({ namespace, elsewhere, deployment, secret, results, clusterName }) => {
+  const inside = `${core}/namespaces/${namespace}`;
+  const outside = `${core}/namespaces/${elsewhere}`;
+  const deployments = `${kluctl}/namespaces/${namespace}/kluctldeployments`;
+  const change = (body: object): Asked => ({ method: "PATCH", path: `${deployments}/${deployment}${tried}`, body });
+  const deployer = `system:serviceaccount:${namespace}:towline-deployer`;
+  return {
+    "write the status of a KluctlDeployment": {
+      method: "PATCH",
+      path: `${deployments}/${deployment}/status${tried}`,
+      body: { status: { observedCommit: "any" } },
+    },
+    "take a request out of its annotations": change({
+      metadata: { annotations: { "kluctl.io/request-deploy": null } },
+    }),
+    "put its finalizer there": change({ metadata: { finalizers: ["finalizers.gitops.kluctl.io"] } }),
+    "change its spec": change({ spec: { target: "another" } }),
+    "add a request to its annotations": change({ metadata: { annotations: { "kluctl.io/request-prune": "now" } } }),
+    "take out an annotation of somebody else's": change({ metadata: { annotations: { "example.com/owner": null } } }),
+    "change its labels": change({ metadata: { labels: { team: "another" } } }),
+    "put another finalizer there": change({ metadata: { finalizers: ["example.com/never"] } }),
+    "create a KluctlDeployment": {
+      method: "POST",
+      path: `${deployments}${tried}`,
+      body: {
+        apiVersion: "gitops.kluctl.io/v1beta1",
+        kind: "KluctlDeployment",
+        ...named("any", { spec: { interval: "1h", source: { git: { url: "https://git.example.com/any.git" } } } }),
+      },
+    },
+    "delete a KluctlDeployment": { method: "DELETE", path: `${deployments}/${deployment}${tried}` },
+    "list the KluctlDeployments of another namespace": {
+      method: "GET",
+      path: `${kluctl}/namespaces/${elsewhere}/kluctldeployments`,
+    },
+    "hold a Lease of a deployment": {
+      method: "POST",
+      path: `${leases(namespace)}${tried}`,
+      body: named("towline-any"),
+    },
+    "hold another Lease there": { method: "POST", path: `${leases(namespace)}${tried}`, body: named("any") },
+    "hold the Lease of a part of Kubernetes": {
+      method: "POST",
+      path: `${leases("kube-system")}${tried}`,
+      body: named("kube-scheduler"),
+    },
+    "store a result": {
+      method: "POST",
+      path: `${core}/namespaces/${results}/secrets${tried}`,
+      body: named("any"),
+    },
+    "read a Secret beside a deployment": { method: "GET", path: `${inside}/secrets/${secret}` },
+    "list the Secrets beside a deployment": { method: "GET", path: `${inside}/secrets` },
+    "read a Secret of another namespace": { method: "GET", path: `${outside}/secrets/any` },
+    "list all Secrets": { method: "GET", path: `${core}/secrets?limit=1` },
+    "act as `towline-deployer`": actAs(deployer),
+    "act as `towline-deployer` of another namespace": actAs(`system:serviceaccount:${elsewhere}:towline-deployer`),
+    "act as another service account": actAs(`system:serviceaccount:${namespace}:default`),
+    "act as a controller of Kubernetes": actAs("system:serviceaccount:kube-system:clusterrole-aggregation-controller"),
+    "act as a person": actAs("admin"),
+    "act as a member of a group": actAs(deployer, { "impersonate-group": "system:masters" }),
+    "act with somebody's UID": actAs(deployer, { "impersonate-uid": "any" }),
+    "act with extra attributes": actAs(deployer, { "impersonate-extra-scopes": "any" }),
+    "get a token of `towline-deployer`": {
+      method: "POST",
+      path: `${inside}/serviceaccounts/towline-deployer/token${tried}`,
+      body: { spec: {} },
+    },
+    "create a ConfigMap": { method: "POST", path: `${inside}/configmaps${tried}`, body: named("any") },
+    "create a Pod": { method: "POST", path: `${inside}/pods${tried}`, body: pod },
+    "run a command in a Pod": { method: "POST", path: `${inside}/pods/any/exec?command=id` },
+    "create a Namespace": { method: "POST", path: `${core}/namespaces${tried}`, body: named("any") },
+    "delete a Namespace": { method: "DELETE", path: `${core}/namespaces/${elsewhere}${tried}` },
+    "give somebody cluster-admin": {
+      method: "POST",
+      path: `${rbac}/clusterrolebindings${tried}`,
+      body: named("any", toAdmin),
+    },
+    "change its own role": {
+      method: "PATCH",
+      path: `${rbac}/clusterroles/${clusterName}${tried}`,
+      body: { rules: [{ apiGroups: ["*"], resources: ["*"], verbs: ["*"] }] },
+    },
+    "remove the admission policy": {
+      method: "DELETE",
+      path: `${admission}/validatingadmissionpolicybindings/${clusterName}-deployments${tried}`,
+    },
+  };
+};
+
+/** With a token of the account of previews; each as a dry run or for real. */
+export function previewAttempts(dryRun: boolean): Attempts {
+  return ({ namespace, elsewhere, deployment, secret, configMap }) => {
+    const query = dryRun ? tried : "";
+    const inside = `${core}/namespaces/${namespace}`;
+    return {
+      "create a ConfigMap": { method: "POST", path: `${inside}/configmaps${query}`, body: named("never") },
+      "change a ConfigMap": {
+        method: "PATCH",
+        path: `${inside}/configmaps/${configMap}${query}`,
+        body: { data: { color: "never" } },
+      },
+      "delete a ConfigMap": { method: "DELETE", path: `${inside}/configmaps/${configMap}${query}` },
+      "create a Namespace": { method: "POST", path: `${core}/namespaces${query}`, body: named("never-of-previews") },
+      "read a Secret of a namespace that is compared": { method: "GET", path: `${inside}/secrets/${secret}` },
+      "read a Secret of another namespace": { method: "GET", path: `${core}/namespaces/${elsewhere}/secrets/any` },
+      "create a Pod": { method: "POST", path: `${inside}/pods${query}`, body: pod },
+      "run a command in a Pod": { method: "POST", path: `${inside}/pods/any/exec?command=id` },
+      "get a token of a service account": {
+        method: "POST",
+        path: `${inside}/serviceaccounts/default/token${query}`,
+        body: { spec: {} },
+      },
+      "act as another service account": actAs(`system:serviceaccount:${namespace}:towline-deployer`),
+      "change a KluctlDeployment": {
+        method: "PATCH",
+        path: `${kluctl}/namespaces/${namespace}/kluctldeployments/${deployment}${query}`,
+        body: { spec: { target: "another" } },
+      },
+      "give somebody cluster-admin": {
+        method: "POST",
+        path: `${rbac}/clusterrolebindings${query}`,
+        body: named("never-of-previews", toAdmin),
+      },
+      "remove the admission policy": {
+        method: "DELETE",
+        path: `${admission}/validatingadmissionpolicybindings/never${query}`,
+      },
+    };
+  };
+}
