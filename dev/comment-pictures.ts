@@ -15,7 +15,7 @@ import { createWorld } from "./world.ts";
 
 const inDocs = ["change", "deletion", "errors", "many-deployments", "working"];
 /** Samples whose folded sections are shown open, besides what is open anyway. */
-const unfolded = new Set(["change", "deletion", "merged", "hostile"]);
+const unfolded = new Set(["change", "deletion", "prune-waits", "merged", "hostile"]);
 
 const [target = join(import.meta.dirname, "..", "docs", "images"), names] =
   process.argv[2] === undefined ? [undefined, inDocs] : [process.argv[2], Object.keys(samples)];
