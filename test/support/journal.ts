@@ -105,7 +105,7 @@ for argument; do
   case $argument in
     --project-dir=*) project=\${argument#*=} ;;
     --target=*) target=\${argument#*=} ;;
-    --dry-run) mutating=false ;;
+    --dry-run | --dry-run=true) mutating=false ;;
     yaml=*) out=\${argument#*=} ;;
   esac
 done
