@@ -61,11 +61,12 @@ export interface DoctorCluster {
   deployments(): Promise<readonly FoundDeployment[]>;
   /** Those of the older API, `flux.kluctl.io`, as they are; `undefined` where the cluster does not know it. */
   legacy(): Promise<readonly unknown[] | undefined>;
-  /** Those that call themselves kluctl's controller. */
-  controllers(namespace: string): Promise<readonly ControllerFacts[]>;
+  /** Those that call themselves kluctl's controller, if they may be looked for. */
+  controllers(namespace: string): Promise<readonly ControllerFacts[] | "forbidden">;
   lease(key: Key): Promise<LeaseFacts | undefined>;
   /** The lease under which a Towline works on a deployment. */
   ownLease(key: Key): Promise<LeaseFacts | undefined>;
+  /** Also where it may not be looked at: then nobody can say that it is missing. */
   serviceAccountExists(key: Key): Promise<boolean>;
   namespaceExists(name: string): Promise<boolean>;
   /** Whether we may, or the service account that is asked about. */
@@ -184,7 +185,9 @@ export function createDoctorCluster({ client, namespaces, serviceAccount, now }:
           return (await client.list(`/apis/apps/v1/namespaces/${namespace}/deployments`, { query })).items;
         }
       };
-      return (await listed()).map((item) => {
+      const found = await unlessForbidden(listed());
+      if (found === undefined) return "forbidden";
+      return found.map((item) => {
         const { metadata, spec, status } = Workload.parse(item);
         const images = spec.template.spec.containers.map(({ image }) => image);
         return { key: metadata, image: images.join(", "), wanted: spec.replicas, ready: status.readyReplicas };
@@ -193,8 +196,10 @@ export function createDoctorCluster({ client, namespaces, serviceAccount, now }:
 
     lease,
     ownLease: ({ namespace, name }) => lease({ namespace, name: leaseName(name) }),
-    serviceAccountExists: async ({ namespace, name }) =>
-      (await find(`/api/v1/namespaces/${namespace}/serviceaccounts/${encodeURIComponent(name)}`)) !== undefined,
+    async serviceAccountExists({ namespace, name }) {
+      const path = `/api/v1/namespaces/${namespace}/serviceaccounts/${encodeURIComponent(name)}`;
+      return (await unlessForbidden(find(path).then((found) => found !== undefined))) ?? true;
+    },
     namespaceExists: async (name) => (await find(`/api/v1/namespaces/${name}`)) !== undefined,
 
     async may(resourceAttributes) {
@@ -211,6 +216,15 @@ export function createDoctorCluster({ client, namespaces, serviceAccount, now }:
       return answer.status?.allowed === true;
     },
   };
+}
+
+async function unlessForbidden<T>(answer: Promise<T>): Promise<T | undefined> {
+  try {
+    return await answer;
+  } catch (error) {
+    if (error instanceof ApiError && error.status === 403) return undefined;
+    throw error;
+  }
 }
 
 /** Who a service account is to an authorizer. */

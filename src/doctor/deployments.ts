@@ -1,4 +1,5 @@
 /** Each deployment: what of it would not work, and what a swap would do to it. */
+import { ApiError } from "../errors.ts";
 import type { Limit } from "../limit.ts";
 import { type Deployment, isMalformed, keyText } from "../model.ts";
 import type { Secrets } from "../ports.ts";
@@ -79,8 +80,15 @@ async function examineSecrets({ secrets }: DeploymentsDeps, deployment: Deployme
   const account = isMalformed(deployment) ? undefined : deployment.spec.serviceAccountName;
   const subject = keyText(key);
   const findings = secretNeeds(spec).map(async ({ field, secretName, missing }) => {
-    const data = await secrets.get(key.namespace, secretName, account);
     const name = `secret ${key.namespace}/${secretName}`;
+    let data: Readonly<Record<string, string>> | undefined;
+    try {
+      data = await secrets.get(key.namespace, secretName, account);
+    } catch (error) {
+      if (!(error instanceof ApiError && error.status === 403)) throw error;
+      const advice = "grant get on it to who reads it: see kubernetes.readSecretsAs";
+      return [problem(subject, `${field}: ${name} may not be read: ${error.message}`, advice)];
+    }
     if (data === undefined) return [problem(subject, `${field}: ${name} does not exist`, "create it")];
     const what = missing(Object.keys(data));
     return what === undefined ? [] : [problem(subject, `${field}: ${name} ${what}`, "add what is missing")];

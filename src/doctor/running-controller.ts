@@ -27,12 +27,19 @@ export async function examineController(
     cluster.controllers(namespace),
     cluster.lease({ namespace, name: leaderLease }),
   ]);
-  const workloads = controllers.map(describeWorkload);
   return [
-    ...(workloads.length > 0 ? workloads : [ok("Deployment", "none is labelled control-plane=kluctl-controller")]),
+    ...describeWorkloads(controllers),
     describeLease(lease, { namespace, name: leaderLease }, now()),
     await describeWrites(cluster, deployments, now()),
   ];
+}
+
+function describeWorkloads(controllers: readonly ControllerFacts[] | "forbidden"): Finding[] {
+  if (controllers === "forbidden") {
+    return [ok("Deployment", "not looked for: there is no right to list Deployments; what is below tells it as well")];
+  }
+  if (controllers.length === 0) return [ok("Deployment", "none is labelled control-plane=kluctl-controller")];
+  return controllers.map(describeWorkload);
 }
 
 function describeWorkload({ key, image, wanted, ready }: ControllerFacts): Finding {

@@ -5,6 +5,7 @@ import type { KubernetesObject } from "@kubernetes/client-node";
 import { expect, onTestFinished, test } from "vitest";
 import { parse } from "yaml";
 import { examinePermissions } from "../../src/doctor/permissions.ts";
+import { examineController } from "../../src/doctor/running-controller.ts";
 import { createDoctorCluster } from "../../src/doctor/cluster.ts";
 import { createKubeClient } from "../../src/kube/client.ts";
 import { createAccount } from "../support/accounts.ts";
@@ -81,9 +82,11 @@ async function rightsProblems({ release, login, results, variables }: Installed,
   const client = createKubeClient({ kubeconfig: login.kubeconfig });
   onTestFinished(() => client.close());
   const namespaces = variables["TOWLINE_KUBERNETES_NAMESPACES"]?.split(",") ?? [];
-  const findings = await examinePermissions(
-    createDoctorCluster({ client, namespaces, serviceAccount: undefined, now: Date.now }),
-    {
+  const cluster = createDoctorCluster({ client, namespaces, serviceAccount: undefined, now: Date.now });
+  const controller = await examineController({ cluster, namespace: release.namespace, now: Date.now }, []);
+  const findings = [
+    ...controller,
+    ...(await examinePermissions(cluster, {
       namespaces,
       resultsNamespace: results,
       leader: release.namespace,
@@ -93,8 +96,8 @@ async function rightsProblems({ release, login, results, variables }: Installed,
       decrypts: false,
       accounts: accounts.map((text) => ({ namespace: text.split("/")[0] ?? "", name: text.split("/")[1] ?? "" })),
       asServer: false,
-    },
-  );
+    })),
+  ];
   return findings.filter(({ level }) => level !== "ok");
 }
 
@@ -246,7 +249,7 @@ test("with roles in its namespaces the server works in all of them, and has no r
   ]);
   const accounts = clusters.map(({ namespace }) => `${namespace}/towline-deployer`);
   expect(await rightsProblems(installed, accounts)).toEqual([]);
-  const towline = await useTowline(world, installed.variables);
+  const towline = await useTowline(world, { ...installed.variables, TOWLINE_LEADER_ELECTION: "exclusive" });
   for (const cluster of clusters) {
     const repo = await world.repo(cluster.namespace);
     await repo.push(aProject({ namespace: cluster.namespace }));

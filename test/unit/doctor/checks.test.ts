@@ -51,6 +51,10 @@ test("kluctl's controller is found by its Deployment, its Lease and what it writ
     "warning status writes: kluctl-controller wrote the status of shop/staging 40 s ago",
   ]);
 
+  const unseen = fakeDoctorCluster({ controllers: "forbidden" });
+  const [workload] = await examineController({ cluster: unseen, namespace, now: () => now }, []);
+  expect(workload).toMatchObject({ level: "ok", message: expect.stringContaining("no right to list Deployments") });
+
   const stopped = fakeDoctorCluster({
     controllers: [{ key, image: "ghcr.io/kluctl/kluctl:v2.22.1", wanted: 0, ready: 0 }],
     leases: { "kluctl-system/5ab5d0f9.kluctl.io": { renewedAt: now - 60_000, holder: "kluctl-controller-7d" } },

@@ -4,7 +4,7 @@ import { examineDeployments } from "../../../src/doctor/deployments.ts";
 import type { Compared } from "../../../src/doctor/swap.ts";
 import { toRemoteCluster } from "../../../src/kube/remote-cluster.ts";
 import { createReadIdentity } from "../../../src/reconcile/identity.ts";
-import { SourceError } from "../../../src/errors.ts";
+import { ApiError, SourceError } from "../../../src/errors.ts";
 import { createLimit } from "../../../src/limit.ts";
 import type { Deployment, DeploymentStatus } from "../../../src/model.ts";
 import type { Sources } from "../../../src/ports.ts";
@@ -25,12 +25,20 @@ interface Case {
   readonly compared?: Partial<Compared> | Error;
   readonly secrets?: Record<string, Record<string, string>>;
   readonly missingAccounts?: readonly string[];
+  /** `namespace/name` of Secrets that may not be read. */
+  readonly forbidden?: string;
 }
 
-async function examine({ deployment, spec = {}, compared = {}, secrets, missingAccounts }: Case) {
+async function examine({ deployment, spec = {}, compared = {}, secrets, missingAccounts, forbidden }: Case) {
+  const readable = fakeSecrets(secrets);
   const deps = {
     cluster: fakeDoctorCluster({ ...(missingAccounts && { missingAccounts }) }),
-    secrets: fakeSecrets(secrets),
+    secrets: {
+      get: (namespace: string, name: string) =>
+        `${namespace}/${name}` === forbidden
+          ? Promise.reject(new ApiError(403, `secrets "${name}" is forbidden`))
+          : readable.get(namespace, name),
+    },
     readIdentity: createReadIdentity({
       secrets: fakeSecrets(secrets),
       serviceAccounts: fakeServiceAccounts(),
@@ -129,6 +137,8 @@ test("secrets that are missing, or lack what they are for, are named with their 
     "shop/empty": { username: "ada" },
     "shop/keys": { "prod.agekey": "…" },
   };
+  const [refused] = await examine({ spec, secrets, forbidden: "shop/git" });
+  expect(refused).toMatch(/^problem shop\/prod .*: secret shop\/git may not be read: secrets "git" is forbidden$/);
   expect(await examine({ spec, secrets })).toEqual([
     "problem shop/prod spec.credentials.git[1]: secret shop/empty has none of the keys password, identity",
     "problem shop/prod spec.credentials.helm[0]: secret shop/charts does not exist",
