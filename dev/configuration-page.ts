@@ -6,6 +6,7 @@ const sections: Readonly<Record<string, string>> = {
   webhooks: "Receiving webhooks",
   admin: "Health and metrics",
   log: "Log",
+  audit: "Audit log",
   redis: "Redis",
   kubernetes: "Kubernetes",
   kluctl: "kluctl",

@@ -15,6 +15,7 @@ const repo = z
   .max(2_000)
   .transform((text) => text as RepoId);
 const delivery = z.string().max(200).optional();
+const sender = z.string().max(100).optional();
 const receivedAt = z.int().nonnegative().optional();
 
 const forge = z
@@ -40,6 +41,7 @@ const Reconcile = z
     cause: z.enum(["push", "manual", "change", "sweep", "interval"]),
     repo: repo.optional(),
     delivery,
+    sender,
     receivedAt,
   })
   .transform(({ v: _version, namespace, name, ...rest }) => ({ ...rest, deployment: { namespace, name } }));
@@ -74,9 +76,10 @@ export function toJobData(request: Request): Readonly<Record<string, unknown>> {
   const { kind } = request;
   switch (kind) {
     case "reconcile": {
-      const { deployment, cause, repo, delivery, receivedAt } = request;
+      const { deployment, cause, repo, delivery, sender, receivedAt } = request;
       const { namespace, name } = deployment;
-      return { v: 1, kind, namespace, name, cause, repo, delivery: delivery?.slice(0, 200), receivedAt };
+      const origin = { delivery: delivery?.slice(0, 200), sender: sender?.slice(0, 100), receivedAt };
+      return { v: 1, kind, namespace, name, cause, repo, ...origin };
     }
     case "preview": {
       const { pullRequest, cause, delivery, receivedAt } = request;

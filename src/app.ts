@@ -28,7 +28,7 @@ import {
 import { openSourceOverrides } from "./app/source-overrides.ts";
 import { createWebhooksFirst } from "./app/webhooks-first.ts";
 import { startWork, type StartedWork } from "./app/work.ts";
-import type { Config } from "./config.ts";
+import { type Config, secretValues } from "./config.ts";
 import { findAccount } from "./forge/account.ts";
 import { createWebhookSource } from "./forge/create-webhook-source.ts";
 import { createIntake } from "./intake.ts";
@@ -45,7 +45,8 @@ import { toRemoteCluster } from "./kube/remote-cluster.ts";
 import { createResults, storeNothing } from "./kube/result-store.ts";
 import { createSecrets } from "./kube/secrets.ts";
 import { createServiceAccounts } from "./kube/service-accounts.ts";
-import type { Logger } from "./log.ts";
+import { createLogger, type Logger } from "./log.ts";
+import { createAuditLog } from "./log/audit.ts";
 import { createMetrics, type Metrics } from "./metrics.ts";
 import { createDeploymentMetrics } from "./metrics/deployments.ts";
 import type { Request } from "./model.ts";
@@ -251,6 +252,12 @@ export async function startApp(config: Config, log: Logger): Promise<App> {
 
   // The work
   const retries = createRetries(clock);
+  const auditLog = createAuditLog({
+    ...config.audit,
+    log,
+    loggerFor: (destination) =>
+      createLogger({ level: "info", format: "json", secrets: secretValues(config), destination }),
+  });
   const reconcile = createReconcile({
     deployments,
     secrets,
@@ -272,6 +279,8 @@ export async function startApp(config: Config, log: Logger): Promise<App> {
     clock,
     newId: randomUUID,
     log,
+    audit: ({ deployment, ...change }) =>
+      auditLog.info({ ...deployment, ...change }, `${change.action} ${change.result}`),
     observe: {
       pushToApplied: (seconds) => metrics.pushApplied(seconds),
       pushToLive: (seconds) => metrics.stages.pushLive(seconds),

@@ -55,6 +55,7 @@ export interface Config {
   readonly probes: Listening;
   readonly sourceOverride: Listening;
   readonly log: { readonly level: LogLevel; readonly format: LogFormat };
+  readonly audit: { readonly file?: string | undefined };
   readonly dataDir: string;
   /** Without `url`: a private Redis. The URL holds the password. */
   readonly redis: {

@@ -49,7 +49,15 @@ export function match(event: PushEvent, deployments: readonly GitDeployment[]): 
     const { key, repo } = deployment;
     const reason = reasonToIgnore(event, deployment);
     if (reason !== undefined) ignored.push({ deployment: keyText(key), reason });
-    else requests.push({ kind: "reconcile", deployment: key, cause: "push", repo, delivery: event.delivery });
+    else
+      requests.push({
+        kind: "reconcile",
+        deployment: key,
+        cause: "push",
+        repo,
+        delivery: event.delivery,
+        sender: event.sender,
+      });
   }
   return { requests, ignored };
 }

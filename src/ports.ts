@@ -1,5 +1,6 @@
 /** The seams: what the decisions need from the outside, in their words. Each is small enough to be faked with a Map. */
 import type {
+  Cause,
   ChangedPaths,
   CommandResult,
   CommitKey,
@@ -374,6 +375,47 @@ export interface Enqueued {
   /** How many of the requests made a new job. The others were already waiting. */
   readonly queued: number;
 }
+
+/** One change of what is deployed: who or what caused it, on which target, from which commit, and what came of it. */
+export interface Change {
+  readonly action: "deploy" | "poke-images" | "prune" | "delete";
+  /** What the action was decided for; `asked for`: somebody wanted this very action. */
+  readonly why: string;
+  readonly cause: Cause;
+  /** The account whose push it was, as the git host names it. */
+  readonly sender?: string | undefined;
+  readonly delivery?: string | undefined;
+  /** What the request of a person says of itself. */
+  readonly request?: string | undefined;
+  readonly deployment: Key;
+  /** UID of kube-system of the cluster that it was done to, as far as it is known. */
+  readonly cluster?: string | undefined;
+  readonly target?: string | undefined;
+  readonly discriminator?: string | undefined;
+  readonly serviceAccount?: string | undefined;
+  readonly repo: string;
+  readonly ref: string;
+  /** Empty for a working copy. */
+  readonly commit: string;
+  readonly objectsHash?: string | undefined;
+  /** The hash that somebody approved, where changes need that. */
+  readonly approved?: string | undefined;
+  readonly dryRun: boolean;
+  /** `broken-off`: kluctl was ended, and nobody knows what it has done. */
+  readonly result: "ok" | "errors" | "broken-off";
+  readonly objects?: ChangedObjects | undefined;
+  readonly reconcileID: string;
+  readonly ms: number;
+}
+
+export interface ChangedObjects {
+  readonly new: number;
+  readonly changed: number;
+  readonly deleted: number;
+  readonly errors: number;
+}
+
+export type Audit = (change: Change) => void;
 
 export interface Clock {
   /** Epoch milliseconds. */

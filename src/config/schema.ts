@@ -233,6 +233,15 @@ export const configSchema = z.strictObject({
       }),
     })
     .prefault({}),
+  audit: z
+    .strictObject({
+      file: path.optional().meta({
+        defaultText: "the log, as lines with `audit: true`",
+        description:
+          "File that one line is appended to for each change of what is deployed, see docs/audit.md. Its directory has to be there.",
+      }),
+    })
+    .prefault({}),
   dataDir: path.optional().meta({
     defaultText: "`$XDG_STATE_HOME/towline`, else `~/.local/state/towline`, else `/var/lib/towline`",
     description:

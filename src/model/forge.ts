@@ -30,6 +30,8 @@ export interface PushEvent extends EventOrigin {
   /** Short name of the repository's default branch, when the host says it. */
   readonly defaultBranch?: string | undefined;
   readonly changed: ChangedPaths;
+  /** The account that pushed, as the host names it. */
+  readonly sender?: string | undefined;
 }
 
 /** A pull or merge request changed. */

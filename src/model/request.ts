@@ -24,6 +24,8 @@ export interface ReconcileRequest {
   readonly repo?: RepoId | undefined;
   /** The delivery it came from, for logs. */
   readonly delivery?: string | undefined;
+  /** Who pushed, as the delivery says: for the audit log. */
+  readonly sender?: string | undefined;
   /** When the delivery was received, epoch milliseconds: start of push-to-applied. */
   readonly receivedAt?: number | undefined;
 }

@@ -6,8 +6,10 @@ import {
   type Deployment,
   type MalformedDeployment,
   type Outcome,
+  type ReconcileRequest,
 } from "../model.ts";
-import type { Held } from "../ports.ts";
+import type { Change, Held } from "../ports.ts";
+import { countChanged, deletion } from "./auditing.ts";
 import { eventReason, firstErrors } from "./conditions.ts";
 import { loopTimeoutMs } from "./decide.ts";
 import { findSharing, sharingNote } from "./discriminators.ts";
@@ -18,6 +20,7 @@ import type { LoopDeps } from "./work.ts";
 
 export interface Finalizing {
   readonly deployment: Deployment | MalformedDeployment;
+  readonly request: ReconcileRequest;
   readonly held: Held;
   /** No further attempt follows: the resource goes, even if its objects could not be deleted. */
   readonly lastAttempt: boolean;
@@ -44,7 +47,11 @@ export async function finalize(finalizing: Finalizing, deps: LoopDeps): Promise<
 }
 
 /** Returns the number of errors. Nothing to do unless the spec says `delete` and something was deployed under a discriminator. */
-async function deleteObjects(deployment: Deployment, { held, signal }: Finalizing, deps: LoopDeps): Promise<number> {
+async function deleteObjects(
+  deployment: Deployment,
+  { request, held, signal }: Finalizing,
+  deps: LoopDeps,
+): Promise<number> {
   const { key, spec, status } = deployment;
   const { targetName, discriminator } = status.targetKey ?? {};
   if (!spec.delete || spec.suspend || discriminator === undefined) return 0;
@@ -57,11 +64,17 @@ async function deleteObjects(deployment: Deployment, { held, signal }: Finalizin
   }
   const { settings } = deps;
   const identity = await deps.readIdentity(deployment, { decrypts: false });
-  const result = await deps.kluctl.delete(
+  const { dryRun } = toDeployOptions(deployment, settings.dryRun);
+  const startedAt = deps.clock.now();
+  const reconcileID = deps.newId();
+  const told = { dryRun, reconcileID };
+  const tell = (came: Pick<Change, "result" | "objects">) =>
+    deps.audit?.(deletion({ deployment, request }, { ...told, ...came, ms: deps.clock.now() - startedAt }));
+  const deleting = deps.kluctl.delete(
     {
       ...identity,
       deployment: key,
-      reconcileId: deps.newId(),
+      reconcileId: reconcileID,
       targetNameOverride: targetName,
       images: [],
       includeTags: spec.includeTags,
@@ -73,9 +86,14 @@ async function deleteObjects(deployment: Deployment, { held, signal }: Finalizin
       timeoutMs: loopTimeoutMs(spec),
       held,
     },
-    { discriminator, dryRun: toDeployOptions(deployment, settings.dryRun).dryRun },
+    { discriminator, dryRun },
     signal,
   );
+  const result = await deleting.catch((error: unknown) => {
+    tell({ result: "broken-off" });
+    throw error;
+  });
+  tell({ result: result.errors.length > 0 ? "errors" : "ok", objects: countChanged(result) });
   const { objects, errors, warnings } = maskResult(result);
   const deleted = objects.filter((object) => object.deleted).length;
   const counts = { deleted, errors: errors.length, warnings: warnings.length };

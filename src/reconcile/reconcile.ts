@@ -95,7 +95,7 @@ export function createReconcile(deps: ReconcileDeps): Reconcile {
     if (deployment === undefined) return { kind: "skipped", why: "the resource is gone" };
     if (deployment.deletionTimestamp !== undefined) {
       return deployment.finalizers.includes(finalizer)
-        ? finalize({ deployment, held, lastAttempt, signal }, deps)
+        ? finalize({ deployment, request, held, lastAttempt, signal }, deps)
         : { kind: "skipped", why: "being deleted" };
     }
     if (isMalformed(deployment)) return reportMalformed(deployment);

@@ -20,6 +20,7 @@ import {
   reason,
   resultMessage,
 } from "./conditions.ts";
+import { audited } from "./auditing.ts";
 import { findFirst, findSharing, isNewcomer, refusal, sharingNote } from "./discriminators.ts";
 import { projectKey, targetOf } from "./keys.ts";
 import { maskResult, type MaskedResult } from "./mask.ts";
@@ -223,10 +224,11 @@ export function createSteps(work: Work, { checkout, credentials, identity, kluct
       status.progress(`Performing ${isWanted ? "" : "kluctl "}${spec.deployMode}`, inProgress);
       const startedAt = clock.now();
       const { dryRun } = options;
-      const whole =
-        spec.deployMode === "poke-images"
-          ? await kluctl.pokeImages(run(), { dryRun }, signal)
-          : await pruneAfter(await kluctl.deploy(run(), options, signal));
+      const pokes = spec.deployMode === "poke-images";
+      const doing = { action: pokes ? "poke-images" : "deploy", why, commit: checkout.commit, dryRun } as const;
+      const whole = await audited(work, doing, targetKeyOf, async () =>
+        pokes ? kluctl.pokeImages(run(), { dryRun }, signal) : pruneAfter(await kluctl.deploy(run(), options, signal)),
+      );
       const result = maskResult(whole);
       const appliedAt = clock.now();
       const failed = result.errors.length > 0;
@@ -254,11 +256,14 @@ export function createSteps(work: Work, { checkout, credentials, identity, kluct
       const found = withDryRun(await kluctl.prune(run(), signal), dryRun);
       const doomed = found.errors.length > 0 ? [] : findDoomed(found);
       const others = sharing(found);
-      const errors =
-        others.length > 0
-          ? [{ ref: { kind: "", name: "" }, message: sharingNote(targetKeyOf(found).discriminator ?? "", others) }]
-          : await deps.objects.delete(doomed, run(), { dryRun }, signal);
-      const whole = withPruned(found, others.length > 0 ? [] : doomed, errors, clock.now());
+      const doing = { action: "prune", why: "asked for", commit: checkout.commit, dryRun } as const;
+      const whole = await audited(work, doing, targetKeyOf, async () => {
+        const errors =
+          others.length > 0
+            ? [{ ref: { kind: "", name: "" }, message: sharingNote(targetKeyOf(found).discriminator ?? "", others) }]
+            : await deps.objects.delete(doomed, run(), { dryRun }, signal);
+        return withPruned(found, others.length > 0 ? [] : doomed, errors, clock.now());
+      });
       const result = maskResult(whole);
       log.info({ dryRun, ...counts(result), ms: clock.now() - startedAt }, "pruned");
       status.set({ lastDeployResult: report(whole, result, "prune", reason.pruneFailed) });

@@ -1,7 +1,18 @@
 /** What one loop has in its hands. */
 import type { Logger } from "../log.ts";
 import type { Deployment, Key, ManualKind, ManualRequest, ReconcileRequest } from "../model.ts";
-import type { Clock, Deployments, Held, Kluctl, Objects, Overrides, Results, Secrets, Sources } from "../ports.ts";
+import type {
+  Audit,
+  Clock,
+  Deployments,
+  Held,
+  Kluctl,
+  Objects,
+  Overrides,
+  Results,
+  Secrets,
+  Sources,
+} from "../ports.ts";
 import { loopTimeoutMs } from "./decide.ts";
 import type { ReadIdentity } from "./identity.ts";
 import type { PruneGuard } from "./pruning.ts";
@@ -31,6 +42,7 @@ export interface LoopDeps {
   readonly clock: Clock;
   readonly newId: () => string;
   readonly log: Logger;
+  readonly audit?: Audit | undefined;
   readonly observe?:
     | {
         pushToApplied(seconds: number): void;

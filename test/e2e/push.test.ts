@@ -41,6 +41,23 @@ test("a new deployment is deployed, and a push changes it within seconds", async
   const done = await deployment.reaches("Ready");
   expect(done.status?.conditions?.[0]).toMatchObject({ message: "deploy succeeded. 1 changed objects." });
 
+  const audit = towline.lines.filter((line) => line["audit"] === true);
+  expect(audit).toMatchObject([
+    { msg: "deploy ok", why: "never-deployed", commit: first, objects: { new: 1, changed: 0 } },
+    {
+      msg: "deploy ok",
+      cause: "push",
+      sender: "somebody",
+      name: "shop",
+      namespace,
+      why: "objects-changed",
+      commit: second,
+      dryRun: false,
+      objects: { new: 0, changed: 1, deleted: 0, errors: 0 },
+    },
+  ]);
+  expect(JSON.stringify(audit)).not.toContain("blue");
+
   const metrics = async () => (await fetch(`${towline.adminUrl}/metrics`)).text();
   await vi.waitFor(async () => expect(await metrics()).toContain("\ntowline_push_to_live_seconds_count 1\n"), patience);
   const told = await metrics();

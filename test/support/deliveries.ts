@@ -158,6 +158,7 @@ export function gitlabPush(changes: Record<string, unknown> = {}): Record<string
     ref_protected: true,
     checkout_sha: after,
     user_id: 4,
+    user_username: "example",
     project_id: 15,
     project,
     commits: [

@@ -1,6 +1,6 @@
 /** What brings a deployment up to date, among fakes. */
 import type { Attempt, Deployment, MalformedDeployment, ReconcileRequest } from "../../src/model.ts";
-import type { Deployments, Results } from "../../src/ports.ts";
+import type { Change, Deployments, Results } from "../../src/ports.ts";
 import { createReconcile } from "../../src/reconcile/reconcile.ts";
 import type { Settings } from "../../src/reconcile/work.ts";
 import { aSummary } from "./deployments.ts";
@@ -43,6 +43,7 @@ export function aWorld(
   const objects = fakeObjects();
   const applied: number[] = [];
   const live: number[] = [];
+  const audit: Change[] = [];
   let ids = 0;
   const reconcile = createReconcile({
     deployments,
@@ -60,6 +61,7 @@ export function aWorld(
     clock: { now: () => Date.parse("2026-01-01T00:00:10Z") },
     newId: () => `id-${++ids}`,
     log: silentLog,
+    audit: (change) => audit.push(change),
     observe: { pushToApplied: (s) => applied.push(s), pushToLive: (s) => live.push(s) },
   });
   const attempt = (over: Partial<Attempt> = {}): Attempt => ({
@@ -77,6 +79,7 @@ export function aWorld(
     results,
     applied,
     live,
+    audit,
     asked,
     reconcile,
     attempt,

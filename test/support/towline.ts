@@ -110,6 +110,7 @@ export async function sendPush(url: string, push: { repo: string; ref?: string; 
     before: "1".repeat(40),
     after: push.after,
     total_commits: 1,
+    sender: { login: "somebody" },
     commits: [{ added: [], modified: push.paths ?? [], removed: [] }],
     repository: { full_name: "test/repo", clone_url: push.repo, html_url: push.repo, default_branch: "main" },
   });

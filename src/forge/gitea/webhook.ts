@@ -44,6 +44,7 @@ const Push = z.object({
   commits: Commits,
   total_commits: lenient(z.int()),
   head_commit: lenient(z.object({ id: Commit })),
+  sender: lenient(z.object({ login: Name })),
   repository: Repository,
 });
 
@@ -128,6 +129,7 @@ function toPushEvent(origin: Origin, payload: unknown): GitEvent {
     ...origin,
     kind: "push",
     ...toRepository(push.repository),
+    sender: push.sender?.login,
     ...toPushChange({
       ...push,
       commit: push.head_commit?.id,

@@ -49,6 +49,7 @@ const Push = z.object({
   forced: z.boolean().catch(true),
   commits: Commits,
   head_commit: lenient(z.object({ id: Commit })),
+  sender: lenient(z.object({ login: Name })),
   repository: Repository,
 });
 
@@ -134,6 +135,7 @@ function toPushEvent(origin: Origin, payload: unknown): GitEvent {
     repoUrls: repositoryUrls(repository),
     repoName: repository.full_name,
     defaultBranch: repository.default_branch,
+    sender: push.sender?.login,
     ...toPushChange({ ...push, commit: push.head_commit?.id, listsAll: !push.forced && !truncated }),
   };
 }

@@ -35,6 +35,7 @@ const Push = z.object({
   checkout_sha: lenient(Commit),
   commits: Commits,
   total_commits_count: lenient(z.int()),
+  user_username: lenient(Name),
   project: Project,
 });
 
@@ -113,6 +114,7 @@ function toPushEvent(origin: Origin, payload: unknown): GitEvent {
     repoUrls: projectUrls(push.project),
     repoName: push.project.path_with_namespace,
     defaultBranch: push.project.default_branch,
+    sender: push.user_username,
     ...toPushChange({
       ...push,
       commit: push.checkout_sha,

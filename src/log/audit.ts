@@ -1,0 +1,36 @@
+/** Where the audit log goes: one JSON object per line, into a file of its own or among the log's lines. */
+import { type DestinationStream, pino } from "pino";
+import { ConfigError } from "../errors.ts";
+import type { Logger } from "../log.ts";
+
+export interface AuditLogOptions {
+  /** Absent: among the log's lines. */
+  readonly file?: string | undefined;
+  readonly log: Logger;
+  /** Makes a logger that writes to such a file. */
+  readonly loggerFor: (destination: DestinationStream) => Logger;
+}
+
+/** Its lines are written whatever the log's level is. Throws a ConfigError if the file cannot be written. */
+export function createAuditLog({ file, log, loggerFor }: AuditLogOptions): Logger {
+  const marks = { audit: true, logger: "audit" };
+  if (file === undefined) return log.child(marks, { level: "info" });
+  try {
+    // Opened for appending, so that it can be rotated by copying it and cutting it off.
+    const destination = pino.destination({ dest: file, append: true, sync: true });
+    let failing = false;
+    destination.on("error", (error) => {
+      if (!failing) log.error({ audit: file, error: (error as Error).message }, "the audit log cannot be written");
+      failing = true;
+    });
+    return loggerFor(destination).child(marks);
+  } catch (error) {
+    const { code, message } = error as NodeJS.ErrnoException;
+    throw new ConfigError(
+      `The audit log ${file} cannot be written: ${code ?? message}. Set TOWLINE_AUDIT_FILE to another.`,
+      {
+        cause: error,
+      },
+    );
+  }
+}

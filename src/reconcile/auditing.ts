@@ -1,0 +1,97 @@
+/** What the audit log is told of one change. Names and counts only: no field of any object, and no message. */
+import { KluctlUnavailableError, PrepareError } from "../errors.ts";
+import { type CommandResult, type Deployment, manualResultField, type TargetKey } from "../model.ts";
+import type { Change } from "../ports.ts";
+import { projectKey } from "./keys.ts";
+import type { LoopDeps, Work } from "./work.ts";
+
+export interface Doing {
+  readonly action: Change["action"];
+  readonly why: string;
+  readonly commit: string;
+  readonly dryRun: boolean;
+}
+
+/** kluctl's are a time and a number; people may write anything. */
+const longestRequest = 100;
+
+type Audited = Pick<Work, "deployment" | "request" | "reconcileId" | "status" | "asked"> & {
+  readonly deps: Pick<LoopDeps, "audit" | "clock">;
+};
+
+/** Does it, and tells of it, also when it broke off. What could not even be rendered has changed nothing. */
+export async function audited<T extends Pick<CommandResult, "objects" | "errors" | "objectsHash">>(
+  work: Audited,
+  doing: Doing,
+  targetKeyOf: (result: T) => TargetKey,
+  act: () => Promise<T>,
+): Promise<T> {
+  const { deps, deployment, request, reconcileId, status, asked } = work;
+  const startedAt = deps.clock.now();
+  const tell = (came: Pick<Change, "result" | "objects" | "objectsHash">, target: TargetKey | undefined) =>
+    deps.audit?.({
+      ...doing,
+      ...sourceOf(deployment),
+      cause: request.cause,
+      sender: request.sender,
+      delivery: request.delivery,
+      request: asked && status.current[manualResultField(asked.kind)]?.request.requestValue.slice(0, longestRequest),
+      deployment: deployment.key,
+      cluster: target?.clusterId,
+      target: target?.targetName,
+      discriminator: target?.discriminator,
+      serviceAccount: deployment.spec.serviceAccountName,
+      approved: deployment.spec.manual ? deployment.spec.manualObjectsHash : undefined,
+      ...came,
+      reconcileID: reconcileId,
+      ms: deps.clock.now() - startedAt,
+    });
+  try {
+    const result = await act();
+    const { errors, objectsHash } = result;
+    tell(
+      { result: errors.length > 0 ? "errors" : "ok", objects: countChanged(result), objectsHash },
+      targetKeyOf(result),
+    );
+    return result;
+  } catch (error) {
+    const nothingDone = error instanceof PrepareError || error instanceof KluctlUnavailableError;
+    if (!nothingDone) tell({ result: "broken-off" }, deployment.status.targetKey);
+    throw error;
+  }
+}
+
+/** The same of deleting all that a deployment has deployed. */
+export function deletion(
+  { deployment, request }: Pick<Work, "deployment" | "request">,
+  came: Pick<Change, "dryRun" | "result" | "objects" | "reconcileID" | "ms">,
+): Change {
+  const { key, spec, status } = deployment;
+  return {
+    action: "delete",
+    why: "the deployment was deleted",
+    ...sourceOf(deployment),
+    cause: request.cause,
+    deployment: key,
+    cluster: status.targetKey?.clusterId,
+    target: status.targetKey?.targetName,
+    discriminator: status.targetKey?.discriminator,
+    serviceAccount: spec.serviceAccountName,
+    commit: status.observedCommit ?? "",
+    ...came,
+  };
+}
+
+export function countChanged({ objects, errors }: Pick<CommandResult, "objects" | "errors">): Change["objects"] {
+  return {
+    new: objects.filter((object) => object.new).length,
+    changed: objects.filter((object) => object.changes.length > 0).length,
+    deleted: objects.filter((object) => object.deleted).length,
+    errors: errors.length,
+  };
+}
+
+function sourceOf({ spec: { source } }: Deployment): Pick<Change, "repo" | "ref"> {
+  const { branch, digest, tag, commit } = { branch: undefined, digest: undefined, commit: undefined, ...source.ref };
+  return { repo: projectKey(source).repoKey ?? "", ref: branch ?? digest ?? tag ?? commit ?? "" };
+}
