@@ -27,9 +27,28 @@ export async function configurationPage(): Promise<string> {
     const own = fields.filter(({ keys }) => keys.length > 1 && keys[0] === key);
     return `### ${title}\n\n${table(own)}`;
   });
-  const page = [introduction, "## Keys", `### General\n\n${table(general)}`, ...parts, forges()].join("\n\n");
+  const page = [introduction, reloading, "## Keys", `### General\n\n${table(general)}`, ...parts, forges()].join(
+    "\n\n",
+  );
   return format(page, { ...(await resolveConfig(import.meta.filename)), parser: "markdown" });
 }
+
+const reloading = `## Changes while the server runs
+
+The file and the files with secrets are read again every few seconds, also where Kubernetes mounts them. Taken over without a
+restart are:
+
+- the secrets of webhooks (\`webhookSecrets\`, \`webhookSecretFiles\`). The old one is refused from then on. To change one without a gap,
+  have both for a while: one per line in the file;
+- the logins for git hosts' APIs (\`token\`, \`appId\`, \`appPrivateKey\` and their files).
+
+Everything else needs a restart, which a line of the log and \`towline_config_restart_needed\` say: other keys, the password of Redis,
+a forge that is new, a login where there was none. So do variables and options, and the certificate authorities in
+\`NODE_EXTRA_CA_CERTS\`: a process sees no change of those. Logins of deployments are read from the cluster for each look, and need
+neither.
+
+What cannot be used (a key that is not known, an empty file, a secret that is too short) is told once in the log and by
+\`towline_config_reload_success\`; what was good stays in effect. With files that are mounted by \`subPath\`, Kubernetes changes nothing.`;
 
 const introduction = `<!-- Written by \`npm run docs\` from src/config/schema.ts. Change it there. -->
 

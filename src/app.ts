@@ -25,12 +25,12 @@ import {
   stagedSources,
   stagedStatus,
 } from "./app/stages.ts";
+import { startReload, toWebhookSource } from "./app/reload.ts";
 import { openSourceOverrides } from "./app/source-overrides.ts";
 import { createWebhooksFirst } from "./app/webhooks-first.ts";
 import { startWork, type StartedWork } from "./app/work.ts";
 import { type Config, secretValues } from "./config.ts";
 import { findAccount } from "./forge/account.ts";
-import { createWebhookSource } from "./forge/create-webhook-source.ts";
 import { createIntake } from "./intake.ts";
 import { createKluctl } from "./kluctl/kluctl.ts";
 import { createImpersonationCheck } from "./kube/impersonation.ts";
@@ -55,6 +55,7 @@ import { createReadIdentity } from "./reconcile/identity.ts";
 import { createReconcile } from "./reconcile/reconcile.ts";
 import { createRetries } from "./reconcile/retries.ts";
 import { createSources, type GitSources } from "./source/sources.ts";
+import type { Reading } from "./cli/commands.ts";
 import { readVersion } from "./cli/version.ts";
 
 export interface App {
@@ -71,7 +72,7 @@ export interface App {
  * Resolves once it listens. What it needs from outside may come later: until then it is not ready, and says why.
  * Throws what only a person can mend: a port in use, a directory that cannot be written, no Redis to start.
  */
-export async function startApp(config: Config, log: Logger): Promise<App> {
+export async function startApp(config: Config, log: Logger, reading?: Reading): Promise<App> {
   const clock = { now: () => Date.now() };
   await createDataDir(config.dataDir);
   const client = createKubeClient({
@@ -204,6 +205,7 @@ export async function startApp(config: Config, log: Logger): Promise<App> {
     },
   });
   const { accept, turn } = createWebhooksFirst(intake);
+  const webhookSources = new Map(config.forges.map((forge) => [forge.id, toWebhookSource(forge)]));
   const lastDelivery = new Map<string, number>();
   const openWebhooks = () =>
     startListener(
@@ -212,7 +214,7 @@ export async function startApp(config: Config, log: Logger): Promise<App> {
         .disable("etag") // nobody asks for a receipt again
         .use(
           createWebhookRoutes({
-            sources: new Map(config.forges.map((forge) => [forge.id, toWebhookSource(forge)])),
+            sources: webhookSources,
             accept,
             maxBodyBytes: config.webhooks.maxBodyBytes,
             log,
@@ -256,7 +258,7 @@ export async function startApp(config: Config, log: Logger): Promise<App> {
     ...config.audit,
     log,
     loggerFor: (destination) =>
-      createLogger({ level: "info", format: "json", secrets: secretValues(config), destination }),
+      createLogger({ level: "info", format: "json", secrets: reading?.secrets ?? secretValues(config), destination }),
   });
   const reconcile = createReconcile({
     deployments,
@@ -327,6 +329,7 @@ export async function startApp(config: Config, log: Logger): Promise<App> {
     });
   });
   const stopRemoving = startRemovingMirrors(sources, log);
+  const stopReloading = reading && startReload({ config, reading, webhookSources, forges, metrics, clock, log });
   const { version, commit = "unknown", node } = readVersion();
   metrics.built({ version, commit, node });
   kluctl.version().then(
@@ -347,6 +350,7 @@ export async function startApp(config: Config, log: Logger): Promise<App> {
       log.info({ running: begun.work?.running() ?? 0, drainMs }, "stopping");
       await webhooks?.stop(2_000);
       stopRemoving();
+      await stopReloading?.();
       if (begun.work === undefined) {
         await leadership.stop();
         await working;
@@ -374,11 +378,6 @@ async function readDepths(queue: Pick<JobQueue, "depth">) {
 /** Reports have none: they follow from previews and deployments. */
 function causeOf(request: Request): string {
   return "cause" in request ? request.cause : "report";
-}
-
-function toWebhookSource({ id, kind, webhookSecrets, insecureAllowUnsigned }: Config["forges"][number]) {
-  const secrets = webhookSecrets.map((secret) => secret.reveal());
-  return createWebhookSource({ id, kind, secrets, allowUnsigned: insecureAllowUnsigned });
 }
 
 /** Repositories and their logins come and go while the server runs. Returns how to stop. */

@@ -11,9 +11,9 @@ process.stdout.on("error", (error: NodeJS.ErrnoException) => {
 process.exitCode = await runProgram(process.argv.slice(2), {
   env: process.env,
   // Only the server needs the whole house; `--help` does not wait for it.
-  serve: async (config, log) => {
+  serve: async (config, log, reading) => {
     const { serve } = await import("./cli/serve.ts");
-    return serve(config, log, async (...args) => (await import("./app.ts")).startApp(...args));
+    return serve(config, log, async (...args) => (await import("./app.ts")).startApp(...args, reading));
   },
   doctor: async (options) => (await import("./app/doctor.ts")).runDoctor(options),
   stdin: () => text(process.stdin),

@@ -4,9 +4,9 @@ import { type DestinationStream, pino } from "pino";
 import { prettyFactory } from "pino-pretty";
 import { escapeControls, shorten, tame } from "./log/line.ts";
 import { maskNamed } from "./log/named.ts";
-import { createScrubber } from "./log/scrub.ts";
+import { createSecretList, type SecretList } from "./log/scrub.ts";
 
-export { createScrubber } from "./log/scrub.ts";
+export { createScrubber, createSecretList, type SecretList } from "./log/scrub.ts";
 
 export type Logger = pino.Logger;
 
@@ -15,7 +15,7 @@ export interface LoggerOptions {
   /** `auto`: for people if stdout is a terminal. */
   readonly format: "json" | "pretty" | "auto";
   /** Values that must not appear in any line. */
-  readonly secrets?: readonly string[] | undefined;
+  readonly secrets?: readonly string[] | SecretList | undefined;
   /** stdout, if left out. */
   readonly destination?: DestinationStream | undefined;
 }
@@ -32,7 +32,7 @@ export function createLogger({ level, format, secrets = [], destination }: Logge
         singleLine: true,
       })
     : undefined;
-  const scrub = createScrubber(secrets);
+  const list = "scrub" in secrets ? secrets : createSecretList(secrets);
   const options: pino.LoggerOptions = {
     level,
     base: null,
@@ -46,7 +46,7 @@ export function createLogger({ level, format, secrets = [], destination }: Logge
     },
     hooks: {
       streamWrite: (line) => {
-        const clean = scrub(line);
+        const clean = list.scrub(line);
         return prettify ? prettify(tame(clean)) : escapeControls(shorten(clean));
       },
     },

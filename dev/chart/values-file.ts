@@ -16,7 +16,9 @@ function lines(schema: ValueSchema, depth: number): string[] {
   return Object.entries(schema.properties ?? {}).flatMap(([key, property]) => {
     const said = comment(property, indent);
     const gap = depth === 0 ? [""] : [];
-    if (property.properties) return [...gap, ...said, `${indent}${key}:`, ...lines(property, depth + 1)];
+    // A key below which everything is commented out would be null.
+    const nothing = isEmpty(property) ? " {}" : "";
+    if (property.properties) return [...gap, ...said, `${indent}${key}:${nothing}`, ...lines(property, depth + 1)];
     // What has no default of its own can be set all the same: people find it here. Helm reads YAML 1.1, where `on` is true.
     const value =
       property.default === undefined
@@ -24,6 +26,10 @@ function lines(schema: ValueSchema, depth: number): string[] {
         : stringify({ [key]: property.default }, { version: "1.1" }).trimEnd();
     return [...gap, ...said, ...value.split("\n").map((line) => indent + line)];
   });
+}
+
+function isEmpty({ properties = {} }: ValueSchema): boolean {
+  return Object.values(properties).every((one) => one.properties === undefined && one.default === undefined);
 }
 
 function comment({ description = "", defaultText, enum: choices, default: value }: ValueSchema, indent: string) {

@@ -12,6 +12,7 @@ import type { ForgeLogin } from "../forge/forge-options.ts";
 import { withStatusName } from "../forge/status-name.ts";
 import { createObservedForge } from "../forge/observed-forge.ts";
 import { findRateLimit } from "../forge/rate-limit.ts";
+import { createReplaceableForge, type ReplaceableForge } from "../forge/replaceable-forge.ts";
 import { createRestingForge } from "../forge/resting-forge.ts";
 import type { WatchedDeployments } from "../kube/deployments.ts";
 import { createLimit } from "../limit.ts";
@@ -57,25 +58,34 @@ const pullRequestsAtOnce = 8;
 const reportsAtOnce = 4;
 
 /** The forges that have a login for their API, by id. */
-export async function createForges(
-  { forges, statusName }: Config,
-  { metrics: { outside }, clock, log }: Pick<PreviewsDeps, "metrics" | "clock" | "log">,
-): Promise<ReadonlyMap<string, Forge>> {
+export async function createForges(config: Config, deps: ForgesDeps): Promise<ReadonlyMap<string, ReplaceableForge>> {
   const made = await Promise.all(
-    forges.map(async (config) => {
-      const login = loginOf(config);
-      if (login === undefined) return undefined;
-      const { id, kind, apiUrl, webUrl } = config;
-      const onAnswer = (headers: Headers) => {
-        const allowed = findRateLimit(headers);
-        if (allowed) outside.forgeAllows(id, allowed.remaining, allowed.limit);
-      };
-      const made = await createForge({ id, kind, apiUrl, webUrl, login, onAnswer, log });
-      const forge = createObservedForge(withStatusName(made, statusName), (...what) => outside.forgeAsked(id, ...what));
-      return [id, createRestingForge(forge, clock, (until) => outside.forgeRests(id, until))] as const;
+    config.forges.map(async (forge) => {
+      const opened = await openForge(forge, config, deps);
+      return opened && ([forge.id, createReplaceableForge(opened)] as const);
     }),
   );
   return new Map(made.filter((forge) => forge !== undefined));
+}
+
+type ForgesDeps = Pick<PreviewsDeps, "metrics" | "clock" | "log">;
+
+/** `undefined` without a login. */
+export async function openForge(
+  config: ForgeConfig,
+  { statusName }: Pick<Config, "statusName">,
+  { metrics: { outside }, clock, log }: ForgesDeps,
+): Promise<Forge | undefined> {
+  const login = loginOf(config);
+  if (login === undefined) return undefined;
+  const { id, kind, apiUrl, webUrl } = config;
+  const onAnswer = (headers: Headers) => {
+    const allowed = findRateLimit(headers);
+    if (allowed) outside.forgeAllows(id, allowed.remaining, allowed.limit);
+  };
+  const made = await createForge({ id, kind, apiUrl, webUrl, login, onAnswer, log });
+  const forge = createObservedForge(withStatusName(made, statusName), (...what) => outside.forgeAsked(id, ...what));
+  return createRestingForge(forge, clock, (until) => outside.forgeRests(id, until));
 }
 
 /** `undefined`: only its webhooks are taken. */

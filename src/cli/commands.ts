@@ -3,12 +3,20 @@ import type { Command } from "commander";
 import type { DoctorOptions } from "../app/doctor.ts";
 import type { Config } from "../config.ts";
 import type { Section } from "../doctor/finding.ts";
-import type { Logger } from "../log.ts";
+import type { Logger, SecretList } from "../log.ts";
+
+/** How the configuration is read again, and what its secrets are hidden from. */
+export interface Reading {
+  readonly load: () => Config;
+  readonly secrets: SecretList;
+  /** How often it is looked at. */
+  readonly everyMs?: number | undefined;
+}
 
 export interface ProgramDeps {
   readonly env: Readonly<Record<string, string | undefined>>;
   /** Runs the server until it is stopped, and returns the exit code. */
-  readonly serve: (config: Config, log: Logger) => Promise<number>;
+  readonly serve: (config: Config, log: Logger, reading: Reading) => Promise<number>;
   readonly doctor: (options: DoctorOptions) => Promise<readonly Section[]>;
   /** All of it. */
   readonly stdin: () => Promise<string>;

@@ -1,7 +1,7 @@
 /** `towline serve` and `towline controller run`: one server, two sets of options. */
-import { secretValues } from "../config.ts";
-import { createLogger } from "../log.ts";
-import type { Define } from "./commands.ts";
+import { type Config, secretValues } from "../config.ts";
+import { createLogger, createSecretList } from "../log.ts";
+import type { Define, ProgramDeps } from "./commands.ts";
 import { loadFromControllerFlags, loadFromFlags, withConfigFlags, withControllerFlags } from "./configuration.ts";
 
 const exitCodes = `
@@ -29,8 +29,7 @@ export const defineServe: Define = (command, { env, serve }, onCode) => {
   withConfigFlags(command)
     .addHelpText("after", serveHelp)
     .action(async (flags: Readonly<Record<string, unknown>>) => {
-      const { config } = loadFromFlags(env, flags);
-      onCode(await serve(config, createLogger({ ...config.log, secrets: secretValues(config) })));
+      onCode(await run(serve, () => loadFromFlags(env, flags).config));
     });
 };
 
@@ -38,7 +37,12 @@ export const defineControllerRun: Define = (command, { env, serve }, onCode) => 
   withControllerFlags(command)
     .addHelpText("after", controllerHelp)
     .action(async (flags: Readonly<Record<string, unknown>>) => {
-      const { config } = loadFromControllerFlags(env, flags);
-      onCode(await serve(config, createLogger({ ...config.log, secrets: secretValues(config) })));
+      onCode(await run(serve, () => loadFromControllerFlags(env, flags).config));
     });
 };
+
+function run(serve: ProgramDeps["serve"], load: () => Config): Promise<number> {
+  const config = load();
+  const secrets = createSecretList(secretValues(config));
+  return serve(config, createLogger({ ...config.log, secrets }), { load, secrets });
+}

@@ -5,6 +5,25 @@ const mask = "***";
 // Everything before the last @ of a URL's authority, greedy: a password may hold an @ itself.
 const userInfo = /(\bssh)?:\/\/([^\s/"\\]+)@/g;
 
+/** Values that must not be written, which may become more. */
+export interface SecretList {
+  scrub(text: string): string;
+  add(values: readonly string[]): void;
+}
+
+export function createSecretList(values: readonly string[]): SecretList {
+  const known = new Set(values);
+  let scrub = createScrubber(values);
+  return {
+    scrub: (text) => scrub(text),
+    add(more) {
+      if (more.every((value) => known.has(value))) return;
+      for (const value of more) known.add(value);
+      scrub = createScrubber([...known]);
+    },
+  };
+}
+
 /**
  * A function that replaces the values wherever they appear in a text, also as JSON and URLs write them, and the login
  * in every URL. Values under eight characters are left: they would tear up ordinary words, and nobody may use them.

@@ -7,6 +7,8 @@ export interface OutsideMetrics {
   watchRestarted(why: string): void;
   /** Whether it is this server's turn to work. */
   leads(leads: boolean): void;
+  /** The configuration was read anew. `restart`: some of it is read at the start only, and has changed. */
+  configLoaded(ok: boolean, restart: boolean): void;
   /** `operation`: what of the Forge port; `result`: `ok`, or the problem. */
   forgeAsked(forge: string, operation: string, result: string, seconds: number): void;
   /** What a forge said last of how many requests it still takes. */
@@ -44,6 +46,21 @@ export function createOutsideMetrics(registry: Registry): OutsideMetrics {
     registers,
   });
   const leader = new Gauge({ name: "towline_leader", help: "1 while it is this server's turn to work.", registers });
+  const reloadSuccess = new Gauge({
+    name: "towline_config_reload_success",
+    help: "1 while the configuration's files can be used; 0 while the last good configuration is in effect.",
+    registers,
+  });
+  const reloadedAt = new Gauge({
+    name: "towline_config_reload_last_success_timestamp_seconds",
+    help: "When the configuration's files were last read and could be used.",
+    registers,
+  });
+  const restartNeeded = new Gauge({
+    name: "towline_config_restart_needed",
+    help: "1 if the configuration has changed in what is read at the start only.",
+    registers,
+  });
   const forgeRequests = new Counter({
     name: "towline_forge_requests_total",
     help: "What was asked of the APIs of git hosts.",
@@ -108,6 +125,11 @@ export function createOutsideMetrics(registry: Registry): OutsideMetrics {
     },
     watchRestarted: (why) => watchRestarts.inc({ why: whyLabel(why) }),
     leads: (leads) => leader.set(leads ? 1 : 0),
+    configLoaded(ok, restart) {
+      reloadSuccess.set(ok ? 1 : 0);
+      if (ok) reloadedAt.setToCurrentTime();
+      restartNeeded.set(restart ? 1 : 0);
+    },
     forgeAsked(forge, operation, result, seconds) {
       forgeRequests.inc({ forge: forgeLabel(forge), operation, result });
       forgeSeconds.observe({ forge: forgeLabel(forge) }, seconds);

@@ -1,5 +1,6 @@
 /** Deliveries of each git host through the running server, down to the cluster. */
 import type { KubernetesObject, V1Job } from "@kubernetes/client-node";
+import { join } from "node:path";
 import { expect, test } from "vitest";
 import {
   type Delivery,
@@ -10,6 +11,7 @@ import {
   gitlabPush,
   gitlabToken,
 } from "../support/deliveries.ts";
+import { mountSecret } from "../support/mounted-secret.ts";
 import { aProject, aSpec } from "../support/project.ts";
 import { sendPush, type Towline, useTowline } from "../support/towline.ts";
 import { useWorld } from "../support/world.ts";
@@ -32,14 +34,20 @@ async function skipped({ adminUrl }: Towline): Promise<number> {
   return lines.reduce((sum, line) => sum + Number(line.split(" ").at(-1)), 0);
 }
 
+async function told({ adminUrl }: Towline, gauge: string): Promise<number> {
+  const text = await (await fetch(`${adminUrl}/metrics`)).text();
+  return Number(new RegExp(`^${gauge} (\\d+)$`, "m").exec(text)?.[1]);
+}
+
 test("GitHub, GitLab and Gitea each deploy with a push, and a redelivery does nothing twice", async () => {
   const world = await useWorld();
   const { cluster } = world;
   const { namespace } = cluster;
   const repo = await world.repo("shop");
   await repo.push(aProject({ namespace }));
+  const mounted = await mountSecret(join(world.dir, "mounted"), { github: githubSecret });
   const towline = await useTowline(world, {
-    TOWLINE_GITHUB_WEBHOOK_SECRET: githubSecret,
+    TOWLINE_GITHUB_WEBHOOK_SECRET_FILE: mounted.path("github"),
     TOWLINE_GITLAB_WEBHOOK_SECRET: gitlabToken,
   });
   const deployment = cluster.deployment("shop");
@@ -82,6 +90,18 @@ test("GitHub, GitLab and Gitea each deploy with a push, and a redelivery does no
 
   const forged = await deliver(towline, "gitlab", { ...push, name: "forged" });
   expect(forged.status).toBe(401);
+
+  const rotated = "another-secret-for-github";
+  const byNewSecret = githubDelivery("ping", { zen: "Design for failure." }, rotated);
+  expect((await deliver(towline, "github", byNewSecret)).status).toBe(401);
+  await mounted.put({ github: "short" });
+  await expect.poll(() => told(towline, "towline_config_reload_success"), patience).toBe(0);
+  expect((await deliver(towline, "github", push)).status, "the last good one stays").toBe(202);
+  await mounted.put({ github: rotated });
+  await expect.poll(async () => (await deliver(towline, "github", byNewSecret)).status, patience).toBe(202);
+  expect((await deliver(towline, "github", push)).status).toBe(401);
+  await expect.poll(() => told(towline, "towline_config_reload_success"), patience).toBe(1);
+  expect(JSON.stringify(towline.lines)).not.toContain(rotated);
 });
 
 test("a push that arrives during a deploy is deployed right after it", async () => {

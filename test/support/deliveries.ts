@@ -27,9 +27,9 @@ export function githubDeliveries(event: string): Delivery[] {
 
 export const githubEvents: readonly string[] = examples.map(({ name }) => name);
 
-export function githubDelivery(event: string, payload: unknown): Delivery {
+export function githubDelivery(event: string, payload: unknown, secret = githubSecret): Delivery {
   const body = typeof payload === "string" ? payload : JSON.stringify(payload);
-  const signature = `sha256=${hmac(githubSecret, body)}`;
+  const signature = `sha256=${hmac(secret, body)}`;
   return {
     name: event,
     rawHeaders: [

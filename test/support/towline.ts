@@ -2,6 +2,7 @@
 import { spawn, type ChildProcess } from "node:child_process";
 import { createHmac, randomUUID } from "node:crypto";
 import { once } from "node:events";
+import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
 import { pino } from "pino";
@@ -9,6 +10,7 @@ import { onTestFinished } from "vitest";
 import { startApp } from "../../src/app.ts";
 import { cacheDir } from "../../dev/cache.ts";
 import { parseConfig } from "../../src/config.ts";
+import { createSecretList } from "../../src/log.ts";
 import type { TestWorld } from "./world.ts";
 
 const webhookSecret = "a-webhook-secret-for-tests";
@@ -53,7 +55,10 @@ export function environment(world: TestWorld, extra: Record<string, string> = {}
 export async function useTowline(world: TestWorld, extra: Record<string, string> = {}): Promise<Towline> {
   const lines: LogLine[] = [];
   const log = pino({ level: "debug" }, { write: (line) => void lines.push(JSON.parse(line) as LogLine) });
-  const app = await startApp(parseConfig({ env: environment(world, extra) }), log);
+  const env = environment(world, extra);
+  const load = () => parseConfig({ env, readFile: (path) => readFileSync(path, "utf8") });
+  const secrets = createSecretList([]);
+  const app = await startApp(load(), log, readsFiles(env) ? { load, secrets, everyMs: 200 } : undefined);
   const stop = onceOnly(() => app.stop());
   onTestFinished(stop);
   const url = (port: number | undefined) => `http://127.0.0.1:${port}`;
@@ -124,6 +129,10 @@ export async function sendPush(url: string, push: { repo: string; ref?: string; 
     },
     body,
   });
+}
+
+function readsFiles(env: Record<string, string>): boolean {
+  return Object.keys(env).some((name) => name.endsWith("_FILE"));
 }
 
 function onceOnly(work: () => Promise<void>): () => Promise<void> {

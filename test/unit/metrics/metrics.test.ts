@@ -18,6 +18,7 @@ test("what happened is told under the names that dashboards know", async () => {
   metrics.outside.kubernetesAsked("GET", 0, 10);
   metrics.outside.watchRestarted("410");
   metrics.outside.leads(true);
+  metrics.outside.configLoaded(false, true);
   metrics.outside.forgeAsked("github", "setStatus", "rate-limited", 0.2);
   metrics.outside.forgeAllows("github", 12, 5_000);
   metrics.outside.forgeRests("github", 0);
@@ -52,6 +53,8 @@ test("what happened is told under the names that dashboards know", async () => {
     'towline_kubernetes_request_duration_seconds_sum{method="GET"} 10',
     'towline_watch_restarts_total{why="410"} 1',
     "towline_leader 1",
+    "towline_config_reload_success 0",
+    "towline_config_restart_needed 1",
     'towline_forge_requests_total{forge="github",operation="setStatus",result="rate-limited"} 1',
     'towline_forge_request_duration_seconds_count{forge="github"} 1',
     'towline_forge_rate_limit_remaining{forge="github"} 12',
