@@ -1,13 +1,15 @@
-/** Writes what is made from schemas: docs/configuration.md and files of the chart; with --check it only says what is not current. */
+/** Writes what is made from the sources: pages of docs/ and files of the chart; with --check it only says what is not current. */
 import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { valuesFile } from "./chart/values-file.ts";
 import { valuesPage } from "./chart/values-page.ts";
 import { valuesSchemaFile } from "./chart/values-schema.ts";
+import { cliPage } from "./cli-page.ts";
 import { configurationPage } from "./configuration-page.ts";
 
 const files: Readonly<Record<string, string>> = {
   "docs/configuration.md": await configurationPage(),
+  "docs/cli.md": await cliPage(),
   "chart/README.md": await valuesPage(),
   "chart/values.yaml": await valuesFile(),
   "chart/values.schema.json": await valuesSchemaFile(),

@@ -85,6 +85,12 @@ export const commands: readonly CommandEntry[] = [
     load: async () => (await import("./trace.ts")).defineTrace,
   },
   {
+    path: ["preview"],
+    summary: "print what merging a working copy would change, as a pull request would get it",
+    section: look,
+    load: async () => (await import("./preview.ts")).definePreview,
+  },
+  {
     path: ["webhook", "explain"],
     summary: "say whom a delivery of a git host would concern, and why not the others",
     section: look,
@@ -143,6 +149,12 @@ export const commands: readonly CommandEntry[] = [
     summary: "print the JSON schema of the configuration file, for editors",
     section: setUp,
     load: async () => (await import("./config-commands.ts")).defineConfigSchema,
+  },
+  {
+    path: ["completion"],
+    summary: "print the script that lets a shell complete towline's commands and options",
+    section: setUp,
+    load: async () => (await import("./completion.ts")).defineCompletion,
   },
   {
     path: ["version"],

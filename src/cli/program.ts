@@ -61,3 +61,14 @@ async function createProgram(
   }
   return program;
 }
+
+/** With every command whole, for who describes them all. It cannot be run. */
+export async function wholeProgram(): Promise<Command> {
+  const no = () => Promise.reject(new Error("this program is only looked at"));
+  const deps = { env: {}, serve: no, doctor: no, stdin: no, out: () => undefined, err: () => undefined };
+  return createProgram(
+    deps,
+    () => true,
+    () => undefined,
+  );
+}

@@ -1,0 +1,125 @@
+/** What the server's preview would find, of a working copy: its own code, with git and rights of whoever calls. */
+import { randomUUID } from "node:crypto";
+import { mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import type { WorkingCopy } from "../cli/working-copy.ts";
+import { type Config, secretValues } from "../config.ts";
+import { createKluctl } from "../kluctl/kluctl.ts";
+import type { KubeClient } from "../kube/client.ts";
+import { toRemoteCluster } from "../kube/remote-cluster.ts";
+import { createSecrets } from "../kube/secrets.ts";
+import { createServiceAccounts } from "../kube/service-accounts.ts";
+import { createLimit } from "../limit.ts";
+import { createLogger } from "../log.ts";
+import type { GitDeployment, PullRequest } from "../model.ts";
+import type { Merge } from "../ports.ts";
+import { fitReport } from "../preview/fit-report.ts";
+import { previewOpen } from "../preview/open.ts";
+import { createReadIdentity, type ReadIdentity } from "../reconcile/identity.ts";
+import type { Report } from "../report.ts";
+
+export interface LocalPreviewOptions {
+  readonly copy: WorkingCopy;
+  /** Those that follow its repository. */
+  readonly deployments: readonly GitDeployment[];
+  readonly client: KubeClient;
+  readonly config: Config;
+  readonly env: Readonly<Record<string, string | undefined>>;
+  readonly signal: AbortSignal;
+}
+
+export async function previewLocally(options: LocalPreviewOptions): Promise<Report> {
+  const { copy, deployments, client, config, env, signal } = options;
+  const log = createLogger({ level: "silent", format: "json", secrets: secretValues(config) });
+  const dir = await mkdtemp(join(tmpdir(), "towline-preview-"));
+  const kluctl = createKluctl({
+    binary: config.kluctl.path ?? "kluctl",
+    cacheDir: config.kluctl.cacheDir ?? join(config.dataDir, "kluctl-cache"),
+    workDir: join(dir, "kluctl-work"),
+    kubeconfigFor: () => client.kubeconfig(),
+    env,
+    log,
+    systemPython: config.kluctl.systemPython,
+  });
+  const secrets = createSecrets({ client });
+  const limit = createLimit(config.preview.concurrency);
+  let report: Report | undefined;
+  try {
+    const open = {
+      pullRequest: toPullRequest(copy),
+      previous: undefined,
+      deployments,
+      attempt: 1,
+      lastAttempt: true,
+      signal,
+      log,
+      save: (found: Report) => Promise.resolve(void (report = fitReport(found))),
+      sleep: () => new Promise(() => undefined), // nobody is told early
+    };
+    await previewOpen(open, {
+      secrets,
+      sources: {
+        heads: () => Promise.resolve(headsOf(copy)),
+        merge: () => mergeOf(copy),
+      },
+      kluctl,
+      readIdentity: asCaller({ secrets, client, config }),
+      limit: (work, one) => limit.run(work, one),
+      settings: {},
+      clusterName: async () => config.clusterName ?? (await client.clusterId()).slice(0, 8),
+      newId: randomUUID,
+      clock: { now: () => Date.now() },
+    });
+  } finally {
+    await kluctl.stop();
+    await rm(dir, { recursive: true, force: true, maxRetries: 3 });
+  }
+  if (report === undefined) throw new Error("the preview came to no end");
+  return report;
+}
+
+/** With the rights of the kubeconfig, whatever service account a deployment names. */
+function asCaller({
+  secrets,
+  client,
+  config,
+}: Pick<LocalPreviewOptions, "client" | "config"> & { secrets: ReturnType<typeof createSecrets> }): ReadIdentity {
+  const readIdentity = createReadIdentity({
+    secrets,
+    serviceAccounts: createServiceAccounts({ client }),
+    toRemoteCluster: (kubeconfig) =>
+      toRemoteCluster(kubeconfig, { impersonate: undefined, allowUnsafe: config.kubernetes.allowUnsafeKubeconfigs }),
+    defaultServiceAccount: undefined,
+  });
+  return async (...args) => ({ ...(await readIdentity(...args)), impersonate: undefined });
+}
+
+function toPullRequest({ urls, head, baseBranch }: WorkingCopy): PullRequest {
+  return {
+    key: { forge: "local", repoName: "working/copy", number: 1 },
+    url: "",
+    state: "open",
+    draft: false,
+    head,
+    baseBranch,
+    fork: false,
+    repoUrls: urls,
+    updatedAt: Date.now(),
+  };
+}
+
+function headsOf({ base, baseBranch, defaultRef }: WorkingCopy) {
+  return { defaultRef, commits: new Map([[`refs/heads/${baseBranch}`, base]]) };
+}
+
+async function mergeOf(copy: WorkingCopy): Promise<Merge> {
+  const merge = await copy.merge();
+  if (merge.kind === "conflict") return merge;
+  return {
+    kind: "merged",
+    changed: { complete: true, paths: merge.changed },
+    project: (path) => Promise.resolve(join(merge.dir, path)),
+    release: () => Promise.resolve(), // the working copy does
+  };
+}

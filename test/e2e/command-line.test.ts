@@ -1,0 +1,90 @@
+/** What people ask at the terminal, of a real server that has work behind it. */
+import { writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { expect, test, vi } from "vitest";
+import { towline as commandLine } from "../support/command-line.ts";
+import { patience } from "../support/patience.ts";
+import { aProject, aSpec } from "../support/project.ts";
+import { environment, sendPush, useTowline } from "../support/towline.ts";
+import { useWorld } from "../support/world.ts";
+
+test("the way of commits is told, deployments do what they are asked, and a working copy is previewed", async () => {
+  const world = await useWorld();
+  const { namespace } = world.cluster;
+  const repo = await world.repo("shop");
+  const server = await useTowline(world);
+  const env = { ...environment(world), PATH: process.env["PATH"] };
+  const towline = (...argv: string[]) => commandLine(argv, { env });
+  const name = `${namespace}/shop`;
+
+  const project = { namespace };
+  const first = await repo.push(aProject(project));
+  const deployment = world.cluster.deployment("shop");
+  await deployment.create(aSpec(repo.url));
+  await deployment.reaches("Ready");
+  const second = await repo.push(aProject({ ...project, data: { color: "blue" } }));
+  expect((await sendPush(server.webhooksUrl, { repo: repo.url, after: second })).status).toBe(202);
+  await vi.waitFor(async () => expect((await towline("trace", second)).out).toContain("healthy"), patience);
+
+  const traced = await towline("trace", second.slice(0, 10));
+  expect(traced).toMatchObject({ code: 0, err: "" });
+  expect(traced.out).toContain(`${name}: applied\n`);
+  expect(traced.out).toMatch(
+    /received +by forge gitea, answered 202\n.*queued\n.*rendered\n.*applied +1 changed\n.*healthy/,
+  );
+  const before = await towline("trace", first);
+  expect(before.out).toContain(`since then ${second.slice(0, 7)} is what is followed`);
+  expect(before.code).toBe(0);
+
+  // Nobody told of this one: reconcile finds it.
+  const third = await repo.push({ "README.md": "Nothing that is rendered" });
+  const asked = await towline("reconcile", name);
+  expect(asked).toMatchObject({
+    code: 0,
+    out: `${name}: ready at ${third.slice(0, 7)}. deploy succeeded. 1 changed objects.\n`,
+  });
+  const unchanged = await towline("trace", third);
+  expect(unchanged.out).toContain(`no rendered change: what ${second.slice(0, 7)} deployed stays`);
+  expect(unchanged.code).toBe(0);
+
+  expect(await towline("suspend", name)).toMatchObject({ code: 0 });
+  expect((await towline("get", "deployments", "-n", namespace)).out).toMatch(
+    /shop +True +\S+ +none +\d+s +suspended\n/,
+  );
+  const refused = await fetch(server.webhooksUrl, { method: "POST", body: "{}" });
+  expect(refused.status).toBe(401);
+  await vi.waitFor(async () => {
+    const { out } = await towline("get", "deliveries");
+    expect(out).toMatch(new RegExp(`gitea +202 +push +test/repo main +${second.slice(0, 7)} +1 +1 +${name}\n`));
+    expect(out).toMatch(/gitea +401 .*X-Gitea-Signature is missing/);
+  }, patience);
+
+  await writeFile(join(repo.dir, "app", "settings.yml"), settings(namespace, "green"));
+  const preview = await towline("preview", repo.dir, "--into", "main", "-n", namespace);
+  expect(preview.out).toContain("### Towline: merging would change 1 suspended deployment: 1 object changed");
+  expect(preview.out).toContain("-  blue\n+  green");
+  expect(preview.code).toBe(0);
+  expect(await repo.git("status", "--porcelain")).toBe("M app/settings.yml");
+
+  await repo.git("commit", "--all", "--message", "Green");
+  await repo.git("push", "--quiet", "origin", "HEAD:other");
+  await repo.git("reset", "--quiet", "--hard", "HEAD~1");
+  await repo.push(aProject({ ...project, data: { color: "black" } }));
+  await repo.git("checkout", "--quiet", "--detach", "origin/other");
+  const conflict = await towline("preview", repo.dir, "--into", "main", "-n", namespace);
+  expect(conflict.out).toContain("### Towline: cannot be merged into `main`");
+  expect(conflict.out).toContain("app/settings.yml");
+  expect(conflict.code).toBe(1);
+  expect((await towline("preview", repo.dir, "--into", "nowhere")).err).toContain(
+    "there is no branch nowhere at origin",
+  );
+});
+
+function settings(namespace: string, color: string): string {
+  return JSON.stringify({
+    apiVersion: "v1",
+    kind: "ConfigMap",
+    metadata: { name: "settings", namespace },
+    data: { color },
+  });
+}
