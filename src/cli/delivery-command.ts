@@ -18,6 +18,8 @@ export interface OpenedDelivery {
   readonly delivery: GivenDelivery;
   readonly forge: ForgeConfig;
   readonly source: WebhookSource;
+  /** No header was given with it. */
+  readonly payloadOnly: boolean;
 }
 
 export async function openDelivery(
@@ -33,6 +35,7 @@ export async function openDelivery(
   return {
     delivery: withEvent(kind, given, flags.event),
     forge,
+    payloadOnly: given.rawHeaders.length === 0,
     source: createWebhookSource({ id, kind, secrets, allowUnsigned }),
   };
 }

@@ -11,7 +11,7 @@ export function describeExplanation(explanation: Explanation): string {
   const { forge, genuine, refused, event, matched, previews, ignored, reason, repos, others } = explanation;
   const facts = [
     ["delivery", `${plain(event.delivery)} for forge ${forge}`],
-    ["genuine", genuine ? "yes" : `no. ${refused ?? ""}`],
+    ["genuine", describeGenuine(genuine, refused)],
     ["event", describeEvent(event)],
     ...(repos.length > 0 ? [["repository", repos.map(plain).join(", ")]] : []),
     ...(event.kind === "push" ? [["changed", describePaths(event.changed)]] : []),
@@ -39,9 +39,14 @@ export function describeExplanation(explanation: Explanation): string {
             .map(({ follows, count }) => [plain(follows), count === 1 ? "1 deployment" : `${count} deployments`]),
         )
       : "",
-    genuine ? "" : "the server would answer 401 and look no further\n",
+    genuine !== false ? "" : "the server would answer 401 and look no further\n",
   ];
   return sections.filter(Boolean).join("\n");
+}
+
+function describeGenuine(genuine: Explanation["genuine"], refused: string | undefined): string {
+  if (genuine === "unknown") return "not known: the payload alone is no proof; its headers can be given as well";
+  return genuine ? "yes" : `no. ${refused ?? ""}`;
 }
 
 function list(title: string, rows: readonly (readonly string[])[]): string {

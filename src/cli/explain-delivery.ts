@@ -19,6 +19,8 @@ import { repoId } from "../repo-url.ts";
 
 export interface ExplainDeps {
   readonly source: WebhookSource;
+  /** Only the payload is there, so that nothing can be said about where it comes from. */
+  readonly payloadOnly: boolean;
   readonly headers: DeliveryHeaders;
   readonly body: Buffer;
   readonly deployments: readonly (Deployment | MalformedDeployment)[];
@@ -27,7 +29,7 @@ export interface ExplainDeps {
 
 export interface Explanation {
   readonly forge: string;
-  readonly genuine: boolean;
+  readonly genuine: boolean | "unknown";
   /** Why it is not genuine, and what to do. */
   readonly refused?: string | undefined;
   readonly event: GitEvent;
@@ -46,7 +48,7 @@ export interface Explanation {
 
 export async function explainDelivery(deps: ExplainDeps): Promise<Explanation> {
   const { source, headers, body, deployments, config } = deps;
-  const verdict = await source.verify(headers, body);
+  const verdict = deps.payloadOnly ? undefined : await source.verify(headers, body);
   const event = source.parse(headers, body);
   const following = deployments.filter(followsGit);
   const tracking = (repo: RepoId) => following.filter((deployment) => deployment.repo === repo);
@@ -74,8 +76,8 @@ export async function explainDelivery(deps: ExplainDeps): Promise<Explanation> {
   const fork = event.kind === "pull-request" && event.fork;
   return {
     forge: source.id,
-    genuine: verdict.genuine,
-    refused: verdict.genuine ? undefined : verdict.reason,
+    genuine: verdict?.genuine ?? "unknown",
+    refused: verdict?.genuine === false ? verdict.reason : undefined,
     event,
     matched: requests.flatMap((request) => (request.kind === "reconcile" ? keyText(request.deployment) : [])),
     previews: fork ? [] : (pull?.concerned.map(({ key }) => keyText(key)) ?? []),

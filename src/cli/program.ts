@@ -8,8 +8,10 @@ export type { ProgramDeps } from "./commands.ts";
 
 const help = `
 Begin with
-  towline config validate            whether the configuration is what the server needs
-  towline doctor                     whether cluster, git hosts, Redis and kluctl are
+  towline get deployments            which is ready, at which commit, and what each waits for
+  towline trace 3f2c1ab              where a commit is
+  towline preview                    what merging this working copy would change in the live cluster
+  towline doctor                     whether cluster, git hosts, Redis and kluctl are as the server needs them
   towline serve                      the server itself
   towline <command> --help           every command's help has examples
 

@@ -47,10 +47,11 @@ export const defineWebhookExplain: Define = (command, { env, stdin, out }, onCod
     .addHelpText("after", help)
     .action(async (file: string | undefined, flags: Flags) => {
       const { config, kubernetes, namespaces } = clusterConfig(env, flags);
-      const { delivery, source } = await openDelivery(file, flags, config, { stdin });
+      const { delivery, source, payloadOnly } = await openDelivery(file, flags, config, { stdin });
       const found = flags.manifests ? readManifests(flags.manifests) : await fromCluster(kubernetes, namespaces);
       const explanation = await explainDelivery({
         source,
+        payloadOnly,
         headers: readHeaders(delivery.rawHeaders),
         body: delivery.body,
         deployments: found.map(({ deployment }) => deployment),
@@ -64,7 +65,7 @@ export const defineWebhookExplain: Define = (command, { env, stdin, out }, onCod
 };
 
 function concernsSomething({ genuine, matched, previews }: Explanation): boolean {
-  return genuine && matched.length + previews.length > 0;
+  return genuine !== false && matched.length + previews.length > 0;
 }
 
 async function fromCluster(

@@ -51,12 +51,19 @@ test("a payload without its headers is no proof, and is explained all the same",
   const manifests = useManifests(deployment("staging", repository.clone_url));
   const call = ["webhook", "explain", "--manifests", manifests, "-o", "json"];
   const { code, out } = await towline(call, { env, input: push.body });
-  expect(JSON.parse(out)).toMatchObject({
+  expect(JSON.parse(out)).toMatchObject({ genuine: "unknown", matched: ["shop/staging"] });
+  expect(code).toBe(0);
+
+  const [event, other] = ["X-Gitea-Event: push", "X-Gitea-Signature: 00"] as const;
+  const unsigned = await towline([...call, "-H", event], { env, input: push.body });
+  expect(JSON.parse(unsigned.out)).toMatchObject({
     genuine: false,
     refused: expect.stringContaining("X-Gitea-Signature is missing") as string,
     matched: ["shop/staging"],
   });
-  expect(code).toBe(1);
+  expect(unsigned.code).toBe(1);
+  const wrong = await towline([...call, "-H", event, "-H", other], { env, input: push.body });
+  expect(wrong.out).toContain("The signature does not match");
 });
 
 test("a pull request is explained by whom its preview would be about", async () => {
