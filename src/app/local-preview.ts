@@ -36,6 +36,7 @@ export async function previewLocally(options: LocalPreviewOptions): Promise<Repo
   const kluctl = createKluctl({
     binary: config.kluctl.path ?? "kluctl",
     cacheDir: config.kluctl.cacheDir ?? join(config.dataDir, "kluctl-cache"),
+    unpackedDir: config.kluctl.unpackedDir,
     workDir: join(dir, "kluctl-work"),
     kubeconfigFor: () => client.kubeconfig(),
     env,

@@ -17,7 +17,7 @@ export const defineCompletion: Define = (command, { out }) => {
   command
     .addArgument(new Argument("<shell>", "which").choices(shells))
     .addHelpText("after", help)
-    .action(async (shell: Shell) => out(scripts[shell](placesOf(await wholeProgram()))));
+    .action(async (given: Shell) => out(scripts[given](placesOf(await wholeProgram()))));
 };
 
 /** What may come after a line of words. */
