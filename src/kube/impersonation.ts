@@ -21,9 +21,10 @@ export function createImpersonationCheck({ client, now = () => performance.now()
     if (at !== undefined && now() - at < rememberedMs) return undefined;
     try {
       // Everybody may read it, so that a refusal is about who asks.
-      await client.request({ method: "GET", path: "/version", as: user, totalMs: 5_000 });
+      await client.request({ method: "GET", path: "/version", as: user, timeoutMs: 3_000, totalMs: 0 });
     } catch (error) {
-      const refused = error instanceof ApiError && error.status === 403 && error.message.includes("impersonate");
+      const refused =
+        error instanceof ApiError && error.status === 403 && error.message.includes(" cannot impersonate ");
       return refused ? error.message.replace(/^GET \/version: 403 /, "") : undefined;
     }
     if (allowed.size >= mostRemembered) allowed.clear();

@@ -25,7 +25,7 @@ test("who may not be impersonated is told in the API server's words, until it is
 });
 
 test("an API server that cannot say, or forbids something else, refuses nobody", async () => {
-  const { refused } = useCheck(new ApiError(0, "no answer"), new ApiError(403, "GET /version: 403 forbidden"));
+  const { refused } = useCheck(new ApiError(0, "no answer"), new ApiError(403, 'GET /version: 403 User "impersonate"'));
   expect([await refused("a"), await refused("a")]).toEqual([undefined, undefined]);
 });
 
