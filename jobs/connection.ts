@@ -4,7 +4,16 @@ import { QueueUnavailableError } from "../src/errors.ts";
 import type { Logger } from "../src/log.ts";
 
 /** Where Redis is: a `redis:` or `rediss:` URL, or a unix socket. */
-export type RedisAddress = { readonly url: string } | { readonly socket: string };
+export type RedisAddress = RedisByUrl | { readonly socket: string };
+
+export interface RedisByUrl {
+  readonly url: string;
+  /** Authorities (PEM) that sign its certificate, and its sentinels'. */
+  readonly ca?: string | undefined;
+  /** `host:port` of those that know where it is; the URL's host is then its name among them. */
+  readonly sentinels?: readonly string[] | undefined;
+  readonly sentinelPassword?: string | undefined;
+}
 
 /** A dead link is given up after this long without an answer; a worker's longest blocking read takes 10 s. */
 const silentMs = { producer: 5_000, worker: 30_000 };
@@ -35,7 +44,10 @@ function connect(address: RedisAddress, log: Logger, options: RedisOptions): Red
     reconnectOnError: (error) => error.message.startsWith("READONLY"),
     ...options,
   };
-  const redis = "url" in address ? new Redis(address.url, all) : new Redis({ ...all, path: address.socket });
+  const redis =
+    "url" in address
+      ? new Redis(address.url, { ...all, ...optionsOf(address) })
+      : new Redis({ ...all, path: address.socket });
   /** What was told since it last worked: each reason once, for one may follow another. */
   const told = new Set<string>();
   redis.on("error", (error) => {
@@ -48,6 +60,21 @@ function connect(address: RedisAddress, log: Logger, options: RedisOptions): Red
     told.clear();
   });
   return redis;
+}
+
+/** What the URL itself does not say. */
+function optionsOf({ url, ca, sentinels = [], sentinelPassword }: RedisByUrl): RedisOptions {
+  const tls = url.startsWith("rediss:") ? { ...(ca !== undefined && { ca }) } : undefined;
+  if (sentinels.length === 0) return tls ? { tls } : {};
+  return {
+    name: new URL(url).hostname,
+    sentinels: sentinels.map((sentinel) => {
+      const at = sentinel.lastIndexOf(":");
+      return { host: sentinel.slice(0, at).replace(/^\[|\]$/g, ""), port: Number(sentinel.slice(at + 1)) };
+    }),
+    ...(sentinelPassword !== undefined && { sentinelPassword }),
+    ...(tls && { tls, enableTLSForSentinelMode: true, sentinelTLS: tls }),
+  };
 }
 
 /**

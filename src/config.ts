@@ -60,6 +60,11 @@ export interface Config {
   /** Without `url`: a private Redis. The URL holds the password. */
   readonly redis: {
     readonly url?: Secret | undefined;
+    /** Authorities that sign its certificate. */
+    readonly caFile?: string | undefined;
+    /** `host:port` of those that know where it is; the URL's host is then its name among them. */
+    readonly sentinels: readonly string[];
+    readonly sentinelPassword?: Secret | undefined;
     readonly prefix: string;
     readonly server?: string | undefined;
   };
@@ -150,6 +155,7 @@ export function secretValues({ forges, redis }: Config): readonly string[] {
     ...(token ? [token] : []),
     ...(app ? [app.privateKey] : []),
   ]);
+  if (redis.sentinelPassword) secrets.push(redis.sentinelPassword);
   const url = redis.url?.reveal();
   const password = url && URL.parse(url)?.password;
   return [...secrets.map((secret) => secret.reveal()), ...(password ? [password, decodeURIComponent(password)] : [])];
@@ -180,7 +186,7 @@ function toConfig(parsed: z.output<typeof configSchema>, env: ConfigSources["env
     forges: forges.map(toForge),
     webhooks: { host: webhooks.host, port: webhooks.port, maxBodyBytes: webhooks.maxBody },
     dataDir: dataDir ?? defaultDataDir(env),
-    redis: { url: redis.url && withPassword(redis.url, redis.password), prefix: redis.prefix, server: redis.server },
+    redis: toRedis(redis),
     kluctl: {
       path: kluctl.path,
       cacheDir: kluctl.cacheDir ?? (env["KLUCTL_CACHE_DIR"] || undefined),
@@ -200,6 +206,11 @@ function toConfig(parsed: z.output<typeof configSchema>, env: ConfigSources["env
     git: { timeoutMs: git.timeout },
     shutdown: { drainMs: shutdown.drain },
   };
+}
+
+function toRedis(redis: z.output<typeof configSchema>["redis"]): Config["redis"] {
+  const { url, password, caFile, sentinels, sentinelPassword, prefix, server } = redis;
+  return { url: url && withPassword(url, password), caFile, sentinels, sentinelPassword, prefix, server };
 }
 
 function toForge(forge: z.output<typeof configSchema>["forges"][number]): ForgeConfig {

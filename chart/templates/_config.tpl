@@ -20,6 +20,9 @@
 {{- with .Values.externalRedis }}
 {{- if .urlKey }}{{ $_ := set $redis "urlFile" (printf "%s/redis/url" $secrets) }}{{ else }}{{ $_ := set $redis "url" .url }}{{ end }}
 {{- if .passwordKey }}{{ $_ := set $redis "passwordFile" (printf "%s/redis/password" $secrets) }}{{ end }}
+{{- if .caKey }}{{ $_ := set $redis "caFile" (printf "%s/redis/ca" $secrets) }}{{ end }}
+{{- if .sentinels }}{{ $_ := set $redis "sentinels" .sentinels }}{{ end }}
+{{- if .sentinelPasswordKey }}{{ $_ := set $redis "sentinelPasswordFile" (printf "%s/redis/sentinelPassword" $secrets) }}{{ end }}
 {{- end }}
 {{- end }}
 {{- $_ := set $config "redis" $redis }}
@@ -62,8 +65,10 @@
 {{- if not (or .externalRedis.url .externalRedis.urlKey) }}
 {{- fail "There is no Redis: set redis.enabled=true for one of this release, or externalRedis.url (or externalRedis.existingSecret with externalRedis.urlKey) for one of yours." }}
 {{- end }}
-{{- if and (or .externalRedis.urlKey .externalRedis.passwordKey) (not .externalRedis.existingSecret) }}
-{{- fail "externalRedis.urlKey and externalRedis.passwordKey are keys of a Secret: set externalRedis.existingSecret to its name." }}
+{{- with .externalRedis }}
+{{- if and (or .urlKey .passwordKey .caKey .sentinelPasswordKey) (not .existingSecret) }}
+{{- fail "externalRedis.urlKey, passwordKey, caKey and sentinelPasswordKey are keys of a Secret: set externalRedis.existingSecret to its name." }}
+{{- end }}
 {{- end }}
 {{- else if or .externalRedis.url .externalRedis.existingSecret }}
 {{- fail "externalRedis is set, and so is redis.enabled: set redis.enabled=false to use yours." }}
@@ -95,13 +100,11 @@
   path: password
 {{- else }}
 {{- with .Values.externalRedis }}
-{{- with .passwordKey }}
+{{- range $path, $key := dict "password" .passwordKey "url" .urlKey "ca" .caKey "sentinelPassword" .sentinelPasswordKey }}
+{{- with $key }}
 - key: {{ . }}
-  path: password
+  path: {{ $path }}
 {{- end }}
-{{- with .urlKey }}
-- key: {{ . }}
-  path: url
 {{- end }}
 {{- end }}
 {{- end }}

@@ -133,9 +133,12 @@ export const valuesSchema = z.strictObject({
   }),
   externalRedis: section("A Redis of yours, 6.2 or newer, or a Valkey: with `noeviction`, best with AOF.", {
     url: text("`redis://` or `rediss://` (TLS), without the password."),
-    existingSecret: text("Secret with the password, or with the whole URL."),
+    existingSecret: text("Secret with what the keys below name."),
     passwordKey: text("Key of the password; empty: there is none."),
     urlKey: text("Key of the URL, instead of `url`."),
+    caKey: text("Key of the certificates (PEM) that sign Redis's, if no public authority does."),
+    sentinels: texts("Sentinels, as `host:port`. `url` then has their name of the Redis: `redis://mymaster`."),
+    sentinelPasswordKey: text("Key of the sentinels' password; empty: they have none."),
   }),
   serviceAccount: section("The server's identity.", {
     create: flag(true, "Whether the chart makes it."),

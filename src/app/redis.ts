@@ -1,8 +1,11 @@
 /** Which Redis the server uses, and what is told of it. */
+import { readFile } from "node:fs/promises";
 import type { Redis } from "ioredis";
 import { checkRedis, describeRedisError, type RedisAddress, type RedisReport } from "../../jobs/connection.ts";
 import { startPrivateRedis, type PrivateRedis } from "../../jobs/private-redis.ts";
 import type { Config } from "../config.ts";
+import { explainUnreadable } from "../config/file.ts";
+import { ConfigError } from "../errors.ts";
 import type { Logger } from "../log.ts";
 import type { Metrics } from "../metrics.ts";
 
@@ -15,10 +18,21 @@ export interface FoundRedis {
 export async function findRedis(config: Config, log: Logger): Promise<FoundRedis> {
   const url = config.redis.url?.reveal();
   if (url !== undefined) {
-    return { address: url.startsWith("unix://") ? { socket: url.slice("unix://".length) } : { url } };
+    if (url.startsWith("unix://")) return { address: { socket: url.slice("unix://".length) } };
+    const { caFile, sentinels, sentinelPassword } = config.redis;
+    const ca = caFile === undefined ? undefined : await readAuthorities(caFile);
+    return { address: { url, ca, sentinels, sentinelPassword: sentinelPassword?.reveal() } };
   }
   const privateRedis = await startPrivateRedis({ dataDir: config.dataDir, binary: config.redis.server, log });
   return { address: { socket: privateRedis.socket }, privateRedis };
+}
+
+async function readAuthorities(path: string): Promise<string> {
+  const text = await readFile(path, "utf8").catch((error: unknown) => {
+    throw new ConfigError(`redis.caFile: ${path} cannot be read: ${explainUnreadable(error)}`, { cause: error });
+  });
+  if (text.includes("-----BEGIN CERTIFICATE-----")) return text;
+  throw new ConfigError(`redis.caFile: ${path} holds no certificate in PEM form`);
 }
 
 export interface WatchedRedis {

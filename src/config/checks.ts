@@ -94,8 +94,11 @@ function sectionOf(document: Section, key: string): Section {
 }
 
 function checkRedis(redis: unknown): Problem[] {
-  if (!isSection(redis) || redis["password"] === undefined) return [];
-  const url = redis["url"];
+  if (!isSection(redis)) return [];
+  const { url, sentinels } = redis;
   if (typeof url === "string" && /^rediss?:/.test(url.trim())) return [];
-  return [{ where: "redis.password", what: "needs a redis.url that begins with redis:// or rediss://" }];
+  const needing = ["password", ...(Array.isArray(sentinels) && sentinels.length > 0 ? ["sentinels"] : [])];
+  return needing
+    .filter((key) => redis[key] !== undefined)
+    .map((key) => ({ where: `redis.${key}`, what: "needs a redis.url that begins with redis:// or rediss://" }));
 }

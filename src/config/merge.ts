@@ -196,7 +196,7 @@ function readSecretFiles(
   }
 
   const redis = document["redis"];
-  if (isSection(redis)) for (const key of ["url", "password"]) readInto(redis, ["redis"], key);
+  if (isSection(redis)) for (const key of ["url", "password", "sentinelPassword"]) readInto(redis, ["redis"], key);
 
   const forges = document["forges"];
   for (const [index, forge] of (Array.isArray(forges) ? forges : []).entries()) {

@@ -137,6 +137,8 @@ const redisUrl = z
   })
   .transform((value) => new Secret(value));
 
+const sentinel = text.regex(/^(?:\[[0-9a-fA-F:.]+\]|[^\s:[\]/@]+):\d{1,5}$/, 'must be an address like "redis-0:26379"');
+
 export const forgeSchema = z.strictObject({
   id: text
     .regex(/^[a-z0-9]([-a-z0-9]*[a-z0-9])?$/, "must consist of lower-case letters, digits and -")
@@ -260,6 +262,18 @@ export const configSchema = z.strictObject({
         .optional()
         .meta({ secret: true, description: "Password for `redis.url`, to keep it out of the URL." }),
       passwordFile: path.optional().meta({ description: "File to read the password from." }),
+      caFile: path.optional().meta({
+        defaultText: "those that Node knows",
+        description: "File with the authorities (PEM) that sign the certificates of Redis and its sentinels.",
+      }),
+      sentinels: z.array(sentinel, { error: "must be a list" }).prefault([]).meta({
+        description:
+          "Sentinels, as `host:port`, that know where the Redis is. The host of `redis.url` is then the name that they know it by: `redis://mymaster`.",
+      }),
+      sentinelPassword: secret
+        .optional()
+        .meta({ secret: true, description: "Password of the sentinels, if they have one." }),
+      sentinelPasswordFile: path.optional().meta({ description: "File to read the sentinels' password from." }),
       prefix: text
         .regex(/^[\w.-]+$/, "must consist of letters, digits and _.-")
         .prefault("towline")

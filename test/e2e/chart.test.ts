@@ -1,6 +1,5 @@
 /** The chart, with the real Helm and the real API server; kwok plays the pods. */
 import { execFile } from "node:child_process";
-import { existsSync } from "node:fs";
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { once } from "node:events";
@@ -40,8 +39,8 @@ const app = {
 const monitoring = {
   metrics: {
     serviceMonitor: { enabled: true, labels: { release: "prometheus" }, interval: "30s" },
-    dashboard: { enabled: existsSync(join(chartDir, "files/dashboard.json")) },
-    prometheusRule: { enabled: existsSync(join(chartDir, "files/rules.yaml")) },
+    dashboard: { enabled: true },
+    prometheusRule: { enabled: true },
   },
 };
 
@@ -73,6 +72,17 @@ const matrix: Readonly<Record<string, Values>> = {
   "a Redis of one's own, its URL in a Secret": {
     redis: { enabled: false },
     externalRedis: { existingSecret: "redis", urlKey: "url" },
+  },
+  "a Redis behind sentinels": {
+    redis: { enabled: false },
+    externalRedis: {
+      url: "rediss://mymaster",
+      existingSecret: "redis",
+      passwordKey: "password",
+      caKey: "ca.crt",
+      sentinels: ["redis-0.redis:26379", "redis-1.redis:26379"],
+      sentinelPasswordKey: "sentinel-password",
+    },
   },
   "one server without a volume, rendered without a cluster": {
     replicaCount: 1,
@@ -148,6 +158,7 @@ function podOf(objects: readonly Rendered[], kind = "Deployment"): V1PodSpec {
 
 const text = { type: "string" };
 const number = { type: "integer" };
+const flag = { type: "boolean" };
 const anything = { type: "object", "x-kubernetes-preserve-unknown-fields": true };
 const texts = { type: "object", additionalProperties: text };
 const object = (properties: object) => ({ type: "object", properties });
@@ -160,7 +171,9 @@ const foreign = [
     kind: "ServiceMonitor",
     spec: object({
       selector: object({ matchLabels: texts }),
-      endpoints: list(object({ port: text, path: text, interval: text, relabelings: list(anything) })),
+      endpoints: list(
+        object({ port: text, path: text, honorLabels: flag, interval: text, relabelings: list(anything) }),
+      ),
     }),
   },
   {
@@ -284,6 +297,11 @@ test("whatever is set, the API server and our configuration take what is rendere
   );
   const other = byTitle["a Redis of one's own, its password in a Secret"] ?? [];
   expect(configOf(other).redis.url?.reveal()).toMatch(/^rediss:\/\/:.+@redis.example.com:6380/);
+  expect(configOf(byTitle["a Redis behind sentinels"] ?? []).redis).toMatchObject({
+    caFile: "/etc/towline/secrets/redis/ca",
+    sentinels: ["redis-0.redis:26379", "redis-1.redis:26379"],
+    sentinelPassword: expect.anything(),
+  });
   expect(other.map(({ kind }) => kind)).not.toContain("StatefulSet");
   const few = byTitle["one server without a volume, rendered without a cluster"] ?? [];
   expect(few.filter(({ kind }) => ["Secret", "CustomResourceDefinition", "NetworkPolicy"].includes(kind))).toEqual([]);

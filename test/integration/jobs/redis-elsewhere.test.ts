@@ -1,0 +1,106 @@
+/** A Redis whose certificate we are told to trust, found by sentinels that have a password of their own. */
+import { writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { Redis, type RedisOptions } from "ioredis";
+import { expect, onTestFinished, test } from "vitest";
+import { createCertificateAuthority } from "../../../dev/parts/certificates.ts";
+import { freePort } from "../../../dev/parts/port.ts";
+import { startProcess } from "../../../dev/parts/process.ts";
+import { connectProducer, connectWorker, describeRedisError } from "../../../jobs/connection.ts";
+import { findRedis } from "../../../src/app/redis.ts";
+import { parseConfig } from "../../../src/config.ts";
+import { silentLog } from "../../support/fakes.ts";
+import { useTempDir } from "../../support/world.ts";
+import { patience } from "../../support/patience.ts";
+
+/** Two Redises, one of which follows the other, and a sentinel; all of them by TLS only. */
+async function useSentinel() {
+  const dir = await useTempDir();
+  const authority = createCertificateAuthority("those who run it");
+  const { cert, key } = authority.issueServer("redis", ["127.0.0.1"]);
+  const at = (name: string) => join(dir, name);
+  await Promise.all([
+    writeFile(at("ca.crt"), authority.cert),
+    writeFile(at("tls.crt"), cert),
+    writeFile(at("tls.key"), key),
+  ]);
+  const tls = [`tls-cert-file ${at("tls.crt")}`, `tls-key-file ${at("tls.key")}`, `tls-ca-cert-file ${at("ca.crt")}`];
+  const [first, second, sentinel] = [await freePort(), await freePort(), await freePort()];
+  const common = (port: number) => ["port 0", `tls-port ${port}`, ...tls, "tls-auth-clients no", "tls-replication yes"];
+  const login = ['save ""', "requirepass of-redis", "masterauth of-redis", "repl-diskless-sync-delay 0"];
+
+  const start = async (name: string, lines: readonly string[], ...args: readonly string[]) => {
+    await writeFile(at(`${name}.conf`), [`dir ${dir}`, ...lines].join("\n"));
+    const options = { name, command: "redis-server", args: [at(`${name}.conf`), ...args], cwd: dir };
+    const child = await startProcess({ ...options, logFile: at(`${name}.log`), env: process.env });
+    onTestFinished(() => child.stop(500));
+  };
+  await start("first", [...common(first), ...login]);
+  await start("second", [...common(second), ...login, `replicaof 127.0.0.1 ${first}`]);
+  const own = { password: "of-redis", tls: { ca: authority.cert } };
+  const follower = look({ ...own, port: second });
+  await expect.poll(() => follower.info("replication"), patience).toContain("master_link_status:up");
+  // It never thinks by itself that one of them is down: on a busy machine it would be wrong.
+  const watch = [`monitor mymaster 127.0.0.1 ${first} 1`, "auth-pass mymaster of-redis"];
+  const patiently = ["down-after-milliseconds mymaster 600000"];
+  const lines = [...watch, ...patiently].map((line) => `sentinel ${line}`);
+  await start("sentinel", [...common(sentinel), "requirepass of-sentinel", ...lines], "--sentinel");
+  return {
+    authority: at("ca.crt"),
+    address: `127.0.0.1:${sentinel}`,
+    first,
+    second,
+    /** Lets the second take the place of the first. */
+    async failOver() {
+      const asked = look({ ...own, port: sentinel, password: "of-sentinel" });
+      const order = () => asked.call("SENTINEL", "failover", "mymaster").catch(String);
+      await expect.poll(order, patience).toBe("OK");
+    },
+  };
+}
+
+function look(options: RedisOptions): Redis {
+  const redis = new Redis({ host: "127.0.0.1", ...options, retryStrategy: () => 50, maxRetriesPerRequest: null });
+  redis.on("error", () => undefined); // it is not there yet
+  onTestFinished(() => redis.disconnect());
+  return redis;
+}
+
+/** As the configuration says. */
+async function connect(redis: object, how: typeof connectWorker = connectWorker): Promise<Redis> {
+  const { address } = await findRedis(parseConfig({ env: {}, file: { redis } }), silentLog);
+  const client = how(address, silentLog);
+  onTestFinished(() => client.disconnect());
+  return client;
+}
+
+const portOf = async (redis: Redis) => Number(((await redis.config("GET", "tls-port")) as string[])[1]);
+
+test("the Redis that a sentinel knows is used and trusted, also after another has taken its place", async () => {
+  const { authority, address, first, second, failOver } = await useSentinel();
+  const redis = await connect({
+    url: "rediss://mymaster",
+    password: "of-redis",
+    caFile: authority,
+    sentinels: [address],
+    sentinelPassword: "of-sentinel",
+  });
+  expect(await portOf(redis)).toBe(first);
+  // Nobody told this one whom to trust.
+  const wary = await connect({ url: `rediss://127.0.0.1:${first}`, password: "of-redis" }, connectProducer);
+  const why = await new Promise((resolve) => wary.once("error", (error) => resolve(describeRedisError(error))));
+  expect(why).toMatch(/certificate/);
+
+  await failOver();
+
+  await expect.poll(() => portOf(redis), patience).toBe(second);
+  await expect.poll(() => redis.set("written", "by us"), patience).toBe("OK");
+});
+
+test("a file that holds no certificate is named", async () => {
+  const caFile = join(await useTempDir(), "ca.crt");
+  const redis = { url: "rediss://redis", caFile };
+  await expect(connect(redis)).rejects.toThrow(`redis.caFile: ${caFile} cannot be read: there is no such file`);
+  await writeFile(caFile, "hello");
+  await expect(connect(redis)).rejects.toThrow(`redis.caFile: ${caFile} holds no certificate in PEM form`);
+});
