@@ -88,13 +88,13 @@ export interface Renderers {
 
 const generous: RendererLimits = { rendererBytes: 4 * 1024 ** 3, rendererSeconds: 3_600 };
 
-export async function useRenderers(limits: Partial<RendererLimits> = {}): Promise<Renderers> {
+export async function useRenderers(limits: Partial<RendererLimits> = {}, light?: boolean): Promise<Renderers> {
   const [python, dir] = await Promise.all([useKluctlPython(), useTempDir()]);
   const [socket, script] = [join(dir, "socket"), join(dir, "fork-server.py")];
   const unpacked = { temporary: python.temporary, python: dir, copies: dirname(python.temporary) };
   await writeFile(script, forkServer);
   const createCopy = () => mkdtemp(join(dirname(python.temporary), "warm-"));
-  const layout = await createLayout({ version: "2.22.1", unpacked, dir, createCopy, socket, searchPath: "" });
+  const layout = await createLayout({ version: "2.22.1", unpacked, dir, createCopy, socket, searchPath: "", light });
   onTestFinished(() => removeDirectory(dirname(layout.home ?? "")));
   const home = layout.home ?? "";
   const refusals: string[] = [];

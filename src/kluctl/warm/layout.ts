@@ -1,6 +1,7 @@
 /** Where kluctl finds its Python, by version, and how a stand-in comes to be there instead. */
 import { chmod, copyFile, link, mkdir, readdir, stat, symlink, truncate, writeFile } from "node:fs/promises";
 import { basename, dirname, join } from "node:path";
+import { canBeLight, lightEnvironment, toLightStandIn } from "./light-stand-in.ts";
 import { toLauncher, toStandIn } from "./stand-in.ts";
 
 /** Where kluctl unpacks what it brings along. */
@@ -36,6 +37,8 @@ export interface LayoutOptions {
   readonly createCopy: () => Promise<string>;
   readonly socket: string;
   readonly searchPath: string;
+  /** Whether the stand-in is to be the light one; where the machine has what it needs, if left out. */
+  readonly light?: boolean | undefined;
 }
 
 /** Throws what people shall read as the reason for cold renderers. */
@@ -47,17 +50,18 @@ export async function createLayout(options: LayoutOptions): Promise<Layout> {
 }
 
 /** Since 2.25 kluctl takes `python3` from PATH if it is told to. The libraries are its own all the same. */
-async function onSearchPath({ dir, socket, unpacked, searchPath }: LayoutOptions): Promise<Layout> {
+async function onSearchPath({ dir, socket, unpacked, searchPath, light }: LayoutOptions): Promise<Layout> {
   const interpreter = await findInterpreter(unpacked.python);
   const bin = join(dir, "bin");
   await mkdir(bin);
-  const python = await writeStandIn(join(bin, "python3"), {
+  const { python, env } = await writeStandIn(join(bin, "python3"), {
     dir,
     socket,
     interpreter,
     renderersIn: "/go-embed-jinja2/",
+    light,
   });
-  return { python, ways: { env: { PATH: `${bin}:${searchPath}` }, flags: ["--use-system-python"] } };
+  return { python, ways: { env: { ...env, PATH: `${bin}:${searchPath}` }, flags: ["--use-system-python"] } };
 }
 
 /**
@@ -65,7 +69,7 @@ async function onSearchPath({ dir, socket, unpacked, searchPath }: LayoutOptions
  * Python of ours: links to the files of its own, but for `bin/python3`. If that is not as kluctl wants it, kluctl unpacks
  * the real one over it.
  */
-async function inItsPlace({ dir, createCopy, socket, unpacked }: LayoutOptions): Promise<Layout> {
+async function inItsPlace({ dir, createCopy, socket, unpacked, light }: LayoutOptions): Promise<Layout> {
   const found = await findInterpreter(unpacked.temporary);
   const original = dirname(dirname(found));
   const temporary = await createCopy();
@@ -73,9 +77,9 @@ async function inItsPlace({ dir, createCopy, socket, unpacked }: LayoutOptions):
   await linkTree(original, home, "bin/python3");
   const launcher = join(home, "bin/python3");
   const interpreter = join(home, "bin", basename(found));
-  const python = await writeStandIn(launcher, { dir, socket, interpreter, renderersIn: "" });
+  const { python, env } = await writeStandIn(launcher, { dir, socket, interpreter, renderersIn: "", light });
   await truncate(launcher, (await stat(join(original, "bin/python3"))).size);
-  return { python, home, ways: { env: { TMPDIR: temporary }, flags: [] } };
+  return { python, home, ways: { env: { ...env, TMPDIR: temporary }, flags: [] } };
 }
 
 interface StandInOptions {
@@ -83,15 +87,18 @@ interface StandInOptions {
   readonly socket: string;
   readonly interpreter: string;
   readonly renderersIn: string;
+  readonly light: boolean | undefined;
 }
 
-async function writeStandIn(launcher: string, { dir, socket, interpreter, renderersIn }: StandInOptions) {
+async function writeStandIn(launcher: string, { dir, socket, interpreter, renderersIn, ...wanted }: StandInOptions) {
   const python = join(dir, "python");
   await symlink(interpreter, python);
-  await writeFile(launcher, toLauncher(python), { flag: "wx" });
+  const places = { socket, python, renderersIn };
+  const light = wanted.light ?? (await canBeLight());
+  await writeFile(launcher, light ? toLightStandIn(places) : toLauncher(python), { flag: "wx" });
   await chmod(launcher, 0o700);
-  await writeFile(`${launcher}.py`, toStandIn({ socket, python, renderersIn }));
-  return python;
+  if (!light) await writeFile(`${launcher}.py`, toStandIn(places));
+  return { python, env: light ? lightEnvironment : {} };
 }
 
 /** The one that was used last: an older kluctl's may lie beside it. kluctl opens the lock beside it each time. */

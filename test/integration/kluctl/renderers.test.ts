@@ -153,8 +153,8 @@ describe("a warm renderer", () => {
     expect(new Set(drawn).size).toBe(4);
   });
 
-  test("ends with its stand-in, and so does what it started", async () => {
-    const renderers = await useRenderers();
+  test.each([true, false])("ends with its stand-in, and so does what it started (light: %s)", async (light) => {
+    const renderers = await useRenderers({}, light);
     for (const signal of ["SIGKILL", "SIGTERM"] as const) {
       const { process, pids } = await startEndless(renderers);
       expect(pids.every(isRunning)).toBe(true);
