@@ -1,0 +1,46 @@
+/** What the server remembers in Redis, shown in the terminal. */
+import { pino } from "pino";
+import { expect, test } from "vitest";
+import { createDeliveries } from "../../../jobs/deliveries.ts";
+import { createReports } from "../../../jobs/reports.ts";
+import type { RepoId } from "../../../src/model.ts";
+import { towline } from "../../support/command-line.ts";
+import { useFakeApiServer } from "../../support/fake-api-server.ts";
+import { aPreview, aReport } from "../../support/fake-reports.ts";
+import { uniquePrefix, useRedisServer } from "../../support/redis.ts";
+
+test("previews and deliveries are shown to people and to programs, and their absence is said", async () => {
+  const [redis, api, prefix] = [useRedisServer(), await useFakeApiServer(), uniquePrefix()];
+  await redis.start();
+  const env = {
+    TOWLINE_REDIS_URL: `unix://${redis.socket}`,
+    TOWLINE_REDIS_PREFIX: prefix,
+    TOWLINE_KUBERNETES_KUBECONFIG: api.kubeconfig,
+    TOWLINE_GITEA_WEBHOOK_SECRET: "a-secret-of-sixteen-or-more",
+  };
+  const get = (...argv: string[]) => towline(["get", ...argv], { env });
+  api.add("prod");
+  expect(await get("previews")).toMatchObject({ code: 0, out: "No open pull request has been previewed.\n" });
+  expect((await get("deliveries")).out).toContain("No delivery of gitea is remembered");
+
+  const counts = { ...aPreview().counts, changed: 2 };
+  const repo = "git.example.com/shop" as RepoId;
+  await createReports({ connection: redis.producer(), prefix }).save(
+    aReport({ repo, previews: [aPreview({ counts })] }),
+  );
+  const previews = (await get("previews", "-o", "wide")).out;
+  expect(previews).toMatch(
+    /gitea:org\/shop#7 +main +1111111 +done +\S+ +changes 1 deployment: 2 objects changed +shop\/prod\n/,
+  );
+  expect(JSON.parse((await get("previews", "-o", "json")).out)).toMatchObject([{ baseBranch: "main" }]);
+
+  const deliveries = createDeliveries({ connection: redis.producer(), prefix, log: pino({ level: "silent" }) });
+  const event = { kind: "irrelevant", forge: "gitea", delivery: "d", reason: "issues" } as const;
+  const receipt = { delivery: "d", matched: 0, queued: 0, ignored: [], reason: "issues\u001b[31m are of no use" };
+  deliveries.record({ forge: "gitea", at: Date.now(), ms: 1, status: 202, event, receipt });
+  await deliveries.flush();
+  const shown = await get("deliveries", "--limit", "1");
+  expect(shown.out).toMatch(/gitea +202 +irrelevant +– +– +0 +0 +issues \[31m are of no use\n/);
+  expect((await get("deliveries", "-o", "yaml")).out).toMatch(/^- v: 1\n/);
+  expect((await get("deliveries", "-o", "json")).out).toMatch(/"at": "20\d\d-/);
+});
