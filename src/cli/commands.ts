@@ -20,6 +20,8 @@ export interface ProgramDeps {
   readonly doctor: (options: DoctorOptions) => Promise<readonly Section[]>;
   /** All of it. */
   readonly stdin: () => Promise<string>;
+  /** Asks a person; absent where there is none. */
+  readonly ask?: ((question: string) => Promise<string>) | undefined;
   readonly out: (text: string) => void;
   readonly err: (text: string) => void;
 }
@@ -119,6 +121,12 @@ export const commands: readonly CommandEntry[] = [
     summary: "end a suspension, and wait until what was missed is deployed",
     section: act,
     load: async () => (await import("./ask.ts")).defineResume,
+  },
+  {
+    path: ["init"],
+    summary: "write a configuration to begin with, and say what to enter at the git host",
+    section: setUp,
+    load: async () => (await import("./init.ts")).defineInit,
   },
   {
     path: ["doctor"],

@@ -10,7 +10,7 @@ import { findKluctlFile } from "../config/kluctl-file.ts";
 type Flags = Readonly<Record<string, unknown>>;
 type Env = Readonly<Record<string, string | undefined>>;
 
-const readFile = (path: string): string => readFileSync(path, "utf8");
+export const readFile = (path: string): string => readFileSync(path, "utf8");
 
 /** From our own options, by the names that commander gives them. */
 export function loadFromFlags(env: Env, flags: Flags): LoadedConfig {

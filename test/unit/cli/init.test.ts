@@ -1,0 +1,55 @@
+import { existsSync, mkdtempSync, readFileSync, rmSync, statSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { expect, onTestFinished, test } from "vitest";
+import { loadConfig } from "../../../src/config.ts";
+import { towline } from "../../support/command-line.ts";
+
+function useFile(): string {
+  const dir = mkdtempSync(join(tmpdir(), "towline-test-"));
+  onTestFinished(() => rmSync(dir, { recursive: true }));
+  return join(dir, "conf", "towline.yaml");
+}
+
+const github = ["init", "--forge", "github", "--url", "https://towline.example.com/base/"];
+
+test("init writes a configuration that is valid and a secret that only its owner reads, and says what to enter", async () => {
+  const file = useFile();
+  const { code, out } = await towline([...github, "--file", file]);
+  expect(code).toBe(0);
+  const secretFile = join(file, "../github-webhook.secret");
+  const readFile = (path: string) => readFileSync(path, "utf8");
+  const { config } = loadConfig({ env: {}, argvFlags: { config: file }, readFile });
+  const secret = readFile(secretFile).trim();
+  expect(config.forges).toMatchObject([{ id: "github", kind: "github" }]);
+  expect(config.forges[0]?.webhookSecrets.map((one) => one.reveal())).toEqual([secret]);
+  expect(statSync(secretFile).mode & 0o777).toBe(0o600);
+  expect(out).toMatch(/Payload URL +https:\/\/towline\.example\.com\/base\/webhooks\/github\n/);
+  expect(out).toMatch(/Secret +what is in .*github-webhook\.secret\n/);
+  expect(out).not.toContain(secret);
+
+  const again = await towline([...github, "--file", file]);
+  expect(again).toMatchObject({ code: 1, err: expect.stringContaining("is there already") as string });
+  expect(readFile(secretFile).trim()).toBe(secret);
+});
+
+test("what is not given is asked for where somebody is there, and else named", async () => {
+  const file = useFile();
+  const answers = ["gitea", "https://gitea.example.com/api/v1", "https://towline.example.com", "eu-1"];
+  const ask = () => Promise.resolve(answers.shift() ?? "");
+  const { code, out } = await towline(["init", "--file", file], { ask });
+  expect(code).toBe(0);
+  expect(out).toMatch(/Target URL +https:\/\/towline\.example\.com\/webhooks\/gitea\n/);
+  expect(readFileSync(file, "utf8")).toMatch(/apiUrl: https:\/\/gitea\.example\.com\/api\/v1\n[^]*context: eu-1\n/);
+
+  const other = useFile();
+  const call = (...argv: string[]) => towline(["init", "--file", other, ...argv]);
+  expect(await call()).toMatchObject({
+    code: 2,
+    err: expect.stringContaining("--forge: github, gitlab, gitea") as string,
+  });
+  expect(await call("--forge", "gitlab")).toMatchObject({ code: 2, err: expect.stringContaining("--url") as string });
+  expect((await call("--forge", "gitea", "--url", "https://t.example.com")).err).toContain("give --api-url");
+  expect((await call("--forge", "gitlab", "--url", "https://t.example.com", "--api-url", "nonsense")).code).toBe(2);
+  expect(existsSync(other)).toBe(false);
+});
