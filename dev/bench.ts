@@ -6,6 +6,7 @@ import { now } from "./bench/clock.ts";
 import { openCluster } from "./bench/cluster.ts";
 import { describeMachine } from "./bench/machine.ts";
 import type { Measurement } from "./bench/measurement.ts";
+import { footprint } from "./bench/footprint.ts";
 import { gitops } from "./bench/gitops.ts";
 import { idleLoop } from "./bench/idle-loop.ts";
 import { intake } from "./bench/intake.ts";
@@ -20,7 +21,15 @@ import { endOfRun } from "./end-of-run.ts";
 import { findTools } from "./tools.ts";
 import { startWorld } from "./world.ts";
 
-const measurements: readonly Measurement[] = [pushToApplied, previews, gitops, idleLoop, manyDeployments, intake];
+const measurements: readonly Measurement[] = [
+  pushToApplied,
+  previews,
+  gitops,
+  idleLoop,
+  manyDeployments,
+  intake,
+  footprint,
+];
 const quietCores = 0.1;
 const docs = join(import.meta.dirname, "../docs");
 const [page, figures] = [join(docs, "performance.md"), join(docs, "performance.json")];

@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { startProcess } from "../parts/process.ts";
 import { createDelivery } from "./delivery.ts";
 import { type Measurement, milliseconds, type Report } from "./measurement.ts";
-import { specOf } from "./project.ts";
+import { specOf, upToDate } from "./project.ts";
 import type { Order, Sent } from "./send-pushes.ts";
 import type { Stage } from "./stage.ts";
 import { growth } from "./towline.ts";
@@ -92,23 +92,6 @@ async function prepare(stage: Stage, namespace: string): Promise<{ url: string; 
     repositories.push({ url, commit: first });
   }
   return repositories;
-}
-
-function upToDate(commit: string): object {
-  const at = new Date().toISOString();
-  const ready = {
-    type: "Ready",
-    status: "True",
-    reason: "ReconciliationSucceeded",
-    message: "",
-    lastTransitionTime: at,
-  };
-  return {
-    observedGeneration: 1,
-    observedCommit: commit,
-    conditions: [ready],
-    lastDriftDetectionResult: { id: "bench", endTime: at },
-  };
 }
 
 async function send({ stateDir }: Stage, order: Order): Promise<Sent> {

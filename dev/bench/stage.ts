@@ -28,6 +28,7 @@ export interface ServerOptions {
 export interface TowlineServerOptions extends ServerOptions {
   /** With it, pull requests are previewed. */
   readonly forge?: ForgeLogin;
+  readonly program?: string;
 }
 
 export interface Repository {

@@ -17,6 +17,8 @@ export interface TowlineOptions {
   /** The only one whose KluctlDeployments it looks at. */
   readonly namespace: string;
   readonly concurrency: number;
+  /** As the image runs it, compiled; the sources when absent. */
+  readonly program?: string | undefined;
   /** Without it the git host is told nothing, and pull requests are not previewed. */
   readonly forge?: ForgeLogin | undefined;
 }
@@ -59,6 +61,7 @@ const recorder = new URL("./record-processes.ts", import.meta.url);
 /** Resolves when the server says that it is ready. */
 export async function startTowline(options: TowlineOptions): Promise<Towline> {
   const { name, stateDir, kubeconfig, redisUrl, kluctl, namespace, concurrency, forge } = options;
+  const program = options.program ?? join(root, "src/cli.ts");
   const [port, adminPort] = [await freePort(), await freePort()];
   const secret = randomBytes(24).toString("hex");
   const config = {
@@ -83,7 +86,7 @@ export async function startTowline(options: TowlineOptions): Promise<Towline> {
   const server = await startProcess({
     name,
     command: process.execPath,
-    args: ["--import", recorder.href, join(root, "src/cli.ts"), "serve", "--config", file],
+    args: ["--import", recorder.href, program, "serve", "--config", file],
     logFile,
     env: { PATH: process.env["PATH"], HOME: process.env["HOME"], BENCH_PROCESS_LOG: processLog },
     cwd: root,

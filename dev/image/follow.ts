@@ -58,6 +58,8 @@ export interface Followed {
   readonly image: Image;
   /** As this process sees a path of the image, to read it. */
   hostPath(path: string): string;
+  /** The beginning of a command line for which the layers' directories are there. */
+  readonly enter: readonly string[];
   /**
    * The command line that runs it as `docker run --read-only --cap-drop ALL` does: on a read-only root with empty volumes
    * of its own and without any capability. It becomes the process that it starts.
@@ -101,6 +103,7 @@ export async function follow(options: FollowOptions): Promise<Followed> {
     return {
       image,
       hostPath: (path) => `/proc/${space.pid}/root${join(root, path)}`,
+      enter: space.enter,
       toContainer: (how) => toContainer(image, root, how, space),
       end: space.end,
     };

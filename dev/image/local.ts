@@ -47,7 +47,7 @@ export async function createLocalBase({ dir, kluctl, standIns }: LocalBaseOption
     await mkdir(dirname(join(layer, path)), { recursive: true });
     await writeFile(join(layer, path), text, { mode: 0o755 });
   }
-  for (const name of ["npm", "npm-cache", "node_modules", "release"])
+  for (const name of ["npm", "npm-cache", "node_modules", "release", "examples"])
     await mkdir(join(layer, "lent", name), { recursive: true });
 
   const { stdout } = await run(kluctl, ["version", "--no-update-check"]);
@@ -63,20 +63,25 @@ export async function createLocalBase({ dir, kluctl, standIns }: LocalBaseOption
 
   return {
     layer,
-    kept: { "/usr/local/bin/node": process.execPath },
+    kept: { "/usr/local/bin/node": process.execPath, "/lent/examples": join(import.meta.dirname, "../../examples") },
     lent: {
       "/lent/npm": dirname(dirname(await realpath((await run("which", ["npm"])).stdout.trim()))),
       "/lent/npm-cache": (await run("npm", ["config", "get", "cache"])).stdout.trim(),
       "/lent/node_modules": join(import.meta.dirname, "../../node_modules"),
       "/lent/release": release,
     },
-    // What it would install lies in the checkout.
-    instead: (_, command) => (command === "npm ci --ignore-scripts" ? "ln -s /lent/node_modules ." : undefined),
-    env: { npm_config_cache: "/lent/npm-cache", npm_config_prefer_offline: "true" },
+    env: { npm_config_cache: "/lent/npm-cache", npm_config_offline: "true" },
     buildArgs: {
       KLUCTL_VERSION: version,
       [`KLUCTL_SHA256_${architecture.toUpperCase()}`]: sha256,
       TARGETARCH: architecture,
     },
+    instead: (_, command) => command.replace(/npm ci[^&]*?(?=\s*(?:&|$))/, (install) => `{ ${toLocal(install)} }`),
   };
+}
+
+/** All packages lie in the checkout; those that the server needs come from npm's cache or, if it was emptied, from there. */
+function toLocal(install: string): string {
+  if (!install.includes("--omit=dev")) return "ln -s /lent/node_modules .;";
+  return `${install} || { rm -rf node_modules; cp -a /lent/node_modules . && npm prune --omit=dev --ignore-scripts; };`;
 }

@@ -1,6 +1,9 @@
-import { readFileSync } from "node:fs";
+import { spawnSync } from "node:child_process";
+import { createHash } from "node:crypto";
+import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { expect, test } from "vitest";
+import { expect, onTestFinished, test } from "vitest";
 import { expand, parseDockerfile, toPairs } from "../../../dev/image/dockerfile.ts";
 import { lint } from "../../../dev/image/lint.ts";
 
@@ -62,4 +65,42 @@ test("lines are joined over comments, and what is not known is an error", () => 
   expect(() => parseDockerfile("FROM a\nADD x y")).toThrow("line 2: ADD");
   expect(() => parseDockerfile("RUN x")).toThrow("before the first FROM");
   expect(expand("$A ${B} ${C:-c}${D}", { A: "1", B: "2" })).toBe("1 2 c");
+});
+
+test("only the very kluctl that was asked for goes into the image", () => {
+  const dir = mkdtempSync(join(tmpdir(), "towline-image-"));
+  onTestFinished(() => rmSync(dir, { recursive: true }));
+  const { stages } = parseDockerfile(ours);
+  const all = stages.find(({ name }) => name === "kluctl")?.instructions ?? [];
+  const script = all.find(({ name, text }) => name === "RUN" && text.includes("sha256sum"))?.text ?? "";
+  const inDir = script.replaceAll("/tmp/", `${dir}/`).replaceAll("/usr/local/bin", dir);
+  writeFileSync(join(dir, "kluctl"), "#!/bin/sh\necho it is kluctl\n", { mode: 0o700 });
+  spawnSync("tar", ["-czf", "released", "kluctl"], { cwd: dir });
+  rmSync(join(dir, "kluctl"));
+  const released = readFileSync(join(dir, "released"));
+  writeFileSync(
+    join(dir, "curl"),
+    `#!/bin/sh\nwhile [ "$1" != --output ]; do shift; done\necho "$3" > "${dir}/asked"\ncp "${dir}/released" "$2"\n`,
+    { mode: 0o700 },
+  );
+  const build = (args: Record<string, string>) => {
+    const env = { PATH: `${dir}:${process.env["PATH"]}`, KLUCTL_VERSION: "2.28.2", ...args };
+    const { status, stdout, stderr } = spawnSync("sh", ["-c", inDir], { env, encoding: "utf8" });
+    return { status, said: stdout + stderr, taken: existsSync(join(dir, "kluctl")) };
+  };
+
+  const none = build({ TARGETARCH: "arm64" });
+  expect(none).toMatchObject({ status: 1, taken: false });
+  expect(none.said).toContain("kluctl_v2.28.2_linux_arm64.tar.gz is missing: pass --build-arg KLUCTL_SHA256_ARM64=");
+  expect(build({ TARGETARCH: "riscv64" }).said).toContain("build for amd64 or arm64");
+  expect(existsSync(join(dir, "asked"))).toBe(false);
+  const other = build({ TARGETARCH: "amd64", KLUCTL_SHA256_AMD64: "0".repeat(64) });
+  expect(other).toMatchObject({ status: 1, taken: false });
+  expect(other.said).toContain("FAILED");
+
+  const sha256 = createHash("sha256").update(released).digest("hex");
+  const right = build({ TARGETARCH: "amd64", KLUCTL_SHA256_AMD64: sha256 });
+  expect(right, right.said).toMatchObject({ status: 0, taken: true });
+  expect(right.said).toContain("it is kluctl");
+  expect(readFileSync(join(dir, "asked"), "utf8")).toMatch(/\/v2\.28\.2\/kluctl_v2\.28\.2_linux_amd64\.tar\.gz\n$/);
 });

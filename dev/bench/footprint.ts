@@ -1,0 +1,105 @@
+/** What the server takes while nothing happens, by the number of deployments that it watches. */
+import { execFile } from "node:child_process";
+import { copyFile, symlink } from "node:fs/promises";
+import { join } from "node:path";
+import { setTimeout as delay } from "node:timers/promises";
+import { promisify } from "node:util";
+import { now } from "./clock.ts";
+import { type MemoryRow, type Measurement, megabytes, milliseconds, type Report } from "./measurement.ts";
+import { specOf, upToDate } from "./project.ts";
+import type { Stage } from "./stage.ts";
+import { startSampling } from "./usage.ts";
+
+const run = promisify(execFile);
+const root = join(import.meta.dirname, "../..");
+const most = { bytes: 150 * 1024 * 1024, cores: 0.01 };
+
+interface Footprint {
+  readonly deployments: number;
+  readonly readyMs: number;
+  readonly usage: Omit<MemoryRow, "when">;
+}
+
+export const footprint: Measurement = {
+  name: "footprint",
+  title: "What the server takes while nothing happens",
+  async run(stage) {
+    const counts = stage.quick ? [0, 20] : [0, 200, 1_000];
+    const [settleMs, forMs] = stage.quick ? [3_000, 5_000] : [20_000, 60_000];
+    const program = await compile(stage.stateDir);
+    const found: Footprint[] = [];
+    for (const deployments of counts) found.push(await measure(stage, deployments, { program, settleMs, forMs }));
+    const last = found.at(-1)!;
+    const what = `idle with ${last.deployments} deployments`;
+    const { serverBytes, cores } = last.usage;
+    return {
+      how:
+        `A server that has just started, compiled as in the image, and deployments that are up to date: each has been deployed, by its status, and its interval of an hour has just begun. ` +
+        `Sampled for ${forMs / 1_000} s, ${settleMs / 1_000} s after it was ready. It has run no kluctl yet, so there is no fork server with warm renderers (40 MB) either.`,
+      tables: [
+        {
+          head: ["deployments", "from its start to ready", "memory", "of a core"],
+          rows: found.map(({ deployments, readyMs, usage }) => [
+            String(deployments),
+            milliseconds(readyMs),
+            megabytes(usage.serverBytes),
+            `${(usage.cores * 100).toFixed(2)} %`,
+          ]),
+        },
+      ],
+      goals: [
+        {
+          what: `${what}: memory`,
+          wanted: `< ${megabytes(most.bytes)}`,
+          measured: megabytes(serverBytes),
+          met: serverBytes < most.bytes,
+        },
+        {
+          what: `${what}: of a core`,
+          wanted: `< ${most.cores * 100} %`,
+          measured: `${(cores * 100).toFixed(2)} %`,
+          met: cores < most.cores,
+        },
+      ],
+      memory: [],
+    } satisfies Report;
+  },
+};
+
+/** Returns the program of the server. */
+async function compile(stateDir: string): Promise<string> {
+  const dir = join(stateDir, "compiled");
+  const tsc = join(root, "node_modules/.bin/tsc");
+  await run(tsc, ["--project", join(root, "tsconfig.build.json"), "--outDir", join(dir, "dist")]);
+  await copyFile(join(root, "package.json"), join(dir, "package.json"));
+  await symlink(join(root, "node_modules"), join(dir, "node_modules"));
+  return join(dir, "dist/src/cli.js");
+}
+
+async function measure(
+  stage: Stage,
+  deployments: number,
+  { program, settleMs, forMs }: { program: string; settleMs: number; forMs: number },
+): Promise<Footprint> {
+  const namespace = `bench-footprint-${deployments}`;
+  const { url, first } = await stage.countedRepository(namespace);
+  const { cluster } = stage;
+  await cluster.createNamespace(namespace);
+  for (let i = 0; i < deployments; i++) {
+    const name = `app-${String(i).padStart(4, "0")}`;
+    await cluster.createDeployment(namespace, name, specOf({ url, namespace, name, interval: "1h" }));
+    await cluster.setStatus(namespace, name, upToDate(first));
+  }
+  const startedAt = now();
+  const server = await stage.startTowline({ name: namespace, namespace, concurrency: 2, program });
+  const readyMs = now() - startedAt;
+  await delay(settleMs);
+  const sampled = startSampling(server.pid, 1_000);
+  await delay(forMs);
+  const usage = sampled();
+  const processes = await server.processes();
+  if (processes.some(({ args }) => args.includes("diff") || args.includes("deploy")))
+    throw new Error("It deployed: it was not idle.");
+  await server.stop();
+  return { deployments, readyMs, usage };
+}

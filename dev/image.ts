@@ -1,0 +1,153 @@
+/**
+ * `npm run image`: what the image would hold, without an engine. The Dockerfile is followed on a fresh Debian, each
+ * instruction in a layer of its own, and what it makes is measured.
+ */
+import { execFile, spawn } from "node:child_process";
+import { once } from "node:events";
+import { mkdir, mkdtemp, readFile, rm, stat, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { parseArgs, promisify } from "node:util";
+import { parseDockerfile } from "./image/dockerfile.ts";
+import { createContext, follow, type Followed, type Layer } from "./image/follow.ts";
+import { createLocalBase } from "./image/local.ts";
+import { findTools } from "./tools.ts";
+
+const help = `npm run image [-- options]
+
+Follows the Dockerfile without an engine, and says how large each layer is and how fast kluctl starts from it. Needs Linux, root and
+Debian's mirror; about two minutes. Node and kluctl are this machine's: the newest kluctl that can be built here, not the release.
+
+  --debian DIR   a Debian that debootstrap has made, instead of a new one
+  --run COMMAND  run this by the image's shell, as its user on a read-only root, instead of measuring
+  --help         this text
+`;
+
+const suite = "trixie";
+const mirror = "http://deb.debian.org";
+const run = promisify(execFile);
+const root = join(import.meta.dirname, "..");
+const say = (line: string) => void process.stderr.write(`${line}\n`);
+
+const { values: options } = parseArgs({
+  options: { debian: { type: "string" }, run: { type: "string" }, help: { type: "boolean", default: false } },
+});
+
+if (options.help) process.stdout.write(help);
+else await main();
+
+async function main(): Promise<void> {
+  if (process.getuid?.() !== 0) throw new Error("Mounting needs root.");
+  const dir = await mkdtemp(join(tmpdir(), "towline-image-"));
+  try {
+    const debian = options.debian ?? (await makeDebian(join(dir, "debian")));
+    say("following the Dockerfile …");
+    const image = await followOn(debian, dir);
+    try {
+      if (options.run !== undefined) process.exitCode = await runIn(image, ["sh", "-c", options.run]);
+      else await measure(image, debian);
+    } finally {
+      await image.end();
+    }
+  } finally {
+    await rm(dir, { recursive: true, force: true });
+  }
+}
+
+/** As the official image is made: the smallest set of packages, without their documentation. */
+async function makeDebian(dir: string): Promise<string> {
+  say(`making a Debian (${suite}) …`);
+  await run("debootstrap", ["--variant=minbase", suite, dir, `${mirror}/debian`], { maxBuffer: 1e8 });
+  const sources = ["debian trixie", "debian trixie-updates", "debian-security trixie-security"];
+  await writeFile(
+    join(dir, "etc/apt/sources.list"),
+    sources.map((source) => `deb ${mirror}/${source} main\n`).join(""),
+  );
+  const unwanted = ["var/cache/apt/*", "var/lib/apt/lists/*", "var/log/*.log", "usr/share/{doc,man,info,locale}/*"];
+  await run("bash", ["-c", `cd "$0" && rm -rf ${unwanted.join(" ")}`, dir]);
+  return dir;
+}
+
+async function followOn(debian: string, dir: string): Promise<Followed> {
+  const { kluctl } = await findTools(["kluctl"], { say });
+  const [context, workDir] = [join(dir, "context"), join(dir, "work")];
+  await mkdir(workDir);
+  await createContext(root, context);
+  const local = await createLocalBase({ dir: join(dir, "base"), kluctl });
+  return follow({
+    ...local,
+    lent: { ...local.lent, "/etc/resolv.conf": "/etc/resolv.conf" },
+    dockerfile: parseDockerfile(await readFile(join(root, "Dockerfile"), "utf8")),
+    context,
+    base: debian,
+    workDir,
+    hidden: ["/tmp"],
+  });
+}
+
+async function measure(image: Followed, debian: string): Promise<void> {
+  const rows: string[][] = [["layer", "files", "MB", "gzip, MB"]];
+  const { stdout: bytes } = await run("du", ["-sb", debian]);
+  rows.push(["Debian, as the base has it", "", megabytes(parseInt(bytes)), megabytes(await packed(debian, []))]);
+  const node = (await stat(process.execPath)).size;
+  rows.push(["Node's program, as the base has it", "1", megabytes(node), megabytes(await zipped(process.execPath))]);
+  const layers = image.image.layers.filter(({ files }) => files > 0);
+  for (const layer of layers) {
+    const compressed = await packed(layer.dir, image.enter);
+    rows.push([describe(layer), String(layer.files), megabytes(layer.bytes), megabytes(compressed)]);
+  }
+  print(rows);
+
+  say("starting kluctl …");
+  const render =
+    "kluctl render --no-update-check --offline-kubernetes --project-dir /tmp/shop -t staging --render-output-dir /tmp/out";
+  const unpacked = "/usr/local/lib/towline/unpacked/tmp";
+  const prepared =
+    "cp -r /lent/examples/shop /tmp/shop; mkdir /tmp/empty /tmp/linked; export KLUCTL_CACHE_DIR=/tmp/linked";
+  const timed = (what: string) =>
+    `t=$(date +%s%N); ${render} >/dev/null 2>&1; echo "${what} $((($(date +%s%N)-t)/1000000)) ms"`;
+  const script = [
+    prepared,
+    "kluctl version --no-update-check >/dev/null", // its own program is read from the disk once
+    `ln -s ${unpacked}/go-embedded-* /tmp/linked/`,
+    `export TMPDIR=/tmp/linked; ${timed("first run, from what the image has unpacked:")}`,
+    timed("second run:"),
+    `export TMPDIR=/tmp/empty; ${timed("first run with an empty cache:")}`,
+    timed("second run:"),
+  ];
+  process.exitCode = await runIn(image, ["sh", "-c", script.join("\n")]);
+}
+
+function describe({ instruction: { name, text, flags } }: Layer): string {
+  const from = flags["from"] ? `from ${flags["from"]}: ` : "";
+  return `${name} ${from}${text.replaceAll(/\s+/g, " ").slice(0, 60)}`;
+}
+
+/** Bytes of the layer as it is pulled. */
+async function packed(dir: string, enter: readonly string[]): Promise<number> {
+  const [command = "", ...args] = [...enter, "bash", "-c", 'tar -C "$0" -c . | gzip -6 | wc -c', dir];
+  return Number((await run(command, args)).stdout);
+}
+
+async function zipped(file: string): Promise<number> {
+  return Number((await run("bash", ["-c", 'gzip -6 < "$0" | wc -c', file])).stdout);
+}
+
+async function runIn(image: Followed, command: readonly string[]): Promise<number> {
+  const [file, ...args] = image.toContainer({ entrypoint: command, cmd: [] });
+  const child = spawn(file, args, { stdio: ["ignore", "inherit", "inherit"] });
+  const [code] = (await once(child, "exit")) as [number | null];
+  return code ?? 1;
+}
+
+function megabytes(bytes: number): string {
+  return (bytes / 1e6).toFixed(1);
+}
+
+function print(rows: readonly (readonly string[])[]): void {
+  const widths = rows[0]!.map((_, column) => Math.max(...rows.map((row) => row[column]!.length)));
+  for (const row of rows)
+    process.stdout.write(
+      `${row.map((cell, i) => (i === 0 ? cell.padEnd(widths[i]!) : cell.padStart(widths[i]!))).join("   ")}\n`,
+    );
+}
