@@ -59,7 +59,7 @@ export interface Followed {
   /** As this process sees a path of the image, to read it. */
   hostPath(path: string): string;
   /** The beginning of a command line for which the layers' directories are there. */
-  readonly enter: readonly string[];
+  readonly enter: readonly [string, ...string[]];
   /**
    * The command line that runs it as `docker run --read-only --cap-drop ALL` does: on a read-only root with empty volumes
    * of its own and without any capability. It becomes the process that it starts.
@@ -122,7 +122,7 @@ function find({ dockerfile }: FollowOptions, name: string): Stage {
 interface Namespace {
   readonly pid: number;
   readonly dir: string;
-  readonly enter: readonly string[];
+  readonly enter: readonly [string, ...string[]];
   /** Runs a script of bash in it; throws with what it said. */
   run(script: string): Promise<string>;
   end(): Promise<void>;
@@ -135,7 +135,7 @@ async function openNamespace({ workDir: dir, layer }: FollowOptions): Promise<Na
   const ended = once(holder, "exit");
   await Promise.race([once(holder.stdout, "data"), ended.then(() => Promise.reject(new Error("unshare failed")))]);
   const pid = holder.pid!;
-  const enter = ["nsenter", `--mount=/proc/${pid}/ns/mnt`, "--"];
+  const enter = ["nsenter", `--mount=/proc/${pid}/ns/mnt`, "--"] as const;
   const space: Namespace = {
     pid,
     dir,

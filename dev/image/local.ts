@@ -50,6 +50,8 @@ export async function createLocalBase({ dir, kluctl, standIns }: LocalBaseOption
   for (const name of ["npm", "npm-cache", "node_modules", "release", "examples"])
     await mkdir(join(layer, "lent", name), { recursive: true });
 
+  await mkdir(join(layer, "etc/ssh"), { recursive: true });
+
   const { stdout } = await run(kluctl, ["version", "--no-update-check"]);
   const version = /\d+\.\d+\.\d+/.exec(stdout)?.[0] ?? "";
   const architecture = process.arch === "arm64" ? "arm64" : "amd64";
