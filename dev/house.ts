@@ -34,7 +34,7 @@ const rooms: readonly Room[] = [
   {
     name: "ground",
     files:
-      /^src\/(?:(?:model|errors|report|delivery-record|limit|duration|repo-url|oci-url|git-ref|work-directories|untar|repo-key|git-marker)\.ts|(?:config|log|model)(?:\.ts|\/)|redact\/)/,
+      /^src\/(?:(?:model|errors|report|tracing|delivery-record|limit|duration|repo-url|oci-url|git-ref|work-directories|untar|repo-key|git-marker)\.ts|(?:config|log|model)(?:\.ts|\/)|redact\/)/,
     mayImport: [],
   },
   { name: "ports", files: /^src\/ports\.ts$/, mayImport: ["ground"] },
@@ -74,6 +74,7 @@ const packages: Readonly<Record<string, readonly string[]>> = {
   "@octokit/core": ["a forge"],
   "@octokit/auth-app": ["a forge"],
   "prom-client": ["metrics", "routes"],
+  "@opentelemetry/api": ["ground", "the top"],
 };
 
 const imported = /^\s*(?:import|export)\b[^;"']*?\bfrom\s+"([^"]+)"|^\s*import\s+"([^"]+)"|\bimport\(\s*"([^"]+)"/gm;

@@ -1,6 +1,7 @@
 /** What a job carries in Redis: names, never state and never a secret. Parsed again by whoever takes it. */
 import { z } from "zod";
 import type { RepoId, Request } from "../src/model.ts";
+import { traceparent } from "../src/tracing.ts";
 import type { Lane, LaneRequests } from "./lanes.ts";
 
 const v = z.literal(1);
@@ -17,6 +18,8 @@ const repo = z
 const delivery = z.string().max(200).optional();
 const sender = z.string().max(100).optional();
 const receivedAt = z.int().nonnegative().optional();
+/** Not worth losing a job over. */
+const trace = z.string().regex(traceparent).optional().catch(undefined);
 
 const forge = z
   .string()
@@ -43,6 +46,7 @@ const Reconcile = z
     delivery,
     sender,
     receivedAt,
+    trace,
   })
   .transform(({ v: _version, namespace, name, ...rest }) => ({ ...rest, deployment: { namespace, name } }));
 
@@ -54,6 +58,7 @@ const Preview = z
     cause: z.enum(["pull-request", "base", "sweep"]),
     delivery,
     receivedAt,
+    trace,
   })
   .transform(({ v: _version, ...request }) => request);
 
@@ -76,14 +81,15 @@ export function toJobData(request: Request): Readonly<Record<string, unknown>> {
   const { kind } = request;
   switch (kind) {
     case "reconcile": {
-      const { deployment, cause, repo, delivery, sender, receivedAt } = request;
+      const { deployment, cause, repo, delivery, sender, receivedAt, trace } = request;
       const { namespace, name } = deployment;
-      const origin = { delivery: delivery?.slice(0, 200), sender: sender?.slice(0, 100), receivedAt };
+      const origin = { delivery: delivery?.slice(0, 200), sender: sender?.slice(0, 100), receivedAt, trace };
       return { v: 1, kind, namespace, name, cause, repo, ...origin };
     }
     case "preview": {
-      const { pullRequest, cause, delivery, receivedAt } = request;
-      return { v: 1, kind, pullRequest: names(pullRequest), cause, delivery: delivery?.slice(0, 200), receivedAt };
+      const { pullRequest, cause, delivery, receivedAt, trace } = request;
+      const origin = { delivery: delivery?.slice(0, 200), receivedAt, trace };
+      return { v: 1, kind, pullRequest: names(pullRequest), cause, ...origin };
     }
     case "report":
       return { v: 1, kind, pullRequest: names(request.pullRequest) };

@@ -233,7 +233,9 @@ function isContent(request: Request): boolean {
 /** The first delivery that is waited for stays the one whose time is taken. */
 function moreUrgent(request: Request, waiting: Request | undefined): Request {
   if (waiting === undefined || !("receivedAt" in waiting) || waiting.receivedAt === undefined) return request;
-  return { ...request, delivery: waiting.delivery, receivedAt: waiting.receivedAt } as Request;
+  const { delivery, receivedAt, trace } = waiting;
+  const sender = "sender" in waiting ? waiting.sender : undefined;
+  return { ...request, delivery, receivedAt, trace, ...(sender !== undefined && { sender }) } as Request;
 }
 
 function movedKey(prefix: string, repo: RepoId): string {

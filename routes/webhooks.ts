@@ -5,6 +5,7 @@ import { type WebhookSource, readHeaders } from "../src/forge/webhook-source.ts"
 import type { Accept, Receipt } from "../src/intake.ts";
 import type { Logger } from "../src/log.ts";
 import type { GitEvent } from "../src/model.ts";
+import { noTracing, type Tracing } from "../src/tracing.ts";
 import { createBodyBudget } from "./body-budget.ts";
 import { createErrorAnswers, createNotFound, sendProblem } from "./errors.ts";
 
@@ -18,6 +19,7 @@ export interface WebhookRoutesDeps {
   readonly maxBytesInFlight?: number;
   readonly log: Logger;
   readonly observe?: WebhookObserver;
+  readonly tracing?: Tracing | undefined;
   /** Remembers it, for people. Called once the answer is given; never with what came to an unknown address. */
   readonly remember?: ((delivery: Answered) => void) | undefined;
 }
@@ -51,6 +53,7 @@ const clientClosedRequest = 499;
 
 export function createWebhookRoutes(deps: WebhookRoutesDeps): Router {
   const { sources, accept, maxBodyBytes, maxBytesInFlight = 8 * maxBodyBytes, log, observe, remember } = deps;
+  const { tracing = noTracing } = deps;
   const path = "/webhooks/:id";
 
   function findSource(req: Request): WebhookSource {
@@ -90,10 +93,14 @@ export function createWebhookRoutes(deps: WebhookRoutesDeps): Router {
       res.locals["told"] = { refused: verdict.reason };
       return sendProblem(res, 401, { error: "The delivery is not genuine.", hint: verdict.reason });
     }
-    const event = source.parse(headers, body);
-    res.locals["told"] = { event };
-    const receipt = await acceptInTime(accept, event);
-    res.locals["told"] = { event, receipt };
+    // No trace begins with what nobody signed.
+    const receipt = await tracing.inSpan("receive", { forge: source.id, bytes: body.length }, async () => {
+      const event = source.parse(headers, body);
+      res.locals["told"] = { event };
+      const receipt = await acceptInTime(accept, event);
+      res.locals["told"] = { event, receipt };
+      return receipt;
+    });
     res.status(202).json(receipt);
   }
 

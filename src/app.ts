@@ -27,6 +27,8 @@ import {
 } from "./app/stages.ts";
 import { startReload, toWebhookSource } from "./app/reload.ts";
 import { openSourceOverrides } from "./app/source-overrides.ts";
+import { tracedAccept, tracedQueue } from "./app/traced.ts";
+import { startTracing } from "./app/tracing-sdk.ts";
 import { createWebhooksFirst } from "./app/webhooks-first.ts";
 import { startWork, type StartedWork } from "./app/work.ts";
 import { type Config, secretValues } from "./config.ts";
@@ -75,6 +77,8 @@ export interface App {
 export async function startApp(config: Config, log: Logger, reading?: Reading): Promise<App> {
   const clock = { now: () => Date.now() };
   await createDataDir(config.dataDir);
+  const { version, commit = "unknown", node } = readVersion();
+  const { tracing, stop: stopTracing } = await startTracing(process.env, { version, log });
   const client = createKubeClient({
     ...config.kubernetes,
     observe: { request: (...asked) => metrics.outside.kubernetesAsked(...asked) },
@@ -120,7 +124,7 @@ export async function startApp(config: Config, log: Logger, reading?: Reading): 
     observe: { restarted: (why) => metrics.outside.watchRestarted(why) },
   });
   const older = createLegacyDeployments({ ...watched, secrets, hasTwin: (key) => newer.find(key) !== undefined });
-  const inStage = createInStage(metrics.stages);
+  const inStage = createInStage(metrics.stages, tracing);
   const deployments = stagedStatus(createBothDeployments({ newer, older, log }), inStage);
   deployments.onChange(({ kind, deployment }) => {
     if (kind === "removed") deploymentMetrics.gone(deployment.key);
@@ -193,7 +197,7 @@ export async function startApp(config: Config, log: Logger, reading?: Reading): 
   // The way in, before any work begins: a port that is in use shall not break off a deploy
   const intake = createIntake({
     tracking: (repo) => deployments.tracking(repo),
-    queue,
+    queue: tracedQueue(queue, tracing),
     forges: new Set(forges.keys()),
     reports: config.preview.enabled ? reports : undefined,
     log,
@@ -204,7 +208,7 @@ export async function startApp(config: Config, log: Logger, reading?: Reading): 
       metrics.stages.matched(forge, "pull-request", previews);
     },
   });
-  const { accept, turn } = createWebhooksFirst(intake);
+  const { accept, turn } = createWebhooksFirst(tracedAccept(intake, tracing));
   const webhookSources = new Map(config.forges.map((forge) => [forge.id, toWebhookSource(forge)]));
   const lastDelivery = new Map<string, number>();
   const openWebhooks = () =>
@@ -219,6 +223,7 @@ export async function startApp(config: Config, log: Logger, reading?: Reading): 
             maxBodyBytes: config.webhooks.maxBodyBytes,
             log,
             remember: (delivery) => deliveries.record(delivery),
+            tracing,
             observe: {
               delivery(forge, event, status, seconds) {
                 metrics.webhookAnswered(forge, event, String(status), seconds);
@@ -324,13 +329,13 @@ export async function startApp(config: Config, log: Logger, reading?: Reading): 
       clusterId: () => client.clusterId(),
       metrics,
       deploymentMetrics,
+      tracing,
       clock,
       log,
     });
   });
   const stopRemoving = startRemovingMirrors(sources, log);
   const stopReloading = reading && startReload({ config, reading, webhookSources, forges, metrics, clock, log });
-  const { version, commit = "unknown", node } = readVersion();
   metrics.built({ version, commit, node });
   kluctl.version().then(
     (found) => log.info({ version: found }, "kluctl is there"),
@@ -365,6 +370,7 @@ export async function startApp(config: Config, log: Logger, reading?: Reading): 
       consumer.disconnect();
       await privateRedis?.stop();
       await adminListeners.stop(1_000);
+      await stopTracing();
       log.info("stopped");
     },
   };

@@ -18,6 +18,9 @@ import type { WatchedDeployments } from "../kube/deployments.ts";
 import { createLimit } from "../limit.ts";
 import type { Logger } from "../log.ts";
 import type { Metrics } from "../metrics.ts";
+import type { PreviewRequest } from "../model.ts";
+import type { Tracing } from "../tracing.ts";
+import { createTracedJobs } from "./traced.ts";
 import type { Clock, Forge, Kluctl, Secrets, Sources } from "../ports.ts";
 import { renderComment } from "../preview/comment.ts";
 import { createPreview } from "../preview/preview.ts";
@@ -43,6 +46,7 @@ export interface PreviewsDeps {
   /** UID of kube-system. */
   readonly clusterId: () => Promise<string>;
   readonly metrics: Metrics;
+  readonly tracing: Tracing;
   readonly clock: Clock;
   readonly log: Logger;
 }
@@ -122,13 +126,17 @@ export function startPreviews(deps: PreviewsDeps): Previews {
     clock,
     log,
   });
+  const traced = createTracedJobs<PreviewRequest>("preview", deps.tracing);
   const previewer = startWorker({
     ...shared,
     lane: "preview",
     concurrency: pullRequestsAtOnce,
-    work: preview,
+    work: (request, attempt) => traced.work(request, attempt, () => preview(request, attempt)),
     observe: {
-      started: (_request, waited) => metrics.jobWaited("preview", waited),
+      started(request, waited) {
+        traced.waited(request, waited);
+        metrics.jobWaited("preview", waited);
+      },
       finished: (_request, result, seconds) => metrics.previewed(result, seconds),
     },
   });

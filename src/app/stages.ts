@@ -1,5 +1,6 @@
 /** The stages of the work on a deployment, each told of: what is called in each, with a word about how it went. */
 import type { CommandResult } from "../model.ts";
+import { noTracing, type Tracing } from "../tracing.ts";
 import type { Kluctl, Objects, Results, Sources } from "../ports.ts";
 
 export type Stage = "source" | "merge" | "diff" | "deploy" | "prune" | "validate" | "delete" | "status" | "result";
@@ -11,12 +12,12 @@ export interface StageObserver {
   staged(stage: string, result: "ok" | "failed", seconds: number): void;
 }
 
-export function createInStage({ staged }: StageObserver): InStage {
+export function createInStage({ staged }: StageObserver, tracing: Tracing = noTracing): InStage {
   return async function inStage(stage, work, failed) {
     const from = performance.now();
     let ok = false;
     try {
-      const value = await work();
+      const value = await tracing.inSpan(stage, {}, work, (came) => ({ failed: failed?.(came) ?? false }));
       ok = !failed?.(value);
       return value;
     } finally {

@@ -2,6 +2,7 @@
 import { startSweep } from "../../jobs/sweep.ts";
 import { startWorker, type Timing } from "../../jobs/worker.ts";
 import type { ResultStore } from "../kube/result-store.ts";
+import type { ReconcileRequest } from "../model.ts";
 import type { DeploymentMetrics } from "../metrics/deployments.ts";
 import { loginKey, readGitCredentials, readOciCredentials, tagKey } from "../reconcile/credentials.ts";
 import { startDependencyWaking } from "../reconcile/depends-on-waking.ts";
@@ -12,6 +13,7 @@ import { startTidying } from "../reconcile/tidying.ts";
 import { startWaking } from "../reconcile/waking.ts";
 import type { GitSources } from "../source/sources.ts";
 import { startPreviews, type PreviewsDeps } from "./previews.ts";
+import { createTracedJobs } from "./traced.ts";
 
 export interface WorkDeps extends PreviewsDeps {
   readonly reconcile: ReturnType<typeof createReconcile>;
@@ -92,19 +94,22 @@ function startManualReconciler(deps: WorkDeps) {
 
 function startReconciler(lane: "reconcile" | "manual", concurrency: number, deps: WorkDeps) {
   const { config, consumer, fairness, turn, reconcile, metrics, deploymentMetrics, log } = deps;
+  const traced = createTracedJobs<ReconcileRequest>(lane, deps.tracing);
   return startWorker({
     lane,
     connection: consumer,
     prefix: config.redis.prefix,
     concurrency,
     fairness,
-    async work(request, context) {
-      await turn();
-      return reconcile(request, context);
-    },
+    work: (request, attempt) =>
+      traced.work(request, attempt, async () => {
+        await turn();
+        return reconcile(request, attempt);
+      }),
     log,
     observe: {
-      started(_request, waited) {
+      started(request, waited) {
+        traced.waited(request, waited);
         metrics.jobWaited(lane, waited);
         deploymentMetrics.reconcileStarted();
       },

@@ -28,6 +28,8 @@ export interface ReconcileRequest {
   readonly sender?: string | undefined;
   /** When the delivery was received, epoch milliseconds: start of push-to-applied. */
   readonly receivedAt?: number | undefined;
+  /** The span of the delivery that asked for it, see tracing.ts. */
+  readonly trace?: string | undefined;
 }
 
 /** Names one pull or merge request. */
@@ -57,6 +59,7 @@ export interface PreviewRequest {
   readonly cause: PreviewCause;
   readonly delivery?: string | undefined;
   readonly receivedAt?: number | undefined;
+  readonly trace?: string | undefined;
 }
 
 /** Bring a pull request's comment and statuses on its forge in line with its report. */

@@ -1,7 +1,8 @@
 /** From a push to the cluster, on real parts. */
 import type { KubernetesObject, V1ConfigMap } from "@kubernetes/client-node";
-import { expect, test, vi } from "vitest";
+import { expect, onTestFinished, test, vi } from "vitest";
 import { exposedMetrics } from "../support/exposition.ts";
+import { useOtlpReceiver } from "../support/otlp-receiver.ts";
 import { aProject, aSpec } from "../support/project.ts";
 import { sendPush, useTowline } from "../support/towline.ts";
 import { useWorld, type TestWorld } from "../support/world.ts";
@@ -16,6 +17,9 @@ test("a new deployment is deployed, and a push changes it within seconds", async
   const { namespace } = world.cluster;
   const repo = await world.repo("shop");
   const first = await repo.push(aProject({ namespace }));
+  const collector = await useOtlpReceiver();
+  vi.stubEnv("OTEL_EXPORTER_OTLP_ENDPOINT", collector.url);
+  onTestFinished(() => void vi.unstubAllEnvs());
   const towline = await useTowline(world);
   const deployment = world.cluster.deployment("shop");
   await deployment.create(aSpec(repo.url));
@@ -75,4 +79,22 @@ test("a new deployment is deployed, and a push changes it within seconds", async
       .map(({ name }) => name)
       .toSorted(),
   );
+
+  await towline.stop(); // sends what is left of the traces
+  const { traceId } = collector.spans.find(({ name }) => name === "receive") ?? {};
+  const ofPush = collector.spans.filter((span) => span.traceId === traceId).map(({ name }) => name);
+  const stages = [
+    "receive",
+    "match",
+    "enqueue",
+    "queue wait",
+    "reconcile",
+    "source",
+    "diff",
+    "deploy",
+    "status",
+    "result",
+  ];
+  expect(ofPush).toEqual(expect.arrayContaining(stages));
+  expect(JSON.stringify(collector.spans)).not.toMatch(/blue|secret/);
 });

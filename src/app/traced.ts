@@ -1,0 +1,63 @@
+/** Where spans begin: a delivery at the door, and a job that goes on with what a delivery began. */
+import type { Accept } from "../intake.ts";
+import type { Attempt, Outcome, PreviewRequest, ReconcileRequest, Request } from "../model.ts";
+import type { Queue } from "../ports.ts";
+import type { Tracing } from "../tracing.ts";
+
+export function tracedAccept(accept: Accept, tracing: Tracing): Accept {
+  return (event) =>
+    tracing.inSpan(
+      "match",
+      {},
+      () => accept(event),
+      ({ matched, queued, previews }) => ({ matched, queued, previews }),
+    );
+}
+
+/** What is asked for within a span carries it along. */
+export function tracedQueue<Q extends Pick<Queue, "enqueue">>(queue: Q, tracing: Tracing): Q {
+  return {
+    ...queue,
+    enqueue: (requests: readonly Request[]) =>
+      tracing.inSpan("enqueue", { requests: requests.length }, () => {
+        const trace = tracing.carry();
+        const carriers = requests.map((request) => (mayCarry(request) ? { ...request, trace } : request));
+        return queue.enqueue(trace === undefined ? requests : carriers);
+      }),
+  };
+}
+
+function mayCarry(request: Request): request is ReconcileRequest | PreviewRequest {
+  return request.kind === "reconcile" || request.kind === "preview";
+}
+
+/** The jobs of one lane. `waited` is told right before the work on the same request. */
+export function createTracedJobs<R extends ReconcileRequest | PreviewRequest>(lane: string, tracing: Tracing) {
+  const waits = new WeakMap<R, number>();
+  return {
+    waited: (request: R, seconds: number) => void waits.set(request, seconds),
+    work(request: R, { attempt }: Attempt, work: () => Promise<Outcome | "busy">): Promise<Outcome | "busy"> {
+      return tracing.continued(request.trace, () =>
+        tracing.inSpan(
+          request.kind,
+          { lane, cause: request.cause, delivery: request.delivery, attempt, ...subject(request) },
+          () => {
+            tracing.past("queue wait", { lane }, waits.get(request) ?? 0);
+            return work();
+          },
+          (outcome) =>
+            outcome === "busy" ? { outcome } : { outcome: outcome.kind, failed: outcome.kind === "failed" },
+        ),
+      );
+    },
+  };
+}
+
+function subject(request: ReconcileRequest | PreviewRequest) {
+  if (request.kind === "reconcile") {
+    const { namespace, name } = request.deployment;
+    return { "k8s.namespace.name": namespace, deployment: name };
+  }
+  const { forge, repoName, number } = request.pullRequest;
+  return { forge, repository: repoName, "pull request": number };
+}

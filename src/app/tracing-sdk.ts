@@ -1,0 +1,103 @@
+/** Sets OpenTelemetry's SDK up if its own variables ask for it. It is loaded only then, and no dependency of ours. */
+import { context, diag, DiagLogLevel, trace } from "@opentelemetry/api";
+import type { Logger } from "../log.ts";
+import { createTracing, noTracing, type Tracing } from "../tracing.ts";
+
+export interface StartedTracing {
+  readonly tracing: Tracing;
+  /** Sends what is left. */
+  stop(): Promise<void>;
+}
+
+type Env = Readonly<Record<string, string | undefined>>;
+
+const packages = ["sdk-trace", "exporter-trace-otlp-http", "context-async-hooks", "resources"].map(
+  (name) => `@opentelemetry/${name}`,
+);
+/** Of any one attribute: whatever a host or a person names, a span stays small. */
+const longestAttribute = 300;
+const off: StartedTracing = { tracing: noTracing, stop: async () => undefined };
+
+/** Never throws: a server without traces is better than none. */
+export async function startTracing(
+  env: Env,
+  { version, log, load = loadSdk }: { version: string; log: Logger; load?: () => ReturnType<typeof loadSdk> },
+): Promise<StartedTracing> {
+  const endpoint = env["OTEL_EXPORTER_OTLP_TRACES_ENDPOINT"] || env["OTEL_EXPORTER_OTLP_ENDPOINT"];
+  if (!endpoint || env["OTEL_SDK_DISABLED"]?.toLowerCase() === "true" || env["OTEL_TRACES_EXPORTER"] === "none")
+    return off;
+  const protocol = env["OTEL_EXPORTER_OTLP_TRACES_PROTOCOL"] || env["OTEL_EXPORTER_OTLP_PROTOCOL"];
+  if (protocol === "grpc") {
+    log.warn("No traces are sent: OTEL_EXPORTER_OTLP_PROTOCOL is grpc, and only HTTP is spoken (port 4318, mostly)");
+    return off;
+  }
+  try {
+    const { sdk, exporter, hooks, resources } = await load();
+    const { OTLPTraceExporter } = exporter;
+    const named = resources.resourceFromAttributes({
+      "service.name": env["OTEL_SERVICE_NAME"] || "towline",
+      "service.version": version,
+    });
+    const found = resources.detectResources({ detectors: [resources.resourceAttributesEnvDetector] });
+    const provider = new sdk.TracerProvider({
+      resource: resources.defaultResource().merge(named).merge(found),
+      sampler: toSampler(sdk, env),
+      spanLimits: { attributeValueLengthLimit: longestAttribute },
+      spanProcessors: [
+        new sdk.BatchSpanProcessor({
+          exporter: new OTLPTraceExporter(),
+          scheduledDelayMillis: Number(env["OTEL_BSP_SCHEDULE_DELAY"]) || 5_000,
+        }),
+      ],
+    });
+    tellTrouble(log);
+    context.setGlobalContextManager(new hooks.AsyncLocalStorageContextManager().enable());
+    trace.setGlobalTracerProvider(provider);
+    log.info("traces are sent by OpenTelemetry");
+    return {
+      tracing: createTracing(),
+      async stop() {
+        await provider.shutdown().catch(() => undefined); // told by the exporter
+        trace.disable();
+        context.disable();
+        diag.disable();
+      },
+    };
+  } catch (error) {
+    const missing = (error as NodeJS.ErrnoException).code === "ERR_MODULE_NOT_FOUND";
+    const why = missing ? `install ${packages.join(", ")} beside Towline` : (error as Error).message;
+    log.warn(`No traces are sent although OTEL_EXPORTER_OTLP_ENDPOINT is set: ${why}`);
+    return off;
+  }
+}
+
+async function loadSdk() {
+  const [sdk, exporter, hooks, resources] = await Promise.all([
+    import("@opentelemetry/sdk-trace"),
+    import("@opentelemetry/exporter-trace-otlp-http"),
+    import("@opentelemetry/context-async-hooks"),
+    import("@opentelemetry/resources"),
+  ]);
+  return { sdk, exporter, hooks, resources };
+}
+
+type Sdk = Awaited<ReturnType<typeof loadSdk>>["sdk"];
+
+/** All pushes, unless the usual variables ask for a share of them. */
+function toSampler({ AlwaysOnSampler, ParentBasedSampler, TraceIdRatioBasedSampler }: Sdk, env: Env) {
+  const share = Number(env["OTEL_TRACES_SAMPLER_ARG"] ?? "1");
+  const byRatio = env["OTEL_TRACES_SAMPLER"]?.endsWith("traceidratio") && share >= 0 && share <= 1;
+  return new ParentBasedSampler({ root: byRatio ? new TraceIdRatioBasedSampler(share) : new AlwaysOnSampler() });
+}
+
+/** Each kind of trouble once: a collector that is away must not fill the log. */
+function tellTrouble(log: Logger): void {
+  const told = new Set<string>();
+  const tell = (message: string) => {
+    const kind = message.slice(0, 40);
+    if (told.size < 20 && !told.has(kind)) log.warn({ error: message.slice(0, 500) }, "traces cannot be sent");
+    told.add(kind);
+  };
+  const quiet = () => undefined;
+  diag.setLogger({ error: tell, warn: tell, info: quiet, debug: quiet, verbose: quiet }, DiagLogLevel.WARN);
+}
