@@ -1,6 +1,7 @@
 #!/usr/bin/env node
 /** The command `towline`. */
 import { text } from "node:stream/consumers";
+import { createPerson } from "./cli/person.ts";
 import { runProgram } from "./cli/program.ts";
 
 // A reader that has seen enough (`towline config print | head`) is no error.
@@ -8,16 +9,7 @@ process.stdout.on("error", (error: NodeJS.ErrnoException) => {
   if (error.code !== "EPIPE") throw error;
 });
 
-/** One question, and one line for an answer. */
-async function askPerson(question: string): Promise<string> {
-  const { createInterface } = await import("node:readline/promises");
-  const lines = createInterface({ input: process.stdin, output: process.stderr });
-  try {
-    return await lines.question(question);
-  } finally {
-    lines.close();
-  }
-}
+const person = createPerson(process.stdin, (words) => void process.stderr.write(words));
 
 process.exitCode = await runProgram(process.argv.slice(2), {
   env: process.env,
@@ -28,7 +20,8 @@ process.exitCode = await runProgram(process.argv.slice(2), {
   },
   doctor: async (options) => (await import("./app/doctor.ts")).runDoctor(options),
   stdin: () => text(process.stdin),
-  ask: process.stdin.isTTY && process.stderr.isTTY ? askPerson : undefined,
+  ask: process.stdin.isTTY && process.stderr.isTTY ? (question) => person.ask(question) : undefined,
   out: (words) => void process.stdout.write(words),
   err: (words) => void process.stderr.write(words),
 });
+person.close();

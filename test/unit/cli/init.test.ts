@@ -1,8 +1,10 @@
 import { existsSync, mkdtempSync, readFileSync, rmSync, statSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { Readable } from "node:stream";
 import { expect, onTestFinished, test } from "vitest";
 import { loadConfig } from "../../../src/config.ts";
+import { createPerson } from "../../../src/cli/person.ts";
 import { towline } from "../../support/command-line.ts";
 
 function useFile(): string {
@@ -31,6 +33,16 @@ test("init writes a configuration that is valid and a secret that only its owner
   const again = await towline([...github, "--file", file]);
   expect(again).toMatchObject({ code: 1, err: expect.stringContaining("is there already") as string });
   expect(readFile(secretFile).trim()).toBe(secret);
+});
+
+test("answers that were pasted at once are each taken, and an end of them is said", async () => {
+  const said: string[] = [];
+  const person = createPerson(Readable.from(["gitlab\n\nhttps:", "//t.example.com\n"]), (text) => said.push(text));
+  expect([await person.ask("a? "), await person.ask("b? "), await person.ask("c? ")]).toEqual([
+    ...["gitlab", "", "https://t.example.com"],
+  ]);
+  await expect(person.ask("d? ")).rejects.toThrow("there is no answer");
+  expect(said).toEqual(["a? ", "b? ", "c? ", "d? "]);
 });
 
 test("what is not given is asked for where somebody is there, and else named", async () => {
