@@ -5,8 +5,9 @@
 import { randomUUID } from "node:crypto";
 import { setTimeout as sleep } from "node:timers/promises";
 import type { Command } from "commander";
-import { ApiError } from "../errors.ts";
+import { ApiError, ConfigError } from "../errors.ts";
 import type { KubeClient } from "../kube/client.ts";
+import { createLimit } from "../limit.ts";
 import {
   type Deployment,
   type Key,
@@ -16,7 +17,6 @@ import {
   requestAnnotation,
 } from "../model.ts";
 import { parseDuration } from "../duration.ts";
-import { ConfigError } from "../errors.ts";
 import { isReconciling } from "../reconcile/conditions.ts";
 import { stateOf } from "../reconcile/state.ts";
 import { clusterConfig, type ClusterFlags, deploymentPath, readDeployment, withClusterFlags } from "./cluster.ts";
@@ -49,7 +49,11 @@ interface Answer {
   readonly words: string;
 }
 
+/** How often one is looked at; with many, all together no more often than this a second. */
 const pollMs = 1_000;
+const mostPerSecond = 50;
+/** Requests to the API server that are under way at once. */
+const atOnce = 16;
 
 const names = `
 NAME is name or namespace/name. Instead of names, -l picks by label, and --all takes all of the namespaces.`;
@@ -143,8 +147,11 @@ function define(command: Command, { env, out, err }: ProgramDeps, onCode: (code:
         if (found.length === 0) throw new Error("there is no KluctlDeployment that fits");
         const keys = found.map(({ deployment }) => deployment.key);
         const wait = flags.wait ? timeoutMs : undefined;
+        const limit = createLimit(atOnce);
+        const everyMs = Math.max(pollMs, (keys.length * 1_000) / mostPerSecond);
+        const request: KubeClient["request"] = (one) => limit.run(() => client.request(one));
         const results = await untilInterrupted((signal) =>
-          Promise.all(keys.map((key) => askOne(key, { client, ask, wait, out, err, signal }))),
+          Promise.all(keys.map((key) => askOne(key, { client: { request }, ask, wait, everyMs, out, err, signal }))),
         );
         if (results === undefined) err("not waiting any longer; what is asked for goes on\n");
         onCode(results?.every(Boolean) ? 0 : 1);
@@ -159,11 +166,12 @@ interface AskDeps extends Pick<ProgramDeps, "out" | "err"> {
   readonly ask: () => Ask;
   /** For how long; `undefined`: not at all. */
   readonly wait: number | undefined;
+  readonly everyMs: number;
   readonly signal: AbortSignal;
 }
 
 /** Resolves with whether it went well. */
-async function askOne(key: Key, { client, ask, wait, out, err, signal }: AskDeps): Promise<boolean> {
+async function askOne(key: Key, { client, ask, wait, everyMs, out, err, signal }: AskDeps): Promise<boolean> {
   const { patch, asked, answer } = ask();
   const name = keyText(key);
   try {
@@ -201,7 +209,7 @@ async function askOne(key: Key, { client, ask, wait, out, err, signal }: AskDeps
       return false;
     }
     if (step !== told) err(`${name}: ${(told = step)} …\n`);
-    await sleep(pollMs, undefined, { signal });
+    await sleep(everyMs, undefined, { signal });
   }
 }
 
