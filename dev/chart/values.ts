@@ -14,6 +14,7 @@ const written = [
   "admin.host",
   "kluctl.path",
   "kluctl.cacheDir",
+  "kluctl.unpackedDir",
   "kubernetes.namespaces",
   "kubernetes.readSecretsAs",
   "preview.serviceAccountName",
