@@ -61,6 +61,9 @@
 {{- /* What is wrong with the values as a whole; each part is held against values.schema.json before. */ -}}
 {{- define "towline.check" -}}
 {{- with .Values }}
+{{- if and .admissionPolicy.enabled (semverCompare "<1.30.0-0" $.Capabilities.KubeVersion.Version) }}
+{{- fail (printf "admissionPolicy.enabled needs Kubernetes 1.30, and this is %s: set it to false. What roles alone cannot forbid is then allowed, see docs/rights.md." $.Capabilities.KubeVersion.Version) }}
+{{- end }}
 {{- if not .redis.enabled }}
 {{- if not (or .externalRedis.url .externalRedis.urlKey) }}
 {{- fail "There is no Redis: set redis.enabled=true for one of this release, or externalRedis.url (or externalRedis.existingSecret with externalRedis.urlKey) for one of yours." }}

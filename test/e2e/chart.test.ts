@@ -353,6 +353,10 @@ test("what makes no sense is refused in words that say what to do", async () => 
   await Promise.all(
     refused.map(([values, words]) => expect(helm.template("tow", values), String(words)).rejects.toThrow(words)),
   );
+  await expect(helm.template("tow", {}, "--kube-version=1.29.0")).rejects.toThrow(
+    /admissionPolicy.enabled needs Kubernetes 1.30, and this is v1.29.0: set it to false/,
+  );
+  await helm.template("tow", { admissionPolicy: { enabled: false } }, "--kube-version=1.25.0");
   await expect(helm.run("lint", chartDir, "--strict")).resolves.toContain("0 chart(s) failed");
 });
 
