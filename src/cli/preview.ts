@@ -22,7 +22,7 @@ there counts, committed or not. It is merged on the side into the newest state o
 it is. Then the real kluctl compares it with the cluster for each KluctlDeployment that follows the repository and branch.
 
 It runs kluctl with your own rights (KUBECONFIG), and needs: git, kluctl, and the rights to read KluctlDeployments and to
-dry-run what they deploy. Values of Secrets are masked. Nothing is changed anywhere.
+dry-run what they deploy. Values of Secrets are masked. Nothing is changed but what git fetch brings.
 
   towline preview                              the working copy of this directory, into the remote's default branch
   towline preview ~/src/shop --into release    another one, into another branch

@@ -47,6 +47,14 @@ test("the way of commits is told, deployments do what they are asked, and a work
   expect(unchanged.out).toContain(`no rendered change: what ${second.slice(0, 7)} deployed stays`);
   expect(unchanged.code).toBe(0);
 
+  // By the time the fourth is looked at, there is a fifth.
+  const fourth = await repo.push({ "README.md": "Soon overtaken" });
+  const fifth = await repo.push({ "README.md": "Something newer" });
+  expect((await sendPush(server.webhooksUrl, { repo: repo.url, after: fourth })).status).toBe(202);
+  const overtaken = async () => (await towline("trace", fourth)).out;
+  await vi.waitFor(async () => expect(await overtaken()).toContain(`${name}: superseded\n`), patience);
+  expect(await overtaken()).toContain(`superseded by ${fifth.slice(0, 7)}`);
+
   expect(await towline("suspend", name)).toMatchObject({ code: 0 });
   expect((await towline("get", "deployments", "-n", namespace)).out).toMatch(
     /shop +True +\S+ +none +\d+s +suspended\n/,
