@@ -21,8 +21,8 @@ export function tracedQueue<Q extends Pick<Queue, "enqueue">>(queue: Q, tracing:
     enqueue: (requests: readonly Request[]) =>
       tracing.inSpan("enqueue", { requests: requests.length }, () => {
         const trace = tracing.carry();
-        const carriers = requests.map((request) => (mayCarry(request) ? { ...request, trace } : request));
-        return queue.enqueue(trace === undefined ? requests : carriers);
+        if (trace === undefined) return queue.enqueue(requests);
+        return queue.enqueue(requests.map((request) => (mayCarry(request) ? { ...request, trace } : request)));
       }),
   };
 }

@@ -1,0 +1,58 @@
+/** A login that changes while the server runs, against an API that tells which one it was asked with. */
+import { once } from "node:events";
+import { createServer } from "node:http";
+import type { AddressInfo } from "node:net";
+import { expect, onTestFinished, test, vi } from "vitest";
+import { createForges } from "../../../src/app/previews.ts";
+import { startReload } from "../../../src/app/reload.ts";
+import { parseConfig } from "../../../src/config.ts";
+import { createSecretList } from "../../../src/log.ts";
+import { createMetrics } from "../../../src/metrics.ts";
+import { silentLog } from "../../support/fakes.ts";
+
+async function useApi() {
+  const logins: (string | undefined)[] = [];
+  const server = createServer((req, res) => {
+    logins.push(req.headers.authorization);
+    res.setHeader("Content-Type", "application/json").end("[]");
+  }).listen(0, "127.0.0.1");
+  await once(server, "listening");
+  onTestFinished(() => {
+    server.closeAllConnections();
+    server.close();
+  });
+  return { logins, url: `http://127.0.0.1:${(server.address() as AddressInfo).port}/api/v1` };
+}
+
+test("a forge is asked with the new token as soon as its file has it, and the token is hidden before that", async () => {
+  const api = await useApi();
+  const files = new Map([["/run/secrets/token", "the-first-token"]]);
+  const load = () =>
+    parseConfig({
+      env: {
+        TOWLINE_GITEA_API_URL: api.url,
+        TOWLINE_GITEA_TOKEN_FILE: "/run/secrets/token",
+        TOWLINE_GITEA_WEBHOOK_SECRET: "a-webhook-secret-1",
+      },
+      readFile: (path) => files.get(path) ?? "",
+    });
+  const config = load();
+  const deps = { metrics: createMetrics(), clock: { now: () => Date.now() }, log: silentLog };
+  const forges = await createForges(config, deps);
+  const secrets = createSecretList([]);
+  const reading = { load, secrets, everyMs: 20 };
+  onTestFinished(startReload({ config, reading, webhookSources: new Map(), forges, ...deps }));
+
+  const forge = forges.get("gitea");
+  await forge?.openPullRequests("org/shop");
+  files.set("/run/secrets/token", "the-second-token");
+  await vi.waitFor(
+    async () => {
+      await forge?.openPullRequests("org/shop");
+      expect(api.logins.at(-1)).toBe("token the-second-token");
+    },
+    { timeout: 30_000 },
+  );
+  expect(api.logins[0]).toBe("token the-first-token");
+  expect(secrets.scrub("the-second-token")).toBe("***");
+});
