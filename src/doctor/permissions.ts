@@ -144,7 +144,7 @@ const asLeader: Need = {
 };
 
 /** Each right, and where: `undefined` is in all namespaces. */
-export function neededRights({
+function neededRights({
   namespaces,
   resultsNamespace,
   leader,
