@@ -27,7 +27,12 @@ export interface GithubHost extends ForgeHost {
   advance(ms: number): void;
   /** The repository has another name from now on; the old one leads to it. */
   rename(): void;
-  connect(options?: Connection & { app?: { appId: string; privateKey: string } }): Forge;
+  connect(
+    options?: Connection & {
+      app?: { appId: string; privateKey: string };
+      onAnswer?: ((headers: Headers) => void) | undefined;
+    },
+  ): Forge;
 }
 
 /** https://docs.github.com/rest/using-the-rest-api/rate-limits-for-the-rest-api */

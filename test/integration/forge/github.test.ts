@@ -1,6 +1,7 @@
 import { inspect } from "node:util";
 import { describe, expect, onTestFinished, test, vi } from "vitest";
 import type { CommitStatus } from "../../../src/model.ts";
+import { findRateLimit, type RateLimit } from "../../../src/forge/rate-limit.ts";
 import type { Forge } from "../../../src/ports.ts";
 import { type GithubHost, useGithubHost } from "../../support/github-host.ts";
 
@@ -18,6 +19,15 @@ const status: CommitStatus = { context: "towline", state: "success", description
 function asked({ answered }: GithubHost): string[] {
   return answered.splice(0).map((line) => line.replace(/\/api\/v3|\?\S*/g, ""));
 }
+
+test.each(["token", "app"] as const)("each answer tells, to a login by %s, how many requests are left", async (as) => {
+  const host = await useGithubHost({ as });
+  const { number } = await host.openPullRequest();
+  const told: (RateLimit | undefined)[] = [];
+  const forge = host.connect({ onAnswer: (headers) => void told.push(findRateLimit(headers)) });
+  await forge.pullRequest({ forge: forge.id, repoName: host.repoName, number });
+  expect(told).toEqual([{ remaining: host.limits.remaining, limit: 5_000 }]);
+});
 
 describe("lists", () => {
   test("an unchanged list of pull requests costs nothing of the rate limit", async () => {
