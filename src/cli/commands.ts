@@ -46,7 +46,7 @@ export const groups: Readonly<Record<string, string>> = {
   controller: "take the place of kluctl's controller",
   config: "look at the configuration",
   get: "show deployments, previews or deliveries",
-  webhook: "find out what a webhook does, and send it again",
+  webhook: "create webhooks, find out what they do, and send them again",
 };
 
 export const commands: readonly CommandEntry[] = [
@@ -127,6 +127,12 @@ export const commands: readonly CommandEntry[] = [
     summary: "write a configuration to begin with, and say what to enter at the git host",
     section: setUp,
     load: async () => (await import("./init.ts")).defineInit,
+  },
+  {
+    path: ["webhook", "ensure"],
+    summary: "create and repair the webhooks at the git hosts, through their APIs",
+    section: setUp,
+    load: async () => (await import("./webhook-ensure.ts")).defineWebhookEnsure,
   },
   {
     path: ["doctor"],

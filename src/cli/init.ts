@@ -7,9 +7,11 @@ import { stringify } from "yaml";
 import { type ForgeKind, loadConfig } from "../config.ts";
 import { forgeKinds } from "../config/schema.ts";
 import { ConfigError } from "../errors.ts";
+import { clusterConfig } from "./cluster.ts";
 import type { Define } from "./commands.ts";
 import { readFile } from "./configuration.ts";
 import { table } from "./table.ts";
+import { ensureWebhooks } from "./webhook-ensure.ts";
 
 interface Flags {
   readonly forge?: ForgeKind;
@@ -17,31 +19,45 @@ interface Flags {
   readonly apiUrl?: string;
   readonly context?: string;
   readonly file: string;
+  readonly ensureWebhooks?: true;
+  readonly repo?: readonly string[];
+  readonly tokenFile?: string;
 }
 
 const help = `
 It writes a configuration file and a new webhook secret beside it, and prints what to enter at the git host. On a terminal
 it asks for what is not given; otherwise --forge and --url are needed. Files that are there are left as they are.
-It connects to nothing.
+It connects to nothing, unless asked: --ensure-webhooks also makes the webhooks, as \`towline webhook ensure\` does, which
+is for calling again later.
 
   towline init
   towline init --forge github --url https://towline.example.com
   towline init --forge gitea --url https://towline.example.com --api-url https://gitea.example.com/api/v1 --file conf/towline.yaml
+  towline init --forge gitlab --url https://towline.example.com --ensure-webhooks --repo org/shop --token-file admin.token
 
 Exit codes:
-  0  the files are written
-  1  they are not: a file is there already, or cannot be written
+  0  the files are written, and with --ensure-webhooks the webhooks are there
+  1  they are not: a file is there already, or cannot be written; or a webhook is not, and what is printed says why
   2  the command line is wrong, or an answer is`;
 
-export const defineInit: Define = (command, { out, ask }, onCode) => {
+export const defineInit: Define = (command, { out, ask, stdin }, onCode) => {
   command
     .addOption(new Option("--forge <kind>", "what the git host runs; Forgejo is gitea").choices(forgeKinds))
     .option("--url <url>", "where git hosts will reach the server: https://towline.example.com")
     .option("--api-url <url>", "the API of a git host of your own; else the public service")
     .option("--context <name>", "context of the kubeconfig; else the current one, in a pod its own cluster")
     .option("--file <path>", "the file to write", "towline.yaml")
+    .option("--ensure-webhooks", "make the webhooks, through the git host's API")
+    .option("--repo <repos...>", "of these repositories, else of those that KluctlDeployments follow")
+    .option("--token-file <file>", "a token that may administer webhooks; it is not kept")
     .addHelpText("after", help)
     .action(async (flags: Flags) => {
+      const { ensureWebhooks: isEnsured = false, tokenFile, repo = [] } = flags;
+      if (isEnsured && tokenFile === undefined) {
+        throw new ConfigError(
+          "--ensure-webhooks needs a token that may administer webhooks: give it with --token-file",
+        );
+      }
       const answers = await askFor(flags, ask);
       const file = resolve(flags.file);
       const secretFile = join(dirname(file), `${answers.forge}-webhook.secret`);
@@ -60,8 +76,18 @@ export const defineInit: Define = (command, { out, ask }, onCode) => {
       writeFileSync(secretFile, `${secret}\n`, { mode: 0o600, flag: "wx" });
       chmodSync(secretFile, 0o600);
       writeFileSync(file, text, { flag: "wx" });
-      out(describe(answers, file, secretFile));
-      onCode(0);
+      out(`Written: ${file}, and a new secret in ${secretFile}\n\n`);
+      if (!isEnsured) out(describeForm(answers, secretFile));
+      const code = isEnsured
+        ? await ensureWebhooks(
+            repo,
+            { url: answers.url.href, tokenFile, output: "text" },
+            clusterConfig({}, { config: file }),
+            { stdin, out },
+          )
+        : 0;
+      out(describeNext(answers, file));
+      onCode(code);
     });
 };
 
@@ -133,7 +159,7 @@ const forms = {
   },
 } as const;
 
-function describe({ forge, url }: Answers, file: string, secretFile: string): string {
+function describeForm({ forge, url }: Answers, secretFile: string): string {
   const form = forms[forge];
   const rows = [
     [form.url, new URL(`webhooks/${forge}`, url.href.replace(/\/*$/, "/")).href],
@@ -141,10 +167,12 @@ function describe({ forge, url }: Answers, file: string, secretFile: string): st
     [form.secret, `what is in ${secretFile}`],
     [...form.events],
   ];
-  return `Written: ${file}, and a new secret in ${secretFile}
+  return `Enter at the repository or organization, ${form.place}:
+${table(rows).replaceAll(/^(?=.)/gm, "  ")}`;
+}
 
-Enter at the repository or organization, ${form.place}:
-${table(rows).replaceAll(/^(?=.)/gm, "  ")}
+function describeNext({ forge }: Answers, file: string): string {
+  return `
 Then:
   towline doctor --config ${file}     whether cluster, git host, Redis and kluctl are as the server needs them
   towline serve --config ${file}      the server

@@ -64,6 +64,7 @@ export function createGithubLogins(webUrl: string, owner: string, now: () => num
     appObject: app,
     bot,
     installationTokens,
+    appHook: {} as Record<string, string | undefined>,
     /** `undefined`: the owner has not installed the App. */
     installation: installed as Installation | undefined,
 
@@ -76,6 +77,11 @@ export function createGithubLogins(webUrl: string, owner: string, now: () => num
         repository_selection: installation.selected === "all" ? "all" : "selected",
         html_url: `${webUrl}/organizations/${owner}/settings/installations/${installation.id}`,
       };
+    },
+
+    showAppHook(): Record<string, unknown> {
+      const { secret, ...shown } = logins.appHook;
+      return { ...shown, ...(secret && { secret: "********" }) };
     },
 
     /** The owner removes the App; its tokens end with it. */

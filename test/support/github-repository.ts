@@ -38,6 +38,13 @@ interface Status {
   readonly target_url: string | null;
 }
 
+export interface GithubHook {
+  readonly id: number;
+  active: boolean;
+  events: string[];
+  config: Record<string, string | undefined>;
+}
+
 export type GithubRepository = ReturnType<typeof createGithubRepository>;
 
 const commitId = () => randomBytes(20).toString("hex");
@@ -50,6 +57,7 @@ export function createGithubRepository(webUrl: string, owner: string, name: stri
   const comments: Comment[] = [];
   const statuses: Status[] = [];
   const commits = new Set<string>();
+  const hooks: GithubHook[] = [];
   let lastComment = 3_000_000_000;
   const time = () => new Date(now()).toISOString().replace(/\.\d+Z$/, "Z");
 
@@ -118,8 +126,16 @@ export function createGithubRepository(webUrl: string, owner: string, name: stri
     comments,
     statuses,
     commits,
+    hooks,
     showPull,
     showComment,
+
+    /** A secret is never shown. */
+    showHook({ id: hook, config, ...fields }: GithubHook): Record<string, unknown> {
+      const { secret, ...shown } = config;
+      const example = githubExample("hook");
+      return { ...example, ...fields, id: hook, config: { ...shown, ...(secret && { secret: "********" }) } };
+    },
 
     /** Of a commit that lies in a real repository, or else of one that is made up. */
     open({ fork = false, draft = false, head = commitId() } = {}): OpenedPullRequest {

@@ -1,7 +1,7 @@
 /** What the local GitHub answers, route by route. */
 import type { Caller, GithubLogins, Permissions } from "./github-logins.ts";
 import { githubExample } from "./github-openapi.ts";
-import type { GithubRepository } from "./github-repository.ts";
+import type { GithubHook, GithubRepository } from "./github-repository.ts";
 
 export interface Reply {
   readonly status: number;
@@ -100,7 +100,64 @@ function bodyProblem(given: unknown): Reply | undefined {
 const comment = ({ repository, params }: Context) =>
   repository.comments.find(({ id }) => String(id) === params["comment_id"]);
 
+const hook = ({ repository, params }: Context) => repository.hooks.find(({ id }) => String(id) === params["hook_id"]);
+
 const routes: readonly Route[] = [
+  {
+    method: "GET",
+    template: "/repos/{owner}/{repo}/hooks",
+    answer: within("repository_hooks", "read", (context) => {
+      const { repository } = context;
+      return paged(context, `/repositories/${repository.id}/hooks`, repository.hooks.map(repository.showHook));
+    }),
+  },
+  {
+    method: "POST",
+    template: "/repos/{owner}/{repo}/hooks",
+    answer: within("repository_hooks", "write", ({ repository, body }) => {
+      const { active = true, events = ["push"], config = {} } = body as Partial<GithubHook>;
+      const made = { id: repository.hooks.length + 1, active, events, config };
+      repository.hooks.push(made);
+      return { status: 201, body: repository.showHook(made) };
+    }),
+  },
+  {
+    method: "PATCH",
+    template: "/repos/{owner}/{repo}/hooks/{hook_id}",
+    answer: within("repository_hooks", "write", (context) => {
+      const found = hook(context);
+      if (found === undefined) return notFound;
+      const { active, config, add_events = [] } = context.body as Partial<GithubHook> & { add_events?: string[] };
+      // What it does not have is gone, the secret as well.
+      if (config) found.config = config;
+      if (active !== undefined) found.active = active;
+      found.events.push(...add_events);
+      return { status: 200, body: context.repository.showHook(found) };
+    }),
+  },
+  {
+    method: "PATCH",
+    template: "/repos/{owner}/{repo}/hooks/{hook_id}/config",
+    answer: within("repository_hooks", "write", (context) => {
+      const found = hook(context);
+      if (found === undefined) return notFound;
+      Object.assign(found.config, context.body);
+      return { status: 200, body: context.repository.showHook(found)["config"] };
+    }),
+  },
+  {
+    method: "GET",
+    template: "/app/hook/config",
+    answer: asApp(({ logins }) => ({ status: 200, body: logins.showAppHook() })),
+  },
+  {
+    method: "PATCH",
+    template: "/app/hook/config",
+    answer: asApp(({ logins, body }) => {
+      Object.assign(logins.appHook, body);
+      return { status: 200, body: logins.showAppHook() };
+    }),
+  },
   {
     method: "GET",
     template: "/user",

@@ -8,6 +8,7 @@ import {
   type Note,
   type Person,
   type Project,
+  type ProjectHook,
   latestJobs,
   nextId,
   setStatus,
@@ -20,6 +21,8 @@ export interface GitlabState {
   readonly requests: string[];
   /** Somebody else is changing the statuses of a commit: the next ones are answered 409. */
   statusConflicts: number;
+  /** Whether a hook's test delivery is taken. */
+  deliversTests?: boolean;
 }
 
 /** Mounted at `/api/v4`; `webUrl` is the address that people see. */
@@ -195,6 +198,58 @@ export function createGitlabApp(state: GitlabState, folder: string, webUrl: stri
     res
       .status(201)
       .json({ id: job.id, name: job.name, status: job.status, ref: pipeline.ref, pipeline_id: pipeline.id });
+  });
+
+  /** Of which the caller is a maintainer. */
+  function maintainedOf(req: Request, res: Response): Project | undefined {
+    const project = projectOf(req, res);
+    if (project === undefined || personOf(res).maintainerOf.has(project.id)) return project;
+    return void res.status(403).json({ message: "403 Forbidden" });
+  }
+
+  const hookJson = ({ token, signing_token, ...shown }: ProjectHook) => ({
+    ...shown,
+    ...{ token_present: token !== undefined, signing_token_present: signing_token !== undefined },
+  });
+
+  api.get("/projects/:id/hooks", (req, res) => {
+    const project = maintainedOf(req, res);
+    if (project) sendPage(req, res, project.hooks.map(hookJson));
+  });
+
+  api.post("/projects/:id/hooks", (req, res) => {
+    const project = maintainedOf(req, res);
+    if (project === undefined) return;
+    const events = { push_events: true, tag_push_events: false, merge_requests_events: false };
+    const made = { ...events, alert_status: "executable", ...(req.body as { url: string }), id: nextId() } as const;
+    project.hooks.push(made);
+    res.status(201).json(hookJson(made));
+  });
+
+  function hookOf(req: Request, res: Response): ProjectHook | undefined {
+    const project = maintainedOf(req, res);
+    if (project === undefined) return undefined;
+    const found = project.hooks.find(({ id }) => String(id) === req.params["hook"]);
+    return found ?? void res.status(404).json({ message: "404 Not found" });
+  }
+
+  api.put("/projects/:id/hooks/:hook", (req, res) => {
+    const found = hookOf(req, res);
+    if (found === undefined) return;
+    const { url } = req.body as { url?: string };
+    if (url === undefined) return void res.status(400).json({ error: "url is missing" });
+    // Another address gets no secret that was meant for this one.
+    if (url !== found.url) delete found.token;
+    Object.assign(found, req.body);
+    res.json(hookJson(found));
+  });
+
+  api.post("/projects/:id/hooks/:hook/test/push_events", (req, res) => {
+    const found = hookOf(req, res);
+    if (found === undefined) return;
+    if (!state.deliversTests) return void res.status(422).json({ message: "Hook execution failed" });
+    found.alert_status = "executable";
+    res.status(201).json({ message: "201 Created" });
   });
 
   return app;

@@ -7,6 +7,20 @@ export interface Person {
   readonly token: string;
   /** Ids of the projects in which the person is a developer. */
   readonly developerOf: Set<number>;
+  /** Ids of those in which it may do more. */
+  readonly maintainerOf: Set<number>;
+}
+
+/** In GitLab's words, with what it never shows. */
+export interface ProjectHook {
+  readonly id: number;
+  url: string;
+  push_events: boolean;
+  tag_push_events: boolean;
+  merge_requests_events: boolean;
+  alert_status: "executable" | "temporarily_disabled" | "disabled";
+  token?: string;
+  signing_token?: string;
 }
 
 export interface Project {
@@ -16,6 +30,7 @@ export interface Project {
   readonly commits: Set<string>;
   readonly requests: MergeRequest[];
   readonly pipelines: Pipeline[];
+  readonly hooks: ProjectHook[];
 }
 
 export interface MergeRequest {
@@ -67,7 +82,13 @@ function newSha(): string {
 }
 
 export function newPerson(username: string): Person {
-  return { id: nextId(), username, token: `glpat-${randomBytes(10).toString("hex")}`, developerOf: new Set() };
+  return {
+    id: nextId(),
+    username,
+    token: `glpat-${randomBytes(10).toString("hex")}`,
+    developerOf: new Set(),
+    maintainerOf: new Set(),
+  };
 }
 
 export function newProject(path: string): Project {
@@ -77,7 +98,7 @@ export function newProject(path: string): Project {
     ["main", main],
     ["release", release],
   ]);
-  return { id: nextId(), path, branches, commits: new Set([main, release]), requests: [], pipelines: [] };
+  return { id: nextId(), path, branches, commits: new Set([main, release]), requests: [], pipelines: [], hooks: [] };
 }
 
 /** A branch moves; the merge requests from it move with it. */

@@ -7,7 +7,7 @@ import { type Answer, type Question, type Who, problemOf } from "./problem.ts";
 import type { Wire } from "./wire.ts";
 
 /** What a request needs to be allowed, in GitHub's words. It always wants to write. */
-export type Permission = "pull_requests" | "statuses";
+export type Permission = "pull_requests" | "statuses" | "repository_hooks";
 
 export interface Repo {
   readonly owner: string;

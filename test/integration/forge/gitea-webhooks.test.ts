@@ -1,33 +1,29 @@
-/** What a real Gitea sends about pull requests, and what it is taken for. */
+/** What a real Gitea sends about pull requests, and what it is taken for; and the webhooks that make it send. */
 import { once } from "node:events";
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
-import { afterAll, expect, onTestFinished, test } from "vitest";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterAll, expect, onTestFinished, test, vi } from "vitest";
 import { createWebhookSource } from "../../../src/forge/create-webhook-source.ts";
-import { readHeaders } from "../../../src/forge/webhook-source.ts";
+import { type DeliveryHeaders, readHeaders } from "../../../src/forge/webhook-source.ts";
 import type { GitEvent } from "../../../src/model.ts";
 import { removeSharedInGitea, useGiteaHost } from "../../support/gitea-host.ts";
+import { ensure, secret, url } from "../../support/hooks.ts";
 import { patience } from "../../support/patience.ts";
 
 afterAll(removeSharedInGitea);
 
-const secret = "a-secret-of-this-test";
-
-/** Registered for all that Gitea tells about pull requests. */
-async function useDeliveries() {
-  const host = await useGiteaHost();
-  const source = createWebhookSource({ id: "our-gitea", kind: "gitea", secrets: [secret], allowUnsigned: false });
-  const events: GitEvent[] = [];
+/** Where deliveries come to; its address. They are refused where `receive` says so. */
+async function useReceiver(receive: (headers: DeliveryHeaders, body: Buffer) => Promise<boolean>): Promise<string> {
   const server = createServer((req, res) => {
     const chunks: Buffer[] = [];
     req.on("data", (chunk: Buffer) => chunks.push(chunk));
     req.on("end", () => {
-      const body = Buffer.concat(chunks);
-      const headers = readHeaders(req.rawHeaders);
-      void source.verify(headers, body).then(({ genuine }) => {
-        if (genuine) events.push(source.parse(headers, body));
-        res.writeHead(genuine ? 202 : 401).end();
-      });
+      void receive(readHeaders(req.rawHeaders), Buffer.concat(chunks)).then((taken) =>
+        res.writeHead(taken ? 202 : 401).end(),
+      );
     });
   }).listen(0, "127.0.0.1");
   await once(server, "listening");
@@ -35,9 +31,21 @@ async function useDeliveries() {
     server.close();
     server.closeAllConnections();
   });
-  const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}/`;
+  return `http://127.0.0.1:${(server.address() as AddressInfo).port}/`;
+}
+
+/** Registered for all that Gitea tells about pull requests. */
+async function useDeliveries() {
+  const host = await useGiteaHost();
+  const source = createWebhookSource({ id: "our-gitea", kind: "gitea", secrets: [secret], allowUnsigned: false });
+  const events: GitEvent[] = [];
+  const address = await useReceiver(async (headers, body) => {
+    const { genuine } = await source.verify(headers, body);
+    if (genuine) events.push(source.parse(headers, body));
+    return genuine;
+  });
   await host.call("POST", `/repos/${host.repoName}/hooks`, {
-    ...{ type: "gitea", active: true, branch_filter: "*", config: { url, secret, content_type: "json" } },
+    ...{ type: "gitea", active: true, branch_filter: "*", config: { url: address, secret, content_type: "json" } },
     events: ["pull_request", "pull_request_sync", "pull_request_label", "pull_request_comment"],
   });
   return { host, events };
@@ -93,4 +101,98 @@ test("one that is opened as a draft is opened", async () => {
   const { host, events } = await useDeliveries();
   await host.openPullRequest({ draft: true });
   await expect.poll(() => events, patience).toMatchObject([{ kind: "pull-request", action: "opened" }]);
+});
+
+const newSecret = "another-secret-of-this-test";
+
+interface Hook {
+  readonly id: number;
+  readonly active: boolean;
+  readonly events: readonly string[];
+  readonly config: { readonly url: string; readonly content_type: string };
+  readonly branch_filter: string;
+  readonly authorization_header: string;
+}
+
+async function useEnsure() {
+  const host = await useGiteaHost();
+  const [, adminToken = ""] = host.secrets;
+  const dir = mkdtempSync(join(tmpdir(), "towline-test-"));
+  onTestFinished(() => rmSync(dir, { recursive: true }));
+  const tokenFile = join(dir, "admin.token");
+  writeFileSync(tokenFile, `${adminToken}\n`);
+  const env = { TOWLINE_GITEA_WEBHOOK_SECRET: secret, TOWLINE_GITEA_API_URL: host.apiUrl };
+  const hooks = () => host.call<Hook[]>("GET", `/repos/${host.repoName}/hooks`);
+  const asAdmin = (argv: readonly string[], more: Record<string, string> = {}) =>
+    ensure([host.repoName, "--token-file", tokenFile, ...argv], { ...env, ...more }, host.secrets);
+  return { host, env, hooks, asAdmin };
+}
+
+test("a webhook is made once, its deliveries are genuine, and a new secret takes the place of the old", async () => {
+  const { host, hooks, asAdmin } = await useEnsure();
+  const secrets: string[] = [];
+  const address = await useReceiver(async (headers, body) => {
+    for (const one of [secret, newSecret]) {
+      const source = createWebhookSource({ id: "gitea", kind: "gitea", secrets: [one], allowUnsigned: false });
+      if ((await source.verify(headers, body)).genuine) secrets.push(one);
+    }
+    return true;
+  });
+  const here = ["--url", address];
+
+  const dry = await asAdmin([...here, "--dry-run"]);
+  expect(dry).toMatchObject({ code: 0, results: [{ name: host.repoName, result: "created" }] });
+  expect(await hooks()).toEqual([]);
+  expect(await asAdmin(here)).toMatchObject({ code: 0, results: [{ result: "created" }] });
+  expect(await asAdmin(here)).toMatchObject({ code: 0, results: [{ result: "unchanged", why: [] }] });
+  const [made, ...others] = await hooks();
+  expect(others).toEqual([]);
+  await host.call("POST", `/repos/${host.repoName}/hooks/${made?.id}/tests`);
+  await vi.waitFor(() => expect(secrets).toEqual([secret]), patience);
+
+  const more = { TOWLINE_GITEA_WEBHOOK_SECRET: newSecret };
+  const why = ["the secret is set again"];
+  expect(await asAdmin([...here, "--rotate"], more)).toMatchObject({
+    code: 0,
+    results: [{ result: "repaired", why }],
+  });
+  const [rotated, ...rest] = await hooks();
+  expect(rest).toEqual([]);
+  await host.call("POST", `/repos/${host.repoName}/hooks/${rotated?.id}/tests`);
+  await vi.waitFor(() => expect(secrets).toEqual([secret, newSecret]), patience);
+});
+
+test("what differs is mended, what somebody chose besides stays, and webhooks of others are left alone", async () => {
+  const { host, env, hooks, asAdmin } = await useEnsure();
+  const make = (config: object, more: object = {}) =>
+    host.call("POST", `/repos/${host.repoName}/hooks`, { type: "gitea", config, events: ["push"], ...more });
+  await make({ url: "https://example.com/webhooks/gitea", content_type: "form", secret: "theirs" });
+  await make(
+    { url: `${url}/webhooks/gitea/`, content_type: "form", secret: "ours" },
+    {
+      ...{ active: false, events: ["push", "release"], branch_filter: "main" },
+      authorization_header: "Bearer of-a-proxy",
+    },
+  );
+  const [theirs] = await hooks();
+  const result = await asAdmin(["--url", url]);
+  expect(result).toMatchObject({ code: 0, results: [{ result: "repaired" }] });
+  expect(result.results[0]?.why).toEqual([
+    "it did not send delete, pull_request, pull_request_sync",
+    "its content type was not application/json",
+    "it was not active",
+  ]);
+  expect(await asAdmin(["--url", url])).toMatchObject({ code: 0, results: [{ result: "unchanged" }] });
+  const [still, ours, ...others] = await hooks();
+  expect([still, others]).toEqual([theirs, []]);
+  expect(ours).toMatchObject({ active: true, branch_filter: "main", authorization_header: "Bearer of-a-proxy" });
+  expect(ours?.config.content_type).toBe("json");
+  expect(ours?.events).toEqual(expect.arrayContaining(["push", "release", "delete", "pull_request_sync"]));
+
+  const [botToken = ""] = host.secrets;
+  const asBot = { ...env, TOWLINE_GITEA_TOKEN: botToken };
+  const denied = await ensure([host.repoName, "org/nowhere", "--url", url], asBot, host.secrets);
+  expect(denied).toMatchObject({ code: 1, results: [{ result: "failed" }, { result: "failed" }] });
+  expect(denied.results[0]?.why.join()).toContain("(403)");
+  expect(denied.results[0]?.why.join()).toContain("administrator rights on the repository");
 });

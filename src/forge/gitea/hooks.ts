@@ -1,0 +1,88 @@
+/** A repository's webhooks on a Gitea or a Forgejo. */
+import { z } from "zod";
+import { type Question, createAsk, pathOf, readAnswer } from "../ask.ts";
+import { type Hook, type Hooks, type WantedHook, describeEvents, isSameAddress, lackedEvents } from "../hooks.ts";
+
+const HookAnswer = z.object({
+  id: z.int(),
+  type: z.string(),
+  active: z.boolean(),
+  config: z.object({ url: z.string().nullish(), content_type: z.string().nullish() }),
+  events: z.array(z.string()).nullish(),
+  branch_filter: z.string().nullish(),
+  authorization_header: z.string().nullish(),
+});
+
+/** `pull_request` stands for all that happens to pull requests, when it is sent; it is a single one in answers. */
+const events = ["push", "delete", "pull_request"];
+const wantedEvents = [...events, "pull_request_sync"];
+/** Of other types, with another body. */
+const types = ["gitea", "forgejo"];
+const pageSize = 50;
+const maxPages = 100;
+
+export function createGiteaHooks(
+  { apiUrl, token }: { readonly apiUrl: string; readonly token: string },
+  { url, secret }: WantedHook,
+): Hooks {
+  const needs = "webhooks need administrator rights on the repository, and a token of scope write:repository";
+  const ask = createAsk({ apiUrl, headers: { authorization: `token ${token}` }, hint: needs, token });
+  const config = { url, content_type: "json", secret };
+
+  async function create(repoName: string): Promise<void> {
+    const body = { type: "gitea", active: true, branch_filter: "*", events, config };
+    await ask({ method: "POST", path: hooksPath(repoName), body });
+  }
+
+  function toHook(repoName: string, answer: z.infer<typeof HookAnswer>): Hook {
+    const path = `${hooksPath(repoName)}${pathOf`/${answer.id}`}`;
+    const has = answer.events ?? [];
+    const lacks = [
+      ...describeEvents(lackedEvents(has, wantedEvents)),
+      ...(answer.config.content_type === "json" ? [] : ["its content type was not application/json"]),
+      ...(answer.active ? [] : ["it was not active"]),
+    ];
+    return {
+      lacks,
+      async repair({ rotate }) {
+        const kept = {
+          active: true,
+          events: [...new Set([...has, ...events])],
+          // What is not sent is emptied.
+          branch_filter: answer.branch_filter ?? "*",
+          ...(answer.authorization_header && { authorization_header: answer.authorization_header }),
+        };
+        if (!rotate) {
+          await ask({ method: "PATCH", path, body: { ...kept, config: { url, content_type: "json" } } });
+          return;
+        }
+        // The API cannot change a secret: a new one takes its place, and is there before the old one goes.
+        const question = { method: "POST", path: hooksPath(repoName) } satisfies Question;
+        await ask({ ...question, body: { type: answer.type, ...kept, config } });
+        await ask({ method: "DELETE", path });
+      },
+    };
+  }
+
+  return {
+    needs,
+    create,
+    async ours(repoName) {
+      const found: z.infer<typeof HookAnswer>[] = [];
+      for (let page = 1; page <= maxPages; page++) {
+        const answer = await ask({ path: hooksPath(repoName), query: { page, limit: pageSize } });
+        const hooks = readAnswer(z.array(HookAnswer), answer);
+        found.push(...hooks);
+        if (hooks.length === 0 || found.length >= Number(answer.headers.get("x-total-count") ?? 0)) break;
+      }
+      return found
+        .filter(({ type, config: { url: to } }) => types.includes(type) && isSameAddress(to, url))
+        .map((hook) => toHook(repoName, hook));
+    },
+  };
+}
+
+function hooksPath(repoName: string): string {
+  const [owner = "", ...rest] = repoName.split("/");
+  return pathOf`/repos/${owner}/${rest.join("/")}/hooks`;
+}

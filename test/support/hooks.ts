@@ -1,0 +1,21 @@
+/** `towline webhook ensure` as the tests of each host call it. */
+import { expect } from "vitest";
+import { towline } from "./command-line.ts";
+
+/** The configured secret; where the server is. */
+export const secret = "the-secret-of-this-test";
+export const url = "https://towline.example.com";
+
+interface Ensured {
+  readonly name: string;
+  readonly result: string;
+  readonly why: readonly string[];
+}
+
+/** Calls it, and gives back what came of each; holds that the secrets are not in what is printed. */
+export async function ensure(argv: readonly string[], env: Record<string, string>, hidden: readonly string[] = []) {
+  const ran = await towline(["webhook", "ensure", "-o", "json", ...argv], { env });
+  for (const value of [secret, ...hidden]) expect(ran.out + ran.err).not.toContain(value);
+  const printed = ran.out === "" ? undefined : (JSON.parse(ran.out) as { forges: { results: Ensured[] }[] });
+  return { code: ran.code, err: ran.err, results: printed?.forges.flatMap(({ results }) => results) ?? [] };
+}
