@@ -1,15 +1,17 @@
 /** `towline init`: a configuration to begin with, and what to enter at the git host. */
 import { randomBytes } from "node:crypto";
-import { chmodSync, existsSync, mkdirSync, writeFileSync } from "node:fs";
+import { accessSync, chmodSync, constants, existsSync, mkdirSync, writeFileSync } from "node:fs";
 import { dirname, join, resolve } from "node:path";
 import { Option } from "commander";
 import { stringify } from "yaml";
 import { type ForgeKind, loadConfig } from "../config.ts";
 import { forgeKinds } from "../config/schema.ts";
 import { ConfigError } from "../errors.ts";
+import type { MadeApp } from "../forge/github-manifest.ts";
 import { clusterConfig } from "./cluster.ts";
 import type { Define } from "./commands.ts";
 import { readFile } from "./configuration.ts";
+import { untilInterrupted } from "./interrupt.ts";
 import { table } from "./table.ts";
 import { ensureWebhooks } from "./webhook-ensure.ts";
 
@@ -22,25 +24,31 @@ interface Flags {
   readonly ensureWebhooks?: true;
   readonly repo?: readonly string[];
   readonly tokenFile?: string;
+  readonly githubApp?: true;
+  readonly organization?: string;
+  readonly appPort: string;
 }
 
 const help = `
 It writes a configuration file and a new webhook secret beside it, and prints what to enter at the git host. On a terminal
 it asks for what is not given; otherwise --forge and --url are needed. Files that are there are left as they are.
 It connects to nothing, unless asked: --ensure-webhooks also makes the webhooks, as \`towline webhook ensure\` does, which
-is for calling again later.
+is for calling again later. --github-app makes a GitHub App instead, with one click: it prints the address of a page on this
+machine, which has to be opened in a browser here (from elsewhere: ssh -L PORT:127.0.0.1:PORT, with --app-port PORT), and
+waits until GitHub has answered. The App's key and webhook secret are written beside the configuration.
 
   towline init
   towline init --forge github --url https://towline.example.com
   towline init --forge gitea --url https://towline.example.com --api-url https://gitea.example.com/api/v1 --file conf/towline.yaml
   towline init --forge gitlab --url https://towline.example.com --ensure-webhooks --repo org/shop --token-file admin.token
+  towline init --forge github --url https://towline.example.com --github-app --organization example
 
 Exit codes:
   0  the files are written, and with --ensure-webhooks the webhooks are there
   1  they are not: a file is there already, or cannot be written; or a webhook is not, and what is printed says why
   2  the command line is wrong, or an answer is`;
 
-export const defineInit: Define = (command, { out, ask, stdin }, onCode) => {
+export const defineInit: Define = (command, { out, err, ask, stdin }, onCode) => {
   command
     .addOption(new Option("--forge <kind>", "what the git host runs; Forgejo is gitea").choices(forgeKinds))
     .option("--url <url>", "where git hosts will reach the server: https://towline.example.com")
@@ -50,6 +58,9 @@ export const defineInit: Define = (command, { out, ask, stdin }, onCode) => {
     .option("--ensure-webhooks", "make the webhooks, through the git host's API")
     .option("--repo <repos...>", "of these repositories, else of those that KluctlDeployments follow")
     .option("--token-file <file>", "a token that may administer webhooks; it is not kept")
+    .option("--github-app", "make a GitHub App in the browser, and write its key")
+    .option("--organization <name>", "whose App it becomes; else your own")
+    .option("--app-port <port>", "where the page for that listens, on this machine only; else any", "0")
     .addHelpText("after", help)
     .action(async (flags: Flags) => {
       const { ensureWebhooks: isEnsured = false, tokenFile, repo = [] } = flags;
@@ -58,24 +69,31 @@ export const defineInit: Define = (command, { out, ask, stdin }, onCode) => {
           "--ensure-webhooks needs a token that may administer webhooks: give it with --token-file",
         );
       }
-      const answers = await askFor(flags, ask);
-      const file = resolve(flags.file);
-      const secretFile = join(dirname(file), `${answers.forge}-webhook.secret`);
-      for (const path of [file, secretFile]) {
-        if (existsSync(path)) throw new Error(`${path} is there already: remove it, or name another with --file`);
-      }
-      const text = stringify(toDocument(answers, secretFile));
+      const isApp = flags.githubApp === true;
+      if (isApp && isEnsured) throw new ConfigError("an App has a webhook of its own: leave out --ensure-webhooks");
+      const answers = await askFor(isApp ? { ...flags, forge: flags.forge ?? "github" } : flags, ask);
+      if (isApp && answers.forge !== "github") throw new ConfigError("--github-app is for --forge github");
+      const places = placesOf(flags.file, answers.forge, isApp);
+      const { file, secretFile } = places;
       const secret = randomBytes(24).toString("hex");
-      // Before anything is written: what would not be taken is not left behind.
-      loadConfig({
-        env: {},
-        argvFlags: { config: file },
-        readFile: (path) => (path === file ? text : path === secretFile ? secret : readFile(path)),
-      });
-      mkdirSync(dirname(file), { recursive: true });
-      writeFileSync(secretFile, `${secret}\n`, { mode: 0o600, flag: "wx" });
-      chmodSync(secretFile, 0o600);
-      writeFileSync(file, text, { flag: "wx" });
+      const example = { secret, app: isApp ? { id: "1", key: "-----BEGIN PRIVATE KEY-----" } : undefined };
+      // Before anything is made: what would not be taken, or cannot be written, is not left behind.
+      composeDocument(answers, places, example);
+      checkPlaces(places);
+
+      if (isApp) {
+        const made = await untilInterrupted((signal) => makeApp(answers, flags, err, signal));
+        if (made === undefined) {
+          err("nothing was made\n");
+          return onCode(1);
+        }
+        const ownSecret = made.webhook_secret ?? undefined;
+        writeAll(answers, places, { secret: ownSecret ?? secret, app: { id: String(made.id), key: made.pem } });
+        out(describeApp(made, places, ownSecret === undefined && answers.url.href));
+        out(describeNext(answers, file, true));
+        return onCode(0);
+      }
+      writeAll(answers, places, { secret });
       out(`Written: ${file}, and a new secret in ${secretFile}\n\n`);
       if (!isEnsured) out(describeForm(answers, secretFile));
       const code = isEnsured
@@ -90,6 +108,97 @@ export const defineInit: Define = (command, { out, ask, stdin }, onCode) => {
       onCode(code);
     });
 };
+
+/** Where what is written goes. */
+interface Places {
+  readonly file: string;
+  readonly secretFile: string;
+  /** Of an App. */
+  readonly keyFile?: string | undefined;
+}
+
+interface Contents {
+  readonly secret: string;
+  readonly app?: { readonly id: string; readonly key: string } | undefined;
+}
+
+function placesOf(given: string, forge: ForgeKind, isApp: boolean): Places {
+  const file = resolve(given);
+  const beside = (name: string) => join(dirname(file), name);
+  return { file, secretFile: beside(`${forge}-webhook.secret`), keyFile: isApp ? beside("github-app.pem") : undefined };
+}
+
+function checkPlaces({ file, secretFile, keyFile }: Places): void {
+  for (const path of [file, secretFile, keyFile]) {
+    if (path !== undefined && existsSync(path)) {
+      throw new Error(`${path} is there already: remove it, or name another with --file`);
+    }
+  }
+  mkdirSync(dirname(file), { recursive: true });
+  accessSync(dirname(file), constants.W_OK);
+}
+
+/** The configuration's text. Throws ConfigError for one that the server would not take. */
+function composeDocument(answers: Answers, places: Places, { secret, app }: Contents): string {
+  const text = stringify(toDocument(answers, places, app?.id));
+  const files = new Map([
+    [places.file, text],
+    [places.secretFile, secret],
+    [places.keyFile, app?.key ?? ""],
+  ]);
+  loadConfig({
+    env: {},
+    argvFlags: { config: places.file },
+    readFile: (path) => files.get(path) ?? readFile(path),
+  });
+  return text;
+}
+
+/** The secrets first: a key that GitHub gave is given once. */
+function writeAll(answers: Answers, places: Places, contents: Contents): void {
+  const { file, secretFile, keyFile } = places;
+  if (keyFile !== undefined && contents.app) writeSecret(keyFile, contents.app.key.trimEnd());
+  writeSecret(secretFile, contents.secret);
+  writeFileSync(file, composeDocument(answers, places, contents), { flag: "wx" });
+}
+
+function writeSecret(path: string, value: string): void {
+  writeFileSync(path, `${value}\n`, { mode: 0o600, flag: "wx" });
+  chmodSync(path, 0o600);
+}
+
+/** GitHub takes no longer ones. */
+const longestAppName = 34;
+
+async function makeApp(answers: Answers, flags: Flags, err: (text: string) => void, signal: AbortSignal) {
+  const { makeGithubApp } = await import("./github-app.ts"); // `--help` does not wait for it
+  const port = Number(flags.appPort);
+  if (!Number.isInteger(port) || port < 0 || port > 65_535) {
+    throw new ConfigError(`--app-port ${flags.appPort} is no port: a number from 1 to 65535, or 0 for any`);
+  }
+  const { url, apiUrl } = answers;
+  return makeGithubApp({
+    ...{ apiUrl, port, signal, organization: flags.organization },
+    name: `Towline ${flags.organization ?? url.hostname}`.slice(0, longestAppName).trim(),
+    homepage: url.href,
+    webhookUrl: webhookUrl(answers),
+    onPage: (page) => err(`Open in a browser on this machine, and follow it:\n\n  ${page}\n\nWaiting for GitHub …\n`),
+  });
+}
+
+function describeApp(
+  { slug, html_url }: Pick<MadeApp, "slug" | "html_url">,
+  { file, secretFile, keyFile }: Places,
+  withoutSecret: string | false,
+): string {
+  const ensure = `towline webhook ensure --config ${file} --url ${withoutSecret}`;
+  const hint = withoutSecret ? `\nGitHub made no webhook secret. This sets the one in the file:\n  ${ensure}\n` : "";
+  return `Written: ${file}, the key of the App ${slug} in ${keyFile} and its webhook secret in ${secretFile}
+${hint}
+Install the App on the repositories that KluctlDeployments follow:
+  ${html_url}/installations/new
+`;
+}
 
 interface Answers {
   readonly forge: ForgeKind;
@@ -127,9 +236,10 @@ function isForgeKind(text: string | undefined): text is ForgeKind {
   return forgeKinds.some((kind) => kind === text);
 }
 
-function toDocument({ forge, apiUrl, context }: Answers, secretFile: string) {
+function toDocument({ forge, apiUrl, context }: Answers, { secretFile, keyFile }: Places, appId: string | undefined) {
+  const app = appId && { appId, appPrivateKeyFile: keyFile };
   return {
-    forges: [{ id: forge, kind: forge, ...(apiUrl && { apiUrl }), webhookSecretFiles: [secretFile] }],
+    forges: [{ id: forge, kind: forge, ...(apiUrl && { apiUrl }), webhookSecretFiles: [secretFile], ...app }],
     ...(context && { kubernetes: { context } }),
   };
 }
@@ -159,10 +269,14 @@ const forms = {
   },
 } as const;
 
+function webhookUrl({ forge, url }: Pick<Answers, "forge" | "url">): string {
+  return new URL(`webhooks/${forge}`, url.href.replace(/\/*$/, "/")).href;
+}
+
 function describeForm({ forge, url }: Answers, secretFile: string): string {
   const form = forms[forge];
   const rows = [
-    [form.url, new URL(`webhooks/${forge}`, url.href.replace(/\/*$/, "/")).href],
+    [form.url, webhookUrl({ forge, url })],
     ...(form.type ? [[form.type, "application/json"]] : []),
     [form.secret, `what is in ${secretFile}`],
     [...form.events],
@@ -171,13 +285,12 @@ function describeForm({ forge, url }: Answers, secretFile: string): string {
 ${table(rows).replaceAll(/^(?=.)/gm, "  ")}`;
 }
 
-function describeNext({ forge }: Answers, file: string): string {
+function describeNext({ forge }: Answers, file: string, hasLogin = false): string {
   return `
 Then:
   towline doctor --config ${file}     whether cluster, git host, Redis and kluctl are as the server needs them
   towline serve --config ${file}      the server
 
 Without TOWLINE_REDIS_URL the server starts a Redis of its own, which is fine for one server.
-Comments on pull requests need a login for the API: docs/connect-${forge}.md
-`;
+${hasLogin ? "" : `Comments on pull requests need a login for the API: docs/connect-${forge}.md\n`}`;
 }

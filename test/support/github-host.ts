@@ -88,7 +88,7 @@ export async function useGithubHost({ as = "token" }: { as?: "token" | "app" } =
     const caller = logins.authenticate(req.headers.authorization);
     const reply =
       limited(method, caller) ??
-      (typeof caller === "string"
+      (typeof caller === "string" && route.open !== true
         ? refusal(401, caller)
         : renamed && params["repo"]?.toLowerCase() === repository.name.toLowerCase()
           ? { ...refusal(301, "Moved Permanently"), headers: { location: `${apiUrl}/repositories/${repository.id}` } }
@@ -96,7 +96,8 @@ export async function useGithubHost({ as = "token" }: { as?: "token" | "app" } =
               apiUrl,
               repository,
               logins,
-              caller,
+              // Who does not say who it is may only ask what no login is needed for.
+              caller: typeof caller === "string" ? { kind: "app" } : caller,
               params,
               query,
               body: (body ?? {}) as Record<string, unknown>,

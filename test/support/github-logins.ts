@@ -64,6 +64,8 @@ export function createGithubLogins(webUrl: string, owner: string, now: () => num
     appObject: app,
     bot,
     installationTokens,
+    /** Of Apps that were made from a manifest, and not fetched yet. */
+    manifestCodes: new Set<string>(),
     appHook: {} as Record<string, string | undefined>,
     /** `undefined`: the owner has not installed the App. */
     installation: installed as Installation | undefined,
@@ -82,6 +84,11 @@ export function createGithubLogins(webUrl: string, owner: string, now: () => num
     showAppHook(): Record<string, unknown> {
       const { secret, ...shown } = logins.appHook;
       return { ...shown, ...(secret && { secret: "********" }) };
+    },
+
+    showMadeApp(): Record<string, unknown> {
+      const example = githubExample("integration-from-manifest");
+      return { ...example, id: Number(appId), slug, html_url: app.html_url, pem: privateKey };
     },
 
     /** The owner removes the App; its tokens end with it. */

@@ -24,6 +24,8 @@ interface Route {
   readonly method: string;
   readonly template: string;
   readonly answer: (context: Context) => Reply;
+  /** Without a login. */
+  readonly open?: true;
 }
 
 export function refusal(status: number, message: string, errors?: readonly object[]): Reply {
@@ -144,6 +146,14 @@ const routes: readonly Route[] = [
       Object.assign(found.config, context.body);
       return { status: 200, body: context.repository.showHook(found)["config"] };
     }),
+  },
+  {
+    method: "POST",
+    template: "/app-manifests/{code}/conversions",
+    open: true,
+    // Each code is good for one answer.
+    answer: ({ logins, params }) =>
+      logins.manifestCodes.delete(params["code"] ?? "") ? { status: 201, body: logins.showMadeApp() } : notFound,
   },
   {
     method: "GET",
