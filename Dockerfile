@@ -22,10 +22,11 @@ FROM ${NODE_IMAGE} AS build
 WORKDIR /app
 COPY package.json package-lock.json .npmrc ./
 RUN npm ci --ignore-scripts
-COPY LICENSE tsconfig.json tsconfig.build.json ./
+COPY LICENSE tsconfig.json tsconfig.build.json vite.config.ts ./
 COPY src src
 COPY routes routes
 COPY jobs jobs
+COPY ui ui
 # What `towline version` says besides the version.
 ARG REVISION
 # The checkout may have been made under a umask that lets nobody else read: the server is somebody else.

@@ -14,6 +14,7 @@ const bin = (name: string) => join(root, "node_modules/.bin", name);
 
 const checks: readonly (readonly [name: string, run: () => Promise<Verdict>])[] = [
   ["types", () => runTool(bin("tsc"), "--noEmit", "--project", ".")],
+  ["types of the page", () => runTool(bin("tsc"), "--noEmit", "--project", "ui")],
   ["lint", () => runTool(bin("oxlint"), "--type-aware", "--quiet")],
   ["format", () => runTool(bin("prettier"), "--check", "--log-level", "warn", ".")],
   ["unused code", () => runTool(bin("knip"), "--no-progress")],
@@ -26,7 +27,7 @@ for (const [name, run] of checks) {
   const startedAt = performance.now();
   const { ok, output } = await run();
   const seconds = ((performance.now() - startedAt) / 1_000).toFixed(1);
-  say(`${mark(ok)} ${name.padEnd(14)} ${seconds.padStart(5)} s\n${ok ? "" : indent(output)}`);
+  say(`${mark(ok)} ${name.padEnd(17)} ${seconds.padStart(5)} s\n${ok ? "" : indent(output)}`);
   if (!ok) failed.push(name);
 }
 say(failed.length === 0 ? "everything is in order\n" : `not in order: ${failed.join(", ")}\n`);

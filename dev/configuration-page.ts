@@ -5,6 +5,7 @@ import { configFields, type Field, forgeFields } from "../src/config/fields.ts";
 const sections: Readonly<Record<string, string>> = {
   webhooks: "Receiving webhooks",
   admin: "Health and metrics",
+  ui: "Page",
   log: "Log",
   audit: "Audit log",
   redis: "Redis",

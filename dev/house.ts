@@ -53,6 +53,8 @@ const rooms: readonly Room[] = [
   { name: "notify", files: /^src\/notify\//, mayImport: ["ground", "ports"] },
   { name: "doctor", files: /^src\/doctor\//, mayImport: [...decisions, "kube"] },
   { name: "routes", files: /^routes\//, mayImport: [...decisions, "forges"] },
+  // What runs in a browser: of the server it knows only the shapes of what it is told.
+  { name: "the page", files: /^ui\//, mayImport: ["ground", "decisions", "routes"] },
   { name: "jobs", files: /^jobs\//, mayImport: decisions },
   { name: "the top", files: /^src\/(?:app|cli)(?:\.ts|\/)/, mayImport: house },
   { name: "dev", files: /^dev\//, mayImport: [...house, "the top"] },
@@ -64,6 +66,9 @@ const packages: Readonly<Record<string, readonly string[]>> = {
   bullmq: ["jobs"],
   ioredis: ["jobs", "the top"],
   express: ["routes", "the top"],
+  helmet: ["routes"],
+  "express-rate-limit": ["routes"],
+  preact: ["the page"],
   commander: ["the top"],
   pino: ["ground"],
   "simple-git": ["source"],
@@ -117,7 +122,7 @@ function findRoom(file: string): Room | undefined {
 
 function sourceFiles(root: string): string[] {
   return readdirSync(root, { recursive: true, withFileTypes: true })
-    .filter((entry) => entry.isFile() && entry.name.endsWith(".ts"))
+    .filter((entry) => entry.isFile() && /\.tsx?$/.test(entry.name))
     .map((entry) => relative(root, join(entry.parentPath, entry.name)))
     .filter((file) => !/(?:^|\/)(?:node_modules|dist|coverage|fixtures)\//.test(file));
 }

@@ -9,7 +9,7 @@ import { randomUUID } from "node:crypto";
 import { type Job, Queue as BullQueue } from "bullmq";
 import type { Redis } from "ioredis";
 import type { Logger } from "../src/log.ts";
-import type { RepoId, Request } from "../src/model.ts";
+import { type RepoId, type Request, subjectOf } from "../src/model.ts";
 import type { Queue } from "../src/ports.ts";
 import { createBatch } from "./batch.ts";
 import { deduplicationId, followUpKey, jobOptions } from "./bullmq.ts";
@@ -35,8 +35,24 @@ export interface JobQueue extends Queue {
   claim(what: string, forMs: number): Promise<boolean>;
   /** Of one lane, or of all together. */
   depth(lane?: Lane): Promise<Depth>;
+  /** The first of each lane and state, for people. Throws QueueUnavailableError. */
+  jobs(): Promise<readonly ListedJob[]>;
   close(): Promise<void>;
 }
+
+export interface ListedJob {
+  readonly lane: Lane;
+  /** What it is about: `reconcile:shop/staging`. */
+  readonly subject: string;
+  readonly state: (typeof listedStates)[number];
+  /** When it began, was wanted, or failed; epoch milliseconds. */
+  readonly at: number;
+  readonly tries: number;
+}
+
+const listedStates = ["active", "waiting", "delayed", "failed"] as const;
+/** Of each lane and state. */
+const mostListed = 20;
 
 export interface Depth {
   readonly waiting: number;
@@ -202,10 +218,31 @@ export function createQueue({ connection, prefix, fairness, log, observe }: Queu
         delayed: sum.delayed + one.delayed,
       }));
     },
+    async jobs() {
+      return withinDeadline("list the jobs", deadlineMs, async (signal) => {
+        const lists = lanes.flatMap((lane) => listedStates.map((state) => ({ lane, state })));
+        const found = lists.map(async ({ lane, state }) => {
+          const queue = await open(lane, signal);
+          const of = state === "waiting" ? (["waiting", "prioritized"] as const) : ([state] as const);
+          const jobs = await queue.getJobs([...of], 0, mostListed - 1, state !== "failed");
+          return jobs.slice(0, mostListed).flatMap((job) => listJob(lane, state, job) ?? []);
+        });
+        return (await Promise.all(found)).flat();
+      });
+    },
     async close() {
       await Promise.all([...queues.values()].map(async (queue) => queue.close()));
     },
   };
+}
+
+/** `undefined` for one that is gone meanwhile, or that this version cannot read. */
+function listJob(lane: Lane, state: ListedJob["state"], job: Job | undefined): ListedJob | undefined {
+  if (job === undefined) return undefined;
+  const request = parseJobData(lane, job.data);
+  if (request === undefined) return undefined;
+  const times = { active: job.processedOn, failed: job.finishedOn, waiting: undefined, delayed: undefined };
+  return { lane, subject: subjectOf(request), state, at: times[state] ?? job.timestamp, tries: job.attemptsMade };
 }
 
 async function count(queue: BullQueue): Promise<Depth> {

@@ -16,6 +16,7 @@ import { createDataDir } from "./app/data-dir.ts";
 import { startListener } from "./app/listener.ts";
 import { createForges, loginOf } from "./app/previews.ts";
 import { pruneGuardOf } from "./app/prune-guard.ts";
+import { startPage } from "./app/page.ts";
 import { findRedis, watchRedis } from "./app/redis.ts";
 import {
   createInStage,
@@ -64,6 +65,8 @@ export interface App {
   /** Absent without a forge: nobody could send anything. */
   readonly webhooksPort?: number | undefined;
   readonly adminPort?: number | undefined;
+  /** Absent where nobody has access. */
+  readonly pagePort?: number | undefined;
   /** Resolves with the reason when another controller has taken over, and this one has to end. */
   readonly lost: Promise<string>;
   /** Stops along the flow: no new deliveries, then no new jobs, then what they used. Nothing is lost. */
@@ -255,6 +258,20 @@ export async function startApp(config: Config, log: Logger, reading?: Reading): 
     version: readVersion,
   });
 
+  const page =
+    config.ui &&
+    (await startPage(config.ui, {
+      deployments,
+      client,
+      resultsNamespace: config.results.namespace,
+      deliveries,
+      reports,
+      queue,
+      forges: config.forges,
+      clock,
+      log,
+    }));
+
   const sourceOverrides = await openSourceOverrides(config, { client, log });
 
   // The work
@@ -343,17 +360,19 @@ export async function startApp(config: Config, log: Logger, reading?: Reading): 
   );
   void checkLogins(config, log);
   const { port: adminPort } = adminListeners;
-  log.info({ webhooks: webhooks?.port, admin: adminPort, forges: config.forges.map(({ id }) => id) }, "listening");
+  const ports = { webhooks: webhooks?.port, admin: adminPort, ...(page && { page: page.port }) };
+  log.info({ ...ports, forges: config.forges.map(({ id }) => id) }, "listening");
 
   return {
     webhooksPort: webhooks?.port,
     adminPort,
+    pagePort: page?.port,
     lost: leadership.lost,
     async stop() {
       stopping.since = new Date();
       const drainMs = lost ? 0 : config.shutdown.drainMs; // somebody else may be at work already
       log.info({ running: begun.work?.running() ?? 0, drainMs }, "stopping");
-      await webhooks?.stop(2_000);
+      await Promise.all([webhooks?.stop(2_000), page?.stop(1_000)]);
       stopRemoving();
       await stopReloading?.();
       if (begun.work === undefined) {

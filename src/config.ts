@@ -46,6 +46,15 @@ interface Listening {
   readonly bindAddress?: BindAddress | undefined;
 }
 
+/** With a token, a proxy, or both. */
+export interface UiConfig {
+  readonly host: string;
+  readonly port: number;
+  readonly token?: Secret | undefined;
+  /** Who asks people who they are, and says so in a header. */
+  readonly proxy?: { readonly header: string; readonly addresses: readonly string[] } | undefined;
+}
+
 /** What the keys mean to people is in config/schema.ts. */
 export interface Config {
   readonly forges: readonly ForgeConfig[];
@@ -53,6 +62,8 @@ export interface Config {
   readonly admin: { readonly enabled: boolean; readonly host: string; readonly port: number };
   readonly metrics: Listening;
   readonly probes: Listening;
+  /** The page; absent if nobody has access. */
+  readonly ui?: UiConfig | undefined;
   readonly sourceOverride: Listening;
   readonly log: { readonly level: LogLevel; readonly format: LogFormat };
   readonly audit: { readonly file?: string | undefined };
@@ -149,12 +160,13 @@ export function configWarnings({ forges }: Config): readonly string[] {
 }
 
 /** Every secret, for those who have to keep them out of what they write. */
-export function secretValues({ forges, redis }: Config): readonly string[] {
+export function secretValues({ forges, redis, ui }: Config): readonly string[] {
   const secrets = forges.flatMap(({ token, app, webhookSecrets }) => [
     ...webhookSecrets,
     ...(token ? [token] : []),
     ...(app ? [app.privateKey] : []),
   ]);
+  if (ui?.token) secrets.push(ui.token);
   if (redis.sentinelPassword) secrets.push(redis.sentinelPassword);
   const url = redis.url?.reveal();
   const password = url && URL.parse(url)?.password;
@@ -178,13 +190,14 @@ function resolveConfig(sources: ConfigSources): LoadedConfig {
 }
 
 function toConfig(parsed: z.output<typeof configSchema>, env: ConfigSources["env"]): Config {
-  const { forges, webhooks, redis, kluctl, sweep, lease, preview, git, shutdown, dataDir, concurrency, ...same } =
+  const { forges, webhooks, redis, kluctl, sweep, lease, preview, git, shutdown, dataDir, concurrency, ui, ...same } =
     parsed;
   const cores = availableParallelism();
   return {
     ...same,
     forges: forges.map(toForge),
     webhooks: { host: webhooks.host, port: webhooks.port, maxBodyBytes: webhooks.maxBody },
+    ui: toUi(ui),
     dataDir: dataDir ?? defaultDataDir(env),
     redis: toRedis(redis),
     kluctl: {
@@ -206,6 +219,12 @@ function toConfig(parsed: z.output<typeof configSchema>, env: ConfigSources["env
     git: { timeoutMs: git.timeout },
     shutdown: { drainMs: shutdown.drain },
   };
+}
+
+function toUi({ host, port, token, proxyHeader, proxyAddresses }: z.output<typeof configSchema>["ui"]): Config["ui"] {
+  if (token === undefined && proxyHeader === undefined) return undefined;
+  const proxy = proxyHeader === undefined ? undefined : { header: proxyHeader, addresses: proxyAddresses };
+  return { host, port, token, proxy };
 }
 
 function toRedis(redis: z.output<typeof configSchema>["redis"]): Config["redis"] {

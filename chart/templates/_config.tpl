@@ -1,6 +1,14 @@
 {{- /* Where the Secrets of git hosts are mounted, and Redis's. */ -}}
 {{- define "towline.secretsDir" -}}/etc/towline/secrets{{- end }}
 
+{{- /* Where the Secret with the page's token is mounted. */ -}}
+{{- define "towline.page.secretDir" -}}/etc/towline/page{{- end }}
+
+{{- /* Something if somebody has access to the page. */ -}}
+{{- define "towline.hasPage" -}}
+{{- with .Values }}{{ if or .page.existingSecret .config.ui.proxyHeader .config.ui.tokenFile }}yes{{ end }}{{ end }}
+{{- end }}
+
 {{- define "towline.redis.fullname" -}}{{ include "towline.fullname" . }}-redis{{- end }}
 
 {{- /* The Secret with the password of the release's own Redis. */ -}}
@@ -45,6 +53,10 @@
 {{- $kubernetes := dict "readSecretsAs" (include "towline.readSecretsAs" .) }}
 {{- with .Values.rbac.namespaces }}{{ $_ := set $kubernetes "namespaces" . }}{{ end }}
 {{- $_ := set $config "kubernetes" (merge $kubernetes (get $config "kubernetes" | default dict)) }}
+{{- if .Values.page.existingSecret }}
+{{- $token := dict "tokenFile" (printf "%s/token" (include "towline.page.secretDir" .)) }}
+{{- $_ := set $config "ui" (merge $token (get $config "ui" | default dict)) }}
+{{- end }}
 {{- with include "towline.defaultServiceAccount" . }}{{ $_ := set $config "defaultServiceAccount" . }}{{ end }}
 {{- with .Values.preview.serviceAccount.name }}
 {{- $_ := set $config "preview" (merge (dict "serviceAccountName" .) (get $config "preview" | default dict)) }}

@@ -12,6 +12,7 @@ const written = [
   "webhooks.host",
   "admin.enabled",
   "admin.host",
+  "ui.host",
   "kluctl.path",
   "kluctl.cacheDir",
   "kluctl.unpackedDir",
@@ -199,8 +200,15 @@ export const valuesSchema = z.strictObject({
       "Installs it, unless the cluster has one that this release did not install. It is kept when the release goes.",
     ),
   }),
-  service: section("Two Services, so that only one of them can be opened to the internet.", {
+  page: section("The page, for people: docs/page.md. Without access to it there is none.", {
+    existingSecret: text(
+      "Secret with its token. Or set `config.ui.proxyHeader`, for a proxy that asks people who they are.",
+    ),
+    tokenKey: text("Key of the token.", "token"),
+  }),
+  service: section("A Service for each port, so that only that of webhooks can be opened to the internet.", {
     webhooks: service(80, "Where webhooks arrive."),
+    page: service(80, "The page, if there is one."),
     admin: service(9090, "Health and metrics."),
   }),
   ingress: section("An Ingress that lets in what is below `/webhooks/`, and nothing else.", {
@@ -220,6 +228,7 @@ export const valuesSchema = z.strictObject({
     enabled: flag(true, "Whether there are policies. Redis is then reached by the server only."),
     webhooksFrom: list("From where webhooks may come; empty: anywhere."),
     adminFrom: list("From where health and metrics may be asked for; empty: anywhere.", [{ namespaceSelector: {} }]),
+    pageFrom: list("From where the page may be asked for; empty: anywhere.", [{ namespaceSelector: {} }]),
     egress: section("What the server, and what it renders, may reach.", {
       enabled: flag(false, "Limits it: to DNS, Redis, the ports below and what `extra` allows."),
       ports: z

@@ -8,7 +8,12 @@ import { pathText, type Problem } from "./problems.ts";
 import { shortestWebhookSecret } from "./schema.ts";
 
 export function checkDocument(document: Section): Problem[] {
-  return [...checkForges(document["forges"]), ...checkPorts(document), ...checkRedis(document["redis"])];
+  return [
+    ...checkForges(document["forges"]),
+    ...checkPorts(document),
+    ...checkRedis(document["redis"]),
+    ...checkUi(document),
+  ];
 }
 
 function checkForges(forges: unknown): Problem[] {
@@ -67,6 +72,8 @@ function checkPorts(document: Section): Problem[] {
     const { host, port = 9090 } = admin;
     addresses.push(["admin.port", "health and metrics", host, port]);
   }
+  const ui = sectionOf(document, "ui");
+  if (hasAccess(ui)) addresses.push(["ui.port", "the page and its API", ui["host"], ui["port"] ?? 8090]);
   for (const [key, purpose] of [
     ["metrics", "metrics"],
     ["probes", "probes"],
@@ -81,6 +88,20 @@ function checkPorts(document: Section): Problem[] {
     const other = addresses.slice(0, index).find((before) => before[3] === port && meet(before[2], host));
     return other ? [{ where, what: `is also ${other[0]}: ${purpose} need a port of their own` }] : [];
   });
+}
+
+function hasAccess(ui: Section): boolean {
+  return ui["token"] !== undefined || ui["proxyHeader"] !== undefined;
+}
+
+function checkUi(document: Section): Problem[] {
+  const { proxyHeader, proxyAddresses = [] } = sectionOf(document, "ui");
+  const some = Array.isArray(proxyAddresses) ? proxyAddresses.length > 0 : proxyAddresses !== "";
+  if (proxyHeader !== undefined && !some)
+    return [{ where: "ui.proxyAddresses", what: "is empty: anybody could send ui.proxyHeader; name the proxy's" }];
+  if (proxyHeader === undefined && some)
+    return [{ where: "ui.proxyHeader", what: "is missing: ui.proxyAddresses says whose header is believed" }];
+  return [];
 }
 
 function meet(host: unknown, other: unknown): boolean {

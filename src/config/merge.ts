@@ -198,6 +198,9 @@ function readSecretFiles(
   const redis = document["redis"];
   if (isSection(redis)) for (const key of ["url", "password", "sentinelPassword"]) readInto(redis, ["redis"], key);
 
+  const ui = document["ui"];
+  if (isSection(ui)) readInto(ui, ["ui"], "token");
+
   const forges = document["forges"];
   for (const [index, forge] of (Array.isArray(forges) ? forges : []).entries()) {
     if (!isSection(forge)) continue;

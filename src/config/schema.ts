@@ -4,6 +4,7 @@ import { parseDuration } from "../duration.ts";
 import { bindAddressError, parseBindAddress } from "./bind-address.ts";
 import { parseBytes } from "./bytes.ts";
 import { findNearest } from "./nearest.ts";
+import { isNetwork } from "./network.ts";
 import { Secret } from "./secret.ts";
 
 /** What a key is besides its type. zod copies it into the JSON schema, under these names. */
@@ -24,6 +25,8 @@ export const leaderElections = ["shared", "exclusive", "off"] as const;
 
 /** Long enough that it cannot be guessed, short enough that every host's own generator passes. */
 export const shortestWebhookSecret = 16;
+/** It may be guessed at by whoever reaches the page. */
+const shortestUiToken = 24;
 
 const text = z.string({ error: "must be text" }).trim().min(1, "must not be empty");
 const path = text;
@@ -48,6 +51,15 @@ const webhookSecret = z
   .trim()
   .min(shortestWebhookSecret, `is too short: a webhook secret has ${shortestWebhookSecret} characters or more`)
   .transform((value) => new Secret(value));
+
+const uiToken = z
+  .string({ error: "must be text: put it in quotes" })
+  .trim()
+  .min(shortestUiToken, `is too short: the page's token has ${shortestUiToken} characters or more`)
+  .transform((value) => new Secret(value));
+
+/** An address, or a block of them. */
+const network = text.refine(isNetwork, 'must be an address like "10.0.0.7" or a block like "10.0.0.0/24"');
 
 const appId = z
   .union([z.string().trim(), z.number()], { error: "must be the App's id" })
@@ -217,6 +229,31 @@ export const configSchema = z.strictObject({
       bindAddress: bindAddress.prefault("0").meta({
         description: "One more address with `/healthz` and `/readyz`, as `host:port` or `:port`; `0` is none.",
       }),
+    })
+    .prefault({}),
+  ui: z
+    .strictObject({
+      host: text.prefault("0.0.0.0").meta({ description: "Address of the page." }),
+      port: port.prefault(8090).meta({
+        description:
+          "Port of the page and its API, which are there only if `token` or `proxyHeader` is set: see docs/page.md. Never the webhooks' port; 0 takes any free one.",
+      }),
+      token: uiToken.optional().meta({
+        secret: true,
+        description: `Who has it sees the page: ${shortestUiToken} characters or more.`,
+      }),
+      tokenFile: path.optional().meta({ description: "File to read the page's token from." }),
+      proxyHeader: text
+        .regex(/^[A-Za-z0-9-]{1,100}$/, "must be the name of a header")
+        .optional()
+        .meta({
+          description:
+            "Header in which a proxy that asks people who they are names them, as `X-Auth-Request-User`. Believed only from `proxyAddresses`.",
+        }),
+      proxyAddresses: z
+        .array(network, { error: "must be a list" })
+        .prefault([])
+        .meta({ description: "Addresses of that proxy, as `10.0.0.7` or `10.0.0.0/24`." }),
     })
     .prefault({}),
   sourceOverride: z

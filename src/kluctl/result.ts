@@ -55,7 +55,11 @@ const commandResult = z.object({
 const validateResult = z.object({ ready: z.boolean(), errors, warnings: errors });
 
 export async function parseCommandResult(text: string): Promise<CommandResult> {
-  const document = await parseYamlInSlices(text);
+  return toCommandResult(await parseYamlInSlices(text));
+}
+
+/** From the document as kluctl wrote it. */
+export function toCommandResult(document: CommandResult["document"]): CommandResult {
   const { compactedObjects, deployment, ...rest } = parseWith(commandResult, document);
   const objects = (compactedObjects ?? []).map(toResultObject);
   const rendered = objects.flatMap((object) => object.rendered ?? []);

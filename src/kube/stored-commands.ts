@@ -14,10 +14,10 @@ const Summary = z.object({
   deletedObjects: count,
 });
 
-const annotation = "kluctl.io/command-result-summary";
-const metadataOnly = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1";
+export const annotation = "kluctl.io/command-result-summary";
+export const metadataOnly = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1";
 
-const Item = z.object({ metadata: z.object({ annotations: z.object({ [annotation]: z.string() }) }) });
+export const Item = z.object({ metadata: z.object({ annotations: z.object({ [annotation]: z.string() }) }) });
 
 export async function listStoredCommands(
   client: Pick<KubeClient, "list">,
@@ -33,7 +33,7 @@ export async function listStoredCommands(
 }
 
 /** `undefined` for what others have put there. */
-function parseSummary(text: string): StoredCommand | undefined {
+export function parseSummary(text: string): StoredCommand | undefined {
   let json: unknown;
   try {
     json = JSON.parse(text);

@@ -20,6 +20,15 @@ export function maskResult(result: CommandResult): MaskedResult {
   return (redactor.doubt() === undefined ? masked : conceal(result)) as MaskedResult;
 }
 
+/**
+ * The same of a result that comes from the store, which may have kept too little of a large one to know its secrets: then
+ * only what changed is told.
+ */
+export function maskStored(result: CommandResult): MaskedResult {
+  const shortened = result.warnings.some(({ message }) => message.startsWith("The result was too large to be stored"));
+  return shortened ? (conceal(result) as MaskedResult) : maskResult(result);
+}
+
 function maskWith(result: CommandResult, redactor: Redactor): CommandResult {
   const maskErrors = (errors: readonly ResultError[]) =>
     errors.map((error) => ({ ...error, message: redactor.text(error.message) }));
@@ -119,7 +128,8 @@ function maskTexts(value: unknown, redactor: Redactor): unknown {
   return redactor.text(redactor.leaf(text)) === text ? value : mask;
 }
 
-function unifiedDiffOf(oldValue: unknown, newValue: unknown): string {
+/** As `-` and `+` lines. */
+export function unifiedDiffOf(oldValue: unknown, newValue: unknown): string {
   const [before, after] = [linesOf(oldValue), linesOf(newValue)];
   return diffLines(before, after)
     .map(({ sign, at }) => `${sign}${(sign === "-" ? before : after)[at]}`)

@@ -55,6 +55,7 @@ const matrix: Readonly<Record<string, Values>> = {
   "as it is": {},
   "several git hosts and an Ingress": {
     forges: [gitea, app],
+    page: { existingSecret: "page" },
     ingress: {
       enabled: true,
       className: "nginx",
@@ -118,7 +119,13 @@ const matrix: Readonly<Record<string, Values>> = {
     serviceAccount: { annotations: { "eks.amazonaws.com/role-arn": "arn:aws:iam::1:role/towline" } },
     service: { webhooks: { type: "LoadBalancer", annotations: { a: "b" } } },
     redis: { persistence: { storageClass: "fast", retain: true }, priorityClassName: "high", tolerations: [{}] },
-    config: { concurrency: 8, shutdown: { drain: "2m30s" }, webhooks: { port: 8000 }, log: { level: "debug" } },
+    config: {
+      concurrency: 8,
+      shutdown: { drain: "2m30s" },
+      webhooks: { port: 8000 },
+      log: { level: "debug" },
+      ui: { port: 8091, proxyHeader: "X-User", proxyAddresses: ["10.0.0.7"] },
+    },
     extraArgs: ["--log-format=json"],
     extraEnv: [{ name: "HTTPS_PROXY", value: "http://proxy:3128" }],
     extraEnvFrom: [{ secretRef: { name: "vault" } }],
@@ -144,6 +151,7 @@ const matrix: Readonly<Record<string, Values>> = {
 const contents: Readonly<Record<string, string>> = {
   appPrivateKey: "-----BEGIN PRIVATE KEY-----",
   url: "redis://redis.example.com",
+  token: "0123456789abcdef01234567",
 };
 
 /** What the server would make of its file. */
@@ -317,6 +325,15 @@ test("whatever is set, the API server and our configuration take what is rendere
   expect(
     more.filter(({ metadata }) => metadata.labels?.["team"] !== "platform").map(({ metadata }) => metadata.name),
   ).toEqual(expect.toSatisfy((names: string[]) => names.every((name) => name === "tow-more" || name === "and-more")));
+  // Where somebody has access, there is a page.
+  const services = (title: string) =>
+    (byTitle[title] ?? []).filter(({ kind }) => kind === "Service").map(({ metadata }) => metadata.name);
+  const withPage = byTitle["several git hosts and an Ingress"] ?? [];
+  expect(configOf(withPage).ui).toMatchObject({ port: 8090, token: expect.anything() });
+  expect(podOf(withPage).containers[0]?.volumeMounts?.map(({ mountPath }) => mountPath)).toContain("/etc/towline/page");
+  expect(services("several git hosts and an Ingress")).toContainEqual(expect.stringMatching(/-page$/));
+  expect(configOf(more).ui).toMatchObject({ port: 8091, proxy: { header: "X-User", addresses: ["10.0.0.7"] } });
+  expect(services("as it is")).not.toContainEqual(expect.stringMatching(/-page$/));
   // Nothing but webhooks is opened.
   for (const title of ["several git hosts and an Ingress", "a Gateway, monitoring, limited egress"]) {
     const opened = (byTitle[title] ?? []).filter(({ kind }) => ["Ingress", "HTTPRoute"].includes(kind));

@@ -22,6 +22,8 @@ export interface Towline {
   readonly webhooksUrl: string;
   readonly webhookSecret: string;
   readonly adminUrl: string;
+  /** Only a server that is built in this process says it. */
+  readonly pageUrl?: string | undefined;
   readonly lines: readonly LogLine[];
   stop(): Promise<void>;
 }
@@ -63,7 +65,8 @@ export async function useTowline(world: TestWorld, extra: Record<string, string>
   onTestFinished(stop);
   const url = (port: number | undefined) => `http://127.0.0.1:${port}`;
   const webhooksUrl = `${url(app.webhooksPort)}/webhooks/gitea`;
-  return { webhooksUrl, webhookSecret, adminUrl: url(app.adminPort), lines, stop };
+  const pageUrl = app.pagePort === undefined ? undefined : url(app.pagePort);
+  return { webhooksUrl, webhookSecret, adminUrl: url(app.adminPort), pageUrl, lines, stop };
 }
 
 /** Resolves once it listens. */

@@ -1,0 +1,166 @@
+/** The page and its API, on a port of their own. Everything below `/api` needs access; the rest holds nothing but code. */
+import express, { type ErrorRequestHandler, type NextFunction, type Request, type Response, Router } from "express";
+import { rateLimit } from "express-rate-limit";
+import helmet from "helmet";
+import { z } from "zod";
+import { QueueUnavailableError, RequestError } from "../src/errors.ts";
+import type { Logger } from "../src/log.ts";
+import { createErrorAnswers, createNotFound, sendProblem } from "./errors.ts";
+import type { PageAccess } from "./page-access.ts";
+import type { PageEvents } from "./page-events.ts";
+import type { PageFacts } from "./page-facts.ts";
+
+export interface PageRoutesDeps {
+  readonly facts: PageFacts;
+  readonly access: PageAccess;
+  readonly events: PageEvents;
+  /** The directory with what a browser needs. */
+  readonly assets: string;
+  readonly log: Logger;
+  /** Wrong tokens that one address may send within a minute. */
+  readonly mostWrong?: number | undefined;
+}
+
+const Login = z.object({ token: z.string().max(1_000) });
+const name = /^[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?$/;
+
+export function createPageRoutes(deps: PageRoutesDeps): Router {
+  const { facts, access, events, assets, log, mostWrong = 10 } = deps;
+  const router = Router();
+  router.use(securityHeaders);
+
+  const limited = rateLimit({
+    windowMs: 60_000,
+    limit: mostWrong,
+    skipSuccessfulRequests: true,
+    legacyHeaders: false,
+    standardHeaders: "draft-8",
+    // No proxy is believed what it says of others' addresses: all that come through one share its tries.
+    validate: { xForwardedForHeader: false, forwardedHeader: false },
+    handler: (_req, res) =>
+      sendProblem(res, 429, { error: "Too many wrong tokens.", hint: "Wait a minute, and try again." }),
+  });
+
+  router.use("/api", (_req, res, next) => {
+    res.set("Cache-Control", "no-store");
+    next();
+  });
+  router.post("/api/login", sameSite, limited, express.json({ limit: "4kb" }), (req, res) => {
+    const { data } = Login.safeParse(req.body);
+    if (!access.byToken)
+      return sendProblem(res, 403, { error: "There is no token here.", hint: "Come through the proxy that asks you." });
+    if (data === undefined || !access.isToken(data.token.trim()))
+      return sendProblem(res, 401, { error: "This is not the token." });
+    access.startSession(req, res);
+    res.status(204).end();
+  });
+  router.post("/api/logout", sameSite, (req, res) => {
+    access.endSession(req, res);
+    res.status(204).end();
+  });
+
+  const limitBearers = (req: Request, res: Response, next: NextFunction) =>
+    access.hasBearer(req) ? limited(req, res, next) : next();
+  router.use("/api", limitBearers, (req, res, next) => {
+    if (access.find(req)) return next();
+    const hint = access.byToken
+      ? "Log in, or send the page's token as `Authorization: Bearer …`."
+      : "Come through the proxy that asks you who you are.";
+    res.status(401).json({ error: "Nobody may see this without access.", hint, byToken: access.byToken });
+  });
+  router.get("/api/access", (req, res) => {
+    res.json({ by: access.find(req)?.by });
+  });
+
+  router.get("/api/deployments", (_req, res) => {
+    res.json(facts.deployments());
+  });
+  router.get("/api/deployments/:namespace/:name", async (req, res) => {
+    const details = await facts.details(keyOf(req));
+    if (details === undefined) throw new RequestError(404, "There is no KluctlDeployment of this name.");
+    res.json(details);
+  });
+  router.get("/api/deployments/:namespace/:name/results/:id", async (req, res) => {
+    const result = await facts.result(keyOf(req), String(req.params["id"]));
+    if (result === undefined) throw new RequestError(404, "This result is not stored, or not any more.");
+    res.json(result);
+  });
+  router.get("/api/deliveries", async (_req, res) => {
+    res.json(await facts.forges());
+  });
+  router.get("/api/pull-requests", async (_req, res) => {
+    res.json(await facts.pullRequests());
+  });
+  router.get("/api/queue", async (_req, res) => {
+    res.json(await facts.queue());
+  });
+  router.get("/api/trace/:commit", async (req, res) => {
+    const commit = String(req.params["commit"]).toLowerCase();
+    if (!/^[0-9a-f]{7,64}$/.test(commit))
+      throw new RequestError(400, "This is no commit: give seven or more characters of its hash.");
+    res.json(await facts.trace(commit));
+  });
+  router.get("/api/events", (req, res) => {
+    const found = access.find(req);
+    if (found === undefined || !events.open(res, found.until)) {
+      res.set("Retry-After", "30");
+      sendProblem(res, 503, { error: "Too many pages are open.", hint: "Close one, or look again later." });
+    }
+  });
+  router.use("/api", createNotFound("docs/page.md says what there is."));
+
+  // Their names change with what is in them; the page itself is asked for each time.
+  router.use("/assets", express.static(`${assets}/assets`, { immutable: true, maxAge: "365d", index: false }));
+  router.get("/", (_req, res, next) => {
+    res.set("Cache-Control", "no-cache");
+    res.sendFile("index.html", { root: assets }, (error?: Error & { status?: number }) => {
+      if (error?.status === 404)
+        sendProblem(res, 503, { error: "The page is not built.", hint: "Run `npm run build`. The API is there." });
+      else if (error) next(error);
+    });
+  });
+  router.use(createNotFound("The page is at /, its API below /api."));
+  router.use(answerForgetful, createErrorAnswers({ log }));
+  return router;
+}
+
+const securityHeaders = helmet({
+  contentSecurityPolicy: {
+    useDefaults: false,
+    directives: {
+      defaultSrc: ["'none'"],
+      scriptSrc: ["'self'"],
+      styleSrc: ["'self'"],
+      connectSrc: ["'self'"],
+      imgSrc: ["'self'", "data:"],
+      formAction: ["'self'"],
+      frameAncestors: ["'none'"],
+      baseUri: ["'none'"],
+    },
+  },
+  frameguard: { action: "deny" },
+  referrerPolicy: { policy: "no-referrer" },
+  // Whether it is https is the matter of what stands before it.
+  strictTransportSecurity: false,
+});
+
+/** Without Redis less is known; its connection tells the log. */
+const answerForgetful: ErrorRequestHandler = (error: unknown, _req, res, next) => {
+  if (!(error instanceof QueueUnavailableError) || res.headersSent) return next(error);
+  sendProblem(res, 503, { error: "Redis does not answer.", hint: "What is remembered there is shown when it does." });
+};
+
+/** Other sites cannot send what they like in a visitor's name: browsers say where a request comes from. */
+function sameSite(req: Request, res: Response, next: NextFunction): void {
+  const from = req.get("sec-fetch-site") ?? "same-origin";
+  if (from === "same-origin" || from === "none") next();
+  else sendProblem(res, 403, { error: "This was sent by another site." });
+}
+
+/** What is no name is the name of nothing. */
+function keyOf(req: Request): { namespace: string; name: string } {
+  const [namespace, own] = [String(req.params["namespace"]), String(req.params["name"])];
+  if (!name.test(namespace) || !name.test(own))
+    throw new RequestError(404, "There is no KluctlDeployment of this name.");
+  return { namespace, name: own };
+}

@@ -1,0 +1,142 @@
+/** What the page shows: the same that the command line tells, from the same functions. */
+import type { Deliveries } from "../../jobs/deliveries.ts";
+import { lanes } from "../../jobs/lanes.ts";
+import type { JobQueue } from "../../jobs/queue.ts";
+import type { PullRequestReports } from "../../jobs/reports.ts";
+import type { PageDeployment, PageFacts } from "../../routes/page-facts.ts";
+import type { ForgeConfig } from "../config.ts";
+import { createCommitUrls } from "../forge/commit-url.ts";
+import { toCommandResult } from "../kluctl/result.ts";
+import type { KubeClient } from "../kube/client.ts";
+import type { WatchedDeployments } from "../kube/deployments.ts";
+import { listStoredCommands } from "../kube/stored-commands.ts";
+import { createStoredResults } from "../kube/stored-results.ts";
+import {
+  type Deployment,
+  followsGit,
+  type Key,
+  type MalformedDeployment,
+  pullRequestText,
+  type RepoId,
+} from "../model.ts";
+import type { Clock } from "../ports.ts";
+import { describePreview, describeReport } from "../preview/summary.ts";
+import { maskStored } from "../reconcile/mask.ts";
+import { showDrift, showResult, showStatusProblems } from "../reconcile/show-result.ts";
+import { stateOf } from "../reconcile/state.ts";
+import { traceCommit } from "../reconcile/trace.ts";
+import type { Report } from "../report.ts";
+
+export interface PageFactsDeps {
+  readonly deployments: Pick<WatchedDeployments, "all" | "find">;
+  readonly client: Pick<KubeClient, "list">;
+  readonly resultsNamespace: string;
+  readonly deliveries: Pick<Deliveries, "latest">;
+  readonly reports: Pick<PullRequestReports, "open" | "find">;
+  readonly queue: Pick<JobQueue, "depth" | "jobs">;
+  readonly forges: readonly ForgeConfig[];
+  readonly clock: Clock;
+}
+
+/** Of each forge; the store has more. */
+const deliveriesShown = 100;
+const pullRequestsShown = 200;
+
+export function createPageFacts(
+  deps: PageFactsDeps,
+): PageFacts & { describe(keys: readonly Key[]): readonly PageDeployment[] } {
+  const { deployments, client, resultsNamespace, deliveries, reports, queue, forges, clock } = deps;
+  const commitUrl = createCommitUrls(forges);
+  const results = createStoredResults(client, resultsNamespace);
+
+  const urlOf = (repo: RepoId | undefined, commit: string | undefined) =>
+    repo === undefined || !commit ? undefined : commitUrl(repo, commit);
+  const repoOf = (deployment: Deployment | MalformedDeployment) =>
+    followsGit(deployment) ? deployment.repo : undefined;
+
+  function describe(deployment: Deployment | MalformedDeployment): PageDeployment {
+    const state = stateOf(deployment, clock.now());
+    const repo = repoOf(deployment);
+    return { ...state, commitUrl: urlOf(repo, state.commit), deployedCommitUrl: urlOf(repo, state.deployedCommit) };
+  }
+
+  return {
+    describe: (keys) => keys.flatMap((key) => deployments.find(key) ?? []).map(describe),
+    deployments: () => deployments.all().map(describe),
+    async details(key) {
+      const deployment = deployments.find(key);
+      if (deployment === undefined) return undefined;
+      const { status } = deployment;
+      const stored = await results.list(key).then(
+        (list) => ({
+          results: list.map((one) => ({ ...one, commitUrl: urlOf(repoOf(deployment), one.commit) })),
+        }),
+        (error: unknown) => ({
+          results: [],
+          resultsProblem: `The stored results cannot be read: ${error instanceof Error ? error.message : String(error)}`,
+        }),
+      );
+      return {
+        deployment: describe(deployment),
+        conditions: status.conditions.map(({ observedGeneration: _, ...condition }) => condition),
+        prepareError: status.lastPrepareError,
+        drift: showDrift(status.lastDriftDetectionResult?.document),
+        deployErrors: showStatusProblems(status.lastDeployResult?.document, "errors"),
+        validateErrors: showStatusProblems(status.lastValidateResult?.document, "errors"),
+        ...stored,
+      };
+    },
+    async result(key, id) {
+      const document = await results.read(key, id);
+      return document && showResult(maskStored(toCommandResult(document)));
+    },
+    forges: () =>
+      Promise.all(
+        forges.map(async ({ id, kind }) => {
+          const all = (await deliveries.latest(id)).toSorted((a, b) => b.at - a.at);
+          const lastGenuineAt = all.find(({ refused }) => refused === undefined)?.at;
+          return { id, kind, lastGenuineAt, deliveries: all.slice(0, deliveriesShown) };
+        }),
+      ),
+    async pullRequests() {
+      const repos = new Set(deployments.all().flatMap((deployment) => repoOf(deployment) ?? []));
+      const open = (await Promise.all([...repos].map((repo) => reports.open(repo)))).flat();
+      const newest = open.toSorted((a, b) => b.startedAt - a.startedAt).slice(0, pullRequestsShown);
+      const found = await Promise.all(newest.map(({ pullRequest }) => reports.find(pullRequest)));
+      return found.filter((report) => report !== undefined).map(showReport);
+    },
+    async queue() {
+      const [counts, jobs] = await Promise.all([
+        Promise.all(lanes.map(async (lane) => ({ lane, ...(await queue.depth(lane)) }))),
+        queue.jobs(),
+      ]);
+      return { lanes: counts, jobs };
+    },
+    async trace(commit) {
+      const [stored, known] = await Promise.all([
+        listStoredCommands(client, resultsNamespace),
+        Promise.all(forges.map(({ id }) => deliveries.latest(id))),
+      ]);
+      const facts = { commit, deployments: deployments.all(), results: stored, deliveries: known.flat() };
+      return traceCommit({ ...facts, now: clock.now() });
+    },
+  };
+}
+
+function showReport(report: Report) {
+  const { pullRequest, url, baseBranch, head, state, startedAt, finishedAt, previews } = report;
+  return {
+    name: pullRequestText(pullRequest),
+    // It comes from the git host: a link must never be a program.
+    url: /^https?:\/\//i.test(url) ? url : undefined,
+    baseBranch,
+    head,
+    state,
+    at: finishedAt ?? startedAt,
+    verdict: describeReport(report),
+    previews: previews.map((preview) => ({
+      deployment: `${preview.deployment.namespace}/${preview.deployment.name}`,
+      verdict: describePreview(preview),
+    })),
+  };
+}

@@ -1,0 +1,30 @@
+/** Where people look at a commit: on the forge whose repository it is, as far as its address tells. */
+import type { RepoId } from "../model.ts";
+import type { ForgeKind } from "./webhook-source.ts";
+import { createRepoNames } from "./repo-name.ts";
+
+export interface CommitForge {
+  readonly kind: ForgeKind;
+  readonly apiUrl?: string | undefined;
+  readonly webUrl?: string | undefined;
+}
+
+const publicHosts: Partial<Record<ForgeKind, string>> = { github: "https://github.com", gitlab: "https://gitlab.com" };
+
+/** `undefined` for a repository that is on none of the forges. */
+export function createCommitUrls(forges: readonly CommitForge[]): (repo: RepoId, commit: string) => string | undefined {
+  const known = forges.flatMap(({ kind, apiUrl, webUrl }) => {
+    const base = (webUrl ?? apiUrl?.replace(/\/api(?:\/v\d+)?\/*$/, "") ?? publicHosts[kind])?.replace(/\/+$/, "");
+    if (base === undefined) return [];
+    const page = kind === "gitlab" ? "/-/commit/" : "/commit/";
+    return [{ base, page, nameAt: createRepoNames(base, (name) => name.includes("/")) }];
+  });
+  return function commitUrl(repo, commit) {
+    for (const { base, page, nameAt } of known) {
+      const name = nameAt(repo);
+      if (name === undefined) continue;
+      return `${base}/${name.split("/").map(encodeURIComponent).join("/")}${page}${encodeURIComponent(commit)}`;
+    }
+    return undefined;
+  };
+}

@@ -1,0 +1,68 @@
+/** The stored results of one deployment: what there are, and one of them. Needs no right but to list them. */
+import { promisify } from "node:util";
+import { gunzip } from "node:zlib";
+import { z } from "zod";
+import { type Key, keyText, type StoredCommand } from "../model.ts";
+import type { KubeClient } from "./client.ts";
+import { annotation, Item, metadataOnly, parseSummary } from "./stored-commands.ts";
+
+export interface StoredResult extends StoredCommand {
+  readonly id: string;
+}
+
+type Document = Readonly<Record<string, unknown>>;
+
+export interface StoredResults {
+  /** Newest first. */
+  list(key: Key): Promise<readonly StoredResult[]>;
+  /** As kluctl wrote it, with secrets in it; `undefined` if there is none of that id and deployment. */
+  read(key: Key, id: string): Promise<Document | undefined>;
+}
+
+const unpack = promisify(gunzip);
+/** Of what a Secret of a megabyte unpacks to: results repeat themselves, and yet have an end. */
+const mostBytes = 64 * 1024 * 1024;
+const longestLabel = 63;
+
+const Labelled = z.object({ metadata: z.object({ labels: z.object({ "kluctl.io/command-result-id": z.string() }) }) });
+const Stored = Item.extend({ data: z.object({ reducedResult: z.string(), compactedObjects: z.string() }) });
+
+export function createStoredResults(client: Pick<KubeClient, "list">, namespace: string): StoredResults {
+  const path = `/api/v1/namespaces/${encodeURIComponent(namespace)}/secrets`;
+  return {
+    async list(key) {
+      const named = [
+        ["namespace", key.namespace],
+        ["name", key.name],
+      ].flatMap(([what, value = ""]) =>
+        value.length <= longestLabel ? `,kluctl.io/result-deployment-${what}=${value}` : "",
+      );
+      const labelSelector = `kluctl.io/result=true,kluctl.io/command-result-id${named.join("")}`;
+      const { items } = await client.list(path, { query: { labelSelector }, accept: metadataOnly });
+      return items
+        .flatMap((item) => {
+          const id = Labelled.safeParse(item).data?.metadata.labels["kluctl.io/command-result-id"];
+          const summary = parseSummary(Item.safeParse(item).data?.metadata.annotations[annotation] ?? "");
+          return id === undefined || summary?.deployment !== keyText(key) ? [] : [{ id, ...summary }];
+        })
+        .toSorted((a, b) => b.endedAt - a.endedAt);
+    },
+    async read(key, id) {
+      if (!/^[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$/.test(id)) return undefined; // it is no label
+      const { items } = await client.list(path, { query: { labelSelector: `kluctl.io/command-result-id=${id}` } });
+      const [stored] = items.flatMap((item) => Stored.safeParse(item).data ?? []);
+      const summary = parseSummary(stored?.metadata.annotations[annotation] ?? "");
+      if (stored === undefined || summary?.deployment !== keyText(key)) return undefined;
+      const [reduced, compactedObjects] = await Promise.all([
+        unpacked(stored.data.reducedResult),
+        unpacked(stored.data.compactedObjects),
+      ]);
+      return { ...(reduced as Document), compactedObjects };
+    },
+  };
+}
+
+async function unpacked(base64: string): Promise<unknown> {
+  const bytes = await unpack(Buffer.from(base64, "base64"), { maxOutputLength: mostBytes });
+  return JSON.parse(bytes.toString("utf8"));
+}

@@ -1,0 +1,186 @@
+/** The page in a real Chromium, of a real server that has work behind it. */
+import { join } from "node:path";
+import axe from "axe-core";
+import type { Page } from "playwright-core";
+import { expect, test, vi } from "vitest";
+import { build } from "vite";
+import type { PageDeployment } from "../../routes/page-facts.ts";
+import { chromiumPath, useBrowserPage } from "../support/chromium.ts";
+import { patience } from "../support/patience.ts";
+import { aProject, aSpec } from "../support/project.ts";
+import { sendPush, useTowline } from "../support/towline.ts";
+import { useWorld } from "../support/world.ts";
+
+const token = "the-token-of-this-page-123";
+const evil = `"><img/src=x/onerror=hit()><script>hit()</script>`;
+/** To renew the pictures of docs/page.md: TOWLINE_PAGE_PICTURES=docs/images, and these tests. */
+const pictures = process.env["TOWLINE_PAGE_PICTURES"];
+
+const hasChromium = chromiumPath !== undefined;
+
+test.skipIf(!hasChromium)(
+  "the page shows what happens as it happens, runs nothing of what it shows, and can be read by everybody",
+  async () => {
+    await build({ configFile: join(import.meta.dirname, "../../vite.config.ts"), logLevel: "warn" });
+    const world = await useWorld();
+    const { namespace } = world.cluster;
+    const repo = await world.repo("shop");
+    const server = await useTowline(world, {
+      TOWLINE_UI_HOST: "127.0.0.1",
+      TOWLINE_UI_PORT: "0",
+      TOWLINE_UI_TOKEN: token,
+    });
+    await repo.push(aProject({ namespace, data: { color: "red" } }), { message: evil });
+    const deployment = world.cluster.deployment("shop");
+    const broken = world.cluster.deployment("broken");
+    await Promise.all([
+      deployment.create(aSpec(repo.url)),
+      broken.create(aSpec(repo.url, { source: { git: { url: repo.url, ref: { branch: evil } } } })),
+    ]);
+    const url = server.pageUrl ?? "";
+    await Promise.all([deployment.reaches("Ready"), broken.settles(), lookAtMany(url)]);
+
+    const { page, trouble } = await useBrowserPage();
+    const see = (text: string) => page.getByText(text).first().waitFor();
+    await page.goto(url);
+    await page.getByLabel("Token of the page").fill("wrong");
+    await page.keyboard.press("Enter");
+    await see("This is not the token.");
+    await page.getByLabel("Token of the page").fill(token);
+    await page.keyboard.press("Enter");
+    await page.getByRole("heading", { name: "Deployments" }).waitFor();
+    const row = page.getByRole("link", { name: `${namespace}/shop` });
+    await row.getByText("Ready").waitFor();
+    await page
+      .getByRole("link", { name: `${namespace}/broken` })
+      .getByText("Failed")
+      .waitFor();
+    await examine(page, "deployments");
+
+    // What changes is there without anybody asking for it.
+    const second = await repo.push(aProject({ namespace, data: { color: evil } }), { message: evil });
+    expect((await sendPush(server.webhooksUrl, { repo: repo.url, after: second })).status).toBe(202);
+    await row.getByText(second.slice(0, 7)).waitFor();
+    await page.getByRole("searchbox").fill("no such thing");
+    await see("None is like this.");
+    await page.getByRole("searchbox").fill("shop");
+    await deployment.reaches("Ready");
+
+    await row.focus();
+    await page.keyboard.press("Enter");
+    await page.getByRole("heading", { name: `${namespace}/shop` }).waitFor();
+    await see("data.color");
+    await see(`+${evil}`);
+    await see("-red");
+    await examine(page, "deployment");
+    await deployment.patch({ spec: { suspend: true } });
+    await page.locator("h1").getByText("Suspended").waitFor();
+    await page.goto(`${url}/#/deployments/${namespace}/broken`);
+    await see("Failed");
+    await examine(page);
+
+    const post = (ref: string) =>
+      sendPush(server.webhooksUrl, { repo: repo.url, ref: `refs/heads/${ref}`, after: second });
+    expect((await post(evil)).status).toBe(202);
+    expect((await fetch(server.webhooksUrl, { method: "POST", body: "{}" })).status).toBe(401);
+    await page.goto(`${url}/#/commit/${second.slice(0, 10)}`);
+    await see("healthy");
+    await examine(page, "commit");
+    await page.getByRole("link", { name: "Deliveries" }).click();
+    await see(evil);
+    await see("X-Gitea-Signature is missing");
+    await page.getByText("not concerned").first().click();
+    await examine(page, "deliveries");
+    await page.getByRole("link", { name: "Pull requests" }).click();
+    await see("No open pull request has been previewed.");
+    await examine(page);
+    await page.getByRole("link", { name: "Queue" }).click();
+    await page.getByRole("rowheader", { name: "reconcile" }).waitFor();
+    await examine(page, "queue");
+
+    await page.getByRole("button", { name: "Log out" }).click();
+    await page.getByLabel("Token of the page").waitFor();
+    await examine(page);
+    await vi.waitFor(async () => {
+      const cookies = await page.context().cookies();
+      expect(cookies).toEqual([]);
+    }, patience);
+    expect(trouble).toEqual([]);
+    expect(JSON.stringify(server.lines)).not.toContain(token);
+  },
+);
+
+/** Of a thousand only those in sight are in the page, at any width, light or dark. */
+async function lookAtMany(url: string): Promise<void> {
+  const { page, trouble } = await useBrowserPage({ colorScheme: "dark" });
+  await page.route("**/api/deployments", (route) =>
+    route.fulfill({ json: Array.from({ length: 1_000 }, aDeployment) }),
+  );
+  await page.route("**/api/pull-requests", (route) => route.fulfill({ json: [evilPullRequest] }));
+  await page.context().setExtraHTTPHeaders({ Authorization: `Bearer ${token}` });
+  await page.goto(url);
+  const rows = page.getByRole("listitem");
+  await rows.first().waitFor();
+  expect(await rows.count()).toBeLessThan(60);
+  await examine(page, "deployments-dark");
+  await page.getByRole("searchbox").fill("service-999");
+  await vi.waitFor(async () => expect(await rows.count()).toBe(1), patience);
+  await page.getByRole("searchbox").fill("");
+  await vi.waitFor(async () => expect(await rows.count()).toBeGreaterThan(1), patience);
+  await page.evaluate("scrollTo(0, document.body.scrollHeight)");
+  await page.getByRole("link", { name: "team-9/service-999" }).waitFor();
+  expect(await rows.count()).toBeLessThan(60);
+
+  await page.setViewportSize({ width: 380, height: 760 });
+  await page.evaluate("scrollTo(0, 0)");
+  await page.getByRole("link", { name: "team-0/service-0" }).first().waitFor();
+  expect(await page.evaluate("document.documentElement.scrollWidth")).toBeLessThanOrEqual(380);
+  await examine(page, "deployments-phone");
+  await page.goto(`${url}/#/pull-requests`);
+  await page.getByText(evil).first().waitFor();
+  expect(await page.locator("main a").count()).toBe(0);
+  await examine(page);
+  expect(trouble).toEqual([]);
+}
+
+function aDeployment(_: unknown, index: number): PageDeployment {
+  const ready = index % 10 === 0 ? "False" : "True";
+  return {
+    namespace: `team-${Math.floor(index / 100)}`,
+    name: `service-${index}`,
+    ready,
+    commit: index.toString(16).padStart(40, "3f2c1ab"),
+    deployedCommit: undefined,
+    deployedAt: Date.now() - index * 60_000,
+    drift: index % 7 === 0 ? "2 chg" : "none",
+    nextLookAt: Date.now() + 200_000,
+    why: ready === "False" ? "services/frontend/deploy.yml:14: 'replicas' is undefined" : undefined,
+    suspended: index % 13 === 1,
+    target: "prod",
+    source: "https://git.example.com/shop",
+    ref: "main",
+    path: undefined,
+  };
+}
+
+const evilPullRequest = {
+  name: evil,
+  url: "javascript:hit()",
+  baseBranch: evil,
+  head: "3f2c1ab",
+  state: "done",
+  at: 0,
+  verdict: evil,
+  previews: [],
+};
+
+/** Everybody can read it: axe finds nothing. */
+async function examine(page: Page, picture?: string): Promise<void> {
+  await page.evaluate(axe.source);
+  const violations = await page.evaluate("axe.run().then(({ violations }) => violations)");
+  const found = violations as { id: string; nodes: { html: string; failureSummary: string }[] }[];
+  expect(
+    found.map(({ id, nodes }) => [id, nodes.map(({ html, failureSummary }) => `${html} ${failureSummary}`)]),
+  ).toEqual([]);
+  if (pictures && picture) await page.screenshot({ path: join(pictures, `page-${picture}.png`) });
+}

@@ -1,0 +1,39 @@
+/** A real Chromium, if this machine has one. */
+import { existsSync } from "node:fs";
+import { delimiter, join } from "node:path";
+import { type BrowserContextOptions, chromium } from "playwright-core";
+import { onTestFinished } from "vitest";
+
+const names = ["chromium", "chromium-browser", "google-chrome"];
+
+export const chromiumPath = (process.env["PATH"] ?? "")
+  .split(delimiter)
+  .flatMap((dir) => names.map((name) => join(dir, name)))
+  .find((path) => existsSync(path));
+
+/** A page, and what went wrong in it: scripts that ran although they should not, what the policy kept out, errors. */
+export async function useBrowserPage(options: BrowserContextOptions = {}) {
+  const browser = await chromium.launch({ executablePath: chromiumPath ?? "", args: ["--no-sandbox"] });
+  onTestFinished(() => browser.close());
+  const context = await browser.newContext({ viewport: { width: 1200, height: 800 }, ...options });
+  const trouble: string[] = [];
+  await context.exposeFunction("hit", () => void trouble.push("a script ran"));
+  await context.addInitScript(
+    'addEventListener("securitypolicyviolation", (event) => console.error("the policy kept out " + event.blockedURI));',
+  );
+  const page = await context.newPage();
+  page.on("pageerror", (error) => trouble.push(error.message));
+  page.on("dialog", (dialog) => {
+    trouble.push(`dialog: ${dialog.message()}`);
+    void dialog.dismiss();
+  });
+  page.on("console", (message) => {
+    // That nobody is logged in yet is told by a 401, which the browser writes down as well.
+    if (message.type() === "error" && !message.text().includes("401")) trouble.push(message.text());
+  });
+  page.on("request", (request) => {
+    const { protocol, hostname } = new URL(request.url());
+    if (protocol !== "data:" && hostname !== "127.0.0.1") trouble.push(`asked for ${request.url()}`);
+  });
+  return { page, context, trouble };
+}

@@ -1,0 +1,70 @@
+import { expect, test } from "vitest";
+import type { CommandResult, ResultObject } from "../../../src/model.ts";
+import { maskStored } from "../../../src/reconcile/mask.ts";
+import { showDrift, showResult, showStatusProblems } from "../../../src/reconcile/show-result.ts";
+
+const value = "hunter2-is-the-password";
+
+function object(kind: string, more: Partial<ResultObject> = {}): ResultObject {
+  const ref = { kind, name: "settings", namespace: "shop" };
+  return { ref, changes: [], new: false, orphan: false, deleted: false, hook: false, ...more };
+}
+
+function result(more: Partial<CommandResult>): CommandResult {
+  return { document: {}, objects: [], errors: [], warnings: [], objectsHash: "", ...more };
+}
+
+const change = { type: "update", jsonPath: "data.url", oldValue: "a", newValue: `x:${value}` } as const;
+
+test("what differs is shown by object, what a Secret holds nowhere", () => {
+  const secret = JSON.stringify({ kind: "Secret", stringData: { password: value } });
+  const shown = showResult(
+    maskStored(
+      result({
+        objects: [
+          object("ConfigMap", { changes: [change] }),
+          object("Secret", { rendered: secret }),
+          object("Service", { new: true }),
+          object("Job", { orphan: true }),
+        ],
+        errors: [{ ref: { kind: "", name: "" }, message: `cannot use ${value}` }],
+      }),
+    ),
+  );
+  expect(shown.objects.map(({ object: name, action }) => [name, action])).toEqual([
+    ["ConfigMap shop/settings", "changed"],
+    ["Service shop/settings", "new"],
+    ["Job shop/settings", "orphan"],
+  ]);
+  expect(shown.objects[0]?.changes[0]).toMatchObject({
+    path: "data.url",
+    diff: expect.stringContaining("-a\n+x:") as string,
+  });
+  expect(JSON.stringify(shown)).not.toContain(value);
+});
+
+test("of a result that was stored with fewer details only the places are told", () => {
+  const message = "The result was too large to be stored whole: objects are listed by name only, with their changes.";
+  const warnings = [{ ref: { kind: "", name: "" }, message }];
+  const shown = showResult(maskStored(result({ objects: [object("ConfigMap", { changes: [change] })], warnings })));
+  expect(shown.objects[0]?.changes[0]?.path).toBe("data.url");
+  expect(JSON.stringify(shown)).not.toContain(value);
+});
+
+test("what is too much is cut, and said to be", () => {
+  const changes = Array.from(
+    { length: 60 },
+    (_, i) => ({ type: "update", jsonPath: `data.${i}`, newValue: "x" }) as const,
+  );
+  const objects = Array.from({ length: 310 }, () => object("ConfigMap", { changes }));
+  const shown = showResult(maskStored(result({ objects })));
+  expect([shown.objects.length, shown.objectsLeftOut]).toEqual([300, 10]);
+  expect([shown.objects[0]?.changes.length, shown.objects[0]?.changesLeftOut]).toEqual([50, 10]);
+});
+
+test("a status of whatever shape is shown as far as it can be read", () => {
+  expect(showDrift(undefined)).toEqual({ objects: [], objectsLeftOut: 0 });
+  const objects = [{ ref: { kind: "Job", name: "a" }, new: true }, { ref: 7 }, "x"];
+  expect(showDrift({ objects }).objects).toEqual([{ object: "Job a", action: "new", changes: [], changesLeftOut: 0 }]);
+  expect(showStatusProblems({ errors: [{ message: "no" }, 7] }, "errors")).toEqual([{ message: "no" }]);
+});

@@ -1,0 +1,263 @@
+import { once } from "node:events";
+import { mkdir, mkdtemp, rm, writeFile } from "node:fs/promises";
+import { createServer } from "node:http";
+import type { AddressInfo } from "node:net";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import express from "express";
+import { expect, onTestFinished, test, vi } from "vitest";
+import { createPageAccess, type PageAccessDeps } from "../../../routes/page-access.ts";
+import { createPageEvents, type PageEventsDeps } from "../../../routes/page-events.ts";
+import type { PageDeployment, PageFacts } from "../../../routes/page-facts.ts";
+import { createPageRoutes } from "../../../routes/page.ts";
+import { createNetworks } from "../../../src/config/network.ts";
+import { QueueUnavailableError } from "../../../src/errors.ts";
+import { stateOf } from "../../../src/reconcile/state.ts";
+import { aDeployment } from "../../support/deployments.ts";
+import { silentLog } from "../../support/fakes.ts";
+
+const token = "the-token-of-this-page-123";
+const bearer = { Authorization: `Bearer ${token}` };
+const shop: PageDeployment = stateOf(aDeployment(), 0);
+
+const paths = [
+  "deployments",
+  "deployments/shop/prod",
+  "deployments/shop/prod/results/one",
+  "deliveries",
+  "pull-requests",
+  "queue",
+  "trace/3f2c1ab",
+  "access",
+  "events",
+  "whatever",
+];
+
+test("nothing is told without access, and every answer forbids what is not the page's own", async () => {
+  const { get } = await usePage();
+  for (const path of paths) {
+    const res = await get(`/api/${path}`);
+    expect([path, res.status]).toEqual([path, 401]);
+    expect(await res.text()).not.toContain("prod");
+    expect(res.headers.get("access-control-allow-origin")).toBeNull();
+    expect(res.headers.get("cache-control")).toBe("no-store");
+  }
+  const page = await get("/");
+  expect(page.status).toBe(200);
+  expect(page.headers.get("content-security-policy")).toBe(
+    "default-src 'none';script-src 'self';style-src 'self';connect-src 'self';img-src 'self' data:;form-action 'self';frame-ancestors 'none';base-uri 'none'",
+  );
+  expect(page.headers.get("x-content-type-options")).toBe("nosniff");
+  expect(page.headers.get("x-frame-options")).toBe("DENY");
+  expect((await get("/assets/page.js")).headers.get("content-type")).toContain("javascript");
+  expect((await get("/assets/../index.html%00")).status).not.toBe(200);
+});
+
+test("the token gives access, as a header or by a session that no script reads and no other site sends", async () => {
+  const { get, post } = await usePage();
+  expect(await (await get("/api/deployments", bearer)).json()).toMatchObject([{ namespace: "shop", name: "prod" }]);
+  expect(await (await get("/api/access", bearer)).json()).toEqual({ by: "token" });
+  const login = await post("/api/login", { token });
+  expect(login.status).toBe(204);
+  const cookie = login.headers.get("set-cookie") ?? "";
+  expect(cookie).toMatch(/^towline-session=\d+\.[\w-]{43}; Max-Age=43200; Path=\/; .*HttpOnly; SameSite=Strict$/);
+  expect(cookie).not.toContain(token);
+  const session = { Cookie: cookie.split(";", 1)[0] ?? "" };
+  expect((await get("/api/deployments", session)).status).toBe(200);
+  const secure = await post("/api/login", { token }, { "X-Forwarded-Proto": "https" });
+  expect(secure.headers.get("set-cookie")).toContain("Secure");
+  expect((await post("/api/logout", {})).headers.get("set-cookie")).toContain("Expires=Thu, 01 Jan 1970");
+});
+
+test("a session ends with its time and with the token, and cannot be made up", async () => {
+  let now = Date.now();
+  const { get, post } = await usePage({ now: () => now });
+  const [cookie = ""] = ((await post("/api/login", { token })).headers.get("set-cookie") ?? "").split(";");
+  const other = await usePage({ token: "another-token-of-24-letters", now: () => now });
+  expect((await other.get("/api/queue", { Cookie: cookie })).status).toBe(401);
+  const later = cookie.replace(/=\d/, (digits) => `=${Number(digits.slice(1)) + 1}`);
+  for (const made of [later, `${cookie}x`, "towline-session=", `towline-session=9999999999999.${"A".repeat(43)}`]) {
+    expect((await get("/api/queue", { Cookie: made })).status).toBe(401);
+  }
+  expect((await get("/api/queue", { Cookie: `a=b; ${cookie}` })).status).toBe(200);
+  now += 12 * 3_600_000;
+  expect((await get("/api/queue", { Cookie: cookie })).status).toBe(401);
+});
+
+test("wrong tokens are refused, and soon not even listened to", async () => {
+  const { post, get } = await usePage({}, { mostWrong: 3 });
+  expect((await post("/api/login", { token }, { "Sec-Fetch-Site": "cross-site" })).status).toBe(403);
+  expect((await post("/api/login", { token })).status).toBe(204);
+  for (const wrong of ["", `${token}x`, token.slice(1)])
+    expect((await post("/api/login", { token: wrong })).status).toBe(401);
+  expect((await post("/api/login", { token })).status).toBe(429);
+  expect((await get("/api/queue", bearer)).status).toBe(429);
+});
+
+test("a proxy's word counts from its own address only", async () => {
+  const proxied = (addresses: readonly string[]) =>
+    usePage({ token: undefined, proxy: { header: "X-User", isProxy: createNetworks(addresses) } });
+  const near = await proxied(["127.0.0.0/8"]);
+  expect((await near.get("/api/queue", { "X-User": "ann" })).status).toBe(200);
+  expect((await near.get("/api/queue", { "X-User": " " })).status).toBe(401);
+  expect((await near.get("/api/queue")).status).toBe(401);
+  expect((await near.post("/api/login", { token: "" })).status).toBe(403);
+  expect((await near.get("/api/queue", { Authorization: "Bearer undefined" })).status).toBe(401);
+  const far = await proxied(["10.0.0.7"]);
+  expect((await far.get("/api/queue", { "X-User": "ann" })).status).toBe(401);
+});
+
+test("networks are addresses and blocks of both kinds", () => {
+  const isIn = createNetworks(["10.0.0.7", "192.168.0.0/16", "fd00::/8"]);
+  for (const one of ["10.0.0.7", "::ffff:10.0.0.7", "192.168.9.9", "fd12::1"])
+    expect([one, isIn(one)]).toEqual([one, true]);
+  for (const one of ["10.0.0.8", "::ffff:10.0.0.8", "fe80::1", ""]) expect([one, isIn(one)]).toEqual([one, false]);
+});
+
+test("what is not there, what is no name and what is out of order are told apart", async () => {
+  const { get, facts } = await usePage();
+  expect((await get("/api/deployments/shop/gone", bearer)).status).toBe(404);
+  expect((await get("/api/deployments/shop/..%2Fprod", bearer)).status).toBe(404);
+  expect((await get("/api/trace/HEAD", bearer)).status).toBe(400);
+  expect((await get("/api/trace/3F2C1AB", bearer)).status).toBe(200);
+  facts.queue = () => Promise.reject(new QueueUnavailableError("redis://:secret@redis"));
+  const res = await get("/api/queue", bearer);
+  expect(res.status).toBe(503);
+  expect(await res.json()).toMatchObject({ error: "Redis does not answer." });
+});
+
+test("a server whose page is not built says so", async () => {
+  const { get } = await usePage({}, { assets: "/nowhere" });
+  const res = await get("/");
+  expect(res.status).toBe(503);
+  expect(await res.json()).toMatchObject({ hint: expect.stringContaining("npm run build") as string });
+});
+
+test("many changes reach a listener as one, and what is gone as gone", async () => {
+  const { listen, events } = await usePage();
+  const heard = await listen();
+  await vi.waitFor(() => expect(heard.text).toContain("event: open"));
+  for (let i = 0; i < 100; i++) events.changed({ namespace: "shop", name: "prod" });
+  events.changed({ namespace: "shop", name: "gone" });
+  await vi.waitFor(() => expect(heard.deltas()).toHaveLength(1));
+  expect(heard.deltas()).toMatchObject([
+    { changed: [{ name: "prod" }], removed: [{ namespace: "shop", name: "gone" }] },
+  ]);
+  await vi.waitFor(() => expect(heard.text).toContain(": alive"));
+  events.stop();
+  await vi.waitFor(() => expect(heard.ended).toBe(true));
+});
+
+test("listeners have a limit, and end with their access", async () => {
+  const { listen, get } = await usePage({}, {}, { mostClients: 1 });
+  const first = await listen();
+  expect((await get("/api/events", bearer)).status).toBe(503);
+  await first.cancel();
+  await vi.waitFor(async () => {
+    const res = await get("/api/events", bearer);
+    await res.body?.cancel();
+    expect(res.status).toBe(200);
+  });
+
+  let now = Date.now();
+  const short = await usePage({ now: () => now - 3_600_000 - 1 });
+  const heard = await short.listen();
+  now = Date.now();
+  await vi.waitFor(() => expect(heard.ended).toBe(true));
+});
+
+type Overrides = Partial<Parameters<typeof createPageRoutes>[0]>;
+
+async function usePage(
+  access: Partial<PageAccessDeps> = {},
+  overrides: Overrides = {},
+  eventsDeps: Partial<PageEventsDeps> = {},
+) {
+  const assets = await mkdtemp(join(tmpdir(), "towline-page-"));
+  onTestFinished(() => rm(assets, { recursive: true, force: true }));
+  await mkdir(join(assets, "assets"));
+  await writeFile(join(assets, "index.html"), "<!doctype html>");
+  await writeFile(join(assets, "assets", "page.js"), "");
+
+  const facts: { -readonly [Fact in keyof PageFacts]: PageFacts[Fact] } = {
+    deployments: () => [shop],
+    details: ({ name }) =>
+      Promise.resolve(
+        name === "prod"
+          ? {
+              deployment: shop,
+              conditions: [],
+              prepareError: undefined,
+              drift: { objects: [], objectsLeftOut: 0 },
+              deployErrors: [],
+              validateErrors: [],
+              results: [],
+            }
+          : undefined,
+      ),
+    result: () => Promise.resolve(undefined),
+    forges: () => Promise.resolve([]),
+    pullRequests: () => Promise.resolve([]),
+    queue: () => Promise.resolve({ lanes: [], jobs: [] }),
+    trace: (commit) => Promise.resolve({ commit, deliveries: [], deployments: [], ignored: [] }),
+  };
+  const events = createPageEvents({
+    describe: (keys) => keys.flatMap(({ name }) => (name === "prod" ? shop : [])),
+    gatherMs: 20,
+    aliveMs: 20,
+    ...eventsDeps,
+  });
+  const routes = createPageRoutes({
+    facts,
+    events,
+    access: createPageAccess({ token, now: () => Date.now(), ...access }),
+    assets,
+    log: silentLog,
+    ...overrides,
+  });
+  const server = createServer(express().use(routes)).listen(0, "127.0.0.1");
+  await once(server, "listening");
+  onTestFinished(() => {
+    events.stop();
+    server.closeAllConnections();
+    server.close();
+  });
+  const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+  const get = (path: string, headers: Record<string, string> = {}) => fetch(url + path, { headers });
+  return {
+    facts,
+    events,
+    get,
+    post: (path: string, body: object, headers: Record<string, string> = {}) =>
+      fetch(url + path, {
+        method: "POST",
+        headers: { "Content-Type": "application/json", ...headers },
+        body: JSON.stringify(body),
+      }),
+    async listen() {
+      const res = await get("/api/events", bearer);
+      expect(res.headers.get("content-type")).toBe("text/event-stream");
+      const reader = res.body?.pipeThrough(new TextDecoderStream()).getReader();
+      const heard = {
+        text: "",
+        ended: false,
+        deltas: () =>
+          [...heard.text.matchAll(/^event: deployments\ndata: (.*)$/gm)].map(
+            ([, json = ""]) => JSON.parse(json) as unknown,
+          ),
+        cancel: async () => {
+          await reader?.cancel();
+        },
+      };
+      void (async () => {
+        for (;;) {
+          const { done, value } = (await reader?.read()) ?? { done: true, value: "" };
+          heard.text += value ?? "";
+          if (done) break;
+        }
+        heard.ended = true;
+      })().catch(() => (heard.ended = true));
+      return heard;
+    },
+  };
+}

@@ -1,0 +1,100 @@
+/** Where is my commit? */
+import { useEffect, useState } from "preact/hooks";
+import type { Trace, TracedDeployment } from "../src/reconcile/trace.ts";
+import { useFact } from "./hooks.ts";
+import { Loading, Notice } from "./parts.tsx";
+import { ageText, timeText } from "./words.ts";
+
+export function CommitView({ commit, version }: { readonly commit: string; readonly version: unknown }) {
+  const [text, setText] = useState(commit);
+  useEffect(() => setText(commit), [commit]);
+  const wrong = commit !== "" && !/^[0-9a-f]{7,64}$/i.test(commit);
+  const { value, problem } = useFact<Trace>(
+    commit === "" || wrong ? undefined : `trace/${encodeURIComponent(commit)}`,
+    5_000,
+    version,
+  );
+  return (
+    <>
+      <h1>Where is my commit?</h1>
+      <form
+        class="tools"
+        onSubmit={(event) => {
+          event.preventDefault();
+          location.hash = `#/commit/${encodeURIComponent(text.trim())}`;
+        }}
+      >
+        <input
+          type="text"
+          aria-label="Hash of the commit"
+          placeholder="Its hash, or the first seven characters or more"
+          value={text}
+          spellcheck={false}
+          onInput={(event) => setText(event.currentTarget.value)}
+        />
+        <button type="submit">Look</button>
+      </form>
+      {wrong && <Notice kind="bad">This is no commit: give seven or more characters of its hash.</Notice>}
+      {commit !== "" && !wrong && (value ? <Found trace={value} /> : <Loading problem={problem} />)}
+    </>
+  );
+}
+
+function Found({ trace: { commit, deliveries, deployments, ignored } }: { readonly trace: Trace }) {
+  const [first] = deliveries;
+  return (
+    <>
+      <p class="breaks">
+        {commit && <code>{commit}</code>} {first && `pushed to ${first.repoName ?? ""} ${first.ref ?? ""}`}
+      </p>
+      {deployments.map((one) => (
+        <Traced key={one.deployment} {...one} />
+      ))}
+      {deployments.length === 0 && ignored.length > 0 && <p>It concerns no deployment.</p>}
+      {deployments.length === 0 && ignored.length === 0 && (
+        <Notice>
+          Nobody here knows it. Either no deployment follows its branch, or it was not looked at yet, or something newer
+          was there already. <a href="#/deliveries">Deliveries</a> shows what webhooks told,{" "}
+          <a href="#/deployments">Deployments</a> who follows what.
+        </Notice>
+      )}
+      {ignored.length > 0 && (
+        <>
+          <h2>Not concerned</h2>
+          <ul class="plain">
+            {ignored.map(({ deployment, reason }) => (
+              <li key={deployment}>
+                {deployment} <span class="quiet">{reason}</span>
+              </li>
+            ))}
+          </ul>
+        </>
+      )}
+    </>
+  );
+}
+
+const health = { applied: "ready", unchanged: "ready", superseded: "suspended", waiting: "waiting", failed: "failed" };
+
+function Traced({ deployment, state, steps }: TracedDeployment) {
+  const begin = steps.find(({ at }) => at !== undefined)?.at;
+  return (
+    <section class="traced">
+      <h2>
+        <a href={`#/deployments/${deployment.split("/").map(encodeURIComponent).join("/")}`}>{deployment}</a>{" "}
+        <span class={`badge ${health[state]}`}>{state}</span>
+      </h2>
+      <ol class="steps">
+        {steps.map(({ step, at, words }, index) => (
+          <li key={index} class={step}>
+            <strong>{step === "note" ? "" : step}</strong> {words}{" "}
+            <span class="quiet">
+              {at !== undefined && timeText(at)}
+              {at !== undefined && begin !== undefined && at > begin && `, +${ageText(at - begin)}`}
+            </span>
+          </li>
+        ))}
+      </ol>
+    </section>
+  );
+}

@@ -1,0 +1,151 @@
+/** One deployment: how it stands, what is wrong, what differs, and what was done. */
+import { useState } from "preact/hooks";
+import type { PageDeploymentDetails, PageResult } from "../routes/page-facts.ts";
+import type { ShownResult } from "../src/reconcile/show-result.ts";
+import { useFact, useNow } from "./hooks.ts";
+import { Age, Badge, Commit, Loading, Notice, Objects, Problems } from "./parts.tsx";
+import { ageText, healthOf, timeText } from "./words.ts";
+
+interface Props {
+  readonly namespace: string;
+  readonly name: string;
+  /** Another one whenever the watch saw it change. */
+  readonly version: unknown;
+}
+
+export function DeploymentView({ namespace, name, version }: Props) {
+  const path = `deployments/${encodeURIComponent(namespace)}/${encodeURIComponent(name)}`;
+  const { value, problem } = useFact<PageDeploymentDetails>(path, 10_000, version);
+  const now = useNow();
+  return (
+    <>
+      <p class="crumbs">
+        <a href="#/deployments">Deployments</a>
+      </p>
+      <h1>
+        <span class="quiet">{namespace}/</span>
+        {name} {value && <Badge health={healthOf(value.deployment)} />}
+      </h1>
+      {problem && <Notice kind="bad">{problem}</Notice>}
+      {value ? <Details path={path} now={now} {...value} /> : !problem && <Loading />}
+    </>
+  );
+}
+
+type DetailsProps = PageDeploymentDetails & { readonly path: string; readonly now: number };
+
+function Details({ path, now, ...details }: DetailsProps) {
+  const { deployment, conditions, prepareError, drift, deployErrors, validateErrors, results } = details;
+  const { why, commit, commitUrl, deployedCommit, deployedCommitUrl, deployedAt, nextLookAt } = deployment;
+  return (
+    <>
+      {why && <Notice kind={healthOf(deployment) === "failed" ? "bad" : "note"}>{why}</Notice>}
+      <dl class="facts">
+        <dt>Commit</dt>
+        <dd>
+          <Commit commit={commit} url={commitUrl} />
+        </dd>
+        <dt>Deployed</dt>
+        <dd>
+          <Commit commit={deployedCommit} url={deployedCommitUrl} />{" "}
+          {deployedAt === undefined ? "never" : <Age at={deployedAt} now={now} />}
+        </dd>
+        <dt>Drift</dt>
+        <dd>{deployment.drift ?? "nobody has looked yet"}</dd>
+        <dt>Next look</dt>
+        <dd>
+          {nextLookAt === undefined
+            ? "when something changes"
+            : nextLookAt <= now
+              ? "now"
+              : `in ${ageText(nextLookAt - now)}`}
+        </dd>
+        <dt>Target</dt>
+        <dd>{deployment.target ?? "–"}</dd>
+        <dt>Follows</dt>
+        <dd class="breaks">
+          {deployment.source ?? "–"}
+          {deployment.path ? ` //${deployment.path}` : ""} {deployment.ref ?? ""}
+        </dd>
+      </dl>
+
+      {prepareError && (
+        <>
+          <h2>It cannot be prepared</h2>
+          <pre class="words" role="group" tabIndex={0} aria-label="Error">
+            {prepareError}
+          </pre>
+        </>
+      )}
+      <Problems title="The last deploy had errors" problems={deployErrors} />
+      <Problems title="The last validation had errors" problems={validateErrors} />
+
+      {drift.objects.length > 0 && (
+        <>
+          <h2>The cluster differs from git</h2>
+          <Objects {...drift} />
+        </>
+      )}
+
+      <h2>Results</h2>
+      {details.resultsProblem && <Notice kind="bad">{details.resultsProblem}</Notice>}
+      {results.length === 0 && !details.resultsProblem && <p class="quiet">None is stored.</p>}
+      {results.map((result, index) => (
+        <Result key={result.id} path={path} result={result} now={now} newest={index === 0} />
+      ))}
+
+      <h2>Conditions</h2>
+      {conditions.length === 0 && <p class="quiet">There are none yet.</p>}
+      <ul class="plain">
+        {conditions.map(({ type, status, reason, message, lastTransitionTime }) => (
+          <li key={type}>
+            <strong>
+              {type} {status}
+            </strong>{" "}
+            <span class="quiet">
+              {reason}, since {timeText(Date.parse(lastTransitionTime))}
+            </span>
+            <div class="breaks">{message}</div>
+          </li>
+        ))}
+      </ul>
+    </>
+  );
+}
+
+interface ResultProps {
+  readonly path: string;
+  readonly result: PageResult;
+  readonly now: number;
+  readonly newest: boolean;
+}
+
+function Result({ path, result, now, newest }: ResultProps) {
+  const [open, setOpen] = useState(newest);
+  const { value, problem } = useFact<ShownResult>(
+    open ? `${path}/results/${encodeURIComponent(result.id)}` : undefined,
+  );
+  const { command, commit, commitUrl, endedAt, startedAt, errors, changes } = result;
+  return (
+    <details class="result" open={open} onToggle={(event) => setOpen(event.currentTarget.open)}>
+      <summary>
+        <strong>{command}</strong> {changes || "nothing differed"}
+        {errors > 0 && <span class="drifted"> {errors === 1 ? "1 error" : `${errors} errors`}</span>}{" "}
+        <span class="quiet">
+          <Age at={endedAt} now={now} />, took {Math.max(0, (endedAt - startedAt) / 1_000).toFixed(1)} s
+        </span>
+      </summary>
+      <p>
+        Of commit <Commit commit={commit} url={commitUrl} />, {timeText(endedAt)}
+      </p>
+      {!value && <Loading problem={problem} />}
+      {value && (
+        <>
+          <Problems title="Errors" problems={value.errors} />
+          <Problems title="Warnings" problems={value.warnings} />
+          {value.objects.length === 0 ? <p class="quiet">No object differed.</p> : <Objects {...value} />}
+        </>
+      )}
+    </details>
+  );
+}

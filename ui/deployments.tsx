@@ -1,0 +1,146 @@
+/** All deployments. Of the list only what can be seen is in the page: a thousand rows cost as much as twenty. */
+import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
+import type { PageDeployment } from "../routes/page-facts.ts";
+import { useNow } from "./hooks.ts";
+import { Badge } from "./parts.tsx";
+import { ageText, type Health, healthOf, healthWords, keyOf, short } from "./words.ts";
+
+const rowHeights = { wide: 44, narrow: 76 };
+const narrow = matchMedia("(max-width: 760px)");
+/** Rows above and below what can be seen. */
+const spare = 8;
+const worstFirst: readonly Health[] = ["failed", "waiting", "suspended", "ready"];
+
+export function Deployments({ all }: { readonly all: readonly PageDeployment[] | undefined }) {
+  const [text, setText] = useState("");
+  const [only, setOnly] = useState<Health | "drift" | "">("");
+  const now = useNow();
+  const shown = useMemo(() => select(all ?? [], text, only), [all, text, only]);
+  const counts = useMemo(() => countOf(all ?? []), [all]);
+  if (all === undefined) return <p class="quiet">Asking the server …</p>;
+  return (
+    <>
+      <h1>Deployments</h1>
+      <div class="tools">
+        <input
+          type="search"
+          aria-label="Search deployments"
+          placeholder="Name, target, source, commit, reason …"
+          value={text}
+          onInput={(event) => setText(event.currentTarget.value)}
+        />
+        <div class="filters" role="group" aria-label="Show only">
+          {(["", ...worstFirst, "drift"] as const).map((which) => (
+            <button type="button" key={which} aria-pressed={only === which} onClick={() => setOnly(which)}>
+              {which === "" ? "All" : which === "drift" ? "Drift" : healthWords[which]}{" "}
+              <span class="count">{counts[which]}</span>
+            </button>
+          ))}
+        </div>
+      </div>
+      {all.length === 0 && <p>There are no KluctlDeployments here.</p>}
+      {all.length > 0 && shown.length === 0 && <p>None is like this.</p>}
+      {shown.length > 0 && <Rows shown={shown} now={now} />}
+    </>
+  );
+}
+
+function Rows({ shown, now }: { readonly shown: readonly PageDeployment[]; readonly now: number }) {
+  const list = useRef<HTMLUListElement>(null);
+  const [isNarrow, setNarrow] = useState(narrow.matches);
+  const [[first, last], setRange] = useState<readonly [number, number]>([0, 40]);
+  const height = isNarrow ? rowHeights.narrow : rowHeights.wide;
+
+  const measure = () => {
+    const top = list.current?.getBoundingClientRect().top ?? 0;
+    const from = Math.max(0, Math.floor(-top / height) - spare);
+    const to = Math.ceil((innerHeight - top) / height) + spare;
+    setRange((before) => (before[0] === from && before[1] === to ? before : [from, to]));
+  };
+  useLayoutEffect(measure, [height, shown.length]);
+  useEffect(() => {
+    const turned = () => setNarrow(narrow.matches);
+    addEventListener("scroll", measure, { passive: true });
+    addEventListener("resize", measure);
+    narrow.addEventListener("change", turned);
+    return () => {
+      removeEventListener("scroll", measure);
+      removeEventListener("resize", measure);
+      narrow.removeEventListener("change", turned);
+    };
+  }, [height]);
+
+  return (
+    <>
+      <div class="row head" aria-hidden="true">
+        <span>State</span>
+        <span>Deployment</span>
+        <span>Commit</span>
+        <span>Drift</span>
+        <span>Deployed</span>
+        <span>Next look</span>
+        <span>Why</span>
+      </div>
+      <ul class="rows" ref={list} style={{ height: `${shown.length * height}px` }}>
+        {shown.slice(first, last).map((deployment, index) => (
+          <li
+            key={keyOf(deployment)}
+            aria-setsize={shown.length}
+            aria-posinset={first + index + 1}
+            style={{ top: `${(first + index) * height}px`, height: `${height}px` }}
+          >
+            <Row deployment={deployment} now={now} />
+          </li>
+        ))}
+      </ul>
+    </>
+  );
+}
+
+function Row({ deployment, now }: { readonly deployment: PageDeployment; readonly now: number }) {
+  const { namespace, name, commit, drift, deployedAt, nextLookAt, why } = deployment;
+  return (
+    <a class="row" href={`#/deployments/${encodeURIComponent(namespace)}/${encodeURIComponent(name)}`}>
+      <Badge health={healthOf(deployment)} />
+      <span class="name">
+        <span class="quiet">{namespace}/</span>
+        {name}
+      </span>
+      <code>{short(commit)}</code>
+      <span class={drift !== undefined && drift !== "none" ? "drifted" : "quiet"}>{drift ?? "–"}</span>
+      <span class="quiet">{deployedAt === undefined ? "never" : `${ageText(now - deployedAt)} ago`}</span>
+      <span class="quiet">
+        {nextLookAt === undefined ? "–" : nextLookAt <= now ? "now" : `in ${ageText(nextLookAt - now)}`}
+      </span>
+      <span class="why">{why ?? ""}</span>
+    </a>
+  );
+}
+
+function select(all: readonly PageDeployment[], text: string, only: Health | "drift" | ""): readonly PageDeployment[] {
+  const words = text.toLowerCase().split(/\s+/).filter(Boolean);
+  return all
+    .filter((one) => only === "" || (only === "drift" ? hasDrift(one) : healthOf(one) === only))
+    .filter((one) => {
+      if (words.length === 0) return true;
+      const { target, source, ref, path, commit, why } = one;
+      const said = [keyOf(one), target, source, ref, path, commit, why].join(" ").toLowerCase();
+      return words.every((word) => said.includes(word));
+    })
+    .map((one) => ({ one, rank: worstFirst.indexOf(healthOf(one)), key: keyOf(one) }))
+    .toSorted((a, b) => a.rank - b.rank || (a.key < b.key ? -1 : 1))
+    .map(({ one }) => one);
+}
+
+function hasDrift({ drift }: PageDeployment): boolean {
+  return drift !== undefined && drift !== "none";
+}
+
+function countOf(all: readonly PageDeployment[]): Readonly<Record<Health | "drift" | "", number>> {
+  const counts = { "": all.length, ready: 0, failed: 0, waiting: 0, suspended: 0, drift: 0 };
+  for (const one of all) {
+    counts[healthOf(one)]++;
+    if (hasDrift(one)) counts.drift++;
+  }
+  return counts;
+}

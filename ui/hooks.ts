@@ -1,0 +1,64 @@
+/** What the views have in common: the clock, the address, and facts that are asked for. */
+import { useEffect, useState } from "preact/hooks";
+import { ask, NoAccessError } from "./api.ts";
+
+/** Moves on by itself, so that ages do. */
+export function useNow(everyMs = 5_000): number {
+  const [now, setNow] = useState(() => Date.now());
+  useEffect(() => {
+    const timer = setInterval(() => setNow(Date.now()), everyMs);
+    return () => clearInterval(timer);
+  }, [everyMs]);
+  return now;
+}
+
+/** What stands behind the `#`, in parts. */
+export function useRoute(): readonly string[] {
+  const [hash, setHash] = useState(location.hash);
+  useEffect(() => {
+    const moved = () => setHash(location.hash);
+    addEventListener("hashchange", moved);
+    return () => removeEventListener("hashchange", moved);
+  }, []);
+  return hash
+    .replace(/^#\/?/, "")
+    .split("/")
+    .filter((part) => part !== "")
+    .map(decoded);
+}
+
+function decoded(text: string): string {
+  try {
+    return decodeURIComponent(text);
+  } catch {
+    return text;
+  }
+}
+
+export type Fact<T> = { readonly value?: T; readonly problem?: string };
+
+/** Asked again after `everyMs`, and whenever `version` is another; `undefined` as path asks nothing. */
+export function useFact<T>(path: string | undefined, everyMs?: number, version: unknown = 0): Fact<T> {
+  const [fact, setFact] = useState<Fact<T> & { path?: string | undefined }>({});
+  useEffect(() => {
+    if (path === undefined) return undefined;
+    const controller = new AbortController();
+    let timer: ReturnType<typeof setTimeout> | undefined;
+    async function read(): Promise<void> {
+      try {
+        setFact({ path, value: await ask<T>(path ?? "", controller.signal) });
+      } catch (error) {
+        if (controller.signal.aborted) return;
+        if (error instanceof NoAccessError) dispatchEvent(new CustomEvent("no-access", { detail: error }));
+        setFact((before) => ({ ...before, path, problem: error instanceof Error ? error.message : String(error) }));
+      }
+      if (everyMs !== undefined && !controller.signal.aborted) timer = setTimeout(() => void read(), everyMs);
+    }
+    void read();
+    return () => {
+      clearTimeout(timer);
+      controller.abort();
+    };
+  }, [path, everyMs, version]);
+  return fact.path === path ? fact : {};
+}
