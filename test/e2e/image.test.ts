@@ -101,7 +101,8 @@ test.skipIf(!mayMount)(
     );
     const modules = await readdir(image.hostPath("/app/node_modules"));
     expect(modules).toContain("bullmq");
-    for (const unwanted of ["typescript", "vitest", "prettier"]) expect(modules).not.toContain(unwanted);
+    for (const unwanted of ["typescript", "vitest", "prettier", "vite", "preact"])
+      expect(modules).not.toContain(unwanted);
     expect(existsSync(image.hostPath("/usr/local/bin/npm"))).toBe(false);
     const own = "/app /usr/local/lib/towline";
     const { said: writable } = await runIn(image, "sh", "-c", `find ${own} ! -type l -writable; find ${own} ! -user 0`);
@@ -117,6 +118,8 @@ test.skipIf(!mayMount)(
       ...environment(world),
       TOWLINE_LOG_FORMAT: "json",
       TOWLINE_ADMIN_PORT: adminPort,
+      TOWLINE_UI_PORT: "0",
+      TOWLINE_UI_TOKEN: "the-token-of-this-page-123",
     };
     for (const name of ["TOWLINE_KLUCTL", "TOWLINE_KLUCTL_CACHE_DIR", "TOWLINE_DATA_DIR"]) delete settings[name];
     const kubeconfig = "/tmp/kubeconfig";
@@ -151,7 +154,13 @@ test.skipIf(!mayMount)(
     await vi.waitFor(() => expect(messages()).toContain("kluctl's renderers are kept warm"), patience);
 
     const second = await repo.push(aProject({ namespace, data: { color: "blue" } }));
-    const port = server.lines.find(({ msg }) => msg === "listening")?.["webhooks"];
+    const listening = server.lines.find(({ msg }) => msg === "listening");
+    const [port, page] = [listening?.["webhooks"], listening?.["page"]];
+    const html = await (await fetch(`http://127.0.0.1:${String(page)}/`)).text();
+    const [asset = ""] = /\/assets\/[\w-]+\.js/.exec(html) ?? [];
+    expect((await fetch(`http://127.0.0.1:${String(page)}${asset}`)).headers.get("content-type")).toContain(
+      "javascript",
+    );
     const answer = await sendPush(`http://127.0.0.1:${String(port)}/webhooks/gitea`, { repo: repo.url, after: second });
     expect(answer.status).toBe(202);
     await deployment.settles(second);

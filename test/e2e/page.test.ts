@@ -116,7 +116,7 @@ async function lookAtMany(url: string): Promise<void> {
   await page.route("**/api/deployments", (route) =>
     route.fulfill({ json: Array.from({ length: 1_000 }, aDeployment) }),
   );
-  await page.route("**/api/pull-requests", (route) => route.fulfill({ json: [evilPullRequest] }));
+  await page.route("**/api/pull-requests", (route) => route.fulfill({ json: [pullRequest, evilPullRequest] }));
   await page.context().setExtraHTTPHeaders({ Authorization: `Bearer ${token}` });
   await page.goto(url);
   const rows = page.getByRole("listitem");
@@ -138,8 +138,10 @@ async function lookAtMany(url: string): Promise<void> {
   await examine(page, "deployments-phone");
   await page.goto(`${url}/#/pull-requests`);
   await page.getByText(evil).first().waitFor();
-  expect(await page.locator("main a").count()).toBe(0);
-  await examine(page);
+  const links = await page.locator("main a").evaluateAll((all) => all.map((link) => link.getAttribute("href")));
+  expect(links).toEqual([pullRequest.url]);
+  await page.getByText("2 deployments", { exact: true }).click();
+  await examine(page, "pull-requests");
   expect(trouble).toEqual([]);
 }
 
@@ -162,6 +164,20 @@ function aDeployment(_: unknown, index: number): PageDeployment {
     path: undefined,
   };
 }
+
+const pullRequest = {
+  name: "gitea:example/shop#7",
+  url: "https://git.example.com/example/shop/pulls/7",
+  baseBranch: "main",
+  head: "3f2c1ab",
+  state: "done",
+  at: Date.now() - 60_000,
+  verdict: "changes 1 of 2 deployments: 2 objects changed, 1 new",
+  previews: [
+    { deployment: "shop/prod", verdict: "2 changed, 1 new" },
+    { deployment: "shop/staging", verdict: "no change" },
+  ],
+};
 
 const evilPullRequest = {
   name: evil,
