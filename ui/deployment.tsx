@@ -4,7 +4,7 @@ import type { PageDeploymentDetails, PageResult } from "../routes/page-facts.ts"
 import type { ShownResult } from "../src/reconcile/show-result.ts";
 import { useFact, useNow } from "./hooks.ts";
 import { Age, Badge, Commit, Loading, Notice, Objects, Problems } from "./parts.tsx";
-import { ageText, healthOf, timeText } from "./words.ts";
+import { ageText, durationText, healthOf, timeText } from "./words.ts";
 
 interface Props {
   readonly namespace: string;
@@ -132,7 +132,7 @@ function Result({ path, result, now, newest }: ResultProps) {
         <strong>{command}</strong> {changes || "nothing differed"}
         {errors > 0 && <span class="drifted"> {errors === 1 ? "1 error" : `${errors} errors`}</span>}{" "}
         <span class="quiet">
-          <Age at={endedAt} now={now} />, took {Math.max(0, (endedAt - startedAt) / 1_000).toFixed(1)} s
+          <Age at={endedAt} now={now} />, {durationText(endedAt - startedAt)}
         </span>
       </summary>
       <p>

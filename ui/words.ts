@@ -10,6 +10,11 @@ export function ageText(ms: number): string {
   return hours < 48 ? `${hours}h` : `${Math.floor(hours / 24)}d`;
 }
 
+/** Of results, whose times kluctl keeps in whole seconds. */
+export function durationText(ms: number): string {
+  return ms < 1_000 ? "took about a second or less" : `took ${ageText(ms)}`;
+}
+
 export function timeText(at: number): string {
   return Number.isFinite(at) ? new Date(at).toISOString().slice(0, 19).replace("T", " ") + " UTC" : "";
 }
