@@ -14,7 +14,7 @@ const supervisor = `
 trap 'kill -TERM "$child" 2>/dev/null' TERM
 "$@" 3<&- & child=$!
 ( trap - TERM; read -r _ <&3; kill -KILL 0 ) &
-while kill -0 "$child" 2>/dev/null; do wait "$child"; status=$?; done
+until wait "$child"; status=$?; ! kill -0 "$child" 2>/dev/null; do :; done
 exit "$status"`;
 
 export interface ProcessOptions {
