@@ -289,6 +289,9 @@ test("whatever is set, the API server and our configuration take what is rendere
     const config = configOf(objects);
     const pod = podOf(objects);
     expect(pod.containers, "`kluctl gitops logs` wants one container").toHaveLength(1);
+    // A port of that name on which nothing listens makes `kluctl gitops` wait for ever.
+    const workingCopies = pod.containers[0]?.ports?.find(({ name }) => name === "source-override");
+    expect(workingCopies?.containerPort, title).toBe(config.sourceOverride.bindAddress?.port);
     expect(pod.terminationGracePeriodSeconds).toBe(config.shutdown.drainMs / 1_000 + 30);
     expect(find<V1Deployment>(objects, "Deployment").spec?.template.metadata?.labels).toMatchObject({
       "control-plane": "kluctl-controller",
