@@ -75,10 +75,11 @@ function orderOf({ deployment: { key } }: FoundDeployment): string {
 function explainMissing(error: unknown): never {
   if (!(error instanceof ApiError && error.status === 404)) throw error;
   throw new Error(
-    "the cluster does not know KluctlDeployments: kubectl apply --server-side -f chart/crds/kluctldeployments.yaml",
+    "the cluster does not know KluctlDeployments: kubectl apply --server-side -f chart/files/kluctldeployments.yaml",
     { cause: error },
   );
 }
+
 export async function readDeployment(
   client: Pick<KubeClient, "request">,
   key: Key,
