@@ -26,7 +26,7 @@ import {
   stagedSources,
   stagedStatus,
 } from "./app/stages.ts";
-import { startReload, toWebhookSource } from "./app/reload.ts";
+import { startReload } from "./app/reload.ts";
 import { openSourceOverrides } from "./app/source-overrides.ts";
 import { tracedAccept, tracedQueue } from "./app/traced.ts";
 import { startTracing } from "./app/tracing-sdk.ts";
@@ -34,6 +34,7 @@ import { createWebhooksFirst } from "./app/webhooks-first.ts";
 import { startWork, type StartedWork } from "./app/work.ts";
 import { type Config, secretValues } from "./config.ts";
 import { findAccount } from "./forge/account.ts";
+import { toWebhookSource } from "./forge/create-webhook-source.ts";
 import { createIntake } from "./intake.ts";
 import { createKluctl } from "./kluctl/kluctl.ts";
 import { createImpersonationCheck } from "./kube/impersonation.ts";

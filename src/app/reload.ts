@@ -1,8 +1,8 @@
 /** Takes over what of a configuration can change while the server runs: secrets of webhooks, logins for forges' APIs. */
 import type { Reading } from "../cli/commands.ts";
-import { type Config, type ForgeConfig, secretValues } from "../config.ts";
+import { type Config, secretValues } from "../config.ts";
 import { startReloading } from "../config/reloading.ts";
-import { createWebhookSource } from "../forge/create-webhook-source.ts";
+import { toWebhookSource } from "../forge/create-webhook-source.ts";
 import type { ReplaceableForge } from "../forge/replaceable-forge.ts";
 import type { WebhookSource } from "../forge/webhook-source.ts";
 import type { Logger } from "../log.ts";
@@ -39,9 +39,4 @@ export function startReload(deps: ReloadDeps): () => Promise<void> {
     observe: metrics.outside,
     log,
   });
-}
-
-export function toWebhookSource({ id, kind, webhookSecrets, insecureAllowUnsigned }: ForgeConfig): WebhookSource {
-  const secrets = webhookSecrets.map((secret) => secret.reveal());
-  return createWebhookSource({ id, kind, secrets, allowUnsigned: insecureAllowUnsigned });
 }

@@ -1,7 +1,7 @@
 /** What `webhook explain` and `webhook replay` have in common: which delivery, and whose. */
 import type { Command } from "commander";
 import type { Config, ForgeConfig } from "../config.ts";
-import { createWebhookSource } from "../forge/create-webhook-source.ts";
+import { toWebhookSource } from "../forge/create-webhook-source.ts";
 import type { WebhookSource } from "../forge/webhook-source.ts";
 import type { ProgramDeps } from "./commands.ts";
 import { type DeliveryFlags, forgeOf, type GivenDelivery, readDelivery, withEvent } from "./delivery-file.ts";
@@ -30,12 +30,10 @@ export async function openDelivery(
 ): Promise<OpenedDelivery> {
   const given = await readDelivery(file, flags, deps);
   const forge = forgeOf(given, forges, flags.forge);
-  const { id, kind, webhookSecrets, insecureAllowUnsigned: allowUnsigned } = forge;
-  const secrets = webhookSecrets.map((secret) => secret.reveal());
   return {
-    delivery: withEvent(kind, given, flags.event),
+    delivery: withEvent(forge.kind, given, flags.event),
     forge,
     payloadOnly: given.rawHeaders.length === 0,
-    source: createWebhookSource({ id, kind, secrets, allowUnsigned }),
+    source: toWebhookSource(forge),
   };
 }

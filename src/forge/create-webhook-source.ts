@@ -1,3 +1,4 @@
+import type { ForgeConfig } from "../config.ts";
 import { ConfigError } from "../errors.ts";
 import type { Clock } from "../ports.ts";
 import { createGiteaSource } from "./gitea/webhook.ts";
@@ -24,4 +25,10 @@ export function createWebhookSource(options: CreateWebhookSourceOptions): Webhoo
     case "gitlab":
       return createGitlabSource({ ...options, clock });
   }
+}
+
+/** Of a forge as it is configured. */
+export function toWebhookSource({ id, kind, webhookSecrets, insecureAllowUnsigned }: ForgeConfig): WebhookSource {
+  const secrets = webhookSecrets.map((secret) => secret.reveal());
+  return createWebhookSource({ id, kind, secrets, allowUnsigned: insecureAllowUnsigned });
 }
