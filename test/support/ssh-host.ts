@@ -17,8 +17,8 @@ export interface SshHost {
 /** Serves what lies below `root`, to user `git` with the one key. */
 export async function useSshHost(root: string): Promise<SshHost> {
   await findTools(["ssh"], { say: (line) => console.error(line) });
-  const hostKey = ssh.utils.generateKeyPairSync("ed25519");
-  const userKey = ssh.utils.generateKeyPairSync("ed25519");
+  const hostKey = generateKeys();
+  const userKey = generateKeys();
   const allowed = parse(userKey.public).getPublicSSH();
   const server = new ssh.Server({ hostKeys: [hostKey.private] }, (client) => {
     client.on("error", () => undefined); // a client that was refused hangs up
@@ -58,6 +58,17 @@ export function aStrangersKey(): string {
   return generateKeyPairSync("rsa", { modulusLength: 2048 })
     .privateKey.export({ type: "pkcs1", format: "pem" })
     .toString();
+}
+
+/**
+ * ssh2 cuts leading zero bytes off the public key that it writes, and refuses the rest as malformed: one key of 256
+ * (14 of 4 000 counted).
+ */
+function generateKeys(): ReturnType<typeof ssh.utils.generateKeyPairSync> {
+  for (;;) {
+    const keys = ssh.utils.generateKeyPairSync("ed25519");
+    if (!(ssh.utils.parseKey(keys.public) instanceof Error)) return keys;
+  }
 }
 
 function parse(key: string): ssh.ParsedKey {
