@@ -2,21 +2,15 @@
 import { randomUUID } from "node:crypto";
 import { hostname } from "node:os";
 import { join } from "node:path";
-import express from "express";
 import { connectProducer, connectWorker } from "../jobs/connection.ts";
 import { createDeliveries } from "../jobs/deliveries.ts";
 import { createFairness } from "../jobs/fairness.ts";
 import { laneOf, lanes } from "../jobs/lanes.ts";
 import { createQueue, type JobQueue } from "../jobs/queue.ts";
 import { createReports } from "../jobs/reports.ts";
-import { createWebhookRoutes } from "../routes/webhooks.ts";
-import { startAdminListeners } from "./app/admin-listeners.ts";
-import { createChecks } from "./app/checks.ts";
 import { createDataDir } from "./app/data-dir.ts";
-import { startListener } from "./app/listener.ts";
 import { createForges, loginOf } from "./app/previews.ts";
 import { pruneGuardOf } from "./app/prune-guard.ts";
-import { startPage } from "./app/page.ts";
 import { findRedis, watchRedis } from "./app/redis.ts";
 import {
   createInStage,
@@ -28,14 +22,11 @@ import {
 } from "./app/stages.ts";
 import { startReload } from "./app/reload.ts";
 import { openSourceOverrides } from "./app/source-overrides.ts";
-import { tracedAccept, tracedQueue } from "./app/traced.ts";
 import { startTracing } from "./app/tracing-sdk.ts";
-import { createWebhooksFirst } from "./app/webhooks-first.ts";
+import { startWayIn, type WayIn } from "./app/way-in.ts";
 import { startWork, type StartedWork } from "./app/work.ts";
 import { type Config, secretValues } from "./config.ts";
 import { findAccount } from "./forge/account.ts";
-import { toWebhookSource } from "./forge/create-webhook-source.ts";
-import { createIntake } from "./intake.ts";
 import { createKluctl } from "./kluctl/kluctl.ts";
 import { createImpersonationCheck } from "./kube/impersonation.ts";
 import { createKubeClient } from "./kube/client.ts";
@@ -62,12 +53,7 @@ import { createSources, type GitSources } from "./source/sources.ts";
 import type { Reading } from "./cli/commands.ts";
 import { readVersion } from "./cli/version.ts";
 
-export interface App {
-  /** Absent without a forge: nobody could send anything. */
-  readonly webhooksPort?: number | undefined;
-  readonly adminPort?: number | undefined;
-  /** Absent where nobody has access. */
-  readonly pagePort?: number | undefined;
+export interface App extends Pick<WayIn, "webhooksPort" | "adminPort" | "pagePort"> {
   /** Resolves with the reason when another controller has taken over, and this one has to end. */
   readonly lost: Promise<string>;
   /** Stops along the flow: no new deliveries, then no new jobs, then what they used. Nothing is lost. */
@@ -198,80 +184,32 @@ export async function startApp(config: Config, log: Logger, reading?: Reading): 
 
   const forges = await createForges(config, { metrics, clock, log });
 
-  // The way in, before any work begins: a port that is in use shall not break off a deploy
-  const intake = createIntake({
-    tracking: (repo) => deployments.tracking(repo),
-    queue: tracedQueue(queue, tracing),
-    forges: new Set(forges.keys()),
-    reports: config.preview.enabled ? reports : undefined,
-    log,
-    clock,
-    onTaken(forge, { matched, previews = 0 }) {
-      metrics.stages.delivered(forge, clock.now());
-      metrics.stages.matched(forge, "deployment", matched);
-      metrics.stages.matched(forge, "pull-request", previews);
-    },
-  });
-  const { accept, turn } = createWebhooksFirst(tracedAccept(intake, tracing));
-  const webhookSources = new Map(config.forges.map((forge) => [forge.id, toWebhookSource(forge)]));
-  const lastDelivery = new Map<string, number>();
-  const openWebhooks = () =>
-    startListener(
-      express()
-        .disable("x-powered-by")
-        .disable("etag") // nobody asks for a receipt again
-        .use(
-          createWebhookRoutes({
-            sources: webhookSources,
-            accept,
-            maxBodyBytes: config.webhooks.maxBodyBytes,
-            log,
-            remember: (delivery) => deliveries.record(delivery),
-            tracing,
-            observe: {
-              delivery(forge, event, status, seconds) {
-                metrics.webhookAnswered(forge, event, String(status), seconds);
-                if (status === 202) lastDelivery.set(forge, clock.now());
-              },
-            },
-          }),
-        ),
-      { ...config.webhooks, purpose: "webhooks", variable: "TOWLINE_WEBHOOKS" },
-    );
-  const webhooks = config.forges.length > 0 ? await openWebhooks() : undefined;
+  // Before any work begins: a port that is in use shall not break off a deploy
   const stopping = { since: undefined as Date | undefined };
-  const checks = createChecks({
+  const wayIn = await startWayIn({
+    config,
     deployments,
-    checkRedis: () => redis.check(),
-    kluctl,
-    sweep: { age: () => begun.work?.sweepAge() ?? 0 },
-    leadership: {
-      waitsFor: () => begun.leadership?.waitsFor(),
-      problem: () => (begun.leadership ? begun.leadership.problem() : "the server is starting"),
+    client,
+    forges,
+    queue,
+    reports,
+    deliveries,
+    checked: {
+      checkRedis: () => redis.check(),
+      kluctl,
+      sweep: { age: () => begun.work?.sweepAge() ?? 0 },
+      leadership: {
+        waitsFor: () => begun.leadership?.waitsFor(),
+        problem: () => (begun.leadership ? begun.leadership.problem() : "the server is starting"),
+      },
+      stopping,
     },
-    lastDelivery,
-    stopping,
+    metrics,
+    tracing,
     clock,
+    log,
   });
-  const adminListeners = await startAdminListeners(config, {
-    checks,
-    metrics: metrics.registry,
-    version: readVersion,
-  });
-
-  const page =
-    config.ui &&
-    (await startPage(config.ui, {
-      deployments,
-      client,
-      resultsNamespace: config.results.namespace,
-      deliveries,
-      reports,
-      queue,
-      forges: config.forges,
-      clock,
-      log,
-    }));
+  const { webhookSources, turn } = wayIn;
 
   const sourceOverrides = await openSourceOverrides(config, { client, log });
 
@@ -360,20 +298,20 @@ export async function startApp(config: Config, log: Logger, reading?: Reading): 
     (error: unknown) => log.error({ error: (error as Error).message }, "kluctl cannot be used"),
   );
   void checkLogins(config, log);
-  const { port: adminPort } = adminListeners;
-  const ports = { webhooks: webhooks?.port, admin: adminPort, ...(page && { page: page.port }) };
+  const { webhooksPort, adminPort, pagePort } = wayIn;
+  const ports = { webhooks: webhooksPort, admin: adminPort, ...(config.ui && { page: pagePort }) };
   log.info({ ...ports, forges: config.forges.map(({ id }) => id) }, "listening");
 
   return {
-    webhooksPort: webhooks?.port,
+    webhooksPort,
     adminPort,
-    pagePort: page?.port,
+    pagePort,
     lost: leadership.lost,
     async stop() {
       stopping.since = new Date();
       const drainMs = lost ? 0 : config.shutdown.drainMs; // somebody else may be at work already
       log.info({ running: begun.work?.running() ?? 0, drainMs }, "stopping");
-      await Promise.all([webhooks?.stop(2_000), page?.stop(1_000)]);
+      await wayIn.close();
       stopRemoving();
       await stopReloading?.();
       if (begun.work === undefined) {
@@ -389,7 +327,7 @@ export async function startApp(config: Config, log: Logger, reading?: Reading): 
       producer.disconnect();
       consumer.disconnect();
       await privateRedis?.stop();
-      await adminListeners.stop(1_000);
+      await wayIn.stop();
       await stopTracing();
       log.info("stopped");
     },

@@ -1,0 +1,117 @@
+/** The way in: webhooks and what becomes of them, the ports for probes and Prometheus, the page. */
+import express from "express";
+import type { Deliveries } from "../../jobs/deliveries.ts";
+import type { PullRequestReports } from "../../jobs/reports.ts";
+import type { JobQueue } from "../../jobs/queue.ts";
+import { createWebhookRoutes } from "../../routes/webhooks.ts";
+import type { Config } from "../config.ts";
+import type { WebhookSource } from "../forge/webhook-source.ts";
+import { toWebhookSource } from "../forge/create-webhook-source.ts";
+import { createIntake } from "../intake.ts";
+import type { WatchedDeployments } from "../kube/deployments.ts";
+import type { Logger } from "../log.ts";
+import type { Metrics } from "../metrics.ts";
+import type { Clock, Forge } from "../ports.ts";
+import type { Tracing } from "../tracing.ts";
+import { readVersion } from "../cli/version.ts";
+import { startAdminListeners } from "./admin-listeners.ts";
+import { type ChecksDeps, createChecks } from "./checks.ts";
+import { startListener } from "./listener.ts";
+import { type PageDeps, startPage } from "./page.ts";
+import { tracedAccept, tracedQueue } from "./traced.ts";
+import { createWebhooksFirst } from "./webhooks-first.ts";
+
+export interface WayInDeps extends Omit<PageDeps, "resultsNamespace" | "forges" | "deliveries"> {
+  readonly config: Config;
+  readonly deployments: WatchedDeployments;
+  /** With a login for their API. */
+  readonly forges: ReadonlyMap<string, Forge>;
+  readonly queue: JobQueue;
+  readonly reports: PullRequestReports;
+  readonly deliveries: Pick<Deliveries, "record" | "latest">;
+  /** What the checks ask, besides what the way in knows itself. */
+  readonly checked: Omit<ChecksDeps, "deployments" | "lastDelivery" | "clock">;
+  readonly metrics: Metrics;
+  readonly tracing: Tracing;
+  readonly clock: Clock;
+  readonly log: Logger;
+}
+
+export interface WayIn {
+  /** Absent without a forge: nobody could send anything. */
+  readonly webhooksPort?: number | undefined;
+  readonly adminPort?: number | undefined;
+  /** Absent where nobody has access. */
+  readonly pagePort?: number | undefined;
+  /** By forge; what is put here counts from the next delivery on. */
+  readonly webhookSources: Map<string, WebhookSource>;
+  /** Resolves when the webhooks leave room for work. */
+  turn(): Promise<void>;
+  /** No new deliveries, and no page; those that come to see how it is going are still answered. */
+  close(): Promise<void>;
+  stop(): Promise<void>;
+}
+
+/** Throws if an address is in use, or cannot be had. */
+export async function startWayIn(deps: WayInDeps): Promise<WayIn> {
+  const { config, deployments, forges, queue, reports, deliveries, metrics, tracing, clock, log } = deps;
+  const intake = createIntake({
+    tracking: (repo) => deployments.tracking(repo),
+    queue: tracedQueue(queue, tracing),
+    forges: new Set(forges.keys()),
+    reports: config.preview.enabled ? reports : undefined,
+    log,
+    clock,
+    onTaken(forge, { matched, previews = 0 }) {
+      metrics.stages.delivered(forge, clock.now());
+      metrics.stages.matched(forge, "deployment", matched);
+      metrics.stages.matched(forge, "pull-request", previews);
+    },
+  });
+  const { accept, turn } = createWebhooksFirst(tracedAccept(intake, tracing));
+  const webhookSources = new Map(config.forges.map((forge) => [forge.id, toWebhookSource(forge)]));
+  const lastDelivery = new Map<string, number>();
+  const openWebhooks = () =>
+    startListener(
+      express()
+        .disable("x-powered-by")
+        .disable("etag") // nobody asks for a receipt again
+        .use(
+          createWebhookRoutes({
+            sources: webhookSources,
+            accept,
+            maxBodyBytes: config.webhooks.maxBodyBytes,
+            log,
+            remember: (delivery) => deliveries.record(delivery),
+            tracing,
+            observe: {
+              delivery(forge, event, status, seconds) {
+                metrics.webhookAnswered(forge, event, String(status), seconds);
+                if (status === 202) lastDelivery.set(forge, clock.now());
+              },
+            },
+          }),
+        ),
+      { ...config.webhooks, purpose: "webhooks", variable: "TOWLINE_WEBHOOKS" },
+    );
+  const webhooks = config.forges.length > 0 ? await openWebhooks() : undefined;
+  const checks = createChecks({ ...deps.checked, deployments, lastDelivery, clock });
+  const adminListeners = await startAdminListeners(config, {
+    checks,
+    metrics: metrics.registry,
+    version: readVersion,
+  });
+  const page =
+    config.ui &&
+    (await startPage(config.ui, { ...deps, resultsNamespace: config.results.namespace, forges: config.forges }));
+
+  return {
+    webhooksPort: webhooks?.port,
+    adminPort: adminListeners.port,
+    pagePort: page?.port,
+    webhookSources,
+    turn,
+    close: async () => void (await Promise.all([webhooks?.stop(2_000), page?.stop(1_000)])),
+    stop: () => adminListeners.stop(1_000),
+  };
+}
