@@ -2,7 +2,7 @@
 import { createHash } from "node:crypto";
 import http from "node:http";
 import https from "node:https";
-import type { KubeConfig } from "@kubernetes/client-node";
+import type { ClusterAccess } from "./cluster-access.ts";
 
 export interface Exchange {
   readonly method: string;
@@ -32,13 +32,7 @@ interface Login {
 /** client-go reads rotating tokens once a minute; twice as often costs nothing. */
 const loginMaxAgeMs = 30_000;
 
-/**
- * client-node loads the configuration and authenticates, but makes a new connection for each request: a TLS handshake
- * each time. So the connections are ours.
- */
-export function createTransport(kc: KubeConfig): Transport {
-  const cluster = kc.getCurrentCluster();
-  if (cluster === null) throw new Error("The kubeconfig's current context names no cluster.");
+export function createTransport({ cluster, applyTo }: ClusterAccess): Transport {
   const base = cluster.server.replace(/\/+$/, "");
   const { request } = base.startsWith("https:") ? https : http;
   let login: Promise<Login> | undefined;
@@ -47,7 +41,7 @@ export function createTransport(kc: KubeConfig): Transport {
 
   async function readLogin(): Promise<Login> {
     const options: https.RequestOptions = {};
-    await kc.applyToHTTPSOptions(options);
+    await applyTo(options);
     const headers: http.OutgoingHttpHeaders = { ...(options.headers as http.OutgoingHttpHeaders | undefined) };
     if (options.auth) headers["Authorization"] = `Basic ${Buffer.from(options.auth).toString("base64")}`;
     const { ca, cert, key, pfx, passphrase, rejectUnauthorized, servername } = options;
@@ -55,7 +49,7 @@ export function createTransport(kc: KubeConfig): Transport {
     const material = createHash("sha256").update(JSON.stringify(tls)).digest("hex");
     if (agent === undefined || material !== agentMaterial) {
       agentMaterial = material;
-      if (cluster?.proxyUrl)
+      if (cluster.proxyUrl)
         agent = options.agent as http.Agent; // client-node knows the kinds of proxies
       else
         agent = base.startsWith("https:")

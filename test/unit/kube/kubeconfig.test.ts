@@ -1,7 +1,8 @@
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import type { RequestOptions } from "node:https";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { expect, onTestFinished, test } from "vitest";
+import { expect, onTestFinished, test, vi } from "vitest";
 import { parse, stringify } from "yaml";
 import { kubeconfigText, loadKubeConfig } from "../../../src/kube/kubeconfig.ts";
 
@@ -64,7 +65,7 @@ test("a token file that changes is read again", async () => {
   const { kc, dir } = load({ tokenFile: "token" });
   writeFileSync(join(dir, "token"), "one");
   const options: { headers?: Record<string, string> } = {};
-  await kc.applyToHTTPSOptions(options as Parameters<typeof kc.applyToHTTPSOptions>[0]);
+  await kc.applyTo(options as Parameters<typeof kc.applyTo>[0]);
   expect(options.headers?.["Authorization"]).toBe("Bearer one");
 });
 
@@ -76,4 +77,49 @@ test("a kubeconfig that cannot be read is named, and nothing of what is in it", 
   writeFileSync(kubeconfig, "users: [{ token: t0ps3cret");
   expect(() => loadKubeConfig({ kubeconfig })).toThrow(`${kubeconfig} cannot be read: it is not a valid kubeconfig.`);
   expect(() => loadKubeConfig({ kubeconfig })).not.toThrow("t0ps3cret");
+});
+
+test("of several files in KUBECONFIG, the first that says something counts", () => {
+  const dir = mkdtempSync(join(tmpdir(), "towline-test-"));
+  onTestFinished(() => rmSync(dir, { recursive: true }));
+  const file = (name: string, server: string) => {
+    writeFileSync(
+      join(dir, name),
+      stringify({
+        "current-context": name,
+        contexts: [{ name, context: { cluster: "c", user: "u" } }],
+        clusters: [{ name: "c", cluster: { server } }],
+        users: [{ name: "u", user: { token: name } }],
+      }),
+    );
+    return join(dir, name);
+  };
+  vi.stubEnv("KUBECONFIG", [file("one", "https://one"), file("two", "https://two")].join(":"));
+  onTestFinished(() => void vi.unstubAllEnvs());
+  expect(loadKubeConfig({})).toMatchObject({ cluster: { server: "https://one" }, user: { token: "one" } });
+  expect(() => loadKubeConfig({ context: "three" })).toThrow('no context "three"; it has: one, two.');
+});
+
+test("a program that logs in is run, and who logs in with a name and a password does so", async () => {
+  const credential = { kind: "ExecCredential", status: { token: "from-a-program" } };
+  const { kc } = load({ exec: { command: "echo", args: [JSON.stringify(credential)] } });
+  const options: RequestOptions = {};
+  await kc.applyTo(options);
+  expect(options.headers).toEqual({ Authorization: "Bearer from-a-program" });
+  const basic: RequestOptions = {};
+  await load({ username: "admin", password: "secret" }).kc.applyTo(basic);
+  expect(basic.auth).toBe("admin:secret");
+});
+
+test("a login to a cluster without encryption is refused unless the kubeconfig says so", async () => {
+  const server = "http://10.0.0.1";
+  await expect(load({ token: "t" }, { server }).kc.applyTo({})).rejects.toThrow("insecure-skip-tls-verify");
+  await load({ token: "t" }, { server, "insecure-skip-tls-verify": true }).kc.applyTo({});
+});
+
+test("a cluster behind a proxy is reached through it", async () => {
+  const options: RequestOptions = {};
+  await load({ token: "t" }, { "proxy-url": "http://proxy.example:3128" }).kc.applyTo(options);
+  expect(options.agent).toMatchObject({ proxy: { host: "proxy.example:3128" } });
+  expect(options.headers).toEqual({ Authorization: "Bearer t" });
 });
