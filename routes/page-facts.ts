@@ -84,6 +84,15 @@ export interface PageQueue {
   readonly jobs: readonly PageJob[];
 }
 
+/** What kluctl said at work. */
+export interface PageLogLine {
+  readonly at: number;
+  /** Those of one loop, or of one request, have the same. */
+  readonly job: string;
+  readonly command: string;
+  readonly text: string;
+}
+
 /** What changed since the one before. */
 export interface PageDelta {
   readonly changed: readonly PageDeployment[];

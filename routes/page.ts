@@ -9,11 +9,13 @@ import { createErrorAnswers, createNotFound, sendProblem } from "./errors.ts";
 import type { PageAccess } from "./page-access.ts";
 import type { PageEvents } from "./page-events.ts";
 import type { PageFacts } from "./page-facts.ts";
+import type { PageLog } from "./page-log.ts";
 
 export interface PageRoutesDeps {
   readonly facts: PageFacts;
   readonly access: PageAccess;
   readonly events: PageEvents;
+  readonly lines: PageLog;
   /** The directory with what a browser needs. */
   readonly assets: string;
   readonly log: Logger;
@@ -25,7 +27,7 @@ const Login = z.object({ token: z.string().max(1_000) });
 const name = /^[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?$/;
 
 export function createPageRoutes(deps: PageRoutesDeps): Router {
-  const { facts, access, events, assets, log, mostWrong = 10 } = deps;
+  const { facts, access, events, lines, assets, log, mostWrong = 10 } = deps;
   const router = Router();
   router.use(securityHeaders);
 
@@ -100,12 +102,16 @@ export function createPageRoutes(deps: PageRoutesDeps): Router {
       throw new RequestError(400, "This is no commit: give seven or more characters of its hash.");
     res.json(await facts.trace(commit));
   });
-  router.get("/api/events", (req, res) => {
+  const openStream = (req: Request, res: Response, open: (until: number) => boolean) => {
     const found = access.find(req);
-    if (found === undefined || !events.open(res, found.until)) {
-      res.set("Retry-After", "30");
-      sendProblem(res, 503, { error: "Too many pages are open.", hint: "Close one, or look again later." });
-    }
+    if (found !== undefined && open(found.until)) return;
+    res.set("Retry-After", "30");
+    sendProblem(res, 503, { error: "Too many pages are open.", hint: "Close one, or look again later." });
+  };
+  router.get("/api/events", (req, res) => openStream(req, res, (until) => events.open(res, until)));
+  router.get("/api/deployments/:namespace/:name/log", (req, res) => {
+    const key = keyOf(req);
+    openStream(req, res, (until) => lines.open(res, key, until));
   });
   router.use("/api", createNotFound("docs/page.md says what there is."));
 

@@ -6,6 +6,7 @@ import { connectProducer, connectWorker } from "../jobs/connection.ts";
 import { createDeliveries } from "../jobs/deliveries.ts";
 import { createFairness } from "../jobs/fairness.ts";
 import { laneOf, lanes } from "../jobs/lanes.ts";
+import { createLogLines } from "../jobs/log-lines.ts";
 import { createQueue, type JobQueue } from "../jobs/queue.ts";
 import { createReports } from "../jobs/reports.ts";
 import { createDataDir } from "./app/data-dir.ts";
@@ -40,7 +41,7 @@ import { toRemoteCluster } from "./kube/remote-cluster.ts";
 import { createResults, storeNothing } from "./kube/result-store.ts";
 import { createSecrets } from "./kube/secrets.ts";
 import { createServiceAccounts } from "./kube/service-accounts.ts";
-import { createLogger, type Logger } from "./log.ts";
+import { createLogger, createSecretList, type Logger } from "./log.ts";
 import { createAuditLog } from "./log/audit.ts";
 import { createMetrics, type Metrics } from "./metrics.ts";
 import { createDeploymentMetrics } from "./metrics/deployments.ts";
@@ -89,6 +90,8 @@ export async function startApp(config: Config, log: Logger, reading?: Reading): 
   });
   const reports = createReports({ connection: producer, prefix: config.redis.prefix });
   const deliveries = createDeliveries({ connection: producer, prefix: config.redis.prefix, log });
+  const logLines = createLogLines({ connection: producer, prefix: config.redis.prefix, log });
+  const secretList = reading?.secrets ?? createSecretList(secretValues(config));
   // What only begins once the ports are open; they may ask for it before
   const begun: { leadership?: Leadership; work?: StartedWork } = {};
   const metrics = createMetrics({
@@ -170,6 +173,8 @@ export async function startApp(config: Config, log: Logger, reading?: Reading): 
       limits: { leaseSilenceMs: (config.lease.durationMs * 2) / 3 },
       systemPython: config.kluctl.systemPython,
       warm: config.kluctl.warm,
+      tell:
+        config.ui && ((deployment, line) => logLines.tell(deployment, { ...line, text: secretList.scrub(line.text) })),
       observe: {
         started: (command) => metrics.kluctlStarted(command),
         ran(command, seconds, how, deployment) {
@@ -194,6 +199,7 @@ export async function startApp(config: Config, log: Logger, reading?: Reading): 
     queue,
     reports,
     deliveries,
+    logLines,
     checked: {
       checkRedis: () => redis.check(),
       kluctl,
@@ -218,8 +224,7 @@ export async function startApp(config: Config, log: Logger, reading?: Reading): 
   const auditLog = createAuditLog({
     ...config.audit,
     log,
-    loggerFor: (destination) =>
-      createLogger({ level: "info", format: "json", secrets: reading?.secrets ?? secretValues(config), destination }),
+    loggerFor: (destination) => createLogger({ level: "info", format: "json", secrets: secretList, destination }),
   });
   const reconcile = createReconcile({
     deployments,
@@ -323,7 +328,7 @@ export async function startApp(config: Config, log: Logger, reading?: Reading): 
       await sourceOverrides?.stop();
       await leadership.stop(); // not before: now somebody else may begin
       client.close();
-      await Promise.all([queue.close(), deliveries.flush()]);
+      await Promise.all([queue.close(), deliveries.flush(), logLines.flush()]);
       producer.disconnect();
       consumer.disconnect();
       await privateRedis?.stop();

@@ -1,7 +1,7 @@
 /** The real kluctl behind the port: one process for each call, with a directory of its own that goes with it. */
 import { KilledError, KluctlUnavailableError, PrepareError } from "../errors.ts";
 import { createScrubber, type Logger } from "../log.ts";
-import type { Credentials, Key } from "../model.ts";
+import type { CommandResult, Credentials, Key, ValidateResult } from "../model.ts";
 import type { Kluctl } from "../ports.ts";
 import { type Call, toArguments } from "./arguments.ts";
 import { hostsAsking } from "./asking-hosts.ts";
@@ -11,6 +11,7 @@ import { type Environment, toSharedEnvironment, withDecryption, withLogins } fro
 import { type AnyRun, writeJobFiles } from "./job-files.ts";
 import { createKeyring, type Keyring } from "./keyring.ts";
 import { createLineLogger } from "./line-logger.ts";
+import { createLineTeller, type LineTeller, type TellLine } from "./said-lines.ts";
 import { explainHostKey, toLogins } from "./logins.ts";
 import { toOrphans } from "./orphans.ts";
 import { explainDisk, readOutcome } from "./outcome.ts";
@@ -61,6 +62,8 @@ export interface KluctlDeps {
   readonly systemPython?: boolean | undefined;
   /** Whether renderers are kept warm for runs that are not to be cold. */
   readonly warm?: boolean | undefined;
+  /** For people who look on. Of previews nothing is told: they are of code that nobody has approved yet. */
+  readonly tell?: TellLine | undefined;
   readonly observe?: KluctlObserver | undefined;
 }
 
@@ -81,7 +84,7 @@ export interface KluctlProcesses extends Kluctl {
   stop(): Promise<void>;
 }
 
-type Reported = { readonly errors: readonly unknown[] };
+type Reported = CommandResult | ValidateResult;
 type Parse<T> = (text: string) => Promise<T>;
 
 export function createKluctl({ binary, kubeconfigFor, log, observe, ...deps }: KluctlDeps): KluctlProcesses {
@@ -139,7 +142,12 @@ export function createKluctl({ binary, kubeconfigFor, log, observe, ...deps }: K
   }
 
   /** Again with the login for a host that has asked for it, if it may be sent there: nothing was applied until then. */
-  async function execute<T>(call: Call, run: AnyRun, parse: Parse<T>, signal: AbortSignal): Promise<T> {
+  async function execute<T extends Reported>(
+    call: Call,
+    run: AnyRun,
+    parse: Parse<T>,
+    signal: AbortSignal,
+  ): Promise<T> {
     const endsAt = performance.now() + run.timeoutMs;
     const { credentials } = run;
     for (let runs = 1; ; runs++) {
@@ -157,7 +165,7 @@ export function createKluctl({ binary, kubeconfigFor, log, observe, ...deps }: K
     }
   }
 
-  async function attempt<T>(
+  async function attempt<T extends Reported>(
     call: Call,
     run: AnyRun,
     parse: Parse<T>,
@@ -178,6 +186,8 @@ export function createKluctl({ binary, kubeconfigFor, log, observe, ...deps }: K
     });
     const keyring = createKeyring({ home: job.keyring, searchPath: sharedEnv["PATH"] ?? "", limits, onLeft });
     const wanted = AbortSignal.any([signal, stopping.signal]);
+    let teller: LineTeller | undefined;
+    let outcome: T | undefined;
     try {
       const logins = toLogins(run.credentials, job.path, asking.get(run.credentials));
       const keys = toDecryption(run.decryption, job.path);
@@ -188,10 +198,15 @@ export function createKluctl({ binary, kubeconfigFor, log, observe, ...deps }: K
       const passwords = [...git, ...oci, ...helm].map(({ password }) => password);
       const tokens = oci.flatMap(({ identityToken, token }) => [identityToken, token]);
       const known = [...passwords, ...tokens, ...(run.secrets ?? [])];
-      const scrub = createScrubber(known.filter((secret) => secret !== undefined));
+      const secrets = known.filter((secret) => secret !== undefined);
+      const scrub = createScrubber(secrets);
       const overrides = run.localOverrides?.map(({ path }) => path);
       const places = { jobDir: job.path, projectDir: files.projectDir, overrides };
       const toWords = (text: string) => scrub(explainHostKey(toStableWords(text, places)));
+      const { deployment, reconcileId, cold } = run;
+      if (deps.tell && !cold)
+        teller = createLineTeller({ deployment, reconcileId, command: call.command, known: secrets, tell: deps.tell });
+      const logLine = createLineLogger(log, call.command, run);
       const ended = await runProcess({
         name: `kluctl ${call.command}`,
         command: binary.path,
@@ -214,14 +229,19 @@ export function createKluctl({ binary, kubeconfigFor, log, observe, ...deps }: K
         },
         signal: wanted,
         held: run.held,
-        onLine: createLineLogger(log, call.command, run, toWords),
+        onLine(line) {
+          const words = toWords(line);
+          logLine(line, words);
+          teller?.line(words);
+        },
       });
       onEnded(ended);
       if (!warm) renderers?.unpacked(binary);
-      return await readOutcome(ended, files.result, parse, toWords);
+      return (outcome = await readOutcome(ended, files.result, parse, toWords));
     } catch (error) {
       throw explainDecryption(error, run.decryption);
     } finally {
+      teller?.end(outcome);
       cleanUp(keyring, job);
     }
   }

@@ -9,6 +9,7 @@ import { expect, onTestFinished, test, vi } from "vitest";
 import { createPageAccess, type PageAccessDeps } from "../../../routes/page-access.ts";
 import { createPageEvents, type PageEventsDeps } from "../../../routes/page-events.ts";
 import type { PageDeployment, PageFacts } from "../../../routes/page-facts.ts";
+import { createPageLog } from "../../../routes/page-log.ts";
 import { createPageRoutes } from "../../../routes/page.ts";
 import { createNetworks } from "../../../src/config/network.ts";
 import { QueueUnavailableError } from "../../../src/errors.ts";
@@ -24,6 +25,7 @@ const paths = [
   "deployments",
   "deployments/shop/prod",
   "deployments/shop/prod/results/one",
+  "deployments/shop/prod/log",
   "deliveries",
   "pull-requests",
   "queue",
@@ -210,6 +212,7 @@ async function usePage(
   const routes = createPageRoutes({
     facts,
     events,
+    lines: createPageLog({ read: () => Promise.resolve([]) }),
     access: createPageAccess({ token, now: () => Date.now(), ...access }),
     assets,
     log: silentLog,

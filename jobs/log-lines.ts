@@ -1,0 +1,118 @@
+/**
+ * What kluctl said last of each deployment, in Redis, so that every replica can show it while it works and for some minutes
+ * after. It is for looking on: where it cannot be written, nothing but that is lost.
+ */
+import type { Redis } from "ioredis";
+import { z } from "zod";
+import { type Key, keyText } from "../src/model.ts";
+import type { Logger } from "../src/log.ts";
+import { createReadiness, describeRedisError, withinDeadline } from "./connection.ts";
+
+const Line = z.object({ at: z.number(), job: z.string(), command: z.string(), text: z.string() });
+export type LogLine = z.infer<typeof Line>;
+
+export interface LogLinesDeps {
+  /** A producer's, see connection.ts. */
+  readonly connection: Redis;
+  /** Starts every key of ours in Redis. */
+  readonly prefix: string;
+  readonly log: Logger;
+}
+
+export interface ReadLines {
+  readonly lines: readonly LogLine[];
+  /** To read on from. */
+  readonly last: string;
+}
+
+export interface LogLines {
+  /** Never waits, never throws. */
+  tell(deployment: Key, line: LogLine): void;
+  /** For each what came after `last`, in one question; `"0"` is the beginning. Throws QueueUnavailableError. */
+  read(wanted: readonly { readonly key: Key; readonly last: string }[]): Promise<readonly ReadLines[]>;
+  /** Writes what is still to be written. */
+  flush(): Promise<void>;
+}
+
+const keepMs = 10 * 60_000;
+/** Lines of this long are written together: a loop costs two or three commands, however much is said. */
+const gatherMs = 200;
+/** Of a deployment, each with what was said within `gatherMs`. */
+const mostEntries = 64;
+/** Of all deployments, while Redis does not take them. */
+const mostUnwritten = 5_000;
+
+export function createLogLines({ connection, prefix, log }: LogLinesDeps): LogLines {
+  const ready = createReadiness(connection);
+  const nameOf = (key: string) => `${prefix}:log:${key}`;
+  let unwritten = new Map<string, LogLine[]>();
+  let count = 0;
+  let timer: NodeJS.Timeout | undefined;
+  let writing: Promise<void> = Promise.resolve();
+
+  async function write(): Promise<void> {
+    const batch = unwritten;
+    unwritten = new Map();
+    count = 0;
+    if (batch.size === 0) return;
+    try {
+      await withinDeadline("remember log lines", 2_000, async (signal) => {
+        await ready(signal);
+        const pipeline = connection.pipeline();
+        for (const [key, lines] of batch) {
+          pipeline
+            .xadd(nameOf(key), "MAXLEN", mostEntries, "*", "lines", JSON.stringify(lines))
+            .pexpire(nameOf(key), keepMs);
+        }
+        const failed = (await pipeline.exec())?.find(([error]) => error)?.[0];
+        if (failed) throw failed;
+      });
+    } catch (error) {
+      log.debug({ error: describeRedisError(error) }, "log lines are not remembered");
+    }
+  }
+
+  function flush(): Promise<void> {
+    clearTimeout(timer);
+    timer = undefined;
+    return (writing = writing.then(write));
+  }
+
+  return {
+    flush,
+    tell(deployment, line) {
+      if (count >= mostUnwritten) return;
+      count++;
+      const key = keyText(deployment);
+      const lines = unwritten.get(key);
+      if (lines) lines.push(line);
+      else unwritten.set(key, [line]);
+      timer ??= setTimeout(() => void flush(), gatherMs);
+    },
+    async read(wanted) {
+      const answers = await withinDeadline("give back log lines", 2_000, async (signal) => {
+        await ready(signal);
+        const pipeline = connection.pipeline();
+        for (const { key, last } of wanted) pipeline.xrange(nameOf(keyText(key)), last === "0" ? "-" : `(${last}`, "+");
+        const found = (await pipeline.exec()) ?? [];
+        const failed = found.find(([error]) => error)?.[0];
+        if (failed) throw failed;
+        return found;
+      });
+      return wanted.map(({ last }, index) => {
+        const [, entries] = answers[index] ?? [];
+        const found = (entries ?? []) as [id: string, fields: string[]][];
+        return { lines: found.flatMap(([, [, json = ""]]) => parse(json)), last: found.at(-1)?.[0] ?? last };
+      });
+    },
+  };
+}
+
+/** Nothing of what another version has put there. */
+function parse(json: string): readonly LogLine[] {
+  try {
+    return z.array(Line).safeParse(JSON.parse(json)).data ?? [];
+  } catch {
+    return []; // not even JSON
+  }
+}

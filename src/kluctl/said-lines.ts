@@ -1,0 +1,82 @@
+/** What kluctl says while it works, for people who look on: nothing secret is in it. */
+import type { CommandResult, Key, ValidateResult } from "../model.ts";
+import { createRedactor, redactorOf } from "../redact/redactor.ts";
+import { maskShapes } from "../redact/shapes.ts";
+import { isProgress } from "./progress.ts";
+
+export interface SaidLine {
+  readonly at: number;
+  /** Of the loop or request that it belongs to. */
+  readonly job: string;
+  readonly command: string;
+  readonly text: string;
+}
+
+/** Never waits, never throws. */
+export type TellLine = (deployment: Key, line: SaidLine) => void;
+
+export interface LineTeller {
+  /** Without logins already, and one line. */
+  line(words: string): void;
+  /** `result`: absent if there is none. */
+  end(result: CommandResult | ValidateResult | undefined): void;
+}
+
+export interface LineTellerOptions {
+  readonly deployment: Key;
+  readonly reconcileId: string;
+  readonly command: string;
+  /** Values that nobody may read. */
+  readonly known: readonly string[];
+  readonly tell: TellLine;
+}
+
+/** Of one run; more is in the server's log. */
+const most = { lines: 300, length: 1_000, total: 32_000 };
+
+/**
+ * Progress names objects and is told at once. Anything else may quote the project, and with it a Secret: it is told when the
+ * result says what is secret.
+ */
+export function createLineTeller({ deployment, reconcileId, command, known, tell }: LineTellerOptions): LineTeller {
+  const from = performance.now();
+  const held: string[] = [];
+  let [lines, length, full] = [0, 0, false];
+
+  function say(text: string): void {
+    tell(deployment, { at: Date.now(), job: reconcileId, command, text });
+  }
+
+  function sayBounded(text: string): void {
+    if (full) return;
+    const short = text.length > most.length ? `${text.slice(0, most.length)}…` : text;
+    lines++;
+    length += short.length;
+    full = lines >= most.lines || length >= most.total;
+    say(full ? "(further lines are in the server's log only)" : short);
+  }
+
+  return {
+    line(words) {
+      if (isProgress(words)) sayBounded(maskShapes(words));
+      else if (held.length < most.lines) held.push(words);
+    },
+    end(result) {
+      if (held.length > 0) {
+        const redactor = result && "objects" in result ? redactorOf(result, known) : createRedactor(known);
+        // Line by line would miss what is secret in more than one.
+        const text = redactor.text(held.join("\n"));
+        const doubt = redactor.doubt();
+        if (doubt === undefined) for (const line of text.split("\n")) sayBounded(line);
+        else sayBounded(`(${held.length} lines are in the server's log only: ${doubt})`);
+      }
+      const seconds = ((performance.now() - from) / 1_000).toFixed(1);
+      say(`${result === undefined ? "failed" : endOf(result)} after ${seconds} s`);
+    },
+  };
+}
+
+function endOf({ errors }: CommandResult | ValidateResult): string {
+  if (errors.length === 0) return "done";
+  return errors.length === 1 ? "ended with 1 error" : `ended with ${errors.length} errors`;
+}

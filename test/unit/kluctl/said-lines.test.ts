@@ -1,0 +1,63 @@
+import { expect, test } from "vitest";
+import { createLineTeller, type SaidLine } from "../../../src/kluctl/said-lines.ts";
+import type { CommandResult } from "../../../src/model.ts";
+
+const deployment = { namespace: "shop", name: "prod" };
+const password = "hunter2-hunter2";
+
+function useTeller(known: readonly string[] = []) {
+  const lines: SaidLine[] = [];
+  const options = { deployment, reconcileId: "one", command: "deploy", known };
+  const teller = createLineTeller({ ...options, tell: (_, line) => void lines.push(line) });
+  return { teller, lines, texts: () => lines.map(({ text }) => text) };
+}
+
+function aResult(contents: object | undefined): CommandResult {
+  const rendered =
+    contents && JSON.stringify({ apiVersion: "v1", kind: "Secret", metadata: { name: "s" }, ...contents });
+  const ref = { version: "v1", kind: "Secret", name: "s", namespace: "shop" };
+  const objects = [{ ref, changes: [], new: true, ...(rendered && { rendered }) }];
+  return { document: {}, objects, errors: [], warnings: [], objectsHash: "" } as unknown as CommandResult;
+}
+
+test("progress is told at once, with the job and the command that it belongs to", () => {
+  const { teller, lines, texts } = useTeller();
+  teller.line("Rendering templates");
+  teller.line("app: Applying 3 objects");
+  expect(lines).toMatchObject([
+    { job: "one", command: "deploy", text: "Rendering templates" },
+    { job: "one", command: "deploy", text: "app: Applying 3 objects" },
+  ]);
+  teller.end(aResult({}));
+  expect(texts().at(-1)).toMatch(/^done after \d+\.\d s$/);
+});
+
+test("what may quote a Secret waits until it is known what is secret in it", () => {
+  const { teller, texts } = useTeller(["a-known-password"]);
+  teller.line(`the Secret s is wrong: expected a number, got ${password}`);
+  teller.line("and the login a-known-password, and ghp_0123456789abcdefghijklmnopqrstuvwxyzAB");
+  teller.line("Rendering templates");
+  expect(texts()).toEqual(["Rendering templates"]);
+  teller.end(aResult({ stringData: { password } }));
+  const told = texts().join("\n");
+  expect(told).toContain("the Secret s is wrong: expected a number, got *****");
+  expect(told).not.toMatch(/hunter2|a-known-password|ghp_/);
+});
+
+test("nothing is told of what cannot be masked, nor more than a limit", () => {
+  const doubtful = useTeller();
+  doubtful.teller.line(`got ${password}`);
+  doubtful.teller.end(aResult(undefined));
+  expect(doubtful.texts()).toMatchObject([expect.stringContaining("1 lines are in the server's log only"), {}]);
+
+  const failed = useTeller([password]);
+  failed.teller.line(`template error: ${password}`);
+  failed.teller.end(undefined);
+  expect(failed.texts()).toMatchObject(["template error: *****", expect.stringMatching(/^failed after/)]);
+
+  const flood = useTeller();
+  for (let n = 0; n < 1_000; n++) flood.teller.line(`app-${n}: Applying ${n} objects`);
+  flood.teller.end(undefined);
+  expect(flood.texts()).toHaveLength(301);
+  expect(flood.texts().at(-2)).toContain("further lines");
+});
