@@ -19,7 +19,14 @@ import {
 import { parseDuration } from "../duration.ts";
 import { isReconciling } from "../reconcile/conditions.ts";
 import { stateOf } from "../reconcile/state.ts";
-import { clusterConfig, type ClusterFlags, deploymentPath, readDeployment, withClusterFlags } from "./cluster.ts";
+import {
+  clusterConfig,
+  type ClusterFlags,
+  deploymentPath,
+  listDeployments,
+  readDeployment,
+  withClusterFlags,
+} from "./cluster.ts";
 import type { Define, ProgramDeps } from "./commands.ts";
 import { untilInterrupted } from "./interrupt.ts";
 import { selectDeployments } from "./select.ts";
@@ -56,7 +63,8 @@ const mostPerSecond = 50;
 const atOnce = 16;
 
 const names = `
-NAME is name or namespace/name. Instead of names, -l picks by label, and --all takes all of the namespaces.`;
+NAME is name or namespace/name. Instead of names, -l picks by label, and --all takes all of the namespaces. Those of the older
+API (flux.kluctl.io) are asked by its own annotations: docs/migrate.md.`;
 
 const exitCodes = `
 Exit codes:
@@ -143,7 +151,8 @@ function define(command: Command, { env, out, err }: ProgramDeps, onCode: (code:
       const { createKubeClient } = await import("../kube/client.ts"); // `--help` does not wait for it
       const client = createKubeClient(kubernetes);
       try {
-        const found = await selectDeployments(client, { names: given, selector: flags.selector, namespaces });
+        const wanted = { names: given, selector: flags.selector, namespaces };
+        const found = await selectDeployments(wanted, (places, labels) => listDeployments(client, places, labels));
         if (found.length === 0) throw new Error("there is no KluctlDeployment that fits");
         const keys = found.map(({ deployment }) => deployment.key);
         const wait = flags.wait ? timeoutMs : undefined;

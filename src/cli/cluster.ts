@@ -50,12 +50,17 @@ export async function listDeployments(
   client: Pick<KubeClient, "list">,
   namespaces: readonly string[],
   labelSelector?: string,
+  { mayBeMissing = false } = {},
 ): Promise<readonly FoundDeployment[]> {
   const wanted = namespaces.length === 0 ? [undefined] : namespaces;
   const lists = await Promise.all(
     wanted.map((namespace) => client.list(deploymentsPath(namespace), { query: { labelSelector } })),
-  ).catch(explainMissing);
-  return lists.flatMap(({ items }) => items.flatMap(toFound)).sort((a, b) => (orderOf(a) < orderOf(b) ? -1 : 1));
+  ).catch((error: unknown) => (mayBeMissing && isMissing(error) ? [] : explainMissing(error)));
+  return lists.flatMap(({ items }) => items.flatMap(toFound)).sort(byName);
+}
+
+export function byName(a: FoundDeployment, b: FoundDeployment): number {
+  return orderOf(a) < orderOf(b) ? -1 : 1;
 }
 
 function deploymentsPath(namespace: string | undefined): string {
@@ -72,8 +77,12 @@ function orderOf({ deployment: { key } }: FoundDeployment): string {
   return `${key.namespace}\0${key.name}`;
 }
 
+function isMissing(error: unknown): boolean {
+  return error instanceof ApiError && error.status === 404;
+}
+
 function explainMissing(error: unknown): never {
-  if (!(error instanceof ApiError && error.status === 404)) throw error;
+  if (!isMissing(error)) throw error;
   throw new Error(
     "the cluster does not know KluctlDeployments: kubectl apply --server-side -f chart/files/kluctldeployments.yaml",
     { cause: error },
@@ -88,7 +97,7 @@ export async function readDeployment(
     const path = deploymentPath(key);
     return toFound(await client.request({ method: "GET", path }))[0];
   } catch (error) {
-    if (error instanceof ApiError && error.status === 404) return undefined;
+    if (isMissing(error)) return undefined;
     throw error;
   }
 }

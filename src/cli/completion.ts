@@ -25,7 +25,9 @@ interface Place {
   /** `""`, `get`, `get deployments` */
   readonly path: string;
   readonly commands: readonly Word[];
-  readonly options: readonly (Word & { readonly choices: readonly string[]; readonly takesValue: boolean })[];
+  readonly options: readonly CompletedOption[];
+  /** The fixed values of its argument. */
+  readonly values: readonly string[];
 }
 
 interface Word {
@@ -33,84 +35,158 @@ interface Word {
   readonly about: string;
 }
 
+interface CompletedOption extends Word {
+  readonly short: string | undefined;
+  readonly choices: readonly string[];
+  readonly takesValue: boolean;
+}
+
+const helpOption = {
+  word: "--help",
+  short: "-h",
+  about: "say how it is used, with examples",
+  choices: [],
+  takesValue: false,
+};
+
 function placesOf(command: Command, path: readonly string[] = []): Place[] {
-  const { options } = command;
+  const options = command.options.flatMap(({ long, short, description, argChoices = [], required, optional }) =>
+    long ? [{ word: long, short, about: description, choices: argChoices, takesValue: required || optional }] : [],
+  );
   const place: Place = {
     path: path.join(" "),
     commands: command.commands.map((inner) => ({ word: inner.name(), about: inner.description() })),
-    options: options.flatMap(({ long, description, argChoices = [], required, optional }) =>
-      long ? [{ word: long, about: description, choices: argChoices, takesValue: required || optional }] : [],
-    ),
+    options: [...options, helpOption],
+    values: command.registeredArguments[0]?.argChoices ?? [],
   };
   return [place, ...command.commands.flatMap((inner) => placesOf(inner, [...path, inner.name()]))];
 }
 
 const scripts: Readonly<Record<Shell, (places: readonly Place[]) => string>> = { bash, zsh, fish };
 
+/** A line for each place and option that wants a value: `path option`, as a shell's `case` has it. */
+function casesOf(places: readonly Place[], toLine: (option: CompletedOption) => string | undefined): string {
+  const lines = places.flatMap(({ path, options }) =>
+    options.flatMap((option) => {
+      const line = toLine(option);
+      const names = [option.word, ...(option.short ? [option.short] : [])].map((name) => quoted(`${path} ${name}`));
+      return line === undefined ? [] : [`    ${names.join("|")}) ${line} ;;`];
+    }),
+  );
+  return lines.join("\n");
+}
+
 /** Words without an option before them name the place; what follows an option with fixed values is one of these. */
 function bash(places: readonly Place[]): string {
-  const words = places.map(
-    ({ path, commands, options }) =>
-      `    ${quoted(path)}) words=${quoted([...commands, ...options].map(({ word }) => word).join(" "))} ;;`,
-  );
-  const values = places.flatMap(({ path, options }) =>
-    options
-      .filter(({ choices }) => choices.length > 0)
-      .map(({ word, choices }) => `    ${quoted(`${path} ${word}`)}) words=${quoted(choices.join(" "))}; found=1 ;;`),
+  const words = places.map(({ path, commands, options, values }) => {
+    const all = [...commands, ...options].map(({ word }) => word);
+    return `    ${quoted(path)}) words=${quoted([...values, ...all].join(" "))} ;;`;
+  });
+  const values = casesOf(places, ({ choices, takesValue }) =>
+    choices.length > 0 ? `words=${quoted(choices.join(" "))}; found=1` : takesValue ? "found=files" : undefined,
   );
   const isPlace = places.map(({ path }) => quoted(path)).join("|");
   return `# bash completion of towline: source <(towline completion bash)
 _towline() {
-  local cur=\${COMP_WORDS[COMP_CWORD]} prev=\${COMP_WORDS[COMP_CWORD-1]} path="" words="" found="" i word next
+  local cur=\${COMP_WORDS[COMP_CWORD]} prev=\${COMP_WORDS[COMP_CWORD-1]} place="" words="" found="" i word next
   for ((i = 1; i < COMP_CWORD; i++)); do
     word=\${COMP_WORDS[i]}
-    next=\${path:+$path }$word
+    next=\${place:+$place }$word
     case $next in
-    ${isPlace}) path=$next ;;
+    ${isPlace}) place=$next ;;
     *) break ;;
     esac
   done
-  case "$path $prev" in
-${values.join("\n")}
+  case "$place $prev" in
+${values}
   esac
   if [ -z "$found" ]; then
-    case $path in
+    case $place in
 ${words.join("\n")}
     esac
   fi
   COMPREPLY=($(compgen -W "$words" -- "$cur"))
-  if [ \${#COMPREPLY[@]} -eq 0 ] && [ -z "$found" ]; then COMPREPLY=($(compgen -f -- "$cur")); fi
+  if [ \${#COMPREPLY[@]} -eq 0 ] && [ "$found" != 1 ]; then COMPREPLY=($(compgen -f -- "$cur")); fi
 }
-complete -F _towline towline
+complete -o filenames -F _towline towline
 `;
 }
 
-/** zsh reads what is written for bash. */
 function zsh(places: readonly Place[]): string {
-  return `# zsh completion of towline: source <(towline completion zsh)
-autoload -Uz compinit bashcompinit
-(( $+functions[compdef] )) || compinit
-bashcompinit
-${bash(places)}`;
+  const described = (words: readonly Word[]) =>
+    words.map(({ word, about }) => quoted(`${word}:${about.replaceAll(":", "\\:")}`)).join(" ");
+  const values = casesOf(places, ({ choices, takesValue }) =>
+    choices.length > 0 ? `known=(${choices.join(" ")}); found=1` : takesValue ? "_files; return" : undefined,
+  );
+  const words = places.map(
+    ({ path, commands, options, values: fixed }) =>
+      `    ${quoted(path)}) known=(${[...fixed.map(quoted), described(commands)].filter(Boolean).join(" ")}); options=(${described(options)}) ;;`,
+  );
+  const isPlace = places.map(({ path }) => quoted(path)).join("|");
+  return `#compdef towline
+# zsh completion of towline: source <(towline completion zsh), or as _towline in a directory of $fpath
+_towline() {
+  local place="" found="" i next prev=\${words[CURRENT-1]} cur=\${words[CURRENT]}
+  for ((i = 2; i < CURRENT; i++)); do
+    next=\${place:+$place }\${words[i]}
+    case $next in
+    ${isPlace}) place=$next ;;
+    *) break ;;
+    esac
+  done
+  local -a known options
+  case "$place $prev" in
+${values}
+  esac
+  if [[ -z $found ]]; then
+    case $place in
+${words.join("\n")}
+    esac
+  fi
+  if [[ $cur == -* ]]; then
+    _describe -o option options
+  elif (( \${#known} )); then
+    _describe word known
+  else
+    _files
+  fi
+}
+if [[ \${funcstack[1]} == _towline ]]; then
+  _towline "$@"
+else
+  (( $+functions[compdef] )) || { autoload -Uz compinit && compinit }
+  compdef _towline towline
+fi
+`;
 }
 
 function fish(places: readonly Place[]): string {
-  const lines = places.flatMap(({ path, commands, options }) => {
-    const known = commands.map(({ word }) => word).join(" ");
-    const parts = path.split(" ").filter(Boolean);
-    const inside = parts.map((part) => `__fish_seen_subcommand_from ${part}`);
-    const before = known === "" ? [] : [`not __fish_seen_subcommand_from ${known}`];
-    const when = [...inside, ...before].join("; and ");
-    const condition = when === "" ? "" : ` -n ${quoted(when)}`;
+  const lines = places.flatMap(({ path, commands, options, values }) => {
+    const condition = ` -n ${quoted(`__towline_at ${quoted(path)}`)}`;
     return [
+      ...(commands.length > 0 || values.length > 0 ? [`complete -c towline -f${condition}`] : []),
       ...commands.map(({ word, about }) => `complete -c towline -f${condition} -a ${word} -d ${quoted(about)}`),
-      ...options.map(({ word, about, choices, takesValue }) => {
-        const values = choices.length > 0 ? ` -x -a ${quoted(choices.join(" "))}` : takesValue ? " -r" : "";
-        return `complete -c towline${condition} -l ${word.slice(2)}${values} -d ${quoted(about)}`;
+      ...values.map((value) => `complete -c towline -f${condition} -a ${value}`),
+      ...options.map(({ word, short, about, choices, takesValue }) => {
+        const given = choices.length > 0 ? ` -x -a ${quoted(choices.join(" "))}` : takesValue ? " -r" : "";
+        const letter = short === undefined ? "" : ` -s ${short.slice(1)}`;
+        return `complete -c towline${condition} -l ${word.slice(2)}${letter}${given} -d ${quoted(about)}`;
       }),
     ];
   });
-  return `# fish completion of towline: towline completion fish > ~/.config/fish/completions/towline.fish\n${lines.join("\n")}\n`;
+  const isPlace = places.map(({ path }) => quoted(path)).join(" ");
+  return `# fish completion of towline: towline completion fish > ~/.config/fish/completions/towline.fish
+function __towline_at
+  set -l place ""
+  for word in (commandline -opc)[2..]
+    set -l next (string trim -- "$place $word")
+    contains -- $next ${isPlace}; or break
+    set place $next
+  end
+  test "$place" = "$argv[1]"
+end
+${lines.join("\n")}
+`;
 }
 
 function quoted(text: string): string {

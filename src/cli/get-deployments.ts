@@ -3,6 +3,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import type { KubeClient } from "../kube/client.ts";
 import { keyText } from "../model.ts";
 import { type DeploymentState, stateOf } from "../reconcile/state.ts";
+import { listOfBothApis } from "./both-apis.ts";
 import { clusterConfig, type ClusterFlags, withClusterFlags } from "./cluster.ts";
 import type { Define } from "./commands.ts";
 import { untilInterrupted } from "./interrupt.ts";
@@ -17,7 +18,7 @@ interface Flags extends ClusterFlags {
 }
 
 const help = `
-NAME is name or namespace/name; without any, all are shown. The older API's (flux.kluctl.io) are not.
+NAME is name or namespace/name; without any, all are shown. Those of the older API are marked with its name, (flux.kluctl.io).
 
   READY     as its condition says: the last deploy, and the validation if there is one, went well
   COMMIT    the newest that was looked at
@@ -37,7 +38,12 @@ Exit codes:
 
 const watchEveryMs = 2_000;
 
-export const defineGetDeployments: Define = (command, { env, out }) => {
+/** Of which API it is, where it is not today's. */
+interface ShownState extends DeploymentState {
+  readonly apiVersion?: string | undefined;
+}
+
+export const defineGetDeployments: Define = (command, { env, out, err }) => {
   withClusterFlags(command)
     .argument("[names...]", "only these")
     .option("-l, --selector <labels>", "only those with these labels: team=shop,tier!=db")
@@ -50,35 +56,44 @@ export const defineGetDeployments: Define = (command, { env, out }) => {
       const client = createKubeClient(kubernetes);
       try {
         const wanted = { names, selector: flags.selector, namespaces };
-        const print = (states: readonly DeploymentState[], first: boolean) =>
+        const print = (states: readonly ShownState[], first: boolean) =>
           out(forPrograms(flags.output, states) ?? toTable(states, flags.output === "wide", first));
-        const states = await readStates(client, wanted);
+        const read: ReadStates = () => readStates(client, wanted, err);
+        const states = await read();
         if (states.length === 0 && isForPeople(flags.output)) out("There are no KluctlDeployments here.\n");
         else print(states, true);
-        if (flags.watch) await untilInterrupted((signal) => watch(client, wanted, states, print, signal));
+        if (flags.watch) await untilInterrupted((signal) => watch(read, states, print, signal));
       } finally {
         client.close();
       }
     });
 };
 
-async function readStates(client: Pick<KubeClient, "list">, wanted: Wanted): Promise<readonly DeploymentState[]> {
+type ReadStates = () => Promise<readonly ShownState[]>;
+
+async function readStates(
+  client: Pick<KubeClient, "list" | "request">,
+  wanted: Wanted,
+  err: (text: string) => void,
+): ReturnType<ReadStates> {
   const now = Date.now();
-  return (await selectDeployments(client, wanted)).map(({ deployment }) => stateOf(deployment, now));
+  const found = await selectDeployments(wanted, (namespaces, selector) =>
+    listOfBothApis(client, { namespaces, selector, err }),
+  );
+  return found.map(({ deployment }) => ({ ...stateOf(deployment, now), apiVersion: deployment.apiVersion }));
 }
 
 /** One list now and then, instead of a watch: it is for a person to look at. */
 async function watch(
-  client: Pick<KubeClient, "list">,
-  wanted: Wanted,
-  before: readonly DeploymentState[],
-  print: (states: readonly DeploymentState[], first: boolean) => void,
+  read: ReadStates,
+  before: readonly ShownState[],
+  print: (states: readonly ShownState[], first: boolean) => void,
   signal: AbortSignal,
 ): Promise<void> {
   const known = new Map(before.map((state) => [keyText(state), essence(state)]));
   for (;;) {
     await sleep(watchEveryMs, undefined, { signal });
-    const states = await readStates(client, wanted);
+    const states = await read();
     const changed = states.filter((state) => known.get(keyText(state)) !== essence(state));
     for (const state of changed) known.set(keyText(state), essence(state));
     if (changed.length > 0) print(changed, false);
@@ -86,11 +101,11 @@ async function watch(
 }
 
 /** All but what only the clock changes. */
-function essence(state: DeploymentState): string {
+function essence(state: ShownState): string {
   return JSON.stringify({ ...state, nextLookAt: undefined });
 }
 
-function toTable(states: readonly DeploymentState[], wide: boolean, withHead: boolean): string {
+function toTable(states: readonly ShownState[], wide: boolean, withHead: boolean): string {
   const now = Date.now();
   const head = ["NAMESPACE", "NAME", "READY", "COMMIT", "DRIFT", "DEPLOYED"];
   const more = ["NEXT LOOK", "TARGET", "FOLLOWS"];
@@ -100,7 +115,8 @@ function toTable(states: readonly DeploymentState[], wide: boolean, withHead: bo
     const next = nextLookAt === undefined ? "–" : nextLookAt <= now ? "now" : `in ${ageText(nextLookAt - now)}`;
     const follows = source === undefined ? "–" : `${source}${path ? `//${path}` : ""} ${ref ?? ""}`;
     const wideCells = wide ? [next, orDash(target), follows] : [];
-    return [namespace, name, orDash(ready), short(commit), orDash(drift), age, ...wideCells, orDash(why)].map(plain);
+    const marked = state.apiVersion === undefined ? name : `${name} (${state.apiVersion.replace(/\/.*/, "")})`;
+    return [namespace, marked, orDash(ready), short(commit), orDash(drift), age, ...wideCells, orDash(why)].map(plain);
   });
   return table(withHead ? [[...head, ...(wide ? more : []), "WHY"], ...rows] : rows);
 }

@@ -3,7 +3,8 @@ import { createReports } from "../../jobs/reports.ts";
 import { followsGit, pullRequestText } from "../model.ts";
 import { describeReport } from "../preview/summary.ts";
 import type { Report } from "../report.ts";
-import { clusterConfig, type ClusterFlags, listDeployments, withClusterFlags } from "./cluster.ts";
+import { listOfBothApis } from "./both-apis.ts";
+import { clusterConfig, type ClusterFlags, withClusterFlags } from "./cluster.ts";
 import type { Define } from "./commands.ts";
 import { ageText, forPrograms, type Format, isForPeople, outputOption, short } from "./output.ts";
 import { withRedis } from "./redis.ts";
@@ -26,7 +27,7 @@ Exit codes:
   1  the cluster or Redis cannot be asked
   2  the command line or the configuration is wrong`;
 
-export const defineGetPreviews: Define = (command, { env, out }) => {
+export const defineGetPreviews: Define = (command, { env, out, err }) => {
   withClusterFlags(command)
     .addOption(outputOption())
     .addHelpText("after", help)
@@ -35,7 +36,7 @@ export const defineGetPreviews: Define = (command, { env, out }) => {
       const { createKubeClient } = await import("../kube/client.ts"); // `--help` does not wait for it
       const client = createKubeClient(kubernetes);
       try {
-        const found = await listDeployments(client, namespaces);
+        const found = await listOfBothApis(client, { namespaces, err });
         const following = found.map(({ deployment }) => deployment).filter(followsGit);
         const repos = [...new Set(following.map(({ repo }) => repo))];
         const all = await withRedis(config, async (connection) => {

@@ -101,7 +101,7 @@ export const defineInit: Define = (command, { out, err, ask, stdin }, onCode) =>
             repo,
             { url: answers.url.href, tokenFile, output: "text" },
             clusterConfig({}, { config: file }),
-            { stdin, out },
+            { stdin, out, err },
           )
         : 0;
       out(describeNext(answers, file));

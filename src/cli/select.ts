@@ -1,7 +1,6 @@
 /** Which deployments a command is about: by name, by label, or all. */
-import type { KubeClient } from "../kube/client.ts";
 import { keyText } from "../model.ts";
-import { type FoundDeployment, listDeployments } from "./cluster.ts";
+import type { FoundDeployment } from "./cluster.ts";
 
 export interface Wanted {
   /** `name` or `namespace/name`. */
@@ -11,16 +10,20 @@ export interface Wanted {
   readonly namespaces: readonly string[];
 }
 
-/** Throws if one of the names is none, or means several. */
+/**
+ * Throws if one of the names is none, or means several.
+ *
+ * @param list of some namespaces, or all
+ */
 export async function selectDeployments(
-  client: Pick<KubeClient, "list">,
   { names, selector, namespaces }: Wanted,
+  list: (namespaces: readonly string[], selector: string | undefined) => Promise<readonly FoundDeployment[]>,
 ): Promise<readonly FoundDeployment[]> {
   // Who names namespaces need not have the right to list all.
   const named = names.map((name) => name.split("/"));
   const all = named.length > 0 && named.every((parts) => parts.length === 2);
   const places = all ? [...new Set(named.map(([namespace = ""]) => namespace))] : namespaces;
-  const found = await listDeployments(client, places, selector);
+  const found = await list(places, selector);
   if (names.length === 0) return found;
   return [...new Set(names.map((name) => findOne(name, found, places)))];
 }

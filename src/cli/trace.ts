@@ -3,7 +3,8 @@ import { createDeliveries } from "../../jobs/deliveries.ts";
 import { ConfigError } from "../errors.ts";
 import { listStoredCommands } from "../kube/stored-commands.ts";
 import { type Trace, traceCommit, type TracedDeployment, type TraceStep } from "../reconcile/trace.ts";
-import { clusterConfig, type ClusterFlags, listDeployments, withClusterFlags } from "./cluster.ts";
+import { listOfBothApis } from "./both-apis.ts";
+import { clusterConfig, type ClusterFlags, withClusterFlags } from "./cluster.ts";
 import type { Define } from "./commands.ts";
 import { ageText, forPrograms, type Format, isForPeople, outputOption } from "./output.ts";
 import { withRedis } from "./redis.ts";
@@ -52,7 +53,7 @@ export const defineTrace: Define = (command, { env, out, err }, onCode) => {
         });
       try {
         const [found, results, deliveries] = await Promise.all([
-          listDeployments(client, namespaces),
+          listOfBothApis(client, { namespaces, err }),
           orNothing("stored results are not known", listStoredCommands(client, config.results.namespace)),
           orNothing(
             "deliveries are not known",

@@ -11,7 +11,8 @@ import type { Ensured } from "../forge/hooks.ts";
 import { createLogger, createScrubber } from "../log.ts";
 import { followsGit, type RepoId } from "../model.ts";
 import { parseRepoUrl, repoId } from "../repo-url.ts";
-import { clusterConfig, type ClusterConfig, type ClusterFlags, listDeployments, withClusterFlags } from "./cluster.ts";
+import { listOfBothApis } from "./both-apis.ts";
+import { clusterConfig, type ClusterConfig, type ClusterFlags, withClusterFlags } from "./cluster.ts";
 import type { Define, ProgramDeps } from "./commands.ts";
 import { readFile } from "./configuration.ts";
 import { plain, table } from "./table.ts";
@@ -66,7 +67,7 @@ export async function ensureWebhooks(
   repos: readonly string[],
   flags: EnsureFlags,
   cluster: ClusterConfig,
-  { stdin, out }: Pick<ProgramDeps, "stdin" | "out">,
+  { stdin, out, err }: Pick<ProgramDeps, "stdin" | "out" | "err">,
 ): Promise<number> {
   const base = parseUrl(flags.url);
   const forges = forgesOf(cluster.config, flags.forge);
@@ -75,7 +76,7 @@ export async function ensureWebhooks(
   if (token === "") throw new ConfigError(`--token-file ${tokenFile}: it is empty`);
   if (token && forges.length > 1) throw new ConfigError(`which forge is the token for? Say so with --forge`);
 
-  const wanted = repos.length > 0 ? repos.map(parseRepo) : await followed(cluster);
+  const wanted = repos.length > 0 ? repos.map(parseRepo) : await followed(cluster, err);
   if (wanted.length === 0) throw new Error("no KluctlDeployment follows a git repository: name the repositories");
   const scrub = createScrubber([...secretValues(cluster.config), ...(token ? [token] : [])]);
   const found = await Promise.all(
@@ -111,11 +112,14 @@ function parseRepo(text: string): Wanted {
   return { repo };
 }
 
-async function followed({ kubernetes, namespaces }: ClusterConfig): Promise<readonly Wanted[]> {
+async function followed(
+  { kubernetes, namespaces }: ClusterConfig,
+  err: (text: string) => void,
+): Promise<readonly Wanted[]> {
   const { createKubeClient } = await import("../kube/client.ts"); // not for repositories that are named
   const client = createKubeClient(kubernetes);
   try {
-    const found = await listDeployments(client, namespaces);
+    const found = await listOfBothApis(client, { namespaces, err });
     const repos = found.map(({ deployment }) => deployment).filter(followsGit);
     return [...new Set(repos.map(({ repo }) => repo))].sort().map((repo) => ({ repo }));
   } finally {

@@ -6,14 +6,8 @@ import { parseAllDocuments } from "yaml";
 import type { Config } from "../config.ts";
 import { readHeaders } from "../forge/webhook-source.ts";
 import type { Deployment, MalformedDeployment } from "../model.ts";
-import {
-  clusterConfig,
-  type ClusterFlags,
-  type FoundDeployment,
-  listDeployments,
-  toFound,
-  withClusterFlags,
-} from "./cluster.ts";
+import { listOfBothApis } from "./both-apis.ts";
+import { clusterConfig, type ClusterFlags, type FoundDeployment, toFound, withClusterFlags } from "./cluster.ts";
 import type { Define } from "./commands.ts";
 import { deliveryHelp, type DeliveryFlags } from "./delivery-file.ts";
 import { openDelivery, withDeliveryFlags } from "./delivery-command.ts";
@@ -40,7 +34,7 @@ Exit codes:
   1  the server would refuse it, or it concerns nothing: what is printed says why
   2  the command line or the configuration is wrong`;
 
-export const defineWebhookExplain: Define = (command, { env, stdin, out }, onCode) => {
+export const defineWebhookExplain: Define = (command, { env, stdin, out, err }, onCode) => {
   withClusterFlags(withDeliveryFlags(command))
     .option("--manifests <files...>", "take the KluctlDeployments of these files or directories, not the cluster's")
     .addOption(new Option("-o, --output <format>", "how to print it").choices(["text", "json"]).default("text"))
@@ -48,7 +42,7 @@ export const defineWebhookExplain: Define = (command, { env, stdin, out }, onCod
     .action(async (file: string | undefined, flags: Flags) => {
       const { config, kubernetes, namespaces } = clusterConfig(env, flags);
       const { delivery, source, payloadOnly } = await openDelivery(file, flags, config, { stdin });
-      const found = flags.manifests ? readManifests(flags.manifests) : await fromCluster(kubernetes, namespaces);
+      const found = flags.manifests ? readManifests(flags.manifests) : await fromCluster(kubernetes, namespaces, err);
       const explanation = await explainDelivery({
         source,
         payloadOnly,
@@ -71,11 +65,12 @@ function concernsSomething({ genuine, matched, previews }: Explanation): boolean
 async function fromCluster(
   kubernetes: Config["kubernetes"],
   namespaces: readonly string[],
+  err: (text: string) => void,
 ): Promise<readonly FoundDeployment[]> {
   const { createKubeClient } = await import("../kube/client.ts"); // not with --manifests
   const client = createKubeClient(kubernetes);
   try {
-    return await listDeployments(client, namespaces);
+    return await listOfBothApis(client, { namespaces, err });
   } finally {
     client.close();
   }

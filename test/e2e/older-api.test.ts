@@ -137,6 +137,14 @@ async function servesAndGivesWay(world: TestWorld, server: Towline): Promise<voi
     }),
   );
 
+  expect((await towline(world, "get", "deployments")).out).toMatch(
+    new RegExp(`shop \\(flux\\.kluctl\\.io\\) +True +${second.slice(0, 7)} `),
+  );
+  expect(JSON.parse((await towline(world, "get", "deployments", "shop", "-o", "json")).out)).toMatchObject([
+    { name: "shop", apiVersion, commit: second, ready: "True" },
+  ]);
+  expect((await towline(world, "trace", second)).out).toContain(`${namespace}/shop: applied\n`);
+
   const printed = await towline(world, "migrate");
   expect(printed).toMatchObject({ code: 0, out: expect.stringContaining("# changed: spec.sourceRef: ") as unknown });
   expect(await cluster.deployment("shop").get()).toBeUndefined();

@@ -1,0 +1,61 @@
+/** The KluctlDeployments of both APIs, as the server sees them: where both have a name, it is the newer one's. */
+import { ApiError } from "../errors.ts";
+import type { KubeClient } from "../kube/client.ts";
+import { toEntry } from "../kube/legacy/entry.ts";
+import { createGitRepositoryReader, readOrNothing } from "../kube/legacy/git-repositories.ts";
+import { legacyCollection, legacyPath, type LegacyResource, parseLegacy } from "../kube/legacy/resource.ts";
+import { referencesOf } from "../kube/legacy/translate-spec.ts";
+import { keyText } from "../model.ts";
+import { byName, type FoundDeployment, listDeployments } from "./cluster.ts";
+
+export interface BothOptions {
+  /** Empty: all. */
+  readonly namespaces: readonly string[];
+  readonly selector?: string | undefined;
+  /** Told what could not be asked. */
+  readonly err: (text: string) => void;
+}
+
+/** By name, those of one namespace together. */
+export async function listOfBothApis(
+  client: Pick<KubeClient, "list" | "request">,
+  options: BothOptions,
+): Promise<readonly FoundDeployment[]> {
+  const { namespaces, selector } = options;
+  const older = await listOlder(client, options);
+  const newer = await listDeployments(client, namespaces, selector, { mayBeMissing: older !== undefined });
+  const taken = new Set(newer.map(({ deployment }) => keyText(deployment.key)));
+  return [...newer, ...(older ?? []).filter(({ deployment }) => !taken.has(keyText(deployment.key)))].sort(byName);
+}
+
+/** `undefined` where the cluster does not have that API. */
+async function listOlder(
+  client: Pick<KubeClient, "list" | "request">,
+  { namespaces, selector: labelSelector, err }: BothOptions,
+): Promise<readonly FoundDeployment[] | undefined> {
+  const api = (await readOrNothing(client, legacyPath)) as { resources?: { name?: string }[] } | undefined;
+  if (api?.resources?.some(({ name }) => name === "kluctldeployments") !== true) return undefined;
+  const places = namespaces.length === 0 ? [undefined] : namespaces;
+  try {
+    const lists = await Promise.all(
+      places.map((place) => client.list(legacyCollection(place), { query: { labelSelector } })),
+    );
+    const repositories = createGitRepositoryReader(client);
+    const resources = lists.flatMap(({ items }) => items.flatMap((item) => parseLegacy(item) ?? []));
+    return (await Promise.all(resources.map((resource) => toFoundOlder(resource, repositories)))).flat();
+  } catch (error) {
+    if (!(error instanceof ApiError && error.status === 403)) throw error;
+    err(`without those of the older API (flux.kluctl.io): ${error.message}\n`);
+    return [];
+  }
+}
+
+async function toFoundOlder(
+  resource: LegacyResource,
+  repositories: ReturnType<typeof createGitRepositoryReader>,
+): Promise<FoundDeployment[]> {
+  const { gitRepository: named } = referencesOf(resource.spec);
+  const key = named && { namespace: named.namespace || resource.metadata.namespace, name: named.name };
+  const deployment = toEntry(resource, { gitRepository: key && (await repositories.get(key)) });
+  return deployment === undefined ? [] : [{ deployment, resource }];
+}
