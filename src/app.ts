@@ -355,7 +355,7 @@ function startRemovingMirrors(sources: Pick<GitSources, "sweepStale">, log: Logg
     sources.sweepStale().catch((error: unknown) => log.warn({ err: error }, "could not remove old git mirrors"));
   };
   remove();
-  const timer = setInterval(remove, 3_600_000);
+  const timer = setInterval(remove, 600_000);
   return () => clearInterval(timer);
 }
 

@@ -120,7 +120,10 @@ export interface Sources {
    * same name is used again, so that the many deployments of one push share one. Without it the remote is asked.
    */
   heads(repository: Repository, asOf: string | undefined, signal?: AbortSignal): Promise<Heads>;
-  /** A clone of its own at the ref's commit, or what is in the artifact; removed when released. Throws SourceError. */
+  /**
+   * The repository at the ref's commit, a normal clone that others who want the same read too; or what is in the
+   * artifact. Nobody writes into it. It is there until it is released. Throws SourceError.
+   */
   checkout(source: CheckoutSource, asOf: string | undefined, signal: AbortSignal): Promise<Checkout>;
   /** One `HEAD`. Throws SourceError. */
   tag(source: OciCheckoutSource, signal: AbortSignal): Promise<Tag>;

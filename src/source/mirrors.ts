@@ -16,13 +16,13 @@ import type { Remote } from "./remote.ts";
 import { removeDirectory } from "../work-directories.ts";
 
 export interface Mirrors {
-  /** Runs `use` with a mirror that has the commit, and keeps the mirror as it is meanwhile. */
+  /** Runs `use` with a mirror that has the commit, and keeps the mirror as it is meanwhile; `state` names how it is. */
   withCommit<T>(
     remote: Remote,
     id: string,
     commit: string,
     signal: AbortSignal,
-    use: (mirror: string) => Promise<T>,
+    use: (mirror: string, state: number) => Promise<T>,
   ): Promise<T>;
   /** Removes the mirrors that nobody used for the given time. */
   sweep(idleMs: number): Promise<number>;
@@ -45,6 +45,8 @@ interface Mirror {
   fetched: boolean;
   /** Counts how often it was thrown away, so that many who find it damaged do so once. */
   generation: number;
+  /** Counts how often its refs and objects may have become others. */
+  state: number;
 }
 
 const exclusive = 1_000_000;
@@ -63,6 +65,7 @@ export function createMirrors({ directory, git, remoteGit, log, fetched }: Mirro
       present: new Set<string>(),
       fetched: false,
       generation: 0,
+      state: 0,
     };
     mirrors.set(id, mirror);
     return mirror;
@@ -97,6 +100,7 @@ export function createMirrors({ directory, git, remoteGit, log, fetched }: Mirro
   async function bring(mirror: Mirror, remote: Remote, commit: string, signal: AbortSignal): Promise<void> {
     if (await mayHave(mirror, commit)) return; // somebody else just did
     const isNew = !(await exists(mirror.path));
+    mirror.state++;
     const from = performance.now();
     const fetch = (...refs: readonly string[]): Promise<string> =>
       remoteGit(
@@ -124,6 +128,7 @@ export function createMirrors({ directory, git, remoteGit, log, fetched }: Mirro
   async function discard(mirror: Mirror, generation: number): Promise<void> {
     if (mirror.generation !== generation) return;
     mirror.generation++;
+    mirror.state++;
     mirror.present.clear();
     mirror.fetched = false;
     await removeDirectory(mirror.path);
@@ -142,7 +147,7 @@ export function createMirrors({ directory, git, remoteGit, log, fetched }: Mirro
             async () => {
               const now = new Date();
               await utimes(mirror.path, now, now).catch(() => undefined); // it is in use: see sweep
-              return use(mirror.path);
+              return use(mirror.path, mirror.state);
             },
             { signal },
           );

@@ -23,6 +23,7 @@ import { keyedId, remoteId, toRemote } from "./remote.ts";
 import type { Remote } from "./remote.ts";
 import { readServerGitLogins } from "./server-logins.ts";
 import { createShare } from "./share.ts";
+import { createSharedCheckouts } from "./shared-checkouts.ts";
 import { createWorkDirectories, removeDirectory } from "../work-directories.ts";
 
 export interface SourceLimits {
@@ -43,6 +44,10 @@ export interface SourceLimits {
   readonly headsMs: number;
   /** A mirror that was not used for so long is removed by `sweepStale`. */
   readonly mirrorIdleMs: number;
+  /** So long a checkout is kept for whoever comes next. */
+  readonly checkoutIdleMs: number;
+  /** So many checkouts are kept that nobody uses, one for each repository at most. */
+  readonly idleCheckouts: number;
 }
 
 const defaultSourceLimits: SourceLimits = {
@@ -53,6 +58,8 @@ const defaultSourceLimits: SourceLimits = {
   callMs: 15 * 60_000,
   headsMs: 10 * 60_000,
   mirrorIdleMs: 24 * 60 * 60_000,
+  checkoutIdleMs: 10 * 60_000,
+  idleCheckouts: 32,
 };
 
 export interface SourcesDeps {
@@ -88,6 +95,7 @@ export function createSources(deps: SourcesDeps): GitSources {
   const fetched = (seconds: number, ok: boolean): void => observe?.fetch(seconds, ok);
   const mirrors = createMirrors({ directory: join(cacheDir, "mirrors"), git, remoteGit, log, fetched });
   const clones = createLimit(limits.clones);
+  const checkouts = createSharedCheckouts({ idleMs: limits.checkoutIdleMs, mostIdle: limits.idleCheckouts, log });
   const answers = createShare<Heads>({ maxAgeMs: limits.headsMs, maxEntries: 1_000 }, Date.now);
   const oci = createOciSources({
     cacheDir,
@@ -153,21 +161,39 @@ export function createSources(deps: SourcesDeps): GitSources {
     });
   }
 
-  async function cloneWith(remote: Remote, commit: string, root: string, signal: AbortSignal): Promise<void> {
-    await mirrors.withCommit(remote, await idOf(remote), commit, signal, (mirror) =>
-      clones.run(() => cloneMirror(git, { mirror, root, origin: remote.address }, signal), { signal }),
-    );
+  async function cloneInto(root: string, mirror: string, remote: Remote, signal: AbortSignal): Promise<void> {
+    await clones.run(() => cloneMirror(git, { mirror, root, origin: remote.address }, signal), { signal });
+  }
+
+  async function makeCheckout(remote: Remote, mirror: string, commit: string, signal: AbortSignal): Promise<string> {
+    const root = await work.create();
+    try {
+      await cloneInto(root, mirror, remote, signal);
+      await clones.run(() => checkOut(git, root, commit, signal), { signal });
+      return root;
+    } catch (error) {
+      await removeDirectory(root);
+      throw error;
+    }
   }
 
   async function open(remote: Remote, commit: string, path: string, signal: AbortSignal): Promise<Checkout> {
-    const root = await work.create();
+    const id = await idOf(remote);
+    const { root, release } = await mirrors.withCommit(remote, id, commit, signal, (mirror, state) =>
+      checkouts.take(
+        {
+          repository: id,
+          state: `${state} ${commit}`,
+          label: remote.label,
+          make: (making) => makeCheckout(remote, mirror, commit, making),
+        },
+        signal,
+      ),
+    );
     try {
-      await cloneWith(remote, commit, root, signal);
-      await clones.run(() => checkOut(git, root, commit, signal), { signal });
-      const projectDir = await findProject(root, path);
-      return { root, projectDir, commit, release: () => release(root) };
+      return { root, projectDir: await findProject(root, path), commit, release };
     } catch (error) {
-      await removeDirectory(root);
+      await release();
       throw error;
     }
   }
@@ -178,7 +204,7 @@ export function createSources(deps: SourcesDeps): GitSources {
     await mirrors.withCommit(remote, id, base, signal, () => Promise.resolve());
     const root = await work.create();
     try {
-      await cloneWith(remote, head, root, signal);
+      await mirrors.withCommit(remote, id, head, signal, (mirror) => cloneInto(root, mirror, remote, signal));
       const merge = await clones.run(() => mergeInto(git, { root, head, base }, signal), { signal });
       if ("changed" in merge) {
         const project = async (path: string) => {
@@ -244,8 +270,9 @@ export function createSources(deps: SourcesDeps): GitSources {
       const left = await work.sweep();
       const idle = await mirrors.sweep(limits.mirrorIdleMs);
       const artifacts = await oci.sweep(limits.mirrorIdleMs);
-      if (left + idle + artifacts > 0) {
-        log.info({ workDirectories: left, mirrors: idle, artifacts }, "removed stale checkouts");
+      const unused = await checkouts.sweep();
+      if (left + idle + artifacts + unused > 0) {
+        log.info({ workDirectories: left, mirrors: idle, artifacts, unused }, "removed stale checkouts");
       }
     },
   };

@@ -9,6 +9,7 @@ import { cacheDir } from "../../dev/cache.ts";
 import { createKubeClient } from "../../src/kube/client.ts";
 import { parseDeployment } from "../../src/kube/custom-resource.ts";
 import { isMalformed } from "../../src/model.ts";
+import { fingerprint } from "../../src/source/fingerprint.ts";
 import { deploymentsPath, installCrd } from "../support/kube.ts";
 import { uniqueName, useCluster, useGitServer, useKluctl, useTempDir } from "../support/world.ts";
 
@@ -80,12 +81,14 @@ test("the shop is deployed, becomes ready, and a raised tag changes one object",
       return (await cluster.objects.read({ apiVersion: "apps/v1", kind: "Deployment", metadata })) as V1Deployment;
     };
 
+    const asPushed = await fingerprint(shop.repo.dir);
     const first = await shop.deploy(target, ...copy);
     expect(first.errors ?? []).toEqual([]);
     expect(first.warnings ?? []).toEqual([]);
     expect(first.compactedObjects?.filter((object) => object.new)).toHaveLength(9);
     await shop.validate(target, ...copy);
     expect((await frontend()).status?.readyReplicas).toBe(replicas);
+    expect(await fingerprint(shop.repo.dir), "what kluctl has left of the project").toBe(asPushed);
 
     const versions = await readFile(join(examples, "shop/versions.yaml"), "utf8");
     await shop.repo.push({ "versions.yaml": versions.replace("frontend: 1.4.2", "frontend: 1.5.0") });

@@ -169,6 +169,7 @@ export function useSources(deps: Partial<SourcesDeps> = {}): Watched {
     env: { PATH: process.env["PATH"] },
     observe: { lsRemote: () => void seen.lsRemotes++, fetch: () => void seen.fetches++, checkout: () => undefined },
     ...deps,
+    limits: { idleCheckouts: 0, ...deps.limits },
     cacheDir,
   });
   return { sources, cacheDir, seen, work: () => list("work"), mirrors: () => list("mirrors") };

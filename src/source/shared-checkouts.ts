@@ -1,0 +1,169 @@
+/**
+ * One checkout for all who want the same commit of the same repository, to be read and never written. kluctl writes
+ * nothing into a project. What a template does is another matter: whoever gives a checkout back has it looked over, and
+ * one that is not as it was made is given to nobody else, nor is its repository's checkout shared again.
+ */
+import { stat } from "node:fs/promises";
+import type { Logger } from "../log.ts";
+import { removeDirectory } from "../work-directories.ts";
+import { fingerprint } from "./fingerprint.ts";
+
+export interface SharedCheckouts {
+  take(wanted: Wanted, signal: AbortSignal): Promise<TakenCheckout>;
+  /** Removes those that nobody has used for a while; returns how many. */
+  sweep(): Promise<number>;
+}
+
+export interface Wanted {
+  /** Equal for the same remote with the same login. */
+  readonly repository: string;
+  /** The commit, and which of the mirror's states it is cloned from. */
+  readonly state: string;
+  /** For people. */
+  readonly label: string;
+  /** Returns the directory. */
+  readonly make: (signal: AbortSignal) => Promise<string>;
+}
+
+export interface TakenCheckout {
+  readonly root: string;
+  /** May be called again. */
+  release(): Promise<void>;
+}
+
+export interface SharedCheckoutsDeps {
+  /** So long one is kept for whoever comes next. */
+  readonly idleMs: number;
+  /** So many are kept that nobody uses; those that were used last. */
+  readonly mostIdle: number;
+  readonly log: Logger;
+}
+
+interface Made {
+  readonly root: string;
+  readonly print: string;
+}
+
+interface Entry {
+  readonly wanted: Wanted;
+  readonly making: Promise<Made>;
+  readonly controller: AbortController;
+  users: number;
+  idleSince: number;
+  looking: Promise<void> | undefined;
+}
+
+/** The repositories whose templates write into them; so many are remembered. */
+const mostUnshared = 1_000;
+
+export function createSharedCheckouts({ idleMs, mostIdle, log }: SharedCheckoutsDeps): SharedCheckouts {
+  const entries = new Map<string, Entry>();
+  const unshared = new Set<string>();
+
+  const keyOf = ({ repository, state }: Wanted) => `${repository} ${state}`;
+
+  function open(wanted: Wanted): Entry {
+    const controller = new AbortController();
+    const making = wanted.make(controller.signal).then(async (root) => ({ root, print: await fingerprint(root) }));
+    const entry: Entry = { wanted, making, controller, users: 0, idleSince: 0, looking: undefined };
+    if (!unshared.has(wanted.repository)) entries.set(keyOf(wanted), entry);
+    making.catch(() => forget(entry));
+    return entry;
+  }
+
+  /** Nobody else gets it; whoever gives it back last removes it. */
+  function forget(entry: Entry): void {
+    if (entries.get(keyOf(entry.wanted)) === entry) entries.delete(keyOf(entry.wanted));
+  }
+
+  function isShared(entry: Entry): boolean {
+    return entries.get(keyOf(entry.wanted)) === entry;
+  }
+
+  async function remove(entry: Entry): Promise<void> {
+    forget(entry);
+    const made = await entry.making.catch(() => undefined);
+    // The work is done by then, and what stays is swept at the next start.
+    if (made) {
+      await removeDirectory(made.root).catch((err: unknown) =>
+        log.warn({ err, root: made.root }, "a checkout could not be removed"),
+      );
+    }
+  }
+
+  async function leave(entry: Entry): Promise<void> {
+    entry.users--;
+    if (entry.users > 0) return;
+    if (!isShared(entry)) return remove(entry);
+    entry.idleSince = performance.now();
+    const idle = [...entries.values()].filter(({ users }) => users === 0);
+    idle.sort((a, b) => b.idleSince - a.idleSince);
+    // Of an older state of a repository nobody will want one again.
+    const newest = new Map<string, Entry>();
+    for (const one of idle) if (!newest.has(one.wanted.repository)) newest.set(one.wanted.repository, one);
+    const wantedAgain = new Set([...newest.values()].slice(0, mostIdle));
+    await Promise.all(idle.filter((one) => !wantedAgain.has(one)).map(remove));
+  }
+
+  async function lookOver(entry: Entry): Promise<void> {
+    const made = await entry.making;
+    const now = await fingerprint(made.root).catch(() => undefined);
+    if (now === made.print || !isShared(entry)) return;
+    forget(entry);
+    if (now === undefined) return; // somebody cleared it away
+    if (unshared.size < mostUnshared) unshared.add(entry.wanted.repository);
+    log.warn(
+      { repo: entry.wanted.label },
+      "something wrote into the project while it was rendered; its checkout is not shared any more",
+    );
+  }
+
+  async function release(entry: Entry): Promise<void> {
+    // Nobody waits for the look: who comes meanwhile is like one who came before.
+    if (isShared(entry)) entry.looking ??= lookOver(entry).finally(() => (entry.looking = undefined));
+    await leave(entry);
+  }
+
+  return {
+    async take(wanted, signal) {
+      signal.throwIfAborted();
+      let entry = entries.get(keyOf(wanted));
+      if (entry?.users === 0 && !(await isThere(entry))) forget(entry);
+      entry = entries.get(keyOf(wanted)) ?? open(wanted);
+      entry.users++;
+      const gone = Promise.withResolvers<never>();
+      const stop = (): void => gone.reject(signal.reason as Error);
+      signal.addEventListener("abort", stop, { once: true });
+      try {
+        const { root } = await Promise.race([entry.making, gone.promise]);
+        const taken = entry;
+        let released: Promise<void> | undefined;
+        return { root, release: () => (released ??= release(taken)) };
+      } catch (error) {
+        entry.users--;
+        if (entry.users === 0) {
+          entry.controller.abort(new Error("nobody waits for the checkout any more"));
+          await remove(entry);
+        }
+        throw error;
+      } finally {
+        signal.removeEventListener("abort", stop);
+      }
+    },
+    async sweep() {
+      const oldest = performance.now() - idleMs;
+      const old = [...entries.values()].filter(({ users, idleSince }) => users === 0 && idleSince < oldest);
+      await Promise.all(old.map(remove));
+      return old.length;
+    },
+  };
+}
+
+async function isThere({ making }: Entry): Promise<boolean> {
+  return making
+    .then(({ root }) => stat(root))
+    .then(
+      () => true,
+      () => false,
+    );
+}
