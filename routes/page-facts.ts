@@ -36,10 +36,24 @@ export interface PageDeploymentDetails {
   readonly drift: ShownObjects;
   readonly deployErrors: readonly ShownProblem[];
   readonly validateErrors: readonly ShownProblem[];
+  /** What became of the last request of each kind. */
+  readonly requests: readonly PageRequest[];
   /** Stored results, newest first. */
   readonly results: readonly PageResult[];
   /** Why there are none. */
   readonly resultsProblem?: string | undefined;
+}
+
+export interface PageRequest {
+  readonly kind: string;
+  /** Of its log lines. */
+  readonly job: string;
+  /** Of whole seconds. */
+  readonly startedAt: number;
+  /** Absent while it is worked on. */
+  readonly endedAt?: number | undefined;
+  readonly error?: string | undefined;
+  readonly resultId?: string | undefined;
 }
 
 export interface PageForge {

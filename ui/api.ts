@@ -1,28 +1,74 @@
-/** Asks the server, and listens to it. */
+/** Asks the server, tells it what is wanted, and listens to it. */
+import type { Access } from "./access.ts";
 import type { PageDelta, PageDeployment } from "../routes/page-facts.ts";
 
 /** Nobody is logged in, or not any more. */
 export class NoAccessError extends Error {
   override name = "NoAccessError";
-  /** Whether the server takes a token. */
-  readonly byToken: boolean;
+  readonly logins: Logins;
 
-  constructor(message: string, byToken: boolean) {
+  constructor(message: string, logins: Logins) {
     super(message);
-    this.byToken = byToken;
+    this.logins = logins;
   }
 }
 
+/** By which ways people may log in here. */
+export interface Logins {
+  readonly token: boolean;
+  readonly oidc: boolean;
+}
+
+interface Refusal {
+  readonly error?: string;
+  readonly hint?: string;
+  readonly byToken?: boolean;
+  readonly logins?: Logins;
+}
+
+/** The server takes the request for one of another site's. */
+class ProofError extends Error {
+  override name = "ProofError";
+}
+
 async function answerOf(res: Response): Promise<unknown> {
-  const body = (await res.json().catch(() => undefined)) as
-    { error?: string; hint?: string; byToken?: boolean } | undefined;
+  const body = (await res.json().catch(() => undefined)) as Refusal | undefined;
   if (res.ok) return body;
   const words = [body?.error ?? `The server answered ${res.status}.`, body?.hint].filter(Boolean).join(" ");
-  throw res.status === 401 ? new NoAccessError(words, body?.byToken !== false) : new Error(words);
+  if (res.status === 401)
+    throw new NoAccessError(words, body?.logins ?? { token: body?.byToken !== false, oidc: false });
+  const unproven = res.status === 403 && body?.error === "The request lacks the page's own proof.";
+  throw unproven ? new ProofError(words) : new Error(words);
 }
 
 export async function ask<T>(path: string, signal?: AbortSignal): Promise<T> {
   return (await answerOf(await fetch(`/api/${path}`, signal ? { signal } : {}))) as T;
+}
+
+let proof: string | undefined;
+
+export async function askAccess(): Promise<Access> {
+  const { csrf, ...access } = await ask<Access & { csrf?: string }>("access");
+  proof = csrf;
+  return access;
+}
+
+/** Sends what somebody wants done. */
+export async function send<T>(path: string, body: object = {}): Promise<T> {
+  try {
+    return await sendOnce<T>(path, body);
+  } catch (error) {
+    // The session is another one by now: in another tab somebody has logged in anew.
+    if (!(error instanceof ProofError)) throw error;
+    await askAccess();
+    return sendOnce<T>(path, body);
+  }
+}
+
+async function sendOnce<T>(path: string, body: object): Promise<T> {
+  const headers = { "Content-Type": "application/json", ...(proof !== undefined && { "X-Towline-Csrf": proof }) };
+  const res = await fetch(`/api/${path}`, { method: "POST", headers, body: JSON.stringify(body) });
+  return (await answerOf(res)) as T;
 }
 
 export async function logIn(token: string): Promise<void> {

@@ -2,7 +2,8 @@
 import type { PageForge } from "../routes/page-facts.ts";
 import type { DeliveryRecord } from "../src/delivery-record.ts";
 import { useFact, useNow } from "./hooks.ts";
-import { Age, Loading, Notice } from "./parts.tsx";
+import { send } from "./api.ts";
+import { Age, Again, Loading, Notice } from "./parts.tsx";
 import { ageText, short } from "./words.ts";
 
 /** After so long without one, somebody should have a look. */
@@ -70,9 +71,11 @@ function Forge({ forge, now }: { readonly forge: PageForge; readonly now: number
   );
 }
 
-function Delivery({ delivery, now }: { readonly delivery: DeliveryRecord; readonly now: number }) {
+type Replayable = DeliveryRecord & { readonly replayable?: boolean };
+
+function Delivery({ delivery, now }: { readonly delivery: Replayable; readonly now: number }) {
   const { at, status, event, repoName, ref, pullRequest, commit, matched, queued, previews = 0 } = delivery;
-  const { refused, reason, deployments, ignored, ignoredMore } = delivery;
+  const { forge, refused, reason, deployments, ignored, ignoredMore, replayable } = delivery;
   const about = pullRequest === undefined ? `${repoName ?? ""} ${branchOf(ref)}` : `${repoName ?? ""}#${pullRequest}`;
   return (
     <li>
@@ -98,6 +101,9 @@ function Delivery({ delivery, now }: { readonly delivery: DeliveryRecord; readon
           </>
         )}
       </div>
+      {replayable && delivery.delivery !== undefined && (
+        <Again label="Replay" of={`the delivery about ${about}`} run={() => replay(forge, delivery.delivery ?? "")} />
+      )}
       {ignored.length > 0 && (
         <details>
           <summary>{ignored.length + ignoredMore} not concerned</summary>
@@ -113,6 +119,12 @@ function Delivery({ delivery, now }: { readonly delivery: DeliveryRecord; readon
       )}
     </li>
   );
+}
+
+async function replay(forge: string, delivery: string): Promise<string> {
+  const path = `deliveries/${encodeURIComponent(forge)}/${encodeURIComponent(delivery)}/replay`;
+  const receipt = await send<Pick<DeliveryRecord, "matched" | "queued" | "reason">>(path);
+  return receipt.reason ?? `${receipt.matched} matched, ${receipt.queued} queued.`;
 }
 
 function branchOf(ref: string | undefined): string {

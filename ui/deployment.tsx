@@ -2,8 +2,12 @@
 import { useState } from "preact/hooks";
 import type { PageDeploymentDetails, PageResult } from "../routes/page-facts.ts";
 import type { ShownResult } from "../src/reconcile/show-result.ts";
+import { useChanging } from "./access.ts";
+import { Actions } from "./actions.tsx";
+import { Objects } from "./diff.tsx";
 import { useFact, useNow } from "./hooks.ts";
-import { Age, Badge, Commit, Loading, Notice, Objects, Problems } from "./parts.tsx";
+import { Log } from "./log.tsx";
+import { Age, Badge, Commit, Loading, Notice, Problems } from "./parts.tsx";
 import { ageText, durationText, healthOf, timeText } from "./words.ts";
 
 interface Props {
@@ -27,19 +31,24 @@ export function DeploymentView({ namespace, name, version }: Props) {
         {name} {value && <Badge health={healthOf(value.deployment)} />}
       </h1>
       {problem && <Notice kind="bad">{problem}</Notice>}
-      {value ? <Details path={path} now={now} {...value} /> : !problem && <Loading />}
+      {value ? <Details path={path} now={now} version={version} {...value} /> : !problem && <Loading />}
     </>
   );
 }
 
-type DetailsProps = PageDeploymentDetails & { readonly path: string; readonly now: number };
+type DetailsProps = PageDeploymentDetails & {
+  readonly path: string;
+  readonly now: number;
+  readonly version: unknown;
+};
 
-function Details({ path, now, ...details }: DetailsProps) {
+function Details({ path, now, version, ...details }: DetailsProps) {
   const { deployment, conditions, prepareError, drift, deployErrors, validateErrors, results } = details;
   const { why, commit, commitUrl, deployedCommit, deployedCommitUrl, deployedAt, nextLookAt } = deployment;
   return (
     <>
       {why && <Notice kind={healthOf(deployment) === "failed" ? "bad" : "note"}>{why}</Notice>}
+      {useChanging() && <Actions path={path} details={details} version={version} />}
       <dl class="facts">
         <dt>Commit</dt>
         <dd>
@@ -86,6 +95,8 @@ function Details({ path, now, ...details }: DetailsProps) {
           <Objects {...drift} />
         </>
       )}
+
+      <Log path={path} working={why?.startsWith("at work") ?? false} now={now} />
 
       <h2>Results</h2>
       {details.resultsProblem && <Notice kind="bad">{details.resultsProblem}</Notice>}

@@ -3,10 +3,9 @@ import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "preact/ho
 import type { PageDeployment } from "../routes/page-facts.ts";
 import { useNow } from "./hooks.ts";
 import { Badge } from "./parts.tsx";
-import { ageText, type Health, healthOf, healthWords, keyOf, short } from "./words.ts";
+import { ageText, type Health, healthOf, healthWords, keyOf, narrow, short } from "./words.ts";
 
 const rowHeights = { wide: 44, narrow: 76 };
-const narrow = matchMedia("(max-width: 760px)");
 /** Rows above and below what can be seen. */
 const spare = 8;
 const worstFirst: readonly Health[] = ["failed", "waiting", "suspended", "ready"];

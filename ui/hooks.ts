@@ -1,6 +1,7 @@
 /** What the views have in common: the clock, the address, and facts that are asked for. */
 import { useEffect, useState } from "preact/hooks";
 import { ask, NoAccessError } from "./api.ts";
+import { messageOf } from "./words.ts";
 
 /** Moves on by itself, so that ages do. */
 export function useNow(everyMs = 5_000): number {
@@ -50,7 +51,7 @@ export function useFact<T>(path: string | undefined, everyMs?: number, version: 
       } catch (error) {
         if (controller.signal.aborted) return;
         if (error instanceof NoAccessError) dispatchEvent(new CustomEvent("no-access", { detail: error }));
-        setFact((before) => ({ ...before, path, problem: error instanceof Error ? error.message : String(error) }));
+        setFact((before) => ({ ...before, path, problem: messageOf(error) }));
       }
       if (everyMs !== undefined && !controller.signal.aborted) timer = setTimeout(() => void read(), everyMs);
     }

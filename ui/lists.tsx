@@ -1,7 +1,8 @@
 /** Pull requests, and the queue. */
 import type { PageJob, PagePullRequest, PageQueue } from "../routes/page-facts.ts";
 import { useFact, useNow } from "./hooks.ts";
-import { Age, Away, Loading, Notice } from "./parts.tsx";
+import { send } from "./api.ts";
+import { Age, Again, Away, Loading, Notice } from "./parts.tsx";
 import { short } from "./words.ts";
 
 export function PullRequestsView() {
@@ -89,19 +90,35 @@ export function QueueView() {
           <section key={state}>
             <h2>{title}</h2>
             <ul class="plain">
-              {jobs.map(({ lane, subject, at, tries }, index) => (
-                <li key={`${lane} ${subject} ${index}`} class="breaks">
-                  {subject}{" "}
-                  <span class="quiet">
-                    <Age at={at} now={now} />
-                    {tries > 0 && `, ${tries === 1 ? "1 try" : `${tries} tries`} so far`}
-                  </span>
-                </li>
+              {jobs.map((job, index) => (
+                <Job key={`${job.lane} ${job.subject} ${index}`} job={job} now={now} />
               ))}
             </ul>
           </section>
         );
       })}
     </>
+  );
+}
+
+function Job({ job: { lane, subject, state, at, tries }, now }: { readonly job: PageJob; readonly now: number }) {
+  return (
+    <li class="breaks">
+      {subject}{" "}
+      <span class="quiet">
+        <Age at={at} now={now} />
+        {tries > 0 && `, ${tries === 1 ? "1 try" : `${tries} tries`} so far`}
+      </span>
+      {state === "failed" && (
+        <Again
+          label="Retry"
+          of={subject}
+          run={async () => {
+            const { queued } = await send<{ queued: boolean }>(`queue/${encodeURIComponent(lane)}/retry`, { subject });
+            return queued ? "It is queued again." : "One waits already.";
+          }}
+        />
+      )}
+    </li>
   );
 }

@@ -2,7 +2,8 @@
 import { render } from "preact";
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import type { PageDeployment } from "../routes/page-facts.ts";
-import { ask, listen, logIn, logOut, NoAccessError } from "./api.ts";
+import { type Access, AccessContext } from "./access.ts";
+import { askAccess, listen, logIn, logOut, NoAccessError } from "./api.ts";
 import { CommitView } from "./commit.tsx";
 import { DeliveriesView } from "./deliveries.tsx";
 import { DeploymentView } from "./deployment.tsx";
@@ -10,7 +11,7 @@ import { Deployments } from "./deployments.tsx";
 import { useRoute } from "./hooks.ts";
 import { PullRequestsView, QueueView } from "./lists.tsx";
 import { Notice } from "./parts.tsx";
-import { keyOf } from "./words.ts";
+import { keyOf, messageOf } from "./words.ts";
 
 type Known = ReadonlyMap<string, PageDeployment>;
 
@@ -24,7 +25,7 @@ const views = [
 
 function Page() {
   const [refused, setRefused] = useState<NoAccessError | undefined>(undefined);
-  const [session, setSession] = useState(false);
+  const [access, setAccess] = useState<Access | undefined>(undefined);
   const [known, setKnown] = useState<Known | undefined>(undefined);
   const [live, setLive] = useState(true);
 
@@ -48,11 +49,7 @@ function Page() {
   }, [refused]);
   useEffect(() => {
     if (refused || !known) return;
-    // Whom a proxy names has nothing to log out of.
-    ask<{ by: string }>("access").then(
-      ({ by }) => setSession(by === "session"),
-      () => setSession(false),
-    );
+    askAccess().then(setAccess, () => setAccess(undefined));
   }, [refused, known === undefined]);
   useEffect(() => {
     const lost = (event: Event) => setRefused((event as CustomEvent<NoAccessError>).detail);
@@ -60,26 +57,32 @@ function Page() {
     return () => removeEventListener("no-access", lost);
   }, []);
 
-  if (refused && !refused.byToken) {
-    return (
-      <main class="login">
-        <h1>Towline</h1>
-        <p>{refused.message}</p>
-      </main>
-    );
+  if (refused) {
+    const begin = () => (setKnown(undefined), setAccess(undefined), setLive(true), setRefused(undefined));
+    return <Login refused={refused} onDone={begin} />;
   }
-  if (refused) return <Login onDone={() => (setKnown(undefined), setLive(true), setRefused(undefined))} />;
-  const leave = () => void logOut().then(() => setRefused(new NoAccessError("", true)));
-  return <Shell known={known} live={live} onLogOut={session ? leave : undefined} />;
+  // What the server says to whoever is not logged in tells how to log in again.
+  const leave = async () => {
+    await logOut();
+    await askAccess().then(setAccess, (error: unknown) =>
+      error instanceof NoAccessError ? setRefused(error) : setLive(false),
+    );
+  };
+  return (
+    <AccessContext value={access}>
+      <Shell known={known} live={live} access={access} onLogOut={() => void leave()} />
+    </AccessContext>
+  );
 }
 
 interface ShellProps {
   readonly known: Known | undefined;
   readonly live: boolean;
-  readonly onLogOut: (() => void) | undefined;
+  readonly access: Access | undefined;
+  readonly onLogOut: () => void;
 }
 
-function Shell({ known, live, onLogOut }: ShellProps) {
+function Shell({ known, live, access, onLogOut }: ShellProps) {
   const [view = "deployments", ...rest] = useRoute();
   const main = useRef<HTMLElement>(null);
   const place = [view, ...rest].join("/");
@@ -107,11 +110,7 @@ function Shell({ known, live, onLogOut }: ShellProps) {
             </a>
           ))}
         </nav>
-        {onLogOut && (
-          <button type="button" class="quiet-button" onClick={onLogOut}>
-            Log out
-          </button>
-        )}
+        {access && <Who access={access} onLogOut={onLogOut} />}
       </header>
       <main id="main" ref={main} tabIndex={-1}>
         <div role="status">
@@ -120,6 +119,20 @@ function Shell({ known, live, onLogOut }: ShellProps) {
         <View view={view} rest={rest} known={known} />
       </main>
     </>
+  );
+}
+
+function Who({ access: { by, name, role }, onLogOut }: { readonly access: Access; readonly onLogOut: () => void }) {
+  return (
+    <div class="who">
+      {name && <span class="breaks">{name}</span>} {role && <span class="quiet">{role}</span>}
+      {/* Whom a proxy names has nothing to log out of. */}
+      {(by === "session" || by === "oidc") && (
+        <button type="button" class="quiet-button" onClick={onLogOut}>
+          Log out
+        </button>
+      )}
+    </div>
   );
 }
 
@@ -159,33 +172,50 @@ function useValues(known: Known | undefined): readonly PageDeployment[] | undefi
   return useMemo(() => known && [...known.values()], [known]);
 }
 
-function Login({ onDone }: { readonly onDone: () => void }) {
-  const [token, setToken] = useState("");
-  const [problem, setProblem] = useState("");
+interface LoginProps {
+  readonly refused: NoAccessError;
+  readonly onDone: () => void;
+}
+
+function Login({ refused: { message, logins }, onDone }: LoginProps) {
   return (
     <main class="login">
       <h1>Towline</h1>
-      <form
-        onSubmit={(event) => {
-          event.preventDefault();
-          logIn(token).then(onDone, (error: unknown) =>
-            setProblem(error instanceof Error ? error.message : String(error)),
-          );
-        }}
-      >
-        <label for="token">Token of the page</label>
-        <input
-          id="token"
-          type="password"
-          autocomplete="current-password"
-          required
-          value={token}
-          onInput={(event) => setToken(event.currentTarget.value)}
-        />
-        <button type="submit">Log in</button>
-        <div role="alert">{problem && <Notice kind="bad">{problem}</Notice>}</div>
-      </form>
+      {!logins.token && !logins.oidc && <p>{message}</p>}
+      {logins.oidc && (
+        <p>
+          <a class="button" href={`/auth/login?then=${encodeURIComponent(location.hash)}`}>
+            Log in with your organization's account
+          </a>
+        </p>
+      )}
+      {logins.token && <TokenForm onDone={onDone} />}
     </main>
+  );
+}
+
+function TokenForm({ onDone }: { readonly onDone: () => void }) {
+  const [token, setToken] = useState("");
+  const [problem, setProblem] = useState("");
+  return (
+    <form
+      onSubmit={(event) => {
+        event.preventDefault();
+        logIn(token).then(onDone, (error: unknown) => setProblem(messageOf(error)));
+      }}
+    >
+      <label for="token">Token of the page</label>
+      <input
+        id="token"
+        type="password"
+        autocomplete="current-password"
+        required
+        value={token}
+        onInput={(event) => setToken(event.currentTarget.value)}
+      />
+      <button type="submit">Log in</button>
+      <div role="alert">{problem && <Notice kind="bad">{problem}</Notice>}</div>
+    </form>
   );
 }
 

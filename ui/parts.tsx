@@ -1,7 +1,9 @@
 /** Small things that several views show. */
 import type { ComponentChildren } from "preact";
-import type { ShownObjects, ShownProblem } from "../src/reconcile/show-result.ts";
-import { ageText, type Health, healthWords, short, timeText } from "./words.ts";
+import { useId, useState } from "preact/hooks";
+import type { ShownProblem } from "../src/reconcile/show-result.ts";
+import { useChanging, useObjection } from "./access.ts";
+import { ageText, type Health, healthWords, messageOf, short, timeText } from "./words.ts";
 
 export function Badge({ health }: { readonly health: Health }) {
   return <span class={`badge ${health}`}>{healthWords[health]}</span>;
@@ -34,7 +36,7 @@ export function Notice({
   kind = "note",
   children,
 }: {
-  readonly kind?: "note" | "bad";
+  readonly kind?: "note" | "bad" | "good";
   readonly children: ComponentChildren;
 }) {
   return <div class={`notice ${kind}`}>{children}</div>;
@@ -60,37 +62,47 @@ export function Problems({ title, problems }: { readonly title: string; readonly
   );
 }
 
-export function Objects({ objects, objectsLeftOut }: ShownObjects) {
-  return (
-    <div class="objects">
-      {objects.map(({ object, action, changes, changesLeftOut }, index) => (
-        <section class="object" key={index}>
-          <h3>
-            <span class={`action ${action}`}>{action}</span> {object}
-          </h3>
-          {changes.map(({ path, diff }, at) => (
-            <div key={at}>
-              <div class="path">{path}</div>
-              <Diff text={diff} />
-            </div>
-          ))}
-          {changesLeftOut > 0 && <p class="quiet">and {changesLeftOut} more changes</p>}
-        </section>
-      ))}
-      {objectsLeftOut > 0 && <p class="quiet">and {objectsLeftOut} more objects</p>}
-    </div>
-  );
+interface AgainProps {
+  readonly label: string;
+  /** What it is about, for those who cannot see where the button stands. */
+  readonly of: string;
+  /** Resolves with what came of it. */
+  run(): Promise<string>;
 }
 
-function Diff({ text }: { readonly text: string }) {
+/** Has something done once more. */
+export function Again({ label, of, run }: AgainProps) {
+  const id = useId();
+  const objection = useObjection();
+  const changing = useChanging();
+  const [outcome, setOutcome] = useState<{ readonly words: string; readonly bad?: boolean } | undefined>(undefined);
+  async function start(): Promise<void> {
+    if (objection !== undefined) return setOutcome({ words: objection });
+    setOutcome({ words: "Asking the server …" });
+    await run().then(
+      (words) => setOutcome({ words }),
+      (error: unknown) => setOutcome({ words: messageOf(error), bad: true }),
+    );
+  }
+  if (!changing) return null;
   return (
-    <pre class="diff" role="group" tabIndex={0} aria-label="Difference">
-      {text.split("\n").map((line, index) => (
-        <span key={index} class={line.startsWith("+") ? "plus" : line.startsWith("-") ? "minus" : "same"}>
-          {line}
-          {"\n"}
-        </span>
-      ))}
-    </pre>
+    <span class="again">
+      <button
+        type="button"
+        aria-label={`${label} ${of}`}
+        aria-disabled={objection !== undefined}
+        aria-describedby={id}
+        title={objection}
+        onClick={() => void start()}
+      >
+        {label}
+      </button>
+      <span id={id} class="unseen">
+        {objection}
+      </span>
+      <span role="status" class={outcome?.bad ? "bad-words" : "quiet"}>
+        {outcome?.words}
+      </span>
+    </span>
   );
 }

@@ -19,8 +19,20 @@ export function timeText(at: number): string {
   return Number.isFinite(at) ? new Date(at).toISOString().slice(0, 19).replace("T", " ") + " UTC" : "";
 }
 
+/** UTC, as all times here. */
+export function clockText(at: number | undefined): string {
+  return at !== undefined && Number.isFinite(at) ? new Date(at).toISOString().slice(11, 19) : "";
+}
+
+/** A phone, or a window as narrow as one. */
+export const narrow = matchMedia("(max-width: 760px)");
+
 export function short(commit: string | undefined): string {
   return commit ? commit.slice(0, 7) : "–";
+}
+
+export function messageOf(error: unknown): string {
+  return error instanceof Error ? error.message : String(error);
 }
 
 export type Health = "ready" | "failed" | "waiting" | "suspended";

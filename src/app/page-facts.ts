@@ -3,7 +3,7 @@ import type { Deliveries } from "../../jobs/deliveries.ts";
 import { lanes } from "../../jobs/lanes.ts";
 import type { JobQueue } from "../../jobs/queue.ts";
 import type { PullRequestReports } from "../../jobs/reports.ts";
-import type { PageDeployment, PageFacts } from "../../routes/page-facts.ts";
+import type { PageDeployment, PageFacts, PageRequest } from "../../routes/page-facts.ts";
 import type { ForgeConfig } from "../config.ts";
 import { createCommitUrls } from "../forge/commit-url.ts";
 import { toCommandResult } from "../kluctl/result.ts";
@@ -16,6 +16,10 @@ import {
   followsGit,
   type Key,
   type MalformedDeployment,
+  manualKinds,
+  type ManualKind,
+  manualResultField,
+  type ManualResults,
   pullRequestText,
   type RepoId,
 } from "../model.ts";
@@ -83,6 +87,7 @@ export function createPageFacts(
         drift: showDrift(status.lastDriftDetectionResult?.document),
         deployErrors: showStatusProblems(status.lastDeployResult?.document, "errors"),
         validateErrors: showStatusProblems(status.lastValidateResult?.document, "errors"),
+        requests: manualKinds.flatMap((kind) => showRequest(kind, status) ?? []),
         ...stored,
       };
     },
@@ -122,6 +127,23 @@ export function createPageFacts(
     },
   };
 }
+
+function showRequest(kind: ManualKind, status: ManualResults): PageRequest | undefined {
+  const found = status[manualResultField(kind)];
+  if (found === undefined) return undefined;
+  const { startTime, endTime, reconcileId, resultId, commandError } = found;
+  return {
+    kind,
+    job: reconcileId,
+    startedAt: Date.parse(startTime),
+    endedAt: endTime === undefined ? undefined : Date.parse(endTime),
+    error: commandError?.slice(0, longestError),
+    resultId,
+  };
+}
+
+/** The whole of it is among the conditions. */
+const longestError = 2_000;
 
 function showReport(report: Report) {
   const { pullRequest, url, baseBranch, head, state, startedAt, finishedAt, previews } = report;

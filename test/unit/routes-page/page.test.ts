@@ -193,6 +193,7 @@ async function usePage(
               drift: { objects: [], objectsLeftOut: 0 },
               deployErrors: [],
               validateErrors: [],
+              requests: [],
               results: [],
             }
           : undefined,

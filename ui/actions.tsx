@@ -1,0 +1,239 @@
+/** What people may have done with a deployment, and what came of it. */
+import { useEffect, useId, useRef, useState } from "preact/hooks";
+import type { ComponentChildren } from "preact";
+import type { PageDeploymentDetails } from "../routes/page-facts.ts";
+import { send } from "./api.ts";
+import { Objects } from "./diff.tsx";
+import { useFact } from "./hooks.ts";
+import { Notice } from "./parts.tsx";
+import { clockText, messageOf } from "./words.ts";
+
+const names = ["reconcile", "deploy", "validate", "prune", "approve", "suspend", "resume"] as const;
+type Name = (typeof names)[number];
+
+interface May {
+  readonly may: boolean;
+  readonly why?: string;
+  /** Of approve: what is to be approved. */
+  readonly hash?: string;
+}
+
+type Permissions = Readonly<Partial<Record<Name, May>>>;
+
+const words: Readonly<Record<Name, { readonly label: string; readonly does: string }>> = {
+  reconcile: { label: "Reconcile", does: "Looks at git and the cluster now, and deploys what has changed" },
+  deploy: { label: "Deploy", does: "Deploys now, even if nothing has changed" },
+  validate: { label: "Validate", does: "Asks now whether everything is healthy" },
+  prune: { label: "Prune …", does: "Deletes from the cluster what is no longer in git" },
+  approve: { label: "Approve …", does: "Lets the change be deployed that waits for it" },
+  suspend: { label: "Suspend", does: "Leaves the deployment alone until it is resumed" },
+  resume: { label: "Resume", does: "Looks at the deployment again" },
+};
+
+interface Asked {
+  readonly name: Name;
+  readonly state: "sending" | "asked" | "refused";
+  readonly at: number;
+  /** The last job of this kind before. */
+  readonly before?: string | undefined;
+  readonly problem?: string;
+}
+
+interface ActionsProps {
+  /** Of the deployment, in the API. */
+  readonly path: string;
+  readonly details: PageDeploymentDetails;
+  /** Another one whenever the deployment has changed. */
+  readonly version: unknown;
+}
+
+export function Actions({ path, details, version }: ActionsProps) {
+  const { value: permissions, problem } = useFact<Permissions>(`${path}/actions`, 30_000, version);
+  const [asked, setAsked] = useState<Asked | undefined>(undefined);
+  const [dialog, setDialog] = useState<{ readonly name: Name; readonly hash?: string | undefined } | undefined>();
+  const [why, setWhy] = useState("");
+  const { deployment, requests, drift } = details;
+
+  async function start(name: Name, hash?: string): Promise<void> {
+    const before = requests.find(({ kind }) => kind === name)?.job;
+    setWhy("");
+    setAsked({ name, state: "sending", at: Date.now(), before });
+    try {
+      const { at } = await send<{ at: number }>(`${path}/actions`, { action: name, ...(hash && { hash }) });
+      setAsked({ name, state: "asked", at, before });
+    } catch (error) {
+      setAsked({ name, state: "refused", at: Date.now(), problem: messageOf(error) });
+    }
+  }
+
+  function choose(name: Name, { may, why: because = "", hash }: May): void {
+    if (!may) setWhy(because);
+    else if (name === "prune" || name === "approve") setDialog({ name, hash });
+    else void start(name);
+  }
+
+  if (permissions === undefined) return problem ? <Notice kind="bad">{problem}</Notice> : null;
+  const shown = names.filter((name) => name !== (deployment.suspended ? "suspend" : "resume"));
+  return (
+    <section aria-label="Actions">
+      <div class="actions">
+        {shown.map((name) => {
+          const may = permissions[name];
+          return may && <ActionButton key={name} name={name} may={may} onClick={() => choose(name, may)} />;
+        })}
+      </div>
+      <div role="status">
+        {why && <Notice>{why}</Notice>}
+        {asked && <Outcome asked={asked} details={details} />}
+      </div>
+      {dialog?.name === "prune" && (
+        <Confirm
+          title={`Prune ${deployment.namespace}/${deployment.name}?`}
+          label="Prune"
+          onClose={() => setDialog(undefined)}
+          onYes={() => void start("prune")}
+        >
+          <p>Everything that this deployment once brought to the cluster and that is no longer in git is deleted.</p>
+          <Objects
+            objects={drift.objects.filter(({ action }) => action === "orphan")}
+            objectsLeftOut={drift.objectsLeftOut}
+          />
+        </Confirm>
+      )}
+      {dialog?.name === "approve" && (
+        <Confirm
+          title={`Approve the change of ${deployment.namespace}/${deployment.name}?`}
+          label="Approve"
+          onClose={() => setDialog(undefined)}
+          onYes={() => void start("approve", dialog.hash)}
+        >
+          <p>
+            What is rendered now, and nothing else, may be deployed. Its hash is{" "}
+            <code class="breaks">{dialog.hash}</code>
+          </p>
+          <Objects {...drift} />
+        </Confirm>
+      )}
+    </section>
+  );
+}
+
+interface ButtonProps {
+  readonly name: Name;
+  readonly may: May;
+  readonly onClick: () => void;
+}
+
+/** One that may not be used can still be reached, by keyboard too, and says why. */
+function ActionButton({ name, may: { may, why = "" }, onClick }: ButtonProps) {
+  const id = useId();
+  const { label, does } = words[name];
+  const says = may ? does : why;
+  return (
+    <>
+      <button type="button" aria-disabled={!may} aria-describedby={id} title={says} onClick={onClick}>
+        {label}
+      </button>
+      <span id={id} class="unseen">
+        {says}
+      </span>
+    </>
+  );
+}
+
+interface ConfirmProps {
+  readonly title: string;
+  readonly label: string;
+  readonly onYes: () => void;
+  readonly onClose: () => void;
+  readonly children: ComponentChildren;
+}
+
+function Confirm({ title, label, onYes, onClose, children }: ConfirmProps) {
+  const box = useRef<HTMLDialogElement>(null);
+  const id = useId();
+  useEffect(() => {
+    if (box.current && !box.current.open) box.current.showModal();
+  }, []);
+  return (
+    <dialog ref={box} aria-labelledby={id} onClose={onClose}>
+      <h2 id={id}>{title}</h2>
+      <div class="asked">{children}</div>
+      <div class="actions">
+        <button type="button" onClick={() => box.current?.close()}>
+          Cancel
+        </button>
+        <button type="button" class="main-button" onClick={() => (onYes(), box.current?.close())}>
+          {label}
+        </button>
+      </div>
+    </dialog>
+  );
+}
+
+/** How far it is, from what the server knows by now. */
+function Outcome({ asked, details }: { readonly asked: Asked; readonly details: PageDeploymentDetails }) {
+  const { name, state, at, before, problem } = asked;
+  const what = words[name].label.replace(" …", "");
+  if (state === "refused")
+    return (
+      <Notice kind="bad">
+        <strong>{what} was refused.</strong> {problem}
+      </Notice>
+    );
+  const { ended, error, working } = state === "sending" ? {} : progressOf(name, at, before, details);
+  if (error !== undefined)
+    return (
+      <Notice kind="bad">
+        <strong>{what} failed.</strong> {error}
+      </Notice>
+    );
+  if (ended !== undefined)
+    return (
+      <Notice kind="good">
+        <strong>{what}: done.</strong> {ended}
+      </Notice>
+    );
+  return (
+    <Notice>
+      {state === "sending" ? `${what}: asking the server …` : `${what}: asked for at ${clockText(at)} UTC. `}
+      {working ?? (state === "asked" && "It waits for its turn.")}
+    </Notice>
+  );
+}
+
+interface Progress {
+  readonly ended?: string;
+  readonly error?: string;
+  readonly working?: string;
+}
+
+function progressOf(
+  name: Name,
+  at: number,
+  before: string | undefined,
+  { deployment, requests, results }: PageDeploymentDetails,
+): Progress {
+  const atWork = deployment.why?.startsWith("at work") ? { working: `It is ${deployment.why}.` } : {};
+  switch (name) {
+    case "suspend":
+      return deployment.suspended ? { ended: "It is left alone from now on." } : {};
+    case "resume":
+      return deployment.suspended ? {} : { ended: "It is looked at again." };
+    case "approve": {
+      // Results know whole seconds only.
+      const deploy = results.find(({ command, startedAt }) => command === "deploy" && startedAt > at - 1_000);
+      if (deploy === undefined) return atWork;
+      if (deploy.errors > 0) return { error: "What was approved was deployed with errors, see below." };
+      return { ended: `What was approved is deployed: ${deploy.changes || "nothing differed"}.` };
+    }
+    default: {
+      const request = requests.find(({ kind, job }) => kind === name && job !== before);
+      if (request === undefined) return {};
+      if (request.endedAt === undefined) return { working: "It is at work.", ...atWork };
+      if (request.error !== undefined) return { error: request.error };
+      const result = results.find(({ id }) => id === request.resultId);
+      return { ended: result ? `${result.changes || "Nothing differed"}.` : "" };
+    }
+  }
+}

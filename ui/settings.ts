@@ -1,0 +1,40 @@
+/** What a person chose once, and finds again in this browser. */
+import { useEffect, useState } from "preact/hooks";
+
+/** All who use the same name see a change at once. `isOne` keeps out what another version has left there. */
+export function useSetting<T extends string>(
+  name: string,
+  standard: T,
+  isOne: (text: string) => text is T,
+): readonly [T, (value: T) => void] {
+  const [value, setValue] = useState(() => read(name, standard, isOne));
+  useEffect(() => {
+    const changed = () => setValue(read(name, standard, isOne));
+    addEventListener(`setting-${name}`, changed);
+    return () => removeEventListener(`setting-${name}`, changed);
+  }, [name]);
+  return [
+    value,
+    (next) => {
+      remembered.set(name, next);
+      try {
+        localStorage.setItem(`towline-${name}`, next);
+      } catch {
+        // A browser may forbid it: then it is remembered as long as the page is open.
+      }
+      dispatchEvent(new Event(`setting-${name}`));
+    },
+  ];
+}
+
+const remembered = new Map<string, string>();
+
+function read<T extends string>(name: string, standard: T, isOne: (text: string) => text is T): T {
+  let text = remembered.get(name);
+  try {
+    text ??= localStorage.getItem(`towline-${name}`) ?? undefined;
+  } catch {
+    // As above.
+  }
+  return text !== undefined && isOne(text) ? text : standard;
+}
