@@ -1,11 +1,8 @@
 /** The page in a real Chromium, of a real server that has work behind it. */
-import { join } from "node:path";
-import axe from "axe-core";
-import type { Page } from "playwright-core";
 import { expect, test, vi } from "vitest";
-import { build } from "vite";
 import type { PageDeployment } from "../../routes/page-facts.ts";
-import { chromiumPath, useBrowserPage } from "../support/chromium.ts";
+import { chromiumPath, examine, useBrowserPage } from "../support/chromium.ts";
+import { buildPage } from "../support/page-build.ts";
 import { patience } from "../support/patience.ts";
 import { aProject, aSpec } from "../support/project.ts";
 import { sendPush, useTowline } from "../support/towline.ts";
@@ -13,15 +10,12 @@ import { useWorld } from "../support/world.ts";
 
 const token = "the-token-of-this-page-123";
 const evil = `"><img/src=x/onerror=hit()><script>hit()</script>`;
-/** To renew the pictures of docs/page.md: TOWLINE_PAGE_PICTURES=docs/images, and these tests. */
-const pictures = process.env["TOWLINE_PAGE_PICTURES"];
-
 const hasChromium = chromiumPath !== undefined;
 
 test.skipIf(!hasChromium)(
   "the page shows what happens as it happens, runs nothing of what it shows, and can be read by everybody",
   async () => {
-    await build({ configFile: join(import.meta.dirname, "../../vite.config.ts"), logLevel: "warn" });
+    await buildPage();
     const world = await useWorld();
     const { namespace } = world.cluster;
     const repo = await world.repo("shop");
@@ -189,14 +183,3 @@ const evilPullRequest = {
   verdict: evil,
   previews: [],
 };
-
-/** Everybody can read it: axe finds nothing. */
-async function examine(page: Page, picture?: string): Promise<void> {
-  await page.evaluate(axe.source);
-  const violations = await page.evaluate("axe.run().then(({ violations }) => violations)");
-  const found = violations as { id: string; nodes: { html: string; failureSummary: string }[] }[];
-  expect(
-    found.map(({ id, nodes }) => [id, nodes.map(({ html, failureSummary }) => `${html} ${failureSummary}`)]),
-  ).toEqual([]);
-  if (pictures && picture) await page.screenshot({ path: join(pictures, `page-${picture}.png`) });
-}

@@ -1,8 +1,9 @@
 /** A real Chromium, if this machine has one. */
 import { existsSync } from "node:fs";
 import { delimiter, join } from "node:path";
-import { type BrowserContextOptions, chromium } from "playwright-core";
-import { onTestFinished } from "vitest";
+import axe from "axe-core";
+import { type BrowserContextOptions, chromium, type Page } from "playwright-core";
+import { expect, onTestFinished } from "vitest";
 
 const names = ["chromium", "chromium-browser", "google-chrome"];
 
@@ -36,4 +37,24 @@ export async function useBrowserPage(options: BrowserContextOptions = {}) {
     if (protocol !== "data:" && hostname !== "127.0.0.1") trouble.push(`asked for ${request.url()}`);
   });
   return { page, context, trouble };
+}
+
+/** To renew the pictures of docs/page.md: TOWLINE_PAGE_PICTURES=docs/images, and the tests of the page. */
+const pictures = process.env["TOWLINE_PAGE_PICTURES"];
+
+/** Everybody can read it: axe finds nothing, light or dark. */
+export async function examine(page: Page, picture?: string): Promise<void> {
+  if (pictures && picture) await page.screenshot({ path: join(pictures, `page-${picture}.png`) });
+  await page.evaluate(axe.source);
+  const chosen = (await page.evaluate("matchMedia('(prefers-color-scheme: dark)').matches")) ? "dark" : "light";
+  for (const colorScheme of ["light", "dark"] as const) {
+    await page.emulateMedia({ colorScheme });
+    const violations = await page.evaluate("axe.run().then(({ violations }) => violations)");
+    const found = violations as { id: string; nodes: { html: string; failureSummary: string }[] }[];
+    expect(
+      found.map(({ id, nodes }) => [id, nodes.map(({ html, failureSummary }) => `${html} ${failureSummary}`)]),
+      colorScheme,
+    ).toEqual([]);
+  }
+  await page.emulateMedia({ colorScheme: chosen });
 }
