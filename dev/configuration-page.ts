@@ -1,6 +1,7 @@
 /** The reference of the configuration, made from its schema. */
 import { format, resolveConfig } from "prettier";
 import { configFields, type Field, forgeFields } from "../src/config/fields.ts";
+import { isFixed } from "../src/config/fixed.ts";
 
 const sections: Readonly<Record<string, string>> = {
   webhooks: "Receiving webhooks",
@@ -36,20 +37,25 @@ export async function configurationPage(): Promise<string> {
 
 const reloading = `## Changes while the server runs
 
-The file and the files with secrets are read again every few seconds, also where Kubernetes mounts them. Taken over without a
-restart are:
+The file and the files with secrets are read again every few seconds, also where Kubernetes mounts them (not by \`subPath\`: of that
+a pod sees no change). What has changed is in effect at once, without a restart: forges come, go and change their secrets and logins,
+the next job takes another kluctl or another limit, the page another token. What is under way ends as it began.
 
-- the secrets of webhooks (\`webhookSecrets\`, \`webhookSecretFiles\`). The old one is refused from then on. To change one without a gap,
-  have both for a while: one per line in the file;
-- the logins for git hosts' APIs (\`token\`, \`appId\`, \`appPrivateKey\` and their files).
+The tables say what is read at the start only: addresses and ports, where Redis and the cluster are, and what servers have to agree
+upon. So are variables and options, and the certificate authorities in \`NODE_EXTRA_CA_CERTS\`: a process sees no change of those.
+Where such a key has changed, the log, an Event and \`towline_config_restart_needed\` say so, and the rest is in effect nevertheless.
 
-Everything else needs a restart, which a line of the log and \`towline_config_restart_needed\` say: other keys, the password of Redis,
-a forge that is new, a login where there was none. So do variables and options, and the certificate authorities in
-\`NODE_EXTRA_CA_CERTS\`: a process sees no change of those. Logins of deployments are read from the cluster for each look, and need
-neither.
+All of a change is taken over, or nothing of it. What cannot be used (a key that is not known, a secret that is too short, a kluctl
+that does not run, an audit file that cannot be written) is told once in the log, as an Event and by
+\`towline_config_reload_success\`; what was good stays in effect. The Events are on the Lease of the servers:
+\`kubectl -n kluctl-system get events --field-selector involvedObject.name=5ab5d0f9.kluctl.io\`.
 
-What cannot be used (a key that is not known, an empty file, a secret that is too short) is told once in the log and by
-\`towline_config_reload_success\`; what was good stays in effect. With files that are mounted by \`subPath\`, Kubernetes changes nothing.`;
+Secrets can be exchanged without a gap:
+
+- **of webhooks**: the old one is refused as soon as it is gone from the files. Have both for a while, one per line;
+- **the password of Redis**: change it at Redis and in the file, in either order. Connections that are there stay; whoever is refused
+  with one of the two passwords tries the other;
+- **logins of deployments** are read from the cluster for each look.`;
 
 const introduction = `<!-- Written by \`npm run docs\` from src/config/schema.ts. Change it there. -->
 
@@ -105,13 +111,21 @@ ${table(fields)}`;
 function table(fields: readonly Field[]): string {
   const rows = fields.map((field) => {
     const { path, variable, description = "" } = field;
-    return [`\`${path}\``, variable && `\`${variable}\``, defaultOf(field), description].map(cell).join(" | ");
+    return [`\`${path}\``, variable && `\`${variable}\``, defaultOf(field), takenOver(path), description]
+      .map(cell)
+      .join(" | ");
   });
   return [
-    "| key | variable | default | meaning |",
-    "| --- | --- | --- | --- |",
+    "| key | variable | default | a change | meaning |",
+    "| --- | --- | --- | --- | --- |",
     ...rows.map((row) => `| ${row} |`),
   ].join("\n");
+}
+
+function takenOver(path: string): string {
+  const fixed = isFixed(path);
+  if (fixed === "login") return "its login at once, the rest after a restart";
+  return fixed ? "after a restart" : "at once";
 }
 
 function defaultOf({ default: value, defaultText, path }: Field): string {

@@ -2,6 +2,7 @@
 import { Redis, type RedisOptions } from "ioredis";
 import { QueueUnavailableError } from "../src/errors.ts";
 import type { Logger } from "../src/log.ts";
+import type { RedisLogins } from "./redis-logins.ts";
 
 /** Where Redis is: a `redis:` or `rediss:` URL, or a unix socket. */
 export type RedisAddress = RedisByUrl | { readonly socket: string };
@@ -13,6 +14,8 @@ export interface RedisByUrl {
   /** `host:port` of those that know where it is; the URL's host is then its name among them. */
   readonly sentinels?: readonly string[] | undefined;
   readonly sentinelPassword?: string | undefined;
+  /** Instead of the URL's login, and of the sentinels' password. */
+  readonly logins?: RedisLogins | undefined;
 }
 
 /** A dead link is given up after this long without an answer; a worker's longest blocking read takes 10 s. */
@@ -48,6 +51,7 @@ function connect(address: RedisAddress, log: Logger, options: RedisOptions): Red
     "url" in address
       ? new Redis(address.url, { ...all, ...optionsOf(address) })
       : new Redis({ ...all, path: address.socket });
+  if ("url" in address) address.logins?.follow(redis);
   /** What was told since it last worked: each reason once, for one may follow another. */
   const told = new Set<string>();
   redis.on("error", (error) => {

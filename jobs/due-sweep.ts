@@ -27,7 +27,7 @@ export interface DueSweepDeps {
   readonly retries: Retries;
   readonly queue: Pick<Queue, "enqueue">;
   /** What is still due after this long is asked for again: Redis may have forgotten. */
-  readonly againMs: number;
+  readonly againMs: () => number;
   readonly clock: Clock;
   readonly log: Logger;
 }
@@ -66,7 +66,7 @@ export function createDueSweep({ deployments, dueAt, retries, queue, againMs, cl
     if (typeof due === "number" && due + jitterMs(deployment, looked === undefined ? Infinity : due - looked) > now)
       return undefined;
     const before = asked.get(key);
-    const patienceMs = isAnnotated(deployment) ? Math.min(againMs, waitedForMs) : againMs;
+    const patienceMs = isAnnotated(deployment) ? Math.min(againMs(), waitedForMs) : againMs();
     return before?.due === due && now < before.at + patienceMs ? undefined : { at: now, due, retried: retryAt === due };
   }
 

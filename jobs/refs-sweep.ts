@@ -26,7 +26,7 @@ export interface RefsSweepDeps {
   readonly queue: Pick<JobQueue, "enqueue" | "markMoved" | "claim">;
   /** Absent: pull requests are not previewed. */
   readonly reports?: Pick<Reports, "openInto"> | undefined;
-  readonly everyMs: number;
+  readonly everyMs: () => number;
   readonly clock: Clock;
   readonly log: Logger;
   readonly observe?: { looked(ok: boolean, seconds: number): void; found(deployments: number): void } | undefined;
@@ -77,8 +77,8 @@ export function createRefsSweep(deps: RefsSweepDeps): RefsSweep {
 
   /** The next of a remote's instants; the same in all replicas, and different from other remotes'. */
   function nextSlot(key: string, now: number): number {
-    const offset = fractionOf(key) * everyMs;
-    return Math.floor((now - offset) / everyMs + 1) * everyMs + offset;
+    const offset = fractionOf(key) * everyMs();
+    return Math.floor((now - offset) / everyMs() + 1) * everyMs() + offset;
   }
 
   function regroup(now: number): void {
@@ -89,7 +89,7 @@ export function createRefsSweep(deps: RefsSweepDeps): RefsSweep {
         const group = groups.get(key) ?? {
           key,
           members,
-          nextAt: now + fractionOf(key) * Math.min(everyMs, 5_000),
+          nextAt: now + fractionOf(key) * Math.min(everyMs(), 5_000),
           lookedAt: now,
           fresh: true,
           failures: 0,
@@ -107,6 +107,8 @@ export function createRefsSweep(deps: RefsSweepDeps): RefsSweep {
     const now = clock.now();
     if (now - groupedAt >= regroupMs) regroup(now);
     for (const group of groups.values()) {
+      // Somebody has made the interval shorter since.
+      if (group.failures === 0 && group.nextAt - now > everyMs()) group.nextAt = nextSlot(group.key, now);
       if (group.nextAt <= now && !group.looking && (onHost.get(hostOf(group)) ?? 0) < perHost) look(group);
     }
   }
@@ -125,7 +127,7 @@ export function createRefsSweep(deps: RefsSweepDeps): RefsSweep {
     const now = clock.now();
     const slot = nextSlot(group.key, now);
     try {
-      const mine = await queue.claim(group.key, Math.max(1, Math.floor((slot - now) * 0.9)));
+      const mine = await queue.claim(`${group.key} every ${everyMs()}`, Math.max(1, Math.floor((slot - now) * 0.9)));
       group.nextAt = slot;
       if (!mine && !group.fresh) {
         group.lookedAt = now;
@@ -138,7 +140,7 @@ export function createRefsSweep(deps: RefsSweepDeps): RefsSweep {
     } catch (error) {
       // Redis is away: whoever watches over it says so. What was found is found again.
       log.debug({ error: (error as Error).message }, "sweep put off");
-      group.nextAt = now + Math.min(everyMs, 5_000);
+      group.nextAt = now + Math.min(everyMs(), 5_000);
     }
   }
 
@@ -162,7 +164,7 @@ export function createRefsSweep(deps: RefsSweepDeps): RefsSweep {
         );
       }
       group.failures++;
-      group.nextAt = clock.now() + Math.min(everyMs * 2 ** group.failures, longestBackoffMs);
+      group.nextAt = clock.now() + Math.min(everyMs() * 2 ** group.failures, longestBackoffMs);
       observe?.looked(false, (clock.now() - startedAt) / 1_000);
       return undefined;
     }
@@ -189,7 +191,7 @@ export function createRefsSweep(deps: RefsSweepDeps): RefsSweep {
       const before = asked.get(key);
       const times = before && before.commit === commit ? before.times + 1 : 0;
       // Half a period early, so that the look in a period's time counts.
-      const silenceMs = Math.min(everyMs * (2 ** times - 0.5), longestSilenceMs);
+      const silenceMs = Math.min(everyMs() * (2 ** times - 0.5), longestSilenceMs);
       asked.set(key, { commit, times, againAt: now + silenceMs });
       log.info(
         { ...deployment.key, ref: describeRef(deployment.spec.source.ref), commit },

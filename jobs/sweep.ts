@@ -24,7 +24,7 @@ export interface SweepDeps {
   /** Absent: pull requests are not previewed. */
   readonly reports?: Pick<Reports, "openInto"> | undefined;
   /** How often each remote is asked, and after how long what is still due is asked for again. */
-  readonly everyMs?: number | undefined;
+  readonly everyMs?: (() => number) | undefined;
   readonly tickMs?: number | undefined;
   readonly clock: Clock;
   readonly log: Logger;
@@ -41,7 +41,7 @@ export interface Sweep {
   stop(): Promise<void>;
 }
 
-export function startSweep({ everyMs = 60_000, tickMs = 1_000, ...deps }: SweepDeps): Sweep {
+export function startSweep({ everyMs = () => 60_000, tickMs = 1_000, ...deps }: SweepDeps): Sweep {
   const { clock, log, observe } = deps;
   const due = createDueSweep({ ...deps, againMs: everyMs });
   const refs = createRefsSweep({ ...deps, everyMs });

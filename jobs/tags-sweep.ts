@@ -16,7 +16,7 @@ export interface TagsSweepDeps {
   /** Equal for deployments that one question answers for: same tag, same login. */
   readonly tagKey: (deployment: OciDeployment) => string;
   readonly queue: Pick<Queue, "enqueue">;
-  readonly everyMs: number;
+  readonly everyMs: () => number;
   readonly clock: Clock;
   readonly log: Logger;
 }
@@ -55,7 +55,7 @@ export function createTagsSweep(deps: TagsSweepDeps): TagsSweep {
       [...tracked].map(([key, members]) => {
         const known = groups.get(key);
         if (known) return [key, Object.assign(known, { members })];
-        const nextAt = now + fractionOf(key) * Math.min(everyMs, 5_000);
+        const nextAt = now + fractionOf(key) * Math.min(everyMs(), 5_000);
         return [key, { members, digest: undefined, nextAt, failures: 0, looking: undefined }];
       }),
     );
@@ -66,8 +66,9 @@ export function createTagsSweep(deps: TagsSweepDeps): TagsSweep {
     regroup();
     const now = clock.now();
     for (const group of groups.values()) {
+      if (group.failures === 0) group.nextAt = Math.min(group.nextAt, now + everyMs()); // it may have become shorter
       if (group.nextAt > now || group.looking) continue;
-      group.nextAt = now + everyMs;
+      group.nextAt = now + everyMs();
       group.looking = limit.run(() => look(group)).finally(() => (group.looking = undefined));
     }
   }
@@ -92,7 +93,7 @@ export function createTagsSweep(deps: TagsSweepDeps): TagsSweep {
       if (stopped.signal.aborted) return;
       const asText = { artifact, error: (error as Error).message };
       if (group.failures++ === 0) log.debug(asText, "the registry cannot be asked; asking less often");
-      group.nextAt = clock.now() + Math.min(everyMs * 2 ** group.failures, Math.max(longestBackoffMs, everyMs));
+      group.nextAt = clock.now() + Math.min(everyMs() * 2 ** group.failures, Math.max(longestBackoffMs, everyMs()));
     }
   }
 

@@ -48,6 +48,8 @@ export interface Timing {
 export interface RunningWorker {
   /** How many jobs run right now. */
   running(): number;
+  /** How many jobs may run at once from now on; what runs already goes on. */
+  allow(concurrency: number): void;
   /**
    * Takes no more jobs, waits at most `drainMs` for the running ones, aborts those that are left and hands them back:
    * another worker runs them, and it does not count as a try.
@@ -210,7 +212,11 @@ export function startWorker<L extends Lane>(deps: WorkerDeps<L>): RunningWorker 
     await Promise.allSettled(running.keys());
   }
 
-  return { running: () => running.size, stop };
+  return {
+    running: () => running.size,
+    allow: (many) => void (bull.concurrency = many),
+    stop,
+  };
 }
 
 /** A job whose data is not even JSON would make BullMQ's own loop fail, again and again: it is read as no data. */

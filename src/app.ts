@@ -10,8 +10,11 @@ import { createLogLines } from "../jobs/log-lines.ts";
 import { createQueue, type JobQueue } from "../jobs/queue.ts";
 import { createReports } from "../jobs/reports.ts";
 import { createDataDir } from "./app/data-dir.ts";
-import { createForges, loginOf } from "./app/previews.ts";
 import { pruneGuardOf } from "./app/prune-guard.ts";
+import { createLiveAudit } from "./app/live-audit.ts";
+import { checkLogins, openLiveForges } from "./app/live-forges.ts";
+import { createLiveKluctl } from "./app/live-kluctl.ts";
+import { createLiveResults } from "./app/live-results.ts";
 import { findRedis, watchRedis } from "./app/redis.ts";
 import {
   createInStage,
@@ -27,7 +30,7 @@ import { startTracing } from "./app/tracing-sdk.ts";
 import { startWayIn, type WayIn } from "./app/way-in.ts";
 import { startWork, type StartedWork } from "./app/work.ts";
 import { type Config, secretValues } from "./config.ts";
-import { findAccount } from "./forge/account.ts";
+import { createLiveConfig } from "./config/live.ts";
 import { createKluctl } from "./kluctl/kluctl.ts";
 import { createImpersonationCheck } from "./kube/impersonation.ts";
 import { createKubeClient } from "./kube/client.ts";
@@ -38,11 +41,11 @@ import { startLeadership, type Leadership } from "./kube/leader.ts";
 import { createLeases } from "./kube/lease.ts";
 import { createObjects } from "./kube/objects.ts";
 import { toRemoteCluster } from "./kube/remote-cluster.ts";
-import { createResults, storeNothing } from "./kube/result-store.ts";
+import { createResults } from "./kube/result-store.ts";
 import { createSecrets } from "./kube/secrets.ts";
+import { createServerEvents } from "./kube/server-events.ts";
 import { createServiceAccounts } from "./kube/service-accounts.ts";
 import { createLogger, createSecretList, type Logger } from "./log.ts";
-import { createAuditLog } from "./log/audit.ts";
 import { createMetrics, type Metrics } from "./metrics.ts";
 import { createDeploymentMetrics } from "./metrics/deployments.ts";
 import type { Request } from "./model.ts";
@@ -55,6 +58,8 @@ import type { Reading } from "./cli/commands.ts";
 import { readVersion } from "./cli/version.ts";
 
 export interface App extends Pick<WayIn, "webhooksPort" | "adminPort" | "pagePort"> {
+  /** How long running deployments may go on when it is stopped. */
+  drainMs(): number;
   /** Resolves with the reason when another controller has taken over, and this one has to end. */
   readonly lost: Promise<string>;
   /** Stops along the flow: no new deliveries, then no new jobs, then what they used. Nothing is lost. */
@@ -67,6 +72,7 @@ export interface App extends Pick<WayIn, "webhooksPort" | "adminPort" | "pagePor
  */
 export async function startApp(config: Config, log: Logger, reading?: Reading): Promise<App> {
   const clock = { now: () => Date.now() };
+  const live = createLiveConfig(config);
   await createDataDir(config.dataDir);
   const { version, commit = "unknown", node } = readVersion();
   const { tracing, stop: stopTracing } = await startTracing(process.env, { version, log });
@@ -74,7 +80,7 @@ export async function startApp(config: Config, log: Logger, reading?: Reading): 
     ...config.kubernetes,
     observe: { request: (...asked) => metrics.outside.kubernetesAsked(...asked) },
   });
-  const { address, privateRedis } = await findRedis(config, log);
+  const { address, privateRedis } = await findRedis(config, log, live);
   const [producer, consumer] = [connectProducer(address, log), connectWorker(address, log)];
   const fairness = createFairness();
   const queue = createQueue({
@@ -102,16 +108,23 @@ export async function startApp(config: Config, log: Logger, reading?: Reading): 
   const deploymentMetrics = createDeploymentMetrics({
     registry: metrics.registry,
     deployments: () => deployments.all(),
-    dryRun: config.dryRun,
-    concurrency: config.concurrency,
+    dryRun: () => live.now.dryRun,
+    concurrency: () => live.now.concurrency,
   });
   const redis = watchRedis(producer, metrics, log);
 
   // The cluster
   const { namespaces } = config.kubernetes;
   const watched = { client, namespaces, controllerName: config.controllerName, log };
-  const { defaultServiceAccount } = config;
-  const secrets = createSecrets({ client, readAs: config.kubernetes.readSecretsAs, defaultServiceAccount });
+  const secrets = createSecrets({
+    client,
+    get readAs() {
+      return live.now.kubernetes.readSecretsAs;
+    },
+    get defaultServiceAccount() {
+      return live.now.defaultServiceAccount;
+    },
+  });
   const newer = createDeployments({
     ...watched,
     observe: { restarted: (why) => metrics.outside.watchRestarted(why) },
@@ -127,21 +140,24 @@ export async function startApp(config: Config, log: Logger, reading?: Reading): 
     serviceAccounts: createServiceAccounts({ client }),
     refusedToActAs: createImpersonationCheck({ client }),
     toRemoteCluster: (kubeconfig, impersonate) =>
-      toRemoteCluster(kubeconfig, { impersonate, allowUnsafe: config.kubernetes.allowUnsafeKubeconfigs }),
-    defaultServiceAccount,
+      toRemoteCluster(kubeconfig, { impersonate, allowUnsafe: live.now.kubernetes.allowUnsafeKubeconfigs }),
+    get defaultServiceAccount() {
+      return live.now.defaultServiceAccount;
+    },
   });
-  const results = config.results.write
-    ? stagedResults(
-        createResults({
-          client,
-          namespace: config.results.namespace,
-          keepCommandResults: config.results.keepCommands,
-          keepValidateResults: config.results.keepValidates,
-          log,
-        }),
-        inStage,
-      )
-    : storeNothing;
+  const { namespace } = config.results;
+  const stored = createResults({
+    client,
+    namespace,
+    get keepCommandResults() {
+      return live.now.results.keepCommands;
+    },
+    get keepValidateResults() {
+      return live.now.results.keepValidates;
+    },
+    log,
+  });
+  const results = createLiveResults(live, stagedResults(stored, inStage));
   const identity = `${hostname()}-${process.pid}`;
   const leases = observed(createLeases({ client, identity, durationMs: config.lease.durationMs, log }), metrics);
 
@@ -151,7 +167,11 @@ export async function startApp(config: Config, log: Logger, reading?: Reading): 
       cacheDir: join(config.dataDir, "git"),
       log,
       env: process.env,
-      limits: { callMs: config.git.timeoutMs },
+      limits: {
+        get callMs() {
+          return live.now.git.timeoutMs;
+        },
+      },
       observe: {
         lsRemote: (seconds, ok) => metrics.gitRan("ls-remote", ok, seconds),
         fetch: (seconds, ok) => metrics.gitRan("fetch", ok, seconds),
@@ -161,20 +181,21 @@ export async function startApp(config: Config, log: Logger, reading?: Reading): 
     inStage,
   );
   const kubeconfigFor = (impersonate?: string) => client.kubeconfig(impersonate);
-  const kluctl = stagedKluctl(
+  const createKluctlOf = ({ path = "kluctl", cacheDir, unpackedDir, systemPython, warm }: Config["kluctl"]) =>
     createKluctl({
-      binary: config.kluctl.path ?? "kluctl",
-      cacheDir: config.kluctl.cacheDir ?? join(config.dataDir, "kluctl-cache"),
-      unpackedDir: config.kluctl.unpackedDir,
+      binary: path,
+      cacheDir: cacheDir ?? join(config.dataDir, "kluctl-cache"),
+      unpackedDir,
       workDir: join(config.dataDir, "kluctl-work"),
       kubeconfigFor,
       env: process.env,
       log,
       limits: { leaseSilenceMs: (config.lease.durationMs * 2) / 3 },
-      systemPython: config.kluctl.systemPython,
-      warm: config.kluctl.warm,
-      tell:
-        config.ui && ((deployment, line) => logLines.tell(deployment, { ...line, text: secretList.scrub(line.text) })),
+      systemPython,
+      warm,
+      tell(deployment, line) {
+        if (live.now.ui) logLines.tell(deployment, { ...line, text: secretList.scrub(line.text) });
+      },
       observe: {
         started: (command) => metrics.kluctlStarted(command),
         ran(command, seconds, how, deployment) {
@@ -183,19 +204,19 @@ export async function startApp(config: Config, log: Logger, reading?: Reading): 
         },
         rendererStarted: (start) => metrics.rendererStarted(start),
       },
-    }),
-    inStage,
-  );
+    });
+  const kluctl = stagedKluctl(createLiveKluctl(live, createKluctlOf, log), inStage);
 
-  const forges = await createForges(config, { metrics, clock, log });
+  const { forges, webhookSources } = await openLiveForges(live, { metrics, clock, log });
 
   // Before any work begins: a port that is in use shall not break off a deploy
   const stopping = { since: undefined as Date | undefined };
   const wayIn = await startWayIn({
-    config,
+    live,
     deployments,
     client,
     forges,
+    webhookSources,
     queue,
     reports,
     deliveries,
@@ -215,14 +236,12 @@ export async function startApp(config: Config, log: Logger, reading?: Reading): 
     clock,
     log,
   });
-  const { webhookSources, turn } = wayIn;
 
   const sourceOverrides = await openSourceOverrides(config, { client, log });
 
   // The work
   const retries = createRetries(clock);
-  const auditLog = createAuditLog({
-    ...config.audit,
+  const auditLog = createLiveAudit(live, {
     log,
     loggerFor: (destination) => createLogger({ level: "info", format: "json", secrets: secretList, destination }),
   });
@@ -239,8 +258,12 @@ export async function startApp(config: Config, log: Logger, reading?: Reading): 
     lastMove: (repo) => queue.lastMove(repo),
     readIdentity,
     settings: {
-      dryRun: config.dryRun,
-      pruneGuard: pruneGuardOf(config),
+      get dryRun() {
+        return live.now.dryRun;
+      },
+      get pruneGuard() {
+        return pruneGuardOf(live.now);
+      },
     },
     enqueue: (requests) => queue.enqueue(requests),
     retryAt: (deployment) => retries.nextAt(deployment),
@@ -272,10 +295,10 @@ export async function startApp(config: Config, log: Logger, reading?: Reading): 
     if (!won || stopping.since !== undefined) return;
     metrics.outside.leads(true);
     begun.work = startWork({
-      config,
+      live,
       reconcile,
       retries,
-      turn,
+      turn: () => wayIn.turn(),
       deployments,
       secrets,
       readIdentity,
@@ -296,25 +319,37 @@ export async function startApp(config: Config, log: Logger, reading?: Reading): 
     });
   });
   const stopRemoving = startRemovingMirrors(sources, log);
-  const stopReloading = reading && startReload({ config, reading, webhookSources, forges, metrics, clock, log });
+  const tell = createServerEvents({
+    client,
+    namespace: config.controllerNamespace,
+    component: config.controllerName,
+    identity,
+    log,
+  });
+  const stopReloading = reading && startReload({ live, reading, metrics, tell, log });
   metrics.built({ version, commit, node });
   kluctl.version().then(
     (found) => log.info({ version: found }, "kluctl is there"),
     (error: unknown) => log.error({ error: (error as Error).message }, "kluctl cannot be used"),
   );
-  void checkLogins(config, log);
+  void checkLogins(config.forges, log);
   const { webhooksPort, adminPort, pagePort } = wayIn;
   const ports = { webhooks: webhooksPort, admin: adminPort, ...(config.ui && { page: pagePort }) };
   log.info({ ...ports, forges: config.forges.map(({ id }) => id) }, "listening");
 
   return {
-    webhooksPort,
+    get webhooksPort() {
+      return wayIn.webhooksPort;
+    },
     adminPort,
-    pagePort,
+    get pagePort() {
+      return wayIn.pagePort;
+    },
+    drainMs: () => live.now.shutdown.drainMs,
     lost: leadership.lost,
     async stop() {
       stopping.since = new Date();
-      const drainMs = lost ? 0 : config.shutdown.drainMs; // somebody else may be at work already
+      const drainMs = lost ? 0 : live.now.shutdown.drainMs; // somebody else may be at work already
       log.info({ running: begun.work?.running() ?? 0, drainMs }, "stopping");
       await wayIn.close();
       stopRemoving();
@@ -367,18 +402,4 @@ function observed(leases: Leases, metrics: Metrics): Leases {
       return held;
     },
   };
-}
-
-/** A wrong login is told at the start; a forge that is down is no reason not to be. */
-async function checkLogins({ forges }: Config, log: Logger): Promise<void> {
-  for (const forge of forges) {
-    const { id, kind, apiUrl } = forge;
-    const login = loginOf(forge);
-    if (login === undefined) continue;
-    try {
-      log.info({ forge: id, user: await findAccount({ kind, apiUrl, login, log }) }, "the login works");
-    } catch (error) {
-      log.warn({ forge: id, error: (error as Error).message }, "the login does not work");
-    }
-  }
 }

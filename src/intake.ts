@@ -41,9 +41,9 @@ export interface IntakeDeps {
   readonly tracking: Deployments["tracking"];
   readonly queue: Pick<Queue, "enqueue" | "markMoved">;
   /** Ids of those whose API there is a login for: they are told what becomes of commits and pull requests. */
-  readonly forges?: ReadonlySet<string> | undefined;
-  /** Absent: pull requests are not previewed. */
-  readonly reports?: Pick<Reports, "openInto"> | undefined;
+  readonly forges?: { has(id: string): boolean } | undefined;
+  /** Without them pull requests are not previewed. */
+  readonly reports?: () => Pick<Reports, "openInto"> | undefined;
   readonly log: Logger;
   readonly clock?: Clock;
   /** A genuine delivery of this forge concerns so many deployments, and pull requests to preview. */
@@ -59,7 +59,14 @@ export interface IntakeDeps {
  * which Redis or a person has a reason.
  */
 export function createIntake(deps: IntakeDeps): Accept {
-  const { tracking, queue, forges = new Set<string>(), reports, log, clock = { now: () => Date.now() } } = deps;
+  const {
+    tracking,
+    queue,
+    forges = new Set<string>(),
+    reports = () => undefined,
+    log,
+    clock = { now: () => Date.now() },
+  } = deps;
 
   async function acceptPush(event: PushEvent, receivedAt: number): Promise<Receipt> {
     const candidates = findCandidates(event, tracking);
@@ -78,7 +85,7 @@ export function createIntake(deps: IntakeDeps): Accept {
     ];
     const [queued] = await Promise.all([enqueue(wanted), enqueue(findStatus(event, requests))]);
     const reason = candidates.length === 0 ? "no deployment follows this repository" : undefined;
-    const previews = reports && forges.has(event.forge) ? based.length : undefined;
+    const previews = reports() && forges.has(event.forge) ? based.length : undefined;
     const matched = requests.length;
     const deployments = matched > 0 ? requests.slice(0, mostNamed).map((one) => keyText(one.deployment)) : undefined;
     return { delivery, matched, deployments, previews, queued, ignored, reason };
@@ -86,9 +93,10 @@ export function createIntake(deps: IntakeDeps): Accept {
 
   /** The open pull requests whose merge is another one now. */
   async function findBased({ forge, ref }: PushEvent, repos: readonly RepoId[]): Promise<PullRequestKey[]> {
-    if (reports === undefined || !forges.has(forge) || !ref.startsWith("refs/heads/")) return [];
+    const known = reports();
+    if (known === undefined || !forges.has(forge) || !ref.startsWith("refs/heads/")) return [];
     const branch = ref.slice("refs/heads/".length);
-    return (await Promise.all(repos.map((repo) => reports.openInto(repo, branch)))).flat();
+    return (await Promise.all(repos.map((repo) => known.openInto(repo, branch)))).flat();
   }
 
   /** Beside the pushed commit stands what becomes of it in the cluster. */
@@ -110,7 +118,7 @@ export function createIntake(deps: IntakeDeps): Accept {
   }
 
   function reasonNotToPreview({ action, forge }: PullRequestEvent): string | undefined {
-    if (reports === undefined) return "previews of pull requests are switched off";
+    if (reports() === undefined) return "previews of pull requests are switched off";
     if (!forges.has(forge)) {
       return `no preview: forge ${forge} has no login for its API, set its token (or appId and appPrivateKey)`;
     }

@@ -2,6 +2,8 @@
 export interface Limit {
   /** Waits for `weight` free places, runs, gives them back. Rejects with the signal's reason if it aborts while waiting. */
   run<T>(work: () => Promise<T>, options?: { weight?: number; signal?: AbortSignal | undefined }): Promise<T>;
+  /** From now on there are so many places; who is inside stays. */
+  resize(places: number): void;
   /** Nobody is inside and nobody waits. */
   idle(): boolean;
 }
@@ -11,8 +13,9 @@ interface Waiter {
   readonly enter: () => void;
 }
 
-export function createLimit(places: number): Limit {
+export function createLimit(first: number): Limit {
   const waiting: Waiter[] = [];
+  let places = first;
   let free = places;
 
   function admit(): void {
@@ -49,6 +52,11 @@ export function createLimit(places: number): Limit {
         free += weight;
         admit();
       }
+    },
+    resize(next) {
+      free += next - places;
+      places = next;
+      admit();
     },
     idle: () => free === places && waiting.length === 0,
   };

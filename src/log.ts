@@ -56,7 +56,14 @@ export function createLogger({ level, format, secrets = [], destination }: Logge
   // Children come by it from their parent. pino hands what they always say to no formatter.
   const { child } = logger;
   logger.child = function childWithoutSecrets(this: Logger, bindings, ...rest) {
-    return child.call(this, maskNamed(bindings), ...rest);
+    const made = child.call(this, maskNamed(bindings), ...rest);
+    // A child goes with its parent's level, unless it has its own. To pino one that is equal now is none.
+    const own = rest[0]?.level;
+    if (own !== undefined) {
+      made.level = "silent";
+      made.level = own;
+    }
+    return made;
   } as Logger["child"];
   return logger;
 }

@@ -127,6 +127,10 @@ system:serviceaccount:{{ .Release.Namespace }}:{{ include "towline.serviceAccoun
   resources: [leases]
   resourceNames: [5ab5d0f9.kluctl.io]
   verbs: [get, update]
+# What became of a changed configuration, for people.
+- apiGroups: [""]
+  resources: [events]
+  verbs: [create]
 {{- end }}
 
 {{- define "towline.rules.overrides" -}}

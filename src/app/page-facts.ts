@@ -38,7 +38,7 @@ export interface PageFactsDeps {
   readonly deliveries: Pick<Deliveries, "latest">;
   readonly reports: Pick<PullRequestReports, "open" | "find">;
   readonly queue: Pick<JobQueue, "depth" | "jobs">;
-  readonly forges: readonly ForgeConfig[];
+  readonly forges: () => readonly ForgeConfig[];
   readonly clock: Clock;
 }
 
@@ -50,7 +50,14 @@ export function createPageFacts(
   deps: PageFactsDeps,
 ): PageFacts & { describe(keys: readonly Key[]): readonly PageDeployment[] } {
   const { deployments, client, resultsNamespace, deliveries, reports, queue, forges, clock } = deps;
-  const commitUrl = createCommitUrls(forges);
+  const urls = new WeakMap<readonly ForgeConfig[], ReturnType<typeof createCommitUrls>>();
+
+  function commitUrl(repo: RepoId, commit: string): string | undefined {
+    const current = forges();
+    const known = urls.get(current) ?? createCommitUrls(current);
+    urls.set(current, known);
+    return known(repo, commit);
+  }
   const results = createStoredResults(client, resultsNamespace);
 
   const urlOf = (repo: RepoId | undefined, commit: string | undefined) =>
@@ -97,7 +104,7 @@ export function createPageFacts(
     },
     forges: () =>
       Promise.all(
-        forges.map(async ({ id, kind }) => {
+        forges().map(async ({ id, kind }) => {
           const all = (await deliveries.latest(id)).toSorted((a, b) => b.at - a.at);
           const lastGenuineAt = all.find(({ refused }) => refused === undefined)?.at;
           return { id, kind, lastGenuineAt, deliveries: all.slice(0, deliveriesShown) };
@@ -120,7 +127,7 @@ export function createPageFacts(
     async trace(commit) {
       const [stored, known] = await Promise.all([
         listStoredCommands(client, resultsNamespace),
-        Promise.all(forges.map(({ id }) => deliveries.latest(id))),
+        Promise.all(forges().map(({ id }) => deliveries.latest(id))),
       ]);
       const facts = { commit, deployments: deployments.all(), results: stored, deliveries: known.flat() };
       return traceCommit({ ...facts, now: clock.now() });

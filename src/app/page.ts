@@ -20,22 +20,38 @@ export interface PageDeps extends PageFactsDeps {
   readonly log: Logger;
 }
 
+export interface Page extends Listener {
+  /** What lets everybody in as this says, from the next request on, when it is called. Host and port stay. */
+  prepare(next: UiConfig): () => void;
+}
+
 /** Throws if the address is in use, or cannot be had. */
-export async function startPage({ host, port, token, proxy }: UiConfig, deps: PageDeps): Promise<Listener> {
+export async function startPage(ui: UiConfig, deps: PageDeps): Promise<Page> {
   const { deployments, clock, log } = deps;
+  const { host, port } = ui;
   const facts = createPageFacts(deps);
   const events = createPageEvents({ describe: facts.describe });
   const lines = createPageLog(deps.logLines);
   deployments.onChange(({ deployment }) => events.changed(deployment.key));
-  const access = createPageAccess({
-    token: token?.reveal(),
-    proxy: proxy && { header: proxy.header, isProxy: createNetworks(proxy.addresses) },
-    now: () => clock.now(),
-  });
-  const app = express().disable("x-powered-by").use(createPageRoutes({ facts, access, events, lines, assets, log }));
-  const listener = await startListener(app, { host, port, purpose: "the page", variable: "TOWLINE_UI" });
+
+  function build({ token, proxy }: UiConfig) {
+    const access = createPageAccess({
+      token: token?.reveal(),
+      proxy: proxy && { header: proxy.header, isProxy: createNetworks(proxy.addresses) },
+      now: () => clock.now(),
+    });
+    return express().disable("x-powered-by").use(createPageRoutes({ facts, access, events, lines, assets, log }));
+  }
+
+  let app = build(ui);
+  const address = { host, port, purpose: "the page", variable: "TOWLINE_UI" };
+  const listener = await startListener((req, res) => void app(req, res), address);
   return {
     port: listener.port,
+    prepare(next) {
+      const built = build(next);
+      return () => void (app = built);
+    },
     async stop(graceMs) {
       events.stop();
       lines.stop();

@@ -7,12 +7,12 @@ import type { JobQueue } from "../../jobs/queue.ts";
 import type { PullRequestReports } from "../../jobs/reports.ts";
 import { startWorker } from "../../jobs/worker.ts";
 import type { Config, ForgeConfig } from "../config.ts";
+import type { LiveConfig } from "../config/live.ts";
 import { createForge } from "../forge/create-forge.ts";
 import type { ForgeLogin } from "../forge/forge-options.ts";
 import { withStatusName } from "../forge/status-name.ts";
 import { createObservedForge } from "../forge/observed-forge.ts";
 import { findRateLimit } from "../forge/rate-limit.ts";
-import { createReplaceableForge, type ReplaceableForge } from "../forge/replaceable-forge.ts";
 import { createRestingForge } from "../forge/resting-forge.ts";
 import type { WatchedDeployments } from "../kube/deployments.ts";
 import { createLimit } from "../limit.ts";
@@ -32,7 +32,7 @@ import { createReportWriter } from "../reporting/write-report.ts";
 import { pruneGuardOf } from "./prune-guard.ts";
 
 export interface PreviewsDeps {
-  readonly config: Config;
+  readonly live: LiveConfig;
   readonly forges: ReadonlyMap<string, Forge>;
   readonly deployments: WatchedDeployments;
   readonly secrets: Secrets;
@@ -61,18 +61,7 @@ const pullRequestsAtOnce = 8;
 /** Writes to forges, which are mostly waiting. */
 const reportsAtOnce = 4;
 
-/** The forges that have a login for their API, by id. */
-export async function createForges(config: Config, deps: ForgesDeps): Promise<ReadonlyMap<string, ReplaceableForge>> {
-  const made = await Promise.all(
-    config.forges.map(async (forge) => {
-      const opened = await openForge(forge, config, deps);
-      return opened && ([forge.id, createReplaceableForge(opened)] as const);
-    }),
-  );
-  return new Map(made.filter((forge) => forge !== undefined));
-}
-
-type ForgesDeps = Pick<PreviewsDeps, "metrics" | "clock" | "log">;
+export type ForgesDeps = Pick<PreviewsDeps, "metrics" | "clock" | "log">;
 
 /** `undefined` without a login. */
 export async function openForge(
@@ -99,14 +88,14 @@ export function loginOf({ token, app }: ForgeConfig): ForgeLogin | undefined {
 }
 
 export function startPreviews(deps: PreviewsDeps): Previews {
-  const { config, forges, deployments, secrets, sources, queue, reports, consumer, fairness, metrics, clock, log } =
-    deps;
-  const { preview: settings, redis } = config;
-  const shared = { connection: consumer, prefix: redis.prefix, fairness, log };
+  const { live, forges, deployments, secrets, sources, queue, reports, consumer, fairness, metrics, clock, log } = deps;
+  const shared = { connection: consumer, prefix: live.now.redis.prefix, fairness, log };
 
-  const comparisons = createLimit(settings.concurrency);
+  const comparisons = createLimit(live.now.preview.concurrency);
   const preview = createPreview({
-    enabled: settings.enabled,
+    get enabled() {
+      return live.now.preview.enabled;
+    },
     forges,
     deployments,
     secrets,
@@ -116,12 +105,11 @@ export function startPreviews(deps: PreviewsDeps): Previews {
     reports,
     queue,
     limit: (work, options) => comparisons.run(work, options),
-    settings: {
-      serviceAccount: settings.serviceAccountName,
-      dryRun: config.dryRun,
-      pruneGuard: pruneGuardOf(config),
+    get settings() {
+      const { preview: own, dryRun } = live.now;
+      return { serviceAccount: own.serviceAccountName, dryRun, pruneGuard: pruneGuardOf(live.now) };
     },
-    clusterName: async () => config.clusterName ?? (await deps.clusterId()).slice(0, 8),
+    clusterName: async () => live.now.clusterName ?? (await deps.clusterId()).slice(0, 8),
     newId: randomUUID,
     clock,
     log,
@@ -149,7 +137,7 @@ export function startPreviews(deps: PreviewsDeps): Previews {
     secrets,
     sources,
     render: renderComment,
-    markerOf: createMarkers(config.forges, deps.clusterId),
+    markerOf: createMarkers(() => live.now.forges, deps.clusterId),
     log,
   });
   const lastMove = queue.lastMove.bind(queue);
@@ -167,9 +155,19 @@ export function startPreviews(deps: PreviewsDeps): Previews {
   });
 
   const stopWatch = startReportWatch({ deployments, forges, reports, queue, log });
-  const sweep = settings.enabled
-    ? startPullRequestsSweep({ deployments, forges, reports, queue, everyMs: settings.intervalMs, clock, log })
-    : undefined;
+  const startSweep = ({ enabled, intervalMs }: Config["preview"]) =>
+    enabled
+      ? startPullRequestsSweep({ deployments, forges, reports, queue, everyMs: intervalMs, clock, log })
+      : undefined;
+  let sweep = startSweep(live.now.preview);
+  live.follow(({ preview: next }, { preview: current }) => ({
+    take() {
+      comparisons.resize(next.concurrency);
+      if (next.enabled === current.enabled && next.intervalMs === current.intervalMs) return;
+      void sweep?.stop();
+      sweep = startSweep(next);
+    },
+  }));
 
   return {
     async stop(drainMs) {
@@ -181,19 +179,19 @@ export function startPreviews(deps: PreviewsDeps): Previews {
 }
 
 /** Signed with what the forge and the server share already, so that all replicas find each other's comments. */
-function createMarkers(forges: readonly ForgeConfig[], clusterId: () => Promise<string>) {
-  const markers = new Map<string, Marker>();
+function createMarkers(forges: () => readonly ForgeConfig[], clusterId: () => Promise<string>) {
+  const markers = new WeakMap<ForgeConfig, Marker>();
   return async function markerOf(id: string): Promise<Marker> {
-    const known = markers.get(id);
+    const forge = forges().find((one) => one.id === id);
+    const known = forge && markers.get(forge);
     if (known !== undefined) return known;
-    const forge = forges.find((one) => one.id === id);
     const login = forge?.token ?? forge?.app?.privateKey;
     const secrets = forge?.webhookSecrets.length ? forge.webhookSecrets : login ? [login] : [];
     const marker = createMarker({
       secrets: secrets.map((secret) => secret.reveal()),
       instance: await clusterId(),
     });
-    markers.set(id, marker);
+    if (forge) markers.set(forge, marker);
     return marker;
   };
 }

@@ -3,7 +3,10 @@ import { readFile } from "node:fs/promises";
 import type { Redis } from "ioredis";
 import { checkRedis, describeRedisError, type RedisAddress, type RedisReport } from "../../jobs/connection.ts";
 import { startPrivateRedis, type PrivateRedis } from "../../jobs/private-redis.ts";
+import { createRedisLogins, type RedisLogin } from "../../jobs/redis-logins.ts";
 import type { Config } from "../config.ts";
+import { same } from "../config/compare.ts";
+import { createLiveConfig, type LiveConfig } from "../config/live.ts";
 import { explainUnreadable } from "../config/file.ts";
 import { ConfigError } from "../errors.ts";
 import type { Logger } from "../log.ts";
@@ -15,16 +18,34 @@ export interface FoundRedis {
   readonly privateRedis?: PrivateRedis | undefined;
 }
 
-export async function findRedis(config: Config, log: Logger): Promise<FoundRedis> {
+/** Its login is the one in effect, if that is told. */
+export async function findRedis(
+  config: Config,
+  log: Logger,
+  live: LiveConfig = createLiveConfig(config),
+): Promise<FoundRedis> {
   const url = config.redis.url?.reveal();
   if (url !== undefined) {
     if (url.startsWith("unix://")) return { address: { socket: url.slice("unix://".length) } };
     const { caFile, sentinels, sentinelPassword } = config.redis;
     const ca = caFile === undefined ? undefined : await readAuthorities(caFile);
-    return { address: { url, ca, sentinels, sentinelPassword: sentinelPassword?.reveal() } };
+    const logins = createRedisLogins(toLogin(config));
+    live.follow((next, current) =>
+      same(toLogin(next), toLogin(current)) ? undefined : { take: () => logins.replace(toLogin(next)) },
+    );
+    return { address: { url, ca, sentinels, sentinelPassword: sentinelPassword?.reveal(), logins } };
   }
   const privateRedis = await startPrivateRedis({ dataDir: config.dataDir, binary: config.redis.server, log });
   return { address: { socket: privateRedis.socket }, privateRedis };
+}
+
+function toLogin({ redis }: Pick<Config, "redis">): RedisLogin {
+  const { username = "", password = "" } = URL.parse(redis.url?.reveal() ?? "") ?? {};
+  return {
+    username: decodeURIComponent(username) || undefined,
+    password: decodeURIComponent(password) || undefined,
+    sentinelPassword: redis.sentinelPassword?.reveal(),
+  };
 }
 
 async function readAuthorities(path: string): Promise<string> {

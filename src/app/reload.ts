@@ -1,42 +1,40 @@
-/** Takes over what of a configuration can change while the server runs: secrets of webhooks, logins for forges' APIs. */
+/** Takes over what of a configuration can change while the server runs. Who can do so has said it to the live one. */
 import type { Reading } from "../cli/commands.ts";
-import { type Config, secretValues } from "../config.ts";
-import { startReloading } from "../config/reloading.ts";
-import { toWebhookSource } from "../forge/create-webhook-source.ts";
-import type { ReplaceableForge } from "../forge/replaceable-forge.ts";
-import type { WebhookSource } from "../forge/webhook-source.ts";
+import { configWarnings, secretValues } from "../config.ts";
+import type { LiveConfig } from "../config/live.ts";
+import { type ReloadingDeps, startReloading } from "../config/reloading.ts";
 import type { Logger } from "../log.ts";
 import type { Metrics } from "../metrics.ts";
-import type { Clock } from "../ports.ts";
-import { openForge } from "./previews.ts";
 
 export interface ReloadDeps {
-  readonly config: Config;
+  readonly live: LiveConfig;
   readonly reading: Reading;
-  readonly webhookSources: Map<string, WebhookSource>;
-  readonly forges: ReadonlyMap<string, ReplaceableForge>;
-  readonly metrics: Metrics;
-  readonly clock: Clock;
+  readonly metrics: Pick<Metrics, "outside">;
+  readonly tell?: ReloadingDeps["tell"];
   readonly log: Logger;
 }
 
 /** Returns how to stop. */
-export function startReload(deps: ReloadDeps): () => Promise<void> {
-  const { config, reading, webhookSources, forges, metrics, log } = deps;
+export function startReload({ live, reading, metrics, tell, log }: ReloadDeps): () => Promise<void> {
+  live.follow((next, current) => {
+    const known = new Set(configWarnings(current));
+    const news = configWarnings(next).filter((warning) => !known.has(warning));
+    return {
+      take() {
+        for (const warning of news) log.warn(warning);
+        // Its children go with it.
+        if (next.log.level !== current.log.level) log.level = next.log.level;
+      },
+    };
+  });
   return startReloading({
-    config,
+    live,
     load: reading.load,
     everyMs: reading.everyMs,
-    async apply({ webhooks, logins }, next) {
-      // Before anything uses them. Those of before stay hidden: a line that is written later may still hold one.
-      reading.secrets.add(secretValues(next));
-      // All that can fail comes before anything is exchanged.
-      const sources = webhooks.map((forge) => [forge.id, toWebhookSource(forge)] as const);
-      const opened = await Promise.all(logins.map((forge) => openForge(forge, next, deps)));
-      for (const [id, source] of sources) webhookSources.set(id, source);
-      for (const forge of opened) if (forge) forges.get(forge.id)?.replace(forge);
-    },
+    // Before anything uses them. Those of before stay hidden: a line that is written later may still hold one.
+    onRead: (next) => reading.secrets.add(secretValues(next)),
     observe: metrics.outside,
+    tell,
     log,
   });
 }

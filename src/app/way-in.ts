@@ -5,8 +5,9 @@ import type { PullRequestReports } from "../../jobs/reports.ts";
 import type { JobQueue } from "../../jobs/queue.ts";
 import { createWebhookRoutes } from "../../routes/webhooks.ts";
 import type { Config } from "../config.ts";
+import { same } from "../config/compare.ts";
+import type { LiveConfig } from "../config/live.ts";
 import type { WebhookSource } from "../forge/webhook-source.ts";
-import { toWebhookSource } from "../forge/create-webhook-source.ts";
 import { createIntake } from "../intake.ts";
 import type { WatchedDeployments } from "../kube/deployments.ts";
 import type { Logger } from "../log.ts";
@@ -22,10 +23,12 @@ import { tracedAccept, tracedQueue } from "./traced.ts";
 import { createWebhooksFirst } from "./webhooks-first.ts";
 
 export interface WayInDeps extends Omit<PageDeps, "resultsNamespace" | "forges" | "deliveries"> {
-  readonly config: Config;
+  readonly live: LiveConfig;
   readonly deployments: WatchedDeployments;
   /** With a login for their API. */
   readonly forges: ReadonlyMap<string, Forge>;
+  /** By forge. */
+  readonly webhookSources: ReadonlyMap<string, WebhookSource>;
   readonly queue: JobQueue;
   readonly reports: PullRequestReports;
   readonly deliveries: Pick<Deliveries, "record" | "latest">;
@@ -43,8 +46,6 @@ export interface WayIn {
   readonly adminPort?: number | undefined;
   /** Absent where nobody has access. */
   readonly pagePort?: number | undefined;
-  /** By forge; what is put here counts from the next delivery on. */
-  readonly webhookSources: Map<string, WebhookSource>;
   /** Resolves when the webhooks leave room for work. */
   turn(): Promise<void>;
   /** No new deliveries, and no page; those that come to see how it is going are still answered. */
@@ -54,12 +55,12 @@ export interface WayIn {
 
 /** Throws if an address is in use, or cannot be had. */
 export async function startWayIn(deps: WayInDeps): Promise<WayIn> {
-  const { config, deployments, forges, queue, reports, deliveries, metrics, tracing, clock, log } = deps;
+  const { live, deployments, forges, webhookSources, queue, reports, deliveries, metrics, tracing, clock, log } = deps;
   const intake = createIntake({
     tracking: (repo) => deployments.tracking(repo),
     queue: tracedQueue(queue, tracing),
-    forges: new Set(forges.keys()),
-    reports: config.preview.enabled ? reports : undefined,
+    forges,
+    reports: () => (live.now.preview.enabled ? reports : undefined),
     log,
     clock,
     onTaken(forge, { matched, previews = 0 }) {
@@ -69,47 +70,79 @@ export async function startWayIn(deps: WayInDeps): Promise<WayIn> {
     },
   });
   const { accept, turn } = createWebhooksFirst(tracedAccept(intake, tracing));
-  const webhookSources = new Map(config.forges.map((forge) => [forge.id, toWebhookSource(forge)]));
   const lastDelivery = new Map<string, number>();
-  const openWebhooks = () =>
-    startListener(
-      express()
-        .disable("x-powered-by")
-        .disable("etag") // nobody asks for a receipt again
-        .use(
-          createWebhookRoutes({
-            sources: webhookSources,
-            accept,
-            maxBodyBytes: config.webhooks.maxBodyBytes,
-            log,
-            remember: (delivery) => deliveries.record(delivery),
-            tracing,
-            observe: {
-              delivery(forge, event, status, seconds) {
-                metrics.webhookAnswered(forge, event, String(status), seconds);
-                if (status === 202) lastDelivery.set(forge, clock.now());
-              },
+
+  const buildWebhooks = ({ webhooks }: Config) =>
+    express()
+      .disable("x-powered-by")
+      .disable("etag") // nobody asks for a receipt again
+      .use(
+        createWebhookRoutes({
+          sources: webhookSources,
+          accept,
+          maxBodyBytes: webhooks.maxBodyBytes,
+          log,
+          remember: (delivery) => deliveries.record(delivery),
+          tracing,
+          observe: {
+            delivery(forge, event, status, seconds) {
+              metrics.webhookAnswered(forge, event, String(status), seconds);
+              if (status === 202) lastDelivery.set(forge, clock.now());
             },
-          }),
-        ),
-      { ...config.webhooks, purpose: "webhooks", variable: "TOWLINE_WEBHOOKS" },
-    );
-  const webhooks = config.forges.length > 0 ? await openWebhooks() : undefined;
+          },
+        }),
+      );
+  let receive = buildWebhooks(live.now);
+  const openWebhooks = (config: Config) =>
+    startListener((req, res) => void receive(req, res), {
+      ...config.webhooks,
+      purpose: "webhooks",
+      variable: "TOWLINE_WEBHOOKS",
+    });
+  let webhooks = live.now.forges.length > 0 ? await openWebhooks(live.now) : undefined;
+  live.follow(async (next, current) => {
+    const opened = webhooks === undefined && next.forges.length > 0 ? await openWebhooks(next) : undefined;
+    return {
+      take() {
+        if (next.webhooks.maxBodyBytes !== current.webhooks.maxBodyBytes) receive = buildWebhooks(next);
+        webhooks ??= opened;
+      },
+      drop: () => void opened?.stop(0),
+    };
+  });
+
   const checks = createChecks({ ...deps.checked, deployments, lastDelivery, clock });
-  const adminListeners = await startAdminListeners(config, {
+  const adminListeners = await startAdminListeners(live.now, {
     checks,
     metrics: metrics.registry,
     version: readVersion,
   });
-  const page =
-    config.ui &&
-    (await startPage(config.ui, { ...deps, resultsNamespace: config.results.namespace, forges: config.forges }));
+
+  const openPage = async ({ ui, results }: Config) =>
+    ui && (await startPage(ui, { ...deps, resultsNamespace: results.namespace, forges: () => live.now.forges }));
+  let page = await openPage(live.now);
+  live.follow(async (next, current) => {
+    if (same(next.ui, current.ui)) return undefined;
+    const opened = page ? undefined : await openPage(next);
+    const exchange = next.ui && page?.prepare(next.ui);
+    return {
+      take() {
+        exchange?.();
+        if (next.ui === undefined) void page?.stop(1_000);
+        page = next.ui && (page ?? opened);
+      },
+      drop: () => void opened?.stop(0),
+    };
+  });
 
   return {
-    webhooksPort: webhooks?.port,
+    get webhooksPort() {
+      return webhooks?.port;
+    },
     adminPort: adminListeners.port,
-    pagePort: page?.port,
-    webhookSources,
+    get pagePort() {
+      return page?.port;
+    },
     turn,
     close: async () => void (await Promise.all([webhooks?.stop(2_000), page?.stop(1_000)])),
     stop: () => adminListeners.stop(1_000),

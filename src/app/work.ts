@@ -35,16 +35,27 @@ export interface StartedWork {
 }
 
 export function startWork(deps: WorkDeps): StartedWork {
-  const { config, deployments, sources, secrets, results, forges, queue, reports, clusterId, metrics, clock, log } =
-    deps;
-  const workers = [startReconciler("reconcile", config.concurrency, deps), startManualReconciler(deps)];
-  const previews = forges.size > 0 ? startPreviews(deps) : undefined;
+  const { live, deployments, sources, secrets, results, forges, queue, reports, clusterId, metrics, clock, log } = deps;
+  const workers = [
+    { worker: startReconciler("reconcile", deps), share: 1 },
+    { worker: startReconciler("manual", deps), share: manualShare },
+  ];
+  let previews = forges.size > 0 ? startPreviews(deps) : undefined;
+  live.follow(({ concurrency }) => ({
+    take() {
+      for (const { worker, share } of workers) worker.allow(Math.ceil(concurrency * share));
+      if (forges.size > 0) previews ??= startPreviews(deps);
+    },
+  }));
   const stopWaking = startWaking({ deployments, queue, log });
   const stopWakingDependents = startDependencyWaking({ deployments, queue, log });
   const sweep = startSweep({
     deployments,
     queue,
-    reports: forges.size > 0 && config.preview.enabled ? reports : undefined,
+    reports: {
+      openInto: async (...asked) =>
+        forges.size > 0 && live.now.preview.enabled ? reports.openInto(...asked) : Promise.resolve([]),
+    },
     dueAt,
     retries: deps.retries,
     groupKey: loginKey,
@@ -57,7 +68,7 @@ export function startWork(deps: WorkDeps): StartedWork {
       const credentials = await readGitCredentials(deployment, secrets);
       return sources.heads({ url: deployment.spec.source.url, credentials }, undefined, signal);
     },
-    everyMs: config.sweep.intervalMs,
+    everyMs: () => live.now.sweep.intervalMs,
     clock,
     log,
     observe: {
@@ -70,17 +81,15 @@ export function startWork(deps: WorkDeps): StartedWork {
     () => log.info({ deployments: deployments.all().length }, "watching KluctlDeployments"),
     (error: unknown) => log.error({ err: error }, "the watch could not be started"),
   );
-  if (config.results.write) {
-    startTidying({ deployments, results, clusterId, namespaces: config.kubernetes.namespaces, log });
-  }
+  startTidying({ deployments, results, clusterId, namespaces: live.now.kubernetes.namespaces, log });
   return {
     sweepAge: () => sweep.age(),
-    running: () => workers.reduce((sum, worker) => sum + worker.running(), 0),
+    running: () => workers.reduce((sum, { worker }) => sum + worker.running(), 0),
     async stop(drainMs) {
       stopWaking();
       stopWakingDependents();
       await sweep.stop();
-      await Promise.all([...workers.map((worker) => worker.stop(drainMs)), previews?.stop(drainMs)]);
+      await Promise.all([...workers.map(({ worker }) => worker.stop(drainMs)), previews?.stop(drainMs)]);
       await deployments.stop();
       await watching;
     },
@@ -88,12 +97,12 @@ export function startWork(deps: WorkDeps): StartedWork {
 }
 
 /** Besides the others: somebody waits for an answer. */
-function startManualReconciler(deps: WorkDeps) {
-  return startReconciler("manual", Math.ceil(deps.config.concurrency / 2), deps);
-}
+const manualShare = 0.5;
 
-function startReconciler(lane: "reconcile" | "manual", concurrency: number, deps: WorkDeps) {
-  const { config, consumer, fairness, turn, reconcile, metrics, deploymentMetrics, log } = deps;
+function startReconciler(lane: "reconcile" | "manual", deps: WorkDeps) {
+  const config = deps.live.now;
+  const concurrency = Math.ceil(config.concurrency * (lane === "manual" ? manualShare : 1));
+  const { consumer, fairness, turn, reconcile, metrics, deploymentMetrics, log } = deps;
   const traced = createTracedJobs<ReconcileRequest>(lane, deps.tracing);
   return startWorker({
     lane,

@@ -63,7 +63,7 @@ export async function explainDelivery(deps: ExplainDeps): Promise<Explanation> {
       markMoved: () => Promise.resolve(),
     },
     forges: new Set(config.forges.filter(({ token, app }) => token ?? app).map(({ id }) => id)),
-    reports: config.preview.enabled ? { openInto: () => Promise.resolve([]) } : undefined,
+    reports: () => (config.preview.enabled ? { openInto: () => Promise.resolve([]) } : undefined),
     log: createLogger({ level: "silent", format: "json" }),
   })(event);
 

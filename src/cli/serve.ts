@@ -8,6 +8,8 @@ import type { Logger } from "../log.ts";
 export interface App {
   /** Resolves with the reason when it has to end although nobody asked. */
   readonly lost?: Promise<string> | undefined;
+  /** How long running work may go on when it is stopped. */
+  drainMs(): number;
   stop(): Promise<void>;
 }
 
@@ -39,9 +41,9 @@ export async function serve(config: Config, log: Logger, start: StartApp): Promi
   const starting = start(config, log);
   let code: number;
   try {
-    let started = false;
+    let app: App | undefined;
     // A start that fails is an error; one that hangs can be stopped, and has nothing to drain.
-    await Promise.race([starting.then(() => (started = true)), ending.promise]);
+    await Promise.race([starting.then((started) => (app = started)), ending.promise]);
     void starting.then(({ lost }) =>
       lost?.then((reason) => {
         log.fatal({ reason }, "this server may not go on, stopping");
@@ -49,8 +51,8 @@ export async function serve(config: Config, log: Logger, start: StartApp): Promi
       }),
     );
     const why = await ending.promise;
-    const boundMs = why === "stopped" && started ? config.shutdown.drainMs + extraStopMs : extraStopMs;
-    const stopped = starting.then((app) => app.stop()).then(() => true);
+    const boundMs = why === "stopped" && app ? app.drainMs() + extraStopMs : extraStopMs;
+    const stopped = starting.then((started) => started.stop()).then(() => true);
     const inTime = await Promise.race([stopped, sleep(boundMs, false, { ref: false })]);
     if (!inTime) log.error({ boundMs }, "not stopped in time, giving up");
     code = why === "stopped" && inTime ? 0 : 1;

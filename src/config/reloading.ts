@@ -5,16 +5,19 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import type { Config } from "../config.ts";
 import type { Logger } from "../log.ts";
-import { compareConfigs, type ConfigChange, fingerprint } from "./compare.ts";
+import { changedKeys, fingerprint } from "./compare.ts";
+import { keepFixed } from "./fixed.ts";
+import type { LiveConfig } from "./live.ts";
 
 export interface ReloadingDeps {
-  /** What the server runs with. */
-  readonly config: Config;
+  readonly live: LiveConfig;
   /** Reads all of it anew. Throws an error that names every problem, and no value. */
   readonly load: () => Config;
-  /** Takes over what can be. If it throws, the last good one stays in effect. */
-  readonly apply: (change: ConfigChange, next: Config) => Promise<void>;
+  /** Called with what was read, before anything uses it. */
+  readonly onRead?: ((next: Config) => void) | undefined;
   readonly observe: { configLoaded(ok: boolean, restart: boolean): void };
+  /** Tells people who do not read the log. */
+  readonly tell?: ((type: "Normal" | "Warning", reason: string, message: string) => void) | undefined;
   readonly log: Logger;
   readonly everyMs?: number | undefined;
 }
@@ -23,26 +26,27 @@ export interface ReloadingDeps {
 const settleMs = 500;
 
 /** Returns how to stop. */
-export function startReloading({ load, apply, observe, log, everyMs = 5_000, ...deps }: ReloadingDeps) {
-  const started = deps.config;
+export function startReloading({ live, load, onRead, observe, tell, log, everyMs = 5_000 }: ReloadingDeps) {
   const stopped = new AbortController();
   const { signal } = stopped;
-  let config = started;
+  let seen = live.now;
   let problem: string | undefined;
   let told = "";
 
   async function look(): Promise<void> {
     const next = load();
-    if (fingerprint(next) === fingerprint(config)) return;
+    if (fingerprint(next) === fingerprint(seen)) return;
     await sleep(Math.min(settleMs, everyMs), undefined, { signal });
     if (fingerprint(load()) !== fingerprint(next)) return; // still being written: the next look sees it whole
-    const change = compareConfigs(config, next);
-    await apply(change, next);
-    config = next;
-    const webhookSecrets = change.webhooks.map(({ id }) => id);
-    const logins = change.logins.map(({ id }) => id);
-    if (webhookSecrets.length + logins.length > 0)
-      log.info({ webhookSecrets, logins }, "the configuration was reloaded");
+    onRead?.(next);
+    const usable = keepFixed(live.now, next);
+    const keys = changedKeys(live.now, usable);
+    if (keys.length > 0) {
+      await live.change(usable);
+      log.info({ keys }, "the configuration was reloaded");
+      tell?.("Normal", "ConfigReloaded", `The configuration was reloaded: ${keys.join(", ")}.`);
+    }
+    seen = next;
   }
 
   async function lookAndTell(): Promise<void> {
@@ -54,17 +58,18 @@ export function startReloading({ load, apply, observe, log, everyMs = 5_000, ...
       if (signal.aborted) return;
       const { message } = error as Error;
       if (problem !== message) {
-        log.error(
-          { error: message },
-          "the configuration cannot be used as it is now: the last good one stays in effect",
-        );
+        const what = "the configuration cannot be used as it is now: the last good one stays in effect";
+        log.error({ error: message }, what);
+        tell?.("Warning", "ConfigNotReloaded", `T${what.slice(1)}. ${message}`);
       }
       problem = message;
     }
-    const { restart } = compareConfigs(started, config);
+    const restart = changedKeys(live.now, seen);
     const waiting = restart.join(", ");
     if (waiting !== told && waiting !== "") {
-      log.warn({ keys: restart }, "these keys have changed and are read at the start only: restart the server");
+      const what = "these keys have changed and are read at the start only: restart the server";
+      log.warn({ keys: restart }, what);
+      tell?.("Warning", "RestartNeeded", `T${what.slice(1)}: ${waiting}.`);
     }
     told = waiting;
     observe.configLoaded(problem === undefined, restart.length > 0);

@@ -143,6 +143,14 @@ const asLeader: Need = {
   without: "it cannot see whether kluctl's own controller runs, nor keep it from running",
 };
 
+const aboutItself: Need = {
+  group: "",
+  resource: "events",
+  verbs: ["create"],
+  without: "no Events tell of a changed configuration",
+  optional: true,
+};
+
 /** Each right, and where: `undefined` is in all namespaces. */
 function neededRights({
   namespaces,
@@ -164,7 +172,7 @@ function neededRights({
     ...everywhere.flatMap((namespace) => everywhereNeeded.map((need) => ({ need, namespace }))),
     { need: inResults, namespace: resultsNamespace },
     ...(overrides === undefined ? [] : forOverrides.map((need) => ({ need, namespace: overrides }))),
-    ...(leader === undefined ? [] : [{ need: asLeader, namespace: leader }]),
+    ...(leader === undefined ? [] : [asLeader, aboutItself].map((need) => ({ need, namespace: leader }))),
   ];
 }
 

@@ -9,7 +9,7 @@ import type { Held } from "../ports.ts";
 import type { KubeClient } from "./client.ts";
 import { createLeases, createLeaseStore, takenBy, watchLeases } from "./lease.ts";
 
-const leaderLease = "5ab5d0f9.kluctl.io";
+export const leaderLease = "5ab5d0f9.kluctl.io";
 
 export interface LeaderDeps {
   readonly client: Pick<KubeClient, "request">;

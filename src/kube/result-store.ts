@@ -57,8 +57,8 @@ const SecretMetadata = z.object({
 });
 
 export function createResults(deps: ResultsDeps): ResultStore {
-  const { client, log, namespace = "kluctl-results", keepCommandResults = 5, keepValidateResults = 2 } = deps;
-  const keep = { command: keepCommandResults, validate: keepValidateResults };
+  const { client, log, namespace = "kluctl-results" } = deps;
+  const keep = () => ({ command: deps.keepCommandResults ?? 5, validate: deps.keepValidateResults ?? 2 });
   const path = `/api/v1/namespaces/${encodeURIComponent(namespace)}/secrets`;
   const sweptAt = new Map<ResultKind, number>();
 
@@ -117,7 +117,7 @@ export function createResults(deps: ResultsDeps): ResultStore {
       groupOf(summary),
     );
     for (const stored of groups.values()) {
-      for (const { name } of stored.sort(byAge).slice(keep[kind])) await remove(name);
+      for (const { name } of stored.sort(byAge).slice(keep()[kind])) await remove(name);
     }
   }
 

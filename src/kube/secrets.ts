@@ -15,11 +15,14 @@ export interface SecretsDeps {
   readonly defaultServiceAccount?: string | undefined;
 }
 
-export function createSecrets({ client, readAs = "server", defaultServiceAccount }: SecretsDeps): Secrets {
+export function createSecrets(deps: SecretsDeps): Secrets {
+  const { client } = deps;
   return {
-    async get(namespace, name, account = defaultServiceAccount) {
+    async get(namespace, name, account = deps.defaultServiceAccount) {
       const as =
-        readAs === "account" && account !== undefined ? serviceAccountUser({ namespace, name: account }) : undefined;
+        deps.readAs === "account" && account !== undefined
+          ? serviceAccountUser({ namespace, name: account })
+          : undefined;
       const path = `/api/v1/namespaces/${encodeURIComponent(namespace)}/secrets/${encodeURIComponent(name)}`;
       let secret: unknown;
       try {

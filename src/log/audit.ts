@@ -11,10 +11,15 @@ export interface AuditLogOptions {
   readonly loggerFor: (destination: DestinationStream) => Logger;
 }
 
+export interface AuditLog {
+  readonly log: Logger;
+  close(): void;
+}
+
 /** Its lines are written whatever the log's level is. Throws a ConfigError if the file cannot be written. */
-export function createAuditLog({ file, log, loggerFor }: AuditLogOptions): Logger {
+export function createAuditLog({ file, log, loggerFor }: AuditLogOptions): AuditLog {
   const marks = { audit: true, logger: "audit" };
-  if (file === undefined) return log.child(marks, { level: "info" });
+  if (file === undefined) return { log: log.child(marks, { level: "info" }), close: () => undefined };
   try {
     // Opened for appending, so that it can be rotated by copying it and cutting it off.
     const destination = pino.destination({ dest: file, append: true, sync: true });
@@ -23,7 +28,7 @@ export function createAuditLog({ file, log, loggerFor }: AuditLogOptions): Logge
       if (!failing) log.error({ audit: file, error: (error as Error).message }, "the audit log cannot be written");
       failing = true;
     });
-    return loggerFor(destination).child(marks);
+    return { log: loggerFor(destination).child(marks), close: () => destination.end() };
   } catch (error) {
     const { code, message } = error as NodeJS.ErrnoException;
     throw new ConfigError(

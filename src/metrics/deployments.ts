@@ -13,8 +13,8 @@ export interface DeploymentMetricsOptions {
   readonly registry: Registry;
   readonly deployments: () => readonly Entry[];
   /** The server applies nothing, whatever the deployments say. */
-  readonly dryRun: boolean;
-  readonly concurrency: number;
+  readonly dryRun: () => boolean;
+  readonly concurrency: () => number;
 }
 
 export interface DeploymentMetrics {
@@ -42,7 +42,7 @@ const toolkitBuckets = Array.from({ length: 10 }, (_, i) => 0.01 * 180_000 ** (i
 const keptMs = 10 * 60_000;
 
 export function createDeploymentMetrics(options: DeploymentMetricsOptions): DeploymentMetrics {
-  const { registry, deployments, concurrency } = options;
+  const { registry, deployments } = options;
   const registers = [registry];
   const lastStatus = createLastStatus();
 
@@ -74,7 +74,7 @@ export function createDeploymentMetrics(options: DeploymentMetricsOptions): Depl
   ofSpec("delete_enabled", "Whether the objects are deleted together with the deployment.", (spec) =>
     Number(spec.delete),
   );
-  ofSpec("dry_run_enabled", "Whether nothing is applied.", (spec) => Number(options.dryRun || spec.dryRun));
+  ofSpec("dry_run_enabled", "Whether nothing is applied.", (spec) => Number(options.dryRun() || spec.dryRun));
   ofSpec(
     "deployment_interval_seconds",
     "How often it is deployed even if nothing changed, or else how often it is looked at.",
@@ -176,7 +176,10 @@ export function createDeploymentMetrics(options: DeploymentMetricsOptions): Depl
     help: "Deployments that may be looked at at once.",
     labelNames: ["controller"],
     registers,
-  }).set({ controller }, concurrency);
+    collect() {
+      this.set({ controller }, options.concurrency());
+    },
+  });
   failedLooks.inc({ controller }, 0);
   working.set({ controller }, 0);
 

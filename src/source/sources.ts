@@ -88,7 +88,14 @@ export interface GitSources extends Sources {
 
 export function createSources(deps: SourcesDeps): GitSources {
   const { cacheDir, log, env, observe, protocols = ["http", "https", "ssh"], lookup = systemLookup } = deps;
-  const limits = { ...defaultSourceLimits, ...deps.limits };
+  const limits: SourceLimits = {
+    ...defaultSourceLimits,
+    ...deps.limits,
+    // It may change while we run.
+    get callMs() {
+      return deps.limits?.callMs ?? defaultSourceLimits.callMs;
+    },
+  };
   const git = createGit({ home: join(cacheDir, "home"), env });
   const work = createWorkDirectories(join(cacheDir, "work"));
   const remoteGit = createRemoteGit({ git, work, env, lookup, limits });

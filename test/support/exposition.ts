@@ -10,7 +10,7 @@ export interface ExposedMetric {
 
 export function exposedMetrics(): readonly ExposedMetric[] {
   const { registry } = createMetrics();
-  createDeploymentMetrics({ registry, deployments: () => [], dryRun: false, concurrency: 1 });
+  createDeploymentMetrics({ registry, deployments: () => [], dryRun: () => false, concurrency: () => 1 });
   // The names of the labels are in the objects, whatever the types say.
   const all = registry.getMetricsAsArray() as unknown as (Omit<ExposedMetric, "labels"> & { labelNames: string[] })[];
   return all.map(({ name, type, labelNames }) => ({ name, type, labels: labelNames }));

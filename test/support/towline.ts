@@ -9,7 +9,7 @@ import { pino } from "pino";
 import { onTestFinished } from "vitest";
 import { startApp } from "../../src/app.ts";
 import { cacheDir } from "../../dev/cache.ts";
-import { parseConfig } from "../../src/config.ts";
+import { loadConfig } from "../../src/config.ts";
 import { createSecretList } from "../../src/log.ts";
 import type { TestWorld } from "./world.ts";
 
@@ -58,7 +58,7 @@ export async function useTowline(world: TestWorld, extra: Record<string, string>
   const lines: LogLine[] = [];
   const log = pino({ level: "debug" }, { write: (line) => void lines.push(JSON.parse(line) as LogLine) });
   const env = environment(world, extra);
-  const load = () => parseConfig({ env, readFile: (path) => readFileSync(path, "utf8") });
+  const load = () => loadConfig({ env, readFile: (path) => readFileSync(path, "utf8") }).config;
   const secrets = createSecretList([]);
   const app = await startApp(load(), log, readsFiles(env) ? { load, secrets, everyMs: 200 } : undefined);
   const stop = onceOnly(() => app.stop());
@@ -135,7 +135,7 @@ export async function sendPush(url: string, push: { repo: string; ref?: string; 
 }
 
 function readsFiles(env: Record<string, string>): boolean {
-  return Object.keys(env).some((name) => name.endsWith("_FILE"));
+  return Object.keys(env).some((name) => name.endsWith("_FILE") || name === "TOWLINE_CONFIG");
 }
 
 function onceOnly(work: () => Promise<void>): () => Promise<void> {

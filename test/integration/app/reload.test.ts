@@ -3,8 +3,9 @@ import { once } from "node:events";
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { expect, onTestFinished, test, vi } from "vitest";
-import { createForges } from "../../../src/app/previews.ts";
+import { openLiveForges } from "../../../src/app/live-forges.ts";
 import { startReload } from "../../../src/app/reload.ts";
+import { createLiveConfig } from "../../../src/config/live.ts";
 import { parseConfig } from "../../../src/config.ts";
 import { createSecretList } from "../../../src/log.ts";
 import { createMetrics } from "../../../src/metrics.ts";
@@ -36,19 +37,18 @@ test("a forge is asked with the new token as soon as its file has it, and the to
       },
       readFile: (path) => files.get(path) ?? "",
     });
-  const config = load();
   const deps = { metrics: createMetrics(), clock: { now: () => Date.now() }, log: silentLog };
-  const forges = await createForges(config, deps);
+  const live = createLiveConfig(load());
+  const { forges } = await openLiveForges(live, deps);
   const secrets = createSecretList([]);
   const reading = { load, secrets, everyMs: 20 };
-  onTestFinished(startReload({ config, reading, webhookSources: new Map(), forges, ...deps }));
+  onTestFinished(startReload({ live, reading, ...deps }));
 
-  const forge = forges.get("gitea");
-  await forge?.openPullRequests("org/shop");
+  await forges.get("gitea")?.openPullRequests("org/shop");
   files.set("/run/secrets/token", "the-second-token");
   await vi.waitFor(
     async () => {
-      await forge?.openPullRequests("org/shop");
+      await forges.get("gitea")?.openPullRequests("org/shop");
       expect(api.logins.at(-1)).toBe("token the-second-token");
     },
     { timeout: 30_000 },

@@ -18,6 +18,7 @@ const start: StartApp = async () => {
   if (behaviour.has("reject")) void Promise.reject(new Error("boom"));
   log.info("started");
   return {
+    drainMs: () => 0,
     async stop() {
       if (behaviour.has("hang-at-stop")) await sleep(60_000);
       if (behaviour.has("fail-at-stop")) throw new Error("cannot stop");

@@ -29,7 +29,7 @@ test("whenever Redis forgets everything, the sweep brings what was lost back to 
     dueAt: () => Infinity,
     retries: createRetries({ now: () => Date.now() }),
     queue,
-    everyMs: 400,
+    everyMs: () => 400,
     tickMs: 20,
     clock: { now: () => Date.now() },
     log: silentLog,

@@ -1,5 +1,6 @@
 import { expect, test } from "vitest";
-import { createForges } from "../../../src/app/previews.ts";
+import { openLiveForges } from "../../../src/app/live-forges.ts";
+import { createLiveConfig } from "../../../src/config/live.ts";
 import { parseConfig } from "../../../src/config.ts";
 import { createMetrics } from "../../../src/metrics.ts";
 import { repoId } from "../../../src/repo-url.ts";
@@ -15,7 +16,8 @@ test("a forge with a login is known by its id, and its repositories by the addre
       TOWLINE_GITLAB_WEBHOOK_SECRET: "0123456789abcdef",
     },
   });
-  const forges = await createForges(config, { metrics: createMetrics(), clock: { now: () => 0 }, log: silentLog });
+  const deps = { metrics: createMetrics(), clock: { now: () => 0 }, log: silentLog };
+  const { forges } = await openLiveForges(createLiveConfig(config), deps);
   expect([...forges.keys()]).toEqual(["gitea"]);
   const repo = repoId("https://git.example.com/org/shop.git");
   expect(repo && forges.get("gitea")?.repoName(repo)).toBe("org/shop");

@@ -1,5 +1,7 @@
 import { expect, test } from "vitest";
-import { compareConfigs, fingerprint } from "../../../src/config/compare.ts";
+import { changedKeys, fingerprint } from "../../../src/config/compare.ts";
+import { configFields } from "../../../src/config/fields.ts";
+import { isFixed, keepFixed } from "../../../src/config/fixed.ts";
 import { parseConfig } from "../../../src/config.ts";
 
 const base = {
@@ -10,31 +12,74 @@ const base = {
   TOWLINE_REDIS_PASSWORD: "password-1",
 };
 
-function compare(changes: Record<string, string | undefined>) {
-  const change = compareConfigs(parseConfig({ env: base }), parseConfig({ env: { ...base, ...changes } }));
-  return { ...change, webhooks: change.webhooks.map(({ id }) => id), logins: change.logins.map(({ id }) => id) };
+type Changes = Record<string, string | undefined>;
+
+/** What is taken over, and what waits for a restart. */
+function compare(changes: Changes, from: Changes = {}) {
+  const [before, after] = [from, { ...from, ...changes }].map((more) => parseConfig({ env: { ...base, ...more } }));
+  if (!before || !after) throw new Error("there are two");
+  const usable = keepFixed(before, after);
+  return { now: changedKeys(before, usable), restart: changedKeys(usable, after), usable };
 }
 
-test("secrets of webhooks and logins are told apart from what needs a restart", () => {
-  expect(compare({})).toEqual({ webhooks: [], logins: [], restart: [] });
-  expect(compare({ TOWLINE_GITHUB_WEBHOOK_SECRET: "secret-of-github-2" })).toMatchObject({
-    webhooks: ["github"],
-    restart: [],
-  });
-  expect(compare({ TOWLINE_GITHUB_TOKEN: "token-2" })).toMatchObject({ webhooks: [], logins: ["github"], restart: [] });
-  expect(compare({ TOWLINE_LOG_LEVEL: "debug" })).toMatchObject({ restart: ["log.level"] });
-  expect(compare({ TOWLINE_REDIS_PASSWORD: "password-2" })).toMatchObject({ restart: ["redis.url"] });
-  expect(compare({ TOWLINE_CONCURRENCY: "63" })).toMatchObject({ restart: ["concurrency"] });
+test.each<[string, Changes, readonly string[], readonly string[]]>([
+  ["nothing", {}, [], []],
+  [
+    "a secret of webhooks",
+    { TOWLINE_GITHUB_WEBHOOK_SECRET: "secret-of-github-2" },
+    ["forges.github.webhookSecrets"],
+    [],
+  ],
+  ["a login", { TOWLINE_GITHUB_TOKEN: "token-2" }, ["forges.github.token"], []],
+  ["a forge that comes", { TOWLINE_GITLAB_WEBHOOK_SECRET: "secret-of-gitlab-1" }, ["forges.gitlab"], []],
+  ["a forge that goes", { TOWLINE_GITEA_WEBHOOK_SECRET: undefined }, ["forges.gitea"], []],
+  [
+    "the log's level, not its format",
+    { TOWLINE_LOG_LEVEL: "debug", TOWLINE_LOG_FORMAT: "json" },
+    ["log.level"],
+    ["log.format"],
+  ],
+  [
+    "a duration, as people write it",
+    { TOWLINE_SWEEP_INTERVAL: "10s", TOWLINE_LEASE_DURATION: "30s" },
+    ["sweep.interval"],
+    ["lease.duration"],
+  ],
+  ["the password of Redis", { TOWLINE_REDIS_PASSWORD: "password-2" }, ["redis.url"], []],
+  ["another Redis", { TOWLINE_REDIS_URL: "redis://elsewhere:6379" }, [], ["redis.url"]],
+  [
+    "another Redis with another password",
+    { TOWLINE_REDIS_URL: "rediss://redis:6379", TOWLINE_REDIS_PASSWORD: "password-2" },
+    [],
+    ["redis.url"],
+  ],
+  [
+    "ports",
+    { TOWLINE_WEBHOOKS_PORT: "1234", TOWLINE_WEBHOOKS_MAX_BODY: "1MiB" },
+    ["webhooks.maxBody"],
+    ["webhooks.port"],
+  ],
+])("%s", (_name, changes, now, restart) => {
+  expect(compare(changes)).toMatchObject({ now, restart });
 });
 
-test("a login where there was none, and a forge that comes or goes, need a restart", () => {
-  const login = { TOWLINE_GITEA_TOKEN: "token", TOWLINE_GITEA_API_URL: "http://gitea/api/v1" };
-  expect(compare(login)).toMatchObject({ logins: [], restart: ["forges.gitea"] });
-  expect(compare({ TOWLINE_GITHUB_TOKEN: undefined })).toMatchObject({ logins: [], restart: ["forges.github"] });
-  expect(compare({ TOWLINE_GITEA_WEBHOOK_SECRET: undefined })).toMatchObject({ restart: ["forges.gitea"] });
-  expect(compare({ TOWLINE_GITLAB_WEBHOOK_SECRET: "secret-of-gitlab-1" })).toMatchObject({
-    restart: ["forges.gitlab"],
-  });
+test("the page comes with its port, goes, and keeps its port while it is there", () => {
+  const token = { TOWLINE_UI_TOKEN: "the-token-of-the-page-12345" };
+  expect(compare({ ...token, TOWLINE_UI_PORT: "1234" }).usable.ui?.port).toBe(1234);
+  const moved = compare({ TOWLINE_UI_PORT: "1234" }, token);
+  expect([moved.usable.ui?.port, moved.restart]).toEqual([8090, ["ui.port"]]);
+  expect(compare({ TOWLINE_UI_TOKEN: undefined }, token).usable.ui).toBeUndefined();
+});
+
+test("what the documentation says of a key is what happens to it", () => {
+  const paths = configFields().map(({ path }) => path);
+  const fixed = paths.filter((path) => isFixed(path) === true);
+  for (const path of ["webhooks.port", "lease.duration", "dataDir", "redis.prefix", "leaderElection"])
+    expect(fixed).toContain(path);
+  for (const path of ["log.level", "concurrency", "ui.token", "preview.enabled", "kluctl.path"])
+    expect(fixed).not.toContain(path);
+  // Every key that is kept can be written, so none is misspelt.
+  expect(fixed).toHaveLength(24);
 });
 
 test("secrets that differ make configurations differ, although neither shows them", () => {

@@ -1,30 +1,30 @@
 import { expect, onTestFinished, test, vi } from "vitest";
-import type { ConfigChange } from "../../../src/config/compare.ts";
+import { createLiveConfig } from "../../../src/config/live.ts";
 import { startReloading } from "../../../src/config/reloading.ts";
-import { parseConfig } from "../../../src/config.ts";
+import { type Config, parseConfig } from "../../../src/config.ts";
 import { createLogger, createSecretList } from "../../../src/log.ts";
 
 function useReloading() {
   const env: Record<string, string | undefined> = { TOWLINE_GITHUB_WEBHOOK_SECRET: "secret-of-github-1" };
   const lines: string[] = [];
-  const applied: ConfigChange[] = [];
+  const applied: Config[] = [];
+  const events: string[] = [];
   const seen = { ok: true, restart: false, looks: 0 };
-  const world = { env, lines, applied, seen, refuses: false, reads: 0 };
-  const load = () => {
-    world.reads++;
-    return parseConfig({ env: { ...world.env } });
-  };
+  const world = { refuses: false, dropped: 0 };
+  const load = () => parseConfig({ env: { ...env } });
+  const live = createLiveConfig(load());
+  live.follow((next) => ({ take: () => void applied.push(next), drop: () => void world.dropped++ }));
+  live.follow(() => {
+    if (world.refuses) throw new Error("it cannot be opened");
+    return undefined;
+  });
   const stop = startReloading({
-    config: load(),
+    live,
     load,
-    apply: (change) => {
-      if (world.refuses) return Promise.reject(new Error("it cannot be opened"));
-      applied.push(change);
-      return Promise.resolve();
-    },
     observe: {
       configLoaded: (ok, restart) => void Object.assign(seen, { ok, restart, looks: seen.looks + 1 }),
     },
+    tell: (type, reason) => void events.push(`${type} ${reason}`),
     log: createLogger({ level: "info", format: "json", destination: { write: (line) => void lines.push(line) } }),
     everyMs: 5,
   });
@@ -34,52 +34,65 @@ function useReloading() {
     const { looks } = seen;
     await vi.waitFor(() => expect(seen.looks).toBeGreaterThan(looks + 2), { timeout: 10_000 });
   };
-  return { ...world, world, looked, messages: () => lines.map((line) => (JSON.parse(line) as { msg: string }).msg) };
+  const messages = () => lines.map((line) => (JSON.parse(line) as { msg: string }).msg);
+  return { env, lines, applied, seen, world, live, events, looked, messages };
 }
 
 test("what changed is taken over once", async () => {
-  const { env, applied, seen, looked, messages, lines } = useReloading();
+  const { env, applied, seen, live, events, looked, messages, lines } = useReloading();
   env["TOWLINE_GITHUB_WEBHOOK_SECRET"] = "secret-of-github-2";
   await looked();
-  expect(applied.map(({ webhooks }) => webhooks.map(({ id }) => id))).toEqual([["github"]]);
+  expect(applied).toHaveLength(1);
+  expect(live.now.forges[0]?.webhookSecrets[0]?.reveal()).toBe("secret-of-github-2");
   expect(seen).toMatchObject({ ok: true, restart: false });
   expect(messages()).toEqual(["the configuration was reloaded"]);
+  expect(events).toEqual(["Normal ConfigReloaded"]);
+  expect(lines.join()).toContain("forges.github.webhookSecrets");
   expect(lines.join()).not.toContain("secret-of-github");
 });
 
 test("what cannot be used is told once, and the last good one stays", async () => {
-  const { env, applied, seen, looked, messages, lines } = useReloading();
+  const { env, applied, seen, events, looked, messages, lines } = useReloading();
   env["TOWLINE_GITHUB_WEBHOOK_SECRET"] = "bad";
+  env["TOWLINE_CONCURRENCY"] = "7";
   await looked();
   expect(applied).toEqual([]);
   expect(seen.ok).toBe(false);
   expect(messages()).toEqual(["the configuration cannot be used as it is now: the last good one stays in effect"]);
+  expect(events).toEqual(["Warning ConfigNotReloaded"]);
   expect(lines.join()).toContain("TOWLINE_GITHUB_WEBHOOK_SECRET");
   env["TOWLINE_GITHUB_WEBHOOK_SECRET"] = "secret-of-github-1";
   await looked();
   expect(seen.ok).toBe(true);
-  expect(messages()).toHaveLength(2);
+  expect(messages().slice(1).sort()).toEqual(["the configuration can be used again", "the configuration was reloaded"]);
 });
 
-test("what is read at the start only asks for a restart, until it is as it was", async () => {
-  const { env, applied, seen, looked, messages, lines } = useReloading();
-  env["TOWLINE_LOG_LEVEL"] = "debug";
+test("what is read at the start only asks for a restart, until it is as it was; the rest is taken over", async () => {
+  const { env, applied, seen, live, events, looked, messages, lines } = useReloading();
+  env["TOWLINE_WEBHOOKS_PORT"] = "1234";
+  env["TOWLINE_CONCURRENCY"] = "7";
   await looked();
   expect(seen).toMatchObject({ ok: true, restart: true });
-  expect(messages()).toEqual(["these keys have changed and are read at the start only: restart the server"]);
-  expect(lines.join()).toContain("log.level");
-  expect(applied[0]?.webhooks).toEqual([]);
-  env["TOWLINE_LOG_LEVEL"] = undefined;
+  expect(messages()).toEqual([
+    "the configuration was reloaded",
+    "these keys have changed and are read at the start only: restart the server",
+  ]);
+  expect(events).toEqual(["Normal ConfigReloaded", "Warning RestartNeeded"]);
+  expect(lines[1]).toContain("webhooks.port");
+  expect([live.now.webhooks.port, live.now.concurrency, applied.length]).toEqual([8080, 7, 1]);
+  env["TOWLINE_WEBHOOKS_PORT"] = undefined;
   await looked();
-  expect(seen.restart).toBe(false);
+  expect([seen.restart, applied.length]).toEqual([false, 1]);
 });
 
-test("what cannot be taken over is tried again", async () => {
-  const { env, applied, seen, looked, world } = useReloading();
+test("what one cannot take over nobody takes over, and it is tried again", async () => {
+  const { env, applied, seen, live, looked, world } = useReloading();
   world.refuses = true;
   env["TOWLINE_GITHUB_WEBHOOK_SECRET"] = "secret-of-github-2";
   await looked();
   expect([applied.length, seen.ok]).toEqual([0, false]);
+  expect(live.now.forges[0]?.webhookSecrets[0]?.reveal()).toBe("secret-of-github-1");
+  expect(world.dropped).toBeGreaterThan(0);
   world.refuses = false;
   await looked();
   expect([applied.length, seen.ok]).toEqual([1, true]);
@@ -90,4 +103,19 @@ test("a secret that comes later is hidden from then on, and the old ones stay so
   expect(list.scrub("old-secret new-secret")).toBe("*** new-secret");
   list.add(["new-secret"]);
   expect(list.scrub("old-secret new-secret")).toBe("*** ***");
+});
+
+test("another level of the log is that of all who write to it already, but for those who have their own", () => {
+  const lines: string[] = [];
+  const destination = { write: (line: string) => void lines.push((JSON.parse(line) as { msg: string }).msg) };
+  const log = createLogger({ level: "info", format: "json", destination });
+  const child = log.child({ job: 1 }).child({ step: 2 });
+  const audit = log.child({ audit: true }, { level: "info" });
+  child.debug("too early");
+  log.level = "debug";
+  child.debug("told");
+  log.level = "error";
+  child.warn("too late");
+  audit.info("always");
+  expect(lines).toEqual(["told", "always"]);
 });

@@ -71,12 +71,12 @@ function useIntakeWith({ previews = false, forges = [] as string[] }, ...deploym
     },
     forges: new Set(forges),
     ...(previews && {
-      reports: {
+      reports: () => ({
         openInto(repo, branch) {
           steps.push(`open into ${repo} ${branch}`);
           return Promise.resolve(open.get(`${repo} ${branch}`) ?? []);
         },
-      },
+      }),
     }),
     log,
     clock: { now: () => 1_000 },

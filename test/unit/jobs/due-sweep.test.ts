@@ -30,7 +30,7 @@ function useSweep(deployments: (Deployment | MalformedDeployment)[], dueAt: DueA
         return { queued: requests.length };
       },
     },
-    againMs: minute,
+    againMs: () => minute,
     retries: createRetries(clock),
     clock,
     log: silentLog,

@@ -75,7 +75,7 @@ function useSweep(
     dueAt: () => Infinity,
     retries: createRetries({ now: () => 0 }),
     queue: redis.queue,
-    everyMs: minute,
+    everyMs: () => minute,
     clock: { now: () => Date.now() },
     log: silentLog,
     ...deps,

@@ -37,7 +37,7 @@ function useSweep(...deployments: Deployment[]) {
         return { queued: wanted.length };
       },
     },
-    everyMs: minute,
+    everyMs: () => minute,
     clock: { now: () => Date.now() },
     log: silentLog,
   });

@@ -10,7 +10,12 @@ import { aDeployment, aSummary } from "../../support/deployments.ts";
 function aWorld(...initial: (Deployment | MalformedDeployment)[]) {
   const registry = new Registry();
   const there = [...initial];
-  const metrics = createDeploymentMetrics({ registry, deployments: () => there, dryRun: false, concurrency: 4 });
+  const metrics = createDeploymentMetrics({
+    registry,
+    deployments: () => there,
+    dryRun: () => false,
+    concurrency: () => 4,
+  });
   const samples = async () => {
     const lines = (await registry.metrics()).split("\n");
     return lines.filter((line) => line.startsWith("kluctldeployments_") || line.startsWith("gotk_"));
@@ -131,7 +136,7 @@ test("docs/metrics.md names each reason of an event", async () => {
 
 test("docs/metrics.md names each metric, and no other", async () => {
   const { registry } = createMetrics();
-  createDeploymentMetrics({ registry, deployments: () => [], dryRun: false, concurrency: 1 });
+  createDeploymentMetrics({ registry, deployments: () => [], dryRun: () => false, concurrency: () => 1 });
   const all = (await registry.getMetricsAsJSON()).map(({ name }) => name);
   const named = [...(await readPage()).matchAll(/^\| `([a-z_]+)`/gm)].map(([, name]) => name);
   const ofNode = /^(process|nodejs)_/;

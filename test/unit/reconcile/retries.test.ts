@@ -46,7 +46,7 @@ function useFailing(spec: Partial<ReturnType<typeof aSpec>> = {}) {
           return { queued: length };
         },
       },
-      againMs: minute,
+      againMs: () => minute,
       clock,
       log: silentLog,
     });

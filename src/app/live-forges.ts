@@ -1,0 +1,74 @@
+/** The configured git hosts, as they come, change and go: who may send webhooks, and those with a login for their API. */
+import { changedForgeConfigs } from "../config/compare.ts";
+import type { LiveConfig } from "../config/live.ts";
+import { findAccount } from "../forge/account.ts";
+import { toWebhookSource } from "../forge/create-webhook-source.ts";
+import type { WebhookSource } from "../forge/webhook-source.ts";
+import type { ForgeConfig } from "../config.ts";
+import type { Logger } from "../log.ts";
+import type { Forge } from "../ports.ts";
+import { type ForgesDeps, loginOf, openForge } from "./previews.ts";
+
+export interface LiveForges {
+  /** With a login for their API, by id. */
+  readonly forges: ReadonlyMap<string, Forge>;
+  /** By id. */
+  readonly webhookSources: ReadonlyMap<string, WebhookSource>;
+}
+
+/** Who holds a forge finishes with the old login what it has begun; who asks the map has the new one. */
+export async function openLiveForges(live: LiveConfig, deps: ForgesDeps): Promise<LiveForges> {
+  const forges = new Map<string, Forge>();
+  const webhookSources = new Map<string, WebhookSource>();
+
+  live.follow(async (next, current) => {
+    const changed = changedForgeConfigs(current.forges, next.forges);
+    const gone = current.forges.filter(({ id }) => !next.forges.some((forge) => forge.id === id));
+    const reopened = next.statusName === current.statusName ? changed : next.forges;
+    if (reopened.length + gone.length === 0) return undefined;
+    const take = await open(changed, reopened, next.statusName);
+    return {
+      take() {
+        for (const { id } of gone) {
+          webhookSources.delete(id);
+          forges.delete(id);
+        }
+        take();
+        void checkLogins(changed, deps.log);
+      },
+    };
+  });
+
+  /** All that can fail comes before anything is exchanged. */
+  async function open(all: readonly ForgeConfig[], withApi: readonly ForgeConfig[], statusName: string) {
+    const sources = all.map((forge) => [forge.id, toWebhookSource(forge)] as const);
+    const opened = await Promise.all(
+      withApi.map(async (forge) => [forge.id, await openForge(forge, { statusName }, deps)] as const),
+    );
+    return function take(): void {
+      for (const [id, source] of sources) webhookSources.set(id, source);
+      for (const [id, forge] of opened) {
+        if (forge) forges.set(id, forge);
+        else forges.delete(id);
+      }
+    };
+  }
+
+  const { forges: first, statusName } = live.now;
+  (await open(first, first, statusName))();
+  return { forges, webhookSources };
+}
+
+/** A wrong login is told at once; a forge that is down is no reason not to go on. */
+export async function checkLogins(forges: readonly ForgeConfig[], log: Logger): Promise<void> {
+  for (const forge of forges) {
+    const { id, kind, apiUrl } = forge;
+    const login = loginOf(forge);
+    if (login === undefined) continue;
+    try {
+      log.info({ forge: id, user: await findAccount({ kind, apiUrl, login, log }) }, "the login works");
+    } catch (error) {
+      log.warn({ forge: id, error: (error as Error).message }, "the login does not work");
+    }
+  }
+}

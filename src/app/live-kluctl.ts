@@ -1,0 +1,77 @@
+/** kluctl as it is configured now: who has begun with another finishes with it. */
+import { same } from "../config/compare.ts";
+import type { LiveConfig } from "../config/live.ts";
+import type { KluctlProcesses } from "../kluctl/kluctl.ts";
+import type { Config } from "../config.ts";
+import type { Logger } from "../log.ts";
+
+interface Used {
+  readonly kluctl: KluctlProcesses;
+  readonly calls: Set<Promise<unknown>>;
+}
+
+/** A change to one that cannot be used does not happen. */
+export function createLiveKluctl(
+  live: LiveConfig,
+  create: (config: Config["kluctl"]) => KluctlProcesses,
+  log: Logger,
+): KluctlProcesses {
+  const all = new Set<Used>();
+  const open = (config: Config["kluctl"]): Used => ({ kluctl: create(config), calls: new Set() });
+  let used = open(live.now.kluctl);
+  all.add(used);
+
+  live.follow(async (next, current) => {
+    if (same(next.kluctl, current.kluctl)) return undefined;
+    const opened = open(next.kluctl);
+    const drop = () => void opened.kluctl.stop();
+    try {
+      await opened.kluctl.version();
+    } catch (error) {
+      drop();
+      throw error;
+    }
+    return {
+      take() {
+        const before = used;
+        used = opened;
+        all.add(opened);
+        void retire(before);
+      },
+      drop,
+    };
+  });
+
+  async function retire(one: Used): Promise<void> {
+    while (one.calls.size > 0) await Promise.allSettled(one.calls);
+    try {
+      await one.kluctl.stop();
+    } catch (error) {
+      log.warn({ err: error }, "the kluctl of before could not be put away");
+    }
+    all.delete(one);
+  }
+
+  /** Noted in the same moment, so that nobody puts it away before the call has begun. */
+  async function call<T>(work: (kluctl: KluctlProcesses) => Promise<T>): Promise<T> {
+    const { kluctl, calls } = used;
+    const calling = work(kluctl);
+    calls.add(calling);
+    try {
+      return await calling;
+    } finally {
+      calls.delete(calling);
+    }
+  }
+
+  return {
+    version: () => call((kluctl) => kluctl.version()),
+    diff: (...asked) => call((kluctl) => kluctl.diff(...asked)),
+    deploy: (...asked) => call((kluctl) => kluctl.deploy(...asked)),
+    pokeImages: (...asked) => call((kluctl) => kluctl.pokeImages(...asked)),
+    validate: (...asked) => call((kluctl) => kluctl.validate(...asked)),
+    prune: (...asked) => call((kluctl) => kluctl.prune(...asked)),
+    delete: (...asked) => call((kluctl) => kluctl.delete(...asked)),
+    stop: async () => void (await Promise.all([...all].map(({ kluctl }) => kluctl.stop()))),
+  };
+}

@@ -1,0 +1,113 @@
+/** A configuration that changes while the server runs: real files, changed as Kubernetes changes a mounted volume. */
+import { join } from "node:path";
+import { Redis } from "ioredis";
+import { expect, test, vi } from "vitest";
+import { freePort } from "../../dev/parts/port.ts";
+import { mountSecret } from "../support/mounted-secret.ts";
+import { patience } from "../support/patience.ts";
+import { aProject, aSpec } from "../support/project.ts";
+import { useRedisServer } from "../support/redis.ts";
+import { sendPush, useTowline } from "../support/towline.ts";
+import { useWorld } from "../support/world.ts";
+
+const [oldToken, newToken] = ["the-first-token-of-the-page", "the-second-token-of-the-page"];
+
+function aConfiguration({ page = oldToken, more = "" }) {
+  return `
+${more}
+ui: { host: 127.0.0.1, port: 0, token: ${page} }
+redis: { passwordFile: PASSWORD_FILE }
+`;
+}
+
+test("what changes in the files is in effect without a restart, or, where it cannot be used, nothing of it", async () => {
+  const world = await useWorld();
+  const { namespace } = world.cluster;
+  const redis = useRedisServer({ password: "the-first-password", args: ["--port", String(await freePort())] });
+  await redis.start();
+  const admin = redis.client();
+  const [, port] = (await admin.config("GET", "port")) as string[];
+
+  const dir = join(world.dir, "volume");
+  const files = { "towline.yaml": "", password: "the-first-password\n" };
+  const withConfiguration = (yaml: string) =>
+    Object.assign(files, { "towline.yaml": yaml.replace("PASSWORD_FILE", join(dir, "password")) });
+  const volume = await mountSecret(dir, withConfiguration(aConfiguration({})));
+  const change = (yaml: string) => volume.put(withConfiguration(yaml));
+  const server = await useTowline(world, {
+    TOWLINE_CONFIG: volume.path("towline.yaml"),
+    TOWLINE_REDIS_URL: `redis://127.0.0.1:${port}`,
+    TOWLINE_CONTROLLER_NAMESPACE: namespace,
+  });
+  const repo = await world.repo("shop");
+  await repo.push(aProject({ namespace, data: { color: "red" } }));
+  const deployment = world.cluster.deployment("shop");
+  await deployment.create(aSpec(repo.url));
+  await deployment.reaches("Ready");
+
+  const seePage = async (token: string) => {
+    const headers = { Authorization: `Bearer ${token}` };
+    return (await fetch(`${server.pageUrl}/api/deployments`, { headers })).status;
+  };
+  const sendTo = async (forge: string) =>
+    (await fetch(server.webhooksUrl.replace("gitea", forge), { method: "POST", body: "{}" })).status;
+  const metric = async (name: string) => {
+    const text = await (await fetch(`${server.adminUrl}/metrics`)).text();
+    return Number(new RegExp(`^${name}(?:{[^}]*})? (\\S+)$`, "m").exec(text)?.[1]);
+  };
+  const events = async () => {
+    const { items } = await world.cluster.core.listNamespacedEvent({ namespace });
+    return items.filter(({ involvedObject }) => involvedObject.kind === "Lease").map(({ reason }) => reason);
+  };
+  expect([await seePage(oldToken), await sendTo("work")]).toEqual([200, 404]);
+
+  // A forge more, other limits, another token; and a key that has to wait.
+  const good = aConfiguration({
+    page: newToken,
+    more: `
+forges: [{ id: work, kind: gitlab, webhookSecrets: [another-secret-for-tests] }]
+concurrency: 5
+webhooks: { maxBody: 1KiB }
+lease: { duration: 30s }`,
+  });
+  await change(good);
+  await vi.waitFor(async () => expect(await sendTo("work")).toBe(401), patience);
+  expect([await seePage(newToken), await seePage(oldToken)]).toEqual([200, 401]);
+  expect(await metric("controller_runtime_max_concurrent_reconciles")).toBe(5);
+  const large = await fetch(server.webhooksUrl, { method: "POST", body: "x".repeat(2_000) });
+  expect(large.status).toBe(413);
+  await vi.waitFor(async () => expect(await metric("towline_config_restart_needed")).toBe(1), patience);
+
+  // One key of the change is wrong, so the others do not count either.
+  await change(good.replace("concurrency: 5", "concurrency: 6\nconcurency: 7"));
+  await vi.waitFor(async () => expect(await metric("towline_config_reload_success")).toBe(0), patience);
+  expect(await metric("controller_runtime_max_concurrent_reconciles")).toBe(5);
+  expect(await seePage(newToken)).toBe(200);
+  await change(good);
+  await vi.waitFor(async () => expect(await metric("towline_config_reload_success")).toBe(1), patience);
+  await vi.waitFor(
+    async () =>
+      expect(await events()).toEqual(expect.arrayContaining(["ConfigReloaded", "ConfigNotReloaded", "RestartNeeded"])),
+    patience,
+  );
+
+  // Redis takes another password, and ends every connection before the file says so.
+  await admin.config("SET", "requirepass", "the-second-password");
+  admin.disconnect();
+  const fresh = new Redis({ path: redis.socket, password: "the-second-password" });
+  await fresh.call("CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes");
+  fresh.disconnect();
+  await vi.waitFor(
+    () => expect(server.lines.map(({ error }) => error)).toContainEqual(expect.stringContaining("does not accept")),
+    patience,
+  );
+  files.password = "the-second-password\n";
+  await volume.put(files);
+  const second = await repo.push(aProject({ namespace, data: { color: "blue" } }));
+  await vi.waitFor(
+    async () => expect((await sendPush(server.webhooksUrl, { repo: repo.url, after: second })).status).toBe(202),
+    patience,
+  );
+  await vi.waitFor(async () => expect(await world.cluster.data("settings")).toMatchObject({ color: "blue" }), patience);
+  expect(JSON.stringify(server.lines)).not.toMatch(/the-(?:first|second)-/);
+});
