@@ -1,0 +1,42 @@
+/** The documentation as a site: it is whole, and asks nobody else for anything. */
+import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { dirname, join, relative } from "node:path";
+import { expect, onTestFinished, test } from "vitest";
+import { buildSite } from "../../../dev/site/build.ts";
+import { checkLinks } from "../../../dev/site/links.ts";
+import { readMarkdown } from "../../../dev/site/markdown.ts";
+
+const root = join(import.meta.dirname, "../../..");
+
+test("every link of the documentation leads somewhere, in the repository and on the site", () => {
+  expect(checkLinks(root)).toEqual([]);
+  const out = mkdtempSync(join(tmpdir(), "towline-site-"));
+  onTestFinished(() => rmSync(out, { recursive: true }));
+  const { pages } = buildSite(root, out);
+  expect(pages).toBeGreaterThan(30);
+
+  const files = readdirSync(out, { recursive: true, encoding: "utf8" }).filter((name) => name.endsWith(".html"));
+  const html = new Map(files.map((name) => [name, readFileSync(join(out, name), "utf8")]));
+  const lost = [...html].flatMap(([name, text]) =>
+    [...text.matchAll(/(?:href|src)="([^"]+)"/g)].flatMap(([, link = ""]) => {
+      if (/^(?:https?|mailto|data):/.test(link)) return [];
+      const [path = "", anchor] = link.split("#");
+      const target = path === "" ? name : relative(out, join(out, dirname(name), path));
+      const isThere = existsSync(join(out, target)) && !target.startsWith("..");
+      const hasAnchor = anchor === undefined || html.get(target)?.includes(` id="${anchor}"`);
+      return isThere && hasAnchor ? [] : [`${name}: ${link}`];
+    }),
+  );
+  expect(lost).toEqual([]);
+  const loaded = [...html.values()].flatMap((text) => text.match(/<(?:script|link|img)\b[^>]*"https?:[^>]*>/g) ?? []);
+  expect(loaded).toEqual([]);
+});
+
+test("anchors are those of the git hosts, and code is shown as it is", () => {
+  const text = "# `Ready` is `False`, why?\n\n## Twice\n\n## Twice\n\n```sh\necho '<b>' # as *it* is\n```\n";
+  const { headings, html, parts } = readMarkdown(text);
+  expect(headings.map(({ anchor }) => anchor)).toEqual(["ready-is-false-why", "twice", "twice-1"]);
+  expect(html).toContain(`echo '&lt;b&gt;' <span class="comment"># as *it* is</span>`);
+  expect(parts.at(-1)?.words).toBe("echo '<b>' # as *it* is ");
+});
