@@ -12,6 +12,7 @@ import { idleLoop } from "./bench/idle-loop.ts";
 import { intake } from "./bench/intake.ts";
 import { manyDeployments } from "./bench/many-deployments.ts";
 import { previews } from "./bench/previews.ts";
+import { page as thePage } from "./bench/page.ts";
 import { pushToApplied } from "./bench/push-to-applied.ts";
 import { readRecord, recordAnew } from "./bench/record.ts";
 import { type Finished, toMarkdown, toText } from "./bench/report.ts";
@@ -29,6 +30,7 @@ const measurements: readonly Measurement[] = [
   manyDeployments,
   intake,
   footprint,
+  thePage,
 ];
 const quietCores = 0.1;
 const docs = join(import.meta.dirname, "../docs");

@@ -1,6 +1,6 @@
 /**
- * Tells browsers what changed: server-sent events, gathered so that each hears at most two a second, however many
- * deployments change. Who reads too slowly is cut off: it comes back, and reads everything anew.
+ * Tells browsers what changed: server-sent events. The first change is told at once, and what follows is gathered, so that
+ * each hears at most about two a second, however many deployments change. Who reads too slowly is cut off: it comes back, and reads everything anew.
  */
 import type { Response } from "express";
 import { type Key, keyText } from "../src/model.ts";
@@ -10,6 +10,8 @@ export interface PageEventsDeps {
   /** As they are now, from memory; without those that are gone. */
   readonly describe: (keys: readonly Key[]) => readonly PageDeployment[];
   readonly gatherMs?: number | undefined;
+  /** What changes together with the first one is told with it. */
+  readonly atOnceMs?: number | undefined;
   readonly aliveMs?: number | undefined;
   readonly mostClients?: number | undefined;
   /** How much of what was sent may wait for one client. */
@@ -27,6 +29,7 @@ export interface PageEvents {
 export function createPageEvents({
   describe,
   gatherMs = 500,
+  atOnceMs = 20,
   aliveMs = 15_000,
   mostClients = 200,
   mostWaitingBytes = 4 * 1024 * 1024,
@@ -34,6 +37,7 @@ export function createPageEvents({
   const clients = new Map<Response, number>();
   const changed = new Map<string, Key>();
   let gathering: NodeJS.Timeout | undefined;
+  let toldAt = -Infinity;
   let stopped = false;
 
   function send(text: string): void {
@@ -51,6 +55,7 @@ export function createPageEvents({
 
   function tell(): void {
     gathering = undefined;
+    toldAt = performance.now();
     const keys = [...changed.values()];
     changed.clear();
     if (clients.size === 0 || keys.length === 0) return;
@@ -68,7 +73,7 @@ export function createPageEvents({
     changed(key) {
       if (clients.size === 0) return; // whoever comes reads everything first
       changed.set(keyText(key), { namespace: key.namespace, name: key.name });
-      gathering ??= setTimeout(tell, gatherMs);
+      gathering ??= setTimeout(tell, Math.max(atOnceMs, toldAt + gatherMs - performance.now()));
     },
     open(res, until) {
       if (stopped || clients.size >= mostClients) return false;

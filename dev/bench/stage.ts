@@ -28,6 +28,8 @@ export interface ServerOptions {
 export interface TowlineServerOptions extends ServerOptions {
   /** With it, pull requests are previewed. */
   readonly forge?: ForgeLogin;
+  /** The page's token; without it there is no page. */
+  readonly pageToken?: string;
   readonly program?: string;
 }
 

@@ -21,6 +21,8 @@ export interface TowlineOptions {
   readonly program?: string | undefined;
   /** Without it the git host is told nothing, and pull requests are not previewed. */
   readonly forge?: ForgeLogin | undefined;
+  /** Without it there is no page. */
+  readonly pageToken?: string | undefined;
 }
 
 export interface ForgeLogin {
@@ -44,6 +46,8 @@ export interface Ran {
 
 export interface Towline {
   readonly pid: number;
+  /** Where its page is, if it has one. */
+  readonly pageUrl: string;
   readonly webhook: { readonly url: string; readonly secret: string };
   metrics(): Promise<Metrics>;
   /** All that it logged so far. */
@@ -60,14 +64,15 @@ const recorder = new URL("./record-processes.ts", import.meta.url);
 
 /** Resolves when the server says that it is ready. */
 export async function startTowline(options: TowlineOptions): Promise<Towline> {
-  const { name, stateDir, kubeconfig, redisUrl, kluctl, namespace, concurrency, forge } = options;
+  const { name, stateDir, kubeconfig, redisUrl, kluctl, namespace, concurrency, forge, pageToken } = options;
   const program = options.program ?? join(root, "src/cli.ts");
-  const [port, adminPort] = [await freePort(), await freePort()];
+  const [port, adminPort, pagePort] = [await freePort(), await freePort(), await freePort()];
   const secret = randomBytes(24).toString("hex");
   const config = {
     forges: [{ id: "gitea", kind: "gitea", webhookSecrets: [secret], ...forge }],
     webhooks: { host: "127.0.0.1", port },
     admin: { host: "127.0.0.1", port: adminPort },
+    ...(pageToken && { ui: { host: "127.0.0.1", port: pagePort, token: pageToken } }),
     log: { format: "json" },
     dataDir: join(stateDir, name),
     redis: { url: redisUrl, prefix: name },
@@ -101,6 +106,7 @@ export async function startTowline(options: TowlineOptions): Promise<Towline> {
   }
   return {
     pid: findCommand(server.pid, process.execPath),
+    pageUrl: `http://127.0.0.1:${pagePort}`,
     webhook: { url: `http://127.0.0.1:${port}/webhooks/gitea`, secret },
     metrics: async () => parseMetrics(await (await fetch(`${admin}/metrics`)).text()),
     lines: async () => parseLines<{ time: string; msg: string }>(await readFile(logFile, "utf8")).map(toLogLine),

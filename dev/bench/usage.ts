@@ -98,7 +98,7 @@ function residentBytes(pid: number): number {
 }
 
 /** Pages that several processes share count by their share: four Pythons are not four times their libraries. */
-function ownBytes(pid: number): number {
+export function ownBytes(pid: number): number {
   return kibibytes(read(`/proc/${pid}/smaps_rollup`), "Pss");
 }
 

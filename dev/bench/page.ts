@@ -1,0 +1,315 @@
+/** The page with many deployments: how fast it is there, what it costs, and how soon it shows what changes. */
+import { execFile } from "node:child_process";
+import { readdirSync, readFileSync } from "node:fs";
+import { join } from "node:path";
+import { setTimeout as delay } from "node:timers/promises";
+import { promisify } from "node:util";
+import { gzipSync } from "node:zlib";
+import type { Browser, Page } from "playwright-core";
+import { rendererPids, startChromium } from "./chromium.ts";
+import { now } from "./clock.ts";
+import { type Goal, type Measurement, megabytes, median, milliseconds, quantile, type Report } from "./measurement.ts";
+import { specOf, upToDate } from "./project.ts";
+import type { Stage } from "./stage.ts";
+import type { Towline } from "./towline.ts";
+import { ownBytes, startSampling } from "./usage.ts";
+
+const run = promisify(execFile);
+const root = join(import.meta.dirname, "../..");
+const namespace = "bench-page";
+const token = "a-token-for-the-page-of-the-bench";
+const nameOf = (index: number) => `app-${String(index).padStart(4, "0")}`;
+
+const goals = { interactiveMs: 1_000, gzipBytes: 50_000, pixelMs: 1_000, searchMs: 100, growthBytes: 20 * 1024 * 1024 };
+
+export const page: Measurement = {
+  name: "page",
+  title: "The page",
+  async run(stage) {
+    const count = stage.quick ? 50 : 1_000;
+    const forMs = stage.quick ? 5_000 : 30_000;
+    await run(join(root, "node_modules/.bin/vite"), ["build", "--logLevel", "warn"], { cwd: root });
+    const assets = sizesOf(join(root, "dist/ui"));
+    await createDeployments(stage, count);
+    const server = await stage.startTowline({ name: namespace, namespace, concurrency: 2, pageToken: token });
+    const browser = await startChromium();
+    stage.defer(() => browser.close());
+
+    const loads = await times(stage.quick ? 3 : 7, () => loadOnce(browser, server, count));
+    const { tab, close } = await openTab(browser, server, count);
+    const search = await times(10, (index) => searchFor(tab, index % 2 === 0 ? nameOf(count - 1 - index) : ""));
+    const filter = await times(10, (index) => press(tab, index % 2 === 0 ? "Failed" : "All"));
+    const quietPixels = await times(15, async (index) => {
+      await delay(1_000); // what follows at once is gathered
+      return pixelOf(stage, tab, `calm ${index}`);
+    });
+    const before = await memoryOf(browser, tab);
+    await close();
+
+    const alone = await underChange(stage, server, count, forMs);
+    const watched = await openTab(browser, server, count);
+    const rushed = await underChange(stage, server, count, forMs);
+    const pixels: number[] = [];
+    const during = await underChange(stage, server, count, forMs, async (index) => {
+      pixels.push(await pixelOf(stage, watched.tab, `busy ${index}`));
+    });
+    const searchBusy: number[] = [];
+    await underChange(stage, server, count, forMs / 3, async (index) => {
+      searchBusy.push(await searchFor(watched.tab, index % 2 === 0 ? nameOf(count - 1 - index) : ""));
+    });
+    const after = await memoryOf(browser, watched.tab);
+    await watched.close();
+    await server.stop();
+
+    const [interactive, pixelBusy] = [median(loads), median(pixels)];
+    const row = (what: string, all: readonly number[]) => [
+      what,
+      milliseconds(median(all)),
+      milliseconds(quantile(all, 0.9)),
+      milliseconds(quantile(all, 1)),
+    ];
+    const load = (what: string, { rate, usage }: Changed) => [
+      what,
+      `${rate.toFixed(0)}/s`,
+      usage.cores.toFixed(2),
+      megabytes(usage.serverBytes),
+    ];
+    return {
+      how:
+        `${count} KluctlDeployments, a real server, and a real Chromium (headless) on the same machine. ` +
+        `Their statuses are written to the API server as fast as it takes them, up to twice a second for each; the page is told at most twice a second, of all that changed. ` +
+        "A status is seen when the browser has drawn it: the time counts from the moment at which it was sent to the API server.",
+      tables: [
+        {
+          head: ["what is loaded", "bytes", "gzip"],
+          rows: assets.map(({ name, bytes, gzip }) => [name, String(bytes), String(gzip)]),
+        },
+        {
+          head: ["until", "median", "p90", "max"],
+          rows: [
+            row(`a tab without a cache shows ${count} deployments and takes a search`, loads),
+            row("a changed status is drawn, nothing else changes", quietPixels),
+            row("a changed status is drawn, all others change as well", pixels),
+            row("a search is drawn", search),
+            row("a search is drawn while all change", searchBusy),
+            row("a filter is drawn", filter),
+          ],
+        },
+        {
+          head: ["all statuses change", "changes", "cores of the server", "memory of the server"],
+          rows: [
+            load("nobody looks", alone),
+            load("one tab looks", rushed),
+            load("one tab looks, and is looked at", during),
+          ],
+        },
+        {
+          head: ["memory of the tab", "JavaScript's", "its process"],
+          rows: [
+            ["just loaded", megabytes(before.heap), megabytes(before.process)],
+            ["after the changes", megabytes(after.heap), megabytes(after.process)],
+          ],
+        },
+      ],
+      goals: [
+        goal(
+          `the page shows ${count} deployments`,
+          milliseconds(goals.interactiveMs),
+          milliseconds(interactive),
+          interactive < goals.interactiveMs,
+        ),
+        goal(
+          "all of the page, gzip",
+          `${goals.gzipBytes / 1_000} kB`,
+          `${(sum(assets) / 1_000).toFixed(1)} kB`,
+          sum(assets) < goals.gzipBytes,
+        ),
+        goal(
+          "a changed status is drawn while all change, median",
+          milliseconds(goals.pixelMs),
+          milliseconds(pixelBusy),
+          pixelBusy < goals.pixelMs,
+        ),
+        goal(
+          `a search over ${count} is drawn, median`,
+          milliseconds(goals.searchMs),
+          milliseconds(median(search)),
+          median(search) < goals.searchMs,
+        ),
+        goal(
+          "what the tab's JavaScript holds grows while all change by",
+          megabytes(goals.growthBytes),
+          megabytes(Math.max(0, after.heap - before.heap)),
+          after.heap - before.heap < goals.growthBytes,
+        ),
+      ],
+      memory: [],
+    } satisfies Report;
+  },
+};
+
+function goal(what: string, limit: string, measured: string, met: boolean): Goal {
+  return { what, wanted: `< ${limit}`, measured, met };
+}
+
+interface Asset {
+  readonly name: string;
+  readonly bytes: number;
+  readonly gzip: number;
+}
+
+const sum = (assets: readonly Asset[]) => assets.reduce((all, { gzip }) => all + gzip, 0);
+
+function sizesOf(dir: string): readonly Asset[] {
+  const files = readdirSync(dir, { recursive: true, withFileTypes: true }).filter((entry) => entry.isFile());
+  return files.map(({ parentPath, name }) => {
+    const contents = readFileSync(join(parentPath, name));
+    const ending = name.slice(name.lastIndexOf(".") + 1);
+    return { name: ending, bytes: contents.length, gzip: gzipSync(contents).length };
+  });
+}
+
+async function createDeployments(stage: Stage, count: number): Promise<void> {
+  const { url, first } = await stage.countedRepository(namespace);
+  const { cluster } = stage;
+  await cluster.createNamespace(namespace);
+  await inParallel(20, count, async (index) => {
+    const name = nameOf(index);
+    await cluster.createDeployment(namespace, name, specOf({ url, namespace, name, interval: "1h" }));
+    await cluster.setStatus(namespace, name, { ...upToDate(first), lastDriftDetectionResultMessage: "no drift" });
+  });
+}
+
+interface Changed {
+  /** Changes a second. */
+  readonly rate: number;
+  readonly usage: ReturnType<ReturnType<typeof startSampling>>;
+}
+
+/** Changes all of them again and again, but for the first, which `meanwhile` may change. */
+async function underChange(
+  { cluster }: Stage,
+  server: Towline,
+  count: number,
+  forMs: number,
+  meanwhile?: (index: number) => Promise<void>,
+): Promise<Changed> {
+  const endsAt = now() + forMs;
+  let [changes, over] = [0, false];
+  const sampled = startSampling(server.pid, 1_000);
+  const looking = (async () => {
+    for (let index = 0; meanwhile && !over; index++) {
+      await delay(300 + (index % 7) * 100); // at any moment of the half second that is gathered
+      await meanwhile(index);
+    }
+  })();
+  for (let round = 0; now() < endsAt; round++) {
+    const roundEndsAt = now() + 500;
+    await inParallel(16, count - 1, async (index) => {
+      if (now() >= endsAt) return;
+      const message = `${round + 1} chg`;
+      await cluster.setStatus(namespace, nameOf(index + 1), { lastDriftDetectionResultMessage: message });
+      changes++;
+    });
+    await delay(Math.max(0, roundEndsAt - now()));
+  }
+  const usage = sampled();
+  over = true;
+  await looking;
+  return { rate: (changes * 1_000) / forMs, usage };
+}
+
+/** With as many at once as `lanes`. */
+async function inParallel(lanes: number, count: number, work: (index: number) => Promise<void>): Promise<void> {
+  let next = 0;
+  const lane = async () => {
+    while (next < count) await work(next++);
+  };
+  await Promise.all(Array.from({ length: lanes }, lane));
+}
+
+async function times(count: number, measure: (index: number) => Promise<number>): Promise<number[]> {
+  const all: number[] = [];
+  for (let index = 0; index < count; index++) all.push(await measure(index));
+  return all;
+}
+
+async function openTab(browser: Browser, { pageUrl }: Towline, count: number) {
+  const context = await browser.newContext({
+    viewport: { width: 1200, height: 800 },
+    extraHTTPHeaders: { Authorization: `Bearer ${token}` },
+  });
+  const tab = await context.newPage();
+  await tab.addInitScript(`(${noteShown})()`);
+  await tab.goto(pageUrl);
+  await tab.getByRole("button", { name: `All ${count}` }).waitFor();
+  return { tab, close: () => context.close() };
+}
+
+/** From the start of the navigation until rows are drawn. They can be searched then: the same script has put them there. */
+async function loadOnce(browser: Browser, server: Towline, count: number): Promise<number> {
+  const { tab, close } = await openTab(browser, server, count);
+  const shownAt = await tab.evaluate<number>("shown");
+  await close();
+  return shownAt;
+}
+
+const noteShown = `() => {
+  window.shown = new Promise((resolve) => {
+    const look = () => {
+      if (document.querySelector(".rows li") === null) requestAnimationFrame(look);
+      else requestAnimationFrame(() => setTimeout(() => resolve(performance.now())));
+    };
+    requestAnimationFrame(look);
+  });
+}`;
+
+/** From the key that is pressed last to the frame that shows what was found. */
+async function searchFor(tab: Page, text: string): Promise<number> {
+  return tab.evaluate<number>(`(async (text) => {
+    const input = document.querySelector("input[type=search]");
+    const from = performance.now();
+    Object.getOwnPropertyDescriptor(HTMLInputElement.prototype, "value").set.call(input, text);
+    input.dispatchEvent(new Event("input", { bubbles: true }));
+    for (;;) {
+      await new Promise((drawn) => requestAnimationFrame(() => setTimeout(drawn)));
+      const rows = [...document.querySelectorAll(".rows .name")];
+      if (text === "" ? rows.length > 1 : rows.length === 1 && rows[0].textContent.endsWith(text))
+        return performance.now() - from;
+    }
+  })(${JSON.stringify(text)})`);
+}
+
+async function press(tab: Page, button: string): Promise<number> {
+  return tab.evaluate<number>(`(async (name) => {
+    const button = [...document.querySelectorAll(".filters button")].find((one) => one.textContent.startsWith(name));
+    const from = performance.now();
+    button.click();
+    for (;;) {
+      await new Promise((drawn) => requestAnimationFrame(() => setTimeout(drawn)));
+      if (button.getAttribute("aria-pressed") === "true") return performance.now() - from;
+    }
+  })(${JSON.stringify(button)})`);
+}
+
+/** From the status that is sent to the frame that shows it. */
+async function pixelOf({ cluster }: Stage, tab: Page, words: string): Promise<number> {
+  const drawn = tab.evaluate<number>(`(async (words) => {
+    for (;;) {
+      await new Promise((drawn) => requestAnimationFrame(() => setTimeout(drawn)));
+      if (document.querySelector(".rows li")?.textContent.includes(words)) return performance.timeOrigin + performance.now();
+    }
+  })(${JSON.stringify(words)})`);
+  const sentAt = now();
+  await cluster.setStatus(namespace, nameOf(0), { lastDriftDetectionResultMessage: words });
+  return (await drawn) - sentAt;
+}
+
+async function memoryOf(browser: Browser, tab: Page): Promise<{ readonly heap: number; readonly process: number }> {
+  const session = await tab.context().newCDPSession(tab);
+  await session.send("HeapProfiler.collectGarbage");
+  const { usedSize } = await session.send("Runtime.getHeapUsage");
+  await session.detach();
+  const sizes = (await rendererPids(browser)).map(ownBytes);
+  return { heap: usedSize, process: Math.max(0, ...sizes) };
+}
