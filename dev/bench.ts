@@ -14,9 +14,12 @@ import { manyDeployments } from "./bench/many-deployments.ts";
 import { previews } from "./bench/previews.ts";
 import { page as thePage } from "./bench/page.ts";
 import { pushToApplied } from "./bench/push-to-applied.ts";
+import { toSvg } from "./bench/plot.ts";
 import { readRecord, recordAnew } from "./bench/record.ts";
 import { type Finished, toMarkdown, toText } from "./bench/report.ts";
+import { simulated } from "./bench/simulated.ts";
 import { onStage } from "./bench/stage.ts";
+import { thousand } from "./bench/thousand.ts";
 import { watchOthers } from "./bench/usage.ts";
 import { endOfRun } from "./end-of-run.ts";
 import { findTools } from "./tools.ts";
@@ -31,6 +34,8 @@ const measurements: readonly Measurement[] = [
   intake,
   footprint,
   thePage,
+  thousand,
+  simulated,
 ];
 const quietCores = 0.1;
 const docs = join(import.meta.dirname, "../docs");
@@ -39,9 +44,10 @@ const [page, figures] = [join(docs, "performance.md"), join(docs, "performance.j
 const help = `npm run bench [-- options]
 
 Starts a Kubernetes control plane, Redis, git hosts, \`towline serve\` and \`kluctl controller run\`, and measures them.
-It takes about half an hour on two cores, a third of it for gitops; nothing else should run meanwhile. Nothing is left behind.
+It takes about three quarters of an hour on two cores, a fifth of it for gitops and one for thousand; nothing else should run meanwhile. Nothing is left behind.
 
   --only NAMES   only these, separated by commas: ${measurements.map(({ name }) => name).join(", ")}
+  --deployments N  for thousand and simulated: so many instead of 1000 and 10000
   --quick        fewer of everything, to see that it works: the figures mean little
   --write        write them to docs/performance.md and .json; what is not measured now stays as it was
   --help         this text
@@ -51,10 +57,15 @@ const { values: options } = parseArgs({
   options: {
     only: { type: "string" },
     quick: { type: "boolean", default: false },
+    deployments: { type: "string" },
     write: { type: "boolean", default: false },
     help: { type: "boolean", default: false },
   },
 });
+
+const deployments = options.deployments === undefined ? undefined : Number(options.deployments);
+if (deployments !== undefined && !(Number.isInteger(deployments) && deployments >= 40))
+  throw new Error("--deployments has to be a whole number from 40.");
 
 const say = (line: string) => void process.stderr.write(`${line}\n`);
 
@@ -74,7 +85,9 @@ async function main(wanted: readonly Measurement[]): Promise<void> {
     for (const { name, title, run } of wanted) {
       say(`${title} (${name}) …`);
       const from = now();
-      const report = await onStage({ world, cluster, kluctl, quick: options.quick, say }, run).catch(toFailure);
+      const report = await onStage({ world, cluster, kluctl, quick: options.quick, deployments, say }, run).catch(
+        toFailure,
+      );
       if (report instanceof Error) process.exitCode = 1;
       finished.push({ name, title, report });
       say(report instanceof Error ? `  failed: ${report.message}` : `  done (${Math.round((now() - from) / 1_000)} s)`);
@@ -91,6 +104,9 @@ async function main(wanted: readonly Measurement[]): Promise<void> {
       const record = recordAnew(await readRecord(figures), measured, names);
       await writeFile(figures, `${JSON.stringify(record, undefined, 2)}\n`);
       await writeFile(page, toMarkdown(record));
+      for (const plot of record.flatMap(({ report }) => report.plots ?? [])) {
+        await writeFile(join(docs, "images", `${plot.name}.svg`), toSvg(plot));
+      }
       say(`wrote docs/performance.md: ${measured.map(({ name }) => name).join(", ") || "nothing new"}`);
     }
   } finally {

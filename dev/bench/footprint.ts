@@ -1,17 +1,12 @@
 /** What the server takes while nothing happens, by the number of deployments that it watches. */
-import { execFile } from "node:child_process";
-import { copyFile, symlink } from "node:fs/promises";
-import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
-import { promisify } from "node:util";
 import { now } from "./clock.ts";
+import { compileServer } from "./compiled.ts";
 import { type MemoryRow, type Measurement, megabytes, milliseconds, type Report } from "./measurement.ts";
 import { specOf, upToDate } from "./project.ts";
 import type { Stage } from "./stage.ts";
 import { startSampling } from "./usage.ts";
 
-const run = promisify(execFile);
-const root = join(import.meta.dirname, "../..");
 const most = { bytes: 150 * 1024 * 1024, cores: 0.01 };
 
 interface Footprint {
@@ -26,7 +21,7 @@ export const footprint: Measurement = {
   async run(stage) {
     const counts = stage.quick ? [0, 20] : [0, 200, 1_000];
     const [settleMs, forMs] = stage.quick ? [3_000, 5_000] : [20_000, 60_000];
-    const program = await compile(stage.stateDir);
+    const program = await compileServer(stage.stateDir);
     const found: Footprint[] = [];
     for (const deployments of counts) found.push(await measure(stage, deployments, { program, settleMs, forMs }));
     const last = found.at(-1)!;
@@ -65,16 +60,6 @@ export const footprint: Measurement = {
     } satisfies Report;
   },
 };
-
-/** Returns the program of the server. */
-async function compile(stateDir: string): Promise<string> {
-  const dir = join(stateDir, "compiled");
-  const tsc = join(root, "node_modules/.bin/tsc");
-  await run(tsc, ["--project", join(root, "tsconfig.build.json"), "--outDir", join(dir, "dist")]);
-  await copyFile(join(root, "package.json"), join(dir, "package.json"));
-  await symlink(join(root, "node_modules"), join(dir, "node_modules"));
-  return join(dir, "dist/src/cli.js");
-}
 
 async function measure(
   stage: Stage,

@@ -5,6 +5,7 @@ import { now } from "./clock.ts";
 import type { KubernetesObject, Seen } from "./cluster.ts";
 import { type MemoryRow, type Measurement, type Report, seconds } from "./measurement.ts";
 import { createDelivery } from "./delivery.ts";
+import { settled } from "./population.ts";
 import { pushRelease, specOf } from "./project.ts";
 import type { Repository, Stage } from "./stage.ts";
 import { growth, type Towline } from "./towline.ts";
@@ -150,19 +151,6 @@ async function finishRound(
   const ms = finishedAt - startedAt;
   say(`  release ${release}: ${done} of ${count} after ${seconds(ms)}`);
   return { done, ms };
-}
-
-/** Until nothing waits and nothing runs: the last status is written after the last object has changed. */
-async function settled(server: Towline): Promise<void> {
-  const jobs = async () => {
-    const metrics = await server.metrics();
-    return ["waiting", "active", "delayed"].reduce(
-      (sum, state) => sum + (metrics.get(`towline_queue_jobs{state="${state}"}`) ?? 0),
-      0,
-    );
-  };
-  const deadline = now() + 60_000;
-  while ((await jobs()) > 0 && now() < deadline) await delay(500);
 }
 
 async function sampleIdle(stage: Stage, server: Towline): Promise<Omit<MemoryRow, "when">> {

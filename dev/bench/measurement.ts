@@ -1,4 +1,5 @@
 /** What a measurement is, and what it hands back to be printed. Types, and the few functions that make cells of numbers. */
+import type { Plot } from "./plot.ts";
 import type { Stage } from "./stage.ts";
 
 export interface Measurement {
@@ -14,6 +15,7 @@ export interface Report {
   readonly tables: readonly Table[];
   /** What has to be said of single figures, a sentence or two each. */
   readonly notes?: readonly string[] | undefined;
+  readonly plots?: readonly Plot[] | undefined;
   readonly goals: readonly Goal[];
   readonly memory: readonly MemoryRow[];
 }

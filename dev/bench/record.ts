@@ -4,6 +4,13 @@ import { z } from "zod";
 
 const Row = z.array(z.string()).readonly();
 const Table = z.object({ head: Row, rows: z.array(Row).readonly() });
+const Plot = z.object({
+  name: z.string().regex(/^[a-z-]+$/),
+  title: z.string(),
+  x: z.string(),
+  y: z.string(),
+  points: z.array(z.tuple([z.number(), z.number()]).readonly()).readonly(),
+});
 const Goal = z.object({ what: z.string(), wanted: z.string(), measured: z.string(), met: z.boolean() });
 const MemoryRow = z.object({
   when: z.string(),
@@ -15,6 +22,7 @@ const Report = z.object({
   how: z.string(),
   tables: z.array(Table).readonly(),
   notes: z.array(z.string()).readonly().optional(),
+  plots: z.array(Plot).readonly().optional(),
   goals: z.array(Goal).readonly(),
   memory: z.array(MemoryRow).readonly(),
 });

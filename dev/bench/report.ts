@@ -33,8 +33,10 @@ export function toMarkdown(record: readonly Recorded[]): string {
   const newest = record.toSorted((a, b) => dateOf(a).localeCompare(dateOf(b))).at(-1)?.machine ?? [];
   const common = newest.filter(([what]) => !ofOneRun.has(what));
   const sections = record.map((one) => {
-    const { how, tables, notes = [] } = one.report;
-    return [`## ${one.title}`, how, ...tables.map(markdownTable), ...notes, circumstances(one, newest)].join("\n\n");
+    const { how, tables, notes = [], plots = [] } = one.report;
+    const pictures = plots.map(({ name, title }) => `![${title}](images/${name}.svg)`);
+    const parts = [how, ...tables.map(markdownTable), ...pictures, ...notes, circumstances(one, newest)];
+    return [`## ${one.title}`, ...parts].join("\n\n");
   });
   const all = [
     "<!-- Written by `npm run bench -- --write`. -->\n\n# Performance",

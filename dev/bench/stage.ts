@@ -16,6 +16,8 @@ export interface StageDeps {
   readonly cluster: Cluster;
   readonly kluctl: string;
   readonly quick: boolean;
+  /** How many deployments where that can be chosen. */
+  readonly deployments?: number | undefined;
   readonly say: (line: string) => void;
 }
 
@@ -31,6 +33,13 @@ export interface TowlineServerOptions extends ServerOptions {
   /** The page's token; without it there is no page. */
   readonly pageToken?: string;
   readonly program?: string;
+  readonly prefix?: string;
+  readonly sweep?: string;
+  readonly warm?: "on" | "off";
+  /** Instead of the real one. */
+  readonly kluctl?: string;
+  /** Instead of the cluster's own. */
+  readonly kubeconfig?: string;
 }
 
 export interface Repository {
@@ -42,6 +51,7 @@ export interface Repository {
 
 export interface Stage extends Omit<StageDeps, "world"> {
   readonly stateDir: string;
+  redisUrl(): Promise<string>;
   startTowline(options: TowlineServerOptions): Promise<Towline>;
   startPeer(options: ServerOptions): Promise<Peer>;
   /** A repository with the project, on Gitea. */
@@ -63,10 +73,10 @@ export async function onStage<T>({ world, ...deps }: StageDeps, use: (stage: Sta
   const { stateDir } = world;
   const defer = (stop: () => unknown) => void stops.push(stop);
   const starting = <T extends ServerOptions>(options: T) => ({
-    ...options,
-    stateDir,
     kubeconfig: cluster.kubeconfig,
     kluctl,
+    ...options,
+    stateDir,
   });
 
   try {
@@ -74,6 +84,7 @@ export async function onStage<T>({ world, ...deps }: StageDeps, use: (stage: Sta
       ...deps,
       stateDir,
       defer,
+      redisUrl: async () => (await world.part("redis")).url,
       async startTowline(options) {
         const { url } = await world.part("redis");
         const server = await startTowline({ ...starting(options), redisUrl: url });

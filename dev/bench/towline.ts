@@ -23,6 +23,12 @@ export interface TowlineOptions {
   readonly forge?: ForgeLogin | undefined;
   /** Without it there is no page. */
   readonly pageToken?: string | undefined;
+  /** What its keys in Redis begin with: servers that share it share their work. `name` when absent. */
+  readonly prefix?: string | undefined;
+  /** How often it asks git by itself. Nothing is lost mostly, so that it would only blur the figures: `1h` when absent. */
+  readonly sweep?: string | undefined;
+  /** Whether kluctl's renderers are kept warm. */
+  readonly warm?: "on" | "off" | undefined;
 }
 
 export interface ForgeLogin {
@@ -50,6 +56,8 @@ export interface Towline {
   readonly pageUrl: string;
   readonly webhook: { readonly url: string; readonly secret: string };
   metrics(): Promise<Metrics>;
+  /** How long it takes to answer, and how much it is. */
+  scrape(): Promise<{ readonly ms: number; readonly bytes: number }>;
   /** All that it logged so far. */
   lines(): Promise<LogLine[]>;
   processes(): Promise<Ran[]>;
@@ -75,12 +83,11 @@ export async function startTowline(options: TowlineOptions): Promise<Towline> {
     ...(pageToken && { ui: { host: "127.0.0.1", port: pagePort, token: pageToken } }),
     log: { format: "json" },
     dataDir: join(stateDir, name),
-    redis: { url: redisUrl, prefix: name },
+    redis: { url: redisUrl, prefix: options.prefix ?? name },
     kubernetes: { kubeconfig, namespaces: [namespace] },
-    kluctl: { path: kluctl, cacheDir: join(cacheDir(), "kluctl") },
+    kluctl: { path: kluctl, cacheDir: join(cacheDir(), "kluctl"), warm: options.warm ?? "on" },
     concurrency,
-    // Nothing is lost here, so what the sweep would ask git for only blurs the figures.
-    sweep: { interval: "1h" },
+    sweep: { interval: options.sweep ?? "1h" },
   };
   const file = join(stateDir, `${name}.json`);
   await writeFile(file, JSON.stringify(config), { mode: 0o600 });
@@ -108,6 +115,11 @@ export async function startTowline(options: TowlineOptions): Promise<Towline> {
     pid: findCommand(server.pid, process.execPath),
     pageUrl: `http://127.0.0.1:${pagePort}`,
     webhook: { url: `http://127.0.0.1:${port}/webhooks/gitea`, secret },
+    async scrape() {
+      const from = performance.now();
+      const text = await (await fetch(`${admin}/metrics`)).text();
+      return { ms: performance.now() - from, bytes: Buffer.byteLength(text) };
+    },
     metrics: async () => parseMetrics(await (await fetch(`${admin}/metrics`)).text()),
     lines: async () => parseLines<{ time: string; msg: string }>(await readFile(logFile, "utf8")).map(toLogLine),
     processes: async () => parseLines<Ran>(await readFile(processLog, "utf8")),

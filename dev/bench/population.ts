@@ -1,0 +1,128 @@
+/** Many small deployments of several repositories, and what tells how far they are. */
+import { randomUUID } from "node:crypto";
+import { setTimeout as delay } from "node:timers/promises";
+import { stringify } from "yaml";
+import { createLimit } from "../../src/limit.ts";
+import type { FileChanges } from "../parts/work-copy.ts";
+import { now } from "./clock.ts";
+import { isReady, type Seen } from "./cluster.ts";
+import { createDelivery } from "./delivery.ts";
+import { specOf, upToDate } from "./project.ts";
+import type { Stage } from "./stage.ts";
+import type { Towline } from "./towline.ts";
+
+/** One small object, one value of which a push changes. */
+const smallProject: FileChanges = {
+  ".kluctl.yaml": stringify({
+    discriminator: "bench-{{ args.namespace }}-{{ args.name }}",
+    args: [{ name: "name" }, { name: "namespace" }],
+  }),
+  "deployment.yaml": stringify({ deployments: [{ path: "app" }], vars: [{ file: "release.yaml" }] }),
+  "release.yaml": stringify({ release: "0" }),
+  "app/config.yaml": stringify({
+    apiVersion: "v1",
+    kind: "ConfigMap",
+    metadata: { name: "{{ args.name }}", namespace: "{{ args.namespace }}" },
+    data: { release: "{{ release }}" },
+  }),
+};
+
+export interface Population {
+  readonly namespace: string;
+  readonly names: readonly string[];
+  /** Of the repository with this number. */
+  members(repository: number): readonly string[];
+  /** Pushes a new release to it, tells the server, and resolves when all its deployments are ready at it. */
+  push(repository: number, server: Towline, during?: () => Promise<void>): Promise<PushedAll>;
+  readonly seen: Seen;
+  readonly first: string;
+}
+
+export interface PushedAll {
+  readonly deployments: number;
+  readonly ms: number;
+}
+
+export interface PopulationOptions {
+  readonly namespace: string;
+  readonly deployments: number;
+  readonly repositories: number;
+  readonly interval: string;
+  /** Their status says that there is nothing to do, as another replica would have left it. */
+  readonly upToDate: boolean;
+}
+
+/** Requests to the API server at a time. */
+const atOnce = 16;
+const patienceMs = 240_000;
+
+export async function populate(stage: Stage, options: PopulationOptions): Promise<Population> {
+  const { namespace, deployments, repositories, interval } = options;
+  const { cluster } = stage;
+  const { host, copy } = await stage.countedRepository(namespace);
+  const first = await copy.push(smallProject, { force: true });
+  const urls: string[] = [];
+  for (let i = 0; i < repositories; i++) {
+    const url = await host.createRepository(`${namespace}-${i}`);
+    await copy.git("push", "--quiet", url, "HEAD:refs/heads/main");
+    urls.push(url);
+  }
+  await cluster.createNamespace(namespace);
+  const seen = await cluster.watch("KluctlDeployment", namespace);
+  stage.defer(() => seen.stop());
+  const names = Array.from({ length: deployments }, (_, i) => `d${String(i).padStart(5, "0")}`);
+  const limit = createLimit(atOnce);
+  await Promise.all(
+    names.map((name, i) =>
+      limit.run(async () => {
+        const url = urls[i % repositories]!;
+        await cluster.createDeployment(namespace, name, specOf({ url, namespace, name, interval }));
+        if (options.upToDate) await cluster.setStatus(namespace, name, upToDate(first));
+      }),
+    ),
+  );
+  const members = (repository: number) => names.filter((_, i) => i % repositories === repository);
+  let release = 0;
+  return {
+    namespace,
+    names,
+    members,
+    seen,
+    first,
+    async push(repository, server, during) {
+      const url = urls[repository]!;
+      const commit = await copy.push({ "release.yaml": stringify({ release: String(++release) }) });
+      await copy.git("push", "--quiet", url, "HEAD:refs/heads/main");
+      const startedAt = now();
+      await deliver(server, url, commit);
+      await during?.();
+      const mine = members(repository);
+      const all = (objects: Parameters<Parameters<Seen["until"]>[1]>[0]) =>
+        mine.every((name) => isReady(objects.get(name), commit));
+      const doneAt = await seen.until(`ready at ${commit}`, all, patienceMs);
+      return { deployments: mine.length, ms: doneAt - startedAt };
+    },
+  };
+}
+
+async function deliver({ webhook }: Towline, url: string, commit: string): Promise<void> {
+  const { body, headers } = createDelivery({ url, commit, path: "release.yaml" }, webhook.secret);
+  const answer = await fetch(webhook.url, {
+    method: "POST",
+    headers: { ...headers, "x-gitea-delivery": randomUUID() },
+    body,
+  });
+  if (answer.status !== 202) throw new Error(`The server answered ${answer.status}: ${await answer.text()}`);
+}
+
+/** Until nothing waits and nothing runs: the last status is written after the last object has changed. */
+export async function settled(server: Towline, withinMs = 60_000): Promise<void> {
+  const deadline = now() + withinMs;
+  while ((await jobsIn(server)) > 0 && now() < deadline) await delay(250);
+}
+
+async function jobsIn(server: Towline): Promise<number> {
+  const metrics = await server.metrics();
+  const jobs = [...metrics].filter(([sample]) => sample.startsWith("towline_queue_jobs{"));
+  return jobs.reduce((sum, [, value]) => sum + value, 0);
+}

@@ -1,0 +1,38 @@
+/** What a Redis holds and how much it is asked. */
+import { connectProducer } from "../../jobs/connection.ts";
+import { createLogger } from "../../src/log.ts";
+
+export interface RedisCount {
+  readonly keys: number;
+  readonly bytes: number;
+  /** Since it was started, those inside of scripts too. */
+  readonly commands: number;
+}
+
+export interface RedisCounter {
+  count(): Promise<RedisCount>;
+  /** Loses everything. */
+  flush(): Promise<void>;
+  close(): void;
+}
+
+export async function openRedisCounter(url: string): Promise<RedisCounter> {
+  const redis = connectProducer({ url }, createLogger({ level: "silent", format: "json" }));
+  await new Promise<void>((resolve) => redis.once("ready", () => resolve()));
+  const number = (text: string, pattern: RegExp) =>
+    [...text.matchAll(pattern)].reduce((sum, [, value]) => sum + Number(value), 0);
+  return {
+    async count() {
+      const [stats, memory] = [await redis.info("commandstats"), await redis.info("memory")];
+      return {
+        keys: await redis.dbsize(),
+        bytes: number(memory, /^used_memory:(\d+)/gm),
+        commands: number(stats, /^cmdstat_[^:]+:calls=(\d+)/gm),
+      };
+    },
+    async flush() {
+      await redis.flushall();
+    },
+    close: () => redis.disconnect(),
+  };
+}

@@ -1,0 +1,182 @@
+/**
+ * Ten thousand deployments, with a stand-in for kluctl: it sleeps as long as the real one took in this very run, and
+ * hands out what that one said. Everything else is real. It tells how the server itself grows, and how servers share.
+ */
+import { chmod, mkdir, readFile, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { setTimeout as delay } from "node:timers/promises";
+import { now } from "./clock.ts";
+import { compileServer } from "./compiled.ts";
+import { type Measurement, megabytes, median, milliseconds, type Report, seconds } from "./measurement.ts";
+import { type Population, type PushedAll, populate, settled } from "./population.ts";
+import { startSlowWay } from "./slow-way.ts";
+import type { Stage } from "./stage.ts";
+import { growth, type Towline } from "./towline.ts";
+import { startSampling } from "./usage.ts";
+
+const concurrency = 8;
+const perRepository = 100;
+/** Each way. */
+const slowMs = 50;
+const jobs = "towline_reconcile_duration_seconds_count";
+
+interface Push extends PushedAll {
+  readonly what: string;
+  /** Jobs of each server. */
+  readonly shares: readonly number[];
+  readonly cores: number;
+}
+
+export const simulated: Measurement = {
+  name: "simulated",
+  title: "Ten thousand deployments, with a simulated kluctl",
+  async run(stage) {
+    const count = stage.deployments ?? (stage.quick ? 200 : 10_000);
+    const recorded = await record(stage);
+    const kluctl = await writeStandIn(stage, recorded);
+    const namespace = "bench-simulated";
+    const repositories = Math.ceil(count / perRepository);
+    const all = await populate(stage, {
+      ...{ namespace, repositories, interval: "1h", upToDate: true },
+      deployments: count,
+    });
+    const program = await compileServer(stage.stateDir);
+    const start = async (name: string, kubeconfig = stage.cluster.kubeconfig) =>
+      stage.startTowline({
+        ...{ namespace, concurrency, program, kluctl, kubeconfig },
+        name: `${namespace}-${name}`,
+        prefix: namespace,
+        warm: "off",
+      });
+
+    const startedAt = now();
+    const servers = [await start("1")];
+    const readyMs = now() - startedAt;
+    await delay(stage.quick ? 3_000 : 20_000);
+    const sampled = startSampling(servers[0]!.pid, 1_000);
+    await delay(stage.quick ? 5_000 : 20_000);
+    const idle = sampled();
+    const scrapes = [];
+    for (let i = 0; i < 10; i++) scrapes.push(await servers[0]!.scrape());
+
+    const pushes = [await push("one server", all, 0, servers)];
+    servers.push(await start("2"));
+    pushes.push(await push("two servers", all, 1, servers));
+    servers.push(...(await Promise.all([start("3"), start("4")])));
+    pushes.push(await push("four servers", all, Math.min(2, repositories - 1), servers));
+    await Promise.all(servers.map((server) => server.stop()));
+    const way = await startSlowWay(await readFile(stage.cluster.kubeconfig, "utf8"), slowMs);
+    stage.defer(() => way.stop());
+    const slowConfig = join(stage.stateDir, "slow-kubeconfig");
+    await writeFile(slowConfig, way.kubeconfig, { mode: 0o600 });
+    const slow = await start("slow", slowConfig);
+    pushes.push(
+      await push(`one server, an API server ${2 * slowMs} ms away`, all, Math.min(3, repositories - 1), [slow]),
+    );
+    await slow.stop();
+    for (const { what, ms } of pushes) stage.say(`  ${what}: ${seconds(ms)}`);
+
+    return {
+      how:
+        `${count} deployments of ${repositories} repositories that are up to date by their status, with \`interval: 1h\`. kluctl is simulated: a script that sleeps as long as the real one took for the same project (diff ${milliseconds(recorded.diff.ms)}, deploy ${milliseconds(recorded.deploy.ms)}; medians of this run) and gives the result that it gave. ` +
+        `Git, Redis and the API server are real. ${concurrency} at a time for each server; all servers share one Redis, and this machine. Each push is for the ${perRepository} deployments of one repository.`,
+      tables: [
+        {
+          head: [`one server, ${count} deployments`, ""],
+          rows: [
+            ["from its start to ready", milliseconds(readyMs)],
+            ["idle: memory", megabytes(idle.serverBytes)],
+            ["idle: of a core", `${(idle.cores * 100).toFixed(2)} %`],
+            ["`/metrics`, median of 10", milliseconds(median(scrapes.map(({ ms }) => ms)))],
+            ["`/metrics`, size", `${Math.round((scrapes[0]?.bytes ?? 0) / 1024)} kB`],
+          ],
+        },
+        {
+          head: ["a push", "deployments", "until all are Ready", "jobs of each server", "cores, all servers"],
+          rows: pushes.map(({ what, deployments, ms, shares, cores }) => [
+            what,
+            String(deployments),
+            seconds(ms),
+            shares.join(", "),
+            cores.toFixed(2),
+          ]),
+        },
+      ],
+      goals: [],
+      memory: [],
+    } satisfies Report;
+  },
+};
+
+async function push(what: string, all: Population, repository: number, servers: readonly Towline[]): Promise<Push> {
+  const count = () => Promise.all(servers.map((server) => server.metrics()));
+  const before = await count();
+  const sampled = servers.map(({ pid }) => startSampling(pid, 5_000));
+  const done = await all.push(repository, servers[0]!);
+  const cores = sampled.reduce((sum, sample) => sum + sample().cores, 0);
+  const after = await count();
+  for (const server of servers) await settled(server);
+  return { what, ...done, shares: after.map((one, i) => growth(before[i]!, one, jobs)), cores };
+}
+
+interface Recorded {
+  readonly diff: { readonly ms: number; readonly result: string };
+  readonly deploy: { readonly ms: number; readonly result: string };
+}
+
+const recordedName = "d00000";
+
+/** Has the real one deploy one of these deployments a few times, and keeps what it says and how long it takes. */
+async function record(stage: Stage): Promise<Recorded> {
+  const namespace = "bench-recorded";
+  const here = join(stage.stateDir, namespace);
+  await mkdir(here, { recursive: true });
+  const recorder = join(here, "kluctl");
+  const script = `#!/bin/bash
+if [ "$1" = version ]; then exec ${stage.kluctl} "$@"; fi
+for argument; do case $argument in yaml=*) out=\${argument#yaml=};; esac; done
+${stage.kluctl} "$@"; status=$?
+cp "$out" ${here}/"$1".yaml
+exit $status
+`;
+  await writeFile(recorder, script);
+  await chmod(recorder, 0o755);
+  const one = await populate(stage, {
+    ...{ namespace, deployments: 1, repositories: 1, interval: "1h", upToDate: false },
+  });
+  const server = await stage.startTowline({
+    ...{ name: namespace, namespace, concurrency: 1, kluctl: recorder, warm: "off" as const },
+  });
+  for (let i = 0; i < 4; i++) await one.push(0, server);
+  const processes = await server.processes();
+  await server.stop();
+  const read = async (command: "diff" | "deploy") => {
+    const took = processes.filter(({ args }) => args.includes(command)).map(({ from, to }) => to - from);
+    return { ms: median(took.slice(1)), result: await readFile(join(here, `${command}.yaml`), "utf8") };
+  };
+  return { diff: await read("diff"), deploy: await read("deploy") };
+}
+
+/** Says of each deployment what the real one said of the recorded one, under its own name and with its own release. */
+async function writeStandIn(stage: Stage, { diff, deploy }: Recorded): Promise<string> {
+  const here = join(stage.stateDir, "simulated");
+  await mkdir(here, { recursive: true });
+  const path = join(here, "kluctl");
+  await writeFile(join(here, "diff.yaml"), diff.result);
+  await writeFile(join(here, "deploy.yaml"), deploy.result);
+  const script = `#!/bin/bash
+if [ "$1" = version ]; then echo 2.22.1; exit; fi
+for argument; do case $argument in
+  yaml=*) out=\${argument#yaml=};;
+  --args-from-file=*) args=$(<"\${argument#*=}");;
+  --project-dir=*) project=\${argument#*=};;
+esac; done
+[[ $args =~ \\"name\\":\\ *\\"([^\\"]*)\\" ]] && name=\${BASH_REMATCH[1]}
+release=$(<"$project/release.yaml"); release=\${release#*: }; release=\${release//\\"/}
+if [ "$1" = diff ]; then sleep ${(diff.ms / 1_000).toFixed(3)}; else sleep ${(deploy.ms / 1_000).toFixed(3)}; fi
+exec sed -e "s/${recordedName}/$name/g" -e "s/release: \\"4\\"/release: \\"$release\\"/" ${here}/"$1".yaml > "$out"
+`;
+  await writeFile(path, script);
+  await chmod(path, 0o755);
+  return path;
+}
