@@ -41,6 +41,8 @@ RUN apt-get update \
  && apt-get install --yes --no-install-recommends ca-certificates curl \
  && rm -rf /var/lib/apt/lists/*
 ARG KLUCTL_VERSION=2.28.2
+# Or a mirror of it: the checksum says that the bytes are the same.
+ARG KLUCTL_RELEASES=https://github.com/kluctl/kluctl/releases/download
 # No defaults: whoever builds the image says which bytes are the right ones, for the architectures they build for.
 ARG KLUCTL_SHA256_AMD64
 ARG KLUCTL_SHA256_ARM64
@@ -52,7 +54,7 @@ RUN set -eu; \
       arm64) argument=KLUCTL_SHA256_ARM64; sha256="${KLUCTL_SHA256_ARM64:-}" ;; \
       *) echo "kluctl has no release for $architecture: build for amd64 or arm64" >&2; exit 1 ;; \
     esac; \
-    release="https://github.com/kluctl/kluctl/releases/download/v$KLUCTL_VERSION"; \
+    release="$KLUCTL_RELEASES/v$KLUCTL_VERSION"; \
     archive="kluctl_v${KLUCTL_VERSION}_linux_$architecture.tar.gz"; \
     if [ -z "$sha256" ]; then \
       echo "the checksum of $archive is missing: pass --build-arg $argument=..., it is listed in" >&2; \

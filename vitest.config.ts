@@ -13,6 +13,15 @@ export default defineConfig({
       { extends: true, test: { name: "unit", include: ["test/unit/**/*.test.ts"], testTimeout: 30_000 } },
       { extends: true, test: { name: "integration", include: ["test/integration/**/*.test.ts"], ...realParts } },
       { extends: true, test: { name: "e2e", include: ["test/e2e/**/*.test.ts"], ...realParts, testTimeout: 300_000 } },
+      // `npm run test:image` has built it by then.
+      ...(process.env["TEST_IMAGE"]
+        ? [
+            {
+              extends: true as const,
+              test: { name: "image", include: ["test/image/**/*.test.ts"], ...realParts, fileParallelism: false },
+            },
+          ]
+        : []),
     ],
   },
 });

@@ -4,10 +4,12 @@
  */
 import { execFile, spawn } from "node:child_process";
 import { once } from "node:events";
-import { mkdir, mkdtemp, readFile, rm, stat, writeFile } from "node:fs/promises";
+import { mkdir, mkdtemp, readFile, rm, stat } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { parseArgs, promisify } from "node:util";
+import { makeDebian, suite } from "./image/debian.ts";
+import { megabytes, print, startKluctl } from "./image/figures.ts";
 import { parseDockerfile } from "./image/dockerfile.ts";
 import { createContext, follow, type Followed, type Layer } from "./image/follow.ts";
 import { createLocalBase } from "./image/local.ts";
@@ -23,36 +25,9 @@ Debian's mirror; about two minutes. Node and kluctl are this machine's: the newe
   --help         this text
 `;
 
-const suite = "trixie";
-const mirror = "http://deb.debian.org";
 const run = promisify(execFile);
 const root = join(import.meta.dirname, "..");
 const say = (line: string) => void process.stderr.write(`${line}\n`);
-
-/** Each the shortest of three. Rendering offline is the least that a run of kluctl does. */
-const startKluctl = String.raw`
-unpacked=/usr/local/lib/towline/unpacked/tmp
-cp -r /lent/examples/shop /tmp/shop
-export KLUCTL_CACHE_DIR=/tmp/cache
-render() {
-  local from=$(date +%s%N)
-  kluctl render --no-update-check --offline-kubernetes --project-dir /tmp/shop -t staging --render-output-dir /tmp/out >/dev/null 2>&1
-  echo $((($(date +%s%N) - from) / 1000000))
-}
-least() { sort -n "$1" | head -n 1; }
-render >/dev/null # what the disk had to give is in memory from now on
-for n in 1 2 3; do
-  export TMPDIR=/tmp/linked-$n; mkdir $TMPDIR; ln -s $unpacked/go-embedded-* $TMPDIR/
-  render >>/tmp/image-first; render >>/tmp/image-second
-  export TMPDIR=/tmp/empty-$n; mkdir $TMPDIR
-  render >>/tmp/empty-first; render >>/tmp/empty-second
-done
-echo
-row='%-34s%12s%12s\n'
-printf "$row" "kluctl render, ms" "first run" "second run"
-printf "$row" "from what the image has unpacked" "$(least /tmp/image-first)" "$(least /tmp/image-second)"
-printf "$row" "with an empty cache" "$(least /tmp/empty-first)" "$(least /tmp/empty-second)"
-`;
 
 const { values: options } = parseArgs({
   options: { debian: { type: "string" }, run: { type: "string" }, help: { type: "boolean", default: false } },
@@ -65,7 +40,7 @@ async function main(): Promise<void> {
   if (process.getuid?.() !== 0) throw new Error("Mounting needs root.");
   const dir = await mkdtemp(join(tmpdir(), "towline-image-"));
   try {
-    const debian = options.debian ?? (await makeDebian(join(dir, "debian")));
+    const debian = options.debian ?? (await newDebian(join(dir, "debian")));
     say("following the Dockerfile …");
     const image = await followOn(debian, dir);
     try {
@@ -79,18 +54,9 @@ async function main(): Promise<void> {
   }
 }
 
-/** As the official image is made: the smallest set of packages, without their documentation. */
-async function makeDebian(dir: string): Promise<string> {
+async function newDebian(dir: string): Promise<string> {
   say(`making a Debian (${suite}) …`);
-  await run("debootstrap", ["--variant=minbase", suite, dir, `${mirror}/debian`], { maxBuffer: 1e8 });
-  const sources = ["debian trixie", "debian trixie-updates", "debian-security trixie-security"];
-  await writeFile(
-    join(dir, "etc/apt/sources.list"),
-    sources.map((source) => `deb ${mirror}/${source} main\n`).join(""),
-  );
-  const unwanted = ["var/cache/apt/*", "var/lib/apt/lists/*", "var/log/*.log", "usr/share/{doc,man,info,locale}/*"];
-  await run("bash", ["-c", `cd "$0" && rm -rf ${unwanted.join(" ")}`, dir]);
-  return dir;
+  return makeDebian(dir);
 }
 
 async function followOn(debian: string, dir: string): Promise<Followed> {
@@ -147,16 +113,4 @@ async function runIn(image: Followed, command: readonly string[]): Promise<numbe
   const child = spawn(file, args, { stdio: ["ignore", "inherit", "inherit"] });
   const [code] = (await once(child, "exit")) as [number | null];
   return code ?? 1;
-}
-
-function megabytes(bytes: number): string {
-  return (bytes / 1e6).toFixed(1);
-}
-
-function print(rows: readonly (readonly string[])[]): void {
-  const widths = rows[0]!.map((_, column) => Math.max(...rows.map((row) => row[column]!.length)));
-  for (const row of rows)
-    process.stdout.write(
-      `${row.map((cell, i) => (i === 0 ? cell.padEnd(widths[i]!) : cell.padStart(widths[i]!))).join("   ")}\n`,
-    );
 }

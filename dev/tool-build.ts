@@ -114,7 +114,12 @@ async function needs(command: string, args: string[], env: NodeJS.ProcessEnv, me
  * A file that holds the owner's process id; one left behind by a killed run is taken over. If two take it over in the
  * same instant both build, which costs time and nothing else: results appear by rename.
  */
-async function withLock<T>(path: string, title: string, say: BuildOptions["say"], work: () => Promise<T>): Promise<T> {
+export async function withLock<T>(
+  path: string,
+  title: string,
+  say: BuildOptions["say"],
+  work: () => Promise<T>,
+): Promise<T> {
   await mkdir(join(path, ".."), { recursive: true });
   for (let told = false; ; await delay(250)) {
     const file = await open(path, "wx").catch((error: NodeJS.ErrnoException) => {

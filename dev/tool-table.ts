@@ -46,6 +46,8 @@ export const toolNames = [
   "ssh",
   "promtool",
   "actionlint",
+  "docker-buildx",
+  "docker-compose",
 ] as const;
 
 export type ToolName = (typeof toolNames)[number];
@@ -201,6 +203,34 @@ export const tools: Readonly<Record<ToolName, Tool>> = {
       version: "1.7.12",
       package: "github.com/rhysd/actionlint/cmd/actionlint",
       aboutSeconds: 20,
+    },
+  },
+  "docker-buildx": {
+    name: "docker-buildx",
+    variable: "TOWLINE_DOCKER_BUILDX",
+    commands: ["docker-buildx"],
+    versionArgs: ["version"],
+    versions: { from: "0.17.0", below: "1.0.0" },
+    build: {
+      folder: "buildx",
+      version: "0.30.1",
+      package: "github.com/docker/buildx/cmd/buildx",
+      ldflags: "-X github.com/docker/buildx/version.Version=v0.30.1",
+      aboutSeconds: 120,
+    },
+  },
+  "docker-compose": {
+    name: "docker-compose",
+    variable: "TOWLINE_DOCKER_COMPOSE",
+    commands: ["docker-compose"],
+    versionArgs: ["version", "--short"],
+    versions: { from: "2.24.0", below: "3.0.0" }, // version 1 was another program
+    build: {
+      folder: "compose",
+      version: "2.40.3",
+      package: "github.com/docker/compose/v2/cmd",
+      ldflags: "-X github.com/docker/compose/v2/internal.Version=2.40.3",
+      aboutSeconds: 150,
     },
   },
 };

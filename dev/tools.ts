@@ -86,7 +86,8 @@ async function obtain(tool: Tool, say: (line: string) => void, env: NodeJS.Proce
   return path;
 }
 
-async function installPackage(name: string, hint: string, say: (line: string) => void): Promise<void> {
+/** Needs root and apt-get; `hint` says what a person may do without. */
+export async function installPackage(name: string, hint: string, say: (line: string) => void): Promise<void> {
   const isRoot = process.getuid?.() === 0;
   if (!isRoot || !(await isExecutable("/usr/bin/apt-get"))) throw new Error(`There is no ${name}. ${hint}`);
   say(`installing ${name} from Debian's packages …`);

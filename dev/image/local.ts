@@ -2,15 +2,12 @@
  * What this machine has in place of what an image is built from elsewhere: its own Node, npm with what it has downloaded
  * already, and a kluctl that is packed as a release is. So nothing is asked of the network for them.
  */
-import { execFile, spawn } from "node:child_process";
-import { createHash } from "node:crypto";
-import { createWriteStream } from "node:fs";
+import { execFile } from "node:child_process";
 import { mkdir, realpath, writeFile } from "node:fs/promises";
 import { dirname, join } from "node:path";
-import { pipeline } from "node:stream/promises";
 import { promisify } from "node:util";
-import { createGzip } from "node:zlib";
 import type { FollowOptions } from "./follow.ts";
+import { packRelease, toBuildArgs } from "./release.ts";
 
 const run = promisify(execFile);
 
@@ -52,34 +49,26 @@ export async function createLocalBase({ dir, kluctl, standIns }: LocalBaseOption
 
   await mkdir(join(layer, "etc/ssh"), { recursive: true });
 
-  const { stdout } = await run(kluctl, ["version", "--no-update-check"]);
-  const version = /\d+\.\d+\.\d+/.exec(stdout)?.[0] ?? "";
-  const architecture = process.arch === "arm64" ? "arm64" : "amd64";
-  await mkdir(release, { recursive: true });
-  const archive = join(release, `kluctl_v${version}_linux_${architecture}.tar.gz`);
-  const tar = spawn("tar", ["--create", "--file=-", "--transform=s/.*/kluctl/", "--directory=/", kluctl.slice(1)]);
-  const hash = createHash("sha256");
-  const packed = createGzip({ level: 0 }).on("data", (chunk: Buffer) => void hash.update(chunk));
-  await pipeline(tar.stdout, packed, createWriteStream(archive));
-  const sha256 = hash.digest("hex");
+  const packed = await packRelease(kluctl, release);
 
   return {
     layer,
     kept: { "/usr/local/bin/node": process.execPath, "/lent/examples": join(import.meta.dirname, "../../examples") },
     lent: {
-      "/lent/npm": dirname(dirname(await realpath((await run("which", ["npm"])).stdout.trim()))),
+      "/lent/npm": await findNpm(),
       "/lent/npm-cache": (await run("npm", ["config", "get", "cache"])).stdout.trim(),
       "/lent/node_modules": join(import.meta.dirname, "../../node_modules"),
       "/lent/release": release,
     },
     env: { npm_config_cache: "/lent/npm-cache", npm_config_offline: "true" },
-    buildArgs: {
-      KLUCTL_VERSION: version,
-      [`KLUCTL_SHA256_${architecture.toUpperCase()}`]: sha256,
-      TARGETARCH: architecture,
-    },
+    buildArgs: { ...toBuildArgs(packed), TARGETARCH: packed.architecture },
     instead: (_, command) => command.replace(/npm ci[^&]*?(?=\s*(?:&|$))/, (install) => `{ ${toLocal(install)} }`),
   };
+}
+
+/** The directory of this machine's npm. */
+export async function findNpm(): Promise<string> {
+  return dirname(dirname(await realpath((await run("which", ["npm"])).stdout.trim())));
 }
 
 /** All packages lie in the checkout; those that the server needs come from npm's cache or, if it was emptied, from there. */

@@ -72,6 +72,8 @@ test("only the very kluctl that was asked for goes into the image", () => {
   onTestFinished(() => rmSync(dir, { recursive: true }));
   const { stages } = parseDockerfile(ours);
   const all = stages.find(({ name }) => name === "kluctl")?.instructions ?? [];
+  const named = all.filter(({ name, text }) => name === "ARG" && text.includes("="));
+  const defaults = Object.assign({}, ...named.map(({ text }) => toPairs(text))) as Record<string, string>;
   const script = all.find(({ name, text }) => name === "RUN" && text.includes("sha256sum"))?.text ?? "";
   const inDir = script.replaceAll("/tmp/", `${dir}/`).replaceAll("/usr/local/bin", dir);
   writeFileSync(join(dir, "kluctl"), "#!/bin/sh\necho it is kluctl\n", { mode: 0o700 });
@@ -84,7 +86,7 @@ test("only the very kluctl that was asked for goes into the image", () => {
     { mode: 0o700 },
   );
   const build = (args: Record<string, string>) => {
-    const env = { PATH: `${dir}:${process.env["PATH"]}`, KLUCTL_VERSION: "2.28.2", ...args };
+    const env = { PATH: `${dir}:${process.env["PATH"]}`, ...defaults, ...args };
     const { status, stdout, stderr } = spawnSync("sh", ["-c", inDir], { env, encoding: "utf8" });
     return { status, said: stdout + stderr, taken: existsSync(join(dir, "kluctl")) };
   };

@@ -1,0 +1,79 @@
+/** `npm run test:image`: the image is built by a real engine, and what runs of it is tested: test/image. */
+import { join } from "node:path";
+import { parseArgs } from "node:util";
+import { parseCLI, startVitest } from "vitest/node";
+import { cacheDir } from "./cache.ts";
+import { countTests, formatCounts } from "./count-tests.ts";
+import { endOfRun } from "./end-of-run.ts";
+import { provideBases } from "./engine/bases.ts";
+import { buildImage } from "./engine/build.ts";
+import { startEngine } from "./engine/daemon.ts";
+import { measure } from "./engine/measure.ts";
+import { findTools } from "./tools.ts";
+import { withLock } from "./tool-build.ts";
+
+const help = `npm run test:image [-- options] [FILE …]
+
+Builds the Dockerfile with Docker, and tests what runs of it, with docker-compose.yml as well: against a real API server. It uses
+the engine that answers; without one it installs Debian's and starts a private one, which needs root and ends with the run. Where
+no registry can be reached, a private engine makes stand-ins of the images that ours starts from, of Debian's packages.
+With KLUCTL_SHA256_AMD64 (or _ARM64) set the image gets kluctl's release; without, the kluctl that the tests build.
+Ports 3000, 6379, 8080 and 9090 have to be free. About three minutes the first time, one after that.
+
+  --private   a private engine, even if another one answers
+  --build     only build
+  --measure   also measure its layers, and how fast kluctl starts from it
+  --save FILE also write the image into a file, as \`docker load\` takes it
+  --image TAG test an image that is there already
+  --help      this text
+`;
+
+const { values: options, positionals } = parseArgs({
+  allowPositionals: true,
+  options: {
+    private: { type: "boolean", default: false },
+    build: { type: "boolean", default: false },
+    measure: { type: "boolean", default: false },
+    save: { type: "string" },
+    image: { type: "string" },
+    help: { type: "boolean", default: false },
+  },
+});
+
+const say = (line: string) => void process.stderr.write(`${line}\n`);
+const root = join(import.meta.dirname, "..");
+
+if (options.help) process.stdout.write(help);
+else {
+  await withLock(join(cacheDir(), "locks", "engine"), "the image", say, main);
+  process.exit(); // a test that was broken off may hold something
+}
+
+async function main(): Promise<void> {
+  const ending = endOfRun();
+  const tools = await findTools(["docker-buildx", "docker-compose"], { say });
+  const engine = await startEngine({ say, isPrivate: options.private });
+  const ended = new Promise((resolve) => ending.addEventListener("abort", resolve));
+  try {
+    const tag = options.image ?? "towline:test";
+    const bases = await provideBases({ engine, tools, say });
+    if (options.image === undefined) await Promise.race([buildImage({ engine, tools, tag, say }), ended]);
+    if (options.save !== undefined) await engine.docker("save", "--output", options.save, tag);
+    if (options.measure) await Promise.race([measure(engine, tag), ended]);
+    if (!options.build && !ending.aborted) await Promise.race([test(tag, tools["docker-compose"], engine.env), ended]);
+    if (bases.length > 0) say(`stand-ins: ${bases.join(", ")}`);
+  } finally {
+    await engine.stop();
+  }
+}
+
+async function test(image: string, compose: string, env: NodeJS.ProcessEnv): Promise<void> {
+  // For the tests, which run in processes of their own.
+  Object.assign(process.env, env, { TEST_IMAGE: image, TEST_DOCKER_COMPOSE: compose });
+  const { filter, options: chosen } = parseCLI(["vitest", "run", "--project", "image", ...positionals]);
+  const vitest = await startVitest(filter, { root, ...chosen });
+  const counts = countTests(vitest.state.getTestModules(), vitest.state.getUnhandledErrors());
+  await vitest.close();
+  if (counts.failed > 0 || counts.passed === 0) process.exitCode = 1;
+  process.stdout.write(`\n${formatCounts(counts)}\n`);
+}

@@ -1,0 +1,99 @@
+/**
+ * A container engine: the one that answers, or a private one. The private one ends with us, keeps what it has built in the
+ * cache, and changes nothing of this machine's network: it has no bridge and no rules of a firewall, so what it runs is on
+ * the host's own network, or on one that compose makes.
+ */
+import { execFile } from "node:child_process";
+import { mkdir } from "node:fs/promises";
+import { join } from "node:path";
+import { promisify } from "node:util";
+import { cacheDir } from "../cache.ts";
+import { startProcess } from "../parts/process.ts";
+import { installPackage } from "../tools.ts";
+
+const run = promisify(execFile);
+
+export interface Engine {
+  /** With it, every client of Docker speaks to this engine. */
+  readonly env: NodeJS.ProcessEnv;
+  /** Nobody else's images are in it. */
+  readonly isPrivate: boolean;
+  /** Runs `docker` and returns what it prints. */
+  docker(...args: readonly string[]): Promise<string>;
+  stop(): Promise<void>;
+}
+
+export interface EngineOptions {
+  readonly say: (line: string) => void;
+  /** Even if another one answers. */
+  readonly isPrivate: boolean;
+}
+
+export async function startEngine({ say, isPrivate }: EngineOptions): Promise<Engine> {
+  if (!isPrivate) {
+    const answering = createEngine(process.env, false, async () => undefined);
+    const version = await answering.docker("version", "--format", "{{.Server.Version}}").catch(() => undefined);
+    if (version !== undefined) {
+      say(`using the engine that answers: Docker ${version.trim()}`);
+      return answering;
+    }
+  }
+  return startPrivate(say);
+}
+
+function createEngine(env: NodeJS.ProcessEnv, isPrivate: boolean, stop: Engine["stop"]): Engine {
+  return {
+    env,
+    isPrivate,
+    async docker(...args) {
+      const { stdout } = await run("docker", [...args], { env, maxBuffer: 1e8 });
+      return stdout;
+    },
+    stop,
+  };
+}
+
+async function startPrivate(say: EngineOptions["say"]): Promise<Engine> {
+  if (process.platform !== "linux" || process.getuid?.() !== 0)
+    throw new Error("No Docker engine answers, and to start one takes Linux and root: install Docker, or start it.");
+  await install(say);
+  const dir = join(cacheDir(), "engine");
+  // What it keeps for a run has to be out of the way of a run that was killed.
+  const [data, exec, socket] = [join(dir, "data"), join(dir, "exec"), join(dir, "socket")];
+  await mkdir(dir, { recursive: true, mode: 0o700 });
+  const daemon = await startProcess({
+    name: "dockerd",
+    command: "dockerd",
+    args: [
+      ...["--data-root", data, "--exec-root", exec, "--pidfile", join(dir, "pid"), "--host", `unix://${socket}`],
+      ...["--bridge=none", "--iptables=false", "--ip6tables=false", "--storage-driver=overlay2"],
+    ],
+    logFile: join(dir, "dockerd.log"),
+  });
+  const env = { ...process.env, DOCKER_HOST: `unix://${socket}`, DOCKER_CONFIG: join(dir, "config") };
+  const engine = createEngine(env, true, () => daemon.stop(60_000));
+  try {
+    await daemon.ready(async () => (await engine.docker("version")) !== "");
+    // Of a run that was killed.
+    const left = (await engine.docker("ps", "--all", "--quiet")).split("\n").filter(Boolean);
+    if (left.length > 0) await engine.docker("rm", "--force", "--volumes", ...left);
+    await engine.docker("volume", "prune", "--force");
+    await engine.docker("network", "prune", "--force");
+  } catch (error) {
+    await engine.stop();
+    throw error;
+  }
+  say(`started a private engine: Docker ${(await engine.docker("version", "--format", "{{.Server.Version}}")).trim()}`);
+  return engine;
+}
+
+async function install(say: EngineOptions["say"]): Promise<void> {
+  const hint = "Install Docker: its engine and its client.";
+  for (const [command, name] of [
+    ["dockerd", "docker.io"],
+    ["docker", "docker-cli"], // a package of its own since Debian 13
+  ] as const) {
+    const found = await run(command, ["--version"]).catch(() => undefined);
+    if (found === undefined) await installPackage(name, hint, say);
+  }
+}
