@@ -1,8 +1,9 @@
 /** What Prometheus is told. Every label has a bounded number of values, whatever the outside sends. */
-import { collectDefaultMetrics, Counter, Gauge, Histogram, Registry } from "prom-client";
+import { collectDefaultMetrics, Counter, Gauge, Histogram } from "prom-client";
 import { boundLabel, intakeSeconds, workSeconds } from "./metrics/labels.ts";
 import { createOutsideMetrics, type OutsideMetrics } from "./metrics/outside.ts";
 import { createStageMetrics, type StageMetrics } from "./metrics/stages.ts";
+import { TextRegistry } from "./metrics/text-metrics.ts";
 
 export interface MetricsOptions {
   /** The number of jobs by lane and state, asked for at every scrape: it has to answer, or fail, in time for that. */
@@ -14,7 +15,7 @@ export interface MetricsOptions {
 }
 
 export interface Metrics {
-  readonly registry: Registry;
+  readonly registry: TextRegistry;
   /** From a delivery to a commit that is live, stage by stage. */
   readonly stages: StageMetrics;
   /** What the server depends on: the API server, git hosts, git, and whose turn it is. */
@@ -46,7 +47,7 @@ const knownEvents = new Set(
 );
 
 export function createMetrics({ readQueue, sweepAge, watchAge }: MetricsOptions = {}): Metrics {
-  const registry = new Registry();
+  const registry = new TextRegistry();
   const registers = [registry];
   collectDefaultMetrics({ register: registry });
   const [forgeLabel, resultLabel, commandLabel] = [boundLabel(), boundLabel(), boundLabel()];

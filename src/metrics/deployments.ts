@@ -4,13 +4,14 @@
  * here goes a little later. Two faults of the original are mended: `dry_run_enabled` says whether it is a dry run (there
  * it holds the interval), and `deployment_interval_seconds` exists.
  */
-import { Counter, Gauge, Histogram, type Registry } from "prom-client";
+import { Counter, Gauge } from "prom-client";
 import { type Deployment, isMalformed, type Key, keyText, type MalformedDeployment } from "../model.ts";
+import { addTextGauge, addTextHistogram, type Labels, type TextRegistry } from "./text-metrics.ts";
 
 type Entry = Deployment | MalformedDeployment;
 
 export interface DeploymentMetricsOptions {
-  readonly registry: Registry;
+  readonly registry: TextRegistry;
   readonly deployments: () => readonly Entry[];
   /** The server applies nothing, whatever the deployments say. */
   readonly dryRun: () => boolean;
@@ -26,7 +27,6 @@ export interface DeploymentMetrics {
   gone(deployment: Key): void;
 }
 
-type Labels = Readonly<Record<string, string>>;
 type Sample = readonly [value: number, labels?: Labels];
 
 const prefix = "kluctldeployments_";
@@ -38,6 +38,8 @@ const modes: Readonly<Record<string, string>> = { deploy: "full-deploy", "poke-i
 const drifts: Readonly<Record<string, string>> = { new: "new", chg: "changed", orp: "orphan", del: "deleted" };
 /** Ten from 10 ms to half an hour, as Flux has them. */
 const toolkitBuckets = Array.from({ length: 10 }, (_, i) => 0.01 * 180_000 ** (i / 9));
+/** As Prometheus's own libraries have them. */
+const defaultBuckets = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10];
 /** So long what was timed of a deployment that is gone can still be scraped: how long deleting took, for one. */
 const keptMs = 10 * 60_000;
 
@@ -46,29 +48,31 @@ export function createDeploymentMetrics(options: DeploymentMetricsOptions): Depl
   const registers = [registry];
   const lastStatus = createLastStatus();
 
-  function gauge(name: string, help: string, labels: readonly string[], read: (entry: Entry) => readonly Sample[]) {
-    new Gauge({
-      name,
-      help,
-      labelNames: labels,
-      registers,
-      collect() {
-        this.reset();
-        for (const entry of deployments()) {
+  /** What an entry says is read once: it is another one as soon as anything of it changes. */
+  function gauge(
+    name: string,
+    help: string,
+    labelNames: readonly string[],
+    read: (entry: Entry) => readonly Sample[],
+    version?: () => unknown,
+  ): void {
+    addTextGauge(
+      registry,
+      { name, help, labelNames },
+      {
+        all: deployments,
+        version,
+        read(entry) {
           const { namespace, name } = entry.key;
-          for (const [value, more] of read(entry)) {
-            this.set(
-              labels.includes("kind") ? { kind, name, namespace, ...more } : { namespace, name, ...more },
-              value,
-            );
-          }
-        }
+          const first: Labels = labelNames.includes("kind") ? { kind, name, namespace } : { namespace, name };
+          return read(entry).map(([value, more]) => [value, { ...first, ...more }]);
+        },
       },
-    });
+    );
   }
 
   function ofSpec(name: string, help: string, read: (spec: Deployment["spec"]) => number): void {
-    gauge(prefix + name, help, own, (entry) => (isMalformed(entry) ? [] : [[read(entry.spec)]]));
+    gauge(prefix + name, help, own, (entry) => (isMalformed(entry) ? [] : [[read(entry.spec)]]), options.dryRun);
   }
   ofSpec("prune_enabled", "Whether what is no longer in the project is pruned.", (spec) => Number(spec.prune));
   ofSpec("delete_enabled", "Whether the objects are deleted together with the deployment.", (spec) =>
@@ -139,8 +143,8 @@ export function createDeploymentMetrics(options: DeploymentMetricsOptions): Depl
     isMalformed(entry) ? [] : [[Number(entry.spec.suspend)]],
   );
 
-  const timed = (name: string, help: string, labelNames: readonly string[], buckets?: number[]) =>
-    new Histogram({ name, help, labelNames, registers, ...(buckets && { buckets }) });
+  const timed = (name: string, help: string, labelNames: readonly string[], buckets = defaultBuckets) =>
+    addTextHistogram(registry, { name, help, labelNames, buckets });
   const deploySeconds = timed(`${prefix}deployment_duration_seconds`, "How long a deploy took.", [...own, "mode"]);
   const validateSeconds = timed(`${prefix}validate_duration_seconds`, "How long a validation took.", own);
   const pruneSeconds = timed(`${prefix}prune_duration_seconds`, "How long pruning took.", own);

@@ -1,14 +1,14 @@
 import { readFile } from "node:fs/promises";
-import { Registry } from "prom-client";
 import { expect, onTestFinished, test, vi } from "vitest";
 import { createMetrics } from "../../../src/metrics.ts";
 import { createDeploymentMetrics } from "../../../src/metrics/deployments.ts";
+import { TextRegistry } from "../../../src/metrics/text-metrics.ts";
 import type { Condition, Deployment, MalformedDeployment } from "../../../src/model.ts";
 import { eventReason, reason } from "../../../src/reconcile/conditions.ts";
 import { aDeployment, aSummary } from "../../support/deployments.ts";
 
 function aWorld(...initial: (Deployment | MalformedDeployment)[]) {
-  const registry = new Registry();
+  const registry = new TextRegistry();
   const there = [...initial];
   const metrics = createDeploymentMetrics({
     registry,

@@ -1,0 +1,49 @@
+import { Histogram, Registry } from "prom-client";
+import { expect, test } from "vitest";
+import { addTextGauge, addTextHistogram, TextRegistry } from "../../../src/metrics/text-metrics.ts";
+
+const buckets = [0.1, 0.5, 1];
+const named = { name: "seconds", help: "How long.", labelNames: ["name"] };
+
+test("a histogram says what prom-client's own says", async () => {
+  const registry = new TextRegistry();
+  const ours = addTextHistogram(registry, { ...named, buckets });
+  const others = new Registry();
+  const theirs = new Histogram({ ...named, buckets, registers: [others] });
+  for (const [name, value] of [
+    ["a", 0.1],
+    ["a", 0.3],
+    ["a", 7],
+    ['quotes " and \\ and\nlines', 0.01],
+  ] as const) {
+    ours.observe({ name }, value);
+    theirs.observe({ name }, value);
+    expect(await registry.metrics()).toBe(await others.metrics());
+  }
+  ours.remove({ name: "a" });
+  theirs.remove({ name: "a" });
+  expect(await registry.metrics()).toBe(await others.metrics());
+});
+
+test("what a thing says is read once, unless the version is another one", async () => {
+  const registry = new TextRegistry();
+  const things = [{ value: 1 }, { value: 2 }];
+  const reads: number[] = [];
+  let version = 1;
+  addTextGauge<{ value: number }>(registry, named, {
+    all: () => things,
+    version: () => version,
+    read({ value }) {
+      reads.push(value);
+      return value === 1 ? [] : [[value, { name: `n${value}` }]];
+    },
+  });
+  const lines = "# HELP seconds How long.\n# TYPE seconds gauge\n";
+  expect(await registry.metrics()).toBe(`${lines}seconds{name="n2"} 2\n`);
+  things[1] = { value: 3 };
+  expect(await registry.metrics()).toBe(`${lines}seconds{name="n3"} 3\n`);
+  expect(reads).toEqual([1, 2, 3]);
+  version = 2;
+  await registry.metrics();
+  expect(reads).toEqual([1, 2, 3, 1, 3]);
+});
