@@ -1,0 +1,125 @@
+/** What people look up in docs/troubleshooting.md has to be what they were told. */
+import { readdirSync, readFileSync } from "node:fs";
+import { join } from "node:path";
+import { fromMarkdown } from "mdast-util-from-markdown";
+import { expect, test } from "vitest";
+
+const root = join(import.meta.dirname, "../../..");
+
+/** Said by kluctl, SOPS, Kubernetes or a policy of the chart, and passed on. */
+const ofOthers: readonly string[] = [
+  '… is forbidden: User "system:serviceaccount:…"',
+  '… is forbidden: User "system:serviceaccount:…" cannot …',
+  'secrets "…" is forbidden: User "system:serviceaccount:…" cannot get …',
+  "may only do dry runs",
+  "Failed to get the data key required to decrypt the SOPS file",
+  "at least one permission error was encountered while gathering objects by discriminator labels",
+  "Failed to initialize source overrides",
+  "Will not try to auto override local project source",
+  "Auto-detecting …",
+];
+
+/** Texts with something made up in the middle that the page shows as an example: what the sources have of them. */
+const pieces: Readonly<Record<string, readonly string[]>> = {
+  "forges[0].webhookSecrets is empty: …": ['["forges", index, "webhookSecrets"]', "is empty: ${variable} or a file"],
+  "No traces are sent although OTEL_EXPORTER_OTLP_ENDPOINT is set: install …": [
+    "No traces are sent although OTEL_EXPORTER_OTLP_ENDPOINT is set: ${why}",
+  ],
+  "The header X-… is missing or empty: set the webhook's secret at the git host.": [
+    "The header ${name} is missing or empty: set the webhook's secret at the git host.",
+  ],
+  "follows branch …, the push is to branch …": [
+    "follows ${describeRef(source.ref)}, the push is to ${describePushed(event)}",
+  ],
+  "is pinned to commit …": ["is pinned to ${describeRef("],
+  "the server that worked on this deploy ended before it was done, …": [
+    "the server that worked on this ${kind} ended before it was done, ",
+  ],
+  'cannot read git.example.com/…: authentication failed (secret …, user "…")': [
+    "cannot read ${label}: ${text}",
+    "authentication failed",
+  ],
+  "cannot read registry.example/…: authentication failed: 401 Unauthorized (…)": [
+    "cannot read ${asked.label}: ${text}",
+    "authentication failed: 401 Unauthorized (${who})",
+  ],
+  "… is not read: only http, https, ssh URLs are": ['is not read: only ${protocols.join(", ")} URLs are'],
+  "failed to get secret '…': it does not exist in namespace …, but spec.credentials.git of … names it": [
+    "failed to get secret '${ref.secretName}': it does not exist in namespace ${key.namespace}, but ${where} names it",
+  ],
+  "KubeConfig secret … cannot be used: its … would run on the server to log in": [
+    "KubeConfig secret '${name}' cannot be used: ",
+    "would run on the server to log in",
+  ],
+  "kluctl diff was killed (…): out of memory, or by somebody else": [
+    "${name} was killed (",
+    "out of memory, or by somebody else",
+  ],
+  "the server may not act as system:serviceaccount:…": ["the server may not act as ${user}: "],
+  "… of … deployed objects are no longer in the project. They are not pruned until somebody confirms it": [
+    "deployed objects are no longer in the project.",
+    "${what} They are not pruned until somebody confirms it",
+  ],
+  "this machine's is … s ahead of its own": ['s ${aheadMs > 0 ? "ahead of" : "behind"} its own'],
+  "runs …, 1 of 1 ready": ["runs ${image}, ${ready} of ${wanted} ready"],
+  "would be deployed again: its objects have the hash … here and … in the status": [
+    "would be deployed again",
+    "its objects have the hash ${short(objectsHash)} here and ",
+  ],
+  "would be deployed: the flux-kluctl-controller makes the hash …": [
+    "would be deployed: ${why}",
+    "the flux-kluctl-controller makes the hash in its status in another way",
+  ],
+};
+
+interface MarkdownNode {
+  readonly type: string;
+  readonly value?: string;
+  readonly children?: readonly MarkdownNode[];
+}
+
+test("every error text of the troubleshooting page is one that the sources have", () => {
+  const page = readFileSync(join(root, "docs/troubleshooting.md"), "utf8");
+  const texts = quoted(fromMarkdown(page) as MarkdownNode);
+  expect(texts.length).toBeGreaterThan(60);
+  const sources = wordsOfSources();
+  const lost = texts.filter((text) => !ofOthers.includes(text) && !occurs(text, sources));
+  expect(lost, "nobody says this").toEqual([]);
+  const listed = [...ofOthers, ...Object.keys(pieces)];
+  expect(
+    listed.filter((text) => !texts.includes(text)),
+    "the page does not have this",
+  ).toEqual([]);
+});
+
+/** What is code in bold: the texts that entries begin with. */
+function quoted(node: MarkdownNode, isBold = false): string[] {
+  if (node.type === "inlineCode") return isBold && node.value ? [node.value] : [];
+  return (node.children ?? []).flatMap((child) => quoted(child, isBold || node.type === "strong"));
+}
+
+/** Each part between the dots, in any order: what stands between is made up when it is said. */
+function occurs(text: string, sources: string): boolean {
+  const given = pieces[text];
+  if (given !== undefined) return given.every((piece) => sources.includes(piece));
+  const parts = text
+    .replaceAll(/\b401\b|\(N /g, "…")
+    .replaceAll(/\s+/g, " ")
+    .split("…")
+    .map((part) => part.replaceAll(/^[^\p{L}]+|[^\p{L}]+$/gu, ""))
+    .filter((part) => part.length > 3);
+  return parts.every((part) => sources.includes(part));
+}
+
+/** With strings that are put together over several lines as one. */
+function wordsOfSources(): string {
+  const files = ["src", "jobs", "routes"].flatMap((directory) =>
+    readdirSync(join(root, directory), { recursive: true, encoding: "utf8" })
+      .filter((name) => name.endsWith(".ts"))
+      .map((name) => readFileSync(join(root, directory, name), "utf8")),
+  );
+  return files
+    .join("\n")
+    .replaceAll(/["`] \+\s+["`]/g, "")
+    .replaceAll('\\"', '"');
+}
