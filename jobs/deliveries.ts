@@ -3,6 +3,7 @@
  * are a memory, not the work: where one cannot be written, nothing but the memory is lost.
  */
 import type { Redis } from "ioredis";
+import { z } from "zod";
 import { DeliveryRecord } from "../src/delivery-record.ts";
 import type { Receipt } from "../src/intake.ts";
 import type { Logger } from "../src/log.ts";
@@ -33,6 +34,8 @@ export interface Deliveries {
   record(delivery: AnsweredDelivery): void;
   /** Newest first. Throws QueueUnavailableError. */
   latest(forge: string): Promise<readonly DeliveryRecord[]>;
+  /** What a delivery said, to take it anew; `undefined` if that is not known. Throws QueueUnavailableError. */
+  event(forge: string, delivery: string): Promise<GitEvent | undefined>;
   /** Writes what is still to be written. */
   flush(): Promise<void>;
 }
@@ -45,6 +48,32 @@ const keepMs = 7 * 24 * 3_600_000;
 const gatherMs = 200;
 const mostNamed = 50;
 const longest = 300;
+const line = z.string().max(2_000);
+const repo = { repoUrls: z.array(line).max(20), repoName: line };
+
+/** What an event says, but for whose it is and which files it was about. */
+const EventAgain = z.discriminatedUnion("kind", [
+  z.object({
+    kind: z.literal("push"),
+    ...repo,
+    ref: line,
+    change: z.enum(["created", "updated", "deleted"]),
+    after: line.optional(),
+    defaultBranch: line.optional(),
+    sender: line.optional(),
+  }),
+  z.object({
+    kind: z.literal("pull-request"),
+    ...repo,
+    number: z.int(),
+    action: z.enum(["opened", "updated", "reopened", "retargeted", "closed", "draft-changed", "other"]),
+    baseBranch: line,
+    head: line,
+    fork: z.boolean(),
+  }),
+]);
+
+const Replayable = DeliveryRecord.extend({ again: EventAgain.optional().catch(undefined) });
 
 export function createDeliveries({ connection, prefix, log }: DeliveriesDeps): Deliveries {
   const ready = createReadiness(connection);
@@ -82,6 +111,14 @@ export function createDeliveries({ connection, prefix, log }: DeliveriesDeps): D
     return (writing = writing.then(write));
   }
 
+  async function read(forge: string, kinds: readonly Kind[]): Promise<string[]> {
+    const lists = await withinDeadline("give back the deliveries", 2_000, async (signal) => {
+      await ready(signal);
+      return Promise.all(kinds.map((kind) => connection.lrange(keyOf(forge, kind), 0, kept[kind] - 1)));
+    });
+    return lists.flat();
+  }
+
   return {
     flush,
     record(delivery) {
@@ -94,24 +131,31 @@ export function createDeliveries({ connection, prefix, log }: DeliveriesDeps): D
     },
     async latest(forge) {
       const oldest = Date.now() - keepMs;
-      const lists = await withinDeadline("give back the deliveries", 2_000, async (signal) => {
-        await ready(signal);
-        return Promise.all(
-          (Object.keys(kept) as Kind[]).map((kind) => connection.lrange(keyOf(forge, kind), 0, kept[kind] - 1)),
-        );
-      });
-      return lists
-        .flat()
-        .flatMap((json) => parse(json) ?? [])
+      return (await read(forge, Object.keys(kept) as Kind[]))
+        .flatMap((json) => parse(DeliveryRecord, json) ?? [])
         .filter(({ at }) => at > oldest)
         .sort((a, b) => b.at - a.at);
+    },
+    async event(forge, delivery) {
+      const records = (await read(forge, ["genuine"])).flatMap((json) => parse(Replayable, json) ?? []);
+      const newest = records
+        .filter((record) => record.delivery === delivery.slice(0, longest) && record.again !== undefined)
+        .sort((a, b) => b.at - a.at)[0];
+      if (newest?.again === undefined) return undefined;
+      const origin = { forge, delivery };
+      if (newest.again.kind === "pull-request") return { ...newest.again, ...origin };
+      // Its files are not remembered: then any of them may have changed.
+      return { ...newest.again, ...origin, changed: { complete: false, paths: [] } };
     },
   };
 }
 
-function toRecord({ forge, at, ms, status, event, receipt, refused }: AnsweredDelivery): DeliveryRecord {
+function toRecord({ forge, at, ms, status, event, receipt, refused }: AnsweredDelivery) {
   const ignored = receipt?.ignored ?? [];
+  const again = event && refused === undefined ? EventAgain.safeParse(event).data : undefined;
   return {
+    again,
+    replayable: again && true,
     v: 1,
     forge,
     delivery: event?.delivery.slice(0, longest),
@@ -137,9 +181,9 @@ function toRecord({ forge, at, ms, status, event, receipt, refused }: AnsweredDe
 }
 
 /** `undefined` for what another version has put there. */
-function parse(json: string): DeliveryRecord | undefined {
+function parse<T>(schema: z.ZodType<T>, json: string): T | undefined {
   try {
-    return DeliveryRecord.safeParse(JSON.parse(json)).data;
+    return schema.safeParse(JSON.parse(json)).data;
   } catch {
     return undefined; // not even JSON
   }

@@ -37,6 +37,11 @@ export interface JobQueue extends Queue {
   depth(lane?: Lane): Promise<Depth>;
   /** The first of each lane and state, for people. Throws QueueUnavailableError. */
   jobs(): Promise<readonly ListedJob[]>;
+  /**
+   * Wants again what failed for good. `queued`: whether that made a job, or one of the subject was there already;
+   * `undefined`: none of this subject has failed. Throws QueueUnavailableError.
+   */
+  retryFailed(lane: string, subject: string): Promise<{ readonly queued: boolean } | undefined>;
   close(): Promise<void>;
 }
 
@@ -53,6 +58,8 @@ export interface ListedJob {
 const listedStates = ["active", "waiting", "delayed", "failed"] as const;
 /** Of each lane and state. */
 const mostListed = 20;
+/** As many as are kept. */
+const mostFailed = 100;
 
 export interface Depth {
   readonly waiting: number;
@@ -185,7 +192,25 @@ export function createQueue({ connection, prefix, fairness, log, observe }: Queu
     return false;
   }
 
+  async function findFailed(lane: Lane, subject: string, signal: AbortSignal): Promise<Job[]> {
+    const queue = await open(lane, signal);
+    const jobs = await queue.getJobs(["failed"], 0, mostFailed - 1);
+    return jobs.filter((job) => listJob(lane, "failed", job)?.subject === subject);
+  }
+
   return {
+    async retryFailed(name, subject) {
+      const lane = lanes.find((one) => one === name);
+      if (lane === undefined) return undefined;
+      const failed = await withinDeadline("find the job", deadlineMs, (signal) => findFailed(lane, subject, signal));
+      const request = failed[0] && parseJobData(lane, failed[0].data);
+      if (request === undefined) return undefined;
+      // Not the old job: what came meanwhile may wait, or run, and there is one of each subject at most.
+      const queued = await inTime("take the request", () => take(request));
+      // Whoever looks at the queue then sees that it is wanted again, not that it has failed.
+      await withinDeadline("forget what failed", deadlineMs, () => Promise.all(failed.map((job) => job.remove())));
+      return { queued };
+    },
     async enqueue(requests) {
       // The limit holds also for those who wait behind a batch that Redis does not take.
       const made = await inTime("take the request", () => Promise.all(requests.map(take)));

@@ -25,7 +25,8 @@ export function createErrorAnswers({ log }: { readonly log: Logger }): ErrorRequ
         hint: "Send it again; the next sweep finds what was missed.",
       });
     }
-    if (error instanceof RequestError) return sendProblem(res, error.status, { error: error.message });
+    if (error instanceof RequestError)
+      return sendProblem(res, error.status, { error: error.message, hint: error.hint });
     const status = clientStatus(error);
     if (status !== undefined)
       return sendProblem(res, status, problems[status] ?? { error: "The request is not valid." });

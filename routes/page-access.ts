@@ -1,40 +1,95 @@
 /**
- * Who may see the page: whoever has its token, as a header or as the session that was made with it, and whom a proxy names
- * that asked them. A session holds nothing but its end and a proof of the token, so that every replica knows it.
+ * Who may see the page, and who may ask for something: whoever has its token, as a header or as the session that was made
+ * with it, whom a proxy names that asked them, and whom an identity provider named. A session is all in its cookie, so that
+ * every replica knows it.
  */
-import { createHmac, timingSafeEqual } from "node:crypto";
-import type { Request, Response } from "express";
+import { createHmac, randomBytes, timingSafeEqual } from "node:crypto";
+import type { CookieOptions, Request, Response } from "express";
+import { z } from "zod";
+
+export type Role = "viewer" | "operator";
+
+/** See src/login/seal.ts. */
+export interface SessionSeal {
+  close(purpose: string, content: unknown, until: number): Promise<string>;
+  open(purpose: string, text: string): Promise<{ readonly content: unknown; readonly until: number } | undefined>;
+}
 
 export interface PageAccessDeps {
   readonly token?: string | undefined;
-  readonly proxy?: { readonly header: string; isProxy(address: string): boolean } | undefined;
+  /** What the token is good for. */
+  readonly tokenRole?: Role | undefined;
+  readonly proxy?:
+    | { readonly header: string; readonly groupsHeader?: string | undefined; isProxy(address: string): boolean }
+    | undefined;
+  /** Of those whom an identity provider named; absent: there is none. */
+  readonly oidc?: { readonly seal: SessionSeal; readonly sessionMs: number } | undefined;
+  /** `*` is everybody who has a name. */
+  readonly viewerGroups: readonly string[];
+  readonly operatorGroups: readonly string[];
   readonly now: () => number;
 }
 
 export interface Access {
   /** Until when the answer holds, epoch milliseconds. */
   readonly until: number;
-  readonly by: "token" | "session" | "proxy";
+  readonly by: "token" | "session" | "proxy" | "oidc";
+  /** Who it is, unless all that is known is that they have the token. */
+  readonly name?: string | undefined;
+  readonly groups: readonly string[];
+  /** `undefined`: known, and allowed nothing. */
+  readonly role: Role | undefined;
+}
+
+export interface Logins {
+  readonly token: boolean;
+  readonly oidc: boolean;
 }
 
 export interface PageAccess {
-  /** `undefined`: nobody may see anything. */
-  find(req: Request): Access | undefined;
-  /** Whether there is a token to log in with. */
-  readonly byToken: boolean;
+  /** `undefined`: nobody knows who that is. */
+  find(req: Request): Promise<Access | undefined>;
+  /** The ways to log in that the page has itself. */
+  logins(): Logins;
   isToken(text: string): boolean;
   /** Whether the request tries to log in by itself. */
   hasBearer(req: Request): boolean;
   startSession(req: Request, res: Response): void;
+  /** Of somebody whom an identity provider named. Says what they may. */
+  startNamedSession(
+    req: Request,
+    res: Response,
+    person: Pick<Access, "groups"> & { name: string },
+  ): Promise<NamedSession>;
   endSession(req: Request, res: Response): void;
+  /**
+   * What a write has to say besides, which another site can neither read nor guess; `undefined` where none is needed, as
+   * browsers send no bearer by themselves. Sets the cookie that it goes with, if there is none yet.
+   */
+  proofFor(req: Request, res: Response, access: Access): string | undefined;
+  hasProof(req: Request, access: Access): boolean;
 }
 
-const cookieName = "towline-session";
+export interface NamedSession {
+  readonly role: Role | undefined;
+  /** How many of the groups the session could not hold. */
+  readonly groupsLeftOut: number;
+}
+
+const proofHeader = "x-towline-csrf";
+const sessionCookie = "towline-session";
+/** For those who come without a session of ours. */
+const proofCookie = "towline-proof";
 const sessionMs = 12 * 3_600_000;
 /** A stream of a caller without a session asks again after this. */
 const elseMs = 3_600_000;
+/** Browsers keep cookies of 4 KB, and this grows by a third. */
+const mostGroupsBytes = 2_200;
 
-export function createPageAccess({ token, proxy, now }: PageAccessDeps): PageAccess {
+const NamedPerson = z.object({ name: z.string().min(1), groups: z.array(z.string()) });
+
+export function createPageAccess(deps: PageAccessDeps): PageAccess {
+  const { token, tokenRole = "viewer", proxy, oidc, viewerGroups, operatorGroups, now } = deps;
   const proofOf = (what: string) =>
     createHmac("sha256", token ?? "")
       .update(`towline page ${what}`)
@@ -47,41 +102,110 @@ export function createPageAccess({ token, proxy, now }: PageAccessDeps): PageAcc
     return timingSafeEqual(given, expected) && token !== undefined;
   }
 
+  function roleOf(groups: readonly string[]): Role | undefined {
+    const isIn = (list: readonly string[]) => list.includes("*") || groups.some((group) => list.includes(group));
+    if (isIn(operatorGroups)) return "operator";
+    return isIn(viewerGroups) ? "viewer" : undefined;
+  }
+
   function isSession(value: string): number | undefined {
     const [, until = "", proof = ""] = /^(\d{1,15})\.([A-Za-z0-9_-]{43})$/.exec(value) ?? [];
     if (token === undefined || until === "" || Number(until) <= now()) return undefined;
     return timingSafeEqual(Buffer.from(proof, "base64url"), proofOf(`session ${until}`)) ? Number(until) : undefined;
   }
 
-  const options = (req: Request) =>
-    ({
-      httpOnly: true,
-      sameSite: "strict",
-      path: "/",
-      // Whoever says that it is https without truth only keeps their own browser from sending the cookie.
-      secure: req.secure || req.get("x-forwarded-proto")?.split(",")[0]?.trim() === "https",
-    }) as const;
+  async function findNamed(value: string): Promise<Access | undefined> {
+    const opened = await oidc?.seal.open("session", value);
+    const { data } = NamedPerson.safeParse(opened?.content);
+    if (opened === undefined || data === undefined) return undefined;
+    return { until: opened.until, by: "oidc", ...data, role: roleOf(data.groups) };
+  }
+
+  function findProxied(req: Request): Access | undefined {
+    const name = proxy && req.get(proxy.header)?.trim();
+    if (!name || !proxy.isProxy(req.socket.remoteAddress ?? "")) return undefined;
+    const groups = splitGroups(proxy.groupsHeader && req.get(proxy.groupsHeader));
+    return { until: now() + elseMs, by: "proxy", name: name.slice(0, 200), groups, role: roleOf(groups) };
+  }
+
+  /** The secret of the browser that a proof goes with: its session, or what stands for one. */
+  function secretOf(req: Request, { by }: Access): string | undefined {
+    return cookieOf(req, by === "proxy" ? proofCookie : sessionCookie) || undefined;
+  }
 
   return {
-    byToken: token !== undefined,
+    logins: () => ({ token: token !== undefined, oidc: oidc !== undefined }),
     isToken,
     hasBearer: (req) => bearerOf(req) !== undefined,
-    find(req) {
+    async find(req) {
       const bearer = bearerOf(req);
-      if (bearer !== undefined) return isToken(bearer) ? { until: now() + elseMs, by: "token" } : undefined;
-      const named = proxy && req.get(proxy.header)?.trim();
-      if (named && proxy.isProxy(req.socket.remoteAddress ?? "")) return { until: now() + elseMs, by: "proxy" };
-      const until = isSession(cookieOf(req) ?? "");
-      return until === undefined ? undefined : { until, by: "session" };
+      if (bearer !== undefined)
+        return isToken(bearer) ? { until: now() + elseMs, by: "token", groups: [], role: tokenRole } : undefined;
+      const proxied = findProxied(req);
+      if (proxied !== undefined) return proxied;
+      const value = cookieOf(req, sessionCookie) ?? "";
+      const until = isSession(value);
+      if (until !== undefined) return { until, by: "session", groups: [], role: tokenRole };
+      return findNamed(value);
     },
     startSession(req, res) {
       const until = String(now() + sessionMs);
       const value = `${until}.${proofOf(`session ${until}`).toString("base64url")}`;
-      res.cookie(cookieName, value, { ...options(req), maxAge: sessionMs });
+      res.cookie(sessionCookie, value, { ...ownCookie(req), maxAge: sessionMs });
+    },
+    async startNamedSession(req, res, { name, groups }) {
+      const role = roleOf(groups);
+      if (oidc === undefined || role === undefined) return { role: undefined, groupsLeftOut: 0 };
+      // Fewer groups are fewer rights; those that give a role are kept before all others.
+      const known = new Set([...viewerGroups, ...operatorGroups]);
+      const kept = fitting(groups) ? groups : groups.filter((group) => known.has(group));
+      const value = await oidc.seal.close("session", { name, groups: kept }, now() + oidc.sessionMs);
+      res.cookie(sessionCookie, value, { ...ownCookie(req), maxAge: oidc.sessionMs });
+      return { role, groupsLeftOut: groups.length - kept.length };
     },
     endSession(req, res) {
-      res.clearCookie(cookieName, options(req));
+      res.clearCookie(sessionCookie, ownCookie(req));
+      if (cookieOf(req, proofCookie) !== undefined) res.clearCookie(proofCookie, ownCookie(req));
     },
+    proofFor(req, res, access) {
+      if (access.by === "token") return undefined;
+      let secret = secretOf(req, access);
+      if (secret === undefined) {
+        secret = randomBytes(32).toString("base64url");
+        res.cookie(proofCookie, secret, ownCookie(req));
+      }
+      return proofText(secret, access);
+    },
+    hasProof(req, access) {
+      if (access.by === "token") return true;
+      const secret = secretOf(req, access);
+      const given = req.get(proofHeader);
+      if (secret === undefined || given === undefined) return false;
+      return timingSafeEqual(digest(given), digest(proofText(secret, access)));
+    },
+  };
+}
+
+function proofText(secret: string, { by, name = "" }: Access): string {
+  return createHmac("sha256", secret).update(`towline page proof\0${by}\0${name}`).digest("base64url");
+}
+
+function digest(text: string): Buffer {
+  return createHmac("sha256", "towline page proof").update(text).digest();
+}
+
+function fitting(groups: readonly string[]): boolean {
+  return Buffer.byteLength(JSON.stringify(groups)) <= mostGroupsBytes;
+}
+
+/** Of this site only, and no script's. */
+export function ownCookie(req: Request): CookieOptions {
+  return {
+    httpOnly: true,
+    sameSite: "strict",
+    path: "/",
+    // Whoever says that it is https without truth only keeps their own browser from sending the cookie.
+    secure: req.secure || req.get("x-forwarded-proto")?.split(",")[0]?.trim() === "https",
   };
 }
 
@@ -89,7 +213,12 @@ function bearerOf(req: Request): string | undefined {
   return /^Bearer +(\S+)$/i.exec(req.get("authorization") ?? "")?.[1];
 }
 
-function cookieOf(req: Request): string | undefined {
+export function cookieOf(req: Request, name: string): string | undefined {
   const cookies = (req.get("cookie") ?? "").split(";").map((part) => part.trim());
-  return cookies.find((part) => part.startsWith(`${cookieName}=`))?.slice(cookieName.length + 1);
+  return cookies.find((part) => part.startsWith(`${name}=`))?.slice(name.length + 1);
+}
+
+function splitGroups(header: string | undefined): string[] {
+  const all = (header ?? "").split(",").map((group) => group.trim());
+  return [...new Set(all.filter((group) => group !== ""))];
 }

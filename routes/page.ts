@@ -10,8 +10,13 @@ import type { PageAccess } from "./page-access.ts";
 import type { PageEvents } from "./page-events.ts";
 import type { PageFacts } from "./page-facts.ts";
 import type { PageLog } from "./page-log.ts";
+import { createPageLogin, type PageLoginDeps } from "./page-login.ts";
+import { callerOf, createPageWrites, isSameSite, type PageWritesDeps } from "./page-writes.ts";
 
-export interface PageRoutesDeps {
+export interface PageRoutesDeps
+  extends
+    Pick<PageWritesDeps, "actions" | "audit" | "now" | "mostAnonymous">,
+    Pick<PageLoginDeps, "provider" | "mostLogins"> {
   readonly facts: PageFacts;
   readonly access: PageAccess;
   readonly events: PageEvents;
@@ -27,7 +32,7 @@ const Login = z.object({ token: z.string().max(1_000) });
 const name = /^[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?$/;
 
 export function createPageRoutes(deps: PageRoutesDeps): Router {
-  const { facts, access, events, lines, assets, log, mostWrong = 10 } = deps;
+  const { facts, access, events, lines, assets, log, now, mostWrong = 10 } = deps;
   const router = Router();
   router.use(securityHeaders);
 
@@ -35,6 +40,7 @@ export function createPageRoutes(deps: PageRoutesDeps): Router {
     windowMs: 60_000,
     limit: mostWrong,
     skipSuccessfulRequests: true,
+    requestWasSuccessful: (_req, res) => res.statusCode !== 401,
     legacyHeaders: false,
     standardHeaders: "draft-8",
     // No proxy is believed what it says of others' addresses: all that come through one share its tries.
@@ -49,8 +55,11 @@ export function createPageRoutes(deps: PageRoutesDeps): Router {
   });
   router.post("/api/login", sameSite, limited, express.json({ limit: "4kb" }), (req, res) => {
     const { data } = Login.safeParse(req.body);
-    if (!access.byToken)
-      return sendProblem(res, 403, { error: "There is no token here.", hint: "Come through the proxy that asks you." });
+    const { token, oidc } = access.logins();
+    if (!token) {
+      const hint = oidc ? "Log in at /auth/login." : "Come through the proxy that asks you.";
+      return sendProblem(res, 403, { error: "There is no token here.", hint });
+    }
     if (data === undefined || !access.isToken(data.token.trim()))
       return sendProblem(res, 401, { error: "This is not the token." });
     access.startSession(req, res);
@@ -63,15 +72,31 @@ export function createPageRoutes(deps: PageRoutesDeps): Router {
 
   const limitBearers = (req: Request, res: Response, next: NextFunction) =>
     access.hasBearer(req) ? limited(req, res, next) : next();
-  router.use("/api", limitBearers, (req, res, next) => {
-    if (access.find(req)) return next();
-    const hint = access.byToken
+  router.use("/api", limitBearers, async (req, res, next) => {
+    res.locals["access"] = await access.find(req);
+    next();
+  });
+  router.use("/api", createPageWrites({ ...deps, keyOf }));
+  router.use("/api", (_req, res, next) => {
+    const caller = callerOf(res);
+    if (caller?.role !== undefined) return next();
+    if (caller !== undefined) {
+      const hint = "None of your groups is in ui.viewerGroups or ui.operatorGroups.";
+      return sendProblem(res, 403, { error: `${caller.name} may not see this.`, hint });
+    }
+    const logins = access.logins();
+    const hint = logins.token
       ? "Log in, or send the page's token as `Authorization: Bearer …`."
-      : "Come through the proxy that asks you who you are.";
-    res.status(401).json({ error: "Nobody may see this without access.", hint, byToken: access.byToken });
+      : logins.oidc
+        ? "Log in at /auth/login."
+        : "Come through the proxy that asks you who you are.";
+    res.status(401).json({ error: "Nobody may see this without access.", hint, byToken: logins.token, logins });
   });
   router.get("/api/access", (req, res) => {
-    res.json({ by: access.find(req)?.by });
+    const caller = callerOf(res)!;
+    const { by, name, groups, role } = caller;
+    const named = name === undefined ? {} : { name, groups };
+    res.json({ by, ...named, role, csrf: access.proofFor(req, res, caller), logins: access.logins() });
   });
 
   router.get("/api/deployments", (_req, res) => {
@@ -102,18 +127,19 @@ export function createPageRoutes(deps: PageRoutesDeps): Router {
       throw new RequestError(400, "This is no commit: give seven or more characters of its hash.");
     res.json(await facts.trace(commit));
   });
-  const openStream = (req: Request, res: Response, open: (until: number) => boolean) => {
-    const found = access.find(req);
-    if (found !== undefined && open(found.until)) return;
+  const openStream = (res: Response, open: (until: number) => boolean) => {
+    if (open(callerOf(res)?.until ?? now())) return;
     res.set("Retry-After", "30");
     sendProblem(res, 503, { error: "Too many pages are open.", hint: "Close one, or look again later." });
   };
-  router.get("/api/events", (req, res) => openStream(req, res, (until) => events.open(res, until)));
+  router.get("/api/events", (_req, res) => openStream(res, (until) => events.open(res, until)));
   router.get("/api/deployments/:namespace/:name/log", (req, res) => {
     const key = keyOf(req);
-    openStream(req, res, (until) => lines.open(res, key, until));
+    openStream(res, (until) => lines.open(res, key, until));
   });
   router.use("/api", createNotFound("docs/page.md says what there is."));
+
+  router.use("/auth", createPageLogin(deps));
 
   // Their names change with what is in them; the page itself is asked for each time.
   router.use("/assets", express.static(`${assets}/assets`, { immutable: true, maxAge: "365d", index: false }));
@@ -156,10 +182,8 @@ const answerForgetful: ErrorRequestHandler = (error: unknown, _req, res, next) =
   sendProblem(res, 503, { error: "Redis does not answer.", hint: "What is remembered there is shown when it does." });
 };
 
-/** Other sites cannot send what they like in a visitor's name: browsers say where a request comes from. */
 function sameSite(req: Request, res: Response, next: NextFunction): void {
-  const from = req.get("sec-fetch-site") ?? "same-origin";
-  if (from === "same-origin" || from === "none") next();
+  if (isSameSite(req)) next();
   else sendProblem(res, 403, { error: "This was sent by another site." });
 }
 

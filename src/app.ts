@@ -209,6 +209,11 @@ export async function startApp(config: Config, log: Logger, reading?: Reading): 
 
   const { forges, webhookSources } = await openLiveForges(live, { metrics, clock, log });
 
+  const auditLog = createLiveAudit(live, {
+    log,
+    loggerFor: (destination) => createLogger({ level: "info", format: "json", secrets: secretList, destination }),
+  });
+
   // Before any work begins: a port that is in use shall not break off a deploy
   const stopping = { since: undefined as Date | undefined };
   const wayIn = await startWayIn({
@@ -221,6 +226,7 @@ export async function startApp(config: Config, log: Logger, reading?: Reading): 
     reports,
     deliveries,
     logLines,
+    audit: (write) => auditLog.info(write, `page: ${write.action} ${write.result}`),
     checked: {
       checkRedis: () => redis.check(),
       kluctl,
@@ -241,10 +247,6 @@ export async function startApp(config: Config, log: Logger, reading?: Reading): 
 
   // The work
   const retries = createRetries(clock);
-  const auditLog = createLiveAudit(live, {
-    log,
-    loggerFor: (destination) => createLogger({ level: "info", format: "json", secrets: secretList, destination }),
-  });
   const reconcile = createReconcile({
     deployments,
     secrets,

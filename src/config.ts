@@ -13,6 +13,7 @@ import {
   type leaderElections,
   type logFormats,
   type logLevels,
+  type pageRoles,
 } from "./config/schema.ts";
 import { Secret } from "./config/secret.ts";
 import { readConfigFile } from "./config/file.ts";
@@ -46,13 +47,37 @@ interface Listening {
   readonly bindAddress?: BindAddress | undefined;
 }
 
-/** With a token, a proxy, or both. */
+export type PageRole = (typeof pageRoles)[number];
+
+/** With a token, a proxy, an identity provider, or several of them. */
 export interface UiConfig {
   readonly host: string;
   readonly port: number;
   readonly token?: Secret | undefined;
+  readonly tokenRole: PageRole;
   /** Who asks people who they are, and says so in a header. */
-  readonly proxy?: { readonly header: string; readonly addresses: readonly string[] } | undefined;
+  readonly proxy?:
+    | { readonly header: string; readonly groupsHeader?: string | undefined; readonly addresses: readonly string[] }
+    | undefined;
+  readonly oidc?: OidcConfig | undefined;
+  /** `*` is everybody who has a name. */
+  readonly viewerGroups: readonly string[];
+  readonly operatorGroups: readonly string[];
+  /** As whom the cluster is asked. */
+  readonly actAs: "caller" | "server";
+  readonly userPrefix?: string | undefined;
+  readonly groupPrefix?: string | undefined;
+}
+
+export interface OidcConfig {
+  readonly issuer: string;
+  readonly clientId: string;
+  readonly clientSecret: Secret;
+  readonly redirectUrl: string;
+  readonly scopes: readonly string[];
+  readonly nameClaim: string;
+  readonly groupsClaim: string;
+  readonly sessionMs: number;
 }
 
 /** What the keys mean to people is in config/schema.ts. */
@@ -167,6 +192,7 @@ export function secretValues({ forges, redis, ui }: Config): readonly string[] {
     ...(app ? [app.privateKey] : []),
   ]);
   if (ui?.token) secrets.push(ui.token);
+  if (ui?.oidc) secrets.push(ui.oidc.clientSecret);
   if (redis.sentinelPassword) secrets.push(redis.sentinelPassword);
   const url = redis.url?.reveal();
   const password = url && URL.parse(url)?.password;
@@ -188,6 +214,8 @@ function resolveConfig(sources: ConfigSources): LoadedConfig {
   const { document, origins } = merged;
   return { config: toConfig(parsed.data, sources.env), document: maskSecrets(document), origins };
 }
+
+type ParsedUi = z.output<typeof configSchema>["ui"];
 
 function toConfig(parsed: z.output<typeof configSchema>, env: ConfigSources["env"]): Config {
   const { forges, webhooks, redis, kluctl, sweep, lease, preview, git, shutdown, dataDir, concurrency, ui, ...same } =
@@ -221,10 +249,26 @@ function toConfig(parsed: z.output<typeof configSchema>, env: ConfigSources["env
   };
 }
 
-function toUi({ host, port, token, proxyHeader, proxyAddresses }: z.output<typeof configSchema>["ui"]): Config["ui"] {
-  if (token === undefined && proxyHeader === undefined) return undefined;
-  const proxy = proxyHeader === undefined ? undefined : { header: proxyHeader, addresses: proxyAddresses };
-  return { host, port, token, proxy };
+function toUi({ proxyHeader, proxyGroupsHeader, proxyAddresses, oidc: asked, ...ui }: ParsedUi): Config["ui"] {
+  const oidc = toOidc(asked);
+  if (ui.token === undefined && proxyHeader === undefined && oidc === undefined) return undefined;
+  const { host, port, token, tokenRole, viewerGroups, operatorGroups, actAs, userPrefix, groupPrefix } = ui;
+  const proxy =
+    proxyHeader === undefined
+      ? undefined
+      : { header: proxyHeader, groupsHeader: proxyGroupsHeader, addresses: proxyAddresses };
+  return {
+    ...{ host, port, token, tokenRole, proxy, oidc, operatorGroups, actAs, userPrefix, groupPrefix },
+    // Then a proxy is all there is that names people, and it lets through whom it likes.
+    viewerGroups: viewerGroups.length + operatorGroups.length === 0 ? ["*"] : viewerGroups,
+  };
+}
+
+/** Complete, or not there: the checks of the document have said what is missing. */
+function toOidc({ issuer, clientId, clientSecret, redirectUrl, session, ...rest }: ParsedUi["oidc"]) {
+  if (!issuer || !clientId || !clientSecret || !redirectUrl) return undefined;
+  const { scopes, nameClaim, groupsClaim } = rest;
+  return { issuer, clientId, clientSecret, redirectUrl, scopes, nameClaim, groupsClaim, sessionMs: session };
 }
 
 function toRedis(redis: z.output<typeof configSchema>["redis"]): Config["redis"] {

@@ -35,6 +35,8 @@ export const DeliveryRecord = z.object({
   ignored: z.array(z.object({ deployment: z.string(), reason: z.string() })),
   /** How many further ones were ignored. */
   ignoredMore: count,
+  /** Whether it can be taken anew. */
+  replayable: z.boolean().optional(),
 });
 
 export type DeliveryRecord = z.infer<typeof DeliveryRecord>;

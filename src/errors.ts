@@ -4,10 +4,13 @@
 export class RequestError extends Error {
   override name = "RequestError";
   readonly status: number;
+  /** What to do. */
+  readonly hint: string | undefined;
 
-  constructor(status: number, message: string) {
+  constructor(status: number, message: string, hint?: string) {
     super(message);
     this.status = status;
+    this.hint = hint;
   }
 }
 

@@ -1,12 +1,12 @@
 {{- /* Where the Secrets of git hosts are mounted, and Redis's. */ -}}
 {{- define "towline.secretsDir" -}}/etc/towline/secrets{{- end }}
 
-{{- /* Where the Secret with the page's token is mounted. */ -}}
+{{- /* Where the Secret with the page's token, and its secret at an identity provider, is mounted. */ -}}
 {{- define "towline.page.secretDir" -}}/etc/towline/page{{- end }}
 
 {{- /* Something if somebody has access to the page. */ -}}
 {{- define "towline.hasPage" -}}
-{{- with .Values }}{{ if or .page.existingSecret .config.ui.proxyHeader .config.ui.tokenFile }}yes{{ end }}{{ end }}
+{{- with .Values }}{{ if or .page.existingSecret .config.ui.proxyHeader .config.ui.tokenFile .config.ui.oidc.issuer }}yes{{ end }}{{ end }}
 {{- end }}
 
 {{- define "towline.redis.fullname" -}}{{ include "towline.fullname" . }}-redis{{- end }}
@@ -54,8 +54,11 @@
 {{- with .Values.rbac.namespaces }}{{ $_ := set $kubernetes "namespaces" . }}{{ end }}
 {{- $_ := set $config "kubernetes" (merge $kubernetes (get $config "kubernetes" | default dict)) }}
 {{- if .Values.page.existingSecret }}
-{{- $token := dict "tokenFile" (printf "%s/token" (include "towline.page.secretDir" .)) }}
-{{- $_ := set $config "ui" (merge $token (get $config "ui" | default dict)) }}
+{{- $dir := include "towline.page.secretDir" . }}
+{{- $ui := dict }}
+{{- if .Values.page.tokenKey }}{{ $_ := set $ui "tokenFile" (printf "%s/token" $dir) }}{{ end }}
+{{- if .Values.page.oidcSecretKey }}{{ $_ := set $ui "oidc" (dict "clientSecretFile" (printf "%s/oidc" $dir)) }}{{ end }}
+{{- $_ := set $config "ui" (merge $ui (get $config "ui" | default dict)) }}
 {{- end }}
 {{- with include "towline.defaultServiceAccount" . }}{{ $_ := set $config "defaultServiceAccount" . }}{{ end }}
 {{- with .Values.preview.serviceAccount.name }}
@@ -93,6 +96,12 @@
 {{- end }}
 {{- if and .httpRoute.enabled (not .httpRoute.parentRefs) }}
 {{- fail "httpRoute.enabled needs httpRoute.parentRefs: the gateways that take the webhooks." }}
+{{- end }}
+{{- if and (eq .config.ui.actAs "server") (ne .rbac.tier "cluster-admin") }}
+{{- fail "config.ui.actAs is server: with rbac.tier cluster-admin only may the server's login ask for anything. Leave it at caller, and name people in rbac.pageUsers." }}
+{{- end }}
+{{- if and .page.existingSecret (not .page.tokenKey) (not .page.oidcSecretKey) }}
+{{- fail "page.existingSecret is set: name what to read there, as page.tokenKey or page.oidcSecretKey." }}
 {{- end }}
 {{- $ids := dict }}
 {{- range .forges }}

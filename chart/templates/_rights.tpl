@@ -147,3 +147,32 @@ system:serviceaccount:{{ .Release.Namespace }}:{{ include "towline.serviceAccoun
   resources: [secrets, configmaps]
   verbs: [create]
 {{- end }}
+
+{{- /* For the whole cluster, as people and groups belong to no namespace; nothing if nobody may ask for anything on the page. */ -}}
+{{- define "towline.rules.people" -}}
+{{- with .Values }}
+{{- $users := .rbac.pageUsers }}
+{{- if eq .config.ui.tokenRole "operator" }}{{ $users = append $users "towline:page-token" }}{{ end }}
+{{- $groups := list }}
+{{- if .rbac.pageUsers }}
+{{- range concat .config.ui.operatorGroups .config.ui.viewerGroups | uniq }}
+{{- if ne . "*" }}{{ $groups = append $groups (printf "%s%s" ($.Values.config.ui.groupPrefix | default "") .) }}{{ end }}
+{{- end }}
+{{- end }}
+{{- if and $users (eq .config.ui.actAs "caller") (include "towline.hasPage" $) }}
+# Whom it acts as for what they ask for on the page.
+- apiGroups: [""]
+  resources: [users]
+  {{- if not (has "*" $users) }}
+  resourceNames: {{ toJson $users }}
+  {{- end }}
+  verbs: [impersonate]
+{{- with $groups }}
+- apiGroups: [""]
+  resources: [groups]
+  resourceNames: {{ toJson . }}
+  verbs: [impersonate]
+{{- end }}
+{{- end }}
+{{- end }}
+{{- end }}

@@ -164,6 +164,9 @@ export const valuesSchema = z.strictObject({
       false,
       "Lets it read all Secrets of those namespaces. If not, the Secrets that a deployment names are read as its service account, which needs `get` on them.",
     ),
+    pageUsers: texts(
+      "People, as the cluster knows them, whom it may act as when they ask for something on the page, with their groups in `config.ui.operatorGroups` and `config.ui.viewerGroups`. `*` is everybody: with it, the server can do whatever any user can.",
+    ),
     awsRoles: flag(
       false,
       "Lets it ask for tokens of `rbac.serviceAccounts`, to decrypt with the AWS roles in their annotations.",
@@ -202,9 +205,10 @@ export const valuesSchema = z.strictObject({
   }),
   page: section("The page, for people: docs/page.md. Without access to it there is none.", {
     existingSecret: text(
-      "Secret with its token. Or set `config.ui.proxyHeader`, for a proxy that asks people who they are.",
+      "Secret with its token, or with the secret of `config.ui.oidc`. Or set `config.ui.proxyHeader`, for a proxy that asks people who they are.",
     ),
-    tokenKey: text("Key of the token.", "token"),
+    tokenKey: text("Key of the token; empty: there is none.", "token"),
+    oidcSecretKey: text("Key of the secret that goes with `config.ui.oidc.clientId`; empty: there is none."),
   }),
   service: section("A Service for each port, so that only that of webhooks can be opened to the internet.", {
     webhooks: service(80, "Where webhooks arrive."),

@@ -5,17 +5,27 @@ import { createPageAccess } from "../../routes/page-access.ts";
 import { createPageEvents } from "../../routes/page-events.ts";
 import { createPageLog, type PageLogDeps } from "../../routes/page-log.ts";
 import { createPageRoutes } from "../../routes/page.ts";
+import type { PageWrite } from "../../routes/page-writes.ts";
 import type { UiConfig } from "../config.ts";
 import { createNetworks } from "../config/network.ts";
 import type { Logger } from "../log.ts";
 import type { WatchedDeployments } from "../kube/deployments.ts";
+import { createOidc, LoginFlow } from "../login/oidc.ts";
+import { createSeal } from "../login/seal.ts";
 import type { Clock } from "../ports.ts";
 import { type Listener, startListener } from "./listener.ts";
+import { createPageActions, type PageActionsDeps } from "./page-actions.ts";
 import { createPageFacts, type PageFactsDeps } from "./page-facts.ts";
 
-export interface PageDeps extends PageFactsDeps {
-  readonly deployments: PageFactsDeps["deployments"] & Pick<WatchedDeployments, "onChange">;
+export interface PageDeps extends PageFactsDeps, Omit<PageActionsDeps, "mapping"> {
+  readonly deployments: PageFactsDeps["deployments"] &
+    PageActionsDeps["deployments"] &
+    Pick<WatchedDeployments, "onChange">;
+  readonly client: PageFactsDeps["client"] & PageActionsDeps["client"];
+  readonly deliveries: PageFactsDeps["deliveries"] & PageActionsDeps["deliveries"];
+  readonly queue: PageFactsDeps["queue"] & PageActionsDeps["queue"];
   readonly logLines: Pick<PageLogDeps, "read">;
+  readonly audit: (write: PageWrite) => void;
   readonly clock: Clock;
   readonly log: Logger;
 }
@@ -27,20 +37,19 @@ export interface Page extends Listener {
 
 /** Throws if the address is in use, or cannot be had. */
 export async function startPage(ui: UiConfig, deps: PageDeps): Promise<Page> {
-  const { deployments, clock, log } = deps;
+  const { deployments, clock, audit, log } = deps;
+  const now = () => clock.now();
   const { host, port } = ui;
   const facts = createPageFacts(deps);
   const events = createPageEvents({ describe: facts.describe });
   const lines = createPageLog(deps.logLines);
   deployments.onChange(({ deployment }) => events.changed(deployment.key));
 
-  function build({ token, proxy }: UiConfig) {
-    const access = createPageAccess({
-      token: token?.reveal(),
-      proxy: proxy && { header: proxy.header, isProxy: createNetworks(proxy.addresses) },
-      now: () => clock.now(),
-    });
-    return express().disable("x-powered-by").use(createPageRoutes({ facts, access, events, lines, assets, log }));
+  function build(config: UiConfig) {
+    const { access, provider } = openWays(config, { now, log });
+    const actions = createPageActions({ ...deps, mapping: config });
+    const routes = createPageRoutes({ facts, access, actions, provider, events, lines, assets, audit, now, log });
+    return express().disable("x-powered-by").use(routes);
   }
 
   let app = build(ui);
@@ -58,6 +67,35 @@ export async function startPage(ui: UiConfig, deps: PageDeps): Promise<Page> {
       await listener.stop(graceMs);
     },
   };
+}
+
+/** Whom the page knows, and by what. */
+function openWays(config: UiConfig, { now, log }: { readonly now: () => number; readonly log: Logger }) {
+  const { token, tokenRole, proxy, oidc, viewerGroups, operatorGroups } = config;
+  const seal = oidc && createSeal(oidc.clientSecret.reveal(), now);
+  const access = createPageAccess({
+    token: token?.reveal(),
+    tokenRole,
+    proxy: proxy && {
+      header: proxy.header,
+      groupsHeader: proxy.groupsHeader,
+      isProxy: createNetworks(proxy.addresses),
+    },
+    oidc: oidc && seal && { seal, sessionMs: oidc.sessionMs },
+    viewerGroups,
+    operatorGroups,
+    now,
+  });
+  const client = oidc && createOidc({ config: oidc, log });
+  const provider = client &&
+    seal && {
+      seal,
+      oidc: {
+        begin: () => client.begin(),
+        finish: (query: string, flow: unknown) => client.finish(query, LoginFlow.parse(flow)),
+      },
+    };
+  return { access, provider };
 }
 
 /** Built into `dist/ui`; this file is run as it is, or from `dist/src/app`. */

@@ -22,7 +22,7 @@ import { type PageDeps, startPage } from "./page.ts";
 import { tracedAccept, tracedQueue } from "./traced.ts";
 import { createWebhooksFirst } from "./webhooks-first.ts";
 
-export interface WayInDeps extends Omit<PageDeps, "resultsNamespace" | "forges" | "deliveries"> {
+export interface WayInDeps extends Omit<PageDeps, "resultsNamespace" | "forges" | "deliveries" | "accept"> {
   readonly live: LiveConfig;
   readonly deployments: WatchedDeployments;
   /** With a login for their API. */
@@ -31,7 +31,7 @@ export interface WayInDeps extends Omit<PageDeps, "resultsNamespace" | "forges" 
   readonly webhookSources: ReadonlyMap<string, WebhookSource>;
   readonly queue: JobQueue;
   readonly reports: PullRequestReports;
-  readonly deliveries: Pick<Deliveries, "record" | "latest">;
+  readonly deliveries: Pick<Deliveries, "record" | "latest" | "event">;
   /** What the checks ask, besides what the way in knows itself. */
   readonly checked: Omit<ChecksDeps, "deployments" | "lastDelivery" | "clock">;
   readonly metrics: Metrics;
@@ -119,7 +119,8 @@ export async function startWayIn(deps: WayInDeps): Promise<WayIn> {
   });
 
   const openPage = async ({ ui, results }: Config) =>
-    ui && (await startPage(ui, { ...deps, resultsNamespace: results.namespace, forges: () => live.now.forges }));
+    ui &&
+    (await startPage(ui, { ...deps, accept, resultsNamespace: results.namespace, forges: () => live.now.forges }));
   let page = await openPage(live.now);
   live.follow(async (next, current) => {
     if (same(next.ui, current.ui)) return undefined;

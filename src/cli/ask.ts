@@ -6,16 +6,10 @@ import { randomUUID } from "node:crypto";
 import { setTimeout as sleep } from "node:timers/promises";
 import type { Command } from "commander";
 import { ApiError, ConfigError } from "../errors.ts";
+import { askingManager, requestPatch, suspendPatch } from "../kube/asking.ts";
 import type { KubeClient } from "../kube/client.ts";
 import { createLimit } from "../limit.ts";
-import {
-  type Deployment,
-  type Key,
-  keyText,
-  type MalformedDeployment,
-  manualResultField,
-  requestAnnotation,
-} from "../model.ts";
+import { type Deployment, type Key, keyText, type MalformedDeployment, manualResultField } from "../model.ts";
 import { parseDuration } from "../duration.ts";
 import { isReconciling } from "../reconcile/conditions.ts";
 import { stateOf } from "../reconcile/state.ts";
@@ -104,9 +98,8 @@ ${exitCodes}`;
 export const defineReconcile: Define = (command, deps, onCode) => {
   define(command.addHelpText("after", reconcileHelp), deps, onCode, () => {
     const requestValue = randomUUID();
-    const annotations = { [requestAnnotation("reconcile")]: JSON.stringify({ requestValue }) };
     return {
-      patch: { metadata: { annotations } },
+      patch: requestPatch("reconcile", requestValue),
       asked: "asked for",
       answer({ status, ...rest }) {
         const result = status[manualResultField("reconcile")];
@@ -120,7 +113,7 @@ export const defineReconcile: Define = (command, deps, onCode) => {
 
 export const defineSuspend: Define = (command, deps, onCode) => {
   define(command.addHelpText("after", suspendHelp), deps, onCode, () => ({
-    patch: { spec: { suspend: true } },
+    patch: suspendPatch(true),
     asked: "spec.suspend is set",
     answer: (now) =>
       hasSeen(now) && !isReconciling(now.status) ? { ok: true, words: "suspended: nothing is deployed" } : undefined,
@@ -129,7 +122,7 @@ export const defineSuspend: Define = (command, deps, onCode) => {
 
 export const defineResume: Define = (command, deps, onCode) => {
   define(command.addHelpText("after", resumeHelp), deps, onCode, () => ({
-    patch: { spec: { suspend: null } },
+    patch: suspendPatch(false),
     asked: "spec.suspend is taken back",
     answer: (now) => (hasSeen(now) && !isReconciling(now.status) ? verdictOf(now) : undefined),
   }));
@@ -187,7 +180,7 @@ async function askOne(key: Key, { client, ask, wait, everyMs, out, err, signal }
     await client.request({
       method: "PATCH",
       path: deploymentPath(key),
-      query: { fieldManager: "kluctl" },
+      query: { fieldManager: askingManager },
       body: patch,
     });
   } catch (error) {

@@ -3,6 +3,7 @@ import type { Command } from "commander";
 import type { Config } from "../config.ts";
 import { ApiError } from "../errors.ts";
 import type { KubeClient } from "../kube/client.ts";
+import { addressOf } from "../kube/asking.ts";
 import { parseDeployment, resourcePath } from "../kube/custom-resource.ts";
 import type { Deployment, Key, MalformedDeployment } from "../model.ts";
 import { loadFromFlags } from "./configuration.ts";
@@ -102,6 +103,6 @@ export async function readDeployment(
   }
 }
 
-export function deploymentPath({ namespace, name }: Key): string {
-  return `${deploymentsPath(namespace)}/${encodeURIComponent(name)}`;
+export function deploymentPath(key: Key): string {
+  return addressOf(key, false);
 }

@@ -91,11 +91,36 @@ function checkPorts(document: Section): Problem[] {
 }
 
 function hasAccess(ui: Section): boolean {
-  return ui["token"] !== undefined || ui["proxyHeader"] !== undefined;
+  return ui["token"] !== undefined || ui["proxyHeader"] !== undefined || sectionOf(ui, "oidc")["issuer"] !== undefined;
 }
 
 function checkUi(document: Section): Problem[] {
-  const { proxyHeader, proxyAddresses = [] } = sectionOf(document, "ui");
+  return [...checkProxy(document), ...checkOidc(sectionOf(document, "ui"))];
+}
+
+const neededForOidc = ["issuer", "clientId", "clientSecret", "redirectUrl"];
+
+function checkOidc(ui: Section): Problem[] {
+  const oidc = sectionOf(ui, "oidc");
+  const missing = neededForOidc.filter((key) => oidc[key] === undefined);
+  if (missing.length === neededForOidc.length) return [];
+  const problems = missing.map((key) => ({
+    where: `ui.oidc.${key}`,
+    what: "is missing: logging in takes issuer, clientId, clientSecret (or clientSecretFile) and redirectUrl",
+  }));
+  const isEmpty = (list: unknown) => list === undefined || list === "" || (Array.isArray(list) && list.length === 0);
+  if (isEmpty(ui["viewerGroups"]) && isEmpty(ui["operatorGroups"]))
+    problems.push({
+      where: "ui.viewerGroups",
+      what: 'and ui.operatorGroups are empty: name groups, or "*" for everybody who can log in at the provider',
+    });
+  return problems;
+}
+
+function checkProxy(document: Section): Problem[] {
+  const { proxyHeader, proxyGroupsHeader, proxyAddresses = [] } = sectionOf(document, "ui");
+  if (proxyGroupsHeader !== undefined && proxyHeader === undefined)
+    return [{ where: "ui.proxyHeader", what: "is missing: ui.proxyGroupsHeader says the groups of whom it names" }];
   const some = Array.isArray(proxyAddresses) ? proxyAddresses.length > 0 : proxyAddresses !== "";
   if (proxyHeader !== undefined && !some)
     return [{ where: "ui.proxyAddresses", what: "is empty: anybody could send ui.proxyHeader; name the proxy's" }];

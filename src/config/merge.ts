@@ -200,6 +200,7 @@ function readSecretFiles(
 
   const ui = document["ui"];
   if (isSection(ui)) readInto(ui, ["ui"], "token");
+  if (isSection(ui) && isSection(ui["oidc"])) readInto(ui["oidc"], ["ui", "oidc"], "clientSecret");
 
   const forges = document["forges"];
   for (const [index, forge] of (Array.isArray(forges) ? forges : []).entries()) {

@@ -27,6 +27,9 @@ export const leaderElections = ["shared", "exclusive", "off"] as const;
 export const shortestWebhookSecret = 16;
 /** It may be guessed at by whoever reaches the page. */
 const shortestUiToken = 24;
+/** Where an identity provider sends people back to. */
+const loginCallbackPath = "/auth/callback";
+export const pageRoles = ["viewer", "operator"] as const;
 
 const text = z.string({ error: "must be text" }).trim().min(1, "must not be empty");
 const path = text;
@@ -137,6 +140,21 @@ const httpUrl = text.superRefine((value, ctx) => {
   else if (url.username !== "" || url.password !== "") ctx.addIssue("must not contain a login: use the token");
 });
 
+/** Of whom people are believed to be: what it says must not be said by somebody in between. */
+const issuerUrl = httpUrl.superRefine((value, ctx) => {
+  const { protocol, hostname } = URL.parse(value) ?? {};
+  if (protocol === "http:" && !/^(localhost|127\.\d+\.\d+\.\d+|\[::1\])$/.test(hostname ?? ""))
+    ctx.addIssue("must begin with https://");
+});
+
+const callbackUrl = httpUrl.refine((value) => {
+  const { pathname, search, hash } = URL.parse(value) ?? {};
+  return pathname === loginCallbackPath && !search && !hash;
+}, `must end with ${loginCallbackPath}, as https://towline.example.com${loginCallbackPath}`);
+
+const groups = z.array(text, { error: "must be a list" }).prefault([]);
+const claim = text.max(200, "must have at most 200 characters");
+
 const redisUrl = z
   .string({ error: "must be text" })
   .trim()
@@ -236,13 +254,16 @@ export const configSchema = z.strictObject({
       host: text.prefault("0.0.0.0").meta({ description: "Address of the page." }),
       port: port.prefault(8090).meta({
         description:
-          "Port of the page and its API, which are there only if `token` or `proxyHeader` is set: see docs/page.md. Never the webhooks' port; 0 takes any free one.",
+          "Port of the page and its API, which are there only if `token`, `proxyHeader` or `oidc.issuer` is set: see docs/page.md. Never the webhooks' port; 0 takes any free one.",
       }),
       token: uiToken.optional().meta({
         secret: true,
         description: `Who has it sees the page: ${shortestUiToken} characters or more.`,
       }),
       tokenFile: path.optional().meta({ description: "File to read the page's token from." }),
+      tokenRole: oneOf(pageRoles).prefault("viewer").meta({
+        description: "What the token is good for: `viewer` only looks, `operator` may also ask for deploys.",
+      }),
       proxyHeader: text
         .regex(/^[A-Za-z0-9-]{1,100}$/, "must be the name of a header")
         .optional()
@@ -250,10 +271,66 @@ export const configSchema = z.strictObject({
           description:
             "Header in which a proxy that asks people who they are names them, as `X-Auth-Request-User`. Believed only from `proxyAddresses`.",
         }),
+      proxyGroupsHeader: text
+        .regex(/^[A-Za-z0-9-]{1,100}$/, "must be the name of a header")
+        .optional()
+        .meta({
+          description: "Header in which that proxy says their groups, separated by commas, as `X-Auth-Request-Groups`.",
+        }),
       proxyAddresses: z
         .array(network, { error: "must be a list" })
         .prefault([])
         .meta({ description: "Addresses of that proxy, as `10.0.0.7` or `10.0.0.0/24`." }),
+      oidc: z
+        .strictObject({
+          issuer: issuerUrl.optional().meta({
+            description: "Identity provider (OpenID Connect) that people log in at: the URL that its tokens name.",
+          }),
+          clientId: text.optional().meta({ description: "What it knows Towline by." }),
+          clientSecret: secret.optional().meta({
+            secret: true,
+            description: "Secret that goes with it. Sessions are sealed with it, so that another one ends them all.",
+          }),
+          clientSecretFile: path.optional().meta({ description: "File to read that secret from." }),
+          redirectUrl: callbackUrl.optional().meta({
+            description: `Where it sends people back to: the page's address as a browser knows it, and \`${loginCallbackPath}\`.`,
+          }),
+          scopes: z
+            .array(text, { error: "must be a list" })
+            .prefault(["openid", "profile", "email"])
+            .meta({ description: "What is asked for; some providers want `groups` besides." }),
+          nameClaim: claim.prefault("email").meta({
+            description:
+              "Claim that names people, in the audit log and in the cluster. One that they cannot choose themselves. An `email` that is told not to be verified is refused.",
+          }),
+          groupsClaim: claim.prefault("groups").meta({ description: "Claim with their groups." }),
+          session: duration("5m", "24h").prefault("8h").meta({
+            description:
+              "How long a login lasts. Groups that somebody loses at the provider are gone with the next one.",
+          }),
+        })
+        .prefault({}),
+      viewerGroups: groups.meta({
+        description:
+          "Groups whose people may look; `*` is everybody who has a name. Who is in neither list has no access, unless both are empty and a proxy does the asking.",
+      }),
+      operatorGroups: groups.meta({
+        description:
+          "Groups whose people may also reconcile, deploy, validate, prune, suspend, resume, approve, replay and retry.",
+      }),
+      actAs: oneOf(["caller", "server"]).prefault("caller").meta({
+        description:
+          "As whom the cluster is asked for what somebody wants. `caller`: as that person, with the rights they have there; the server then needs the right to impersonate them: see docs/rights.md. `server`: with the server's own login.",
+      }),
+      userPrefix: text.optional().meta({
+        defaultText: "none",
+        description:
+          "What stands before people's names when the cluster is asked as them, as its own `--oidc-username-prefix`.",
+      }),
+      groupPrefix: text.optional().meta({
+        defaultText: "none",
+        description: "What stands before their groups' names then, as its own `--oidc-groups-prefix`.",
+      }),
     })
     .prefault({}),
   sourceOverride: z

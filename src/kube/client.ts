@@ -15,6 +15,8 @@ export interface KubeRequest {
   readonly accept?: string | undefined;
   /** The user to ask as, instead of who we are. */
   readonly as?: string | undefined;
+  /** That user's groups; none but those that everybody is in when left out. */
+  readonly asGroups?: readonly string[] | undefined;
   readonly signal?: AbortSignal | undefined;
   /** For one attempt; 10 s when left out. */
   readonly timeoutMs?: number | undefined;
@@ -77,6 +79,7 @@ export function createKubeClient({ observe, ...options }: KubeClientOptions = {}
       path: request.path + queryText(request.query),
       headers,
       as: request.as,
+      asGroups: request.asGroups,
       body,
       signal,
     });

@@ -11,6 +11,8 @@ export interface Exchange {
   readonly headers: Readonly<Record<string, string>>;
   /** The user to ask as. */
   readonly as?: string | undefined;
+  /** That user's groups. */
+  readonly asGroups?: readonly string[] | undefined;
   readonly body?: string | undefined;
   readonly signal: AbortSignal;
 }
@@ -69,14 +71,19 @@ export function createTransport({ cluster, applyTo }: ClusterAccess): Transport 
   }
 
   return {
-    async send({ method, path, headers, as, body, signal }) {
+    async send({ method, path, headers, as, asGroups = [], body, signal }) {
       // An empty name would not impersonate at all: the request would be made with all that the server may do.
-      if (as?.trim() === "") throw new Error("The user to impersonate has no name.");
+      if (as?.trim() === "" || (as === undefined && asGroups.length > 0))
+        throw new Error("The user to impersonate has no name.");
+      const impersonating = {
+        ...(as && { "Impersonate-User": as }),
+        ...(asGroups.length > 0 && { "Impersonate-Group": [...asGroups] }),
+      };
       const { headers: auth, agent: connections } = await currentLogin();
       return await new Promise((resolve, reject) => {
         const sent = request(`${base}${path}`, {
           method,
-          headers: { ...headers, ...auth, ...(as && { "Impersonate-User": as }) },
+          headers: { ...headers, ...auth, ...impersonating },
           agent: connections,
           signal,
         });

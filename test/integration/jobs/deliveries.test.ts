@@ -48,6 +48,9 @@ test("what came last is remembered, bounded, and not driven out by what is not g
     ...{ matched: 1, deployments: ["shop/staging"], queued: 1, ignoredMore: 10 },
   });
   expect(genuine?.ignored).toHaveLength(50);
+  expect(found.map(({ replayable = false }) => replayable)).toEqual([...Array<boolean>(20).fill(false), true]);
+  expect(await open().event("gitea", "d")).toEqual({ ...push, changed: { complete: false, paths: [] } });
+  expect(await open().event("gitea", "another")).toBeUndefined();
   expect(JSON.stringify(await client.lrange(key, 0, -1))).not.toContain("a-path");
   expect(await client.pttl(key)).toBeGreaterThan(0);
 });

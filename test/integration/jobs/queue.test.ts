@@ -187,3 +187,26 @@ test("a claim is given once in its time", async () => {
   expect([await queue.claim("shop", 200), await queue.claim("shop", 200)]).toEqual([true, false]);
   await vi.waitFor(async () => expect(await queue.claim("shop", 200)).toBe(true), patience);
 });
+
+test("what failed for good is tried again when somebody asks, once, and is no failure any more", async () => {
+  const { queue, work } = await useQueue();
+  let mended = false;
+  const runs: ReconcileRequest[] = [];
+  work(async (request) => {
+    runs.push(request);
+    return mended ? done : { kind: "failed", retry: "person", message: "a template is wrong" };
+  });
+  await queue.enqueue([aRequest("shop", "push", { delivery: "d1" })]);
+  const failed = () => queue.jobs().then((jobs) => jobs.filter(({ state }) => state === "failed"));
+  await vi.waitFor(async () => expect(await failed()).toMatchObject([{ subject: "reconcile:apps/shop" }]), patience);
+
+  expect(await queue.retryFailed("reconcile", "reconcile:apps/other")).toBeUndefined();
+  expect(await queue.retryFailed("manual", "reconcile:apps/shop")).toBeUndefined();
+  expect(await queue.retryFailed("no-lane", "reconcile:apps/shop")).toBeUndefined();
+  mended = true;
+  expect(await queue.retryFailed("reconcile", "reconcile:apps/shop")).toEqual({ queued: true });
+  await vi.waitFor(() => expect(runs).toHaveLength(2), patience);
+  expect(runs[1]).toMatchObject({ cause: "push", delivery: "d1" });
+  await vi.waitFor(async () => expect(await failed()).toEqual([]), patience);
+  expect(await queue.retryFailed("reconcile", "reconcile:apps/shop")).toBeUndefined();
+});

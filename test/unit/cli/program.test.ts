@@ -62,7 +62,7 @@ test("no secret is an option: everybody on the machine can read a process's argu
   expect(
     options
       .filter((name) => /password|token|secret|redis-url/.test(name ?? ""))
-      .every((name) => name?.endsWith("-file") || name === "kubernetes-read-secrets-as"), // says who, not what
+      .every((name) => name?.endsWith("-file") || name === "kubernetes-read-secrets-as" || name === "ui-token-role"), // says who, not what
   ).toBe(true);
 });
 

@@ -34,3 +34,54 @@ test("a short token is refused, and so is the port of something else", () => {
   expect(() => parseConfig({ env: { ...env, TOWLINE_UI_PORT: "8080" } })).toThrow(/ui\.port.*is also webhooks\.port/);
   expect(() => parseConfig({ env: { ...env, TOWLINE_UI_PORT: "9090" } })).toThrow(/ui\.port.*is also admin\.port/);
 });
+
+const oidc = {
+  TOWLINE_UI_OIDC_ISSUER: "https://login.example.com/realms/shop",
+  TOWLINE_UI_OIDC_CLIENT_ID: "towline",
+  TOWLINE_UI_OIDC_CLIENT_SECRET_FILE: "/s",
+  TOWLINE_UI_OIDC_REDIRECT_URL: "https://towline.example.com/auth/callback",
+};
+const readFile = () => "a-client-secret\n";
+
+test("an identity provider opens the page to groups, and its secret is one", () => {
+  const config = parseConfig({ env: { ...oidc, TOWLINE_UI_OPERATOR_GROUPS: "ops,admins" }, readFile });
+  expect(config.ui).toMatchObject({
+    oidc: { issuer: oidc.TOWLINE_UI_OIDC_ISSUER, nameClaim: "email", groupsClaim: "groups", sessionMs: 8 * 3_600_000 },
+    viewerGroups: [],
+    operatorGroups: ["ops", "admins"],
+    actAs: "caller",
+  });
+  expect(secretValues(config)).toEqual(["a-client-secret"]);
+  expect(JSON.stringify(config)).not.toContain("a-client-secret");
+});
+
+test("a token and a proxy are for looking until somebody says more", () => {
+  expect(parseConfig({ env: { TOWLINE_UI_TOKEN: token } }).ui).toMatchObject({ tokenRole: "viewer" });
+  const proxy = { TOWLINE_UI_PROXY_HEADER: "X-User", TOWLINE_UI_PROXY_ADDRESSES: "10.0.0.7" };
+  expect(parseConfig({ env: proxy }).ui).toMatchObject({ viewerGroups: ["*"], operatorGroups: [] });
+  const grouped = { ...proxy, TOWLINE_UI_PROXY_GROUPS_HEADER: "X-Groups", TOWLINE_UI_OPERATOR_GROUPS: "ops" };
+  expect(parseConfig({ env: grouped }).ui).toMatchObject({
+    proxy: { header: "X-User", groupsHeader: "X-Groups" },
+    viewerGroups: [],
+    operatorGroups: ["ops"],
+  });
+});
+
+test.each([
+  ["nobody is named who may look", {}, /ui\.viewerGroups +and ui\.operatorGroups are empty/],
+  ["a part is missing", { TOWLINE_UI_OIDC_CLIENT_ID: undefined }, /ui\.oidc\.clientId +is missing/],
+  [
+    "the issuer can be overheard",
+    { TOWLINE_UI_OIDC_ISSUER: "http://login.example.com" },
+    /issuer.*must begin with https/,
+  ],
+  [
+    "people come back to somewhere else",
+    { TOWLINE_UI_OIDC_REDIRECT_URL: "https://towline.example.com/" },
+    /redirectUrl.*must end with \/auth\/callback/,
+  ],
+  ["its port is another's", { TOWLINE_UI_PORT: "9090" }, /ui\.port.*is also admin\.port/],
+  ["groups without who is in them", { TOWLINE_UI_PROXY_GROUPS_HEADER: "X-G" }, /ui\.proxyHeader +is missing/],
+])("an identity provider is refused where %s", (_what, env, problem) => {
+  expect(() => parseConfig({ env: { ...oidc, ...env }, readFile })).toThrow(problem);
+});

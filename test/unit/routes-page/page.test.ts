@@ -1,25 +1,7 @@
-import { once } from "node:events";
-import { mkdir, mkdtemp, rm, writeFile } from "node:fs/promises";
-import { createServer } from "node:http";
-import type { AddressInfo } from "node:net";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
-import express from "express";
-import { expect, onTestFinished, test, vi } from "vitest";
-import { createPageAccess, type PageAccessDeps } from "../../../routes/page-access.ts";
-import { createPageEvents, type PageEventsDeps } from "../../../routes/page-events.ts";
-import type { PageDeployment, PageFacts } from "../../../routes/page-facts.ts";
-import { createPageLog } from "../../../routes/page-log.ts";
-import { createPageRoutes } from "../../../routes/page.ts";
+import { expect, test, vi } from "vitest";
 import { createNetworks } from "../../../src/config/network.ts";
 import { QueueUnavailableError } from "../../../src/errors.ts";
-import { stateOf } from "../../../src/reconcile/state.ts";
-import { aDeployment } from "../../support/deployments.ts";
-import { silentLog } from "../../support/fakes.ts";
-
-const token = "the-token-of-this-page-123";
-const bearer = { Authorization: `Bearer ${token}` };
-const shop: PageDeployment = stateOf(aDeployment(), 0);
+import { pageBearer as bearer, pageToken as token, usePage } from "../../support/page.ts";
 
 const paths = [
   "deployments",
@@ -58,7 +40,11 @@ test("nothing is told without access, and every answer forbids what is not the p
 test("the token gives access, as a header or by a session that no script reads and no other site sends", async () => {
   const { get, post } = await usePage();
   expect(await (await get("/api/deployments", bearer)).json()).toMatchObject([{ namespace: "shop", name: "prod" }]);
-  expect(await (await get("/api/access", bearer)).json()).toEqual({ by: "token" });
+  expect(await (await get("/api/access", bearer)).json()).toEqual({
+    by: "token",
+    role: "viewer",
+    logins: { token: true, oidc: false },
+  });
   const login = await post("/api/login", { token });
   expect(login.status).toBe(204);
   const cookie = login.headers.get("set-cookie") ?? "";
@@ -167,101 +153,3 @@ test("listeners have a limit, and end with their access", async () => {
   now = Date.now();
   await vi.waitFor(() => expect(heard.ended).toBe(true));
 });
-
-type Overrides = Partial<Parameters<typeof createPageRoutes>[0]>;
-
-async function usePage(
-  access: Partial<PageAccessDeps> = {},
-  overrides: Overrides = {},
-  eventsDeps: Partial<PageEventsDeps> = {},
-) {
-  const assets = await mkdtemp(join(tmpdir(), "towline-page-"));
-  onTestFinished(() => rm(assets, { recursive: true, force: true }));
-  await mkdir(join(assets, "assets"));
-  await writeFile(join(assets, "index.html"), "<!doctype html>");
-  await writeFile(join(assets, "assets", "page.js"), "");
-
-  const facts: { -readonly [Fact in keyof PageFacts]: PageFacts[Fact] } = {
-    deployments: () => [shop],
-    details: ({ name }) =>
-      Promise.resolve(
-        name === "prod"
-          ? {
-              deployment: shop,
-              conditions: [],
-              prepareError: undefined,
-              drift: { objects: [], objectsLeftOut: 0 },
-              deployErrors: [],
-              validateErrors: [],
-              requests: [],
-              results: [],
-            }
-          : undefined,
-      ),
-    result: () => Promise.resolve(undefined),
-    forges: () => Promise.resolve([]),
-    pullRequests: () => Promise.resolve([]),
-    queue: () => Promise.resolve({ lanes: [], jobs: [] }),
-    trace: (commit) => Promise.resolve({ commit, deliveries: [], deployments: [], ignored: [] }),
-  };
-  const events = createPageEvents({
-    describe: (keys) => keys.flatMap(({ name }) => (name === "prod" ? shop : [])),
-    gatherMs: 20,
-    aliveMs: 20,
-    ...eventsDeps,
-  });
-  const routes = createPageRoutes({
-    facts,
-    events,
-    lines: createPageLog({ read: () => Promise.resolve([]) }),
-    access: createPageAccess({ token, now: () => Date.now(), ...access }),
-    assets,
-    log: silentLog,
-    ...overrides,
-  });
-  const server = createServer(express().use(routes)).listen(0, "127.0.0.1");
-  await once(server, "listening");
-  onTestFinished(() => {
-    events.stop();
-    server.closeAllConnections();
-    server.close();
-  });
-  const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
-  const get = (path: string, headers: Record<string, string> = {}) => fetch(url + path, { headers });
-  return {
-    facts,
-    events,
-    get,
-    post: (path: string, body: object, headers: Record<string, string> = {}) =>
-      fetch(url + path, {
-        method: "POST",
-        headers: { "Content-Type": "application/json", ...headers },
-        body: JSON.stringify(body),
-      }),
-    async listen() {
-      const res = await get("/api/events", bearer);
-      expect(res.headers.get("content-type")).toBe("text/event-stream");
-      const reader = res.body?.pipeThrough(new TextDecoderStream()).getReader();
-      const heard = {
-        text: "",
-        ended: false,
-        deltas: () =>
-          [...heard.text.matchAll(/^event: deployments\ndata: (.*)$/gm)].map(
-            ([, json = ""]) => JSON.parse(json) as unknown,
-          ),
-        cancel: async () => {
-          await reader?.cancel();
-        },
-      };
-      void (async () => {
-        for (;;) {
-          const { done, value } = (await reader?.read()) ?? { done: true, value: "" };
-          heard.text += value ?? "";
-          if (done) break;
-        }
-        heard.ended = true;
-      })().catch(() => (heard.ended = true));
-      return heard;
-    },
-  };
-}

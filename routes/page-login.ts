@@ -1,0 +1,149 @@
+/** Logging in at an identity provider: there, and back again. What a browser shows in between is a few words at most. */
+import { type Request, type Response, Router } from "express";
+import { rateLimit } from "express-rate-limit";
+import { RequestError } from "../src/errors.ts";
+import type { Logger } from "../src/log.ts";
+import { cookieOf, ownCookie, type PageAccess, type SessionSeal } from "./page-access.ts";
+import { type PageWrite, senderOf } from "./page-writes.ts";
+
+/** See src/login/oidc.ts. */
+export interface LoginProvider {
+  begin(): Promise<{ readonly url: string; readonly flow: unknown }>;
+  /** `flow`: as `begin` gave it, or whatever else came out of the cookie. */
+  finish(query: string, flow: unknown): Promise<{ readonly name: string; readonly groups: readonly string[] }>;
+}
+
+export interface PageLoginDeps {
+  readonly access: PageAccess;
+  /** Absent: there is none. */
+  readonly provider?: { readonly oidc: LoginProvider; readonly seal: SessionSeal } | undefined;
+  readonly audit: (write: PageWrite) => void;
+  readonly log: Logger;
+  readonly now: () => number;
+  /** How often one address may come within a minute. */
+  readonly mostLogins?: number | undefined;
+}
+
+const flowCookie = "towline-login";
+/** To find the password and the second factor. */
+const flowMs = 10 * 60_000;
+
+export function createPageLogin({ access, provider, audit, log, now, mostLogins = 60 }: PageLoginDeps): Router {
+  const router = Router();
+  router.use(
+    rateLimit({
+      windowMs: 60_000,
+      limit: mostLogins,
+      legacyHeaders: false,
+      standardHeaders: "draft-8",
+      validate: { xForwardedForHeader: false, forwardedHeader: false },
+      handler: (_req, res) => tellPerson(res, 429, "Too many logins from here.", "Wait a minute, and try again."),
+    }),
+    (_req, res, next) => {
+      res.set("Cache-Control", "no-store");
+      next();
+    },
+  );
+
+  // The answer comes from another site, so that this cookie has to come along with it.
+  const flowOptions = (req: Request) => ({ ...ownCookie(req), sameSite: "lax", path: "/auth" }) as const;
+
+  function open() {
+    if (provider === undefined)
+      throw new RequestError(
+        404,
+        "There is no identity provider here.",
+        "ui.oidc in the server's configuration names one.",
+      );
+    return provider;
+  }
+
+  router.get("/login", (req, res) =>
+    told(res, async () => {
+      const { oidc, seal } = open();
+      const { url, flow } = await oidc.begin();
+      res.cookie(flowCookie, await seal.close("login", { flow, place: placeOf(req) }, now() + flowMs), {
+        ...flowOptions(req),
+        maxAge: flowMs,
+      });
+      res.redirect(303, url);
+    }),
+  );
+
+  router.get("/callback", (req, res) =>
+    told(res, async () => {
+      const { oidc, seal } = open();
+      const opened = await seal.open("login", cookieOf(req, flowCookie) ?? "");
+      res.clearCookie(flowCookie, flowOptions(req));
+      if (opened === undefined)
+        throw new RequestError(400, "This login was not begun in this browser, or took too long.", "Log in again.");
+      const { flow, place } = opened.content as { flow: unknown; place: string };
+      const query = req.originalUrl.includes("?") ? req.originalUrl.slice(req.originalUrl.indexOf("?")) : "";
+      let person: Awaited<ReturnType<LoginProvider["finish"]>>;
+      try {
+        person = await oidc.finish(query, flow);
+      } catch (error) {
+        const { status = 500, message } = error as Error & { status?: number };
+        if (error instanceof RequestError)
+          audit({
+            action: "login",
+            result: status < 500 ? "refused" : "failed",
+            ...senderOf(req, undefined),
+            status,
+            why: message,
+          });
+        throw error;
+      }
+      const { role, groupsLeftOut } = await access.startNamedSession(req, res, person);
+      const sender = { ...senderOf(req, undefined), login: "oidc" as const, person: person.name, role };
+      if (role === undefined) {
+        audit({ action: "login", result: "refused", ...sender, status: 403, why: "in no group that has access" });
+        throw new RequestError(
+          403,
+          `You are ${person.name}, and none of your groups may see this page.`,
+          "ui.viewerGroups and ui.operatorGroups in the server's configuration say which may.",
+        );
+      }
+      audit({ action: "login", result: "asked", ...sender, status: 303 });
+      if (groupsLeftOut > 0)
+        log.warn(
+          { person: person.name, groups: person.groups.length, groupsLeftOut },
+          "somebody is in more groups than a cookie holds: those that ui.viewerGroups and ui.operatorGroups do not name are left out",
+        );
+      res.redirect(303, `/${place}`);
+    }),
+  );
+  router.use((_req, res) => tellPerson(res, 404, "There is nothing here.", "The page is at /."));
+  return router;
+
+  async function told(res: Response, work: () => Promise<void>): Promise<void> {
+    try {
+      await work();
+    } catch (error) {
+      if (res.headersSent) return void res.destroy();
+      if (error instanceof RequestError) return tellPerson(res, error.status, error.message, error.hint);
+      log.error({ err: error }, "a login failed");
+      tellPerson(res, 500, "The server failed.", "Its log says why.");
+    }
+  }
+}
+
+/** Where on the page somebody wanted to be. Never another site: it begins with what only the page reads. */
+function placeOf(req: Request): string {
+  const { then } = req.query;
+  return typeof then === "string" && /^#\/[\x21-\x7e]{0,500}$/.test(then) ? then : "";
+}
+
+function tellPerson(res: Response, status: number, error: string, hint = ""): void {
+  res
+    .status(status)
+    .type("html")
+    .send(
+      `<!doctype html><html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width"><title>Towline</title></head>` +
+        `<body><main><h1>${plain(error)}</h1><p>${plain(hint)}</p><p><a href="/">To the page</a></p></main></body></html>`,
+    );
+}
+
+function plain(text: string): string {
+  return text.replaceAll(/[&<>"']/g, (character) => `&#${character.charCodeAt(0)};`);
+}

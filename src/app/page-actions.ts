@@ -1,0 +1,234 @@
+/** Does what people ask for on the page: as whom they are in the cluster, by the same patches as the command line. */
+import { randomUUID } from "node:crypto";
+import type { Deliveries } from "../../jobs/deliveries.ts";
+import type { JobQueue } from "../../jobs/queue.ts";
+import type { Access } from "../../routes/page-access.ts";
+import { type PageActions, type Possible, type PossibleActions, whyNotOperator } from "../../routes/page-writes.ts";
+import type { UiConfig } from "../config.ts";
+import { ApiError, RequestError } from "../errors.ts";
+import type { Accept } from "../intake.ts";
+import {
+  addressOf,
+  approvePatch,
+  askingManager,
+  isLegacy,
+  legacyRequestPatch,
+  requestPatch,
+  suspendPatch,
+} from "../kube/asking.ts";
+import type { KubeClient, KubeRequest } from "../kube/client.ts";
+import type { WatchedDeployments } from "../kube/deployments.ts";
+import type { Deployment, Key, MalformedDeployment } from "../model.ts";
+import { type Action, actions, objectionTo, pendingHash } from "../reconcile/actions.ts";
+import type { Clock } from "../ports.ts";
+
+export interface PageActionsDeps {
+  readonly deployments: Pick<WatchedDeployments, "find" | "get">;
+  readonly client: Pick<KubeClient, "request">;
+  readonly accept: Accept;
+  readonly deliveries: Pick<Deliveries, "event">;
+  readonly queue: Pick<JobQueue, "retryFailed">;
+  /** As whom the cluster is asked. */
+  readonly mapping: Mapping;
+  readonly clock: Clock;
+}
+
+export type Mapping = Pick<UiConfig, "actAs" | "userPrefix" | "groupPrefix" | "viewerGroups" | "operatorGroups">;
+
+/** Who the cluster knows whoever has the page's token as. */
+const tokenUser = "towline:page-token";
+/** A status is written all the time: what waits for approval has then to be looked at again. */
+const mostTries = 5;
+
+export function createPageActions(deps: PageActionsDeps): PageActions {
+  const { deployments, client, accept, deliveries, queue, mapping, clock } = deps;
+
+  async function mayPatch(key: Key, legacy: boolean, as: As): Promise<string | undefined> {
+    const group = legacy ? "flux.kluctl.io" : "gitops.kluctl.io";
+    const spec = { resourceAttributes: { verb: "patch", group, resource: "kluctldeployments", ...key } };
+    const answer = (await ask(as, {
+      method: "POST",
+      path: "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews",
+      body: { apiVersion: "authorization.k8s.io/v1", kind: "SelfSubjectAccessReview", spec },
+      totalMs: 0,
+    })) as { status?: { allowed?: boolean } };
+    if (answer.status?.allowed === true) return undefined;
+    return `${as.as ?? "The server"} may not patch KluctlDeployments in ${key.namespace}.`;
+  }
+
+  async function ask(as: As, request: Omit<KubeRequest, "as" | "asGroups">): Promise<unknown> {
+    try {
+      return await client.request({ ...request, ...as });
+    } catch (error) {
+      throw error instanceof ApiError ? explain(error, as) : error;
+    }
+  }
+
+  return {
+    async possible(key, caller) {
+      const deployment = deployments.find(key);
+      if (deployment === undefined) throw gone();
+      const [refusal] =
+        caller.role === "operator"
+          ? [await refusalOf(() => refuseInCluster(deployment, caller))]
+          : whyNotOperator(caller);
+      const hash = pendingHash(deployment);
+      const each = actions.map((action): [Action, Possible] => {
+        const why = refusal ?? objection(action, deployment);
+        const shown = action === "approve" && hash !== undefined ? { hash } : {};
+        return [action, why === undefined ? { may: true, ...shown } : { may: false, why, ...shown }];
+      });
+      return Object.fromEntries(each) as PossibleActions;
+    },
+
+    async act(key, { action, hash }, caller, told) {
+      const as = asWhom(caller, mapping);
+      const request = isRequest(action) ? randomUUID() : undefined;
+      told({ request, actedAs: as.as });
+      for (let tries = 1; ; tries++) {
+        // As it is now: the watch may be behind, and what somebody approves has to be what they saw.
+        const deployment = await deployments.get(key).catch((error: unknown) => {
+          throw error instanceof ApiError ? explain(error, {}) : error;
+        });
+        if (deployment === undefined) throw gone();
+        const why = objection(action, deployment) ?? (action === "approve" ? staleness(deployment, hash) : undefined);
+        if (why !== undefined) throw new RequestError(409, why);
+        try {
+          await client.request({
+            method: "PATCH",
+            path: addressOf(key, isLegacy(deployment)),
+            query: { fieldManager: askingManager },
+            body: patchFor(action, deployment, request ?? ""),
+            ...as,
+          });
+          return;
+        } catch (error) {
+          if (!(error instanceof ApiError)) throw error;
+          if (error.status !== 409 || tries >= mostTries) throw explain(error, as);
+        }
+      }
+    },
+
+    async replay(forge, delivery) {
+      const event = await deliveries.event(forge, delivery);
+      if (event === undefined)
+        throw new RequestError(
+          404,
+          "This delivery cannot be taken anew.",
+          "It is forgotten, was not genuine, or said nothing that could be done again. The git host can send it again.",
+        );
+      return accept(event);
+    },
+
+    async retry(lane, subject) {
+      const retried = await queue.retryFailed(lane, subject);
+      if (retried === undefined) throw new RequestError(404, "Nothing of this subject has failed, or it is forgotten.");
+      return retried;
+    },
+  };
+
+  async function refuseInCluster(deployment: Entry, caller: Access): Promise<string | undefined> {
+    return mayPatch(deployment.key, isLegacy(deployment), asWhom(caller, mapping));
+  }
+
+  function patchFor(action: Action, deployment: Entry, request: string) {
+    switch (action) {
+      case "suspend":
+        return suspendPatch(true);
+      case "resume":
+        return suspendPatch(false);
+      case "approve":
+        return approvePatch(pendingHash(deployment) ?? "", deployment.resourceVersion);
+      case "reconcile":
+      case "deploy":
+        return isLegacy(deployment)
+          ? legacyRequestPatch(action, new Date(clock.now()).toISOString())
+          : requestPatch(action, request);
+      default:
+        return requestPatch(action, request);
+    }
+  }
+}
+
+type Entry = Deployment | MalformedDeployment;
+type As = Pick<KubeRequest, "as" | "asGroups">;
+
+function isRequest(action: Action): boolean {
+  return action !== "suspend" && action !== "resume" && action !== "approve";
+}
+
+function objection(action: Action, deployment: Entry): string | undefined {
+  if (isLegacy(deployment) && (action === "validate" || action === "prune" || action === "approve"))
+    return `KluctlDeployments of ${String(deployment.apiVersion)} cannot be asked for this: \`towline migrate\` writes them anew.`;
+  return objectionTo(action, deployment);
+}
+
+/** What somebody saw has to be what is approved. */
+function staleness(deployment: Entry, seen: string | undefined): string | undefined {
+  if (seen === undefined) return "Say what is approved: `hash`, as the list of possible actions has it.";
+  const pending = pendingHash(deployment);
+  return pending === seen
+    ? undefined
+    : `What waits is no longer what was looked at: ${String(pending).slice(0, 8)}, not ${seen.slice(0, 8)}. Look at it again.`;
+}
+
+/**
+ * Who somebody is to the cluster. Names that Kubernetes keeps for itself are nobody's. Of the groups it is told those that the
+ * configuration names: for each the server needs the right to say it, and one right that it lacks refuses all.
+ */
+export function asWhom(
+  { name, groups }: Pick<Access, "name" | "groups">,
+  { actAs, userPrefix = "", groupPrefix = "", viewerGroups, operatorGroups }: Mapping,
+): As {
+  if (actAs === "server") return {};
+  if (name === undefined) return { as: tokenUser };
+  const user = userPrefix + name;
+  if (!isPlain(user) || isKept(user))
+    throw new RequestError(
+      403,
+      "The cluster cannot be asked under your name.",
+      "It begins with system:, or has other characters than a header takes. ui.oidc.nameClaim or ui.userPrefix mend that.",
+    );
+  const known = new Set([...viewerGroups, ...operatorGroups]);
+  const told = groups.filter((group) => known.has(group)).map((group) => groupPrefix + group);
+  return { as: user, asGroups: told.filter((group) => isPlain(group) && !isKept(group)) };
+}
+
+function isKept(name: string): boolean {
+  return /^system:/i.test(name) || name === tokenUser;
+}
+
+function isPlain(text: string): boolean {
+  return /^[\x21-\x7e](?:[\x20-\x7e]*[\x21-\x7e])?$/.test(text);
+}
+
+async function refusalOf(check: () => Promise<string | undefined>): Promise<string | undefined> {
+  try {
+    return await check();
+  } catch (error) {
+    // Somebody who cannot be asked for may still look, and has to see why.
+    if (error instanceof RequestError && error.status === 403)
+      return [error.message, error.hint].filter(Boolean).join(" ");
+    throw error;
+  }
+}
+
+/** What the API server says, in words for whoever asked for it on the page. */
+function explain({ status, message }: ApiError, { as }: As): RequestError {
+  const words = message.replace(/^\S+ \S+: (?:\d{3} )?/, "").slice(0, 500);
+  if (status === 403 && words.includes(" cannot impersonate "))
+    return new RequestError(
+      403,
+      `The server may not act as ${as}.`,
+      `${words}. docs/rights.md says how it gets this right.`,
+    );
+  if (status === 403 || status === 422)
+    return new RequestError(403, `The cluster does not let ${as ?? "the server"} do this.`, words);
+  if (status === 404) return gone();
+  if (status === 409) return new RequestError(409, "Somebody else changes it at the same time.", "Look at it again.");
+  return new RequestError(503, "The API server does not answer as it should.", words);
+}
+
+function gone(): RequestError {
+  return new RequestError(404, "There is no KluctlDeployment of this name.");
+}

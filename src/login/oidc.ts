@@ -1,0 +1,175 @@
+/**
+ * Logging in at an identity provider: OpenID Connect's authorization code flow, with PKCE, state and nonce. The provider is
+ * looked for when the first person comes, and again when it was not there: it never keeps the server from starting.
+ */
+import * as client from "openid-client";
+import { z } from "zod";
+import type { OidcConfig } from "../config.ts";
+import { RequestError } from "../errors.ts";
+import type { Logger } from "../log.ts";
+
+export interface OidcDeps {
+  readonly config: OidcConfig;
+  readonly log: Logger;
+  /** Monotonic milliseconds. */
+  readonly now?: (() => number) | undefined;
+}
+
+/** What has to be remembered between going there and coming back. */
+export const LoginFlow = z.object({
+  state: z.string(),
+  nonce: z.string(),
+  verifier: z.string(),
+});
+export type LoginFlow = z.infer<typeof LoginFlow>;
+
+export interface Person {
+  readonly name: string;
+  readonly groups: readonly string[];
+}
+
+export interface Oidc {
+  /** Where to send somebody. Throws a RequestError. */
+  begin(): Promise<{ readonly url: string; readonly flow: LoginFlow }>;
+  /** Who came back, with this query. Throws a RequestError. */
+  finish(query: string, flow: LoginFlow): Promise<Person>;
+}
+
+/** A provider changes its keys at any time, which the library sees; its addresses hardly ever. */
+const knownForMs = 3_600_000;
+const patienceS = 10;
+const longestName = 200;
+
+export function createOidc({ config, log, now = () => performance.now() }: OidcDeps): Oidc {
+  const { issuer, clientId, clientSecret, redirectUrl, scopes, nameClaim, groupsClaim } = config;
+  let found: { readonly provider: Promise<client.Configuration>; readonly at: number } | undefined;
+
+  /** Basic is what every provider has to know, unless it says what it knows instead. */
+  const authentication: client.ClientAuth = (server, ...rest) => {
+    const { token_endpoint_auth_methods_supported: known = ["client_secret_basic"] } = server;
+    const kind = known.includes("client_secret_basic") ? client.ClientSecretBasic : client.ClientSecretPost;
+    return kind(clientSecret.reveal())(server, ...rest);
+  };
+
+  function discover(): Promise<client.Configuration> {
+    if (found !== undefined && now() - found.at < knownForMs) return found.provider;
+    const url = new URL(issuer);
+    const provider = client.discovery(url, clientId, undefined, authentication, {
+      timeout: patienceS,
+      // The configuration lets only this machine's own be without TLS.
+      execute: url.protocol === "http:" ? [client.allowInsecureRequests] : [],
+    });
+    const mine = { provider, at: now() };
+    provider.catch(() => {
+      if (found === mine) found = undefined;
+    });
+    found = mine;
+    return provider;
+  }
+
+  async function reach<T>(what: string, work: () => Promise<T>): Promise<T> {
+    try {
+      return await work();
+    } catch (error) {
+      throw explain(what, error);
+    }
+  }
+
+  /** Its words go to the log, and to whoever logs in only the code that the standard has for it. */
+  function explain(what: string, error: unknown): RequestError {
+    if (error instanceof RequestError) return error;
+    const { code, told } = describe(error);
+    log.warn({ issuer, what, ...told }, "a login failed");
+    if (error instanceof client.AuthorizationResponseError)
+      return new RequestError(
+        403,
+        `The identity provider refused the login: ${code}.`,
+        "Ask whoever runs it, or try again.",
+      );
+    if (error instanceof client.ResponseBodyError)
+      return new RequestError(
+        502,
+        `The identity provider does not take the login: ${code}.`,
+        "ui.oidc.clientId, clientSecret and redirectUrl have to be as the provider knows them. The server's log says more.",
+      );
+    return new RequestError(
+      503,
+      `The identity provider ${new URL(issuer).host} ${what === "finding it" ? "cannot be asked" : "gave no answer that can be used"}.`,
+      "Try again; if it stays so, the server's log says why.",
+    );
+  }
+
+  return {
+    async begin() {
+      const provider = await reach("finding it", discover);
+      const flow = {
+        state: client.randomState(),
+        nonce: client.randomNonce(),
+        verifier: client.randomPKCECodeVerifier(),
+      };
+      const url = client.buildAuthorizationUrl(provider, {
+        redirect_uri: redirectUrl,
+        scope: [...new Set(["openid", ...scopes])].join(" "),
+        state: flow.state,
+        nonce: flow.nonce,
+        code_challenge: await client.calculatePKCECodeChallenge(flow.verifier),
+        code_challenge_method: "S256",
+      });
+      return { url: url.href, flow };
+    },
+    async finish(query, { state, nonce, verifier }) {
+      const provider = await reach("finding it", discover);
+      const back = new URL(redirectUrl);
+      back.search = query;
+      // What came by another way than ours is not held against the provider.
+      if (back.searchParams.get("state") !== state)
+        throw new RequestError(400, "This is not the answer to the login that was begun here.", "Log in again.");
+      const claims = await reach("the login", async () => {
+        const tokens = await client.authorizationCodeGrant(provider, back, {
+          pkceCodeVerifier: verifier,
+          expectedState: state,
+          expectedNonce: nonce,
+          idTokenExpected: true,
+        });
+        const told = tokens.claims() ?? {};
+        const whole = nameClaim in told && groupsClaim in told;
+        if (whole || !provider.serverMetadata().userinfo_endpoint) return told as Record<string, unknown>;
+        // Some say less in the token than they know.
+        const more = await client.fetchUserInfo(provider, tokens.access_token, String(tokens.claims()?.sub));
+        return { ...more, ...told } as Record<string, unknown>;
+      });
+      return { name: nameOf(claims), groups: groupsOf(claims[groupsClaim]) };
+    },
+  };
+
+  function nameOf(claims: Readonly<Record<string, unknown>>): string {
+    const name = claims[nameClaim];
+    if (typeof name !== "string" || name.trim() === "" || name.length > longestName)
+      throw new RequestError(
+        403,
+        `The identity provider does not say who you are: its tokens have no claim ${nameClaim}.`,
+        "Set ui.oidc.nameClaim to one that they have, or ui.oidc.scopes so that they have it.",
+      );
+    if (nameClaim === "email" && claims["email_verified"] !== undefined && claims["email_verified"] !== true)
+      throw new RequestError(403, "Your address is not verified at the identity provider.", "Have it verified there.");
+    return name.trim();
+  }
+}
+
+function groupsOf(claim: unknown): string[] {
+  const all = Array.isArray(claim) ? claim : [claim];
+  return [...new Set(all.filter((group): group is string => typeof group === "string" && group !== ""))];
+}
+
+function describe(error: unknown) {
+  const { name, code, message, cause } = error as Error & { code?: string };
+  const word =
+    error instanceof client.AuthorizationResponseError || error instanceof client.ResponseBodyError
+      ? error.error
+      : code;
+  const why = cause instanceof Error ? cause.message : undefined;
+  return {
+    code: /^[a-z_]{1,60}$/.test(word ?? "") ? String(word) : "without saying why",
+    told: { name, code: word, error: message, cause: why },
+  };
+}

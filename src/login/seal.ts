@@ -1,0 +1,46 @@
+/** What a browser keeps for us and can neither read nor change: cookies with claims in them, which every replica can open. */
+import { hkdfSync } from "node:crypto";
+import { EncryptJWT, jwtDecrypt } from "jose";
+
+export interface Sealed {
+  readonly content: unknown;
+  /** Epoch milliseconds. */
+  readonly until: number;
+}
+
+export interface Seal {
+  /** `purpose`: what is sealed for one is not opened for another. */
+  close(purpose: string, content: unknown, until: number): Promise<string>;
+  /** `undefined` for what is over, what somebody else has made, and what was sealed with another secret. */
+  open(purpose: string, text: string): Promise<Sealed | undefined>;
+}
+
+/** Longer than any cookie that a browser keeps. */
+const longest = 8_192;
+
+export function createSeal(secret: string, now: () => number): Seal {
+  const key = new Uint8Array(hkdfSync("sha256", secret, "", "towline page cookies", 32));
+  return {
+    close: (purpose, content, until) =>
+      new EncryptJWT({ content })
+        .setProtectedHeader({ alg: "dir", enc: "A256GCM" })
+        .setAudience(purpose)
+        .setExpirationTime(Math.floor(until / 1_000))
+        .encrypt(key),
+    async open(purpose, text) {
+      if (text === "" || text.length > longest) return undefined;
+      try {
+        const { payload } = await jwtDecrypt(text, key, {
+          audience: purpose,
+          currentDate: new Date(now()),
+          keyManagementAlgorithms: ["dir"],
+          contentEncryptionAlgorithms: ["A256GCM"],
+          requiredClaims: ["exp"],
+        });
+        return { content: payload["content"], until: (payload.exp ?? 0) * 1_000 };
+      } catch {
+        return undefined; // whatever is wrong with it: it opens nothing
+      }
+    },
+  };
+}

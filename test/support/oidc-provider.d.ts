@@ -1,0 +1,24 @@
+/** As much of it as the tests use; its own types bring those of a whole web framework. */
+declare module "oidc-provider" {
+  import type { IncomingMessage, ServerResponse } from "node:http";
+
+  interface Context {
+    readonly oidc: {
+      readonly client: { readonly clientId: string };
+      readonly session: { readonly accountId: string };
+      readonly provider: Provider;
+    };
+  }
+
+  export default class Provider {
+    constructor(issuer: string, configuration: Readonly<Record<string, unknown>>);
+    readonly Grant: new (of: { accountId: string; clientId: string }) => {
+      addOIDCScope(scope: string): void;
+      save(): Promise<string>;
+    };
+    callback(): (req: IncomingMessage, res: ServerResponse) => void;
+    interactionFinished(req: IncomingMessage, res: ServerResponse, result: object): Promise<void>;
+  }
+
+  export type { Context };
+}

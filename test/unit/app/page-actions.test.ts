@@ -1,0 +1,167 @@
+/** As whom the cluster is asked, and what comes of it. */
+import { expect, test } from "vitest";
+import type { Access } from "../../../routes/page-access.ts";
+import { asWhom, createPageActions, type Mapping } from "../../../src/app/page-actions.ts";
+import { ApiError } from "../../../src/errors.ts";
+import type { KubeRequest } from "../../../src/kube/client.ts";
+import type { GitDeployment } from "../../../src/model.ts";
+import { type Action, actions } from "../../../src/reconcile/actions.ts";
+import { aDeployment } from "../../support/deployments.ts";
+
+const caller: Mapping = { actAs: "caller", viewerGroups: ["*", "dev"], operatorGroups: ["ops", "system:masters"] };
+
+test.each<[string, Pick<Access, "name" | "groups">, Partial<Mapping>, object]>([
+  ["somebody", { name: "ann", groups: ["ops", "hr", "dev"] }, {}, { as: "ann", asGroups: ["ops", "dev"] }],
+  ["whoever has the token", { groups: [] }, {}, { as: "towline:page-token" }],
+  [
+    "somebody whom the cluster knows by a prefix",
+    { name: "ann", groups: ["ops"] },
+    { userPrefix: "oidc:", groupPrefix: "oidc:" },
+    { as: "oidc:ann", asGroups: ["oidc:ops"] },
+  ],
+  ["a member of Kubernetes's own group", { name: "ann", groups: ["system:masters"] }, {}, { as: "ann", asGroups: [] }],
+  ["anybody, to a server that asks as itself", { name: "system:admin", groups: ["ops"] }, { actAs: "server" }, {}],
+])("%s is told to the cluster as who they are", (_who, access, mapping, as) => {
+  expect(asWhom(access, { ...caller, ...mapping })).toEqual(as);
+});
+
+test("nobody is told as one of Kubernetes's own, as the token, or in letters that a header does not take", () => {
+  for (const name of ["system:admin", "System:kube-scheduler", "towline:page-token", "ann\r\nX: y", "änn", " "]) {
+    expect(() => asWhom({ name, groups: [] }, caller), name).toThrow("cannot be asked under your name");
+  }
+  expect(() => asWhom({ name: "admin", groups: [] }, { ...caller, userPrefix: "system:" })).toThrow();
+});
+
+const ann: Access = { until: 0, by: "oidc", name: "ann", groups: ["ops"], role: "operator" };
+const key = { namespace: "shop", name: "prod" };
+const waiting = aDeployment({ spec: { manual: true }, status: { lastObjectsHash: "one" } });
+
+function useActions(found: GitDeployment | undefined, answer: (request: KubeRequest) => unknown = () => ({})) {
+  const asked: KubeRequest[] = [];
+  const deps = {
+    deployments: { find: () => found, get: () => Promise.resolve(found) },
+    client: {
+      request(request: KubeRequest) {
+        asked.push(request);
+        return Promise.resolve().then(() => answer(request));
+      },
+    },
+    accept: () => Promise.reject(new Error("not here")),
+    deliveries: { event: () => Promise.resolve(undefined) },
+    queue: { retryFailed: () => Promise.resolve(undefined) },
+    mapping: caller,
+    clock: { now: () => 0 },
+  };
+  const does = createPageActions(deps);
+  const act = (action: Action, hash?: string) => does.act(key, { action, hash }, ann, () => {});
+  return { does, act, asked };
+}
+
+test("each action is the patch that kluctl's own tools make, in the name of who asks", async () => {
+  const bodies: Record<string, unknown> = {};
+  for (const action of actions) {
+    const suspended = action === "resume" ? aDeployment({ spec: { suspend: true } }) : waiting;
+    const { act, asked } = useActions(suspended);
+    await act(action, "one");
+    const [{ method, path, as, asGroups, body } = { body: undefined }] = asked;
+    expect({ method, path, as, asGroups }).toEqual({
+      method: "PATCH",
+      path: "/apis/gitops.kluctl.io/v1beta1/namespaces/shop/kluctldeployments/prod",
+      as: "ann",
+      asGroups: ["ops"],
+    });
+    bodies[action] = JSON.parse(JSON.stringify(body).replaceAll(/\w{8}-\w{4}-\w{4}-\w{4}-\w{12}/g, "id"));
+  }
+  const request = (kind: string) => ({
+    metadata: { annotations: { [`kluctl.io/request-${kind}`]: '{"requestValue":"id"}' } },
+  });
+  expect(bodies).toEqual({
+    ...Object.fromEntries(["reconcile", "deploy", "validate", "prune"].map((kind) => [kind, request(kind)])),
+    suspend: { spec: { suspend: true } },
+    resume: { spec: { suspend: null } },
+    approve: { metadata: { resourceVersion: waiting.resourceVersion }, spec: { manualObjectsHash: "one" } },
+  });
+});
+
+test("a deployment of the older API is asked in its own way, for what it knows", async () => {
+  const { act, asked, does } = useActions({ ...aDeployment(), apiVersion: "flux.kluctl.io/v1alpha1" });
+  await act("deploy");
+  expect(asked).toMatchObject([
+    {
+      path: "/apis/flux.kluctl.io/v1alpha1/namespaces/shop/kluctldeployments/prod",
+      body: { metadata: { annotations: { "deploy.flux.kluctl.io/requestedAt": "1970-01-01T00:00:00.000Z" } } },
+    },
+  ]);
+  await expect(act("prune")).rejects.toMatchObject({ status: 409 });
+  expect(await does.possible(key, ann)).toMatchObject({ validate: { may: false } });
+});
+
+test("what makes no sense is refused before the cluster is asked", async () => {
+  const refused: [Action, GitDeployment | undefined, string | undefined, number][] = [
+    ["deploy", undefined, undefined, 404],
+    ["deploy", aDeployment({ deletionTimestamp: "2026-01-01T00:00:00Z" }), undefined, 409],
+    ["suspend", aDeployment({ spec: { suspend: true } }), undefined, 409],
+    ["resume", aDeployment(), undefined, 409],
+    ["approve", aDeployment(), "one", 409],
+    [
+      "approve",
+      aDeployment({ spec: { manual: true, manualObjectsHash: "one" }, status: { lastObjectsHash: "one" } }),
+      "one",
+      409,
+    ],
+    ["approve", waiting, "another", 409],
+    ["approve", waiting, undefined, 409],
+  ];
+  for (const [action, deployment, hash, status] of refused) {
+    const { act, asked } = useActions(deployment);
+    await expect(act(action, hash), action).rejects.toMatchObject({ name: "RequestError", status });
+    expect(asked).toEqual([]);
+  }
+});
+
+test("what the API server says is told as who it is about", async () => {
+  const says: [number, string, number, RegExp][] = [
+    [
+      403,
+      'users "ann" is forbidden: User "t" cannot impersonate resource "users"',
+      403,
+      /^The server may not act as ann/,
+    ],
+    [403, 'User "ann" cannot patch resource', 403, /^The cluster does not let ann do this/],
+    [404, "not found", 404, /^There is no KluctlDeployment/],
+    [409, "the object has been modified", 409, /^Somebody else changes it/],
+    [0, "no answer within 10000 ms", 503, /^The API server does not answer/],
+  ];
+  for (const [status, message, answered, words] of says) {
+    const { act } = useActions(waiting, () => {
+      throw new ApiError(status, `PATCH /apis/x: ${status} ${message}`);
+    });
+    await expect(act("approve", "one")).rejects.toMatchObject({
+      status: answered,
+      message: expect.stringMatching(words) as string,
+    });
+  }
+});
+
+test("what somebody may not do, they are told before they try", async () => {
+  const may = useActions(waiting, () => ({ status: { allowed: true } }));
+  expect(await may.does.possible(key, ann)).toEqual({
+    ...Object.fromEntries(actions.map((action) => [action, { may: true }])),
+    resume: { may: false, why: "It is not suspended." },
+    approve: { may: true, hash: "one" },
+  });
+  expect(may.asked).toMatchObject([{ as: "ann", asGroups: ["ops"] }]);
+  const not = useActions(waiting, () => ({ status: { allowed: false } }));
+  expect(await not.does.possible(key, ann)).toMatchObject({
+    deploy: { may: false, why: "ann may not patch KluctlDeployments in shop." },
+    approve: { may: false, hash: "one" },
+  });
+  const viewer = await not.does.possible(key, { ...ann, role: "viewer" });
+  expect(viewer).toMatchObject({ deploy: { may: false, why: "ann may look, and do no more." } });
+  const unable = useActions(waiting, () => {
+    throw new ApiError(403, 'POST /apis/x: 403 users "ann" is forbidden: User "t" cannot impersonate resource "users"');
+  });
+  expect(await unable.does.possible(key, ann)).toMatchObject({
+    deploy: { may: false, why: expect.stringMatching(/^The server may not act as ann.*docs\/rights\.md/) as string },
+  });
+});

@@ -1,0 +1,174 @@
+/** Who may write on the page, and who may not: roles × logins × proofs. */
+import { expect, test } from "vitest";
+import type { PageAccessDeps } from "../../../routes/page-access.ts";
+import { QueueUnavailableError } from "../../../src/errors.ts";
+import { createSeal } from "../../../src/login/seal.ts";
+import { actions } from "../../../src/reconcile/actions.ts";
+import { pageBearer as bearer, pageToken as token, usePage } from "../../support/page.ts";
+
+type Page = Awaited<ReturnType<typeof usePage>>;
+type Headers = Record<string, string>;
+
+const seal = createSeal("the-secret-of-a-client", () => Date.now());
+const proxy = { header: "X-User", groupsHeader: "X-Groups", isProxy: () => true };
+const roles = { viewerGroups: ["dev"], operatorGroups: ["ops"] } satisfies Partial<PageAccessDeps>;
+
+/** Each way in, as the headers of somebody who came by it. */
+const logins: Record<string, (page: Page, role: string) => Promise<Headers>> = {
+  token: () => Promise.resolve(bearer),
+  async session(page) {
+    return { Cookie: cookieOf(await page.post("/api/login", { token })) };
+  },
+  proxy: (_page, role) => Promise.resolve({ "X-User": "ann", "X-Groups": `some, ${groupOf(role)}` }),
+  async oidc(_page, role) {
+    const person = { name: "ann", groups: ["some", groupOf(role)] };
+    return { Cookie: `towline-session=${await seal.close("session", person, Date.now() + 60_000)}` };
+  },
+};
+
+function groupOf(role: string): string {
+  return { operator: "ops", viewer: "dev" }[role] ?? "others";
+}
+
+function cookieOf(res: Response): string {
+  return res.headers
+    .getSetCookie()
+    .map((cookie) => cookie.split(";", 1)[0])
+    .join("; ");
+}
+
+/** What the page itself sends besides: the proof, and the cookie that it goes with. */
+async function withProof(page: Page, login: Headers): Promise<Headers> {
+  const res = await page.get("/api/access", login);
+  const { csrf } = (await res.json()) as { csrf?: string };
+  const cookie = [login["Cookie"], cookieOf(res)].filter(Boolean).join("; ");
+  return { ...login, ...(cookie && { Cookie: cookie }), ...(csrf && { "x-towline-csrf": csrf }) };
+}
+
+const write = (page: Page, headers: Headers, action = "deploy") =>
+  page.post("/api/deployments/shop/prod/actions", { action }, headers);
+
+for (const login of Object.keys(logins)) {
+  for (const role of ["operator", "viewer", "nobody"]) {
+    const byToken = login === "token" || login === "session";
+    if (byToken && role === "nobody") continue;
+    test(`${role} by ${login}: only an operator writes, from the page itself, and each try is told of`, async () => {
+      const page = await usePage({
+        ...roles,
+        ...(login === "proxy" && { proxy }),
+        oidc: { seal, sessionMs: 60_000 },
+        tokenRole: role === "operator" ? "operator" : "viewer",
+      });
+      const known = await logins[login]!(page, role);
+      const whole = role === "nobody" ? known : await withProof(page, known);
+      const may = role === "operator";
+      const statuses = async (headers: Headers) => {
+        const found = [];
+        for (const action of actions) found.push((await write(page, headers, action)).status);
+        found.push((await page.post("/api/deliveries/gitea/a%2Fb/replay", {}, headers)).status);
+        found.push((await page.post("/api/queue/reconcile/retry", { subject: "reconcile:shop/prod" }, headers)).status);
+        return found;
+      };
+      const all = (status: number) => [...actions, "replay", "retry"].map(() => status);
+
+      expect(await statuses(whole)).toEqual(may ? [...actions.map(() => 202), 200, 202] : all(403));
+      const done = page.done.length;
+      expect(done).toBe(may ? 9 : 0);
+      expect(await statuses({ ...whole, "Sec-Fetch-Site": "cross-site" })).toEqual(all(403));
+      if (login !== "token") {
+        for (const proof of ["", "A".repeat(43)])
+          expect((await write(page, { ...whole, "x-towline-csrf": proof })).status).toBe(403);
+        expect((await write(page, known)).status).toBe(403);
+      }
+      expect(page.done).toHaveLength(done);
+
+      const { audit } = page;
+      expect(audit).toHaveLength(18 + (login === "token" ? 0 : 3));
+      expect(audit.every((line) => line.login === login && line.address === "127.0.0.1")).toBe(true);
+      expect(new Set(audit.map(({ person }) => person))).toEqual(new Set([byToken ? undefined : "ann"]));
+      expect(audit.filter(({ result }) => result === "asked")).toHaveLength(may ? 9 : 0);
+      expect(audit.filter(({ result }) => result === "refused")).toHaveLength(audit.length - (may ? 9 : 0));
+      expect(JSON.stringify(audit)).not.toContain(token);
+    });
+  }
+}
+
+test("who has no access writes nothing, and leaves a bounded number of lines", async () => {
+  const page = await usePage({}, { mostAnonymous: 2 });
+  const statuses = [];
+  for (let n = 0; n < 4; n++) statuses.push((await write(page, {})).status);
+  expect(statuses).toEqual([401, 401, 429, 429]);
+  expect(page.audit).toMatchObject([
+    { action: "deploy", result: "refused", login: "none", namespace: "shop", name: "prod", status: 401 },
+    { login: "none" },
+  ]);
+  expect(page.done).toEqual([]);
+});
+
+test("somebody in no group sees nothing, and is told why", async () => {
+  const page = await usePage({ ...roles, token: undefined, proxy });
+  const res = await page.get("/api/deployments", { "X-User": "eve", "X-Groups": "others" });
+  expect(res.status).toBe(403);
+  expect(await res.json()).toMatchObject({
+    error: "eve may not see this.",
+    hint: expect.stringContaining("ui.viewerGroups") as string,
+  });
+  expect((await page.get("/api/events", { "X-User": "eve" })).status).toBe(403);
+  expect((await page.get("/api/deployments/shop/prod/actions", { "X-User": "eve" })).status).toBe(403);
+});
+
+test("a proof is of one person in one browser", async () => {
+  const page = await usePage({ ...roles, proxy });
+  const ann = await withProof(page, { "X-User": "ann", "X-Groups": "ops" });
+  expect((await write(page, ann)).status).toBe(202);
+  expect((await write(page, { ...ann, "X-User": "bob" })).status).toBe(403);
+  const bob = await withProof(page, { "X-User": "bob", "X-Groups": "ops" });
+  expect((await write(page, { ...ann, "x-towline-csrf": bob["x-towline-csrf"] ?? "" })).status).toBe(403);
+});
+
+test("a session of an identity provider ends with its time, with the secret, and is for nothing else", async () => {
+  const page = await usePage({ ...roles, oidc: { seal, sessionMs: 60_000 } });
+  const ann = { name: "ann", groups: ["dev"] };
+  const see = async (value: string) => (await page.get("/api/access", { Cookie: `towline-session=${value}` })).status;
+  expect(await see(await seal.close("session", ann, Date.now() + 60_000))).toBe(200);
+  expect(await see(await seal.close("session", ann, Date.now() - 2_000))).toBe(401);
+  expect(await see(await seal.close("login", ann, Date.now() + 60_000))).toBe(401);
+  expect(await see(await seal.close("session", { groups: ["dev"] }, Date.now() + 60_000))).toBe(401);
+  const other = createSeal("another-secret-of-a-client", () => Date.now());
+  expect(await see(await other.close("session", ann, Date.now() + 60_000))).toBe(401);
+  const [head, ...rest] = (await seal.close("session", ann, Date.now() + 60_000)).split(".");
+  expect(
+    await see([head, ...rest.map((part) => part.replace(/^./, (first) => (first === "A" ? "B" : "A")))].join(".")),
+  ).toBe(401);
+});
+
+test("a session holds the groups that give a role, when it cannot hold all of them", async () => {
+  const many = Array.from({ length: 500 }, (_, n) => `a-group-with-a-long-name-${n}`);
+  const provider = {
+    begin: () => Promise.resolve({ url: "https://login.example.com/", flow: {} }),
+    finish: () => Promise.resolve({ name: "ann", groups: [...many, "ops"] }),
+  };
+  const page = await usePage({ ...roles, oidc: { seal, sessionMs: 60_000 } }, { provider: { seal, oidc: provider } });
+  const begun = await page.get("/auth/login?then=%23%2Fqueue", {});
+  const back = await page.get("/auth/callback?code=c&state=s", { Cookie: cookieOf(begun) });
+  expect([back.status, back.headers.get("location")]).toEqual([303, "/#/queue"]);
+  const session = back.headers.getSetCookie().find((cookie) => cookie.startsWith("towline-session=")) ?? "";
+  expect(session).toMatch(/HttpOnly; SameSite=Strict/);
+  expect(session.length).toBeLessThan(4_000);
+  const access = await page.get("/api/access", { Cookie: session.split(";", 1)[0] ?? "" });
+  expect(await access.json()).toMatchObject({ by: "oidc", name: "ann", groups: ["ops"], role: "operator" });
+});
+
+test("what is asked for in another way than is known, and what is not there, is told", async () => {
+  const page = await usePage({ tokenRole: "operator" });
+  expect((await write(page, bearer, "destroy")).status).toBe(400);
+  expect((await page.post("/api/queue/reconcile/retry", {}, bearer)).status).toBe(400);
+  expect((await page.post("/api/deployments/shop/..%2Fprod/actions", { action: "deploy" }, bearer)).status).toBe(404);
+  const gone = await page.post("/api/deployments/shop/gone/actions", { action: "deploy" }, bearer);
+  expect([gone.status, await gone.json()]).toEqual([409, { error: "It is not like this any more." }]);
+  expect(page.audit.at(-1)).toMatchObject({ action: "deploy", result: "refused", request: "r1", status: 409 });
+  page.actions.retry = () => Promise.reject(new QueueUnavailableError("redis://:secret@redis"));
+  expect((await page.post("/api/queue/reconcile/retry", { subject: "s" }, bearer)).status).toBe(503);
+  expect(page.audit.at(-1)).toMatchObject({ action: "retry", result: "failed", status: 503 });
+  expect(JSON.stringify(page.audit)).not.toContain("secret");
+});
