@@ -1,5 +1,7 @@
 import { defineConfig } from "vitest/config";
 
+const patient = { testTimeout: 300_000, hookTimeout: 300_000, fileParallelism: false };
+
 /** The parts that these tests meet are started when the first test asks for them. */
 const realParts = { globalSetup: ["test/support/global-setup.ts"], testTimeout: 180_000, hookTimeout: 180_000 };
 
@@ -21,6 +23,10 @@ export default defineConfig({
               test: { name: "image", include: ["test/image/**/*.test.ts"], ...realParts, fileParallelism: false },
             },
           ]
+        : []),
+      // Within the cluster that `npm run test:cluster` starts.
+      ...(process.env["TEST_CLUSTER"]
+        ? [{ extends: true as const, test: { name: "cluster", include: ["test/cluster/**/*.test.ts"], ...patient } }]
         : []),
     ],
   },

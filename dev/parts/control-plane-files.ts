@@ -11,6 +11,9 @@ export interface ControlPlaneFiles {
   /** An administrator's. */
   readonly kubeconfig: string;
   readonly admin: Issued & { readonly ca: string };
+  /** The same, as files. */
+  readonly adminCert: string;
+  readonly adminKey: string;
 }
 
 /** Writes the keys, certificates and the kubeconfig of a new control plane. Everything is readable by us only. */
@@ -37,6 +40,8 @@ export async function writeControlPlaneFiles(dir: string, server: string): Promi
     serviceAccountKey: await write("service-account.key", serviceAccounts.privateKey),
     kubeconfig: await write("kubeconfig", JSON.stringify(toKubeconfig(server, admin), undefined, 2)),
     admin,
+    adminCert: await write("admin.crt", admin.cert),
+    adminKey: await write("admin.key", admin.key),
   };
 }
 

@@ -59,8 +59,15 @@ export async function startControlPlane({ tools, stateDir }: ControlPlaneOptions
   return { kubeconfig: files.kubeconfig, server, stop };
 }
 
-/** etcd and the API server, ready; and how to start what else shall run, and end, with them. */
-async function startParts(tools: ToolPaths<(typeof apiServerTools)[number]>, stateDir: string) {
+/**
+ * etcd and the API server, ready; and how to start what else shall run, and end, with them. Of an argument that is there
+ * twice, the API server takes the later one.
+ */
+export async function startParts(
+  tools: ToolPaths<(typeof apiServerTools)[number]>,
+  stateDir: string,
+  moreApiServerArgs: (files: ControlPlaneFiles) => readonly string[] = () => [],
+) {
   const dir = join(stateDir, "control-plane");
   const [etcdPort, peerPort, apiPort] = [await freePort(), await freePort(), await freePort()];
   const server = `https://127.0.0.1:${apiPort}`;
@@ -80,11 +87,10 @@ async function startParts(tools: ToolPaths<(typeof apiServerTools)[number]>, sta
   try {
     const etcdUrl = `http://127.0.0.1:${etcdPort}`;
     await start("etcd", tools.etcd, etcdArgs(join(dir, "etcd"), etcdUrl, `http://127.0.0.1:${peerPort}`));
-    const apiServer = await start(
-      "kube-apiserver",
-      tools["kube-apiserver"],
-      apiServerArgs(files, dir, etcdUrl, apiPort),
-    );
+    const apiServer = await start("kube-apiserver", tools["kube-apiserver"], [
+      ...apiServerArgs(files, dir, etcdUrl, apiPort),
+      ...moreApiServerArgs(files),
+    ]);
     await apiServer.ready(async () => (await call(server, files, "GET", "/readyz")).status === 200);
   } catch (error) {
     await stop();
@@ -124,7 +130,7 @@ function apiServerArgs(files: ControlPlaneFiles, dir: string, etcdUrl: string, p
   ];
 }
 
-function controllerManagerArgs(files: ControlPlaneFiles): string[] {
+export function controllerManagerArgs(files: ControlPlaneFiles): string[] {
   return [
     `--service-account-private-key-file=${files.serviceAccountKey}`,
     `--root-ca-file=${files.ca}`,
@@ -147,13 +153,26 @@ const kwokArgs = [
 
 async function createNode(server: string, files: ControlPlaneFiles): Promise<void> {
   const labels = { "kubernetes.io/hostname": "node-1", "kubernetes.io/os": "linux", "kubernetes.io/arch": "amd64" };
-  const node = { apiVersion: "v1", kind: "Node", metadata: { name: "node-1", labels } };
-  const { status, body } = await call(server, files, "POST", "/api/v1/nodes", node);
-  if (status !== 201) throw new Error(`The API server did not take the node: ${status} ${body}`);
+  await createAsAdmin(server, files, "/api/v1/nodes", {
+    apiVersion: "v1",
+    kind: "Node",
+    metadata: { name: "node-1", labels },
+  });
+}
+
+/** As the administrator. */
+export async function createAsAdmin(
+  server: string,
+  files: ControlPlaneFiles,
+  path: string,
+  object: object,
+): Promise<void> {
+  const { status, body } = await call(server, files, "POST", path, object);
+  if (status !== 201) throw new Error(`POST ${path}: the API server answered ${status}: ${body}`);
 }
 
 /** Ready, and the not-ready taint that every new node gets is gone. */
-async function takesPods(server: string, files: ControlPlaneFiles): Promise<boolean> {
+export async function takesPods(server: string, files: ControlPlaneFiles): Promise<boolean> {
   const { status, body } = await call(server, files, "GET", "/api/v1/nodes/node-1");
   if (status !== 200) return false;
   const node = JSON.parse(body) as {

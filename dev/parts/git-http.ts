@@ -11,6 +11,8 @@ import { gitEnvironment } from "./work-copy.ts";
 export interface GitHttpOptions {
   /** Where the bare repositories lie. */
   readonly root: string;
+  /** The address it listens at; the loopback interface's if left out. */
+  readonly host?: string | undefined;
   /** Asks for it on every request. */
   readonly login?: { readonly username: string; readonly password: string } | undefined;
 }
@@ -28,7 +30,7 @@ export interface GitHttp {
 
 const run = promisify(execFile);
 
-export async function startGitHttp({ root, login }: GitHttpOptions): Promise<GitHttp> {
+export async function startGitHttp({ root, host = "127.0.0.1", login }: GitHttpOptions): Promise<GitHttp> {
   const requests = { infoRefs: 0, uploadPack: 0, receivePack: 0 };
   const expected = login && `Basic ${Buffer.from(`${login.username}:${login.password}`).toString("base64")}`;
   let failure: number | undefined;
@@ -45,9 +47,9 @@ export async function startGitHttp({ root, login }: GitHttpOptions): Promise<Git
       res.writeHead(401, { "www-authenticate": 'Basic realm="git"' }).end();
     else serve(root, req, res);
   });
-  server.listen(0, "127.0.0.1");
+  server.listen(0, host);
   await once(server, "listening");
-  const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+  const url = `http://${host}:${(server.address() as AddressInfo).port}`;
 
   return {
     url,

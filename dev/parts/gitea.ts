@@ -11,6 +11,8 @@ import { startProcess } from "./process.ts";
 export interface GiteaOptions {
   readonly tools: ToolPaths<"gitea">;
   readonly stateDir: string;
+  /** The address it listens at; the loopback interface's if left out. */
+  readonly host?: string | undefined;
 }
 
 /** What a client needs; see gitea-client.ts. */
@@ -27,12 +29,12 @@ export interface Gitea extends GiteaLogin {
 const run = promisify(execFile);
 const user = "ada";
 
-export async function startGitea({ tools, stateDir }: GiteaOptions): Promise<Gitea> {
+export async function startGitea({ tools, stateDir, host = "127.0.0.1" }: GiteaOptions): Promise<Gitea> {
   const dir = join(stateDir, "gitea");
   await mkdir(join(dir, "home"), { recursive: true });
   const port = await freePort();
   const config = join(dir, "app.ini");
-  await writeFile(config, await configuration(tools.gitea, dir, port), { mode: 0o600 });
+  await writeFile(config, await configuration(tools.gitea, dir, `${host}:${port}`), { mode: 0o600 });
   const env = {
     PATH: process.env["PATH"],
     HOME: join(dir, "home"),
@@ -54,7 +56,7 @@ export async function startGitea({ tools, stateDir }: GiteaOptions): Promise<Git
   const args = ["web", "--config", config, "--work-path", dir];
   const logFile = join(stateDir, "logs", "gitea.log");
   const web = await startProcess({ name: "gitea", command: tools.gitea, args, logFile, env, cwd: dir });
-  const url = `http://127.0.0.1:${port}`;
+  const url = `http://${host}:${port}`;
   try {
     await web.ready(async () => (await fetch(`${url}/api/healthz`, { signal: AbortSignal.timeout(2_000) })).ok);
   } catch (error) {
@@ -64,9 +66,10 @@ export async function startGitea({ tools, stateDir }: GiteaOptions): Promise<Git
   return { url, user, token, stop: () => web.stop() };
 }
 
-async function configuration(binary: string, dir: string, port: number): Promise<string> {
+async function configuration(binary: string, dir: string, address: string): Promise<string> {
   // A release has its templates in itself; for one that was built from modules they lie beside it.
   const beside = dirname(binary);
+  const [host, port] = address.split(":");
   const hasTemplates = await access(join(beside, "templates")).then(
     () => true,
     () => false,
@@ -78,9 +81,9 @@ WORK_PATH = ${dir}
 ${process.getuid?.() === 0 ? "I_AM_BEING_UNSAFE_RUNNING_AS_ROOT = true" : ""}
 
 [server]
-HTTP_ADDR = 127.0.0.1
+HTTP_ADDR = ${host}
 HTTP_PORT = ${port}
-ROOT_URL = http://127.0.0.1:${port}/
+ROOT_URL = http://${address}/
 DISABLE_SSH = true
 OFFLINE_MODE = true
 ${hasTemplates ? `STATIC_ROOT_PATH = ${beside}` : ""}
@@ -95,7 +98,7 @@ SECRET_KEY = ${randomBytes(24).toString("hex")}
 PASSWORD_HASH_ALGO = pbkdf2_v1
 
 [webhook]
-ALLOWED_HOST_LIST = loopback
+ALLOWED_HOST_LIST = loopback, private
 
 [queue]
 ; In memory: the default, on disk, is polled with a pause that grows to two seconds.

@@ -22,7 +22,7 @@ interface GitopsOptions {
 
 /** `kluctl gitops …` in the namespace of this test; resolves when it ends, however it does. */
 export async function gitops(
-  world: TestWorld,
+  world: Pick<TestWorld, "kluctl" | "dir" | "kluctlCache" | "cluster">,
   [command, ...args]: readonly [command: string, ...args: string[]],
   { cwd = world.dir, typed = "" }: GitopsOptions = {},
 ): Promise<GitopsEnd> {

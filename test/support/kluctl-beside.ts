@@ -2,7 +2,11 @@
 import { join } from "node:path";
 import type { TestWorld } from "./world.ts";
 
-export function kluctlEnvironment({ cluster, dir, kluctlCache }: TestWorld): NodeJS.ProcessEnv {
+export function kluctlEnvironment({
+  cluster,
+  dir,
+  kluctlCache,
+}: Pick<TestWorld, "cluster" | "dir" | "kluctlCache">): NodeJS.ProcessEnv {
   return {
     PATH: process.env["PATH"],
     HOME: dir,

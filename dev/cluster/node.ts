@@ -1,0 +1,255 @@
+/**
+ * A machine of the cluster: containerd, the kubelet, kube-proxy, and DNS for the pods. All of it expects to be in namespaces
+ * of its own (see space.ts), where it may take addresses, mounts and rules as it likes.
+ */
+import { execFile } from "node:child_process";
+import { access, mkdir, readdir, writeFile } from "node:fs/promises";
+import { basename, dirname, join } from "node:path";
+import { promisify } from "node:util";
+import { stringify } from "yaml";
+import {
+  controllerManagerArgs,
+  controlPlaneTools,
+  createAsAdmin,
+  startParts,
+  takesPods,
+} from "../parts/control-plane.ts";
+import type { ControlPlaneFiles } from "../parts/control-plane-files.ts";
+import type { ToolPaths } from "../tools.ts";
+import { archiveOfPause, pauseImage } from "./pause.ts";
+
+export const nodeTools = [
+  ...controlPlaneTools.filter((name) => name !== "kwok"),
+  "kubelet",
+  "kube-proxy",
+  "coredns",
+  "containerd",
+  "iptables",
+] as const;
+
+export interface NodeOptions {
+  readonly tools: ToolPaths<(typeof nodeTools)[number]>;
+  readonly stateDir: string;
+  /** Where Debian, or whoever it was, put the plugins of CNI. */
+  readonly cniPlugins: string;
+}
+
+export interface Node {
+  /** Of an administrator. */
+  readonly kubeconfig: string;
+  /** Puts the one image of an archive (`docker save`) where the kubelet finds it, under these names as well. */
+  importImage(archive: string, names: readonly string[]): Promise<void>;
+  stop(): Promise<void>;
+}
+
+/** The node's address, from a range that is nobody's; what listens here is reached by pods as well. */
+export const nodeAddress = "192.0.2.1";
+const podRange = "10.244.0.0/24";
+const socket = "/run/containerd/containerd.sock";
+const run = promisify(execFile);
+
+/** Resolves when the node takes pods. */
+export async function startNode({ tools, stateDir, cniPlugins }: NodeOptions): Promise<Node> {
+  const dir = join(stateDir, "node");
+  await mkdir(dir, { recursive: true });
+  await connectNetwork();
+  const { server, files, start, stop } = await startParts(tools, stateDir, toApiServerArgs);
+  try {
+    const [containerd] = await Promise.all([
+      start("containerd", tools.containerd, ["--config", await writeContainerdConfig(dir, cniPlugins)]),
+      start("kube-controller-manager", tools["kube-controller-manager"], [
+        `--kubeconfig=${files.kubeconfig}`,
+        ...controllerManagerArgs(files),
+      ]),
+      start("kube-scheduler", tools["kube-scheduler"], [
+        `--kubeconfig=${files.kubeconfig}`,
+        "--leader-elect=false",
+        "--secure-port=0",
+      ]),
+      start("coredns", tools.coredns, ["-conf", await writeCorefile(dir, files.kubeconfig)]),
+      start("kube-proxy", tools["kube-proxy"], [`--config=${await writeProxyConfig(dir, files.kubeconfig)}`]),
+    ]);
+    const ctr = async (...args: string[]) => {
+      const all = ["--address", socket, "--namespace", "k8s.io", ...args];
+      return (await run(join(dirname(tools.containerd), "ctr"), all)).stdout;
+    };
+    await containerd.ready(() => ctr("version").then(() => true));
+    const pause = await archiveOfPause(dir);
+    await ctr("images", "import", pause);
+
+    const kubelet = await start("kubelet", tools.kubelet, await toKubeletArgs(dir, stateDir, files));
+    await kubelet.ready(() => takesPods(server, files), 120_000);
+    for (const volume of ["volume-1", "volume-2", "volume-3"]) await createVolume(server, files, dir, volume);
+    return {
+      kubeconfig: files.kubeconfig,
+      async importImage(archive, names) {
+        const said = await ctr("images", "import", archive);
+        const name = /^unpacking (\S+) \(/m.exec(said)?.[1];
+        if (name === undefined) throw new Error(`containerd found no image in ${archive}: ${said}`);
+        for (const other of names) await ctr("images", "tag", "--force", name, other);
+      },
+      stop,
+    };
+  } catch (error) {
+    await stop();
+    throw error;
+  }
+}
+
+/** Everything leads to an interface that leads nowhere, so that addresses of Services can be asked for at all. */
+async function connectNetwork(): Promise<void> {
+  const commands = [
+    "link set lo up",
+    "link add node0 type bridge",
+    `address add ${nodeAddress}/32 dev node0`,
+    "link set node0 up",
+    "route add default dev node0",
+  ];
+  for (const command of commands) await run("ip", command.split(" "));
+}
+
+function toApiServerArgs({ adminCert, adminKey }: ControlPlaneFiles): string[] {
+  return [
+    "--bind-address=0.0.0.0",
+    `--advertise-address=${nodeAddress}`,
+    `--kubelet-client-certificate=${adminCert}`,
+    `--kubelet-client-key=${adminKey}`,
+    "--kubelet-preferred-address-types=InternalIP",
+  ];
+}
+
+async function writeContainerdConfig(dir: string, cniPlugins: string): Promise<string> {
+  const network = join(dir, "cni");
+  await mkdir(network, { recursive: true });
+  // Each pod has a cable of its own to the node: what it sends always passes the node's rules, those of Services too.
+  const plugins = [
+    {
+      type: "ptp",
+      ipMasq: false,
+      ipam: {
+        type: "host-local",
+        ranges: [[{ subnet: podRange }]],
+        routes: [{ dst: "0.0.0.0/0" }],
+        dataDir: join(dir, "addresses"),
+      },
+    },
+    { type: "portmap", capabilities: { portMappings: true } },
+  ];
+  await writeFile(join(network, "10-pods.conflist"), JSON.stringify({ cniVersion: "0.4.0", name: "pods", plugins }));
+  const path = join(dir, "containerd.toml");
+  await writeFile(
+    path,
+    `version = 2
+root = ${JSON.stringify(join(dir, "containerd"))}
+state = "/run/containerd"
+
+[grpc]
+address = ${JSON.stringify(socket)}
+
+[plugins."io.containerd.grpc.v1.cri"]
+sandbox_image = ${JSON.stringify(pauseImage)}
+restrict_oom_score_adj = true # to lower it takes CAP_SYS_RESOURCE, which a machine may keep from its root
+
+[plugins."io.containerd.grpc.v1.cri".cni]
+bin_dir = ${JSON.stringify(cniPlugins)}
+conf_dir = ${JSON.stringify(network)}
+
+[plugins."io.containerd.grpc.v1.cri".containerd.runtimes.runc]
+runtime_type = "io.containerd.runc.v2"
+`,
+  );
+  return path;
+}
+
+async function toKubeletArgs(dir: string, stateDir: string, files: ControlPlaneFiles): Promise<string[]> {
+  await writeFile(join(dir, "resolv.conf"), "");
+  const config = {
+    apiVersion: "kubelet.config.k8s.io/v1beta1",
+    kind: "KubeletConfiguration",
+    address: nodeAddress,
+    authentication: {
+      anonymous: { enabled: false },
+      webhook: { enabled: false },
+      x509: { clientCAFile: files.ca },
+    },
+    authorization: { mode: "AlwaysAllow" },
+    containerRuntimeEndpoint: `unix://${socket}`,
+    cgroupDriver: "cgroupfs",
+    cgroupRoot: await makeControlGroup(basename(stateDir)),
+    failSwapOn: false,
+    clusterDNS: [nodeAddress],
+    clusterDomain: "cluster.local",
+    resolvConf: join(dir, "resolv.conf"),
+    podLogsDir: join(dir, "pod-logs"),
+    // However full somebody's disk is.
+    evictionHard: { "nodefs.available": "1%", "imagefs.available": "1%" },
+    imageGCHighThresholdPercent: 100,
+    // Its defaults are for thousands of nodes.
+    kubeAPIQPS: 200,
+    kubeAPIBurst: 400,
+  };
+  const path = join(dir, "kubelet.yaml");
+  await writeFile(path, stringify(config));
+  return [
+    `--config=${path}`,
+    `--kubeconfig=${files.kubeconfig}`,
+    `--root-dir=${join(dir, "kubelet")}`,
+    `--cert-dir=${join(dir, "kubelet-certificates")}`,
+    "--hostname-override=node-1",
+    `--node-ip=${nodeAddress}`,
+  ];
+}
+
+/** Where those of containers are, of every kind: `dev/cluster.ts` clears it away. */
+async function makeControlGroup(name: string): Promise<string> {
+  const root = "/sys/fs/cgroup";
+  const isUnified = await access(join(root, "cgroup.controllers")).then(
+    () => true,
+    () => false,
+  );
+  const kinds = isUnified ? [""] : (await readdir(root)).filter((kind) => kind !== "unified");
+  for (const kind of kinds) await mkdir(join(root, kind, name));
+  return `/${name}`;
+}
+
+async function writeProxyConfig(dir: string, kubeconfig: string): Promise<string> {
+  const config = {
+    apiVersion: "kubeproxy.config.k8s.io/v1alpha1",
+    kind: "KubeProxyConfiguration",
+    clientConnection: { kubeconfig },
+    hostnameOverride: "node-1",
+    mode: "iptables",
+    iptables: { syncPeriod: "30s", minSyncPeriod: "100ms" },
+    // Limits of the whole machine, which are not ours to set.
+    conntrack: { maxPerCore: 0, tcpEstablishedTimeout: "0s", tcpCloseWaitTimeout: "0s" },
+  };
+  const path = join(dir, "kube-proxy.yaml");
+  await writeFile(path, stringify(config));
+  return path;
+}
+
+async function writeCorefile(dir: string, kubeconfig: string): Promise<string> {
+  const path = join(dir, "Corefile");
+  const plugins = ["errors", `kubernetes cluster.local {\nkubeconfig ${kubeconfig}\n}`];
+  await writeFile(path, `.:53 {\nbind ${nodeAddress}\n${plugins.join("\n")}\n}\n`);
+  return path;
+}
+
+/** For whoever claims one without saying of which class. */
+async function createVolume(server: string, files: ControlPlaneFiles, dir: string, name: string): Promise<void> {
+  const path = join(dir, name);
+  await mkdir(path);
+  const terms = [{ matchExpressions: [{ key: "kubernetes.io/hostname", operator: "In", values: ["node-1"] }] }];
+  await createAsAdmin(server, files, "/api/v1/persistentvolumes", {
+    apiVersion: "v1",
+    kind: "PersistentVolume",
+    metadata: { name },
+    spec: {
+      capacity: { storage: "10Gi" },
+      accessModes: ["ReadWriteOnce"],
+      persistentVolumeReclaimPolicy: "Retain",
+      local: { path },
+      nodeAffinity: { required: { nodeSelectorTerms: terms } },
+    },
+  });
+}

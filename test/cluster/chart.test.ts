@@ -1,0 +1,292 @@
+/** The chart in pods that run: installed, used, exchanged, killed, removed. The tests build on each other, in this order. */
+import { randomBytes } from "node:crypto";
+import { readFile, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { setTimeout as delay } from "node:timers/promises";
+import type { V1Lease, V1Pod, V1PodList, V1Secret, V1Service } from "@kubernetes/client-node";
+import { beforeAll, expect, test } from "vitest";
+import { gitops } from "../support/gitops-client.ts";
+import { patience } from "../support/patience.ts";
+import { aProject, aSpec } from "../support/project.ts";
+import { chart, type GitHost, openCluster, openGitHost, type RealCluster } from "../support/real-cluster.ts";
+import { type TestCluster, useNamespace } from "../support/world-cluster.ts";
+import { type TestRepository, uniqueName } from "../support/world.ts";
+
+const namespace = "kluctl-system";
+const inNamespace = ["--namespace", namespace];
+const secret = randomBytes(24).toString("hex");
+const image = "towline/towline:0.1.0";
+
+let real: RealCluster;
+let host: GitHost;
+let install: (...args: readonly string[]) => Promise<string>;
+let webhooks: string;
+
+beforeAll(async () => {
+  [real, host] = await Promise.all([openCluster(), openGitHost()]);
+  await real.kubectl("create", "namespace", namespace);
+  await real.kubectl("create", "secret", "generic", "gitea", ...inNamespace, `--from-literal=webhook-secret=${secret}`);
+  const values = await real.values({
+    forges: [
+      {
+        id: "gitea",
+        kind: "gitea",
+        apiUrl: `${host.url}/api/v1`,
+        existingSecret: "gitea",
+        keys: { webhookSecrets: "webhook-secret" },
+      },
+    ],
+    config: { sourceOverride: { bindAddress: ":8082" } },
+  });
+  const options = [...inNamespace, "--values", values, "--wait", "--timeout", "3m"];
+  install = (command = "", ...more) => real.helm(command, "towline", chart, ...options, ...more);
+});
+
+const servers = async () =>
+  (await real.read<V1PodList>("get", "pods", ...inNamespace, "--selector", "control-plane=kluctl-controller")).items;
+
+/** A namespace with an account that deploys into it, and a repository whose pushes are told. */
+async function useProject(): Promise<{
+  cluster: TestCluster;
+  repo: TestRepository;
+  world: Parameters<typeof gitops>[0];
+}> {
+  const cluster = await useNamespace(real.kubeconfig, uniqueName("apps"));
+  const { namespace: name } = cluster;
+  const account = `${name}:towline-deployer`;
+  await real.kubectl("create", "serviceaccount", "towline-deployer", "--namespace", name);
+  const binding = ["towline-deployer", "--namespace", name, "--clusterrole=admin", `--serviceaccount=${account}`];
+  await real.kubectl("create", "rolebinding", ...binding);
+  await real.kubectl("create", "clusterrolebinding", name, "--clusterrole=view", `--serviceaccount=${account}`);
+  const repo = await host.repo(name, { url: `${webhooks}/webhooks/gitea`, secret });
+  return { cluster, repo, world: { ...real, cluster } };
+}
+
+/** Deployed, it lasts as long as the Job that comes after everything else. */
+function aSlowProject(name: string, color: string, seconds: number) {
+  const job = {
+    apiVersion: "batch/v1",
+    kind: "Job",
+    metadata: {
+      name: "slow",
+      namespace: name,
+      annotations: { "kluctl.io/hook": "post-deploy", "kluctl.io/hook-delete-policy": "before-hook-creation" },
+    },
+    spec: {
+      template: {
+        spec: {
+          restartPolicy: "Never",
+          terminationGracePeriodSeconds: 0,
+          containers: [{ name: "slow", image, imagePullPolicy: "IfNotPresent", command: ["sleep", String(seconds)] }],
+        },
+      },
+    },
+  };
+  return aProject({ namespace: name, data: { color }, objects: { "job.yml": job } });
+}
+
+/** The server that works on a deployment. */
+async function workerOf(cluster: TestCluster): Promise<V1Pod> {
+  const { items } = await real.read<{ items: V1Lease[] }>("get", "leases", "--namespace", cluster.namespace);
+  const holders = items.map(({ spec }) => spec?.holderIdentity ?? "");
+  const worker = (await servers()).find(({ metadata }) => holders.some((holder) => holder.includes(metadata!.name!)));
+  if (worker === undefined) throw new Error(`Nobody works: ${holders.join()}`);
+  return worker;
+}
+
+/** Commands of a commit that results were stored of. */
+async function commandsFor({ namespace: name }: TestCluster, commit: string): Promise<string[]> {
+  interface Summary {
+    readonly gitInfo?: { readonly commit?: string };
+    readonly commandInfo?: { readonly command?: string };
+    readonly kluctlDeployment?: { readonly namespace?: string };
+  }
+  const { items } = await real.read<{ items: V1Secret[] }>("get", "secrets", "--namespace", "kluctl-results");
+  return items
+    .map(({ metadata }) => JSON.parse(metadata?.annotations?.["kluctl.io/command-result-summary"] ?? "{}") as Summary)
+    .filter(({ gitInfo, kluctlDeployment }) => gitInfo?.commit === commit && kluctlDeployment?.namespace === name)
+    .map(({ commandInfo }) => commandInfo?.command ?? "");
+}
+
+test("helm install returns when servers and Valkey are ready by their own probes, and helm test agrees", async () => {
+  const from = performance.now();
+  const notes = await install("install");
+  const seconds = (performance.now() - from) / 1_000;
+  const service = await real.read<V1Service>("get", "service", "towline-webhooks", ...inNamespace);
+  webhooks = `http://${service.spec?.clusterIP}`;
+  const pods = await servers();
+  const starts = pods.map(({ status }) => {
+    const started = status?.containerStatuses?.[0]?.state?.running?.startedAt;
+    const ready = status?.conditions?.find(({ type }) => type === "Ready")?.lastTransitionTime;
+    return (new Date(ready ?? 0).getTime() - new Date(started ?? 0).getTime()) / 1_000;
+  });
+  process.stderr.write(`helm install: ${seconds.toFixed(1)} s; servers from start to ready: ${starts.join(", ")} s\n`);
+  expect(notes).toMatch(/\n {2}<address>\/webhooks\/gitea\n/);
+  expect(pods).toHaveLength(2);
+  for (const { status } of pods) expect(status?.containerStatuses).toMatchObject([{ ready: true, restartCount: 0 }]);
+
+  const tested = await real.helm("test", "towline", ...inNamespace);
+  expect(tested).toMatch(/Phase: +Succeeded/);
+  expect(tested).toMatch(/200 \{/); // what the server said
+});
+
+test("a server can write nothing but its volumes, and has no rights on its machine", async () => {
+  const look = `id -u; touch /app/x /usr/x /etc/x; touch /tmp/x /var/lib/towline/x && grep -E "^(CapEff|NoNewPrivs|Seccomp):" /proc/self/status`;
+  const exec = ["exec", ...inNamespace, "deployment/towline", "--", "sh", "-c", `{ ${look}; } 2>&1`];
+  expect((await real.kubectl(...exec)).trim().split("\n")).toEqual([
+    "65532",
+    ...["/app/x", "/usr/x", "/etc/x"].map((path) => expect.stringMatching(`${path}.*Read-only file system`) as string),
+    expect.stringMatching(/^CapEff:\t0+$/),
+    "NoNewPrivs:\t1",
+    "Seccomp:\t2",
+  ]);
+});
+
+test("a push is told through the Service, and deployed as the account of its namespace", async () => {
+  const { cluster, repo } = await useProject();
+  await repo.push(aProject({ namespace: cluster.namespace }));
+  const deployment = cluster.deployment("shop");
+  await deployment.create(aSpec(repo.url));
+  await deployment.reaches("Ready");
+  const commit = await repo.push(aProject({ namespace: cluster.namespace, data: { color: "blue" } }));
+  await deployment.until("the pushed commit", ({ status }) => status?.["observedCommit"] === commit);
+  await deployment.settles(commit);
+  expect(await cluster.data("settings")).toEqual({ color: "blue" });
+});
+
+test("kluctl gitops finds the pods: it offers working copies through a port-forward, and follows logs", async () => {
+  const { cluster, repo, world } = await useProject();
+  const part = await host.repo(uniqueName("part"));
+  const partOf = (color: string) => {
+    const map = { apiVersion: "v1", kind: "ConfigMap", metadata: { name: "part", namespace: cluster.namespace } };
+    return {
+      "deployment.yaml": JSON.stringify({ deployments: [{ path: "part" }] }),
+      "part/map.yml": JSON.stringify({ ...map, data: { color } }),
+    };
+  };
+  await part.push(partOf("red"));
+  const deployments = JSON.stringify({ deployments: [{ path: "app" }, { git: { url: part.url } }] });
+  await repo.push({ ...aProject({ namespace: cluster.namespace }), "deployment.yaml": deployments });
+  const deployment = cluster.deployment("shop");
+  await deployment.create(aSpec(repo.url));
+  await deployment.reaches("Ready");
+  const colors = async () => [(await cluster.data("settings"))?.["color"], (await cluster.data("part"))?.["color"]];
+
+  const settings = join(repo.dir, "app/settings.yml");
+  await writeFile(settings, (await readFile(settings, "utf8")).replace("red", "blue"));
+  await writeFile(join(part.dir, "part/map.yml"), partOf("green")["part/map.yml"]);
+
+  // The repository that it is called in, without a word.
+  const diff = await gitops(world, ["diff", "--name", "shop"], { cwd: repo.dir });
+  expect(diff, diff.stderr).toMatchObject({ code: 0 });
+  expect(diff.stdout).toMatch(/\| -red +\|\n.*\| \+blue +\|/);
+  expect(await colors()).toEqual(["red", "red"]);
+
+  // One that is named.
+  const { host: gitHost, pathname } = new URL(part.url);
+  const named = `--local-git-override=${gitHost}${pathname.replace(/\.git$/, "")}=${part.dir}`;
+  const deployed = await gitops(world, ["deploy", "--name", "shop", named], { cwd: repo.dir });
+  expect(deployed, deployed.stderr).toMatchObject({ code: 0 });
+  expect(await colors()).toEqual(["blue", "green"]);
+
+  // A whole group of repositories, from outside of any.
+  await writeFile(join(part.dir, "part/map.yml"), partOf("yellow")["part/map.yml"]);
+  const group = `--local-git-group-override=${gitHost}/${pathname.split("/")[1]}=${join(part.dir, "..")}`;
+  const grouped = await gitops(world, ["deploy", "--name", "shop", group]);
+  expect(grouped, grouped.stderr).toMatchObject({ code: 0 });
+  expect(await colors()).toEqual(["blue", "yellow"]);
+
+  const logs = await gitops(world, ["logs", "--name", "shop", "--follow=false", "--log-since=10m"]);
+  expect(logs, logs.stderr).toMatchObject({ code: 0 });
+  expect(logs.stdout + logs.stderr).toMatch(/deploy/);
+});
+
+test("an upgrade loses no delivery and no deployment: the old server ends what it has begun", async () => {
+  const { cluster, repo } = await useProject();
+  await repo.push(aSlowProject(cluster.namespace, "red", 1));
+  const deployment = cluster.deployment("shop");
+  await deployment.create(aSpec(repo.url));
+  await deployment.reaches("Ready");
+  const commit = await repo.push(aSlowProject(cluster.namespace, "blue", 25));
+  await expect.poll(() => cluster.data("settings"), patience).toEqual({ color: "blue" }); // and the Job goes on
+
+  const ended = new AbortController();
+  const answers = askAgainAndAgain(ended.signal);
+  const before = (await servers()).map(({ metadata }) => metadata!.uid);
+  await install("upgrade", "--set", "config.log.level=debug");
+  const after = await servers();
+  await delay(500);
+  ended.abort();
+  expect(new Set(await answers)).toEqual(new Set([401]));
+  expect(after.filter(({ metadata }) => !metadata!.deletionTimestamp && before.includes(metadata!.uid))).toEqual([]);
+
+  await deployment.settles(commit);
+  await deployment.reaches("Ready");
+  expect(await commandsFor(cluster, commit)).toEqual(["deploy"]);
+});
+
+/** What the webhooks' Service answers, until it is enough. Nobody's signature is good. */
+async function askAgainAndAgain(signal: AbortSignal): Promise<(number | string)[]> {
+  const answers: (number | string)[] = [];
+  while (!signal.aborted) {
+    const headers = { "content-type": "application/json", "x-gitea-event": "push", connection: "close" };
+    const asked = fetch(`${webhooks}/webhooks/gitea`, { method: "POST", headers, body: "{}" });
+    answers.push(await asked.then(({ status }) => status).catch((error: Error) => String(error.cause ?? error)));
+    await delay(20);
+  }
+  return answers;
+}
+
+test("when a server is killed, another one ends its work", async () => {
+  const { cluster, repo } = await useProject();
+  await repo.push(aSlowProject(cluster.namespace, "red", 1));
+  const deployment = cluster.deployment("shop");
+  await deployment.create(aSpec(repo.url));
+  await deployment.reaches("Ready");
+  const commit = await repo.push(aSlowProject(cluster.namespace, "blue", 10));
+  await expect.poll(() => cluster.data("settings"), patience).toEqual({ color: "blue" });
+  const { metadata } = await workerOf(cluster);
+  await real.kubectl("delete", "pod", ...inNamespace, metadata!.name!, "--force", "--grace-period=0");
+  await deployment.settles(commit);
+  await deployment.reaches("Ready");
+});
+
+test("of two servers, only one at a time can be evicted", async () => {
+  await real.kubectl("rollout", "status", ...inNamespace, "deployment/towline");
+  const evict = async ({ metadata }: V1Pod) => {
+    const { name } = metadata!;
+    const file = join(real.dir, `evict-${name}.json`);
+    const eviction = { apiVersion: "policy/v1", kind: "Eviction", metadata: { name, namespace } };
+    await writeFile(file, JSON.stringify(eviction));
+    return real.kubectl("create", "--raw", `/api/v1/namespaces/${namespace}/pods/${name}/eviction`, "--filename", file);
+  };
+  const [one, other] = (await servers()).filter(({ metadata }) => !metadata!.deletionTimestamp);
+  await evict(one!);
+  await expect(evict(other!)).rejects.toThrow(/disruption budget/);
+  await real.kubectl("rollout", "status", ...inNamespace, "deployment/towline");
+});
+
+test("helm uninstall leaves what was deployed, and nothing of its own", async () => {
+  const { cluster, repo } = await useProject();
+  await repo.push(aProject({ namespace: cluster.namespace }));
+  const deployment = cluster.deployment("shop");
+  await deployment.create(aSpec(repo.url));
+  await deployment.reaches("Ready");
+  await real.helm("uninstall", "towline", ...inNamespace, "--wait", "--timeout", "3m");
+  const ours = ["--selector", "app.kubernetes.io/instance=towline"];
+  const kinds = "all,configmaps,secrets,persistentvolumeclaims,serviceaccounts,roles,rolebindings,networkpolicies,pdb";
+  const left = () => real.kubectl("get", kinds, ...inNamespace, ...ours, "--output", "name");
+  await expect.poll(left, patience).toBe("");
+  expect(await real.kubectl("get", "clusterroles,clusterrolebindings", ...ours, "--output", "name")).toBe("");
+  expect(await deployment.get()).toBeDefined();
+  expect(await cluster.data("settings")).toEqual({ color: "red" });
+});
+
+test("Helm 4 installs it as well", async () => {
+  const options = [...inNamespace, "--wait", "--timeout", "3m"];
+  const from = performance.now();
+  await real.helm4("install", "towline", chart, ...options);
+  process.stderr.write(`helm 4 install: ${((performance.now() - from) / 1_000).toFixed(1)} s\n`);
+  expect(await real.helm4("test", "towline", ...inNamespace)).toMatch(/Succeeded/);
+  await real.helm4("uninstall", "towline", ...inNamespace);
+});
