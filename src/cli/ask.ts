@@ -57,8 +57,8 @@ const mostPerSecond = 50;
 const atOnce = 16;
 
 const names = `
-NAME is name or namespace/name. Instead of names, -l picks by label, and --all takes all of the namespaces. Those of the older
-API (flux.kluctl.io) are asked by its own annotations: docs/migrate.md.`;
+Instead of names, -l picks by label, and --all takes all of the namespaces. Those of the older API (flux.kluctl.io) are asked
+by its own annotations: docs/migrate.md.`;
 
 const exitCodes = `
 Exit codes:
@@ -130,7 +130,7 @@ export const defineResume: Define = (command, deps, onCode) => {
 
 function define(command: Command, { env, out, err }: ProgramDeps, onCode: (code: number) => void, ask: () => Ask) {
   withClusterFlags(command)
-    .argument("[names...]", "which")
+    .argument("[names...]", "which: name, or namespace/name")
     .option("-l, --selector <labels>", "those with these labels: team=shop,tier!=db")
     .option("--all", "all of the namespaces")
     .option("--no-wait", "ask, and do not wait for what comes of it")

@@ -43,9 +43,9 @@ const setUp = "Set up:";
 
 /** Commands that only hold others. */
 export const groups: Readonly<Record<string, string>> = {
-  controller: "take the place of kluctl's controller",
+  controller: "run the server with the options of kluctl's controller",
   config: "look at the configuration",
-  get: "show deployments, previews or deliveries",
+  get: "show deployments, previews of pull requests, or deliveries of git hosts",
   webhook: "create webhooks, find out what they do, and send them again",
 };
 
@@ -93,18 +93,6 @@ export const commands: readonly CommandEntry[] = [
     load: async () => (await import("./preview.ts")).definePreview,
   },
   {
-    path: ["webhook", "explain"],
-    summary: "say whom a delivery of a git host would concern, and why not the others",
-    section: look,
-    load: async () => (await import("./webhook-explain.ts")).defineWebhookExplain,
-  },
-  {
-    path: ["webhook", "replay"],
-    summary: "send a delivery to the server again, signed with the configured secret",
-    section: look,
-    load: async () => (await import("./webhook-replay.ts")).defineWebhookReplay,
-  },
-  {
     path: ["reconcile"],
     summary: "have deployments looked at now, and wait for what comes of it",
     section: act,
@@ -129,6 +117,18 @@ export const commands: readonly CommandEntry[] = [
     load: async () => (await import("./init.ts")).defineInit,
   },
   {
+    path: ["webhook", "explain"],
+    summary: "say whom a delivery of a git host would concern, and why not the others",
+    section: setUp,
+    load: async () => (await import("./webhook-explain.ts")).defineWebhookExplain,
+  },
+  {
+    path: ["webhook", "replay"],
+    summary: "send a delivery to the server again, signed with the configured secret",
+    section: setUp,
+    load: async () => (await import("./webhook-replay.ts")).defineWebhookReplay,
+  },
+  {
     path: ["webhook", "ensure"],
     summary: "create and repair the webhooks at the git hosts, through their APIs",
     section: setUp,
@@ -136,7 +136,8 @@ export const commands: readonly CommandEntry[] = [
   },
   {
     path: ["doctor"],
-    summary: "say what is in the way of taking the place of kluctl's controller, without changing anything",
+    summary:
+      "say what would keep the server from working, or from taking the place of kluctl's controller; changes nothing",
     section: setUp,
     load: async () => (await import("./doctor.ts")).defineDoctor,
   },

@@ -43,13 +43,20 @@ export function loadFromControllerFlags(env: Env, flags: Flags): LoadedConfig {
   return loadConfig({ env, argvFlags: { ...argvFlags, config: flags["config"] }, flagNames, defaults, readFile });
 }
 
+/** There are many: `--help` leaves them out, or nobody would find the others among them. */
 export function withConfigFlags(command: Command): Command {
   command.option("-c, --config <file>", "configuration file (TOWLINE_CONFIG)");
-  for (const field of flagFields()) {
+  const options = flagFields().map((field) => {
     const description = `${(field.description ?? "").replaceAll("`", "")} (${field.variable})`;
-    command.addOption(new Option(field.flag + valueText(field), description));
-  }
-  return command;
+    return new Option(field.flag + valueText(field), description).hideHelp();
+  });
+  for (const option of options) command.addOption(option);
+  return command
+    .option("--help-all", "this help, with every key of the configuration: each is an option too")
+    .on("option:help-all", () => {
+      for (const option of options) option.hidden = false;
+      command.help();
+    });
 }
 
 /** Values are read later, by Go's rules: what is a flag without one may have one after a `=`. */

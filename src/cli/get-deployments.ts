@@ -18,7 +18,7 @@ interface Flags extends ClusterFlags {
 }
 
 const help = `
-NAME is name or namespace/name; without any, all are shown. Those of the older API are marked with its name, (flux.kluctl.io).
+Without names all are shown. Those of the older API are marked with its name, (flux.kluctl.io).
 
   READY     as its condition says: the last deploy, and the validation if there is one, went well
   COMMIT    the newest that was looked at
@@ -45,7 +45,7 @@ interface ShownState extends DeploymentState {
 
 export const defineGetDeployments: Define = (command, { env, out, err }) => {
   withClusterFlags(command)
-    .argument("[names...]", "only these")
+    .argument("[names...]", "only these: name, or namespace/name")
     .option("-l, --selector <labels>", "only those with these labels: team=shop,tier!=db")
     .option("-w, --watch", "go on, and show each that changes, until Ctrl-C")
     .addOption(outputOption())

@@ -57,6 +57,7 @@ async function createProgram(
     const { path, summary, section } = entry;
     const [name, inner] = path;
     const outer = program.commands.find((command) => command.name() === name) ?? program.command(name);
+    if (inner !== undefined) outer.helpCommand(false);
     outer.description(inner === undefined ? summary : (groups[name] ?? "")).helpGroup(section);
     const command = inner === undefined ? outer : outer.command(inner).description(summary);
     if (isWanted(entry)) (await entry.load())(command, deps, onCode);

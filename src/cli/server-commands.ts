@@ -11,7 +11,7 @@ Exit codes:
   2  the command line or the configuration is wrong`;
 
 const serveHelp = `
-Each option is also a variable, and a key of the configuration file: docs/configuration.md.
+Every key of the configuration is an option, a variable and a key of the file: --help-all, or docs/configuration.md.
 Options come before variables, and variables before the file. Secrets are never options.
 
   TOWLINE_GITHUB_WEBHOOK_SECRET_FILE=/run/secrets/github towline serve

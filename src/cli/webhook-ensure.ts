@@ -27,8 +27,7 @@ export interface EnsureFlags {
 }
 
 const help = `
-REPO is owner/name or a URL; without any, the repositories that the cluster's KluctlDeployments follow.
-Each gets a webhook that sends pushes and pull requests to <url>/webhooks/<forge>, with the first of the forge's
+Each repository gets a webhook that sends pushes and pull requests to <url>/webhooks/<forge>, with the first of the forge's
 configured secrets. One that sends there already is repaired where it differs: events, content type, switched off, no
 secret. Webhooks that send elsewhere are left alone, and so is what ours send besides. With a GitHub App it is the App's
 own webhook, and whether the App is installed.
@@ -49,7 +48,7 @@ type Flags = ClusterFlags & EnsureFlags;
 
 export const defineWebhookEnsure: Define = (command, deps, onCode) => {
   withClusterFlags(command)
-    .argument("[repos...]", "which")
+    .argument("[repos...]", "which: owner/name, or a URL; else those that KluctlDeployments follow")
     .requiredOption("--url <url>", "where git hosts reach the server: https://towline.example.com")
     .option("--forge <id>", "only those of this forge")
     .option("--token-file <file>", "a token that may administer webhooks; - is stdin")

@@ -57,7 +57,9 @@ test.skipIf(!isInstalled("fish"))("fish completes the same, and says what each i
     });
     return stdout.trim().split("\n");
   };
-  expect(await complete("towline ge")).toEqual(["get\tshow deployments, previews or deliveries"]);
+  expect(await complete("towline ge")).toEqual([
+    "get\tshow deployments, previews of pull requests, or deliveries of git hosts",
+  ]);
   expect(await complete("towline get deployments --w")).toEqual([
     "--watch\tgo on, and show each that changes, until Ctrl-C",
   ]);

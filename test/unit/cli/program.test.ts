@@ -48,6 +48,9 @@ test("help and version end with 0 and go to stdout", async () => {
   const { run, printed, said } = useProgram();
   expect(await run("--help")).toBe(0);
   expect(await run("serve", "--help")).toBe(0);
+  expect(printed()).not.toContain("--redis-prefix");
+  expect(await run("serve", "--help-all")).toBe(0);
+  expect(printed()).toContain("--redis-prefix");
   expect(await run("--version")).toBe(0);
   expect(said()).toBe("");
   expect(printed()).toContain("Exit codes:");
@@ -56,7 +59,7 @@ test("help and version end with 0 and go to stdout", async () => {
 
 test("no secret is an option: everybody on the machine can read a process's arguments", async () => {
   const { run, printed } = useProgram();
-  await run("serve", "--help");
+  await run("serve", "--help-all");
   const options = [...printed().matchAll(/^\s+(?:-\w, )?--(\S+)/gm)].map(([, name]) => name);
   expect(options).toContain("redis-url-file");
   expect(
