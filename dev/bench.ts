@@ -48,6 +48,7 @@ It takes about three quarters of an hour on two cores, a fifth of it for gitops 
 
   --only NAMES   only these, separated by commas: ${measurements.map(({ name }) => name).join(", ")}
   --deployments N  for thousand and simulated: so many instead of 1000 and 10000
+  --profile DIR  has each server write a CPU profile there when it ends
   --quick        fewer of everything, to see that it works: the figures mean little
   --write        write them to docs/performance.md and .json; what is not measured now stays as it was
   --help         this text
@@ -58,6 +59,7 @@ const { values: options } = parseArgs({
     only: { type: "string" },
     quick: { type: "boolean", default: false },
     deployments: { type: "string" },
+    profile: { type: "string" },
     write: { type: "boolean", default: false },
     help: { type: "boolean", default: false },
   },
@@ -85,9 +87,10 @@ async function main(wanted: readonly Measurement[]): Promise<void> {
     for (const { name, title, run } of wanted) {
       say(`${title} (${name}) …`);
       const from = now();
-      const report = await onStage({ world, cluster, kluctl, quick: options.quick, deployments, say }, run).catch(
-        toFailure,
-      );
+      const report = await onStage(
+        { world, cluster, kluctl, quick: options.quick, profile: options.profile, deployments, say },
+        run,
+      ).catch(toFailure);
       if (report instanceof Error) process.exitCode = 1;
       finished.push({ name, title, report });
       say(report instanceof Error ? `  failed: ${report.message}` : `  done (${Math.round((now() - from) / 1_000)} s)`);

@@ -78,7 +78,11 @@ export async function startApp(config: Config, log: Logger, reading?: Reading): 
   const { tracing, stop: stopTracing } = await startTracing(process.env, { version, log });
   const client = createKubeClient({
     ...config.kubernetes,
-    observe: { request: (...asked) => metrics.outside.kubernetesAsked(...asked) },
+    mostPerSecond: () => live.now.kubernetes.requestsPerSecond,
+    observe: {
+      request: (...asked) => metrics.outside.kubernetesAsked(...asked),
+      heldBack: (seconds) => metrics.outside.kubernetesHeldBack(seconds),
+    },
   });
   const { address, privateRedis } = await findRedis(config, log, live);
   const [producer, consumer] = [connectProducer(address, log), connectWorker(address, log)];

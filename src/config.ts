@@ -109,6 +109,7 @@ export interface Config {
     readonly context?: string | undefined;
     /** Empty: all. */
     readonly namespaces: readonly string[];
+    readonly requestsPerSecond: number;
     readonly allowUnsafeKubeconfigs: boolean;
     /** Who reads the Secrets that a deployment names: the server, or the deployment's service account. */
     readonly readSecretsAs: "server" | "account";

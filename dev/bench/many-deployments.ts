@@ -3,12 +3,12 @@ import { randomUUID } from "node:crypto";
 import { setTimeout as delay } from "node:timers/promises";
 import { now } from "./clock.ts";
 import type { KubernetesObject, Seen } from "./cluster.ts";
-import { type MemoryRow, type Measurement, type Report, seconds } from "./measurement.ts";
+import { type MemoryRow, type Measurement, milliseconds, type Report, seconds } from "./measurement.ts";
 import { createDelivery } from "./delivery.ts";
 import { settled } from "./population.ts";
 import { pushRelease, specOf } from "./project.ts";
 import type { Repository, Stage } from "./stage.ts";
-import { growth, type Towline } from "./towline.ts";
+import { growth, type Metrics, type Towline } from "./towline.ts";
 import { startSampling } from "./usage.ts";
 
 const concurrency = 2;
@@ -27,7 +27,7 @@ export const manyDeployments: Measurement = {
     const count = stage.quick ? 20 : 200;
     const ours = await measureOurs(stage, count);
     const peer = await measurePeer(stage, count);
-    const { lsRemotes, fetches, requests } = ours;
+    const { lsRemotes, fetches, requests, lag } = ours;
     const rate = ({ done, ms }: Round) => `${((done * 1_000) / ms).toFixed(2)}/s`;
     const row = (who: string, round: Round) => [who, `${round.done} of ${count}`, seconds(round.ms), rate(round)];
     const once = (what: string, measured: number) => ({
@@ -59,6 +59,9 @@ export const manyDeployments: Measurement = {
           ],
         },
       ],
+      notes: [
+        `While it worked on the push, our own process kept what it had to do waiting for ${milliseconds(lag.p50)} at the median, ${milliseconds(lag.p99)} at the 99th percentile and ${milliseconds(lag.max)} at most (event-loop delay).`,
+      ],
       goals: [once("ls-remotes", lsRemotes), once("fetches", fetches)],
       memory: ours.memory,
     } satisfies Report;
@@ -84,6 +87,7 @@ async function measureOurs(stage: Stage, count: number) {
   const { commit, doneAt } = await pushRelease(repository.copy, "1");
   await sendPush(server, repository.url, commit);
   const pushed = await finishRound(stage, objects, count, "1", doneAt);
+  const lag = lagOf(await server.metrics());
   await settled(server);
   memory.push({ when: `${count} deployments, during the push`, ...sampled() });
   const after = await server.metrics();
@@ -96,8 +100,15 @@ async function measureOurs(stage: Stage, count: number) {
     lsRemotes: ran("ls-remote"),
     fetches: ran("fetch"),
     requests: host.requests.infoRefs - asked,
+    lag,
     memory,
   };
+}
+
+/** Since the scrape before. */
+function lagOf(metrics: Metrics) {
+  const of = (what: string) => (metrics.get(`nodejs_eventloop_lag_${what}_seconds`) ?? NaN) * 1_000;
+  return { p50: of("p50"), p99: of("p99"), max: of("max") };
 }
 
 async function measurePeer(stage: Stage, count: number): Promise<{ first: Round; pushed: Round }> {

@@ -16,6 +16,8 @@ export interface StageDeps {
   readonly cluster: Cluster;
   readonly kluctl: string;
   readonly quick: boolean;
+  /** Where servers write CPU profiles, if anywhere. */
+  readonly profile?: string | undefined;
   /** How many deployments where that can be chosen. */
   readonly deployments?: number | undefined;
   readonly say: (line: string) => void;
@@ -77,6 +79,7 @@ export async function onStage<T>({ world, ...deps }: StageDeps, use: (stage: Sta
     kluctl,
     ...options,
     stateDir,
+    profile: deps.profile,
   });
 
   try {

@@ -1,7 +1,7 @@
 /** The real `towline serve`, as a process of its own, and what can be learned about it from outside. */
 import { randomBytes } from "node:crypto";
 import { readFile, writeFile } from "node:fs/promises";
-import { join } from "node:path";
+import { join, resolve } from "node:path";
 import { cacheDir } from "../cache.ts";
 import { freePort } from "../parts/port.ts";
 import { startProcess } from "../parts/process.ts";
@@ -27,6 +27,8 @@ export interface TowlineOptions {
   readonly prefix?: string | undefined;
   /** How often it asks git by itself. Nothing is lost mostly, so that it would only blur the figures: `1h` when absent. */
   readonly sweep?: string | undefined;
+  /** Where it writes a CPU profile when it ends, if anywhere. */
+  readonly profile?: string | undefined;
   /** Whether kluctl's renderers are kept warm. */
   readonly warm?: "on" | "off" | undefined;
 }
@@ -92,13 +94,14 @@ export async function startTowline(options: TowlineOptions): Promise<Towline> {
   const file = join(stateDir, `${name}.json`);
   await writeFile(file, JSON.stringify(config), { mode: 0o600 });
 
+  const profiling = options.profile ? ["--cpu-prof", `--cpu-prof-dir=${resolve(options.profile)}`] : [];
   const logFile = join(stateDir, "logs", `${name}.log`);
   const processLog = join(stateDir, "logs", `${name}-processes.log`);
   await writeFile(join(stateDir, "logs", `${name}-processes.log`), "");
   const server = await startProcess({
     name,
     command: process.execPath,
-    args: ["--import", recorder.href, program, "serve", "--config", file],
+    args: [...profiling, "--import", recorder.href, program, "serve", "--config", file],
     logFile,
     env: { PATH: process.env["PATH"], HOME: process.env["HOME"], BENCH_PROCESS_LOG: processLog },
     cwd: root,

@@ -409,6 +409,10 @@ export const configSchema = z.strictObject({
         .array(kubernetesName, { error: "must be a list" })
         .prefault([])
         .meta({ defaultText: "all", description: "Namespaces whose KluctlDeployments are served." }),
+      requestsPerSecond: integer(1, 10_000).prefault(100).meta({
+        description:
+          "How many requests a second the server itself sends to the API server at most, on average; twice as many may come at once. kluctl keeps limits of its own. Leases are renewed whatever else waits.",
+      }),
       allowUnsafeKubeconfigs: flag.prefault(false).meta({
         description:
           "Whether a kubeconfig in `spec.kubeConfig` may run programs of the server to log in (`exec`, `auth-provider`) and name files of it.",

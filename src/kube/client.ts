@@ -3,6 +3,7 @@ import type { IncomingMessage } from "node:http";
 import { setTimeout as sleep } from "node:timers/promises";
 import { ApiError } from "../errors.ts";
 import { kubeconfigText, loadKubeConfig } from "./kubeconfig.ts";
+import { createRequestRate } from "./request-rate.ts";
 import { createTransport } from "./transport.ts";
 
 export interface KubeRequest {
@@ -50,7 +51,10 @@ export interface KubeClientOptions {
   readonly kubeconfig?: string | undefined;
   readonly text?: string | undefined;
   readonly context?: string | undefined;
-  readonly observe?: { request(method: string, status: number, seconds: number): void } | undefined;
+  /** So many at most, on average; twice as many may come at once. Without it there is no limit. */
+  readonly mostPerSecond?: (() => number) | undefined;
+  readonly observe?:
+    { request(method: string, status: number, seconds: number): void; heldBack(seconds: number): void } | undefined;
 }
 
 type Attempt =
@@ -59,10 +63,14 @@ type Attempt =
 
 const contentTypes = { merge: "application/merge-patch+json", apply: "application/apply-patch+yaml" };
 const pageSize = 500;
+const leases = "/apis/coordination.k8s.io/";
+/** What the API server itself says mostly. */
+const defaultRestMs = 1_000;
 
-export function createKubeClient({ observe, ...options }: KubeClientOptions = {}): KubeClient {
+export function createKubeClient({ observe, mostPerSecond, ...options }: KubeClientOptions = {}): KubeClient {
   const kc = loadKubeConfig(options);
   const transport = createTransport(kc);
+  const rate = mostPerSecond === undefined ? undefined : createRequestRate(mostPerSecond);
   let knownClusterId: string | undefined;
 
   /** One attempt: sends, waits for the headers, and turns an error status into an error. */
@@ -97,7 +105,9 @@ export function createKubeClient({ observe, ...options }: KubeClientOptions = {}
       if (status >= 200 && status < 300) return { kind: "answer", body: text === "" ? undefined : JSON.parse(text) };
       if (status === 401) transport.renewLogin();
       const error = new ApiError(status, `${request.method} ${request.path}: ${statusText(status, text)}`);
-      return { kind: "failed", error, again: mayRepeat(request, status), afterMs: retryAfterMs(answer) };
+      const afterMs = retryAfterMs(answer);
+      if (status === 429) rate?.rest(afterMs ?? defaultRestMs);
+      return { kind: "failed", error, again: mayRepeat(request, status), afterMs };
     } catch (cause) {
       request.signal?.throwIfAborted();
       const why = limit.signal.aborted ? `no answer within ${timeoutMs} ms` : (cause as Error).message;
@@ -110,9 +120,18 @@ export function createKubeClient({ observe, ...options }: KubeClientOptions = {}
     }
   }
 
+  /** What keeps a Lease waits behind nothing: whoever loses it has to break off. */
+  async function waitForTurn({ path, signal }: KubeRequest): Promise<number> {
+    if (rate === undefined || path.startsWith(leases)) return 0;
+    const ms = await rate.turn(signal);
+    if (ms > 0) observe?.heldBack(ms / 1_000);
+    return ms;
+  }
+
   async function request(wanted: KubeRequest): Promise<unknown> {
-    const endsAt = performance.now() + (wanted.totalMs ?? 30_000);
+    let endsAt = performance.now() + (wanted.totalMs ?? 30_000);
     for (let count = 0; ; count++) {
+      endsAt += await waitForTurn(wanted);
       const result = await attempt(wanted);
       if (result.kind === "answer") return result.body;
       // Full jitter, so that many who failed together do not come back together.

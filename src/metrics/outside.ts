@@ -4,6 +4,8 @@ import { boundLabel, workSeconds } from "./labels.ts";
 
 export interface OutsideMetrics {
   kubernetesAsked(method: string, status: number, seconds: number): void;
+  /** A request of ours waited so long for its turn. */
+  kubernetesHeldBack(seconds: number): void;
   watchRestarted(why: string): void;
   /** Whether it is this server's turn to work. */
   leads(leads: boolean): void;
@@ -37,6 +39,11 @@ export function createOutsideMetrics(registry: Registry): OutsideMetrics {
     name: "towline_kubernetes_request_duration_seconds",
     help: "How long the API server took for an answer.",
     labelNames: ["method"],
+    registers,
+  });
+  const kubernetesHeldBack = new Counter({
+    name: "towline_kubernetes_held_back_seconds_total",
+    help: "How long requests waited for their turn before they were sent to the API server, all together.",
     registers,
   });
   const watchRestarts = new Counter({
@@ -123,6 +130,7 @@ export function createOutsideMetrics(registry: Registry): OutsideMetrics {
       kubernetesRequests.inc({ method: methodLabel(method), status: statusLabel(String(status)) });
       kubernetesSeconds.observe({ method: methodLabel(method) }, seconds);
     },
+    kubernetesHeldBack: (seconds) => kubernetesHeldBack.inc(seconds),
     watchRestarted: (why) => watchRestarts.inc({ why: whyLabel(why) }),
     leads: (leads) => leader.set(leads ? 1 : 0),
     configLoaded(ok, restart) {
