@@ -20,7 +20,7 @@ export interface PageLoginDeps {
   readonly audit: (write: PageWrite) => void;
   readonly log: Logger;
   readonly now: () => number;
-  /** How often one address may come within a minute. */
+  /** How often one address may come within a minute; behind one proxy all people share it. */
   readonly mostLogins?: number | undefined;
 }
 
@@ -28,7 +28,7 @@ const flowCookie = "towline-login";
 /** To find the password and the second factor. */
 const flowMs = 10 * 60_000;
 
-export function createPageLogin({ access, provider, audit, log, now, mostLogins = 60 }: PageLoginDeps): Router {
+export function createPageLogin({ access, provider, audit, log, now, mostLogins = 600 }: PageLoginDeps): Router {
   const router = Router();
   router.use(
     rateLimit({

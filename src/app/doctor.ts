@@ -153,6 +153,7 @@ export async function runDoctor(options: DoctorOptions): Promise<readonly Sectio
             () => true,
           ),
           readsSecrets: config.kubernetes.readSecretsAs === "server",
+          operatorGroups: operatorGroupsOf(config),
         }),
     },
     { group: "Surroundings", subject: "kluctl", run: () => examineKluctl(() => kluctl.version()) },
@@ -233,4 +234,11 @@ async function lookAtRedis(config: Config, log: Logger): Promise<RedisFacts> {
     redis.disconnect();
     await privateRedis?.stop();
   }
+}
+
+/** Those that the API server is told when somebody asks for something on the page. */
+function operatorGroupsOf({ ui }: Config): readonly string[] {
+  if (ui?.actAs !== "caller") return [];
+  const { groupPrefix = "", operatorGroups } = ui;
+  return operatorGroups.filter((group) => group !== "*").map((group) => groupPrefix + group);
 }

@@ -21,6 +21,8 @@ export interface PermissionsInput {
   readonly accounts: readonly { readonly namespace: string; readonly name: string }[];
   /** Some deployments are deployed with the server's own rights. */
   readonly asServer: boolean;
+  /** Groups, as the cluster knows them, of people who may ask for something on the page, and are asked for in their name. */
+  readonly operatorGroups: readonly string[];
 }
 
 /** What the server has to be allowed with its own login, whoever deploys. */
@@ -160,7 +162,10 @@ function neededRights({
   legacy,
   decrypts,
   readsSecrets,
-}: Omit<PermissionsInput, "accounts" | "asServer">): { need: Need; namespace: string | undefined }[] {
+}: Omit<PermissionsInput, "accounts" | "asServer" | "operatorGroups">): {
+  need: Need;
+  namespace: string | undefined;
+}[] {
   const everywhere: readonly (string | undefined)[] = namespaces.length === 0 ? [undefined] : namespaces;
   const everywhereNeeded = [
     ...perNamespace,
@@ -180,13 +185,14 @@ export async function examinePermissions(
   cluster: Pick<DoctorCluster, "may" | "namespaceExists">,
   input: PermissionsInput,
 ): Promise<Finding[]> {
-  const { resultsNamespace, accounts, asServer } = input;
+  const { resultsNamespace, accounts, asServer, operatorGroups } = input;
   const judged = await Promise.all(neededRights(input).map(({ need, namespace }) => judge(cluster, need, namespace)));
   const kubeSystem = { group: "", resource: "namespaces", name: "kube-system" };
   const more = await Promise.all([
     readsKubeSystem(cluster, kubeSystem),
     resultsNamespaceThere(cluster, resultsNamespace),
     ...accounts.map((account) => impersonates(cluster, account)),
+    ...operatorGroups.map((name) => asksFor(cluster, name)),
     ...(asServer ? [deploysAnything(cluster)] : []),
   ]);
   return [...judged, ...more];
@@ -253,6 +259,18 @@ async function impersonates(
         subject,
         "may not impersonate it",
         "grant impersonate on serviceaccounts to the server's service account",
+      );
+}
+
+/** Who is in it cannot be known here. */
+async function asksFor(cluster: Pick<DoctorCluster, "may">, name: string): Promise<Finding> {
+  const subject = `group ${name}`;
+  return (await cluster.may({ verb: "impersonate", group: "", resource: "groups", name }))
+    ? ok(subject, "impersonate")
+    : warning(
+        subject,
+        "may not impersonate it: who is in it can ask for nothing on the page",
+        "with the chart, name the people in rbac.pageUsers; docs/rights.md",
       );
 }
 

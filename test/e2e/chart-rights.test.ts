@@ -7,6 +7,7 @@ import { parse } from "yaml";
 import { examinePermissions } from "../../src/doctor/permissions.ts";
 import { examineController } from "../../src/doctor/running-controller.ts";
 import { createDoctorCluster } from "../../src/doctor/cluster.ts";
+import { addressOf, suspendPatch } from "../../src/kube/asking.ts";
 import { createKubeClient } from "../../src/kube/client.ts";
 import { createAccount } from "../support/accounts.ts";
 import { type ApiLogin, useApiLogin } from "../support/api-login.ts";
@@ -36,13 +37,14 @@ interface Configured {
 }
 
 /** The chart, without its pods: the server runs here, with the token of its account. */
-async function install(values: { rbac?: object; preview?: object }): Promise<Installed> {
+async function install(values: { rbac?: object; preview?: object; ui?: object }): Promise<Installed> {
+  const { ui, ...others } = values;
   const release = await useCluster();
   const helm = await useHelm(release);
   const results = uniqueName("results");
   onTestFinished(async () => void (await release.core.deleteNamespace({ name: results })));
   await helm.install("towline", {
-    ...values,
+    ...others,
     replicaCount: 0,
     redis: { enabled: false },
     externalRedis: { url: "redis://redis.invalid:6379" },
@@ -51,6 +53,7 @@ async function install(values: { rbac?: object; preview?: object }): Promise<Ins
       controllerNamespace: release.namespace,
       results: { namespace: results },
       sourceOverride: { bindAddress: ":8082" },
+      ...(ui && { ui }),
     },
   });
   const { namespace } = release;
@@ -96,6 +99,7 @@ async function rightsProblems({ release, login, results, variables }: Installed,
       decrypts: false,
       accounts: accounts.map((text) => ({ namespace: text.split("/")[0] ?? "", name: text.split("/")[1] ?? "" })),
       asServer: false,
+      operatorGroups: [],
     })),
   ];
   return findings.filter(({ level }) => level !== "ok");
@@ -277,4 +281,45 @@ test("as cluster-admin the server deploys with its own rights, as kluctl's contr
   const place = await usePlace(cluster, installed, "shop");
   const verdicts = await tryAll(installed.login, serverAttempts(place));
   expect(inWords(verdicts)).toEqual(await documented(serverTable, "`cluster-admin`"));
+});
+
+test("for people who are named, the server asks as them and their groups, and as nobody else", async () => {
+  const cluster = await useCluster();
+  const ui = {
+    proxyHeader: "X-User",
+    proxyAddresses: ["10.0.0.7"],
+    groupPrefix: "team:",
+    operatorGroups: ["ops", "others"],
+    viewerGroups: ["*"],
+  };
+  const { login } = await install({ rbac: { pageUsers: ["ann"] }, ui });
+  const deployment = cluster.deployment("shop");
+  await deployment.create(aSpec("https://git.example.com/shop"));
+  const group = "rbac.authorization.k8s.io";
+  const metadata = { name: "ask" };
+  const rules = [{ apiGroups: ["gitops.kluctl.io"], resources: ["kluctldeployments"], verbs: ["patch"] }];
+  await cluster.create({ apiVersion: `${group}/v1`, kind: "Role", metadata, rules } as object);
+  await cluster.create({
+    ...{ apiVersion: `${group}/v1`, kind: "RoleBinding", metadata },
+    roleRef: { apiGroup: group, kind: "Role", name: metadata.name },
+    subjects: [{ apiGroup: group, kind: "Group", name: "team:ops" }],
+  } as object);
+
+  const client = createKubeClient({ kubeconfig: login.kubeconfig });
+  onTestFinished(() => client.close());
+  const path = addressOf({ namespace: cluster.namespace, name: "shop" }, false);
+  const ask = (as?: string, asGroups?: readonly string[], dryRun?: "All") =>
+    client.request({ method: "PATCH", path, query: { dryRun }, body: suspendPatch(true), as, asGroups, totalMs: 0 });
+  const refusals = [
+    [undefined, undefined, /may not change the spec|cannot patch/], // not with its own login
+    ["bob", ["team:ops"], /cannot impersonate resource "users"/],
+    ["ann", ["system:masters"], /cannot impersonate resource "groups"/],
+    ["ann", ["team:ops", "team:hr"], /cannot impersonate resource "groups"/],
+    ["ann", ["team:others"], /User "ann" cannot patch/],
+  ] as const;
+  for (const [as, groups, words] of refusals) {
+    await expect.poll(() => ask(as, groups, "All").catch((error: Error) => error.message), patience).toMatch(words);
+  }
+  await ask("ann", ["team:ops"]);
+  expect((await deployment.get())?.spec).toMatchObject({ suspend: true });
 });

@@ -99,6 +99,23 @@ const matrix: Readonly<Record<string, Values>> = {
     networkPolicy: { enabled: false },
     crds: { install: false },
   },
+  "people who log in": {
+    page: { existingSecret: "page", tokenKey: "", oidcSecretKey: "client" },
+    rbac: { pageUsers: ["ann@example.com"] },
+    config: {
+      ui: {
+        oidc: {
+          issuer: "https://login.example.com",
+          clientId: "towline",
+          redirectUrl: "https://towline.example.com/auth/callback",
+        },
+        tokenRole: "operator",
+        groupPrefix: "oidc:",
+        operatorGroups: ["ops"],
+        viewerGroups: ["*", "dev"],
+      },
+    },
+  },
   "rights in some namespaces, and an account for previews": {
     rbac: {
       tier: "namespaced",
@@ -336,6 +353,17 @@ test("whatever is set, the API server and our configuration take what is rendere
   expect(podOf(withPage).containers[0]?.volumeMounts?.map(({ mountPath }) => mountPath)).toContain("/etc/towline/page");
   expect(services("several git hosts and an Ingress")).toContainEqual(expect.stringMatching(/-page$/));
   expect(configOf(more).ui).toMatchObject({ port: 8091, proxy: { header: "X-User", addresses: ["10.0.0.7"] } });
+  const people = byTitle["people who log in"] ?? [];
+  expect(configOf(people).ui).toMatchObject({ token: undefined, oidc: { clientSecret: expect.anything() } });
+  const rules = people.flatMap(({ kind, ...role }) => (kind === "ClusterRole" ? (role["rules"] as object[]) : []));
+  const impersonate = { apiGroups: [""], verbs: ["impersonate"] };
+  expect(rules).toContainEqual({
+    ...impersonate,
+    resources: ["users"],
+    resourceNames: ["ann@example.com", "towline:page-token"],
+  });
+  expect(rules).toContainEqual({ ...impersonate, resources: ["groups"], resourceNames: ["oidc:ops", "oidc:dev"] });
+  expect(JSON.stringify(byTitle["several git hosts and an Ingress"])).not.toMatch(/"(?:users|groups)"/);
   expect(services("as it is")).not.toContainEqual(expect.stringMatching(/-page$/));
   // Nothing but webhooks is opened.
   for (const title of ["several git hosts and an Ingress", "a Gateway, monitoring, limited egress"]) {

@@ -85,6 +85,7 @@ test("every verb the server needs is asked for, and a missing one is named with 
     decrypts: false,
     accounts: [{ namespace: "shop", name: "deployer" }],
     asServer: true,
+    operatorGroups: ["team:ops"],
   };
   const all = fakeDoctorCluster();
   expect((await examinePermissions(all, input)).map(({ level }) => level)).not.toContain("problem");
@@ -103,6 +104,7 @@ test("every verb the server needs is asked for, and a missing one is named with 
     "problem namespace kube-system: may not get it: its UID is the cluster's in every result",
     "problem namespace kluctl-results: is not there, and the server may not make it",
     "problem service account shop/deployer: may not impersonate it",
+    "warning group team:ops: may not impersonate it: who is in it can ask for nothing on the page",
     expect.stringMatching(/^warning everything else: the server is no cluster-admin/),
   ]);
 
