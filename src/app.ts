@@ -53,7 +53,8 @@ import type { Leases } from "./ports.ts";
 import { createReadIdentity } from "./reconcile/identity.ts";
 import { createReconcile } from "./reconcile/reconcile.ts";
 import { createRetries } from "./reconcile/retries.ts";
-import { createSources, type GitSources } from "./source/sources.ts";
+import { startGitThread } from "./source/git-thread.ts";
+import { createSources, gitHome, type GitSources } from "./source/sources.ts";
 import type { Reading } from "./cli/commands.ts";
 import { readVersion } from "./cli/version.ts";
 
@@ -166,9 +167,12 @@ export async function startApp(config: Config, log: Logger, reading?: Reading): 
   const leases = observed(createLeases({ client, identity, durationMs: config.lease.durationMs, log }), metrics);
 
   // git and kluctl
+  const cacheDir = join(config.dataDir, "git");
+  const gitThread = startGitThread({ home: gitHome(cacheDir), env: process.env });
   const sources = stagedSources(
     createSources({
-      cacheDir: join(config.dataDir, "git"),
+      cacheDir,
+      git: gitThread.git,
       log,
       env: process.env,
       limits: {
@@ -366,6 +370,7 @@ export async function startApp(config: Config, log: Logger, reading?: Reading): 
       }
       await begun.work?.stop(drainMs);
       await kluctl.stop();
+      await gitThread.stop();
       await sourceOverrides?.stop();
       await leadership.stop(); // not before: now somebody else may begin
       client.close();

@@ -12,7 +12,7 @@ import { systemLookup } from "./address.ts";
 import type { Lookup } from "./address.ts";
 import { checkOut, checkPath, cloneMirror, findProject } from "./clone.ts";
 import { explain } from "./explain.ts";
-import { createGit } from "./git.ts";
+import { createGit, type Git } from "./git.ts";
 import { createLimit } from "../limit.ts";
 import { parseLsRemote } from "./ls-remote.ts";
 import { mergeInto } from "./merge.ts";
@@ -66,6 +66,8 @@ export interface SourcesDeps {
   /** Belongs to one process at a time. */
   readonly cacheDir: string;
   readonly log: Logger;
+  /** Runs it; by processes that this thread starts, if left out. */
+  readonly git?: Git | undefined;
   /** Where the search path, proxies and certificate authorities are taken from; nothing else is. */
   readonly env: NodeJS.ProcessEnv;
   readonly limits?: Partial<SourceLimits> | undefined;
@@ -86,6 +88,11 @@ export interface GitSources extends Sources {
   sweepStale(): Promise<void>;
 }
 
+/** What git takes for its user's home. */
+export function gitHome(cacheDir: string): string {
+  return join(cacheDir, "home");
+}
+
 export function createSources(deps: SourcesDeps): GitSources {
   const { cacheDir, log, env, observe, protocols = ["http", "https", "ssh"], lookup = systemLookup } = deps;
   const limits: SourceLimits = {
@@ -96,7 +103,7 @@ export function createSources(deps: SourcesDeps): GitSources {
       return deps.limits?.callMs ?? defaultSourceLimits.callMs;
     },
   };
-  const git = createGit({ home: join(cacheDir, "home"), env });
+  const git = deps.git ?? createGit({ home: gitHome(cacheDir), env });
   const work = createWorkDirectories(join(cacheDir, "work"));
   const remoteGit = createRemoteGit({ git, work, env, lookup, limits });
   const fetched = (seconds: number, ok: boolean): void => observe?.fetch(seconds, ok);
