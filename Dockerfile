@@ -18,7 +18,8 @@ RUN npm ci --omit=dev --ignore-scripts --no-audit \
  && chmod --recursive u=rwX,go=rX node_modules
 
 # ---------------------------------------------------------------------------------------------------------------------
-FROM ${NODE_IMAGE} AS build
+# What comes of it is the same for all architectures: where another one has to be emulated, this need not be.
+FROM --platform=$BUILDPLATFORM ${NODE_IMAGE} AS build
 WORKDIR /app
 COPY package.json package-lock.json .npmrc ./
 RUN npm ci --ignore-scripts

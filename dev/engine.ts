@@ -1,5 +1,6 @@
 /** `npm run test:image`: the image is built by a real engine, and what runs of it is tested: test/image. */
-import { join } from "node:path";
+import { homedir } from "node:os";
+import { delimiter, join } from "node:path";
 import { parseArgs } from "node:util";
 import { parseCLI, startVitest } from "vitest/node";
 import { cacheDir } from "./cache.ts";
@@ -51,7 +52,7 @@ else {
 
 async function main(): Promise<void> {
   const ending = endOfRun();
-  const tools = await findTools(["docker-buildx", "docker-compose"], { say });
+  const tools = await findTools(["docker-buildx", "docker-compose"], { say, env: withPlugins(process.env) });
   const engine = await startEngine({ say, isPrivate: options.private });
   const ended = new Promise((resolve) => ending.addEventListener("abort", resolve));
   try {
@@ -65,6 +66,13 @@ async function main(): Promise<void> {
   } finally {
     await engine.stop();
   }
+}
+
+/** Where Docker's packages put what adds commands to `docker`. */
+function withPlugins(env: NodeJS.ProcessEnv): NodeJS.ProcessEnv {
+  const folders = ["/usr/libexec/docker", "/usr/lib/docker", "/usr/local/lib/docker", join(homedir(), ".docker")];
+  const plugins = folders.map((folder) => join(folder, "cli-plugins"));
+  return { ...env, PATH: [env["PATH"], ...plugins].join(delimiter) };
 }
 
 async function test(image: string, compose: string, env: NodeJS.ProcessEnv): Promise<void> {

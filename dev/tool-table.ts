@@ -255,7 +255,7 @@ export const tools: Readonly<Record<ToolName, Tool>> = {
     variable: "TOWLINE_DOCKER_COMPOSE",
     commands: ["docker-compose"],
     versionArgs: ["version", "--short"],
-    versions: { from: "2.24.0", below: "3.0.0" }, // version 1 was another program
+    versions: { from: "2.24.0", below: "100.0.0" }, // version 1 was another program
     build: {
       folder: "compose",
       version: "2.40.3",
