@@ -1,8 +1,10 @@
 /** The page with many deployments: how fast it is there, what it costs, and how soon it shows what changes. */
-import { execFile } from "node:child_process";
+import { execFile, spawn } from "node:child_process";
+import { once } from "node:events";
 import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
+import { fileURLToPath } from "node:url";
 import { promisify } from "node:util";
 import { gzipSync } from "node:zlib";
 import type { Browser, Page } from "playwright-core";
@@ -60,6 +62,7 @@ export const page: Measurement = {
     const after = await memoryOf(browser, watched.tab);
     await watched.close();
     await server.stop();
+    const rush = await measureRush(stage, browser, { count, forMs });
 
     const [interactive, pixelBusy] = [median(loads), median(pixels)];
     const row = (what: string, all: readonly number[]) => [
@@ -77,7 +80,8 @@ export const page: Measurement = {
     return {
       how:
         `${count} KluctlDeployments, a real server, and a real Chromium (headless) on the same machine. ` +
-        `Their statuses are written to the API server as fast as it takes them, up to twice a second for each; the page is told at most twice a second, of all that changed. ` +
+        `Their statuses are written to the API server as fast as it takes them, up to twice a second for each; the page is told at most twice a second, of all that changed. " +
+        "As the API server takes fewer than that, the page is also told by a process that has its events and nothing behind them. ` +
         "A status is seen when the browser has drawn it: the time counts from the moment at which it was sent to the API server.",
       tables: [
         {
@@ -90,8 +94,10 @@ export const page: Measurement = {
             row(`a tab without a cache shows ${count} deployments and takes a search`, loads),
             row("a changed status is drawn, nothing else changes", quietPixels),
             row("a changed status is drawn, all others change as well", pixels),
+            row(`a changed status is drawn, ${count} change twice a second`, rush.pixels),
             row("a search is drawn", search),
             row("a search is drawn while all change", searchBusy),
+            row(`a search is drawn while ${count} change twice a second`, rush.search),
             row("a filter is drawn", filter),
           ],
         },
@@ -104,10 +110,24 @@ export const page: Measurement = {
           ],
         },
         {
+          head: [`${count} deployments change twice a second`, "cores", "memory"],
+          rows: [
+            ["what tells one tab", rush.one.cores.toFixed(2), megabytes(rush.one.serverBytes)],
+            ["what tells twenty", rush.twenty.cores.toFixed(2), megabytes(rush.twenty.serverBytes)],
+            ["the tab", rush.tab.cores.toFixed(2), megabytes(rush.tab.serverBytes)],
+          ],
+        },
+        {
           head: ["memory of the tab", "JavaScript's", "its process"],
           rows: [
             ["just loaded", megabytes(before.heap), megabytes(before.process)],
             ["after the changes", megabytes(after.heap), megabytes(after.process)],
+            [
+              `${count} change twice a second, after ${rush.shortMs / 1_000} s`,
+              megabytes(rush.early.heap),
+              megabytes(rush.early.process),
+            ],
+            [`the same, after ${rush.longMs / 1_000} s`, megabytes(rush.late.heap), megabytes(rush.late.process)],
           ],
         },
       ],
@@ -139,8 +159,8 @@ export const page: Measurement = {
         goal(
           "what the tab's JavaScript holds grows while all change by",
           megabytes(goals.growthBytes),
-          megabytes(Math.max(0, after.heap - before.heap)),
-          after.heap - before.heap < goals.growthBytes,
+          megabytes(Math.max(0, rush.late.heap - rush.early.heap)),
+          rush.late.heap - rush.early.heap < goals.growthBytes,
         ),
       ],
       memory: [],
@@ -184,6 +204,54 @@ interface Changed {
   /** Changes a second. */
   readonly rate: number;
   readonly usage: ReturnType<ReturnType<typeof startSampling>>;
+}
+
+/** The page's own events, with as many changes as nobody else could make. */
+async function measureRush(stage: Stage, browser: Browser, { count, forMs }: { count: number; forMs: number }) {
+  const program = fileURLToPath(new URL("./page-rush.ts", import.meta.url));
+  const child = spawn(process.execPath, [program, String(count)], { stdio: ["ignore", "pipe", "inherit"] });
+  stage.defer(() => child.kill());
+  const [said] = (await once(child.stdout, "data")) as [Buffer];
+  const pageUrl = `http://127.0.0.1:${said.toString().trim()}`;
+  const { tab, close } = await openTab(browser, { pageUrl }, count);
+  await delay(2_000);
+  const early = await memoryOf(browser, tab);
+  const [sampled, sampledTab] = [startSampling(child.pid ?? 0), startSampling(await processOf(browser))];
+  const pixels = await pixelsFor(tab, forMs);
+  const [one, tabUsage] = [sampled(), sampledTab()];
+  const search = await times(20, async (index) => {
+    await delay(50 + (index % 10) * 50);
+    return searchFor(tab, index % 2 === 0 ? nameOf(count - 1 - index) : "");
+  });
+  const late = await memoryOf(browser, tab);
+  const others = Array.from({ length: 19 }, async () => {
+    const { body } = await fetch(`${pageUrl}/api/events`);
+    await body?.pipeTo(new WritableStream()).catch(() => undefined); // it ends with the process
+  });
+  await delay(2_000);
+  const sampledAgain = startSampling(child.pid ?? 0);
+  await delay(forMs / 3);
+  const twenty = sampledAgain();
+  await close();
+  child.kill();
+  await Promise.all(others);
+  return { pixels, search, one, twenty, tab: tabUsage, early, late, shortMs: 2_000, longMs: forMs };
+}
+
+/** The first row says when it was changed; it is looked at with each frame. */
+async function pixelsFor(tab: Page, forMs: number): Promise<readonly number[]> {
+  return tab.evaluate<readonly number[]>(`(async (forMs) => {
+    const all = [];
+    const endsAt = Date.now() + forMs;
+    const said = () => document.querySelector(".rows li .row > :nth-child(4)").textContent;
+    for (let last = said(); Date.now() < endsAt; ) {
+      await new Promise((drawn) => requestAnimationFrame(() => setTimeout(drawn)));
+      const text = said();
+      if (text !== last) all.push(Date.now() - Number(text));
+      last = text;
+    }
+    return all;
+  })(${forMs})`);
 }
 
 /** Changes all of them again and again, but for the first, which `meanwhile` may change. */
@@ -234,7 +302,7 @@ async function times(count: number, measure: (index: number) => Promise<number>)
   return all;
 }
 
-async function openTab(browser: Browser, { pageUrl }: Towline, count: number) {
+async function openTab(browser: Browser, { pageUrl }: Pick<Towline, "pageUrl">, count: number) {
   const context = await browser.newContext({
     viewport: { width: 1200, height: 800 },
     extraHTTPHeaders: { Authorization: `Bearer ${token}` },
@@ -310,6 +378,11 @@ async function memoryOf(browser: Browser, tab: Page): Promise<{ readonly heap: n
   await session.send("HeapProfiler.collectGarbage");
   const { usedSize } = await session.send("Runtime.getHeapUsage");
   await session.detach();
-  const sizes = (await rendererPids(browser)).map(ownBytes);
-  return { heap: usedSize, process: Math.max(0, ...sizes) };
+  return { heap: usedSize, process: ownBytes(await processOf(browser)) };
+}
+
+/** Of the tab that is open: a browser keeps others, which show nothing. */
+async function processOf(browser: Browser): Promise<number> {
+  const pids = await rendererPids(browser);
+  return pids.toSorted((one, other) => ownBytes(other) - ownBytes(one))[0] ?? 0;
 }

@@ -1,0 +1,56 @@
+/**
+ * A page of which every deployment changes twice a second, as no API server of this size could tell it: the events, the
+ * assets and the browser are the real ones. Run as a process of its own; says on which port it listens.
+ */
+import { createServer } from "node:http";
+import type { AddressInfo } from "node:net";
+import { join } from "node:path";
+import express from "express";
+import { createPageEvents } from "../../routes/page-events.ts";
+import type { PageDeployment } from "../../routes/page-facts.ts";
+
+const count = Number(process.argv[2]);
+const assets = join(import.meta.dirname, "../../dist/ui");
+
+const deployments = new Map(Array.from({ length: count }, (_, index) => toEntry(index)));
+const keys = [...deployments.values()].map(({ namespace, name }) => ({ namespace, name }));
+const events = createPageEvents({ describe: (wanted) => wanted.flatMap(({ name }) => deployments.get(name) ?? []) });
+
+setInterval(() => {
+  // The browser tells from it when it was drawn.
+  const drift = String(Date.now());
+  for (const [name, one] of deployments) deployments.set(name, { ...one, drift });
+  for (const key of keys) events.changed(key);
+}, 500);
+
+const app = express()
+  .get("/api/deployments", (_req, res) => void res.json([...deployments.values()]))
+  .get("/api/access", (_req, res) => void res.json({ by: "token" }))
+  .get("/api/events", (_req, res) => void events.open(res, Infinity))
+  .use(express.static(assets));
+const server = createServer(app).listen(0, "127.0.0.1", () => {
+  process.stdout.write(`${(server.address() as AddressInfo).port}\n`);
+});
+
+function toEntry(index: number): [string, PageDeployment] {
+  const name = `app-${String(index).padStart(4, "0")}`;
+  return [
+    name,
+    {
+      namespace: "bench-page",
+      name,
+      ready: index % 10 === 0 ? "False" : "True",
+      commit: "3f2c1ab".padEnd(40, "0"),
+      deployedCommit: "3f2c1ab".padEnd(40, "0"),
+      deployedAt: Date.now(),
+      drift: "none",
+      nextLookAt: Date.now() + 300_000,
+      why: index % 10 === 0 ? "services/frontend/deploy.yml:14: 'replicas' is undefined" : undefined,
+      suspended: false,
+      target: "prod",
+      source: "https://git.example.com/example/shop",
+      ref: "branch main",
+      path: undefined,
+    },
+  ];
+}
