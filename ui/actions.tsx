@@ -2,6 +2,8 @@
 import { useEffect, useId, useRef, useState } from "preact/hooks";
 import type { ComponentChildren } from "preact";
 import type { PageDeploymentDetails } from "../routes/page-facts.ts";
+import type { Possible, PossibleActions } from "../routes/page-writes.ts";
+import type { Action as Name } from "../src/reconcile/actions.ts";
 import { send } from "./api.ts";
 import { Objects } from "./diff.tsx";
 import { useFact } from "./hooks.ts";
@@ -9,16 +11,6 @@ import { Notice } from "./parts.tsx";
 import { clockText, messageOf } from "./words.ts";
 
 const names = ["reconcile", "deploy", "validate", "prune", "approve", "suspend", "resume"] as const;
-type Name = (typeof names)[number];
-
-interface May {
-  readonly may: boolean;
-  readonly why?: string;
-  /** Of approve: what is to be approved. */
-  readonly hash?: string;
-}
-
-type Permissions = Readonly<Partial<Record<Name, May>>>;
 
 const words: Readonly<Record<Name, { readonly label: string; readonly does: string }>> = {
   reconcile: { label: "Reconcile", does: "Looks at git and the cluster now, and deploys what has changed" },
@@ -48,7 +40,7 @@ interface ActionsProps {
 }
 
 export function Actions({ path, details, version }: ActionsProps) {
-  const { value: permissions, problem } = useFact<Permissions>(`${path}/actions`, 30_000, version);
+  const { value: permissions, problem } = useFact<PossibleActions>(`${path}/actions`, 30_000, version);
   const [asked, setAsked] = useState<Asked | undefined>(undefined);
   const [dialog, setDialog] = useState<{ readonly name: Name; readonly hash?: string | undefined } | undefined>();
   const [why, setWhy] = useState("");
@@ -66,9 +58,11 @@ export function Actions({ path, details, version }: ActionsProps) {
     }
   }
 
-  function choose(name: Name, { may, why: because = "", hash }: May): void {
-    if (!may) setWhy(because);
-    else if (name === "prune" || name === "approve") setDialog({ name, hash });
+  function choose(name: Name, { may, why: because = "", hash }: Possible): void {
+    if (!may) {
+      setWhy(because);
+      setAsked(undefined);
+    } else if (name === "prune" || name === "approve") setDialog({ name, hash });
     else void start(name);
   }
 
@@ -79,7 +73,7 @@ export function Actions({ path, details, version }: ActionsProps) {
       <div class="actions">
         {shown.map((name) => {
           const may = permissions[name];
-          return may && <ActionButton key={name} name={name} may={may} onClick={() => choose(name, may)} />;
+          return <ActionButton key={name} name={name} may={may} onClick={() => choose(name, may)} />;
         })}
       </div>
       <div role="status">
@@ -120,7 +114,7 @@ export function Actions({ path, details, version }: ActionsProps) {
 
 interface ButtonProps {
   readonly name: Name;
-  readonly may: May;
+  readonly may: Possible;
   readonly onClick: () => void;
 }
 

@@ -32,8 +32,8 @@ class ProofError extends Error {
 }
 
 async function answerOf(res: Response): Promise<unknown> {
+  if (res.ok) return res.status === 204 ? undefined : res.json();
   const body = (await res.json().catch(() => undefined)) as Refusal | undefined;
-  if (res.ok) return body;
   const words = [body?.error ?? `The server answered ${res.status}.`, body?.hint].filter(Boolean).join(" ");
   if (res.status === 401)
     throw new NoAccessError(words, body?.logins ?? { token: body?.byToken !== false, oidc: false });

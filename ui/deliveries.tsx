@@ -71,9 +71,7 @@ function Forge({ forge, now }: { readonly forge: PageForge; readonly now: number
   );
 }
 
-type Replayable = DeliveryRecord & { readonly replayable?: boolean };
-
-function Delivery({ delivery, now }: { readonly delivery: Replayable; readonly now: number }) {
+function Delivery({ delivery, now }: { readonly delivery: DeliveryRecord; readonly now: number }) {
   const { at, status, event, repoName, ref, pullRequest, commit, matched, queued, previews = 0 } = delivery;
   const { forge, refused, reason, deployments, ignored, ignoredMore, replayable } = delivery;
   const about = pullRequest === undefined ? `${repoName ?? ""} ${branchOf(ref)}` : `${repoName ?? ""}#${pullRequest}`;

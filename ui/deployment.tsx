@@ -47,8 +47,9 @@ function Details({ path, now, version, ...details }: DetailsProps) {
   const { why, commit, commitUrl, deployedCommit, deployedCommitUrl, deployedAt, nextLookAt } = deployment;
   return (
     <>
-      {why && <Notice kind={healthOf(deployment) === "failed" ? "bad" : "note"}>{why}</Notice>}
+      {/* First, so that they stay where they are, whatever comes and goes. */}
       {useChanging() && <Actions path={path} details={details} version={version} />}
+      {why && <Notice kind={healthOf(deployment) === "failed" ? "bad" : "note"}>{why}</Notice>}
       <dl class="facts">
         <dt>Commit</dt>
         <dd>

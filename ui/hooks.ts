@@ -47,7 +47,8 @@ export function useFact<T>(path: string | undefined, everyMs?: number, version: 
     let timer: ReturnType<typeof setTimeout> | undefined;
     async function read(): Promise<void> {
       try {
-        setFact({ path, value: await ask<T>(path ?? "", controller.signal) });
+        const value = await ask<T>(path ?? "", controller.signal);
+        if (!controller.signal.aborted) setFact({ path, value });
       } catch (error) {
         if (controller.signal.aborted) return;
         if (error instanceof NoAccessError) dispatchEvent(new CustomEvent("no-access", { detail: error }));

@@ -18,7 +18,7 @@ export function Log({ path, working, now }: LogProps) {
   const { lines, live } = useLines(path);
   const [newest, ...before] = toJobs(lines);
   return (
-    <section class={working ? "log" : "log over"}>
+    <section class="log">
       <h2>Log {working && live && <span class="badge waiting live">live</span>}</h2>
       {!live && <p class="quiet">Nobody tells it at the moment.</p>}
       {newest ? (

@@ -4,6 +4,7 @@ import { delimiter, join } from "node:path";
 import axe from "axe-core";
 import { type BrowserContextOptions, chromium, type Page } from "playwright-core";
 import { expect, onTestFinished } from "vitest";
+import { patience } from "./patience.ts";
 
 const names = ["chromium", "chromium-browser", "google-chrome"];
 
@@ -17,6 +18,7 @@ export async function useBrowserPage(options: BrowserContextOptions = {}) {
   const browser = await chromium.launch({ executablePath: chromiumPath ?? "", args: ["--no-sandbox"] });
   onTestFinished(() => browser.close());
   const context = await browser.newContext({ viewport: { width: 1200, height: 800 }, ...options });
+  context.setDefaultTimeout(patience.timeout);
   const trouble: string[] = [];
   await context.exposeFunction("hit", () => void trouble.push("a script ran"));
   await context.addInitScript(

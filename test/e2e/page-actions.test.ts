@@ -1,0 +1,228 @@
+/** What people have done by the page: in a real Chromium, of a real server, and seen in the cluster. */
+import type { Page, Route } from "playwright-core";
+import { expect, test, vi } from "vitest";
+import { chromiumPath, examine, useBrowserPage } from "../support/chromium.ts";
+import { buildPage } from "../support/page-build.ts";
+import { patience } from "../support/patience.ts";
+import { aProject, aSpec } from "../support/project.ts";
+import { sendPush, type Towline, useTowline } from "../support/towline.ts";
+import { type TestWorld, useWorld } from "../support/world.ts";
+
+const token = "the-token-of-this-page-123";
+const evil = `"><img/src=x/onerror=hit()><script>hit()</script>`;
+
+test.skipIf(chromiumPath === undefined)(
+  "operators have things done by the page, viewers see why they cannot, and nothing that is told runs",
+  async () => {
+    await buildPage();
+    const world = await useWorld();
+    const server = await useTowline(world, {
+      TOWLINE_UI_HOST: "127.0.0.1",
+      TOWLINE_UI_PORT: "0",
+      TOWLINE_UI_TOKEN: token,
+      TOWLINE_UI_TOKEN_ROLE: "operator",
+      TOWLINE_UI_PROXY_HEADER: "X-User",
+      TOWLINE_UI_PROXY_ADDRESSES: "127.0.0.1",
+      TOWLINE_UI_ACT_AS: "server",
+    });
+    await Promise.all([useEachButton(world, server), runNothing(server.pageUrl ?? "")]);
+  },
+);
+
+/** Each is seen where it matters: in the cluster. */
+async function useEachButton(world: TestWorld, server: Towline): Promise<void> {
+  const { cluster } = world;
+  const { namespace } = cluster;
+  const repo = await world.repo("shop");
+  const extra = { apiVersion: "v1", kind: "ConfigMap", metadata: { name: "extra", namespace }, data: { a: "b" } };
+  await repo.push(aProject({ namespace, data: { color: "red" }, objects: { "extra.yml": extra } }));
+  const deployment = cluster.deployment("shop");
+  await deployment.create(aSpec(repo.url, { manual: true }));
+  await deployment.settles();
+
+  const { page, trouble } = await useBrowserPage();
+  const button = (name: string) => page.getByRole("button", { name, exact: true });
+  const see = async (text: string) => {
+    const main = page.getByRole("main");
+    await vi.waitFor(async () => expect(`${await main.innerText()}\n${trouble.join("\n")}`).toContain(text), patience);
+  };
+  await page.goto(`${server.pageUrl}/#/deployments/${namespace}/shop`);
+  await page.getByLabel("Token of the page").fill(token);
+  await page.keyboard.press("Enter");
+
+  // By keyboard alone: to the button, away again, and through.
+  await button("Approve …").waitFor();
+  await tabTo(page, "Approve …");
+  await page.keyboard.press("Enter");
+  const hash = (await deployment.get())?.status?.["lastObjectsHash"] as string;
+  await page.getByRole("dialog").getByText(hash).waitFor();
+  await examine(page, "approve");
+  expect(await focused(page)).toBe("Cancel");
+  await page.keyboard.press("Escape");
+  await page.getByRole("dialog").waitFor({ state: "detached" });
+  expect(await focused(page)).toBe("Approve …");
+  expect(await cluster.data("settings")).toBeUndefined();
+  await page.keyboard.press("Enter");
+  await tabTo(page, "Approve");
+  await page.keyboard.press("Enter");
+  await see("What was approved is deployed: 2 new.");
+  expect(await cluster.data("settings")).toEqual({ color: "red" });
+  await vi.waitFor(async () => expect(await button("Approve …").getAttribute("aria-disabled")).toBe("true"), patience);
+  await button("Approve …").press("Enter");
+  await see("Nothing waits for approval.");
+  await examine(page, "actions");
+
+  // No webhook told of it.
+  const without = { ...aProject({ namespace, data: { color: "blue" } }), "app/extra.yml": undefined };
+  const second = await repo.push(without);
+  await button("Reconcile").click();
+  await see("Reconcile: done.");
+  await page.locator(".facts").getByText(second.slice(0, 7)).first().waitFor();
+  await button("Deploy").click();
+  await see("Deploy: done.");
+  expect(await cluster.data("settings")).toEqual({ color: "blue" });
+  await button("Validate").click();
+  await see("Validate: done.");
+  expect((await deployment.get())?.status?.["lastValidateResult"]).toBeDefined();
+  await button("Prune …").click();
+  await page.getByRole("dialog").getByText(`ConfigMap ${namespace}/extra`).waitFor();
+  await examine(page, "prune");
+  expect(await cluster.data("extra")).toEqual({ a: "b" });
+  await button("Prune").click();
+  await see("Prune: done.");
+  expect(await cluster.find("v1", "ConfigMap", "extra")).toBeUndefined();
+  await button("Suspend").click();
+  await see("It is left alone from now on.");
+  expect((await deployment.get())?.spec["suspend"]).toBe(true);
+  await button("Resume").click();
+  await see("It is looked at again.");
+  expect((await deployment.get())?.spec["suspend"]).not.toBe(true);
+
+  expect((await sendPush(server.webhooksUrl, { repo: repo.url, after: second })).status).toBe(202);
+  await page.getByRole("link", { name: "Deliveries" }).click();
+  await page.getByRole("button", { name: /^Replay / }).click();
+  await see("1 matched, ");
+  await examine(page, "replay");
+  expect(trouble).toEqual([]);
+
+  const viewer = await useBrowserPage({ extraHTTPHeaders: { "X-User": "vera@example.com" } });
+  await viewer.page.goto(`${server.pageUrl}/#/deployments/${namespace}/shop`);
+  await viewer.page.locator("header").getByText("vera@example.com").waitFor();
+  const prune = viewer.page.getByRole("button", { name: "Prune …" });
+  await prune.waitFor();
+  expect(await prune.getAttribute("aria-disabled")).toBe("true");
+  const why = (await prune.getAttribute("title")) ?? "";
+  expect(why).not.toBe("");
+  await prune.press("Enter");
+  await viewer.page.getByRole("status").getByText(why).waitFor();
+  await examine(viewer.page, "viewer");
+  expect(viewer.trouble).toEqual([]);
+}
+
+/** Whatever the server tells of the world is text, be it an error of an action or a line of a log. */
+async function runNothing(url: string): Promise<void> {
+  const { page, trouble } = await useBrowserPage({ extraHTTPHeaders: { Authorization: `Bearer ${token}` } });
+  const posts: (readonly [path: string, proof: string | undefined, body: unknown])[] = [];
+  const answer = (path: string, get: object, post: object = {}, status = 200) =>
+    page.route(path, (route: Route) => {
+      const request = route.request();
+      if (request.method() === "GET") return route.fulfill({ json: get });
+      posts.push([new URL(request.url()).pathname, request.headers()["x-towline-csrf"], request.postDataJSON()]);
+      return route.fulfill({ json: post, status });
+    });
+  const may = { may: true };
+  const why = { may: false, why: evil };
+  const line = { at: Date.now(), job: evil, command: evil, text: evil };
+  await answer("**/api/access", { by: "oidc", name: evil, role: "operator", csrf: "the-proof", logins: {} });
+  await answer("**/api/deployments/shop/prod", details);
+  await answer(
+    "**/actions",
+    {
+      reconcile: may,
+      deploy: why,
+      validate: may,
+      prune: may,
+      suspend: why,
+      resume: why,
+      approve: { may: true, hash: evil },
+    },
+    { error: evil, hint: evil },
+    409,
+  );
+  await answer("**/api/queue", {
+    lanes: [],
+    jobs: [{ lane: "report", subject: evil, state: "failed", at: 0, tries: 3 }],
+  });
+  await answer("**/api/queue/report/retry", {}, { error: evil }, 404);
+  await page.route("**/log", (route) =>
+    route.fulfill({
+      contentType: "text/event-stream",
+      body: `event: open\ndata: {}\n\nevent: lines\ndata: ${JSON.stringify([line])}\n\n`,
+    }),
+  );
+  await page.goto(`${url}/#/deployments/shop/prod`);
+  await page.getByRole("log").getByText(evil).first().waitFor();
+  await page.locator("header").getByText(evil).waitFor();
+  await page.getByRole("button", { name: "Deploy" }).press("Enter");
+  await page.getByRole("status").getByText(evil).waitFor();
+  await page.getByRole("button", { name: "Approve …" }).click();
+  await page.getByRole("dialog").getByText(evil).first().waitFor();
+  await page.getByRole("button", { name: "Approve", exact: true }).click();
+  await page.getByText("Approve was refused.").waitFor();
+  await page.getByRole("status").getByText(evil).first().waitFor();
+  await examine(page);
+  await page.goto(`${url}/#/queue`);
+  await page.getByRole("button", { name: `Retry ${evil}` }).click();
+  await page.getByRole("status").getByText(evil).waitFor();
+  await examine(page, "retry");
+  expect(posts).toEqual([
+    ["/api/deployments/shop/prod/actions", "the-proof", { action: "approve", hash: evil }],
+    ["/api/queue/report/retry", "the-proof", { subject: evil }],
+  ]);
+
+  // A way of its own leads to those who know who people are, and back to where somebody wanted to be.
+  const ways = { error: evil, logins: { token: true, oidc: true } };
+  await page.route("**/api/deployments", (route) => route.fulfill({ json: ways, status: 401 }));
+  await page.reload();
+  const login = page.getByRole("link", { name: "Log in with your organization's account" });
+  await login.waitFor();
+  expect(await login.getAttribute("href")).toBe(`/auth/login?then=${encodeURIComponent("#/queue")}`);
+  await page.getByLabel("Token of the page").waitFor();
+  await examine(page, "login");
+  // The browser itself writes down that it was refused.
+  expect(trouble.filter((words) => !/status of (?:409|404)/.test(words))).toEqual([]);
+}
+
+const shown = {
+  objects: [
+    {
+      object: evil,
+      action: "orphan",
+      changes: [{ path: evil, diff: `-${evil}\n+${evil}` }],
+      changesLeftOut: 0,
+    },
+  ],
+  objectsLeftOut: 0,
+};
+const details = {
+  deployment: { namespace: "shop", name: "prod", ready: "False", why: evil, drift: evil, suspended: false, ref: evil },
+  conditions: [],
+  drift: shown,
+  deployErrors: [{ object: evil, message: evil }],
+  validateErrors: [],
+  requests: [{ kind: "deploy", job: evil, startedAt: 0, endedAt: 0, error: evil }],
+  results: [],
+};
+
+/** Presses the key until it is there, as somebody without a mouse does. */
+async function tabTo(page: Page, words: string): Promise<void> {
+  for (let presses = 0; presses < 50; presses++) {
+    await page.keyboard.press("Tab");
+    if ((await focused(page)) === words) return;
+  }
+  throw new Error(`The key Tab does not lead to "${words}".`);
+}
+
+function focused(page: Page): Promise<string> {
+  return page.evaluate("document.activeElement.textContent.trim()");
+}
