@@ -4,6 +4,7 @@
  */
 import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
+import { alertsPage } from "./alerts-page.ts";
 import { valuesFile } from "./chart/values-file.ts";
 import { valuesPage } from "./chart/values-page.ts";
 import { valuesSchemaFile } from "./chart/values-schema.ts";
@@ -17,6 +18,7 @@ const files: Readonly<Record<string, string>> = {
   "docs/configuration.md": await configurationPage(),
   "docs/cli.md": await cliPage(),
   "docs/resource.md": await resourcePage(),
+  "docs/alerts.md": await alertsPage(),
   "chart/README.md": await valuesPage(),
   "chart/values.yaml": await valuesFile(),
   "chart/values.schema.json": await valuesSchemaFile(),

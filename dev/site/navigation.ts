@@ -43,6 +43,7 @@ export const navigation: readonly Section[] = [
       "docs/troubleshooting.md",
       "docs/runbook.md",
       "docs/metrics.md",
+      "docs/alerts.md",
       "docs/tracing.md",
       "docs/reliability.md",
       "docs/performance.md",

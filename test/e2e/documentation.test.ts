@@ -45,7 +45,7 @@ test("every command in the documentation is one that works", async () => {
       log: [...server.lines, ...sourceLines()].map((line) => JSON.stringify(line)).join("\n"),
     },
     ...{ adminUrl: server.adminUrl, webhooksUrl: server.webhooksUrl, pageUrl: server.pageUrl ?? "" },
-    tools: await findTools(["kubectl", "helm", "kluctl"], { say: () => undefined }),
+    tools: await findTools(["kubectl", "helm", "kluctl", "promtool"], { say: () => undefined }),
     towline: (argv, given) => towline(argv, { ...env, ...given }, { namespace, pushed, dir }),
   });
   const blocks = documentedBlocks();

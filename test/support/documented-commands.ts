@@ -84,7 +84,7 @@ export interface Desk {
   /** Where the commands are typed. */
   readonly dir: string;
   /** Of the real programs. */
-  readonly tools: { readonly kubectl: string; readonly helm: string; readonly kluctl: string };
+  readonly tools: Readonly<Record<"kubectl" | "helm" | "kluctl" | "promtool", string>>;
   readonly kubeconfig: string;
   /** What the documentation calls `shop`. */
   readonly namespace: string;
@@ -214,7 +214,9 @@ case $verb in
   create|apply|annotate|patch|delete|label)
     if [ -z "$there" ]; then once ${tools.kubectl} "\${args[@]}" --help; exit; fi
     forced=""; [[ " $* " = *" --server-side "* ]] && forced=--force-conflicts
-    once ${tools.kubectl} "\${args[@]}" --dry-run=server $forced ;;
+    # Others may have made something of that name at the same time: then the API server has read it, too.
+    known() { ${tools.kubectl} "$@" || ${tools.kubectl} "$@" 2>&1 | /usr/bin/grep AlreadyExists; }
+    once known "\${args[@]}" --dry-run=server $forced ;;
   get|describe)
     for arg in "$@"; do if [ "$arg" = --watch ]; then once ${tools.kubectl} "\${args[@]}" --help; exit; fi; done
     if [ -z "$there" ]; then once ${tools.kubectl} "\${args[@]}" --help; echo towline; exit; fi
@@ -226,6 +228,7 @@ case $1 in
   install) shift; once ${tools.helm} template "$@" ;;
   *) once ${tools.helm} "$@" --help ;;
 esac`,
+    promtool: `once ${tools.promtool} "$@"`,
     kluctl: `once ${tools.kluctl} "$@" --help`,
     npm: `
 case "$1" in
