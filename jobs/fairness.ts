@@ -3,14 +3,21 @@
  * queuing), so that one push to a repository with 500 deployments delays nobody else by more than the jobs that run
  * already.
  *
- * A job's rank is its place in its repository's own line, counted from where the service is now. BullMQ runs the
- * lowest priority number first, and keeps equal ones in order.
+ * A job's rank is its place in its repository's own line, counted from where the service is now. One that took long the
+ * last times takes as many places as it took seconds, so that repositories share the time and not the number of jobs,
+ * and short jobs do not wait behind long ones; yet every rank is reached in the end. BullMQ runs the lowest priority
+ * number first, and keeps equal ones in order.
  */
 import type { Cause, PreviewCause, Request } from "../src/model.ts";
 import type { Lane } from "./lanes.ts";
+import { deduplicationId } from "./bullmq.ts";
 
 /** What one class has room for; BullMQ's largest priority is 2^21, which is five of them. */
 const step = 400_000;
+/** However long it takes: nobody's turn is further away than this many short jobs of each other repository. */
+const mostPlaces = 60;
+/** Subjects whose durations are remembered; the ones that ran longest ago are forgotten first. */
+const mostRemembered = 20_000;
 /** Manual requests are alone in their lane. */
 const deployClasses: Readonly<Record<Cause, number>> = { push: 0, manual: 0, change: 1, sweep: 1, interval: 2 };
 const previewClasses: Readonly<Record<PreviewCause, number>> = { "pull-request": 0, base: 1, sweep: 2 };
@@ -47,20 +54,42 @@ export class Fairness {
   readonly #now = new Map<number, number>();
   /** Per class and repository: the last rank given out. */
   readonly #last = new Map<string, number>();
+  /** Per subject: how many seconds it takes. */
+  readonly #seconds = new Map<string, number>();
 
   /** A place in the line, as BullMQ's priority: from 1, because BullMQ takes 0 for "before all others". */
   place(request: Request): number {
     const urgency = urgencyOf(request);
     const line = lineOf(urgency, request);
     const rank = Math.min(Math.max(this.#now.get(urgency) ?? 0, this.#last.get(line) ?? 0) + 1, step - 1);
-    this.#last.set(line, rank);
+    this.#last.set(line, Math.min(rank + this.#placesOf(request) - 1, step - 1));
     return urgency * step + rank;
   }
 
   /** Gives back a place that no job took. In reverse order of taking, so that the line closes up. */
   giveBack(priority: number, request: Request): void {
     const line = lineOf(urgencyAt(priority), request);
-    if (this.#last.get(line) === priority % step) this.#last.set(line, (priority % step) - 1);
+    const rank = priority % step;
+    if (this.#last.get(line) === Math.min(rank + this.#placesOf(request) - 1, step - 1)) this.#last.set(line, rank - 1);
+  }
+
+  /** Those that are wanted together: the short ones first. */
+  shortestFirst<T>(all: readonly T[], requestOf: (one: T) => Request): T[] {
+    return all.toSorted((a, b) => this.#placesOf(requestOf(a)) - this.#placesOf(requestOf(b)));
+  }
+
+  /** So long it took: half of that, and half of what was known, is what is expected from now on. */
+  took(request: Request, seconds: number): void {
+    const subject = deduplicationId(request);
+    const known = this.#seconds.get(subject);
+    this.#seconds.delete(subject);
+    this.#seconds.set(subject, known === undefined ? seconds : (known + seconds) / 2);
+    if (this.#seconds.size > mostRemembered) this.#seconds.delete(this.#seconds.keys().next().value as string);
+  }
+
+  #placesOf(request: Request): number {
+    const seconds = this.#seconds.get(deduplicationId(request)) ?? 1;
+    return Math.min(Math.max(Math.round(seconds), 1), mostPlaces);
   }
 
   /** A job was started: whoever joins from now on does so behind it, however long they have been away. */

@@ -106,7 +106,9 @@ export function createQueue({ connection, prefix, fairness, log, observe }: Queu
   async function add(lane: Lane, requests: readonly Request[], signal: AbortSignal): Promise<boolean[]> {
     const queue = await open(lane, signal);
     const places = fairness[lane];
-    const wanted = requests.map((request) => ({ request, id: randomUUID(), priority: places.place(request) }));
+    const wanted = requests.map((request, i) => ({ request, id: randomUUID(), priority: 0, i }));
+    const inLine = places.shortestFirst(wanted, ({ request }) => request);
+    for (const one of inLine) one.priority = places.place(one.request);
     let jobs: Job[];
     try {
       jobs = await queue.addBulk(
@@ -117,7 +119,7 @@ export function createQueue({ connection, prefix, fairness, log, observe }: Queu
         })),
       );
     } catch (error) {
-      for (const { request, priority } of wanted.toReversed()) places.giveBack(priority, request);
+      for (const { request, priority } of inLine.toReversed()) places.giveBack(priority, request);
       throw error;
     }
     // BullMQ answers with the id of the job that is there, ours or the one that made ours unnecessary.
@@ -127,7 +129,7 @@ export function createQueue({ connection, prefix, fairness, log, observe }: Queu
         return there === one.id || (await join(queue, one, there));
       }),
     );
-    for (const [i, { request, priority }] of [...wanted.entries()].toReversed()) {
+    for (const { request, priority, i } of inLine.toReversed()) {
       if (outcomes[i] === false) places.giveBack(priority, request);
     }
     for (const [i, { request }] of wanted.entries()) observe?.enqueued(request, outcomes[i] === true);

@@ -144,6 +144,7 @@ export function startWorker<L extends Lane>(deps: WorkerDeps<L>): RunningWorker 
     const outcome: Outcome | "busy" = superseded ? { kind: "skipped", why: "superseded" } : came;
     const handBack = signal.aborted && (outcome === "busy" || outcome.kind === "failed");
     const result: WorkResult = handBack ? "handed-back" : outcome === "busy" ? "busy" : outcome.kind;
+    if (result === "done") fairness.took(request, (Date.now() - startedAt) / 1_000);
     observe?.finished(request, result, (Date.now() - startedAt) / 1_000);
     if (handBack) return later(job, 0);
     if (outcome === "busy") return later(job, timing.busyRetryMs);

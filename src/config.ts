@@ -2,6 +2,7 @@
 import { availableParallelism } from "node:os";
 import { join } from "node:path";
 import type { z } from "zod";
+import { readMemory } from "./config/available-memory.ts";
 import type { BindAddress } from "./config/bind-address.ts";
 import { checkDocument } from "./config/checks.ts";
 import { type ConfigSources, mergeSources, type Merged, withOrigin } from "./config/merge.ts";
@@ -216,12 +217,16 @@ function resolveConfig(sources: ConfigSources): LoadedConfig {
   return { config: toConfig(parsed.data, sources.env), document: maskSecrets(document), origins };
 }
 
+/** What the server takes by itself, and what one kluctl takes. */
+const [ownBytes, kluctlBytes] = [300 * 1024 ** 2, 200 * 1024 ** 2];
+
 type ParsedUi = z.output<typeof configSchema>["ui"];
 
 function toConfig(parsed: z.output<typeof configSchema>, env: ConfigSources["env"]): Config {
   const { forges, webhooks, redis, kluctl, sweep, lease, preview, git, shutdown, dataDir, concurrency, ui, ...same } =
     parsed;
   const cores = availableParallelism();
+  const fitting = Math.floor((readMemory().limitBytes - ownBytes) / kluctlBytes);
   return {
     ...same,
     forges: forges.map(toForge),
@@ -236,7 +241,7 @@ function toConfig(parsed: z.output<typeof configSchema>, env: ConfigSources["env
       systemPython: kluctl.systemPython,
       warm: kluctl.warm === "on" && !kluctl.systemPython,
     },
-    concurrency: concurrency ?? Math.min(64, Math.max(2, cores)),
+    concurrency: concurrency ?? Math.max(1, Math.min(64, Math.max(2, cores), fitting)),
     sweep: { intervalMs: sweep.interval },
     lease: { durationMs: lease.duration },
     preview: {

@@ -1,6 +1,7 @@
 /** What only the server does whose turn it is: it watches, looks for what is due, and works. */
 import { startSweep } from "../../jobs/sweep.ts";
 import { startWorker, type Timing } from "../../jobs/worker.ts";
+import { readMemory } from "../config/available-memory.ts";
 import type { ResultStore } from "../kube/result-store.ts";
 import type { ReconcileRequest } from "../model.ts";
 import type { DeploymentMetrics } from "../metrics/deployments.ts";
@@ -12,6 +13,7 @@ import type { Retries } from "../reconcile/retries.ts";
 import { startTidying } from "../reconcile/tidying.ts";
 import { startWaking } from "../reconcile/waking.ts";
 import type { GitSources } from "../source/sources.ts";
+import { createFitting } from "./fitting-concurrency.ts";
 import { startPreviews, type PreviewsDeps } from "./previews.ts";
 import { createTracedJobs } from "./traced.ts";
 
@@ -41,9 +43,14 @@ export function startWork(deps: WorkDeps): StartedWork {
     { worker: startReconciler("manual", deps), share: manualShare },
   ];
   let previews = forges.size > 0 ? startPreviews(deps) : undefined;
-  live.follow(({ concurrency }) => ({
+  const allow = (concurrency: number) => {
+    for (const { worker, share } of workers) worker.allow(Math.ceil(concurrency * share));
+  };
+  const fitting = createFitting({ configured: () => live.now.concurrency, read: () => readMemory(), allow, log });
+  const looking = setInterval(() => fitting.look(), memoryEveryMs);
+  live.follow(() => ({
     take() {
-      for (const { worker, share } of workers) worker.allow(Math.ceil(concurrency * share));
+      allow(fitting.allowed);
       if (forges.size > 0) previews ??= startPreviews(deps);
     },
   }));
@@ -86,6 +93,7 @@ export function startWork(deps: WorkDeps): StartedWork {
     sweepAge: () => sweep.age(),
     running: () => workers.reduce((sum, { worker }) => sum + worker.running(), 0),
     async stop(drainMs) {
+      clearInterval(looking);
       stopWaking();
       stopWakingDependents();
       await sweep.stop();
@@ -95,6 +103,8 @@ export function startWork(deps: WorkDeps): StartedWork {
     },
   };
 }
+
+const memoryEveryMs = 5_000;
 
 /** Besides the others: somebody waits for an answer. */
 const manualShare = 0.5;

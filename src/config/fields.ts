@@ -23,7 +23,16 @@ export interface JsonSchema extends FieldMeta {
 
 /** The configuration file's JSON schema, for editors. */
 export function configJsonSchema(): JsonSchema {
-  return z.toJSONSchema(configSchema, { io: "input", unrepresentable: "any" }) as JsonSchema;
+  return toJsonSchema(configSchema);
+}
+
+const made = new Map<z.ZodType, JsonSchema>();
+
+/** Made once: the files are read again every few seconds, and it takes longer than all of the rest of that. */
+function toJsonSchema(schema: z.ZodType): JsonSchema {
+  const known = made.get(schema) ?? (z.toJSONSchema(schema, { io: "input", unrepresentable: "any" }) as JsonSchema);
+  made.set(schema, known);
+  return known;
 }
 
 /** Every key but the forges', in the order of the schema. */
@@ -33,7 +42,7 @@ export function configFields(): readonly Field[] {
 
 /** The keys of one forge; `kind` gives the variables of the forge of that id their names. */
 export function forgeFields(kind: (typeof forgeKinds)[number] | "<KIND>"): readonly Field[] {
-  const schema = z.toJSONSchema(forgeSchema, { io: "input", unrepresentable: "any" }) as JsonSchema;
+  const schema = toJsonSchema(forgeSchema);
   const prefix = `TOWLINE_${kind.toUpperCase()}_`;
   return fieldsOf(schema, [], prefix).map((field) =>
     Object.assign(field, {

@@ -451,9 +451,9 @@ export const configSchema = z.strictObject({
     })
     .prefault({}),
   concurrency: integer(1, 256).optional().meta({
-    defaultText: "the number of cores, from 2 to 64",
+    defaultText: "the number of cores, from 2 to 64, but no more than memory is there for",
     description:
-      "How many deployments are worked on at once. Each runs one kluctl, about one core and 200 MB. Half as many more may be worked on for somebody who asked and waits for the answer.",
+      "How many deployments are worked on at once, at most: while memory runs out there are fewer. Each runs one kluctl, about one core and 200 MB. Half as many more may be worked on for somebody who asked and waits for the answer.",
   }),
   sweep: z
     .strictObject({

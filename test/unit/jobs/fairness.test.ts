@@ -105,3 +105,35 @@ test("reports of all pull requests and commits are equally urgent, and repositor
 
   expect([...mono, status, report("org/shop", 1)]).toEqual([1, 2, 3, 4, 1]);
 });
+
+const of = (name: string, repo: string) => aRequest(name, "push", { repo: repo as RepoId });
+
+test("repositories share the time: one whose jobs take long has its turn less often, and has it in the end", () => {
+  const fairness = new Fairness();
+  for (let i = 0; i < 3; i++) fairness.took(of(`slow-${i}`, "slow"), 10);
+  const jobs = [0, 1, 2].map((i) => ({ name: `slow-${i}`, priority: fairness.place(of(`slow-${i}`, "slow")) }));
+  for (let i = 0; i < 30; i++) jobs.push({ name: "quick", priority: fairness.place(of(`quick-${i}`, "quick")) });
+
+  const order = inOrder(jobs);
+  expect(order.indexOf("slow-0")).toBe(0);
+  expect(order.indexOf("slow-1")).toBeGreaterThan(8);
+  expect(order.indexOf("slow-1")).toBeLessThan(14);
+  expect(order.indexOf("slow-2")).toBeLessThan(order.length - 1);
+});
+
+test("of those that are wanted together the short ones go first, as far as it is known", () => {
+  const fairness = new Fairness();
+  fairness.took(of("long", "mono"), 40);
+  fairness.took(of("short", "mono"), 2);
+  const all = ["long", "short", "unknown"].map((name) => of(name, "mono"));
+  const names = fairness.shortestFirst(all, (one) => one).map((one) => one.kind === "reconcile" && one.deployment.name);
+  expect(names).toEqual(["unknown", "short", "long"]);
+});
+
+test("a long one's place that no job took is given back whole", () => {
+  const fairness = new Fairness();
+  fairness.took(of("long", "mono"), 40);
+  const priority = fairness.place(of("long", "mono"));
+  fairness.giveBack(priority, of("long", "mono"));
+  expect(fairness.place(of("next", "mono"))).toBe(priority);
+});

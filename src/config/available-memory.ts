@@ -1,0 +1,65 @@
+/** How much memory there still is for this process and what it starts: of its container, or else of the machine. */
+import { readFileSync } from "node:fs";
+import { freemem, totalmem } from "node:os";
+
+export interface Memory {
+  readonly limitBytes: number;
+  readonly usedBytes: number;
+}
+
+/** Throws when a file is not there. */
+export type ReadText = (path: string) => string;
+
+/** A limit of this size is none: what cgroup v1 says when nobody set one. */
+const noLimit = 2 ** 60;
+
+export function readMemory(read: ReadText = (path) => readFileSync(path, "utf8")): Memory {
+  const machine = ofMachine(read);
+  const container = ofCgroup2(read) ?? ofCgroup1(read);
+  return container !== undefined && container.limitBytes < machine.limitBytes ? container : machine;
+}
+
+function ofMachine(read: ReadText): Memory {
+  const available = /^MemAvailable:\s+(\d+) kB/m.exec(tryRead(read, "/proc/meminfo") ?? "")?.[1];
+  const limitBytes = totalmem();
+  return { limitBytes, usedBytes: limitBytes - (available ? Number(available) * 1024 : freemem()) };
+}
+
+function ofCgroup2(read: ReadText): Memory | undefined {
+  return ofFiles(read, "/sys/fs/cgroup", "memory.max", "memory.current", "inactive_file");
+}
+
+function ofCgroup1(read: ReadText): Memory | undefined {
+  const [limit, usage] = ["memory.limit_in_bytes", "memory.usage_in_bytes"];
+  return ofFiles(read, "/sys/fs/cgroup/memory", limit, usage, "total_inactive_file");
+}
+
+/** Files that were read and can be dropped at any time are counted by the kernel, and are no pressure. */
+function ofFiles(
+  read: ReadText,
+  folder: string,
+  limitFile: string,
+  usedFile: string,
+  droppable: string,
+): Memory | undefined {
+  const [limit, used] = [
+    toNumber(tryRead(read, `${folder}/${limitFile}`)),
+    toNumber(tryRead(read, `${folder}/${usedFile}`)),
+  ];
+  if (limit === undefined || used === undefined || limit >= noLimit) return undefined;
+  const stat = tryRead(read, `${folder}/memory.stat`) ?? "";
+  const cached = Number(new RegExp(`^${droppable} (\\d+)$`, "m").exec(stat)?.[1] ?? 0);
+  return { limitBytes: limit, usedBytes: Math.max(0, used - cached) };
+}
+
+function toNumber(text: string | undefined): number | undefined {
+  return text !== undefined && /^\d+\s*$/.test(text) ? Number(text) : undefined; // "max" is no limit
+}
+
+function tryRead(read: ReadText, path: string): string | undefined {
+  try {
+    return read(path);
+  } catch {
+    return undefined;
+  }
+}
