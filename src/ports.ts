@@ -308,9 +308,14 @@ export interface Held {
   release(): Promise<void>;
 }
 
+export type LeaseOwner = Omit<DeploymentRef, "key"> & { readonly deletionTimestamp?: string | undefined };
+
 export interface Leases {
-  /** `undefined` while somebody else holds it. With an owner, the lease goes when the owner goes. */
-  hold(key: Key, owner?: Omit<DeploymentRef, "key">): Promise<Held | undefined>;
+  /**
+   * `undefined` while somebody else holds it. With an owner, the lease goes when the owner goes. An owner that is being
+   * deleted is ended also where no lease can be had any more, because its namespace is being deleted.
+   */
+  hold(key: Key, owner?: LeaseOwner): Promise<Held | undefined>;
 }
 
 /** Upstream's store of results, read by `kluctl gitops` and the web UI. */

@@ -7,7 +7,7 @@ import { createHash, randomUUID } from "node:crypto";
 import { ApiError } from "../errors.ts";
 import type { Logger } from "../log.ts";
 import { type Key, keyText } from "../model.ts";
-import type { DeploymentRef, Held, Leases } from "../ports.ts";
+import type { Held, LeaseOwner, Leases } from "../ports.ts";
 import type { KubeClient } from "./client.ts";
 import { kindOf } from "./custom-resource.ts";
 import { startHold } from "./lease-hold.ts";
@@ -86,22 +86,15 @@ export function createLeases(deps: LeasesDeps): Leases {
   const released = new Map<string, LeaseObject>();
 
   return {
-    async hold(key: Key, owner?: Omit<DeploymentRef, "key">): Promise<Held | undefined> {
+    async hold(key: Key, owner?: LeaseOwner): Promise<Held | undefined> {
       const id = keyText(key);
       const name = nameOf(key.name);
       const store = createLeaseStore(client, { namespace: key.namespace, name }, durationMs);
       const holder = `${identity}_${randomUUID()}`;
       const startedAt = now(); // an answer may come late, so what we hold counts from before the question
-      const held = (taken: LeaseObject): Held =>
-        startHold({
-          store,
-          lease: taken,
-          durationMs,
-          log,
-          now,
-          startedAt,
-          onReleased: (left) => remember(released, id, left),
-        });
+      const common = { durationMs, log, now, startedAt };
+      const held = (lease: LeaseObject): Held =>
+        startHold({ ...common, store, lease, onReleased: (left) => remember(released, id, left) });
       let lease = released.get(id);
       released.delete(id);
       for (let attempt = 0; ; attempt++) {
@@ -111,6 +104,10 @@ export function createLeases(deps: LeasesDeps): Leases {
           others.forget(id);
           return held(taken);
         } catch (error) {
+          if (owner?.deletionTimestamp !== undefined && isTerminating(error)) {
+            const lease = takenBy(holder, { namespace: key.namespace, name }, undefined, durationMs);
+            return startHold({ ...common, store: nowhere, lease, onReleased: () => undefined });
+          }
           const conflict = error instanceof ApiError && (error.status === 409 || error.status === 404);
           // Without an answer we may have it all the same: only reading tells.
           if (attempt >= 3 || !(conflict || (error instanceof ApiError && isUnsure(error)))) throw error;
@@ -122,6 +119,20 @@ export function createLeases(deps: LeasesDeps): Leases {
     },
   };
 }
+
+/** The namespace is being deleted: what is in it still waits for us, but nothing can be created in it any more. */
+function isTerminating(error: unknown): boolean {
+  return error instanceof ApiError && error.status === 403 && error.message.includes("because it is being terminated");
+}
+
+/**
+ * For what has to end in such a namespace, whose Lease may be gone before it. Two servers may do that at once, which the
+ * queue keeps from happening but for a stalled one, and what they do then comes to the same: nothing is deployed any more.
+ */
+const nowhere: LeaseStore = {
+  read: async () => undefined,
+  write: async (lease) => lease,
+};
 
 function isUnsure({ status }: ApiError): boolean {
   return status === 0 || status >= 500;
@@ -148,7 +159,7 @@ export function takenBy(
 }
 
 /** Then it goes when the deployment goes. */
-function ownedBy(lease: LeaseObject, name: string, owner: Omit<DeploymentRef, "key">): LeaseObject {
+function ownedBy(lease: LeaseObject, name: string, owner: LeaseOwner): LeaseObject {
   const ownerReferences = [{ ...kindOf(owner), name, uid: owner.uid }];
   return { ...lease, metadata: { ...lease.metadata, ownerReferences } as LeaseObject["metadata"] };
 }

@@ -251,6 +251,15 @@ test("when a server is killed, another one ends its work", async () => {
   await deployment.reaches("Ready");
 });
 
+test("a namespace that is deleted takes its deployments along", async () => {
+  const { cluster, repo } = await useProject();
+  await repo.push(aProject({ namespace: cluster.namespace }));
+  const deployment = cluster.deployment("shop");
+  await deployment.create(aSpec(repo.url, { delete: true, prune: true }));
+  await deployment.reaches("Ready");
+  await real.kubectl("delete", "namespace", cluster.namespace, "--timeout=200s");
+});
+
 test("of two servers, only one at a time can be evicted", async () => {
   await real.kubectl("rollout", "status", ...inNamespace, "deployment/towline");
   const evict = async ({ metadata }: V1Pod) => {

@@ -86,7 +86,9 @@ export async function useNamespace(kubeconfig: string, namespace: string): Promi
   const objects = KubernetesObjectApi.makeApiClient(config);
   await core.createNamespace({ body: { metadata: { name: namespace } } });
   onTestFinished(async () => {
-    await core.deleteNamespace({ name: namespace, gracePeriodSeconds: 0 });
+    await core.deleteNamespace({ name: namespace, gracePeriodSeconds: 0 }).catch((error: unknown) => {
+      if (!(error instanceof ApiException && error.code === 404)) throw error; // the test has done it
+    });
   });
 
   const ours = <T extends KubernetesObject>(object: T) => ({

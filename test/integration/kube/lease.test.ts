@@ -186,3 +186,23 @@ test("a lease in a namespace that is not there is an error, not a wait", async (
   const { one } = await useLeases();
   await expect(one.hold({ namespace: "absent", name: "shop" })).rejects.toMatchObject({ status: 404 });
 });
+
+test("what is to end in a namespace that is being deleted needs no lease, which nobody can have there", async () => {
+  const { one, key, namespace, client, mustHold } = await useLeases(2_000);
+  const map = { apiVersion: "v1", kind: "ConfigMap", metadata: { name: "stays", finalizers: ["example.com/stays"] } };
+  const maps = `/api/v1/namespaces/${namespace}/configmaps`;
+  await client.request({ method: "POST", path: maps, body: map });
+  const letGo = { metadata: { finalizers: null } };
+  onTestFinished(
+    async () => void (await client.request({ method: "PATCH", patch: "merge", path: `${maps}/stays`, body: letGo })),
+  );
+  await client.request({ method: "DELETE", path: `/api/v1/namespaces/${namespace}` });
+
+  const owner = { apiVersion: "gitops.kluctl.io/v1beta1", uid: "1" } as const;
+  await expect(one.hold(key, owner)).rejects.toThrow(/being terminated/);
+  const held = await mustHold(one.hold(key, { ...owner, deletionTimestamp: "2026-01-01T00:00:00Z" }));
+  let renewals = 0;
+  held.onRenewed(() => renewals++);
+  await vi.waitFor(() => expect(renewals).toBeGreaterThan(1), patience); // kluctl ends with who holds it, and not before
+  expect(held.lost.aborted).toBe(false);
+});
