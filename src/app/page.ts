@@ -7,6 +7,7 @@ import { createPageLog, type PageLogDeps } from "../../routes/page-log.ts";
 import { createPageRoutes } from "../../routes/page.ts";
 import type { PageWrite } from "../../routes/page-writes.ts";
 import type { UiConfig } from "../config.ts";
+import type { Prepared } from "../config/live.ts";
 import { createNetworks } from "../config/network.ts";
 import type { Logger } from "../log.ts";
 import type { WatchedDeployments } from "../kube/deployments.ts";
@@ -31,8 +32,8 @@ export interface PageDeps extends PageFactsDeps, Omit<PageActionsDeps, "mapping"
 }
 
 export interface Page extends Listener {
-  /** What lets everybody in as this says, from the next request on, when it is called. Host and port stay. */
-  prepare(next: UiConfig): () => void;
+  /** Lets everybody in as this says from when it is taken on, also those who look already. Host and port stay. */
+  prepare(next: UiConfig): Prepared;
 }
 
 /** Throws if the address is in use, or cannot be had. */
@@ -41,29 +42,41 @@ export async function startPage(ui: UiConfig, deps: PageDeps): Promise<Page> {
   const now = () => clock.now();
   const { host, port } = ui;
   const facts = createPageFacts(deps);
-  const events = createPageEvents({ describe: facts.describe });
-  const lines = createPageLog(deps.logLines);
-  deployments.onChange(({ deployment }) => events.changed(deployment.key));
 
   function build(config: UiConfig) {
     const { access, provider } = openWays(config, { now, log });
+    const events = createPageEvents({ describe: facts.describe });
+    const lines = createPageLog(deps.logLines);
     const actions = createPageActions({ ...deps, mapping: config });
     const routes = createPageRoutes({ facts, access, actions, provider, events, lines, assets, audit, now, log });
-    return express().disable("x-powered-by").use(routes);
+    return {
+      app: express().disable("x-powered-by").use(routes),
+      changed: events.changed,
+      end() {
+        events.stop();
+        lines.stop();
+      },
+    };
   }
 
-  let app = build(ui);
+  let current = build(ui);
+  deployments.onChange(({ deployment }) => current.changed(deployment.key));
   const address = { host, port, purpose: "the page", variable: "TOWLINE_UI" };
-  const listener = await startListener((req, res) => void app(req, res), address);
+  const listener = await startListener((req, res) => void current.app(req, res), address);
   return {
     port: listener.port,
     prepare(next) {
       const built = build(next);
-      return () => void (app = built);
+      return {
+        take() {
+          current.end(); // whoever looks comes back, and is asked who they are
+          current = built;
+        },
+        drop: built.end,
+      };
     },
     async stop(graceMs) {
-      events.stop();
-      lines.stop();
+      current.end();
       await listener.stop(graceMs);
     },
   };

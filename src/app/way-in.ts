@@ -128,11 +128,14 @@ export async function startWayIn(deps: WayInDeps): Promise<WayIn> {
     const exchange = next.ui && page?.prepare(next.ui);
     return {
       take() {
-        exchange?.();
+        exchange?.take();
         if (next.ui === undefined) void page?.stop(1_000);
         page = next.ui && (page ?? opened);
       },
-      drop: () => void opened?.stop(0),
+      drop() {
+        exchange?.drop?.();
+        void opened?.stop(0);
+      },
     };
   });
 

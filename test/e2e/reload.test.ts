@@ -61,6 +61,9 @@ test("what changes in the files is in effect without a restart, or, where it can
   };
   expect([await seePage(oldToken), await sendTo("work")]).toEqual([200, 404]);
 
+  const looking = await fetch(`${server.pageUrl}/api/events`, { headers: { Authorization: `Bearer ${oldToken}` } });
+  expect(looking.status).toBe(200);
+
   // A forge more, other limits, another token; and a key that has to wait.
   const good = aConfiguration({
     page: newToken,
@@ -73,6 +76,7 @@ lease: { duration: 30s }`,
   await change(good);
   await vi.waitFor(async () => expect(await sendTo("work")).toBe(401), patience);
   expect([await seePage(newToken), await seePage(oldToken)]).toEqual([200, 401]);
+  expect(await looking.text(), "who looks with the old one looks no longer").toContain("event: open");
   expect(await metric("controller_runtime_max_concurrent_reconciles")).toBe(5);
   const large = await fetch(server.webhooksUrl, { method: "POST", body: "x".repeat(2_000) });
   expect(large.status).toBe(413);
