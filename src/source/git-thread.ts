@@ -44,7 +44,7 @@ interface Waiting {
 }
 
 /** It holds what git prints, and little else. */
-const resourceLimits = { maxYoungGenerationSizeMb: 8, maxOldGenerationSizeMb: 512 };
+const resourceLimits = { maxYoungGenerationSizeMb: 2, maxOldGenerationSizeMb: 512 };
 
 const file = join(import.meta.dirname, `git-thread-worker${import.meta.filename.endsWith(".ts") ? ".ts" : ".js"}`);
 
