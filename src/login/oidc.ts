@@ -86,7 +86,7 @@ export function createOidc({ config, log, now = () => performance.now() }: OidcD
         `The identity provider refused the login: ${code}.`,
         "Ask whoever runs it, or try again.",
       );
-    if (error instanceof client.ResponseBodyError)
+    if (error instanceof client.ResponseBodyError || error instanceof client.WWWAuthenticateChallengeError)
       return new RequestError(
         502,
         `The identity provider does not take the login: ${code}.`,
@@ -163,13 +163,20 @@ function groupsOf(claim: unknown): string[] {
 
 function describe(error: unknown) {
   const { name, code, message, cause } = error as Error & { code?: string };
-  const word =
-    error instanceof client.AuthorizationResponseError || error instanceof client.ResponseBodyError
-      ? error.error
-      : code;
+  const word = wordOf(error) ?? code;
   const why = cause instanceof Error ? cause.message : undefined;
   return {
     code: /^[a-z_]{1,60}$/.test(word ?? "") ? String(word) : "without saying why",
     told: { name, code: word, error: message, cause: why },
   };
+}
+
+/** What the standard calls it. */
+function wordOf(error: unknown): string | undefined {
+  if (error instanceof client.AuthorizationResponseError || error instanceof client.ResponseBodyError)
+    return error.error;
+  // A wrong secret, to most that take it as Basic.
+  if (error instanceof client.WWWAuthenticateChallengeError)
+    return error.cause.find(({ parameters }) => parameters.error !== undefined)?.parameters.error ?? "invalid_client";
+  return undefined;
 }

@@ -1,0 +1,91 @@
+/** Logging in at a real identity provider, without a page. */
+import { expect, test } from "vitest";
+import { type OidcConfig, Secret } from "../../../src/config.ts";
+import { createOidc } from "../../../src/login/oidc.ts";
+import { silentLog } from "../../support/fakes.ts";
+import { createCookieJar, type IdentityProvider, useIdentityProvider } from "../../support/identity-provider.ts";
+
+const redirectUrl = "http://127.0.0.1:9/auth/callback"; // nobody is there: only where it leads is read
+const ann = { email: "ann@example.com", groups: ["ops", "dev"] };
+
+function useOidc(idp: IdentityProvider, more: Partial<OidcConfig> = {}) {
+  const { issuer, clientId, clientSecret } = idp;
+  const claims = { scopes: ["email", "groups"], nameClaim: "email", groupsClaim: "groups", sessionMs: 60_000 };
+  const config = { issuer, clientId, clientSecret: new Secret(clientSecret), redirectUrl, ...claims, ...more };
+  return createOidc({ config, log: silentLog });
+}
+
+/** Goes there as a browser would, and says with what it is sent back. */
+async function goThere(url: string): Promise<string> {
+  const jar = createCookieJar();
+  for (let at = url; ;) {
+    const res = await jar.go(at);
+    const location = res.headers.get("location");
+    if (location === null) throw new Error(`${at} leads nowhere: ${res.status} ${await res.text()}`);
+    at = new URL(location, at).href;
+    if (at.startsWith(redirectUrl)) return new URL(at).search;
+  }
+}
+
+test.each([true, false])(
+  "who somebody is, is read from the token, or asked for (in the token: %s)",
+  async (tellsInToken) => {
+    const idp = await useIdentityProvider(redirectUrl, tellsInToken);
+    idp.up = true;
+    idp.comes(ann);
+    const oidc = useOidc(idp);
+    const { url, flow } = await oidc.begin();
+    expect(await oidc.finish(await goThere(url), flow)).toEqual({ name: ann.email, groups: ann.groups });
+  },
+);
+
+test("an answer counts once, for whoever began, and not when it was tampered with", async () => {
+  const idp = await useIdentityProvider(redirectUrl);
+  idp.up = true;
+  idp.comes(ann);
+  const oidc = useOidc(idp);
+  const begin = async () => {
+    const { url, flow } = await oidc.begin();
+    return { flow, query: await goThere(url) };
+  };
+  const [mine, other] = [await begin(), await begin()];
+  await expect(oidc.finish(mine.query, other.flow)).rejects.toMatchObject({ status: 400 });
+  const stolen = mine.query.replace(/state=[^&]+/, `state=${other.flow.state}`);
+  await expect(oidc.finish(stolen, other.flow)).rejects.toMatchObject({ status: 502 }); // another verifier
+  const elsewhere = other.query.replace(/iss=[^&]+/, "iss=https%3A%2F%2Fevil.example.com");
+  await expect(oidc.finish(elsewhere, other.flow)).rejects.toMatchObject({ status: 503 });
+  const third = await begin();
+  await expect(oidc.finish(third.query, { ...third.flow, nonce: "another" })).rejects.toMatchObject({ status: 503 });
+  const fourth = await begin();
+  expect(await oidc.finish(fourth.query, fourth.flow)).toMatchObject({ name: ann.email });
+  await expect(oidc.finish(fourth.query, fourth.flow)).rejects.toMatchObject({ status: 502 });
+});
+
+test("a provider that is down, a wrong secret and a claim that nobody has are told apart, and no secret is told", async () => {
+  const idp = await useIdentityProvider(redirectUrl);
+  idp.comes(ann);
+  const oidc = useOidc(idp);
+  await expect(oidc.begin()).rejects.toMatchObject({
+    status: 503,
+    message: expect.stringContaining("cannot be asked") as string,
+  });
+  idp.up = true;
+  const { url, flow } = await oidc.begin();
+  const query = await goThere(url);
+  idp.up = false;
+  await expect(oidc.finish(query, flow)).rejects.toMatchObject({ status: 503 });
+  idp.up = true;
+
+  const wrong = useOidc(idp, { clientSecret: new Secret("a-secret-of-another-client") });
+  const begun = await wrong.begin();
+  const failure = await wrong.finish(await goThere(begun.url), begun.flow).catch((error: Error) => error);
+  expect(failure).toMatchObject({ status: 502, message: expect.stringContaining("invalid_client") as string });
+  expect(JSON.stringify(failure)).not.toContain("a-secret-of-another-client");
+
+  const nameless = useOidc(idp, { nameClaim: "upn" });
+  const unknown = await nameless.begin();
+  await expect(nameless.finish(await goThere(unknown.url), unknown.flow)).rejects.toMatchObject({
+    status: 403,
+    message: expect.stringContaining("no claim upn") as string,
+  });
+});
