@@ -37,6 +37,9 @@ export interface ReconcileDeps extends LoopDeps {
 /** `busy`: somebody else holds the deployment's lease; ask again soon. */
 export type Reconcile = (request: ReconcileRequest, attempt: Attempt) => Promise<Outcome | "busy">;
 
+/** So long loops that are due by their interval use one answer of git together. */
+const sharedMs = 30_000;
+
 export function createReconcile(deps: ReconcileDeps): Reconcile {
   const { deployments, leases, log } = deps;
   const dependencies = createDependencyGate(deps);
@@ -56,7 +59,7 @@ export function createReconcile(deps: ReconcileDeps): Reconcile {
     const { deployment: key } = request;
     const deployment = await deployments.get(key);
     if (deployment === undefined) return { kind: "skipped", why: "the resource is gone" };
-    const asOf = await lastMove(deployment);
+    const asOf = await lastMove(deployment, request, attempt);
     const nothing = attempt > 1 ? undefined : await nothingToDo(deployment, request, asOf, signal);
     if (nothing !== undefined) return { kind: "skipped", why: nothing };
 
@@ -71,9 +74,19 @@ export function createReconcile(deps: ReconcileDeps): Reconcile {
     }
   }
 
-  /** The repository's last known move, see Sources.heads. */
-  async function lastMove(deployment: Deployment | MalformedDeployment): Promise<string | undefined> {
-    return followsGit(deployment) ? deps.lastMove(deployment.repo) : undefined;
+  /**
+   * The repository's last known move, see Sources.heads. While none is known, what comes round by itself is content with an
+   * answer that another such loop got a moment ago: the sweep finds what moved since.
+   */
+  async function lastMove(
+    deployment: Deployment | MalformedDeployment,
+    { cause }: ReconcileRequest,
+    attempt: number,
+  ): Promise<string | undefined> {
+    if (!followsGit(deployment)) return undefined;
+    const move = await deps.lastMove(deployment.repo);
+    if (move !== undefined || cause !== "interval" || attempt > 1) return move;
+    return `interval ${Math.floor(deps.clock.now() / sharedMs)}`;
   }
 
   /** What is known now may be newer than what was read before the lease was ours: read again, then act. */
@@ -100,7 +113,7 @@ export function createReconcile(deps: ReconcileDeps): Reconcile {
     }
     if (isMalformed(deployment)) return reportMalformed(deployment);
     if (!deployment.finalizers.includes(finalizer)) await deployments.setFinalizer(deployment, finalizer, true);
-    const asOf = await lastMove(deployment);
+    const asOf = await lastMove(deployment, request, attempt);
     const loop = { deployment, request, asOf, retrying: attempt > 1, held, signal };
     const command = nextCommand(deployment);
     if (command !== undefined) {

@@ -157,10 +157,13 @@ export function fakeSources(refs: Record<string, string> = { "refs/heads/main": 
   const failing: { error?: Error } = {};
   const merge: FakeMerge = { changed: { complete: false, paths: [] } };
   const merges: MergeSource[] = [];
+  /** Under which names checkouts were asked for, see Sources.heads. */
+  const asOfs: (string | undefined)[] = [];
   const heads = (): Heads => ({ defaultRef: "refs/heads/main", commits: new Map(Object.entries(refs)) });
   const port: Sources = {
     heads: () => (failing.error ? Promise.reject(failing.error) : Promise.resolve(heads())),
-    checkout(source) {
+    checkout(source, asOf) {
+      asOfs.push(asOf);
       if (failing.error) return Promise.reject(failing.error);
       const branch = source.kind === "oci" ? undefined : source.ref.branch;
       const commit = refs[`refs/heads/${branch ?? "main"}`] ?? "none";
@@ -184,7 +187,7 @@ export function fakeSources(refs: Record<string, string> = { "refs/heads/main": 
       });
     },
   };
-  return { ...port, refs, failing, released, nextMerge: merge, merges };
+  return { ...port, refs, failing, released, nextMerge: merge, merges, asOfs };
 }
 
 export function fakeLeases() {

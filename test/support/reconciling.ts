@@ -45,6 +45,7 @@ export function aWorld(
   const live: number[] = [];
   const audit: Change[] = [];
   let ids = 0;
+  const known: { move: string | undefined } = { move: "move-1" };
   const reconcile = createReconcile({
     deployments,
     secrets: fakeSecrets(),
@@ -54,7 +55,7 @@ export function aWorld(
     leases,
     results,
     clusterId: () => Promise.resolve("cluster-1"),
-    lastMove: () => Promise.resolve("move-1"),
+    lastMove: () => Promise.resolve(known.move),
     readIdentity: fakeReadIdentity(),
     settings: { dryRun: false, ...settings },
     enqueue: (requests) => Promise.resolve({ queued: asked.push(...(requests as ReconcileRequest[])) }),
@@ -81,6 +82,7 @@ export function aWorld(
     live,
     audit,
     asked,
+    known,
     reconcile,
     attempt,
     /** Other ways to do the same, from now on. */

@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import { KilledError, PrepareError, SourceError } from "../../../src/errors.ts";
-import { annotation, type Deployment, requestAnnotation } from "../../../src/model.ts";
+import { annotation, type Cause, type Deployment, requestAnnotation } from "../../../src/model.ts";
 import { aDeployment, anObject, aResult } from "../../support/deployments.ts";
 import { fakeKluctl, fakeSources } from "../../support/fakes.ts";
 import { aWorld, key, push, ready, upToDate } from "../../support/reconciling.ts";
@@ -369,4 +369,19 @@ test("what is fine again without a deploy is told, once", async () => {
   expect(world.deployments.events).toEqual([
     { type: "Normal", reason: "ReconciliationSucceeded", message: "deploy succeeded." },
   ]);
+});
+
+test("while no move is known, loops that come round by themselves share an answer of git, and nothing else does", async () => {
+  const world = aWorld(aDeployment({ status: upToDate }), fakeKluctl(), fakeSources({ "refs/heads/main": "c2" }));
+  const ask = async (cause: Cause, attempt = 1) => {
+    await world.reconcile({ ...push, cause }, world.attempt({ attempt }));
+    return world.sources.asOfs.pop();
+  };
+  expect(await ask("interval")).toBe("move-1");
+  world.known.move = undefined;
+  const shared = await ask("interval");
+  expect(shared).toMatch(/^interval \d+$/);
+  expect(await ask("interval")).toBe(shared);
+  expect(await ask("interval", 2)).toBeUndefined();
+  expect(await ask("change", 2)).toBeUndefined();
 });
