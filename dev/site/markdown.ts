@@ -63,7 +63,8 @@ export function readMarkdown(text: string, toTarget: (link: string) => string = 
   }
   return {
     title: headings[0]?.text ?? "",
-    html: markdown.renderer.render(tokens, markdown.options, {}),
+    // A corner of a table without words is no heading.
+    html: markdown.renderer.render(tokens, markdown.options, {}).replaceAll(/<th([^>]*)><\/th>/g, "<td$1></td>"),
     headings,
     parts: parts.map(({ heading, words }) => ({ ...heading, words: words.join(" ").replaceAll(/\s+/g, " ") })),
     links,

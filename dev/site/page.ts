@@ -40,8 +40,8 @@ export function toHtml({ page, address, sections, up }: PageParts): string {
 <button id="menu" aria-label="Pages" aria-expanded="false" aria-controls="pages">☰</button>
 <a class="brand" href="${up}index.html">Towline</a>
 <div class="search" role="search">
-<input id="search" type="search" placeholder="Search (press /)" aria-label="Search the documentation" autocomplete="off" role="combobox" aria-expanded="false" aria-controls="results">
-<ol id="results" role="listbox" aria-label="Found" hidden></ol>
+<input id="search" type="search" placeholder="Search (press /)" aria-label="Search the documentation" autocomplete="off" aria-controls="results">
+<ol id="results" aria-label="Found" hidden></ol>
 </div>
 <button id="theme" aria-label="Light or dark">◐</button>
 </header>

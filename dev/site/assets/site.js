@@ -51,12 +51,10 @@ function show() {
     results.append(none);
   }
   results.hidden = words === "";
-  input.setAttribute("aria-expanded", String(!results.hidden));
 }
 
 function toItem({ title, page, address }) {
   const [item, link, where] = ["li", "a", "small"].map((name) => document.createElement(name));
-  item.role = "option";
   link.href = up + address;
   link.textContent = title;
   where.textContent = page;
