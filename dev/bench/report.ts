@@ -1,6 +1,7 @@
 /** The figures, for a terminal and for the documentation. Pure. */
 import type { Machine } from "./machine.ts";
 import { type Goal, megabytes, type MemoryRow, type Report, type Table } from "./measurement.ts";
+import { profileWords } from "./profile-words.ts";
 import type { Recorded } from "./record.ts";
 
 export interface Finished {
@@ -49,6 +50,8 @@ export function toMarkdown(record: readonly Recorded[]): string {
     markdownTable(goals),
     ...sections,
     ...(memory.rows.length === 0 ? [] : ["## Memory and idle CPU", memoryWords, markdownTable(memory)]),
+    "## What a profile of the server showed",
+    profileWords,
   ];
   return `${all.join("\n\n")}\n`;
 }

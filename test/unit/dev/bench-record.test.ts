@@ -49,6 +49,7 @@ test("what is measured by itself replaces its own part of the page, and nothing 
     "About idle",
     "About intake",
     "Memory and idle CPU",
+    "What a profile of the server showed",
   ]);
   for (const same of ["About push", "About intake"]) expect(page.get(same)).toBe(old.get(same));
   expect(page.get("About idle")).toContain("| idle | new |");
