@@ -1,7 +1,7 @@
 import type { Logger } from "../log.ts";
 import type { Run } from "../ports.ts";
 import type { Call } from "./arguments.ts";
-import { isProgress } from "./progress.ts";
+import { isOfWorkingCopy, isProgress } from "./progress.ts";
 
 /**
  * Logs what kluctl says while it works, in words without what is secret. `kluctl gitops` follows a request by the fields `name`, `namespace` and
@@ -16,6 +16,7 @@ export function createLineLogger(
   const progress = command === "diff" || command === "validate" ? "debug" : "info";
   // How we learn what a project includes; the client that offers it is asked next.
   const isQuestion = (line: string) => localOverrides.length > 0 && line.includes("can not override repo ");
-  const levelOf = (line: string) => (isQuestion(line) ? "debug" : isProgress(line) ? progress : "info");
+  const isNoise = (line: string) => isOfWorkingCopy(line) || isQuestion(line);
+  const levelOf = (line: string) => (isNoise(line) ? "debug" : isProgress(line) ? progress : "info");
   return (line, words) => lines[levelOf(line)](words);
 }

@@ -28,9 +28,15 @@ const itemSteps =
 /** Kubernetes' longest names fit; a line of megabytes would keep the patterns busy for minutes. */
 const longestProgress = 1_000;
 
+/** What it says of each of our working copies, which have a commit's files and no repository: nobody can do anything about it. */
+export function isOfWorkingCopy(line: string): boolean {
+  return line === "Failed to detect git project root. This might cause follow-up errors";
+}
+
 /** Whether kluctl only says how far it is. */
 export function isProgress(line: string): boolean {
   if (line.length > longestProgress) return false;
+  if (isOfWorkingCopy(line)) return true;
   return steps.has(line) || remoteObjects.test(line) || fetches.test(line) || itemSteps.test(line);
 }
 

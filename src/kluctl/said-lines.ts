@@ -2,7 +2,7 @@
 import type { CommandResult, Key, ValidateResult } from "../model.ts";
 import { createRedactor, redactorOf } from "../redact/redactor.ts";
 import { maskShapes } from "../redact/shapes.ts";
-import { isProgress } from "./progress.ts";
+import { isOfWorkingCopy, isProgress } from "./progress.ts";
 
 export interface SaidLine {
   readonly at: number;
@@ -58,6 +58,7 @@ export function createLineTeller({ deployment, reconcileId, command, known, tell
 
   return {
     line(words) {
+      if (isOfWorkingCopy(words)) return;
       if (isProgress(words)) sayBounded(maskShapes(words));
       else if (held.length < most.lines) held.push(words);
     },

@@ -22,6 +22,7 @@ function aResult(contents: object | undefined): CommandResult {
 
 test("progress is told at once, with the job and the command that it belongs to", () => {
   const { teller, lines, texts } = useTeller();
+  teller.line("Failed to detect git project root. This might cause follow-up errors"); // of every working copy
   teller.line("Rendering templates");
   teller.line("app: Applying 3 objects");
   expect(lines).toMatchObject([
