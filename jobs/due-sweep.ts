@@ -11,6 +11,7 @@ import {
 } from "../src/model.ts";
 import { isReconciling } from "../src/reconcile/conditions.ts";
 import { isAnnotated } from "../src/reconcile/requests.ts";
+import { createLimit } from "../src/limit.ts";
 import type { Logger } from "../src/log.ts";
 import type { Seen } from "../src/reconcile/due.ts";
 import type { Retries } from "../src/reconcile/retries.ts";
@@ -21,11 +22,16 @@ type Entry = Deployment | MalformedDeployment;
 /** Epoch milliseconds; see reconcile/due.ts. */
 export type DueAt = (deployment: Entry, seen: Seen, now: number) => number;
 
+/** `later`: what is known of it has just changed, and is looked at anew with the next tick. */
+export type Spare = (deployment: Entry) => Promise<"skipped" | "later" | "wanted">;
+
 export interface DueSweepDeps {
   readonly deployments: Pick<Deployments, "all">;
   readonly dueAt: DueAt;
   readonly retries: Retries;
   readonly queue: Pick<Queue, "enqueue">;
+  /** Whether a loop that nothing but an interval asks for is left out. Absent: none is. */
+  readonly spare?: Spare | undefined;
   /** What is still due after this long is asked for again: Redis may have forgotten. */
   readonly againMs: () => number;
   readonly clock: Clock;
@@ -39,6 +45,11 @@ export interface DueSweep {
   run(): Promise<number>;
 }
 
+interface Due {
+  readonly deployment: Entry;
+  readonly asking: Asked;
+}
+
 /** Since when, by which reason. */
 interface Asked {
   readonly at: number;
@@ -48,11 +59,17 @@ interface Asked {
   readonly retried: boolean;
 }
 
+/** How many are looked at side by side for whether they can be left out. */
+const sparedAtOnce = 8;
+
 /** Somebody sits at a terminal: what Redis did not take, or forgot, comes again sooner. */
 const waitedForMs = 5_000;
 
-export function createDueSweep({ deployments, dueAt, retries, queue, againMs, clock, log }: DueSweepDeps): DueSweep {
+export function createDueSweep(deps: DueSweepDeps): DueSweep {
+  const { deployments, dueAt, retries, queue, spare, againMs, clock, log } = deps;
   const lastLoopAt = new Map<string, number>();
+  const sparing = new Set<string>();
+  const limit = createLimit(sparedAtOnce);
   const asked = new Map<string, Asked>();
 
   function isDue(deployment: Entry, now: number): Asked | undefined {
@@ -70,6 +87,34 @@ export function createDueSweep({ deployments, dueAt, retries, queue, againMs, cl
     return before?.due === due && now < before.at + patienceMs ? undefined : { at: now, due, retried: retryAt === due };
   }
 
+  function mayBeSpared({ deployment, asking }: Due): boolean {
+    const wanted =
+      asking.retried || typeof asking.due === "string" || isAnnotated(deployment) || isMalformed(deployment);
+    return spare !== undefined && !wanted;
+  }
+
+  async function ask(due: readonly Due[]): Promise<void> {
+    await queue.enqueue(due.map(({ deployment }) => toRequest(deployment)));
+    for (const { deployment, asking } of due) {
+      asked.set(keyText(deployment.key), asking);
+      if (asking.retried) log.info({ ...deployment.key }, "failed before; it is time to try again");
+    }
+  }
+
+  /** Beside the sweep: a remote that does not answer holds up nobody else. */
+  async function spareOrAsk({ deployment, asking }: Due): Promise<void> {
+    const key = keyText(deployment.key);
+    try {
+      const answer = await limit.run(async () => spare?.(deployment));
+      if (answer === "skipped") lastLoopAt.set(key, clock.now());
+      if (answer === "wanted") await ask([{ deployment, asking }]);
+    } catch (error) {
+      log.debug({ ...deployment.key, error: (error as Error).message }, "what is due cannot be queued; trying again");
+    } finally {
+      sparing.delete(key);
+    }
+  }
+
   return {
     note(change) {
       retries.note(change);
@@ -84,17 +129,18 @@ export function createDueSweep({ deployments, dueAt, retries, queue, againMs, cl
     },
     async run() {
       const now = clock.now();
-      const due = deployments.all().flatMap((deployment) => {
+      const due = deployments.all().flatMap((deployment): Due[] => {
+        if (sparing.has(keyText(deployment.key))) return [];
         const asking = isDue(deployment, now);
         return asking ? [{ deployment, asking }] : [];
       });
-      if (due.length === 0) return 0;
-      await queue.enqueue(due.map(({ deployment }) => toRequest(deployment)));
-      for (const { deployment, asking } of due) {
-        asked.set(keyText(deployment.key), asking);
-        if (asking.retried) log.info({ ...deployment.key }, "failed before; it is time to try again");
+      const [maybe, sure] = [due.filter(mayBeSpared), due.filter((one) => !mayBeSpared(one))];
+      for (const one of maybe) {
+        sparing.add(keyText(one.deployment.key));
+        void spareOrAsk(one);
       }
-      return due.length;
+      if (sure.length > 0) await ask(sure);
+      return sure.length;
     },
   };
 }

@@ -19,7 +19,14 @@ const mostPlaces = 60;
 /** Subjects whose durations are remembered; the ones that ran longest ago are forgotten first. */
 const mostRemembered = 20_000;
 /** Manual requests are alone in their lane. */
-const deployClasses: Readonly<Record<Cause, number>> = { push: 0, manual: 0, change: 1, sweep: 1, interval: 2 };
+const deployClasses: Readonly<Record<Cause, number>> = {
+  push: 0,
+  manual: 0,
+  change: 1,
+  sweep: 1,
+  drift: 1,
+  interval: 2,
+};
 const previewClasses: Readonly<Record<PreviewCause, number>> = { "pull-request": 0, base: 1, sweep: 2 };
 
 /** The lower, the sooner. To be compared within one lane. */

@@ -3,7 +3,7 @@ import type { Logger } from "../src/log.ts";
 import type { GitDeployment, Heads, OciDeployment } from "../src/model.ts";
 import type { Retries } from "../src/reconcile/retries.ts";
 import type { Clock, DeploymentChange, Deployments, Reports, Tag } from "../src/ports.ts";
-import { createDueSweep, type DueAt } from "./due-sweep.ts";
+import { createDueSweep, type DueAt, type Spare } from "./due-sweep.ts";
 import type { JobQueue } from "./queue.ts";
 import { createRefsSweep } from "./refs-sweep.ts";
 import { createTagsSweep } from "./tags-sweep.ts";
@@ -20,6 +20,8 @@ export interface SweepDeps {
   readonly tagKey: (deployment: OciDeployment) => string;
   readonly dueAt: DueAt;
   readonly retries: Retries;
+  /** Whether a loop that nothing but an interval asks for is left out. Absent: none is. */
+  readonly spare?: Spare | undefined;
   readonly queue: Pick<JobQueue, "enqueue" | "markMoved" | "claim">;
   /** Absent: pull requests are not previewed. */
   readonly reports?: Pick<Reports, "openInto"> | undefined;

@@ -25,6 +25,7 @@ import {
   stagedStatus,
 } from "./app/stages.ts";
 import { startReload } from "./app/reload.ts";
+import { createSkippingParts } from "./app/skipping.ts";
 import { openSourceOverrides } from "./app/source-overrides.ts";
 import { startTracing } from "./app/tracing-sdk.ts";
 import { startWayIn, type WayIn } from "./app/way-in.ts";
@@ -255,6 +256,7 @@ export async function startApp(config: Config, log: Logger, reading?: Reading): 
 
   // The work
   const retries = createRetries(clock);
+  const skippingParts = createSkippingParts({ live, client, deployments, sources, secrets, metrics, clock, log });
   const reconcile = createReconcile({
     deployments,
     secrets,
@@ -277,6 +279,7 @@ export async function startApp(config: Config, log: Logger, reading?: Reading): 
     },
     enqueue: (requests) => queue.enqueue(requests),
     retryAt: (deployment) => retries.nextAt(deployment),
+    skipping: skippingParts.skipping,
     clock,
     newId: randomUUID,
     log,
@@ -308,6 +311,7 @@ export async function startApp(config: Config, log: Logger, reading?: Reading): 
       live,
       reconcile,
       retries,
+      skippingParts,
       turn: () => wayIn.turn(),
       deployments,
       secrets,

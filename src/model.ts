@@ -5,3 +5,4 @@ export * from "./model/forge.ts";
 export * from "./model/request.ts";
 export * from "./model/deployment.ts";
 export * from "./model/result.ts";
+export * from "./model/object-version.ts";

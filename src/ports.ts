@@ -15,6 +15,7 @@ import type {
   Key,
   MalformedDeployment,
   ObjectRef,
+  ObjectVersion,
   OciSource,
   PullRequest,
   PullRequestKey,
@@ -46,6 +47,11 @@ export interface Deployments {
   all(): readonly (Deployment | MalformedDeployment)[];
   /** JSON merge patch of `status`. Whoever writes holds the deployment's lease, and aborts when it is lost. */
   patchStatus(deployment: DeploymentRef, patch: StatusPatch, signal?: AbortSignal): Promise<void>;
+  /**
+   * The same without a lease, and only if nobody wrote anything since the deployment was read: says whether it was
+   * written.
+   */
+  moveTimes(deployment: DeploymentRef & Pick<Deployment, "resourceVersion">, patch: StatusPatch): Promise<boolean>;
   /** Adds or removes one finalizer. A resource that is gone meanwhile is no error. */
   setFinalizer(deployment: DeploymentRef, finalizer: string, present: boolean): Promise<void>;
   /** Removes the annotation unless its value changed since it was read. */
@@ -129,6 +135,13 @@ export interface Sources {
   tag(source: OciCheckoutSource, signal: AbortSignal): Promise<Tag>;
   /** What merging one commit into another gives, without touching the remote. Throws SourceError. */
   merge(source: MergeSource, signal: AbortSignal): Promise<Merge>;
+}
+
+/** Why what a checkout holds may render differently another time; for people. */
+export interface UnsteadyFiles {
+  readonly templates?: string | undefined;
+  /** Matters to a project with Helm charts only. */
+  readonly charts?: string | undefined;
 }
 
 /** What the tag of an artifact points to. */
@@ -297,6 +310,39 @@ export interface Objects {
     options: { dryRun: boolean },
     signal: AbortSignal,
   ): Promise<readonly ResultError[]>;
+}
+
+/** A kind of object, and where a deployment has such; `""` among the namespaces: in none. */
+export interface AppliedKind {
+  readonly group: string;
+  readonly apiVersion: string;
+  readonly kind: string;
+  readonly namespaces: readonly string[];
+}
+
+/** What a deployment has applied, and as whom. */
+export interface AppliedScope {
+  readonly impersonate?: string | undefined;
+  readonly kinds: readonly AppliedKind[];
+}
+
+/** What became of an object that carries a discriminator. */
+export interface AppliedChange {
+  readonly discriminator: string;
+  readonly id: string;
+  readonly deleted: boolean;
+}
+
+/** The versions of all objects that deployments have applied to the server's own cluster, from watches. */
+export interface AppliedObjects {
+  /** From memory, no I/O: what carries the discriminator, by id. What is not watched yet is, from now on. */
+  find(
+    discriminator: string,
+    scope: AppliedScope,
+  ):
+    | { readonly objects: ReadonlyMap<string, ObjectVersion>; readonly unknown?: undefined }
+    | { readonly unknown: string };
+  onChange(callback: (change: AppliedChange) => void): void;
 }
 
 /** A lease that is held, and renewed, until it is released or lost. */

@@ -7,6 +7,7 @@ import type { ReconcileRequest } from "../model.ts";
 import type { DeploymentMetrics } from "../metrics/deployments.ts";
 import { loginKey, readGitCredentials, readOciCredentials, tagKey } from "../reconcile/credentials.ts";
 import { startDependencyWaking } from "../reconcile/depends-on-waking.ts";
+import { startDriftWaking } from "../reconcile/skip/drift-waking.ts";
 import { dueAt } from "../reconcile/due.ts";
 import type { createReconcile } from "../reconcile/reconcile.ts";
 import type { Retries } from "../reconcile/retries.ts";
@@ -14,12 +15,14 @@ import { startTidying } from "../reconcile/tidying.ts";
 import { startWaking } from "../reconcile/waking.ts";
 import type { GitSources } from "../source/sources.ts";
 import { createFitting } from "./fitting-concurrency.ts";
+import type { SkippingParts } from "./skipping.ts";
 import { startPreviews, type PreviewsDeps } from "./previews.ts";
 import { createTracedJobs } from "./traced.ts";
 
 export interface WorkDeps extends PreviewsDeps {
   readonly reconcile: ReturnType<typeof createReconcile>;
   readonly retries: Retries;
+  readonly skippingParts: SkippingParts;
   /** Resolves when the webhooks leave room for work. */
   readonly turn: () => Promise<void>;
   readonly sources: GitSources;
@@ -56,6 +59,8 @@ export function startWork(deps: WorkDeps): StartedWork {
   }));
   const stopWaking = startWaking({ deployments, queue, log });
   const stopWakingDependents = startDependencyWaking({ deployments, queue, log });
+  const { applied, skipping, metrics: skippingMetrics } = deps.skippingParts;
+  const stopDriftWaking = startDriftWaking({ deployments, applied, skipping, queue, log, observe: skippingMetrics });
   const sweep = startSweep({
     deployments,
     queue,
@@ -65,6 +70,7 @@ export function startWork(deps: WorkDeps): StartedWork {
     },
     dueAt,
     retries: deps.retries,
+    spare: (deployment) => skipping.spare(deployment),
     groupKey: loginKey,
     tagKey,
     async tag(deployment, signal) {
@@ -96,9 +102,10 @@ export function startWork(deps: WorkDeps): StartedWork {
       clearInterval(looking);
       stopWaking();
       stopWakingDependents();
+      stopDriftWaking();
       await sweep.stop();
       await Promise.all([...workers.map(({ worker }) => worker.stop(drainMs)), previews?.stop(drainMs)]);
-      await deployments.stop();
+      await Promise.all([deployments.stop(), applied.stop()]);
       await watching;
     },
   };

@@ -460,6 +460,10 @@ export const configSchema = z.strictObject({
       interval: duration("5s", "24h").prefault("60s").meta({
         description: "How often git is asked for what a lost webhook did not tell: one `ls-remote` per repository.",
       }),
+      fullInterval: duration("0s", "24h").prefault("1h").meta({
+        description:
+          "How long at most the loops of a deployment are left out, one after the other, because nothing can have changed; `0s`: none is. `towline.dev/full-interval` says otherwise for one deployment.",
+      }),
     })
     .prefault({}),
   lease: z

@@ -69,6 +69,7 @@ const readOnly: Deployments = {
   tracking: refuse,
   all: refuse,
   patchStatus: refuse,
+  moveTimes: refuse,
   setFinalizer: refuse,
   removeAnnotation: refuse,
   event: refuse,

@@ -34,10 +34,10 @@ export interface KubeClient {
   /** The answer's JSON. */
   request(request: KubeRequest): Promise<unknown>;
   /** All pages of a list. */
-  list(path: string, options?: Pick<KubeRequest, "query" | "accept" | "signal" | "totalMs">): Promise<KubeList>;
+  list(path: string, options?: Pick<KubeRequest, "query" | "accept" | "as" | "signal" | "totalMs">): Promise<KubeList>;
   /** The answer as it comes, for watches: `timeoutMs` bounds only the wait for its beginning. Never retried. */
   stream(
-    request: Pick<KubeRequest, "path" | "query" | "timeoutMs"> & { signal: AbortSignal },
+    request: Pick<KubeRequest, "path" | "query" | "accept" | "as" | "timeoutMs"> & { signal: AbortSignal },
   ): Promise<IncomingMessage>;
   /** What identifies the cluster to kluctl: the UID of its namespace `kube-system`. Asked once. */
   clusterId(): Promise<string>;

@@ -141,6 +141,17 @@ export function createDeployments(deps: DeploymentsDeps): WatchedDeployments {
         ...statusPatience,
       });
     },
+    async moveTimes({ key, uid, resourceVersion }, status) {
+      const query = { fieldManager: controllerName };
+      const body = { metadata: { uid, resourceVersion }, status };
+      try {
+        await client.request({ method: "PATCH", path: `${resourceOf(key)}/status`, query, body });
+        return true;
+      } catch (error) {
+        if (error instanceof ApiError && (error.status === 409 || error.status === 404)) return false;
+        throw error;
+      }
+    },
     async setFinalizer(deployment, finalizer, present) {
       await patchMetadata(deployment, ({ finalizers }) => {
         if (finalizers.includes(finalizer) === present) return undefined;

@@ -12,6 +12,12 @@ export interface WatchOptions {
   readonly what?: string | undefined;
   /** What it means, and what to do, if the API server does not know them. */
   readonly missing?: string | undefined;
+  /** Which of them, in which form, and as whom; all, whole, and as who we are when left out. */
+  readonly query?: Readonly<Record<string, string>> | undefined;
+  readonly accept?: { readonly list: string; readonly watch: string } | undefined;
+  readonly as?: string | undefined;
+  /** Who can go on without them asks for the problem, and decides whether anybody has to hear of it. */
+  readonly quiet?: boolean | undefined;
   readonly log: Logger;
   /** All there is now; what was there before and is not among them is gone. */
   readonly onList: (objects: readonly unknown[]) => void;
@@ -68,7 +74,13 @@ export function startWatch(options: WatchOptions): Watch {
   let synced = false;
 
   async function list(): Promise<string> {
-    const { items, resourceVersion } = await client.list(path, { signal, totalMs: 5_000 }); // we retry ourselves, and tell
+    const { items, resourceVersion } = await client.list(path, {
+      query: options.query,
+      accept: options.accept?.list,
+      as: options.as,
+      signal,
+      totalMs: 5_000, // we retry ourselves, and tell
+    });
     lastSign = performance.now();
     onList(items);
     synced = true;
@@ -81,8 +93,8 @@ export function startWatch(options: WatchOptions): Watch {
     let version = resourceVersion;
     // Not all watches of all servers at the same moment.
     const timeoutSeconds = Math.round(240 + Math.random() * 60);
-    const query = { watch: true, allowWatchBookmarks: true, resourceVersion, timeoutSeconds };
-    const stream = await client.stream({ path, query, signal });
+    const query = { ...options.query, watch: true, allowWatchBookmarks: true, resourceVersion, timeoutSeconds };
+    const stream = await client.stream({ path, query, accept: options.accept?.watch, as: options.as, signal });
     problem = undefined;
     refusal = undefined;
     const alarm = setTimeout(() => stream.destroy(new Error("silent")), silentMs);
@@ -128,7 +140,7 @@ export function startWatch(options: WatchOptions): Watch {
     if (status === 410 && failures++ === 0) return 0;
     const reason = reasonOf(status, options.missing);
     // Where in our sources it failed helps nobody here.
-    if (reason !== problem) {
+    if (reason !== problem && !options.quiet) {
       log.warn(
         { path, error: (error as Error).message },
         `Cannot watch ${options.what ?? "the KluctlDeployments"}: ${reason}`,

@@ -265,6 +265,8 @@ export const annotation = {
   confirmPrune: "towline.dev/confirm-prune",
   /** Comma-separated names, `name` or `namespace/name`, of the deployments that have to be ready before this one. */
   dependsOn: "towline.dev/depends-on",
+  /** At the latest after this long a loop is a real one, even if nothing can have changed. */
+  fullInterval: "towline.dev/full-interval",
 } as const;
 
 /** Upstream's finalizer; the same, so that either controller can finish what the other began. */

@@ -23,13 +23,21 @@ export async function runCommand(pending: PendingRequest<ManualCommand>, loop: L
   const taken = await takeRequest(pending, begun);
   const { overridesPatch } = taken.result.request;
   const work: Work = { ...begun, deployment: taken.deployment, asked: { kind, overridesPatch } };
-  const answer = taken.refused === undefined ? await attempt(kind, work) : { commandError: taken.refused };
+  const answer = taken.refused === undefined ? await trying(kind, work) : { commandError: taken.refused };
   if (signal.aborted) return;
   if (taken.refused !== undefined) deployments.event(loop.deployment, "Warning", reasons[kind], taken.refused);
   answerRequest(taken, work, answer);
   await status.save(`Performed ${kind}`);
   const { commandError } = answer;
   log.info({ request: kind, ...(commandError && { error: commandError }), ms: clock.now() - startedAt }, "answered");
+}
+
+/** What it applies, the loop that follows gets to know. */
+async function trying(kind: ManualCommand, work: Work): Promise<Answer> {
+  const { deployment, deps } = work;
+  if (kind === "deploy" || kind === "prune") deps.skipping?.forget(deployment.key);
+  const run = () => attempt(kind, work);
+  return deps.skipping?.during(deployment.key, run) ?? run();
 }
 
 async function attempt(kind: ManualCommand, work: Work): Promise<Answer> {

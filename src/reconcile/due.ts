@@ -25,7 +25,7 @@ export function dueAt(
   if (status.observedGeneration !== generation || (givenUpAt(deployment) ?? Infinity) <= now) return now;
   if (spec.suspend) return Infinity;
 
-  const looked = lastLoopAt ?? lastRecorded(deployment);
+  const looked = lastLook(deployment, lastLoopAt, now);
   if (looked === undefined) return retryAt ?? now;
   const ready = readyCondition(status)?.status === "True";
   const times = [looked + (ready ? spec.intervalMs : Math.min(retryAfterMs(spec), spec.intervalMs))];
@@ -82,6 +82,13 @@ function brokenOff({ status }: Deployment | MalformedDeployment): boolean {
 
 function malformedUnreported(deployment: MalformedDeployment): boolean {
   return deployment.status.lastPrepareError !== deployment.problem;
+}
+
+/** By this server, or by another, whose clock may be ahead. */
+function lastLook(deployment: Deployment, lastLoopAt: number | undefined, now: number): number | undefined {
+  const recorded = lastRecorded(deployment);
+  if (lastLoopAt === undefined || recorded === undefined) return lastLoopAt ?? recorded;
+  return Math.max(lastLoopAt, Math.min(recorded, now));
 }
 
 function lastRecorded({ status }: Deployment): number | undefined {

@@ -36,7 +36,9 @@ export async function runLoop(loop: Loop, deps: LoopDeps): Promise<Outcome | "ag
     ? { ...begun, deployment: taken.deployment, asked: { ...taken.result.request, kind: taken.kind } }
     : begun;
 
-  const { outcome, ready, commandError } = await attempt(work);
+  const { skipping } = deps;
+  const trying = () => attempt(work);
+  const { outcome, ready, commandError } = await (skipping?.during(deployment.key, trying) ?? trying());
   if (held.lost.aborted) return outcome; // somebody else may be writing this status by now
 
   if (taken) answerRequest(taken, work, { commandError });
@@ -85,7 +87,9 @@ async function attempt(work: Work): Promise<Ending> {
 async function bringUpToDate(work: Work): Promise<Ending> {
   const { deployment, deps, status } = work;
   const { spec } = deployment;
-  return withProject(work, async ({ commit, steps }) => {
+  const { skipping } = deps;
+  return withProject(work, async ({ commit, checkout, identity, steps }) => {
+    const before = await skipping?.begin(deployment, work.signal);
     const input = {
       spec,
       status: deployment.status,
@@ -117,6 +121,7 @@ async function bringUpToDate(work: Work): Promise<Ending> {
         commandError: refused,
       };
     }
+    if (decision.deploy !== undefined) skipping?.forget(deployment.key);
     const deployed = decision.deploy === undefined ? undefined : await steps.deploy(decision.deploy, compared);
     if (decision.waitsForApproval && compared) steps.tellApproval(compared);
     const rendered = deployed ?? compared ?? (await steps.compare());
@@ -134,8 +139,35 @@ async function bringUpToDate(work: Work): Promise<Ending> {
     const commandError = errorText(
       failed.flatMap(([command, result]) => (result ? (failureOf(result, command) ?? []) : [])),
     );
-    return { ...ending(work, commit, deployed, validated), commandError };
+    const end = ending(work, commit, deployed, validated);
+    // What was overridden for this once says nothing about the next time.
+    if (work.asked?.overridesPatch !== undefined) skipping?.forget(deployment.key);
+    else if (before !== undefined) {
+      await skipping?.learn(before, {
+        deployment,
+        checkout,
+        identity,
+        rendered,
+        deployed: deployed !== undefined,
+        clean:
+          end.outcome.kind === "done" &&
+          end.ready.status === "True" &&
+          isClean(work, rendered, validated) &&
+          !decision.waitsForApproval,
+        validated: validated !== undefined,
+        deployResultId: status.current.lastDeployResult?.id,
+        signal: work.signal,
+      });
+    }
+    return { ...end, commandError };
   });
+}
+
+/** There is nothing to do, and nothing to tell. */
+function isClean(work: Work, { objects, ...result }: CommandResult, validated: ValidateResult | undefined): boolean {
+  const differs = objects.some((one) => one.new || one.orphan || one.deleted || one.changes.length > 0);
+  const told = [...result.errors, ...result.warnings, ...(validated?.warnings ?? []), ...work.notes];
+  return !differs && told.length === 0;
 }
 
 /** A deployment that was never deployed, or is of another target by now, may meet one that is there already. */

@@ -1,5 +1,5 @@
 /** What every command of kluctl needs first: the deployment's logins, and its project at the commit that it follows now. */
-import type { Checkout, CheckoutSource } from "../ports.ts";
+import type { Checkout, CheckoutSource, Identity } from "../ports.ts";
 import { credentialSecrets, readCredentials } from "./credentials.ts";
 import { openOverrides } from "./overriding.ts";
 import { createSteps, type Steps } from "./steps.ts";
@@ -7,6 +7,8 @@ import type { Work } from "./work.ts";
 
 export interface Project {
   readonly commit: string;
+  readonly checkout: Pick<Checkout, "root" | "commit">;
+  readonly identity: Identity;
   readonly steps: Steps;
 }
 
@@ -28,7 +30,7 @@ export async function withProject<T>(work: Work, use: (project: Project) => Prom
     status.set({ observedCommit: commit || undefined });
     const { kluctl } = overriding ?? deps;
     const steps = createSteps(work, { checkout, credentials, identity, kluctl, clusterId: await deps.clusterId() });
-    return await use({ commit, steps });
+    return await use({ commit, checkout, identity, steps });
   } finally {
     await checkout?.release();
     await overriding?.release();

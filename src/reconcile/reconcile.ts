@@ -167,7 +167,11 @@ export function createReconcile(deps: ReconcileDeps): Reconcile {
     const waits = verdict.status === "Unknown";
     const told = reason === verdict.reason && message === verdict.message;
     // Nothing of it changed: that it cannot be looked at right now does not make it unready.
-    const fine = waits && cause === "interval" && ready === "True" && status.observedGeneration === generation;
+    const fine =
+      waits &&
+      (cause === "interval" || cause === "drift") &&
+      ready === "True" &&
+      status.observedGeneration === generation;
     if ((!told && !fine) || isReconciling(status)) {
       await createStatusWriter(deployments, deployment, deps.clock, log).finish(fine ? undefined : verdict);
     }
@@ -192,7 +196,10 @@ export function createReconcile(deps: ReconcileDeps): Reconcile {
   ): Promise<string | undefined> {
     const { status, generation } = deployment;
     if (deployment.deletionTimestamp !== undefined || isAsked(deployment)) return undefined;
-    if (isMalformed(deployment) || cause === "interval" || isReconciling(status)) return undefined;
+    if (isMalformed(deployment) || cause === "drift" || isReconciling(status)) return undefined;
+    if (cause === "interval") {
+      return (await deps.skipping?.spareJob(deployment)) === "skipped" ? "nothing can have changed" : undefined;
+    }
     if (status.observedGeneration !== generation) return undefined;
     if (deployment.spec.suspend) return "suspended";
     if (deployment.annotations[annotation.confirmPrune] !== undefined) return undefined;

@@ -16,6 +16,7 @@ import type {
 import { loopTimeoutMs } from "./decide.ts";
 import type { ReadIdentity } from "./identity.ts";
 import type { PruneGuard } from "./pruning.ts";
+import type { Skipping } from "./skip/skipping.ts";
 import { createStatusWriter, type StatusWriter } from "./status-writer.ts";
 
 export interface Settings {
@@ -39,6 +40,8 @@ export interface LoopDeps {
   readonly settings: Settings;
   /** When what failed is to be tried again, see retries.ts. Absent: as the intervals alone say. */
   readonly retryAt?: ((deployment: Deployment) => number | undefined) | undefined;
+  /** Absent: no loop is left out. */
+  readonly skipping?: Skipping | undefined;
   readonly clock: Clock;
   readonly newId: () => string;
   readonly log: Logger;

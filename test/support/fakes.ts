@@ -74,6 +74,10 @@ export function fakeDeployments(...initial: (Deployment | MalformedDeployment)[]
       }));
       return Promise.resolve();
     },
+    moveTimes({ key }, patch) {
+      patches.push(patch);
+      return Promise.resolve(find(key) !== undefined);
+    },
     setFinalizer({ key }, name, present) {
       replace(key, ({ finalizers }) => ({
         finalizers: present ? [...finalizers, name] : finalizers.filter((other) => other !== name),

@@ -2,6 +2,7 @@ import { readFile } from "node:fs/promises";
 import { expect, onTestFinished, test, vi } from "vitest";
 import { createMetrics } from "../../../src/metrics.ts";
 import { createDeploymentMetrics } from "../../../src/metrics/deployments.ts";
+import { createSkippingMetrics } from "../../../src/metrics/skipping.ts";
 import { TextRegistry } from "../../../src/metrics/text-metrics.ts";
 import type { Condition, Deployment, MalformedDeployment } from "../../../src/model.ts";
 import { eventReason, reason } from "../../../src/reconcile/conditions.ts";
@@ -137,6 +138,7 @@ test("docs/metrics.md names each reason of an event", async () => {
 test("docs/metrics.md names each metric, and no other", async () => {
   const { registry } = createMetrics();
   createDeploymentMetrics({ registry, deployments: () => [], dryRun: () => false, concurrency: () => 1 });
+  createSkippingMetrics(registry, () => ({ watches: 0, objects: 0 }));
   const all = (await registry.getMetricsAsJSON()).map(({ name }) => name);
   const named = [...(await readPage()).matchAll(/^\| `([a-z_]+)`/gm)].map(([, name]) => name);
   const ofNode = /^(process|nodejs)_/;

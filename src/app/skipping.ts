@@ -1,0 +1,43 @@
+/** Wires what leaves loops out, and what looks again as soon as an applied object changes. */
+import type { LiveConfig } from "../config/live.ts";
+import { createAppliedObjects, type WatchedObjects } from "../kube/applied-objects.ts";
+import type { KubeClient } from "../kube/client.ts";
+import { readClusterFacts } from "../kube/cluster-facts.ts";
+import type { Logger } from "../log.ts";
+import type { Metrics } from "../metrics.ts";
+import { createSkippingMetrics, type SkippingMetrics } from "../metrics/skipping.ts";
+import type { Clock, Deployments, Secrets, Sources } from "../ports.ts";
+import { createSkipping, type Skipping } from "../reconcile/skip/skipping.ts";
+import { findUnsteadyFiles } from "../source/unsteady-files.ts";
+
+export interface SkippingParts {
+  readonly applied: WatchedObjects;
+  readonly skipping: Skipping;
+  readonly metrics: SkippingMetrics;
+}
+
+export interface SkippingPartsDeps {
+  readonly live: LiveConfig;
+  readonly client: KubeClient;
+  readonly deployments: Deployments;
+  readonly sources: Sources;
+  readonly secrets: Secrets;
+  readonly metrics: Metrics;
+  readonly clock: Clock;
+  readonly log: Logger;
+}
+
+export function createSkippingParts({ live, client, metrics, log, ...deps }: SkippingPartsDeps): SkippingParts {
+  const applied = createAppliedObjects({ client, log });
+  const ownMetrics = createSkippingMetrics(metrics.registry, () => applied.size());
+  const skipping = createSkipping({
+    ...deps,
+    applied,
+    clusterFacts: () => readClusterFacts(client),
+    findUnsteady: findUnsteadyFiles,
+    fullIntervalMs: () => live.now.sweep.fullIntervalMs,
+    log,
+    observe: ownMetrics,
+  });
+  return { applied, skipping, metrics: ownMetrics };
+}

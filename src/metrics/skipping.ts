@@ -1,0 +1,44 @@
+/** How much is left out because nothing can have changed, and how that is known. */
+import { Counter, Gauge, type Registry } from "prom-client";
+
+export interface SkippingMetrics {
+  /** An interval was over. Without a doubt, its loop was left out. */
+  intervalLoop(doubt: string | undefined): void;
+  /** Somebody changed or deleted what a deployment had applied. */
+  drifted(): void;
+}
+
+/** `size`: of what is watched now. */
+export function createSkippingMetrics(
+  registry: Registry,
+  size: () => { readonly watches: number; readonly objects: number },
+): SkippingMetrics {
+  const registers = [registry];
+  const loops = new Counter({
+    name: "towline_interval_loops_total",
+    help: "Loops that an interval asked for; left out where nothing can have changed, or why not.",
+    labelNames: ["done", "doubt"],
+    registers,
+  });
+  const drifted = new Counter({
+    name: "towline_drift_looks_total",
+    help: "Loops that were asked for because an applied object was changed or deleted.",
+    registers,
+  });
+  function gauge(name: string, help: string, read: () => number): void {
+    new Gauge({
+      name,
+      help,
+      registers,
+      collect() {
+        this.set(read());
+      },
+    });
+  }
+  gauge("towline_applied_objects", "Applied objects of which the version is known.", () => size().objects);
+  gauge("towline_applied_objects_watches", "Watches of applied objects.", () => size().watches);
+  return {
+    intervalLoop: (doubt) => loops.inc({ done: doubt === undefined ? "skipped" : "looked", doubt: doubt ?? "" }),
+    drifted: () => drifted.inc(),
+  };
+}

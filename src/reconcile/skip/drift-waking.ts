@@ -1,0 +1,164 @@
+/**
+ * Turns what somebody does to applied objects into a look at their deployment, within seconds. A look that was wanted for
+ * nothing is paid for with a longer pause, so that a controller that writes all the time cannot keep kluctl busy.
+ */
+import type { Logger } from "../../log.ts";
+import { isMalformed, keyText, type Deployment, type Key, type MalformedDeployment } from "../../model.ts";
+import type { AppliedObjects, DeploymentChange, Deployments, Queue } from "../../ports.ts";
+import { isReconciling } from "../conditions.ts";
+import { findDrifted } from "./objects.ts";
+import type { Skipping } from "./skipping.ts";
+
+export interface DriftWakingDeps {
+  readonly deployments: Pick<Deployments, "all"> & {
+    find(key: Key): Deployment | MalformedDeployment | undefined;
+    onChange(callback: (change: DeploymentChange) => void): void;
+  };
+  readonly applied: AppliedObjects;
+  readonly skipping: Pick<Skipping, "known" | "isBusy" | "forget" | "onEnd">;
+  readonly queue: Pick<Queue, "enqueue">;
+  readonly log: Logger;
+  readonly observe?: { drifted(): void } | undefined;
+  readonly timing?: Partial<DriftTiming> | undefined;
+}
+
+export interface DriftTiming {
+  /** Several edits that come together are one look. */
+  readonly settleMs: number;
+  /** Between two looks at one deployment at least; doubled with each. */
+  readonly shortestGapMs: number;
+  readonly longestGapMs: number;
+  /** While somebody is at work on it, its objects may be theirs. */
+  readonly busyMs: number;
+}
+
+const defaultTiming: DriftTiming = { settleMs: 300, shortestGapMs: 2_000, longestGapMs: 600_000, busyMs: 1_000 };
+
+interface Watchfulness {
+  timer?: NodeJS.Timeout | undefined;
+  /** Monotonic milliseconds. */
+  lookedAt: number;
+  gapMs: number;
+  /** What has been told already: id → version. */
+  told: ReadonlyMap<string, string>;
+  readonly deleted: Set<string>;
+}
+
+/** Returns how to stop. */
+export function startDriftWaking({ deployments, applied, skipping, queue, log, observe, ...deps }: DriftWakingDeps) {
+  const timing = { ...defaultTiming, ...deps.timing };
+  const attention = new Map<string, Watchfulness>();
+  /** Discriminator → whose it is. */
+  const owners = new Map<string, Set<string>>();
+  const keys = new Map<string, Key>();
+  let stopped = false;
+
+  function watchfulness(key: Key): Watchfulness {
+    const text = keyText(key);
+    let one = attention.get(text);
+    if (one === undefined) {
+      one = { lookedAt: -Infinity, gapMs: 0, told: new Map(), deleted: new Set() };
+      attention.set(text, one);
+    }
+    return one;
+  }
+
+  function plan(key: Key, afterMs: number): void {
+    const one = watchfulness(key);
+    if (stopped || one.timer !== undefined) return;
+    one.timer = setTimeout(() => {
+      one.timer = undefined;
+      look(key, one);
+    }, afterMs);
+    one.timer.unref();
+  }
+
+  function look(key: Key, one: Watchfulness): void {
+    const known = skipping.known(key);
+    const deployment = deployments.find(key);
+    if (known === undefined || deployment === undefined || isMalformed(deployment)) return;
+    // Who is at work learns of it by itself, and what it applies is no drift.
+    if (skipping.isBusy(key)) return;
+    if (isReconciling(deployment.status)) return plan(key, timing.busyMs);
+    const { status, spec } = deployment;
+    if (spec.suspend || deployment.deletionTimestamp !== undefined) return;
+    if (deployment.uid !== known.uid || status.lastDeployResult?.id !== known.deployResultId) {
+      return skipping.forget(key); // another server has deployed it: these were its changes
+    }
+    const { objects } = { objects: undefined, ...applied.find(known.discriminator, known) };
+    if (objects === undefined) return;
+    const drifted = findDrifted(known.objects, objects, one.deleted);
+    const news = [...drifted].filter(
+      ([id, version]) => one.told.get(id) !== version && (!known.hooks || known.objects.has(id)),
+    );
+    if (news.length === 0) return;
+    const now = performance.now();
+    const nextAt = one.lookedAt + one.gapMs;
+    if (now < nextAt) return plan(key, nextAt - now);
+    // Left alone for long enough, it begins anew.
+    const calm = now - one.lookedAt > 4 * one.gapMs;
+    one.gapMs = calm ? timing.shortestGapMs : Math.min(one.gapMs * 2, timing.longestGapMs);
+    one.lookedAt = now;
+    const before = one.told;
+    one.told = drifted;
+    observe?.drifted();
+    log.info(
+      { ...key, objects: news.slice(0, 5).map(([id]) => id), more: Math.max(0, news.length - 5) },
+      "an applied object changed",
+    );
+    queue
+      .enqueue([{ kind: "reconcile", deployment: key, cause: "drift", repo: deployment.repo }])
+      .catch((error: unknown) => {
+        one.told = before;
+        log.warn(
+          { ...key, error: error instanceof Error ? error.message : String(error) },
+          "could not queue a look; trying again",
+        );
+        plan(key, timing.shortestGapMs);
+      });
+  }
+
+  applied.onChange(({ discriminator, id, deleted }) => {
+    for (const text of owners.get(discriminator) ?? []) {
+      const key = keys.get(text);
+      if (key === undefined) continue;
+      const one = watchfulness(key);
+      if (deleted) one.deleted.add(id);
+      else one.deleted.delete(id);
+      plan(key, timing.settleMs);
+    }
+  });
+
+  skipping.onEnd((key) => {
+    const known = skipping.known(key);
+    if (known === undefined) return;
+    const one = watchfulness(key);
+    for (const id of one.deleted) if (!known.objects.has(id)) one.deleted.delete(id);
+    const text = keyText(key);
+    for (const [discriminator, theirs] of owners) {
+      if (discriminator === known.discriminator || !theirs.delete(text)) continue;
+      if (theirs.size === 0) owners.delete(discriminator);
+    }
+    keys.set(text, key);
+    owners.set(known.discriminator, (owners.get(known.discriminator) ?? new Set()).add(text));
+    // What happened while it was worked on.
+    plan(key, timing.settleMs);
+  });
+
+  deployments.onChange(({ kind, deployment }) => {
+    if (kind !== "removed") return;
+    const text = keyText(deployment.key);
+    skipping.forget(deployment.key);
+    clearTimeout(attention.get(text)?.timer);
+    attention.delete(text);
+    keys.delete(text);
+    for (const [discriminator, theirs] of owners) {
+      if (theirs.delete(text) && theirs.size === 0) owners.delete(discriminator);
+    }
+  });
+
+  return () => {
+    stopped = true;
+    for (const { timer } of attention.values()) clearTimeout(timer);
+  };
+}

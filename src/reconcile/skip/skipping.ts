@@ -1,0 +1,530 @@
+/**
+ * Nothing is done when nothing can have changed: after a loop that found neither change nor drift, the next ones that an
+ * interval asks for are left out while everything that went into that loop is provably as it was. What cannot be proven
+ * is a doubt, and any doubt means a real loop.
+ */
+import { createHmac, randomBytes } from "node:crypto";
+import { commitOf } from "../../git-ref.ts";
+import type { Logger } from "../../log.ts";
+import {
+  annotation,
+  type CommandResult,
+  type Deployment,
+  followsGit,
+  type GitDeployment,
+  isMalformed,
+  keyText,
+  type Key,
+  type MalformedDeployment,
+  type ObjectVersion,
+  type Repository,
+} from "../../model.ts";
+import { parseDuration } from "../../duration.ts";
+import type {
+  AppliedKind,
+  AppliedObjects,
+  Checkout,
+  Clock,
+  Deployments,
+  Identity,
+  Secrets,
+  Sources,
+  UnsteadyFiles,
+} from "../../ports.ts";
+import { isReconciling, readyCondition } from "../conditions.ts";
+import { loginKey, readGitCredentials } from "../credentials.ts";
+import { decide } from "../decide.ts";
+import { findSharing } from "../discriminators.ts";
+import { isAsked } from "../requests.ts";
+import { targetOf } from "../keys.ts";
+import { rfc3339 } from "../time.ts";
+import { type GitPlace, inputsOf } from "./inputs.ts";
+import { compareObjects, seenObjects } from "./objects.ts";
+
+/** Why a loop is a real one; a label of the metric. */
+export type Doubt =
+  | "not-seen" // this server has not looked at it yet, or what it saw has been overtaken
+  | "wanted" // somebody waits for it, or it is not ready
+  | "due" // a full loop, a deploy or a validation
+  | "settings" // of the deployment, such that nothing can be proven
+  | "project" // reads what may change anywhere, or renders differently each time
+  | "objects" // something that it applied has changed
+  | "watch" // its objects are not watched
+  | "secrets"
+  | "refs"
+  | "cluster"; // another version of Kubernetes, other kinds
+
+export type Answer =
+  | { readonly kind: "skipped" }
+  /** Somebody has written its status meanwhile: what there is to do follows from that. */
+  | { readonly kind: "later" }
+  | { readonly kind: "wanted"; readonly doubt: Doubt; readonly why: string };
+
+export interface SkippingDeps {
+  readonly deployments: Pick<Deployments, "all" | "moveTimes">;
+  readonly applied: AppliedObjects;
+  readonly sources: Pick<Sources, "heads" | "checkout">;
+  readonly secrets: Secrets;
+  /** What of the cluster a chart may ask for: its version, its kinds. Equal while they are. */
+  readonly clusterFacts: () => Promise<string>;
+  /** Looks through the files of a checkout. */
+  readonly findUnsteady: (root: string, signal: AbortSignal) => Promise<UnsteadyFiles>;
+  /** At the latest after so long a loop is a real one, unless the deployment says otherwise. */
+  readonly fullIntervalMs: () => number;
+  readonly clock: Clock;
+  readonly log: Logger;
+  readonly observe?: { intervalLoop(doubt: Doubt | undefined): void } | undefined;
+}
+
+/** What was true right before kluctl looked. */
+export interface Before {
+  readonly at: number;
+  readonly secrets: string | undefined;
+  readonly cluster: string | undefined;
+  /** The places that the project is known to include → their commits. */
+  readonly heads: ReadonlyMap<string, string> | undefined;
+}
+
+/** What one loop found. */
+export interface Found {
+  readonly deployment: Deployment;
+  readonly checkout: Pick<Checkout, "root" | "commit">;
+  readonly identity: Identity;
+  /** What was deployed, or else compared. */
+  readonly rendered: CommandResult;
+  readonly deployed: boolean;
+  /** Nothing differs, nothing failed, nothing waits. */
+  readonly clean: boolean;
+  readonly validated: boolean;
+  readonly deployResultId: string | undefined;
+  readonly signal: AbortSignal;
+}
+
+/** What a server remembers of a deployment that it has looked at. */
+export interface Known {
+  readonly uid: string;
+  readonly generation: number;
+  readonly deployResultId: string | undefined;
+  readonly objectsHash: string;
+  readonly discriminator: string;
+  readonly impersonate: string | undefined;
+  readonly kinds: readonly AppliedKind[];
+  readonly objects: ReadonlyMap<string, ObjectVersion>;
+  /** Whether they are all that it has in the cluster. */
+  readonly complete: boolean;
+  /** Hooks come and go. */
+  readonly hooks: boolean;
+  readonly includes: readonly GitPlace[];
+  readonly proof: Proof | { readonly doubt: Doubt; readonly why: string };
+}
+
+interface Proof {
+  readonly doubt?: undefined;
+  readonly at: number;
+  readonly commit: string;
+  readonly secrets: string;
+  readonly cluster: string;
+  readonly heads: ReadonlyMap<string, string>;
+  /** What the last validation found follows from the objects as they were. */
+  readonly validated: boolean;
+}
+
+export interface Skipping {
+  /** While it is worked on, what becomes of its objects is nobody else's doing. */
+  during<T>(key: Key, work: () => Promise<T>): Promise<T>;
+  /** Right before kluctl looks. */
+  begin(deployment: Deployment, signal: AbortSignal): Promise<Before>;
+  learn(before: Before, found: Found): Promise<void>;
+  isBusy(key: Key): boolean;
+  known(key: Key): Known | undefined;
+  forget(key: Key): void;
+  /** Says whether the loop that an interval asks for is left out. If it is, the times in the status have moved. */
+  spare(deployment: Deployment | MalformedDeployment): Promise<Answer["kind"]>;
+  /** The same for a job that was asked for, be it by this server, which then has found a doubt already. */
+  spareJob(deployment: Deployment | MalformedDeployment): Promise<Answer["kind"]>;
+  /** Calls back when nobody is at work on it any more. */
+  onEnd(callback: (key: Key) => void): void;
+}
+
+const longestHeadsMs = 90_000;
+const clusterFactsMs = 60_000;
+const mostRemembered = 2_000;
+const requestMs = 20_000;
+/** For so long the job that follows from a doubt need not ask again. */
+const doubtMs = 60_000;
+
+export function createSkipping(deps: SkippingDeps): Skipping {
+  const { deployments, applied, sources, secrets, clock, log, observe } = deps;
+  const remembered = new Map<string, Known>();
+  const busy = new Map<string, number>();
+  const doubtedAt = new Map<string, number>();
+  const callbacks: ((key: Key) => void)[] = [];
+  const steadiness = new Map<string, Promise<UnsteadyFiles>>();
+  const heads = new Map<string, { readonly at: number; readonly answer: ReturnType<Sources["heads"]> }>();
+  let facts: { readonly at: number; readonly answer: Promise<string> } | undefined;
+  // Nobody who reads this memory learns a secret from it.
+  const hashKey = randomBytes(32);
+
+  /** All Secrets that it names, as one text that tells nothing but whether they are the same. */
+  async function hashSecrets({ key, spec }: Deployment): Promise<string> {
+    const refs = [...spec.gitCredentials, ...spec.ociCredentials, ...spec.helmCredentials];
+    const names = new Set(refs.map(({ secretName }) => secretName));
+    if (spec.decryption?.secretName !== undefined) names.add(spec.decryption.secretName);
+    const hash = createHmac("sha256", hashKey);
+    for (const name of [...names].toSorted()) {
+      const data = await secrets.get(key.namespace, name, spec.serviceAccountName);
+      const entries = data && Object.entries(data).toSorted(([a], [b]) => (a < b ? -1 : 1));
+      hash.update(JSON.stringify([name, entries ?? null]));
+    }
+    return hash.digest("base64");
+  }
+
+  function clusterFacts(): Promise<string> {
+    const now = clock.now();
+    if (facts === undefined || now - facts.at > clusterFactsMs) {
+      const answer = deps.clusterFacts();
+      const asked = { at: now, answer };
+      answer.catch(() => {
+        if (facts === asked) facts = undefined;
+      });
+      facts = asked;
+    }
+    return facts.answer;
+  }
+
+  /** One question for all that ask for the same within that time. */
+  async function headsOf(group: string, repository: Repository, maxAgeMs: number, signal: AbortSignal) {
+    const now = clock.now();
+    let known = heads.get(group);
+    if (known === undefined || now - known.at > maxAgeMs) {
+      const answer = sources.heads(repository, undefined, AbortSignal.timeout(requestMs));
+      const asked = { at: now, answer };
+      answer.catch(() => {
+        if (heads.get(group) === asked) heads.delete(group);
+      });
+      heads.delete(group);
+      heads.set(group, asked);
+      evict(heads);
+      known = asked;
+    }
+    signal.throwIfAborted();
+    return known.answer;
+  }
+
+  /** As old as this the answer of a remote may be: a fraction of the interval, for nobody expects more of an interval. */
+  const headsAgeMs = ({ spec }: Deployment) => Math.min(longestHeadsMs, spec.intervalMs * 0.3);
+
+  async function commitsOf(
+    deployment: Deployment,
+    places: readonly GitPlace[],
+    maxAgeMs: number,
+    signal: AbortSignal,
+  ): Promise<Map<string, string>> {
+    const commits = new Map<string, string>();
+    if (places.length === 0) return commits;
+    const credentials = await readGitCredentials(deployment, secrets);
+    for (const { url, ref } of places) {
+      const group = loginKey({
+        ...deployment,
+        spec: { ...deployment.spec, source: { kind: "git", url, ref, path: "" } },
+      });
+      const found = ref.commit ?? commitOf(ref, await headsOf(group, { url, credentials }, maxAgeMs, signal));
+      if (found === undefined) throw new Error(`${url} has no such ref`);
+      commits.set(placeText({ url, ref }), found);
+    }
+    return commits;
+  }
+
+  function isSteady(id: string, look: () => Promise<UnsteadyFiles>): Promise<UnsteadyFiles> {
+    let known = steadiness.get(id);
+    if (known === undefined) {
+      known = look();
+      steadiness.set(id, known);
+      known.catch(() => steadiness.delete(id));
+      evict(steadiness);
+    }
+    return known;
+  }
+
+  /** What of the project, or of what it includes, may render differently another time. */
+  async function findUnsteady(found: Found, places: ReadonlyMap<string, string>, charts: boolean) {
+    const { deployment, checkout, signal } = found;
+    const { source } = deployment.spec;
+    const version = source.kind === "oci" ? source.ref.digest : checkout.commit;
+    const looks = [
+      () => isSteady(`${source.url} ${version}`, () => deps.findUnsteady(checkout.root, signal)),
+      ...[...places].map(([place, commit]) => () => {
+        const { url } = JSON.parse(place) as GitPlace;
+        return isSteady(`${url} ${commit}`, async () => {
+          const credentials = await readGitCredentials(deployment, secrets);
+          const other = await sources.checkout({ url, ref: { commit }, path: "", credentials }, undefined, signal);
+          try {
+            return await deps.findUnsteady(other.root, signal);
+          } finally {
+            await other.release();
+          }
+        });
+      }),
+    ];
+    for (const look of looks) {
+      const unsteady = await look();
+      const why = unsteady.templates ?? (charts ? unsteady.charts : undefined);
+      if (why !== undefined) return why;
+    }
+    return undefined;
+  }
+
+  async function prove(before: Before, found: Found, known: Omit<Known, "proof">): Promise<Known["proof"]> {
+    const { deployment, rendered, identity, clean, deployed, checkout, validated } = found;
+    const settings = whySettings(deployment, identity);
+    if (settings !== undefined) return { doubt: "settings", why: settings };
+    const inputs = inputsOf(rendered.document);
+    if (inputs.doubt !== undefined) return { doubt: "project", why: inputs.doubt };
+    if (deployed || !clean) return { doubt: "wanted", why: "the last loop had something to do, or to tell" };
+    if (!known.complete) return { doubt: "objects", why: "some of its objects are not told by kluctl" };
+    if (before.secrets === undefined) return { doubt: "secrets", why: "its secrets could not be read" };
+    if (before.cluster === undefined) return { doubt: "cluster", why: "the cluster's kinds could not be read" };
+    const places = inputs.includes.map(placeText);
+    if (before.heads === undefined || places.some((place) => !before.heads?.has(place))) {
+      return { doubt: "refs", why: "what the project includes was not known before it was rendered" };
+    }
+    const commits = new Map(places.map((place) => [place, before.heads?.get(place) ?? ""]));
+    const unsteady = await findUnsteady(found, commits, inputs.charts);
+    if (unsteady !== undefined) return { doubt: "project", why: unsteady };
+    return {
+      at: before.at,
+      commit: checkout.commit,
+      secrets: before.secrets,
+      cluster: before.cluster,
+      heads: commits,
+      validated,
+    };
+  }
+
+  async function check(deployment: Deployment | MalformedDeployment, signal: AbortSignal): Promise<Answer> {
+    const now = clock.now();
+    const known = remembered.get(keyText(deployment.key));
+    if (known === undefined || known.uid !== deployment.uid) return look("not-seen", "not looked at by this server");
+    if (isMalformed(deployment) || isReconciling(deployment.status) || isAsked(deployment)) {
+      return look("wanted", "somebody waits for it, or is at it");
+    }
+    const { status, spec, generation } = deployment;
+    if (readyCondition(status)?.status !== "True") return look("wanted", "it is not ready");
+    if (deployment.deletionTimestamp !== undefined || deployment.deployAsked) return look("wanted", "it is asked for");
+    if (known.generation !== generation || status.observedGeneration !== generation)
+      return look("wanted", "it changed");
+    const { proof } = known;
+    if (proof.doubt !== undefined) return look(proof.doubt, proof.why);
+
+    const fullMs = fullIntervalOf(deployment, deps.fullIntervalMs());
+    if (fullMs === undefined) return look("settings", `${annotation.fullInterval} is no duration, e.g. 1h`);
+    if (now - proof.at >= fullMs) return look("due", "a full loop is due");
+    const same =
+      status.lastDeployResult?.id === known.deployResultId &&
+      status.lastObjectsHash === known.objectsHash &&
+      status.observedCommit === (proof.commit || undefined) &&
+      status.lastPrepareError === undefined &&
+      status.lastDriftDetectionResultMessage === "no drift";
+    if (!same) return look("not-seen", "another server, or somebody, has worked on it since");
+    const decision = decide({ spec, status, generation, now, retrying: false }, known.objectsHash);
+    if (decision.deploy !== undefined || decision.waitsForApproval) return look("due", decision.deploy ?? "approval");
+    if (decision.validate && spec.validateIntervalMs !== undefined) return look("due", "a validation is due");
+    if (findSharing(deployment, status.targetKey, deployments.all()).length > 0) {
+      return look("settings", "another deployment has the same discriminator");
+    }
+
+    const { objects, unknown } = {
+      objects: undefined,
+      unknown: undefined,
+      ...applied.find(known.discriminator, known),
+    };
+    if (unknown !== undefined || objects === undefined) return look("watch", unknown ?? "");
+    const difference = compareObjects(known.objects, objects);
+    if (difference.kind === "status") {
+      const follows = spec.validate && spec.validateIntervalMs === undefined;
+      if (follows) return look("objects", `the status of ${difference.id} is another, and validation looks at it`);
+    } else if (difference.kind !== "same") return look("objects", `${difference.id}: ${difference.kind}`);
+    if (decision.validate && !proof.validated) return look("due", "a validation is due");
+
+    if ((await hashSecrets(deployment)) !== proof.secrets) return look("secrets", "a Secret that it names is another");
+    const maxAgeMs = headsAgeMs(deployment);
+    if (followsGit(deployment)) {
+      const commit = await sourceCommit(deployment, maxAgeMs, signal);
+      if (commit !== proof.commit) return look("refs", `the source is at ${commit ?? "no commit"}`);
+    }
+    const includes = await commitsOf(deployment, known.includes, maxAgeMs, signal);
+    for (const [place, commit] of proof.heads) {
+      if (includes.get(place) !== commit) return look("refs", `${place} has moved`);
+    }
+    if ((await clusterFacts()) !== proof.cluster) return look("cluster", "the cluster's version or kinds are others");
+    // The memory may have changed while others were asked.
+    if (remembered.get(keyText(deployment.key)) !== known) return look("not-seen", "it was looked at meanwhile");
+    return { kind: "skipped" };
+  }
+
+  async function sourceCommit(deployment: GitDeployment, maxAgeMs: number, signal: AbortSignal) {
+    const { source } = deployment.spec;
+    if (source.ref.commit !== undefined) return source.ref.commit;
+    const credentials = await readGitCredentials(deployment, secrets);
+    const answer = await headsOf(loginKey(deployment), { url: source.url, credentials }, maxAgeMs, signal);
+    return commitOf(source.ref, answer);
+  }
+
+  /** One small write for what would have been a loop, and none while somebody else writes. */
+  async function moveTimes(deployment: Deployment): Promise<boolean> {
+    const { spec, status } = deployment;
+    const time = rfc3339(clock.now());
+    const times = { startTime: time, endTime: time };
+    const proof = remembered.get(keyText(deployment.key))?.proof;
+    const isKnown = proof !== undefined && proof.doubt === undefined && proof.validated;
+    // As long as nothing of its objects is another, a validation finds what the last one found.
+    const validates = spec.validate && isKnown && spec.validateIntervalMs === undefined;
+    return deployments.moveTimes(deployment, {
+      lastDriftDetectionResult: times,
+      ...(validates && status.lastValidateResult !== undefined && { lastValidateResult: times }),
+    });
+  }
+
+  async function answerOf(deployment: Deployment | MalformedDeployment): Promise<Answer> {
+    try {
+      const answer = await check(deployment, AbortSignal.timeout(requestMs));
+      if (answer.kind !== "skipped" || isMalformed(deployment)) return answer;
+      return (await moveTimes(deployment)) ? answer : { kind: "later" };
+    } catch (error) {
+      return look("refs", error instanceof Error ? error.message : String(error));
+    }
+  }
+
+  async function spare(deployment: Deployment | MalformedDeployment): Promise<Answer["kind"]> {
+    const { key } = deployment;
+    const answer = await answerOf(deployment);
+    if (answer.kind === "later") return answer.kind;
+    if (answer.kind === "skipped") {
+      log.debug({ ...key }, "nothing can have changed: the loop is left out");
+      observe?.intervalLoop(undefined);
+      return answer.kind;
+    }
+    log.debug({ ...key, doubt: answer.doubt, why: answer.why }, "something may have changed");
+    observe?.intervalLoop(answer.doubt);
+    doubtedAt.delete(keyText(key));
+    doubtedAt.set(keyText(key), clock.now());
+    evict(doubtedAt);
+    return answer.kind;
+  }
+
+  return {
+    async during(key, work) {
+      const text = keyText(key);
+      busy.set(text, (busy.get(text) ?? 0) + 1);
+      try {
+        return await work();
+      } finally {
+        const left = (busy.get(text) ?? 1) - 1;
+        if (left > 0) busy.set(text, left);
+        else busy.delete(text);
+        for (const callback of callbacks) callback(key);
+      }
+    },
+
+    async begin(deployment, signal) {
+      const includes = remembered.get(keyText(deployment.key))?.includes ?? [];
+      const at = clock.now();
+      // What cannot be had now is a doubt later; the loop itself meets the same errors, and tells.
+      const settle = <T>(value: Promise<T>) => value.catch(() => undefined);
+      const [secretsNow, cluster, commits] = await Promise.all([
+        settle(hashSecrets(deployment)),
+        settle(clusterFacts()),
+        settle(commitsOf(deployment, includes, headsAgeMs(deployment), signal)),
+      ]);
+      return { at, secrets: secretsNow, cluster, heads: commits };
+    },
+
+    async learn(before, found) {
+      const { deployment, rendered, identity, deployed, deployResultId } = found;
+      const key = keyText(deployment.key);
+      remembered.delete(key);
+      const { discriminator } = targetOf(rendered.document);
+      if (discriminator === undefined || identity.cluster !== undefined || deployment.apiVersion !== undefined) return;
+      const { versions, kinds, doubt, hooks } = seenObjects(rendered.objects, discriminator, { applied: deployed });
+      const inputs = inputsOf(rendered.document);
+      const known = {
+        uid: deployment.uid,
+        generation: deployment.generation,
+        deployResultId,
+        objectsHash: rendered.objectsHash,
+        discriminator,
+        impersonate: identity.impersonate,
+        kinds,
+        objects: versions,
+        complete: doubt === undefined,
+        hooks,
+        includes: inputs.doubt === undefined ? inputs.includes : [],
+      };
+      const proof = await prove(before, found, known).catch((error: unknown) => ({
+        doubt: "project" as const,
+        why: error instanceof Error ? error.message : String(error),
+      }));
+      remembered.set(key, { ...known, proof });
+      // Begins to watch what is not watched yet.
+      applied.find(discriminator, known);
+      if (proof.doubt !== undefined)
+        log.debug({ ...deployment.key, doubt: proof.doubt, why: proof.why }, "to be looked at again");
+    },
+
+    isBusy: (key) => busy.has(keyText(key)),
+    known: (key) => remembered.get(keyText(key)),
+    forget: (key) => void remembered.delete(keyText(key)),
+    onEnd: (callback) => void callbacks.push(callback),
+
+    spare,
+    async spareJob(deployment) {
+      const at = doubtedAt.get(keyText(deployment.key));
+      doubtedAt.delete(keyText(deployment.key));
+      return at !== undefined && clock.now() - at < doubtMs ? "wanted" : spare(deployment);
+    },
+  };
+}
+
+function look(doubt: Doubt, why: string): Answer {
+  return { kind: "wanted", doubt, why };
+}
+
+/** What of its settings makes a proof impossible, whatever the project is. */
+function whySettings({ spec, annotations }: Deployment, identity: Identity): string | undefined {
+  const { source, decryption } = spec;
+  if (spec.deployMode !== "full-deploy") return `spec.deployMode is ${spec.deployMode}`;
+  if (spec.dryRun) return "spec.dryRun";
+  if (spec.sourceOverrides.length > 0) return "spec.sourceOverrides";
+  if (annotations[annotation.dependsOn] !== undefined) return annotation.dependsOn;
+  if (annotations[annotation.confirmPrune] !== undefined) return annotation.confirmPrune;
+  if (source.kind === "oci" && source.ref.digest === undefined) return "spec.source.oci.ref has no digest";
+  if (identity.decryption?.webIdentity !== undefined) return "an AWS role decrypts";
+  if (decryption !== undefined) {
+    const other = Object.keys(identity.decryption?.data ?? {}).find((name) => !/\.(?:asc|agekey)$/.test(name));
+    if (other !== undefined) return `${other} decrypts with what is not in the cluster`;
+  }
+  if (unsteadyArgs.test(JSON.stringify(spec.args ?? {}))) return "spec.args may read a clock";
+  return undefined;
+}
+
+const unsteadyArgs = /(?<![.\w])time\s*[.[]|\|\s*random\b|__\w+__/;
+
+/** `undefined`: it is no duration. */
+function fullIntervalOf({ annotations }: Deployment, byDefault: number): number | undefined {
+  const text = annotations[annotation.fullInterval];
+  if (text === undefined) return byDefault;
+  const ms = parseDuration(text.trim());
+  return ms === undefined || ms < 0 ? undefined : ms;
+}
+
+function placeText(place: GitPlace): string {
+  return JSON.stringify(place);
+}
+
+/** What came first goes first. */
+function evict(map: Map<string, unknown>): void {
+  for (const key of map.keys()) {
+    if (map.size <= mostRemembered) return;
+    map.delete(key);
+  }
+}

@@ -1,0 +1,103 @@
+/**
+ * Looks through the files of a project for what may render differently another time, although nothing of it changed:
+ * clocks, chance, and what is read from elsewhere. It errs on one side only: what merely looks like it counts.
+ */
+import { lstat, readdir, readFile } from "node:fs/promises";
+import { join, relative } from "node:path";
+import type { UnsteadyFiles } from "../ports.ts";
+
+/** A larger project is not looked through, which is as good as having found something. */
+const mostFiles = 10_000;
+const mostBytes = 64 * 1024 * 1024;
+const atOnce = 16;
+
+/** kluctl's clock, Jinja2's chance, and what reaches behind either. */
+const unsteadyJinja = /(?<![.\w])(?:time|lipsum)\b|\|\s*random\b|__\w+__/;
+/** Conditions are code without braces. */
+const condition = /^[ \t-]*["']?when["']?\s*:/m;
+const unsteadyCondition = /(?<![.\w])time\s*[.[]|\|\s*random\b|__\w+__/;
+/** Of Go's templates, as Helm charts are written: the cluster, the clock, chance, and keys that are made on the spot. */
+const unsteadyHelm =
+  /(?<![.\w$"'-])(?:lookup|now|ago|rand\w+|shuffle|uuidv4|gen(?:CA|PrivateKey|SelfSignedCert|SignedCert)\w*|htpasswd|bcrypt|encryptAES|getHostByName)\b/;
+/** Of what kustomize fetches. */
+const remoteResource = /\/\/|\bgit@|\bgithub\.com\b|[?&]ref=|helmCharts?\b|helmGlobals\b/;
+
+export async function findUnsteadyFiles(root: string, signal?: AbortSignal): Promise<UnsteadyFiles> {
+  const files = await listFiles(root, signal);
+  if (typeof files === "string") return { templates: files };
+  let templates: string | undefined;
+  let charts: string | undefined;
+  const left = files.values();
+  const work = async () => {
+    for (const file of left) {
+      if (templates !== undefined) return;
+      signal?.throwIfAborted();
+      const name = relative(root, file);
+      if (/\.(?:tgz|tar\.gz)$/.test(name)) {
+        charts ??= `${name} is packed`;
+        continue;
+      }
+      const text = await readFile(file, "latin1");
+      templates ??= whyUnsteady(name, text);
+      if (unsteadyHelm.test(codeOf(text))) charts ??= `${name} may read the cluster or a clock, or throw dice`;
+    }
+  };
+  await Promise.all(Array.from({ length: atOnce }, work));
+  return { templates, charts };
+}
+
+function whyUnsteady(name: string, text: string): string | undefined {
+  if (unsteadyJinja.test(codeOf(text))) return `${name} may read a clock or throw dice`;
+  if (condition.test(text) && unsteadyCondition.test(text)) return `${name} may have a condition that depends on time`;
+  if (/(?:^|\/)kustomization(?:\.ya?ml)?$/i.test(name) && remoteResource.test(text)) {
+    return `${name} may name what is not in the project`;
+  }
+  return undefined;
+}
+
+/** What stands between `{{ }}` and `{% %}`, comments left out: in one pass, whatever somebody wrote there. */
+function codeOf(text: string): string {
+  const parts: string[] = [];
+  for (let at = nextBlock(text, 0); at !== -1;) {
+    const isComment = /^\{\{-?[ \t\r\n]*\/\*/.test(text.slice(at, at + 100));
+    const close = isComment ? "*/" : text.startsWith("{{", at) ? "}}" : "%}";
+    const end = text.indexOf(close, at + 2);
+    const block = text.slice(at, end === -1 ? undefined : end);
+    // A quote that is still open: what looks like the end is part of a text, and nobody knows where the code ends.
+    const isOpen = end === -1 || (!isComment && (block.match(/["'`]/g) ?? []).length % 2 === 1);
+    if (isOpen) return [...parts, text.slice(at)].join("\n");
+    if (!isComment) parts.push(block);
+    at = nextBlock(text, end + 2);
+  }
+  return parts.join("\n");
+}
+
+function nextBlock(text: string, from: number): number {
+  for (let at = text.indexOf("{", from); at !== -1; at = text.indexOf("{", at + 1)) {
+    if (text[at + 1] === "{" || text[at + 1] === "%") return at;
+  }
+  return -1;
+}
+
+/** Without git's own; why not, if they cannot all be looked at. */
+async function listFiles(root: string, signal: AbortSignal | undefined): Promise<readonly string[] | string> {
+  const files: string[] = [];
+  const directories = [root];
+  let bytes = 0;
+  for (let directory = directories.pop(); directory !== undefined; directory = directories.pop()) {
+    signal?.throwIfAborted();
+    for (const entry of await readdir(directory, { withFileTypes: true })) {
+      const path = join(directory, entry.name);
+      if (entry.name === ".git") continue;
+      if (entry.isDirectory()) directories.push(path);
+      else if (entry.isSymbolicLink()) return `${relative(root, path)} is a link`;
+      else if (entry.isFile()) {
+        files.push(path);
+        bytes += (await lstat(path)).size;
+      }
+      if (bytes > mostBytes) return `the project has more than ${mostBytes / 1024 ** 2} MiB`;
+      if (files.length > mostFiles) return `the project has more than ${mostFiles} files`;
+    }
+  }
+  return files;
+}

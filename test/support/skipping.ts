@@ -1,0 +1,145 @@
+/** What leaves loops out, among fakes: a deployment whose last loop found nothing, and all that went into it. */
+import type { CommandResult, Deployment, ObjectVersion } from "../../src/model.ts";
+import type { AppliedChange, AppliedObjects, Identity, UnsteadyFiles } from "../../src/ports.ts";
+import { createSkipping, type Doubt, type Found } from "../../src/reconcile/skip/skipping.ts";
+import { aDeployment, anObject, aResult, aSummary } from "./deployments.ts";
+import { fakeDeployments, fakeSecrets, fakeSources, silentLog } from "./fakes.ts";
+import { ready } from "./reconciling.ts";
+
+const minute = 60_000;
+
+/** An object as kluctl shows it, in version 10. */
+export function appliedObject(kind = "ConfigMap", apiVersion = "v1", more: object = {}) {
+  const metadata = {
+    name: "settings",
+    namespace: "shop",
+    uid: `uid-${kind}`,
+    resourceVersion: "10",
+    labels: { "kluctl.io/discriminator": "shop-prod" },
+    ...more,
+  };
+  const json = JSON.stringify({ apiVersion, kind, metadata });
+  return anObject({ ref: { version: "v1", kind, name: "settings", namespace: "shop" }, remote: json, applied: json });
+}
+
+export function fakeApplied(objects: Record<string, ObjectVersion> = {}) {
+  const callbacks: ((change: AppliedChange) => void)[] = [];
+  const state: { objects: Map<string, ObjectVersion>; unknown?: string } = {
+    objects: new Map(Object.entries(objects)),
+  };
+  const port: AppliedObjects = {
+    find: () => (state.unknown === undefined ? { objects: state.objects } : { unknown: state.unknown }),
+    onChange: (callback) => void callbacks.push(callback),
+  };
+  const tell = (id: string, deleted: boolean) =>
+    callbacks.forEach((callback) => callback({ discriminator: "shop-prod", id, deleted }));
+  return {
+    ...port,
+    state,
+    change(id: string, version: ObjectVersion) {
+      state.objects.set(id, version);
+      tell(id, false);
+    },
+    remove(id: string) {
+      state.objects.delete(id);
+      tell(id, true);
+    },
+  };
+}
+
+export const settingsId = "/ConfigMap/shop/settings";
+export const settingsVersion: ObjectVersion = { uid: "uid-ConfigMap", resourceVersion: "10" };
+
+/** With nothing that a Deployment needs but what proves it unchanged. */
+export function aStanding(of: Partial<Parameters<typeof aDeployment>[0]> = {}): Deployment {
+  const { spec, status, ...rest } = of;
+  return aDeployment({
+    ...rest,
+    spec,
+    status: {
+      observedGeneration: 1,
+      observedCommit: "c1",
+      lastObjectsHash: "hash-1",
+      conditions: [ready],
+      lastDeployResult: aSummary(),
+      lastDriftDetectionResultMessage: "no drift",
+      ...status,
+    },
+  });
+}
+
+export function aRendered(over: Partial<CommandResult> = {}, deployment: object = {}): CommandResult {
+  const result = aResult({ objects: [appliedObject()], ...over });
+  const project = { deployments: [{ path: "app", renderedObjects: [] }], ...deployment };
+  return { ...result, document: { ...result.document, deployment: project } };
+}
+
+export function aSkippingWorld(deployment: Deployment = aStanding()) {
+  let now = Date.parse("2026-01-01T00:00:00Z");
+  const secrets: Record<string, Record<string, string>> = { "shop/login": { password: "one" } };
+  const sources = fakeSources();
+  const applied = fakeApplied({ [settingsId]: settingsVersion });
+  const others: Deployment[] = [];
+  const deployments = fakeDeployments(deployment);
+  const facts = { text: "1.32" };
+  const unsteady: UnsteadyFiles = {};
+  const doubts: (Doubt | undefined)[] = [];
+  const moved = { allowed: true, patches: [] as unknown[] };
+  const skipping = createSkipping({
+    deployments: {
+      all: () => [deployment, ...others],
+      moveTimes: (_ref, patch) => {
+        moved.patches.push(patch);
+        return Promise.resolve(moved.allowed);
+      },
+    },
+    applied,
+    sources,
+    secrets: fakeSecrets(secrets),
+    clusterFacts: () => Promise.resolve(facts.text),
+    findUnsteady: () => Promise.resolve(unsteady),
+    fullIntervalMs: () => 60 * minute,
+    clock: { now: () => now },
+    log: silentLog,
+    observe: { intervalLoop: (doubt) => void doubts.push(doubt) },
+  });
+  const identity: Identity = { secrets: [] };
+  const signal = new AbortController().signal;
+  return {
+    skipping,
+    deployments,
+    sources,
+    applied,
+    secrets,
+    others,
+    facts,
+    unsteady: unsteady as { templates?: string; charts?: string },
+    doubts,
+    moved,
+    pass: (ms: number) => void (now += ms),
+    /** One loop that finds nothing to do, unless it is told otherwise. */
+    async loop(found: Partial<Found> = {}) {
+      await skipping.during(deployment.key, async () => {
+        const before = await skipping.begin(deployment, signal);
+        await skipping.learn(before, {
+          deployment,
+          checkout: { root: "/checkout", commit: "c1" },
+          identity,
+          rendered: aRendered(),
+          deployed: false,
+          clean: true,
+          validated: false,
+          deployResultId: "result-0",
+          signal,
+          ...found,
+        });
+      });
+    },
+    /** Asks at the next interval; says the doubt, if there is one. */
+    async ask(of: Deployment = deployment): Promise<Doubt | "skipped" | "later"> {
+      now += 5 * minute;
+      const kind = await skipping.spare(of);
+      return kind === "wanted" ? (doubts.at(-1) ?? "wanted") : kind;
+    },
+  };
+}

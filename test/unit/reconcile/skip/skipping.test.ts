@@ -1,0 +1,283 @@
+import { expect, test } from "vitest";
+import { annotation, type Deployment } from "../../../../src/model.ts";
+import type { Doubt, Found } from "../../../../src/reconcile/skip/skipping.ts";
+import { anObject, aSummary, aValidation } from "../../../support/deployments.ts";
+import { ready } from "../../../support/reconciling.ts";
+import {
+  appliedObject,
+  aRendered,
+  aSkippingWorld,
+  aStanding,
+  settingsId,
+  settingsVersion,
+} from "../../../support/skipping.ts";
+
+type World = ReturnType<typeof aSkippingWorld>;
+
+test("a loop is left out while everything is as it was, and the times in the status move", async () => {
+  const world = aSkippingWorld();
+  expect(await world.ask()).toBe("not-seen");
+  await world.loop();
+  expect(await world.ask()).toBe("skipped");
+  expect(await world.ask()).toBe("skipped");
+  const time = "2026-01-01T00:15:00Z";
+  expect(world.moved.patches.at(-1)).toEqual({ lastDriftDetectionResult: { startTime: time, endTime: time } });
+  expect(world.doubts).toEqual(["not-seen", undefined, undefined]);
+});
+
+/** What differs at the next interval → the doubt that it is. */
+const changes: readonly [string, Doubt, (world: World) => Deployment | void][] = [
+  ["the branch moved", "refs", ({ sources }) => void (sources.refs["refs/heads/main"] = "c2")],
+  ["the branch is gone", "refs", ({ sources }) => void delete sources.refs["refs/heads/main"]],
+  ["the remote does not answer", "refs", ({ sources }) => void (sources.failing.error = new Error("down"))],
+  ["a Secret is another", "secrets", ({ secrets }) => void (secrets["shop/login"] = { password: "two" })],
+  ["a Secret is gone", "secrets", ({ secrets }) => void delete secrets["shop/login"]],
+  ["the cluster has other kinds", "cluster", ({ facts }) => void (facts.text = "1.33")],
+  [
+    "an object changed",
+    "objects",
+    ({ applied }) => applied.change(settingsId, { ...settingsVersion, resourceVersion: "11" }),
+  ],
+  [
+    "an object is another of its name",
+    "objects",
+    ({ applied }) => applied.change(settingsId, { ...settingsVersion, uid: "new" }),
+  ],
+  ["an object is gone", "objects", ({ applied }) => applied.remove(settingsId)],
+  ["there is one more object", "objects", ({ applied }) => applied.change("/Secret/shop/more", settingsVersion)],
+  ["the objects are not watched", "watch", ({ applied }) => void (applied.state.unknown = "may not")],
+  ["an hour is over", "due", ({ pass }) => pass(3_600_000)],
+  ["its spec changed", "wanted", () => standing({ generation: 2 })],
+  ["its spec has not been seen", "wanted", () => standing({ status: { observedGeneration: 0 } })],
+  ["it is another resource", "not-seen", () => standing({ uid: "another" })],
+  ["it is not ready", "wanted", () => standing({ status: { conditions: [{ ...ready, status: "False" }] } })],
+  [
+    "somebody is at it",
+    "wanted",
+    () => standing({ status: { conditions: [ready, { ...ready, type: "Reconciling" }] } }),
+  ],
+  ["somebody asked", "wanted", () => standing({ annotations: { "kluctl.io/request-reconcile": "now" } })],
+  ["a deploy is asked for in the older way", "wanted", () => standing({ deployAsked: true })],
+  ["it is being deleted", "wanted", () => standing({ deletionTimestamp: "2026-01-01T00:00:00Z" })],
+  [
+    "somebody else deployed it",
+    "not-seen",
+    () => standing({ status: { lastDeployResult: aSummary({ id: "other" }) } }),
+  ],
+  ["somebody else rendered another", "not-seen", () => standing({ status: { lastObjectsHash: "hash-2" } })],
+  ["somebody else saw another commit", "not-seen", () => standing({ status: { observedCommit: "c0" } })],
+  ["somebody else saw drift", "not-seen", () => standing({ status: { lastDriftDetectionResultMessage: "1 chg" } })],
+  ["somebody else could not render it", "not-seen", () => standing({ status: { lastPrepareError: "no" } })],
+  ["its full interval is shorter", "due", () => standing({ annotations: { [annotation.fullInterval]: "4m" } })],
+  ["it wants real loops only", "due", () => standing({ annotations: { [annotation.fullInterval]: "0" } })],
+  ["its full interval is no duration", "settings", () => standing({ annotations: { [annotation.fullInterval]: "1" } })],
+  [
+    "another has its discriminator",
+    "settings",
+    ({ others }) => {
+      const targetKey = { clusterId: "cluster-1", discriminator: "shop-prod" };
+      others.push(standing({ key: { namespace: "shop", name: "copy" }, status: { targetKey } }));
+      return standing({ status: { targetKey } });
+    },
+  ],
+];
+
+const credentials = { gitCredentials: [{ host: "git.example.com", secretName: "login" }] };
+
+function standing({ spec, ...of }: Parameters<typeof aStanding>[0] & object = {}): Deployment {
+  return aStanding({ ...of, spec: { ...credentials, ...spec } });
+}
+
+test.each(changes)("%s: a real loop", async (_, doubt, change) => {
+  const world = aSkippingWorld(standing());
+  await world.loop();
+  expect(await world.ask()).toBe("skipped");
+  expect(await world.ask(change(world) ?? undefined)).toBe(doubt);
+});
+
+/** What the last loop found → the doubt that it leaves, however often one asks. */
+const founds: readonly [string, Doubt, Partial<Found>, Parameters<typeof aStanding>[0]?][] = [
+  ["something was deployed", "wanted", { deployed: true }],
+  ["something differed, or was told", "wanted", { clean: false }],
+  ["variables from a web server", "project", project({ vars: [{ http: { url: "https://example.com" } }] })],
+  ["variables of an item from a cluster", "project", project({ deployments: [{ vars: [{ clusterObject: {} }] }] })],
+  [
+    "variables of an include from a vault",
+    "project",
+    project({ deployments: [{ include: "x", renderedInclude: { vars: [{ vault: {} }] } }] }),
+  ],
+  ["variables of a kind that is not known", "project", project({ vars: [{ newSource: {} }] })],
+  ["an artifact that is included", "project", project({ deployments: [{ oci: { url: "oci://r/x" } }] })],
+  ["objects to delete", "project", project({ deployments: [{ deleteObjects: [{}] }] })],
+  ["a Helm chart that is pulled", "project", project({ deployments: [chart({ repo: "r", skipPrePull: true })] })],
+  ["a Helm chart from git", "project", project({ deployments: [chart({ git: { url: "https://g/x" } })] })],
+  [
+    "a result that tells nothing",
+    "project",
+    { rendered: { ...aRendered(), document: { target: { discriminator: "d" } } } },
+  ],
+  [
+    "an include that was not known before",
+    "refs",
+    project({ deployments: [{ git: { url: "https://git.example.com/org/part", ref: { branch: "main" } } }] }),
+  ],
+  ["an object that is missing", "objects", objects(anObject({ new: true, rendered: "{}" }))],
+  ["an object with another's label", "objects", objects(appliedObject("ConfigMap", "v1", { labels: {} }))],
+  ["a hook", "objects", objects({ ...appliedObject(), hook: true })],
+  ["a remote cluster", "not-seen", { identity: { secrets: [], cluster: { kubeconfig: "", fingerprint: "" } } }],
+  ["no discriminator", "not-seen", { rendered: { ...aRendered(), document: {} } }],
+  [
+    "keys in a cloud",
+    "settings",
+    decrypting({ "sops.vault-token": "t" }),
+    { spec: { decryption: { secretName: "login" } } },
+  ],
+  ["poking images", "settings", {}, { spec: { deployMode: "poke-images" } }],
+  ["a dry run", "settings", {}, { spec: { dryRun: true } }],
+  ["waiting for others", "settings", {}, { annotations: { [annotation.dependsOn]: "base" } }],
+  ["a prune to be confirmed", "settings", {}, { annotations: { [annotation.confirmPrune]: "x" } }],
+  ["arguments with a clock", "settings", {}, { spec: { args: { at: "{{ time.now() }}" } } }],
+];
+
+function project(deployment: object): Partial<Found> {
+  return { rendered: aRendered({}, deployment) };
+}
+function chart(helmChart: object) {
+  return { path: "chart", renderedHelmChartConfig: { helmChart: { releaseName: "x", ...helmChart } } };
+}
+function objects(object: ReturnType<typeof anObject>): Partial<Found> {
+  return { rendered: aRendered({ objects: [object] }) };
+}
+function decrypting(data: Record<string, string>): Partial<Found> {
+  return { identity: { secrets: [], decryption: { data } } };
+}
+
+test.each(founds)("%s: real loops, always", async (_, doubt, found, of = {}) => {
+  const world = aSkippingWorld(aStanding(of));
+  await world.loop(found);
+  expect(await world.ask()).toBe(doubt);
+  expect(await world.ask()).toBe(doubt);
+});
+
+test("files that may render differently another time are a doubt, in what is included too", async () => {
+  const world = aSkippingWorld();
+  world.unsteady.templates = "app.yml may read a clock";
+  await world.loop();
+  expect(await world.ask()).toBe("project");
+
+  const charts = aSkippingWorld();
+  charts.unsteady.charts = "chart/templates/cert.yaml";
+  await charts.loop();
+  expect(await charts.ask()).toBe("skipped");
+  const withChart = aSkippingWorld();
+  withChart.unsteady.charts = "chart/templates/cert.yaml";
+  await withChart.loop(project({ deployments: [chart({ path: "chart" })] }));
+  expect(await withChart.ask()).toBe("project");
+});
+
+test("an include is proven by the second loop, and has to stay where it is", async () => {
+  const world = aSkippingWorld();
+  const git = { url: "https://git.example.com/org/part", ref: { branch: "part" } };
+  world.sources.refs["refs/heads/part"] = "p1";
+  const found = project({ deployments: [{ git, renderedInclude: { deployments: [] } }] });
+  await world.loop(found);
+  expect(await world.ask()).toBe("refs");
+  await world.loop(found);
+  expect(await world.ask()).toBe("skipped");
+  expect(world.sources.released).toHaveLength(1);
+  world.sources.refs["refs/heads/part"] = "p2";
+  expect(await world.ask()).toBe("refs");
+});
+
+test("charts and keys that lie in the project, or beside it, are no doubt", async () => {
+  const world = aSkippingWorld(aStanding({ spec: { decryption: { secretName: "login" } } }));
+  const found = project({ deployments: [chart({ repo: "https://charts.example.com", chartVersion: "1.2.3" })] });
+  await world.loop({ ...found, ...decrypting({ "age.agekey": "k", "pgp.asc": "k" }) });
+  expect(await world.ask()).toBe("skipped");
+});
+
+const workload = (resourceVersion: string, generation: number, labels: Record<string, string> = {}) => ({
+  resourceVersion,
+  generation,
+  labels: { "kluctl.io/discriminator": "shop-prod", ...labels },
+});
+
+test("what a controller writes into a status matters only to a validation that follows from it", async () => {
+  const { seenObjects } = await import("../../../../src/reconcile/skip/objects.ts");
+  const versionsOf = (more: object) =>
+    seenObjects([appliedObject("Deployment", "apps/v1", more)], "shop-prod", { applied: false }).versions;
+  const found = { rendered: aRendered({ objects: [appliedObject("Deployment", "apps/v1", workload("10", 3))] }) };
+  const validation = aValidation({ endTime: "2026-01-01T00:00:00Z" });
+  const withStatus = (world: World) => (world.applied.state.objects = new Map(versionsOf(workload("11", 3))));
+
+  const unvalidated = aSkippingWorld();
+  await unvalidated.loop(found);
+  withStatus(unvalidated);
+  expect(await unvalidated.ask()).toBe("skipped");
+  unvalidated.applied.state.objects = new Map(versionsOf(workload("12", 4)));
+  expect(await unvalidated.ask()).toBe("objects");
+  unvalidated.applied.state.objects = new Map(versionsOf(workload("12", 3, { team: "theirs" })));
+  expect(await unvalidated.ask()).toBe("objects");
+
+  const validated = aSkippingWorld(aStanding({ spec: { validate: true }, status: { lastValidateResult: validation } }));
+  validated.applied.state.objects = new Map(versionsOf(workload("10", 3)));
+  await validated.loop({ ...found, validated: true });
+  expect(await validated.ask()).toBe("skipped");
+  expect(validated.moved.patches.at(-1)).toHaveProperty("lastValidateResult");
+  withStatus(validated);
+  expect(await validated.ask()).toBe("objects");
+});
+
+test("a validation that is due is done, unless nothing that it looks at has changed since the last", async () => {
+  const lastValidateResult = aValidation({ endTime: "2026-01-01T00:00:00Z" });
+  const unproven = aSkippingWorld(aStanding({ spec: { validate: true }, status: { lastValidateResult } }));
+  await unproven.loop({ validated: false });
+  expect(await unproven.ask()).toBe("due");
+
+  const asked = aSkippingWorld(
+    aStanding({ spec: { validate: true, validateIntervalMs: 600_000 }, status: { lastValidateResult } }),
+  );
+  await asked.loop({ validated: true });
+  expect(await asked.ask()).toBe("skipped");
+  expect(asked.moved.patches.at(-1)).not.toHaveProperty("lastValidateResult");
+  expect(await asked.ask()).toBe("due");
+});
+
+test("a deploy that is due, and a change that waits for approval, are no interval's affair", async () => {
+  const deploys = aSkippingWorld(aStanding({ spec: { deployIntervalMs: 600_000 } }));
+  await deploys.loop();
+  expect([await deploys.ask(), await deploys.ask()]).toEqual(["skipped", "due"]);
+  const waits = aSkippingWorld(aStanding({ spec: { manual: true, manualObjectsHash: "hash-0" } }));
+  await waits.loop();
+  expect(await waits.ask()).toBe("due");
+});
+
+test("who writes the status meanwhile is not written over", async () => {
+  const world = aSkippingWorld();
+  await world.loop();
+  world.moved.allowed = false;
+  expect(await world.ask()).toBe("later");
+});
+
+test("a job that this server asked for itself is not asked about twice", async () => {
+  const world = aSkippingWorld(aStanding());
+  expect(await world.ask()).toBe("not-seen");
+  await world.loop();
+  expect(await world.skipping.spareJob(aStanding())).toBe("wanted");
+  expect(await world.skipping.spareJob(aStanding())).toBe("skipped");
+});
+
+test("one answer of a remote is enough for many that ask soon after each other", async () => {
+  const world = aSkippingWorld();
+  let asked = 0;
+  const { heads } = world.sources;
+  world.sources.heads = (...of) => {
+    asked++;
+    return heads(...of);
+  };
+  await world.loop();
+  await world.ask();
+  const later = asked;
+  await world.skipping.spare(aStanding());
+  expect(asked).toBe(later);
+});
