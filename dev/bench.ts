@@ -10,6 +10,7 @@ import { footprint } from "./bench/footprint.ts";
 import { gitops } from "./bench/gitops.ts";
 import { idleLoop } from "./bench/idle-loop.ts";
 import { intake } from "./bench/intake.ts";
+import { leftOut } from "./bench/left-out.ts";
 import { manyDeployments } from "./bench/many-deployments.ts";
 import { previews } from "./bench/previews.ts";
 import { page as thePage } from "./bench/page.ts";
@@ -30,6 +31,7 @@ const measurements: readonly Measurement[] = [
   previews,
   gitops,
   idleLoop,
+  leftOut,
   manyDeployments,
   intake,
   footprint,

@@ -31,6 +31,7 @@ export interface KubernetesObject {
   readonly status?: {
     readonly observedCommit?: string;
     readonly lastPrepareError?: string;
+    readonly lastDriftDetectionResultMessage?: string;
     readonly conditions?: readonly { readonly type: string; readonly status: string; readonly message: string }[];
   };
 }

@@ -9,7 +9,7 @@ import { type Cluster, isReady, type Seen } from "./cluster.ts";
 import { type Measurement, median, megabytes, milliseconds, type Report, spread } from "./measurement.ts";
 import { pushRelease, specOf } from "./project.ts";
 import type { Repository, Stage } from "./stage.ts";
-import { growth } from "./towline.ts";
+import { leftOutLoops } from "./towline.ts";
 import { cpuSeconds, startSampling } from "./usage.ts";
 
 const run = promisify(execFile);
@@ -51,7 +51,10 @@ const sides: readonly Side[] = [
     namespace: "bench-gitops",
     async start(stage, namespace, concurrency) {
       const server = await stage.startTowline({ name: namespace, namespace, concurrency });
-      const loops = async () => growth(new Map(), await server.metrics(), "towline_reconcile_duration_seconds_count");
+      const loops = async () => {
+        const metrics = await server.metrics();
+        return (metrics.get("towline_reconcile_duration_seconds_count") ?? 0) + (metrics.get(leftOutLoops) ?? 0);
+      };
       return { pid: server.pid, loops, stop: () => server.stop() };
     },
   },

@@ -37,6 +37,7 @@ export interface TowlineServerOptions extends ServerOptions {
   readonly program?: string;
   readonly prefix?: string;
   readonly sweep?: string;
+  readonly fullInterval?: string;
   readonly warm?: "on" | "off";
   /** Instead of the real one. */
   readonly kluctl?: string;

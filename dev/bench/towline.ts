@@ -27,6 +27,8 @@ export interface TowlineOptions {
   readonly prefix?: string | undefined;
   /** How often it asks git by itself. Nothing is lost mostly, so that it would only blur the figures: `1h` when absent. */
   readonly sweep?: string | undefined;
+  /** `0s`: no loop is left out. */
+  readonly fullInterval?: string | undefined;
   /** Where it writes a CPU profile when it ends, if anywhere. */
   readonly profile?: string | undefined;
   /** Whether kluctl's renderers are kept warm. */
@@ -89,7 +91,7 @@ export async function startTowline(options: TowlineOptions): Promise<Towline> {
     kubernetes: { kubeconfig, namespaces: [namespace] },
     kluctl: { path: kluctl, cacheDir: join(cacheDir(), "kluctl"), warm: options.warm ?? "on" },
     concurrency,
-    sweep: { interval: options.sweep ?? "1h" },
+    sweep: { interval: options.sweep ?? "1h", fullInterval: options.fullInterval ?? "1h" },
   };
   const file = join(stateDir, `${name}.json`);
   await writeFile(file, JSON.stringify(config), { mode: 0o600 });
@@ -129,6 +131,9 @@ export async function startTowline(options: TowlineOptions): Promise<Towline> {
     stop,
   };
 }
+
+/** The sample that counts loops in which nothing was done, because nothing can have changed. */
+export const leftOutLoops = 'towline_interval_loops_total{done="skipped",doubt=""}';
 
 /** By how much a sample grew; one that is not there yet is 0. */
 export function growth(before: Metrics, after: Metrics, sample: string): number {

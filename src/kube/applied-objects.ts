@@ -107,6 +107,10 @@ export function createAppliedObjects({ client, log, now = () => performance.now(
           for (const [id, version] of objects.get(discriminator) ?? []) found.set(id, version);
         }
     }
+    // And what has its discriminator of kinds that it does not deploy itself, as far as others do.
+    for (const { objects } of watched.values()) {
+      for (const [id, version] of objects.get(discriminator) ?? []) if (!found.has(id)) found.set(id, version);
+    }
     return unknown === undefined ? { objects: found } : { unknown };
   }
 

@@ -88,8 +88,9 @@ async function bringUpToDate(work: Work): Promise<Ending> {
   const { deployment, deps, status } = work;
   const { spec } = deployment;
   const { skipping } = deps;
+  // Before its Secrets are read. Whoever waits for a push shall not wait for this: the next interval's look is soon enough.
+  const before = work.request.cause === "push" ? undefined : await skipping?.begin(deployment, work.signal);
   return withProject(work, async ({ commit, checkout, identity, steps }) => {
-    const before = await skipping?.begin(deployment, work.signal);
     const input = {
       spec,
       status: deployment.status,
@@ -142,7 +143,7 @@ async function bringUpToDate(work: Work): Promise<Ending> {
     const end = ending(work, commit, deployed, validated);
     // What was overridden for this once says nothing about the next time.
     if (work.asked?.overridesPatch !== undefined) skipping?.forget(deployment.key);
-    else if (before !== undefined) {
+    else {
       await skipping?.learn(before, {
         deployment,
         checkout,

@@ -134,7 +134,8 @@ export interface Skipping {
   during<T>(key: Key, work: () => Promise<T>): Promise<T>;
   /** Right before kluctl looks. */
   begin(deployment: Deployment, signal: AbortSignal): Promise<Before>;
-  learn(before: Before, found: Found): Promise<void>;
+  /** Without a `before` nothing is proven by it. */
+  learn(before: Before | undefined, found: Found): Promise<void>;
   isBusy(key: Key): boolean;
   known(key: Key): Known | undefined;
   forget(key: Key): void;
@@ -274,13 +275,14 @@ export function createSkipping(deps: SkippingDeps): Skipping {
     return undefined;
   }
 
-  async function prove(before: Before, found: Found, known: Omit<Known, "proof">): Promise<Known["proof"]> {
+  async function prove(before: Before | undefined, found: Found, known: Omit<Known, "proof">): Promise<Known["proof"]> {
     const { deployment, rendered, identity, clean, deployed, checkout, validated } = found;
     const settings = whySettings(deployment, identity);
     if (settings !== undefined) return { doubt: "settings", why: settings };
     const inputs = inputsOf(rendered.document);
     if (inputs.doubt !== undefined) return { doubt: "project", why: inputs.doubt };
     if (deployed || !clean) return { doubt: "wanted", why: "the last loop had something to do, or to tell" };
+    if (before === undefined) return { doubt: "wanted", why: "the last loop was a push's" };
     if (!known.complete) return { doubt: "objects", why: "some of its objects are not told by kluctl" };
     if (before.secrets === undefined) return { doubt: "secrets", why: "its secrets could not be read" };
     if (before.cluster === undefined) return { doubt: "cluster", why: "the cluster's kinds could not be read" };

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { createDueSweep, type DueAt, fractionOf } from "../../../jobs/due-sweep.ts";
+import { createDueSweep, type DueAt, fractionOf, type Spare } from "../../../jobs/due-sweep.ts";
 import {
   type Deployment,
   keyText,
@@ -15,7 +15,7 @@ import { silentLog } from "../../support/fakes.ts";
 const minute = 60_000;
 const start = Date.parse("2026-01-01T00:00:00Z");
 
-function useSweep(deployments: (Deployment | MalformedDeployment)[], dueAt: DueAt) {
+function useSweep(deployments: (Deployment | MalformedDeployment)[], dueAt: DueAt, spare?: Spare) {
   const asked: Request[] = [];
   let now = start;
   let down = false;
@@ -23,6 +23,7 @@ function useSweep(deployments: (Deployment | MalformedDeployment)[], dueAt: DueA
   const sweep = createDueSweep({
     deployments: { all: () => deployments },
     dueAt,
+    spare,
     queue: {
       enqueue: async (requests) => {
         if (down) throw new Error("Redis is away");
@@ -223,4 +224,46 @@ test("fractions are even and always the same", () => {
 
   expect(Math.min(...tenths)).toBeGreaterThan(60);
   expect(fractionOf("a")).toBe(fractionOf("a"));
+});
+
+test("a loop that is left out is not asked for, and the next one is due an interval later", async () => {
+  const answers: Awaited<ReturnType<Spare>>[] = ["later", "skipped", "wanted"];
+  let spared = 0;
+  const spare: Spare = async () => answers[spared++] ?? "wanted";
+  const looked = new Date(start - 20 * minute).toISOString();
+  const status = aStatus({
+    observedGeneration: 1,
+    conditions: [{ type: "Ready", status: "True", reason: "", message: "", lastTransitionTime: looked }],
+    lastDriftDetectionResult: { document: {}, endTime: looked },
+  });
+  const { sweep, asked, pass } = useSweep([{ ...named("shop"), status }], realDueAt, spare);
+  const run = async () => {
+    await sweep.run();
+    await new Promise(setImmediate);
+  };
+
+  await run();
+  expect([spared, asked.length]).toEqual([1, 0]);
+  await run();
+  await run();
+  expect([spared, asked.length]).toEqual([2, 0]);
+  pass(11 * minute);
+  await run();
+  expect(spared).toBe(3);
+  expect(asked).toMatchObject([{ cause: "interval" }]);
+});
+
+test("one that takes long to be left out holds up nobody, and is asked about once", async () => {
+  let spared = 0;
+  const never: Spare = () => {
+    spared++;
+    return new Promise(() => undefined);
+  };
+  const asks = { ...named("asks"), annotations: { [requestAnnotation("deploy")]: "now" } };
+  const { sweep, asked } = useSweep([named("shop"), asks], () => start - 20 * minute, never);
+  await sweep.run();
+  await sweep.run();
+  await new Promise(setImmediate);
+  expect(spared).toBe(1);
+  expect(asked).toMatchObject([{ deployment: { name: "asks" }, cause: "manual" }]);
 });

@@ -1,0 +1,100 @@
+/** What an interval costs in which nothing can have changed, and how soon drift is seen that nobody waited an interval for. */
+import { setTimeout as delay } from "node:timers/promises";
+import { now } from "./clock.ts";
+import { isReady } from "./cluster.ts";
+import { measure, measurePeer } from "./idle-loop.ts";
+import { type Measurement, median, milliseconds, type Report, spread } from "./measurement.ts";
+import { specOf } from "./project.ts";
+import type { Stage } from "./stage.ts";
+import { leftOutLoops, type Towline } from "./towline.ts";
+
+const goals = { ratio: 0.02, driftMs: 2_000 };
+const intervalMs = 10_000;
+
+export const leftOut: Measurement = {
+  name: "left-out",
+  title: "A loop that is left out, and drift",
+  async run(stage) {
+    const count = stage.quick ? 10 : 40;
+    const forMs = stage.quick ? 22_000 : 42_000;
+    const { skipped, drifts } = await measureOurs(stage, count, forMs);
+    const peer = await measurePeer(stage, forMs, "bench-left-out-peer");
+    const ratio = skipped.cpuMs / peer.cpuMs;
+    return {
+      how:
+        `${count} deployments of three objects with \`interval: 10s\`, one loop at a time, ${Math.round(forMs / 1_000)} s in which nothing changes; ` +
+        "kluctl's controller has three of them, as it could not look at more in that time. CPU is user and system time of the server and everything it ran, idling and " +
+        "`git ls-remote` included, by the number of loops. Then an object of each of " +
+        `${drifts.length} deployments, one after the other, is edited: the clock runs from the API server's answer to the status that tells of the drift.`,
+      tables: [
+        {
+          head: ["mean of a loop", "loops", "CPU"],
+          rows: [
+            ["towline, left out", String(skipped.loops), milliseconds(skipped.cpuMs)],
+            ["kluctl controller run", String(peer.loops), milliseconds(peer.cpuMs)],
+            ["ratio", "", ratio.toFixed(3)],
+          ],
+        },
+        { head: ["drift", "p50", "p90", "max"], rows: [["from the edit to the status", ...spread(drifts)]] },
+      ],
+      goals: [
+        {
+          what: "loop that is left out: CPU, ours / peer's",
+          wanted: `≤ ${goals.ratio}`,
+          measured: ratio.toFixed(3),
+          met: ratio <= goals.ratio,
+        },
+        {
+          what: "drift made by hand → seen, p50",
+          wanted: `< ${goals.driftMs / 1_000} s`,
+          measured: milliseconds(median(drifts)),
+          met: median(drifts) < goals.driftMs,
+        },
+      ],
+      memory: [],
+    } satisfies Report;
+  },
+};
+
+async function measureOurs(stage: Stage, count: number, forMs: number) {
+  const namespace = "bench-left-out";
+  const { url, first } = await stage.countedRepository(namespace);
+  await stage.cluster.createNamespace(namespace);
+  const seen = await stage.cluster.watch("KluctlDeployment", namespace);
+  stage.defer(() => seen.stop());
+  const server = await stage.startTowline({ name: namespace, namespace, concurrency: 2 });
+  const names = Array.from({ length: count }, (_, i) => `app-${i + 1}`);
+  for (const name of names) {
+    await stage.cluster.createDeployment(namespace, name, specOf({ url, namespace, name, interval: "10s" }));
+  }
+  await seen.until("the first deploys", (all) => names.every((name) => isReady(all.get(name), first)), 300_000);
+  await untilAllAreLeftOut(server, count);
+  const countLoops = async () => ({ loops: (await server.metrics()).get(leftOutLoops) ?? 0, wallMs: 0 });
+  const skipped = await measure(server.pid, countLoops, forMs);
+
+  const drifts: number[] = [];
+  for (const name of names.slice(0, 20)) {
+    const path = `/api/v1/namespaces/${namespace}/configmaps/${name}`;
+    const query = { fieldManager: "kubectl-edit" }; // whom kluctl overrules; others' changes are theirs to keep
+    await stage.cluster.client.request({ method: "PATCH", path, query, body: { data: { release: "by hand" } } });
+    const from = now();
+    const at = await seen.until(
+      `drift of ${name}`,
+      (all) => all.get(name)?.status?.lastDriftDetectionResultMessage !== "no drift",
+    );
+    drifts.push(at - from);
+  }
+  await server.stop();
+  return { skipped, drifts };
+}
+
+/** As many are left out within an interval as there are deployments. */
+async function untilAllAreLeftOut(server: Towline, count: number): Promise<void> {
+  for (let rounds = 0; rounds < 30; rounds++) {
+    const before = (await server.metrics()).get(leftOutLoops) ?? 0;
+    await delay(intervalMs);
+    const after = (await server.metrics()).get(leftOutLoops) ?? 0;
+    if (after - before >= count * 0.8) return;
+  }
+  throw new Error("The loops are not left out.");
+}
