@@ -9,7 +9,7 @@ import { isReady, type Seen } from "./cluster.ts";
 import { createDelivery } from "./delivery.ts";
 import { specOf, upToDate } from "./project.ts";
 import type { Stage } from "./stage.ts";
-import type { Towline } from "./towline.ts";
+import { anew, type Towline } from "./towline.ts";
 
 /** One small object, one value of which a push changes. */
 const smallProject: FileChanges = {
@@ -109,7 +109,7 @@ async function deliver({ webhook }: Towline, url: string, commit: string): Promi
   const { body, headers } = createDelivery({ url, commit, path: "release.yaml" }, webhook.secret);
   const answer = await fetch(webhook.url, {
     method: "POST",
-    headers: { ...headers, "x-gitea-delivery": randomUUID() },
+    headers: { ...headers, ...anew, "x-gitea-delivery": randomUUID() },
     body,
   });
   if (answer.status !== 202) throw new Error(`The server answered ${answer.status}: ${await answer.text()}`);

@@ -109,6 +109,7 @@ export async function startTowline(options: TowlineOptions): Promise<Towline> {
     cwd: root,
   });
   const admin = `http://127.0.0.1:${adminPort}`;
+  const read = async (path: string) => (await fetch(`${admin}${path}`, { headers: anew })).text();
   const stop = () => server.stop(30_000);
   try {
     await server.ready(async () => (await fetch(`${admin}/readyz`, { signal: AbortSignal.timeout(2_000) })).ok);
@@ -122,10 +123,10 @@ export async function startTowline(options: TowlineOptions): Promise<Towline> {
     webhook: { url: `http://127.0.0.1:${port}/webhooks/gitea`, secret },
     async scrape() {
       const from = performance.now();
-      const text = await (await fetch(`${admin}/metrics`)).text();
+      const text = await read("/metrics");
       return { ms: performance.now() - from, bytes: Buffer.byteLength(text) };
     },
-    metrics: async () => parseMetrics(await (await fetch(`${admin}/metrics`)).text()),
+    metrics: async () => parseMetrics(await read("/metrics")),
     lines: async () => parseLines<{ time: string; msg: string }>(await readFile(logFile, "utf8")).map(toLogLine),
     processes: async () => parseLines<Ran>(await readFile(processLog, "utf8")),
     stop,
@@ -134,6 +135,9 @@ export async function startTowline(options: TowlineOptions): Promise<Towline> {
 
 /** The sample that counts loops in which nothing was done, because nothing can have changed. */
 export const leftOutLoops = 'towline_interval_loops_total{done="skipped",doubt=""}';
+
+/** On a connection of its own: one that was kept may just have been closed by the server, which nobody here would try again. */
+export const anew = { connection: "close" };
 
 /** By how much a sample grew; one that is not there yet is 0. */
 export function growth(before: Metrics, after: Metrics, sample: string): number {
