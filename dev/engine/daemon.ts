@@ -1,7 +1,7 @@
 /**
  * A container engine: the one that answers, or a private one. The private one ends with us, keeps what it has built in the
- * cache, and changes nothing of this machine's network: it has no bridge and no rules of a firewall, so what it runs is on
- * the host's own network, or on one that compose makes.
+ * cache, and leaves this machine's network alone: it has no rules of a firewall, and a bridge of its own, as an engine
+ * without a bridge takes away that of another one. What it runs is on the host's network, or on one that compose makes.
  */
 import { execFile } from "node:child_process";
 import { mkdir } from "node:fs/promises";
@@ -12,6 +12,8 @@ import { startProcess } from "../parts/process.ts";
 import { installPackage } from "../tools.ts";
 
 const run = promisify(execFile);
+const bridge = "towline0";
+const bridgeAddress = "198.51.100.129/26"; // of a range for documentation: nobody has it
 
 export interface Engine {
   /** With it, every client of Docker speaks to this engine. */
@@ -61,17 +63,23 @@ async function startPrivate(say: EngineOptions["say"]): Promise<Engine> {
   // What it keeps for a run has to be out of the way of a run that was killed.
   const [data, exec, socket] = [join(dir, "data"), join(dir, "exec"), join(dir, "socket")];
   await mkdir(dir, { recursive: true, mode: 0o700 });
+  await removeBridge(); // of a run that was killed
+  await run("ip", ["link", "add", bridge, "type", "bridge"]);
+  await run("ip", ["address", "add", bridgeAddress, "dev", bridge]);
   const daemon = await startProcess({
     name: "dockerd",
     command: "dockerd",
     args: [
       ...["--data-root", data, "--exec-root", exec, "--pidfile", join(dir, "pid"), "--host", `unix://${socket}`],
-      ...["--bridge=none", "--iptables=false", "--ip6tables=false", "--storage-driver=overlay2"],
+      ...[`--bridge=${bridge}`, "--iptables=false", "--ip6tables=false", "--storage-driver=overlay2"],
     ],
     logFile: join(dir, "dockerd.log"),
   });
   const env = { ...process.env, DOCKER_HOST: `unix://${socket}`, DOCKER_CONFIG: join(dir, "config") };
-  const engine = createEngine(env, true, () => daemon.stop(60_000));
+  const engine = createEngine(env, true, async () => {
+    await daemon.stop(60_000);
+    await removeBridge();
+  });
   try {
     await daemon.ready(async () => (await engine.docker("version")) !== "");
     // Of a run that was killed.
@@ -87,13 +95,19 @@ async function startPrivate(say: EngineOptions["say"]): Promise<Engine> {
   return engine;
 }
 
+async function removeBridge(): Promise<void> {
+  const { stdout } = await run("ip", ["-brief", "link", "show", "type", "bridge"]);
+  if (stdout.split("\n").some((line) => line.startsWith(`${bridge} `))) await run("ip", ["link", "delete", bridge]);
+}
+
 async function install(say: EngineOptions["say"]): Promise<void> {
   const hint = "Install Docker: its engine and its client.";
   for (const [command, name] of [
     ["dockerd", "docker.io"],
+    ["ip", "iproute2"],
     ["docker", "docker-cli"], // a package of its own since Debian 13
   ] as const) {
-    const found = await run(command, ["--version"]).catch(() => undefined);
+    const found = await run(command, [command === "ip" ? "-V" : "--version"]).catch(() => undefined);
     if (found === undefined) await installPackage(name, hint, say);
   }
 }
