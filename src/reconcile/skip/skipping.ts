@@ -3,43 +3,29 @@
  * interval asks for are left out while everything that went into that loop is provably as it was. What cannot be proven
  * is a doubt, and any doubt means a real loop.
  */
-import { createHmac, randomBytes } from "node:crypto";
-import { commitOf } from "../../git-ref.ts";
 import type { Logger } from "../../log.ts";
 import {
   annotation,
   type CommandResult,
   type Deployment,
   followsGit,
-  type GitDeployment,
   isMalformed,
   keyText,
   type Key,
   type MalformedDeployment,
   type ObjectVersion,
-  type Repository,
 } from "../../model.ts";
-import { parseDuration } from "../../duration.ts";
-import type {
-  AppliedKind,
-  AppliedObjects,
-  Checkout,
-  Clock,
-  Deployments,
-  Identity,
-  Secrets,
-  Sources,
-  UnsteadyFiles,
-} from "../../ports.ts";
+import type { AppliedKind, AppliedObjects, Checkout, Clock, Deployments, Identity } from "../../ports.ts";
 import { isReconciling, readyCondition } from "../conditions.ts";
-import { loginKey, readGitCredentials } from "../credentials.ts";
 import { decide } from "../decide.ts";
 import { findSharing } from "../discriminators.ts";
 import { isAsked } from "../requests.ts";
 import { targetOf } from "../keys.ts";
 import { rfc3339 } from "../time.ts";
+import { createEvidence, evict, type EvidenceDeps, placeText } from "./evidence.ts";
 import { type GitPlace, inputsOf } from "./inputs.ts";
 import { compareObjects, seenObjects } from "./objects.ts";
+import { fullIntervalOf, whySettings } from "./settings.ts";
 
 /** Why a loop is a real one; a label of the metric. */
 export type Doubt =
@@ -60,15 +46,9 @@ export type Answer =
   | { readonly kind: "later" }
   | { readonly kind: "wanted"; readonly doubt: Doubt; readonly why: string };
 
-export interface SkippingDeps {
+export interface SkippingDeps extends EvidenceDeps {
   readonly deployments: Pick<Deployments, "all" | "moveTimes">;
   readonly applied: AppliedObjects;
-  readonly sources: Pick<Sources, "heads" | "checkout">;
-  readonly secrets: Secrets;
-  /** What of the cluster a chart may ask for: its version, its kinds. Equal while they are. */
-  readonly clusterFacts: () => Promise<string>;
-  /** Looks through the files of a checkout. */
-  readonly findUnsteady: (root: string, signal: AbortSignal) => Promise<UnsteadyFiles>;
   /** At the latest after so long a loop is a real one, unless the deployment says otherwise. */
   readonly fullIntervalMs: () => number;
   readonly clock: Clock;
@@ -147,133 +127,17 @@ export interface Skipping {
   onEnd(callback: (key: Key) => void): void;
 }
 
-const longestHeadsMs = 90_000;
-const clusterFactsMs = 60_000;
-const mostRemembered = 2_000;
 const requestMs = 20_000;
 /** For so long the job that follows from a doubt need not ask again. */
 const doubtMs = 60_000;
 
 export function createSkipping(deps: SkippingDeps): Skipping {
-  const { deployments, applied, sources, secrets, clock, log, observe } = deps;
+  const { deployments, applied, clock, log, observe } = deps;
+  const evidence = createEvidence(deps);
   const remembered = new Map<string, Known>();
   const busy = new Map<string, number>();
   const doubtedAt = new Map<string, number>();
   const callbacks: ((key: Key) => void)[] = [];
-  const steadiness = new Map<string, Promise<UnsteadyFiles>>();
-  const heads = new Map<string, { readonly at: number; readonly answer: ReturnType<Sources["heads"]> }>();
-  let facts: { readonly at: number; readonly answer: Promise<string> } | undefined;
-  // Nobody who reads this memory learns a secret from it.
-  const hashKey = randomBytes(32);
-
-  /** All Secrets that it names, as one text that tells nothing but whether they are the same. */
-  async function hashSecrets({ key, spec }: Deployment): Promise<string> {
-    const refs = [...spec.gitCredentials, ...spec.ociCredentials, ...spec.helmCredentials];
-    const names = new Set(refs.map(({ secretName }) => secretName));
-    if (spec.decryption?.secretName !== undefined) names.add(spec.decryption.secretName);
-    const hash = createHmac("sha256", hashKey);
-    for (const name of [...names].toSorted()) {
-      const data = await secrets.get(key.namespace, name, spec.serviceAccountName);
-      const entries = data && Object.entries(data).toSorted(([a], [b]) => (a < b ? -1 : 1));
-      hash.update(JSON.stringify([name, entries ?? null]));
-    }
-    return hash.digest("base64");
-  }
-
-  function clusterFacts(): Promise<string> {
-    const now = clock.now();
-    if (facts === undefined || now - facts.at > clusterFactsMs) {
-      const answer = deps.clusterFacts();
-      const asked = { at: now, answer };
-      answer.catch(() => {
-        if (facts === asked) facts = undefined;
-      });
-      facts = asked;
-    }
-    return facts.answer;
-  }
-
-  /** One question for all that ask for the same within that time. */
-  async function headsOf(group: string, repository: Repository, maxAgeMs: number, signal: AbortSignal) {
-    const now = clock.now();
-    let known = heads.get(group);
-    if (known === undefined || now - known.at > maxAgeMs) {
-      const answer = sources.heads(repository, undefined, AbortSignal.timeout(requestMs));
-      const asked = { at: now, answer };
-      answer.catch(() => {
-        if (heads.get(group) === asked) heads.delete(group);
-      });
-      heads.delete(group);
-      heads.set(group, asked);
-      evict(heads);
-      known = asked;
-    }
-    signal.throwIfAborted();
-    return known.answer;
-  }
-
-  /** As old as this the answer of a remote may be: a fraction of the interval, for nobody expects more of an interval. */
-  const headsAgeMs = ({ spec }: Deployment) => Math.min(longestHeadsMs, spec.intervalMs * 0.3);
-
-  async function commitsOf(
-    deployment: Deployment,
-    places: readonly GitPlace[],
-    maxAgeMs: number,
-    signal: AbortSignal,
-  ): Promise<Map<string, string>> {
-    const commits = new Map<string, string>();
-    if (places.length === 0) return commits;
-    const credentials = await readGitCredentials(deployment, secrets);
-    for (const { url, ref } of places) {
-      const group = loginKey({
-        ...deployment,
-        spec: { ...deployment.spec, source: { kind: "git", url, ref, path: "" } },
-      });
-      const found = ref.commit ?? commitOf(ref, await headsOf(group, { url, credentials }, maxAgeMs, signal));
-      if (found === undefined) throw new Error(`${url} has no such ref`);
-      commits.set(placeText({ url, ref }), found);
-    }
-    return commits;
-  }
-
-  function isSteady(id: string, look: () => Promise<UnsteadyFiles>): Promise<UnsteadyFiles> {
-    let known = steadiness.get(id);
-    if (known === undefined) {
-      known = look();
-      steadiness.set(id, known);
-      known.catch(() => steadiness.delete(id));
-      evict(steadiness);
-    }
-    return known;
-  }
-
-  /** What of the project, or of what it includes, may render differently another time. */
-  async function findUnsteady(found: Found, places: ReadonlyMap<string, string>, charts: boolean) {
-    const { deployment, checkout, signal } = found;
-    const { source } = deployment.spec;
-    const version = source.kind === "oci" ? source.ref.digest : checkout.commit;
-    const looks = [
-      () => isSteady(`${source.url} ${version}`, () => deps.findUnsteady(checkout.root, signal)),
-      ...[...places].map(([place, commit]) => () => {
-        const { url } = JSON.parse(place) as GitPlace;
-        return isSteady(`${url} ${commit}`, async () => {
-          const credentials = await readGitCredentials(deployment, secrets);
-          const other = await sources.checkout({ url, ref: { commit }, path: "", credentials }, undefined, signal);
-          try {
-            return await deps.findUnsteady(other.root, signal);
-          } finally {
-            await other.release();
-          }
-        });
-      }),
-    ];
-    for (const look of looks) {
-      const unsteady = await look();
-      const why = unsteady.templates ?? (charts ? unsteady.charts : undefined);
-      if (why !== undefined) return why;
-    }
-    return undefined;
-  }
 
   async function prove(before: Before | undefined, found: Found, known: Omit<Known, "proof">): Promise<Known["proof"]> {
     const { deployment, rendered, identity, clean, deployed, checkout, validated } = found;
@@ -291,7 +155,7 @@ export function createSkipping(deps: SkippingDeps): Skipping {
       return { doubt: "refs", why: "what the project includes was not known before it was rendered" };
     }
     const commits = new Map(places.map((place) => [place, before.heads?.get(place) ?? ""]));
-    const unsteady = await findUnsteady(found, commits, inputs.charts);
+    const unsteady = await evidence.findUnsteady(found, commits, inputs);
     if (unsteady !== undefined) return { doubt: "project", why: unsteady };
     return {
       at: before.at,
@@ -348,28 +212,21 @@ export function createSkipping(deps: SkippingDeps): Skipping {
     } else if (difference.kind !== "same") return look("objects", `${difference.id}: ${difference.kind}`);
     if (decision.validate && !proof.validated) return look("due", "a validation is due");
 
-    if ((await hashSecrets(deployment)) !== proof.secrets) return look("secrets", "a Secret that it names is another");
-    const maxAgeMs = headsAgeMs(deployment);
+    if ((await evidence.hashSecrets(deployment)) !== proof.secrets)
+      return look("secrets", "a Secret that it names is another");
     if (followsGit(deployment)) {
-      const commit = await sourceCommit(deployment, maxAgeMs, signal);
+      const commit = await evidence.sourceCommit(deployment, signal);
       if (commit !== proof.commit) return look("refs", `the source is at ${commit ?? "no commit"}`);
     }
-    const includes = await commitsOf(deployment, known.includes, maxAgeMs, signal);
+    const includes = await evidence.commitsOf(deployment, known.includes, signal);
     for (const [place, commit] of proof.heads) {
       if (includes.get(place) !== commit) return look("refs", `${place} has moved`);
     }
-    if ((await clusterFacts()) !== proof.cluster) return look("cluster", "the cluster's version or kinds are others");
+    if ((await evidence.clusterFacts()) !== proof.cluster)
+      return look("cluster", "the cluster's version or kinds are others");
     // The memory may have changed while others were asked.
     if (remembered.get(keyText(deployment.key)) !== known) return look("not-seen", "it was looked at meanwhile");
     return { kind: "skipped" };
-  }
-
-  async function sourceCommit(deployment: GitDeployment, maxAgeMs: number, signal: AbortSignal) {
-    const { source } = deployment.spec;
-    if (source.ref.commit !== undefined) return source.ref.commit;
-    const credentials = await readGitCredentials(deployment, secrets);
-    const answer = await headsOf(loginKey(deployment), { url: source.url, credentials }, maxAgeMs, signal);
-    return commitOf(source.ref, answer);
   }
 
   /** One small write for what would have been a loop, and none while somebody else writes. */
@@ -434,9 +291,9 @@ export function createSkipping(deps: SkippingDeps): Skipping {
       // What cannot be had now is a doubt later; the loop itself meets the same errors, and tells.
       const settle = <T>(value: Promise<T>) => value.catch(() => undefined);
       const [secretsNow, cluster, commits] = await Promise.all([
-        settle(hashSecrets(deployment)),
-        settle(clusterFacts()),
-        settle(commitsOf(deployment, includes, headsAgeMs(deployment), signal)),
+        settle(evidence.hashSecrets(deployment)),
+        settle(evidence.clusterFacts()),
+        settle(evidence.commitsOf(deployment, includes, signal)),
       ]);
       return { at, secrets: secretsNow, cluster, heads: commits };
     },
@@ -489,44 +346,4 @@ export function createSkipping(deps: SkippingDeps): Skipping {
 
 function look(doubt: Doubt, why: string): Answer {
   return { kind: "wanted", doubt, why };
-}
-
-/** What of its settings makes a proof impossible, whatever the project is. */
-function whySettings({ spec, annotations }: Deployment, identity: Identity): string | undefined {
-  const { source, decryption } = spec;
-  if (spec.deployMode !== "full-deploy") return `spec.deployMode is ${spec.deployMode}`;
-  if (spec.dryRun) return "spec.dryRun";
-  if (spec.sourceOverrides.length > 0) return "spec.sourceOverrides";
-  if (annotations[annotation.dependsOn] !== undefined) return annotation.dependsOn;
-  if (annotations[annotation.confirmPrune] !== undefined) return annotation.confirmPrune;
-  if (source.kind === "oci" && source.ref.digest === undefined) return "spec.source.oci.ref has no digest";
-  if (identity.decryption?.webIdentity !== undefined) return "an AWS role decrypts";
-  if (decryption !== undefined) {
-    const other = Object.keys(identity.decryption?.data ?? {}).find((name) => !/\.(?:asc|agekey)$/.test(name));
-    if (other !== undefined) return `${other} decrypts with what is not in the cluster`;
-  }
-  if (unsteadyArgs.test(JSON.stringify(spec.args ?? {}))) return "spec.args may read a clock";
-  return undefined;
-}
-
-const unsteadyArgs = /(?<![.\w])time\s*[.[]|\|\s*random\b|__\w+__/;
-
-/** `undefined`: it is no duration. */
-function fullIntervalOf({ annotations }: Deployment, byDefault: number): number | undefined {
-  const text = annotations[annotation.fullInterval];
-  if (text === undefined) return byDefault;
-  const ms = parseDuration(text.trim());
-  return ms === undefined || ms < 0 ? undefined : ms;
-}
-
-function placeText(place: GitPlace): string {
-  return JSON.stringify(place);
-}
-
-/** What came first goes first. */
-function evict(map: Map<string, unknown>): void {
-  for (const key of map.keys()) {
-    if (map.size <= mostRemembered) return;
-    map.delete(key);
-  }
 }

@@ -1,0 +1,32 @@
+/** What a deployment's settings say of whether its loops may be left out. Pure. */
+import { parseDuration } from "../../duration.ts";
+import { annotation, type Deployment } from "../../model.ts";
+import type { Identity } from "../../ports.ts";
+
+/** What of its settings makes a proof impossible, whatever the project is. */
+export function whySettings({ spec, annotations }: Deployment, identity: Identity): string | undefined {
+  const { source, decryption } = spec;
+  if (spec.deployMode !== "full-deploy") return `spec.deployMode is ${spec.deployMode}`;
+  if (spec.dryRun) return "spec.dryRun";
+  if (spec.sourceOverrides.length > 0) return "spec.sourceOverrides";
+  if (annotations[annotation.dependsOn] !== undefined) return annotation.dependsOn;
+  if (annotations[annotation.confirmPrune] !== undefined) return annotation.confirmPrune;
+  if (source.kind === "oci" && source.ref.digest === undefined) return "spec.source.oci.ref has no digest";
+  if (identity.decryption?.webIdentity !== undefined) return "an AWS role decrypts";
+  if (decryption !== undefined) {
+    const other = Object.keys(identity.decryption?.data ?? {}).find((name) => !/\.(?:asc|agekey)$/.test(name));
+    if (other !== undefined) return `${other} decrypts with what is not in the cluster`;
+  }
+  if (unsteadyArgs.test(JSON.stringify(spec.args ?? {}))) return "spec.args may read a clock";
+  return undefined;
+}
+
+const unsteadyArgs = /(?<![.\w])time\s*[.[]|\|\s*random\b|__\w+__/;
+
+/** `undefined`: it is no duration. */
+export function fullIntervalOf({ annotations }: Deployment, byDefault: number): number | undefined {
+  const text = annotations[annotation.fullInterval];
+  if (text === undefined) return byDefault;
+  const ms = parseDuration(text.trim());
+  return ms === undefined || ms < 0 ? undefined : ms;
+}
