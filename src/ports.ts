@@ -71,7 +71,7 @@ export interface DeploymentChange {
 export type StatusPatch = Readonly<Record<string, unknown>>;
 
 /** One very resource. Both APIs have KluctlDeployments, so a name alone may mean two of them. */
-export type DeploymentRef = Pick<Deployment, "key" | "uid" | "apiVersion">;
+export type DeploymentRef = Pick<Deployment, "key" | "uid" | "apiVersion" | "deployAsked">;
 
 export interface Secrets {
   /**

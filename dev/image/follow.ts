@@ -273,7 +273,8 @@ async function runInside(
     await space.run(
       mounts
         .toReversed()
-        .map((path) => `umount ${quote(path)}`)
+        // With what lies below: /proc brings what the machine has mounted there.
+        .map((path) => `umount --recursive ${quote(path)}`)
         .join("; "),
     );
   }

@@ -223,8 +223,8 @@ export interface DeploymentIdentity {
 
 export interface Deployment extends DeploymentIdentity {
   readonly spec: DeploymentSpec;
-  /** Somebody asked, in the way of the older API, that it is deployed whether or not anything changed. */
-  readonly deployAsked?: boolean | undefined;
+  /** What somebody asked by, in the way of the older API, that it is deployed whether or not anything changed. */
+  readonly deployAsked?: string | undefined;
   /** Identity of `spec.source.git.url`; absent if its source is something else. */
   readonly repo?: RepoId | undefined;
 }

@@ -98,7 +98,7 @@ async function bringUpToDate(work: Work): Promise<Ending> {
       now: deps.clock.now(),
       retrying: work.retrying,
       retryAt: deps.retryAt?.(deployment),
-      asked: deployment.deployAsked,
+      asked: deployment.deployAsked !== undefined,
     };
 
     const regardless = deployRegardless(input);

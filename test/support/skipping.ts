@@ -22,7 +22,7 @@ export function appliedObject(kind = "ConfigMap", apiVersion = "v1", more: objec
   return anObject({ ref: { version: "v1", kind, name: "settings", namespace: "shop" }, remote: json, applied: json });
 }
 
-export function fakeApplied(objects: Record<string, ObjectVersion> = {}) {
+function fakeApplied(objects: Record<string, ObjectVersion> = {}) {
   const callbacks: ((change: AppliedChange) => void)[] = [];
   const state: { objects: Map<string, ObjectVersion>; unknown?: string } = {
     objects: new Map(Object.entries(objects)),

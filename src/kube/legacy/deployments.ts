@@ -7,7 +7,7 @@ import type { DeploymentRef, Deployments, Secrets } from "../../ports.ts";
 import type { KubeClient } from "../client.ts";
 import { createDeploymentIndex, type DeploymentIndex, type Entry, isNewer } from "../deployment-index.ts";
 import { startWatch, type Watch } from "../watch.ts";
-import { pendingDeploy, pendingRequest, toEntry } from "./entry.ts";
+import { pendingRequest, toEntry } from "./entry.ts";
 import { createGitRepositories, readOrNothing } from "./git-repositories.ts";
 import {
   type Fields,
@@ -58,8 +58,6 @@ export function createLegacyDeployments(deps: LegacyDeploymentsDeps): LegacyDepl
   const index = createDeploymentIndex(log);
   const resources = new Map<string, LegacyResource>();
   const givingWay = new Set<string>();
-  /** UID → the deploy that the loop at work was asked for: answered when that loop ends. */
-  const deploysAsked = new Map<string, string>();
   const repositories = createGitRepositories({ ...deps, onChange: (key) => [...usersOf(key)].forEach(present) });
   let watches: readonly Watch[] = [];
   let served: boolean | undefined;
@@ -193,18 +191,7 @@ export function createLegacyDeployments(deps: LegacyDeploymentsDeps): LegacyDepl
     const read = async (name: string) => [name, await secrets.get(key.namespace, name, serviceAccount)] as const;
     const found = await Promise.all(names.map(read));
     const helmSecrets = new Map(found.flatMap(([name, data]) => (data ? [[name, data]] : [])));
-    const entry = toEntry(resource, { gitRepository, helmSecrets }, parseNewer);
-    if (entry && !isMalformed(entry)) noteDeployAsked(resource);
-    return entry;
-  }
-
-  /** The first that was seen stays: a later one may have come too late for the loop that is at work. */
-  function noteDeployAsked(resource: LegacyResource): void {
-    const { uid } = resource.metadata;
-    const answered = parseLegacyStatus(resource.status).lastHandledDeployAt;
-    if (deploysAsked.get(uid) === answered) deploysAsked.delete(uid); // by another server
-    const asked = pendingDeploy(resource);
-    if (asked !== undefined && !deploysAsked.has(uid)) deploysAsked.set(uid, asked);
+    return toEntry(resource, { gitRepository, helmSecrets }, parseNewer);
   }
 
   async function patch(path: string, body: Fields, abortSignal?: AbortSignal): Promise<void> {
@@ -283,7 +270,7 @@ export function createLegacyDeployments(deps: LegacyDeploymentsDeps): LegacyDepl
     read,
     giveWay,
     async patchStatus(ref, newer, abortSignal) {
-      const { key, uid } = ref;
+      const { key } = ref;
       const resource = await readThis(ref);
       const now = toNewerStatus(parseLegacyStatus(resource.status));
       const known = index.find(key);
@@ -297,10 +284,10 @@ export function createLegacyDeployments(deps: LegacyDeploymentsDeps): LegacyDepl
         validate: validate !== false,
       };
       const status = toLegacyPatch(newer, applyMergePatch(now, newer) as Fields, context);
-      const ended = "observedGeneration" in newer ? deploysAsked.get(uid) : undefined;
-      const answer = ended === undefined ? {} : { lastHandledDeployAt: ended };
+      // What the loop that ends here has read: what was asked for meanwhile came too late for it.
+      const answered = "observedGeneration" in newer ? ref.deployAsked : undefined;
+      const answer = answered === undefined ? {} : { lastHandledDeployAt: answered };
       await patch(`${resourceOf(key)}/status`, { status: { ...status, ...answer } }, abortSignal);
-      if (ended !== undefined) deploysAsked.delete(uid);
     },
     async setFinalizer(ref, name, present) {
       if (name !== finalizer) throw new Error(`${name} is not a finalizer of ours`);

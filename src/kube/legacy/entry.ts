@@ -39,7 +39,7 @@ export function toEntry(
     ...entry,
     ...itsOwn(entry, context),
     spec: { ...entry.spec, deployOnChanges: spec["deployOnChanges"] !== false },
-    deployAsked: pendingDeploy(resource) !== undefined,
+    deployAsked: pendingDeploy(resource),
   };
 
   function toMalformed(identity: DeploymentIdentity, problem: string): MalformedDeployment {
@@ -69,7 +69,7 @@ export function pendingRequest(resource: LegacyResource): string | undefined {
 }
 
 /** A deploy, whether or not anything changed. */
-export function pendingDeploy(resource: LegacyResource): string | undefined {
+function pendingDeploy(resource: LegacyResource): string | undefined {
   return pending(resource, legacyAnnotation.deploy, "lastHandledDeployAt");
 }
 

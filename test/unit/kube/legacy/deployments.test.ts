@@ -130,3 +130,20 @@ test("what is written goes to the resource that was read, in its own words", asy
     { metadata: { finalizers: ["finalizers.flux.kluctl.io"], resourceVersion: "5" } },
   ]);
 });
+
+test("a loop answers the deploy that it was asked for, and none that is asked for while it is at work", async () => {
+  const annotations: Record<string, string> = {};
+  const api = fakeApi([resource("prod", { annotations })]);
+  api.state.served = true;
+  const { both } = bothOf(api);
+  await both.start();
+  const before = await both.get(key);
+  annotations["deploy.flux.kluctl.io/requestedAt"] = "2";
+  const after = await both.get(key); // by the next job, while the first is still at work
+  await both.patchStatus(before!, { observedGeneration: 1 });
+  await both.patchStatus(after!, { observedGeneration: 1 });
+  expect(api.patches.map(({ body }) => body)).toEqual([
+    { status: { observedGeneration: 1 } },
+    { status: { observedGeneration: 1, lastHandledDeployAt: "2" } },
+  ]);
+});

@@ -46,7 +46,7 @@ test("it enters as any deployment does, under its own API and with the finalizer
     apiVersion: "flux.kluctl.io/v1alpha1",
     finalizers: ["finalizers.gitops.kluctl.io"],
     repo: "git.test/org/shop",
-    deployAsked: false,
+    deployAsked: undefined,
     spec: { intervalMs: 300_000, deployOnChanges: false, validate: true },
   });
   expect(sound().spec.deployOnChanges).toBe(true);
@@ -59,9 +59,11 @@ test("annotations of the older API are requests until the status answers them, u
   expect(request({ annotations: reconcile })).toBe("1");
   expect(request({ annotations: reconcile, status: { lastHandledReconcileAt: "1" } })).toBeUndefined();
   expect(request({ annotations: reconcile, spec: { suspend: true } })).toBeUndefined();
-  expect(sound({ annotations: deploy })).toMatchObject({ deployAsked: true });
+  expect(sound({ annotations: deploy })).toMatchObject({ deployAsked: "2" });
   expect(request({ annotations: { ...reconcile, ...deploy } })).toBe("deploy 2");
-  expect(sound({ annotations: deploy, status: { lastHandledDeployAt: "2" } })).toMatchObject({ deployAsked: false });
+  expect(sound({ annotations: deploy, status: { lastHandledDeployAt: "2" } })).toMatchObject({
+    deployAsked: undefined,
+  });
 });
 
 test("what cannot be read says so in the words of its own API", () => {
