@@ -43,6 +43,11 @@ const countsGenerations = new Set([
   "policy/PodDisruptionBudget",
 ]);
 
+/** What controllers write beside the status, in answer to a change of ours: `group/kind` → annotations. */
+const countersOf: Readonly<Record<string, readonly string[]>> = {
+  "apps/Deployment": ["deployment.kubernetes.io/revision"],
+};
+
 /** `group/kind/namespace/name`. */
 export function objectId(group: string, kind: string, { namespace, name }: ObjectMetadata): string {
   return `${group}/${kind}/${namespace ?? ""}/${name ?? ""}`;
@@ -54,7 +59,8 @@ export function versionOf(group: string, kind: string, metadata: ObjectMetadata)
   if (!uid || !resourceVersion) return undefined;
   if (!generation || !countsGenerations.has(`${group}/${kind}`)) return { uid, resourceVersion };
   const { labels, annotations, ownerReferences, finalizers, deletionTimestamp } = metadata;
-  const parts = [generation, sorted(labels), sorted(annotations), ownerReferences, finalizers, deletionTimestamp];
+  const own = sorted(annotations).filter(([name]) => !countersOf[`${group}/${kind}`]?.includes(name));
+  const parts = [generation, sorted(labels), own, ownerReferences, finalizers, deletionTimestamp];
   const fingerprint = createHash("sha256").update(JSON.stringify(parts)).digest("base64").slice(0, 16);
   return { uid, resourceVersion, fingerprint };
 }

@@ -4,6 +4,7 @@ import { delimiter, join } from "node:path";
 import { promisify } from "node:util";
 import { expect, test } from "vitest";
 import { towline } from "../../support/command-line.ts";
+import { useTempDir } from "../../support/world.ts";
 
 const run = promisify(execFile);
 
@@ -49,11 +50,12 @@ test.skipIf(!isInstalled("zsh"))("zsh completes the same, and says what each is 
 
 test.skipIf(!isInstalled("fish"))("fish completes the same, and says what each is for", async () => {
   const { out: script } = await towline(["completion", "fish"]);
+  const home = await useTempDir(); // it writes there, whatever it is told
   const complete = async (line: string) => {
     const asked = `${script}\ncomplete -C ${JSON.stringify(line)}`;
     const { stdout } = await run("fish", ["--no-config", "-c", asked], {
       cwd: "/proc/self",
-      env: { HOME: "/nowhere" },
+      env: { HOME: home },
     });
     return stdout.trim().split("\n");
   };
