@@ -92,6 +92,7 @@ my $status = is_kluctls() ? hand_over() : undef;
 exit $status if defined $status;
 $SIG{PIPE} = "DEFAULT";
 my $program = is_kluctls() ? $python : elsewhere();
-exec { $program } "python3", @ARGV;
+# By its path: it would look for its own name in PATH, and find this file.
+exec { $program } $program, @ARGV;
 exit 127;
 `;

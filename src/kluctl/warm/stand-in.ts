@@ -74,6 +74,7 @@ def elsewhere():
 status = hand_over() if is_kluctls() else None
 if status is None:
     program = python if is_kluctls() else elsewhere()
-    posix.execve(program, ["python3", *args], posix.environ)
+    # By its path: it would look for its own name in PATH, and find this file.
+    posix.execve(program, [program, *args], posix.environ)
 posix._exit(status)
 `;
