@@ -29,7 +29,8 @@ test("a pull request shows what merging it would change, its next commit changes
 
   // Nothing of the deployment itself knows of it.
   expect(await world.cluster.data("settings")).toEqual({ color: "red" });
-  expect((await deployment.get())?.metadata?.resourceVersion).toBe(before.metadata?.resourceVersion);
+  const { status, metadata } = (await deployment.get()) ?? {};
+  expect([status, metadata?.resourceVersion]).toEqual([before.status, before.metadata?.resourceVersion]);
   expect(await deployment.events()).toHaveLength(events.length);
 
   const head = await pull.push(aProject({ namespace, data: { color: "green" } }));

@@ -176,7 +176,8 @@ export function createSkipping(deps: SkippingDeps): Skipping {
     }
     const { status, spec, generation } = deployment;
     if (readyCondition(status)?.status !== "True") return look("wanted", "it is not ready");
-    if (deployment.deletionTimestamp !== undefined || deployment.deployAsked !== undefined) return look("wanted", "it is asked for");
+    if (deployment.deletionTimestamp !== undefined || deployment.deployAsked !== undefined)
+      return look("wanted", "it is asked for");
     if (known.generation !== generation || status.observedGeneration !== generation)
       return look("wanted", "it changed");
     const { proof } = known;
