@@ -42,8 +42,8 @@ export interface StartedWork {
 export function startWork(deps: WorkDeps): StartedWork {
   const { live, deployments, sources, secrets, results, forges, queue, reports, clusterId, metrics, clock, log } = deps;
   const workers = [
-    { worker: startReconciler("reconcile", deps), share: 1 },
-    { worker: startReconciler("manual", deps), share: manualShare },
+    { worker: startReconciler("reconcile", 1, deps), share: 1 },
+    { worker: startReconciler("manual", manualShare, deps), share: manualShare },
   ];
   let previews = forges.size > 0 ? startPreviews(deps) : undefined;
   const allow = (concurrency: number) => {
@@ -116,9 +116,9 @@ const memoryEveryMs = 5_000;
 /** Besides the others: somebody waits for an answer. */
 const manualShare = 0.5;
 
-function startReconciler(lane: "reconcile" | "manual", deps: WorkDeps) {
+function startReconciler(lane: "reconcile" | "manual", share: number, deps: WorkDeps) {
   const config = deps.live.now;
-  const concurrency = Math.ceil(config.concurrency * (lane === "manual" ? manualShare : 1));
+  const concurrency = Math.ceil(config.concurrency * share);
   const { consumer, fairness, turn, reconcile, metrics, deploymentMetrics, log } = deps;
   const traced = createTracedJobs<ReconcileRequest>(lane, deps.tracing);
   return startWorker({
