@@ -11,6 +11,8 @@ interface Flags {
   readonly output: "text" | "json";
   readonly compare: boolean;
   readonly serviceAccount?: Key;
+  readonly kubeconfig?: string;
+  readonly context?: string;
 }
 
 const help = `
@@ -40,13 +42,19 @@ What each finding means, and the swap itself: docs/migrate-from-kluctl-controlle
 
 export const defineDoctor: Define = (command, { env, doctor, out, err }, onCode) => {
   withConfigFlags(command)
+    .option("--kubeconfig <file>", "of the cluster, instead of what the configuration says")
+    .option("--context <name>", "of the kubeconfig, instead of its current one")
     .addOption(new Option("-o, --output <format>", "how to print it").choices(["text", "json"]).default("text"))
     .option("--no-compare", "do not render the deployments")
     .option("--service-account <namespace/name>", "look at the rights of this service account", parseAccount)
     .addHelpText("after", help)
     .action(async (flags: Flags) => {
-      const { config } = loadFromFlags(env, { ...flags });
-      const { compare, serviceAccount } = flags;
+      const { compare, serviceAccount, kubeconfig, context } = flags;
+      const cluster = {
+        ...(kubeconfig && { kubernetesKubeconfig: kubeconfig }),
+        ...(context && { kubernetesContext: context }),
+      };
+      const { config } = loadFromFlags(env, { ...flags, ...cluster });
       const interrupted = new AbortController();
       const interrupt = () => interrupted.abort(new Error("interrupted"));
       process.once("SIGINT", interrupt).once("SIGTERM", interrupt);

@@ -94,12 +94,14 @@ test("the doctor's worst finding is its exit code, and -o json is for programs",
     return Promise.resolve([{ title: "Deployments", findings }]);
   };
   const { run, printed } = useProgram({ doctor });
-  expect(await run("doctor", "--no-compare", "--service-account", "kluctl-system/towline")).toBe(1);
+  const cluster = ["--kubeconfig", "/home/ann/eu.yaml", "--context", "eu-1"]; // as all commands that look at a cluster
+  expect(await run("doctor", "--no-compare", "--service-account", "kluctl-system/towline", ...cluster)).toBe(1);
   expect(printed()).toContain("warning  shop/prod  would be deployed");
   expect(doctored).toMatchObject([
     {
       compare: false,
       serviceAccount: { namespace: "kluctl-system", name: "towline" },
+      config: { kubernetes: { kubeconfig: "/home/ann/eu.yaml", context: "eu-1" } },
     },
   ]);
   const json = useProgram({ doctor });
