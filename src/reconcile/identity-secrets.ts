@@ -22,7 +22,8 @@ function leavesOf(value: object): string[] {
 
 /** The whole, its lines, and, as kubeconfigs have their keys in base64, what that says. */
 function piecesOf(value: string): string[] {
-  const decoded = /^[A-Za-z0-9+/\s]{64,}={0,2}\s*$/.test(value) ? Buffer.from(value, "base64").toString("utf8") : "";
+  const isBase64 = /^[A-Za-z0-9+/\s]{64,}={0,2}$/.test(value.trimEnd());
+  const decoded = isBase64 ? Buffer.from(value, "base64").toString("utf8") : "";
   const texts = decoded.startsWith("-----BEGIN ") ? [value, decoded] : [value];
   return texts
     .flatMap((text) => [text, ...text.split("\n").filter(isOfKey)])

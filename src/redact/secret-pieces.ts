@@ -78,9 +78,12 @@ function* settingPieces(line: string, depth: number): Generator<InnerPiece> {
   if (value !== "") yield* leafPieces(value, key, depth + 1);
 }
 
+/** It looks back at the end of a scheme only: to look for its beginning takes time that grows with the square of a long word. */
+const loginInUrl = /(?<=[\w+.-]):\/\/[^\s/:@]*:([^\s/"']+)@/g;
+
 /** The user's password in `scheme://user:password@host`, and in `user:password` as a registry's login has it. */
 function* loginPieces(text: string): Generator<InnerPiece> {
-  for (const [, password = ""] of text.matchAll(/\b[a-z][\w+.-]*:\/\/[^\s/:@]*:([^\s/"']+)@/gi)) {
+  for (const [, password = ""] of text.matchAll(loginInUrl)) {
     yield { text: password, everywhere: true };
     const plain = decodePercent(password);
     if (plain !== password) yield { text: plain, everywhere: true };
@@ -112,7 +115,7 @@ function soundsSecret(key: string): boolean {
 /** JSON or YAML that has fields; what is merely text is none. */
 function parseStructure(text: string): object | undefined {
   if (text.length > maxParsedLength) return undefined;
-  if (!/^[[{]/.test(text) && !/^[^\n]*:(?:\s|$)/m.test(text) && !/^\s*-\s/m.test(text)) return undefined;
+  if (!/^[[{]/.test(text) && !/^[^\n]*:(?:\s|$)/m.test(text) && !/^[^\S\n]*-\s/m.test(text)) return undefined;
   try {
     const value: unknown = /^[[{]/.test(text) ? parseJson(text) : parse(text, { logLevel: "silent" });
     return typeof value === "object" && value !== null ? value : undefined;

@@ -281,7 +281,7 @@ function toHelmCredentials({ helmCredentials = [] }: LegacySpec, context: Transl
       return [];
     }
     const { host, pathname } = new URL(url);
-    const path = pathname.replace(/^\/+|\/+$/g, "");
+    const path = pathname.replace(/^\/+|(?<!\/)\/+$/g, "");
     return [{ host, ...(path && { path }), secretRef: { name: secretRef.name } }];
   });
 }

@@ -47,6 +47,38 @@ test("a private key is hidden line by line, also when its end is missing", () =>
 });
 
 test.each([
+  [`a.b-eyJ${x(20)}.${x(40)}.${x(43)}.c`, "a.b-*****.c"],
+  [`id=eyJ${x(20)}.${x(40)}.`, "id=*****"],
+  [`eyJ${x(7)}.${x(40)}.${x(43)}`, `eyJ${x(7)}.${x(40)}.${x(43)}`],
+  [`keyJ${x(20)}.${x(40)}.${x(43)}`, `keyJ${x(20)}.${x(40)}.${x(43)}`],
+])("of a run of characters nothing but its web token is hidden: %s", (before, after) => {
+  expect(text(before)).toBe(after);
+});
+
+test.each([
+  ["postgres://ada:s3cret-word@host/shop", "s3cret-word"],
+  ["url=SOME-driver+pg://ada:s3cret-word@host", "s3cret-word"],
+  ["see //ada:s3cret-word@host", undefined],
+])("of an address in a secret value the password is secret by itself: %s", (value, password) => {
+  const redactor = createRedactor([value]);
+  expect(redactor.text("it is s3cret-word here")).toBe(password ? "it is ***** here" : "it is s3cret-word here");
+});
+
+// Each would take hours if the time grew with the square of the length, and the test's own would be over long before.
+test.each([
+  ["beginnings of web tokens", "eyJ-".repeat(250_000)],
+  ["letters and dots", "a.".repeat(500_000)],
+  ["dots", ".".repeat(1_000_000)],
+])("a megabyte of %s is looked through, and searched for in others", (_, value) => {
+  expect(text(value)).toBe(value);
+  expect(createRedactor([value]).text("some words")).toBe("some words");
+});
+
+test("a secret value of blank lines is taken apart", () => {
+  expect(createRedactor([`first-line${"\n".repeat(99_000)}other-line`]).text("an other-line")).toBe("an *****");
+});
+
+test.each([
   "image: registry.example.com/org/app@sha256:0123456789abcdef",
   "see https://kluctl.io/docs?page=2#top",
   "user@example.com and git@github.com:org/repo.git",

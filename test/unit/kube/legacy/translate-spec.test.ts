@@ -136,6 +136,12 @@ test("logins for Helm repositories are found by the url in their Secret", () => 
   expect(spec).toMatchObject({
     credentials: { helm: [{ host: "charts.test", path: "stable", secretRef: { name: "charts" } }] },
   });
+  // An hour, if the time grew with the square of the length.
+  const slashes = `a${"/".repeat(1_000_000)}b`;
+  const odd = translate({ ...base, helmCredentials }, undefined, {
+    charts: { url: `https://charts.test/${slashes}//` },
+  });
+  expect(odd.spec).toMatchObject({ credentials: { helm: [{ path: slashes }] } });
   expect(translate({ ...base, helmCredentials }).problems.join()).toMatch(/secret shop\/charts does not exist/);
   const byId = translate({ ...base, helmCredentials }, undefined, { charts: { credentialsId: "x" } });
   expect(byId.problems.join()).toMatch(/credentialsId is not enough/);
