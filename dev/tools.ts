@@ -94,7 +94,9 @@ export async function installPackage(name: string, hint: string, say: (line: str
   const started = Date.now();
   // Whoever else installs something at the moment is waited for: a new machine may just be set up.
   const wait = "-o DPkg::Lock::Timeout=600";
-  const script = `apt-get update -qq && apt-get install -y -qq ${wait} --no-install-recommends ${name}`;
+  // Which does not go for the lock on the lists.
+  const update = "n=0; until apt-get update -qq || [ $((n += 1)) -ge 24 ]; do sleep 5; done";
+  const script = `${update}; apt-get install -y -qq ${wait} --no-install-recommends ${name}`;
   // apt-get's words go to stderr, which is where a person looks for progress. The service is not to be started.
   const env = { ...process.env, DEBIAN_FRONTEND: "noninteractive", RUNLEVEL: "1" };
   const child = spawn("/bin/sh", ["-c", `{ ${script}; } 1>&2`], { stdio: ["ignore", "inherit", "inherit"], env });
