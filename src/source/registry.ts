@@ -31,6 +31,12 @@ export interface Registry {
   blob(digest: string): Promise<IncomingMessage>;
 }
 
+interface Followed {
+  readonly answer: IncomingMessage;
+  /** Redirects have led to another host than the registry. */
+  readonly elsewhere: boolean;
+}
+
 const manifestTypes = [
   "application/vnd.oci.image.manifest.v1+json",
   "application/vnd.docker.distribution.manifest.v2+json",
@@ -50,14 +56,16 @@ export function createRegistry({ name, login, connections, signal }: RegistryOpt
   let origin: string | undefined;
   let authorization: string | undefined;
 
-  async function follow(first: URL, method: "GET" | "HEAD", headers: Record<string, string>): Promise<IncomingMessage> {
+  async function follow(first: URL, method: "GET" | "HEAD", headers: Record<string, string>): Promise<Followed> {
     let url = first;
     for (let hops = 0; hops <= mostRedirects; hops++) {
       const own = url.origin === first.origin && authorization !== undefined;
       const sent = own ? { ...headers, authorization } : headers;
       const answer = await connections.send({ url, method, headers: sent as Record<string, string>, signal });
       const { location } = answer.headers;
-      if (![301, 302, 303, 307, 308].includes(answer.statusCode ?? 0) || location === undefined) return answer;
+      if (![301, 302, 303, 307, 308].includes(answer.statusCode ?? 0) || location === undefined) {
+        return { answer, elsewhere: url.origin !== first.origin };
+      }
       answer.resume();
       const next = URL.canParse(location, url.href) ? new URL(location, url) : undefined;
       if (next === undefined || !isAsSafe(next, url)) {
@@ -69,32 +77,29 @@ export function createRegistry({ name, login, connections, signal }: RegistryOpt
   }
 
   /** Registries near by often speak plain http: it is tried where kluctl tries it, after https. */
-  async function reach(
-    path: string,
-    method: "GET" | "HEAD",
-    headers: Record<string, string>,
-  ): Promise<IncomingMessage> {
+  async function reach(path: string, method: "GET" | "HEAD", headers: Record<string, string>): Promise<Followed> {
     const at = (base: string) => new URL(`${base}/v2/${repository}/${path}`);
     if (origin !== undefined) return follow(at(origin), method, headers);
     const secure = `https://${registry}`;
-    let answer: IncomingMessage;
+    let followed: Followed;
     try {
-      answer = await follow(at(secure), method, headers);
+      followed = await follow(at(secure), method, headers);
       origin = secure;
     } catch (error) {
       const plain = (login?.plainHttp || isNearBy(registry)) && isNoTls(error);
       if (!plain) throw error;
-      answer = await follow(at(`http://${registry}`), method, headers);
+      followed = await follow(at(`http://${registry}`), method, headers);
       origin = `http://${registry}`;
     }
-    return answer;
+    return followed;
   }
 
   async function ask(path: string, method: "GET" | "HEAD", accept: string): Promise<IncomingMessage> {
     for (let wasAsked = false; ; wasAsked = true) {
-      const answer = await reach(path, method, { accept });
+      const { answer, elsewhere } = await reach(path, method, { accept });
       if (answer.statusCode === 200) return answer;
-      if (answer.statusCode !== 401 || wasAsked) throw await toRegistryAnswer(answer);
+      // Who asks elsewhere would be told the login, or have it told to a token service of its choice.
+      if (answer.statusCode !== 401 || wasAsked || elsewhere) throw await toRegistryAnswer(answer);
       answer.resume();
       authorization = await authorize(answer.headers["www-authenticate"]);
     }

@@ -421,6 +421,12 @@ test("blobs may lie elsewhere, where no login is sent to", async () => {
   expect(await refused()).toContain("the registry redirects to what is not read");
   to = "";
   expect(await refused()).toContain("the registry redirects more than 5 times");
+
+  // One that asks for a login itself gets none: neither directly nor at the token service that it names.
+  const curious = await useRegistryHost({ wants: "bearer" });
+  to = `http://${curious.host}`;
+  expect(await refused()).toContain("401");
+  expect(curious.asked.map((line) => line.split(" ")[1])).toEqual([expect.stringContaining("/blobs/")]);
   expect(await failure("oci://169.254.169.254/shop")).toMatchObject({ problem: "refused" });
 });
 
