@@ -1,6 +1,9 @@
-import { expect, test } from "vitest";
+import { mkdtempSync, rmSync, symlinkSync, truncateSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { expect, onTestFinished, test } from "vitest";
 import { parse } from "yaml";
-import { withImages } from "../../../src/kluctl/project-config.ts";
+import { readProjectConfig, withImages } from "../../../src/kluctl/project-config.ts";
 
 const images = [{ image: "app", resultImage: "app:2" }];
 
@@ -39,11 +42,44 @@ test.for(["", "{}", "# nothing\n", "args: [{name: a}]"])("%j gets a target when 
   expect(parse(config?.text ?? "")).toMatchObject({ targets: [{ name: "no-target", images }] });
 });
 
-test.for(["[]", "text"])("%j is left to kluctl when no target is chosen", (text) => {
+test("a template stays on its line when no target is chosen", () => {
+  const template = `{{ "${"word ".repeat(40)}" }}`;
+  expect(withImages(`args: [{name: a}]\nnote: x ${template}\n`, { target: undefined, images })?.text).toContain(
+    template,
+  );
+});
+
+function useProject(): string {
+  const dir = mkdtempSync(join(tmpdir(), "towline-project-"));
+  onTestFinished(() => rmSync(dir, { recursive: true }));
+  return dir;
+}
+
+test("a project may have a configuration, by either name, or none", async () => {
+  const project = useProject();
+  expect(await readProjectConfig(project)).toBe("{}");
+  writeFileSync(join(project, ".kluctl.yaml"), "targets: []");
+  expect(await readProjectConfig(project)).toBe("targets: []");
+  writeFileSync(join(project, ".kluctl.yml"), "args: []");
+  expect(await readProjectConfig(project)).toBe("args: []");
+});
+
+test("a configuration without an end is not read", async () => {
+  const project = useProject();
+  symlinkSync("/dev/zero", join(project, ".kluctl.yml"));
+  expect(await readProjectConfig(project)).toBeUndefined();
+
+  const large = useProject();
+  writeFileSync(join(large, ".kluctl.yaml"), "");
+  truncateSync(join(large, ".kluctl.yaml"), 8 * 1024 ** 3);
+  expect(await readProjectConfig(large)).toBeUndefined();
+});
+
+test.for(["[]", "text", "targets: &all []\nargs: *all"])("%j is left to kluctl when no target is chosen", (text) => {
   expect(withImages(text, { target: undefined, images })).toBeUndefined();
 });
 
-test.for(["targets: [", "targets: 1", "targets: [null, 1, {name: other}]", "", "[]"])(
+test.for(["targets: [", "targets: *nowhere", "targets: 1", "targets: [null, 1, {name: other}]", "", "[]"])(
   "%j is left to kluctl when its target is chosen",
   (text) => {
     expect(withImages(text, { target: "prod", images })).toBeUndefined();
