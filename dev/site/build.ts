@@ -4,7 +4,8 @@ import { createRequire } from "node:module";
 import { dirname, join, posix } from "node:path";
 import MiniSearch from "minisearch";
 import { isElsewhere, resolveLink } from "./links.ts";
-import { escapeHtml, type MarkdownPage, readMarkdown } from "./markdown.ts";
+import { escapeHtml } from "./html.ts";
+import { type MarkdownPage, readMarkdown } from "./markdown.ts";
 import { navigation, sitePages } from "./navigation.ts";
 import { type Entry, toHtml } from "./page.ts";
 

@@ -1,5 +1,7 @@
 /** Markdown as the git hosts show it: the same anchors, so that a link is good here and there. */
 import MarkdownIt from "markdown-it";
+import { escapeHtml } from "./html.ts";
+import { drawSequence } from "./sequence.ts";
 
 export interface Heading {
   readonly level: number;
@@ -94,14 +96,11 @@ function anchorOf(text: string, seen: Map<string, number>): string {
 /** Comments are paler, so that the command is what one sees first. */
 function codeBlock(token: Token | undefined): string {
   const { content = "", info = "" } = token ?? {};
+  if (info === "mermaid") return drawSequence(content);
   const lines = escapeHtml(content.replace(/\n$/, "")).split("\n");
   const isPale = info === "" || info === "sh" || info === "yaml";
   const shown = lines.map((line) =>
     isPale ? line.replace(/(^|\s)(#(?:\s.*|$))/, '$1<span class="comment">$2</span>') : line,
   );
   return `<div class="code"><pre tabindex="0"><code>${shown.join("\n")}\n</code></pre></div>\n`;
-}
-
-export function escapeHtml(text: string): string {
-  return text.replaceAll("&", "&amp;").replaceAll("<", "&lt;").replaceAll(">", "&gt;").replaceAll('"', "&quot;");
 }

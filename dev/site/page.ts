@@ -1,5 +1,6 @@
 /** One page of the site as HTML. It asks no other host for anything, and can be read from the disk. */
-import { escapeHtml, type Heading, type MarkdownPage } from "./markdown.ts";
+import { escapeHtml } from "./html.ts";
+import type { Heading, MarkdownPage } from "./markdown.ts";
 import type { Section } from "./navigation.ts";
 
 export interface PageParts {

@@ -40,3 +40,23 @@ test("anchors are those of the git hosts, and code is shown as it is", () => {
   expect(html).toContain(`echo '&lt;b&gt;' <span class="comment"># as *it* is</span>`);
   expect(parts.at(-1)?.words).toBe("echo '<b>' # as *it* is ");
 });
+
+test("a sequence diagram is drawn in the colours of the page, and what cannot be drawn is refused", () => {
+  const draw = (...lines: string[]) => readMarkdown(["```mermaid", "sequenceDiagram", ...lines, "```"].join("\n")).html;
+  const two = ["autonumber", "participant host as git <host>", "participant routes"];
+  const html = draw(...two, "host->>routes: signed POST", "routes->>routes: genuine?", "routes-->>host: 202");
+  expect(html.match(/<tspan[^>]*>[^<]*/g)?.map((text) => text.replace(/.*>/, ""))).toEqual([
+    "git &lt;host&gt;",
+    "routes",
+    "signed POST",
+    "genuine?",
+    "202",
+  ]);
+  expect(html.match(/class="number"[^>]*>\d/g)).toHaveLength(3);
+  expect(html.match(/class="answer"/g)).toHaveLength(1);
+  expect(html).not.toMatch(/style=|#[0-9a-f]{6}/);
+  expect(() => draw(...two, "loop every minute", "end")).toThrow(
+    "cannot draw this line of a diagram: loop every minute",
+  );
+  expect(() => draw(...two, "host->>nobody: hello")).toThrow("nobody is no participant");
+});
