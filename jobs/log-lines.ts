@@ -4,6 +4,7 @@
  */
 import type { Redis } from "ioredis";
 import { z } from "zod";
+import { parseJson } from "../src/json.ts";
 import { type Key, keyText } from "../src/model.ts";
 import type { Logger } from "../src/log.ts";
 import { createReadiness, describeRedisError, withinDeadline } from "./connection.ts";
@@ -110,9 +111,5 @@ export function createLogLines({ connection, prefix, log }: LogLinesDeps): LogLi
 
 /** Nothing of what another version has put there. */
 function parse(json: string): readonly LogLine[] {
-  try {
-    return z.array(Line).safeParse(JSON.parse(json)).data ?? [];
-  } catch {
-    return []; // not even JSON
-  }
+  return z.array(Line).safeParse(parseJson(json)).data ?? [];
 }

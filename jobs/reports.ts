@@ -5,6 +5,7 @@
  */
 import type { Redis } from "ioredis";
 import { z } from "zod";
+import { parseJson } from "../src/json.ts";
 import { type CommitKey, type PullRequestKey, pullRequestText, type RepoId } from "../src/model.ts";
 import type { Reports } from "../src/ports.ts";
 import { isOpen, Report } from "../src/report.ts";
@@ -146,12 +147,7 @@ export function createReports({ connection, prefix, keepMs = 30 * dayMs }: Repor
 
 /** `undefined` for what is not there, and for what another version or somebody else has put there. */
 function parse<S extends z.ZodType>(schema: S, json: string | null): z.infer<S> | undefined {
-  if (json === null) return undefined;
-  try {
-    return schema.safeParse(JSON.parse(json)).data;
-  } catch {
-    return undefined; // not even JSON
-  }
+  return json === null ? undefined : schema.safeParse(parseJson(json)).data;
 }
 
 function refuseLarge(json: string, what: string): void {

@@ -4,6 +4,7 @@
  */
 import type { Redis } from "ioredis";
 import { SupersededError } from "../src/errors.ts";
+import { parseJson } from "../src/json.ts";
 import type { Logger } from "../src/log.ts";
 import { type PreviewRequest, subjectOf } from "../src/model.ts";
 import { describeRedisError } from "./connection.ts";
@@ -90,13 +91,4 @@ export function createSuperseding({ connection, followUpKey, everyMs, log }: Sup
       timer = undefined;
     },
   };
-}
-
-/** Somebody else may have put anything there. */
-function parseJson(text: string): unknown {
-  try {
-    return JSON.parse(text);
-  } catch {
-    return undefined;
-  }
 }

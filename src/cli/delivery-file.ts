@@ -3,6 +3,7 @@ import { readFileSync } from "node:fs";
 import { z } from "zod";
 import type { ForgeConfig } from "../config.ts";
 import type { ForgeKind } from "../forge/webhook-source.ts";
+import { parseJson } from "../json.ts";
 import type { ProgramDeps } from "./commands.ts";
 
 export interface GivenDelivery {
@@ -70,14 +71,6 @@ function parseDelivery(text: string, where: string): { rawHeaders: string[]; bod
   );
   const body = typeof data.body === "string" ? data.body : JSON.stringify(data.body ?? {});
   return { rawHeaders: data.rawHeaders ?? headers, body };
-}
-
-function parseJson(text: string): unknown {
-  try {
-    return JSON.parse(text);
-  } catch {
-    return undefined;
-  }
 }
 
 function parseHeader(line: string): [string, string] {

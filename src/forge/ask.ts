@@ -1,6 +1,7 @@
 /** One request to a forge's API: bounded in time and size, never redirected with the token, never sent again by itself. */
 import type { z } from "zod";
 import { ForgeError } from "../errors.ts";
+import { parseJson } from "../json.ts";
 import { readBody, TooLargeError } from "./answer-body.ts";
 import { codeOf, toForgeError } from "./forge-failure.ts";
 
@@ -112,14 +113,6 @@ export async function unlessGone<T>(ask: () => Promise<T>): Promise<T | undefine
   } catch (error) {
     if (error instanceof ForgeError && error.problem === "not-found") return undefined;
     throw error;
-  }
-}
-
-function parseJson(text: string): unknown {
-  try {
-    return JSON.parse(text);
-  } catch {
-    return undefined;
   }
 }
 

@@ -4,6 +4,7 @@
  */
 import { z } from "zod";
 import { ApiError } from "../errors.ts";
+import { parseJson } from "../json.ts";
 import type { Logger } from "../log.ts";
 import type { CommandResult, Key } from "../model.ts";
 import type { Results } from "../ports.ts";
@@ -19,6 +20,7 @@ import {
   toSecret,
 } from "./result-secret.ts";
 import { shorterAndShorter } from "./result-shortening.ts";
+import { metadataOnly } from "./stored-commands.ts";
 
 export interface ResultsDeps {
   readonly client: Pick<KubeClient, "request" | "list">;
@@ -44,7 +46,6 @@ export const storeNothing: ResultStore = {
 
 /** Results that others stored have no such label; they are counted when all are looked at. */
 const wholeSweepMs = 60 * 60_000;
-const metadataOnly = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1";
 
 interface Stored {
   readonly name: string;
@@ -197,9 +198,5 @@ function time(text: string | undefined): number {
 }
 
 function readSummary(text: string | undefined): Summary | undefined {
-  try {
-    return Summary.safeParse(JSON.parse(text ?? "")).data;
-  } catch {
-    return undefined;
-  }
+  return Summary.safeParse(parseJson(text ?? "")).data;
 }

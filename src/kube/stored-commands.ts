@@ -1,5 +1,6 @@
 /** What kluctl's commands have done, from the summaries of their stored results: no result itself is read. */
 import { z } from "zod";
+import { parseJson } from "../json.ts";
 import type { StoredCommand } from "../model.ts";
 import type { KubeClient } from "./client.ts";
 
@@ -34,13 +35,7 @@ export async function listStoredCommands(
 
 /** `undefined` for what others have put there. */
 export function parseSummary(text: string): StoredCommand | undefined {
-  let json: unknown;
-  try {
-    json = JSON.parse(text);
-  } catch {
-    return undefined; // not even JSON
-  }
-  const { data } = Summary.safeParse(json);
+  const { data } = Summary.safeParse(parseJson(text));
   if (data === undefined) return undefined;
   const { kluctlDeployment, commandInfo, gitInfo, errors, newObjects, changedObjects, deletedObjects } = data;
   const counts = [

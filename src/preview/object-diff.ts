@@ -1,4 +1,5 @@
 /** The diff of one object as text, without any secret. Pure. */
+import { parseJson } from "../json.ts";
 import { diffLines } from "../line-diff.ts";
 import type { Change, ResultObject } from "../model.ts";
 import type { Redactor } from "../redact/redactor.ts";
@@ -29,7 +30,7 @@ export function comparedLength(object: ResultObject): number {
 
 export function diffObject(object: ResultObject, redactor: Redactor): DiffText {
   const lines = object.new
-    ? signed("+", sideOf(asWritten(parse(object.rendered)), redactor).shown)
+    ? signed("+", sideOf(asWritten(parseJson(object.rendered ?? "") ?? {}), redactor).shown)
     : object.changes.flatMap((change) => diffChange(change, redactor));
   if (lines.length === 0) return { diff: "", linesLeftOut: 0 };
   // Many more than are shown, for some of them become one; of the others only their number is of interest.
@@ -118,12 +119,4 @@ function asWritten(object: unknown): unknown {
 
 function isRecord(value: unknown): value is Record<string, unknown> {
   return typeof value === "object" && value !== null && !Array.isArray(value);
-}
-
-function parse(json: string | undefined): unknown {
-  try {
-    return JSON.parse(json ?? "{}");
-  } catch {
-    return {};
-  }
 }

@@ -1,4 +1,5 @@
 /** What of a change deserves a second look, in words of what it means. Pure. */
+import { parseJson } from "../json.ts";
 import type { Change, ObjectRef, ResultError, ResultObject } from "../model.ts";
 import type { PreviewObject, Risk } from "../report.ts";
 
@@ -63,7 +64,7 @@ const losses: Readonly<Record<string, string>> = {
 
 function lossOf(object: ResultObject): string {
   const { ref, remote, rendered } = object;
-  if (idOf(ref) === "/Service" && field(parse(remote ?? rendered), "spec", "type") === "LoadBalancer") {
+  if (idOf(ref) === "/Service" && field(parseJson(remote ?? rendered ?? ""), "spec", "type") === "LoadBalancer") {
     return "its load balancer is given up, and with it its external address";
   }
   return losses[idOf(ref)] ?? "it is removed from the cluster";
@@ -99,7 +100,7 @@ const immutableFields: Readonly<Record<string, RegExp>> = {
 
 function refusedFields({ ref, changes, remote }: ResultObject, action: string, errors: readonly ResultError[]) {
   if (action === "changed") {
-    const frozen = field(parse(remote), "immutable") === true && /^\/(?:ConfigMap|Secret)$/.test(idOf(ref));
+    const frozen = field(parseJson(remote ?? ""), "immutable") === true && /^\/(?:ConfigMap|Secret)$/.test(idOf(ref));
     const fields = frozen ? /^(?:data|binaryData|stringData|immutable)\b/ : immutableFields[idOf(ref)];
     const touched = new Set(changes.map(pathOf).filter((path) => fields?.test(path)));
     if (frozen && touched.size > 0) {
@@ -161,14 +162,6 @@ function pathOf({ jsonPath }: Change): string {
 /** The first two fields name it well enough, and no list's index or user's key stands in them. */
 function shortPath(path: string): string {
   return /^[A-Za-z]+(?:\.[A-Za-z]+)?/.exec(path)?.[0] ?? "a field";
-}
-
-function parse(json: string | undefined): unknown {
-  try {
-    return JSON.parse(json ?? "null");
-  } catch {
-    return undefined;
-  }
 }
 
 function field(value: unknown, ...names: readonly string[]): unknown {

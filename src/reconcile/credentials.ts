@@ -1,5 +1,6 @@
 /** The logins of a deployment, read from the Secrets it names in its own namespace. */
 import { SourceError } from "../errors.ts";
+import { isTrue } from "../go-bool.ts";
 import {
   keyText,
   type Credentials,
@@ -113,11 +114,6 @@ function certificatesOf(data: Data): Pick<OciCredential, "cert" | "key" | "ca"> 
     key: data["key"] ?? data["keyFile"],
     ca: data["ca"] ?? data["caFile"],
   };
-}
-
-/** What Go's ParseBool takes for true; anything else is false. */
-function isTrue(text: string | undefined): boolean {
-  return text !== undefined && ["1", "t", "T", "TRUE", "true", "True"].includes(text);
 }
 
 /** Equal for deployments that see the same remote with the same logins, without reading a Secret. */

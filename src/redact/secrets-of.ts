@@ -1,4 +1,5 @@
 /** Which values of a result are secret. Pure. */
+import { parseJson } from "../json.ts";
 import type { CommandResult, ObjectRef, ResultObject } from "../model.ts";
 
 const lastApplied = "kubectl.kubernetes.io/last-applied-configuration";
@@ -116,11 +117,7 @@ function dataOf(value: unknown): [string, string][] | undefined {
 }
 
 function parseObject(json: string): Record<string, unknown> | undefined {
-  try {
-    return record(JSON.parse(json));
-  } catch {
-    return undefined;
-  }
+  return record(parseJson(json));
 }
 
 function record(value: unknown): Record<string, unknown> | undefined {

@@ -1,6 +1,7 @@
 /** What the manifest of an artifact says, as far as it is of use here. Pure. */
 import { z } from "zod";
 import { SourceError } from "../errors.ts";
+import { parseJson } from "../json.ts";
 import type { GitRef } from "../model.ts";
 import { isDigest } from "../oci-url.ts";
 
@@ -65,12 +66,4 @@ function chooseManifest({ manifests }: z.output<typeof Index>): string {
   );
   if (found === undefined) throw new SourceError("empty", "none of the artifact's manifests is for linux/amd64");
   return found.digest;
-}
-
-function parseJson(text: string): unknown {
-  try {
-    return JSON.parse(text);
-  } catch {
-    return undefined;
-  }
 }

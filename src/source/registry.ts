@@ -8,6 +8,7 @@ import type { IncomingMessage } from "node:http";
 import { setTimeout as delay } from "node:timers/promises";
 import { z } from "zod";
 import { SourceError } from "../errors.ts";
+import { parseJson } from "../json.ts";
 import type { OciCredential } from "../model.ts";
 import type { OciName } from "../oci-url.ts";
 import { parseChallenges } from "./challenge.ts";
@@ -203,12 +204,4 @@ function isNearBy(registry: string): boolean {
 function isNoTls(error: unknown): boolean {
   const code = error instanceof Error && "code" in error ? String(error.code) : "";
   return /^EPROTO$|^ERR_SSL|^ECONN/.test(code) && !isCertificateError(error);
-}
-
-function parseJson(text: string): unknown {
-  try {
-    return JSON.parse(text);
-  } catch {
-    return undefined;
-  }
 }

@@ -6,6 +6,8 @@ import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { z } from "zod";
 import { SourceError } from "../errors.ts";
+import { isTrue } from "../go-bool.ts";
+import { parseJson } from "../json.ts";
 import type { GitCredential, OciCredential } from "../model.ts";
 
 type Env = Readonly<Record<string, string | undefined>>;
@@ -114,16 +116,4 @@ async function readKnownHosts(list: string | undefined): Promise<string | undefi
   if (!list) return undefined;
   const files = list.split(":").map((file) => readFile(file, "utf8").catch(() => ""));
   return (await Promise.all(files)).join("\n");
-}
-
-function isTrue(text: string | undefined): boolean {
-  return text !== undefined && ["1", "t", "T", "TRUE", "true", "True"].includes(text);
-}
-
-function parseJson(text: string): unknown {
-  try {
-    return JSON.parse(text);
-  } catch {
-    return undefined;
-  }
 }
