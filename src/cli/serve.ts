@@ -4,6 +4,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { type Config, configWarnings } from "../config.ts";
 import { ConfigError } from "../errors.ts";
 import type { Logger } from "../log.ts";
+import { startGivingBack } from "./spare-memory.ts";
 
 export interface App {
   /** Resolves with the reason when it has to end although nobody asked. */
@@ -39,6 +40,7 @@ export async function serve(config: Config, log: Logger, start: StartApp): Promi
 
   for (const warning of configWarnings(config)) log.warn(warning);
   const starting = start(config, log);
+  const stopGivingBack = startGivingBack(log);
   let code: number;
   try {
     let app: App | undefined;
@@ -62,6 +64,7 @@ export async function serve(config: Config, log: Logger, start: StartApp): Promi
     log.debug({ err: error }, "where it failed");
     code = error instanceof ConfigError ? 2 : 1;
   }
+  stopGivingBack();
   setTimeout(() => process.exit(code), lingerMs).unref();
   return code;
 }

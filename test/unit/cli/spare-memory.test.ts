@@ -1,0 +1,57 @@
+import { afterEach, beforeEach, expect, test, vi } from "vitest";
+import { type Heap, heapOfProcess, startGivingBack } from "../../../src/cli/spare-memory.ts";
+import { createLogger } from "../../../src/log.ts";
+
+const mega = 1024 * 1024;
+const log = createLogger({ level: "silent", format: "json" });
+
+beforeEach(() => void vi.useFakeTimers());
+afterEach(() => void vi.useRealTimers());
+
+/** Of what it holds, 80 MB are needed. */
+function aHeap(held: number) {
+  const state = { busy: 0, held, collected: 0 };
+  const heap: Heap = {
+    busy: () => state.busy,
+    heldBytes: () => state.held * mega,
+    async collect() {
+      state.collected++;
+      state.held = 80;
+    },
+  };
+  return { heap, state };
+}
+
+const aWhile = () => vi.advanceTimersByTimeAsync(60_000);
+
+test("what the start has left behind is given back once the server is quiet, and then there is nothing to do", async () => {
+  const { heap, state } = aHeap(130);
+  state.busy = 0.5;
+  const stop = startGivingBack(log, heap);
+  await aWhile();
+  expect(state.collected).toBe(0);
+  state.busy = 0.01;
+  await aWhile();
+  expect(state).toMatchObject({ collected: 1, held: 80 });
+  state.held = 95; // what comes and goes
+  await aWhile();
+  expect(state.collected).toBe(1);
+  state.held = 150; // a rush
+  await aWhile();
+  expect(state).toMatchObject({ collected: 2, held: 80 });
+  stop();
+  state.held = 150;
+  await aWhile();
+  expect(state.collected).toBe(2);
+});
+
+test("what V8 has taken for a rush, it gives back when it is told to", async () => {
+  vi.useRealTimers();
+  const heap = heapOfProcess();
+  let rush: string[][] | undefined = Array.from({ length: 400_000 }, (_, i) => [`${i}`]);
+  expect(rush).toHaveLength(400_000);
+  const before = heap.heldBytes();
+  rush = undefined;
+  await heap.collect();
+  expect(before - heap.heldBytes()).toBeGreaterThan(10 * mega);
+});
