@@ -160,7 +160,7 @@ export function createKubeClient({ observe, mostPerSecond, ...options }: KubeCli
         [items.length, next, limit] = [0, undefined, undefined];
         continue;
       }
-      items.push(...(page.items ?? []));
+      for (const item of page.items ?? []) items.push(item);
       next = page.metadata?.continue || undefined;
       if (next === undefined) return { items, resourceVersion: page.metadata?.resourceVersion ?? "" };
     }

@@ -1,11 +1,11 @@
 /** The KluctlDeployments: watched, indexed by repository, and written to. */
-import { setTimeout as sleep } from "node:timers/promises";
 import { ApiError } from "../errors.ts";
 import type { Logger } from "../log.ts";
 import { type Key, keyText } from "../model.ts";
 import type { DeploymentChange, DeploymentRef, Deployments } from "../ports.ts";
 import type { KubeClient } from "./client.ts";
 import { parseDeployment, resourcePath } from "./custom-resource.ts";
+import { decideAndWrite } from "./decide-and-write.ts";
 import { createDeploymentIndex, type Entry, isNewer } from "./deployment-index.ts";
 import { createEvents } from "./events.ts";
 import { parseOverridden } from "./override-patch.ts";
@@ -87,26 +87,18 @@ export function createDeployments(deps: DeploymentsDeps): WatchedDeployments {
     }
   }
 
-  /** Reads, decides and writes what was decided, unless somebody wrote in between: then once more. */
   async function patchMetadata(
     { key, uid }: DeploymentRef,
     decide: (entry: Entry) => Record<string, unknown> | undefined,
   ): Promise<void> {
-    for (let attempt = 0; ; attempt++) {
-      const entry = await read(key, parseDeployment);
-      const wanted = entry?.uid === uid ? decide(entry) : undefined;
-      if (entry === undefined || wanted === undefined) return;
-      const body = { metadata: { ...wanted, resourceVersion: entry.resourceVersion } };
-      try {
+    await decideAndWrite(
+      () => read(key, parseDeployment),
+      (entry) => (entry.uid === uid ? decide(entry) : undefined),
+      async ({ resourceVersion }, wanted) => {
+        const body = { metadata: { ...wanted, resourceVersion } };
         await client.request({ method: "PATCH", path: resourceOf(key), query: { fieldManager: controllerName }, body });
-        return;
-      } catch (error) {
-        const status = error instanceof ApiError ? error.status : 0;
-        if (status === 404) return;
-        if (status !== 409 || attempt >= 5) throw error;
-        await sleep(50 + Math.random() * 100);
-      }
-    }
+      },
+    );
   }
 
   return {

@@ -1,5 +1,6 @@
 /** A resource as somebody wants it for once: an RFC 7386 merge patch of it, in which only the spec may change. Pure. */
 import { isDeepStrictEqual } from "node:util";
+import { applyMergePatch } from "../merge-patch.ts";
 import type { Deployment, MalformedDeployment } from "../model.ts";
 import { type Schema, specSchema } from "./crd.ts";
 import { parseDeployment } from "./custom-resource.ts";
@@ -20,16 +21,6 @@ export function parseOverridden(resource: unknown, patch: JsonObject): Deploymen
   if (unknown.length > 0) return refuse(`the override has unknown fields: ${unknown.slice(0, 10).join(", ")}`);
   const parsed = parseDeployment(patched);
   return parsed && "problem" in parsed ? refuse(`the override cannot be applied: ${parsed.problem}`) : parsed;
-}
-
-function applyMergePatch(target: unknown, patch: unknown): unknown {
-  if (!isObject(patch)) return patch;
-  const before = isObject(target) ? target : {};
-  const kept = Object.entries(before).filter(([name]) => !Object.hasOwn(patch, name));
-  const set = Object.entries(patch)
-    .filter(([, value]) => value !== null)
-    .map(([name, value]) => [name, applyMergePatch(Object.hasOwn(before, name) ? before[name] : undefined, value)]);
-  return Object.fromEntries([...kept, ...set]);
 }
 
 function withoutSpec(resource: unknown): unknown {

@@ -3,7 +3,7 @@ import type { Deployment, DeploymentStatus, MalformedDeployment } from "../model
 import type { Clock, Deployments, StatusPatch } from "../ports.ts";
 import type { Logger } from "../log.ts";
 import { rfc3339 } from "./time.ts";
-import { mergePatch } from "./merge-patch.ts";
+import { mergePatch } from "../merge-patch.ts";
 import { toConditions, type Verdict } from "./conditions.ts";
 
 export interface StatusWriter {

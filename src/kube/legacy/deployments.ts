@@ -2,9 +2,11 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { ApiError } from "../../errors.ts";
 import type { Logger } from "../../log.ts";
+import { applyMergePatch } from "../../merge-patch.ts";
 import { finalizer, isMalformed, type Key, keyText } from "../../model.ts";
 import type { DeploymentRef, Deployments, Secrets } from "../../ports.ts";
 import type { KubeClient } from "../client.ts";
+import { decideAndWrite } from "../decide-and-write.ts";
 import { createDeploymentIndex, type DeploymentIndex, type Entry, isNewer } from "../deployment-index.ts";
 import { startWatch, type Watch } from "../watch.ts";
 import { pendingRequest, toEntry } from "./entry.ts";
@@ -21,7 +23,7 @@ import {
   parseLegacy,
 } from "./resource.ts";
 import { referencesOf } from "./translate-spec.ts";
-import { applyMergePatch, parseLegacyStatus, toLegacyPatch, toNewerStatus } from "./translate-status.ts";
+import { parseLegacyStatus, toLegacyPatch, toNewerStatus } from "./translate-status.ts";
 
 export interface LegacyDeploymentsDeps {
   readonly client: KubeClient;
@@ -199,25 +201,16 @@ export function createLegacyDeployments(deps: LegacyDeploymentsDeps): LegacyDepl
     await client.request({ method: "PATCH", path, query, body, signal: abortSignal, totalMs: 60_000 });
   }
 
-  /** Reads, decides and writes what was decided, unless somebody wrote in between: then once more. */
   async function patchMetadata(
     { key, uid }: Pick<DeploymentRef, "key" | "uid">,
     decide: (resource: LegacyResource) => Fields | undefined,
   ): Promise<void> {
-    for (let attempt = 0; ; attempt++) {
-      const resource = await readRaw(key);
-      const wanted = resource?.metadata.uid === uid ? decide(resource) : undefined;
-      if (resource === undefined || wanted === undefined) return;
-      try {
-        const { resourceVersion } = resource.metadata;
-        return await patch(resourceOf(key), { metadata: { ...wanted, resourceVersion } });
-      } catch (error) {
-        const status = error instanceof ApiError ? error.status : 0;
-        if (status === 404) return;
-        if (status !== 409 || attempt >= 5) throw error;
-        await sleep(50 + Math.random() * 100);
-      }
-    }
+    await decideAndWrite(
+      () => readRaw(key),
+      (resource) => (resource.metadata.uid === uid ? decide(resource) : undefined),
+      ({ metadata: { resourceVersion } }, wanted) =>
+        patch(resourceOf(key), { metadata: { ...wanted, resourceVersion } }),
+    );
   }
 
   function withFinalizer(present: boolean): (resource: LegacyResource) => Fields | undefined {

@@ -194,17 +194,6 @@ function errorCount({ errors }: Fields): number {
   return Array.isArray(errors) ? errors.length : Number(errors ?? 0);
 }
 
-/** As RFC 7386 has it. */
-export function applyMergePatch(target: unknown, patch: unknown): unknown {
-  if (!isRecord(patch)) return patch;
-  const result: Record<string, unknown> = { ...recordOf(target) };
-  for (const [name, value] of Object.entries(patch)) {
-    if (value === null) delete result[name];
-    else result[name] = applyMergePatch(result[name], value);
-  }
-  return result;
-}
-
 function shorten(text: string): string {
   return text.length <= 20_000 ? text : `${text.slice(0, 20_000)}...`;
 }

@@ -86,6 +86,15 @@ test("a long list comes whole, in pages, even if its snapshot expires on the way
   await expect(proxied.list(path)).resolves.toMatchObject({ items: { length: whole.items.length } });
 });
 
+test("a page may be longer than a call has room for arguments", async () => {
+  const { proxied, proxy } = await useKube();
+  const path = "/apis/rbac.authorization.k8s.io/v1/clusterroles";
+  const page = { kind: "List", metadata: { resourceVersion: "1" }, items: Array(200_000).fill({}) };
+  proxy.answer((request) => request.startsWith(`GET ${path}?limit`), { status: 200, body: JSON.stringify(page) }, 1);
+
+  await expect(proxied.list(path)).resolves.toMatchObject({ items: { length: 200_000 } });
+});
+
 test("the cluster's id is the UID of kube-system, also for those who may only list", async () => {
   const { client, proxied, proxy } = await useKube();
   const { metadata } = (await client.request({ method: "GET", path: "/api/v1/namespaces/kube-system" })) as {

@@ -1,12 +1,8 @@
 import { expect, test } from "vitest";
 import { toEntry } from "../../../../src/kube/legacy/entry.ts";
 import { parseLegacy } from "../../../../src/kube/legacy/resource.ts";
-import {
-  applyMergePatch,
-  toLegacyPatch,
-  toNewerStatus,
-  parseLegacyStatus,
-} from "../../../../src/kube/legacy/translate-status.ts";
+import { toLegacyPatch, toNewerStatus, parseLegacyStatus } from "../../../../src/kube/legacy/translate-status.ts";
+import { applyMergePatch } from "../../../../src/merge-patch.ts";
 import { type Deployment, isMalformed } from "../../../../src/model.ts";
 
 const commit = "a".repeat(40);
