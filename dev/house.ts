@@ -24,7 +24,6 @@ const house = [
   "overrides",
   "forges",
   "login",
-  "notify",
   "doctor",
   "routes",
   "jobs",
@@ -52,7 +51,6 @@ const rooms: readonly Room[] = [
   { name: "forges", files: /^src\/forge\/[^/]+\.ts$/, mayImport: ["ground", "ports", "a forge"] },
   { name: "a forge", files: /^src\/forge\/[^/]+\//, mayImport: ["ground", "ports", "forges"] },
   { name: "login", files: /^src\/login\//, mayImport: ["ground", "ports"] },
-  { name: "notify", files: /^src\/notify\//, mayImport: ["ground", "ports"] },
   { name: "doctor", files: /^src\/doctor\//, mayImport: [...decisions, "kube"] },
   { name: "routes", files: /^routes\//, mayImport: [...decisions, "forges"] },
   // What runs in a browser: of the server it knows only the shapes of what it is told.

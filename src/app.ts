@@ -1,7 +1,6 @@
 /** Builds the house from a Config: what is made here is all there is, and nobody else makes anything. */
 import { randomUUID } from "node:crypto";
 import { hostname } from "node:os";
-import { join } from "node:path";
 import { connectProducer, connectWorker } from "../jobs/connection.ts";
 import { createDeliveries } from "../jobs/deliveries.ts";
 import { createFairness } from "../jobs/fairness.ts";
@@ -9,53 +8,31 @@ import { laneOf, lanes } from "../jobs/lanes.ts";
 import { createLogLines } from "../jobs/log-lines.ts";
 import { createQueue, type JobQueue } from "../jobs/queue.ts";
 import { createReports } from "../jobs/reports.ts";
+import { createCluster } from "./app/cluster.ts";
 import { createDataDir } from "./app/data-dir.ts";
 import { pruneGuardOf } from "./app/prune-guard.ts";
 import { createLiveAudit } from "./app/live-audit.ts";
 import { checkLogins, openLiveForges } from "./app/live-forges.ts";
-import { createLiveKluctl } from "./app/live-kluctl.ts";
-import { createLiveResults } from "./app/live-results.ts";
 import { findRedis, watchRedis } from "./app/redis.ts";
-import {
-  createInStage,
-  stagedKluctl,
-  stagedObjects,
-  stagedResults,
-  stagedSources,
-  stagedStatus,
-} from "./app/stages.ts";
+import { createInStage } from "./app/stages.ts";
 import { startReload } from "./app/reload.ts";
 import { createSkippingParts } from "./app/skipping.ts";
 import { openSourceOverrides } from "./app/source-overrides.ts";
+import { startTools } from "./app/tools.ts";
 import { startTracing } from "./app/tracing-sdk.ts";
 import { startWayIn, type WayIn } from "./app/way-in.ts";
 import { startWork, type StartedWork } from "./app/work.ts";
 import { type Config, secretValues } from "./config.ts";
 import { createLiveConfig } from "./config/live.ts";
-import { createKluctl } from "./kluctl/kluctl.ts";
-import { createImpersonationCheck } from "./kube/impersonation.ts";
-import { createKubeClient } from "./kube/client.ts";
-import { createBothDeployments } from "./kube/both-deployments.ts";
-import { createDeployments } from "./kube/deployments.ts";
-import { createLegacyDeployments } from "./kube/legacy/deployments.ts";
 import { startLeadership, type Leadership } from "./kube/leader.ts";
-import { createLeases } from "./kube/lease.ts";
-import { createObjects } from "./kube/objects.ts";
-import { toRemoteCluster } from "./kube/remote-cluster.ts";
-import { createResults } from "./kube/result-store.ts";
-import { createSecrets } from "./kube/secrets.ts";
 import { createServerEvents } from "./kube/server-events.ts";
-import { createServiceAccounts } from "./kube/service-accounts.ts";
 import { createLogger, createSecretList, type Logger } from "./log.ts";
-import { createMetrics, type Metrics } from "./metrics.ts";
+import { createMetrics } from "./metrics.ts";
 import { createDeploymentMetrics } from "./metrics/deployments.ts";
 import type { Request } from "./model.ts";
-import type { Leases } from "./ports.ts";
-import { createReadIdentity } from "./reconcile/identity.ts";
 import { createReconcile } from "./reconcile/reconcile.ts";
 import { createRetries } from "./reconcile/retries.ts";
-import { startGitThread } from "./source/git-thread.ts";
-import { createSources, gitHome, type GitSources } from "./source/sources.ts";
+import type { GitSources } from "./source/sources.ts";
 import type { Reading } from "./cli/commands.ts";
 import { readVersion } from "./cli/version.ts";
 
@@ -78,14 +55,6 @@ export async function startApp(config: Config, log: Logger, reading?: Reading): 
   await createDataDir(config.dataDir);
   const { version, commit = "unknown", node } = readVersion();
   const { tracing, stop: stopTracing } = await startTracing(process.env, { version, log });
-  const client = createKubeClient({
-    ...config.kubernetes,
-    mostPerSecond: () => live.now.kubernetes.requestsPerSecond,
-    observe: {
-      request: (...asked) => metrics.outside.kubernetesAsked(...asked),
-      heldBack: (seconds) => metrics.outside.kubernetesHeldBack(seconds),
-    },
-  });
   const { address, privateRedis } = await findRedis(config, log, live);
   const [producer, consumer] = [connectProducer(address, log), connectWorker(address, log)];
   const fairness = createFairness();
@@ -119,103 +88,20 @@ export async function startApp(config: Config, log: Logger, reading?: Reading): 
   });
   const redis = watchRedis(producer, metrics, log);
 
-  // The cluster
-  const { namespaces } = config.kubernetes;
-  const watched = { client, namespaces, controllerName: config.controllerName, log };
-  const secrets = createSecrets({
-    client,
-    get readAs() {
-      return live.now.kubernetes.readSecretsAs;
-    },
-    get defaultServiceAccount() {
-      return live.now.defaultServiceAccount;
-    },
-  });
-  const newer = createDeployments({
-    ...watched,
-    observe: { restarted: (why) => metrics.outside.watchRestarted(why) },
-  });
-  const older = createLegacyDeployments({ ...watched, secrets, hasTwin: (key) => newer.find(key) !== undefined });
   const inStage = createInStage(metrics.stages, tracing);
-  const deployments = stagedStatus(createBothDeployments({ newer, older, log }), inStage);
+  const identity = `${hostname()}-${process.pid}`;
+  const { client, secrets, deployments, objects, results, leases, readIdentity } = createCluster({
+    live,
+    identity,
+    metrics,
+    inStage,
+    log,
+  });
   deployments.onChange(({ kind, deployment }) => {
     if (kind === "removed") deploymentMetrics.gone(deployment.key);
   });
-  const readIdentity = createReadIdentity({
-    secrets,
-    serviceAccounts: createServiceAccounts({ client }),
-    refusedToActAs: createImpersonationCheck({ client }),
-    toRemoteCluster: (kubeconfig, impersonate) =>
-      toRemoteCluster(kubeconfig, { impersonate, allowUnsafe: live.now.kubernetes.allowUnsafeKubeconfigs }),
-    get defaultServiceAccount() {
-      return live.now.defaultServiceAccount;
-    },
-  });
-  const { namespace } = config.results;
-  const stored = createResults({
-    client,
-    namespace,
-    get keepCommandResults() {
-      return live.now.results.keepCommands;
-    },
-    get keepValidateResults() {
-      return live.now.results.keepValidates;
-    },
-    log,
-  });
-  const results = createLiveResults(live, stagedResults(stored, inStage));
-  const identity = `${hostname()}-${process.pid}`;
-  const leases = observed(createLeases({ client, identity, durationMs: config.lease.durationMs, log }), metrics);
-
-  // git and kluctl
-  const cacheDir = join(config.dataDir, "git");
-  const gitThread = startGitThread({ home: gitHome(cacheDir), env: process.env });
-  const sources = stagedSources(
-    createSources({
-      cacheDir,
-      git: gitThread.git,
-      log,
-      env: process.env,
-      limits: {
-        get callMs() {
-          return live.now.git.timeoutMs;
-        },
-      },
-      observe: {
-        lsRemote: (seconds, ok) => metrics.gitRan("ls-remote", ok, seconds),
-        fetch: (seconds, ok) => metrics.gitRan("fetch", ok, seconds),
-        checkout: (seconds) => metrics.gitRan("checkout", true, seconds),
-      },
-    }),
-    inStage,
-  );
-  const kubeconfigFor = (impersonate?: string) => client.kubeconfig(impersonate);
-  const createKluctlOf = ({ path = "kluctl", cacheDir, unpackedDir, systemPython, warm }: Config["kluctl"]) =>
-    createKluctl({
-      binary: path,
-      cacheDir: cacheDir ?? join(config.dataDir, "kluctl-cache"),
-      unpackedDir,
-      workDir: join(config.dataDir, "kluctl-work"),
-      kubeconfigFor,
-      env: process.env,
-      log,
-      limits: { leaseSilenceMs: (config.lease.durationMs * 2) / 3 },
-      systemPython,
-      warm,
-      tell(deployment, line) {
-        if (live.now.ui) logLines.tell(deployment, { ...line, text: secretList.scrub(line.text) });
-      },
-      observe: {
-        started: (command) => metrics.kluctlStarted(command),
-        ran(command, seconds, how, deployment) {
-          metrics.kluctlRan(command, how, seconds);
-          deploymentMetrics.kluctlRan(deployment, command, seconds);
-        },
-        rendererStarted: (start) => metrics.rendererStarted(start),
-      },
-    });
-  const kluctl = stagedKluctl(createLiveKluctl(live, createKluctlOf, log), inStage);
-
+  const tools = startTools({ live, client, logLines, secretList, metrics, deploymentMetrics, inStage, log });
+  const { sources, kluctl } = tools;
   const { forges, webhookSources } = await openLiveForges(live, { metrics, clock, log });
 
   const auditLog = createLiveAudit(live, {
@@ -263,7 +149,7 @@ export async function startApp(config: Config, log: Logger, reading?: Reading): 
     sources,
     kluctl,
     overrides: sourceOverrides?.overrides,
-    objects: stagedObjects(createObjects({ kubeconfigFor }), inStage),
+    objects,
     leases,
     results,
     clusterId: () => client.clusterId(),
@@ -373,8 +259,7 @@ export async function startApp(config: Config, log: Logger, reading?: Reading): 
         await working;
       }
       await begun.work?.stop(drainMs);
-      await kluctl.stop();
-      await gitThread.stop();
+      await tools.stop();
       await sourceOverrides?.stop();
       await leadership.stop(); // not before: now somebody else may begin
       client.close();
@@ -407,14 +292,4 @@ function startRemovingMirrors(sources: Pick<GitSources, "sweepStale">, log: Logg
   remove();
   const timer = setInterval(remove, 600_000);
   return () => clearInterval(timer);
-}
-
-function observed(leases: Leases, metrics: Metrics): Leases {
-  return {
-    async hold(key, owner) {
-      const held = await leases.hold(key, owner);
-      held?.lost.addEventListener("abort", () => metrics.leaseLost(), { once: true });
-      return held;
-    },
-  };
 }

@@ -1,0 +1,96 @@
+/** What is read from the cluster and written to it, as the settings of the moment say. */
+import type { LiveConfig } from "../config/live.ts";
+import { createBothDeployments } from "../kube/both-deployments.ts";
+import { createKubeClient } from "../kube/client.ts";
+import { createDeployments } from "../kube/deployments.ts";
+import { createImpersonationCheck } from "../kube/impersonation.ts";
+import { createLegacyDeployments } from "../kube/legacy/deployments.ts";
+import { createLeases } from "../kube/lease.ts";
+import { createObjects } from "../kube/objects.ts";
+import { toRemoteCluster } from "../kube/remote-cluster.ts";
+import { createResults } from "../kube/result-store.ts";
+import { createSecrets } from "../kube/secrets.ts";
+import { createServiceAccounts } from "../kube/service-accounts.ts";
+import type { Logger } from "../log.ts";
+import type { Metrics } from "../metrics.ts";
+import type { Leases } from "../ports.ts";
+import { createReadIdentity } from "../reconcile/identity.ts";
+import { createLiveResults } from "./live-results.ts";
+import { type InStage, stagedObjects, stagedResults, stagedStatus } from "./stages.ts";
+
+export interface ClusterDeps {
+  readonly live: LiveConfig;
+  /** Of this server, among others. */
+  readonly identity: string;
+  readonly metrics: Metrics;
+  readonly inStage: InStage;
+  readonly log: Logger;
+}
+
+/** Asks the cluster nothing yet. */
+export function createCluster({ live, identity, metrics, inStage, log }: ClusterDeps) {
+  const { kubernetes, controllerName, lease, results } = live.now;
+  const { namespaces } = kubernetes;
+  const client = createKubeClient({
+    ...kubernetes,
+    mostPerSecond: () => live.now.kubernetes.requestsPerSecond,
+    observe: {
+      request: (...asked) => metrics.outside.kubernetesAsked(...asked),
+      heldBack: (seconds) => metrics.outside.kubernetesHeldBack(seconds),
+    },
+  });
+  const secrets = createSecrets({
+    client,
+    get readAs() {
+      return live.now.kubernetes.readSecretsAs;
+    },
+    get defaultServiceAccount() {
+      return live.now.defaultServiceAccount;
+    },
+  });
+  const watched = { client, namespaces, controllerName, log };
+  const newer = createDeployments({
+    ...watched,
+    observe: { restarted: (why) => metrics.outside.watchRestarted(why) },
+  });
+  const older = createLegacyDeployments({ ...watched, secrets, hasTwin: (key) => newer.find(key) !== undefined });
+  const stored = createResults({
+    client,
+    namespace: results.namespace,
+    get keepCommandResults() {
+      return live.now.results.keepCommands;
+    },
+    get keepValidateResults() {
+      return live.now.results.keepValidates;
+    },
+    log,
+  });
+  return {
+    client,
+    secrets,
+    deployments: stagedStatus(createBothDeployments({ newer, older, log }), inStage),
+    objects: stagedObjects(createObjects({ kubeconfigFor: (...asked) => client.kubeconfig(...asked) }), inStage),
+    results: createLiveResults(live, stagedResults(stored, inStage)),
+    leases: observed(createLeases({ client, identity, durationMs: lease.durationMs, log }), metrics),
+    readIdentity: createReadIdentity({
+      secrets,
+      serviceAccounts: createServiceAccounts({ client }),
+      refusedToActAs: createImpersonationCheck({ client }),
+      toRemoteCluster: (kubeconfig, impersonate) =>
+        toRemoteCluster(kubeconfig, { impersonate, allowUnsafe: live.now.kubernetes.allowUnsafeKubeconfigs }),
+      get defaultServiceAccount() {
+        return live.now.defaultServiceAccount;
+      },
+    }),
+  };
+}
+
+function observed(leases: Leases, metrics: Metrics): Leases {
+  return {
+    async hold(key, owner) {
+      const held = await leases.hold(key, owner);
+      held?.lost.addEventListener("abort", () => metrics.leaseLost(), { once: true });
+      return held;
+    },
+  };
+}

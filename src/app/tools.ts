@@ -1,0 +1,90 @@
+/** The tools that do the work on a repository, git and kluctl, as the settings of the moment say. */
+import { join } from "node:path";
+import type { LogLines } from "../../jobs/log-lines.ts";
+import type { Config } from "../config.ts";
+import type { LiveConfig } from "../config/live.ts";
+import { createKluctl } from "../kluctl/kluctl.ts";
+import type { KubeClient } from "../kube/client.ts";
+import type { Logger, SecretList } from "../log.ts";
+import type { Metrics } from "../metrics.ts";
+import type { DeploymentMetrics } from "../metrics/deployments.ts";
+import { startGitThread } from "../source/git-thread.ts";
+import { createSources, gitHome } from "../source/sources.ts";
+import { createLiveKluctl } from "./live-kluctl.ts";
+import { type InStage, stagedKluctl, stagedSources } from "./stages.ts";
+
+export interface ToolsDeps {
+  readonly live: LiveConfig;
+  readonly client: Pick<KubeClient, "kubeconfig">;
+  /** Get kluctl's own lines, for those who follow a run on the page. */
+  readonly logLines: Pick<LogLines, "tell">;
+  readonly secretList: Pick<SecretList, "scrub">;
+  readonly metrics: Metrics;
+  readonly deploymentMetrics: Pick<DeploymentMetrics, "kluctlRan">;
+  readonly inStage: InStage;
+  readonly log: Logger;
+}
+
+export function startTools(deps: ToolsDeps) {
+  const { live, inStage, log } = deps;
+  const cacheDir = join(live.now.dataDir, "git");
+  const gitThread = startGitThread({ home: gitHome(cacheDir), env: process.env });
+  const sources = createSources({
+    cacheDir,
+    git: gitThread.git,
+    log,
+    env: process.env,
+    limits: {
+      get callMs() {
+        return live.now.git.timeoutMs;
+      },
+    },
+    observe: {
+      lsRemote: (seconds, ok) => deps.metrics.gitRan("ls-remote", ok, seconds),
+      fetch: (seconds, ok) => deps.metrics.gitRan("fetch", ok, seconds),
+      checkout: (seconds) => deps.metrics.gitRan("checkout", true, seconds),
+    },
+  });
+  const kluctl = stagedKluctl(
+    createLiveKluctl(live, (config) => createKluctlOf(config, deps), log),
+    inStage,
+  );
+  return {
+    sources: stagedSources(sources, inStage),
+    kluctl,
+    async stop() {
+      await kluctl.stop();
+      await gitThread.stop();
+    },
+  };
+}
+
+function createKluctlOf(
+  { path = "kluctl", cacheDir, unpackedDir, systemPython, warm }: Config["kluctl"],
+  { live, client, logLines, secretList, metrics, deploymentMetrics, log }: ToolsDeps,
+) {
+  const { dataDir, lease } = live.now;
+  return createKluctl({
+    binary: path,
+    cacheDir: cacheDir ?? join(dataDir, "kluctl-cache"),
+    unpackedDir,
+    workDir: join(dataDir, "kluctl-work"),
+    kubeconfigFor: (impersonate) => client.kubeconfig(impersonate),
+    env: process.env,
+    log,
+    limits: { leaseSilenceMs: (lease.durationMs * 2) / 3 },
+    systemPython,
+    warm,
+    tell(deployment, line) {
+      if (live.now.ui) logLines.tell(deployment, { ...line, text: secretList.scrub(line.text) });
+    },
+    observe: {
+      started: (command) => metrics.kluctlStarted(command),
+      ran(command, seconds, how, deployment) {
+        metrics.kluctlRan(command, how, seconds);
+        deploymentMetrics.kluctlRan(deployment, command, seconds);
+      },
+      rendererStarted: (start) => metrics.rendererStarted(start),
+    },
+  });
+}
