@@ -260,6 +260,14 @@ export const valuesSchema = z.strictObject({
     prometheusRule: section("Alerts and recording rules, as a PrometheusRule.", {
       enabled: flag(false, "Whether there is one."),
       labels: labels("Labels by which your Prometheus finds it."),
+      runbookUrl: z
+        .string()
+        .regex(/^(https?:\/\/[^\s#]+)?$/)
+        .prefault("")
+        .meta({
+          description:
+            "Where you have the runbook, for the links of the alerts. None: they have its path in the sources.",
+        }),
     }),
     dashboard: section("The Grafana dashboard, in a ConfigMap that Grafana's sidecar finds.", {
       enabled: flag(false, "Whether there is one."),

@@ -47,7 +47,7 @@ const monitoring = {
   metrics: {
     serviceMonitor: { enabled: true, labels: { release: "prometheus" }, interval: "30s" },
     dashboard: { enabled: true },
-    prometheusRule: { enabled: true },
+    prometheusRule: { enabled: true, runbookUrl: "https://docs.example.com/runbook.html" },
   },
 };
 
@@ -363,6 +363,9 @@ test("whatever is set, the API server and our configuration take what is rendere
     resourceNames: ["ann@example.com", "towline:page-token"],
   });
   expect(rules).toContainEqual({ ...impersonate, resources: ["groups"], resourceNames: ["oidc:ops", "oidc:dev"] });
+  const alerts = JSON.stringify(find(byTitle["a Gateway, monitoring, limited egress"] ?? [], "PrometheusRule"));
+  expect(alerts).toContain(`"runbook_url":"https://docs.example.com/runbook.html#towlinedown"`);
+  expect(alerts).not.toContain(`"runbook_url":"docs/`);
   expect(JSON.stringify(byTitle["several git hosts and an Ingress"])).not.toMatch(/"(?:users|groups)"/);
   expect(services("as it is")).not.toContainEqual(expect.stringMatching(/-page$/));
   // Nothing but webhooks is opened.
@@ -379,6 +382,7 @@ test("what makes no sense is refused in words that say what to do", async () => 
   const { keys: _, ...keyless } = gitea;
   const refused: readonly (readonly [Values, RegExp])[] = [
     [{ config: { sweep: { intervall: "30s" } } }, /additional properties 'intervall' not allowed/],
+    [{ metrics: { prometheusRule: { runbookUrl: "runbook.md" } } }, /runbookUrl.*does not match pattern/],
     [{ replicas: 1 }, /additional properties 'replicas' not allowed/],
     [{ redis: { enabled: false } }, /There is no Redis: set redis.enabled=true .* or externalRedis.url/],
     [{ externalRedis: { url: "redis://r" } }, /set redis.enabled=false to use yours/],
