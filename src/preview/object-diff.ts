@@ -105,10 +105,14 @@ function fit(lines: readonly string[]): DiffText {
   return { diff: kept.join("\n"), linesLeftOut: lines.length - kept.length };
 }
 
-/** In the order in which people write it, and without what kluctl adds to every object to find it again. */
+/**
+ * In the order in which people write it, and without what kluctl adds to every object to find it again. The namespace
+ * stands in the title, and would keep the same object in other deployments from being told together with this one.
+ */
 function asWritten(object: unknown): unknown {
   if (!isRecord(object) || !isRecord(object["metadata"])) return object;
   const metadata = Object.entries(object["metadata"]).flatMap(([name, value]) => {
+    if (name === "namespace") return [];
     if ((name !== "labels" && name !== "annotations") || !isRecord(value)) return [[name, value]];
     const own = Object.entries(value).filter(([key]) => !/^(?:[\w-]+\.)?kluctl\.io\//.test(key));
     return own.length === 0 ? [] : [[name, Object.fromEntries(own)]];

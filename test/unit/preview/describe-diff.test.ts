@@ -95,6 +95,7 @@ test("what is new reads like YAML, without what kluctl adds", () => {
       annotations: { "kluctl.io/deployment-item-dir": "app" },
       labels: { "kluctl.io/discriminator": "d", app: "web" },
       name: "a",
+      namespace: "eu-1", // of which the title tells
     },
     spec: { none: [], nothing: {}, ports: [{ port: 80, names: ["a", "b"] }, { port: 81 }], on: true, nil: null },
   });
