@@ -29,7 +29,10 @@ export async function runCommand(pending: PendingRequest<ManualCommand>, loop: L
   answerRequest(taken, work, answer);
   await status.save(`Performed ${kind}`);
   const { commandError } = answer;
-  log.info({ request: kind, ...(commandError && { error: commandError }), ms: clock.now() - startedAt }, "answered");
+  log.info(
+    { request: kind, ...(commandError && { error: commandError }), ms: clock.now() - startedAt },
+    "the request is answered",
+  );
 }
 
 /** What it applies, the loop that follows gets to know. */
@@ -60,7 +63,7 @@ async function attempt(kind: ManualCommand, work: Work): Promise<Answer> {
       status.set({ lastPrepareError: told.error });
       status.progress(`Performed ${kind}`, told.ready);
     }
-    log.warn({ request: kind, phase: work.phase, error: message }, "what was asked for failed");
+    log.warn({ request: kind, phase: work.phase, error: message }, "the request failed");
     const why = unprepared ? reason.prepareFailed : reasons[kind];
     if (!signal.aborted) deps.deployments.event(deployment, "Warning", why, message);
     return { commandError: told?.error ?? message };

@@ -46,7 +46,7 @@ export async function takeRequest(pending: PendingRequest, work: Work): Promise<
   if (annotation !== undefined) await deployments.removeAnnotation(deployment, requestAnnotation(kind), annotation);
   log.info(
     { request: kind, overrides: request.overridesPatch !== undefined, again: annotation === undefined },
-    "asked",
+    "working on the request",
   );
 
   const taken = (as: Deployment, refused?: string) => ({ kind, result, deployment: as, refused });
