@@ -309,10 +309,9 @@ function tellLost(spec: LegacySpec, given: Fields, { notes }: Said): void {
   if (spec.dependsOn?.length) {
     notes.push({ field: "spec.dependsOn", kind: "changed", text: `became annotation ${annotation.dependsOn}` });
   }
-  if (spec.registrySecrets?.length || spec.updateImages) {
-    const field = spec.updateImages ? "spec.updateImages" : "spec.registrySecrets";
-    notes.push({ field, kind: "lost", text: "kluctl does not ask registries for newer images any more" });
-  }
+  const lost = "kluctl does not ask registries for newer images any more";
+  if (spec.updateImages) notes.push({ field: "spec.updateImages", kind: "lost", text: lost });
+  if (spec.registrySecrets?.length) notes.push({ field: "spec.registrySecrets", kind: "lost", text: lost });
   const known = new Set<string>([...same, ...Object.keys(LegacySpec.shape)]);
   for (const field of Object.keys(given).filter((name) => !known.has(name))) {
     notes.push({ field: `spec.${field}`, kind: "lost", text: "is not a field that is known here" });

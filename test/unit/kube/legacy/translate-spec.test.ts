@@ -162,6 +162,12 @@ test("what has no counterpart is named", () => {
     images: [{ image: "a", resultImage: "b", versionFilter: "x" }],
     downscale: {},
   });
-  expect(lost).toEqual(["spec.images", "spec.deployOnChanges", "spec.updateImages", "spec.downscale"]);
+  expect(lost).toEqual([
+    "spec.images",
+    "spec.deployOnChanges",
+    "spec.updateImages",
+    "spec.registrySecrets",
+    "spec.downscale",
+  ]);
   expect(spec).toMatchObject({ images: [{ image: "a", resultImage: "b" }] });
 });
