@@ -234,7 +234,14 @@ export async function startApp(config: Config, log: Logger, reading?: Reading): 
   );
   void checkLogins(config.forges, log);
   const { webhooksPort, adminPort, pagePort } = wayIn;
-  const ports = { webhooks: webhooksPort, admin: adminPort, ...(config.ui && { page: pagePort }) };
+  const [scraped, probed] = [config.metrics.bindAddress?.port, config.probes.bindAddress?.port];
+  const ports = {
+    webhooks: webhooksPort,
+    admin: adminPort,
+    metrics: scraped,
+    probes: probed,
+    ...(config.ui && { page: pagePort }),
+  };
   log.info({ ...ports, forges: config.forges.map(({ id }) => id) }, "listening");
 
   return {
