@@ -5,8 +5,9 @@ import { expect, test, vi } from "vitest";
 import { findTools } from "../../dev/tools.ts";
 import { runProgram, wholeProgram } from "../../src/cli/program.ts";
 import { createLimit } from "../../src/limit.ts";
-import { type Block, documentedBlocks, notRun, root, useShell } from "../support/documented-commands.ts";
+import { type Block, documentedBlocks, root, useShell } from "../support/documented-commands.ts";
 import { towline as commandLine } from "../support/command-line.ts";
+import { notRun } from "../support/foreign-commands.ts";
 import { patience } from "../support/patience.ts";
 import { aProject, aSpec } from "../support/project.ts";
 import { environment, sendPush, useTowline } from "../support/towline.ts";
@@ -78,6 +79,8 @@ const mistakes = [
   "curl -s http://127.0.0.1:9090/metrics | grep ^towline_nonsense",
   "kluctl gitops nonsense --nonsense",
   "npm run nonsense",
+  "flux suspend nonsense shop",
+  "cosign verify --nonsense image",
   "nonsense",
 ];
 

@@ -1,7 +1,7 @@
 /**
  * The commands of the documentation, run by a real bash as a reader would paste them. Each program that they call is one of
- * ours that decides: it is run as it is, or asked whether it would take these arguments, or it is on the list of those that
- * cannot be had here.
+ * ours that decides: it is run as it is, or asked whether it would take these arguments, or what is known of its arguments is
+ * on the list of those that cannot be had here.
  */
 import { execFile } from "node:child_process";
 import { once } from "node:events";
@@ -11,17 +11,9 @@ import { text as textOf } from "node:stream/consumers";
 import { join } from "node:path";
 import { fromMarkdown } from "mdast-util-from-markdown";
 import { onTestFinished } from "vitest";
+import { notRun, objectionTo } from "./foreign-commands.ts";
 
 export const root = join(import.meta.dirname, "../..");
-
-/** Programs that are not run, and why. What they are given is still read by bash. */
-export const notRun: Readonly<Record<string, string>> = {
-  argocd: "needs an Argo CD; its options were looked up in its documentation",
-  cosign: "needs a published image, and a network",
-  docker: "needs an engine; the Dockerfile and the compose file have tests of their own",
-  flux: "needs a Flux; its options were looked up in its documentation",
-  gh: "needs a published release, and a network",
-};
 
 export interface Block {
   readonly file: string;
@@ -44,14 +36,18 @@ const programs = [
   ...Object.keys(notRun),
 ];
 
-/** Every block of shell: those that say so, and those that say nothing and begin with a program that we know. */
-export function documentedBlocks(): readonly Block[] {
+function documentedPages(): readonly string[] {
   const pages = ["docs", "examples/deployments", "examples/shop"].flatMap((directory) =>
     readdirSync(join(root, directory))
       .filter((name) => name.endsWith(".md"))
       .map((name) => `${directory}/${name}`),
   );
-  return ["README.md", "CONTRIBUTING.md", "SECURITY.md", "chart/README.md", ...pages].flatMap((file) => {
+  return ["README.md", "CONTRIBUTING.md", "SECURITY.md", "chart/README.md", ...pages];
+}
+
+/** Every block of shell: those that say so, and those that say nothing and begin with a program that we know. */
+export function documentedBlocks(): readonly Block[] {
+  return documentedPages().flatMap((file) => {
     const found: Block[] = [];
     const visit = (node: MarkdownNode, next?: MarkdownNode): void => {
       if (node.type === "code" && isShell(node)) {
@@ -72,6 +68,21 @@ interface MarkdownNode {
   readonly value?: string;
   readonly children?: readonly MarkdownNode[];
   readonly position?: { readonly start: { readonly line: number } };
+}
+
+/** Commands that stand in a sentence or a table: they say less, and with placeholders. */
+export function inlineCommands(): readonly Block[] {
+  return documentedPages().flatMap((file) => {
+    const found: Block[] = [];
+    const visit = ({ type, value = "", position, children }: MarkdownNode): void => {
+      const [program = "", word = ""] = value.split(/\s+/);
+      const isCommand = programs.includes(program) && /^-?-?[a-z]/.test(word) && !value.includes("…");
+      if (type === "inlineCode" && isCommand) found.push({ file, line: position?.start.line ?? 0, text: value });
+      children?.forEach(visit);
+    };
+    visit(fromMarkdown(readFileSync(join(root, file), "utf8")) as MarkdownNode);
+    return found;
+  });
 }
 
 function isShell({ lang, value = "" }: MarkdownNode): boolean {
@@ -125,7 +136,9 @@ export async function useShell(desk: Desk): Promise<Shell> {
   }
   const server = createServer((request, response) => {
     const answer = async () => {
-      const { argv, env } = JSON.parse(await textOf(request)) as { argv: string[]; env: Record<string, string> };
+      const asked = JSON.parse(await textOf(request)) as { program?: string; argv: string[] };
+      const { program, argv, env = {} } = asked as typeof asked & { env?: Record<string, string> };
+      if (program !== undefined) return void response.end(objectionTo(program, argv) ?? "");
       const { code, out, err } = await towline(argv, env);
       response.end(`${code}\n${code > 1 || (code === 1 && out === "") ? err : out}`);
     };
@@ -177,7 +190,15 @@ once() { local key; key=$(printf '%s\\0' "$@" | sha1sum | cut -c1-20); [ -e "$de
 
 function scripts(desk: Desk): Readonly<Record<string, string>> {
   const { dir, tools, namespace, adminUrl, webhooksUrl, pageUrl, repo, kubeconfig } = desk;
-  const listed = Object.fromEntries(Object.keys(notRun).map((name) => [name, "exit 0"]));
+  const ask = `/usr/bin/curl -s --unix-socket ${join(dir, ".towline")} --data-binary @- http://towline/`;
+  const listed = Object.fromEntries(
+    Object.keys(notRun).map((name) => [
+      name,
+      `
+wrong=$(/usr/bin/jq -n '{program: "${name}", argv: $ARGS.positional}' --args -- "$@" | ${ask})
+[ -z "$wrong" ] || { echo "$wrong" >> "$FAILURES"; exit 1; }`,
+    ]),
+  );
   return {
     ...listed,
     towline: `
@@ -188,7 +209,7 @@ for arg in "$@"; do
   args+=("$arg")
 done
 answer=$(/usr/bin/jq -n '{argv: $ARGS.positional, env: ($ENV | with_entries(select(.key | startswith("TOWLINE_"))))}' --args -- "\${args[@]}" |
-  /usr/bin/curl -s --unix-socket ${join(dir, ".towline")} --data-binary @- http://towline/)
+  ${ask})
 code=\${answer%%$'\\n'*}
 [ "$code" = 0 ] || fail "$* : exit code $code: $answer"
 printf '%s\\n' "\${answer#*$'\\n'}"`,

@@ -1,0 +1,75 @@
+/**
+ * Programs that the documentation calls and no test runs: what of theirs is called, as they have it themselves. Anything
+ * else is a mistake of the page, or belongs here once somebody has seen that the program has it.
+ */
+interface Foreign {
+  /** Why it is not run. */
+  readonly why: string;
+  /** Where the following was seen. */
+  readonly seen: string;
+  /** By subcommand its options; what stands behind them is not looked at. */
+  readonly knows: Readonly<Record<string, readonly string[]>>;
+}
+
+export const notRun: Readonly<Record<string, Foreign>> = {
+  argocd: {
+    why: "needs an Argo CD",
+    seen: "the source of its command line, 3.6.1",
+    knows: {
+      "app list": [],
+      "app get": [],
+      "app sync": [],
+      "app diff": ["--local"],
+      "app set": ["--sync-policy"],
+      "app delete": ["--cascade"],
+    },
+  },
+  cosign: {
+    why: "needs a published image, and a network",
+    seen: "the source of its command line, 2.6.5",
+    knows: { verify: ["--certificate-identity-regexp", "--certificate-oidc-issuer"] },
+  },
+  docker: {
+    why: "needs an engine; npm run test:image builds, starts and composes for real",
+    seen: "the help of docker 28.2 and the source of buildx 0.30; compose is run by npm run test:image",
+    knows: {
+      build: ["--build-arg", "-t"],
+      run: ["--rm", "--read-only", "--cap-drop", "--security-opt", "-v", "-e", "-p"],
+      compose: ["--profile"],
+      "compose up": [],
+      "buildx imagetools inspect": ["--format"],
+    },
+  },
+  flux: {
+    why: "needs a Flux",
+    seen: "the source of its command line, 2.9.5",
+    knows: {
+      "get kustomizations": [],
+      "reconcile kustomization": ["--with-source"],
+      "suspend kustomization": [],
+      "resume kustomization": [],
+      "diff kustomization": [],
+      trace: [],
+    },
+  },
+  gh: {
+    why: "needs a published release, and a network",
+    seen: "its documentation; it cannot be built here, and Debian's is too old to know attestations",
+    knows: { "attestation verify": ["--repo"] },
+  },
+};
+
+/** What is wrong with a call, if anything. */
+export function objectionTo(program: string, argv: readonly string[]): string | undefined {
+  const { knows = {} } = notRun[program] ?? {};
+  const words = argv.filter((arg) => !arg.startsWith("-"));
+  const fitting = Object.keys(knows).filter((name) => ` ${words.join(" ")} `.includes(` ${name} `));
+  const command = fitting.toSorted((a, b) => b.length - a.length)[0];
+  if (command === undefined) return `${program} ${argv.join(" ")} : nobody has seen that it has this subcommand`;
+  const known = fitting.flatMap((name) => knows[name] ?? []);
+  const unknown = argv.filter((arg) => arg.startsWith("-")).map((arg) => arg.replace(/=.*/s, ""));
+  const wrong = unknown.filter((option) => !known.includes(option));
+  return wrong.length === 0
+    ? undefined
+    : `${program} ${argv.join(" ")} : nobody has seen that it has ${wrong.join(", ")}`;
+}
