@@ -1,26 +1,22 @@
 /**
  * `towline reconcile|suspend|resume`: what people ask of deployments, and waiting for the answer. They speak as
- * `kluctl gitops` does, by annotation and status, so that kluctl's own controller understands them too.
+ * `kluctl gitops` does, by annotation and status, so that kluctl's own controller understands them too; with those of the
+ * older API as `flux reconcile` does.
  */
 import { randomUUID } from "node:crypto";
 import { setTimeout as sleep } from "node:timers/promises";
 import type { Command } from "commander";
 import { ApiError, ConfigError } from "../errors.ts";
-import { askingManager, requestPatch, suspendPatch } from "../kube/asking.ts";
+import { addressOf, askingManager, isLegacy, legacyRequestPatch, requestPatch, suspendPatch } from "../kube/asking.ts";
 import type { KubeClient } from "../kube/client.ts";
+import { isSuspended, lastHandledReconcile } from "../kube/legacy/asked.ts";
 import { createLimit } from "../limit.ts";
-import { type Deployment, type Key, keyText, type MalformedDeployment, manualResultField } from "../model.ts";
+import { type Deployment, keyText, type MalformedDeployment, manualResultField } from "../model.ts";
 import { parseDuration } from "../duration.ts";
 import { isReconciling } from "../reconcile/conditions.ts";
 import { stateOf } from "../reconcile/state.ts";
-import {
-  clusterConfig,
-  type ClusterFlags,
-  deploymentPath,
-  listDeployments,
-  readDeployment,
-  withClusterFlags,
-} from "./cluster.ts";
+import { createReader, listOfBothApis } from "./both-apis.ts";
+import { clusterConfig, type ClusterFlags, type FoundDeployment, withClusterFlags } from "./cluster.ts";
 import type { Define, ProgramDeps } from "./commands.ts";
 import { untilInterrupted } from "./interrupt.ts";
 import { selectDeployments } from "./select.ts";
@@ -41,9 +37,12 @@ interface Ask {
   readonly patch: Readonly<Record<string, unknown>>;
   /** What is said once it is asked. */
   readonly asked: string;
-  /** `undefined` while there is no answer yet; `left`: what it is at. */
-  readonly answer: (deployment: Entry) => Answer | undefined;
+  /** `undefined` while there is no answer yet. */
+  readonly answer: (now: FoundDeployment) => Answer | undefined;
 }
+
+/** What to ask of this one, or why it cannot be asked. */
+type AskOf = (found: FoundDeployment) => Ask | { readonly refused: string };
 
 interface Answer {
   readonly ok: boolean;
@@ -58,7 +57,7 @@ const atOnce = 16;
 
 const names = `
 Instead of names, -l picks by label, and --all takes all of the namespaces. Those of the older API (flux.kluctl.io) are asked
-by its own annotations: docs/migrate.md.`;
+in its own way: docs/migrate.md.`;
 
 const exitCodes = `
 Exit codes:
@@ -69,7 +68,8 @@ Exit codes:
 const reconcileHelp = `${names}
 
 It asks as \`kluctl gitops reconcile\` does, and waits for the result: the newest commit is rendered and compared, and
-deployed if something changed. A deployment that is suspended, or waits for approval, is looked at and not deployed.
+deployed if something changed. A deployment that is suspended, or waits for approval, is looked at and not deployed; a
+suspended one of the older API is not even looked at, and cannot be asked.
 
   towline reconcile shop/staging
   towline reconcile -n shop --all
@@ -96,27 +96,47 @@ It takes spec.suspend back, and waits until what was missed is deployed.
 ${exitCodes}`;
 
 export const defineReconcile: Define = (command, deps, onCode) => {
-  define(command.addHelpText("after", reconcileHelp), deps, onCode, () => {
-    const requestValue = randomUUID();
-    return {
-      patch: requestPatch("reconcile", requestValue),
-      asked: "asked for",
-      answer({ status, ...rest }) {
-        const result = status[manualResultField("reconcile")];
-        if (result?.request.requestValue !== requestValue || !result.endTime) return undefined;
-        const { commandError } = result;
-        return commandError ? { ok: false, words: commandError } : verdictOf({ status, ...rest } as Entry);
-      },
-    };
-  });
+  define(command.addHelpText("after", reconcileHelp), deps, onCode, ({ deployment, resource }) =>
+    isLegacy(deployment) ? reconcileOlder(resource) : reconcileNewer(),
+  );
 };
+
+function reconcileNewer(): Ask {
+  const requestValue = randomUUID();
+  return {
+    patch: requestPatch("reconcile", requestValue),
+    asked: "asked for",
+    answer({ deployment }) {
+      const result = deployment.status[manualResultField("reconcile")];
+      if (result?.request.requestValue !== requestValue || !result.endTime) return undefined;
+      const { commandError } = result;
+      return commandError ? { ok: false, words: commandError } : verdictOf(deployment);
+    },
+  };
+}
+
+function reconcileOlder(resource: FoundDeployment["resource"]): ReturnType<AskOf> {
+  if (isSuspended(resource)) {
+    return { refused: "it is suspended, and the older API has nothing looked at then: `towline resume` comes first" };
+  }
+  const requestValue = new Date().toISOString(); // as `flux reconcile` writes it
+  return {
+    patch: legacyRequestPatch("reconcile", requestValue),
+    asked: "asked for",
+    // It is taken first, and done when nothing is at work any more.
+    answer: ({ deployment, resource: now }) =>
+      lastHandledReconcile(now) === requestValue && !isReconciling(deployment.status)
+        ? verdictOf(deployment)
+        : undefined,
+  };
+}
 
 export const defineSuspend: Define = (command, deps, onCode) => {
   define(command.addHelpText("after", suspendHelp), deps, onCode, () => ({
     patch: suspendPatch(true),
     asked: "spec.suspend is set",
-    answer: (now) =>
-      hasSeen(now) && !isReconciling(now.status) ? { ok: true, words: "suspended: nothing is deployed" } : undefined,
+    answer: ({ deployment }) =>
+      isSettled(deployment) ? { ok: true, words: "suspended: nothing is deployed" } : undefined,
   }));
 };
 
@@ -124,11 +144,11 @@ export const defineResume: Define = (command, deps, onCode) => {
   define(command.addHelpText("after", resumeHelp), deps, onCode, () => ({
     patch: suspendPatch(false),
     asked: "spec.suspend is taken back",
-    answer: (now) => (hasSeen(now) && !isReconciling(now.status) ? verdictOf(now) : undefined),
+    answer: ({ deployment }) => (isSettled(deployment) ? verdictOf(deployment) : undefined),
   }));
 };
 
-function define(command: Command, { env, out, err }: ProgramDeps, onCode: (code: number) => void, ask: () => Ask) {
+function define(command: Command, { env, out, err }: ProgramDeps, onCode: (code: number) => void, askOf: AskOf) {
   withClusterFlags(command)
     .argument("[names...]", "which: name, or namespace/name")
     .option("-l, --selector <labels>", "those with these labels: team=shop,tier!=db")
@@ -145,15 +165,17 @@ function define(command: Command, { env, out, err }: ProgramDeps, onCode: (code:
       const client = createKubeClient(kubernetes);
       try {
         const wanted = { names: given, selector: flags.selector, namespaces };
-        const found = await selectDeployments(wanted, (places, labels) => listDeployments(client, places, labels));
+        const found = await selectDeployments(wanted, (places, selector) =>
+          listOfBothApis(client, { namespaces: places, selector, err }),
+        );
         if (found.length === 0) throw new Error("there is no KluctlDeployment that fits");
-        const keys = found.map(({ deployment }) => deployment.key);
         const wait = flags.wait ? timeoutMs : undefined;
         const limit = createLimit(atOnce);
-        const everyMs = Math.max(pollMs, (keys.length * 1_000) / mostPerSecond);
+        const everyMs = Math.max(pollMs, (found.length * 1_000) / mostPerSecond);
         const request: KubeClient["request"] = (one) => limit.run(() => client.request(one));
+        const read = createReader({ request });
         const results = await untilInterrupted((signal) =>
-          Promise.all(keys.map((key) => askOne(key, { client: { request }, ask, wait, everyMs, out, err, signal }))),
+          Promise.all(found.map((one) => askOne(one, { request, read, askOf, wait, everyMs, out, err, signal }))),
         );
         if (results === undefined) err("not waiting any longer; what is asked for goes on\n");
         onCode(results?.every(Boolean) ? 0 : 1);
@@ -164,8 +186,9 @@ function define(command: Command, { env, out, err }: ProgramDeps, onCode: (code:
 }
 
 interface AskDeps extends Pick<ProgramDeps, "out" | "err"> {
-  readonly client: Pick<KubeClient, "request">;
-  readonly ask: () => Ask;
+  readonly request: KubeClient["request"];
+  readonly read: ReturnType<typeof createReader>;
+  readonly askOf: AskOf;
   /** For how long; `undefined`: not at all. */
   readonly wait: number | undefined;
   readonly everyMs: number;
@@ -173,16 +196,21 @@ interface AskDeps extends Pick<ProgramDeps, "out" | "err"> {
 }
 
 /** Resolves with whether it went well. */
-async function askOne(key: Key, { client, ask, wait, everyMs, out, err, signal }: AskDeps): Promise<boolean> {
-  const { patch, asked, answer } = ask();
+async function askOne(
+  found: FoundDeployment,
+  { request, read, askOf, wait, everyMs, out, err, signal }: AskDeps,
+): Promise<boolean> {
+  const { key } = found.deployment;
   const name = keyText(key);
+  const ask = askOf(found);
+  if ("refused" in ask) {
+    err(`${name}: not asked: ${ask.refused}\n`);
+    return false;
+  }
+  const { patch, asked, answer } = ask;
   try {
-    await client.request({
-      method: "PATCH",
-      path: deploymentPath(key),
-      query: { fieldManager: askingManager },
-      body: patch,
-    });
+    const path = addressOf(key, isLegacy(found.deployment));
+    await request({ method: "PATCH", path, query: { fieldManager: askingManager }, body: patch });
   } catch (error) {
     if (!(error instanceof ApiError)) throw error;
     err(`${name}: not asked: ${error.message}\n`);
@@ -193,24 +221,24 @@ async function askOne(key: Key, { client, ask, wait, everyMs, out, err, signal }
     return true;
   }
   const until = Date.now() + wait;
-  let told = "";
+  let said = "";
   for (;;) {
-    const now = await readDeployment(client, key);
+    const now = await read(found);
     if (now === undefined) {
       err(`${name}: it is gone\n`);
       return false;
     }
-    const found = answer(now.deployment);
-    if (found !== undefined) {
-      (found.ok ? out : err)(`${name}: ${found.words}\n`);
-      return found.ok;
+    const told = answer(now);
+    if (told !== undefined) {
+      (told.ok ? out : err)(`${name}: ${told.words}\n`);
+      return told.ok;
     }
     const step = stepOf(now.deployment);
     if (Date.now() > until) {
       err(`${name}: no answer in time (${step}). Does the server run, and watch this namespace? towline doctor says\n`);
       return false;
     }
-    if (step !== told) err(`${name}: ${(told = step)} …\n`);
+    if (step !== said) err(`${name}: ${(said = step)} …\n`);
     await sleep(everyMs, undefined, { signal });
   }
 }
@@ -220,8 +248,9 @@ function stepOf({ status }: Entry): string {
   return step === undefined ? "waiting for the server" : plain(step.message) || "at work";
 }
 
-function hasSeen({ status, generation }: Entry): boolean {
-  return (status.observedGeneration ?? 0) >= generation;
+/** Whether the server has seen the spec as it is, and is through with it. */
+function isSettled({ status, generation }: Entry): boolean {
+  return (status.observedGeneration ?? 0) >= generation && !isReconciling(status);
 }
 
 function verdictOf(deployment: Entry): Answer {

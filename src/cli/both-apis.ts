@@ -1,12 +1,13 @@
 /** The KluctlDeployments of both APIs, as the server sees them: where both have a name, it is the newer one's. */
 import { ApiError } from "../errors.ts";
+import { addressOf, isLegacy } from "../kube/asking.ts";
 import type { KubeClient } from "../kube/client.ts";
 import { toEntry } from "../kube/legacy/entry.ts";
 import { createGitRepositoryReader, readOrNothing } from "../kube/legacy/git-repositories.ts";
 import { legacyCollection, legacyPath, type LegacyResource, parseLegacy } from "../kube/legacy/resource.ts";
 import { referencesOf } from "../kube/legacy/translate-spec.ts";
 import { keyText } from "../model.ts";
-import { byName, type FoundDeployment, listDeployments } from "./cluster.ts";
+import { byName, type FoundDeployment, listDeployments, readDeployment } from "./cluster.ts";
 
 export interface BothOptions {
   /** Empty: all. */
@@ -26,6 +27,16 @@ export async function listOfBothApis(
   const newer = await listDeployments(client, namespaces, selector, { mayBeMissing: older !== undefined });
   const taken = new Set(newer.map(({ deployment }) => keyText(deployment.key)));
   return [...newer, ...(older ?? []).filter(({ deployment }) => !taken.has(keyText(deployment.key)))].sort(byName);
+}
+
+/** How to read one of them again, whichever API it is of; `undefined` once it is gone. */
+export function createReader(client: Pick<KubeClient, "request">) {
+  const repositories = createGitRepositoryReader(client);
+  return async ({ deployment }: FoundDeployment): Promise<FoundDeployment | undefined> => {
+    if (!isLegacy(deployment)) return readDeployment(client, deployment.key);
+    const resource = parseLegacy(await readOrNothing(client, addressOf(deployment.key, true)));
+    return resource && (await toFoundOlder(resource, repositories))[0];
+  };
 }
 
 /** `undefined` where the cluster does not have that API. */

@@ -95,14 +95,9 @@ export async function readDeployment(
   key: Key,
 ): Promise<FoundDeployment | undefined> {
   try {
-    const path = deploymentPath(key);
-    return toFound(await client.request({ method: "GET", path }))[0];
+    return toFound(await client.request({ method: "GET", path: addressOf(key, false) }))[0];
   } catch (error) {
     if (isMissing(error)) return undefined;
     throw error;
   }
-}
-
-export function deploymentPath(key: Key): string {
-  return addressOf(key, false);
 }

@@ -4,7 +4,8 @@ import { followsGit } from "../model.ts";
 import { renderComment } from "../preview/comment.ts";
 import { repoId } from "../repo-url.ts";
 import type { Report } from "../report.ts";
-import { clusterConfig, type ClusterFlags, listDeployments, withClusterFlags } from "./cluster.ts";
+import { listOfBothApis } from "./both-apis.ts";
+import { clusterConfig, type ClusterFlags, withClusterFlags } from "./cluster.ts";
 import type { Define } from "./commands.ts";
 import { untilInterrupted } from "./interrupt.ts";
 import { createProgress } from "./terminal.ts";
@@ -54,7 +55,7 @@ export const definePreview: Define = (command, { env, out, err }, onCode) => {
         progress.show("reading the working copy");
         copy = await openWorkingCopy(directory, flags);
         const repos = new Set(copy.urls.map(repoId));
-        const found = (await listDeployments(client, namespaces))
+        const found = (await listOfBothApis(client, { namespaces, err }))
           .map(({ deployment }) => deployment)
           .filter(followsGit);
         const deployments = found.filter(({ repo }) => repos.has(repo));

@@ -1,11 +1,13 @@
 /** KluctlDeployments of flux.kluctl.io/v1alpha1: served like any other, until one of the newer API takes over. */
+import { writeFile } from "node:fs/promises";
+import { join } from "node:path";
 import type { KubernetesObject } from "@kubernetes/client-node";
 import { expect, test } from "vitest";
 import { parse } from "yaml";
 import { runDoctor } from "../../src/app/doctor.ts";
-import { runProgram } from "../../src/cli/program.ts";
 import { parseConfig } from "../../src/config.ts";
 import { annotation } from "../../src/model.ts";
+import { towline as commandLine } from "../support/command-line.ts";
 import { gitRepository, installOlderApis, olderDeployment } from "../support/older-api.ts";
 import { aProject, aSpec } from "../support/project.ts";
 import { environment, sendPush, type Towline, useTowline } from "../support/towline.ts";
@@ -39,18 +41,9 @@ function older({ cluster }: TestWorld, name: string) {
 }
 
 /** The real command, for this test's namespace. */
-async function towline({ cluster }: TestWorld, ...args: string[]) {
-  const [out, err] = [[] as string[], [] as string[]];
-  const env = { TOWLINE_KUBERNETES_KUBECONFIG: cluster.kubeconfig };
-  const code = await runProgram([...args, "-n", cluster.namespace], {
-    env,
-    serve: () => Promise.reject(new Error("not asked for")),
-    doctor: () => Promise.reject(new Error("not asked for")),
-    stdin: () => Promise.reject(new Error("not asked for")),
-    out: (text) => void out.push(text),
-    err: (text) => void err.push(text),
-  });
-  return { code, out: out.join(""), err: err.join("") };
+function towline(world: TestWorld, ...args: string[]) {
+  const env = { ...environment(world), PATH: process.env["PATH"] };
+  return commandLine([...args, "-n", world.cluster.namespace], { env });
 }
 
 /** What the doctor finds out about deployments. */
@@ -118,11 +111,13 @@ async function servesAndGivesWay(world: TestWorld, server: Towline): Promise<voi
     metadata: { name: "settings" },
     data: { color: "grey" },
   } as KubernetesObject);
-  await deployment.annotate({ "reconcile.fluxcd.io/requestedAt": "1" });
-  await deployment.until(
-    "its answer",
-    (resource) => resource.status?.["lastHandledReconcileAt"] === "1" && at(second)(resource),
-  );
+  const asked = await towline(world, "reconcile", "shop");
+  expect(asked).toMatchObject({
+    code: 0,
+    out: `${namespace}/shop: ready at ${second.slice(0, 7)}. deploy: ok, prune: ok\n`,
+  });
+  const { metadata: after, status: answered } = (await deployment.get())!;
+  expect(answered?.["lastHandledReconcileAt"]).toBe(after?.annotations?.["reconcile.fluxcd.io/requestedAt"]);
   expect(await cluster.data("settings")).toEqual({ color: "grey" });
   await deployment.annotate({ "deploy.flux.kluctl.io/requestedAt": "2" });
   await deployment.until("its deploy", (resource) => resource.status?.["lastHandledDeployAt"] === "2");
@@ -144,6 +139,18 @@ async function servesAndGivesWay(world: TestWorld, server: Towline): Promise<voi
     { name: "shop", apiVersion, commit: second, ready: "True" },
   ]);
   expect((await towline(world, "trace", second)).out).toContain(`${namespace}/shop: applied\n`);
+
+  expect(await towline(world, "suspend", "shop")).toMatchObject({ code: 0 });
+  expect((await deployment.get())?.spec["suspend"]).toBe(true);
+  expect((await towline(world, "reconcile", "shop")).err).toContain("not asked: it is suspended");
+  const settings = aProject({ namespace, data: { color: "green" } })["app/settings.yml"];
+  await writeFile(join(repo.dir, "app/settings.yml"), settings ?? "");
+  const preview = await towline(world, "preview", repo.dir, "--into", "main");
+  expect(preview).toMatchObject({ code: 0, out: expect.stringContaining("-  blue\n+  green") as unknown });
+  expect(await towline(world, "resume", "shop")).toMatchObject({
+    code: 0,
+    out: expect.stringContaining(`${namespace}/shop: ready at ${second.slice(0, 7)}`) as unknown,
+  });
 
   const printed = await towline(world, "migrate");
   expect(printed).toMatchObject({ code: 0, out: expect.stringContaining("# changed: spec.sourceRef: ") as unknown });

@@ -8,6 +8,7 @@ import { onTestFinished } from "vitest";
 import { useTempDir } from "./world.ts";
 
 export interface FakeResource {
+  readonly apiVersion: string;
   readonly metadata: {
     name: string;
     namespace: string;
@@ -28,6 +29,8 @@ export interface FakeApiServer {
   onPatched: (resource: FakeResource) => void;
 }
 
+const newer = "gitops.kluctl.io/v1beta1";
+
 export async function useFakeApiServer(): Promise<FakeApiServer> {
   const resources: FakeResource[] = [];
   const fake = { resources, onPatched: (_resource: FakeResource): void => undefined };
@@ -35,11 +38,13 @@ export async function useFakeApiServer(): Promise<FakeApiServer> {
     const answer = (status: number, body: unknown) =>
       response.writeHead(status, { "Content-Type": "application/json" }).end(JSON.stringify(body));
     const { pathname, searchParams } = new URL(request.url ?? "", "http://api");
-    const [, namespace, name] =
-      /^\/apis\/gitops\.kluctl\.io\/v1beta1(?:\/namespaces\/([^/]+))?\/kluctldeployments(?:\/([^/]+))?$/.exec(
-        pathname,
-      ) ?? [];
-    const fitting = resources.filter(
+    const [, apiVersion = "", namespace, kind, name] =
+      /^\/apis\/([^/]+\/[^/]+)(?:\/namespaces\/([^/]+))?(?:\/(kluctldeployments)(?:\/([^/]+))?)?$/.exec(pathname) ?? [];
+    const known = resources.filter((resource) => resource.apiVersion === apiVersion);
+    if (kind === undefined) {
+      return known.length > 0 ? answer(200, { resources: [{ name: "kluctldeployments" }] }) : answer(404, {});
+    }
+    const fitting = known.filter(
       ({ metadata }) => (!namespace || metadata.namespace === namespace) && (!name || metadata.name === name),
     );
     if (name === undefined) {
@@ -75,9 +80,14 @@ export async function useFakeApiServer(): Promise<FakeApiServer> {
   writeFileSync(kubeconfig, JSON.stringify({ ...config, "current-context": "fake" }));
   return Object.assign(fake, {
     kubeconfig,
-    add(name: string, { labels = {}, spec = {}, status }: Parameters<FakeApiServer["add"]>[1] = {}) {
-      const source = { git: { url: "https://git.example.com/shop", ref: { branch: "main" } } };
+    add(
+      name: string,
+      { labels = {}, spec = {}, status, apiVersion = newer }: Parameters<FakeApiServer["add"]>[1] = {},
+    ) {
+      const git = { url: "https://git.example.com/shop", ref: { branch: "main" } };
+      const source = apiVersion === newer ? { git } : git;
       const resource: FakeResource = {
+        apiVersion,
         metadata: { name, namespace: "shop", uid: name, generation: 1, labels },
         spec: { interval: "5m", source, ...spec },
         status: { observedGeneration: 1, conditions: [ready("True", "deploy succeeded.")], ...status },

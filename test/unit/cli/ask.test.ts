@@ -57,6 +57,45 @@ test("suspend and resume set the spec, and wait until the server has seen it", a
   expect(spec["suspend"]).toBeNull();
 });
 
+test("those of the older API are asked in its own words, and a suspended one is not asked in vain", async () => {
+  const api = await useFakeApiServer();
+  const apiVersion = "flux.kluctl.io/v1alpha1";
+  const older = api.add("older", { apiVersion });
+  const suspended = api.add("suspended", { apiVersion, spec: { suspend: true } });
+  const twins = [api.add("both"), api.add("both", { apiVersion })];
+  const asked: string[] = [];
+  api.onPatched = (resource) => {
+    const { metadata, status = {} } = resource;
+    asked.push(`${metadata.name} ${resource.apiVersion}`);
+    status["observedGeneration"] = metadata.generation;
+    status["lastHandledReconcileAt"] = metadata.annotations?.["reconcile.fluxcd.io/requestedAt"];
+    status["reconcileRequestResult"] = { request: requestOf(metadata), startTime: "", reconcileId: "r", endTime: "x" };
+  };
+  const call = (...args: string[]) => towline([...args, "--kubeconfig", api.kubeconfig]);
+
+  const all = await call("reconcile", "--all");
+  expect(all.out.split("\n").sort()).toEqual([
+    "",
+    "shop/both: ready. deploy succeeded.",
+    "shop/older: ready. deploy succeeded.",
+  ]);
+  expect(all.err).toBe(
+    "shop/suspended: not asked: it is suspended, and the older API has nothing looked at then: `towline resume` comes first\n",
+  );
+  expect(all.code).toBe(1);
+  expect(asked.sort()).toEqual(["both gitops.kluctl.io/v1beta1", `older ${apiVersion}`]);
+  expect(Date.parse(older.metadata.annotations?.["reconcile.fluxcd.io/requestedAt"] ?? "")).not.toBeNaN();
+  expect(twins[1]?.metadata.annotations).toBeUndefined();
+
+  expect(await call("suspend", "older")).toMatchObject({
+    code: 0,
+    out: "shop/older: suspended: nothing is deployed\n",
+  });
+  expect(older.spec["suspend"]).toBe(true);
+  expect(await call("resume", "suspended")).toMatchObject({ code: 0, err: "" });
+  expect(suspended.spec["suspend"]).toBeNull();
+});
+
 test("what is asked of whom has to be said, once", async () => {
   const api = await useFakeApiServer();
   api.add("prod");
