@@ -208,7 +208,7 @@ export function createQueue({ connection, prefix, fairness, log, observe }: Queu
       const request = failed[0] && parseJobData(lane, failed[0].data);
       if (request === undefined) return undefined;
       // Not the old job: what came meanwhile may wait, or run, and there is one of each subject at most.
-      const queued = await inTime("take the request", () => take(request));
+      const queued = await inTime("take the request", () => take(toRetry(request)));
       // Whoever looks at the queue then sees that it is wanted again, not that it has failed.
       await withinDeadline("forget what failed", deadlineMs, () => Promise.all(failed.map((job) => job.remove())));
       return { queued };
@@ -304,4 +304,9 @@ function moreUrgent(request: Request, waiting: Request | undefined): Request {
 
 function movedKey(prefix: string, repo: RepoId): string {
   return `${prefix}:moved:${digest(repo)}`;
+}
+
+/** Whoever asked by annotation has had their answer: what is left is to look at the deployment itself. */
+function toRetry(request: Request): Request {
+  return request.kind === "reconcile" && request.cause === "manual" ? { ...request, cause: "change" } : request;
 }

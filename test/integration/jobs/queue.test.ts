@@ -210,3 +210,20 @@ test("what failed for good is tried again when somebody asks, once, and is no fa
   await vi.waitFor(async () => expect(await failed()).toEqual([]), patience);
   expect(await queue.retryFailed("reconcile", "reconcile:apps/shop")).toBeUndefined();
 });
+
+test("what failed when somebody asked for it is tried again as what is to be looked at: nobody waits for an answer now", async () => {
+  const { queue, work, workOn } = await useQueue();
+  workOn("manual", () => Promise.resolve({ kind: "failed", retry: "person", message: "a template is wrong" }));
+  await queue.enqueue([aRequest("shop", "manual")]);
+  const failed = () => queue.jobs().then((jobs) => jobs.filter(({ state }) => state === "failed"));
+  await vi.waitFor(async () => expect(await failed()).toMatchObject([{ lane: "manual" }]), patience);
+
+  const runs: ReconcileRequest[] = [];
+  work((request) => {
+    runs.push(request);
+    return Promise.resolve(done);
+  });
+  expect(await queue.retryFailed("manual", "reconcile:apps/shop")).toEqual({ queued: true });
+  await vi.waitFor(() => expect(runs).toMatchObject([{ cause: "change" }]), patience);
+  expect(await failed()).toEqual([]);
+});
