@@ -166,6 +166,7 @@ export async function startApp(config: Config, log: Logger, reading?: Reading): 
     enqueue: (requests) => queue.enqueue(requests),
     retryAt: (deployment) => retries.nextAt(deployment),
     skipping: skippingParts.skipping,
+    validations: skippingParts.validations,
     clock,
     newId: randomUUID,
     log,

@@ -8,11 +8,13 @@ import type { Metrics } from "../metrics.ts";
 import { createSkippingMetrics, type SkippingMetrics } from "../metrics/skipping.ts";
 import type { Clock, Deployments, Secrets, Sources } from "../ports.ts";
 import { createSkipping, type Skipping } from "../reconcile/skip/skipping.ts";
+import { createValidations, type Validations } from "../reconcile/skip/validations.ts";
 import { findUnsteadyFiles } from "../source/unsteady-files.ts";
 
 export interface SkippingParts {
   readonly applied: WatchedObjects;
   readonly skipping: Skipping;
+  readonly validations: Validations;
   readonly metrics: SkippingMetrics;
 }
 
@@ -28,6 +30,7 @@ export interface SkippingPartsDeps {
 }
 
 export function createSkippingParts({ live, client, metrics, log, ...deps }: SkippingPartsDeps): SkippingParts {
+  const fullIntervalMs = () => live.now.sweep.fullIntervalMs;
   const applied = createAppliedObjects({ client, log });
   const ownMetrics = createSkippingMetrics(metrics.registry, () => applied.size());
   const skipping = createSkipping({
@@ -35,9 +38,10 @@ export function createSkippingParts({ live, client, metrics, log, ...deps }: Ski
     applied,
     clusterFacts: () => readClusterFacts(client),
     findUnsteady: findUnsteadyFiles,
-    fullIntervalMs: () => live.now.sweep.fullIntervalMs,
+    fullIntervalMs,
     log,
     observe: ownMetrics,
   });
-  return { applied, skipping, metrics: ownMetrics };
+  const validations = createValidations({ fullIntervalMs, clock: deps.clock });
+  return { applied, skipping, validations, metrics: ownMetrics };
 }

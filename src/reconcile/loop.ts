@@ -129,7 +129,12 @@ async function bringUpToDate(work: Work): Promise<Ending> {
     steps.keepsFromPruning(rendered);
     const drift = deployed ? await steps.driftAfter(deployed) : rendered;
     steps.record(rendered, drift);
-    const validated = decision.validate ? await steps.validate(rendered.objectsHash) : undefined;
+    // Whoever asks for a look gets all of it.
+    const spared = deployed === undefined && work.asked === undefined && deps.validations?.stands(deployment, rendered);
+    const keeps = decision.validate && spared === true;
+    if (keeps) steps.keepValidation();
+    const validated = decision.validate && !keeps ? await steps.validate(rendered.objectsHash) : undefined;
+    if (validated && !deployed) deps.validations?.keep(deployment, rendered, status.current.lastValidateResult);
     if (!spec.validate) status.set({ lastValidateResult: undefined });
     await steps.stored();
     const failed = Object.entries({
@@ -155,7 +160,7 @@ async function bringUpToDate(work: Work): Promise<Ending> {
           end.ready.status === "True" &&
           isClean(work, rendered, validated) &&
           !decision.waitsForApproval,
-        validated: validated !== undefined,
+        validated: validated !== undefined || keeps,
         deployResultId: status.current.lastDeployResult?.id,
         signal: work.signal,
       });

@@ -36,6 +36,7 @@ import {
   type ResultContext,
 } from "./results.ts";
 import { toDeployOptions, toRun } from "./run.ts";
+import { rfc3339 } from "./time.ts";
 import type { Work } from "./work.ts";
 
 export interface StepsContext {
@@ -305,6 +306,17 @@ export function createSteps(work: Work, { checkout, credentials, identity, kluct
         deployments.event(deployment, "Warning", reason.validateFailed, words);
       }
       return result;
+    },
+
+    /** The last one stands, as of now. */
+    keepValidation(): void {
+      const last = status.current.lastValidateResult;
+      if (last === undefined) return;
+      const at = rfc3339(clock.now());
+      log.info("validated before: none of its objects is another");
+      status.set({
+        lastValidateResult: { ...last, document: { ...last.document, startTime: at, endTime: at }, endTime: at },
+      });
     },
 
     /** Tells once per change that somebody has to approve it. */

@@ -17,6 +17,7 @@ import { loopTimeoutMs } from "./decide.ts";
 import type { ReadIdentity } from "./identity.ts";
 import type { PruneGuard } from "./pruning.ts";
 import type { Skipping } from "./skip/skipping.ts";
+import type { Validations } from "./skip/validations.ts";
 import { createStatusWriter, type StatusWriter } from "./status-writer.ts";
 
 export interface Settings {
@@ -42,6 +43,8 @@ export interface LoopDeps {
   readonly retryAt?: ((deployment: Deployment) => number | undefined) | undefined;
   /** Absent: no loop is left out. */
   readonly skipping?: Skipping | undefined;
+  /** Absent: each is run. */
+  readonly validations?: Validations | undefined;
   readonly clock: Clock;
   readonly newId: () => string;
   readonly log: Logger;

@@ -1,0 +1,62 @@
+import { expect, test } from "vitest";
+import { annotation } from "../../../../src/model.ts";
+import { createValidations } from "../../../../src/reconcile/skip/validations.ts";
+import { anObject, aValidation } from "../../../support/deployments.ts";
+import { appliedObject, aRendered, aStanding } from "../../../support/skipping.ts";
+
+const found = aValidation({ id: "v1", endTime: "2026-01-01T00:00:00Z" });
+const spec = { validate: true };
+const validated = aStanding({ spec, status: { lastValidateResult: found } });
+const objects = (more: object = {}) => aRendered({ objects: [appliedObject("Deployment", "apps/v1", more)] });
+
+function aMemory() {
+  const clock = { at: 0 };
+  return { clock, ...createValidations({ fullIntervalMs: () => 3_600_000, clock: { now: () => clock.at } }) };
+}
+
+test("a validation stands while it is the last, and its objects are exactly as they were", () => {
+  const { keep, stands, clock } = aMemory();
+  expect(stands(validated, objects())).toBe(false);
+  keep(validated, objects(), found);
+  expect(stands(validated, objects())).toBe(true);
+  clock.at = 3_599_999;
+  expect(stands(validated, objects())).toBe(true);
+  clock.at = 3_600_000;
+  expect(stands(validated, objects())).toBe(false);
+});
+
+test.each([
+  ["an object is another", objects({ resourceVersion: "11" })],
+  ["nothing but a status is another", objects({ resourceVersion: "11", generation: 1 })],
+  ["an object was made anew", objects({ uid: "another" })],
+  ["an object is gone", aRendered({ objects: [anObject({ new: true, rendered: "{}" })] })],
+  ["there is one more", aRendered({ objects: [appliedObject("Deployment", "apps/v1"), appliedObject()] })],
+  ["the project renders to something else", { ...objects(), objectsHash: "hash-2" }],
+])("%s: it is done again", (_, seen) => {
+  const { keep, stands } = aMemory();
+  keep(validated, objects(), found);
+  expect(stands(validated, seen)).toBe(false);
+});
+
+test.each([
+  ["another one has been done since", aStanding({ spec, status: { lastValidateResult: { ...found, id: "v2" } } })],
+  ["its spec is another", { ...validated, generation: 2 }],
+  ["it is another resource", { ...validated, uid: "another" }],
+  ["somebody says how often", aStanding({ spec: { ...spec, validateIntervalMs: 1 }, status: validated.status })],
+  ["somebody wants all of it", { ...validated, annotations: { [annotation.fullInterval]: "0" } }],
+])("%s: it is done again, whatever the objects are", (_, deployment) => {
+  const { keep, stands } = aMemory();
+  keep(validated, objects(), found);
+  expect(stands(deployment, objects())).toBe(false);
+});
+
+test("what a validation finds fault with is looked at each time, and hooks and what kluctl does not tell as well", () => {
+  const { keep, stands } = aMemory();
+  keep(validated, objects(), { ...found, errors: 1 });
+  expect(stands(validated, objects())).toBe(false);
+  keep(validated, objects(), { ...found, warnings: 1 });
+  expect(stands(validated, objects())).toBe(false);
+  const hook = aRendered({ objects: [{ ...appliedObject(), hook: true }] });
+  keep(validated, hook, found);
+  expect(stands(validated, hook)).toBe(false);
+});
