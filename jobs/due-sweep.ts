@@ -10,6 +10,7 @@ import {
   requestAnnotation,
 } from "../src/model.ts";
 import { isReconciling } from "../src/reconcile/conditions.ts";
+import type { Moved } from "../src/reconcile/skip/skipping.ts";
 import { isAnnotated } from "../src/reconcile/requests.ts";
 import { createLimit } from "../src/limit.ts";
 import type { Logger } from "../src/log.ts";
@@ -23,7 +24,7 @@ type Entry = Deployment | MalformedDeployment;
 export type DueAt = (deployment: Entry, seen: Seen, now: number) => number;
 
 /** `later`: what is known of it has just changed, and is looked at anew with the next tick. */
-export type Spare = (deployment: Entry) => Promise<"skipped" | "later" | "wanted">;
+export type Spare = (deployment: Entry, to?: Moved) => Promise<"skipped" | "later" | "wanted">;
 
 export interface DueSweepDeps {
   readonly deployments: Pick<Deployments, "all">;

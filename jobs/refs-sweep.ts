@@ -14,7 +14,8 @@ import {
   type PreviewRequest,
 } from "../src/model.ts";
 import type { Clock, Deployments, Reports } from "../src/ports.ts";
-import { fractionOf } from "./due-sweep.ts";
+import { createLimit } from "../src/limit.ts";
+import { fractionOf, type Spare } from "./due-sweep.ts";
 import type { JobQueue } from "./queue.ts";
 
 export interface RefsSweepDeps {
@@ -24,6 +25,8 @@ export interface RefsSweepDeps {
   /** Equal for deployments that one `ls-remote` answers for: same remote, same login. */
   readonly groupKey: (deployment: GitDeployment) => string;
   readonly queue: Pick<JobQueue, "enqueue" | "markMoved" | "claim">;
+  /** Whether a move is nothing to a deployment. Absent: any is something. */
+  readonly spare?: Spare | undefined;
   /** Absent: pull requests are not previewed. */
   readonly reports?: Pick<Reports, "openInto"> | undefined;
   readonly everyMs: () => number;
@@ -43,6 +46,8 @@ export interface RefsSweep {
 }
 
 const perHost = 4;
+/** How many are looked at side by side for whether a move is something to them. */
+const sparedAtOnce = 8;
 const lookTimeoutMs = 60_000;
 const regroupMs = 5_000;
 const longestBackoffMs = 600_000;
@@ -136,7 +141,7 @@ export function createRefsSweep(deps: RefsSweepDeps): RefsSweep {
       const heads = await ask(group);
       group.lookedAt = clock.now();
       group.fresh = false;
-      if (heads) await compare(group, heads);
+      if (heads) await compare(group, heads, now);
     } catch (error) {
       // Redis is away: whoever watches over it says so. What was found is found again.
       log.debug({ error: (error as Error).message }, "sweep put off");
@@ -170,7 +175,7 @@ export function createRefsSweep(deps: RefsSweepDeps): RefsSweep {
     }
   }
 
-  async function compare(group: Group, heads: Heads): Promise<void> {
+  async function compare(group: Group, heads: Heads, askedAt: number): Promise<void> {
     const now = clock.now();
     const behind = new Set(group.members.filter((one) => differs(one, heads, now)).map(({ key }) => keyText(key)));
     if (behind.size === 0) return;
@@ -181,11 +186,12 @@ export function createRefsSweep(deps: RefsSweepDeps): RefsSweep {
       .filter((one) => behind.has(keyText(one.key)) && differs(one, heads, now));
     if (moved.length === 0) return;
     for (const repo of new Set(moved.map(({ repo }) => repo))) await queue.markMoved(repo);
+    const concerned = await findConcerned(moved, heads, askedAt);
     await queue.enqueue([
-      ...moved.map(({ key, repo }) => ({ kind: "reconcile", deployment: key, cause: "sweep", repo }) as const),
+      ...concerned.map(({ key, repo }) => ({ kind: "reconcile", deployment: key, cause: "sweep", repo }) as const),
       ...(await findBased(moved, heads)),
     ]);
-    for (const deployment of moved) {
+    for (const deployment of concerned) {
       const key = keyText(deployment.key);
       const commit = commitOf(deployment.spec.source.ref, heads);
       const before = asked.get(key);
@@ -198,7 +204,20 @@ export function createRefsSweep(deps: RefsSweepDeps): RefsSweep {
         "found a move nobody told of",
       );
     }
-    observe?.found(moved.length);
+    observe?.found(concerned.length);
+  }
+
+  /** Without those that read nothing of what changed. */
+  async function findConcerned(moved: readonly GitDeployment[], heads: Heads, at: number): Promise<GitDeployment[]> {
+    const limit = createLimit(sparedAtOnce);
+    const answers = moved.map((deployment) =>
+      limit.run(async () => {
+        const commit = commitOf(deployment.spec.source.ref, heads);
+        const answer = commit === undefined ? undefined : await deps.spare?.(deployment, { commit, at });
+        return answer === undefined || answer === "wanted" ? [deployment] : [];
+      }),
+    );
+    return (await Promise.all(answers)).flat();
   }
 
   /** The open pull requests whose merge is another one now. */

@@ -135,6 +135,8 @@ export interface Sources {
   tag(source: OciCheckoutSource, signal: AbortSignal): Promise<Tag>;
   /** What merging one commit into another gives, without touching the remote. Throws SourceError. */
   merge(source: MergeSource, signal: AbortSignal): Promise<Merge>;
+  /** The files in which two commits differ, whichever is the older. Throws SourceError. */
+  changes(repository: Repository, from: string, to: string, signal: AbortSignal): Promise<ChangedPaths>;
 }
 
 /** Why what a checkout holds may render differently another time; for people. */
@@ -142,6 +144,8 @@ export interface UnsteadyFiles {
   readonly templates?: string | undefined;
   /** Matters to a project with Helm charts only. */
   readonly charts?: string | undefined;
+  /** Why files outside of the directory may be read. */
+  readonly outside?: string | undefined;
 }
 
 /** What the tag of an artifact points to. */

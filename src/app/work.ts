@@ -70,7 +70,7 @@ export function startWork(deps: WorkDeps): StartedWork {
     },
     dueAt,
     retries: deps.retries,
-    spare: (deployment) => skipping.spare(deployment),
+    spare: (deployment, to) => skipping.spare(deployment, to),
     groupKey: loginKey,
     tagKey,
     async tag(deployment, signal) {

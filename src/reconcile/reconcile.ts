@@ -212,9 +212,14 @@ export function createReconcile(deps: ReconcileDeps): Reconcile {
       if (!followsGit(deployment)) return undefined;
       const { source } = deployment.spec;
       const credentials = await readGitCredentials(deployment, deps.secrets);
+      const at = deps.clock.now();
       const heads = await deps.sources.heads({ url: source.url, credentials }, asOf, signal);
       const commit = commitOf(source.ref, heads);
-      return commit !== undefined && commit === status.observedCommit ? `already at ${commit}` : undefined;
+      if (commit === undefined) return undefined;
+      if (commit === status.observedCommit) return `already at ${commit}`;
+      // Whoever waits for a push does not wait for this: a push that a host told of touches what it reads, mostly.
+      const spared = cause === "sweep" && (await deps.skipping?.spareJob(deployment, { commit, at }));
+      return spared === "skipped" ? `nothing that it reads has changed up to ${commit}` : undefined;
     } catch {
       return undefined; // the loop meets the same error, and reports it
     }

@@ -2,7 +2,7 @@
 import { SourceError } from "../errors.ts";
 import type { ChangedPaths } from "../model.ts";
 import { checkOut } from "./clone.ts";
-import { type Git, GitFailure } from "./git.ts";
+import { type Git, type GitCall, GitFailure } from "./git.ts";
 
 /** More than these count as "any": comparing them costs more than to look. */
 const maxPaths = 10_000;
@@ -36,13 +36,7 @@ export async function mergeInto(
   const [tree = "", ...conflicts] = split(printed);
   if (conflicts.length > 0) return { conflicts };
 
-  const differ = split(
-    await git(["diff", "--name-only", "--no-renames", "--no-ext-diff", "-z", base, tree], {
-      at,
-      protocols: [],
-      signal,
-    }),
-  );
+  const changed = await findChanges(git, { at, from: base, to: tree }, signal);
   const commit = await git(["commit-tree", tree, "-p", base, "-p", head, "-m", "Merge, to see what it changes"], {
     at,
     protocols: [],
@@ -50,8 +44,23 @@ export async function mergeInto(
     signal,
   });
   await checkOut(git, root, commit.trim(), signal);
-  const complete = differ.length <= maxPaths;
-  return { changed: { complete, paths: complete ? differ : [] } };
+  return { changed };
+}
+
+/** In which files two commits, or trees, differ. */
+export async function findChanges(
+  git: Git,
+  { at, from, to }: { at: GitCall["at"]; from: string; to: string },
+  signal: AbortSignal,
+): Promise<ChangedPaths> {
+  const printed = await git(["diff", "--name-only", "--no-renames", "--no-ext-diff", "-z", from, to], {
+    ...(at && { at }),
+    protocols: [],
+    signal,
+  });
+  const paths = split(printed);
+  const complete = paths.length <= maxPaths;
+  return { complete, paths: complete ? paths : [] };
 }
 
 function split(printed: string): string[] {

@@ -15,7 +15,7 @@ import { explain } from "./explain.ts";
 import { createGit, type Git } from "./git.ts";
 import { createLimit } from "../limit.ts";
 import { parseLsRemote } from "./ls-remote.ts";
-import { mergeInto } from "./merge.ts";
+import { findChanges, mergeInto } from "./merge.ts";
 import { CommitMissing, createMirrors } from "./mirrors.ts";
 import { createOciSources } from "./oci.ts";
 import { createRemoteGit } from "./remote-git.ts";
@@ -278,6 +278,17 @@ export function createSources(deps: SourcesDeps): GitSources {
     async merge(source, signal) {
       const remote = await toRemoteOf(source);
       return explained(remote, signal, () => openMerge(remote, source, signal));
+    },
+
+    async changes(repository, from, to, signal) {
+      const remote = await toRemoteOf(repository);
+      return explained(remote, signal, async () => {
+        const id = await idOf(remote);
+        await mirrors.withCommit(remote, id, to, signal, () => Promise.resolve());
+        return mirrors.withCommit(remote, id, from, signal, (mirror) =>
+          findChanges(git, { at: { gitDir: mirror }, from, to }, signal),
+        );
+      });
     },
 
     async sweepStale() {

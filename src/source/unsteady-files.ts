@@ -2,7 +2,7 @@
  * Looks through the files of a project for what may render differently another time, although nothing of it changed:
  * clocks, chance, and what is read from elsewhere. It errs on one side only: what merely looks like it counts.
  */
-import { lstat, readdir, readFile } from "node:fs/promises";
+import { lstat, readdir, readFile, realpath } from "node:fs/promises";
 import { join, relative } from "node:path";
 import type { UnsteadyFiles } from "../ports.ts";
 
@@ -22,11 +22,22 @@ const unsteadyHelm =
 /** Of what kustomize fetches. */
 const remoteResource = /\/\/|\bgit@|\bgithub\.com\b|[?&]ref=|helmCharts?\b|helmGlobals\b/;
 
-export async function findUnsteadyFiles(root: string, signal?: AbortSignal): Promise<UnsteadyFiles> {
-  const files = await listFiles(root, signal);
+/** A directory above; a lone dot to make one of; and what says the same in other words, or to nobody who has no key. */
+const parentDirectory = /(?<!\.)\.\.(?!\.)|\\(?:x2e|u002e)|\bENC\[/i;
+const endsWithDot = /\.["'`]/;
+
+/**
+ * Of a checkout, or of one directory in it. kluctl's own files aside, which are found by their names, a project reads
+ * outside of its directory only what something in it names.
+ */
+export async function findUnsteadyFiles(root: string, path: string, signal?: AbortSignal): Promise<UnsteadyFiles> {
+  const top = join(root, path);
+  if ((await realpath(top)) !== join(await realpath(root), path)) return { templates: `${path} is a link` };
+  const files = await listFiles(top, signal);
   if (typeof files === "string") return { templates: files };
   let templates: string | undefined;
   let charts: string | undefined;
+  let outside: string | undefined;
   const left = files.values();
   const work = async () => {
     for (const file of left) {
@@ -38,16 +49,18 @@ export async function findUnsteadyFiles(root: string, signal?: AbortSignal): Pro
         continue;
       }
       const text = await readFile(file, "latin1");
-      templates ??= whyUnsteady(name, text);
-      if (unsteadyHelm.test(codeOf(text))) charts ??= `${name} may read the cluster or a clock, or throw dice`;
+      const code = codeOf(text);
+      templates ??= whyUnsteady(name, text, code);
+      if (unsteadyHelm.test(code)) charts ??= `${name} may read the cluster or a clock, or throw dice`;
+      if (parentDirectory.test(text) || endsWithDot.test(code)) outside ??= `${name} may name what lies outside`;
     }
   };
   await Promise.all(Array.from({ length: atOnce }, work));
-  return { templates, charts };
+  return { templates, charts, outside };
 }
 
-function whyUnsteady(name: string, text: string): string | undefined {
-  if (unsteadyJinja.test(codeOf(text))) return `${name} may read a clock or throw dice`;
+function whyUnsteady(name: string, text: string, code: string): string | undefined {
+  if (unsteadyJinja.test(code)) return `${name} may read a clock or throw dice`;
   if (condition.test(text) && unsteadyCondition.test(text)) return `${name} may have a condition that depends on time`;
   if (/(?:^|\/)kustomization(?:\.ya?ml)?$/i.test(name) && remoteResource.test(text)) {
     return `${name} may name what is not in the project`;

@@ -41,6 +41,21 @@ test("a loop is left out while nothing can have changed, and any change is looke
   });
   const login = { apiVersion: "v1", kind: "Secret", metadata: { name: "login" } };
   await cluster.create({ ...login, stringData: { username: "a", password: "b" } } as object);
+  // Two projects side by side; only one of them may read what the other one has.
+  const mono = await world.repo("mono");
+  const inDirectory = (name: string, more = {}) => ({
+    [`apps/${name}/.kluctl.yaml`]: stringify({ discriminator: `${namespace}-${name}`, targets: [{ name: "prod" }] }),
+    [`apps/${name}/deployment.yaml`]: stringify({ deployments: [{ path: "app" }], ...more }),
+    [`apps/${name}/app/app.yml`]: stringify({
+      apiVersion: "v1",
+      kind: "ConfigMap",
+      metadata: { name, namespace },
+      data: { base: name === "beside" ? "{{ base }}" : "none" },
+    }),
+  });
+  const base = (value: string) => ({ "base/vars.yml": stringify({ base: value }) });
+  const besides = { vars: [{ file: "../../base/vars.yml" }] };
+  await mono.push({ ...inDirectory("alone"), ...inDirectory("beside", besides), ...base("one") });
   const towline = await useTowline(world);
   const of = (name: string, msg: string) => towline.lines.filter((line) => line["name"] === name && line.msg === msg);
   const compared = (name: string) => of(name, "compared").length;
@@ -60,10 +75,17 @@ test("a loop is left out while nothing can have changed, and any change is looke
   await still.create(aSpec(repo.url, { interval: "2s", args: { name: "still" }, credentials }));
   await edited.create(aSpec(repo.url, { args: { name: "edited" } }));
   await including.create(aSpec(whole.url, { interval: "2s" }));
-  await asks.create(aSpec(asking.url, { interval: "2s" }));
+  await asks.create(aSpec(asking.url, { interval: "2s", validate: true }));
+  const [alone, beside] = ["alone", "beside"].map(cluster.deployment) as [TestDeployment, TestDeployment];
+  const at = (path: string) => ({ source: { git: { url: mono.url, ref: { branch: "main" }, path } }, interval: "2s" });
+  await alone.create(aSpec(mono.url, at("apps/alone")));
+  await beside.create(aSpec(mono.url, at("apps/beside")));
 
   // Variables from a web server may be others the next time.
   await vi.waitFor(() => expect(doubts("asking")).toContain("project"), patience);
+  // None of its objects is another, though: kluctl compares, and need not validate again.
+  const kept = "validated before: none of its objects is another";
+  await vi.waitFor(() => expect(of("asking", kept).length).toBeGreaterThan(1), patience);
   await asks.patch({ spec: { suspend: true } });
   expect(of("asking", leftOut)).toEqual([]);
 
@@ -99,6 +121,16 @@ test("a loop is left out while nothing can have changed, and any change is looke
   await still.settles(moved);
   expect(await cluster.data("still")).toEqual({ color: "blue" });
 
+  // A commit that touches nothing that a project reads is told, and not looked at.
+  await Promise.all(["alone", "beside"].map(isLeftOutAgain));
+  const looks = compared("alone");
+  const elsewhere = await mono.push(base("two"));
+  await Promise.all([alone.settles(elsewhere), beside.settles(elsewhere)]);
+  expect(await cluster.data("beside")).toEqual({ base: "two" });
+  expect(compared("alone")).toBe(looks);
+  const own = await mono.push({ "apps/alone/app/app.yml": "", "apps/alone/app/other.yml": "# nothing" });
+  await alone.settles(own);
+
   // What was deployed is nobody's drift.
   await isLeftOutAgain("still");
   expect(of("still", "an applied object changed")).toEqual([]);
@@ -106,4 +138,47 @@ test("a loop is left out while nothing can have changed, and any change is looke
   expect(metrics).toMatch(/^towline_interval_loops_total\{done="skipped",doubt=""\} \d+$/m);
   expect(metrics).toMatch(/^towline_interval_loops_total\{done="looked",doubt="project"\} \d+$/m);
   expect(metrics).toMatch(/^towline_drift_looks_total [2-9]$/m);
+});
+
+test("of two servers each proves for itself, and neither leaves out what the other one has to look at", async () => {
+  const world = await useWorld();
+  const { cluster } = world;
+  const repo = await world.repo("shop");
+  const project = (color: string) => aProject({ namespace: cluster.namespace, data: { color } });
+  await repo.push(project("red"));
+  const servers = [await useTowline(world), await useTowline(world)];
+  const deployment = cluster.deployment("shop");
+  await deployment.create(aSpec(repo.url, { interval: "1s" }));
+  const linesOf = (msg: string) => servers.map(({ lines }) => lines.filter((line) => line.msg === msg));
+  const skips = () => linesOf(leftOut).map((lines) => lines.length);
+  const bothLeaveOut = async () => {
+    const before = skips();
+    const eachHas = () => expect(skips().every((count, i) => count > before[i]!)).toBe(true);
+    await vi.waitFor(eachHas, patience);
+  };
+  await bothLeaveOut();
+
+  // One of them deploys it: what the other one knew is worth nothing, and what it sees is nobody's drift.
+  await deployment.settles(await repo.push(project("blue")));
+  expect(await cluster.data("settings")).toEqual({ color: "blue" });
+  await bothLeaveOut();
+  expect(linesOf("an applied object changed").flat()).toEqual([]);
+
+  // Both see an edit. Whoever looks, the other one does not write over what came of it.
+  const config = { apiVersion: "v1", kind: "ConfigMap", metadata: { name: "settings" } };
+  await cluster.patch({ ...config, data: { color: "theirs" } } as object);
+  const drift = ({ status }: TestResource) => status?.["lastDriftDetectionResultMessage"];
+  const told = await deployment.until("the drift", (now) => drift(now) === "1 chg");
+  const before = skips();
+  const looks = linesOf("compared").flat().length;
+  await vi.waitFor(() => expect(linesOf("compared").flat().length).toBeGreaterThan(looks + 2), patience);
+  expect(skips()).toEqual(before);
+  const still = (await deployment.get())!;
+  expect([drift(still), idOf(still, "lastDeployResult")]).toEqual(["1 chg", idOf(told, "lastDeployResult")]);
+
+  // Who is left takes it all over.
+  await servers.shift()?.stop();
+  await cluster.patch({ ...config, data: { color: "blue" } } as object);
+  await deployment.until("no drift", (now) => drift(now) === "no drift");
+  await bothLeaveOut();
 });

@@ -161,6 +161,7 @@ export function fakeSources(refs: Record<string, string> = { "refs/heads/main": 
   const failing: { error?: Error } = {};
   const merge: FakeMerge = { changed: { complete: false, paths: [] } };
   const merges: MergeSource[] = [];
+  const changed: { paths: readonly string[] } = { paths: [] };
   /** Under which names checkouts were asked for, see Sources.heads. */
   const asOfs: (string | undefined)[] = [];
   const heads = (): Heads => ({ defaultRef: "refs/heads/main", commits: new Map(Object.entries(refs)) });
@@ -175,6 +176,7 @@ export function fakeSources(refs: Record<string, string> = { "refs/heads/main": 
       return Promise.resolve({ root: "/checkout", projectDir: "/checkout", commit, release });
     },
     tag: () => Promise.resolve({ digest: undefined, checkedOut: undefined }),
+    changes: () => Promise.resolve({ complete: true, ...changed }),
     merge(source) {
       merges.push(source);
       const error = failing.error ?? merge.error;
@@ -191,7 +193,7 @@ export function fakeSources(refs: Record<string, string> = { "refs/heads/main": 
       });
     },
   };
-  return { ...port, refs, failing, released, nextMerge: merge, merges, asOfs };
+  return { ...port, refs, failing, released, nextMerge: merge, merges, changed, asOfs };
 }
 
 export function fakeLeases() {

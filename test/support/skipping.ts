@@ -113,7 +113,7 @@ export function aSkippingWorld(deployment: Deployment = aStanding()) {
     secrets,
     others,
     facts,
-    unsteady: unsteady as { templates?: string; charts?: string },
+    unsteady: unsteady as { templates?: string; charts?: string; outside?: string },
     doubts,
     moved,
     pass: (ms: number) => void (now += ms),

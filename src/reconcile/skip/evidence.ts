@@ -1,18 +1,18 @@
 /** What a proof is made of: what stands in git, in Secrets and in the cluster right now, asked for once for all who ask. */
 import { createHmac, randomBytes } from "node:crypto";
 import { commitOf } from "../../git-ref.ts";
-import type { Deployment, GitDeployment, Repository } from "../../model.ts";
+import type { ChangedPaths, Deployment, GitDeployment, Repository } from "../../model.ts";
 import type { Checkout, Clock, Secrets, Sources, UnsteadyFiles } from "../../ports.ts";
 import { loginKey, readGitCredentials } from "../credentials.ts";
 import type { GitPlace } from "./inputs.ts";
 
 export interface EvidenceDeps {
-  readonly sources: Pick<Sources, "heads" | "checkout">;
+  readonly sources: Pick<Sources, "heads" | "checkout" | "changes">;
   readonly secrets: Secrets;
   /** What of the cluster a chart may ask for: its version, its kinds. Equal while they are. */
   readonly clusterFacts: () => Promise<string>;
-  /** Looks through the files of a checkout. */
-  readonly findUnsteady: (root: string, signal: AbortSignal) => Promise<UnsteadyFiles>;
+  /** Looks through the files of a checkout, or of a directory in it. */
+  readonly findUnsteady: (root: string, path: string, signal: AbortSignal) => Promise<UnsteadyFiles>;
   readonly clock: Clock;
 }
 
@@ -28,8 +28,8 @@ export interface Evidence {
   hashSecrets(deployment: Deployment): Promise<string>;
   /** At most a minute old. */
   clusterFacts(): Promise<string>;
-  /** Where its source is. */
-  sourceCommit(deployment: GitDeployment, signal: AbortSignal): Promise<string | undefined>;
+  /** Where its source is, by an answer that was asked for after this time. */
+  sourceCommit(deployment: GitDeployment, since: number, signal: AbortSignal): Promise<string | undefined>;
   /** Where the places are that it includes: `placeText` → commit. Throws if one has no such ref. */
   commitsOf(
     deployment: Deployment,
@@ -37,21 +37,28 @@ export interface Evidence {
     signal: AbortSignal,
   ): Promise<ReadonlyMap<string, string>>;
   /** What of the project, or of the places that it includes, may render differently another time. */
-  findUnsteady(
-    rendered: Rendered,
-    places: ReadonlyMap<string, string>,
-    options: { charts: boolean },
-  ): Promise<string | undefined>;
+  findUnsteady(rendered: Rendered, places: ReadonlyMap<string, string>, options: { charts: boolean }): Promise<Files>;
+  /** In which files of its source two commits differ. */
+  changes(deployment: GitDeployment, from: string, to: string, signal: AbortSignal): Promise<ChangedPaths>;
+}
+
+export interface Files {
+  readonly unsteady?: string | undefined;
+  /** Nothing in the project's directory names what lies outside of it. */
+  readonly standsAlone: boolean;
 }
 
 const longestHeadsMs = 90_000;
 const clusterFactsMs = 60_000;
 const mostRemembered = 2_000;
+/** Each may be thousands of paths. */
+const mostDifferences = 50;
 const requestMs = 20_000;
 
 export function createEvidence(deps: EvidenceDeps): Evidence {
   const { sources, secrets, clock } = deps;
   const steadiness = new Map<string, Promise<UnsteadyFiles>>();
+  const differences = new Map<string, Promise<ChangedPaths>>();
   const heads = new Map<string, { readonly at: number; readonly answer: ReturnType<Sources["heads"]> }>();
   let facts: { readonly at: number; readonly answer: Promise<string> } | undefined;
   // Nobody who reads this memory learns a secret from it.
@@ -84,10 +91,10 @@ export function createEvidence(deps: EvidenceDeps): Evidence {
   }
 
   /** One question for all that ask for the same within that time. */
-  async function headsOf(group: string, repository: Repository, maxAgeMs: number, signal: AbortSignal) {
+  async function headsOf(group: string, repository: Repository, since: number, signal: AbortSignal) {
     const now = clock.now();
     let known = heads.get(group);
-    if (known === undefined || now - known.at > maxAgeMs) {
+    if (known === undefined || known.at <= since) {
       const answer = sources.heads(repository, undefined, AbortSignal.timeout(requestMs));
       const asked = { at: now, answer };
       answer.catch(() => {
@@ -103,7 +110,7 @@ export function createEvidence(deps: EvidenceDeps): Evidence {
   }
 
   /** As old as this the answer of a remote may be: a fraction of the interval, for nobody expects more of an interval. */
-  const headsAgeMs = ({ spec }: Deployment) => Math.min(longestHeadsMs, spec.intervalMs * 0.3);
+  const recently = ({ spec }: Deployment) => clock.now() - Math.min(longestHeadsMs, spec.intervalMs * 0.3);
 
   async function commitsOf(
     deployment: Deployment,
@@ -113,46 +120,43 @@ export function createEvidence(deps: EvidenceDeps): Evidence {
     const commits = new Map<string, string>();
     if (places.length === 0) return commits;
     const credentials = await readGitCredentials(deployment, secrets);
-    const maxAgeMs = headsAgeMs(deployment);
+    const since = recently(deployment);
     for (const { url, ref } of places) {
       const group = loginKey({
         ...deployment,
         spec: { ...deployment.spec, source: { kind: "git", url, ref, path: "" } },
       });
-      const found = ref.commit ?? commitOf(ref, await headsOf(group, { url, credentials }, maxAgeMs, signal));
+      const found = ref.commit ?? commitOf(ref, await headsOf(group, { url, credentials }, since, signal));
       if (found === undefined) throw new Error(`${url} has no such ref`);
       commits.set(placeText({ url, ref }), found);
     }
     return commits;
   }
 
-  function isSteady(id: string, look: () => Promise<UnsteadyFiles>): Promise<UnsteadyFiles> {
-    let known = steadiness.get(id);
-    if (known === undefined) {
-      known = look();
-      steadiness.set(id, known);
-      known.catch(() => steadiness.delete(id));
-      evict(steadiness);
-    }
-    return known;
-  }
+  const isSteady = (id: string, look: () => Promise<UnsteadyFiles>) => once(steadiness, mostRemembered, id, look);
 
   async function findUnsteady(
     { deployment, checkout, signal }: Rendered,
     places: ReadonlyMap<string, string>,
     { charts }: { charts: boolean },
-  ): Promise<string | undefined> {
-    const { source } = deployment.spec;
+  ): Promise<Files> {
+    const { source, args } = deployment.spec;
     const version = source.kind === "oci" ? source.ref.digest : checkout.commit;
+    const own = (path: string) =>
+      isSteady(`${source.url} ${version} ${path}`, () => deps.findUnsteady(checkout.root, path, signal));
+    const { outside } = await own(source.path);
+    const inDirectory = source.kind !== "oci" && source.path !== "";
+    const standsAlone = inDirectory && outside === undefined && !JSON.stringify(args ?? {}).includes("..");
     const looks = [
-      () => isSteady(`${source.url} ${version}`, () => deps.findUnsteady(checkout.root, signal)),
+      // What it does not read may be as it likes.
+      () => own(standsAlone ? source.path : ""),
       ...[...places].map(([place, commit]) => () => {
         const { url } = JSON.parse(place) as GitPlace;
         return isSteady(`${url} ${commit}`, async () => {
           const credentials = await readGitCredentials(deployment, secrets);
           const other = await sources.checkout({ url, ref: { commit }, path: "", credentials }, undefined, signal);
           try {
-            return await deps.findUnsteady(other.root, signal);
+            return await deps.findUnsteady(other.root, "", signal);
           } finally {
             await other.release();
           }
@@ -162,31 +166,63 @@ export function createEvidence(deps: EvidenceDeps): Evidence {
     for (const look of looks) {
       const unsteady = await look();
       const why = unsteady.templates ?? (charts ? unsteady.charts : undefined);
-      if (why !== undefined) return why;
+      if (why !== undefined) return { unsteady: why, standsAlone };
     }
-    return undefined;
+    return { standsAlone };
   }
 
-  async function sourceCommit(deployment: GitDeployment, signal: AbortSignal): Promise<string | undefined> {
+  async function changes(
+    deployment: GitDeployment,
+    from: string,
+    to: string,
+    signal: AbortSignal,
+  ): Promise<ChangedPaths> {
+    const answer = await once(differences, mostDifferences, `${loginKey(deployment)} ${from} ${to}`, async () => {
+      const credentials = await readGitCredentials(deployment, secrets);
+      const repository = { url: deployment.spec.source.url, credentials };
+      return sources.changes(repository, from, to, AbortSignal.timeout(requestMs));
+    });
+    signal.throwIfAborted();
+    return answer;
+  }
+
+  async function sourceCommit(
+    deployment: GitDeployment,
+    since: number,
+    signal: AbortSignal,
+  ): Promise<string | undefined> {
     const { source } = deployment.spec;
     if (source.ref.commit !== undefined) return source.ref.commit;
     const credentials = await readGitCredentials(deployment, secrets);
     const repository = { url: source.url, credentials };
-    const answer = await headsOf(loginKey(deployment), repository, headsAgeMs(deployment), signal);
+    const notBefore = Math.max(since, recently(deployment));
+    const answer = await headsOf(loginKey(deployment), repository, notBefore, signal);
     return commitOf(source.ref, answer);
   }
 
-  return { hashSecrets, clusterFacts, sourceCommit, commitsOf, findUnsteady };
+  return { hashSecrets, clusterFacts, sourceCommit, commitsOf, findUnsteady, changes };
 }
 
 export function placeText(place: GitPlace): string {
   return JSON.stringify(place);
 }
 
+/** Asks once for all who ask for the same; what failed is asked anew. */
+function once<T>(known: Map<string, Promise<T>>, most: number, id: string, ask: () => Promise<T>): Promise<T> {
+  let answer = known.get(id);
+  if (answer === undefined) {
+    answer = ask();
+    known.set(id, answer);
+    answer.catch(() => known.delete(id));
+    evict(known, most);
+  }
+  return answer;
+}
+
 /** What came first goes first. */
-export function evict(map: Map<string, unknown>): void {
+export function evict(map: Map<string, unknown>, most = mostRemembered): void {
   for (const key of map.keys()) {
-    if (map.size <= mostRemembered) return;
+    if (map.size <= most) return;
     map.delete(key);
   }
 }

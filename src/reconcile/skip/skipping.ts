@@ -9,6 +9,7 @@ import {
   type CommandResult,
   type Deployment,
   followsGit,
+  type GitDeployment,
   isMalformed,
   keyText,
   type Key,
@@ -25,6 +26,7 @@ import { rfc3339 } from "../time.ts";
 import { createEvidence, evict, type EvidenceDeps, placeText } from "./evidence.ts";
 import { type GitPlace, inputsOf } from "./inputs.ts";
 import { compareObjects, seenObjects } from "./objects.ts";
+import { whyConcerned } from "./moves.ts";
 import { fullIntervalOf, whySettings } from "./settings.ts";
 
 /** Why a loop is a real one; a label of the metric. */
@@ -41,7 +43,8 @@ export type Doubt =
   | "cluster"; // another version of Kubernetes, other kinds
 
 export type Answer =
-  | { readonly kind: "skipped" }
+  /** `commit`: where its source is now, if that is elsewhere than it was. */
+  | { readonly kind: "skipped"; readonly commit?: string | undefined }
   /** Somebody has written its status meanwhile: what there is to do follows from that. */
   | { readonly kind: "later" }
   | { readonly kind: "wanted"; readonly doubt: Doubt; readonly why: string };
@@ -102,11 +105,21 @@ interface Proof {
   readonly doubt?: undefined;
   readonly at: number;
   readonly commit: string;
+  /** When the remote was asked for it, or later. */
+  readonly commitAt: number;
   readonly secrets: string;
   readonly cluster: string;
   readonly heads: ReadonlyMap<string, string>;
+  /** Of its source it reads nothing but what lies in its directory. False for what is in no directory, or not from git. */
+  readonly standsAlone: boolean;
   /** What the last validation found follows from the objects as they were. */
   readonly validated: boolean;
+}
+
+/** Where a deployment's source is, by an answer that was asked for at this time. */
+export interface Moved {
+  readonly commit: string;
+  readonly at: number;
 }
 
 export interface Skipping {
@@ -119,15 +132,20 @@ export interface Skipping {
   isBusy(key: Key): boolean;
   known(key: Key): Known | undefined;
   forget(key: Key): void;
-  /** Says whether the loop that an interval asks for is left out. If it is, the times in the status have moved. */
-  spare(deployment: Deployment | MalformedDeployment): Promise<Answer["kind"]>;
+  /**
+   * Says whether the loop is left out that an interval asks for, or a move of its source. If it is, the times in the
+   * status have moved, and the commit.
+   */
+  spare(deployment: Deployment | MalformedDeployment, to?: Moved): Promise<Answer["kind"]>;
   /** The same for a job that was asked for, be it by this server, which then has found a doubt already. */
-  spareJob(deployment: Deployment | MalformedDeployment): Promise<Answer["kind"]>;
+  spareJob(deployment: Deployment | MalformedDeployment, to?: Moved): Promise<Answer["kind"]>;
   /** Calls back when nobody is at work on it any more. */
   onEnd(callback: (key: Key) => void): void;
 }
 
 const requestMs = 20_000;
+/** Another server may have moved the commit on by an answer that is newer than this one's. */
+const freshMs = 5_000;
 /** For so long the job that follows from a doubt need not ask again. */
 const doubtMs = 60_000;
 
@@ -155,19 +173,25 @@ export function createSkipping(deps: SkippingDeps): Skipping {
       return { doubt: "refs", why: "what the project includes was not known before it was rendered" };
     }
     const commits = new Map(places.map((place) => [place, before.heads?.get(place) ?? ""]));
-    const unsteady = await evidence.findUnsteady(found, commits, inputs);
+    const { unsteady, standsAlone } = await evidence.findUnsteady(found, commits, inputs);
     if (unsteady !== undefined) return { doubt: "project", why: unsteady };
     return {
       at: before.at,
       commit: checkout.commit,
+      commitAt: before.at,
       secrets: before.secrets,
       cluster: before.cluster,
       heads: commits,
+      standsAlone,
       validated,
     };
   }
 
-  async function check(deployment: Deployment | MalformedDeployment, signal: AbortSignal): Promise<Answer> {
+  async function check(
+    deployment: Deployment | MalformedDeployment,
+    moved: Moved | undefined,
+    signal: AbortSignal,
+  ): Promise<Answer> {
     const now = clock.now();
     const known = remembered.get(keyText(deployment.key));
     if (known === undefined || known.uid !== deployment.uid) return look("not-seen", "not looked at by this server");
@@ -189,7 +213,8 @@ export function createSkipping(deps: SkippingDeps): Skipping {
     const same =
       status.lastDeployResult?.id === known.deployResultId &&
       status.lastObjectsHash === known.objectsHash &&
-      status.observedCommit === (proof.commit || undefined) &&
+      // What another server has found to be nothing to it, this one can find out as well.
+      (proof.standsAlone || status.observedCommit === (proof.commit || undefined)) &&
       status.lastPrepareError === undefined &&
       status.lastDriftDetectionResultMessage === "no drift";
     if (!same) return look("not-seen", "another server, or somebody, has worked on it since");
@@ -215,9 +240,13 @@ export function createSkipping(deps: SkippingDeps): Skipping {
 
     if ((await evidence.hashSecrets(deployment)) !== proof.secrets)
       return look("secrets", "a Secret that it names is another");
+    if (moved !== undefined && moved.at < proof.commitAt) return { kind: "later" };
+    let commit: string | undefined = proof.commit;
     if (followsGit(deployment)) {
-      const commit = await evidence.sourceCommit(deployment, signal);
-      if (commit !== proof.commit) return look("refs", `the source is at ${commit ?? "no commit"}`);
+      const since = status.observedCommit === proof.commit ? proof.commitAt : now - freshMs;
+      commit = moved?.commit ?? (await evidence.sourceCommit(deployment, since, signal));
+      const why = commit === proof.commit ? undefined : await whyMoveMatters(deployment, proof, commit, signal);
+      if (why !== undefined) return look("refs", why);
     }
     const includes = await evidence.commitsOf(deployment, known.includes, signal);
     for (const [place, commit] of proof.heads) {
@@ -227,40 +256,56 @@ export function createSkipping(deps: SkippingDeps): Skipping {
       return look("cluster", "the cluster's version or kinds are others");
     // The memory may have changed while others were asked.
     if (remembered.get(keyText(deployment.key)) !== known) return look("not-seen", "it was looked at meanwhile");
-    return { kind: "skipped" };
+    return { kind: "skipped", ...(commit && commit !== status.observedCommit && { commit }) };
+  }
+
+  async function whyMoveMatters(
+    deployment: GitDeployment,
+    { commit: from, standsAlone }: Proof,
+    to: string | undefined,
+    signal: AbortSignal,
+  ): Promise<string | undefined> {
+    if (to === undefined || !standsAlone) return `the source is at ${to ?? "no commit"}`;
+    const why = whyConcerned(await evidence.changes(deployment, from, to, signal), deployment);
+    return why && `the source is at ${to}: ${why}`;
   }
 
   /** One small write for what would have been a loop, and none while somebody else writes. */
-  async function moveTimes(deployment: Deployment): Promise<boolean> {
+  async function moveTimes(deployment: Deployment, commit: string | undefined): Promise<boolean> {
     const { spec, status } = deployment;
+    const key = keyText(deployment.key);
     const time = rfc3339(clock.now());
     const times = { startTime: time, endTime: time };
-    const proof = remembered.get(keyText(deployment.key))?.proof;
-    const isKnown = proof !== undefined && proof.doubt === undefined && proof.validated;
+    const known = remembered.get(key);
+    if (known === undefined || known.proof.doubt !== undefined) return false;
     // As long as nothing of its objects is another, a validation finds what the last one found.
-    const validates = spec.validate && isKnown && spec.validateIntervalMs === undefined;
-    return deployments.moveTimes(deployment, {
+    const validates = spec.validate && known.proof.validated && spec.validateIntervalMs === undefined;
+    const written = await deployments.moveTimes(deployment, {
       lastDriftDetectionResult: times,
       ...(validates && status.lastValidateResult !== undefined && { lastValidateResult: times }),
+      ...(commit !== undefined && { observedCommit: commit }),
     });
+    if (written && commit !== undefined && remembered.get(key) === known)
+      remembered.set(key, { ...known, proof: { ...known.proof, commit, commitAt: clock.now() } });
+    return written;
   }
 
-  async function answerOf(deployment: Deployment | MalformedDeployment): Promise<Answer> {
+  async function answerOf(deployment: Deployment | MalformedDeployment, to: Moved | undefined): Promise<Answer> {
     try {
-      const answer = await check(deployment, AbortSignal.timeout(requestMs));
+      const answer = await check(deployment, to, AbortSignal.timeout(requestMs));
       if (answer.kind !== "skipped" || isMalformed(deployment)) return answer;
-      return (await moveTimes(deployment)) ? answer : { kind: "later" };
+      return (await moveTimes(deployment, answer.commit)) ? answer : { kind: "later" };
     } catch (error) {
       return look("refs", error instanceof Error ? error.message : String(error));
     }
   }
 
-  async function spare(deployment: Deployment | MalformedDeployment): Promise<Answer["kind"]> {
+  async function spare(deployment: Deployment | MalformedDeployment, to?: Moved): Promise<Answer["kind"]> {
     const { key } = deployment;
-    const answer = await answerOf(deployment);
+    const answer = await answerOf(deployment, to);
     if (answer.kind === "later") return answer.kind;
     if (answer.kind === "skipped") {
-      log.debug({ ...key }, "nothing can have changed: the loop is left out");
+      log.debug({ ...key, commit: answer.commit }, "nothing can have changed: the loop is left out");
       observe?.intervalLoop(undefined);
       return answer.kind;
     }
@@ -337,10 +382,10 @@ export function createSkipping(deps: SkippingDeps): Skipping {
     onEnd: (callback) => void callbacks.push(callback),
 
     spare,
-    async spareJob(deployment) {
+    async spareJob(deployment, to) {
       const at = doubtedAt.get(keyText(deployment.key));
       doubtedAt.delete(keyText(deployment.key));
-      return at !== undefined && clock.now() - at < doubtMs ? "wanted" : spare(deployment);
+      return at !== undefined && clock.now() - at < doubtMs ? "wanted" : spare(deployment, to);
     },
   };
 }

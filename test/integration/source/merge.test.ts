@@ -134,3 +134,17 @@ test("no project is given from outside of the merge", async () => {
   expect(existsSync(await merge.project(""))).toBe(true);
   await merge.release();
 });
+
+test("in which files two commits differ is asked of the mirror, either way, and a commit that is gone is an error", async () => {
+  const repo = (await useGitHost()).repo("shop");
+  const { head, base } = diverge(repo);
+  const { sources, seen } = useSources();
+  const repository = { url: repo.url, credentials: [] };
+  const paths = ["README", "app/deployment.yaml", "app/ü b.yaml"];
+
+  expect(await sources.changes(repository, base, head, signal)).toEqual({ complete: true, paths });
+  expect(await sources.changes(repository, head, base, signal)).toEqual({ complete: true, paths });
+  expect(await sources.changes(repository, head, head, signal)).toEqual({ complete: true, paths: [] });
+  expect(seen).toEqual({ lsRemotes: 0, fetches: 1 });
+  await expect(sources.changes(repository, "0".repeat(40), head, signal)).rejects.toThrow("there is no commit");
+});

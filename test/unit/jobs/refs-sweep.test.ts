@@ -105,6 +105,26 @@ test("a move that no webhook told of is found, once, and the repository counts a
   expect(moved).toEqual(["git.example.com/org/shop before 0"]);
 });
 
+test("whom a move is nothing to is not asked for, but its pull requests are", async () => {
+  const spared: unknown[] = [];
+  const { refs, requests, moved } = useSweep([following("a"), following("b"), following("c")], {
+    spare: async ({ key }, to) => {
+      spared.push(to);
+      return key.name === "b" ? "wanted" : key.name === "c" ? "later" : "skipped";
+    },
+    reports: { openInto: async (repo) => [{ forge: "gitea", repoName: repo, number: 7 }] },
+  });
+  await pass(10_000);
+  refs.set("refs/heads/main", "c2");
+  await pass(minute);
+  expect(requests.map((one) => one.kind === "reconcile" && one.deployment.name)).toEqual(["b", false]);
+  expect(spared[0]).toEqual({ commit: "c2", at: expect.any(Number) as number });
+  expect(moved).toHaveLength(1);
+  // Their statuses say the same still: they are looked at again.
+  await pass(minute);
+  expect(spared).toHaveLength(6);
+});
+
 test("a move that nobody told of is told to the open pull requests into that branch too", async () => {
   const { refs, requests } = useSweep(
     [following("a"), following("b", { ref: {} }), following("c", { ref: { branch: "release" } })],

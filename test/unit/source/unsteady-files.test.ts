@@ -4,13 +4,13 @@ import { expect, test } from "vitest";
 import { findUnsteadyFiles } from "../../../src/source/unsteady-files.ts";
 import { useTempDir } from "../../support/world.ts";
 
-async function look(files: Record<string, string>) {
+async function look(files: Record<string, string>, path = "") {
   const root = await useTempDir();
   for (const [name, text] of Object.entries(files)) {
     await mkdir(dirname(join(root, name)), { recursive: true });
     await writeFile(join(root, name), text);
   }
-  return findUnsteadyFiles(root);
+  return findUnsteadyFiles(root, path);
 }
 
 test.each([
@@ -61,7 +61,34 @@ name: {{ include "chart.fullname" . }}-{{ .Values.now }}
 test("a link may lead anywhere", async () => {
   const root = await useTempDir();
   await symlink("/etc/hostname", join(root, "link.yml"));
-  expect(await findUnsteadyFiles(root)).toEqual({ templates: "link.yml is a link" });
+  expect(await findUnsteadyFiles(root, "")).toEqual({ templates: "link.yml is a link" });
+});
+
+test.each([
+  ["deployment.yaml", "deployments:\n- include: ../../base"],
+  ["deployment.yaml", "vars:\n- file: '..'"],
+  ["app/kustomization.yaml", "resources: [../../base/app]"],
+  ["app.yml", '{% include "." ~ "./x.yml" %}'],
+  ["deployment.yaml", 'deployments:\n- include: "\\x2e\\x2E/base"'],
+  ["vars.yml", "path: ENC[AES256_GCM,data:x]"],
+])("%s with %j may name what lies outside of the project", async (name, text) => {
+  expect((await look({ [`apps/shop/${name}`]: text }, "apps/shop")).outside).toContain(name);
+});
+
+test("a project is looked at alone, and knows nothing of what lies beside it", async () => {
+  const files = {
+    "apps/shop/app.yml": "image: registry.example.com/app:1.2.3 # and so on...\nhost: {{ args.name }}.example.com",
+    "apps/shop/deployment.yaml": "deployments:\n- path: ./app",
+    "apps/search/app.yml": "{{ time.now() }} ../..",
+  };
+  expect(await look(files, "apps/shop")).toEqual({});
+});
+
+test("a link in place of a project may lead to where another change is made", async () => {
+  const root = await useTempDir();
+  await mkdir(join(root, "real"));
+  await symlink("real", join(root, "app"));
+  expect(await findUnsteadyFiles(root, "app")).toEqual({ templates: "app is a link" });
 });
 
 test("a file of a million openings is read in no time", async () => {

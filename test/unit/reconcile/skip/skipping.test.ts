@@ -12,6 +12,8 @@ import {
   settingsVersion,
 } from "../../../support/skipping.ts";
 
+const minute = 60_000;
+
 type World = ReturnType<typeof aSkippingWorld>;
 
 test("a loop is left out while everything is as it was, and the times in the status move", async () => {
@@ -187,6 +189,68 @@ test("an include is proven by the second loop, and has to stay where it is", asy
   expect(world.sources.released).toHaveLength(1);
   world.sources.refs["refs/heads/part"] = "p2";
   expect(await world.ask()).toBe("refs");
+});
+
+const alone = { source: { url: "https://git.example.com/org/shop", ref: { branch: "main" }, path: "apps/shop" } };
+
+test("a move that touches nothing that the project reads is left out, and the status tells the new commit", async () => {
+  const world = aSkippingWorld(aStanding({ spec: alone }));
+  await world.loop();
+  world.sources.refs["refs/heads/main"] = "c2";
+  world.sources.changed.paths = ["apps/search/app.yaml"];
+  expect(await world.ask()).toBe("skipped");
+  expect(world.moved.patches.at(-1)).toMatchObject({ observedCommit: "c2" });
+  // From there it goes on.
+  const at = (observedCommit: string) => aStanding({ spec: alone, status: { observedCommit } });
+  expect(await world.ask(at("c2"))).toBe("skipped");
+  expect(world.moved.patches.at(-1)).not.toHaveProperty("observedCommit");
+  world.sources.refs["refs/heads/main"] = "c3";
+  world.sources.changed.paths = ["apps/search/app.yaml", "apps/shop/app.yaml"];
+  expect(await world.ask(at("c2"))).toBe("refs");
+});
+
+test("a move is told by who asked the remote later than anybody remembers, and never back", async () => {
+  const world = aSkippingWorld(aStanding({ spec: alone }));
+  await world.loop();
+  world.sources.changed.paths = ["README.md"];
+  expect(await world.ask()).toBe("skipped"); // and the remote's answer is remembered
+  const now = () => Date.parse("2026-01-01T00:00:00Z") + 5 * minute;
+  expect(await world.skipping.spare(aStanding({ spec: alone }), { commit: "c2", at: now() })).toBe("skipped");
+  const moved = aStanding({ spec: alone, status: { observedCommit: "c2" } });
+  expect(await world.skipping.spare(moved, { commit: "c1", at: now() - minute })).toBe("later");
+  world.sources.refs["refs/heads/main"] = "c2";
+  world.pass(1);
+  expect(await world.skipping.spare(moved)).toBe("skipped");
+  expect(world.moved.patches.at(-1)).not.toHaveProperty("observedCommit");
+});
+
+test("a move that another server has left out is proven by this one too, by an answer that is new", async () => {
+  const world = aSkippingWorld(aStanding({ spec: alone }));
+  await world.loop();
+  world.sources.changed.paths = ["README.md"];
+  expect(await world.ask()).toBe("skipped"); // and the remote's answer is remembered
+  world.pass(10_000);
+  world.sources.refs["refs/heads/main"] = "c2";
+  const moved = aStanding({ spec: alone, status: { observedCommit: "c2" } });
+  expect(await world.skipping.spare(moved)).toBe("skipped");
+  expect(world.moved.patches.at(-1)).not.toHaveProperty("observedCommit");
+  world.sources.changed.paths = ["apps/shop/app.yaml"];
+  world.sources.refs["refs/heads/main"] = "c3";
+  expect(await world.ask(moved)).toBe("refs");
+});
+
+test("a move matters to a project that may read what lies outside of its directory", async () => {
+  const outside = aSkippingWorld(aStanding({ spec: alone }));
+  outside.unsteady.outside = "deployment.yaml may name what lies outside";
+  const byArguments = aSkippingWorld(aStanding({ spec: { ...alone, args: { base: "../base" } } }));
+  const everything = aSkippingWorld(aStanding());
+  for (const world of [outside, byArguments, everything]) {
+    await world.loop();
+    expect(await world.ask()).toBe("skipped");
+    world.sources.refs["refs/heads/main"] = "c2";
+    world.sources.changed.paths = ["README.md"];
+    expect(await world.ask()).toBe("refs");
+  }
 });
 
 test("charts and keys that lie in the project, or beside it, are no doubt", async () => {

@@ -1,0 +1,21 @@
+/** Whether a project that stands alone in its directory can render differently at another commit. Pure. */
+import { reasonUntouched } from "../../match.ts";
+import type { ChangedPaths, GitDeployment } from "../../model.ts";
+
+/** Says why; `undefined`: nothing that it reads is among what changed. `changed` is git's own answer, not a host's. */
+export function whyConcerned(changed: ChangedPaths, deployment: GitDeployment): string | undefined {
+  if (!changed.complete) return "too many files changed";
+  if (changed.paths.length === 0) return undefined;
+  if (reasonUntouched(changed, deployment) === undefined) return "files of the project changed";
+  const { path } = deployment.spec.source;
+  const found = changed.paths.find((changedPath) => isFoundByName(changedPath, path));
+  return found === undefined ? undefined : `${found} may be read without being named`;
+}
+
+/** kluctl, Helm and git look for dot files by themselves, in the directories above the project too. */
+function isFoundByName(changedPath: string, project: string): boolean {
+  const parts = changedPath.split("/");
+  const at = parts.findIndex((part) => part.startsWith("."));
+  const above = parts.slice(0, at).map((part) => `${part}/`);
+  return at !== -1 && `${project}/`.startsWith(above.join(""));
+}
