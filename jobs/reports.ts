@@ -40,14 +40,12 @@ const OpenReport = z.object({
   keptUntil: z.number(),
 });
 
-const Statuses = z.array(
-  z.object({
-    context: z.string(),
-    state: z.enum(["pending", "success", "failure", "canceled"]),
-    description: z.string(),
-    url: z.string().optional(),
-  }),
-);
+const Status = z.object({
+  context: z.string(),
+  state: z.enum(["pending", "success", "failure", "canceled"]),
+  description: z.string(),
+  url: z.string().optional(),
+});
 
 const deadlineMs = 2_000;
 const dayMs = 24 * 3_600_000;
@@ -68,7 +66,7 @@ export function createReports({ connection, prefix, keepMs = 30 * dayMs }: Repor
   const reportKey = (key: PullRequestKey) => `${prefix}:pull-request:${digest(pullRequestId(key))}`;
   const openKey = (repo: RepoId) => `${prefix}:pull-requests:${digest(repo)}`;
   const statusesKey = ({ forge, repoName, commit }: CommitKey) =>
-    `${prefix}:statuses:${digest(`${forge}:${repoName.toLowerCase()}@${commit}`)}`;
+    `${prefix}:commit-statuses:${digest(`${forge}:${repoName.toLowerCase()}@${commit}`)}`;
 
   const unsettledKey = (repo: RepoId) => `${prefix}:unsettled:${digest(repo)}`;
 
@@ -113,19 +111,18 @@ export function createReports({ connection, prefix, keepMs = 30 * dayMs }: Repor
       } else if (repo !== undefined) {
         writing.hdel(openKey(repo), pullRequestId(pullRequest));
       }
-      await inTime("keep the report", async () => {
-        const failed = (await writing.exec())?.find(([error]) => error)?.[0];
-        if (failed) throw failed;
-      });
+      await inTime("keep the report", async () => allOf(await writing.exec()));
     },
     async statuses(commit) {
-      const json = await inTime("give back the statuses", async () => connection.get(statusesKey(commit)));
-      return parse(Statuses, json) ?? [];
+      const lines = await inTime("give back the statuses", async () => connection.hvals(statusesKey(commit)));
+      return lines.flatMap((json) => parse(Status, json) ?? []);
     },
     async saveStatuses(commit, statuses) {
-      const json = JSON.stringify(statuses);
-      refuseLarge(json, `the list of statuses of ${commit.repoName}@${commit.commit}`);
-      await inTime("keep the statuses", async () => connection.set(statusesKey(commit), json, "PX", keepStatusesMs));
+      const lines = statuses.map((status) => [status.context, JSON.stringify(status)] as const);
+      refuseLarge(JSON.stringify(lines), `the list of statuses of ${commit.repoName}@${commit.commit}`);
+      const key = statusesKey(commit);
+      const writing = connection.multi().hset(key, Object.fromEntries(lines)).pexpire(key, keepStatusesMs);
+      await inTime("keep the statuses", async () => allOf(await writing.exec()));
     },
     async setUnsettled({ forge, repoName, commit }, repo, unsettled) {
       const member = JSON.stringify({ forge, repoName, commit });
@@ -148,6 +145,12 @@ export function createReports({ connection, prefix, keepMs = 30 * dayMs }: Repor
 /** `undefined` for what is not there, and for what another version or somebody else has put there. */
 function parse<S extends z.ZodType>(schema: S, json: string | null): z.infer<S> | undefined {
   return json === null ? undefined : schema.safeParse(parseJson(json)).data;
+}
+
+/** Redis does the other commands of a transaction in which one fails. */
+function allOf(answers: readonly (readonly [Error | null, unknown])[] | null): void {
+  const failed = answers?.find(([error]) => error)?.[0];
+  if (failed) throw failed;
 }
 
 function refuseLarge(json: string, what: string): void {

@@ -401,6 +401,7 @@ export interface Reports {
   proposing(repo: RepoId, head: string): Promise<readonly Report[]>;
   /** The statuses that were written for a commit, as far as they are remembered. */
   statuses(commit: CommitKey): Promise<readonly CommitStatus[]>;
+  /** Beside those of other contexts: several may write of one commit at the same time. */
   saveStatuses(commit: CommitKey, statuses: readonly CommitStatus[]): Promise<void>;
   /** Remembers whether a pushed commit still has to be told how it ends. */
   setUnsettled(commit: CommitKey, repo: RepoId, unsettled: boolean): Promise<void>;

@@ -17,14 +17,14 @@ export async function writeStatuses(
 ): Promise<void> {
   const known = new Map((await reports.statuses(commit)).map((status) => [status.context, status]));
   const differing = wanted.filter((status) => !isSame(known.get(status.context), status));
-  if (differing.length === 0) return;
+  const written: CommitStatus[] = [];
   try {
     for (const status of differing) {
       await forge.setStatus(commit, status, signal);
-      known.set(status.context, status);
+      written.push(status);
     }
   } finally {
-    await reports.saveStatuses(commit, [...known.values()]);
+    if (written.length > 0) await reports.saveStatuses(commit, written);
   }
 }
 

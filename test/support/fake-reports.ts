@@ -27,7 +27,11 @@ export function fakeReports() {
         ),
       ),
     statuses: (commit) => Promise.resolve(statuses.get(commitText(commit)) ?? []),
-    saveStatuses: (commit, those) => Promise.resolve(void statuses.set(commitText(commit), those)),
+    saveStatuses(commit, those) {
+      const known = statuses.get(commitText(commit)) ?? [];
+      const byContext = new Map([...known, ...those].map((status) => [status.context, status]));
+      return Promise.resolve(void statuses.set(commitText(commit), [...byContext.values()]));
+    },
     setUnsettled(commit, repo, is) {
       const there = unsettled.get(repo) ?? new Map<string, CommitKey>();
       unsettled.set(repo, there);

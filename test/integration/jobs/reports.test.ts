@@ -90,7 +90,7 @@ test("reports are forgotten in time, and so is that their pull requests are open
     const [key = ""] = await client.keys(`${prefix}:${pattern}:*`);
     return Math.round((await client.pttl(key)) / (24 * 3_600_000));
   };
-  expect(await Promise.all(["pull-request", "pull-requests", "statuses"].map(days))).toEqual([30, 30, 14]);
+  expect(await Promise.all(["pull-request", "pull-requests", "commit-statuses"].map(days))).toEqual([30, 30, 14]);
 
   const { reports: hasty } = await useReports({ keepMs: 100 });
   await hasty.save(aReport());
@@ -100,6 +100,17 @@ test("reports are forgotten in time, and so is that their pull requests are open
     await hasty.save(aReport({ pullRequest: aPullRequestKey(8) }));
     expect(await hasty.openInto(repo, "main")).toEqual([aPullRequestKey(8)]);
   }, patience);
+});
+
+test("statuses of a commit are kept beside each other, whoever saves them", async () => {
+  const { reports, another } = await useReports();
+  await Promise.all([
+    reports.saveStatuses(commit, [pending]),
+    another().saveStatuses(commit, [{ ...pending, context: "__proto__" }]),
+  ]);
+
+  const contexts = (await reports.statuses(commit)).map(({ context }) => context);
+  expect(contexts.toSorted()).toEqual(["__proto__", pending.context].toSorted());
 });
 
 test("statuses are given back as they were saved last", async () => {
@@ -117,12 +128,12 @@ test("whatever somebody else puts in their place counts as nothing", async () =>
   await reports.save(aReport());
   await reports.saveStatuses(commit, [pending]);
   const [report = ""] = await client.keys(`${prefix}:pull-request:*`);
-  const [statuses = ""] = await client.keys(`${prefix}:statuses:*`);
+  const [statuses = ""] = await client.keys(`${prefix}:commit-statuses:*`);
   const [open = ""] = await client.keys(`${prefix}:pull-requests:*`);
 
   for (const bad of ["{not json", "null", "[]", JSON.stringify({ ...aReport(), v: 2 }), JSON.stringify({ v: 1 })]) {
     await client.set(report, bad);
-    await client.set(statuses, JSON.stringify({ bad }));
+    await client.hset(statuses, pending.context, JSON.stringify({ bad }));
     await client.hset(open, "x", bad);
     expect(await reports.find(aPullRequestKey()), bad).toBeUndefined();
     expect(await reports.statuses(commit)).toEqual([]);
