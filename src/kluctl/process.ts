@@ -96,8 +96,11 @@ function collect({ stdout, stderr }: ChildProcess, { limits, onLine }: ProcessSp
 async function freshlyRenewed({ onRenewed, lost }: NonNullable<ProcessSpec["held"]>, signal: AbortSignal) {
   const { promise, resolve } = Promise.withResolvers<void>();
   const stop = onRenewed(resolve);
-  AbortSignal.any([lost, signal]).addEventListener("abort", () => resolve(), { once: true });
+  const giveUp = () => resolve();
+  // Taken off again: the one that ends all runs when the server stops would keep each of them until then.
+  for (const ending of [lost, signal]) ending.addEventListener("abort", giveUp, { once: true });
   await promise;
+  for (const ending of [lost, signal]) ending.removeEventListener("abort", giveUp);
   stop();
 }
 

@@ -1,3 +1,5 @@
+import { setFlagsFromString } from "node:v8";
+import { runInNewContext } from "node:vm";
 import { expect, test, vi } from "vitest";
 import { type ProcessSpec, runProcess } from "../../../src/kluctl/process.ts";
 import { isRunning } from "../../support/fake-kluctl.ts";
@@ -74,4 +76,27 @@ test("under a lease it starts only once that was renewed", async () => {
   const waiting = run("touch more", { cwd: dir, held, signal: aborted.signal });
   aborted.abort();
   await expect(waiting).rejects.toMatchObject({ why: "stopped" });
+});
+
+test("nothing of a run that is over is kept by the signal that may end all of them", async () => {
+  setFlagsFromString("--expose-gc");
+  const collectGarbage = runInNewContext("gc") as () => void;
+  const stopping = new AbortController();
+  const told: WeakRef<() => void>[] = [];
+  const onRenewed = (callback: () => void) => {
+    told.push(new WeakRef(callback));
+    queueMicrotask(callback);
+    return () => undefined;
+  };
+  const held = () => ({ lost: new AbortController().signal, onRenewed });
+  for (let i = 0; i < 3; i++) {
+    const signal = AbortSignal.any([new AbortController().signal, stopping.signal]);
+    await run("true", { signal, held: held() });
+  }
+
+  await vi.waitFor(() => {
+    collectGarbage();
+    expect(told.filter((callback) => callback.deref() !== undefined)).toEqual([]);
+  }, patience);
+  expect(stopping.signal.aborted).toBe(false);
 });
