@@ -56,7 +56,7 @@ const shapes: readonly Shape[] = [
   { marks: ["dckr_pat_"], pattern: /\bdckr_pat_[\w-]{20,}/g }, // Docker Hub
   { marks: ["dop_v1_"], pattern: /\bdop_v1_[a-f0-9]{40,}/g }, // DigitalOcean
   { marks: ["SG."], pattern: /\bSG\.[\w-]{16,}\.[\w-]{16,}/g }, // SendGrid
-  { marks: ["AGE-SECRET-KEY-1"], pattern: /\bAGE-SECRET-KEY-1[A-Z0-9]{20,}/g },
+  { marks: ["AGE-SECRET-KEY-"], pattern: /\bAGE-SECRET-KEY-(?:PQ-)?1[A-Z0-9]{20,}/g },
   { marks: ["AccountKey="], pattern: /(\bAccountKey=)[\w+/=]{40,}/g, replacement: `$1${mask}` }, // Azure storage
 ];
 

@@ -16,6 +16,8 @@ test.each([
   [`npm_${x(36)}`],
   [`AIza${x(35)}`],
   [`hvs.${x(24)}`],
+  [`AGE-SECRET-KEY-1${x(58).toUpperCase()}`],
+  [`AGE-SECRET-KEY-PQ-1${x(58).toUpperCase()}`],
 ])("a token is known by its form: %s", (token) => {
   expect(text(`before "${token}" after`)).toBe('before "*****" after');
 });
