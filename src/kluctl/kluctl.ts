@@ -18,7 +18,7 @@ import { explainDisk, readOutcome } from "./outcome.ts";
 import { type Ended, type ProcessLimits, runProcess } from "./process.ts";
 import { parseCommandResult, parseValidateResult } from "./result.ts";
 import { toStableWords } from "./stable-words.ts";
-import { type Binary, createBinary } from "./version.ts";
+import { type Binary, createBinary, isSince } from "./version.ts";
 import type { RendererLimits } from "./warm/fork-server-process.ts";
 import { createWarmRenderers, type RendererStart } from "./warm/renderers.ts";
 
@@ -125,15 +125,13 @@ export function createKluctl({ binary, kubeconfigFor, log, observe, ...deps }: K
   });
 
   /** Besides the variable, which a configuration file of the server's kluctl would overrule. Older ones have no such flag. */
-  function kubeconfigFlags({ version }: Binary, path: string): readonly string[] {
-    const [major = 0, minor = 0] = version.split(".").map(Number);
-    return major > 2 || minor >= 23 ? [`--kubeconfig=${path}`] : [];
+  function kubeconfigFlags(binary: Binary, path: string): readonly string[] {
+    return isSince(binary, 2, 23) ? [`--kubeconfig=${path}`] : [];
   }
 
   /** Older ones know no other Python than their own. */
-  function pythonFlags({ version }: Binary): readonly string[] {
-    const [major = 0, minor = 0] = version.split(".").map(Number);
-    return deps.systemPython && (major > 2 || minor >= 25) ? ["--use-system-python"] : [];
+  function pythonFlags(binary: Binary): readonly string[] {
+    return deps.systemPython && isSince(binary, 2, 25) ? ["--use-system-python"] : [];
   }
 
   async function prepare(): Promise<Binary> {
@@ -175,8 +173,7 @@ export function createKluctl({ binary, kubeconfigFor, log, observe, ...deps }: K
     const binary = await prepare();
     const warm = renderers?.find(binary, run.cold);
     const { git, oci, helm } = run.credentials;
-    const [major = 0, minor = 0] = binary.version.split(".").map(Number);
-    if ((major > 2 || minor > 22) && helm.some(({ credentialsId }) => credentialsId !== undefined)) {
+    if (isSince(binary, 2, 23) && helm.some(({ credentialsId }) => credentialsId !== undefined)) {
       // In the words of its own controller, which takes no older form at all.
       throw new PrepareError("spec.helmCredentials can not be used anymore, please switch to spec.credentials.helm");
     }
@@ -195,10 +192,7 @@ export function createKluctl({ binary, kubeconfigFor, log, observe, ...deps }: K
       const others = new Map([...logins.files, ...keys.files]);
       const files = await writeJobFiles({ dir: job.path, call, run, kubeconfig, others });
       await keyring.import(keys.pgpKeys, wanted);
-      const passwords = [...git, ...oci, ...helm].map(({ password }) => password);
-      const tokens = oci.flatMap(({ identityToken, token }) => [identityToken, token]);
-      const known = [...passwords, ...tokens, ...(run.secrets ?? [])];
-      const secrets = known.filter((secret) => secret !== undefined);
+      const secrets = secretsOf(run);
       const scrub = createScrubber(secrets);
       const overrides = run.localOverrides?.map(({ path }) => path);
       const places = { jobDir: job.path, projectDir: files.projectDir, overrides };
@@ -304,6 +298,13 @@ export function createKluctl({ binary, kubeconfigFor, log, observe, ...deps }: K
       await renderers?.stop();
     },
   };
+}
+
+/** What must not be read in kluctl's words, besides what looks like a secret anyway. */
+function secretsOf({ credentials: { git, oci, helm }, secrets = [] }: AnyRun): string[] {
+  const passwords = [...git, ...oci, ...helm].map(({ password }) => password);
+  const tokens = oci.flatMap(({ identityToken, token }) => [identityToken, token]);
+  return [...passwords, ...tokens, ...secrets].filter((secret) => secret !== undefined);
 }
 
 function endOf(error: unknown): RunEnd {

@@ -48,6 +48,11 @@ export function createBinary({ binary, searchPath, askVersion }: BinaryDeps): ()
   };
 }
 
+/** Whether it is of this minor version, or newer. */
+export function isSince({ version }: Pick<Binary, "version">, major: number, minor: number): boolean {
+  return !isOlder(version.split(".").map(Number), [major, minor]);
+}
+
 async function find(binary: string, searchPath: string): Promise<string> {
   const folders = binary.includes("/") ? [""] : searchPath.split(delimiter).filter((folder) => folder !== "");
   for (const folder of folders) {

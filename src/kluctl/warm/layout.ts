@@ -1,6 +1,7 @@
 /** Where kluctl finds its Python, by version, and how a stand-in comes to be there instead. */
 import { chmod, copyFile, link, mkdir, readdir, stat, symlink, truncate, writeFile } from "node:fs/promises";
 import { basename, dirname, join } from "node:path";
+import { isSince } from "../version.ts";
 import { canBeLight, lightEnvironment, toLightStandIn } from "./light-stand-in.ts";
 import { toLauncher, toStandIn } from "./stand-in.ts";
 
@@ -43,9 +44,8 @@ export interface LayoutOptions {
 
 /** Throws what people shall read as the reason for cold renderers. */
 export async function createLayout(options: LayoutOptions): Promise<Layout> {
-  const [major = 0, minor = 0] = options.version.split(".").map(Number);
-  if (major > 2 || (major === 2 && minor >= 25)) return onSearchPath(options);
-  if (major === 2 && minor === 22) return inItsPlace(options);
+  if (isSince(options, 2, 25)) return onSearchPath(options);
+  if (!isSince(options, 2, 23)) return inItsPlace(options);
   throw new Error(`kluctl ${options.version} takes no Python but its own`);
 }
 
