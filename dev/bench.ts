@@ -19,6 +19,7 @@ import { toSvg } from "./bench/plot.ts";
 import { readRecord, recordAnew } from "./bench/record.ts";
 import { type Finished, toMarkdown, toText } from "./bench/report.ts";
 import { simulated } from "./bench/simulated.ts";
+import { spawnCost } from "./bench/spawn.ts";
 import { onStage } from "./bench/stage.ts";
 import { thousand } from "./bench/thousand.ts";
 import { watchOthers } from "./bench/usage.ts";
@@ -27,6 +28,7 @@ import { findTools } from "./tools.ts";
 import { startWorld } from "./world.ts";
 
 const measurements: readonly Measurement[] = [
+  spawnCost,
   pushToApplied,
   previews,
   gitops,
@@ -129,7 +131,11 @@ function chosen(names: string | undefined): readonly Measurement[] {
   });
 }
 
-/** One that fails does not cost the figures of the others. */
+/** One that fails does not cost the figures of the others. What a failure comes from says more than that it failed. */
 function toFailure(error: unknown): Error {
-  return error instanceof Error ? error : new Error(String(error));
+  const words: string[] = [];
+  for (let one = error; one !== undefined; one = one instanceof Error ? one.cause : undefined) {
+    words.push(one instanceof Error ? one.message || one.name : String(one));
+  }
+  return new Error(words.join(": "), { cause: error });
 }

@@ -255,11 +255,21 @@ function toReport(figures: readonly Figures[], times: number, sizes: readonly Si
     ...commands.map((command) => ({
       what: `kluctl gitops ${command}`,
       of: (one: Figures) => one.commands.get(command) ?? [],
+      goal: 1,
+      why: undefined,
     })),
-    { what: "annotation → Ready at the new commit", of: ({ commitMs }: Figures) => commitMs },
+    {
+      what: "annotation → Ready at the new commit",
+      of: ({ commitMs }: Figures) => commitMs,
+      goal: 0.5,
+      why: "kluctl runs three times, to compare, to deploy and to validate, and each reads the project and the cluster anew; the peer renders once, in its own process.",
+    },
   ];
   const ratioOf = (of: (one: Figures) => number) => of(ours) / of(theirs);
-  const waited = waits.map(({ what, of }) => ({ what, ratio: ratioOf((one) => median(of(one))) }));
+  const waited = waits.map(({ what, of, goal, why }) => ({
+    ...{ what, goal, why },
+    ratio: ratioOf((one) => median(of(one))),
+  }));
   const costs = sizes.flatMap(({ deployments }, i) =>
     costRows.map(({ what, of, show }) => {
       const values = pair.map((one) => of(one.idle[i] as Idle));
@@ -289,11 +299,12 @@ function toReport(figures: readonly Figures[], times: number, sizes: readonly Si
       waited.map(({ ratio }) => ratio),
       costs,
     ),
-    goals: waited.map(({ what, ratio }) => ({
+    goals: waited.map(({ what, ratio, goal, why }) => ({
       what: `${what}: median, ours / peer's`,
-      wanted: "≤ 1.00", // as it is shown: a thousandth is nobody's gain
+      wanted: `≤ ${goal.toFixed(2)}`,
       measured: ratio.toFixed(2),
-      met: Number(ratio.toFixed(2)) <= 1,
+      met: Number(ratio.toFixed(2)) <= goal, // as it is shown: a thousandth is nobody's gain
+      why,
     })),
     memory: [],
   };

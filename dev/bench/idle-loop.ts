@@ -9,7 +9,9 @@ import { growth, type Ran, type Towline } from "./towline.ts";
 import { cpuSeconds } from "./usage.ts";
 
 const deployments = ["one", "two", "three"];
-const goalRatio = 0.7;
+const goalRatios = { wall: 0.7, CPU: 0.3 };
+const whyMissed =
+  "kluctl itself takes most of it, with renderers that are warm: it reads the project and the objects and compares them by dry runs, as the peer does in its own process.";
 
 export interface Cost {
   readonly loops: number;
@@ -32,11 +34,12 @@ export const idleLoop: Measurement = {
     const ours = await measureOurs(stage, forMs);
     const peer = await measurePeer(stage, forMs);
     const ratio = (of: (cost: Cost) => number) => of(ours) / of(peer);
-    const goal = (what: string, of: (cost: Cost) => number) => ({
+    const goal = (what: keyof typeof goalRatios, of: (cost: Cost) => number) => ({
       what: `idle loop: ${what}, ours / peer's`,
-      wanted: `≤ ${goalRatio}`,
+      wanted: `≤ ${goalRatios[what]}`,
       measured: ratio(of).toFixed(2),
-      met: ratio(of) <= goalRatio,
+      met: ratio(of) <= goalRatios[what],
+      why: whyMissed,
     });
     const row = (who: string, { loops, wallMs, cpuMs }: Cost) => [
       who,

@@ -8,10 +8,13 @@ import { createDelivery } from "./delivery.ts";
 import { settled } from "./population.ts";
 import { pushRelease, specOf } from "./project.ts";
 import type { Repository, Stage } from "./stage.ts";
-import { growth, type Metrics, type Towline } from "./towline.ts";
+import { anew, growth, type Metrics, type Towline } from "./towline.ts";
 import { startSampling } from "./usage.ts";
 
 const concurrency = 2;
+const goalRatio = 0.35;
+const whyMissed =
+  "both use all of the machine. Of ours, two runs of kluctl for each deployment, one to compare and one to deploy, take nearly all; the peer renders once and keeps what it has read of the cluster.";
 /** So long a first or a second round may take; what is done by then is what is told. */
 const patienceMs = 200_000;
 
@@ -30,6 +33,7 @@ export const manyDeployments: Measurement = {
     const { lsRemotes, fetches, requests, lag } = ours;
     const rate = ({ done, ms }: Round) => `${((done * 1_000) / ms).toFixed(2)}/s`;
     const row = (who: string, round: Round) => [who, `${round.done} of ${count}`, seconds(round.ms), rate(round)];
+    const ratio = ours.pushed.ms / peer.pushed.ms;
     const once = (what: string, measured: number) => ({
       what: `${count} deployments, one push: ${what}`,
       wanted: "1",
@@ -62,7 +66,17 @@ export const manyDeployments: Measurement = {
       notes: [
         `While it worked on the push, our own process kept what it had to do waiting for ${milliseconds(lag.p50)} at the median, ${milliseconds(lag.p99)} at the 99th percentile and ${milliseconds(lag.max)} at most (event-loop delay).`,
       ],
-      goals: [once("ls-remotes", lsRemotes), once("fetches", fetches)],
+      goals: [
+        {
+          what: `${count} deployments, one push, until all are done: ours / peer's`,
+          wanted: `≤ ${goalRatio}`,
+          measured: ratio.toFixed(2),
+          met: ratio <= goalRatio,
+          why: whyMissed,
+        },
+        once("ls-remotes", lsRemotes),
+        once("fetches", fetches),
+      ],
       memory: ours.memory,
     } satisfies Report;
   },
@@ -175,7 +189,7 @@ async function sendPush({ webhook }: Towline, url: string, commit: string): Prom
   const { body, headers } = createDelivery({ url, commit, path: "release.yaml" }, webhook.secret);
   const answer = await fetch(webhook.url, {
     method: "POST",
-    headers: { ...headers, "x-gitea-delivery": randomUUID() },
+    headers: { ...headers, ...anew, "x-gitea-delivery": randomUUID() },
     body,
   });
   if (answer.status !== 202) throw new Error(`The server answered ${answer.status}: ${await answer.text()}`);

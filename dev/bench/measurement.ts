@@ -31,6 +31,8 @@ export interface Goal {
   readonly wanted: string;
   readonly measured: string;
   readonly met: boolean;
+  /** For people who wonder, where it is missed. */
+  readonly why?: string | undefined;
 }
 
 /** Collected over all measurements into one table. */

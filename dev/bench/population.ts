@@ -8,8 +8,11 @@ import { now } from "./clock.ts";
 import { isReady, type Seen } from "./cluster.ts";
 import { createDelivery } from "./delivery.ts";
 import { specOf, upToDate } from "./project.ts";
-import type { Stage } from "./stage.ts";
-import { anew, type Towline } from "./towline.ts";
+import { compileServer } from "./compiled.ts";
+import { median, milliseconds } from "./measurement.ts";
+import type { Stage, TowlineServerOptions } from "./stage.ts";
+import { anew, growth, type Towline } from "./towline.ts";
+import { startSampling } from "./usage.ts";
 
 /** One small object, one value of which a push changes. */
 const smallProject: FileChanges = {
@@ -114,6 +117,57 @@ async function deliver({ webhook }: Towline, url: string, commit: string): Promi
   });
   if (answer.status !== 202) throw new Error(`The server answered ${answer.status}: ${await answer.text()}`);
 }
+
+export interface CrowdOptions extends Omit<PopulationOptions, "deployments"> {
+  readonly deployments: number;
+  readonly concurrency: number;
+  /** How all its servers are started, if otherwise than as a rule. */
+  readonly servers?: Partial<TowlineServerOptions> | undefined;
+}
+
+export interface Crowd {
+  readonly all: Population;
+  /** Another server for all of them, by this name; all share the queue. Says how long it took until it was ready. */
+  start(name: string, more?: Partial<TowlineServerOptions>): Promise<{ server: Towline; readyMs: number }>;
+}
+
+/** Many deployments, and servers that are compiled as in the image. */
+export async function gather(stage: Stage, { concurrency, servers, ...options }: CrowdOptions): Promise<Crowd> {
+  const { namespace } = options;
+  const program = await compileServer(stage.stateDir);
+  const all = await populate(stage, options);
+  return {
+    all,
+    async start(name, more) {
+      const startedAt = now();
+      const server = await stage.startTowline({
+        ...{ name: `${namespace}-${name}`, prefix: namespace, namespace, concurrency, program },
+        ...servers,
+        ...more,
+      });
+      return { server, readyMs: now() - startedAt };
+    },
+  };
+}
+
+/** What a server takes while nothing is pushed, and how long it takes to tell of itself. */
+export async function watchIdle(server: Towline, { settleMs, forMs }: Record<"settleMs" | "forMs", number>) {
+  await delay(settleMs);
+  const before = await server.metrics();
+  const sampled = startSampling(server.pid, 1_000);
+  await delay(forMs);
+  const taken = { ...sampled(), seconds: forMs / 1_000, loops: growth(before, await server.metrics(), loops) };
+  const scrapes = [];
+  for (let i = 0; i < 10; i++) scrapes.push(await server.scrape());
+  const scrapeRows = [
+    ["`/metrics`, median of 10", milliseconds(median(scrapes.map(({ ms }) => ms)))],
+    ["`/metrics`, size", `${Math.round((scrapes[0]?.bytes ?? 0) / 1024)} kB`],
+  ];
+  return { ...taken, scrapeRows };
+}
+
+/** The sample that counts jobs. */
+export const loops = "towline_reconcile_duration_seconds_count";
 
 /** Until nothing waits and nothing runs: the last status is written after the last object has changed. */
 export async function settled(server: Towline, withinMs = 60_000): Promise<void> {

@@ -11,7 +11,13 @@ const Plot = z.object({
   y: z.string(),
   points: z.array(z.tuple([z.number(), z.number()]).readonly()).readonly(),
 });
-const Goal = z.object({ what: z.string(), wanted: z.string(), measured: z.string(), met: z.boolean() });
+const Goal = z.object({
+  what: z.string(),
+  wanted: z.string(),
+  measured: z.string(),
+  met: z.boolean(),
+  why: z.string().optional(),
+});
 const MemoryRow = z.object({
   when: z.string(),
   serverBytes: z.number(),

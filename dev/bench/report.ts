@@ -48,6 +48,7 @@ export function toMarkdown(record: readonly Recorded[]): string {
     markdownTable({ head: ["measured on", ""], rows: common }),
     "## Goals",
     markdownTable(goals),
+    ...missed(reports),
     ...sections,
     ...(memory.rows.length === 0 ? [] : ["## Memory and idle CPU", memoryWords, markdownTable(memory)]),
     "## What a profile of the server showed",
@@ -90,6 +91,13 @@ function memoryRow({ when, serverBytes, withChildrenBytes, cores }: MemoryRow): 
 function goalTable(reports: readonly Report[]): Table {
   const rows = reports.flatMap(({ goals }) => goals.map(goalRow));
   return { head: ["goal", "wanted", "measured", ""], rows };
+}
+
+/** Why, as far as it is known. */
+function missed(reports: readonly Report[]): string[] {
+  const goals = reports.flatMap((report) => report.goals).filter(({ met, why }) => !met && why !== undefined);
+  if (goals.length === 0) return [];
+  return ["What is missed, and why:", goals.map(({ what, why = "" }) => `- ${what}: ${why}`).join("\n")];
 }
 
 function goalRow({ what, wanted, measured, met }: Goal): Row {

@@ -4,11 +4,8 @@
  */
 import { chmod, mkdir, readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
-import { setTimeout as delay } from "node:timers/promises";
-import { now } from "./clock.ts";
-import { compileServer } from "./compiled.ts";
 import { type Measurement, megabytes, median, milliseconds, type Report, seconds } from "./measurement.ts";
-import { type Population, type PushedAll, populate, settled } from "./population.ts";
+import { gather, loops, type Population, type PushedAll, populate, settled, watchIdle } from "./population.ts";
 import { startSlowWay } from "./slow-way.ts";
 import type { Stage } from "./stage.ts";
 import { growth, type Towline } from "./towline.ts";
@@ -18,7 +15,6 @@ const concurrency = 8;
 const perRepository = 100;
 /** Each way. */
 const slowMs = 50;
-const jobs = "towline_reconcile_duration_seconds_count";
 
 interface Push extends PushedAll {
   readonly what: string;
@@ -36,40 +32,27 @@ export const simulated: Measurement = {
     const kluctl = await writeStandIn(stage, recorded);
     const namespace = "bench-simulated";
     const repositories = Math.ceil(count / perRepository);
-    const all = await populate(stage, {
-      ...{ namespace, repositories, interval: "1h", upToDate: true },
-      deployments: count,
+    const { all, start } = await gather(stage, {
+      ...{ namespace, deployments: count, repositories, interval: "1h", concurrency, upToDate: true },
+      servers: { kluctl, warm: "off" },
     });
-    const program = await compileServer(stage.stateDir);
-    const start = async (name: string, kubeconfig = stage.cluster.kubeconfig) =>
-      stage.startTowline({
-        ...{ namespace, concurrency, program, kluctl, kubeconfig },
-        name: `${namespace}-${name}`,
-        prefix: namespace,
-        warm: "off",
-      });
+    const { server, readyMs } = await start("1");
+    const watched = { settleMs: stage.quick ? 3_000 : 20_000, forMs: stage.quick ? 5_000 : 20_000 };
+    const idle = await watchIdle(server, watched);
 
-    const startedAt = now();
-    const servers = [await start("1")];
-    const readyMs = now() - startedAt;
-    await delay(stage.quick ? 3_000 : 20_000);
-    const sampled = startSampling(servers[0]!.pid, 1_000);
-    await delay(stage.quick ? 5_000 : 20_000);
-    const idle = sampled();
-    const scrapes = [];
-    for (let i = 0; i < 10; i++) scrapes.push(await servers[0]!.scrape());
-
+    const servers = [server];
+    const another = async (name: string) => void servers.push((await start(name)).server);
     const pushes = [await push("one server", all, 0, servers)];
-    servers.push(await start("2"));
+    await another("2");
     pushes.push(await push("two servers", all, 1, servers));
-    servers.push(...(await Promise.all([start("3"), start("4")])));
+    await Promise.all([another("3"), another("4")]);
     pushes.push(await push("four servers", all, Math.min(2, repositories - 1), servers));
     await Promise.all(servers.map((server) => server.stop()));
     const way = await startSlowWay(await readFile(stage.cluster.kubeconfig, "utf8"), slowMs);
     stage.defer(() => way.stop());
     const slowConfig = join(stage.stateDir, "slow-kubeconfig");
     await writeFile(slowConfig, way.kubeconfig, { mode: 0o600 });
-    const slow = await start("slow", slowConfig);
+    const { server: slow } = await start("slow", { kubeconfig: slowConfig });
     pushes.push(
       await push(`one server, an API server ${2 * slowMs} ms away`, all, Math.min(3, repositories - 1), [slow]),
     );
@@ -87,8 +70,7 @@ export const simulated: Measurement = {
             ["from its start to ready", milliseconds(readyMs)],
             ["idle: memory", megabytes(idle.serverBytes)],
             ["idle: of a core", `${(idle.cores * 100).toFixed(2)} %`],
-            ["`/metrics`, median of 10", milliseconds(median(scrapes.map(({ ms }) => ms)))],
-            ["`/metrics`, size", `${Math.round((scrapes[0]?.bytes ?? 0) / 1024)} kB`],
+            ...idle.scrapeRows,
           ],
         },
         {
@@ -116,7 +98,7 @@ async function push(what: string, all: Population, repository: number, servers: 
   const cores = sampled.reduce((sum, sample) => sum + sample().cores, 0);
   const after = await count();
   for (const server of servers) await settled(server);
-  return { what, ...done, shares: after.map((one, i) => growth(before[i]!, one, jobs)), cores };
+  return { what, ...done, shares: after.map((one, i) => growth(before[i]!, one, loops)), cores };
 }
 
 interface Recorded {

@@ -1,19 +1,17 @@
 /** A thousand real deployments: all deployed, then idle, pushed to, restarted, and with a Redis that forgets everything. */
 import { setTimeout as delay } from "node:timers/promises";
 import { now } from "./clock.ts";
-import { compileServer } from "./compiled.ts";
-import { type Measurement, megabytes, median, milliseconds, type Report, seconds } from "./measurement.ts";
-import { type Population, populate, settled } from "./population.ts";
+import { type Measurement, megabytes, milliseconds, type Report, seconds } from "./measurement.ts";
+import { gather, loops, type Population, settled, watchIdle } from "./population.ts";
 import { openRedisCounter } from "./redis-count.ts";
 import type { Stage } from "./stage.ts";
-import { growth, type Towline } from "./towline.ts";
+import type { Towline } from "./towline.ts";
 import { cpuSeconds, startSampling } from "./usage.ts";
 
 const repositories = 20;
 const concurrency = 2;
 const intervalSeconds = 300;
 const most = { bytes: 250 * 1024 * 1024, cores: 0.05 };
-const loops = "towline_reconcile_duration_seconds_count";
 
 /** How far the first deploy of all was, and what it had taken until then. */
 interface Point {
@@ -29,15 +27,15 @@ export const thousand: Measurement = {
   async run(stage) {
     const count = stage.deployments ?? (stage.quick ? 60 : 1_000);
     const namespace = "bench-thousand";
-    const program = await compileServer(stage.stateDir);
-    const start = () =>
-      stage.startTowline({ name: namespace, namespace, concurrency, program, sweep: stage.quick ? "10s" : "60s" });
     const redis = await openRedisCounter(await stage.redisUrl());
     stage.defer(() => redis.close());
 
-    const interval = `${intervalSeconds}s`;
-    const all = await populate(stage, { namespace, deployments: count, repositories, interval, upToDate: false });
-    const server = await start();
+    const { all, start } = await gather(stage, {
+      ...{ namespace, deployments: count, repositories, concurrency, upToDate: false },
+      interval: `${intervalSeconds}s`,
+      servers: { sweep: stage.quick ? "10s" : "60s" },
+    });
+    const { server } = await start("1");
     const asked = await redis.count();
     const points = await deployAll(stage, all, server);
     await settled(server);
@@ -45,18 +43,15 @@ export const thousand: Measurement = {
     const kept = await redis.count();
     const perJob = (kept.commands - asked.commands) / jobs;
 
-    const idle = await watchIdle(stage, server);
-    const scrapes = [];
-    for (let i = 0; i < 10; i++) scrapes.push(await server.scrape());
+    const watched = { settleMs: stage.quick ? 1_000 : 5_000, forMs: stage.quick ? 10_000 : 45_000 };
+    const idle = await watchIdle(server, watched);
     const pushed = await all.push(0, server);
     stage.say(`  a push for ${pushed.deployments}: ${seconds(pushed.ms)}`);
     await settled(server);
     await server.stop();
 
-    const startedAt = now();
-    const again = await start();
-    const readyMs = now() - startedAt;
-    const afterRestart = await watchIdle(stage, again);
+    const { server: again, readyMs } = await start("1");
+    const afterRestart = await watchIdle(again, watched);
     stage.say(`  after a restart: ${afterRestart.loops} loops in ${afterRestart.seconds} s`);
     const lost = await all.push(1, again, async () => {
       await delay(2_000);
@@ -84,8 +79,7 @@ export const thousand: Measurement = {
             [`idle: loops in ${idle.seconds} s (the interval asks for ${Math.round(byInterval)})`, String(idle.loops)],
             ["idle: memory of the server", megabytes(idle.serverBytes)],
             ["idle: memory with the fork server and all other children", megabytes(idle.withChildrenBytes)],
-            ["`/metrics`, median of 10", milliseconds(median(scrapes.map(({ ms }) => ms)))],
-            ["`/metrics`, size", `${Math.round((scrapes[0]?.bytes ?? 0) / 1024)} kB`],
+            ...idle.scrapeRows,
             ["a restart, until it is ready", milliseconds(readyMs)],
             [`after it: loops in ${afterRestart.seconds} s`, String(afterRestart.loops)],
             [`Redis lost during a push for ${lost.deployments}, until all are Ready`, seconds(lost.ms)],
@@ -120,6 +114,7 @@ export const thousand: Measurement = {
           points: points.map(({ done, bytes }) => [done, Math.round(bytes / 1024 / 1024)] as const),
         },
       ],
+      notes: [slopeOf(points)],
       goals: [
         {
           what: `${count} deployments, interval 5m, idle: of a core`,
@@ -138,6 +133,19 @@ export const thousand: Measurement = {
     } satisfies Report;
   },
 };
+
+/** How much more the second half took than the first: as much, if it grows no faster than their number. */
+function slopeOf(points: readonly Point[]): string {
+  const whole = points.at(-1)!;
+  const half = points.find(({ done }) => done >= whole.done / 2)!;
+  const grew = (of: (point: Point) => number) => ((of(whole) - of(half)) / of(half)).toFixed(2);
+  const each = (whole.bytes - half.bytes) / (whole.done - half.done) / 1024;
+  return (
+    `From ${half.done} to ${whole.done} took ${grew(({ ms }) => ms)} of the time until then, and ${grew(({ cpuSeconds: cpu }) => cpu)} of the CPU: 1 is a straight line. ` +
+    `What a deployment costs is kluctl, which knows nothing of the others. The memory of the server grew by ${each.toFixed(0)} kB for each in the second half: ` +
+    "what it keeps of a deployment and of its objects' versions, and room that the garbage collector has not needed back yet."
+  );
+}
 
 /** Waits until all are deployed; takes down at each twentieth what it has cost so far. */
 async function deployAll(stage: Stage, all: Population, server: Towline): Promise<Point[]> {
@@ -158,15 +166,6 @@ async function deployAll(stage: Stage, all: Population, server: Towline): Promis
   }
   stage.say(`  first deploy of ${names.length}: ${seconds(points.at(-1)!.ms)}`);
   return points;
-}
-
-async function watchIdle(stage: Stage, server: Towline) {
-  await delay(stage.quick ? 1_000 : 5_000);
-  const forSeconds = stage.quick ? 10 : 45;
-  const before = await server.metrics();
-  const sampled = startSampling(server.pid, 1_000);
-  await delay(forSeconds * 1_000);
-  return { ...sampled(), seconds: forSeconds, loops: growth(before, await server.metrics(), loops) };
 }
 
 function percent(cores: number): string {

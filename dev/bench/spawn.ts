@@ -1,0 +1,88 @@
+/** What one `kluctl diff` takes by itself: with renderers that are kept warm, and with none. */
+import { execFile } from "node:child_process";
+import { cp, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { promisify } from "node:util";
+import { cacheDir } from "../cache.ts";
+import { type Measurement, median, milliseconds, type Report, spread } from "./measurement.ts";
+import type { DiffOrder, Spawn } from "./run-diffs.ts";
+import type { Repository, Stage } from "./stage.ts";
+
+const run = promisify(execFile);
+const goals = { wall: 0.5, cpu: 0.4 };
+const program = join(import.meta.dirname, "run-diffs.ts");
+
+export const spawnCost: Measurement = {
+  name: "spawn",
+  title: "One run of kluctl, warm and cold",
+  async run(stage) {
+    const name = "bench-spawn";
+    const repository = await stage.countedRepository(name);
+    await stage.cluster.createNamespace(name);
+    const spawns = await runDiffs(stage, repository, name, { times: stage.quick ? 5 : 20, warm: true });
+    const [warm, cold] = [spawns.filter((one) => one.warm), spawns.filter((one) => !one.warm)];
+    const row = (what: string, of: readonly number[]) => [what, ...spread(of)];
+    const ratio = (of: (spawn: Spawn) => number) => median(warm.map(of)) / median(cold.map(of));
+    const goal = (what: string, wanted: number, of: (spawn: Spawn) => number) => ({
+      what: `kluctl diff, warm / cold: ${what}`,
+      wanted: `≤ ${wanted}`,
+      measured: ratio(of).toFixed(2),
+      met: ratio(of) <= wanted,
+    });
+    return {
+      how:
+        `\`kluctl diff\` of a project of three objects, ${warm.length} times with renderers that are kept warm and as often without, in turn, as the server runs it. ` +
+        "CPU is that of kluctl, its renderers and who runs them. Both say the same of the same objects.",
+      tables: [
+        {
+          head: ["", "median", "p90", "max"],
+          rows: [
+            row("wall, warm", warm.map(wall)),
+            row("wall, cold", cold.map(wall)),
+            row("CPU, warm", warm.map(cpu)),
+            row("CPU, cold", cold.map(cpu)),
+          ],
+        },
+      ],
+      goals: [goal("wall", goals.wall, wall), goal("CPU", goals.cpu, cpu)],
+      memory: [],
+    } satisfies Report;
+  },
+};
+
+const wall = ({ wallMs }: Spawn) => wallMs;
+const cpu = ({ cpuMs }: Spawn) => cpuMs;
+
+/** How long one `kluctl diff` takes whose renderers start cold: what figures of the same run are compared with. */
+export async function coldDiffMs(stage: Stage, repository: Repository, namespace: string): Promise<number> {
+  const spawns = await runDiffs(stage, repository, namespace, { times: stage.quick ? 3 : 9, warm: false });
+  const ms = median(spawns.map(wall));
+  stage.say(`  one cold kluctl diff: ${milliseconds(ms)}`);
+  return ms;
+}
+
+async function runDiffs(
+  stage: Stage,
+  { copy }: Repository,
+  namespace: string,
+  { times, warm }: Pick<DiffOrder, "times" | "warm">,
+): Promise<Spawn[]> {
+  const here = join(stage.stateDir, `${namespace}-diffs`);
+  const projectDir = join(here, "project");
+  await cp(copy.dir, projectDir, { recursive: true });
+  // Where nobody has a login for it; it is not asked.
+  await run("git", ["-C", projectDir, "remote", "set-url", "origin", "https://git.example.com/bench/project"]);
+  const order: DiffOrder = {
+    ...{ kluctl: stage.kluctl, kubeconfig: stage.cluster.kubeconfig, projectDir, times, warm },
+    cacheDir: join(cacheDir(), "kluctl"),
+    workDir: join(here, "work"),
+    args: { name: "small", namespace },
+  };
+  const file = join(here, "order.json");
+  await writeFile(file, JSON.stringify(order));
+  const { stdout } = await run(process.execPath, [program, file], { maxBuffer: 16 * 1024 * 1024 });
+  const spawns = JSON.parse(stdout) as Spawn[];
+  const found = new Set(spawns.map((one) => one.found));
+  if (found.size !== 1) throw new Error(`kluctl did not say the same each time: ${[...found].join("; ")}`);
+  return spawns;
+}
