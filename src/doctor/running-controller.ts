@@ -6,8 +6,8 @@ import { type Finding, ok, warning } from "./finding.ts";
 /** Upstream's leader election; `controller run` of either takes it. */
 const leaderLease = "5ab5d0f9.kluctl.io";
 
-/** What all Towline servers call themselves there, unless each is to work alone. */
-const sharedHolder = "towline";
+/** What all Towline servers call themselves there; where one is to work alone, something follows. */
+const towlineHolder = /^towline(?:-|$)/;
 
 /** A status that was written so recently has somebody who writes it. */
 const recentMs = 15 * 60_000;
@@ -56,7 +56,7 @@ function describeLease(lease: LeaseFacts | undefined, key: Key, now: number): Fi
   if (lease === undefined) return ok(subject, "nobody holds it");
   const held = `${lease.holder}, ${ago(now - lease.renewedAt)}`;
   if (now - lease.renewedAt > lease.durationMs) return ok(subject, `has expired, last held by ${held}`);
-  if (lease.holder === sharedHolder) return ok(subject, `is held by Towline servers, ${ago(now - lease.renewedAt)}`);
+  if (towlineHolder.test(lease.holder)) return ok(subject, `is held by a Towline (${held})`);
   return warning(subject, `is held by ${held}`, "whoever holds it works on the deployments; stop it before the swap");
 }
 

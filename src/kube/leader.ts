@@ -37,8 +37,14 @@ export interface Leadership {
   stop(): Promise<void>;
 }
 
-/** All Towline servers go by it: any of them renews for all. */
+/** All Towline servers go by it, and any of them renews for all; one that works alone adds which it is. */
 const sharedHolder = "towline";
+
+function whoIs(holder: string): string {
+  return holder.startsWith(`${sharedHolder}-`)
+    ? "a Towline that works alone (`controller run`)"
+    : "kluctl's own controller";
+}
 
 export function startLeadership(deps: LeaderDeps): Leadership {
   const { client, namespace, how, identity, log, durationMs = 15_000, now = () => performance.now() } = deps;
@@ -78,7 +84,8 @@ export function startLeadership(deps: LeaderDeps): Leadership {
   }
 
   async function takeAlone(): Promise<void> {
-    const leases = createLeases({ client, identity, durationMs, nameOf: (name) => name, log, now });
+    const named = { identity: `${sharedHolder}-${identity}`, nameOf: (name: string) => name };
+    const leases = createLeases({ client, ...named, durationMs, log, now });
     while (!signal.aborted) {
       try {
         held = await leases.hold({ namespace, name: leaderLease });
@@ -129,7 +136,7 @@ export function startLeadership(deps: LeaderDeps): Leadership {
         const holder = await look();
         if (holder === undefined) win();
         else if (working) return lost.resolve(`${holder} has taken the Lease ${id}`);
-        else wait(`${holder} holds the Lease ${id}: kluctl's own controller runs; stop it, and this server takes over`);
+        else wait(`${holder} holds the Lease ${id}: ${whoIs(holder)} runs; stop it, and this server takes over`);
       } catch (error) {
         const status = error instanceof ApiError ? error.status : 0;
         // Without the namespace there is no such controller. What we may not see must not keep us from working.

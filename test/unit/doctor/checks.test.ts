@@ -1,5 +1,6 @@
 import { expect, test } from "vitest";
 import { examine } from "../../../src/doctor/check.ts";
+import { createDoctorCluster, type DoctorClusterDeps } from "../../../src/doctor/cluster.ts";
 import { exitCodeOf, ok, problem, warning } from "../../../src/doctor/finding.ts";
 import { examinePermissions } from "../../../src/doctor/permissions.ts";
 import { examineRepositories } from "../../../src/doctor/repositories.ts";
@@ -68,10 +69,21 @@ test("kluctl's controller is found by its Deployment, its Lease and what it writ
   ]);
 });
 
-test("the Lease that all Towline servers share is no sign of kluctl's controller", async () => {
-  const leases = { "kluctl-system/5ab5d0f9.kluctl.io": { renewedAt: now - 2_000, holder: "towline" } };
-  const deps = { cluster: fakeDoctorCluster({ leases }), namespace: "kluctl-system", now: () => now };
-  expect((await examineController(deps, [])).map(({ level }) => level)).toEqual(["ok", "ok", "ok"]);
+test("a Lease that a Towline holds, alone or with others, is no sign of kluctl's controller", async () => {
+  for (const holder of ["towline", "towline-kluctl-controller-7d_4f1c"]) {
+    const leases = { "kluctl-system/5ab5d0f9.kluctl.io": { renewedAt: now - 2_000, holder } };
+    const deps = { cluster: fakeDoctorCluster({ leases }), namespace: "kluctl-system", now: () => now };
+    expect((await examineController(deps, [])).map(({ level }) => level)).toEqual(["ok", "ok", "ok"]);
+  }
+});
+
+test("a Towline that has given a deployment's Lease back is known by it, and holds none of the leader's", async () => {
+  const spec = { holderIdentity: "", renewTime: new Date(now).toISOString(), leaseDurationSeconds: 15 };
+  const client = { request: () => Promise.resolve({ spec }) } as unknown as DoctorClusterDeps["client"];
+  const cluster = createDoctorCluster({ client, namespaces: [], now: () => now });
+  const key = { namespace: "shop", name: "prod" };
+  expect(await cluster.ownLease(key)).toMatchObject({ renewedAt: now });
+  expect(await cluster.lease(key)).toBeUndefined();
 });
 
 test("every verb the server needs is asked for, and a missing one is named with what it is for", async () => {

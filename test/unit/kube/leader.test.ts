@@ -78,6 +78,13 @@ test("while kluctl's own controller renews it nobody else works; when it is gone
   now = 45_000;
   expect(await leadership.won).toBe(true);
   expect([leadership.waitsFor(), api.holder()]).toEqual([undefined, "towline"]);
+
+  // One of ours that works alone is not called kluctl's.
+  const alone = fakeApi();
+  await start(alone, "exclusive").won;
+  expect(alone.holder()).toMatch(/^towline-/);
+  const other = start(alone, "shared", () => now);
+  await vi.waitFor(() => expect(other.waitsFor()).toMatch(/^towline-.*a Towline that works alone/));
 });
 
 test("who finds that another has taken it may not go on", async () => {
