@@ -61,7 +61,10 @@ export async function connectWebhook(
   { host, repository }: ShopRepository,
   webhook: DemoServer["webhook"],
 ): Promise<void> {
-  await host.registerWebhook(repository, { ...webhook, events: ["push", "delete", "pull_request"] });
+  await host.registerWebhook(repository, {
+    ...webhook,
+    events: ["push", "delete", "pull_request_only", "pull_request_sync"],
+  });
 }
 
 export interface Release {

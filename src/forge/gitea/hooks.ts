@@ -13,9 +13,12 @@ const HookAnswer = z.object({
   authorization_header: z.string().nullish(),
 });
 
-/** `pull_request` stands for all that happens to pull requests, when it is sent; it is a single one in answers. */
-const events = ["push", "delete", "pull_request"];
-const wantedEvents = [...events, "pull_request_sync"];
+/**
+ * `pull_request` stands for all that happens to pull requests when it is sent, comments too, of which we write some; in
+ * answers it is the single one that is called `pull_request_only` here.
+ */
+const events = ["push", "delete", "pull_request_only", "pull_request_sync"];
+const wantedEvents = ["push", "delete", "pull_request", "pull_request_sync"];
 /** Of other types, with another body. */
 const types = ["gitea", "forgejo"];
 const pageSize = 50;
@@ -47,7 +50,7 @@ export function createGiteaHooks(
       async repair({ rotate }) {
         const kept = {
           active: true,
-          events: [...new Set([...has, ...events])],
+          events: [...new Set([...has.filter((event) => event !== "pull_request"), ...events])],
           // What is not sent is emptied.
           branch_filter: answer.branch_filter ?? "*",
           ...(answer.authorization_header && { authorization_header: answer.authorization_header }),

@@ -147,6 +147,9 @@ test("a webhook is made once, its deliveries are genuine, and a new secret takes
   expect(await asAdmin(here)).toMatchObject({ code: 0, results: [{ result: "unchanged", why: [] }] });
   const [made, ...others] = await hooks();
   expect(others).toEqual([]);
+  // Nothing else: our own comments would come back to us.
+  const events = ["delete", "pull_request", "pull_request_sync", "push"];
+  expect(made?.events.toSorted()).toEqual(events);
   await host.call("POST", `/repos/${host.repoName}/hooks/${made?.id}/tests`);
   await vi.waitFor(() => expect(secrets).toEqual([secret]), patience);
 
@@ -158,6 +161,7 @@ test("a webhook is made once, its deliveries are genuine, and a new secret takes
   });
   const [rotated, ...rest] = await hooks();
   expect(rest).toEqual([]);
+  expect(rotated?.events.toSorted()).toEqual(events);
   await host.call("POST", `/repos/${host.repoName}/hooks/${rotated?.id}/tests`);
   await vi.waitFor(() => expect(secrets).toEqual([secret, newSecret]), patience);
 });
