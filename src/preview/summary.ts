@@ -133,6 +133,9 @@ export interface Effect {
   /** In suspended deployments alone, so that nothing of it is deployed before somebody resumes them. */
   readonly suspended: boolean;
   readonly where: string;
+  /** The changed deployments, and those of them in which something is deleted. */
+  readonly changed: number;
+  readonly deleting: number;
   readonly changes: Changes;
   /** The suspended deployments beside those that follow by themselves. */
   readonly others?: Totals | undefined;
@@ -142,14 +145,19 @@ export interface Effect {
 export function effectOf(previews: readonly Preview[]): Effect | undefined {
   const totals = totalsOf(previews);
   if (totals.changed === 0) return undefined;
+  const deleting = previews.filter((preview) => isChanged(preview) && preview.counts.deleted > 0);
   const following = totalsOf(previews.filter(({ suspended }) => !suspended));
   if (following.changed === 0) {
-    return { suspended: true, where: plural(totals.changed, "suspended deployment"), changes: totals.changes };
+    const where = plural(totals.changed, "suspended deployment");
+    const { changed, changes } = totals;
+    return { suspended: true, where, changed, deleting: deleting.length, changes };
   }
   const others = totalsOf(previews.filter(({ suspended }) => suspended));
   return {
     suspended: false,
     where: shareBeside(following.changed, totals),
+    changed: following.changed,
+    deleting: deleting.filter(({ suspended }) => !suspended).length,
     // An error is one wherever it is.
     changes: { ...following.changes, errors: totals.changes.errors },
     others: others.changed > 0 ? others : undefined,

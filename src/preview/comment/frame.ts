@@ -49,13 +49,13 @@ function describeMerge({ state, previews }: Report): string {
 }
 
 /** What is deleted comes first, and cannot be overlooked. */
-function describeEffect({ suspended, where, changes }: Effect): string {
-  if (changes.deleted === 0) {
-    return `${suspended ? "would change" : "changes"} ${where}: ${describeChangedObjects(changes)}`;
-  }
+function describeEffect({ suspended, where, changed, deleting, changes }: Effect): string {
+  const change = suspended ? "would change" : "changes";
+  if (changes.deleted === 0) return `${change} ${where}: ${describeChangedObjects(changes)}`;
   const rest = describeChanges({ ...changes, deleted: 0 });
   const deletes = `**${suspended ? "would delete" : "deletes"} ${plural(changes.deleted, "object")}**`;
-  return `${deletes} in ${where}${rest && ` · ${rest}`}`;
+  if (deleting === changed) return `${deletes} in ${where}${rest && ` · ${rest}`}`;
+  return `${deletes} in ${plural(deleting, "deployment")}, and ${change} ${where}${rest && `: ${rest}`}`;
 }
 
 /** Lines below the verdict. */
