@@ -48,7 +48,9 @@ function lineOf(commit: string, { spec, status }: GitDeployment, head: string | 
   const { lastDeployResult: last } = status;
   const ready = readyCondition(status);
   if (ready?.status === "False") return { state: "failure", description: firstLine(ready.message) };
-  if (last !== undefined && deployedCommit(last) === commit) return { state: "success", description: describe(last) };
+  if (last !== undefined && deployedCommit(last) === commit) {
+    return { state: "success", description: describe(last, spec.prune) };
+  }
   if (ready?.status === "True") return { state: "success", description: "nothing to do" };
   return { state: "pending", description: "being looked at" };
 }
@@ -66,7 +68,7 @@ function deployedCommit({ document }: CommandSummary): unknown {
   return (document["gitInfo"] as { commit?: unknown } | undefined)?.commit;
 }
 
-function describe(last: CommandSummary): string {
+function describe(last: CommandSummary, prune: boolean): string {
   const counts: [number, string][] = [
     [last.changedObjects, "changed"],
     [last.newObjects, "new"],
@@ -74,7 +76,9 @@ function describe(last: CommandSummary): string {
   ];
   const words = counts.filter(([count]) => count > 0).map(([count, what]) => `${count} ${what}`);
   const dryRun = (last.document["commandInfo"] as { dryRun?: unknown } | undefined)?.dryRun === true;
-  return `${dryRun ? "dry run" : "deployed"}: ${words.join(", ") || "no object changed"}`;
+  const what = `${dryRun ? "dry run" : "deployed"}: ${words.join(", ") || "no object changed"}`;
+  // What a prune would have deleted, and is still there, waits for somebody: the condition says for what.
+  return prune && !dryRun && last.orphanObjects > 0 ? `${what}; ${last.orphanObjects} orphan, not pruned` : what;
 }
 
 function sumOf(lines: readonly Line[]): Line {

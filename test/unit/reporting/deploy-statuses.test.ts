@@ -46,6 +46,18 @@ test.each<[string, Partial<DeploymentStatus>, Partial<DeploymentSpec>, [string, 
     {},
     ["success", "deployed: no object changed"],
   ],
+  [
+    "was deployed, and its prune waits",
+    { ...ready, lastDeployResult: aDeploy(pushed, { changedObjects: 1, orphanObjects: 14 }) },
+    { prune: true },
+    ["success", "deployed: 1 changed; 14 orphan, not pruned"],
+  ],
+  [
+    "left orphans, as nothing prunes them",
+    { ...ready, lastDeployResult: aDeploy(pushed, { orphanObjects: 14 }) },
+    { prune: false },
+    ["success", "deployed: no object changed"],
+  ],
   ["gave nothing to deploy", { ...ready, lastDeployResult: aDeploy(older) }, {}, ["success", "nothing to do"]],
   [
     "cannot be rendered",
