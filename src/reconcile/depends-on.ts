@@ -85,7 +85,9 @@ export function whyNotReady(
   if (isMalformed(dependency)) return "its spec cannot be read";
   if (ready === undefined) return "nobody has looked at it yet";
   if (status.observedGeneration !== generation && ready.reason !== dependencyReason.notReady) {
-    return "its spec changed, and that has not been dealt with yet";
+    return status.observedGeneration === undefined
+      ? "it is being looked at for the first time"
+      : "its spec changed, and that has not been dealt with yet";
   }
   if (ready.status !== "True") return shortLine(ready.message) || `Ready is ${ready.status}`;
   if (commit === undefined || dependency.spec.suspend) return undefined;
