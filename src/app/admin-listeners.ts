@@ -32,11 +32,11 @@ export async function startAdminListeners(
       ? await open("all", { ...admin, purpose: "health and metrics", variable: "TOWLINE_ADMIN" })
       : undefined;
     if (metrics.bindAddress) {
-      const variable = "TOWLINE_METRICS_BIND_ADDRESS";
+      const variable = "--metrics-bind-address";
       await open("metrics", { ...metrics.bindAddress, purpose: "metrics", variable });
     }
     if (probes.bindAddress) {
-      const variable = "TOWLINE_PROBES_BIND_ADDRESS";
+      const variable = "--health-probe-bind-address";
       await open("probes", { ...probes.bindAddress, purpose: "probes", variable });
     }
     return { port, stop };

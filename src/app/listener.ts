@@ -21,7 +21,7 @@ export interface Address {
   readonly port: number;
   /** What is listened for, for people. */
   readonly purpose: string;
-  /** What the variables that set this address begin with, or the one that does. */
+  /** What the variables that set this address begin with; or the option of kluctl's controller that does. */
   readonly variable: string;
 }
 
@@ -54,9 +54,7 @@ export async function startListener(app: RequestListener, address: Address): Pro
 
 /** Why an address cannot be had, and what to do. */
 export function explainAddress(error: NodeJS.ErrnoException, { host = "", port, purpose, variable }: Address): string {
-  const [portOf, hostOf] = variable.endsWith("_ADDRESS")
-    ? [variable, variable]
-    : [`${variable}_PORT`, `${variable}_HOST`];
+  const [portOf, hostOf] = variable.startsWith("--") ? [variable, variable] : [`${variable}_PORT`, `${variable}_HOST`];
   const whys: Readonly<Record<string, string>> = {
     EADDRINUSE: `another process listens there; choose another port with ${portOf}`,
     EACCES: `the server may not use this port; choose one above 1023 with ${portOf}`,

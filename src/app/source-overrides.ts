@@ -31,7 +31,7 @@ export async function openSourceOverrides(
       log,
     });
   } catch (error) {
-    const variable = "TOWLINE_SOURCE_OVERRIDE_BIND_ADDRESS";
+    const variable = "--source-override-bind-address";
     throw new Error(explainAddress(error as Error, { ...bindAddress, purpose: "source overrides", variable }), {
       cause: error,
     });

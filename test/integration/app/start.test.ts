@@ -9,13 +9,15 @@ import { ConfigError } from "../../../src/errors.ts";
 
 const webhooks = { host: "127.0.0.1", port: 0, purpose: "webhooks", variable: "TOWLINE_WEBHOOKS" };
 
-test("a port that is taken is told with the variable that names another", async () => {
+test("a port that is taken is told with the variable or option that names another", async () => {
   const first = await startListener(() => undefined, webhooks);
   onTestFinished(() => first.stop(0));
   await expect(startListener(() => undefined, { ...webhooks, port: first.port })).rejects.toThrow(
     `Cannot listen for webhooks on 127.0.0.1:${first.port}: another process listens there; ` +
       "choose another port with TOWLINE_WEBHOOKS_PORT.",
   );
+  const metrics = { ...webhooks, port: first.port, purpose: "metrics", variable: "--metrics-bind-address" };
+  await expect(startListener(() => undefined, metrics)).rejects.toThrow(/another port with --metrics-bind-address\.$/);
 });
 
 test("an address of another machine is told as such", async () => {
