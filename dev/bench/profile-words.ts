@@ -18,5 +18,6 @@ What was mended since the first profiles:
 - Each job cloned the repository, two git processes and some 30 ms. All that want the same commit share a checkout, also from one loop to the next.
 - Each loop that an interval asked for looked at git by itself, as long as no move of its repository was known. They share an answer for half a minute.
 - The Kubernetes client's library came with 75 MB of generated code that nothing used. What reads a kubeconfig is all that is loaded of it; the server starts with some 50 MB less.
+- What V8 had taken for the start, it kept: a server that is quiet gives it back within a quarter of a minute, some 40 MB without deployments and 70 MB with 1 000.
 
 What is left: starting a process takes longer the larger the server is, for the system copies its page tables. Deployments that are created together still look at git one by one when they are deployed for the first time.`;

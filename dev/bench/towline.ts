@@ -1,6 +1,8 @@
 /** The real `towline serve`, as a process of its own, and what can be learned about it from outside. */
 import { randomBytes } from "node:crypto";
+import { readFileSync } from "node:fs";
 import { readFile, writeFile } from "node:fs/promises";
+import { stripTypeScriptTypes } from "node:module";
 import { join, resolve } from "node:path";
 import { cacheDir } from "../cache.ts";
 import { freePort } from "../parts/port.ts";
@@ -72,7 +74,8 @@ export interface Towline {
 export type Metrics = ReadonlyMap<string, number>;
 
 const root = join(import.meta.dirname, "../..");
-const recorder = new URL("./record-processes.ts", import.meta.url);
+/** What Node needs to run TypeScript is tens of megabytes, which would be counted with the server. */
+const recorder = stripTypeScriptTypes(readFileSync(join(import.meta.dirname, "record-processes.ts"), "utf8"));
 
 /** Resolves when the server says that it is ready. */
 export async function startTowline(options: TowlineOptions): Promise<Towline> {
@@ -99,11 +102,13 @@ export async function startTowline(options: TowlineOptions): Promise<Towline> {
   const profiling = options.profile ? ["--cpu-prof", `--cpu-prof-dir=${resolve(options.profile)}`] : [];
   const logFile = join(stateDir, "logs", `${name}.log`);
   const processLog = join(stateDir, "logs", `${name}-processes.log`);
-  await writeFile(join(stateDir, "logs", `${name}-processes.log`), "");
+  await writeFile(processLog, "");
+  const recorderFile = join(stateDir, "record-processes.mjs");
+  await writeFile(recorderFile, recorder);
   const server = await startProcess({
     name,
     command: process.execPath,
-    args: [...profiling, "--import", recorder.href, program, "serve", "--config", file],
+    args: [...profiling, "--import", recorderFile, program, "serve", "--config", file],
     logFile,
     env: { PATH: process.env["PATH"], HOME: process.env["HOME"], BENCH_PROCESS_LOG: processLog },
     cwd: root,
