@@ -8,7 +8,7 @@ export type Cause =
   | "manual" // a person asked (kluctl's request annotations)
   | "change" // its resource was created, changed or is being deleted
   | "sweep" // the remote's head differs from what is recorded: a webhook was lost
-  | "drift" // something that it applied was changed or deleted
+  | "drift" // something that it applied was changed or deleted, or who laid claim to it is gone
   | "interval"; // one of its intervals is due
 
 /**

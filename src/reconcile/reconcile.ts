@@ -17,6 +17,7 @@ import type { Held, Leases, Queue, Sources } from "../ports.ts";
 import { isReconciling, readyCondition, verdictOf, type Verdict } from "./conditions.ts";
 import { readGitCredentials } from "./credentials.ts";
 import { createDependencyGate } from "./depends-on-gate.ts";
+import { dueAt } from "./due.ts";
 import { finalize } from "./finalize.ts";
 import { projectKey } from "./keys.ts";
 import { runCommand } from "./commands.ts";
@@ -198,6 +199,9 @@ export function createReconcile(deps: ReconcileDeps): Reconcile {
     if (deployment.deletionTimestamp !== undefined || isAsked(deployment)) return undefined;
     if (isMalformed(deployment) || cause === "drift" || isReconciling(status)) return undefined;
     if (cause === "interval") {
+      const now = deps.clock.now();
+      // Who asked may not have heard yet of a loop that had just ended.
+      if (dueAt(deployment, { retryAt: deps.retryAt?.(deployment) }, now) > now) return "not due any more";
       return (await deps.skipping?.spareJob(deployment)) === "skipped" ? "nothing can have changed" : undefined;
     }
     if (status.observedGeneration !== generation) return undefined;

@@ -44,7 +44,7 @@ export function startWaking({ deployments, queue, log }: WakingDeps): () => void
     const cause = wakes(kind, deployment, previous);
     if (cause !== undefined) ask(deployment, cause);
     if (kind !== "removed") return;
-    for (const other of findRelieved(deployment, deployments.all())) ask(other, "interval");
+    for (const other of findRelieved(deployment, deployments.all())) ask(other, "drift");
   });
   return () => clearTimeout(planned);
 }

@@ -45,6 +45,7 @@ export function aWorld(
   const live: number[] = [];
   const audit: Change[] = [];
   let ids = 0;
+  const time = { now: Date.parse("2026-01-01T00:00:10Z") };
   const known: { move: string | undefined } = { move: "move-1" };
   const reconcile = createReconcile({
     deployments,
@@ -59,7 +60,7 @@ export function aWorld(
     readIdentity: fakeReadIdentity(),
     settings: { dryRun: false, ...settings },
     enqueue: (requests) => Promise.resolve({ queued: asked.push(...(requests as ReconcileRequest[])) }),
-    clock: { now: () => Date.parse("2026-01-01T00:00:10Z") },
+    clock: { now: () => time.now },
     newId: () => `id-${++ids}`,
     log: silentLog,
     audit: (change) => audit.push(change),
@@ -83,6 +84,12 @@ export function aWorld(
     audit,
     asked,
     known,
+    time,
+    /** Its interval is over. */
+    comesRound(over: Partial<Attempt> = {}) {
+      time.now += 3_600_000;
+      return reconcile({ ...push, cause: "interval" }, attempt(over));
+    },
     reconcile,
     attempt,
     /** Other ways to do the same, from now on. */

@@ -47,6 +47,17 @@ test("the same delivery a second time does no work", async () => {
   expect(world.kluctl.runs).toEqual([]);
 });
 
+test("an interval that is asked for right after another loop has ended does no work", async () => {
+  const world = aWorld(aDeployment({ status: upToDate }), fakeKluctl(), fakeSources({ "refs/heads/main": "c2" }));
+  await world.reconcile(push, world.attempt());
+  const late = { ...push, cause: "interval" } as const;
+  expect(await world.reconcile(late, world.attempt())).toEqual({ kind: "skipped", why: "not due any more" });
+  expect(world.kluctl.commands()).toEqual(["diff"]);
+
+  expect(await world.comesRound()).toMatchObject({ kind: "done" });
+  expect(world.kluctl.commands()).toEqual(["diff", "diff"]);
+});
+
 test("a new deployment is deployed without comparing first", async () => {
   const world = aWorld(aDeployment());
   await world.reconcile({ ...push, cause: "change" }, world.attempt());
@@ -109,7 +120,7 @@ test("after a deploy that was broken off everything is applied again, even if no
   ]);
 
   answers.deploy = undefined;
-  expect(await world.reconcile({ ...push, cause: "interval" }, world.attempt())).toMatchObject({ deployed: true });
+  expect(await world.comesRound()).toMatchObject({ deployed: true });
   expect(world.status()).toMatchObject({ lastObjectsHash: "hash-1", observedGeneration: 2 });
 });
 
@@ -262,7 +273,6 @@ test("a large prune waits for a word, says so once, and is done when it is confi
     fakeKluctl({ deploy: rendered, diff: rendered }),
   );
   const change = { ...push, cause: "change" } as const;
-  const interval = { ...push, cause: "interval" } as const;
 
   expect(await world.reconcile(change, world.attempt())).toMatchObject({ kind: "done", deployed: true });
   expect(world.objects.deleted).toEqual([]);
@@ -273,7 +283,7 @@ test("a large prune waits for a word, says so once, and is done when it is confi
   const waits = { type: "Warning", reason: "PruneWaits", message: expect.stringContaining(hash!) as unknown };
   expect(world.deployments.events).toContainEqual(waits);
 
-  await world.reconcile(interval, world.attempt());
+  await world.comesRound();
   expect(world.status()?.conditions[0]?.message).toContain(hash);
   expect(world.deployments.events.filter(({ reason }) => reason === "PruneWaits")).toHaveLength(1);
 
@@ -335,7 +345,7 @@ test("what is pushed together is deployed in order: the first has to have come t
 test("who is fine does not become unready because another cannot be waited for in an interval", async () => {
   const annotations = dependsOn("db");
   const world = aWorld(aDeployment({ annotations, status: upToDate }));
-  await world.reconcile({ ...push, cause: "interval" }, world.attempt());
+  await world.comesRound();
   expect(world.deployments.patches).toEqual([]);
   expect(world.kluctl.runs).toEqual([]);
 });
@@ -364,15 +374,16 @@ test("what somebody asks for is not held back", async () => {
 test("what is fine again without a deploy is told, once", async () => {
   const failed = { ...ready, status: "False", reason: "PrepareFailed" } as const;
   const world = aWorld(aDeployment({ status: { ...upToDate, conditions: [failed], lastPrepareError: "no login" } }));
-  await world.reconcile({ ...push, cause: "interval" }, world.attempt());
-  await world.reconcile({ ...push, cause: "interval" }, world.attempt());
+  await world.comesRound();
+  await world.comesRound();
   expect(world.deployments.events).toEqual([
     { type: "Normal", reason: "ReconciliationSucceeded", message: "deploy succeeded." },
   ]);
 });
 
 test("while no move is known, loops that come round by themselves share an answer of git, and nothing else does", async () => {
-  const world = aWorld(aDeployment({ status: upToDate }), fakeKluctl(), fakeSources({ "refs/heads/main": "c2" }));
+  const spec = { intervalMs: 0 };
+  const world = aWorld(aDeployment({ spec, status: upToDate }), fakeKluctl(), fakeSources({ "refs/heads/main": "c2" }));
   const ask = async (cause: Cause, attempt = 1) => {
     await world.reconcile({ ...push, cause }, world.attempt({ attempt }));
     return world.sources.asOfs.pop();

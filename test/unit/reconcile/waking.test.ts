@@ -49,5 +49,5 @@ test("who shared the discriminator of a deployment that goes is looked at", asyn
   const stranger = aDeployment({ status: { targetKey: { ...targetKey, discriminator: "else" } } });
   const { queue, requests } = aQueue();
   watching(queue, [other!, stranger])(gone!, "removed");
-  await vi.waitFor(() => expect(requests).toMatchObject([{ deployment: other!.key, cause: "interval" }]));
+  await vi.waitFor(() => expect(requests).toMatchObject([{ deployment: other!.key, cause: "drift" }]));
 });
