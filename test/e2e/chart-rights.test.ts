@@ -192,7 +192,8 @@ test("with the right to act as named accounts the server does its whole job, pre
     createAccount(cluster, "towline-deployer").then(() => letReadSecrets(cluster, "towline-deployer")),
   ]);
   const { login, variables, results } = installed;
-  expect(await rightsProblems(installed, [`${namespace}/towline-deployer`, `${namespace}/${account}`])).toEqual([]);
+  const accounts = [`${namespace}/towline-deployer`, `${namespace}/${account}`];
+  await expect.poll(() => rightsProblems(installed, accounts), patience).toEqual([]);
   const pulls = await usePullRequests(world, variables);
   await pulls.repo.push(aProject({ namespace }));
 
@@ -252,7 +253,7 @@ test("with roles in its namespaces the server works in all of them, and has no r
     ...clusters.map((cluster) => createAccount(cluster, "towline-deployer")),
   ]);
   const accounts = clusters.map(({ namespace }) => `${namespace}/towline-deployer`);
-  expect(await rightsProblems(installed, accounts)).toEqual([]);
+  await expect.poll(() => rightsProblems(installed, accounts), patience).toEqual([]);
   const towline = await useTowline(world, { ...installed.variables, TOWLINE_LEADER_ELECTION: "exclusive" });
   for (const cluster of clusters) {
     const repo = await world.repo(cluster.namespace);

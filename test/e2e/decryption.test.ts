@@ -1,4 +1,5 @@
 /** Encrypted files, from the Secret with the keys to the pull request's comment: who can read them, and where nobody can. */
+import { join } from "node:path";
 import type { KubernetesObject } from "@kubernetes/client-node";
 import { expect, test } from "vitest";
 import { stringify } from "yaml";
@@ -34,7 +35,8 @@ test("each deployment decrypts with its own keys alone, and nothing decrypted is
   const world = await useWorld();
   const { cluster } = world;
   const { namespace } = cluster;
-  const pulls = await usePullRequests(world);
+  const dataDir = join(world.dir, "data");
+  const pulls = await usePullRequests(world, { TOWLINE_DATA_DIR: dataDir });
   const { repo, towline } = pulls;
   const pgpKey = await createPgpKey(world.dir);
   const dataKey = testDataKey("pgp");
@@ -100,5 +102,5 @@ test("each deployment decrypts with its own keys alone, and nothing decrypted is
   for (const one of readable) await expect.poll(() => one.get(), patience).toBeUndefined();
   await towline.stop();
   const agents = await findProcesses("gpg-agent");
-  expect((await findProcesses("kluctl-work")).filter((pid) => agents.includes(pid))).toEqual([]);
+  expect((await findProcesses(dataDir)).filter((pid) => agents.includes(pid))).toEqual([]);
 });

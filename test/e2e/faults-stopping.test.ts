@@ -41,7 +41,7 @@ test("a server that is asked to stop ends its deploy first, and refuses no deliv
   await release();
   expect(await server.ended).toBe(0);
   expect((await deployment.get())?.status).toMatchObject({ observedCommit: commit, observedGeneration: 1 });
-  await deployment.reaches("Ready", 1_000);
+  await deployment.reaches("Ready");
   expect(await world.cluster.data("settings")).toEqual({ color: "red" });
   expect(journal.deploys()).toMatchObject([{ exitCode: 0 }]);
   expect(findProcessesOf(server.dataDir)).toEqual([]);

@@ -11,6 +11,7 @@ import {
 } from "@kubernetes/client-node";
 import { expect, onTestFinished, test } from "vitest";
 import { parseAllDocuments } from "yaml";
+import { whenMay } from "../support/accounts.ts";
 import { aProject, aSpec } from "../support/project.ts";
 import { usePullRequests } from "../support/pull-requests.ts";
 import { useTowline } from "../support/towline.ts";
@@ -184,7 +185,13 @@ test("a server of its own makes previews without a login that could deploy", asy
     "serviceaccount:previews:": `serviceaccount:${previews.namespace}:`,
   };
   await apply(["server.yaml"], previews, names);
-  const kubeconfig = await useLogin(previews, `${account}-server`);
+  const server = `${account}-server`;
+  const watched = { group: "gitops.kluctl.io", resource: "kluctldeployments", namespace: previews.namespace };
+  await whenMay(previews, server, [
+    { ...watched, verb: "watch" },
+    { resource: "namespaces", name: "kube-system", verb: "get" },
+  ]);
+  const kubeconfig = await useLogin(previews, server);
   const pulls = await usePullRequests(
     { ...world, cluster: previews, redis: { ...world.redis, prefix: uniqueName("previews") } },
     {

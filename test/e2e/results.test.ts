@@ -1,11 +1,11 @@
 /** What is written down of a deploy, where other tools look for it, and what must be written down nowhere. */
 import { spawn } from "node:child_process";
 import { once } from "node:events";
-import { createServer, type AddressInfo } from "node:net";
 import { gunzipSync } from "node:zlib";
 import type { V1Secret } from "@kubernetes/client-node";
 import { Redis } from "ioredis";
 import { expect, onTestFinished, test } from "vitest";
+import { freePort } from "../../dev/parts/port.ts";
 import { kluctlEnvironment } from "../support/kluctl-beside.ts";
 import { aProject, aSpec } from "../support/project.ts";
 import { sendPush, useTowline } from "../support/towline.ts";
@@ -30,10 +30,7 @@ function unpack(secret: V1Secret | undefined, key: string): Record<string, unkno
 /** kluctl's web UI, which reads what is stored as strictly as all of kluctl does. */
 async function useWebui(world: TestWorld): Promise<string> {
   const { kluctl, dir } = world;
-  const probe = createServer().listen(0, "127.0.0.1");
-  await once(probe, "listening");
-  const { port } = probe.address() as AddressInfo;
-  probe.close();
+  const port = await freePort();
   const args = ["webui", "run", "--no-update-check", "--only-api", "--host", "127.0.0.1", "--port", String(port)];
   const child = spawn(kluctl, args, { env: kluctlEnvironment(world), cwd: dir, stdio: "ignore" });
   const ended = once(child, "exit");

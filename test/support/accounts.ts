@@ -1,5 +1,7 @@
 /** Service accounts with few rights. */
-import { onTestFinished } from "vitest";
+import { AuthorizationV1Api, type V1ResourceAttributes } from "@kubernetes/client-node";
+import { expect, onTestFinished } from "vitest";
+import { patience } from "./patience.ts";
 import type { TestCluster } from "./world-cluster.ts";
 
 /**
@@ -36,5 +38,23 @@ export async function createAccount(
   for (const object of [role, binding]) {
     await cluster.objects.create(object);
     onTestFinished(async () => void (await cluster.objects.delete(object)));
+  }
+  await whenMay(cluster, name, [
+    { namespace, verb: "create", resource: "configmaps" },
+    ...sees.map((resource) => ({ verb: "list", resource })),
+  ]);
+}
+
+/** The API server takes note of new roles and bindings a moment later. */
+export async function whenMay(
+  { config, namespace }: TestCluster,
+  name: string,
+  all: readonly V1ResourceAttributes[],
+): Promise<void> {
+  const reviews = config.makeApiClient(AuthorizationV1Api);
+  const user = `system:serviceaccount:${namespace}:${name}`;
+  for (const resourceAttributes of all) {
+    const review = async () => reviews.createSubjectAccessReview({ body: { spec: { user, resourceAttributes } } });
+    await expect.poll(async () => (await review()).status?.allowed, patience).toBe(true);
   }
 }

@@ -4,6 +4,7 @@ import { createGiteaForge } from "../../src/forge/gitea/forge.ts";
 import type { CommitStatus } from "../../src/model.ts";
 import { createGiteaClient, type GiteaClient } from "../../dev/parts/gitea-client.ts";
 import type { ForgeHost } from "./forge-host.ts";
+import { patience } from "./patience.ts";
 import { uniqueName, useGitea } from "./world.ts";
 
 interface PullRequest {
@@ -106,7 +107,7 @@ async function createHost(
     async merge(number) {
       // Whether it can be merged is found out in the background.
       const merge = () => somebody.call("POST", `/repos/${repoName}/pulls/${number}/merge`, { Do: "merge" });
-      await vi.waitFor(merge, { timeout: 20_000, interval: 200 });
+      await vi.waitFor(merge, patience);
     },
     async somebodyComments(number, bodies) {
       for (const body of bodies) await somebody.call("POST", `/repos/${repoName}/issues/${number}/comments`, { body });

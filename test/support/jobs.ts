@@ -48,7 +48,7 @@ export interface TestQueue {
 }
 
 /** Short times, so that a test sees in a second what takes minutes in life. */
-const quick: Partial<Timing> = { lockMs: 1_000, stalledEveryMs: 300, busyRetryMs: 50, abortGraceMs: 500 };
+const quick: Partial<Timing> = { lockMs: 2_500, stalledEveryMs: 400, busyRetryMs: 50, abortGraceMs: 500 };
 
 export async function useQueue(server: RedisServer = useRedisServer()): Promise<TestQueue> {
   await server.start();

@@ -7,6 +7,7 @@ import { createKubeClient, type KubeClient } from "../../src/kube/client.ts";
 import { customResourceDefinition } from "../../src/kube/crd.ts";
 import type { Logger } from "../../src/log.ts";
 import { type FaultProxy, useFaultProxy } from "./kube-fault-proxy.ts";
+import { patience } from "./patience.ts";
 import { useCluster, useTempDir } from "./world.ts";
 
 export interface TestKube {
@@ -44,7 +45,7 @@ export async function installCrd(client: KubeClient): Promise<void> {
       () => true,
       () => false,
     );
-  await expect.poll(served, { timeout: 20_000, interval: 100 }).toBe(true);
+  await expect.poll(served, patience).toBe(true);
 }
 
 /** A resource that is sound; `spec` replaces single fields. */

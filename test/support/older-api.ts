@@ -2,6 +2,7 @@
 import type { KubernetesObject } from "@kubernetes/client-node";
 import { expect } from "vitest";
 import { createKubeClient } from "../../src/kube/client.ts";
+import { patience } from "./patience.ts";
 
 const anything = { type: "object", "x-kubernetes-preserve-unknown-fields": true };
 const text = { type: "string" };
@@ -79,7 +80,7 @@ export async function installOlderApis(kubeconfig: string): Promise<void> {
           () => true,
           () => false,
         );
-      await expect.poll(served, { timeout: 60_000, interval: 100 }).toBe(true);
+      await expect.poll(served, patience).toBe(true);
     }
   } finally {
     client.close();

@@ -10,6 +10,7 @@ import { parseConfig } from "../../../src/config.ts";
 import { createSecretList } from "../../../src/log.ts";
 import { createMetrics } from "../../../src/metrics.ts";
 import { silentLog } from "../../support/fakes.ts";
+import { patience } from "../../support/patience.ts";
 
 async function useApi() {
   const logins: (string | undefined)[] = [];
@@ -46,13 +47,10 @@ test("a forge is asked with the new token as soon as its file has it, and the to
 
   await forges.get("gitea")?.openPullRequests("org/shop");
   files.set("/run/secrets/token", "the-second-token");
-  await vi.waitFor(
-    async () => {
-      await forges.get("gitea")?.openPullRequests("org/shop");
-      expect(api.logins.at(-1)).toBe("token the-second-token");
-    },
-    { timeout: 30_000 },
-  );
+  await vi.waitFor(async () => {
+    await forges.get("gitea")?.openPullRequests("org/shop");
+    expect(api.logins.at(-1)).toBe("token the-second-token");
+  }, patience);
   expect(api.logins[0]).toBe("token the-first-token");
   expect(secrets.scrub("the-second-token")).toBe("***");
 });

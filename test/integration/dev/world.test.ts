@@ -22,9 +22,10 @@ test("the pods of a Deployment run", async () => {
   });
 
   await expect
-    .poll(async () => (await cluster.find<V1Deployment>("apps/v1", "Deployment", "web"))?.status?.readyReplicas, {
-      timeout: 30_000,
-    })
+    .poll(
+      async () => (await cluster.find<V1Deployment>("apps/v1", "Deployment", "web"))?.status?.readyReplicas,
+      patience,
+    )
     .toBe(2);
 });
 

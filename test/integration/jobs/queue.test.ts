@@ -184,7 +184,7 @@ test("the last move of a repository has a new name each time, and none that Redi
 test("a claim is given once in its time", async () => {
   const { queue } = await useQueue();
 
-  expect([await queue.claim("shop", 200), await queue.claim("shop", 200)]).toEqual([true, false]);
+  expect([await queue.claim("shop", 1_500), await queue.claim("shop", 1_500)]).toEqual([true, false]);
   await vi.waitFor(async () => expect(await queue.claim("shop", 200)).toBe(true), patience);
 });
 

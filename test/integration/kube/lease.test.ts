@@ -14,14 +14,14 @@ interface LeaseItem {
   };
 }
 
-/** Two servers on one cluster; the first one behind the proxy. */
+/** Two servers on one cluster; the first one behind the proxy, the second one with a clock that the test moves. */
 async function useLeases(durationMs = 15_000) {
   const kube = await useKube();
   const { namespace, client, proxied, proxy } = kube;
   const { log } = fakeLog();
   const clock = { ms: 0 };
   const one = createLeases({ client: proxied, identity: "one", durationMs, log });
-  const two = createLeases({ client, identity: "two", durationMs, log, now: () => performance.now() + clock.ms });
+  const two = createLeases({ client, identity: "two", durationMs, log, now: () => clock.ms });
   const key = { namespace, name: "shop" };
   const path = `/apis/coordination.k8s.io/v1/namespaces/${namespace}/leases`;
   const read = async () =>
@@ -122,7 +122,7 @@ test("a lease that cannot be renewed is lost before anybody can take it", async 
 });
 
 test("a short fault costs nobody the lease", async () => {
-  const { one, key, proxy, mustHold } = await useLeases(3_000);
+  const { one, key, proxy, mustHold } = await useLeases(6_000);
   const held = await mustHold(one.hold(key));
   proxy.swallow((request) => request.startsWith("PUT"));
   proxy.answer((request) => request.startsWith("PUT"), { status: 500 }, 1);
@@ -145,7 +145,7 @@ test("an answer that got lost does not lock out the one who asked", async () => 
 });
 
 test("whoever finds somebody else in the lease, or no lease, has lost it", async () => {
-  const { one, key, client, path, mustHold } = await useLeases(2_000);
+  const { one, key, client, path, mustHold } = await useLeases(6_000);
   const taken = await mustHold(one.hold(key));
   const deleted = await mustHold(one.hold({ ...key, name: "other" }));
   const spec = { holderIdentity: "usurper" };
@@ -158,7 +158,7 @@ test("whoever finds somebody else in the lease, or no lease, has lost it", async
 });
 
 test("a write of somebody who only labels the lease costs nothing", async () => {
-  const { one, key, client, path, mustHold } = await useLeases(2_000);
+  const { one, key, client, path, mustHold } = await useLeases(6_000);
   const held = await mustHold(one.hold(key));
   const metadata = { labels: { seen: "yes" } };
   await client.request({ method: "PATCH", path: `${path}/${leaseName("shop")}`, body: { metadata } });
@@ -188,7 +188,7 @@ test("a lease in a namespace that is not there is an error, not a wait", async (
 });
 
 test("what is to end in a namespace that is being deleted needs no lease, which nobody can have there", async () => {
-  const { one, key, namespace, client, mustHold } = await useLeases(2_000);
+  const { one, key, namespace, client, mustHold } = await useLeases(6_000);
   const map = { apiVersion: "v1", kind: "ConfigMap", metadata: { name: "stays", finalizers: ["example.com/stays"] } };
   const maps = `/api/v1/namespaces/${namespace}/configmaps`;
   await client.request({ method: "POST", path: maps, body: map });

@@ -146,7 +146,7 @@ test("two hundred checkouts of one push cost one ls-remote, one fetch and one cl
   await Promise.all(checkouts.map((checkout) => checkout.release()));
   expect(work()).toEqual([]);
   expect(mirrors()).toHaveLength(1);
-}, 60_000);
+});
 
 test("an answer is used again for the move it was asked for, and for no other", async () => {
   const repo = (await useGitHost()).repo("shop");

@@ -108,14 +108,14 @@ test("a server that falls silent is given up, and its git with it", async () => 
   expect(work()).toEqual([]);
   expect(mirrors()).toEqual([]);
   await vi.waitFor(() => expect(processesAbout(repo.url)).toEqual([]), patience);
-}, 15_000);
+});
 
 test("a host that takes too long is told of in words of ours, and left alone for a while", async () => {
   const [silent, other] = [await useGitHost(), await useGitHost()];
   const [repo, fine] = [silent.repo("shop"), other.repo("shop")];
   repo.push();
   fine.push();
-  const { sources, seen } = useSources({ limits: { callMs: 500 } });
+  const { sources, seen } = useSources({ limits: { callMs: 3_000 } });
   silent.fault = () => true; // never answered
 
   await expect(sources.heads(repo, undefined)).rejects.toMatchObject({

@@ -1,6 +1,7 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
 import { parseDuration } from "../../../src/duration.ts";
+import { cpuMs } from "../../support/cpu-time.ts";
 
 test("no text makes it throw", () => {
   const parts = fc.constantFrom("1", "05", ".", "h", "m", "s", "ms", "\u00b5s", "-", "+", " ");
@@ -38,8 +39,8 @@ test.for(["", "-", "5", "5x", "1h 30m", ".s", "h", "1..5s", "--5s", "92233720368
 );
 
 test("however many digits there are, it is read at once", () => {
-  const startedAt = performance.now();
+  const startedAt = cpuMs();
   expect(parseDuration(`1.${"9".repeat(1_000_000)}h`)).toBeCloseTo(7_200_000);
   expect(parseDuration(`${"9".repeat(1_000_000)}h`)).toBeUndefined();
-  expect(performance.now() - startedAt).toBeLessThan(1_000);
+  expect(cpuMs() - startedAt).toBeLessThan(1_000);
 });

@@ -2,6 +2,7 @@ import { expect, test } from "vitest";
 import { createLineReader, createTail, toPlainText } from "../../../src/kluctl/output.ts";
 import { isProgress, lastWords } from "../../../src/kluctl/progress.ts";
 import { toStableWords } from "../../../src/kluctl/stable-words.ts";
+import { cpuMs } from "../../support/cpu-time.ts";
 
 test.for([
   "Loading kluctl project",
@@ -22,9 +23,9 @@ test.for([
 });
 
 test("no line keeps it busy, however long", () => {
-  const startedAt = performance.now();
+  const startedAt = cpuMs();
   expect(lastWords("app: Waiting for x: ".repeat(50_000))).toContain("app: Waiting");
-  expect(performance.now() - startedAt).toBeLessThan(1_000);
+  expect(cpuMs() - startedAt).toBeLessThan(1_000);
 });
 
 test.for([

@@ -1,6 +1,7 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
 import { createScrubber } from "../../../src/log.ts";
+import { cpuMs } from "../../support/cpu-time.ts";
 
 test.each([
   ["https://user:pass@git.example.com/a.git", "https://***@git.example.com/a.git"],
@@ -42,7 +43,7 @@ test("of two secrets of which one begins like the other, nothing remains", () =>
 
 test("a long text without any URL costs no more than reading it", () => {
   const scrub = createScrubber(["some-secret-value"]);
-  const startedAt = performance.now();
+  const startedAt = cpuMs();
   for (const text of ["a".repeat(1_000_000), "://".repeat(300_000), `://${"a@".repeat(300_000)}`]) scrub(text);
-  expect(performance.now() - startedAt).toBeLessThan(2_000);
+  expect(cpuMs() - startedAt).toBeLessThan(2_000);
 });

@@ -2,6 +2,7 @@ import fc from "fast-check";
 import picomatch from "picomatch";
 import { expect, test } from "vitest";
 import { parsePathGlobs } from "../../../src/path-glob.ts";
+import { cpuMs } from "../../support/cpu-time.ts";
 
 function matches(glob: string, path: string): boolean {
   return (parsePathGlobs(glob) ?? []).some((fits) => fits(path));
@@ -69,8 +70,8 @@ test("a glob means what it means elsewhere, and everything below", () => {
 });
 
 test("no glob and no path keep it busy", () => {
-  const startedAt = performance.now();
+  const startedAt = cpuMs();
   expect(matches(`${"*a".repeat(30)}b`, "a".repeat(4_000))).toBe(false);
   expect(matches(`${"**/a/".repeat(30)}b`, "a/".repeat(2_000))).toBe(false);
-  expect(performance.now() - startedAt).toBeLessThan(1_000);
+  expect(cpuMs() - startedAt).toBeLessThan(1_000);
 });

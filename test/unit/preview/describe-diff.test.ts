@@ -3,6 +3,7 @@ import { expect, test } from "vitest";
 import type { CommandResult, ResultObject } from "../../../src/model.ts";
 import { describeDiff, redactText } from "../../../src/preview/describe-diff.ts";
 import { aResult, anObject } from "../../support/deployments.ts";
+import { cpuMs } from "../../support/cpu-time.ts";
 
 const describe = (
   objects: readonly ResultObject[],
@@ -269,9 +270,9 @@ test("more secrets than can be looked for in time conceal everything", () => {
   const secret = aSecret({ a: "x".repeat(5_000_000) });
   expect(describe([secret, changed("a", "b")]).concealed).toMatch(/too many/);
   const alike = Object.fromEntries(Array.from({ length: 300 }, (_, i) => [`k${i}`, "a".repeat(3_000 + i)]));
-  const began = performance.now();
+  const began = cpuMs();
   expect(describe([aSecret(alike), changed("b", "a".repeat(1_000_000))]).concealed).toMatch(/too much/);
-  expect(performance.now() - began).toBeLessThan(10_000);
+  expect(cpuMs() - began).toBeLessThan(10_000);
 });
 
 test("errors and warnings keep their object, are readable and bounded", () => {

@@ -1,6 +1,7 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { parseRepoUrl, repoId } from "../../../src/repo-url.ts";
+import { cpuMs } from "../../support/cpu-time.ts";
 
 const letters = "abcdefghijklmnopqrstuvwxyz0123456789";
 const word = fc.string({ unit: fc.constantFrom(...letters), minLength: 1, maxLength: 8 });
@@ -114,7 +115,7 @@ test("any text gives an identity or none, and never an error", () => {
 });
 
 test("no URL keeps it busy, however long", () => {
-  const startedAt = performance.now();
+  const startedAt = cpuMs();
   expect(repoId(`https://h.example/a${"/".repeat(1_000_000)}b`)).toBeUndefined();
-  expect(performance.now() - startedAt).toBeLessThan(1_000);
+  expect(cpuMs() - startedAt).toBeLessThan(1_000);
 });

@@ -3,6 +3,7 @@ import { SourceError } from "../../../src/errors.ts";
 import { explain, isDamaged } from "../../../src/source/explain.ts";
 import { GitFailure } from "../../../src/source/git.ts";
 import { toRemote } from "../../../src/source/remote.ts";
+import { cpuMs } from "../../support/cpu-time.ts";
 
 const credential = { host: "h.test", secretName: "git-login", username: "deploy", password: "s3cret" };
 const remote = toRemote({ url: "https://h.test/shop", credentials: [credential] }, ["https"]);
@@ -105,8 +106,8 @@ test("what is not git's fault stays what it is", () => {
 
 test("whatever the remote says, it is understood at once", () => {
   const stderr = `remote: ${"strange port ".repeat(100_000)}\nfatal: https://u:sec@ret@h.test/shop is gone`;
-  const startedAt = performance.now();
+  const startedAt = cpuMs();
   const error = explain(new GitFailure(Buffer.from(stderr), undefined), remote) as Error;
-  expect(performance.now() - startedAt).toBeLessThan(1_000);
+  expect(cpuMs() - startedAt).toBeLessThan(1_000);
   expect(error.message).toContain("https://h.test/shop is gone");
 });

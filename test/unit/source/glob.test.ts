@@ -1,5 +1,6 @@
 import { expect, test } from "vitest";
 import { matchesGlob } from "../../../src/source/glob.ts";
+import { cpuMs } from "../../support/cpu-time.ts";
 
 test.each([
   ["shop/web", "shop/web"],
@@ -37,10 +38,10 @@ test.each([
 });
 
 test("no glob and no path keep it busy", () => {
-  const startedAt = performance.now();
+  const startedAt = cpuMs();
   expect(matchesGlob(`${"*a".repeat(400)}b`, "a".repeat(1_000))).toBe(false);
   expect(matchesGlob(`${"**/a/".repeat(150)}b`, "a/".repeat(500))).toBe(false);
   expect(matchesGlob("{a,aa}".repeat(150), `${"a".repeat(400)}b`)).toBe(false);
   expect(matchesGlob(`${"{".repeat(500)}a${"}".repeat(499)}`, "a")).toBe(false);
-  expect(performance.now() - startedAt).toBeLessThan(2_000);
+  expect(cpuMs() - startedAt).toBeLessThan(2_000);
 });
