@@ -1,4 +1,9 @@
+import { join } from "node:path";
 import { defineConfig } from "vitest/config";
+import { cacheDir } from "./dev/cache.ts";
+
+// Compiling what has not changed is most of the start of each process: of those that run tests, and of those that they start.
+process.env["NODE_COMPILE_CACHE"] ??= join(cacheDir(), "compiled");
 
 const patient = { testTimeout: 300_000, hookTimeout: 300_000, fileParallelism: false };
 
@@ -12,7 +17,11 @@ export default defineConfig({
     maxWorkers: 3,
     expect: { poll: { timeout: 120_000, interval: 50 } },
     projects: [
-      { extends: true, test: { name: "unit", include: ["test/unit/**/*.test.ts"], testTimeout: 30_000 } },
+      {
+        extends: true,
+        // They leave nothing behind, so that a process can go on with the next file: two thirds of their time were imports.
+        test: { name: "unit", include: ["test/unit/**/*.test.ts"], testTimeout: 30_000, isolate: false },
+      },
       { extends: true, test: { name: "integration", include: ["test/integration/**/*.test.ts"], ...realParts } },
       { extends: true, test: { name: "e2e", include: ["test/e2e/**/*.test.ts"], ...realParts, testTimeout: 300_000 } },
       // `npm run test:image` has built it by then.

@@ -78,10 +78,19 @@ function isSettled(resource: TestResource): boolean {
 
 const apiVersion = "gitops.kluctl.io/v1beta1";
 
+/** client-node greets the API server anew for each request: of what tests ask all the time that is most of the work. */
+function keepConnections(config: KubeConfig): void {
+  const internals = config as unknown as { createDispatcher(...args: unknown[]): unknown };
+  const create = internals.createDispatcher.bind(config);
+  let kept: unknown;
+  internals.createDispatcher = (...args) => (kept ??= create(...args));
+}
+
 /** Namespaces are deleted without waiting for it: what is in them concerns no other test. */
 export async function useNamespace(kubeconfig: string, namespace: string): Promise<TestCluster> {
   const config = new KubeConfig();
   config.loadFromFile(kubeconfig);
+  keepConnections(config);
   const core = config.makeApiClient(CoreV1Api);
   const objects = KubernetesObjectApi.makeApiClient(config);
   await core.createNamespace({ body: { metadata: { name: namespace } } });
