@@ -14,6 +14,8 @@ declare module "vitest" {
   interface ProvidedContext {
     /** Where `GET /<part>` answers with the addresses of a part. */
     world: string;
+    /** Nobody uses the parts after this run: nothing in them has to be tidied up. */
+    worldEnds: boolean;
   }
 }
 
@@ -22,12 +24,13 @@ const variable = "TEST_WORLD_URL";
 
 export default async function setUp(project: TestProject): Promise<(() => Promise<void>) | undefined> {
   const url = process.env[variable];
+  const running = await findRunningWorld();
+  project.provide("worldEnds", running === undefined);
   if (url !== undefined) {
     project.provide("world", url);
     return undefined;
   }
   const say = (line: string) => process.stderr.write(`${line}\n`);
-  const running = await findRunningWorld();
   if (running) say(`Using the parts of the running "npm run dev" (process ${running.pid}).`);
   // What has to be built is built now, where no test's time-out is running.
   else await findTools([...Object.values(partTools).flat(), "kluctl", "helm", "helm4"], { say });

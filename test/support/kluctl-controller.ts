@@ -36,6 +36,7 @@ export function useOwnController(world: TestWorld, options: Record<string, strin
   const { redis, kluctl, kluctlCache, dir } = world;
   const env = {
     ...kluctlEnvironment(world),
+    NODE_COMPILE_CACHE: process.env["NODE_COMPILE_CACHE"],
     TOWLINE_REDIS_URL: redis.url,
     TOWLINE_REDIS_PREFIX: redis.prefix,
     TOWLINE_KLUCTL: kluctl,

@@ -3,12 +3,10 @@ import { spawn, type ChildProcess } from "node:child_process";
 import { createHmac, randomUUID } from "node:crypto";
 import { once } from "node:events";
 import { readFileSync } from "node:fs";
-import { join } from "node:path";
 import { createInterface } from "node:readline";
 import { pino } from "pino";
 import { onTestFinished } from "vitest";
 import { startApp } from "../../src/app.ts";
-import { cacheDir } from "../../dev/cache.ts";
 import { loadConfig } from "../../src/config.ts";
 import { createSecretList } from "../../src/log.ts";
 import type { TestWorld } from "./world.ts";
@@ -75,8 +73,7 @@ export async function useTowlineProcess(world: TestWorld, extra: Record<string, 
   const env = {
     PATH: process.env["PATH"],
     HOME: world.dir,
-    // A third of a start is compiling what has not changed.
-    NODE_COMPILE_CACHE: join(cacheDir(), "compiled"),
+    NODE_COMPILE_CACHE: process.env["NODE_COMPILE_CACHE"],
     TOWLINE_LOG_FORMAT: "json",
     ...environment(world, extra),
   };

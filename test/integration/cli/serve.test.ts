@@ -80,7 +80,8 @@ function useServer(...behaviour: string[]) {
 }
 
 function use(argv: string[]) {
-  const child = spawn(process.execPath, argv, { env: { PATH: process.env["PATH"], HOME: "/nowhere" } });
+  const { PATH, NODE_COMPILE_CACHE } = process.env;
+  const child = spawn(process.execPath, argv, { env: { PATH, NODE_COMPILE_CACHE, HOME: "/nowhere" } });
   const ended = once(child, "close").then(([code]) => code as number | null);
   onTestFinished(async () => {
     child.kill("SIGKILL");
