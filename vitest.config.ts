@@ -1,5 +1,6 @@
 import { join } from "node:path";
 import { defineConfig } from "vitest/config";
+import { BaseSequencer, type TestSpecification } from "vitest/node";
 import { cacheDir } from "./dev/cache.ts";
 
 // Compiling what has not changed is most of the start of each process: of those that run tests, and of those that they start.
@@ -10,8 +11,17 @@ const patient = { testTimeout: 300_000, hookTimeout: 300_000, fileParallelism: f
 /** The parts that these tests meet are started when the first test asks for them. */
 const realParts = { globalSetup: ["test/support/global-setup.ts"], testTimeout: 180_000, hookTimeout: 180_000 };
 
+/** What takes minutes is begun first, and what takes no time fills the gaps at the end: nobody waits for one last file. */
+class LongOnesFirst extends BaseSequencer {
+  override async sort(files: TestSpecification[]): Promise<TestSpecification[]> {
+    const rank = ({ project }: TestSpecification) => ["e2e", "integration", "unit"].indexOf(project.name);
+    return (await super.sort(files)).toSorted((one, other) => rank(one) - rank(other));
+  }
+}
+
 export default defineConfig({
   test: {
+    sequence: { sequencer: LongOnesFirst },
     pool: "forks",
     // On two cores, which the parts that they talk to share with them: tests mostly wait.
     maxWorkers: 3,
