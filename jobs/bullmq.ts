@@ -1,6 +1,7 @@
-/** What the queue and its workers have to agree on, and the one thing about BullMQ's keys that has no call. */
+/** What the queue and its workers have to agree on, and the few things about BullMQ's keys that have no call. */
 import type { JobsOptions, Queue, Worker } from "bullmq";
 import { type Request, subjectOf } from "../src/model.ts";
+import type { Lane } from "./lanes.ts";
 
 /** A failure that time may mend is tried this often, about 1, 2, 4 and 8 s apart; then its sweep asks again. */
 export const maxAttempts = 5;
@@ -22,4 +23,19 @@ export function deduplicationId(request: Request): string {
 /** Where BullMQ keeps the request that came for a subject while its job ran (`keepLastIfActive`). */
 export function followUpKey(queue: Pick<Queue | Worker, "toKey">, request: Request): string {
   return queue.toKey(`dn:${deduplicationId(request)}`);
+}
+
+/** Where BullMQ keeps the id of the job that a subject has, whatever its state. */
+export function jobOfKey(prefix: string, lane: Lane, request: Request): string {
+  return `${prefix}:${lane}:de:${deduplicationId(request)}`;
+}
+
+/** The ids of the jobs of a lane that wait for a worker, in order. Each of ours has a priority. */
+export function waitingKey(prefix: string, lane: Lane): string {
+  return `${prefix}:${lane}:prioritized`;
+}
+
+/** The job's priority, by its score there: BullMQ puts the order among equals into the lower 32 bits. */
+export function priorityAt(score: string): number {
+  return Math.floor(Number(score) / 2 ** 32);
 }

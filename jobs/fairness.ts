@@ -30,7 +30,7 @@ const deployClasses: Readonly<Record<Cause, number>> = {
 const previewClasses: Readonly<Record<PreviewCause, number>> = { "pull-request": 0, base: 1, sweep: 2 };
 
 /** The lower, the sooner. To be compared within one lane. */
-function urgencyOf(request: Request): number {
+export function urgencyOf(request: Request): number {
   if (request.kind === "reconcile") return deployClasses[request.cause];
   return request.kind === "preview" ? previewClasses[request.cause] : 0;
 }

@@ -1,13 +1,18 @@
 /** What our keys in Redis are made of. */
-import { createHash } from "node:crypto";
-import { type PullRequestKey, pullRequestText } from "../src/model.ts";
+import { hash } from "node:crypto";
+import { type PullRequestKey, pullRequestText, type RepoId } from "../src/model.ts";
 
 /** For names of any length, from outside. */
 export function digest(text: string): string {
-  return createHash("sha256").update(text).digest("hex").slice(0, 32);
+  return hash("sha256", text).slice(0, 32);
 }
 
 /** Git hosts do not mind the case of a repository's name, and spell it variously. */
 export function pullRequestId(key: PullRequestKey): string {
   return pullRequestText(key).toLowerCase();
+}
+
+/** Where the repository's last known move is. */
+export function movedKey(prefix: string, repo: RepoId): string {
+  return `${prefix}:moved:${digest(repo)}`;
 }

@@ -14,9 +14,10 @@ import type { Queue } from "../src/ports.ts";
 import { createBatch } from "./batch.ts";
 import { deduplicationId, followUpKey, jobOptions } from "./bullmq.ts";
 import { createReadiness, describeRedisError, withinDeadline } from "./connection.ts";
-import { type LaneFairness, moreUrgentOf, urgencyAt } from "./fairness.ts";
+import { type LaneFairness, moreUrgentOf, urgencyAt, urgencyOf } from "./fairness.ts";
+import { createLookAhead } from "./look-ahead.ts";
 import { parseJobData, toJobData } from "./job-data.ts";
-import { digest } from "./keys.ts";
+import { digest, movedKey } from "./keys.ts";
 import { type Lane, laneOf, lanes } from "./lanes.ts";
 
 export interface QueueDeps {
@@ -72,7 +73,6 @@ export interface Depth {
 const deadlineMs = 2_000;
 /** In a rush of deliveries, how long the first waits for others to share a round trip with. */
 const gatherMs = 5;
-const moveKnownForS = 7 * 24 * 3_600;
 
 export function createQueue({ connection, prefix, fairness, log, observe }: QueueDeps): JobQueue {
   const ready = createReadiness(connection);
@@ -136,37 +136,60 @@ export function createQueue({ connection, prefix, fairness, log, observe }: Queu
     return outcomes;
   }
 
-  /** In a rush of pushes many are about the same: of those one is enough, and it is the first's that made the job. */
-  const take = createBatch(gatherMs, async (requests: readonly Request[]) => {
-    const bySubject = new Map<string, { readonly first: Request; request: Request }>();
-    for (const request of requests) {
-      const place = `${laneOf(request)} ${deduplicationId(request)}`;
-      const same = bySubject.get(place);
-      if (same) same.request = moreUrgentOf(same.request, request);
-      else bySubject.set(place, { first: request, request });
-    }
-    const byLane = [...Map.groupBy(bySubject.values(), ({ first }) => laneOf(first))];
-    const makers = new Set<Request>();
-    await inTime("take the request", (signal) =>
-      Promise.all(
-        byLane.map(async ([lane, distinct]) => {
-          const wanted = distinct.map(({ request }) => request);
-          const made = await add(lane, wanted, signal);
-          for (const [i, { first }] of distinct.entries()) if (made[i]) makers.add(first);
-        }),
-      ),
-    );
-    return requests.map((request) => makers.has(request));
-  });
+  const lookAhead = createLookAhead({ connection, prefix });
 
-  const mark = createBatch(gatherMs, async (repos: readonly RepoId[]) => {
-    await inTime("note that the repository moved", async (signal) => {
+  /**
+   * In a rush of pushes many are about the same: of those one is enough, and it is the first's that made the job. And most
+   * of them find a job waiting that is as urgent: then a single question to Redis is all that the whole batch takes.
+   */
+  async function take(asked: readonly Asked[]): Promise<readonly number[]> {
+    const bySubject = new Map<string, { readonly first: Asked; request: Request }>();
+    for (const one of asked) {
+      for (const request of one.requests) {
+        const place = `${laneOf(request)} ${deduplicationId(request)}`;
+        const same = bySubject.get(place);
+        if (same) same.request = moreUrgentOf(same.request, request);
+        else bySubject.set(place, { first: one, request });
+      }
+    }
+    const repos = [...new Set(asked.flatMap(({ moved }) => moved))];
+    const made = new Map<Asked, number>();
+    await inTime(bySubject.size > 0 ? "take the request" : "note that the repository moved", async (signal) => {
       await ready(signal);
-      const keys = new Set(repos.map((repo) => movedKey(prefix, repo)));
-      await Promise.all([...keys].map((key) => connection.set(key, randomUUID(), "EX", moveKnownForS)));
+      const left = await joinWaiting(repos, [...bySubject.values()]);
+      await Promise.all(
+        [...Map.groupBy(left, ({ request }) => laneOf(request))].map(async ([lane, those]) => {
+          const outcomes = await add(
+            lane,
+            those.map(({ request }) => request),
+            signal,
+          );
+          for (const [i, { first }] of those.entries()) if (outcomes[i]) made.set(first, (made.get(first) ?? 0) + 1);
+        }),
+      );
     });
-    return repos;
-  });
+    return asked.map((one) => made.get(one) ?? 0);
+  }
+
+  /** Notes the moves. What is left are those for which no job waits that is as urgent. */
+  async function joinWaiting<W extends { readonly request: Request }>(
+    moved: readonly RepoId[],
+    wanted: readonly W[],
+  ): Promise<readonly W[]> {
+    const joining = wanted.map(({ request }) => request).filter((request) => !isContent(request));
+    if (moved.length + joining.length === 0) return wanted;
+    const priorities = await lookAhead(moved, joining);
+    const joined = new Set<Request>();
+    for (const [i, request] of joining.entries()) {
+      const there = priorities[i];
+      if (there === undefined || urgencyAt(there) > urgencyOf(request)) continue;
+      joined.add(request);
+      observe?.enqueued(request, false);
+    }
+    return wanted.filter(({ request }) => !joined.has(request));
+  }
+
+  const ask = createBatch(gatherMs, take);
 
   /**
    * A job of the subject is there already. True if it runs and ours follows it; otherwise it waits, and is made as
@@ -208,18 +231,17 @@ export function createQueue({ connection, prefix, fairness, log, observe }: Queu
       const request = failed[0] && parseJobData(lane, failed[0].data);
       if (request === undefined) return undefined;
       // Not the old job: what came meanwhile may wait, or run, and there is one of each subject at most.
-      const queued = await inTime("take the request", () => take(toRetry(request)));
+      const queued = (await inTime("take the request", () => ask({ requests: [toRetry(request)], moved: [] }))) > 0;
       // Whoever looks at the queue then sees that it is wanted again, not that it has failed.
       await withinDeadline("forget what failed", deadlineMs, () => Promise.all(failed.map((job) => job.remove())));
       return { queued };
     },
-    async enqueue(requests) {
+    async enqueue(requests, moved = []) {
       // The limit holds also for those who wait behind a batch that Redis does not take.
-      const made = await inTime("take the request", () => Promise.all(requests.map(take)));
-      return { queued: made.filter(Boolean).length };
+      return { queued: await inTime("take the request", () => ask({ requests, moved })) };
     },
     async markMoved(repo) {
-      await inTime("note that the repository moved", () => mark(repo));
+      await inTime("note that the repository moved", () => ask({ requests: [], moved: [repo] }));
     },
     async lastMove(repo) {
       try {
@@ -278,6 +300,13 @@ async function count(queue: BullQueue): Promise<Depth> {
   return { waiting: waiting + prioritized, active, delayed };
 }
 
+/** What one caller wants at once. */
+interface Asked {
+  readonly requests: readonly Request[];
+  /** Is noted before any job is made. */
+  readonly moved: readonly RepoId[];
+}
+
 interface Wanted {
   readonly request: Request;
   readonly id: string;
@@ -300,10 +329,6 @@ function moreUrgent(request: Request, waiting: Request | undefined): Request {
   const { delivery, receivedAt, trace } = waiting;
   const sender = "sender" in waiting ? waiting.sender : undefined;
   return { ...request, delivery, receivedAt, trace, ...(sender !== undefined && { sender }) } as Request;
-}
-
-function movedKey(prefix: string, repo: RepoId): string {
-  return `${prefix}:moved:${digest(repo)}`;
 }
 
 /** Whoever asked by annotation has had their answer: what is left is to look at the deployment itself. */

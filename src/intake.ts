@@ -1,6 +1,6 @@
 /** One event, from what a git host told us to what Redis remembers. */
 import type { Logger } from "./log.ts";
-import { describeIgnored, type Ignored, match } from "./match.ts";
+import { describeIgnored, type Ignored, match, reposOf } from "./match.ts";
 import {
   type CommitStatusRequest,
   type GitDeployment,
@@ -12,9 +12,9 @@ import {
   type PushEvent,
   type ReconcileRequest,
   type RepoId,
+  type Request,
 } from "./model.ts";
 import type { Clock, Deployments, Queue, Reports } from "./ports.ts";
-import { repoId } from "./repo-url.ts";
 
 /** What the sender is told. */
 export interface Receipt {
@@ -39,7 +39,7 @@ export type Accept = (event: GitEvent) => Promise<Receipt>;
 
 export interface IntakeDeps {
   readonly tracking: Deployments["tracking"];
-  readonly queue: Pick<Queue, "enqueue" | "markMoved">;
+  readonly queue: Pick<Queue, "enqueue">;
   /** Ids of those whose API there is a login for: they are told what becomes of commits and pull requests. */
   readonly forges?: { has(id: string): boolean } | undefined;
   /** Without them pull requests are not previewed. */
@@ -69,21 +69,20 @@ export function createIntake(deps: IntakeDeps): Accept {
   } = deps;
 
   async function acceptPush(event: PushEvent, receivedAt: number): Promise<Receipt> {
-    const candidates = findCandidates(event, tracking);
-    const { requests, ignored } = match(event, candidates);
+    const spelled = reposOf(event);
+    // By the index; a deployment has one spelling, so it comes up once.
+    const candidates = [...spelled].flatMap((repo) => tracking(repo));
+    const { requests, ignored } = match(event, candidates, spelled);
     const repos = distinctRepos(candidates);
-    const [based] = await Promise.all([
-      findBased(event, repos),
-      // First, so that no job of this push can be given an answer from before it. Also when every deployment ignores
-      // the push: one of them may be reconciled for another reason, and has to see where the repository stands.
-      ...repos.map((repo) => queue.markMoved(repo)),
-    ]);
+    const based = await findBased(event, repos);
     const { delivery } = event;
     const wanted = [
       ...requests.map((request) => ({ ...request, receivedAt })),
       ...based.map((pullRequest) => toPreview(pullRequest, "base", delivery, receivedAt)),
     ];
-    const [queued] = await Promise.all([enqueue(wanted), enqueue(findStatus(event, requests))]);
+    // The moves come first, so that no job of this push can be given an answer from before it. Also when every deployment
+    // ignores the push: one of them may be reconciled for another reason, and has to see where the repository stands.
+    const [queued] = await Promise.all([enqueue(wanted, repos), enqueue(findStatus(event, requests))]);
     const reason = candidates.length === 0 ? "no deployment follows this repository" : undefined;
     const previews = reports() && forges.has(event.forge) ? based.length : undefined;
     const matched = requests.length;
@@ -125,8 +124,8 @@ export function createIntake(deps: IntakeDeps): Accept {
     return action === "other" ? "nothing changed that a preview depends on" : undefined;
   }
 
-  async function enqueue(requests: Parameters<Queue["enqueue"]>[0]): Promise<number> {
-    return requests.length === 0 ? 0 : (await queue.enqueue(requests)).queued;
+  async function enqueue(requests: readonly Request[], moved: readonly RepoId[] = []): Promise<number> {
+    return requests.length + moved.length === 0 ? 0 : (await queue.enqueue(requests, moved)).queued;
   }
 
   async function acceptAny(event: GitEvent, receivedAt: number): Promise<Receipt> {
@@ -159,12 +158,6 @@ function toPreview(
   receivedAt: number,
 ): PreviewRequest {
   return { kind: "preview", pullRequest, cause, delivery, receivedAt };
-}
-
-/** By the index, once per spelling that the payload offers; a deployment has one spelling, so it comes up once. */
-function findCandidates(event: PushEvent, tracking: IntakeDeps["tracking"]): GitDeployment[] {
-  const repos = new Set(event.repoUrls.map(repoId).filter((repo) => repo !== undefined));
-  return [...repos].flatMap((repo) => tracking(repo));
 }
 
 function distinctRepos(deployments: readonly GitDeployment[]): RepoId[] {

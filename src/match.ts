@@ -5,6 +5,7 @@ import {
   type GitDeployment,
   type PushEvent,
   type ReconcileRequest,
+  type RepoId,
   annotation,
   keyText,
 } from "./model.ts";
@@ -40,8 +41,11 @@ export function describeIgnored(ignored: readonly Ignored[]) {
  * look at the repository costs little. That includes a deleted ref: the reconcile reports that it is gone and leaves
  * the cluster as it is.
  */
-export function match(event: PushEvent, deployments: readonly GitDeployment[]): Matched {
-  const repos = new Set(event.repoUrls.map(repoId));
+export function match(
+  event: PushEvent,
+  deployments: readonly GitDeployment[],
+  repos: ReadonlySet<RepoId> = reposOf(event),
+): Matched {
   const requests: ReconcileRequest[] = [];
   const ignored: Ignored[] = [];
   for (const deployment of deployments) {
@@ -60,6 +64,11 @@ export function match(event: PushEvent, deployments: readonly GitDeployment[]): 
       });
   }
   return { requests, ignored };
+}
+
+/** The repository that a push was to, in each of the spellings that the payload offers. */
+export function reposOf({ repoUrls }: Pick<PushEvent, "repoUrls">): ReadonlySet<RepoId> {
+  return new Set(repoUrls.map(repoId).filter((repo) => repo !== undefined));
 }
 
 /** The first that applies, the lasting reasons before those of this one push. */

@@ -380,8 +380,11 @@ export interface Results {
 
 /** What Redis remembers until it is done. */
 export interface Queue {
-  /** Resolves once Redis has all of them; throws QueueUnavailableError within two seconds otherwise. */
-  enqueue(requests: readonly Request[]): Promise<Enqueued>;
+  /**
+   * Resolves once Redis has all of them; throws QueueUnavailableError within two seconds otherwise. First it remembers that
+   * the repositories `moved`, as markMoved does.
+   */
+  enqueue(requests: readonly Request[], moved?: readonly RepoId[]): Promise<Enqueued>;
   /** Remembers that the repository moved, so that no answer from before is used again. Same errors. */
   markMoved(repo: RepoId): Promise<void>;
   /** The name of the repository's last known move (see Sources.heads), or `undefined` if Redis has forgotten. */

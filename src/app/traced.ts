@@ -1,6 +1,6 @@
 /** Where spans begin: a delivery at the door, and a job that goes on with what a delivery began. */
 import type { Accept } from "../intake.ts";
-import type { Attempt, Outcome, PreviewRequest, ReconcileRequest, Request } from "../model.ts";
+import type { Attempt, Outcome, PreviewRequest, ReconcileRequest, RepoId, Request } from "../model.ts";
 import type { Queue } from "../ports.ts";
 import type { Tracing } from "../tracing.ts";
 
@@ -18,11 +18,12 @@ export function tracedAccept(accept: Accept, tracing: Tracing): Accept {
 export function tracedQueue<Q extends Pick<Queue, "enqueue">>(queue: Q, tracing: Tracing): Q {
   return {
     ...queue,
-    enqueue: (requests: readonly Request[]) =>
+    enqueue: (requests: readonly Request[], moved?: readonly RepoId[]) =>
       tracing.inSpan("enqueue", { requests: requests.length }, () => {
         const trace = tracing.carry();
-        if (trace === undefined) return queue.enqueue(requests);
-        return queue.enqueue(requests.map((request) => (mayCarry(request) ? { ...request, trace } : request)));
+        if (trace === undefined) return queue.enqueue(requests, moved);
+        const carrying = requests.map((request) => (mayCarry(request) ? { ...request, trace } : request));
+        return queue.enqueue(carrying, moved);
       }),
   };
 }

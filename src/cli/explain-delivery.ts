@@ -60,7 +60,6 @@ export async function explainDelivery(deps: ExplainDeps): Promise<Explanation> {
         requests.push(...wanted);
         return Promise.resolve({ queued: wanted.length });
       },
-      markMoved: () => Promise.resolve(),
     },
     forges: new Set(config.forges.filter(({ token, app }) => token ?? app).map(({ id }) => id)),
     reports: () => (config.preview.enabled ? { openInto: () => Promise.resolve([]) } : undefined),

@@ -129,10 +129,7 @@ const hosts: readonly {
 test.each(hosts)("whatever a genuine delivery of $forge says, it is accepted", async ({ forge, recorded, sign }) => {
   const accept = createIntake({
     tracking: () => deployments,
-    queue: {
-      markMoved: () => Promise.resolve(),
-      enqueue: (requests) => Promise.resolve({ queued: requests.length }),
-    },
+    queue: { enqueue: (requests) => Promise.resolve({ queued: requests.length }) },
     log: silentLog,
   });
   let pushes = 0;

@@ -176,9 +176,13 @@ test("the last move of a repository has a new name each time, and none that Redi
     await queue.markMoved(repo);
     names.push(await queue.lastMove(repo));
   }
+  for (const requests of [[aRequest()], [aRequest()], []]) {
+    await queue.enqueue(requests, [repo]);
+    names.push(await queue.lastMove(repo));
+  }
 
   expect(names[0]).toBeUndefined();
-  expect(new Set(names).size).toBe(3);
+  expect(new Set(names).size).toBe(6);
 });
 
 test("a claim is given once in its time", async () => {

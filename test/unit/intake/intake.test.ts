@@ -58,14 +58,12 @@ function useIntakeWith({ previews = false, forges = [] as string[] }, ...deploym
       return deployments.filter((deployment) => deployment.repo === repo);
     },
     queue: {
-      markMoved(repo) {
-        steps.push(`moved ${repo}`);
-        return down ? Promise.reject(new QueueUnavailableError("Redis is down")) : Promise.resolve();
-      },
-      enqueue(requests) {
+      enqueue(requests, moved = []) {
+        for (const repo of moved) steps.push(`moved ${repo}`);
+        if (down) return Promise.reject(new QueueUnavailableError("Redis is down"));
         const fresh = requests.filter((request) => !waiting.has(subjectOf(request)));
         for (const request of requests) waiting.set(subjectOf(request), request);
-        steps.push(`enqueued ${requests.map(subjectOf).join()}`);
+        if (requests.length > 0) steps.push(`enqueued ${requests.map(subjectOf).join()}`);
         return Promise.resolve({ queued: fresh.length });
       },
     },
