@@ -25,8 +25,6 @@ const silentMs = { producer: 5_000, worker: 30_000 };
 export function connectProducer(address: RedisAddress, log: Logger): Redis {
   return connect(address, log.child({ redis: "producer" }), {
     enableOfflineQueue: false,
-    // What is asked in one turn of the event loop goes out in one write: in a rush that is half of them.
-    enableAutoPipelining: true,
     maxRetriesPerRequest: 1,
     commandTimeout: 2_000,
     socketTimeout: silentMs.producer,
@@ -107,10 +105,14 @@ export async function withinDeadline<T>(
   work: (signal: AbortSignal) => Promise<T>,
 ): Promise<T> {
   const controller = new AbortController();
+  let timer: NodeJS.Timeout | undefined;
   const late = new Promise<never>((_, reject) => {
-    controller.signal.addEventListener("abort", () => reject(controller.signal.reason as Error));
+    timer = setTimeout(() => {
+      const why = new Error(`no answer within ${ms / 1_000} s`);
+      controller.abort(why);
+      reject(why);
+    }, ms);
   });
-  const timer = setTimeout(() => controller.abort(new Error(`no answer within ${ms / 1_000} s`)), ms);
   const working = work(controller.signal);
   working.catch(() => undefined); // when it is late, its failure is nobody's news any more
   try {

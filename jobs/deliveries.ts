@@ -44,8 +44,10 @@ export interface Deliveries {
 const kept = { genuine: 200, refused: 20 } as const;
 type Kind = keyof typeof kept;
 const keepMs = 7 * 24 * 3_600_000;
-/** In a rush, those of this long are written together. */
+/** Those of this long are written together. */
 const gatherMs = 200;
+/** The same in a rush, in which most are driven out before they are written. */
+const gatherInRushMs = 1_000;
 const mostNamed = 50;
 const longest = 300;
 const line = z.string().max(2_000);
@@ -79,7 +81,8 @@ export function createDeliveries({ connection, prefix, log }: DeliveriesDeps): D
   const ready = createReadiness(connection);
   const keyOf = (forge: string, kind: Kind) => `${prefix}:deliveries:${kind}:${forge}`;
   /** By their key. */
-  const unwritten = new Map<string, { readonly kind: Kind; readonly records: string[] }>();
+  const unwritten = new Map<string, { readonly kind: Kind; readonly records: Unwritten[] }>();
+  let pauseMs = gatherMs;
   let timer: NodeJS.Timeout | undefined;
   let writing: Promise<void> = Promise.resolve();
 
@@ -87,13 +90,14 @@ export function createDeliveries({ connection, prefix, log }: DeliveriesDeps): D
     const batch = [...unwritten];
     unwritten.clear();
     if (batch.length === 0) return;
+    pauseMs = batch.some(([, { kind, records }]) => records.length >= kept[kind] / 2) ? gatherInRushMs : gatherMs;
     try {
       await withinDeadline("remember deliveries", 2_000, async (signal) => {
         await ready(signal);
         const pipeline = connection.pipeline();
         for (const [key, { kind, records }] of batch) {
           pipeline
-            .lpush(key, ...records)
+            .lpush(key, ...records.map(toJson))
             .ltrim(key, 0, kept[kind] - 1)
             .pexpire(key, keepMs);
         }
@@ -125,9 +129,9 @@ export function createDeliveries({ connection, prefix, log }: DeliveriesDeps): D
       const kind = delivery.refused === undefined ? "genuine" : "refused";
       const key = keyOf(delivery.forge, kind);
       const { records } = unwritten.get(key) ?? unwritten.set(key, { kind, records: [] }).get(key)!;
-      records.push(JSON.stringify(toRecord(delivery)));
+      records.push(toUnwritten(delivery));
       if (records.length > kept[kind]) records.shift();
-      timer ??= setTimeout(() => void flush(), gatherMs);
+      timer ??= setTimeout(() => void flush(), pauseMs);
     },
     async latest(forge) {
       const oldest = Date.now() - keepMs;
@@ -150,12 +154,13 @@ export function createDeliveries({ connection, prefix, log }: DeliveriesDeps): D
   };
 }
 
-function toRecord({ forge, at, ms, status, event, receipt, refused }: AnsweredDelivery) {
+/** What is kept until it is written, which may be never: nothing large, and nothing that takes long to make. */
+type Unwritten = ReturnType<typeof toUnwritten>;
+
+function toUnwritten({ forge, at, ms, status, event, receipt, refused }: AnsweredDelivery) {
   const ignored = receipt?.ignored ?? [];
-  const again = event && refused === undefined ? EventAgain.safeParse(event).data : undefined;
   return {
-    again,
-    replayable: again && true,
+    again: event && refused === undefined ? { ...event, changed: undefined } : undefined,
     v: 1,
     forge,
     delivery: event?.delivery.slice(0, longest),
@@ -178,6 +183,11 @@ function toRecord({ forge, at, ms, status, event, receipt, refused }: AnsweredDe
       .map(({ deployment, reason }) => ({ deployment, reason: reason.slice(0, longest) })),
     ignoredMore: Math.max(0, ignored.length - mostNamed),
   };
+}
+
+function toJson(unwritten: Unwritten): string {
+  const again = unwritten.again && EventAgain.safeParse(unwritten.again).data;
+  return JSON.stringify({ ...unwritten, again, replayable: again && true });
 }
 
 /** `undefined` for what another version has put there. */

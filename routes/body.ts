@@ -1,8 +1,8 @@
-/** Bounds what all bodies that are being received may take together, before any of them is verified. */
-import type { Request, RequestHandler, Response } from "express";
+/** Reads bodies, and bounds what all that are being received may take together, before any of them is verified. */
+import express, { type NextFunction, type Request, type RequestHandler, type Response } from "express";
 import { sendProblem } from "./errors.ts";
 
-export interface BodyBudgetOptions {
+export interface BodyOptions {
   /** Of one body, also of what a compressed one unpacks to. */
   readonly maxBodyBytes: number;
   /** Of all bodies at once. */
@@ -16,47 +16,55 @@ export interface BodyBudgetOptions {
 const mostUnpacking = 2;
 
 /**
- * Refuses a body that says it is too large before any of it is read, and what is too much when memory would run out.
- * What counts is what has come: a stranger who only announces much, and sends nothing, holds nobody up.
+ * Leaves the bytes as they came in `req.body`. Refuses a body that says it is too large before any of it is read, and what
+ * is too much when memory would run out. What counts is what has come: a stranger who only announces much, and sends
+ * nothing, holds nobody up.
  */
-export function createBodyBudget({ maxBodyBytes, maxBytesInFlight }: BodyBudgetOptions): RequestHandler {
+export function createBodyReader({ maxBodyBytes, maxBytesInFlight }: BodyOptions): RequestHandler {
+  const unpack = express.raw({ type: () => true, limit: maxBodyBytes, inflate: true });
   let inFlight = 0;
   let unpacking = 0;
 
-  function countBytes(req: Request, res: Response): void {
+  function readPlain(req: Request, res: Response, next: NextFunction): void {
+    const chunks: Buffer[] = [];
     let mine = 0;
     req.on("data", (chunk: Buffer) => {
       mine += chunk.length;
       inFlight += chunk.length;
-      if (inFlight <= maxBytesInFlight || res.headersSent) return;
-      req.pause();
-      res.set("Connection", "close");
-      res.once("finish", () => req.destroy());
-      refuse(res);
+      if (res.headersSent) return; // refused already
+      if (mine > maxBodyBytes) refuseSize(res, maxBodyBytes);
+      else if (inFlight > maxBytesInFlight) {
+        req.pause();
+        res.set("Connection", "close");
+        res.once("finish", () => req.destroy());
+        refuseForNow(res);
+      } else return void chunks.push(chunk);
+      chunks.length = 0;
+    });
+    req.once("end", () => {
+      if (res.headersSent) return;
+      req.body = chunks.length === 1 ? chunks[0] : Buffer.concat(chunks);
+      next();
     });
     res.once("close", () => (inFlight -= mine));
   }
 
-  return function admitBody(req, res, next) {
-    if (Number(req.get("content-length") ?? 0) > maxBodyBytes) {
-      return sendProblem(res, 413, { error: `The body is too large: ${maxBodyBytes} bytes is the limit.` });
-    }
-    if (isCompressed(req)) {
-      if (unpacking >= mostUnpacking) return refuse(res);
-      unpacking++;
-      res.once("close", () => unpacking--);
-    } else {
-      countBytes(req, res);
-    }
-    next();
+  return function readBody(req, res, next) {
+    if (Number(req.headers["content-length"] ?? 0) > maxBodyBytes) return refuseSize(res, maxBodyBytes);
+    const encoding = req.headers["content-encoding"];
+    if (encoding === undefined || encoding.toLowerCase() === "identity") return readPlain(req, res, next);
+    if (unpacking >= mostUnpacking) return refuseForNow(res);
+    unpacking++;
+    res.once("close", () => unpacking--);
+    unpack(req, res, next);
   };
 }
 
-function refuse(res: Response): void {
-  res.set("Retry-After", "1");
-  sendProblem(res, 429, { error: "Too many deliveries are being received.", hint: "Send it again." });
+function refuseSize(res: Response, maxBodyBytes: number): void {
+  sendProblem(res, 413, { error: `The body is too large: ${maxBodyBytes} bytes is the limit.` });
 }
 
-function isCompressed(req: Request): boolean {
-  return (req.get("content-encoding") ?? "identity").toLowerCase() !== "identity";
+function refuseForNow(res: Response): void {
+  res.set("Retry-After", "1");
+  sendProblem(res, 429, { error: "Too many deliveries are being received.", hint: "Send it again." });
 }

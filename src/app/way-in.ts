@@ -1,9 +1,8 @@
 /** The way in: webhooks and what becomes of them, the ports for probes and Prometheus, the page. */
-import express from "express";
 import type { Deliveries } from "../../jobs/deliveries.ts";
 import type { PullRequestReports } from "../../jobs/reports.ts";
 import type { JobQueue } from "../../jobs/queue.ts";
-import { createWebhookRoutes } from "../../routes/webhooks.ts";
+import { createWebhookApp } from "../../routes/webhooks.ts";
 import type { Config } from "../config.ts";
 import { same } from "../config/compare.ts";
 import type { LiveConfig } from "../config/live.ts";
@@ -73,25 +72,20 @@ export async function startWayIn(deps: WayInDeps): Promise<WayIn> {
   const lastDelivery = new Map<string, number>();
 
   const buildWebhooks = ({ webhooks }: Config) =>
-    express()
-      .disable("x-powered-by")
-      .disable("etag") // nobody asks for a receipt again
-      .use(
-        createWebhookRoutes({
-          sources: webhookSources,
-          accept,
-          maxBodyBytes: webhooks.maxBodyBytes,
-          log,
-          remember: (delivery) => deliveries.record(delivery),
-          tracing,
-          observe: {
-            delivery(forge, event, status, seconds) {
-              metrics.webhookAnswered(forge, event, String(status), seconds);
-              if (status === 202) lastDelivery.set(forge, clock.now());
-            },
-          },
-        }),
-      );
+    createWebhookApp({
+      sources: webhookSources,
+      accept,
+      maxBodyBytes: webhooks.maxBodyBytes,
+      log,
+      remember: (delivery) => deliveries.record(delivery),
+      tracing,
+      observe: {
+        delivery(forge, event, status, seconds) {
+          metrics.webhookAnswered(forge, event, String(status), seconds);
+          if (status === 202) lastDelivery.set(forge, clock.now());
+        },
+      },
+    });
   let receive = buildWebhooks(live.now);
   const openWebhooks = (config: Config) =>
     startListener((req, res) => void receive(req, res), {

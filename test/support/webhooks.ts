@@ -2,10 +2,9 @@
 import { once } from "node:events";
 import http from "node:http";
 import type { AddressInfo } from "node:net";
-import express from "express";
 import type { Logger } from "pino";
 import { onTestFinished } from "vitest";
-import { createWebhookRoutes, type WebhookRoutesDeps } from "../../routes/webhooks.ts";
+import { createWebhookApp, type WebhookRoutesDeps } from "../../routes/webhooks.ts";
 import { createWebhookSource } from "../../src/forge/create-webhook-source.ts";
 import type { WebhookSource } from "../../src/forge/webhook-source.ts";
 import type { Receipt } from "../../src/intake.ts";
@@ -45,20 +44,17 @@ export async function useWebhooks(
 ): Promise<WebhookServer> {
   const events: GitEvent[] = [];
   const observed: WebhookServer["observed"] = [];
-  const app = express().disable("x-powered-by");
-  app.use(
-    createWebhookRoutes({
-      sources: forges(),
-      accept(event) {
-        events.push(event);
-        return Promise.resolve({ delivery: event.delivery, matched: 0, queued: 0, ignored: [] });
-      },
-      maxBodyBytes: 1_000_000,
-      log,
-      observe: { delivery: (forge, event, status) => void observed.push({ forge, event, status }) },
-      ...overrides,
-    }),
-  );
+  const app = createWebhookApp({
+    sources: forges(),
+    accept(event) {
+      events.push(event);
+      return Promise.resolve({ delivery: event.delivery, matched: 0, queued: 0, ignored: [] });
+    },
+    maxBodyBytes: 1_000_000,
+    log,
+    observe: { delivery: (forge, event, status) => void observed.push({ forge, event, status }) },
+    ...overrides,
+  });
   const server = http.createServer(app).listen(0, "127.0.0.1");
   await once(server, "listening");
   const { port } = server.address() as AddressInfo;

@@ -17,7 +17,7 @@ import {
   refProblem,
   toPushChange,
 } from "../payload.ts";
-import { fitsAny } from "../secrets.ts";
+import { signatureFitsAny } from "../secrets.ts";
 import {
   type DeliveryHeaders,
   type Verdict,
@@ -84,7 +84,7 @@ export function createGiteaSource({ id, secrets, allowUnsigned }: WebhookSourceO
       return refused(signatureProblem(headers, repeated ?? "X-Gitea-Signature"));
     }
     const expected = secrets.map((secret) => createHmac("sha256", secret).update(body).digest("hex"));
-    if (signatures.every((signature) => fitsAny(signature ?? "", expected))) return genuine;
+    if (signatures.every((signature) => signatureFitsAny(signature ?? "", expected))) return genuine;
     // Such a webhook signs the JSON inside the form, and not what it sends.
     if (/^application\/x-www-form-urlencoded\b/i.test(findHeader(headers, "content-type") ?? "")) {
       return refused("Set the webhook's content type to application/json: a form cannot be verified.");

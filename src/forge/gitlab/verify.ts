@@ -1,7 +1,7 @@
 /** GitLab proves who it is by a plain token, or by signing (https://www.standardwebhooks.com) with a `whsec_` key. */
 import { createHmac } from "node:crypto";
 import type { Clock } from "../../ports.ts";
-import { fitsAny } from "../secrets.ts";
+import { fitsAny, signatureFitsAny } from "../secrets.ts";
 import {
   type DeliveryHeaders,
   type Verdict,
@@ -58,7 +58,7 @@ function verifySignature(headers: DeliveryHeaders, body: Buffer, keys: readonly 
   const expected = keys.map(
     (key) => `v1,${createHmac("sha256", key).update(`${messageId}.${timestamp}.`).update(body).digest("base64")}`,
   );
-  return signatures.split(" ").some((signature) => fitsAny(signature, expected))
+  return signatures.split(" ").some((signature) => signatureFitsAny(signature, expected))
     ? genuine
     : refused("The signature does not match: compare the webhook's signing token with the configured ones.");
 }
