@@ -2,15 +2,16 @@ import { setTimeout as sleep } from "node:timers/promises";
 
 /**
  * Gathers what comes while the work for those before is under way, or was begun less than `pauseMs` ago, and does it
- * together. Who comes alone does not wait; a thousand in a second cost a few hundred round trips less.
+ * together. Who comes alone does not wait; a thousand in a second cost a few hundred round trips less. What takes longer for
+ * some of them may be a promise among the results: then the next batch does not wait for it.
  */
 export function createBatch<Item, Result>(
   pauseMs: number,
-  work: (items: readonly Item[]) => Promise<readonly Result[]>,
+  work: (items: readonly Item[]) => Promise<readonly (Result | Promise<Result>)[]>,
 ): (item: Item) => Promise<Result> {
   interface Waiting {
     readonly item: Item;
-    readonly resolve: (result: Result) => void;
+    readonly resolve: (result: Result | Promise<Result>) => void;
     readonly reject: (error: unknown) => void;
   }
   let waiting: Waiting[] = [];
@@ -27,7 +28,7 @@ export function createBatch<Item, Result>(
       waiting = [];
       try {
         const results = await work(batch.map(({ item }) => item));
-        for (const [i, one] of batch.entries()) one.resolve(results[i] as Result);
+        for (const [i, one] of batch.entries()) one.resolve(results[i] as Result | Promise<Result>);
       } catch (error) {
         for (const one of batch) one.reject(error);
       }

@@ -140,35 +140,43 @@ export function createQueue({ connection, prefix, fairness, log, observe }: Queu
 
   /**
    * In a rush of pushes many are about the same: of those one is enough, and it is the first's that made the job. And most
-   * of them find a job waiting that is as urgent: then a single question to Redis is all that the whole batch takes.
+   * of them find a job waiting that is as urgent: those need one question to Redis, and do not wait for the others.
    */
-  async function take(asked: readonly Asked[]): Promise<readonly number[]> {
-    const bySubject = new Map<string, { readonly first: Asked; request: Request }>();
+  async function take(asked: readonly Asked[]): Promise<readonly (number | Promise<number>)[]> {
+    const bySubject = new Map<string, Distinct>();
     for (const one of asked) {
       for (const request of one.requests) {
         const place = `${laneOf(request)} ${deduplicationId(request)}`;
         const same = bySubject.get(place);
-        if (same) same.request = moreUrgentOf(same.request, request);
-        else bySubject.set(place, { first: one, request });
+        if (same) {
+          same.by.push(one);
+          same.request = moreUrgentOf(same.request, request);
+        } else bySubject.set(place, { by: [one], request });
       }
     }
     const repos = [...new Set(asked.flatMap(({ moved }) => moved))];
-    const made = new Map<Asked, number>();
-    await inTime(bySubject.size > 0 ? "take the request" : "note that the repository moved", async (signal) => {
+    const left = await inTime(takes(asked), async (signal) => {
       await ready(signal);
-      const left = await joinWaiting(repos, [...bySubject.values()]);
-      await Promise.all(
-        [...Map.groupBy(left, ({ request }) => laneOf(request))].map(async ([lane, those]) => {
-          const outcomes = await add(
-            lane,
-            those.map(({ request }) => request),
-            signal,
-          );
-          for (const [i, { first }] of those.entries()) if (outcomes[i]) made.set(first, (made.get(first) ?? 0) + 1);
-        }),
-      );
+      return joinWaiting(repos, [...bySubject.values()]);
     });
-    return asked.map((one) => made.get(one) ?? 0);
+    if (left.length === 0) return asked.map(() => 0);
+    const made = inTime(takes(asked), (signal) => addAll(left, signal));
+    const waiting = new Set(left.flatMap(({ by }) => by));
+    return asked.map((one) => (waiting.has(one) ? made.then((counts) => counts.get(one) ?? 0) : 0));
+  }
+
+  /** How many jobs each of them made. */
+  async function addAll(wanted: readonly Distinct[], signal: AbortSignal): Promise<ReadonlyMap<Asked, number>> {
+    const made = new Map<Asked, number>();
+    const byLane = Map.groupBy(wanted, ({ request }) => laneOf(request));
+    await Promise.all(
+      Array.from(byLane, async ([lane, those]) => {
+        const requests = those.map(({ request }) => request);
+        const outcomes = await add(lane, requests, signal);
+        for (const [i, { by }] of those.entries()) if (outcomes[i]) made.set(by[0], (made.get(by[0]) ?? 0) + 1);
+      }),
+    );
+    return made;
   }
 
   /** Notes the moves. What is left are those for which no job waits that is as urgent. */
@@ -305,6 +313,16 @@ interface Asked {
   readonly requests: readonly Request[];
   /** Is noted before any job is made. */
   readonly moved: readonly RepoId[];
+}
+
+/** A subject, and those who want something of it; there is a first one. */
+interface Distinct {
+  readonly by: [Asked, ...Asked[]];
+  request: Request;
+}
+
+function takes(asked: readonly Asked[]): string {
+  return asked.some(({ requests }) => requests.length > 0) ? "take the request" : "note that the repository moved";
 }
 
 interface Wanted {

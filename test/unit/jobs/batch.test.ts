@@ -42,3 +42,18 @@ test("in a rush, a batch waits for more; who comes alone does not", async () => 
   await Promise.all(rush);
   expect(batches).toEqual([1, 3]);
 });
+
+test("what takes longer for one holds up neither the others nor the next batch", async () => {
+  const slow = gate();
+  const work = createBatch(0, (items: readonly string[]) =>
+    Promise.resolve(items.map((item) => (item === "slow" ? slow.opened.then(() => item) : item))),
+  );
+  const answers: string[] = [];
+  const asked = ["first", "slow", "quick"].map((item) => work(item).then((answer) => void answers.push(answer)));
+  await Promise.all([asked[0], asked[2]]);
+  await work("next").then((answer) => answers.push(answer));
+  expect(answers).toEqual(["first", "quick", "next"]);
+  slow.open();
+  await asked[1];
+  expect(answers.at(-1)).toBe("slow");
+});
