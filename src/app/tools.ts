@@ -8,7 +8,7 @@ import type { KubeClient } from "../kube/client.ts";
 import type { Logger, SecretList } from "../log.ts";
 import type { Metrics } from "../metrics.ts";
 import type { DeploymentMetrics } from "../metrics/deployments.ts";
-import { startGitThread } from "../source/git-thread.ts";
+import { startGitStarter } from "../source/git-starter.ts";
 import { createSources, gitHome } from "../source/sources.ts";
 import { createLiveKluctl } from "./live-kluctl.ts";
 import { type InStage, stagedKluctl, stagedSources } from "./stages.ts";
@@ -28,10 +28,10 @@ export interface ToolsDeps {
 export function startTools(deps: ToolsDeps) {
   const { live, inStage, log } = deps;
   const cacheDir = join(live.now.dataDir, "git");
-  const gitThread = startGitThread({ home: gitHome(cacheDir), env: process.env });
+  const gitStarter = startGitStarter({ home: gitHome(cacheDir), env: process.env });
   const sources = createSources({
     cacheDir,
-    git: gitThread.git,
+    git: gitStarter.git,
     log,
     env: process.env,
     limits: {
@@ -54,7 +54,7 @@ export function startTools(deps: ToolsDeps) {
     kluctl,
     async stop() {
       await kluctl.stop();
-      await gitThread.stop();
+      await gitStarter.stop();
     },
   };
 }

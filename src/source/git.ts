@@ -50,11 +50,10 @@ export type Git = (args: readonly string[], call: GitCall) => Promise<string>;
 
 /**
  * simple-git can only signal the process it started, and git dies without its helpers, which would stay connected to
- * the remote. In a process group of their own all of them end together. They run at a lower priority than the server,
- * which has webhooks to answer.
+ * the remote. In a process group of their own all of them end together.
  */
 const asGroup = `set -m
-nice -n 10 git "$@" &
+git "$@" &
 trap 'kill -TERM -- "-$!"' INT TERM
 while :; do wait "$!"; code=$?; kill -0 "$!" 2>/dev/null || exit "$code"; done
 `;

@@ -1,0 +1,95 @@
+/** git that another process starts answers as it does when we start it. */
+import { spawn } from "node:child_process";
+import { once } from "node:events";
+import { type AddressInfo, createServer, type Socket } from "node:net";
+import { join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { expect, onTestFinished, test, vi } from "vitest";
+import { createGit, type Git, GitFailure } from "../../../src/source/git.ts";
+import { startGitStarter } from "../../../src/source/git-starter.ts";
+import { patience } from "../../support/patience.ts";
+import { findProcessesOf } from "../../support/processes.ts";
+import { useTempDir } from "../../support/world.ts";
+
+async function useBoth() {
+  const settings = { home: join(await useTempDir(), "home"), env: process.env };
+  const starter = startGitStarter(settings);
+  onTestFinished(() => starter.stop());
+  return { starter, gits: [starter.git, createGit(settings)] as const };
+}
+
+const failureOf = (git: Git, ...[args, call]: Parameters<Git>) =>
+  git(args, call).then(
+    () => undefined,
+    (error: unknown) => error as GitFailure,
+  );
+
+/** A remote that never answers. */
+async function useSilence(): Promise<{ readonly url: string; readonly asked: Promise<unknown> }> {
+  const server = createServer().listen(0, "127.0.0.1");
+  onTestFinished(() => void server.close());
+  const asked = once(server, "connection").then(([socket]: [Socket]) => onTestFinished(() => void socket.destroy()));
+  await once(server, "listening");
+  return { url: `http://127.0.0.1:${(server.address() as AddressInfo).port}/shop.git`, asked };
+}
+
+/** With all that it has started it ends when it is told to. */
+const asking = { protocols: ["http"], group: true };
+
+test("what git prints and how it fails is the same, and many calls at once do not mix", async () => {
+  const { gits } = await useBoth();
+  const call = { protocols: [], config: { "user.name": "somebody" }, env: { GIT_AUTHOR_EMAIL: "a@example.com" } };
+  const [printed, ours] = await Promise.all(gits.map((git) => git(["config", "--get", "user.name"], call)));
+  expect([printed, ours]).toEqual(["somebody\n", "somebody\n"]);
+  const [failure, own] = await Promise.all(
+    gits.map((git) => failureOf(git, ["ls-remote", "--", "https://example.invalid/x"], { protocols: ["ssh"] })),
+  );
+  expect(failure).toBeInstanceOf(GitFailure);
+  expect(failure?.stderr).toBe(own?.stderr);
+  expect(failure?.stderr).toContain("transport 'https' not allowed");
+  expect(failure?.cause).toBeUndefined();
+  const names = Array.from({ length: 20 }, (_, i) => `user-${i}`);
+  const many = names.map((name) =>
+    gits[0](["config", "--get", "user.name"], { ...call, config: { "user.name": name } }),
+  );
+  expect(await Promise.all(many)).toEqual(names.map((name) => `${name}\n`));
+});
+
+test("what is not wanted any more is ended, also what has not begun", async () => {
+  const { gits } = await useBoth();
+  for (const git of gits) {
+    const { url, asked } = await useSilence();
+    const controller = new AbortController();
+    const waiting = failureOf(git, ["ls-remote", "--", url], { ...asking, signal: controller.signal });
+    await asked;
+    controller.abort(new Error("the server is stopping"));
+    expect((await waiting)?.cause).toBeInstanceOf(Error);
+    expect(
+      await failureOf(git, ["--version"], { protocols: [], signal: AbortSignal.abort(new Error("too late")) }),
+    ).toBeInstanceOf(Error);
+  }
+});
+
+test("when the process ends, those who wait are told, and the next call has another one", async () => {
+  const { starter } = await useBoth();
+  const { url, asked } = await useSilence();
+  const waiting = failureOf(starter.git, ["ls-remote", "--", url], asking);
+  await asked;
+  await starter.stop();
+  expect((await waiting)?.message).toContain("the process that starts git has ended");
+  expect(await starter.git(["--version"], { protocols: [] })).toContain("git version");
+});
+
+test("a server that is killed leaves neither git nor what starts it behind", async () => {
+  const dir = await useTempDir();
+  const { url, asked } = await useSilence();
+  const script = fileURLToPath(new URL("child-git-starter.ts", import.meta.url));
+  const server = spawn(process.execPath, [script, dir, url], { stdio: ["ignore", "pipe", "inherit"] });
+  onTestFinished(() => void server.kill("SIGKILL"));
+  await asked;
+  const running = () => findProcessesOf(dir).map(({ command }) => command);
+  expect(running().filter((command) => /ls-remote|git-starter-process/.test(command)).length).toBeGreaterThan(1);
+
+  server.kill("SIGKILL");
+  await vi.waitFor(() => expect(running()).toEqual([]), patience);
+});
