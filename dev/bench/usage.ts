@@ -4,6 +4,8 @@ import { readdirSync, readFileSync } from "node:fs";
 
 interface Stat {
   readonly parent: number;
+  /** Ticks of the process alone. */
+  readonly ownTicks: number;
   /** Ticks of the process and of those of its children that have ended. */
   readonly ticks: number;
 }
@@ -22,6 +24,11 @@ const ticksPerSecond = Number(execFileSync("getconf", ["CLK_TCK"], { encoding: "
  */
 export function cpuSeconds(pid: number): number {
   return treeOf(pid).reduce((sum, one) => sum + (readStat(one)?.ticks ?? 0), 0) / ticksPerSecond;
+}
+
+/** CPU seconds of the process alone, all its threads together. */
+export function ownCpuSeconds(pid: number): number {
+  return (readStat(pid)?.ownTicks ?? 0) / ticksPerSecond;
 }
 
 /**
@@ -86,7 +93,8 @@ function readStat(pid: number): Stat | undefined {
   // The name, in parentheses, may hold anything. Fields are counted as in proc(5), from the third on.
   const fields = text.slice(text.lastIndexOf(")") + 2).split(" ");
   const field = (number: number) => Number(fields[number - 3]);
-  return { parent: field(4), ticks: field(14) + field(15) + field(16) + field(17) };
+  const ownTicks = field(14) + field(15);
+  return { parent: field(4), ownTicks, ticks: ownTicks + field(16) + field(17) };
 }
 
 function argumentsOf(pid: number): string[] {

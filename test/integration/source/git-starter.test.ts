@@ -28,7 +28,7 @@ const failureOf = (git: Git, ...[args, call]: Parameters<Git>) =>
 async function useSilence(): Promise<{ readonly url: string; readonly asked: Promise<unknown> }> {
   const server = createServer().listen(0, "127.0.0.1");
   onTestFinished(() => void server.close());
-  const asked = once(server, "connection").then(([socket]: [Socket]) => onTestFinished(() => void socket.destroy()));
+  const asked = once(server, "connection").then(([socket]) => onTestFinished(() => void (socket as Socket).destroy()));
   await once(server, "listening");
   return { url: `http://127.0.0.1:${(server.address() as AddressInfo).port}/shop.git`, asked };
 }
