@@ -30,7 +30,8 @@ test("a merge into suspended deployments only would change them, and deploys not
     status: "would change 1 suspended deployment: 3 objects changed, 1 new",
   });
   expect(told([legacy, old])).toEqual({
-    verdict: "### Towline: merging **would delete 1 object** in 1 deployment, and would change 2 suspended deployments: 3 changed, 1 new",
+    verdict:
+      "### Towline: merging **would delete 1 object** in 1 deployment, and would change 2 suspended deployments: 3 changed, 1 new",
     note: nothingHere,
     status: "would change 2 suspended deployments: 3 objects changed, 1 new, 1 deleted",
   });
