@@ -23,8 +23,13 @@ process.on("message", (order: GitOrder) => {
 process.on("SIGINT", () => undefined).on("SIGTERM", () => undefined);
 process.once("disconnect", () => {
   for (const controller of running.values()) controller.abort(new Error("the server has ended"));
-  setTimeout(() => process.exit(), endWithinMs).unref();
+  endIfAlone();
+  setTimeout(() => process.exit(), endWithinMs);
 });
+
+function endIfAlone(): void {
+  if (!process.connected && running.size === 0) process.exit();
+}
 
 async function answer({ id, args, call }: Extract<GitOrder, { args: unknown }>): Promise<void> {
   const controller = new AbortController();
@@ -35,6 +40,7 @@ async function answer({ id, args, call }: Extract<GitOrder, { args: unknown }>):
   );
   running.delete(id);
   if (process.connected) process.send?.(came, () => undefined);
+  endIfAlone();
 }
 
 function toFailed(error: unknown): Failed {
