@@ -29,9 +29,9 @@ export function createBodyReader({ maxBodyBytes, maxBytesInFlight }: BodyOptions
     const chunks: Buffer[] = [];
     let mine = 0;
     req.on("data", (chunk: Buffer) => {
+      if (res.headersSent) return; // refused, and given back when that was told: what still comes is dropped
       mine += chunk.length;
       inFlight += chunk.length;
-      if (res.headersSent) return; // refused already
       if (mine > maxBodyBytes) refuseSize(res, maxBodyBytes);
       else if (inFlight > maxBytesInFlight) {
         req.pause();

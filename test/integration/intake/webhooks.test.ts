@@ -229,6 +229,15 @@ describe("a body", () => {
     }, patience);
   });
 
+  test("that goes on after it was refused takes no room from others", async () => {
+    const { port, deliver } = await useWebhooks({ maxBytesInFlight: 1_000_000 });
+    const chunk = "x".repeat(0x200000);
+    const endless = open(port, "Transfer-Encoding: chunked", `200000\r\n${chunk}\r\n`);
+    expect(String((await once(endless, "data"))[0])).toMatch(/^HTTP\/1.1 4(13|29) /);
+    await new Promise((resolve) => endless.write(`200000\r\n${chunk}\r\n`, resolve));
+    for (let i = 0; i < 20; i++) expect((await deliver("github", githubPush())).status).toBe(202);
+  });
+
   test("that is compressed may have to wait for others that are", async () => {
     const { port, post } = await useWebhooks();
     const slow = [1, 2].map(() => open(port, "Content-Encoding: gzip\r\nContent-Length: 900", "{"));
