@@ -75,7 +75,7 @@ export type Metrics = ReadonlyMap<string, number>;
 
 const root = join(import.meta.dirname, "../..");
 /** What Node needs to run TypeScript is tens of megabytes, which would be counted with the server. */
-const recorder = stripTypeScriptTypes(readFileSync(join(import.meta.dirname, "record-processes.ts"), "utf8"));
+const recorder = stripTypeScriptTypes(readFileSync(new URL("./record-processes.ts", import.meta.url), "utf8"));
 
 /** Resolves when the server says that it is ready. */
 export async function startTowline(options: TowlineOptions): Promise<Towline> {
