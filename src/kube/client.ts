@@ -51,6 +51,8 @@ export interface KubeClientOptions {
   readonly kubeconfig?: string | undefined;
   readonly text?: string | undefined;
   readonly context?: string | undefined;
+  /** An answer that is longer is given up: for servers that are not ours. */
+  readonly mostAnswerMiB?: number | undefined;
   /** So many at most, on average; twice as many may come at once. Without it there is no limit. */
   readonly mostPerSecond?: (() => number) | undefined;
   readonly observe?:
@@ -63,11 +65,14 @@ type Attempt =
 
 const contentTypes = { merge: "application/merge-patch+json", apply: "application/apply-patch+yaml" };
 const pageSize = 500;
+/** More than anybody reads; what refuses many objects at once can be as long. */
+const mostOfMessage = 20_000;
 const leases = "/apis/coordination.k8s.io/";
 /** What the API server itself says mostly. */
 const defaultRestMs = 1_000;
 
-export function createKubeClient({ observe, mostPerSecond, ...options }: KubeClientOptions = {}): KubeClient {
+export function createKubeClient(options: KubeClientOptions = {}): KubeClient {
+  const { observe, mostPerSecond, mostAnswerMiB } = options;
   const kc = loadKubeConfig(options);
   const transport = createTransport(kc);
   const rate = mostPerSecond === undefined ? undefined : createRequestRate(mostPerSecond);
@@ -101,7 +106,7 @@ export function createKubeClient({ observe, mostPerSecond, ...options }: KubeCli
     try {
       const answer = await open(request, limit.signal);
       status = answer.statusCode ?? 0;
-      const text = await readText(answer);
+      const text = await readText(answer, mostAnswerMiB);
       if (status >= 200 && status < 300) return { kind: "answer", body: text === "" ? undefined : JSON.parse(text) };
       if (status === 401) transport.renewLogin();
       const error = new ApiError(status, `${request.method} ${request.path}: ${statusText(status, text)}`);
@@ -113,7 +118,8 @@ export function createKubeClient({ observe, mostPerSecond, ...options }: KubeCli
       const why = limit.signal.aborted ? `no answer within ${timeoutMs} ms` : (cause as Error).message;
       const error = new ApiError(0, `${request.method} ${request.path}: ${why}`, { cause });
       const neverArrived = (cause as NodeJS.ErrnoException).code === "ECONNREFUSED";
-      return { kind: "failed", error, again: neverArrived || mayRepeat(request, 0) };
+      const again = neverArrived || (mayRepeat(request, 0) && !(cause instanceof TooLongError));
+      return { kind: "failed", error, again };
     } finally {
       limit.clear();
       observe?.request(request.method, status, (performance.now() - startedAt) / 1000);
@@ -249,17 +255,22 @@ function queryText(query: KubeRequest["query"] = {}): string {
 function statusText(status: number, body: string): string {
   try {
     const { message } = JSON.parse(body) as { message?: unknown };
-    if (typeof message === "string" && message !== "") return `${status} ${message}`;
+    if (typeof message === "string" && message !== "") return `${status} ${message.slice(0, mostOfMessage)}`;
   } catch {
     // Not the API server's own answer: a proxy's page, perhaps.
   }
   return `${status} ${body.slice(0, 200)}`.trim();
 }
 
-async function readText(answer: IncomingMessage): Promise<string> {
+class TooLongError extends Error {}
+
+async function readText(answer: IncomingMessage, mostMiB = Infinity): Promise<string> {
   answer.setEncoding("utf8");
   let text = "";
-  for await (const chunk of answer) text += chunk as string;
+  for await (const chunk of answer) {
+    text += chunk as string;
+    if (text.length > mostMiB * 2 ** 20) throw new TooLongError(`the answer is longer than ${mostMiB} MiB`);
+  }
   return text;
 }
 

@@ -9,6 +9,8 @@ export interface ObjectsDeps {
   readonly kubeconfigFor: (impersonate?: string) => string | Promise<string>;
 }
 
+/** Ten times the largest object that a Kubernetes takes. The cluster may be anybody's. */
+const mostAnswerMiB = 16;
 /** As many as kluctl deletes at once. */
 const atOnce = 8;
 
@@ -21,7 +23,10 @@ type Deletion = Doomed & { readonly path: string };
 export function createObjects({ kubeconfigFor }: ObjectsDeps): Objects {
   return {
     async delete(doomed, run, { dryRun }, signal) {
-      const client = createKubeClient({ text: run.cluster?.kubeconfig ?? (await kubeconfigFor(run.impersonate)) });
+      const client = createKubeClient({
+        text: run.cluster?.kubeconfig ?? (await kubeconfigFor(run.impersonate)),
+        mostAnswerMiB,
+      });
       try {
         const errors: ResultError[] = [];
         const deletions = await findPaths(client, doomed, errors, signal);
