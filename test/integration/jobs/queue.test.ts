@@ -144,8 +144,13 @@ test("a thousand requests are taken at once, and once", async () => {
   const { queue } = await useQueue();
   const requests = Array.from({ length: 1_000 }, (_, i) => aRequest(`d${i}`));
 
-  expect(await queue.enqueue(requests)).toEqual({ queued: 1_000 });
-  expect(await queue.enqueue(requests)).toEqual({ queued: 0 });
+  // A busy machine may need longer than a sender is kept waiting: who hears of that sends again.
+  const send = () => vi.waitFor(() => queue.enqueue(requests), patience);
+
+  await send();
+  expect(await queue.depth()).toMatchObject({ waiting: 1_000 });
+  expect(await send()).toEqual({ queued: 0 });
+  expect(await queue.depth()).toMatchObject({ waiting: 1_000 });
 });
 
 test("nothing but names is kept in Redis, even when the work fails", async () => {
