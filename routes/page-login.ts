@@ -10,7 +10,12 @@ import { type PageWrite, senderOf } from "./page-writes.ts";
 export interface LoginProvider {
   begin(): Promise<{ readonly url: string; readonly flow: unknown }>;
   /** `flow`: as `begin` gave it, or whatever else came out of the cookie. */
-  finish(query: string, flow: unknown): Promise<{ readonly name: string; readonly groups: readonly string[] }>;
+  finish(
+    query: string,
+    flow: unknown,
+  ): Promise<{ readonly name: string; readonly groups: readonly string[]; readonly idToken: string }>;
+  /** Where somebody logs out there, if that can be had. */
+  leave(idToken: string | undefined): Promise<string | undefined>;
 }
 
 export interface PageLoginDeps {
@@ -27,6 +32,13 @@ export interface PageLoginDeps {
 const flowCookie = "towline-login";
 /** To find the password and the second factor. */
 const flowMs = 10 * 60_000;
+/** Says to the provider whose session ends; sent along with nothing but the end. */
+const leavingCookie = "towline-leaving";
+const leavingPath = "/api/logout";
+/** Browsers keep cookies of 4 KB, and sealing makes a third more of it. */
+const longestIdToken = 2_700;
+/** Longer than sessions are, here and there. */
+const leavingMs = 24 * 3_600_000;
 
 export function createPageLogin({ access, provider, audit, log, now, mostLogins = 600 }: PageLoginDeps): Router {
   const router = Router();
@@ -73,6 +85,8 @@ export function createPageLogin({ access, provider, audit, log, now, mostLogins 
   router.get("/callback", (req, res) =>
     told(res, async () => {
       const { oidc, seal } = open();
+      // Whoever has logged out at the provider is sent here, too.
+      if (req.query["code"] === undefined && req.query["error"] === undefined) return res.redirect(303, "/");
       const opened = await seal.open("login", cookieOf(req, flowCookie) ?? "");
       res.clearCookie(flowCookie, flowOptions(req));
       if (opened === undefined)
@@ -104,6 +118,13 @@ export function createPageLogin({ access, provider, audit, log, now, mostLogins 
           "ui.viewerGroups and ui.operatorGroups in the server's configuration say which may.",
         );
       }
+      const options = { ...ownCookie(req), path: leavingPath };
+      if (person.idToken.length > longestIdToken)
+        res.clearCookie(leavingCookie, options); // of somebody before
+      else {
+        const sealed = await seal.close("logout", person.idToken, now() + leavingMs);
+        res.cookie(leavingCookie, sealed, { ...options, maxAge: leavingMs });
+      }
       audit({ action: "login", result: "asked", ...sender, status: 303 });
       if (groupsLeftOut > 0)
         log.warn(
@@ -126,6 +147,24 @@ export function createPageLogin({ access, provider, audit, log, now, mostLogins 
       tellPerson(res, 500, "The server failed.", "Its log says why.");
     }
   }
+}
+
+/** Ends the session here, and says where to end the one at the identity provider, if that is where it came from. */
+export function createLogout({ access, provider }: Pick<PageLoginDeps, "access" | "provider">) {
+  return async function logout(req: Request, res: Response): Promise<void> {
+    const caller = await access.find(req);
+    access.endSession(req, res);
+    const sealed = cookieOf(req, leavingCookie);
+    if (sealed !== undefined) res.clearCookie(leavingCookie, { ...ownCookie(req), path: leavingPath });
+    const opened = await provider?.seal.open("logout", sealed ?? "");
+    const { content } = opened ?? {};
+    const idToken = typeof content === "string" ? content : undefined;
+    // A session may be over here and go on there.
+    const came = caller?.by === "oidc" || idToken !== undefined;
+    const leave = came ? await provider?.oidc.leave(idToken) : undefined;
+    if (leave === undefined) res.status(204).end();
+    else res.json({ leave });
+  };
 }
 
 /** Where on the page somebody wanted to be. Never another site: it begins with what only the page reads. */

@@ -10,7 +10,7 @@ import type { PageAccess } from "./page-access.ts";
 import type { PageEvents } from "./page-events.ts";
 import type { PageFacts } from "./page-facts.ts";
 import type { PageLog } from "./page-log.ts";
-import { createPageLogin, type PageLoginDeps } from "./page-login.ts";
+import { createLogout, createPageLogin, type PageLoginDeps } from "./page-login.ts";
 import { callerOf, createPageWrites, isSameSite, type PageWritesDeps } from "./page-writes.ts";
 
 export interface PageRoutesDeps
@@ -65,10 +65,7 @@ export function createPageRoutes(deps: PageRoutesDeps): Router {
     access.startSession(req, res);
     res.status(204).end();
   });
-  router.post("/api/logout", sameSite, (req, res) => {
-    access.endSession(req, res);
-    res.status(204).end();
-  });
+  router.post("/api/logout", sameSite, createLogout(deps));
 
   const limitBearers = (req: Request, res: Response, next: NextFunction) =>
     access.hasBearer(req) ? limited(req, res, next) : next();

@@ -77,8 +77,10 @@ export async function logIn(token: string): Promise<void> {
   if (res.status !== 204) await answerOf(res);
 }
 
-export async function logOut(): Promise<void> {
-  await fetch("/api/logout", { method: "POST" });
+/** Resolves with where to log out as well, if there is such a place. */
+export async function logOut(): Promise<string | undefined> {
+  const res = await fetch("/api/logout", { method: "POST" });
+  return res.status === 200 ? ((await res.json()) as { leave?: string }).leave : undefined;
 }
 
 export interface Live {

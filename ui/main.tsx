@@ -63,7 +63,8 @@ function Page() {
   }
   // What the server says to whoever is not logged in tells how to log in again.
   const leave = async () => {
-    await logOut();
+    const elsewhere = await logOut();
+    if (elsewhere !== undefined) return location.assign(elsewhere);
     await askAccess().then(setAccess, (error: unknown) =>
       error instanceof NoAccessError ? setRefused(error) : setLive(false),
     );

@@ -106,6 +106,7 @@ function openWays(config: UiConfig, { now, log }: { readonly now: () => number; 
       oidc: {
         begin: () => client.begin(),
         finish: (query: string, flow: unknown) => client.finish(query, LoginFlow.parse(flow)),
+        leave: (idToken: string | undefined) => client.leave(idToken),
       },
     };
   return { access, provider };

@@ -2,6 +2,7 @@
  * Logging in at an identity provider: OpenID Connect's authorization code flow, with PKCE, state and nonce. The provider is
  * looked for when the first person comes, and again when it was not there: it never keeps the server from starting.
  */
+import { setTimeout as sleep } from "node:timers/promises";
 import * as client from "openid-client";
 import { z } from "zod";
 import type { OidcConfig } from "../config.ts";
@@ -26,6 +27,8 @@ export type LoginFlow = z.infer<typeof LoginFlow>;
 export interface Person {
   readonly name: string;
   readonly groups: readonly string[];
+  /** What tells the provider later whose session is to end. */
+  readonly idToken: string;
 }
 
 export interface Oidc {
@@ -33,12 +36,16 @@ export interface Oidc {
   begin(): Promise<{ readonly url: string; readonly flow: LoginFlow }>;
   /** Who came back, with this query. Throws a RequestError. */
   finish(query: string, flow: LoginFlow): Promise<Person>;
+  /** Where somebody ends their session there; `undefined` if the provider names no such place, or does not say now. */
+  leave(idToken: string | undefined): Promise<string | undefined>;
 }
 
 /** A provider changes its keys at any time, which the library sees; its addresses hardly ever. */
 const knownForMs = 3_600_000;
 const patienceS = 10;
 const longestName = 200;
+/** Whoever leaves does not wait for a provider that is slow to say where its sessions end. */
+const leavingMs = 3_000;
 
 export function createOidc({ config, log, now = () => performance.now() }: OidcDeps): Oidc {
   const { issuer, clientId, clientSecret, redirectUrl, scopes, nameClaim, groupsClaim } = config;
@@ -124,21 +131,33 @@ export function createOidc({ config, log, now = () => performance.now() }: OidcD
       // What came by another way than ours is not held against the provider.
       if (back.searchParams.get("state") !== state)
         throw new RequestError(400, "This is not the answer to the login that was begun here.", "Log in again.");
-      const claims = await reach("the login", async () => {
+      const { claims, idToken } = await reach("the login", async () => {
         const tokens = await client.authorizationCodeGrant(provider, back, {
           pkceCodeVerifier: verifier,
           expectedState: state,
           expectedNonce: nonce,
           idTokenExpected: true,
         });
-        const told = tokens.claims() ?? {};
+        const told: Record<string, unknown> = { ...tokens.claims() };
+        const { id_token: token = "" } = tokens;
         const whole = nameClaim in told && groupsClaim in told;
-        if (whole || !provider.serverMetadata().userinfo_endpoint) return told as Record<string, unknown>;
+        if (whole || !provider.serverMetadata().userinfo_endpoint) return { claims: told, idToken: token };
         // Some say less in the token than they know.
         const more = await client.fetchUserInfo(provider, tokens.access_token, String(tokens.claims()?.sub));
-        return { ...more, ...told } as Record<string, unknown>;
+        return { claims: { ...more, ...told } as Record<string, unknown>, idToken: token };
       });
-      return { name: nameOf(claims), groups: groupsOf(claims[groupsClaim]) };
+      return { name: nameOf(claims), groups: groupsOf(claims[groupsClaim]), idToken };
+    },
+    async leave(idToken) {
+      const provider = await Promise.race([
+        discover().catch(() => undefined),
+        sleep(leavingMs, undefined, { ref: false }),
+      ]);
+      const { end_session_endpoint: place = "" } = provider?.serverMetadata() ?? {};
+      if (provider === undefined || !/^https?:/i.test(place)) return undefined;
+      // Where logins come back to is known to the provider already; without one, that is where people go from there.
+      const parameters = { post_logout_redirect_uri: redirectUrl, ...(idToken && { id_token_hint: idToken }) };
+      return client.buildEndSessionUrl(provider, parameters).href;
     },
   };
 

@@ -1,4 +1,5 @@
 /** People who log in at a real identity provider, and what they may then do to a real cluster. */
+import type { Page as BrowserPage } from "playwright-core";
 import { expect, test, vi } from "vitest";
 import type { PageForge } from "../../routes/page-facts.ts";
 import type { PossibleActions } from "../../routes/page-writes.ts";
@@ -218,6 +219,19 @@ async function replays(operator: Person, server: Towline): Promise<void> {
   });
 }
 
+/** Whoever comes after somebody who logged out is asked who they are. */
+async function leave(page: BrowserPage, url: string, idp: IdentityProvider): Promise<void> {
+  idp.comes(vic);
+  await page.goto(url);
+  await page.getByRole("button", { name: "Log out" }).click();
+  await page.getByRole("button", { name: "Yes, sign me out" }).click();
+  const login = page.getByRole("link", { name: "Log in with your organization's account" });
+  await login.waitFor();
+  expect(page.url()).toBe(`${url}/`);
+  await login.click();
+  await page.locator("header").getByText(vic.email).waitFor();
+}
+
 /** Its cookies go where a browser sends them, and not where it does not. */
 async function inBrowser(url: string, idp: IdentityProvider, path: string): Promise<void> {
   idp.comes(olga);
@@ -236,6 +250,7 @@ async function inBrowser(url: string, idp: IdentityProvider, path: string): Prom
   expect(await ask(`${post(JSON.stringify(csrf))}.then((res) => res.status, () => "kept from it")`)).toBe(
     "kept from it",
   );
+  await leave(page, url, idp);
 }
 
 async function findLine(server: Towline, like: Readonly<Record<string, unknown>>) {

@@ -39,7 +39,14 @@ export async function useIdentityProvider(redirectUrl: string, tellsInToken = tr
   const client = { client_id: "towline", client_secret: "the-secret-of-this-client" };
   const { privateKey } = generateKeyPairSync("rsa", { modulusLength: 2048 });
   const provider = new Provider(issuer, {
-    clients: [{ ...client, redirect_uris: [redirectUrl], scope: "openid profile email groups" }],
+    clients: [
+      {
+        ...client,
+        redirect_uris: [redirectUrl],
+        post_logout_redirect_uris: [redirectUrl],
+        scope: "openid profile email groups",
+      },
+    ],
     jwks: { keys: [{ ...privateKey.export({ format: "jwk" }), use: "sig", alg: "RS256" }] },
     cookies: { keys: ["a-key-for-the-cookies-of-this-test"] },
     claims: { openid: ["sub"], email: ["email", "email_verified"], groups: ["groups"] },

@@ -35,7 +35,17 @@ test.each([true, false])(
     idp.comes(ann);
     const oidc = useOidc(idp);
     const { url, flow } = await oidc.begin();
-    expect(await oidc.finish(await goThere(url), flow)).toEqual({ name: ann.email, groups: ann.groups });
+    const { idToken, ...person } = await oidc.finish(await goThere(url), flow);
+    expect(person).toEqual({ name: ann.email, groups: ann.groups });
+
+    const leaving = new URL((await oidc.leave(idToken)) ?? "");
+    expect(leaving.origin).toBe(idp.issuer);
+    expect(Object.fromEntries(leaving.searchParams)).toMatchObject({
+      id_token_hint: idToken,
+      post_logout_redirect_uri: redirectUrl,
+    });
+    expect((await fetch(leaving)).status).toBe(200);
+    expect(new URL((await oidc.leave(undefined)) ?? "").searchParams.get("client_id")).toBe(idp.clientId);
   },
 );
 
@@ -69,6 +79,7 @@ test("a provider that is down, a wrong secret and a claim that nobody has are to
     status: 503,
     message: expect.stringContaining("cannot be asked") as string,
   });
+  expect(await oidc.leave("an id token")).toBeUndefined();
   idp.up = true;
   const { url, flow } = await oidc.begin();
   const query = await goThere(url);

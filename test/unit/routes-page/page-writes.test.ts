@@ -146,7 +146,8 @@ test("a session holds the groups that give a role, when it cannot hold all of th
   const many = Array.from({ length: 500 }, (_, n) => `a-group-with-a-long-name-${n}`);
   const provider = {
     begin: () => Promise.resolve({ url: "https://login.example.com/", flow: {} }),
-    finish: () => Promise.resolve({ name: "ann", groups: [...many, "ops"] }),
+    finish: () => Promise.resolve({ name: "ann", groups: [...many, "ops"], idToken: "" }),
+    leave: () => Promise.resolve(undefined),
   };
   const page = await usePage({ ...roles, oidc: { seal, sessionMs: 60_000 } }, { provider: { seal, oidc: provider } });
   const begun = await page.get("/auth/login?then=%23%2Fqueue", {});
@@ -157,6 +158,41 @@ test("a session holds the groups that give a role, when it cannot hold all of th
   expect(session.length).toBeLessThan(4_000);
   const access = await page.get("/api/access", { Cookie: session.split(";", 1)[0] ?? "" });
   expect(await access.json()).toMatchObject({ by: "oidc", name: "ann", groups: ["ops"], role: "operator" });
+});
+
+test("logging out ends the session here, and leads to where the provider's own ends", async () => {
+  let idToken = "the-id-token".padEnd(2_700, "n");
+  const provider = {
+    begin: () => Promise.resolve({ url: "https://login.example.com/", flow: {} }),
+    finish: () => Promise.resolve({ name: "ann", groups: ["ops"], idToken }),
+    leave: (hint: string | undefined) => Promise.resolve(`https://login.example.com/end?hint=${hint}`),
+  };
+  const page = await usePage({ ...roles, oidc: { seal, sessionMs: 60_000 } }, { provider: { seal, oidc: provider } });
+  const logIn = async () => {
+    const begun = await page.get("/auth/login", {});
+    return page.get("/auth/callback?code=c&state=s", { Cookie: cookieOf(begun) });
+  };
+  const logOut = (Cookie: string) => page.post("/api/logout", {}, { Cookie });
+  const back = await logIn();
+  const kept = back.headers.getSetCookie().find((cookie) => cookie.startsWith("towline-leaving=")) ?? "";
+  expect(kept).toMatch(/; Path=\/api\/logout; .*HttpOnly; SameSite=Strict/);
+  expect(kept.length).toBeLessThan(4_096);
+  expect(kept).not.toContain("the-id-token");
+  const left = await logOut(cookieOf(back));
+  expect(await left.json()).toEqual({ leave: `https://login.example.com/end?hint=${idToken}` });
+  expect(left.headers.getSetCookie().join("\n")).toMatch(
+    /towline-session=;.*Expires=Thu, 01 Jan 1970[^]*towline-leaving=;.*1970/,
+  );
+  // Whoever comes back from there, or has no session, is where the page begins.
+  const arrived = await page.get("/auth/callback?state=s", {});
+  expect([arrived.status, arrived.headers.get("location")]).toEqual([303, "/"]);
+  expect((await logOut("")).status).toBe(204);
+  expect((await logOut(cookieOf(await page.post("/api/login", { token })))).status).toBe(204);
+
+  idToken += "n";
+  expect(await (await logOut(cookieOf(await logIn()))).json()).toEqual({
+    leave: "https://login.example.com/end?hint=undefined",
+  });
 });
 
 test("what is asked for in another way than is known, and what is not there, is told", async () => {
