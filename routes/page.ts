@@ -109,8 +109,10 @@ export function createPageRoutes(deps: PageRoutesDeps): Router {
     if (result === undefined) throw new RequestError(404, "This result is not stored, or not any more.");
     res.json(result);
   });
-  router.get("/api/deliveries", async (_req, res) => {
-    res.json(await facts.forges());
+  router.get("/api/deliveries", async (req, res) => {
+    const forges = await facts.forges();
+    const newest = req.query["newest"] !== undefined;
+    res.json(newest ? forges.map((forge) => ({ ...forge, deliveries: forge.deliveries.slice(0, 1) })) : forges);
   });
   router.get("/api/pull-requests", async (_req, res) => {
     res.json(await facts.pullRequests());

@@ -3,7 +3,7 @@ import { useEffect, useState } from "preact/hooks";
 import type { Trace, TracedDeployment } from "../src/reconcile/trace.ts";
 import { useFact } from "./hooks.ts";
 import { Loading, Notice } from "./parts.tsx";
-import { ageText, timeText } from "./words.ts";
+import { addressOf, ageText, refText, timeText } from "./words.ts";
 
 export function CommitView({ commit, version }: { readonly commit: string; readonly version: unknown }) {
   const [text, setText] = useState(commit);
@@ -34,6 +34,12 @@ export function CommitView({ commit, version }: { readonly commit: string; reado
         />
         <button type="submit">Look</button>
       </form>
+      {commit === "" && (
+        <p class="quiet">
+          For each deployment that it concerns: when it was received, queued, rendered, applied and healthy; or why it
+          was not, and whom it does not concern.
+        </p>
+      )}
       {wrong && <Notice kind="bad">This is no commit: give seven or more characters of its hash.</Notice>}
       {commit !== "" && !wrong && (value ? <Found trace={value} /> : <Loading problem={problem} />)}
     </>
@@ -42,14 +48,37 @@ export function CommitView({ commit, version }: { readonly commit: string; reado
 
 function Found({ trace: { commit, deliveries, deployments, ignored } }: { readonly trace: Trace }) {
   const [first] = deliveries;
+  const [most, setMost] = useState(shownAtFirst);
   return (
     <>
       <p class="breaks">
-        {commit && <code>{commit}</code>} {first && `pushed to ${first.repoName ?? ""} ${first.ref ?? ""}`}
+        {commit && <code>{commit}</code>} {first && `pushed to ${first.repoName ?? ""} ${refText(first.ref)}`}
       </p>
-      {deployments.map((one) => (
-        <Traced key={one.deployment} {...one} />
-      ))}
+      {deployments.length > 1 && (
+        <p>
+          {deployments.length} deployments:{" "}
+          {states.map((state) => {
+            const count = deployments.filter((one) => one.state === state).length;
+            return (
+              count > 0 && (
+                <span key={state} class="whole">
+                  {count} <span class={`badge ${health[state]}`}>{state}</span>{" "}
+                </span>
+              )
+            );
+          })}
+        </p>
+      )}
+      {worstFirst(deployments)
+        .slice(0, most)
+        .map((one) => (
+          <Traced key={one.deployment} {...one} />
+        ))}
+      {deployments.length > most && (
+        <button type="button" onClick={() => setMost(deployments.length)}>
+          Show all {deployments.length} deployments
+        </button>
+      )}
       {deployments.length === 0 && ignored.length > 0 && <p>It concerns no deployment.</p>}
       {deployments.length === 0 && ignored.length === 0 && (
         <Notice>
@@ -74,6 +103,16 @@ function Found({ trace: { commit, deliveries, deployments, ignored } }: { readon
   );
 }
 
+/** A push to a large repository may concern a thousand. */
+const shownAtFirst = 50;
+
+/** Those first that somebody may be looking for. */
+const states = ["failed", "waiting", "superseded", "applied", "unchanged"] as const;
+
+function worstFirst(all: readonly TracedDeployment[]): readonly TracedDeployment[] {
+  return all.toSorted((a, b) => states.indexOf(a.state) - states.indexOf(b.state));
+}
+
 const health = { applied: "ready", unchanged: "ready", superseded: "suspended", waiting: "waiting", failed: "failed" };
 
 function Traced({ deployment, state, steps }: TracedDeployment) {
@@ -81,8 +120,7 @@ function Traced({ deployment, state, steps }: TracedDeployment) {
   return (
     <section class="traced">
       <h2>
-        <a href={`#/deployments/${deployment.split("/").map(encodeURIComponent).join("/")}`}>{deployment}</a>{" "}
-        <span class={`badge ${health[state]}`}>{state}</span>
+        <a href={addressOf(deployment)}>{deployment}</a> <span class={`badge ${health[state]}`}>{state}</span>
       </h2>
       <ol class="steps">
         {steps.map(({ step, at, words }, index) => (

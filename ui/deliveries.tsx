@@ -1,47 +1,65 @@
 /** What git hosts have sent, and what became of it. */
+import { useEffect, useRef, useState } from "preact/hooks";
 import type { PageForge } from "../routes/page-facts.ts";
 import type { DeliveryRecord } from "../src/delivery-record.ts";
-import { useFact, useNow } from "./hooks.ts";
+import { keepPicked, readPicked, useFact, useNow, useSearchKey } from "./hooks.ts";
 import { send } from "./api.ts";
 import { Age, Again, Loading, Notice } from "./parts.tsx";
-import { ageText, short } from "./words.ts";
-
-/** After so long without one, somebody should have a look. */
-const silentMs = 24 * 3_600_000;
+import { silenceOf } from "./silence.ts";
+import { addressOf, refText, searchHint, short } from "./words.ts";
 
 export function DeliveriesView() {
   const { value, problem } = useFact<readonly PageForge[]>("deliveries", 5_000);
   const now = useNow();
+  const [text, setText] = useState(() => readPicked().get("search") ?? "");
+  const search = useRef<HTMLInputElement>(null);
+  useSearchKey(search);
+  useEffect(() => keepPicked({ search: text }), [text]);
   return (
     <>
       <h1>Deliveries</h1>
+      <div class="tools">
+        <input
+          ref={search}
+          type="search"
+          aria-label="Search deliveries"
+          aria-keyshortcuts="/"
+          placeholder={`Repository, branch, commit, deployment, answer …${searchHint()}`}
+          value={text}
+          onInput={(event) => setText(event.currentTarget.value)}
+        />
+      </div>
       {problem && <Notice kind="bad">{problem}</Notice>}
       {!value && !problem && <Loading />}
       {value?.length === 0 && <p>No forge is configured: there are no webhooks, git is only polled.</p>}
       {value?.map((forge) => (
-        <Forge key={forge.id} forge={forge} now={now} />
+        <Forge key={forge.id} forge={forge} text={text} now={now} />
       ))}
     </>
   );
 }
 
-function Forge({ forge, now }: { readonly forge: PageForge; readonly now: number }) {
+interface ForgeProps {
+  readonly forge: PageForge;
+  /** What is searched for. */
+  readonly text: string;
+  readonly now: number;
+}
+
+function Forge({ forge, text, now }: ForgeProps) {
   const { id, kind, lastGenuineAt, deliveries } = forge;
-  const silent = lastGenuineAt === undefined || now - lastGenuineAt > silentMs;
+  const silence = silenceOf(forge, now);
   const newest = deliveries[0];
+  const shown = select(deliveries, text);
   return (
     <section>
       <h2>
         {id} {id !== kind && <span class="quiet">{kind}</span>}
       </h2>
-      {silent && (
+      {silence && (
         <Notice kind="bad">
-          <strong>
-            {lastGenuineAt === undefined
-              ? "No genuine delivery came within the last week."
-              : `None came for ${ageText(now - lastGenuineAt)}.`}
-          </strong>{" "}
-          Git is polled meanwhile, so that nothing is lost, only later. If there were pushes since, look at:
+          <strong>{silence}</strong> Git is polled meanwhile, so that nothing is lost, only later. If there were pushes
+          since, look at:
           <ul>
             {newest?.refused !== undefined && (
               <li>the webhook's secret: what came last was refused, because {newest.refused}</li>
@@ -57,13 +75,14 @@ function Forge({ forge, now }: { readonly forge: PageForge; readonly now: number
           </ul>
         </Notice>
       )}
-      {!silent && (
+      {!silence && (
         <p class="quiet">
           The last genuine one came <Age at={lastGenuineAt} now={now} />.
         </p>
       )}
+      {deliveries.length > 0 && shown.length === 0 && <p>None is like this.</p>}
       <ul class="plain deliveries">
-        {deliveries.map((delivery, index) => (
+        {shown.map((delivery, index) => (
           <Delivery key={`${delivery.at} ${delivery.delivery ?? index}`} delivery={delivery} now={now} />
         ))}
       </ul>
@@ -74,9 +93,12 @@ function Forge({ forge, now }: { readonly forge: PageForge; readonly now: number
 function Delivery({ delivery, now }: { readonly delivery: DeliveryRecord; readonly now: number }) {
   const { at, status, event, repoName, ref, pullRequest, commit, matched, queued, previews = 0 } = delivery;
   const { forge, refused, reason, deployments, ignored, ignoredMore, replayable } = delivery;
-  const about = pullRequest === undefined ? `${repoName ?? ""} ${branchOf(ref)}` : `${repoName ?? ""}#${pullRequest}`;
+  const about = pullRequest === undefined ? `${repoName ?? ""} ${refText(ref)}` : `${repoName ?? ""}#${pullRequest}`;
   return (
     <li>
+      {replayable && delivery.delivery !== undefined && (
+        <Again label="Replay" of={`the delivery about ${about}`} run={() => replay(forge, delivery.delivery ?? "")} />
+      )}
       <div>
         <span class={`badge ${status === 202 ? "ready" : "failed"}`}>{status}</span>{" "}
         <strong>{event === "pull-request" ? "pull request" : event === "none" ? "not read" : event}</strong>{" "}
@@ -94,14 +116,17 @@ function Delivery({ delivery, now }: { readonly delivery: DeliveryRecord; readon
         {refused ?? reason ?? (
           <>
             {matched} matched, {queued} queued
-            {previews > 0 && `, ${previews} previews`}
-            {deployments.length > 0 && `: ${deployments.join(", ")}${matched > deployments.length ? ", …" : ""}`}
+            {previews > 0 && `, ${previews === 1 ? "1 preview" : `${previews} previews`}`}
+            {deployments.map((deployment, index) => (
+              <span key={deployment}>
+                {index === 0 ? ": " : ", "}
+                <a href={addressOf(deployment)}>{deployment}</a>
+              </span>
+            ))}
+            {matched > deployments.length && deployments.length > 0 && ", …"}
           </>
         )}
       </div>
-      {replayable && delivery.delivery !== undefined && (
-        <Again label="Replay" of={`the delivery about ${about}`} run={() => replay(forge, delivery.delivery ?? "")} />
-      )}
       {ignored.length > 0 && (
         <details>
           <summary>{ignored.length + ignoredMore} not concerned</summary>
@@ -125,6 +150,15 @@ async function replay(forge: string, delivery: string): Promise<string> {
   return receipt.reason ?? `${receipt.matched} matched, ${receipt.queued} queued.`;
 }
 
-function branchOf(ref: string | undefined): string {
-  return ref?.replace(/^refs\/(heads|tags)\//, "") ?? "";
+function select(deliveries: readonly DeliveryRecord[], text: string): readonly DeliveryRecord[] {
+  const words = text.toLowerCase().split(/\s+/).filter(Boolean);
+  if (words.length === 0) return deliveries;
+  return deliveries.filter((one) => {
+    const { delivery, status, event, repoName, ref, commit, pullRequest, refused, reason, deployments, ignored } = one;
+    const number = pullRequest === undefined ? "" : `#${pullRequest}`;
+    const concerned = [...deployments, ...ignored.map(({ deployment }) => deployment)];
+    const said = [delivery, status, event, repoName, ref, commit, number, refused, reason, ...concerned];
+    const all = said.join(" ").toLowerCase();
+    return words.every((word) => all.includes(word));
+  });
 }

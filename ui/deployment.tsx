@@ -8,7 +8,7 @@ import { Objects } from "./diff.tsx";
 import { useFact, useNow } from "./hooks.ts";
 import { Log } from "./log.tsx";
 import { Age, Badge, Commit, Loading, Notice, Problems } from "./parts.tsx";
-import { ageText, durationText, healthOf, timeText } from "./words.ts";
+import { ageText, driftText, durationText, healthOf, timeText } from "./words.ts";
 
 interface Props {
   readonly namespace: string;
@@ -53,7 +53,8 @@ function Details({ path, now, version, ...details }: DetailsProps) {
       <dl class="facts">
         <dt>Commit</dt>
         <dd>
-          <Commit commit={commit} url={commitUrl} />
+          <Commit commit={commit} url={commitUrl} />{" "}
+          {commit && <a href={`#/commit/${encodeURIComponent(commit)}`}>where is it?</a>}
         </dd>
         <dt>Deployed</dt>
         <dd>
@@ -61,7 +62,7 @@ function Details({ path, now, version, ...details }: DetailsProps) {
           {deployedAt === undefined ? "never" : <Age at={deployedAt} now={now} />}
         </dd>
         <dt>Drift</dt>
-        <dd>{deployment.drift ?? "nobody has looked yet"}</dd>
+        <dd>{driftText(deployment.drift)}</dd>
         <dt>Next look</dt>
         <dd>
           {nextLookAt === undefined

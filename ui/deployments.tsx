@@ -1,18 +1,37 @@
 /** All deployments. Of the list only what can be seen is in the page: a thousand rows cost as much as twenty. */
 import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
 import type { PageDeployment } from "../routes/page-facts.ts";
-import { useNow } from "./hooks.ts";
+import { keepPicked, readPicked, useNow, useSearchKey } from "./hooks.ts";
 import { Badge } from "./parts.tsx";
-import { ageText, type Health, healthOf, healthWords, keyOf, narrow, short } from "./words.ts";
+import {
+  addressOf,
+  ageText,
+  driftText,
+  type Health,
+  healthOf,
+  healthWords,
+  keyOf,
+  narrow,
+  searchHint,
+  short,
+} from "./words.ts";
 
 const rowHeights = { wide: 44, narrow: 76 };
 /** Rows above and below what can be seen. */
 const spare = 8;
-const worstFirst: readonly Health[] = ["failed", "waiting", "suspended", "ready"];
+const worstFirst: readonly Health[] = ["failed", "waiting", "working", "suspended", "ready"];
+type Only = Health | "drift" | "";
+const isOnly = (text: string): text is Only => text === "drift" || text === "" || text in healthWords;
 
 export function Deployments({ all }: { readonly all: readonly PageDeployment[] | undefined }) {
-  const [text, setText] = useState("");
-  const [only, setOnly] = useState<Health | "drift" | "">("");
+  const [text, setText] = useState(() => readPicked().get("search") ?? "");
+  const [only, setOnly] = useState<Only>(() => {
+    const picked = readPicked().get("only") ?? "";
+    return isOnly(picked) ? picked : "";
+  });
+  const search = useRef<HTMLInputElement>(null);
+  useSearchKey(search);
+  useEffect(() => keepPicked({ search: text, only }), [text, only]);
   const now = useNow();
   const shown = useMemo(() => select(all ?? [], text, only), [all, text, only]);
   const counts = useMemo(() => countOf(all ?? []), [all]);
@@ -22,9 +41,11 @@ export function Deployments({ all }: { readonly all: readonly PageDeployment[] |
       <h1>Deployments</h1>
       <div class="tools">
         <input
+          ref={search}
           type="search"
           aria-label="Search deployments"
-          placeholder="Name, target, source, commit, reason …"
+          aria-keyshortcuts="/"
+          placeholder={`Name, target, source, commit, reason …${searchHint()}`}
           value={text}
           onInput={(event) => setText(event.currentTarget.value)}
         />
@@ -99,24 +120,28 @@ function Rows({ shown, now }: { readonly shown: readonly PageDeployment[]; reado
 function Row({ deployment, now }: { readonly deployment: PageDeployment; readonly now: number }) {
   const { namespace, name, commit, drift, deployedAt, nextLookAt, why } = deployment;
   return (
-    <a class="row" href={`#/deployments/${encodeURIComponent(namespace)}/${encodeURIComponent(name)}`}>
+    <a class="row" href={addressOf(keyOf(deployment))}>
       <Badge health={healthOf(deployment)} />
-      <span class="name">
+      <span class="name" title={keyOf(deployment)}>
         <span class="quiet">{namespace}/</span>
         {name}
       </span>
       <code>{short(commit)}</code>
-      <span class={drift !== undefined && drift !== "none" ? "drifted" : "quiet"}>{drift ?? "–"}</span>
+      <span class={hasDrift(deployment) ? "drifted" : "quiet"} title={driftText(drift)}>
+        {drift ?? "–"}
+      </span>
       <span class="quiet">{deployedAt === undefined ? "never" : `${ageText(now - deployedAt)} ago`}</span>
       <span class="quiet">
         {nextLookAt === undefined ? "–" : nextLookAt <= now ? "now" : `in ${ageText(nextLookAt - now)}`}
       </span>
-      <span class="why">{why ?? ""}</span>
+      <span class="why" title={why}>
+        {why ?? ""}
+      </span>
     </a>
   );
 }
 
-function select(all: readonly PageDeployment[], text: string, only: Health | "drift" | ""): readonly PageDeployment[] {
+function select(all: readonly PageDeployment[], text: string, only: Only): readonly PageDeployment[] {
   const words = text.toLowerCase().split(/\s+/).filter(Boolean);
   return all
     .filter((one) => only === "" || (only === "drift" ? hasDrift(one) : healthOf(one) === only))
@@ -135,8 +160,8 @@ function hasDrift({ drift }: PageDeployment): boolean {
   return drift !== undefined && drift !== "none";
 }
 
-function countOf(all: readonly PageDeployment[]): Readonly<Record<Health | "drift" | "", number>> {
-  const counts = { "": all.length, ready: 0, failed: 0, waiting: 0, suspended: 0, drift: 0 };
+function countOf(all: readonly PageDeployment[]): Readonly<Record<Only, number>> {
+  const counts = { "": all.length, ready: 0, failed: 0, waiting: 0, working: 0, suspended: 0, drift: 0 };
   for (const one of all) {
     counts[healthOf(one)]++;
     if (hasDrift(one)) counts.drift++;

@@ -1,4 +1,5 @@
 /** What the views have in common: the clock, the address, and facts that are asked for. */
+import type { RefObject } from "preact";
 import { useEffect, useState } from "preact/hooks";
 import { ask, NoAccessError } from "./api.ts";
 import { messageOf } from "./words.ts";
@@ -23,9 +24,36 @@ export function useRoute(): readonly string[] {
   }, []);
   return hash
     .replace(/^#\/?/, "")
+    .replace(/\?.*$/s, "")
     .split("/")
     .filter((part) => part !== "")
     .map(decoded);
+}
+
+/** Of the address, behind its `?`: what somebody has picked, so that it is there again when they come back. */
+export function readPicked(): URLSearchParams {
+  return new URLSearchParams(/\?(.*)$/s.exec(location.hash)?.[1] ?? "");
+}
+
+/** Nothing is asked anew by it, and no step back is made of it. */
+export function keepPicked(picked: Readonly<Record<string, string>>): void {
+  const text = new URLSearchParams(Object.entries(picked).filter(([, value]) => value !== "")).toString();
+  const [place = "", before = ""] = location.hash.split("?", 2);
+  if (text !== before) history.replaceState(null, "", `${place || "#/deployments"}${text && `?${text}`}`);
+}
+
+/** `/` leads to the search, as on many pages, unless somebody is writing. */
+export function useSearchKey(field: RefObject<HTMLInputElement | null>): void {
+  useEffect(() => {
+    const pressed = (event: KeyboardEvent) => {
+      const writes = event.target instanceof HTMLElement && event.target.closest("input, textarea, dialog");
+      if (event.key !== "/" || event.ctrlKey || event.metaKey || event.altKey || writes) return;
+      event.preventDefault();
+      field.current?.focus();
+    };
+    addEventListener("keydown", pressed);
+    return () => removeEventListener("keydown", pressed);
+  }, [field]);
 }
 
 function decoded(text: string): string {

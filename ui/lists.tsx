@@ -1,9 +1,12 @@
 /** Pull requests, and the queue. */
-import type { PageJob, PagePullRequest, PageQueue } from "../routes/page-facts.ts";
+import type { PageDeployment, PageJob, PagePullRequest, PageQueue } from "../routes/page-facts.ts";
 import { useFact, useNow } from "./hooks.ts";
 import { send } from "./api.ts";
-import { Age, Again, Away, Loading, Notice } from "./parts.tsx";
-import { short } from "./words.ts";
+import { Age, Again, Away, Badge, Loading, Notice } from "./parts.tsx";
+import { addressOf, healthOf, keyOf, short } from "./words.ts";
+
+/** Of one pull request, before somebody wants to see more. */
+const openPreviews = 5;
 
 export function PullRequestsView() {
   const { value, problem } = useFact<readonly PagePullRequest[]>("pull-requests", 10_000);
@@ -27,12 +30,12 @@ export function PullRequestsView() {
             </div>
             <div>{verdict}</div>
             {previews.length > 0 && (
-              <details>
+              <details open={previews.length <= openPreviews}>
                 <summary>{previews.length === 1 ? "1 deployment" : `${previews.length} deployments`}</summary>
                 <ul>
                   {previews.map((preview) => (
                     <li key={preview.deployment}>
-                      {preview.deployment}: {preview.verdict}
+                      <a href={addressOf(preview.deployment)}>{preview.deployment}</a>: {preview.verdict}
                     </li>
                   ))}
                 </ul>
@@ -52,7 +55,9 @@ const states: readonly (readonly [PageJob["state"], string])[] = [
   ["failed", "Failed for good within the last day"],
 ];
 
-export function QueueView() {
+type Known = ReadonlyMap<string, PageDeployment>;
+
+export function QueueView({ known }: { readonly known: Known | undefined }) {
   const { value, problem } = useFact<PageQueue>("queue", 2_000);
   const now = useNow(1_000);
   return (
@@ -84,14 +89,14 @@ export function QueueView() {
       )}
       {value && value.jobs.length === 0 && <p class="quiet">Nothing runs, and nothing waits.</p>}
       {states.map(([state, title]) => {
-        const jobs = value?.jobs.filter((job) => job.state === state) ?? [];
+        const jobs = together(value?.jobs.filter((job) => job.state === state) ?? []);
         if (jobs.length === 0) return null;
         return (
           <section key={state}>
             <h2>{title}</h2>
             <ul class="plain">
-              {jobs.map((job, index) => (
-                <Job key={`${job.lane} ${job.subject} ${index}`} job={job} now={now} />
+              {jobs.map(({ job, times }) => (
+                <Job key={`${job.lane} ${job.subject}`} job={job} times={times} known={known} now={now} />
               ))}
             </ul>
           </section>
@@ -101,13 +106,43 @@ export function QueueView() {
   );
 }
 
-function Job({ job: { lane, subject, state, at, tries }, now }: { readonly job: PageJob; readonly now: number }) {
+interface Jobs {
+  readonly job: PageJob;
+  readonly times: number;
+}
+
+/** What failed is tried again by itself, and may fail again: of each subject the newest is shown. */
+function together(jobs: readonly PageJob[]): readonly Jobs[] {
+  const bySubject = new Map<string, Jobs>();
+  for (const job of jobs) {
+    const key = `${job.lane} ${job.subject}`;
+    const { job: known = job, times = 0 } = bySubject.get(key) ?? {};
+    bySubject.set(key, { job: job.at > known.at ? job : known, times: times + 1 });
+  }
+  return [...bySubject.values()];
+}
+
+interface JobProps extends Jobs {
+  readonly known: Known | undefined;
+  readonly now: number;
+}
+
+function Job({ job: { lane, subject, state, at, tries }, times, known, now }: JobProps) {
+  const [, name] = /^reconcile:(.+)$/.exec(subject) ?? [];
+  const deployment = name === undefined ? undefined : known?.get(name);
   return (
     <li class="breaks">
-      {subject}{" "}
+      {deployment ? (
+        <>
+          reconcile <a href={addressOf(keyOf(deployment))}>{name}</a>
+        </>
+      ) : (
+        subject
+      )}{" "}
       <span class="quiet">
         <Age at={at} now={now} />
-        {tries > 0 && `, ${tries === 1 ? "1 try" : `${tries} tries`} so far`}
+        {tries > 0 && `, ${tries === 1 ? "1 try" : `${tries} tries`}${state === "failed" ? "" : " so far"}`}
+        {times > 1 && `, ${times} times`}
       </span>
       {state === "failed" && (
         <Again
@@ -118,6 +153,12 @@ function Job({ job: { lane, subject, state, at, tries }, now }: { readonly job: 
             return queued ? "It is queued again." : "One waits already.";
           }}
         />
+      )}
+      {/* It may be mended since. */}
+      {state === "failed" && deployment && (
+        <div>
+          Now: <Badge health={healthOf(deployment)} /> {deployment.why}
+        </div>
       )}
     </li>
   );

@@ -1,17 +1,18 @@
 /** The page: who may see it, what is live, and which view is shown. */
 import { render } from "preact";
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
-import type { PageDeployment } from "../routes/page-facts.ts";
+import type { PageDeployment, PageForge } from "../routes/page-facts.ts";
 import { type Access, AccessContext } from "./access.ts";
 import { askAccess, listen, logIn, logOut, NoAccessError } from "./api.ts";
 import { CommitView } from "./commit.tsx";
 import { DeliveriesView } from "./deliveries.tsx";
 import { DeploymentView } from "./deployment.tsx";
 import { Deployments } from "./deployments.tsx";
-import { useRoute } from "./hooks.ts";
+import { useFact, useRoute } from "./hooks.ts";
 import { PullRequestsView, QueueView } from "./lists.tsx";
 import { Notice } from "./parts.tsx";
-import { keyOf, messageOf } from "./words.ts";
+import { alarmOf } from "./silence.ts";
+import { healthOf, keyOf, messageOf } from "./words.ts";
 
 type Known = ReadonlyMap<string, PageDeployment>;
 
@@ -85,12 +86,19 @@ interface ShellProps {
 
 function Shell({ known, live, access, onLogOut }: ShellProps) {
   const [view = "deployments", ...rest] = useRoute();
+  const all = useValues(known);
+  const failed = useMemo(() => all?.filter((one) => healthOf(one) === "failed").length ?? 0, [all]);
+  const { value: forges } = useFact<readonly PageForge[]>("deliveries?newest", 60_000);
+  const alarm = forges && alarmOf(forges, Date.now());
   const main = useRef<HTMLElement>(null);
   const place = [view, ...rest].join("/");
   const shown = useRef(place);
   const title = views.find(([id]) => id === view)?.[1] ?? "Towline";
   useEffect(() => {
-    document.title = rest.length > 0 ? `${rest.join("/")} – Towline` : `${title} – Towline`;
+    // What needs somebody is seen in the row of tabs, too.
+    document.title = `${failed > 0 ? `(${failed}) ` : ""}${rest.length > 0 ? rest.join("/") : title} – Towline`;
+  }, [failed, place]);
+  useEffect(() => {
     if (shown.current === place) return;
     shown.current = place;
     // Who uses the keyboard goes on in what has just been opened.
@@ -108,6 +116,11 @@ function Shell({ known, live, access, onLogOut }: ShellProps) {
           {views.map(([id, words]) => (
             <a key={id} href={`#/${id}`} aria-current={id === view ? "page" : undefined}>
               {words}
+              {id === "deliveries" && alarm && (
+                <span class="badge failed" title={alarm}>
+                  ! <span class="unseen">{alarm}</span>
+                </span>
+              )}
             </a>
           ))}
         </nav>
@@ -117,7 +130,7 @@ function Shell({ known, live, access, onLogOut }: ShellProps) {
         <div role="status">
           {!live && <Notice kind="bad">Not live: the server does not answer. What is shown may be old.</Notice>}
         </div>
-        <View view={view} rest={rest} known={known} />
+        <View view={view} rest={rest} known={known} all={all} />
       </main>
     </>
   );
@@ -141,10 +154,10 @@ interface ViewProps {
   readonly view: string;
   readonly rest: readonly string[];
   readonly known: Known | undefined;
+  readonly all: readonly PageDeployment[] | undefined;
 }
 
-function View({ view, rest: [first = "", second = ""], known }: ViewProps) {
-  const all = useValues(known);
+function View({ view, rest: [first = "", second = ""], known, all }: ViewProps) {
   switch (view) {
     case "deployments": {
       if (second === "") return <Deployments all={all} />;
@@ -158,7 +171,7 @@ function View({ view, rest: [first = "", second = ""], known }: ViewProps) {
     case "pull-requests":
       return <PullRequestsView />;
     case "queue":
-      return <QueueView />;
+      return <QueueView known={known} />;
     default:
       return (
         <p>

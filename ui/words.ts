@@ -27,6 +27,11 @@ export function clockText(at: number | undefined): string {
 /** A phone, or a window as narrow as one. */
 export const narrow = matchMedia("(max-width: 760px)");
 
+/** Who has no room has hardly a keyboard. */
+export function searchHint(): string {
+  return narrow.matches ? "" : " (press /)";
+}
+
 export function short(commit: string | undefined): string {
   return commit ? commit.slice(0, 7) : "–";
 }
@@ -35,11 +40,13 @@ export function messageOf(error: unknown): string {
   return error instanceof Error ? error.message : String(error);
 }
 
-export type Health = "ready" | "failed" | "waiting" | "suspended";
+/** `waiting`: for something, or somebody; `working`: by itself, until it is done. */
+export type Health = "ready" | "failed" | "waiting" | "working" | "suspended";
 
 export function healthOf({ suspended, ready, why }: PageDeployment): Health {
   if (suspended) return "suspended";
-  if (why?.startsWith("at work") || why?.startsWith("waits")) return "waiting";
+  if (why?.startsWith("at work")) return "working";
+  if (why?.startsWith("waits")) return "waiting";
   if (ready === "True") return "ready";
   return ready === "False" ? "failed" : "waiting";
 }
@@ -48,8 +55,27 @@ export const healthWords: Readonly<Record<Health, string>> = {
   ready: "Ready",
   failed: "Failed",
   waiting: "Waiting",
+  working: "At work",
   suspended: "Suspended",
 };
+
+/** kluctl's short words for a drift, in full: `2 chg, 1 orp`. */
+export function driftText(drift: string | undefined): string {
+  if (drift === undefined) return "nobody has looked yet";
+  const long: Readonly<Record<string, string>> = { chg: "changed", orp: "orphaned", del: "deleted" };
+  return drift.replaceAll(/\b(?:chg|orp|del)\b/g, (word) => long[word] ?? word);
+}
+
+/** Of a deployment, `namespace/name`, on this page. */
+export function addressOf(deployment: string): string {
+  return `#/deployments/${deployment.split("/").map(encodeURIComponent).join("/")}`;
+}
+
+/** `branch main`, `tag v1`; whatever else it is called. */
+export function refText(ref: string | undefined): string {
+  const [, kind, name] = /^refs\/(heads|tags)\/(.+)$/s.exec(ref ?? "") ?? [];
+  return name === undefined ? (ref ?? "") : `${kind === "heads" ? "branch" : "tag"} ${name}`;
+}
 
 export function keyOf({ namespace, name }: { readonly namespace: string; readonly name: string }): string {
   return `${namespace}/${name}`;

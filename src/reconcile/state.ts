@@ -88,6 +88,10 @@ function timeOf(text: string | undefined): number | undefined {
   return Number.isNaN(ms) ? undefined : ms;
 }
 
+/** Where kluctl begins by counting its errors, the first of them. */
 function firstLine(text: string): string {
-  return text.trim().split("\n", 1)[0] ?? "";
+  const [first = "", second = ""] = text.trim().split("\n", 2);
+  const [, count] = /^(\d+) errors? occurred:$/.exec(first) ?? [];
+  if (count === undefined || second === "") return first;
+  return second.replace(/^\s*\*\s*/, "") + (count === "1" ? "" : ` (and ${Number(count) - 1} more)`);
 }

@@ -2,35 +2,31 @@
 import type { Page, Route } from "playwright-core";
 import { expect, test, vi } from "vitest";
 import { chromiumPath, examine, useBrowserPage } from "../support/chromium.ts";
-import { buildPage } from "../support/page-build.ts";
+import { openPage, type PageServer, usePageServer } from "../support/page-build.ts";
+import { pageBearer } from "../support/page.ts";
 import { patience } from "../support/patience.ts";
 import { aProject, aSpec } from "../support/project.ts";
-import { sendPush, type Towline, useTowline } from "../support/towline.ts";
+import { sendPush } from "../support/towline.ts";
 import { type TestWorld, useWorld } from "../support/world.ts";
 
-const token = "the-token-of-this-page-123";
 const evil = `"><img/src=x/onerror=hit()><script>hit()</script>`;
 
 test.skipIf(chromiumPath === undefined)(
   "operators have things done by the page, viewers see why they cannot, and nothing that is told runs",
   async () => {
-    await buildPage();
     const world = await useWorld();
-    const server = await useTowline(world, {
-      TOWLINE_UI_HOST: "127.0.0.1",
-      TOWLINE_UI_PORT: "0",
-      TOWLINE_UI_TOKEN: token,
+    const server = await usePageServer(world, {
       TOWLINE_UI_TOKEN_ROLE: "operator",
       TOWLINE_UI_PROXY_HEADER: "X-User",
       TOWLINE_UI_PROXY_ADDRESSES: "127.0.0.1",
       TOWLINE_UI_ACT_AS: "server",
     });
-    await Promise.all([useEachButton(world, server), runNothing(server.pageUrl ?? "")]);
+    await Promise.all([useEachButton(world, server), runNothing(server.pageUrl)]);
   },
 );
 
 /** Each is seen where it matters: in the cluster. */
-async function useEachButton(world: TestWorld, server: Towline): Promise<void> {
+async function useEachButton(world: TestWorld, server: PageServer): Promise<void> {
   const { cluster } = world;
   const { namespace } = cluster;
   const repo = await world.repo("shop");
@@ -40,16 +36,12 @@ async function useEachButton(world: TestWorld, server: Towline): Promise<void> {
   await deployment.create(aSpec(repo.url, { manual: true }));
   await deployment.settles();
 
-  const { page, trouble } = await useBrowserPage();
+  const { page, trouble } = await openPage(server, `/#/deployments/${namespace}/shop`);
   const button = (name: string) => page.getByRole("button", { name, exact: true });
   const see = async (text: string) => {
     const main = page.getByRole("main");
     await vi.waitFor(async () => expect(`${await main.innerText()}\n${trouble.join("\n")}`).toContain(text), patience);
   };
-  await page.goto(`${server.pageUrl}/#/deployments/${namespace}/shop`);
-  await page.getByLabel("Token of the page").fill(token);
-  await page.keyboard.press("Enter");
-
   // By keyboard alone: to the button, away again, and through.
   await button("Approve …").waitFor();
   await tabTo(page, "Approve …");
@@ -121,7 +113,7 @@ async function useEachButton(world: TestWorld, server: Towline): Promise<void> {
 
 /** Whatever the server tells of the world is text, be it an error of an action or a line of a log. */
 async function runNothing(url: string): Promise<void> {
-  const { page, trouble } = await useBrowserPage({ extraHTTPHeaders: { Authorization: `Bearer ${token}` } });
+  const { page, trouble } = await useBrowserPage({ extraHTTPHeaders: pageBearer });
   const posts: (readonly [path: string, proof: string | undefined, body: unknown])[] = [];
   const answer = (path: string, get: object, post: object = {}, status = 200) =>
     page.route(path, (route: Route) => {

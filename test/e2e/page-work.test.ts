@@ -1,34 +1,28 @@
 /** What people have done by the page, and what they see of it: in a real Chromium, of a real server. */
 import { expect, test, vi } from "vitest";
-import { chromiumPath, examine, useBrowserPage } from "../support/chromium.ts";
-import { buildPage } from "../support/page-build.ts";
+import { chromiumPath, examine } from "../support/chromium.ts";
+import { openPage, usePageServer } from "../support/page-build.ts";
 import { patience } from "../support/patience.ts";
 import { aProject, aSpec } from "../support/project.ts";
-import { sendPush, useTowline } from "../support/towline.ts";
+import { sendPush } from "../support/towline.ts";
 import { useWorld } from "../support/world.ts";
 
-const token = "the-token-of-this-page-123";
 const [oldPassword, newPassword] = ["correct-horse-battery", "staple-horse-battery"];
 
 test.skipIf(chromiumPath === undefined)(
   "what kluctl does is told live, what differs stands side by side, and nothing secret is in either",
   async () => {
-    await buildPage();
     const world = await useWorld();
     const { namespace } = world.cluster;
     const repo = await world.repo("shop");
-    const server = await useTowline(world, {
-      TOWLINE_UI_HOST: "127.0.0.1",
-      TOWLINE_UI_PORT: "0",
-      TOWLINE_UI_TOKEN: token,
-    });
-    const url = server.pageUrl ?? "";
+    const server = await usePageServer(world);
     await repo.push(project(namespace, { color: "red", password: oldPassword }));
     const deployment = world.cluster.deployment("shop");
     await deployment.create(aSpec(repo.url));
     await deployment.reaches("Ready");
 
-    const { page, trouble } = await openPage(url, `${namespace}/shop`);
+    const { page, trouble } = await openPage(server, `/#/deployments/${namespace}/shop`);
+    await page.getByRole("heading", { name: `${namespace}/shop` }).waitFor();
     const log = page.getByRole("log").first();
     await log
       .getByText(/done after/)
@@ -44,7 +38,7 @@ test.skipIf(chromiumPath === undefined)(
       .first()
       .waitFor();
     await page.getByText("live", { exact: true }).waitFor();
-    await page.locator("h1").getByText("Waiting").waitFor();
+    await page.locator("h1").getByText("At work").waitFor();
     await examine(page, "log");
     await world.cluster.patch({
       ...{ apiVersion: "apps/v1", kind: "Deployment", metadata: { name: "stuck" } },
@@ -85,17 +79,6 @@ test.skipIf(chromiumPath === undefined)(
     expect(trouble).toEqual([]);
   },
 );
-
-/** Logged in, and at one deployment. */
-async function openPage(url: string, key: string) {
-  const opened = await useBrowserPage();
-  const { page } = opened;
-  await page.goto(`${url}/#/deployments/${key}`);
-  await page.getByLabel("Token of the page").fill(token);
-  await page.keyboard.press("Enter");
-  await page.getByRole("heading", { name: key }).waitFor();
-  return opened;
-}
 
 interface Contents {
   readonly color: string;

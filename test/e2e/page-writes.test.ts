@@ -6,6 +6,7 @@ import type { PossibleActions } from "../../routes/page-writes.ts";
 import { chromiumPath, useBrowserPage } from "../support/chromium.ts";
 import { useFront } from "../support/front.ts";
 import { createCookieJar, type IdentityProvider, useIdentityProvider } from "../support/identity-provider.ts";
+import { buildPage } from "../support/page-build.ts";
 import { patience } from "../support/patience.ts";
 import { aProject, aSpec } from "../support/project.ts";
 import { sendPush, type Towline, useTowline } from "../support/towline.ts";
@@ -234,6 +235,7 @@ async function leave(page: BrowserPage, url: string, idp: IdentityProvider): Pro
 
 /** Its cookies go where a browser sends them, and not where it does not. */
 async function inBrowser(url: string, idp: IdentityProvider, path: string): Promise<void> {
+  await buildPage();
   idp.comes(olga);
   const { page } = await useBrowserPage();
   await page.goto(`${url}/auth/login?then=%23%2Fqueue`);

@@ -1,7 +1,11 @@
-/** The page as a browser gets it, built from the sources as they are. */
+/** The page as a browser gets it, built from the sources as they are, and a server that has it. */
 import { copyFile, mkdir, mkdtemp, readdir, rename, rm } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { build } from "vite";
+import { useBrowserPage } from "./chromium.ts";
+import { pageToken } from "./page.ts";
+import { type Towline, useTowline } from "./towline.ts";
+import type { TestWorld } from "./world.ts";
 
 const root = join(import.meta.dirname, "../..");
 
@@ -24,4 +28,23 @@ export async function buildPage(): Promise<void> {
   } finally {
     await rm(outDir, { recursive: true, force: true });
   }
+}
+
+export type PageServer = Towline & { readonly pageUrl: string };
+
+/** A server with the page; whoever has its token gets in. */
+export async function usePageServer(world: TestWorld, extra: Record<string, string> = {}): Promise<PageServer> {
+  await buildPage();
+  const ui = { TOWLINE_UI_HOST: "127.0.0.1", TOWLINE_UI_PORT: "0", TOWLINE_UI_TOKEN: pageToken };
+  const server = await useTowline(world, { ...ui, ...extra });
+  return { ...server, pageUrl: server.pageUrl ?? "" };
+}
+
+/** A browser at a place of the page, of somebody who has just logged in with the token. */
+export async function openPage({ pageUrl }: PageServer, place = "") {
+  const opened = await useBrowserPage();
+  await opened.page.goto(pageUrl + place);
+  await opened.page.getByLabel("Token of the page").fill(pageToken);
+  await opened.page.keyboard.press("Enter");
+  return opened;
 }

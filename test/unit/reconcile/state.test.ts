@@ -49,6 +49,11 @@ test.each<[why: string, deployment: Parameters<typeof aDeployment>[0]]>([
   ["waits for approval of abcdef01", { spec: { manual: true }, status: status({ lastObjectsHash: "abcdef0123" }) }],
   ["waits to be looked at: its spec is new", { generation: 2, status: status() }],
   ["deploy.yml:14: x", { status: status({ lastPrepareError: "deploy.yml:14: x\n1", conditions: [] }) }],
+  ["a.yml: x", { status: status({ lastPrepareError: "1 error occurred:\n\t* a.yml: x\n\n", conditions: [] }) }],
+  [
+    "a.yml: x (and 1 more)",
+    { status: status({ lastPrepareError: "2 errors occurred:\n\t* a.yml: x\n\t* b\n", conditions: [] }) },
+  ],
   ["deploy failed", { status: status({ conditions: [condition("Ready", "False", "deploy failed")] }) }],
   ["nobody has looked at it yet", { status: status({ conditions: [] }) }],
 ])("why: %s", (why, deployment) => {

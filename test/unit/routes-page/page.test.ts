@@ -1,4 +1,5 @@
 import { expect, test, vi } from "vitest";
+import type { PageForge } from "../../../routes/page-facts.ts";
 import { createNetworks } from "../../../src/config/network.ts";
 import { QueueUnavailableError } from "../../../src/errors.ts";
 import { pageBearer as bearer, pageToken as token, usePage } from "../../support/page.ts";
@@ -108,6 +109,9 @@ test("what is not there, what is no name and what is out of order are told apart
   expect((await get("/api/deployments/shop/..%2Fprod", bearer)).status).toBe(404);
   expect((await get("/api/trace/HEAD", bearer)).status).toBe(400);
   expect((await get("/api/trace/3F2C1AB", bearer)).status).toBe(200);
+  const deliveries = [2, 1].map((at) => ({ at }) as PageForge["deliveries"][number]);
+  facts.forges = () => Promise.resolve([{ id: "gitea", kind: "gitea", lastGenuineAt: 2, deliveries }]);
+  expect(await (await get("/api/deliveries?newest", bearer)).json()).toMatchObject([{ deliveries: [{ at: 2 }] }]);
   facts.queue = () => Promise.reject(new QueueUnavailableError("redis://:secret@redis"));
   const res = await get("/api/queue", bearer);
   expect(res.status).toBe(503);
