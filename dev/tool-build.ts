@@ -1,7 +1,7 @@
 /** Builds a tool from Go modules, once for all checkouts of this machine. */
 import { execFile } from "node:child_process";
 import { access, constants, cp, mkdir, open, readFile, rename, rm } from "node:fs/promises";
-import { join } from "node:path";
+import { dirname, join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 import { promisify } from "node:util";
 import { cacheDir } from "./cache.ts";
@@ -100,6 +100,7 @@ async function copyData(build: GoBuild, data: NonNullable<GoBuild["data"]>, work
     await cp(join(Dir, folder), join(work, folder), { recursive: true });
     // Go's cache is read-only, and so is a copy of it: nobody could ever remove it.
     await run("chmod", ["-R", "u+w", folder], options);
+    await mkdir(dirname(target), { recursive: true });
     await rename(join(work, folder), target);
   }
 }

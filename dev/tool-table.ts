@@ -43,6 +43,11 @@ export const toolNames = [
   "coredns",
   "containerd",
   "iptables",
+  "cilium-agent",
+  "cilium-cni",
+  "clang",
+  "bpftool",
+  "ipset",
   "kwok",
   "gitea",
   "helm",
@@ -75,6 +80,28 @@ function kubernetes(name: ToolName, versionArgs: readonly string[], aboutSeconds
       version: "1.32.2",
       package: `k8s.io/kubernetes/cmd/${name}`,
       ldflags: `-X ${versionPackage}.gitVersion=v1.32.2 -X ${versionPackage}.gitMajor=1 -X ${versionPackage}.gitMinor=32`,
+      aboutSeconds,
+    },
+  };
+}
+
+/** 1.15 is the last one whose modules can all be had. It is built, as its agent compiles what is beside it in its module. */
+function cilium(name: ToolName, folder: string, aboutSeconds: number, folders: readonly string[] = []): Tool {
+  const version = "1.15.19";
+  const module = "github.com/cilium/cilium";
+  return {
+    name,
+    variable: `TOWLINE_${name.toUpperCase().replaceAll("-", "_")}`,
+    commands: [],
+    versionArgs: ["--version"],
+    versions: { from: "1.15.0", below: "1.16.0" },
+    build: {
+      folder: "cilium",
+      version,
+      package: `${module}/${folder}`,
+      ...(folders.length > 0 && { data: { module, folders } }),
+      tags: "osusergo",
+      ldflags: `-X ${module}/pkg/version.ciliumVersion=${version}`,
       aboutSeconds,
     },
   };
@@ -137,6 +164,32 @@ export const tools: Readonly<Record<ToolName, Tool>> = {
     versionArgs: ["--version"],
     versions: { from: "1.8.0", below: "2.0.0" },
     debian: "iptables",
+  },
+  "cilium-agent": cilium("cilium-agent", "daemon", 300, ["bpf", "pkg/k8s/apis/cilium.io/client/crds"]),
+  "cilium-cni": cilium("cilium-cni", "plugins/cilium-cni", 20),
+  clang: {
+    name: "clang",
+    variable: "TOWLINE_CLANG",
+    commands: ["clang-19", "clang"],
+    versionArgs: ["--version"],
+    versions: { from: "17.0.0", below: "20.0.0" },
+    debian: "clang-19",
+  },
+  bpftool: {
+    name: "bpftool",
+    variable: "TOWLINE_BPFTOOL",
+    commands: ["bpftool"],
+    versionArgs: ["version"],
+    versions: { from: "5.10.0", below: "100.0.0" },
+    debian: "bpftool",
+  },
+  ipset: {
+    name: "ipset",
+    variable: "TOWLINE_IPSET",
+    commands: ["ipset"],
+    versionArgs: ["--version"],
+    versions: { from: "7.0", below: "8.0" },
+    debian: "ipset",
   },
   kwok: {
     name: "kwok",

@@ -3,7 +3,7 @@
  * of its own (see space.ts), where it may take addresses, mounts and rules as it likes.
  */
 import { execFile } from "node:child_process";
-import { access, mkdir, readdir, writeFile } from "node:fs/promises";
+import { access, mkdir, readdir, symlink, writeFile } from "node:fs/promises";
 import { basename, dirname, join } from "node:path";
 import { promisify } from "node:util";
 import { stringify } from "yaml";
@@ -17,6 +17,7 @@ import {
 import type { ControlPlaneFiles } from "../parts/control-plane-files.ts";
 import type { ToolPaths } from "../tools.ts";
 import { archiveOfPause, pauseImage } from "./pause.ts";
+import { defineKinds, policyPlugin, policyTools, prepareAgent } from "./policies.ts";
 
 export const nodeTools = [
   ...controlPlaneTools.filter((name) => name !== "kwok"),
@@ -25,6 +26,7 @@ export const nodeTools = [
   "coredns",
   "containerd",
   "iptables",
+  ...policyTools,
 ] as const;
 
 export interface NodeOptions {
@@ -44,7 +46,11 @@ export interface Node {
 
 /** The node's address, from a range that is nobody's; what listens here is reached by pods as well. */
 export const nodeAddress = "192.0.2.1";
+const nodeName = "node-1";
 const podRange = "10.244.0.0/24";
+const podGateway = "10.244.0.1";
+/** Addresses that the agent of the policies may take for itself. */
+const agentRange = "10.245.0.0/24";
 const socket = "/run/containerd/containerd.sock";
 const run = promisify(execFile);
 
@@ -52,14 +58,20 @@ const run = promisify(execFile);
 export async function startNode({ tools, stateDir, cniPlugins }: NodeOptions): Promise<Node> {
   const dir = join(stateDir, "node");
   await mkdir(dir, { recursive: true });
-  await connectNetwork();
+  await connectNetwork(tools.iptables);
   const { server, files, start, stop } = await startParts(tools, stateDir, toApiServerArgs);
   try {
     const [containerd] = await Promise.all([
-      start("containerd", tools.containerd, ["--config", await writeContainerdConfig(dir, cniPlugins)]),
+      start("containerd", tools.containerd, [
+        "--config",
+        await writeContainerdConfig(dir, await gatherPlugins(dir, cniPlugins, tools["cilium-cni"])),
+      ]),
       start("kube-controller-manager", tools["kube-controller-manager"], [
         `--kubeconfig=${files.kubeconfig}`,
         ...controllerManagerArgs(files),
+        "--allocate-node-cidrs",
+        `--cluster-cidr=${agentRange}`,
+        "--node-cidr-mask-size=24",
       ]),
       start("kube-scheduler", tools["kube-scheduler"], [
         `--kubeconfig=${files.kubeconfig}`,
@@ -79,6 +91,10 @@ export async function startNode({ tools, stateDir, cniPlugins }: NodeOptions): P
 
     const kubelet = await start("kubelet", tools.kubelet, await toKubeletArgs(dir, stateDir, files));
     await kubelet.ready(() => takesPods(server, files), 120_000);
+    await defineKinds({ tools }, server, files);
+    const agent = await prepareAgent({ tools, dir, nodeName, podRange }, files.kubeconfig);
+    const cilium = await start("cilium-agent", agent.command, agent.args, agent.env);
+    await cilium.ready(async () => (await fetch("http://127.0.0.1:9879/healthz", { headers: { brief: "true" } })).ok);
     for (const volume of ["volume-1", "volume-2", "volume-3"]) await createVolume(server, files, dir, volume);
     return {
       kubeconfig: files.kubeconfig,
@@ -97,7 +113,7 @@ export async function startNode({ tools, stateDir, cniPlugins }: NodeOptions): P
 }
 
 /** Everything leads to an interface that leads nowhere, so that addresses of Services can be asked for at all. */
-async function connectNetwork(): Promise<void> {
+async function connectNetwork(iptables: string): Promise<void> {
   const commands = [
     "link set lo up",
     "link add node0 type bridge",
@@ -106,6 +122,9 @@ async function connectNetwork(): Promise<void> {
     "route add default dev node0",
   ];
   for (const command of commands) await run("ip", command.split(" "));
+  // What the node itself sends to a pod, it would send from the gateway of pods: policies are to know it as the node's.
+  const rule = `-s ${podGateway} -d ${podRange} -j SNAT --to-source ${nodeAddress}`;
+  await run(iptables, ["-t", "nat", "-A", "POSTROUTING", ...rule.split(" ")]);
 }
 
 function toApiServerArgs({ adminCert, adminKey }: ControlPlaneFiles): string[] {
@@ -134,6 +153,7 @@ async function writeContainerdConfig(dir: string, cniPlugins: string): Promise<s
       },
     },
     { type: "portmap", capabilities: { portMappings: true } },
+    policyPlugin,
   ];
   await writeFile(join(network, "10-pods.conflist"), JSON.stringify({ cniVersion: "0.4.0", name: "pods", plugins }));
   const path = join(dir, "containerd.toml");
@@ -159,6 +179,15 @@ runtime_type = "io.containerd.runc.v2"
 `,
   );
   return path;
+}
+
+/** containerd looks in one directory. */
+async function gatherPlugins(dir: string, cniPlugins: string, ...more: readonly string[]): Promise<string> {
+  const all = join(dir, "cni-plugins");
+  await mkdir(all);
+  const paths = [...(await readdir(cniPlugins)).map((name) => join(cniPlugins, name)), ...more];
+  for (const path of paths) await symlink(path, join(all, basename(path)));
+  return all;
 }
 
 async function toKubeletArgs(dir: string, stateDir: string, files: ControlPlaneFiles): Promise<string[]> {
@@ -195,7 +224,7 @@ async function toKubeletArgs(dir: string, stateDir: string, files: ControlPlaneF
     `--kubeconfig=${files.kubeconfig}`,
     `--root-dir=${join(dir, "kubelet")}`,
     `--cert-dir=${join(dir, "kubelet-certificates")}`,
-    "--hostname-override=node-1",
+    `--hostname-override=${nodeName}`,
     `--node-ip=${nodeAddress}`,
   ];
 }
@@ -217,7 +246,7 @@ async function writeProxyConfig(dir: string, kubeconfig: string): Promise<string
     apiVersion: "kubeproxy.config.k8s.io/v1alpha1",
     kind: "KubeProxyConfiguration",
     clientConnection: { kubeconfig },
-    hostnameOverride: "node-1",
+    hostnameOverride: nodeName,
     mode: "iptables",
     iptables: { syncPeriod: "30s", minSyncPeriod: "100ms" },
     // Limits of the whole machine, which are not ours to set.
@@ -239,7 +268,7 @@ async function writeCorefile(dir: string, kubeconfig: string): Promise<string> {
 async function createVolume(server: string, files: ControlPlaneFiles, dir: string, name: string): Promise<void> {
   const path = join(dir, name);
   await mkdir(path);
-  const terms = [{ matchExpressions: [{ key: "kubernetes.io/hostname", operator: "In", values: ["node-1"] }] }];
+  const terms = [{ matchExpressions: [{ key: "kubernetes.io/hostname", operator: "In", values: [nodeName] }] }];
   await createAsAdmin(server, files, "/api/v1/persistentvolumes", {
     apiVersion: "v1",
     kind: "PersistentVolume",

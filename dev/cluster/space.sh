@@ -9,9 +9,12 @@ mount --make-rprivate /
 mkdir -p "$dir/var" "$dir/var-work"
 mount -t overlay overlay -o "lowerdir=/var,upperdir=$dir/var,workdir=$dir/var-work" /var
 mount -t tmpfs -o mode=0755 tmpfs /run
-# The kubelet sets these for the whole machine, unless they are what it wants.
+mount -t bpf bpf /sys/fs/bpf
+# The kubelet and Cilium's agent set these for the whole machine, unless they are what they want.
 for setting in vm/overcommit_memory=1 vm/panic_on_oom=0 kernel/panic=10 kernel/panic_on_oops=1 \
-  kernel/keys/root_maxkeys=1000000 kernel/keys/root_maxbytes=25000000; do
+  kernel/keys/root_maxkeys=1000000 kernel/keys/root_maxbytes=25000000 \
+  kernel/timer_migration=0 kernel/unprivileged_bpf_disabled=1; do
+  [ -e "/proc/sys/${setting%=*}" ] || continue
   file=$dir/${setting//\//.}
   echo "${setting#*=}" >"$file"
   mount --bind "$file" "/proc/sys/${setting%=*}"

@@ -73,10 +73,10 @@ export async function startParts(
   const server = `https://127.0.0.1:${apiPort}`;
   const files = await writeControlPlaneFiles(dir, server);
   const running: RunningProcess[] = [];
-  const start = async (name: string, command: string, args: string[]) => {
+  const start = async (name: string, command: string, args: string[], more: NodeJS.ProcessEnv = {}) => {
     const logFile = join(stateDir, "logs", `${name}.log`);
     // Collecting garbage takes an eighth of their time with Go's default; they are small, and share few cores with tests.
-    const env = { ...process.env, GOGC: process.env["GOGC"] ?? "400" };
+    const env = { ...process.env, GOGC: process.env["GOGC"] ?? "400", ...more };
     const started = await startProcess({ name, command, args, logFile, env, cwd: dir });
     running.push(started);
     return started;

@@ -5,6 +5,7 @@ import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 import type { V1Lease, V1Pod, V1PodList, V1Secret, V1Service } from "@kubernetes/client-node";
 import { beforeAll, expect, test } from "vitest";
+import { nodeAddress } from "../../dev/cluster/node.ts";
 import { gitops } from "../support/gitops-client.ts";
 import { patience } from "../support/patience.ts";
 import { aProject, aSpec } from "../support/project.ts";
@@ -14,6 +15,7 @@ import { type TestRepository, uniqueName } from "../support/world.ts";
 
 const namespace = "kluctl-system";
 const inNamespace = ["--namespace", namespace];
+const inMonitoring = { namespaceSelector: { matchLabels: { "kubernetes.io/metadata.name": "monitoring" } } };
 const secret = randomBytes(24).toString("hex");
 const image = "towline/towline:0.1.0";
 
@@ -21,11 +23,16 @@ let real: RealCluster;
 let host: GitHost;
 let install: (...args: readonly string[]) => Promise<string>;
 let webhooks: string;
+let apiServer: URL;
 
 beforeAll(async () => {
   [real, host] = await Promise.all([openCluster(), openGitHost()]);
+  apiServer = new URL(
+    await real.kubectl("config", "view", "--minify", "--output=jsonpath={.clusters[0].cluster.server}"),
+  );
   await real.kubectl("create", "namespace", namespace);
   await real.kubectl("create", "secret", "generic", "gitea", ...inNamespace, `--from-literal=webhook-secret=${secret}`);
+  await real.kubectl("create", "secret", "generic", "page", ...inNamespace, `--from-literal=token=${secret}`);
   const values = await real.values({
     forges: [
       {
@@ -37,6 +44,13 @@ beforeAll(async () => {
       },
     ],
     config: { sourceOverride: { bindAddress: ":8082" } },
+    page: { existingSecret: "page" },
+    // As narrow as they get: all that is tested here has to do with that.
+    networkPolicy: {
+      adminFrom: [inMonitoring],
+      pageFrom: [inMonitoring],
+      egress: { enabled: true, ports: [apiServer.port, new URL(host.url).port].map(Number) },
+    },
   });
   const options = [...inNamespace, "--values", values, "--wait", "--timeout", "3m"];
   install = (command = "", ...more) => real.helm(command, "towline", chart, ...options, ...more);
@@ -141,6 +155,53 @@ test("a server can write nothing but its volumes, and has no rights on its machi
     "Seccomp:\t2",
   ]);
 });
+
+test("a server reaches what its policies name, and is reached by whom they name", async () => {
+  const address = async (name: string) =>
+    (await real.read<V1Service>("get", "service", name, ...inNamespace)).spec!.clusterIP!;
+  const targets = {
+    webhooks: `${await address("towline-webhooks")}:80`,
+    admin: `${await address("towline-admin")}:9090`,
+    page: `${await address("towline-page")}:80`,
+    redis: `${await address("towline-redis")}:6379`,
+    apiServer: `${nodeAddress}:${apiServer.port}`,
+    gitHost: new URL(host.url).host,
+    kubelet: `${nodeAddress}:10250`, // stands for all that nobody has named
+  };
+  await real.kubectl("create", "namespace", "monitoring");
+  for (const where of ["default", "monitoring", namespace]) await startPod(where, "asking");
+  const ask = async (where: string, pod: string) => {
+    const command = ["--", "node", "-e", knock, JSON.stringify(targets)];
+    return JSON.parse(await real.kubectl("exec", "--namespace", where, pod, ...command)) as unknown;
+  };
+  const outside = { apiServer: "open", gitHost: "open", kubelet: "open" };
+  const stranger = { webhooks: "open", admin: "closed", page: "closed", redis: "closed", ...outside };
+  expect(await ask("default", "asking")).toEqual(stranger);
+  expect(await ask(namespace, "asking")).toEqual(stranger);
+  expect(await ask("monitoring", "asking")).toEqual({ ...stranger, admin: "open", page: "open" });
+  const server = await ask(namespace, "deployment/towline");
+  expect(server).toMatchObject({ redis: "open", apiServer: "open", gitHost: "open", kubelet: "closed" });
+});
+
+/** Whether a connection comes about within a while. */
+const knock = `
+const { connect } = require("node:net");
+const knock = ([name, address]) => new Promise((resolve) => {
+  const [host, port] = address.split(":");
+  const socket = connect({ host, port: Number(port) });
+  const end = (how) => { socket.destroy(); resolve([name, how]); };
+  socket.setTimeout(3_000, () => end("closed")).on("connect", () => end("open")).on("error", (error) => end(error.code));
+});
+Promise.all(Object.entries(JSON.parse(process.argv[1])).map(knock)).then((all) =>
+  console.log(JSON.stringify(Object.fromEntries(all))));
+`;
+
+async function startPod(where: string, name: string): Promise<void> {
+  const command = ["--command", "--", "sleep", "infinity"];
+  const how = ["--namespace", where, `--image=${image}`, "--image-pull-policy=IfNotPresent"];
+  await real.kubectl("run", name, ...how, ...command);
+  await real.kubectl("wait", "--namespace", where, "--for=condition=Ready", "--timeout=120s", `pod/${name}`);
+}
 
 test("a push is told through the Service, and deployed as the account of its namespace", async () => {
   const { cluster, repo } = await useProject();

@@ -71,6 +71,7 @@ const matrix: Readonly<Record<string, Values>> = {
       webhooksFrom: [{ namespaceSelector: { matchLabels: { "kubernetes.io/metadata.name": "ingress" } } }],
       egress: { enabled: true, extra: [{ ports: [{ port: 3000 }] }] },
     },
+    config: { sourceOverride: { bindAddress: ":8082" } },
     ...monitoring,
   },
   "a Redis of one's own, its password in a Secret": {
