@@ -48,7 +48,7 @@ const [page, figures] = [join(docs, "performance.md"), join(docs, "performance.j
 const help = `npm run bench [-- options]
 
 Starts a Kubernetes control plane, Redis, git hosts, \`towline serve\` and \`kluctl controller run\`, and measures them.
-It takes about three quarters of an hour on two cores, a fifth of it for gitops and one for thousand; nothing else should run meanwhile. Nothing is left behind.
+It takes about three quarters of an hour on two cores, a fifth of it for thousand and as much for many; nothing else should run meanwhile. Nothing is left behind.
 
   --only NAMES   only these, separated by commas: ${measurements.map(({ name }) => name).join(", ")}
   --deployments N  for thousand and simulated: so many instead of 1000 and 10000

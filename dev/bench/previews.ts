@@ -28,9 +28,9 @@ export const previews: Measurement = {
   name: "previews",
   title: "From a pull request to its comment",
   async run(stage) {
-    const one = await measure(stage, 1, stage.quick ? 3 : 20);
+    const one = await measure(stage, 1, stage.quick ? 3 : 12);
     const coldMs = await coldDiffMs(stage, one.repository, one.namespace);
-    const twenty = await measure(stage, 20, stage.quick ? 1 : 8);
+    const twenty = await measure(stage, 20, stage.quick ? 1 : 3);
     const totals = one.opened.map((preview) => splitPreview(preview).total);
     const p50 = median(totals);
     return {

@@ -73,6 +73,8 @@ export interface Towline {
 /** Sample (`name{labels}`) → value, as Prometheus would read it. */
 export type Metrics = ReadonlyMap<string, number>;
 
+/** On a busy machine, beside three others. */
+const startWithinMs = 180_000;
 const root = join(import.meta.dirname, "../..");
 /** What Node needs to run TypeScript is tens of megabytes, which would be counted with the server. */
 const recorder = stripTypeScriptTypes(readFileSync(new URL("./record-processes.ts", import.meta.url), "utf8"));
@@ -114,10 +116,17 @@ export async function startTowline(options: TowlineOptions): Promise<Towline> {
     cwd: root,
   });
   const admin = `http://127.0.0.1:${adminPort}`;
-  const read = async (path: string) => (await fetch(`${admin}${path}`, { headers: anew })).text();
+  const read = async (path: string) => {
+    try {
+      return await (await fetch(`${admin}${path}`, { headers: anew })).text();
+    } catch (error) {
+      throw new Error(`${name} did not answer ${path}`, { cause: error });
+    }
+  };
   const stop = () => server.stop(30_000);
   try {
-    await server.ready(async () => (await fetch(`${admin}/readyz`, { signal: AbortSignal.timeout(2_000) })).ok);
+    const isReady = async () => (await fetch(`${admin}/readyz`, { signal: AbortSignal.timeout(2_000) })).ok;
+    await server.ready(isReady, startWithinMs);
   } catch (error) {
     await stop();
     throw error;
