@@ -2,11 +2,13 @@
  * The one place where git is started. It gets an environment of its own: nothing from the server's, no configuration
  * of the machine or a user, no prompts, no hooks, and only the protocols that a call is meant to speak.
  */
-import { mkdir, writeFile } from "node:fs/promises";
+import { existsSync } from "node:fs";
+import { mkdir } from "node:fs/promises";
 import { join } from "node:path";
 import { GitError, GitPluginError, simpleGit } from "simple-git";
 import type { SimpleGitOptions } from "simple-git";
 import { SourceError } from "../errors.ts";
+import { writeOnce } from "./write-once.ts";
 
 /** Its last words. The remote's own are among them, so that they may be any. */
 const keptOfStderr = 8 * 1024;
@@ -128,7 +130,8 @@ export function createGit({ home, env }: { home: string; env: NodeJS.ProcessEnv 
   return async function git(args, { at, protocols, config, env: callEnv, answers = [], group, silenceMs, signal }) {
     await mkdir(home, { recursive: true, mode: 0o700 }); // whoever cleans up temporary files may have taken it away
     const script = join(home, "git-group.sh");
-    if (group) await writeFile(script, asGroup, { flag: "wx", mode: 0o600 }).catch(ignoreExisting);
+    // Whole: bash would take the half of it for a git that has nothing to say.
+    if (group && !existsSync(script)) await writeOnce(script, asGroup);
     const environment = {
       ...base,
       GIT_ALLOW_PROTOCOL: protocols.join(":"),
@@ -189,8 +192,4 @@ function configEnv(config: Readonly<Record<string, string>>): Record<string, str
 
 function pick(env: NodeJS.ProcessEnv, names: readonly string[]): Record<string, string> {
   return Object.fromEntries(names.flatMap((name) => (env[name] ? [[name, env[name]]] : [])));
-}
-
-function ignoreExisting(error: NodeJS.ErrnoException): void {
-  if (error.code !== "EEXIST") throw error;
 }

@@ -1,6 +1,6 @@
 /** Git and OCI for everybody else: what a repository has now, and a directory at one of its commits. */
 import { randomBytes } from "node:crypto";
-import { mkdir, readFile, writeFile } from "node:fs/promises";
+import { mkdir, readFile } from "node:fs/promises";
 import { availableParallelism } from "node:os";
 import { join } from "node:path";
 import { SourceError } from "../errors.ts";
@@ -25,6 +25,7 @@ import { readServerGitLogins } from "./server-logins.ts";
 import { createShare } from "./share.ts";
 import { createSharedCheckouts } from "./shared-checkouts.ts";
 import { createWorkDirectories, removeDirectory } from "../work-directories.ts";
+import { writeOnce } from "./write-once.ts";
 
 export interface SourceLimits {
   /** Conversations with one host at a time. */
@@ -310,8 +311,6 @@ function withHosts(credential: GitCredential, knownHosts: string): GitCredential
 async function readKey(cacheDir: string): Promise<Buffer> {
   await mkdir(cacheDir, { recursive: true, mode: 0o700 });
   const file = join(cacheDir, "key");
-  await writeFile(file, randomBytes(32), { mode: 0o600, flag: "wx" }).catch((error: NodeJS.ErrnoException) => {
-    if (error.code !== "EEXIST") throw error;
-  });
+  await writeOnce(file, randomBytes(32));
   return readFile(file);
 }

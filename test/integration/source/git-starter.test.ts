@@ -55,6 +55,14 @@ test("what git prints and how it fails is the same, and many calls at once do no
   expect(await Promise.all(many)).toEqual(names.map((name) => `${name}\n`));
 });
 
+test("the first calls of all, which come at once, are answered as the later ones", async () => {
+  for (let i = 0; i < 10; i++) {
+    const git = createGit({ home: join(await useTempDir(), "home"), env: process.env });
+    const first = Array.from({ length: 8 }, () => git(["version"], { protocols: [], group: true }));
+    for (const printed of await Promise.all(first)) expect(printed).toMatch(/^git version/);
+  }
+});
+
 test("what is not wanted any more is ended, also what has not begun", async () => {
   const { gits } = await useBoth();
   for (const git of gits) {
