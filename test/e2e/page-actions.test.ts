@@ -33,8 +33,11 @@ async function useEachButton(world: TestWorld, server: PageServer): Promise<void
   const extra = { apiVersion: "v1", kind: "ConfigMap", metadata: { name: "extra", namespace }, data: { a: "b" } };
   await repo.push(aProject({ namespace, data: { color: "red" }, objects: { "extra.yml": extra } }));
   const deployment = cluster.deployment("shop");
-  await deployment.create(aSpec(repo.url, { manual: true }));
-  await deployment.settles();
+  const late = await world.repo("late");
+  await late.push(aProject({ namespace, name: "late", data: { color: "{{ nobody.knows.it }}" } }));
+  const failing = cluster.deployment("late");
+  await Promise.all([deployment.create(aSpec(repo.url, { manual: true })), failing.create(aSpec(late.url))]);
+  await Promise.all([deployment.settles(), failing.settles()]);
 
   const { page, trouble } = await openPage(server, `/#/deployments/${namespace}/shop`);
   const button = (name: string) => page.getByRole("button", { name, exact: true });
@@ -95,6 +98,19 @@ async function useEachButton(world: TestWorld, server: PageServer): Promise<void
   await page.getByRole("button", { name: /^Replay / }).click();
   await see("1 matched, ");
   await examine(page, "replay");
+
+  // What failed for good is tried again; nobody told that it is mended.
+  await late.push(aProject({ namespace, name: "late", data: { color: "green" } }));
+  await page.getByRole("link", { name: "Queue" }).click();
+  const retry = page.getByRole("button", { name: `Retry reconcile:${namespace}/late` });
+  await retry.waitFor();
+  await page.getByRole("listitem").filter({ has: retry }).getByText("Failed").waitFor();
+  await examine(page, "queue");
+  const [answer] = await Promise.all([page.waitForResponse(/\/api\/queue\/reconcile\/retry$/), retry.click()]);
+  expect(answer.status()).toBe(202);
+  await failing.reaches("Ready");
+  expect(await cluster.data("late")).toEqual({ color: "green" });
+  await retry.waitFor({ state: "detached" });
   expect(trouble).toEqual([]);
 
   const viewer = await useBrowserPage({ extraHTTPHeaders: { "X-User": "vera@example.com" } });
