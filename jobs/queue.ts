@@ -238,8 +238,10 @@ export function createQueue({ connection, prefix, fairness, log, observe }: Queu
       const failed = await withinDeadline("find the job", deadlineMs, (signal) => findFailed(lane, subject, signal));
       const request = failed[0] && parseJobData(lane, failed[0].data);
       if (request === undefined) return undefined;
+      // Whoever asks knows of something that nobody told: git is asked anew.
+      const moved = request.kind === "reconcile" && request.repo !== undefined ? [request.repo] : [];
       // Not the old job: what came meanwhile may wait, or run, and there is one of each subject at most.
-      const queued = (await inTime("take the request", () => ask({ requests: [toRetry(request)], moved: [] }))) > 0;
+      const queued = (await inTime("take the request", () => ask({ requests: [toRetry(request)], moved }))) > 0;
       // Whoever looks at the queue then sees that it is wanted again, not that it has failed.
       await withinDeadline("forget what failed", deadlineMs, () => Promise.all(failed.map((job) => job.remove())));
       return { queued };

@@ -213,7 +213,9 @@ test("what failed for good is tried again when somebody asks, once, and is no fa
   expect(await queue.retryFailed("manual", "reconcile:apps/shop")).toBeUndefined();
   expect(await queue.retryFailed("no-lane", "reconcile:apps/shop")).toBeUndefined();
   mended = true;
+  const known = await queue.lastMove("git.example.com/org/shop" as RepoId);
   expect(await queue.retryFailed("reconcile", "reconcile:apps/shop")).toEqual({ queued: true });
+  expect(await queue.lastMove("git.example.com/org/shop" as RepoId)).not.toBe(known);
   await vi.waitFor(() => expect(runs).toHaveLength(2), patience);
   expect(runs[1]).toMatchObject({ cause: "push", delivery: "d1" });
   await vi.waitFor(async () => expect(await failed()).toEqual([]), patience);
