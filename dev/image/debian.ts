@@ -5,18 +5,29 @@ import { join } from "node:path";
 import { promisify } from "node:util";
 
 export const suite = "trixie";
-const mirror = "http://deb.debian.org";
 const run = promisify(execFile);
 
-/** Makes one in a directory; about a minute. It needs root and Debian's mirror. */
+/** Makes one in a directory; about a minute. It needs root, and the mirrors that this machine's apt asks. */
 export async function makeDebian(dir: string): Promise<string> {
-  await run("debootstrap", ["--variant=minbase", suite, dir, `${mirror}/debian`], { maxBuffer: 1e8 });
-  const sources = [`debian ${suite}`, `debian ${suite}-updates`, `debian-security ${suite}-security`];
-  await writeFile(
-    join(dir, "etc/apt/sources.list"),
-    sources.map((source) => `deb ${mirror}/${source} main\n`).join(""),
-  );
+  const [packages, security] = await Promise.all(["Debian", "Debian-Security"].map(findMirror));
+  await run("debootstrap", ["--variant=minbase", suite, dir, packages!], { maxBuffer: 1e8 });
+  const sources = [`${packages} ${suite}`, `${packages} ${suite}-updates`, `${security} ${suite}-security`];
+  await writeFile(join(dir, "etc/apt/sources.list"), sources.map((source) => `deb ${source} main\n`).join(""));
   const unwanted = ["var/cache/apt/*", "var/lib/apt/lists/*", "var/log/*.log", "usr/share/{doc,man,info,locale}/*"];
   await run("bash", ["-c", `cd "$0" && rm -rf ${unwanted.join(" ")}`, dir]);
   return dir;
+}
+
+/** Where apt has the archive of this label from: what a company mirrors comes from its mirror. */
+async function findMirror(label: string): Promise<string> {
+  const { stdout } = await run("apt-get", [
+    "indextargets",
+    "--format",
+    "$(REPO_URI)",
+    "Origin: Debian",
+    `Label: ${label}`,
+  ]);
+  const [mirror] = stdout.split("\n");
+  if (mirror) return mirror;
+  throw new Error(`apt knows no archive labelled ${label}: is this a Debian, and has apt-get update been run?`);
 }
