@@ -61,6 +61,9 @@ export function traceCommit(facts: TraceFacts): Trace {
   };
 }
 
+/** Longer than a push waits for its look, as long as nothing is in its way. */
+const settledMs = 5_000;
+
 function traceDeployment(
   deployment: Deployment | MalformedDeployment,
   facts: TraceFacts,
@@ -90,7 +93,7 @@ function traceDeployment(
     if (applied) steps.push({ step: "note", words: `since then ${newer} is what is followed` });
     if (applied) return { ...state, state: "applied" };
     const since = lookedAt(status);
-    if (observed !== undefined && received && since !== undefined && since > received.at) {
+    if (observed !== undefined && received && isAfter(since, received.at, facts.now)) {
       return { ...state, state: "superseded", steps: [...steps, { step: "note", words: `superseded by ${newer}` }] };
     }
     if (commands.length > 0) return { ...state, state: "failed" };
@@ -149,4 +152,13 @@ function lookedAt({ lastDriftDetectionResult, lastDeployResult }: Deployment["st
   const times = [lastDriftDetectionResult, lastDeployResult].map((one) => Date.parse(one?.endTime ?? ""));
   const known = times.filter((time) => !Number.isNaN(time));
   return known.length > 0 ? Math.max(...known) : undefined;
+}
+
+/**
+ * Whether the look that ended at `second` came after something of a known millisecond. The status has whole seconds: of the
+ * same second it is only known later, when a look that was still to come would have moved it on.
+ */
+function isAfter(second: number | undefined, ms: number, now: number): boolean {
+  if (second === undefined || second <= ms - 1_000) return false;
+  return second > ms || now - ms > settledMs;
 }

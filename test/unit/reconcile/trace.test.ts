@@ -29,14 +29,14 @@ function deployed(errors = 0): StoredCommand {
 
 function trace(
   status: Partial<DeploymentStatus>,
-  more: { results?: StoredCommand[]; deliveries?: DeliveryRecord[] } = {},
+  more: { results?: StoredCommand[]; deliveries?: DeliveryRecord[]; now?: number } = {},
 ) {
   const deployment = aDeployment({
     generation: 1,
     status: { observedGeneration: 1, conditions: [ready("True")], ...status },
   });
   const { results = [], deliveries = [delivery] } = more;
-  return traceCommit({ commit: "3f2c1ab", deployments: [deployment], results, deliveries, now });
+  return traceCommit({ commit: "3f2c1ab", deployments: [deployment], results, deliveries, now: more.now ?? now });
 }
 
 const ofOld = { endTime: "2026-01-02T11:00:00Z", document: { renderedObjectsHash: "h", gitInfo: { commit: old } } };
@@ -83,6 +83,14 @@ test("a commit that changes nothing that is rendered, one that was overtaken, an
   const waiting = trace({ ...status, lastDriftDetectionResult: before, observedCommit: old }).deployments[0];
   expect(waiting).toMatchObject({ state: "waiting" });
   expect(waiting?.steps.at(-1)?.words).toBe("still at a1b2c3d");
+});
+
+test("a commit may be overtaken within the second it was received in, of which the status keeps no more", () => {
+  const late = { ...delivery, at: at + 600 };
+  const status = { lastDriftDetectionResult: { document: {}, endTime: "2026-01-02T12:00:00Z" }, observedCommit: newer };
+  const stateAfter = (ms: number) => trace(status, { deliveries: [late], now: at + ms }).deployments[0]?.state;
+  expect(stateAfter(1_000)).toBe("waiting"); // the look may have been before
+  expect(stateAfter(10_000)).toBe("superseded");
 });
 
 test("a commit that cannot be rendered, or whose deploy fails, says why", () => {
