@@ -16,6 +16,7 @@ test.each([
   ["its comment within two seconds", () => measured("total: done → comment written") < 2_000],
   ["less than a fiftieth of the processor time", () => measured("loop that is left out: CPU, ours / peer's", 1) < 0.02],
   ["some 250 to 350 MB of memory", () => measured("memory, the server, 100 deployments") < 350],
+  ["at rest, with 1 000 deployments, 150 MB", () => measured("idle with 1000 deployments: memory", 1) <= 150],
   [
     "about three times what kluctl's controller takes",
     () => Math.round(measured("memory, the server, 100 deployments", 2)) <= 3,
