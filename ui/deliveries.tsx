@@ -1,32 +1,28 @@
 /** What git hosts have sent, and what became of it. */
-import { useEffect, useRef, useState } from "preact/hooks";
+import { useEffect, useState } from "preact/hooks";
 import type { PageForge } from "../routes/page-facts.ts";
 import type { DeliveryRecord } from "../src/delivery-record.ts";
-import { keepPicked, readPicked, useFact, useNow, useSearchKey } from "./hooks.ts";
+import { keepPicked, readPicked, useFact, useNow } from "./hooks.ts";
 import { send } from "./api.ts";
 import { Age, Again, Loading, Notice } from "./parts.tsx";
+import { SearchField } from "./search-field.tsx";
 import { silenceOf } from "./silence.ts";
-import { addressOf, refText, searchHint, short } from "./words.ts";
+import { addressOf, refText, short } from "./words.ts";
 
 export function DeliveriesView() {
   const { value, problem } = useFact<readonly PageForge[]>("deliveries", 5_000);
   const now = useNow();
   const [text, setText] = useState(() => readPicked().get("search") ?? "");
-  const search = useRef<HTMLInputElement>(null);
-  useSearchKey(search);
   useEffect(() => keepPicked({ search: text }), [text]);
   return (
     <>
       <h1>Deliveries</h1>
       <div class="tools">
-        <input
-          ref={search}
-          type="search"
-          aria-label="Search deliveries"
-          aria-keyshortcuts="/"
-          placeholder={`Repository, branch, commit, deployment, answer …${searchHint()}`}
-          value={text}
-          onInput={(event) => setText(event.currentTarget.value)}
+        <SearchField
+          label="Search deliveries"
+          hint="Repository, branch, commit, deployment, answer"
+          text={text}
+          onText={setText}
         />
       </div>
       {problem && <Notice kind="bad">{problem}</Notice>}

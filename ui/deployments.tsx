@@ -1,20 +1,10 @@
 /** All deployments. Of the list only what can be seen is in the page: a thousand rows cost as much as twenty. */
 import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
 import type { PageDeployment } from "../routes/page-facts.ts";
-import { keepPicked, readPicked, useNow, useSearchKey } from "./hooks.ts";
+import { keepPicked, readPicked, useNow } from "./hooks.ts";
 import { Badge } from "./parts.tsx";
-import {
-  addressOf,
-  ageText,
-  driftText,
-  type Health,
-  healthOf,
-  healthWords,
-  keyOf,
-  narrow,
-  searchHint,
-  short,
-} from "./words.ts";
+import { SearchField } from "./search-field.tsx";
+import { addressOf, ageText, driftText, type Health, healthOf, healthWords, keyOf, narrow, short } from "./words.ts";
 
 const rowHeights = { wide: 44, narrow: 76 };
 /** Rows above and below what can be seen. */
@@ -29,8 +19,6 @@ export function Deployments({ all }: { readonly all: readonly PageDeployment[] |
     const picked = readPicked().get("only") ?? "";
     return isOnly(picked) ? picked : "";
   });
-  const search = useRef<HTMLInputElement>(null);
-  useSearchKey(search);
   useEffect(() => keepPicked({ search: text, only }), [text, only]);
   const now = useNow();
   const shown = useMemo(() => select(all ?? [], text, only), [all, text, only]);
@@ -40,14 +28,11 @@ export function Deployments({ all }: { readonly all: readonly PageDeployment[] |
     <>
       <h1>Deployments</h1>
       <div class="tools">
-        <input
-          ref={search}
-          type="search"
-          aria-label="Search deployments"
-          aria-keyshortcuts="/"
-          placeholder={`Name, target, source, commit, reason …${searchHint()}`}
-          value={text}
-          onInput={(event) => setText(event.currentTarget.value)}
+        <SearchField
+          label="Search deployments"
+          hint="Name, target, source, commit, reason"
+          text={text}
+          onText={setText}
         />
         <div class="filters" role="group" aria-label="Show only">
           {(["", ...worstFirst, "drift"] as const).map((which) => (

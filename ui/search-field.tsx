@@ -1,0 +1,29 @@
+/** Narrows a list by a text. `/` leads here, as on many pages. */
+import { useRef } from "preact/hooks";
+import { useSearchKey } from "./hooks.ts";
+import { searchHint } from "./words.ts";
+
+export interface SearchFieldProps {
+  /** What is searched, for whoever does not see the field's place. */
+  readonly label: string;
+  /** What may be written here. */
+  readonly hint: string;
+  readonly text: string;
+  onText(text: string): void;
+}
+
+export function SearchField({ label, hint, text, onText }: SearchFieldProps) {
+  const field = useRef<HTMLInputElement>(null);
+  useSearchKey(field);
+  return (
+    <input
+      ref={field}
+      type="search"
+      aria-label={label}
+      aria-keyshortcuts="/"
+      placeholder={`${hint} …${searchHint()}`}
+      value={text}
+      onInput={(event) => onText(event.currentTarget.value)}
+    />
+  );
+}
