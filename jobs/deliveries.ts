@@ -6,6 +6,7 @@ import type { Redis } from "ioredis";
 import { z } from "zod";
 import { DeliveryRecord } from "../src/delivery-record.ts";
 import type { Receipt } from "../src/intake.ts";
+import { parseJson } from "../src/json.ts";
 import type { Logger } from "../src/log.ts";
 import type { GitEvent } from "../src/model.ts";
 import { createReadiness, describeRedisError, withinDeadline } from "./connection.ts";
@@ -192,9 +193,5 @@ function toJson(unwritten: Unwritten): string {
 
 /** `undefined` for what another version has put there. */
 function parse<T>(schema: z.ZodType<T>, json: string): T | undefined {
-  try {
-    return schema.safeParse(JSON.parse(json)).data;
-  } catch {
-    return undefined; // not even JSON
-  }
+  return schema.safeParse(parseJson(json)).data;
 }
