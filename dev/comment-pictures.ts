@@ -11,6 +11,7 @@ import { samples } from "./comment-pictures/samples.ts";
 import { createGiteaClient, type GiteaClient } from "./parts/gitea-client.ts";
 import type { GiteaLogin } from "./parts/gitea.ts";
 import { createWorkCopy } from "./parts/work-copy.ts";
+import { findTools } from "./tools.ts";
 import { createWorld } from "./world.ts";
 
 const inDocs = ["change", "deletion", "errors", "many-deployments", "working"];
@@ -61,7 +62,7 @@ async function postComments(gitea: GiteaClient, { user }: GiteaLogin): Promise<M
 }
 
 async function takePictures(page: string, comments: ReadonlyMap<string, number>): Promise<void> {
-  const browser = await startBrowser("chromium");
+  const browser = await startBrowser((await findTools(["chromium"], { say })).chromium);
   try {
     await browser.open(page);
     await browser.evaluate(

@@ -1,14 +1,11 @@
 /** A real Chromium, and what its processes take. */
-import { existsSync } from "node:fs";
-import { delimiter, join } from "node:path";
 import { type Browser, chromium } from "playwright-core";
-
-const names = ["chromium", "chromium-browser", "google-chrome"];
+import { findTools } from "../tools.ts";
 
 export async function startChromium(): Promise<Browser> {
-  const dirs = (process.env["PATH"] ?? "").split(delimiter);
-  const executablePath = dirs.flatMap((dir) => names.map((name) => join(dir, name))).find((path) => existsSync(path));
-  if (executablePath === undefined) throw new Error(`It needs a browser on PATH: ${names.join(", ")}.`);
+  const { chromium: executablePath } = await findTools(["chromium"], {
+    say: (line) => process.stderr.write(`${line}\n`),
+  });
   return chromium.launch({ executablePath, args: ["--no-sandbox", "--enable-precise-memory-info"] });
 }
 

@@ -1,7 +1,7 @@
 /** What people have done by the page: in a real Chromium, of a real server, and seen in the cluster. */
 import type { Page, Route } from "playwright-core";
 import { expect, test, vi } from "vitest";
-import { chromiumPath, examine, useBrowserPage } from "../support/chromium.ts";
+import { examine, useBrowserPage } from "../support/chromium.ts";
 import { openPage, type PageServer, usePageServer } from "../support/page-build.ts";
 import { pageBearer } from "../support/page.ts";
 import { patience } from "../support/patience.ts";
@@ -11,19 +11,16 @@ import { type TestWorld, useWorld } from "../support/world.ts";
 
 const evil = `"><img/src=x/onerror=hit()><script>hit()</script>`;
 
-test.skipIf(chromiumPath === undefined)(
-  "operators have things done by the page, viewers see why they cannot, and nothing that is told runs",
-  async () => {
-    const world = await useWorld();
-    const server = await usePageServer(world, {
-      TOWLINE_UI_TOKEN_ROLE: "operator",
-      TOWLINE_UI_PROXY_HEADER: "X-User",
-      TOWLINE_UI_PROXY_ADDRESSES: "127.0.0.1",
-      TOWLINE_UI_ACT_AS: "server",
-    });
-    await Promise.all([useEachButton(world, server), runNothing(server.pageUrl)]);
-  },
-);
+test("operators have things done by the page, viewers see why they cannot, and nothing that is told runs", async () => {
+  const world = await useWorld();
+  const server = await usePageServer(world, {
+    TOWLINE_UI_TOKEN_ROLE: "operator",
+    TOWLINE_UI_PROXY_HEADER: "X-User",
+    TOWLINE_UI_PROXY_ADDRESSES: "127.0.0.1",
+    TOWLINE_UI_ACT_AS: "server",
+  });
+  await Promise.all([useEachButton(world, server), runNothing(server.pageUrl)]);
+});
 
 /** Each is seen where it matters: in the cluster. */
 async function useEachButton(world: TestWorld, server: PageServer): Promise<void> {

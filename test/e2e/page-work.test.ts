@@ -1,6 +1,6 @@
 /** What people have done by the page, and what they see of it: in a real Chromium, of a real server. */
 import { expect, test, vi } from "vitest";
-import { chromiumPath, examine } from "../support/chromium.ts";
+import { examine } from "../support/chromium.ts";
 import { openPage, usePageServer } from "../support/page-build.ts";
 import { patience } from "../support/patience.ts";
 import { aProject, aSpec } from "../support/project.ts";
@@ -9,76 +9,73 @@ import { useWorld } from "../support/world.ts";
 
 const [oldPassword, newPassword] = ["correct-horse-battery", "staple-horse-battery"];
 
-test.skipIf(chromiumPath === undefined)(
-  "what kluctl does is told live, what differs stands side by side, and nothing secret is in either",
-  async () => {
-    const world = await useWorld();
-    const { namespace } = world.cluster;
-    const repo = await world.repo("shop");
-    const server = await usePageServer(world);
-    await repo.push(project(namespace, { color: "red", password: oldPassword }));
-    const deployment = world.cluster.deployment("shop");
-    await deployment.create(aSpec(repo.url));
-    await deployment.reaches("Ready");
+test("what kluctl does is told live, what differs stands side by side, and nothing secret is in either", async () => {
+  const world = await useWorld();
+  const { namespace } = world.cluster;
+  const repo = await world.repo("shop");
+  const server = await usePageServer(world);
+  await repo.push(project(namespace, { color: "red", password: oldPassword }));
+  const deployment = world.cluster.deployment("shop");
+  await deployment.create(aSpec(repo.url));
+  await deployment.reaches("Ready");
 
-    const { page, trouble } = await openPage(server, `/#/deployments/${namespace}/shop`);
-    await page.getByRole("heading", { name: `${namespace}/shop` }).waitFor();
-    const log = page.getByRole("log").first();
-    await log
-      .getByText(/done after/)
-      .first()
-      .waitFor();
+  const { page, trouble } = await openPage(server, `/#/deployments/${namespace}/shop`);
+  await page.getByRole("heading", { name: `${namespace}/shop` }).waitFor();
+  const log = page.getByRole("log").first();
+  await log
+    .getByText(/done after/)
+    .first()
+    .waitFor();
 
-    // While it works, before it is done.
-    const waiting = { "stuck.yml": aDeployment(namespace) };
-    const second = await repo.push(project(namespace, { color: "blue", password: newPassword, objects: waiting }));
-    expect((await sendPush(server.webhooksUrl, { repo: repo.url, after: second })).status).toBe(202);
-    await log
-      .getByText(/to get ready/)
-      .first()
-      .waitFor();
-    await page.getByText("live", { exact: true }).waitFor();
-    await page.locator("h1").getByText("At work").waitFor();
-    await examine(page, "log");
-    await world.cluster.patch({
-      ...{ apiVersion: "apps/v1", kind: "Deployment", metadata: { name: "stuck" } },
-      ...{ spec: { template: { spec: { nodeSelector: null } } } },
-    } as object);
-    await deployment.settles(second);
-    await vi.waitFor(
-      async () => expect(await page.locator(".log .line", { hasText: /deploy done after/ }).count()).toBe(2),
-      patience,
-    );
-    await page.getByText("live", { exact: true }).waitFor({ state: "hidden" });
+  // While it works, before it is done.
+  const waiting = { "stuck.yml": aDeployment(namespace) };
+  const second = await repo.push(project(namespace, { color: "blue", password: newPassword, objects: waiting }));
+  expect((await sendPush(server.webhooksUrl, { repo: repo.url, after: second })).status).toBe(202);
+  await log
+    .getByText(/to get ready/)
+    .first()
+    .waitFor();
+  await page.getByText("live", { exact: true }).waitFor();
+  await page.locator("h1").getByText("At work").waitFor();
+  await examine(page, "log");
+  await world.cluster.patch({
+    ...{ apiVersion: "apps/v1", kind: "Deployment", metadata: { name: "stuck" } },
+    ...{ spec: { template: { spec: { nodeSelector: null } } } },
+  } as object);
+  await deployment.settles(second);
+  await vi.waitFor(
+    async () => expect(await page.locator(".log .line", { hasText: /deploy done after/ }).count()).toBe(2),
+    patience,
+  );
+  await page.getByText("live", { exact: true }).waitFor({ state: "hidden" });
 
-    // Side by side, and still so when one comes back.
-    const result = page.locator(".result").first();
-    await result.getByText("data.color").waitFor();
-    await page.getByRole("button", { name: "Side by side" }).first().click();
-    await result.getByRole("table", { name: "Difference of data.color" }).waitFor();
-    await page.reload();
-    const color = result.getByRole("table", { name: "Difference of data.color" }).getByRole("row").nth(1);
-    await vi.waitFor(
-      async () => expect(await color.getByRole("cell").allTextContents()).toEqual(["-red", "+blue"]),
-      patience,
-    );
-    await result.getByText(/Show all \d+ lines/).click();
-    await result.getByText("line 150 blue").waitFor();
-    await result.getByText("data.color").scrollIntoViewIfNeeded();
-    await examine(page, "diff");
-    await page.setViewportSize({ width: 380, height: 760 });
-    await result.getByRole("group", { name: "Difference of data.color" }).waitFor();
-    expect(await page.evaluate("document.documentElement.scrollWidth")).toBeLessThanOrEqual(380);
-    await result.getByText("data.color").scrollIntoViewIfNeeded();
-    await examine(page, "diff-phone");
+  // Side by side, and still so when one comes back.
+  const result = page.locator(".result").first();
+  await result.getByText("data.color").waitFor();
+  await page.getByRole("button", { name: "Side by side" }).first().click();
+  await result.getByRole("table", { name: "Difference of data.color" }).waitFor();
+  await page.reload();
+  const color = result.getByRole("table", { name: "Difference of data.color" }).getByRole("row").nth(1);
+  await vi.waitFor(
+    async () => expect(await color.getByRole("cell").allTextContents()).toEqual(["-red", "+blue"]),
+    patience,
+  );
+  await result.getByText(/Show all \d+ lines/).click();
+  await result.getByText("line 150 blue").waitFor();
+  await result.getByText("data.color").scrollIntoViewIfNeeded();
+  await examine(page, "diff");
+  await page.setViewportSize({ width: 380, height: 760 });
+  await result.getByRole("group", { name: "Difference of data.color" }).waitFor();
+  expect(await page.evaluate("document.documentElement.scrollWidth")).toBeLessThanOrEqual(380);
+  await result.getByText("data.color").scrollIntoViewIfNeeded();
+  await examine(page, "diff-phone");
 
-    for (const text of [await page.content(), await log.textContent()]) {
-      expect(text).not.toMatch(/horse-battery/);
-      expect(text).not.toContain(Buffer.from(newPassword).toString("base64"));
-    }
-    expect(trouble).toEqual([]);
-  },
-);
+  for (const text of [await page.content(), await log.textContent()]) {
+    expect(text).not.toMatch(/horse-battery/);
+    expect(text).not.toContain(Buffer.from(newPassword).toString("base64"));
+  }
+  expect(trouble).toEqual([]);
+});
 
 interface Contents {
   readonly color: string;

@@ -3,7 +3,7 @@ import type { Page as BrowserPage } from "playwright-core";
 import { expect, test, vi } from "vitest";
 import type { PageForge } from "../../routes/page-facts.ts";
 import type { PossibleActions } from "../../routes/page-writes.ts";
-import { chromiumPath, useBrowserPage } from "../support/chromium.ts";
+import { useBrowserPage } from "../support/chromium.ts";
 import { useFront } from "../support/front.ts";
 import { createCookieJar, type IdentityProvider, useIdentityProvider } from "../support/identity-provider.ts";
 import { buildPage } from "../support/page-build.ts";
@@ -134,7 +134,7 @@ test("who logs in does what their role and the cluster let them, and all of it i
   await findLine(server, { audit: true, action: "login", result: "asked", person: vic.email });
   expect(JSON.stringify(server.lines)).not.toContain(idp.clientSecret);
 
-  if (chromiumPath !== undefined) await inBrowser(front.url, idp, path);
+  await inBrowser(front.url, idp, path);
   await operator.post("/api/logout", {});
   expect((await operator.get("/api/access")).status).toBe(401);
 });

@@ -1,7 +1,7 @@
 /** The page in a real Chromium, of a real server that has work behind it. */
 import { expect, test, vi } from "vitest";
 import type { PageDeployment } from "../../routes/page-facts.ts";
-import { chromiumPath, examine, useBrowserPage } from "../support/chromium.ts";
+import { examine, useBrowserPage } from "../support/chromium.ts";
 import { usePageServer } from "../support/page-build.ts";
 import { pageBearer, pageToken } from "../support/page.ts";
 import { patience } from "../support/patience.ts";
@@ -10,98 +10,94 @@ import { sendPush } from "../support/towline.ts";
 import { useWorld } from "../support/world.ts";
 
 const evil = `"><img/src=x/onerror=hit()><script>hit()</script>`;
-const hasChromium = chromiumPath !== undefined;
 
-test.skipIf(!hasChromium)(
-  "the page shows what happens as it happens, runs nothing of what it shows, and can be read by everybody",
-  async () => {
-    const world = await useWorld();
-    const { namespace } = world.cluster;
-    const repo = await world.repo("shop");
-    const server = await usePageServer(world);
-    await repo.push(aProject({ namespace, data: { color: "red" } }), { message: evil });
-    const deployment = world.cluster.deployment("shop");
-    const broken = world.cluster.deployment("broken");
-    await Promise.all([
-      deployment.create(aSpec(repo.url)),
-      broken.create(aSpec(repo.url, { source: { git: { url: repo.url, ref: { branch: evil } } } })),
-    ]);
-    const url = server.pageUrl;
-    await Promise.all([deployment.reaches("Ready"), broken.settles(), lookAtMany(url)]);
+test("the page shows what happens as it happens, runs nothing of what it shows, and can be read by everybody", async () => {
+  const world = await useWorld();
+  const { namespace } = world.cluster;
+  const repo = await world.repo("shop");
+  const server = await usePageServer(world);
+  await repo.push(aProject({ namespace, data: { color: "red" } }), { message: evil });
+  const deployment = world.cluster.deployment("shop");
+  const broken = world.cluster.deployment("broken");
+  await Promise.all([
+    deployment.create(aSpec(repo.url)),
+    broken.create(aSpec(repo.url, { source: { git: { url: repo.url, ref: { branch: evil } } } })),
+  ]);
+  const url = server.pageUrl;
+  await Promise.all([deployment.reaches("Ready"), broken.settles(), lookAtMany(url)]);
 
-    const { page, trouble } = await useBrowserPage();
-    const see = (text: string) => page.getByText(text).first().waitFor();
-    await page.goto(url);
-    await page.getByLabel("Token of the page").fill("wrong");
-    await page.keyboard.press("Enter");
-    await see("This is not the token.");
-    await page.getByLabel("Token of the page").fill(pageToken);
-    await page.keyboard.press("Enter");
-    await page.getByRole("heading", { name: "Deployments" }).waitFor();
-    const row = page.getByRole("link", { name: `${namespace}/shop` });
-    await row.getByText("Ready").waitFor();
-    await page
-      .getByRole("link", { name: `${namespace}/broken` })
-      .getByText("Failed")
-      .waitFor();
-    await examine(page, "deployments");
+  const { page, trouble } = await useBrowserPage();
+  const see = (text: string) => page.getByText(text).first().waitFor();
+  await page.goto(url);
+  await page.getByLabel("Token of the page").fill("wrong");
+  await page.keyboard.press("Enter");
+  await see("This is not the token.");
+  await page.getByLabel("Token of the page").fill(pageToken);
+  await page.keyboard.press("Enter");
+  await page.getByRole("heading", { name: "Deployments" }).waitFor();
+  const row = page.getByRole("link", { name: `${namespace}/shop` });
+  await row.getByText("Ready").waitFor();
+  await page
+    .getByRole("link", { name: `${namespace}/broken` })
+    .getByText("Failed")
+    .waitFor();
+  await examine(page, "deployments");
 
-    // What changes is there without anybody asking for it.
-    const second = await repo.push(aProject({ namespace, data: { color: evil } }), { message: evil });
-    expect((await sendPush(server.webhooksUrl, { repo: repo.url, after: second })).status).toBe(202);
-    await row.getByText(second.slice(0, 7)).waitFor();
-    await page.keyboard.press("/");
-    await page.keyboard.type("no such thing");
-    await see("None is like this.");
-    await page.getByRole("searchbox").fill("shop");
-    await deployment.reaches("Ready");
+  // What changes is there without anybody asking for it.
+  const second = await repo.push(aProject({ namespace, data: { color: evil } }), { message: evil });
+  expect((await sendPush(server.webhooksUrl, { repo: repo.url, after: second })).status).toBe(202);
+  await row.getByText(second.slice(0, 7)).waitFor();
+  await page.keyboard.press("/");
+  await page.keyboard.type("no such thing");
+  await see("None is like this.");
+  await page.getByRole("searchbox").fill("shop");
+  await deployment.reaches("Ready");
 
-    await row.focus();
-    await page.keyboard.press("Enter");
-    await page.getByRole("heading", { name: `${namespace}/shop` }).waitFor();
-    await see("data.color");
-    await see(`+${evil}`);
-    await see("-red");
-    await examine(page, "deployment");
-    await page.goBack();
-    expect(await page.getByRole("searchbox").inputValue()).toBe("shop");
-    await page.goForward();
-    await deployment.patch({ spec: { suspend: true } });
-    await page.locator("h1").getByText("Suspended").waitFor();
-    await page.goto(`${url}/#/deployments/${namespace}/broken`);
-    await see("Failed");
-    await examine(page);
+  await row.focus();
+  await page.keyboard.press("Enter");
+  await page.getByRole("heading", { name: `${namespace}/shop` }).waitFor();
+  await see("data.color");
+  await see(`+${evil}`);
+  await see("-red");
+  await examine(page, "deployment");
+  await page.goBack();
+  expect(await page.getByRole("searchbox").inputValue()).toBe("shop");
+  await page.goForward();
+  await deployment.patch({ spec: { suspend: true } });
+  await page.locator("h1").getByText("Suspended").waitFor();
+  await page.goto(`${url}/#/deployments/${namespace}/broken`);
+  await see("Failed");
+  await examine(page);
 
-    const post = (ref: string) =>
-      sendPush(server.webhooksUrl, { repo: repo.url, ref: `refs/heads/${ref}`, after: second });
-    expect((await post(evil)).status).toBe(202);
-    expect((await fetch(server.webhooksUrl, { method: "POST", body: "{}" })).status).toBe(401);
-    await page.goto(`${url}/#/commit/${second.slice(0, 10)}`);
-    await see("healthy");
-    await examine(page, "commit");
-    await page.getByRole("link", { name: "Deliveries" }).click();
-    await see(evil);
-    await see("X-Gitea-Signature is missing");
-    await page.getByText("not concerned").first().click();
-    await examine(page, "deliveries");
-    await page.getByRole("link", { name: "Pull requests" }).click();
-    await see("No open pull request has been previewed.");
-    await examine(page);
-    await page.getByRole("link", { name: "Queue" }).click();
-    await page.getByRole("rowheader", { name: "reconcile" }).waitFor();
-    await examine(page);
+  const post = (ref: string) =>
+    sendPush(server.webhooksUrl, { repo: repo.url, ref: `refs/heads/${ref}`, after: second });
+  expect((await post(evil)).status).toBe(202);
+  expect((await fetch(server.webhooksUrl, { method: "POST", body: "{}" })).status).toBe(401);
+  await page.goto(`${url}/#/commit/${second.slice(0, 10)}`);
+  await see("healthy");
+  await examine(page, "commit");
+  await page.getByRole("link", { name: "Deliveries" }).click();
+  await see(evil);
+  await see("X-Gitea-Signature is missing");
+  await page.getByText("not concerned").first().click();
+  await examine(page, "deliveries");
+  await page.getByRole("link", { name: "Pull requests" }).click();
+  await see("No open pull request has been previewed.");
+  await examine(page);
+  await page.getByRole("link", { name: "Queue" }).click();
+  await page.getByRole("rowheader", { name: "reconcile" }).waitFor();
+  await examine(page);
 
-    await page.getByRole("button", { name: "Log out" }).click();
-    await page.getByLabel("Token of the page").waitFor();
-    await examine(page);
-    await vi.waitFor(async () => {
-      const cookies = await page.context().cookies();
-      expect(cookies).toEqual([]);
-    }, patience);
-    expect(trouble).toEqual([]);
-    expect(JSON.stringify(server.lines)).not.toContain(pageToken);
-  },
-);
+  await page.getByRole("button", { name: "Log out" }).click();
+  await page.getByLabel("Token of the page").waitFor();
+  await examine(page);
+  await vi.waitFor(async () => {
+    const cookies = await page.context().cookies();
+    expect(cookies).toEqual([]);
+  }, patience);
+  expect(trouble).toEqual([]);
+  expect(JSON.stringify(server.lines)).not.toContain(pageToken);
+});
 
 /** Of a thousand only those in sight are in the page, at any width, light or dark. */
 async function lookAtMany(url: string): Promise<void> {

@@ -1,21 +1,15 @@
-/** A real Chromium, if this machine has one. */
-import { existsSync } from "node:fs";
-import { delimiter, join } from "node:path";
+/** A real Chromium. */
+import { join } from "node:path";
 import axe from "axe-core";
 import { type BrowserContextOptions, chromium, type Page } from "playwright-core";
 import { expect, onTestFinished } from "vitest";
+import { findTools } from "../../dev/tools.ts";
 import { patience } from "./patience.ts";
-
-const names = ["chromium", "chromium-browser", "google-chrome"];
-
-export const chromiumPath = (process.env["PATH"] ?? "")
-  .split(delimiter)
-  .flatMap((dir) => names.map((name) => join(dir, name)))
-  .find((path) => existsSync(path));
 
 /** A page, and what went wrong in it: scripts that ran although they should not, what the policy kept out, errors. */
 export async function useBrowserPage(options: BrowserContextOptions = {}) {
-  const browser = await chromium.launch({ executablePath: chromiumPath ?? "", args: ["--no-sandbox"] });
+  const { chromium: executablePath } = await findTools(["chromium"], { say: () => undefined });
+  const browser = await chromium.launch({ executablePath, args: ["--no-sandbox"] });
   onTestFinished(() => browser.close());
   const context = await browser.newContext({ viewport: { width: 1200, height: 800 }, ...options });
   context.setDefaultTimeout(patience.timeout);

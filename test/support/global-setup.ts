@@ -34,6 +34,11 @@ export default async function setUp(project: TestProject): Promise<(() => Promis
   if (running) say(`Using the parts of the running "npm run dev" (process ${running.pid}).`);
   // What has to be built is built now, where no test's time-out is running.
   else await findTools([...Object.values(partTools).flat(), "kluctl", "helm", "helm4"], { say });
+  // Only some tests need these, and those say so: whoever may not install packages can run the others.
+  for (const name of ["chromium", "zsh", "fish"] as const)
+    await findTools([name], { say }).catch((error: unknown) =>
+      say(error instanceof Error ? error.message : String(error)),
+    );
   const world = await createWorld({ say });
   const find = (name: PartName): Promise<Addresses[PartName]> | Addresses[PartName] =>
     running?.addresses[name] ?? world.part(name);

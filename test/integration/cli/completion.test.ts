@@ -1,0 +1,55 @@
+/** Completion in the real shells; bash, which every machine has, is with the unit tests. */
+import { execFile } from "node:child_process";
+import { promisify } from "node:util";
+import { expect, test } from "vitest";
+import { findTools } from "../../../dev/tools.ts";
+import { towline } from "../../support/command-line.ts";
+import { useTempDir } from "../../support/world.ts";
+
+const run = promisify(execFile);
+const say = () => undefined;
+
+test("zsh completes the same, and says what each is for", async () => {
+  const { zsh } = await findTools(["zsh"], { say });
+  const { out: script } = await towline(["completion", "zsh"]);
+  // What the line editor has where a key is pressed, and what would be shown.
+  const shown = `_describe() { eval 'print -rl -- "\${'"\${@[-1]}"'[@]}"' }; _files() { print files }; compdef() { }`;
+  const complete = async (...words: string[]) => {
+    const asked = `${shown}\n${script}\nwords=(towline "$@"); CURRENT=$#words; _towline`;
+    return (await run(zsh, ["-f", "-c", asked, "zsh", ...words])).stdout.trim().split("\n");
+  };
+  expect(await complete("get", "")).toContain(
+    "previews:show the open pull requests, and what merging each would change",
+  );
+  expect(await complete("get", "deployments", "--w")).toContain(
+    "--watch:go on, and show each that changes, until Ctrl-C",
+  );
+  expect(await complete("get", "deployments", "shop/prod", "-o", "")).toEqual(["table", "wide", "json", "yaml"]);
+  expect(await complete("completion", "")).toEqual(["bash", "zsh", "fish"]);
+  expect(await complete("serve", "--config", "")).toEqual(["files"]);
+  expect(await complete("preview", "get", "")).toEqual(["files"]);
+});
+
+test("fish completes the same, and says what each is for", async () => {
+  const { fish } = await findTools(["fish"], { say });
+  const { out: script } = await towline(["completion", "fish"]);
+  const home = await useTempDir(); // it writes there, whatever it is told
+  const complete = async (line: string) => {
+    const asked = `${script}\ncomplete -C ${JSON.stringify(line)}`;
+    const { stdout } = await run(fish, ["--no-config", "-c", asked], {
+      cwd: "/proc/self",
+      env: { HOME: home },
+    });
+    return stdout.trim().split("\n");
+  };
+  expect(await complete("towline ge")).toEqual([
+    "get\tshow deployments, previews of pull requests, or deliveries of git hosts",
+  ]);
+  expect(await complete("towline get deployments --w")).toEqual([
+    "--watch\tgo on, and show each that changes, until Ctrl-C",
+  ]);
+  const formats = (await complete("towline get deployments shop/prod -o ")).map((line) => line.split("\t")[0]);
+  expect(formats).toEqual(["json", "table", "wide", "yaml"]);
+  expect(await complete("towline completion ")).toEqual(["bash", "fish", "zsh"]);
+  expect(await complete("towline preview get ")).toContain("cmdline"); // a file
+});
