@@ -1,16 +1,15 @@
 /** One loop of one deployment, under its lease: fetch, compare, deploy, validate, record. Reads top to bottom. */
 import { PrepareError } from "../errors.ts";
-import { annotation, type CommandResult, type Outcome, type ValidateResult } from "../model.ts";
+import type { CommandResult, Outcome, ValidateResult } from "../model.ts";
 import { createRedactor } from "../redact/redactor.ts";
+import { apply } from "./apply.ts";
 import { failureOf, readyCondition, reason, verdictOf, type Verdict } from "./conditions.ts";
-import { decide, deployRegardless, type Decision } from "./decide.ts";
-import { mayCollide } from "./discriminators.ts";
 import { retryOf, toFailure } from "./failures.ts";
 import { projectKey } from "./keys.ts";
 import { answerRequest, errorText, takeRequest } from "./manual.ts";
-import { isConfirmed } from "./pruning.ts";
 import { withProject } from "./project.ts";
 import { findRequest } from "./requests.ts";
+import { differs } from "./results.ts";
 import { tellUnprepared } from "./unprepared.ts";
 import { startWork, type Loop, type LoopDeps, type Work } from "./work.ts";
 
@@ -90,42 +89,23 @@ async function bringUpToDate(work: Work): Promise<Ending> {
   const { skipping } = deps;
   // Before its Secrets are read. Whoever waits for a push shall not wait for this: the next interval's look is soon enough.
   const before = work.request.cause === "push" ? undefined : await skipping?.begin(deployment, work.signal);
-  return withProject(work, async ({ commit, checkout, identity, steps }) => {
-    const input = {
-      spec,
-      status: deployment.status,
-      generation: deployment.generation,
-      now: deps.clock.now(),
-      retrying: work.retrying,
-      retryAt: deps.retryAt?.(deployment),
-      asked: deployment.deployAsked !== undefined,
-    };
-
-    const regardless = deployRegardless(input);
-    const unsure = isNews(regardless) && mayCollide(deployment, deps.deployments.all());
-    const compared = regardless === undefined || unsure ? await steps.compare() : undefined;
-    const confirmed = deployment.annotations[annotation.confirmPrune];
-    const decision: Decision = compared
-      ? decide({ ...input, pruneConfirmed: isConfirmed(compared, confirmed) }, compared.objectsHash)
-      : { deploy: regardless, waitsForApproval: false, validate: spec.validate };
-    status.set({ lastPrepareError: undefined }); // rendered: the project is fine, whatever the cluster makes of it
-
-    const refused = decision.deploy && compared ? steps.refuses(compared) : undefined;
-    if (refused !== undefined && compared) {
-      steps.record(compared, compared);
+  return withProject(work, async (project) => {
+    const { commit, checkout, identity, steps } = project;
+    const applied = await apply(work, project);
+    const { rendered } = applied;
+    if (applied.refused !== undefined) {
+      steps.record(rendered, rendered);
       const { lastDeployResult, targetKey } = deployment.status;
       // Still to be deployed; and what it has deployed before is under another key.
       status.set({ lastObjectsHash: undefined, ...(lastDeployResult && { targetKey }) });
+      const message = applied.refused;
       return {
-        outcome: { kind: "failed", retry: "person", message: refused },
-        ready: { status: "False", reason: reason.deployFailed, message: refused },
-        commandError: refused,
+        outcome: { kind: "failed", retry: "person", message },
+        ready: { status: "False", reason: reason.deployFailed, message },
+        commandError: message,
       };
     }
-    if (decision.deploy !== undefined) skipping?.forget(deployment.key);
-    const deployed = decision.deploy === undefined ? undefined : await steps.deploy(decision.deploy, compared);
-    if (decision.waitsForApproval && compared) steps.tellApproval(compared);
-    const rendered = deployed ?? compared ?? (await steps.compare());
+    const { decision, deployed } = applied;
     steps.keepsFromPruning(rendered);
     const drift = deployed ? await steps.driftAfter(deployed) : rendered;
     steps.record(rendered, drift);
@@ -170,15 +150,9 @@ async function bringUpToDate(work: Work): Promise<Ending> {
 }
 
 /** There is nothing to do, and nothing to tell. */
-function isClean(work: Work, { objects, ...result }: CommandResult, validated: ValidateResult | undefined): boolean {
-  const differs = objects.some((one) => one.new || one.orphan || one.deleted || one.changes.length > 0);
+function isClean(work: Work, result: CommandResult, validated: ValidateResult | undefined): boolean {
   const told = [...result.errors, ...result.warnings, ...(validated?.warnings ?? []), ...work.notes];
-  return !differs && told.length === 0;
-}
-
-/** A deployment that was never deployed, or is of another target by now, may meet one that is there already. */
-function isNews(reason: Decision["deploy"]): boolean {
-  return reason === "never-deployed" || reason === "spec-changed";
+  return !differs(result) && told.length === 0;
 }
 
 function ending(

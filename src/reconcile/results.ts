@@ -110,6 +110,11 @@ export function toDrift(result: MaskedResult, context: ResultContext): { summary
   };
 }
 
+/** Anything that kluctl found to be otherwise than the project says, or has changed. */
+export function differs({ objects }: Pick<CommandResult, "objects">): boolean {
+  return objects.some((one) => one.new || one.orphan || one.deleted || one.changes.length > 0);
+}
+
 /**
  * What still differs right after a deploy: everything that was applied is as git says now, so orphans that were
  * not pruned remain, and whatever failed. A dry run changed nothing, so all of it remains.

@@ -27,6 +27,7 @@ import { maskResult, type MaskedResult } from "./mask.ts";
 import { findDoomed, findWaiting, noDiscriminator, withPruned } from "./pruning.ts";
 import {
   afterDeploy,
+  differs,
   toCommandSummary,
   toDrift,
   toStoredDocument,
@@ -220,7 +221,12 @@ export function createSteps(work: Work, { checkout, credentials, identity, kluct
       return result;
     },
 
-    async deploy(why: string, compared: CommandResult | undefined): Promise<MaskedResult> {
+    /** What is no news is what a comparison would have found: it is in the log, and nobody else is told. */
+    async deploy(
+      why: string,
+      compared: CommandResult | undefined,
+      isNews: (result: CommandResult) => boolean = () => true,
+    ): Promise<MaskedResult> {
       work.phase = "deploy";
       status.progress(`Performing ${isWanted ? "" : "kluctl "}${spec.deployMode}`, inProgress);
       const startedAt = clock.now();
@@ -233,7 +239,12 @@ export function createSteps(work: Work, { checkout, credentials, identity, kluct
       const result = maskResult(whole);
       const appliedAt = clock.now();
       const failed = result.errors.length > 0;
-      log.info({ why, commit: checkout.commit, dryRun, ...counts(result), ms: appliedAt - startedAt }, "deployed");
+      const ms = appliedAt - startedAt;
+      if (!isNews(result)) {
+        log.info({ ...counts(result), ms }, "compared");
+        return result;
+      }
+      log.info({ why, commit: checkout.commit, dryRun, ...counts(result), ms }, "deployed");
       if (compared && compared.objectsHash !== result.objectsHash) {
         log.warn(
           { compared: compared.objectsHash, deployed: result.objectsHash },
@@ -334,9 +345,8 @@ export function createSteps(work: Work, { checkout, credentials, identity, kluct
   };
 }
 
-function worthStoring({ objects, errors, warnings }: CommandResult): boolean {
-  const changed = objects.some((o) => o.new || o.orphan || o.deleted || o.changes.length > 0);
-  return changed || errors.length > 0 || warnings.length > 0;
+function worthStoring(result: CommandResult): boolean {
+  return differs(result) || result.errors.length > 0 || result.warnings.length > 0;
 }
 
 function counts({ objects, errors, warnings }: CommandResult) {

@@ -65,7 +65,7 @@ test("a new deployment is deployed, and a push changes it within seconds", async
   const metrics = async () => (await fetch(`${towline.adminUrl}/metrics`)).text();
   await vi.waitFor(async () => expect(await metrics()).toContain("\ntowline_push_to_live_seconds_count 1\n"), patience);
   const told = await metrics();
-  for (const stage of ["source", "diff", "deploy", "status", "result"]) {
+  for (const stage of ["source", "deploy", "status", "result"]) {
     expect(told).toMatch(
       new RegExp(`^towline_stage_duration_seconds_count\\{stage="${stage}",result="ok"\\} [1-9]`, "m"),
     );
@@ -83,18 +83,7 @@ test("a new deployment is deployed, and a push changes it within seconds", async
   await towline.stop(); // sends what is left of the traces
   const { traceId } = collector.spans.find(({ name }) => name === "receive") ?? {};
   const ofPush = collector.spans.filter((span) => span.traceId === traceId).map(({ name }) => name);
-  const stages = [
-    "receive",
-    "match",
-    "enqueue",
-    "queue wait",
-    "reconcile",
-    "source",
-    "diff",
-    "deploy",
-    "status",
-    "result",
-  ];
+  const stages = ["receive", "match", "enqueue", "queue wait", "reconcile", "source", "deploy", "status", "result"];
   expect(ofPush).toEqual(expect.arrayContaining(stages));
   expect(JSON.stringify(collector.spans)).not.toMatch(/blue|secret/);
 });

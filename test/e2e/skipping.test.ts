@@ -2,7 +2,7 @@
 import { expect, test, vi } from "vitest";
 import { stringify } from "yaml";
 import { aProject, aSpec } from "../support/project.ts";
-import { useTowline } from "../support/towline.ts";
+import { useTowline, useTowlineProcess } from "../support/towline.ts";
 import { useWorld } from "../support/world.ts";
 import { idOf, type TestDeployment, type TestResource } from "../support/world-cluster.ts";
 import { patience } from "../support/patience.ts";
@@ -117,9 +117,16 @@ test("a loop is left out while nothing can have changed, and any change is looke
   await vi.waitFor(() => expect(compared("still")).toBeGreaterThan(runs), patience);
   await parts.push(part("two"));
   await expect.poll(() => cluster.data("part"), patience).toEqual({ data: "two" });
+  await isLeftOutAgain("still");
   const moved = await repo.push(aProject({ namespace, name: "{{ args.name }}", data: { color: "blue" } }));
   await still.settles(moved);
   expect(await cluster.data("still")).toEqual({ color: "blue" });
+  // Nobody had touched what was deployed: it was deployed without a comparison.
+  const loopOf = (line: Readonly<Record<string, unknown>> | undefined) => line?.["reconcileID"];
+  const [deploys, looksFirst] = [of("still", "deployed"), of("still", "compared")];
+  const deploy = deploys.find(({ commit }) => commit === moved);
+  expect(deploy).toMatchObject({ why: "objects-changed", changed: 1 });
+  expect(looksFirst.map(loopOf)).not.toContain(loopOf(deploy));
 
   // A commit that touches nothing that a project reads is told, and not looked at.
   await Promise.all(["alone", "beside"].map(isLeftOutAgain));
@@ -146,15 +153,28 @@ test("of two servers each proves for itself, and neither leaves out what the oth
   const repo = await world.repo("shop");
   const project = (color: string) => aProject({ namespace: cluster.namespace, data: { color } });
   await repo.push(project("red"));
-  const servers = [await useTowline(world), await useTowline(world)];
+  const debug = { TOWLINE_LOG_LEVEL: "debug" };
+  const servers = [await useTowlineProcess(world, debug), await useTowlineProcess(world, debug)];
   const deployment = cluster.deployment("shop");
   await deployment.create(aSpec(repo.url, { interval: "1s" }));
   const linesOf = (msg: string) => servers.map(({ lines }) => lines.filter((line) => line.msg === msg));
   const skips = () => linesOf(leftOut).map((lines) => lines.length);
+  // Whoever is first at the end of an interval leaves it to nobody else: each has its turn while the others stand still.
   const bothLeaveOut = async () => {
-    const before = skips();
-    const eachHas = () => expect(skips().every((count, i) => count > before[i]!)).toBe(true);
-    await vi.waitFor(eachHas, patience);
+    const sum = () => skips().reduce((a, b) => a + b, 0);
+    for (const server of servers) {
+      const all = sum();
+      await vi.waitFor(() => expect(sum()).toBeGreaterThan(all), patience); // nobody is at work then
+      const others = servers.filter((other) => other !== server);
+      for (const { child } of others) child.kill("SIGSTOP");
+      const leftOutBy = () => server.lines.filter((line) => line.msg === leftOut).length;
+      const before = leftOutBy();
+      await vi
+        .waitFor(() => expect(leftOutBy()).toBeGreaterThan(before), patience)
+        .finally(() => {
+          for (const { child } of others) child.kill("SIGCONT");
+        });
+    }
   };
   await bothLeaveOut();
 

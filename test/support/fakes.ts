@@ -158,7 +158,8 @@ interface FakeMerge {
 /** A remote whose refs a test moves. */
 export function fakeSources(refs: Record<string, string> = { "refs/heads/main": "c1" }) {
   const released: string[] = [];
-  const failing: { error?: Error } = {};
+  /** `changes`: only what differs between two commits cannot be told. */
+  const failing: { error?: Error; changes?: Error } = {};
   const merge: FakeMerge = { changed: { complete: false, paths: [] } };
   const merges: MergeSource[] = [];
   const changed: { paths: readonly string[] } = { paths: [] };
@@ -176,7 +177,8 @@ export function fakeSources(refs: Record<string, string> = { "refs/heads/main": 
       return Promise.resolve({ root: "/checkout", projectDir: "/checkout", commit, release });
     },
     tag: () => Promise.resolve({ digest: undefined, checkedOut: undefined }),
-    changes: () => Promise.resolve({ complete: true, ...changed }),
+    changes: () =>
+      failing.changes ? Promise.reject(failing.changes) : Promise.resolve({ complete: true, ...changed }),
     merge(source) {
       merges.push(source);
       const error = failing.error ?? merge.error;

@@ -2,6 +2,7 @@
 import type { Attempt, Deployment, MalformedDeployment, ReconcileRequest } from "../../src/model.ts";
 import type { Change, Deployments, Results } from "../../src/ports.ts";
 import { createReconcile } from "../../src/reconcile/reconcile.ts";
+import type { Skipping } from "../../src/reconcile/skip/skipping.ts";
 import type { Settings } from "../../src/reconcile/work.ts";
 import { aSummary } from "./deployments.ts";
 import {
@@ -35,6 +36,7 @@ export function aWorld(
   sources = fakeSources(),
   settings: Partial<Settings> = { pruneGuard: { percent: 50, fromObjects: 10 } },
   others: readonly Deployment[] = [],
+  skipping?: Skipping,
 ) {
   const deployments = fakeDeployments(deployment, ...others);
   const asked: ReconcileRequest[] = [];
@@ -59,6 +61,7 @@ export function aWorld(
     lastMove: () => Promise.resolve(known.move),
     readIdentity: fakeReadIdentity(),
     settings: { dryRun: false, ...settings },
+    skipping,
     enqueue: (requests) => Promise.resolve({ queued: asked.push(...(requests as ReconcileRequest[])) }),
     clock: { now: () => time.now },
     newId: () => `id-${++ids}`,

@@ -107,6 +107,7 @@ export function aSkippingWorld(deployment: Deployment = aStanding()) {
   const signal = new AbortController().signal;
   return {
     skipping,
+    deployment,
     deployments,
     sources,
     applied,

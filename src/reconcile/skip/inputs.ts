@@ -132,6 +132,18 @@ export function inputsOf(document: Fields): Inputs {
   }
 }
 
+/** Whether an item of the project says that whoever deploys it waits until it is ready. */
+export function waitsForItems({ deployment }: Fields): boolean {
+  const found = (value: unknown): boolean => {
+    if (typeof value !== "object" || value === null) return false;
+    if (Array.isArray(value)) return value.some(found);
+    return Object.entries(value).some(([name, one]) => (waitFields.has(name) && isThere(one)) || found(one));
+  };
+  return found(deployment);
+}
+
+const waitFields = new Set(["waitReadiness", "waitReadinessObjects"]);
+
 function refOf(value: unknown, what: string): GitRef {
   if (!isThere(value)) return {};
   if (typeof value === "string") {

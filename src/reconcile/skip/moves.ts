@@ -13,7 +13,7 @@ export function whyConcerned(changed: ChangedPaths, deployment: GitDeployment): 
 }
 
 /** kluctl, Helm and git look for dot files by themselves, in the directories above the project too. */
-function isFoundByName(changedPath: string, project: string): boolean {
+export function isFoundByName(changedPath: string, project: string): boolean {
   const parts = changedPath.split("/");
   const at = parts.findIndex((part) => part.startsWith("."));
   const above = parts.slice(0, at).map((part) => `${part}/`);

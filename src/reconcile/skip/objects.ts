@@ -18,6 +18,8 @@ export interface SeenObjects {
   readonly doubt?: string | undefined;
   /** Hooks come and go: an object with the deployment's discriminator that is not among these is no news. */
   readonly hooks: boolean;
+  /** One of them says that whoever deploys it waits until it is ready. */
+  readonly waits: boolean;
 }
 
 interface Kept {
@@ -27,6 +29,7 @@ interface Kept {
 }
 
 const hookAnnotations = ["kluctl.io/hook", "helm.sh/hook"];
+const waitAnnotation = "kluctl.io/wait-readiness";
 
 /** As they were when kluctl compared them; or, once they are `applied`, as it left them. */
 export function seenObjects(
@@ -38,6 +41,7 @@ export function seenObjects(
   const kinds = new Map<string, AppliedKind & { namespaces: string[] }>();
   let doubt: string | undefined;
   let hooks = false;
+  let waits = false;
   for (const object of objects) {
     if (object.deleted) continue;
     // What a dry run would make of an object that differs is in no cluster.
@@ -46,8 +50,10 @@ export function seenObjects(
     const group = apiVersion.includes("/") ? apiVersion.slice(0, apiVersion.indexOf("/")) : "";
     const version = versionOf(group, kind, metadata);
     const name = `${object.ref.kind} ${object.ref.name}`;
-    const isHook = object.hook || hookAnnotations.some((name) => metadataOf(object.rendered).annotations?.[name]);
+    const { annotations } = metadataOf(object.rendered);
+    const isHook = object.hook || hookAnnotations.some((name) => annotations?.[name]);
     hooks ||= isHook;
+    waits ||= annotations?.[waitAnnotation] !== undefined;
     if (version === undefined) doubt ??= `${name} is not in the cluster`;
     else if (metadata.labels?.[discriminatorLabel] !== discriminator)
       doubt ??= `${name} lacks the label of its deployment`;
@@ -59,7 +65,7 @@ export function seenObjects(
     if (!known.namespaces.includes(namespace)) known.namespaces.push(namespace);
     kinds.set(`${apiVersion} ${kind}`, known);
   }
-  return { versions, kinds: [...kinds.values()], doubt, hooks };
+  return { versions, kinds: [...kinds.values()], doubt, hooks, waits };
 }
 
 function metadataOf(json: string | undefined): ObjectMetadata {

@@ -23,8 +23,9 @@ import { findSharing } from "../discriminators.ts";
 import { isAsked } from "../requests.ts";
 import { targetOf } from "../keys.ts";
 import { rfc3339 } from "../time.ts";
+import { type Cluster, whyCompare, whyUnlikely } from "./comparing.ts";
 import { createEvidence, evict, type EvidenceDeps, placeText } from "./evidence.ts";
-import { type GitPlace, inputsOf } from "./inputs.ts";
+import { type GitPlace, inputsOf, waitsForItems } from "./inputs.ts";
 import { compareObjects, seenObjects } from "./objects.ts";
 import { whyConcerned } from "./moves.ts";
 import { fullIntervalOf, whySettings } from "./settings.ts";
@@ -97,6 +98,8 @@ export interface Known {
   readonly complete: boolean;
   /** Hooks come and go. */
   readonly hooks: boolean;
+  /** Deploying it waits until objects are ready. */
+  readonly waits: boolean;
   readonly includes: readonly GitPlace[];
   readonly proof: Proof | { readonly doubt: Doubt; readonly why: string };
 }
@@ -129,6 +132,8 @@ export interface Skipping {
   begin(deployment: Deployment, signal: AbortSignal): Promise<Before>;
   /** Without a `before` nothing is proven by it. */
   learn(before: Before | undefined, found: Found): Promise<void>;
+  /** Why this commit has to be compared with the cluster before it is deployed; `undefined`: the deploy alone tells. */
+  whyCompare(deployment: Deployment, commit: string, signal: AbortSignal): Promise<string | undefined>;
   isBusy(key: Key): boolean;
   known(key: Key): Known | undefined;
   forget(key: Key): void;
@@ -225,11 +230,7 @@ export function createSkipping(deps: SkippingDeps): Skipping {
       return look("settings", "another deployment has the same discriminator");
     }
 
-    const { objects, unknown } = {
-      objects: undefined,
-      unknown: undefined,
-      ...applied.find(known.discriminator, known),
-    };
+    const { objects, unknown } = inCluster(known);
     if (unknown !== undefined || objects === undefined) return look("watch", unknown ?? "");
     const difference = compareObjects(known.objects, objects);
     if (difference.kind === "status") {
@@ -258,6 +259,8 @@ export function createSkipping(deps: SkippingDeps): Skipping {
     if (remembered.get(keyText(deployment.key)) !== known) return look("not-seen", "it was looked at meanwhile");
     return { kind: "skipped", ...(commit && commit !== status.observedCommit && { commit }) };
   }
+
+  const inCluster = (known: Known): Cluster => applied.find(known.discriminator, known);
 
   async function whyMoveMatters(
     deployment: GitDeployment,
@@ -350,7 +353,9 @@ export function createSkipping(deps: SkippingDeps): Skipping {
       remembered.delete(key);
       const { discriminator } = targetOf(rendered.document);
       if (discriminator === undefined || identity.cluster !== undefined || deployment.apiVersion !== undefined) return;
-      const { versions, kinds, doubt, hooks } = seenObjects(rendered.objects, discriminator, { applied: deployed });
+      const { versions, kinds, doubt, hooks, waits } = seenObjects(rendered.objects, discriminator, {
+        applied: deployed,
+      });
       const inputs = inputsOf(rendered.document);
       const known = {
         uid: deployment.uid,
@@ -363,6 +368,7 @@ export function createSkipping(deps: SkippingDeps): Skipping {
         objects: versions,
         complete: doubt === undefined,
         hooks,
+        waits: waits || waitsForItems(rendered.document),
         includes: inputs.doubt === undefined ? inputs.includes : [],
       };
       const proof = await prove(before, found, known).catch((error: unknown) => ({
@@ -374,6 +380,21 @@ export function createSkipping(deps: SkippingDeps): Skipping {
       applied.find(discriminator, known);
       if (proof.doubt !== undefined)
         log.debug({ ...deployment.key, doubt: proof.doubt, why: proof.why }, "to be looked at again");
+    },
+
+    async whyCompare(deployment, commit, signal) {
+      const known = remembered.get(keyText(deployment.key));
+      const { observedCommit } = deployment.status;
+      if (known === undefined || observedCommit === undefined) return "not looked at by this server";
+      const why = whyCompare(deployment, known, inCluster(known));
+      if (why !== undefined) return why;
+      if (!followsGit(deployment)) return "its source is not git";
+      try {
+        return whyUnlikely(deployment, await evidence.changes(deployment, observedCommit, commit, signal));
+      } catch (error) {
+        // The commit from before may be gone.
+        return error instanceof Error ? error.message : String(error);
+      }
     },
 
     isBusy: (key) => busy.has(keyText(key)),

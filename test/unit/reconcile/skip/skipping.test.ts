@@ -345,3 +345,42 @@ test("one answer of a remote is enough for many that ask soon after each other",
   await world.skipping.spare(aStanding());
   expect(asked).toBe(later);
 });
+
+const signal = new AbortController().signal;
+
+test("a new commit is deployed without a comparison as long as nobody touched what was deployed", async () => {
+  const world = aSkippingWorld();
+  const why = (commit: string) => world.skipping.whyCompare(world.deployment, commit, signal);
+  world.sources.changed.paths = ["app/config.yaml"];
+  expect(await why("c2")).toBe("not looked at by this server");
+  await world.loop({ deployed: true });
+  expect(await why("c2")).toBeUndefined();
+
+  world.sources.failing.changes = new Error("no such commit");
+  expect(await why("c3")).toBe("no such commit");
+
+  world.applied.change(settingsId, { ...settingsVersion, resourceVersion: "11" });
+  expect(await why("c2")).toContain("changed");
+});
+
+test.each<[string, Partial<Found>]>([
+  ["an item that is waited for", project({ deployments: [{ path: "db", waitReadiness: true }] })],
+  [
+    "an item of an include that is waited for",
+    project({ deployments: [{ include: "x", renderedInclude: { deployments: [{ waitReadinessObjects: [{}] }] } }] }),
+  ],
+  [
+    "an object that is waited for",
+    objects(
+      anObject({
+        ...appliedObject(),
+        rendered: JSON.stringify({ metadata: { annotations: { "kluctl.io/wait-readiness": "true" } } }),
+      }),
+    ),
+  ],
+])("%s is compared first where nobody knows whether it is ready", async (_, found) => {
+  const world = aSkippingWorld();
+  world.sources.changed.paths = ["app/config.yaml"];
+  await world.loop(found);
+  expect(await world.skipping.whyCompare(world.deployment, "c2", signal)).toContain("wait");
+});

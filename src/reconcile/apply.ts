@@ -1,0 +1,81 @@
+/** Brings what is in the cluster in line with what the project says, where that is called for: compare, decide, deploy. */
+import { annotation, type CommandResult } from "../model.ts";
+import { decide, deployRegardless, type Decision, type DecisionInput } from "./decide.ts";
+import { mayCollide } from "./discriminators.ts";
+import type { MaskedResult } from "./mask.ts";
+import type { Project } from "./project.ts";
+import { isConfirmed } from "./pruning.ts";
+import { differs } from "./results.ts";
+import type { Work } from "./work.ts";
+
+export interface Applied {
+  readonly decision: Decision;
+  /** What was deployed, or else compared. */
+  readonly rendered: MaskedResult;
+  readonly deployed: MaskedResult | undefined;
+  readonly refused?: undefined;
+}
+
+export interface Refused {
+  /** Why nothing is deployed: somebody else was there first. */
+  readonly refused: string;
+  readonly rendered: MaskedResult;
+}
+
+/** Throws what kluctl throws; `work.phase` says of what that is a failure. */
+export async function apply(work: Work, { commit, steps }: Project): Promise<Applied | Refused> {
+  const { deployment, deps, status } = work;
+  const { spec } = deployment;
+  const input: DecisionInput = {
+    spec,
+    status: deployment.status,
+    generation: deployment.generation,
+    now: deps.clock.now(),
+    retrying: work.retrying,
+    retryAt: deps.retryAt?.(deployment),
+    asked: deployment.deployAsked !== undefined,
+  };
+  const regardless = deployRegardless(input);
+  const unsure = isNews(regardless) && mayCollide(deployment, deps.deployments.all());
+  if (regardless === undefined && (await deployTells(work, commit))) return deployAndTell();
+
+  const compared = regardless === undefined || unsure ? await steps.compare() : undefined;
+  const confirmed = deployment.annotations[annotation.confirmPrune];
+  const decision: Decision = compared
+    ? decide({ ...input, pruneConfirmed: isConfirmed(compared, confirmed) }, compared.objectsHash)
+    : { deploy: regardless, waitsForApproval: false, validate: spec.validate };
+  status.set({ lastPrepareError: undefined }); // rendered: the project is fine, whatever the cluster makes of it
+
+  const refused = decision.deploy && compared ? steps.refuses(compared) : undefined;
+  if (refused !== undefined && compared) return { refused, rendered: compared };
+  if (decision.deploy !== undefined) deps.skipping?.forget(deployment.key);
+  const deployed = decision.deploy === undefined ? undefined : await steps.deploy(decision.deploy, compared);
+  if (decision.waitsForApproval && compared) steps.tellApproval(compared);
+  return { decision, deployed, rendered: deployed ?? compared ?? (await steps.compare()) };
+
+  /** If nothing came of it, then nothing was there to deploy: it was a comparison. */
+  async function deployAndTell(): Promise<Applied> {
+    const cameOf = (result: CommandResult) =>
+      result.objectsHash !== deployment.status.lastObjectsHash || result.errors.length > 0 || differs(result);
+    status.set({ lastPrepareError: undefined });
+    deps.skipping?.forget(deployment.key);
+    const rendered = await steps.deploy("objects-changed", undefined, cameOf);
+    if (!cameOf(rendered)) return { decision: decide(input, rendered.objectsHash), rendered, deployed: undefined };
+    const decision: Decision = { deploy: "objects-changed", waitsForApproval: false, validate: spec.validate };
+    return { decision, rendered, deployed: rendered };
+  }
+}
+
+/** Whether to deploy a new commit without comparing first: see skip/comparing.ts. Who asks for a look gets a look. */
+async function deployTells({ deployment, deps, asked, log, signal }: Work, commit: string): Promise<boolean> {
+  const { observedCommit } = deployment.status;
+  if (deps.skipping === undefined || asked !== undefined || commit === "" || commit === observedCommit) return false;
+  const why = await deps.skipping.whyCompare(deployment, commit, signal);
+  if (why !== undefined) log.debug({ why }, "comparing first");
+  return why === undefined;
+}
+
+/** A deployment that was never deployed, or is of another target by now, may meet one that is there already. */
+function isNews(reason: Decision["deploy"]): boolean {
+  return reason === "never-deployed" || reason === "spec-changed";
+}

@@ -1,0 +1,102 @@
+import { expect, test } from "vitest";
+import { PrepareError } from "../../../src/errors.ts";
+import type { CommandResult } from "../../../src/model.ts";
+import type { StatusPatch } from "../../../src/ports.ts";
+import type { Skipping } from "../../../src/reconcile/skip/skipping.ts";
+import { aDeployment, anObject, aResult } from "../../support/deployments.ts";
+import { fakeKluctl, fakeSources } from "../../support/fakes.ts";
+import { aWorld, push, upToDate } from "../../support/reconciling.ts";
+
+const edited = anObject({ changes: [{ type: "update", jsonPath: "data.a" }] });
+
+/** A push to a deployment of which somebody knows, or not, that nobody has touched what it deployed. */
+function pushTo(deploy: CommandResult | Error, why?: string) {
+  const asked: string[] = [];
+  const skipping: Skipping = {
+    during: (_, work) => work(),
+    begin: () => Promise.resolve({ at: 0, secrets: "", cluster: "", heads: new Map() }),
+    learn: () => Promise.resolve(),
+    whyCompare: (_, commit) => (asked.push(commit), Promise.resolve(why)),
+    isBusy: () => false,
+    known: () => undefined,
+    forget: () => undefined,
+    spare: () => Promise.resolve("wanted"),
+    spareJob: () => Promise.resolve("wanted"),
+    onEnd: () => undefined,
+  };
+  const world = aWorld(
+    aDeployment({ spec: { validate: true }, status: upToDate }),
+    fakeKluctl({ deploy, diff: aResult({ objectsHash: "hash-2" }) }),
+    fakeSources({ "refs/heads/main": "c2" }),
+    {},
+    [],
+    skipping,
+  );
+  const told = () => Object.assign({}, ...world.deployments.patches) as StatusPatch;
+  return { ...world, told, whyAsked: asked, reconciled: () => world.reconcile(push, world.attempt()) };
+}
+
+test("a push to what nobody has touched is deployed without a comparison", async () => {
+  const world = pushTo(aResult({ objectsHash: "hash-2", objects: [edited] }));
+  expect(await world.reconciled()).toEqual({ kind: "done", deployed: true, commit: "c2" });
+  expect(world.whyAsked).toEqual(["c2"]);
+  expect(world.kluctl.commands()).toEqual(["deploy", "validate"]);
+  expect(world.told()).toMatchObject({
+    observedCommit: "c2",
+    lastObjectsHash: "hash-2",
+    lastDriftDetectionResultMessage: "no drift",
+  });
+  expect(world.deployments.events).toMatchObject([{ message: "full-deploy succeeded. 1 changed objects." }]);
+  expect(world.audit).toMatchObject([{ action: "deploy", why: "objects-changed", objects: { changed: 1 } }]);
+  expect(world.applied).toHaveLength(1);
+});
+
+test("a deploy that found everything as it is was a comparison", async () => {
+  const world = pushTo(aResult());
+  expect(await world.reconciled()).toEqual({ kind: "done", deployed: false, commit: "c2" });
+  expect(world.kluctl.commands()).toEqual(["deploy", "validate"]); // it has not been validated before
+  expect(world.told()).toMatchObject({ observedCommit: "c2", lastDriftDetectionResultMessage: "no drift" });
+  expect(world.told()).not.toHaveProperty("lastDeployResult");
+  expect(world.status()?.lastObjectsHash).toBe("hash-1");
+  expect(world.deployments.events).toEqual([]);
+  expect(world.results.commands).toEqual([]);
+  expect(world.applied).toEqual([]);
+  // kluctl has been told to deploy, whatever came of it.
+  expect(world.audit).toMatchObject([{ action: "deploy", objects: { new: 0, changed: 0, deleted: 0, errors: 0 } }]);
+});
+
+test.each<[string, Partial<CommandResult>]>([
+  ["it put something right", { objects: [edited] }],
+  ["it could not apply something", { errors: [{ ref: { kind: "Service", name: "web" }, message: "no" }] }],
+])("a deploy of the same objects is told if %s", async (_, result) => {
+  const world = pushTo(aResult(result));
+  await world.reconciled();
+  expect(world.told()).toHaveProperty("lastDeployResult");
+  expect(world.results.commands).toHaveLength(1);
+  expect(world.deployments.events).toHaveLength(1);
+});
+
+test("whatever may have been touched is compared first", async () => {
+  const world = pushTo(aResult({ objectsHash: "hash-2", objects: [edited] }), "it has hooks");
+  expect(await world.reconciled()).toMatchObject({ deployed: true });
+  expect(world.kluctl.commands()).toEqual(["diff", "deploy", "validate"]);
+});
+
+test("a commit that cannot be rendered has not failed to deploy: it could not be prepared", async () => {
+  const world = pushTo(new PrepareError("deploy.yml:14: 'replicas' is undefined"));
+  expect(await world.reconciled()).toMatchObject({ kind: "failed", retry: "person" });
+  expect(world.status()).toMatchObject({
+    lastObjectsHash: "hash-1",
+    lastPrepareError: "deploy.yml:14: 'replicas' is undefined",
+    conditions: [{ type: "Ready", status: "False", reason: "PrepareFailed" }],
+  });
+  expect(world.audit).toEqual([]);
+});
+
+test("the commit that it is at already is compared", async () => {
+  const world = pushTo(aResult());
+  world.sources.refs["refs/heads/main"] = "c1";
+  await world.comesRound();
+  expect(world.whyAsked).toEqual([]);
+  expect(world.kluctl.commands()[0]).toBe("diff");
+});
