@@ -46,10 +46,16 @@ const knownEvents = new Set(
   ).split(" "),
 );
 
+/**
+ * So often Node looks how late its event loop is, and so much each of its figures counts besides. At every 10 ms, which is
+ * what the library asks for, looking takes 0.5 % of a core while nothing else happens; at this, 0.1 %.
+ */
+export const eventLoopLookMs = 50;
+
 export function createMetrics({ readQueue, sweepAge, watchAge }: MetricsOptions = {}): Metrics {
   const registry = new TextRegistry();
   const registers = [registry];
-  collectDefaultMetrics({ register: registry });
+  collectDefaultMetrics({ register: registry, eventLoopMonitoringPrecision: eventLoopLookMs });
   const [forgeLabel, resultLabel, commandLabel] = [boundLabel(), boundLabel(), boundLabel()];
 
   const webhooks = new Counter({

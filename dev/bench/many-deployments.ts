@@ -1,6 +1,7 @@
 /** Many deployments of one repository, one push: what the git host is asked, and how long it takes. */
 import { randomUUID } from "node:crypto";
 import { setTimeout as delay } from "node:timers/promises";
+import { eventLoopLookMs } from "../../src/metrics.ts";
 import { now } from "./clock.ts";
 import type { KubernetesObject, Seen } from "./cluster.ts";
 import { type MemoryRow, type Measurement, milliseconds, type Report, seconds } from "./measurement.ts";
@@ -119,9 +120,10 @@ async function measureOurs(stage: Stage, count: number) {
   };
 }
 
-/** Since the scrape before. */
+/** Since the scrape before. What Node tells is how long it was from one look to the next. */
 function lagOf(metrics: Metrics) {
-  const of = (what: string) => (metrics.get(`nodejs_eventloop_lag_${what}_seconds`) ?? NaN) * 1_000;
+  const of = (what: string) =>
+    Math.max(0, (metrics.get(`nodejs_eventloop_lag_${what}_seconds`) ?? NaN) * 1_000 - eventLoopLookMs);
   return { p50: of("p50"), p99: of("p99"), max: of("max") };
 }
 
