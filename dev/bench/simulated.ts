@@ -128,6 +128,7 @@ exit $status
   });
   const server = await stage.startTowline({
     ...{ name: namespace, namespace, concurrency: 1, kluctl: recorder, warm: "off" as const },
+    fullInterval: "0s", // so that each is compared first
   });
   for (let i = 0; i < 4; i++) await one.push(0, server);
   const processes = await server.processes();

@@ -386,6 +386,8 @@ export function createSkipping(deps: SkippingDeps): Skipping {
       const known = remembered.get(keyText(deployment.key));
       const { observedCommit } = deployment.status;
       if (known === undefined || observedCommit === undefined) return "not looked at by this server";
+      // Who wants real loops only does not trust what a proof is made of.
+      if (!fullIntervalOf(deployment, deps.fullIntervalMs())) return annotation.fullInterval;
       const why = whyCompare(deployment, known, inCluster(known));
       if (why !== undefined) return why;
       if (!followsGit(deployment)) return "its source is not git";

@@ -359,6 +359,9 @@ test("a new commit is deployed without a comparison as long as nobody touched wh
   world.sources.failing.changes = new Error("no such commit");
   expect(await why("c3")).toBe("no such commit");
 
+  const wary = { ...world.deployment, annotations: { [annotation.fullInterval]: "0" } };
+  expect(await world.skipping.whyCompare(wary, "c2", signal)).toContain("full-interval");
+
   world.applied.change(settingsId, { ...settingsVersion, resourceVersion: "11" });
   expect(await why("c2")).toContain("changed");
 });
