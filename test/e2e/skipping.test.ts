@@ -128,6 +128,19 @@ test("a loop is left out while nothing can have changed, and any change is looke
   expect(deploy).toMatchObject({ why: "objects-changed", changed: 1 });
   expect(looksFirst.map(loopOf)).not.toContain(loopOf(deploy));
 
+  // One that renders the same objects changes nothing, and nothing is told of a deploy.
+  await isLeftOutAgain("still");
+  const versionOf = async () => {
+    const { metadata } = await cluster.core.readNamespacedConfigMap({ name: "still", namespace });
+    return metadata?.resourceVersion;
+  };
+  const [asDeployed, version, runsBefore] = [await still.settles(), await versionOf(), of("still", "deployed").length];
+  const renamed = await still.settles(await repo.push({ "NOTES.txt": "The same objects.\n" }));
+  expect(idOf(renamed, "lastDeployResult")).toBe(idOf(asDeployed, "lastDeployResult"));
+  expect(await versionOf()).toBe(version);
+  expect(of("still", "deployed")).toHaveLength(runsBefore);
+  expect(of("still", "deploy ok").at(-1)).toMatchObject({ objects: { new: 0, changed: 0, deleted: 0, errors: 0 } });
+
   // A commit that touches nothing that a project reads is told, and not looked at.
   await Promise.all(["alone", "beside"].map(isLeftOutAgain));
   const looks = compared("alone");
