@@ -38,8 +38,9 @@ export interface ReconcileDeps extends LoopDeps {
 /** `busy`: somebody else holds the deployment's lease; ask again soon. */
 export type Reconcile = (request: ReconcileRequest, attempt: Attempt) => Promise<Outcome | "busy">;
 
-/** So long loops that are due by their interval use one answer of git together. */
+/** So long loops that are due by their interval use one answer of git together, unless they come round sooner. */
 const sharedMs = 30_000;
+const leastSharedMs = 2_000;
 
 export function createReconcile(deps: ReconcileDeps): Reconcile {
   const { deployments, leases, log } = deps;
@@ -76,8 +77,8 @@ export function createReconcile(deps: ReconcileDeps): Reconcile {
   }
 
   /**
-   * The repository's last known move, see Sources.heads. While none is known, what comes round by itself is content with an
-   * answer that another such loop got a moment ago: the sweep finds what moved since.
+   * The repository's last known move, see Sources.heads. What comes round by itself does so because nobody may have told
+   * of a move: it is content with an answer that another such loop got a moment ago, but not with one as old as the move.
    */
   async function lastMove(
     deployment: Deployment | MalformedDeployment,
@@ -86,8 +87,10 @@ export function createReconcile(deps: ReconcileDeps): Reconcile {
   ): Promise<string | undefined> {
     if (!followsGit(deployment)) return undefined;
     const move = await deps.lastMove(deployment.repo);
-    if (move !== undefined || cause !== "interval" || attempt > 1) return move;
-    return `interval ${Math.floor(deps.clock.now() / sharedMs)}`;
+    if (cause !== "interval" || (move === undefined && attempt > 1)) return move;
+    const { intervalMs, retryIntervalMs = intervalMs } = deployment.spec;
+    const ms = Math.max(leastSharedMs, Math.min(sharedMs, intervalMs, retryIntervalMs));
+    return `${move ?? "no move"}, interval ${ms} ${Math.floor(deps.clock.now() / ms)}`;
   }
 
   /** What is known now may be newer than what was read before the lease was ours: read again, then act. */

@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import { KilledError, PrepareError, SourceError } from "../../../src/errors.ts";
-import { annotation, type Cause, type Deployment, requestAnnotation } from "../../../src/model.ts";
+import { annotation, type Cause, type Deployment, type DeploymentSpec, requestAnnotation } from "../../../src/model.ts";
 import { aDeployment, anObject, aResult } from "../../support/deployments.ts";
 import { fakeKluctl, fakeSources } from "../../support/fakes.ts";
 import { aWorld, key, push, ready, upToDate } from "../../support/reconciling.ts";
@@ -381,18 +381,30 @@ test("what is fine again without a deploy is told, once", async () => {
   ]);
 });
 
-test("while no move is known, loops that come round by themselves share an answer of git, and nothing else does", async () => {
-  const spec = { intervalMs: 0 };
-  const world = aWorld(aDeployment({ spec, status: upToDate }), fakeKluctl(), fakeSources({ "refs/heads/main": "c2" }));
-  const ask = async (cause: Cause, attempt = 1) => {
-    await world.reconcile({ ...push, cause }, world.attempt({ attempt }));
-    return world.sources.asOfs.pop();
+test("loops that come round by themselves share a young answer of git, whatever move is known", async () => {
+  const asking = (spec: Partial<DeploymentSpec>) => {
+    const world = aWorld(aDeployment({ spec, status: upToDate }));
+    const ask = async (cause: Cause, attempt = 1) => {
+      if (attempt === 1) world.time.now += 3_600_000;
+      await world.reconcile({ ...push, cause }, world.attempt({ attempt }));
+      return world.sources.asOfs.pop();
+    };
+    return { ask, known: world.known };
   };
-  expect(await ask("interval")).toBe("move-1");
-  world.known.move = undefined;
-  const shared = await ask("interval");
-  expect(shared).toMatch(/^interval \d+$/);
-  expect(await ask("interval")).toBe(shared);
+  const { ask, known } = asking({ intervalMs: 60_000 });
+  expect(await ask("change", 2)).toBe("move-1");
+  const first = await ask("interval");
+  expect(first).toMatch(/^move-1, interval 30000 \d+$/);
+  expect(await ask("interval", 2)).toBe(first);
+  expect(await ask("interval")).not.toBe(first);
+
+  known.move = undefined;
+  expect(await ask("interval")).toMatch(/^no move, interval 30000 \d+$/);
   expect(await ask("interval", 2)).toBeUndefined();
   expect(await ask("change", 2)).toBeUndefined();
+
+  // Whoever wants it looked at every few seconds wants to see what is new within a few seconds.
+  expect(await asking({ intervalMs: 6_000 }).ask("interval")).toMatch(/^move-1, interval 6000 /);
+  expect(await asking({ retryIntervalMs: 5_000 }).ask("interval")).toMatch(/^move-1, interval 5000 /);
+  expect(await asking({ intervalMs: 1 }).ask("interval")).toMatch(/^move-1, interval 2000 /);
 });
