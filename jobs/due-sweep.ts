@@ -95,7 +95,16 @@ export function createDueSweep(deps: DueSweepDeps): DueSweep {
   }
 
   async function ask(due: readonly Due[]): Promise<void> {
-    await queue.enqueue(due.map(({ deployment }) => toRequest(deployment)));
+    // Whoever just edited it expects git as it is now, and may not be waited for by who else wakes for that.
+    const edited = due.flatMap(({ deployment, asking }) =>
+      typeof asking.due === "string" && !isMalformed(deployment) && deployment.repo !== undefined
+        ? [deployment.repo]
+        : [],
+    );
+    await queue.enqueue(
+      due.map(({ deployment }) => toRequest(deployment)),
+      [...new Set(edited)],
+    );
     for (const { deployment, asking } of due) {
       asked.set(keyText(deployment.key), asking);
       if (asking.retried) log.info({ ...deployment.key }, "failed before; it is time to try again");

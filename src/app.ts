@@ -154,6 +154,7 @@ export async function startApp(config: Config, log: Logger, reading?: Reading): 
     results,
     clusterId: () => client.clusterId(),
     lastMove: (repo) => queue.lastMove(repo),
+    markMoved: (repo) => queue.markMoved(repo),
     readIdentity,
     settings: {
       get dryRun() {

@@ -23,7 +23,7 @@ import { projectKey } from "./keys.ts";
 import { runCommand } from "./commands.ts";
 import { runLoop } from "./loop.ts";
 import { refuseRequests } from "./manual.ts";
-import { findRequest, isAsked, nextCommand } from "./requests.ts";
+import { findRequest, isAnnotated, isAsked, nextCommand } from "./requests.ts";
 import { createStatusWriter } from "./status-writer.ts";
 import { tellUnprepared } from "./unprepared.ts";
 import type { LoopDeps } from "./work.ts";
@@ -32,6 +32,7 @@ export interface ReconcileDeps extends LoopDeps {
   readonly sources: Sources;
   readonly leases: Leases;
   readonly lastMove: Queue["lastMove"];
+  readonly markMoved: Queue["markMoved"];
   readonly enqueue: Queue["enqueue"];
 }
 
@@ -79,6 +80,8 @@ export function createReconcile(deps: ReconcileDeps): Reconcile {
   /**
    * The repository's last known move, see Sources.heads. What comes round by itself does so because nobody may have told
    * of a move: it is content with an answer that another such loop got a moment ago, but not with one as old as the move.
+   * No loop may get an older answer than an earlier one of its deployment had, or it would go back behind it: the name
+   * has the move, and the time in steps that are no longer than the deployment's own.
    */
   async function lastMove(
     deployment: Deployment | MalformedDeployment,
@@ -87,10 +90,25 @@ export function createReconcile(deps: ReconcileDeps): Reconcile {
   ): Promise<string | undefined> {
     if (!followsGit(deployment)) return undefined;
     const move = await deps.lastMove(deployment.repo);
-    if (cause !== "interval" || (move === undefined && attempt > 1)) return move;
+    const byInterval = cause === "interval" && attempt === 1;
+    const byItself = cause === "interval" || cause === "drift" || attempt > 1;
+    if (!byItself || (move === undefined && !byInterval)) return move;
     const { intervalMs, retryIntervalMs = intervalMs } = deployment.spec;
     const ms = Math.max(leastSharedMs, Math.min(sharedMs, intervalMs, retryIntervalMs));
     return `${move ?? "no move"}, interval ${ms} ${Math.floor(deps.clock.now() / ms)}`;
+  }
+
+  /**
+   * Whoever asks for something expects git as it is now, and may have asked after it was last noted that the repository
+   * moved: this job may have been on its way by then. From now on everybody gets a later answer, so that what comes next
+   * does not go back behind it.
+   */
+  async function askAnew(deployment: Deployment): Promise<void> {
+    if (!followsGit(deployment)) return;
+    await deps.markMoved(deployment.repo).catch((error: unknown) => {
+      const why = error instanceof Error ? error.message : String(error);
+      log.warn({ ...deployment.key, error: why }, "git may be asked for no newer answer than the last one");
+    });
   }
 
   /** What is known now may be newer than what was read before the lease was ours: read again, then act. */
@@ -117,6 +135,7 @@ export function createReconcile(deps: ReconcileDeps): Reconcile {
     }
     if (isMalformed(deployment)) return reportMalformed(deployment);
     if (!deployment.finalizers.includes(finalizer)) await deployments.setFinalizer(deployment, finalizer, true);
+    if (isAnnotated(deployment)) await askAnew(deployment);
     const asOf = await lastMove(deployment, request, attempt);
     const loop = { deployment, request, asOf, retrying: attempt > 1, held, signal };
     const command = nextCommand(deployment);

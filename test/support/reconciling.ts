@@ -59,6 +59,7 @@ export function aWorld(
     results,
     clusterId: () => Promise.resolve("cluster-1"),
     lastMove: () => Promise.resolve(known.move),
+    markMoved: () => Promise.resolve(void (known.move = `${known.move ?? "move"}, asked`)),
     readIdentity: fakeReadIdentity(),
     settings: { dryRun: false, ...settings },
     skipping,

@@ -17,6 +17,7 @@ const start = Date.parse("2026-01-01T00:00:00Z");
 
 function useSweep(deployments: (Deployment | MalformedDeployment)[], dueAt: DueAt, spare?: Spare) {
   const asked: Request[] = [];
+  const moved: string[] = [];
   let now = start;
   let down = false;
   const clock = { now: () => now };
@@ -25,9 +26,10 @@ function useSweep(deployments: (Deployment | MalformedDeployment)[], dueAt: DueA
     dueAt,
     spare,
     queue: {
-      enqueue: async (requests) => {
+      enqueue: async (requests, repos = []) => {
         if (down) throw new Error("Redis is away");
         asked.push(...requests);
+        moved.push(...repos);
         return { queued: requests.length };
       },
     },
@@ -38,6 +40,7 @@ function useSweep(deployments: (Deployment | MalformedDeployment)[], dueAt: DueA
   });
   return {
     asked,
+    moved,
     sweep,
     pass: (ms: number) => void (now += ms),
     redis: (state: "up" | "down") => void (down = state === "down"),
@@ -266,4 +269,14 @@ test("one that takes long to be left out holds up nobody, and is asked about onc
   await new Promise(setImmediate);
   expect(spared).toBe(1);
   expect(asked).toMatchObject([{ deployment: { name: "asks" }, cause: "manual" }]);
+});
+
+test("what is wanted at once is looked at as git is now, what is due by its interval need not be", async () => {
+  const [edited, waits] = [named("edited"), named("waits")];
+  const { sweep, moved, asked } = useSweep([edited, waits], ({ key }, _, now) =>
+    key.name === "edited" ? now : now - 20 * minute,
+  );
+  await sweep.run();
+  expect(asked).toHaveLength(2);
+  expect(moved).toEqual([edited.repo]);
 });
