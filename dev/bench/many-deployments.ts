@@ -15,7 +15,7 @@ import { startSampling } from "./usage.ts";
 const concurrency = 2;
 const goalRatio = 0.35;
 const whyMissed =
-  "both use all of the machine. Of ours, two runs of kluctl for each deployment, one to compare and one to deploy, take nearly all; the peer renders once and keeps what it has read of the cluster.";
+  "both use all of the machine, and share it with the API server, which both ask nearly the same. Of ours, the run of kluctl takes most.";
 /** So long a first or a second round may take; what is done by then is what is told. */
 const patienceMs = 200_000;
 

@@ -12,7 +12,7 @@ const name = "small";
 const goalMs = 100;
 const goalRatio = 1.1;
 const whyMissed =
-  "the clock runs from the end of `git push`. Until Gitea sends its webhook takes 0.2 s, and then kluctl runs twice, warm: once to compare, once to deploy.";
+  "the clock runs from the end of `git push`. Until Gitea sends its webhook takes 0.2 s, and then kluctl runs, warm.";
 
 interface Sample extends Moments {
   readonly push: Push;
