@@ -31,6 +31,11 @@ const meanings: readonly Meaning[] = [
   },
   {
     problem: "unauthorized",
+    says: /REMOTE HOST IDENTIFICATION HAS CHANGED/,
+    text: "the host shows another key than known_hosts of the secret has for it: find out why before you replace it there",
+  },
+  {
+    problem: "unauthorized",
     says: /Host key verification failed/i,
     text: "the host's key is not known: put it into known_hosts of the secret",
   },
@@ -115,7 +120,7 @@ function about({ label }: Remote, text: string): string {
 }
 
 function who({ login, hint }: Remote): string {
-  if (login === undefined) return hint ?? "no login is given for it";
+  if (login === undefined) return hint ?? "no login is given for it: no entry of spec.credentials.git fits";
   // A token as the user's name is usual where there is no password to go with it.
   const shown = login.password === "" || login.password === "x-oauth-basic" ? "" : `, user "${login.username}"`;
   if (login.secretName === undefined) return "login from the URL";

@@ -22,9 +22,12 @@ export function basicAuthorization(login: OciCredential | undefined): string | u
 
 /** For error texts; never more than the user's name. */
 export function describeLogin(login: OciCredential | undefined): string {
-  if (login === undefined) return "no login is given for it";
+  if (login === undefined) return "no login is given for it: no entry of spec.credentials.oci fits";
   const shown = login.username ? `, user ${JSON.stringify(login.username)}` : "";
-  return login.secretName === "" ? `the server's own login${shown}` : `secret ${login.secretName}${shown}`;
+  if (login.secretName === "") return `the server's own login${shown}`;
+  const { password, identityToken, token, cert } = login;
+  const isEmpty = [password, identityToken, token, cert].every((one) => !one);
+  return `secret ${login.secretName}${isEmpty ? " has no password, token, identityToken or cert" : shown}`;
 }
 
 /** What tells apart who may have read what was fetched. */

@@ -82,6 +82,15 @@ export function remoteId({ address, login }: Remote, key: Buffer): string {
   return keyedId([address, username, password, identity], key);
 }
 
+/**
+ * Names who asks the remote which commits it has: the same, and whom they believe it. What is fetched then needs no such
+ * name, because the commit's hash says what it has to be.
+ */
+export function askerId({ address, login }: Remote, key: Buffer): string {
+  const { username, password, identity, knownHosts, ca } = login ?? {};
+  return keyedId([address, username, password, identity, knownHosts, ca], key);
+}
+
 export function keyedId(parts: readonly unknown[], key: Buffer): string {
   return createHmac("sha256", key).update(JSON.stringify(parts)).digest("hex").slice(0, 40);
 }

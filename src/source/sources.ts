@@ -19,7 +19,7 @@ import { findChanges, mergeInto } from "./merge.ts";
 import { CommitMissing, createMirrors } from "./mirrors.ts";
 import { createOciSources } from "./oci.ts";
 import { createRemoteGit } from "./remote-git.ts";
-import { keyedId, remoteId, toRemote } from "./remote.ts";
+import { askerId, keyedId, remoteId, toRemote } from "./remote.ts";
 import type { Remote } from "./remote.ts";
 import { readServerGitLogins } from "./server-logins.ts";
 import { createShare } from "./share.ts";
@@ -158,7 +158,7 @@ export function createSources(deps: SourcesDeps): GitSources {
 
   async function headsOf(remote: Remote, asOf: string | undefined, signal: AbortSignal | undefined): Promise<Heads> {
     if (asOf === undefined) return lsRemote(remote, signal);
-    return answers.get(`${await idOf(remote)} ${asOf}`, (shared) => lsRemote(remote, shared), signal);
+    return answers.get(`${askerId(remote, await ownKey())} ${asOf}`, (shared) => lsRemote(remote, shared), signal);
   }
 
   async function resolve(remote: Remote, ref: GitRef, asOf: string | undefined, signal: AbortSignal): Promise<string> {

@@ -95,7 +95,9 @@ test("a private artifact is read with its secret, and a wrong password is told w
     `cannot read ${registry.host}/${registry.closed}/shop:latest: authentication failed: 401 Unauthorized`,
   );
   expect(failureOf(refused).error).toContain(`secret ${cluster.namespace}/login, user "${registry.login.username}"`);
-  expect(failureOf(await anonymous!.settles()).error).toContain("(no login is given for it)");
+  expect(failureOf(await anonymous!.settles()).error).toContain(
+    "(no login is given for it: no entry of spec.credentials.oci fits)",
+  );
   expect(failureOf(await missing!.settles()).error).toContain("failed to get secret 'gone'");
   await expect.poll(() => deployment!.events(), patience).not.toEqual([]);
   const told = JSON.stringify([refused, await deployment!.events(), towline.lines]);

@@ -34,7 +34,10 @@ test("a git host that is down or refuses the login is told of, and nothing has t
   expect((await sendPush(server.webhooksUrl, { repo: other.url, after: theirs })).status).toBe(202);
   await deployments[1].settles(theirs);
   git.failWith(401);
-  await deployments[0].until("a word about the login", says(/authentication failed \(no login is given for it\)/));
+  await deployments[0].until(
+    "a word about the login",
+    says(/authentication failed \(no login is given for it: no entry of spec.credentials.git fits\)/),
+  );
   expect((await readiness(server)).status).toBe(200); // a git host is no part of the server
   expect(await world.cluster.data("shop")).toEqual({ color: "red" });
 

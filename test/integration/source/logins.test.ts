@@ -85,12 +85,28 @@ test("a host that the secret does not know is not talked to", async () => {
   const other = await useSshHost("/nonexistent");
   const strangers = other.knownHosts.replace(`:${other.port}`, `:${host.port}`);
 
-  for (const knownHosts of [undefined, strangers]) {
-    await expect(checkout({ ...host, knownHosts })).rejects.toMatchObject({
-      problem: "unauthorized",
-      message: expect.stringContaining("put it into known_hosts of the secret") as string,
-    });
-  }
+  const refusal = (knownHosts: string | undefined) =>
+    checkout({ ...host, knownHosts }).catch((error: unknown) => error);
+  expect(await refusal(undefined)).toMatchObject({
+    problem: "unauthorized",
+    message: expect.stringContaining("put it into known_hosts of the secret") as string,
+  });
+  // Maybe it is not that host at all: nobody should just take its key over.
+  expect(await refusal(strangers)).toMatchObject({
+    problem: "unauthorized",
+    message: expect.stringContaining("the host shows another key than known_hosts of the secret has for it") as string,
+  });
+});
+
+test("what one login was told by a host that it knows is not told to one that does not know the host", async () => {
+  const { host, commit, sources } = await useRepositoryOverSsh();
+  const url = `ssh://git@127.0.0.1:${host.port}/shop.git`;
+  const heads = (over: Partial<GitCredential>) =>
+    sources.heads({ url, credentials: [aLogin({ ...host, ...over })] }, "a move", signal);
+
+  expect((await heads({})).commits.get("refs/heads/main")).toBe(commit);
+  await expect(heads({ knownHosts: undefined })).rejects.toMatchObject({ problem: "unauthorized" });
+  expect((await heads({ secretName: "shop/the-same-elsewhere" })).commits.get("refs/heads/main")).toBe(commit);
 });
 
 test("a key that is not let in, and one that is none, are told apart by name of the secret", async () => {

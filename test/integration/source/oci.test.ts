@@ -239,7 +239,7 @@ test("what a registry refuses is told in words that help, without anything secre
 
   expect(await failure(url)).toEqual({
     problem: "unauthorized",
-    message: `${label}authentication failed: 401 Unauthorized (no login is given for it)`,
+    message: `${label}authentication failed: 401 Unauthorized (no login is given for it: no entry of spec.credentials.oci fits)`,
   });
   expect(await failure(url, {}, wrong)).toEqual({
     problem: "unauthorized",

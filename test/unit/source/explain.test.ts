@@ -25,7 +25,16 @@ test.each([
     "git@h.test: Permission denied (publickey).\r\nfatal: Could not read from remote repository.",
     "authentication failed",
   ],
-  ["unauthorized", "Host key verification failed.\r\nfatal: Could not read from remote repository.", "known_hosts"],
+  [
+    "unauthorized",
+    "Host key verification failed.\r\nfatal: Could not read from remote repository.",
+    "put it into known_hosts",
+  ],
+  [
+    "unauthorized",
+    "@  WARNING: REMOTE HOST IDENTIFICATION HAS CHANGED!  @\r\nHost key verification failed.\r\nfatal: Could not read",
+    "find out why",
+  ],
   [
     "not-found",
     "remote: Repository not found.\nfatal: repository 'https://h.test/shop/' not found",
