@@ -18,6 +18,10 @@ export interface Decryption {
   readonly pgpKeys: ReadonlyMap<string, string>;
 }
 
+/** What keys are called in the Secret. */
+const cloudKeyNames = ["sops.vault-token", "sops.aws-kms", "sops.azure-kv", "sops.gcp-kms"] as const;
+const keyName = new RegExp(`\\.(agekey|asc)$|^(${cloudKeyNames.join("|").replaceAll(".", "\\.")})$`);
+
 type Fields = Readonly<Record<string, string | undefined>>;
 type WriteFile = (name: string, content: string) => string;
 
@@ -40,7 +44,7 @@ export function toDecryption(keys: DecryptionKeys | undefined, dir: string): Dec
 
   const named = (end: string) => Object.entries(keys.data).filter(([name]) => name.endsWith(end));
   const given = (name: string) => keys.data[name]?.trim() || undefined;
-  const [vault, aws, azure, google] = ["sops.vault-token", "sops.aws-kms", "sops.azure-kv", "sops.gcp-kms"].map(given);
+  const [vault, aws, azure, google] = cloudKeyNames.map(given);
   const ageKeys = named(".agekey").map(([, key]) => key);
   const fields: Fields = {
     SOPS_AGE_KEY: ageKeys.length > 0 ? ageKeys.join("\n") : undefined,
@@ -152,7 +156,11 @@ export function explainDecryption(error: unknown, keys: DecryptionKeys | undefin
   if (!(error instanceof PrepareError) || !error.message.includes("Failed to get the data key required to decrypt")) {
     return error;
   }
-  return new PrepareError(`${error.message}\n\n${adviceFor(keys)}`, { cause: error });
+  const locked = /Inappropriate[\s|]+ioctl|[Nn]o[\s|]+pinentry|[Bb]ad[\s|]+passphrase/.test(error.message);
+  const unlock = locked
+    ? " A PGP key in it has a passphrase, which nobody is there to enter: export the key without one."
+    : "";
+  return new PrepareError(`${error.message}\n\n${adviceFor(keys)}${unlock}`, { cause: error });
 }
 
 function adviceFor(keys: DecryptionKeys | undefined): string {
@@ -163,6 +171,9 @@ function adviceFor(keys: DecryptionKeys | undefined): string {
       ? `spec.decryption has ${role}, which cannot decrypt it, and no secretRef.`
       : "spec.decryption names no Secret, and its service account has no AWS role.";
   }
-  const names = Object.keys(keys.data).sort().join(", ") || "nothing";
-  return `Nothing in Secret ${keys.secretName} (${names})${role ? `, nor ${role},` : ""} decrypts it.`;
+  const names = Object.keys(keys.data).sort();
+  const what = `Nothing in Secret ${keys.secretName} (${names.join(", ") || "nothing"})${role ? `, nor ${role},` : ""} decrypts it.`;
+  const unread = names.filter((name) => !keyName.test(name));
+  if (unread.length === 0) return what;
+  return `${what} Of these ${unread.join(", ")} ${unread.length === 1 ? "is" : "are"} not even read: a key's name has to be *.agekey, *.asc, ${cloudKeyNames.join(", ")}.`;
 }

@@ -12,7 +12,7 @@ import { type AnyRun, writeJobFiles } from "./job-files.ts";
 import { createKeyring, type Keyring } from "./keyring.ts";
 import { createLineLogger } from "./line-logger.ts";
 import { createLineTeller, type LineTeller, type TellLine } from "./said-lines.ts";
-import { explainHostKey, toLogins } from "./logins.ts";
+import { explainHostKey, explainRefusal, toLogins } from "./logins.ts";
 import { toOrphans } from "./orphans.ts";
 import { explainDisk, readOutcome } from "./outcome.ts";
 import { type Ended, type ProcessLimits, runProcess } from "./process.ts";
@@ -233,7 +233,7 @@ export function createKluctl({ binary, kubeconfigFor, log, observe, ...deps }: K
       if (!warm) renderers?.unpacked(binary);
       return (outcome = await readOutcome(ended, files.result, parse, toWords));
     } catch (error) {
-      throw explainDecryption(error, run.decryption);
+      throw explainRefusal(explainDecryption(error, run.decryption), run);
     } finally {
       teller?.end(outcome);
       cleanUp(keyring, job);

@@ -2,6 +2,7 @@
 import { join } from "node:path";
 import { PrepareError } from "../errors.ts";
 import type { Credentials, GitCredential, HelmCredential, OciCredential } from "../model.ts";
+import type { Run } from "../ports.ts";
 import { forEachHost } from "./asking-hosts.ts";
 import type { LoginFields } from "./environment.ts";
 
@@ -121,6 +122,45 @@ export function explainHostKey(text: string): string {
     "host not found and SSH_KNOWN_HOSTS has been set",
     "the host's key is not known: put it into known_hosts of the secret",
   );
+}
+
+/** Whoever refuses a login says so in many ways, and kluctl passes on what it says: which login it was, neither knows. */
+const refused = /\b401\b.*Unauthorized|authentication required|UNAUTHORIZED/;
+/** The API server's word for it, where a kubeconfig of the deployment's own leads to. */
+const refusedByCluster = "the server has asked for the client to provide credentials";
+
+export function explainRefusal(
+  error: unknown,
+  { credentials, cluster }: Pick<Run, "credentials" | "cluster">,
+): unknown {
+  if (!(error instanceof PrepareError)) return error;
+  if (cluster !== undefined && error.message.includes(refusedByCluster)) {
+    return withAdvice(error, "The cluster that spec.kubeConfig leads to does not take the login in that kubeconfig.");
+  }
+  if (!refused.test(error.message)) return error;
+  const { git, oci, helm } = credentials;
+  const given = [
+    ...git.map(({ host, path, secretName }) => ["git", host, path, secretName] as const),
+    ...oci.map(({ registry, repository, secretName }) => ["oci", registry, repository, secretName] as const),
+    ...helm.map(({ host, path, secretName }) => ["helm", host, path, secretName] as const),
+  ];
+  // Those for other hosts are nobody's business who reads this.
+  const fitting = given.filter(([, host, , name]) => name !== "" && error.message.includes(host === "*" ? "" : host));
+  if (fitting.length === 0) {
+    const how = "an entry fits by its host as in the URL, with its port";
+    return withAdvice(
+      error,
+      `No entry of spec.credentials.git, oci or helm names a host that is mentioned here: ${how}.`,
+    );
+  }
+  const list = fitting.map(([kind, host, path, name]) => {
+    return `spec.credentials.${kind} for ${host}${path ? `/${path.replace(/^\/+/, "")}` : ""} (secret ${name})`;
+  });
+  return withAdvice(error, `Logins that there are for it: ${list.join(", ")}.`);
+}
+
+function withAdvice(error: PrepareError, advice: string): PrepareError {
+  return new PrepareError(`${error.message}\n\n${advice}`, { cause: error });
 }
 
 /** A key whose last line does not end is no key to OpenSSH's parsers, and YAML loses that newline easily. */

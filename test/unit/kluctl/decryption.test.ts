@@ -152,10 +152,25 @@ test.each([
     { secretName: "shop/keys", data: { "b.asc": "", "a.agekey": "" }, webIdentity },
     "Nothing in Secret shop/keys (a.agekey, b.asc), nor AWS role arn:aws:iam::1:role/r, decrypts it.",
   ],
+  [
+    { secretName: "shop/keys", data: { "age.txt": "", "a.agekey": "", "sops.aws-kms": "" } },
+    "Nothing in Secret shop/keys (a.agekey, age.txt, sops.aws-kms) decrypts it. Of these age.txt is not even read: " +
+      "a key's name has to be *.agekey, *.asc, sops.vault-token, sops.aws-kms, sops.azure-kv, sops.gcp-kms.",
+  ],
 ])("with %o, what cannot be decrypted comes with an advice: %s", (keys, advice) => {
   expect(explainDecryption(new PrepareError(undecrypted), keys)).toEqual(
     new PrepareError(`${undecrypted}\n\n${advice}`),
   );
+});
+
+test("a PGP key that nobody can unlock is told", () => {
+  // As SOPS breaks the lines of gpg 2.2.
+  const said = `${undecrypted}\n    - | gpg: public key decryption failed: Inappropriate\n      | ioctl for device`;
+  const { message } = explainDecryption(new PrepareError(said), {
+    secretName: "shop/keys",
+    data: { "b.asc": "" },
+  }) as Error;
+  expect(message).toContain("decrypts it. A PGP key in it has a passphrase, which nobody is there to enter");
 });
 
 test("other failures stay as they are", () => {

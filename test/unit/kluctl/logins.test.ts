@@ -1,7 +1,14 @@
 import { expect, test } from "vitest";
 import { withLogins } from "../../../src/kluctl/environment.ts";
-import { explainHostKey, toLogins } from "../../../src/kluctl/logins.ts";
-import { type GitCredential, type HelmCredential, noCredentials, type OciCredential } from "../../../src/model.ts";
+import { explainHostKey, explainRefusal, toLogins } from "../../../src/kluctl/logins.ts";
+import { PrepareError } from "../../../src/errors.ts";
+import {
+  type Credentials,
+  type GitCredential,
+  type HelmCredential,
+  noCredentials,
+  type OciCredential,
+} from "../../../src/model.ts";
 
 const secretName = "login";
 const gitLogins = (...git: GitCredential[]) => toLogins({ ...noCredentials, git }, "/j");
@@ -156,4 +163,32 @@ test("hosts that the deployment knows are added to those that the server knows",
 test("a host that is not known is said in words that help", () => {
   const words = explainHostKey("ssh: handshake failed: host not found and SSH_KNOWN_HOSTS has been set");
   expect(words).toBe("ssh: handshake failed: the host's key is not known: put it into known_hosts of the secret");
+});
+
+test("whoever refuses a login comes with the logins that there are for it, and never with what is in them", () => {
+  const said = new PrepareError("failed to fetch https://h.test:8443/index.yaml : 401 Unauthorized");
+  const helm = { ...aHelm, host: "h.test:8443", secretName: "shop/helm", password: "canary" };
+  const explain = (credentials: Partial<Credentials>) =>
+    (explainRefusal(said, { credentials: { ...noCredentials, ...credentials } }) as Error).message;
+
+  const others = [
+    { ...helm, host: "other.test" },
+    { ...helm, secretName: "" },
+  ];
+  expect(explain({ helm: [...others, helm, { ...helm, path: "/sta*" }] })).toBe(
+    `${said.message}\n\nLogins that there are for it: spec.credentials.helm for h.test:8443 (secret shop/helm), ` +
+      "spec.credentials.helm for h.test:8443/sta* (secret shop/helm).",
+  );
+  for (const unfit of [[], others]) {
+    expect(explain({ helm: unfit })).toContain("No entry of spec.credentials.git, oci or helm names a host");
+  }
+});
+
+test("a cluster that refuses the login of its kubeconfig is told from the server's own", () => {
+  const said = new PrepareError("the server has asked for the client to provide credentials");
+  const cluster = { kubeconfig: "", fingerprint: "" };
+  expect(explainRefusal(said, { credentials: noCredentials })).toBe(said);
+  expect(String(explainRefusal(said, { credentials: noCredentials, cluster }))).toContain(
+    "that spec.kubeConfig leads to",
+  );
 });
