@@ -129,9 +129,16 @@ export function createKluctl({ binary, kubeconfigFor, log, observe, ...deps }: K
     return isSince(binary, 2, 23) ? [`--kubeconfig=${path}`] : [];
   }
 
-  /** Older ones know no other Python than their own. */
-  function pythonFlags(binary: Binary): readonly string[] {
-    return deps.systemPython && isSince(binary, 2, 25) ? ["--use-system-python"] : [];
+  let toldOfPython: string | undefined;
+  /** Older ones know no other Python than their own, which nobody who asked for another would find out by themselves. */
+  function pythonFlags({ file, version }: Binary): readonly string[] {
+    if (!deps.systemPython) return [];
+    if (isSince({ version }, 2, 25)) return ["--use-system-python"];
+    if (toldOfPython !== file) {
+      toldOfPython = file;
+      log.warn({ version }, "kluctl before 2.25 cannot use the system's Python: it renders with its own");
+    }
+    return [];
   }
 
   async function prepare(): Promise<Binary> {

@@ -390,3 +390,18 @@ test("a work directory that is removed while the server runs comes back", async 
 
   expect(await kluctl.version()).toBe("2.28.2");
 });
+
+test("the system's Python is asked for where kluctl can use it, and it is told once where it cannot", async () => {
+  const body = `echo "$@" >> $here/arguments; ${emptyResult}`;
+  const [newer, older] = [
+    await useFake(body, { systemPython: true }, "2.28.2"),
+    await useFake(body, { systemPython: true }, "2.24.1"),
+  ];
+  for (const { diff } of [newer, older, older]) await diff();
+
+  expect(await newer.seen("arguments")).toContain("--use-system-python");
+  expect(await older.seen("arguments")).not.toContain("--use-system-python");
+  const told = ({ lines }: typeof newer) => lines.filter(({ msg }) => String(msg).includes("the system's Python"));
+  expect(told(newer)).toEqual([]);
+  expect(told(older)).toMatchObject([{ level: 40, version: "2.24.1" }]);
+});
