@@ -83,7 +83,8 @@ export function createTransport({ cluster, applyTo }: ClusterAccess): Transport 
       return await new Promise((resolve, reject) => {
         const sent = request(`${base}${path}`, {
           method,
-          headers: { ...headers, ...auth, ...impersonating },
+          // The API server's audit log names who asked by it, and managed fields that nobody gave a manager.
+          headers: { "User-Agent": "towline", ...headers, ...auth, ...impersonating },
           agent: connections,
           signal,
         });

@@ -144,3 +144,10 @@ test("a service account's annotations are read, and a token for others says who 
   const absent = accounts.createToken(namespace, "absent", { audience: "a", seconds: 600 });
   await expect(absent).rejects.toThrow(/serviceaccounts "absent" not found/);
 });
+
+test("the API server knows by name who writes to it", async () => {
+  const { namespace, client } = await useKube();
+  const path = `/api/v1/namespaces/${namespace}/configmaps`;
+  const made = await client.request({ method: "POST", path, body: { metadata: { name: "named" }, data: { a: "1" } } });
+  expect(made).toMatchObject({ metadata: { managedFields: [{ manager: "towline" }] } });
+});
