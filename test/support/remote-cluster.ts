@@ -19,7 +19,7 @@ export async function useRemoteCluster(): Promise<TestRemoteCluster> {
   const tools = await findTools(apiServerTools, { say: () => undefined });
   const { kubeconfig, stop } = await startApiServer({ tools, stateDir });
   onTestFinished(stop);
-  const cluster = await useNamespace(kubeconfig, uniqueName("remote"));
+  const cluster = await useNamespace(kubeconfig, uniqueName("remote"), true);
   const system = await cluster.core.readNamespace({ name: "kube-system" });
   return { ...cluster, id: system.metadata?.uid ?? "", kubeconfigText: await readFile(kubeconfig, "utf8") };
 }

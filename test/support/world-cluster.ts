@@ -91,7 +91,11 @@ function keepConnections(config: KubeConfig): void {
  * because the server is gone that would let its KluctlDeployments go, costs a hundredth of a core for as long as the run
  * takes, and any other one a fifth of a second. Elsewhere it is deleted, without waiting for that.
  */
-export async function useNamespace(kubeconfig: string, namespace: string): Promise<TestCluster> {
+export async function useNamespace(
+  kubeconfig: string,
+  namespace: string,
+  ends = inject("worldEnds"),
+): Promise<TestCluster> {
   const config = new KubeConfig();
   config.loadFromFile(kubeconfig);
   keepConnections(config);
@@ -99,7 +103,7 @@ export async function useNamespace(kubeconfig: string, namespace: string): Promi
   const objects = KubernetesObjectApi.makeApiClient(config);
   await core.createNamespace({ body: { metadata: { name: namespace } } });
   onTestFinished(async () => {
-    if (inject("worldEnds")) return;
+    if (ends) return;
     await core.deleteNamespace({ name: namespace, gracePeriodSeconds: 0 }).catch((error: unknown) => {
       if (!(error instanceof ApiException && error.code === 404)) throw error; // the test has done it
     });
