@@ -5,7 +5,7 @@
  * for that too. It has to be on a host of the same name: a project must not have a password sent to wherever it likes. Pure.
  */
 import type { GitCredential } from "../model.ts";
-import { parseRepoUrl } from "../repo-url.ts";
+import { type ParsedRepoUrl, parseRepoUrl } from "../repo-url.ts";
 import { toPlainText } from "./output.ts";
 
 const fetching = /^Updating git cache for (\S{1,2000})$/;
@@ -18,11 +18,23 @@ export function hostsAsking(stderr: string, credentials: readonly GitCredential[
   const names = new Set(logins.map(({ namedHost }) => namedHost));
   const given = new Set(logins.map(({ host }) => host));
   if (names.size === 0 || !noLogin.test(stderr)) return [];
-  const hosts = toPlainText(stderr)
-    .split("\n")
-    .map((line) => parseRepoUrl(fetching.exec(line.trim())?.[1] ?? ""))
-    .flatMap((url) => (url && url.protocol !== "ssh:" && names.has(url.host) ? [url.hostAndPort] : []));
+  const hosts = fetched(stderr).flatMap(({ protocol, host, hostAndPort }) =>
+    protocol !== "ssh:" && names.has(host) ? [hostAndPort] : [],
+  );
   return [...new Set(hosts)].filter((host) => !given.has(host));
+}
+
+/** The repositories that kluctl has begun to fetch, for people. Which of them failed, its error does not say. */
+export function fetchedRepositories(stderr: string): string[] {
+  // They are fetched side by side: what people read should not change with who was first.
+  return [...new Set(fetched(stderr).map(({ hostAndPort, path }) => `${hostAndPort}/${path}`))].sort();
+}
+
+function fetched(stderr: string): ParsedRepoUrl[] {
+  const urls = toPlainText(stderr)
+    .split("\n")
+    .map((line) => parseRepoUrl(fetching.exec(line.trim())?.[1] ?? ""));
+  return urls.filter((url) => url !== undefined);
 }
 
 /** A login as the several that kluctl has to be given for it. */

@@ -192,6 +192,7 @@ export function createKluctl({ binary, kubeconfigFor, log, observe, ...deps }: K
     const wanted = AbortSignal.any([signal, stopping.signal]);
     let teller: LineTeller | undefined;
     let outcome: T | undefined;
+    let ended: Ended | undefined;
     try {
       const logins = toLogins(run.credentials, job.path, asking.get(run.credentials));
       const keys = toDecryption(run.decryption, job.path);
@@ -208,7 +209,7 @@ export function createKluctl({ binary, kubeconfigFor, log, observe, ...deps }: K
       if (deps.tell && !cold)
         teller = createLineTeller({ deployment, reconcileId, command: call.command, known: secrets, tell: deps.tell });
       const logLine = createLineLogger(log, call.command, run);
-      const ended = await runProcess({
+      ended = await runProcess({
         name: `kluctl ${call.command}`,
         command: binary.path,
         args: [
@@ -240,7 +241,7 @@ export function createKluctl({ binary, kubeconfigFor, log, observe, ...deps }: K
       if (!warm) renderers?.unpacked(binary);
       return (outcome = await readOutcome(ended, files.result, parse, toWords));
     } catch (error) {
-      throw explainRefusal(explainDecryption(error, run.decryption), run);
+      throw explainRefusal(explainDecryption(error, run.decryption), run, ended?.stderr);
     } finally {
       teller?.end(outcome);
       cleanUp(keyring, job);

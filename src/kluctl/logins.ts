@@ -3,7 +3,7 @@ import { join } from "node:path";
 import { PrepareError } from "../errors.ts";
 import type { Credentials, GitCredential, HelmCredential, OciCredential } from "../model.ts";
 import type { Run } from "../ports.ts";
-import { forEachHost } from "./asking-hosts.ts";
+import { fetchedRepositories, forEachHost } from "./asking-hosts.ts";
 import type { LoginFields } from "./environment.ts";
 
 export interface Logins {
@@ -125,13 +125,15 @@ export function explainHostKey(text: string): string {
 }
 
 /** Whoever refuses a login says so in many ways, and kluctl passes on what it says: which login it was, neither knows. */
-const refused = /\b401\b.*Unauthorized|authentication required|UNAUTHORIZED/;
+const refused = /\b401\b.*Unauthorized|authentication required|UNAUTHORIZED|unable to authenticate|into known_hosts/;
 /** The API server's word for it, where a kubeconfig of the deployment's own leads to. */
 const refusedByCluster = "the server has asked for the client to provide credentials";
 
+/** `stderr`: of the run that failed. */
 export function explainRefusal(
   error: unknown,
   { credentials, cluster }: Pick<Run, "credentials" | "cluster">,
+  stderr = "",
 ): unknown {
   if (!(error instanceof PrepareError)) return error;
   if (cluster !== undefined && error.message.includes(refusedByCluster)) {
@@ -144,19 +146,20 @@ export function explainRefusal(
     ...oci.map(({ registry, repository, secretName }) => ["oci", registry, repository, secretName] as const),
     ...helm.map(({ host, path, secretName }) => ["helm", host, path, secretName] as const),
   ];
+  // Of git, kluctl does not say which repository it was.
+  const repositories = error.message.includes("://") ? [] : fetchedRepositories(stderr).slice(0, 10);
+  const mentioned = `${error.message} ${repositories.join(" ")}`;
+  const about = repositories.length > 0 ? `What was fetched from git: ${repositories.join(", ")}. ` : "";
   // Those for other hosts are nobody's business who reads this.
-  const fitting = given.filter(([, host, , name]) => name !== "" && error.message.includes(host === "*" ? "" : host));
+  const fitting = given.filter(([, host, , name]) => name !== "" && mentioned.includes(host === "*" ? "" : host));
   if (fitting.length === 0) {
     const how = "an entry fits by its host as in the URL, with its port";
-    return withAdvice(
-      error,
-      `No entry of spec.credentials.git, oci or helm names a host that is mentioned here: ${how}.`,
-    );
+    return withAdvice(error, `${about}No entry of spec.credentials.git, oci or helm names its host: ${how}.`);
   }
   const list = fitting.map(([kind, host, path, name]) => {
     return `spec.credentials.${kind} for ${host}${path ? `/${path.replace(/^\/+/, "")}` : ""} (secret ${name})`;
   });
-  return withAdvice(error, `Logins that there are for it: ${list.join(", ")}.`);
+  return withAdvice(error, `${about}Logins that there are for it: ${list.join(", ")}.`);
 }
 
 function withAdvice(error: PrepareError, advice: string): PrepareError {

@@ -180,7 +180,22 @@ test("whoever refuses a login comes with the logins that there are for it, and n
       "spec.credentials.helm for h.test:8443/sta* (secret shop/helm).",
   );
   for (const unfit of [[], others]) {
-    expect(explain({ helm: unfit })).toContain("No entry of spec.credentials.git, oci or helm names a host");
+    expect(explain({ helm: unfit })).toContain("No entry of spec.credentials.git, oci or helm names its host");
+  }
+});
+
+test("where kluctl does not say which repository refused the login, those that it fetched are named", () => {
+  const git = [
+    { host: "git.test:8443", secretName: "shop/git", username: "ada", password: "canary" },
+    { host: "other.test", secretName: "shop/other", username: "ada", password: "canary" },
+  ];
+  const stderr = "Loading kluctl project\nUpdating git cache for https://ada:canary@git.test:8443/org/shop.git\n";
+  for (const said of ["authentication required", "ssh: handshake failed: ssh: unable to authenticate"]) {
+    const error = explainRefusal(new PrepareError(said), { credentials: { ...noCredentials, git } }, stderr);
+    expect((error as Error).message).toBe(
+      `${said}\n\nWhat was fetched from git: git.test:8443/org/shop. ` +
+        "Logins that there are for it: spec.credentials.git for git.test:8443 (secret shop/git).",
+    );
   }
 });
 
