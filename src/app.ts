@@ -1,5 +1,4 @@
 /** Builds the house from a Config: what is made here is all there is, and nobody else makes anything. */
-import { randomUUID } from "node:crypto";
 import { hostname } from "node:os";
 import { connectProducer, connectWorker } from "../jobs/connection.ts";
 import { createDeliveries } from "../jobs/deliveries.ts";
@@ -30,6 +29,7 @@ import { createLogger, createSecretList, type Logger } from "./log.ts";
 import { createMetrics } from "./metrics.ts";
 import { createDeploymentMetrics } from "./metrics/deployments.ts";
 import type { Request } from "./model.ts";
+import { newOurId } from "./reconcile/our-ids.ts";
 import { createReconcile } from "./reconcile/reconcile.ts";
 import { createRetries } from "./reconcile/retries.ts";
 import type { GitSources } from "./source/sources.ts";
@@ -169,7 +169,7 @@ export async function startApp(config: Config, log: Logger, reading?: Reading): 
     skipping: skippingParts.skipping,
     validations: skippingParts.validations,
     clock,
-    newId: randomUUID,
+    newId: newOurId,
     log,
     audit: ({ deployment, ...change }) =>
       auditLog.info({ ...deployment, ...change }, `${change.action} ${change.result}`),

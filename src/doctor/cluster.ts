@@ -7,6 +7,7 @@ import { parseDeployment, resourcePath } from "../kube/custom-resource.ts";
 import { legacyPath } from "../kube/legacy/resource.ts";
 import { leaseName } from "../kube/lease.ts";
 import type { Deployment, Key, MalformedDeployment } from "../model.ts";
+import { isOurId } from "../reconcile/our-ids.ts";
 
 export interface ServerFacts {
   readonly version: string;
@@ -34,6 +35,8 @@ export interface Writer {
   readonly manager: string;
   /** Epoch milliseconds. */
   readonly at: number;
+  /** What it wrote has a Towline's id in it. */
+  readonly isTowline?: true | undefined;
 }
 
 export interface FoundDeployment {
@@ -109,7 +112,14 @@ const Managed = z.object({
       )
       .catch([]),
   }),
+  status: z
+    .object({ lastDriftDetectionResult: z.object({ endTime: Time, reconcileId: z.string() }) })
+    .optional()
+    .catch(undefined),
 });
+
+/** Of a write, the API server notes the second; who writes has taken the time a little before. */
+const sameWriteMs = 5_000;
 
 export function createDoctorCluster({ client, namespaces, serviceAccount, now }: DoctorClusterDeps): DoctorCluster {
   /** `undefined` if there is none. */
@@ -240,11 +250,14 @@ function subjectOf({ namespace, name }: Key) {
 }
 
 export function lastWriterOf(item: unknown): Writer | undefined {
-  const { managedFields } = Managed.safeParse(item).data?.metadata ?? { managedFields: [] };
-  return managedFields
+  const { data } = Managed.safeParse(item);
+  const { lastDriftDetectionResult: look } = data?.status ?? {};
+  const [last] = (data?.metadata.managedFields ?? [])
     .filter((entry) => (entry as typeof entry | undefined)?.subresource === "status")
     .map(({ manager, time }) => ({ manager, at: time }))
-    .sort((a, b) => b.at - a.at)[0];
+    .sort((a, b) => b.at - a.at);
+  const isTowline = last && look && isOurId(look.reconcileId) && Math.abs(last.at - look.endTime) <= sameWriteMs;
+  return last && { ...last, ...(isTowline && { isTowline }) };
 }
 
 async function textOf(answer: IncomingMessage): Promise<string> {

@@ -71,9 +71,11 @@ async function describeWrites(
     .flatMap(({ deployment: { key }, lastWriter }) => (lastWriter ? [{ key, ...lastWriter }] : []))
     .filter(({ at }) => now - at < recentMs)
     .sort((a, b) => b.at - a.at);
-  // A Towline renews a Lease of the deployment while it works on it; kluctl's controller knows no such Lease.
+  // A Towline renews a Lease of the deployment while it works on it; kluctl's controller knows no such Lease. A look that
+  // is left out takes none, and is known by what it wrote.
   const ours = await Promise.all(
-    recent.map(async ({ key, at }) => {
+    recent.map(async ({ key, at, isTowline }) => {
+      if (isTowline) return true;
       const lease = await cluster.ownLease(key);
       return lease !== undefined && Math.abs(at - lease.renewedAt) < lease.durationMs + 60_000;
     }),

@@ -1,6 +1,7 @@
+import { randomUUID } from "node:crypto";
 import { expect, test } from "vitest";
 import { examine } from "../../../src/doctor/check.ts";
-import { createDoctorCluster, type DoctorClusterDeps } from "../../../src/doctor/cluster.ts";
+import { createDoctorCluster, type DoctorClusterDeps, lastWriterOf } from "../../../src/doctor/cluster.ts";
 import { exitCodeOf, ok, problem, warning } from "../../../src/doctor/finding.ts";
 import { examinePermissions } from "../../../src/doctor/permissions.ts";
 import { examineRepositories } from "../../../src/doctor/repositories.ts";
@@ -9,6 +10,7 @@ import { examineServer } from "../../../src/doctor/server.ts";
 import { toJson, toText } from "../../../src/doctor/show.ts";
 import { examineDataDir, examineForge, examineKluctl, examineRedis } from "../../../src/doctor/surroundings.ts";
 import type { Heads } from "../../../src/model.ts";
+import { newOurId } from "../../../src/reconcile/our-ids.ts";
 import { aDeployment } from "../../support/deployments.ts";
 import { fakeDoctorCluster } from "../../support/fake-doctor-cluster.ts";
 
@@ -67,6 +69,32 @@ test("kluctl's controller is found by its Deployment, its Lease and what it writ
     "ok Lease kluctl-system/5ab5d0f9.kluctl.io: has expired, last held by kluctl-controller-7d, 60 s ago",
     "ok status writes: a Towline wrote those of 1 of 1 deployments in the last 15 minutes",
   ]);
+});
+
+test("a look that a Towline has left out is known by the id in the status, and one of kluctl's controller is not", () => {
+  const at = new Date(now).toISOString();
+  const item = (reconcileId: string, endTime = at) => ({
+    metadata: { managedFields: [{ manager: "kluctl-controller", time: at, subresource: "status" }] },
+    status: { lastDriftDetectionResult: { endTime, reconcileId } },
+  });
+  const wrote = { manager: "kluctl-controller", at: now };
+  expect(lastWriterOf(item(newOurId()))).toEqual({ ...wrote, isTowline: true });
+  expect(lastWriterOf(item(randomUUID()))).toEqual(wrote);
+  // Somebody else wrote after it.
+  expect(lastWriterOf(item(newOurId(), new Date(now - 60_000).toISOString()))).toEqual(wrote);
+  expect(lastWriterOf({ ...item(newOurId()), status: undefined })).toEqual(wrote);
+});
+
+test("what a Towline wrote without a Lease is no sign of kluctl's controller", async () => {
+  const found = {
+    deployment: aDeployment({ key: { namespace: "shop", name: "prod" } }),
+    spec: {},
+    lastWriter: { manager: "kluctl-controller", at: now - 40_000, isTowline: true as const },
+  };
+  const deps = { cluster: fakeDoctorCluster({}), namespace: "kluctl-system", now: () => now };
+  expect(lines(await examineController(deps, [found])).at(-1)).toBe(
+    "ok status writes: a Towline wrote those of 1 of 1 deployments in the last 15 minutes",
+  );
 });
 
 test("a Lease that a Towline holds, alone or with others, is no sign of kluctl's controller", async () => {
