@@ -77,6 +77,8 @@ const say = (line: string) => void process.stderr.write(`${line}\n`);
 
 if (options.help) process.stdout.write(help);
 else await main(chosen(options.only));
+// What one that failed has left open must not keep us.
+process.exit();
 
 async function main(wanted: readonly Measurement[]): Promise<void> {
   if (process.platform !== "linux") throw new Error("The bench reads /proc: it needs Linux.");

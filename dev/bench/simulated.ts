@@ -41,21 +41,20 @@ export const simulated: Measurement = {
     const idle = await watchIdle(server, watched);
 
     const servers = [server];
+    const nth = (n: number) => Math.min(n, repositories - 1);
     const another = async (name: string) => void servers.push((await start(name)).server);
     const pushes = [await push("one server", all, 0, servers)];
     await another("2");
-    pushes.push(await push("two servers", all, 1, servers));
+    pushes.push(await push("two servers", all, nth(1), servers));
     await Promise.all([another("3"), another("4")]);
-    pushes.push(await push("four servers", all, Math.min(2, repositories - 1), servers));
+    pushes.push(await push("four servers", all, nth(2), servers));
     await Promise.all(servers.map((server) => server.stop()));
     const way = await startSlowWay(await readFile(stage.cluster.kubeconfig, "utf8"), slowMs);
     stage.defer(() => way.stop());
     const slowConfig = join(stage.stateDir, "slow-kubeconfig");
     await writeFile(slowConfig, way.kubeconfig, { mode: 0o600 });
     const { server: slow } = await start("slow", { kubeconfig: slowConfig });
-    pushes.push(
-      await push(`one server, an API server ${2 * slowMs} ms away`, all, Math.min(3, repositories - 1), [slow]),
-    );
+    pushes.push(await push(`one server, an API server ${2 * slowMs} ms away`, all, nth(3), [slow]));
     await slow.stop();
     for (const { what, ms } of pushes) stage.say(`  ${what}: ${seconds(ms)}`);
 
