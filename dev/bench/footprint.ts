@@ -49,6 +49,7 @@ export const footprint: Measurement = {
           wanted: `< ${megabytes(most.bytes)}`,
           measured: megabytes(withChildrenBytes),
           met: withChildrenBytes < most.bytes,
+          why: "what a start took is given back, and how much of it at once differs by a few megabytes from start to start.",
         },
         {
           what: `${what}: of a core`,

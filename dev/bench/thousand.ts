@@ -44,7 +44,9 @@ export const thousand: Measurement = {
     const perJob = (kept.commands - asked.commands) / jobs;
 
     const watched = { settleMs: stage.quick ? 1_000 : 5_000, forMs: stage.quick ? 10_000 : 45_000 };
-    const idle = await watchIdle(server, watched);
+    // The first look after a deploy is part of it: it proves that there is nothing to do.
+    const lookedAtMs = stage.quick ? 1_000 : (intervalSeconds * 1.1 + 10) * 1_000;
+    const idle = await watchIdle(server, { ...watched, settleMs: lookedAtMs });
     const pushed = await all.push(0, server);
     stage.say(`  a push for ${pushed.deployments}: ${seconds(pushed.ms)}`);
     await settled(server);
@@ -65,7 +67,7 @@ export const thousand: Measurement = {
     return {
       how:
         `${count} deployments of one object each, ${count / repositories} of each of ${repositories} repositories, with \`interval: 5m\`; ${concurrency} at a time; the server is compiled as in the image. ` +
-        "All are there when the server starts and are deployed for the first time. Then it is idle but for what the interval asks for. " +
+        "All are there when the server starts and are deployed for the first time. When each has been looked at once more, it is idle but for what the interval asks for. " +
         "Then a push concerns all deployments of one repository; the server is restarted; and two seconds after one more push its Redis forgets everything.",
       tables: [
         {
@@ -127,6 +129,7 @@ export const thousand: Measurement = {
           wanted: `≤ ${megabytes(most.bytes)}`,
           measured: megabytes(idle.withChildrenBytes),
           met: idle.withChildrenBytes <= most.bytes,
+          why: "the server gives back what a rush took only while its own thread is less than 5 % busy, and with three looks a second it is a little more.",
         },
       ],
       memory: [],
