@@ -345,7 +345,7 @@ export interface AppliedObjects {
     scope: AppliedScope,
   ):
     | { readonly objects: ReadonlyMap<string, ObjectVersion>; readonly unknown?: undefined }
-    | { readonly unknown: string };
+    | { readonly objects?: undefined; readonly unknown: string };
   onChange(callback: (change: AppliedChange) => void): void;
 }
 

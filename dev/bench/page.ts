@@ -80,8 +80,8 @@ export const page: Measurement = {
     return {
       how:
         `${count} KluctlDeployments, a real server, and a real Chromium (headless) on the same machine. ` +
-        `Their statuses are written to the API server as fast as it takes them, up to twice a second for each; the page is told at most twice a second, of all that changed. ` +
-        `As the API server takes fewer than that, the page is also told by a process that has its events and nothing behind them. ` +
+        "Their statuses are written to the API server as fast as it takes them, up to twice a second for each; the page is told at most twice a second, of all that changed. " +
+        "As the API server takes fewer than that, the page is also told by a process that has its events and nothing behind them. " +
         "A status is seen when the browser has drawn it: the time counts from the moment at which it was sent to the API server.",
       tables: [
         {

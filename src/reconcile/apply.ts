@@ -55,12 +55,12 @@ export async function apply(work: Work, { commit, steps }: Project): Promise<App
 
   /** If nothing came of it, then nothing was there to deploy: it was a comparison. */
   async function deployAndTell(): Promise<Applied> {
-    const cameOf = (result: CommandResult) =>
+    const hasEffect = (result: CommandResult) =>
       result.objectsHash !== deployment.status.lastObjectsHash || result.errors.length > 0 || differs(result);
     status.set({ lastPrepareError: undefined });
     deps.skipping?.forget(deployment.key);
-    const rendered = await steps.deploy("objects-changed", undefined, cameOf);
-    if (!cameOf(rendered)) return { decision: decide(input, rendered.objectsHash), rendered, deployed: undefined };
+    const rendered = await steps.deploy("objects-changed", undefined, hasEffect);
+    if (!hasEffect(rendered)) return { decision: decide(input, rendered.objectsHash), rendered, deployed: undefined };
     const decision: Decision = { deploy: "objects-changed", waitsForApproval: false, validate: spec.validate };
     return { decision, rendered, deployed: rendered };
   }

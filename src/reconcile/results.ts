@@ -95,7 +95,7 @@ export function toCommandSummary(result: MaskedResult, context: ResultContext): 
 export function toDrift(result: MaskedResult, context: ResultContext): { summary: DriftSummary; message: string } {
   const { objects, errors, warnings } = result;
   const command = record(result.document["command"]);
-  const drifted = objects.filter((o) => o.new || o.orphan || o.deleted || o.changes.length > 0);
+  const drifted = objects.filter(isOther);
   const document = {
     ...identityOf(context),
     startTime: command["startTime"],
@@ -112,7 +112,11 @@ export function toDrift(result: MaskedResult, context: ResultContext): { summary
 
 /** Anything that kluctl found to be otherwise than the project says, or has changed. */
 export function differs({ objects }: Pick<CommandResult, "objects">): boolean {
-  return objects.some((one) => one.new || one.orphan || one.deleted || one.changes.length > 0);
+  return objects.some(isOther);
+}
+
+function isOther(object: ResultObject): boolean {
+  return object.new || object.orphan || object.deleted || object.changes.length > 0;
 }
 
 /**

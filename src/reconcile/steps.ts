@@ -221,11 +221,11 @@ export function createSteps(work: Work, { checkout, credentials, identity, kluct
       return result;
     },
 
-    /** What is no news is what a comparison would have found: it is in the log, and nobody else is told. */
+    /** Without an effect it was what a comparison would have been: it is in the log, and nobody else is told. */
     async deploy(
       why: string,
       compared: CommandResult | undefined,
-      isNews: (result: CommandResult) => boolean = () => true,
+      hasEffect: (result: CommandResult) => boolean = () => true,
     ): Promise<MaskedResult> {
       work.phase = "deploy";
       status.progress(`Performing ${isWanted ? "" : "kluctl "}${spec.deployMode}`, inProgress);
@@ -240,7 +240,7 @@ export function createSteps(work: Work, { checkout, credentials, identity, kluct
       const appliedAt = clock.now();
       const failed = result.errors.length > 0;
       const ms = appliedAt - startedAt;
-      if (!isNews(result)) {
+      if (!hasEffect(result)) {
         log.info({ ...counts(result), ms }, "compared");
         return result;
       }

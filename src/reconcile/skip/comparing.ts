@@ -14,29 +14,28 @@ import {
   type GitDeployment,
   type ObjectVersion,
 } from "../../model.ts";
+import type { AppliedObjects } from "../../ports.ts";
 import { readyCondition } from "../conditions.ts";
 import { isFoundByName } from "./moves.ts";
 import { compareObjects } from "./objects.ts";
 
-/** What was deployed last, or compared since, and found to be all that the deployment has in the cluster. */
+/** What a server saw when it deployed last, or compared since. */
 export interface LastSeen {
   readonly uid: string;
   readonly generation: number;
   readonly deployResultId: string | undefined;
   readonly objectsHash: string;
   readonly objects: ReadonlyMap<string, ObjectVersion>;
+  /** Whether they are all that it has in the cluster. */
   readonly complete: boolean;
+  /** Hooks come and go. */
   readonly hooks: boolean;
   /** Deploying it waits until objects are ready, even if none of them changes. */
   readonly waits: boolean;
 }
 
-export interface Cluster {
-  /** What the watches know, if they know all of it. */
-  readonly objects?: ReadonlyMap<string, ObjectVersion> | undefined;
-  /** Why they do not. */
-  readonly unknown?: string | undefined;
-}
+/** What the watches know of its objects. */
+export type Cluster = ReturnType<AppliedObjects["find"]>;
 
 /** Says why; `undefined`: the deploy alone tells. */
 export function whyCompare(
@@ -67,7 +66,7 @@ export function whyCompare(
   if (last.hooks) return "it has hooks";
   if (last.waits && !isKnownReady(spec, status)) return "it would wait for what may not be ready";
 
-  if (cluster.objects === undefined) return cluster.unknown ?? "its objects are not watched";
+  if (cluster.objects === undefined) return cluster.unknown;
   const difference = compareObjects(last.objects, cluster.objects);
   const isAsLeft = difference.kind === "same" || difference.kind === "status";
   return isAsLeft ? undefined : `${difference.id}: ${difference.kind}`;

@@ -85,7 +85,7 @@ export function startDriftWaking({ deployments, applied, skipping, queue, log, o
     if (deployment.uid !== known.uid || status.lastDeployResult?.id !== known.deployResultId) {
       return skipping.forget(key); // another server has deployed it: these were its changes
     }
-    const { objects } = { objects: undefined, ...applied.find(known.discriminator, known) };
+    const { objects } = applied.find(known.discriminator, known);
     if (objects === undefined) return;
     const drifted = findDrifted(known.objects, objects, one.deleted);
     const news = [...drifted].filter(

@@ -14,7 +14,6 @@ import {
   keyText,
   type Key,
   type MalformedDeployment,
-  type ObjectVersion,
 } from "../../model.ts";
 import type { AppliedKind, AppliedObjects, Checkout, Clock, Deployments, Identity } from "../../ports.ts";
 import { isReconciling, readyCondition } from "../conditions.ts";
@@ -23,7 +22,7 @@ import { findSharing } from "../discriminators.ts";
 import { isAsked } from "../requests.ts";
 import { targetOf } from "../keys.ts";
 import { rfc3339 } from "../time.ts";
-import { type Cluster, whyCompare, whyUnlikely } from "./comparing.ts";
+import { type Cluster, type LastSeen, whyCompare, whyUnlikely } from "./comparing.ts";
 import { createEvidence, evict, type EvidenceDeps, placeText } from "./evidence.ts";
 import { type GitPlace, inputsOf, waitsForItems } from "./inputs.ts";
 import { compareObjects, seenObjects } from "./objects.ts";
@@ -85,21 +84,10 @@ export interface Found {
 }
 
 /** What a server remembers of a deployment that it has looked at. */
-export interface Known {
-  readonly uid: string;
-  readonly generation: number;
-  readonly deployResultId: string | undefined;
-  readonly objectsHash: string;
+export interface Known extends LastSeen {
   readonly discriminator: string;
   readonly impersonate: string | undefined;
   readonly kinds: readonly AppliedKind[];
-  readonly objects: ReadonlyMap<string, ObjectVersion>;
-  /** Whether they are all that it has in the cluster. */
-  readonly complete: boolean;
-  /** Hooks come and go. */
-  readonly hooks: boolean;
-  /** Deploying it waits until objects are ready. */
-  readonly waits: boolean;
   readonly includes: readonly GitPlace[];
   readonly proof: Proof | { readonly doubt: Doubt; readonly why: string };
 }
@@ -231,7 +219,7 @@ export function createSkipping(deps: SkippingDeps): Skipping {
     }
 
     const { objects, unknown } = inCluster(known);
-    if (unknown !== undefined || objects === undefined) return look("watch", unknown ?? "");
+    if (objects === undefined) return look("watch", unknown);
     const difference = compareObjects(known.objects, objects);
     if (difference.kind === "status") {
       const follows = spec.validate && spec.validateIntervalMs === undefined;
