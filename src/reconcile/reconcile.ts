@@ -78,8 +78,8 @@ export function createReconcile(deps: ReconcileDeps): Reconcile {
   }
 
   /**
-   * The repository's last known move, see Sources.heads. What comes round by itself does so because nobody may have told
-   * of a move: it is content with an answer that another such loop got a moment ago, but not with one as old as the move.
+   * The repository's last known move, see Sources.heads. What comes round without a push does so because nobody may have
+   * told of a move: it is content with an answer that another such loop got a moment ago, but not with one as old as the move.
    * No loop may get an older answer than an earlier one of its deployment had, or it would go back behind it: the name
    * has the move, and the time in steps that are no longer than the deployment's own.
    */
@@ -90,9 +90,9 @@ export function createReconcile(deps: ReconcileDeps): Reconcile {
   ): Promise<string | undefined> {
     if (!followsGit(deployment)) return undefined;
     const move = await deps.lastMove(deployment.repo);
-    const byInterval = cause === "interval" && attempt === 1;
-    const byItself = cause === "interval" || cause === "drift" || attempt > 1;
-    if (!byItself || (move === undefined && !byInterval)) return move;
+    const isFirst = attempt === 1;
+    // Only who tells of a push has surely noted the move first; others may ask long after it.
+    if ((cause === "push" && isFirst) || (move === undefined && !(cause === "interval" && isFirst))) return move;
     const { intervalMs, retryIntervalMs = intervalMs } = deployment.spec;
     const ms = Math.max(leastSharedMs, Math.min(sharedMs, intervalMs, retryIntervalMs));
     return `${move ?? "no move"}, interval ${ms} ${Math.floor(deps.clock.now() / ms)}`;

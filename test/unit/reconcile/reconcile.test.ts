@@ -398,6 +398,11 @@ test("loops that come round by themselves share a young answer of git, whatever 
   for (const cause of ["interval", "drift", "push", "change"] as const) expect(await ask(cause, 2)).toBe(first);
   expect(await ask("interval")).not.toBe(first);
 
+  // Nobody has noted a move for what was held back, or that another one waits for.
+  const heldBack = aWorld(aDeployment({ status: { ...upToDate, observedGeneration: 0 } }));
+  await heldBack.reconcile({ ...push, cause: "change" }, heldBack.attempt());
+  expect(heldBack.sources.asOfs.at(-1)).toMatch(/^move-1, interval 30000 \d+$/);
+
   known.move = undefined;
   expect(await ask("interval")).toMatch(/^no move, interval 30000 \d+$/);
   expect(await ask("interval", 2)).toBeUndefined();
