@@ -86,7 +86,13 @@ function placeOf(data: Data): Pick<HelmCredential, "host" | "path" | "credential
   return { host: url?.host ?? "", path: path || undefined, credentialsId: data["credentialsId"] || undefined };
 }
 
-async function readEach<Ref extends { readonly secretName: string; readonly bySource?: boolean | undefined }, T>(
+interface SecretName {
+  readonly secretName: string;
+  readonly bySource?: boolean | undefined;
+  readonly bySecret?: boolean | undefined;
+}
+
+async function readEach<Ref extends SecretName, T>(
   { key, spec }: Deployment,
   list: "git" | "oci" | "helm",
   refs: readonly Ref[],
@@ -97,8 +103,9 @@ async function readEach<Ref extends { readonly secretName: string; readonly bySo
     refs.map(async (ref) => {
       const data = await secrets.get(key.namespace, ref.secretName, spec.serviceAccountName);
       if (data !== undefined) return toCredential(ref, `${key.namespace}/${ref.secretName}`, data);
-      const { bySource = false } = ref;
-      const where = `${bySource ? "spec.source.secretRef" : `spec.credentials.${list}`} of ${keyText(key)}`;
+      const { bySource = false, bySecret = false } = ref;
+      const older = bySource ? "spec.source.secretRef" : bySecret ? "spec.helmCredentials" : undefined;
+      const where = `${older ?? `spec.credentials.${list}`} of ${keyText(key)}`;
       throw new SourceError(
         "unauthorized",
         `failed to get secret '${ref.secretName}': it does not exist in namespace ${key.namespace}, but ${where} names it`,

@@ -3,13 +3,15 @@ import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import type { KubernetesObject } from "@kubernetes/client-node";
 import { expect, test } from "vitest";
-import { parse } from "yaml";
+import { parse, stringify } from "yaml";
 import { runDoctor } from "../../src/app/doctor.ts";
 import { parseConfig } from "../../src/config.ts";
 import { annotation } from "../../src/model.ts";
+import { useHelmRepository } from "../support/artifacts.ts";
 import { towline as commandLine } from "../support/command-line.ts";
 import { gitRepository, installOlderApis, olderDeployment } from "../support/older-api.ts";
 import { aProject, aSpec } from "../support/project.ts";
+import { usePullRequests } from "../support/pull-requests.ts";
 import { environment, sendPush, type Towline, useTowline } from "../support/towline.ts";
 import { type TestWorld, useWorld } from "../support/world.ts";
 import { readyOf, type TestResource } from "../support/world-cluster.ts";
@@ -204,3 +206,39 @@ async function deploysInOrder(world: TestWorld, server: Towline): Promise<void> 
   await db.patch({ metadata: { annotations: { [annotation.dependsOn]: null } as unknown as Record<string, string> } });
   await app.reaches("Ready");
 }
+
+test("a preview of the older API logs in at Helm repositories as its deploys do", async () => {
+  const world = await useWorld();
+  const { cluster } = world;
+  const { namespace } = cluster;
+  await installOlderApis(cluster.kubeconfig);
+  const charts = await useHelmRepository({ name: "from-helm", version: "0.1.0", namespace });
+  await cluster.create({
+    ...{ apiVersion: "v1", kind: "Secret", metadata: { name: "charts" } },
+    stringData: { url: charts.url, ...charts.login, caFile: charts.ca },
+  } as KubernetesObject);
+  const pulls = await usePullRequests(world);
+  const helmChart = { repo: charts.url, chartName: "from-helm", chartVersion: "0.1.0", releaseName: "it", namespace };
+  await pulls.repo.push({
+    ...aProject({ namespace }),
+    "deployment.yaml": stringify({ deployments: [{ path: "app" }, { path: "helm" }] }),
+    "helm/helm-chart.yaml": stringify({ helmChart: { ...helmChart, skipPrePull: true } }),
+  });
+  const spec = {
+    ...{ interval: "1h", deployInterval: "never", target: "prod", validate: false },
+    source: { url: pulls.repo.url },
+    renameContexts: [{ oldContext: "default", newContext: "prod" }],
+    helmCredentials: [{ secretRef: { name: "charts" } }],
+  };
+  await cluster.create(olderDeployment("shop", spec));
+  await older(world, "shop").until("its deploy", (resource) => readyOf(resource).status === "True");
+  expect(await cluster.data("from-helm")).toEqual({ from: "from-helm" });
+
+  const pull = await pulls.open({
+    "app/settings.yml": aProject({ namespace, data: { color: "blue" } })["app/settings.yml"]!,
+  });
+  const comment = await pull.comment("merging changes 1 deployment");
+  expect(comment).toMatch(/data\.color:\n- +red\n\+ +blue/);
+  const local = await towline(world, "preview", pulls.repo.dir, "--into", "main");
+  expect(local).toMatchObject({ code: 0, out: expect.stringContaining("-  red\n+  blue") as unknown });
+});

@@ -75,7 +75,7 @@ export function createLegacyDeployments(deps: LegacyDeploymentsDeps): LegacyDepl
     }
   }
 
-  /** Logins are not read here: they are of use only to who works on it. */
+  /** Logins are not read here: who works on it reads those that it names. */
   function present(resource: LegacyResource): void {
     const key = repositoryOf(resource);
     const gitRepository = key && repositories.find(key);

@@ -32,7 +32,7 @@ export interface References {
 export interface TranslationContext {
   readonly namespace: string;
   readonly gitRepository?: FoundGitRepository;
-  /** By name; what is not there has not been found. Without it, logins for Helm repositories are left out. */
+  /** By name; what is not there has not been found. Without it, logins for Helm repositories only name their Secrets. */
   readonly helmSecrets?: ReadonlyMap<string, Readonly<Record<string, string>>> | undefined;
 }
 
@@ -122,8 +122,8 @@ export function translateSpec(raw: Fields, context: TranslationContext): Transla
   const spec = parsed.data;
   const said = { problems: [] as string[], notes: [] as Note[] };
   const { source, login } = toSource(spec, context, said);
-  const helm = toHelmCredentials(spec, context, said);
-  const credentials = { ...(login && { git: [login] }), ...(helm.length > 0 && { helm }) };
+  const { helm, helmCredentials } = toHelmCredentials(spec, context, said);
+  const credentials = { ...(login && { git: [login] }), ...(helm && { helm }) };
   const translated: Fields = {
     ...(source && { source: { git: source } }),
     ...Object.fromEntries(same.flatMap((field) => (given[field] === undefined ? [] : [[field, given[field]]]))),
@@ -131,6 +131,7 @@ export function translateSpec(raw: Fields, context: TranslationContext): Transla
     ...toContext(spec, said),
     ...toImages(spec, said),
     ...(Object.keys(credentials).length > 0 && { credentials }),
+    ...(helmCredentials && { helmCredentials }),
   };
   tellLost(spec, given, said);
   return { spec: translated, annotations: toAnnotations(spec, context.namespace), ...said };
@@ -262,15 +263,20 @@ function toImages({ images }: LegacySpec, said: Said): Fields {
   return { images: kept };
 }
 
-function toHelmCredentials({ helmCredentials = [] }: LegacySpec, context: TranslationContext, said: Said): Fields[] {
-  const { helmSecrets, namespace } = context;
-  if (helmSecrets === undefined) return [];
-  return helmCredentials.flatMap(({ secretRef }, i) => {
+/** In the form that leaves the repository's address to the Secret, as long as nobody has read the Secrets. */
+function toHelmCredentials(
+  { helmCredentials = [] }: LegacySpec,
+  { helmSecrets, namespace }: TranslationContext,
+  said: Said,
+): { helm?: Fields[]; helmCredentials?: Fields[] } {
+  const logins = helmCredentials.flatMap(({ secretRef }, i) => {
     const field = `spec.helmCredentials.${i}`;
     if (secretRef === undefined) {
       said.problems.push(`${field}: names no Secret; write secretRef.name`);
       return [];
     }
+    const named = { secretRef: { name: secretRef.name } };
+    if (helmSecrets === undefined) return [named];
     const data = helmSecrets.get(secretRef.name);
     const url = data?.["url"]?.trim() ?? "";
     if (data === undefined || !URL.canParse(url)) {
@@ -282,8 +288,10 @@ function toHelmCredentials({ helmCredentials = [] }: LegacySpec, context: Transl
     }
     const { host, pathname } = new URL(url);
     const path = pathname.replace(/^\/+|(?<!\/)\/+$/g, "");
-    return [{ host, ...(path && { path }), secretRef: { name: secretRef.name } }];
+    return [{ host, ...(path && { path }), ...named }];
   });
+  if (logins.length === 0) return {};
+  return helmSecrets === undefined ? { helmCredentials: logins } : { helm: logins };
 }
 
 /** The annotation may be there already: both count. */

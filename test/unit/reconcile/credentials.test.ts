@@ -133,6 +133,9 @@ test("a secret of spec.helmCredentials says itself for which repository it is", 
     { host: "charts.test:8443", path: "stable", username: "ada" },
     { host: "", credentialsId: "charts", password: "pass" },
   ]);
+  await expect(readCredentials(deployment, { get: () => Promise.resolve(undefined) })).rejects.toThrow(
+    "but spec.helmCredentials of shop/prod names it",
+  );
 });
 
 test.each([

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { toEntry } from "../../../../src/kube/legacy/entry.ts";
+import { type EntryContext, toEntry } from "../../../../src/kube/legacy/entry.ts";
 import { parseLegacy } from "../../../../src/kube/legacy/resource.ts";
 import { toLegacyPatch, toNewerStatus, parseLegacyStatus } from "../../../../src/kube/legacy/translate-status.ts";
 import { applyMergePatch } from "../../../../src/merge-patch.ts";
@@ -12,7 +12,12 @@ const spec = {
   source: { url: "https://git.test/org/shop.git", ref: { branch: "main" } },
 };
 
-function entry(over: { spec?: object; status?: object; annotations?: object; finalizers?: string[] } = {}) {
+const helmSecrets: EntryContext = { helmSecrets: new Map([["charts", { url: "https://charts.test/stable" }]]) };
+
+function entry(
+  over: { spec?: object; status?: object; annotations?: object; finalizers?: string[] } = {},
+  context: EntryContext = {},
+) {
   const { annotations, finalizers } = over;
   const metadata = {
     namespace: "shop",
@@ -24,13 +29,13 @@ function entry(over: { spec?: object; status?: object; annotations?: object; fin
     finalizers,
   };
   const raw = { metadata, spec: { ...spec, ...over.spec }, status: over.status };
-  const found = toEntry(parseLegacy(raw)!, {});
+  const found = toEntry(parseLegacy(raw)!, context);
   if (found === undefined) throw new Error("cannot be named");
   return found;
 }
 
-const sound = (over?: Parameters<typeof entry>[0]): Deployment => {
-  const found = entry(over);
+const sound = (...given: Parameters<typeof entry>): Deployment => {
+  const found = entry(...given);
   if (isMalformed(found)) throw new Error(found.problem);
   return found;
 };
@@ -59,6 +64,16 @@ test("annotations of the older API are requests until the status answers them, u
   expect(request({ annotations: { ...reconcile, ...deploy } })).toBe("deploy 2");
   expect(sound({ annotations: deploy, status: { lastHandledDeployAt: "2" } })).toMatchObject({
     deployAsked: undefined,
+  });
+});
+
+test("logins for Helm repositories are named also where nobody has read their Secrets", () => {
+  const helmCredentials = [{ secretRef: { name: "charts" } }];
+  const [named, read] = [sound({ spec: { helmCredentials } }), sound({ spec: { helmCredentials } }, helmSecrets)];
+  expect(named.spec.helmCredentials).toEqual([{ secretName: "charts", bySecret: true }]);
+  expect(read.spec.helmCredentials).toEqual([{ host: "charts.test", path: "stable", secretName: "charts" }]);
+  expect(entry({ spec: { helmCredentials: [{}] } })).toMatchObject({
+    problem: expect.stringContaining("spec.helmCredentials.0: names no Secret") as unknown,
   });
 });
 
