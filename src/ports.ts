@@ -1,5 +1,6 @@
 /** The seams: what the decisions need from the outside, in their words. Each is small enough to be faked with a Map. */
 import type {
+  AsOf,
   Cause,
   ChangedPaths,
   CommandResult,
@@ -122,15 +123,15 @@ export interface KeyMaterial {
 /** Git, one mirror per repository and login, and OCI artifacts. */
 export interface Sources {
   /**
-   * One `ls-remote`. `asOf` names the last known move of the repository: an answer that was asked for under the
-   * same name is used again, so that the many deployments of one push share one. Without it the remote is asked.
+   * One `ls-remote`, or one fetch where something has most likely moved. An answer that was asked for under the same
+   * name is used again, so that the many deployments of one push share one. Without a name the remote is asked.
    */
-  heads(repository: Repository, asOf: string | undefined, signal?: AbortSignal): Promise<Heads>;
+  heads(repository: Repository, asOf: AsOf | undefined, signal?: AbortSignal): Promise<Heads>;
   /**
    * The repository at the ref's commit, a normal clone that others who want the same read too; or what is in the
    * artifact. Nobody writes into it. It is there until it is released. Throws SourceError.
    */
-  checkout(source: CheckoutSource, asOf: string | undefined, signal: AbortSignal): Promise<Checkout>;
+  checkout(source: CheckoutSource, asOf: AsOf | undefined, signal: AbortSignal): Promise<Checkout>;
   /** One `HEAD`. Throws SourceError. */
   tag(source: OciCheckoutSource, signal: AbortSignal): Promise<Tag>;
   /** What merging one commit into another gives, without touching the remote. Throws SourceError. */

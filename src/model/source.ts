@@ -115,7 +115,15 @@ export interface Repository {
   readonly credentials: readonly GitCredential[];
 }
 
-/** What a remote has now: one `ls-remote`. */
+/** How new an answer about a remote has to be. */
+export interface AsOf {
+  /** Of the repository's last known move: an answer that was asked for under the same name is used again. */
+  readonly name: string;
+  /** It has moved, most likely: to fetch at once is quicker than to ask first. */
+  readonly moved: boolean;
+}
+
+/** What a remote has now. */
 export interface Heads {
   /** Full name of what HEAD points to, e.g. `refs/heads/main`; absent for an empty repository. */
   readonly defaultRef?: string | undefined;

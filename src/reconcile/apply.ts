@@ -66,10 +66,11 @@ export async function apply(work: Work, { commit, steps }: Project): Promise<App
   }
 }
 
-/** Whether to deploy a new commit without comparing first: see skip/comparing.ts. Who asks for a look gets a look. */
+/** Whether to deploy a new commit without comparing first: see skip/comparing.ts. What is overridden for once was not seen before. */
 async function deployTells({ deployment, deps, asked, log, signal }: Work, commit: string): Promise<boolean> {
   const { observedCommit } = deployment.status;
-  if (deps.skipping === undefined || asked !== undefined || commit === "" || commit === observedCommit) return false;
+  if (deps.skipping === undefined || asked?.overridesPatch !== undefined) return false;
+  if (commit === "" || commit === observedCommit) return false;
   const why = await deps.skipping.whyCompare(deployment, commit, signal);
   if (why !== undefined) log.debug({ why }, "comparing first");
   return why === undefined;

@@ -1,6 +1,7 @@
 /** Holds a deployment back until those it depends on are ready. It waits in its status, not in a worker. */
 import { commitOf } from "../git-ref.ts";
 import {
+  type AsOf,
   followsGit,
   keyText,
   type Deployment,
@@ -31,8 +32,7 @@ export interface DependencyGateDeps {
 
 /** Each says what the Ready condition has to say as long as it is held back; `undefined` if nothing holds it back. */
 export interface DependencyGate {
-  /** @param asOf the repository's last known move, see Sources.heads. */
-  holds(deployment: Deployment, asOf: string | undefined, signal: AbortSignal): Promise<Verdict | undefined>;
+  holds(deployment: Deployment, asOf: AsOf | undefined, signal: AbortSignal): Promise<Verdict | undefined>;
   /** By what can never come true, as far as the watch knows. No I/O. */
   holdsForever(deployment: Deployment): Verdict | undefined;
 }
@@ -47,7 +47,7 @@ export function createDependencyGate({ deployments, secrets, sources, enqueue }:
 
   async function holds(
     deployment: Deployment,
-    asOf: string | undefined,
+    asOf: AsOf | undefined,
     signal: AbortSignal,
   ): Promise<Verdict | undefined> {
     const impossible = holdsForever(deployment);
@@ -84,7 +84,7 @@ export function createDependencyGate({ deployments, secrets, sources, enqueue }:
   async function headsOf(
     deployment: Deployment,
     found: readonly { readonly dependency: Deployment | MalformedDeployment | undefined }[],
-    asOf: string | undefined,
+    asOf: AsOf | undefined,
     signal: AbortSignal,
   ): Promise<Heads | undefined> {
     if (!followsGit(deployment) || !found.some(({ dependency }) => sharesRepo(deployment, dependency)))

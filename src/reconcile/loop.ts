@@ -87,8 +87,9 @@ async function bringUpToDate(work: Work): Promise<Ending> {
   const { deployment, deps, status } = work;
   const { spec } = deployment;
   const { skipping } = deps;
-  // Before its Secrets are read. Whoever waits for a push shall not wait for this: the next interval's look is soon enough.
-  const before = work.request.cause === "push" ? undefined : await skipping?.begin(deployment, work.signal);
+  // Before its Secrets are read. Whoever waits shall not wait for this: the next interval's look is soon enough.
+  const isAwaited = work.request.cause === "push" || work.asked !== undefined;
+  const before = isAwaited ? undefined : await skipping?.begin(deployment, work.signal);
   return withProject(work, async (project) => {
     const { commit, checkout, identity, steps } = project;
     const applied = await apply(work, project);

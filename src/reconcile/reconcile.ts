@@ -3,6 +3,7 @@ import { ApiError } from "../errors.ts";
 import { commitOf } from "../git-ref.ts";
 import {
   annotation,
+  type AsOf,
   finalizer,
   followsGit,
   isMalformed,
@@ -78,7 +79,7 @@ export function createReconcile(deps: ReconcileDeps): Reconcile {
   }
 
   /**
-   * The repository's last known move, see Sources.heads. What comes round without a push does so because nobody may have
+   * The repository's last known move. What comes round without a push does so because nobody may have
    * told of a move: it is content with an answer that another such loop got a moment ago, but not with one as old as the move.
    * No loop may get an older answer than an earlier one of its deployment had, or it would go back behind it: the name
    * has the move, and the time in steps that are no longer than the deployment's own.
@@ -87,15 +88,18 @@ export function createReconcile(deps: ReconcileDeps): Reconcile {
     deployment: Deployment | MalformedDeployment,
     { cause }: ReconcileRequest,
     attempt: number,
-  ): Promise<string | undefined> {
+  ): Promise<AsOf | undefined> {
     if (!followsGit(deployment)) return undefined;
     const move = await deps.lastMove(deployment.repo);
     const isFirst = attempt === 1;
     // Only who tells of a push has surely noted the move first; others may ask long after it.
-    if ((cause === "push" && isFirst) || (move === undefined && !(cause === "interval" && isFirst))) return move;
+    if (cause === "push" && isFirst) return move === undefined ? undefined : { name: move, moved: true };
+    if (move === undefined && !(cause === "interval" && isFirst)) return undefined;
     const { intervalMs, retryIntervalMs = intervalMs } = deployment.spec;
     const ms = Math.max(leastSharedMs, Math.min(sharedMs, intervalMs, retryIntervalMs));
-    return `${move ?? "no move"}, interval ${ms} ${Math.floor(deps.clock.now() / ms)}`;
+    const name = `${move ?? "no move"}, interval ${ms} ${Math.floor(deps.clock.now() / ms)}`;
+    // Somebody asks for a look because there is something to see, mostly.
+    return { name, moved: cause === "manual" && isFirst };
   }
 
   /**
@@ -214,7 +218,7 @@ export function createReconcile(deps: ReconcileDeps): Reconcile {
   async function nothingToDo(
     deployment: Deployment | MalformedDeployment,
     { cause }: ReconcileRequest,
-    asOf: string | undefined,
+    asOf: AsOf | undefined,
     signal: AbortSignal,
   ): Promise<string | undefined> {
     const { status, generation } = deployment;

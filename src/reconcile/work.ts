@@ -1,6 +1,6 @@
 /** What one loop has in its hands. */
 import type { Logger } from "../log.ts";
-import type { Deployment, Key, ManualKind, ManualRequest, ReconcileRequest } from "../model.ts";
+import type { AsOf, Deployment, Key, ManualKind, ManualRequest, ReconcileRequest } from "../model.ts";
 import type {
   Audit,
   Clock,
@@ -62,8 +62,7 @@ export interface LoopDeps {
 export interface Loop {
   readonly deployment: Deployment;
   readonly request: ReconcileRequest;
-  /** The repository's last known move, see Sources.heads. */
-  readonly asOf: string | undefined;
+  readonly asOf: AsOf | undefined;
   readonly retrying: boolean;
   readonly held: Held;
   readonly signal: AbortSignal;

@@ -1,7 +1,7 @@
 /** Brings a pushed commit's statuses in line with what became of it, as the deployments themselves say now. */
 import { commitOf } from "../git-ref.ts";
 import type { Logger } from "../log.ts";
-import type { CommitStatusRequest, GitDeployment, Heads, Outcome, RepoId } from "../model.ts";
+import type { AsOf, CommitStatusRequest, GitDeployment, Heads, Outcome, RepoId } from "../model.ts";
 import { toForgeOutcome } from "../preview/forge-outcome.ts";
 import type { Deployments, Forge, Queue, Reports, Secrets, Sources } from "../ports.ts";
 import { loginKey, readGitCredentials } from "../reconcile/credentials.ts";
@@ -60,7 +60,8 @@ export function createCommitStatusWriter(deps: CommitStatusWriterDeps) {
 
   /** One look at the remote for all that share a login; the deployments' own jobs have most likely looked already. */
   async function readHeads(repo: RepoId, following: readonly GitDeployment[], signal?: AbortSignal) {
-    const asOf = await deps.lastMove(repo);
+    const move = await deps.lastMove(repo);
+    const asOf = move === undefined ? undefined : { name: move, moved: true };
     const byLogin = new Map<string, Promise<Heads | undefined>>();
     for (const deployment of following) {
       const login = loginKey(deployment);
@@ -74,7 +75,7 @@ export function createCommitStatusWriter(deps: CommitStatusWriterDeps) {
     };
   }
 
-  async function read(deployment: GitDeployment, asOf: string | undefined, signal?: AbortSignal) {
+  async function read(deployment: GitDeployment, asOf: AsOf | undefined, signal?: AbortSignal) {
     try {
       const credentials = await readGitCredentials(deployment, deps.secrets);
       return await deps.sources.heads({ url: deployment.spec.source.url, credentials }, asOf, signal);

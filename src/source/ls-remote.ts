@@ -22,8 +22,8 @@ export function parseLsRemote(output: string): Heads {
   return { defaultRef, commits };
 }
 
-/** Simple servers do not say what HEAD points to, only which commit that is. */
-function guessDefault(head: string, commits: ReadonlyMap<string, string>): string | undefined {
+/** Simple servers, and fetches, do not say what HEAD points to, only which commit that is. */
+export function guessDefault(head: string, commits: ReadonlyMap<string, string>): string | undefined {
   const usual = ["refs/heads/main", "refs/heads/master"];
   return [...usual, ...commits.keys()].find((name) => name.startsWith("refs/heads/") && commits.get(name) === head);
 }

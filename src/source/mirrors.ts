@@ -2,10 +2,12 @@
  * One bare mirror per repository and login: whatever many deployments want of it is fetched once. Fetching has the
  * mirror for itself, cloning shares it.
  */
+import { hash } from "node:crypto";
 import { mkdir, readdir, rm, stat, utimes } from "node:fs/promises";
 import { join } from "node:path";
 import { SourceError } from "../errors.ts";
 import type { Logger } from "../log.ts";
+import type { Heads } from "../model.ts";
 import { isDamaged } from "./explain.ts";
 import { GitFailure } from "./git.ts";
 import type { Git } from "./git.ts";
@@ -13,6 +15,7 @@ import { createLimit } from "../limit.ts";
 import type { Limit } from "../limit.ts";
 import type { RemoteGit } from "./remote-git.ts";
 import type { Remote } from "./remote.ts";
+import { parseTips, remoteHead, tipsFormat } from "./tips.ts";
 import { removeDirectory } from "../work-directories.ts";
 
 export interface Mirrors {
@@ -24,6 +27,11 @@ export interface Mirrors {
     signal: AbortSignal,
     use: (mirror: string, state: number) => Promise<T>,
   ): Promise<T>;
+  /**
+   * Fetches all, and says what the remote has now. `undefined` if the remote itself has to be asked: there is no mirror
+   * yet, or it does not tell.
+   */
+  refresh(remote: Remote, id: string, signal: AbortSignal): Promise<Heads | undefined>;
   /** Removes the mirrors that nobody used for the given time. */
   sweep(idleMs: number): Promise<number>;
 }
@@ -43,11 +51,16 @@ interface Mirror {
   readonly present: Set<string>;
   /** This process has fetched into it, so it knows every tip that is there. */
   fetched: boolean;
+  /** Stands for what all refs were, when it was last fetched into. */
+  tips: string | undefined;
   /** Counts how often it was thrown away, so that many who find it damaged do so once. */
   generation: number;
   /** Counts how often its refs and objects may have become others. */
   state: number;
 }
+
+/** Fetches these refs, each with where it goes. */
+type Fetch = (...refs: readonly string[]) => Promise<string>;
 
 const exclusive = 1_000_000;
 const presentKept = 1_000;
@@ -64,6 +77,7 @@ export function createMirrors({ directory, git, remoteGit, log, fetched }: Mirro
       lock: createLimit(exclusive),
       present: new Set<string>(),
       fetched: false,
+      tips: undefined,
       generation: 0,
       state: 0,
     };
@@ -85,43 +99,53 @@ export function createMirrors({ directory, git, remoteGit, log, fetched }: Mirro
   }
 
   /** After a fetch: what the branches and tags point to now is there. */
-  async function rememberTips(mirror: Mirror): Promise<void> {
-    const format = "--format=%(if)%(*objectname)%(then)%(*objectname)%(else)%(objectname)%(end)";
-    const tips = await git(["for-each-ref", format], { at: { gitDir: mirror.path }, protocols: [] });
-    for (const tip of tips
-      .split("\n")
-      .filter(Boolean)
-      .slice(-presentKept / 2))
-      remember(mirror, tip);
+  async function rememberTips(mirror: Mirror): Promise<Heads | undefined> {
+    const printed = await git(["for-each-ref", tipsFormat], { at: { gitDir: mirror.path }, protocols: [] });
+    const { commits, heads } = parseTips(printed);
+    mirror.tips = hash("sha256", printed);
+    for (const commit of commits.slice(-presentKept / 2)) remember(mirror, commit);
     mirror.fetched = true;
+    return heads;
+  }
+
+  /** The caller has the mirror for itself. What is left of a fetch that fails is cleared away. */
+  async function fetching<T>(
+    mirror: Mirror,
+    { remote, quick = false, signal }: { remote: Remote; quick?: boolean; signal: AbortSignal },
+    use: (fetch: Fetch) => Promise<T>,
+  ): Promise<T> {
+    const isNew = !(await exists(mirror.path));
+    const from = performance.now();
+    let ok = false;
+    try {
+      if (isNew) await create(mirror.path, git);
+      const value = await use((...refs) =>
+        remoteGit(
+          remote,
+          (address) => ["fetch", "--prune", "--no-tags", "--no-write-fetch-head", "--progress", "--", address, ...refs],
+          { gitDir: mirror.path, quick, signal },
+        ),
+      );
+      ok = true;
+      return value;
+    } finally {
+      const seconds = (performance.now() - from) / 1_000;
+      fetched(seconds, ok);
+      log.debug({ repo: remote.label, seconds, ok, new: isNew }, "fetched");
+      if (!ok) await (isNew ? removeDirectory(mirror.path) : clearAway(mirror.path));
+    }
   }
 
   /** The caller has the mirror for itself. */
   async function bring(mirror: Mirror, remote: Remote, commit: string, signal: AbortSignal): Promise<void> {
     if (await mayHave(mirror, commit)) return; // somebody else just did
-    const isNew = !(await exists(mirror.path));
     mirror.state++;
-    const from = performance.now();
-    const fetch = (...refs: readonly string[]): Promise<string> =>
-      remoteGit(
-        remote,
-        (address) => ["fetch", "--prune", "--no-tags", "--no-write-fetch-head", "--progress", "--", address, ...refs],
-        { gitDir: mirror.path, signal },
-      );
-    let ok = false;
-    try {
-      if (isNew) await create(mirror.path, git);
+    await fetching(mirror, { remote, signal }, async (fetch) => {
       await fetch(...everything);
       await rememberTips(mirror);
       // A commit that no branch has any more: it was pinned, or pushed over a moment ago. Many hosts still give it.
       if (!(await has(mirror, commit))) await fetch(`+${commit}:refs/pinned/${commit}`).catch(ignoreRefusal);
-      ok = true;
-    } finally {
-      const seconds = (performance.now() - from) / 1_000;
-      fetched(seconds, ok);
-      log.debug({ repo: remote.label, commit, seconds, ok, new: isNew }, "fetched");
-      if (!ok) await (isNew ? removeDirectory(mirror.path) : clearAway(mirror.path));
-    }
+    });
     if (!(await has(mirror, commit))) throw new CommitMissing(commit);
   }
 
@@ -131,6 +155,7 @@ export function createMirrors({ directory, git, remoteGit, log, fetched }: Mirro
     mirror.state++;
     mirror.present.clear();
     mirror.fetched = false;
+    mirror.tips = undefined;
     await removeDirectory(mirror.path);
   }
 
@@ -159,6 +184,31 @@ export function createMirrors({ directory, git, remoteGit, log, fetched }: Mirro
           );
           await mirror.lock.run(() => discard(mirror, generation), { signal, weight: exclusive });
         }
+      }
+    },
+
+    async refresh(remote, id, signal) {
+      const mirror = open(id);
+      if (!mirror.fetched) return undefined;
+      const refresh = async (): Promise<Heads | undefined> => {
+        const before = mirror.tips;
+        mirror.tips = undefined;
+        try {
+          // As quick as asking would be to find out that the host is silent; if it only is slow, the next try asks first.
+          return await fetching(mirror, { remote, quick: true, signal }, async (fetch) => {
+            await fetch(...everything, `+HEAD:${remoteHead}`);
+            return rememberTips(mirror);
+          });
+        } finally {
+          if (before === undefined || mirror.tips !== before) mirror.state++;
+        }
+      };
+      try {
+        return await mirror.lock.run(refresh, { signal, weight: exclusive });
+      } catch (error) {
+        // Who wants a commit of it makes a damaged one anew; a HEAD that points nowhere is no failure.
+        if (!signal.aborted && (isDamaged(error) || isRefMissing(error))) return undefined;
+        throw error;
       }
     },
 
@@ -199,9 +249,16 @@ function remember({ present }: Mirror, commit: string): void {
 }
 
 function ignoreRefusal(error: unknown): void {
-  const refused = error instanceof GitFailure && !(error.cause instanceof Error);
-  if (!refused || !/not our ref|unadvertised object|remote error|couldn't find remote ref/i.test(error.stderr))
-    throw error;
+  const refused = hasRefused(error, /not our ref|unadvertised object|remote error/i);
+  if (!refused && !isRefMissing(error)) throw error;
+}
+
+function isRefMissing(error: unknown): boolean {
+  return hasRefused(error, /couldn't find remote ref/i);
+}
+
+function hasRefused(error: unknown, words: RegExp): boolean {
+  return error instanceof GitFailure && !(error.cause instanceof Error) && words.test(error.stderr);
 }
 
 /** Removes what a fetch that was ended left half-written. */

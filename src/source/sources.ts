@@ -6,7 +6,7 @@ import { join } from "node:path";
 import { SourceError } from "../errors.ts";
 import { commitOf, describeRef, refName } from "../git-ref.ts";
 import type { Logger } from "../log.ts";
-import type { GitCredential, GitRef, Heads, Repository } from "../model.ts";
+import type { AsOf, GitCredential, GitRef, Heads, Repository } from "../model.ts";
 import type { Checkout, Merge, MergeSource, Sources } from "../ports.ts";
 import { systemLookup } from "./address.ts";
 import type { Lookup } from "./address.ts";
@@ -156,12 +156,15 @@ export function createSources(deps: SourcesDeps): GitSources {
     }
   }
 
-  async function headsOf(remote: Remote, asOf: string | undefined, signal: AbortSignal | undefined): Promise<Heads> {
+  async function headsOf(remote: Remote, asOf: AsOf | undefined, signal: AbortSignal | undefined): Promise<Heads> {
     if (asOf === undefined) return lsRemote(remote, signal);
-    return answers.get(`${askerId(remote, await ownKey())} ${asOf}`, (shared) => lsRemote(remote, shared), signal);
+    const { name, moved } = asOf;
+    const ask = async (shared: AbortSignal): Promise<Heads> =>
+      (moved ? await mirrors.refresh(remote, await idOf(remote), shared) : undefined) ?? lsRemote(remote, shared);
+    return answers.get(`${askerId(remote, await ownKey())} ${name}`, ask, signal);
   }
 
-  async function resolve(remote: Remote, ref: GitRef, asOf: string | undefined, signal: AbortSignal): Promise<string> {
+  async function resolve(remote: Remote, ref: GitRef, asOf: AsOf | undefined, signal: AbortSignal): Promise<string> {
     if (ref.commit !== undefined) {
       if (/^(?:[0-9a-f]{40}|[0-9a-f]{64})$/i.test(ref.commit)) return ref.commit.toLowerCase();
       throw new SourceError("ref-not-found", `${JSON.stringify(ref.commit)} is not the full hash of a commit`);

@@ -163,13 +163,13 @@ export function fakeSources(refs: Record<string, string> = { "refs/heads/main": 
   const merge: FakeMerge = { changed: { complete: false, paths: [] } };
   const merges: MergeSource[] = [];
   const changed: { paths: readonly string[] } = { paths: [] };
-  /** Under which names checkouts were asked for, see Sources.heads. */
+  /** Under which names checkouts were asked for, see AsOf. */
   const asOfs: (string | undefined)[] = [];
   const heads = (): Heads => ({ defaultRef: "refs/heads/main", commits: new Map(Object.entries(refs)) });
   const port: Sources = {
     heads: () => (failing.error ? Promise.reject(failing.error) : Promise.resolve(heads())),
     checkout(source, asOf) {
-      asOfs.push(asOf);
+      asOfs.push(asOf?.name);
       if (failing.error) return Promise.reject(failing.error);
       const branch = source.kind === "oci" ? undefined : source.ref.branch;
       const commit = refs[`refs/heads/${branch ?? "main"}`] ?? "none";

@@ -9,6 +9,7 @@ import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { pino } from "pino";
 import { onTestFinished } from "vitest";
+import type { AsOf } from "../../src/model.ts";
 import { createSources } from "../../src/source/sources.ts";
 import type { GitSources, SourcesDeps } from "../../src/source/sources.ts";
 
@@ -174,3 +175,5 @@ export function useSources(deps: Partial<SourcesDeps> = {}): Watched {
   });
   return { sources, cacheDir, seen, work: () => list("work"), mirrors: () => list("mirrors") };
 }
+
+export const asOf = (name: string, moved = false): AsOf => ({ name, moved });

@@ -157,7 +157,7 @@ export function createSkipping(deps: SkippingDeps): Skipping {
     const inputs = inputsOf(rendered.document);
     if (inputs.doubt !== undefined) return { doubt: "project", why: inputs.doubt };
     if (deployed || !clean) return { doubt: "wanted", why: "the last loop had something to do, or to tell" };
-    if (before === undefined) return { doubt: "wanted", why: "the last loop was a push's" };
+    if (before === undefined) return { doubt: "wanted", why: "somebody waited for the last loop" };
     if (!known.complete) return { doubt: "objects", why: "some of its objects are not told by kluctl" };
     if (before.secrets === undefined) return { doubt: "secrets", why: "its secrets could not be read" };
     if (before.cluster === undefined) return { doubt: "cluster", why: "the cluster's kinds could not be read" };

@@ -2,7 +2,7 @@ import { existsSync, readFileSync, rmSync, statSync, writeFileSync } from "node:
 import { join } from "node:path";
 import { expect, test } from "vitest";
 import type { GitRef } from "../../../src/model.ts";
-import { useGitHost, useSources } from "../../support/source.ts";
+import { asOf, useGitHost, useSources } from "../../support/source.ts";
 
 const signal = new AbortController().signal;
 const none = { credentials: [], path: "" };
@@ -121,7 +121,7 @@ test("a branch that moves between looking and fetching is looked at once more", 
     return false;
   };
 
-  const checkout = await sources.checkout({ url: repo.url, ref: { branch: "main" }, ...none }, "1", signal);
+  const checkout = await sources.checkout({ url: repo.url, ref: { branch: "main" }, ...none }, asOf("1"), signal);
 
   expect(checkout.commit).toBe(moved);
   await checkout.release();
@@ -135,7 +135,7 @@ test("two hundred checkouts of one push cost one ls-remote, one fetch and one cl
   const { sources, seen, work, mirrors } = useSources();
 
   const checkouts = await Promise.all(
-    Array.from({ length: 200 }, () => sources.checkout({ url: repo.url, ref: {}, ...none }, "move 1", signal)),
+    Array.from({ length: 200 }, () => sources.checkout({ url: repo.url, ref: {}, ...none }, asOf("move 1"), signal)),
   );
 
   expect(new Set(checkouts.map((checkout) => checkout.commit))).toEqual(new Set([commit]));
@@ -154,11 +154,11 @@ test("an answer is used again for the move it was asked for, and for no other", 
   const { sources, seen } = useSources();
   const repository = { url: repo.url, credentials: [] };
 
-  const [one, two] = await Promise.all([sources.heads(repository, "1"), sources.heads(repository, "1")]);
+  const [one, two] = await Promise.all([sources.heads(repository, asOf("1")), sources.heads(repository, asOf("1"))]);
   expect(two).toBe(one);
   expect(seen.lsRemotes).toBe(1);
   const next = repo.push("next");
-  expect((await sources.heads(repository, "2")).commits.get("refs/heads/main")).toBe(next);
+  expect((await sources.heads(repository, asOf("2"))).commits.get("refs/heads/main")).toBe(next);
   await sources.heads(repository, undefined);
   await sources.heads(repository, undefined);
   expect(seen.lsRemotes).toBe(4);

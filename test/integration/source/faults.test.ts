@@ -14,7 +14,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { expect, onTestFinished, test, vi } from "vitest";
 import type { GitRef } from "../../../src/model.ts";
-import { useDirectory, useGitHost, useSources } from "../../support/source.ts";
+import { asOf, useDirectory, useGitHost, useSources } from "../../support/source.ts";
 import { patience } from "../../support/patience.ts";
 
 const signal = new AbortController().signal;
@@ -83,14 +83,14 @@ test("a server in trouble is unreachable, and fine again when it is", async () =
   const { sources } = useSources();
   for (const status of [500, 502, 503, 429]) {
     host.fault = (_req, res) => Boolean(res.writeHead(status).end("<html>"));
-    await expect(sources.heads(repo, "1")).rejects.toMatchObject({ problem: "unreachable" });
+    await expect(sources.heads(repo, asOf("1"))).rejects.toMatchObject({ problem: "unreachable" });
   }
   host.fault = (_req, res) => Boolean(res.writeHead(200).end("<html>\nPlease log in.\n</html>"));
-  await expect(sources.heads(repo, "1")).rejects.toMatchObject({ problem: "not-found" });
+  await expect(sources.heads(repo, asOf("1"))).rejects.toMatchObject({ problem: "not-found" });
   host.fault = (req) => Boolean(req.socket.resetAndDestroy());
-  await expect(sources.heads(repo, "1")).rejects.toMatchObject({ problem: "unreachable" });
+  await expect(sources.heads(repo, asOf("1"))).rejects.toMatchObject({ problem: "unreachable" });
   host.fault = undefined;
-  expect((await sources.heads(repo, "1")).commits.size).toBe(1);
+  expect((await sources.heads(repo, asOf("1"))).commits.size).toBe(1);
 });
 
 test("a server that falls silent is given up, and its git with it", async () => {
@@ -182,8 +182,8 @@ test("who gives up waiting for a shared answer does not take it from the others"
     return false;
   };
   const impatient = new AbortController();
-  const first = sources.heads(repo, "1", impatient.signal);
-  const second = sources.heads(repo, "1");
+  const first = sources.heads(repo, asOf("1"), impatient.signal);
+  const second = sources.heads(repo, asOf("1"));
   const answer = await asked.promise;
   impatient.abort(new Error("too slow"));
   await expect(first).rejects.toThrow("too slow");
@@ -200,7 +200,7 @@ test("a cache directory that cannot be written is a problem of the disk", async 
   const { sources } = useSources({ cacheDir: join(file, "cache") });
 
   await expect(sources.heads(repo, undefined)).rejects.toMatchObject({ problem: "disk" });
-  await expect(sources.checkout(at(repo.url), "1", signal)).rejects.toMatchObject({ problem: "disk" });
+  await expect(sources.checkout(at(repo.url), asOf("1"), signal)).rejects.toMatchObject({ problem: "disk" });
 });
 
 test("what a crashed process left behind and unused mirrors are removed, the rest stays", async () => {

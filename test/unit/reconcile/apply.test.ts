@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import { PrepareError } from "../../../src/errors.ts";
-import type { CommandResult } from "../../../src/model.ts";
+import { type CommandResult, requestAnnotation } from "../../../src/model.ts";
 import type { StatusPatch } from "../../../src/ports.ts";
 import type { Skipping } from "../../../src/reconcile/skip/skipping.ts";
 import { aDeployment, anObject, aResult } from "../../support/deployments.ts";
@@ -10,7 +10,7 @@ import { aWorld, push, upToDate } from "../../support/reconciling.ts";
 const edited = anObject({ changes: [{ type: "update", jsonPath: "data.a" }] });
 
 /** A push to a deployment of which somebody knows, or not, that nobody has touched what it deployed. */
-function pushTo(deploy: CommandResult | Error, why?: string) {
+function pushTo(deploy: CommandResult | Error, why?: string, annotations: Record<string, string> = {}) {
   const asked: string[] = [];
   const skipping: Skipping = {
     during: (_, work) => work(),
@@ -25,7 +25,7 @@ function pushTo(deploy: CommandResult | Error, why?: string) {
     onEnd: () => undefined,
   };
   const world = aWorld(
-    aDeployment({ spec: { validate: true }, status: upToDate }),
+    aDeployment({ spec: { validate: true }, status: upToDate, annotations }),
     fakeKluctl({ deploy, diff: aResult({ objectsHash: "hash-2" }) }),
     fakeSources({ "refs/heads/main": "c2" }),
     {},
@@ -91,6 +91,22 @@ test("a commit that cannot be rendered has not failed to deploy: it could not be
     conditions: [{ type: "Ready", status: "False", reason: "PrepareFailed" }],
   });
   expect(world.audit).toEqual([]);
+});
+
+test("who asks for a look gets a new commit deployed in the same way, unless it is to be with other settings", async () => {
+  const request = (value: unknown) => ({ [requestAnnotation("reconcile")]: JSON.stringify(value) });
+  const changed = aResult({ objectsHash: "hash-2", objects: [edited] });
+
+  const plain = pushTo(changed, undefined, request({ requestValue: "now" }));
+  await plain.reconciled();
+  expect(plain.kluctl.commands()).toEqual(["deploy", "validate"]);
+  expect(plain.told()).toMatchObject({ reconcileRequestResult: { request: { requestValue: "now" } } });
+
+  const overridesPatch = { spec: { args: { replicas: 2 } } };
+  const overridden = pushTo(changed, undefined, request({ requestValue: "now", overridesPatch }));
+  await overridden.reconciled();
+  expect(overridden.whyAsked).toEqual([]);
+  expect(overridden.kluctl.commands()).toEqual(["diff", "deploy", "validate"]);
 });
 
 test("the commit that it is at already is compared", async () => {

@@ -1,0 +1,102 @@
+/** What is known to have moved is fetched, without asking first. */
+import { rmSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { expect, test } from "vitest";
+import { commitOf } from "../../../src/git-ref.ts";
+import { asOf, useGitHost, useSources, type Repo, type Watched } from "../../support/source.ts";
+
+const signal = new AbortController().signal;
+
+async function useShop(): Promise<{ repo: Repo; watched: Watched; repository: { url: string; credentials: [] } }> {
+  const repo = (await useGitHost()).repo("shop");
+  repo.write("a.txt", "one");
+  repo.push();
+  return { repo, watched: useSources(), repository: { url: repo.url, credentials: [] } };
+}
+
+/** So that there is a mirror. */
+async function checkOut({ sources }: Watched, url: string, name = "start", moved = false) {
+  return sources.checkout({ url, ref: {}, credentials: [], path: "" }, asOf(name, moved), signal);
+}
+
+test("a repository that has moved is fetched from without being asked first, and says the same", async () => {
+  const { repo, watched, repository } = await useShop();
+  const { sources, seen } = watched;
+  repo.git("checkout", "-q", "-b", "old");
+  repo.push();
+  await (await checkOut(watched, repo.url)).release();
+  repo.git("push", "-q", "origin", ":old");
+  repo.git("checkout", "-q", "-b", "feature/x");
+  const commit = repo.push("another default branch");
+  repo.git("tag", "light");
+  repo.git("tag", "-a", "-m", "annotated", "v1");
+  repo.git("push", "-q", "origin", "--tags");
+  repo.git("-C", repo.bare, "symbolic-ref", "HEAD", "refs/heads/feature/x");
+  Object.assign(seen, { lsRemotes: 0, fetches: 0 });
+
+  const fetched = await sources.heads(repository, asOf("push", true));
+  const checkout = await checkOut(watched, repo.url, "push", true);
+
+  expect(seen).toEqual({ lsRemotes: 0, fetches: 1 });
+  expect(checkout.commit).toBe(commit);
+  await checkout.release();
+  expect(commitOf({}, fetched)).toBe(commit);
+  expect(commitOf({ tag: "v1" }, fetched)).toBe(commit);
+  expect(fetched).toEqual(await sources.heads(repository, undefined));
+});
+
+test("of a repository that had not moved the same checkout is used", async () => {
+  const { repo, watched } = await useShop();
+  const first = await checkOut(watched, repo.url);
+  const second = await checkOut(watched, repo.url, "one", true);
+  const third = await checkOut(watched, repo.url, "two", true);
+
+  expect(third.root).toBe(second.root);
+  expect(watched.seen).toEqual({ lsRemotes: 1, fetches: 3 });
+  for (const { release } of [first, second, third]) await release();
+});
+
+test("a remote is asked where there is no mirror, and where a fetch does not tell", async () => {
+  const { repo, watched, repository } = await useShop();
+  const { sources, seen } = watched;
+  await sources.heads(repository, asOf("no mirror", true));
+  expect(seen).toEqual({ lsRemotes: 1, fetches: 0 });
+  await (await checkOut(watched, repo.url)).release();
+  const fetches = seen.fetches;
+
+  repo.git("-C", repo.bare, "symbolic-ref", "HEAD", "refs/heads/nowhere");
+  const next = repo.push();
+  const heads = await sources.heads(repository, asOf("HEAD points nowhere", true));
+  expect(heads.commits.get("refs/heads/main")).toBe(next);
+  expect(commitOf({}, heads)).toBeUndefined();
+  expect(seen.fetches).toBe(fetches + 1);
+
+  repo.git("-C", repo.bare, "symbolic-ref", "HEAD", "refs/heads/main");
+  repo.git("tag", "-a", "-m", "inner", "inner");
+  repo.git("tag", "-a", "-m", "outer", "outer", "inner");
+  repo.git("push", "-q", "origin", "--tags");
+  const tagged = await sources.heads(repository, asOf("a tag of a tag", true));
+  expect(commitOf({ tag: "outer" }, tagged)).toBe(next);
+});
+
+test("a damaged mirror is made anew by who finds it so", async () => {
+  const { repo, watched } = await useShop();
+  await (await checkOut(watched, repo.url)).release();
+  const mirror = join(watched.cacheDir, "mirrors", watched.mirrors()[0] ?? "");
+  rmSync(join(mirror, "objects"), { recursive: true });
+  writeFileSync(join(mirror, "HEAD"), "garbage");
+  const commit = repo.push();
+
+  const checkout = await checkOut(watched, repo.url, "push", true);
+
+  expect(checkout.commit).toBe(commit);
+  await checkout.release();
+});
+
+test("a fetch that fails says why, as asking would have", async () => {
+  const { repo, watched, repository } = await useShop();
+  await (await checkOut(watched, repo.url)).release();
+  rmSync(repo.bare, { recursive: true });
+
+  await expect(watched.sources.heads(repository, asOf("push", true))).rejects.toMatchObject({ problem: "not-found" });
+});
