@@ -35,11 +35,11 @@ export const manyDeployments: Measurement = {
     const rate = ({ done, ms }: Round) => `${((done * 1_000) / ms).toFixed(2)}/s`;
     const row = (who: string, round: Round) => [who, `${round.done} of ${count}`, seconds(round.ms), rate(round)];
     const ratio = ours.pushed.ms / peer.pushed.ms;
-    const once = (what: string, measured: number) => ({
+    const onceAtMost = (what: string, measured: number) => ({
       what: `${count} deployments, one push: ${what}`,
-      wanted: "1",
+      wanted: "≤ 1",
       measured: String(measured),
-      met: measured === 1,
+      met: measured <= 1,
     });
     return {
       how:
@@ -75,8 +75,8 @@ export const manyDeployments: Measurement = {
           met: ratio <= goalRatio,
           why: whyMissed,
         },
-        once("ls-remotes", lsRemotes),
-        once("fetches", fetches),
+        onceAtMost("ls-remotes", lsRemotes),
+        onceAtMost("fetches", fetches),
       ],
       memory: ours.memory,
     } satisfies Report;

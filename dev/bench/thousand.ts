@@ -129,7 +129,7 @@ export const thousand: Measurement = {
           wanted: `≤ ${megabytes(most.bytes)}`,
           measured: megabytes(idle.withChildrenBytes),
           met: idle.withChildrenBytes <= most.bytes,
-          why: "the server gives back what a rush took only while its own thread is less than 5 % busy, and with three looks a second it is a little more.",
+          why: "the server gives back what a rush took only while its own thread is idle or calm for some minutes.",
         },
       ],
       memory: [],

@@ -17,17 +17,26 @@ export interface Heap {
 }
 
 const lookEveryMs = 10_000;
+/** Nobody is held up. */
 const quiet = 0.05;
+/** Hardly anybody is, if it happens seldom: so busy is a server with a thousand deployments of which none changes. */
+const calm = 0.2;
+const seldomMs = 5 * 60_000;
 /** For less than this nobody is held up: it is what comes and goes while nothing happens. */
 const worthBytes = 24 * 1024 * 1024;
 
-/** Looks now and then whether the server is quiet and holds more than it did when it was last told. Returns how to stop. */
+/** Looks now and then whether the server is quiet, or calm for some time, and holds more than it did when it was last told. Returns how to stop. */
 export function startGivingBack(log: Logger, heap: Heap = heapOfProcess()): () => void {
   let needed = 0;
+  let calmLooks = 0;
   heap.busy();
   const look = async () => {
     const held = heap.heldBytes();
-    if (heap.busy() > quiet || held < needed + worthBytes) return;
+    const busy = heap.busy();
+    calmLooks = busy > calm ? 0 : calmLooks + 1;
+    const mayHoldUp = busy > quiet && calmLooks * lookEveryMs < seldomMs;
+    if (mayHoldUp || held < needed + worthBytes) return;
+    calmLooks = 0;
     await heap.collect();
     needed = heap.heldBytes();
     log.debug({ before: held, after: needed }, "gave memory back that was not needed any more");
