@@ -26,6 +26,7 @@ import { type DemoServer, startServer } from "./demo/server.ts";
 import { tellOthers } from "./demo/tell-others.ts";
 import { endOfRun } from "./end-of-run.ts";
 import { readOptions } from "./options.ts";
+import { buildPage } from "./page-build.ts";
 import { createWorld, type World } from "./world.ts";
 import { findTools } from "./tools.ts";
 
@@ -46,6 +47,8 @@ const options = readOptions({ once: { type: "boolean", default: false }, kubecon
 
 const say = (line: string) => void process.stderr.write(`${line}\n`);
 const tell = (line = "") => void process.stdout.write(`${line}\n`);
+
+const cli = join(import.meta.dirname, "../src/cli.ts");
 
 await main();
 
@@ -95,6 +98,7 @@ async function setUp(world: World, kluctl: string, stops: (() => Promise<void>)[
     own ?? world.part("controlPlane").then((plane) => plane.kubeconfig),
     world.part("redis"),
     world.part("gitea"),
+    buildPage(),
   ]);
   const [shop, namespaces] = await Promise.all([
     createShopRepository(gitea, join(world.stateDir, "shop")),
@@ -154,7 +158,10 @@ and look around:
   export KUBECONFIG=${kubeconfig}
   ${kubectl} get kluctldeployments -A
   ${kubectl} get pods -A
+  alias towline='${process.execPath} ${cli}'; export TOWLINE_CONFIG=${server.configFile}
+  towline get deployments; towline get deliveries -o wide; towline trace ${shop.firstCommit.slice(0, 10)}
 
+  the page   ${server.page.url}   token ${server.page.token}
   Gitea      ${page}   user ${shop.login.user}, password ${shop.login.password}
   health     ${server.adminUrl}/readyz
   metrics    ${server.adminUrl}/metrics

@@ -7,6 +7,7 @@ import { cacheDir } from "./cache.ts";
 import { announceWorld } from "./discovery.ts";
 import { endOfRun } from "./end-of-run.ts";
 import { readOptions } from "./options.ts";
+import { buildPage } from "./page-build.ts";
 import { freePort } from "./parts/port.ts";
 import { startProcess } from "./parts/process.ts";
 import { type Addresses, partNames, startWorld } from "./world.ts";
@@ -33,9 +34,10 @@ const addresses = world.addresses as Addresses;
 let forget = async (): Promise<void> => undefined;
 try {
   forget = await announceWorld({ pid: process.pid, addresses });
-  const webhooks = await writeServerConfig(addresses, world.stateDir);
+  if (!flags["no-server"]) await buildPage();
+  const server = await writeServerConfig(addresses, world.stateDir);
   up = true;
-  process.stdout.write(describe(addresses, webhooks, kubectl));
+  process.stdout.write(describe(addresses, server, kubectl));
   if (flags["no-server"]) await once(end, "abort");
   else await runServer(join(world.stateDir, "towline.yaml"));
 } finally {
@@ -43,9 +45,10 @@ try {
   await world.stop();
 }
 
-/** The server's own namespace keeps it away from those of a test run that uses the same parts. Returns its webhook URL. */
+/** The server's own namespace keeps it away from those of a test run that uses the same parts. Returns where it is. */
 async function writeServerConfig({ controlPlane, redis, gitea }: Addresses, stateDir: string): Promise<string> {
-  const [port, adminPort] = [await freePort(), await freePort()];
+  const [port, adminPort, pagePort] = [await freePort(), await freePort(), await freePort()];
+  const token = randomBytes(18).toString("base64url");
   const secret = randomBytes(24).toString("hex");
   await mkdir(join(stateDir, "server"), { recursive: true });
   const config = {
@@ -54,20 +57,22 @@ async function writeServerConfig({ controlPlane, redis, gitea }: Addresses, stat
     ],
     webhooks: { host: "127.0.0.1", port },
     admin: { host: "127.0.0.1", port: adminPort },
+    ui: { host: "127.0.0.1", port: pagePort, token, tokenRole: "operator", actAs: "server" },
     dataDir: join(stateDir, "server"),
     redis: { url: redis.url },
     kubernetes: { kubeconfig: controlPlane.kubeconfig, namespaces: ["default"] },
     kluctl: { path: kluctl, cacheDir: join(cacheDir(), "kluctl") },
   };
   await writeFile(join(stateDir, "towline.yaml"), JSON.stringify(config, undefined, 2), { mode: 0o600 });
-  return `http://127.0.0.1:${port}/webhooks/gitea   secret ${secret}`;
+  return `webhooks   http://127.0.0.1:${port}/webhooks/gitea   secret ${secret}
+  the page   http://127.0.0.1:${pagePort}   token ${token}`;
 }
 
-function describe({ controlPlane, redis, gitea }: Addresses, webhooks: string, kubectl: string): string {
+function describe({ controlPlane, redis, gitea }: Addresses, server: string, kubectl: string): string {
   return `
   Redis      ${redis.url}
   Gitea      ${gitea.url}   user ${gitea.user}, token ${gitea.token}
-  webhooks   ${webhooks}
+  ${server}
   cluster    export KUBECONFIG=${controlPlane.kubeconfig}
              ${kubectl} get kluctldeployments   (the server serves those of namespace "default")
   state      ${world.stateDir}

@@ -19,6 +19,10 @@ export interface DemoServer {
   readonly webhook: { readonly url: string; readonly secret: string };
   /** Port of health and metrics. */
   readonly adminUrl: string;
+  /** Where a browser gets the page, and what it asks for there. */
+  readonly page: { readonly url: string; readonly token: string };
+  /** With it, the command line knows the server's cluster, Redis and forge. */
+  readonly configFile: string;
   readonly logFile: string;
   /** Resolves with the reason when the server is gone. */
   readonly exited: Promise<string>;
@@ -43,14 +47,17 @@ const root = join(import.meta.dirname, "../..");
 /** Resolves when the server says that it is ready. */
 export async function startServer(options: ServerOptions): Promise<DemoServer> {
   const { stateDir, kubeconfig, redis, gitea, kluctl, namespace } = options;
-  const [port, adminPort] = [await freePort(), await freePort()];
+  const [port, adminPort, pagePort] = [await freePort(), await freePort(), await freePort()];
   const secret = randomBytes(24).toString("hex");
+  const token = randomBytes(18).toString("base64url");
   const config = {
     forges: [
       { id: "gitea", kind: "gitea", apiUrl: `${gitea.url}/api/v1`, webhookSecrets: [secret], token: gitea.token },
     ],
     webhooks: { host: "127.0.0.1", port },
     admin: { host: "127.0.0.1", port: adminPort },
+    // Whoever looks may also try the buttons: nobody but the server has a login to this cluster.
+    ui: { host: "127.0.0.1", port: pagePort, token, tokenRole: "operator", actAs: "server" },
     log: { format: "json" },
     clusterName: "demo",
     dataDir: join(stateDir, "server"),
@@ -77,8 +84,10 @@ export async function startServer(options: ServerOptions): Promise<DemoServer> {
     await stop();
     throw error;
   }
+  const page = { url: `http://127.0.0.1:${pagePort}`, token };
   const webhook = { url: `http://127.0.0.1:${port}/webhooks/gitea`, secret };
-  return { webhook, adminUrl, logFile, exited: server.exited.then(({ reason }) => reason), onLine: tail.onLine, stop };
+  const exited = server.exited.then(({ reason }) => reason);
+  return { webhook, adminUrl, page, configFile: file, logFile, exited, onLine: tail.onLine, stop };
 }
 
 /** Reads what is appended to the file. Asking often is enough: each line says itself when it was written. */

@@ -1,7 +1,8 @@
-import { execFile } from "node:child_process";
+import { execFile, spawn } from "node:child_process";
+import { once } from "node:events";
 import { join } from "node:path";
 import { promisify } from "node:util";
-import { expect, test } from "vitest";
+import { expect, onTestFinished, test, vi } from "vitest";
 
 const run = promisify(execFile);
 const demo = join(import.meta.dirname, "../../dev/demo.ts");
@@ -33,3 +34,30 @@ function orderOf(part: string, steps: readonly string[]): string {
   if (missing.length > 0) return `missing: ${missing.join(", ")}`;
   return places.every((place, i) => i === 0 || place > (places[i - 1] ?? 0)) ? "in order" : part;
 }
+
+test("the demo stays up, and says how to look around: what it says works, in a browser and in a shell", async () => {
+  const child = spawn(process.execPath, [demo], { stdio: ["ignore", "pipe", "ignore"] });
+  const exited = once(child, "exit");
+  onTestFinished(async () => {
+    child.kill("SIGINT");
+    await exited;
+  });
+  let said = "";
+  child.stdout.setEncoding("utf8").on("data", (text: string) => (said += text));
+  await vi.waitFor(() => expect(said).toContain("Ctrl-C ends everything."), { timeout: 200_000, interval: 200 });
+
+  const [, url = "", token = ""] = /^ {2}the page +(\S+) +token (\S+)$/m.exec(said) ?? [];
+  expect(await (await fetch(url)).text()).toContain("/assets/"); // built, and given out
+  const answer = await fetch(`${url}/api/deployments`, { headers: { Authorization: `Bearer ${token}` } });
+  const names = ((await answer.json()) as { name: string }[]).map(({ name }) => name);
+  expect(names.toSorted()).toEqual(["prod", "staging"]);
+  const access = await fetch(`${url}/api/access`, { headers: { Authorization: `Bearer ${token}` } });
+  expect(await access.json()).toMatchObject({ role: "operator" });
+
+  const lookAround = said.slice(said.indexOf("  export KUBECONFIG="), said.indexOf("  the page"));
+  const { stdout } = await run("bash", ["-c", `shopt -s expand_aliases\n${lookAround}`]);
+  expect(stdout).toMatch(/^shop +staging +True/m); // kubectl's and ours
+  expect(stdout).toMatch(/^NAMESPACE +NAME +READY +COMMIT/m);
+  expect(stdout).toMatch(/gitea +202 +push/);
+  expect(stdout).toContain("shop/staging: applied");
+});

@@ -1,12 +1,12 @@
 /** People who log in at a real identity provider, and what they may then do to a real cluster. */
 import type { Page as BrowserPage } from "playwright-core";
 import { expect, test, vi } from "vitest";
+import { buildPage } from "../../dev/page-build.ts";
 import type { PageForge } from "../../routes/page-facts.ts";
 import type { PossibleActions } from "../../routes/page-writes.ts";
 import { useBrowserPage } from "../support/chromium.ts";
 import { useFront } from "../support/front.ts";
 import { createCookieJar, type IdentityProvider, useIdentityProvider } from "../support/identity-provider.ts";
-import { buildPage } from "../support/page-build.ts";
 import { patience } from "../support/patience.ts";
 import { aProject, aSpec } from "../support/project.ts";
 import { sendPush, type Towline, useTowline } from "../support/towline.ts";

@@ -1,34 +1,9 @@
-/** The page as a browser gets it, built from the sources as they are, and a server that has it. */
-import { copyFile, mkdir, mkdtemp, readdir, rename, rm } from "node:fs/promises";
-import { dirname, join } from "node:path";
-import { build } from "vite";
+/** A server that has the page as a browser gets it, built from the sources as they are. */
+import { buildPage } from "../../dev/page-build.ts";
 import { useBrowserPage } from "./chromium.ts";
 import { pageToken } from "./page.ts";
 import { type Towline, useTowline } from "./towline.ts";
 import type { TestWorld } from "./world.ts";
-
-const root = join(import.meta.dirname, "../..");
-
-/** Puts it where the server looks for it. Tests may do so side by side: each file is there, whole, from the first one on. */
-export async function buildPage(): Promise<void> {
-  const dist = join(root, "dist");
-  await mkdir(dist, { recursive: true });
-  const outDir = await mkdtemp(join(dist, "ui-"));
-  try {
-    await build({ configFile: join(root, "vite.config.ts"), logLevel: "warn", build: { outDir } });
-    const found = await readdir(outDir, { recursive: true, withFileTypes: true });
-    const files = found.filter((entry) => entry.isFile()).map(({ parentPath, name }) => join(parentPath, name));
-    // The page itself last: it names the others.
-    for (const file of files.toSorted((one) => (one.endsWith("index.html") ? 1 : -1))) {
-      const target = join(dist, "ui", file.slice(outDir.length));
-      await mkdir(dirname(target), { recursive: true });
-      await copyFile(file, `${target}.${process.pid}`);
-      await rename(`${target}.${process.pid}`, target);
-    }
-  } finally {
-    await rm(outDir, { recursive: true, force: true });
-  }
-}
 
 export type PageServer = Towline & { readonly pageUrl: string };
 
