@@ -21,6 +21,8 @@ export const DeliveryRecord = z.object({
   repoName: z.string().optional(),
   ref: z.string().optional(),
   commit: z.string().optional(),
+  /** What a push brought besides `commit`, as far as the host lists it. */
+  others: z.array(z.string()).optional(),
   pullRequest: count.optional(),
   /** Why it was not genuine. */
   refused: z.string().optional(),

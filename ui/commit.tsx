@@ -3,7 +3,7 @@ import { useEffect, useState } from "preact/hooks";
 import type { Trace, TracedDeployment } from "../src/reconcile/trace.ts";
 import { useFact } from "./hooks.ts";
 import { Loading, Notice } from "./parts.tsx";
-import { addressOf, ageText, refText, timeText } from "./words.ts";
+import { addressOf, ageText, refText, short, timeText } from "./words.ts";
 
 export function CommitView({ commit, version }: { readonly commit: string; readonly version: unknown }) {
   const [text, setText] = useState(commit);
@@ -46,7 +46,7 @@ export function CommitView({ commit, version }: { readonly commit: string; reado
   );
 }
 
-function Found({ trace: { commit, deliveries, deployments, ignored } }: { readonly trace: Trace }) {
+function Found({ trace: { commit, within, deliveries, deployments, ignored } }: { readonly trace: Trace }) {
   const [first] = deliveries;
   const [most, setMost] = useState(shownAtFirst);
   return (
@@ -54,6 +54,15 @@ function Found({ trace: { commit, deliveries, deployments, ignored } }: { readon
       <p class="breaks">
         {commit && <code>{commit}</code>} {first && `pushed to ${first.repoName ?? ""} ${refText(first.ref)}`}
       </p>
+      {within && (
+        <p>
+          It came along with{" "}
+          <a href={`#/commit/${encodeURIComponent(within)}`}>
+            <code>{short(within)}</code>
+          </a>
+          , the last commit of its push: that one is looked at, and told of here.
+        </p>
+      )}
       {deployments.length > 1 && (
         <p>
           {deployments.length} deployments:{" "}

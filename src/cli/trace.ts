@@ -23,6 +23,8 @@ What is known of a commit, for each deployment that it concerns:
   unchanged           it was rendered, and nothing differs from what is deployed
   superseded          a newer commit was there before it was looked at; that one was deployed instead
 
+Of a push only its last commit is looked at. For one that came along with it, that one is told, and said so.
+
   towline trace 3f2c1ab
   towline trace $(git rev-parse HEAD) -n shop
   until towline trace $(git rev-parse HEAD) > /dev/null; do sleep 2; done     in a script, after a push
@@ -40,7 +42,9 @@ export const defineTrace: Define = (command, { env, out, err }, onCode) => {
     .action(async (given: string, flags: Flags) => {
       const commit = given.toLowerCase();
       if (!/^[0-9a-f]{7,64}$/.test(commit)) {
-        throw new ConfigError(`${JSON.stringify(given)} is no commit: give seven or more characters of its hash`);
+        throw new ConfigError(
+          `${JSON.stringify(given)} is no commit: give seven or more characters of its hash, or $(git rev-parse HEAD)`,
+        );
       }
       const { config, kubernetes, namespaces } = clusterConfig(env, flags);
       const { createKubeClient } = await import("../kube/client.ts"); // `--help` does not wait for it
@@ -78,15 +82,17 @@ const unknown = `Nobody here knows it. Either no deployment follows its branch, 
 was there already. \`towline get deliveries\` shows what webhooks told, \`towline get deployments -o wide\` who follows what.
 `;
 
-function toText(commit: string, { commit: whole = commit, deliveries, deployments, ignored }: Trace): string {
+function toText(commit: string, { commit: whole = commit, within, deliveries, deployments, ignored }: Trace): string {
   const [first] = deliveries;
   const pushed = first ? `, pushed to ${plain(first.repoName ?? "")} ${plain(first.ref ?? "")}` : "";
   const blocks = deployments.map(
     ({ deployment, state, steps }) => `${deployment}: ${state}\n${table(rowsOf(steps)).replaceAll(/^(?=.)/gm, "  ")}`,
   );
   const others = ignored.map((one) => [`  ${one.deployment}`, plain(one.reason)]);
+  const along =
+    within === undefined ? "" : `\nIt came along with ${within.slice(0, 12)}: that is looked at, and told of here.`;
   return [
-    `commit ${whole.slice(0, 12)}${pushed}\n`,
+    `commit ${whole.slice(0, 12)}${pushed}${along}\n`,
     ...blocks,
     deployments.length > 0 ? "" : ignored.length > 0 ? "It concerns no deployment.\n" : unknown,
     others.length > 0 ? `not concerned\n${table(others)}` : "",

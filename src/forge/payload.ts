@@ -19,7 +19,11 @@ export const MaybeUrl = lenient(Url);
 const PathList = z.array(z.string()).nullish();
 
 /** The commits of a push, as all hosts write them. Misshapen: as if the host had not listed any. */
-export const Commits = lenient(z.array(z.object({ added: PathList, modified: PathList, removed: PathList })));
+export const Commits = lenient(
+  z.array(z.object({ id: lenient(Commit), added: PathList, modified: PathList, removed: PathList })),
+);
+/** Of one push, for whoever looks for one that was not its last. GitHub lists up to 2048, oldest first. */
+const mostOthers = 50;
 
 /** More or longer paths than these cost more to compare than to look at the repository: they count as "any". */
 const maxPaths = 5_000;
@@ -58,15 +62,18 @@ export interface PushFacts {
 }
 
 /** What follows from a push's fields on every host. */
-export function toPushChange(push: PushFacts): Pick<PushEvent, "ref" | "change" | "after" | "changed"> {
+export function toPushChange(push: PushFacts): Pick<PushEvent, "ref" | "change" | "after" | "changed" | "others"> {
   const deleted = isZero(push.after);
   const created = isZero(push.before);
   // Equal ends: a host's test button, or a push of nothing; the commits listed are samples then. Tags list none.
   const meaningful = !deleted && !created && push.before !== push.after && push.ref.startsWith("refs/heads/");
+  const after = deleted ? undefined : (push.commit ?? push.after);
+  const others = (push.commits ?? []).flatMap(({ id }) => (id === undefined || id === after ? [] : id));
   return {
     ref: push.ref,
     change: deleted ? "deleted" : created ? "created" : "updated",
-    after: deleted ? undefined : (push.commit ?? push.after),
+    after,
+    others: others.length > 0 ? others.slice(-mostOthers) : undefined,
     changed: toChangedPaths(push.commits, meaningful && push.listsAll),
   };
 }

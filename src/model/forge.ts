@@ -30,6 +30,8 @@ export interface PushEvent extends EventOrigin {
   /** Short name of the repository's default branch, when the host says it. */
   readonly defaultBranch?: string | undefined;
   readonly changed: ChangedPaths;
+  /** What it brought besides `after`, as far as the host lists it. */
+  readonly others?: readonly string[] | undefined;
   /** The account that pushed, as the host names it. */
   readonly sender?: string | undefined;
 }

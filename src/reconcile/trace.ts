@@ -23,6 +23,8 @@ export interface TracedDeployment {
 export interface Trace {
   /** The whole hash, if anything knows it. */
   readonly commit: string | undefined;
+  /** It was not the last of its push: this one was, and what is told is told of this one. */
+  readonly within?: string | undefined;
   readonly deliveries: readonly DeliveryRecord[];
   readonly deployments: readonly TracedDeployment[];
   readonly ignored: readonly Ignored[];
@@ -39,6 +41,21 @@ export interface TraceFacts {
 }
 
 export function traceCommit(facts: TraceFacts): Trace {
+  const found = traceOne(facts);
+  if (found.deployments.length > 0) return found;
+  const pushes = facts.deliveries.filter((one) => one.event === "push" && findOther(one, facts.commit) !== undefined);
+  // It may have come by several branches: one that is followed tells more.
+  const push = pushes.toSorted((a, b) => Number(b.matched > 0) - Number(a.matched > 0) || a.at - b.at)[0];
+  if (push?.commit === undefined || (found.deliveries.length > 0 && push.matched === 0)) return found;
+  const whole = { ...traceOne({ ...facts, commit: push.commit }), within: push.commit };
+  return { ...whole, commit: findOther(push, facts.commit) };
+}
+
+function findOther({ others = [] }: DeliveryRecord, commit: string): string | undefined {
+  return others.find((other) => other.startsWith(commit));
+}
+
+function traceOne(facts: TraceFacts): Trace {
   const { commit, deployments } = facts;
   const isMeant = (other: string | undefined) => other?.startsWith(commit) === true;
   const deliveries = facts.deliveries
@@ -56,7 +73,9 @@ export function traceCommit(facts: TraceFacts): Trace {
   return {
     commit: known.find(isMeant),
     deliveries,
-    deployments: traced.map((one) => traceDeployment(one, { ...facts, deliveries, results }, isMeant)),
+    deployments: traced.map((one) =>
+      traceDeployment(one, { ...facts, deliveries, results, all: facts.deliveries }, isMeant),
+    ),
     ignored: deliveries.flatMap((one) => one.ignored).filter(({ deployment }) => !told.has(deployment)),
   };
 }
@@ -66,7 +85,7 @@ const settledMs = 5_000;
 
 function traceDeployment(
   deployment: Deployment | MalformedDeployment,
-  facts: TraceFacts,
+  facts: TraceFacts & { readonly all: readonly DeliveryRecord[] },
   isMeant: (commit: string | undefined) => boolean,
 ): TracedDeployment {
   const name = keyText(deployment.key);
@@ -93,7 +112,9 @@ function traceDeployment(
     if (applied) steps.push({ step: "note", words: `since then ${newer} is what is followed` });
     if (applied) return { ...state, state: "applied" };
     const since = lookedAt(status);
-    if (observed !== undefined && received && isAfter(since, received.at, facts.now)) {
+    const isOlder =
+      received && (isAfter(since, received.at, facts.now) || isPushedAfter(observed, received, facts.all));
+    if (observed !== undefined && isOlder) {
       return { ...state, state: "superseded", steps: [...steps, { step: "note", words: `superseded by ${newer}` }] };
     }
     if (commands.length > 0) return { ...state, state: "failed" };
@@ -117,6 +138,7 @@ function endOf(
   const { lastValidateResult: validated, lastDeployResult: deployed } = status;
   const unchanged =
     !applied &&
+    status.lastPrepareError === undefined && // what else it says is of an earlier commit then
     status.lastObjectsHash !== undefined &&
     status.lastObjectsHash === deployed?.document["renderedObjectsHash"];
   if (unchanged) {
@@ -140,6 +162,18 @@ function endOf(
     more.push({ step: "healthy", at, words: checked ? "validated" : "Ready; validation is off" });
   } else more.push({ step: "note", words: why ?? "not ready yet" });
   return state(applied ? "applied" : "unchanged");
+}
+
+/** Whether the one that is followed now came by a later push: a deployment that cannot be rendered knows no other times. */
+function isPushedAfter(
+  commit: string | undefined,
+  { at, ref, repoName }: DeliveryRecord,
+  all: readonly DeliveryRecord[],
+): boolean {
+  return all.some(
+    (one) =>
+      one.event === "push" && one.commit === commit && one.at > at && one.ref === ref && one.repoName === repoName,
+  );
 }
 
 /** As the status says, where the stored result is gone. */

@@ -157,6 +157,7 @@ describe("Gitea", () => {
       ref: "refs/heads/main",
       change: "updated",
       after: "59d1dd34529e3178a7b57180f2a98aff20e9d610",
+      others: ["a42f572a4736e2a6b55d5c21d92fa41f453be721"],
       changed: { complete: true, paths: ["shop/with space é.yaml", "docs/readme.md", "shop/frontend.yaml"] },
     });
   });

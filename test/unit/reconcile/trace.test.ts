@@ -103,6 +103,38 @@ test("a commit that cannot be rendered, or whose deploy fails, says why", () => 
   expect(failed.deployments[0]?.steps).toContainEqual({ step: "failed", at: at + 3_000, words: "1 error" });
 });
 
+test("a commit that cannot be rendered was not rendered, whatever the status still says of the one before", () => {
+  const status = { lastDeployResult: aSummary(ofOld), lastObjectsHash: "h", lastDriftDetectionResult: driftNow };
+  const conditions = [ready("False", "prepare failed")];
+  const [found] = trace({ ...status, observedCommit: commit, conditions, lastPrepareError: "broken" }).deployments;
+  expect(found?.state).toBe("failed");
+  expect(found?.steps.map(({ step }) => step)).toEqual(["received", "queued", "failed"]);
+});
+
+test("where nothing was ever rendered, a later push to the same branch tells that a commit was overtaken", () => {
+  const status = { observedCommit: newer, conditions: [ready("False", "broken")], lastPrepareError: "broken" };
+  const stateWith = (ref: string) => {
+    const later = { ...delivery, delivery: "later", at: at + 1_000, commit: newer, ref };
+    return trace(status, { deliveries: [delivery, later] }).deployments[0];
+  };
+  expect(stateWith("refs/heads/main")).toMatchObject({ state: "superseded" });
+  expect(stateWith("refs/heads/main")?.steps.at(-1)?.words).toBe("superseded by 9d41e07");
+  expect(stateWith("refs/heads/other")).toMatchObject({ state: "waiting" });
+});
+
+test("a commit that was not the last of its push is told by the one that was", () => {
+  const pushed = { ...delivery, commit: newer, others: [old, commit] };
+  const elsewhere = { ...pushed, at: at - 1_000, ref: "refs/heads/try", commit: old, matched: 0, deployments: [] };
+  const found = trace({ observedCommit: newer }, { deliveries: [elsewhere, pushed] });
+  expect(found).toMatchObject({ commit, within: newer, deployments: [{ deployment: "shop/prod" }] });
+  expect(found.deployments[0]?.steps[0]?.step).toBe("received");
+  // Merged by a push, after it was pushed alone to a branch that nobody follows.
+  const alone = { ...delivery, at: at - 2_000, ref: "refs/heads/try", matched: 0, deployments: [], ignored: [] };
+  expect(trace({ observedCommit: newer }, { deliveries: [alone, pushed] })).toMatchObject({ within: newer });
+  const direct = trace({ observedCommit: commit }, { deliveries: [delivery, pushed] });
+  expect(direct.within).toBeUndefined();
+});
+
 test("without the delivery the status and the results still tell, and a stranger is nobody's", () => {
   expect(trace({ observedCommit: commit }, { deliveries: [], results: [deployed()] }).deployments[0]?.state).toBe(
     "applied",
