@@ -91,6 +91,15 @@
 {{- else if or .externalRedis.url .externalRedis.existingSecret }}
 {{- fail "externalRedis is set, and so is redis.enabled: set redis.enabled=false to use yours." }}
 {{- end }}
+{{- $own := list "serviceAccountName" "imagePullSecrets" "priorityClassName" "enableServiceLinks" "terminationGracePeriodSeconds" "securityContext" "containers" "volumes" "nodeSelector" "tolerations" "affinity" "topologySpreadConstraints" }}
+{{- range $key, $_ := .extraPodSpec }}
+{{- if has $key $own }}{{ fail (printf "extraPodSpec: the chart itself writes %s, from a value of its own." $key) }}{{ end }}
+{{- end }}
+{{- range $part, $service := .service }}
+{{- range $key, $_ := $service.extraSpec }}
+{{- if has $key (list "type" "selector" "ports") }}{{ fail (printf "service.%s.extraSpec: the chart itself writes %s." $part $key) }}{{ end }}
+{{- end }}
+{{- end }}
 {{- if and .ingress.enabled (not .ingress.hosts) }}
 {{- fail "ingress.enabled needs ingress.hosts: the host names that git hosts send webhooks to." }}
 {{- end }}
@@ -99,6 +108,9 @@
 {{- end }}
 {{- if and (eq .config.ui.actAs "server") (ne .rbac.tier "cluster-admin") }}
 {{- fail "config.ui.actAs is server: with rbac.tier cluster-admin only may the server's login ask for anything. Leave it at caller, and name people in rbac.pageUsers." }}
+{{- end }}
+{{- if and .rbac.aggregate.edit (eq .rbac.tier "cluster-admin") (not .config.defaultServiceAccount) }}
+{{- fail "rbac.aggregate.edit: with rbac.tier cluster-admin, deployments that name no service account are deployed as cluster-admin, so whoever may edit one namespace could do anything. Set config.defaultServiceAccount, or grant KluctlDeployments by roles of your own." }}
 {{- end }}
 {{- if and .page.existingSecret (not .page.tokenKey) (not .page.oidcSecretKey) }}
 {{- fail "page.existingSecret is set: name what to read there, as page.tokenKey or page.oidcSecretKey." }}

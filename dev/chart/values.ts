@@ -73,11 +73,29 @@ const image = (repository: string, tag: string, tagText: string) =>
       .meta({ description: "Pull policy." }),
   });
 
+/** What a pod of the strictest Pod Security Standard has to say. */
+const podSecurity = () =>
+  passed("Security context of the pod. A `null` takes a key out, as for OpenShift, which chooses user and group.", {
+    runAsNonRoot: true,
+    runAsUser: 65_532,
+    runAsGroup: 65_532,
+    fsGroup: 65_532,
+    fsGroupChangePolicy: "OnRootMismatch",
+    seccompProfile: { type: "RuntimeDefault" },
+  });
+const containerSecurity = () =>
+  passed("Security context of its container.", {
+    allowPrivilegeEscalation: false,
+    readOnlyRootFilesystem: true,
+    capabilities: { drop: ["ALL"] },
+  });
+
 const service = (port: number, whose: string) =>
   section(whose, {
     type: z.enum(["ClusterIP", "NodePort", "LoadBalancer"]).prefault("ClusterIP").meta({ description: "Type." }),
     port: integer(1, port, "Port."),
     annotations: labels("Annotations."),
+    extraSpec: passed("More of its spec, as `loadBalancerSourceRanges` or `externalTrafficPolicy`."),
   });
 
 /** One git host: the configuration's own keys but for secrets, which lie in a Secret of the release's namespace. */
@@ -127,6 +145,8 @@ export const valuesSchema = z.strictObject({
       storageClass: text("Storage class; empty: the cluster's default."),
       retain: flag(false, "Keeps the volume when the release is uninstalled. Nothing in it is missed."),
     }),
+    podSecurityContext: podSecurity(),
+    securityContext: containerSecurity(),
     resources: passed("Resources.", { requests: { cpu: "20m", memory: "32Mi" }, limits: { memory: "256Mi" } }),
     nodeSelector: labels("Node selector."),
     tolerations: list("Tolerations."),
@@ -171,6 +191,13 @@ export const valuesSchema = z.strictObject({
       false,
       "Lets it ask for tokens of `rbac.serviceAccounts`, to decrypt with the AWS roles in their annotations.",
     ),
+    aggregate: section("Adds to Kubernetes's own roles for people, in every namespace that they have them in.", {
+      view: flag(false, "Whoever may `view` may look at KluctlDeployments."),
+      edit: flag(
+        false,
+        "Whoever may `edit`, or is `admin`, may change them: and so deploy as the accounts that the server may act as.",
+      ),
+    }),
   }),
   preview: section("Previews of pull requests.", {
     serviceAccount: section("The identity that previews act as, so that they cannot change anything.", {
@@ -288,6 +315,8 @@ export const valuesSchema = z.strictObject({
     tmpSize: text("Limit of what runs write: working copies.", "5Gi"),
   }),
   updateStrategy: passed("How pods are exchanged.", { type: "RollingUpdate", rollingUpdate: { maxUnavailable: 0 } }),
+  podSecurityContext: podSecurity(),
+  securityContext: containerSecurity(),
   podLabels: labels("More labels of the server's pods."),
   podAnnotations: labels("More annotations of the server's pods."),
   priorityClassName: text("Priority class."),
@@ -300,6 +329,9 @@ export const valuesSchema = z.strictObject({
   extraEnvFrom: list("Secrets and ConfigMaps whose keys are variables."),
   extraVolumes: list("More volumes."),
   extraVolumeMounts: list("Where they are mounted."),
+  extraPodSpec: passed(
+    "More of the server's pod, as `hostAliases`, `dnsConfig`, `runtimeClassName` or `initContainers`; nothing that the chart writes itself.",
+  ),
   extraObjects: z
     .array(z.union([z.string(), z.record(z.string(), z.unknown())]))
     .prefault([])

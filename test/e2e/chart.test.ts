@@ -23,6 +23,7 @@ import { checkRedis } from "../../jobs/connection.ts";
 import { parseConfig } from "../../src/config.ts";
 import { createKubeClient } from "../../src/kube/client.ts";
 import { chartDir, type Helm, type Rendered, useHelm, type Values } from "../support/helm.ts";
+import { whenMay } from "../support/accounts.ts";
 import { uniqueName, useCluster, useTempDir } from "../support/world.ts";
 import { type TestCluster } from "../support/world-cluster.ts";
 import { patience } from "../support/patience.ts";
@@ -129,13 +130,24 @@ const matrix: Readonly<Record<string, Values>> = {
     config: { sourceOverride: { bindAddress: ":8082" } },
   },
   "the rights of kluctl's controller": { rbac: { tier: "cluster-admin" }, admissionPolicy: { enabled: false } },
+  "OpenShift, which chooses user and group": {
+    podSecurityContext: { runAsUser: null, runAsGroup: null, fsGroup: null },
+    redis: { podSecurityContext: { runAsUser: null, runAsGroup: null, fsGroup: null } },
+    rbac: { aggregate: { view: true, edit: true } },
+  },
   "everything else": {
     nameOverride: "tow",
     commonLabels: { team: "platform" },
     image: { tag: "1.2.3", digest: `sha256:${"a".repeat(64)}`, pullPolicy: "Always" },
     imagePullSecrets: [{ name: "pull" }],
     serviceAccount: { annotations: { "eks.amazonaws.com/role-arn": "arn:aws:iam::1:role/towline" } },
-    service: { webhooks: { type: "LoadBalancer", annotations: { a: "b" } } },
+    service: {
+      webhooks: {
+        type: "LoadBalancer",
+        annotations: { a: "b" },
+        extraSpec: { loadBalancerSourceRanges: ["192.0.2.0/24"], externalTrafficPolicy: "Local" },
+      },
+    },
     redis: { persistence: { storageClass: "fast", retain: true }, priorityClassName: "high", tolerations: [{}] },
     config: {
       concurrency: 8,
@@ -153,6 +165,10 @@ const matrix: Readonly<Record<string, Values>> = {
       { apiVersion: "v1", kind: "ConfigMap", metadata: { name: "{{ .Release.Name }}-more" } },
       "apiVersion: v1\nkind: ConfigMap\nmetadata: { name: and-more }",
     ],
+    extraPodSpec: {
+      hostAliases: [{ ip: "10.0.0.9", hostnames: ["git.example.com"] }],
+      dnsConfig: { options: [{ name: "ndots", value: "1" }] },
+    },
     podAnnotations: { a: "b" },
     podLabels: { c: "d" },
     priorityClassName: "high",
@@ -369,6 +385,21 @@ test("whatever is set, the API server and our configuration take what is rendere
   expect(alerts).not.toContain(`"runbook_url":"docs/`);
   expect(JSON.stringify(byTitle["several git hosts and an Ingress"])).not.toMatch(/"(?:users|groups)"/);
   expect(services("as it is")).not.toContainEqual(expect.stringMatching(/-page$/));
+  // Who runs it is the cluster's to say, and nothing else of what is asked of pods is lost.
+  const elsewhere = byTitle["OpenShift, which chooses user and group"] ?? [];
+  for (const pod of [podOf(elsewhere), podOf(elsewhere, "StatefulSet")]) {
+    expect(pod.securityContext).toMatchObject({ runAsNonRoot: true, seccompProfile: { type: "RuntimeDefault" } });
+    for (const name of ["runAsUser", "runAsGroup", "fsGroup"]) expect(pod.securityContext).not.toHaveProperty(name);
+    expect(pod.containers[0]?.securityContext).toMatchObject({ readOnlyRootFilesystem: true });
+  }
+  const aggregated = (objects: readonly Rendered[]) =>
+    objects
+      .filter(({ metadata }) => /aggregate-to/.test(JSON.stringify(metadata.labels)))
+      .map(({ metadata }) => metadata.name);
+  expect(aggregated(elsewhere)).toEqual([expect.stringMatching(/-edit$/), expect.stringMatching(/-view$/)]);
+  expect(rendered.flatMap(([, objects]) => aggregated(objects))).toHaveLength(2);
+  expect(podOf(more).hostAliases).toEqual([{ ip: "10.0.0.9", hostnames: ["git.example.com"] }]);
+  expect(JSON.stringify(more.find(({ metadata }) => metadata.name.endsWith("-webhooks")))).toContain("192.0.2.0/24");
   // Nothing but webhooks is opened.
   for (const title of ["several git hosts and an Ingress", "a Gateway, monitoring, limited egress"]) {
     const opened = (byTitle[title] ?? []).filter(({ kind }) => ["Ingress", "HTTPRoute"].includes(kind));
@@ -392,6 +423,12 @@ test("what makes no sense is refused in words that say what to do", async () => 
     [{ forges: [gitea, gitea] }, /the id gitea is there twice/],
     [{ ingress: { enabled: true } }, /ingress.enabled needs ingress.hosts/],
     [{ httpRoute: { enabled: true } }, /httpRoute.enabled needs httpRoute.parentRefs/],
+    [{ extraPodSpec: { containers: [] } }, /extraPodSpec: the chart itself writes containers/],
+    [{ service: { admin: { extraSpec: { ports: [] } } } }, /service.admin.extraSpec: the chart itself writes ports/],
+    [
+      { rbac: { tier: "cluster-admin", aggregate: { edit: true } } },
+      /whoever may edit one namespace could do anything/,
+    ],
     [{ rbac: { tier: "namespaced" } }, /set rbac.namespaces to the namespaces with KluctlDeployments/],
     [{ preview: { serviceAccount: { create: true } } }, /set preview.serviceAccount.name/],
     [
@@ -456,7 +493,13 @@ test.each(["helm", "helm4"] as const)("%s installs, upgrades, tests and uninstal
   } as KubernetesObject);
   const results = { namespace: uniqueName("results") };
   onTestFinished(async () => void (await cluster.core.deleteNamespace({ name: results.namespace }))); // it is kept
-  const values = { forges: [gitea], ingress: { enabled: true, hosts: ["towline.example.com"] }, config: { results } };
+  const rbac = { aggregate: { view: true, edit: true } };
+  const values = {
+    forges: [gitea],
+    ingress: { enabled: true, hosts: ["towline.example.com"] },
+    config: { results },
+    rbac,
+  };
   const password = async () =>
     (await cluster.find<V1Secret & KubernetesObject>("v1", "Secret", `${release}-redis`))?.data?.["password"];
 
@@ -469,6 +512,20 @@ test.each(["helm", "helm4"] as const)("%s installs, upgrades, tests and uninstal
   expect(notes).toContain(`helm test ${release}`);
   const first = await password();
   expect(Buffer.from(first ?? "", "base64").toString()).toMatch(/^\w{40}$/);
+
+  // Kubernetes's own roles for people have what the chart adds to them.
+  for (const role of ["view", "edit"]) {
+    await cluster.create({
+      apiVersion: "rbac.authorization.k8s.io/v1",
+      kind: "RoleBinding",
+      metadata: { name: role },
+      roleRef: { apiGroup: "rbac.authorization.k8s.io", kind: "ClusterRole", name: role },
+      subjects: [{ kind: "ServiceAccount", name: role, namespace: cluster.namespace }],
+    } as KubernetesObject);
+  }
+  const deployments = { namespace: cluster.namespace, group: "gitops.kluctl.io", resource: "kluctldeployments" };
+  await whenMay(cluster, "view", [{ ...deployments, verb: "list" }]);
+  await whenMay(cluster, "edit", [{ ...deployments, verb: "create" }]);
 
   await helm.upgrade(release, { ...values, replicaCount: 3, config: { results, log: { level: "debug" } } });
   await expectReady(cluster, release, 3);
