@@ -18,6 +18,8 @@ const step = 400_000;
 const mostPlaces = 60;
 /** Subjects whose durations are remembered; the ones that ran longest ago are forgotten first. */
 const mostRemembered = 20_000;
+/** Where nobody works, as on a standby that takes webhooks, nobody tells how far the service is: the lines begin anew. */
+const forgottenAfterMs = 10 * 60_000;
 /** Manual requests are alone in their lane. */
 const deployClasses: Readonly<Record<Cause, number>> = {
   push: 0,
@@ -58,17 +60,26 @@ export function createFairness(): LaneFairness {
 
 export class Fairness {
   /** Per class: the rank of the job that was started last. */
-  readonly #now = new Map<number, number>();
+  readonly #current = new Map<number, number>();
   /** Per class and repository: the last rank given out. */
   readonly #last = new Map<string, number>();
   /** Per subject: how many seconds it takes. */
   readonly #seconds = new Map<string, number>();
+  /** When it was last known how far the service is. */
+  #knownAt: number;
+  readonly #now: () => number;
+
+  constructor(now: () => number = Date.now) {
+    this.#now = now;
+    this.#knownAt = now();
+  }
 
   /** A place in the line, as BullMQ's priority: from 1, because BullMQ takes 0 for "before all others". */
   place(request: Request): number {
+    if (this.#now() - this.#knownAt > forgottenAfterMs) this.idle();
     const urgency = urgencyOf(request);
     const line = lineOf(urgency, request);
-    const rank = Math.min(Math.max(this.#now.get(urgency) ?? 0, this.#last.get(line) ?? 0) + 1, step - 1);
+    const rank = Math.min(Math.max(this.#current.get(urgency) ?? 0, this.#last.get(line) ?? 0) + 1, step - 1);
     this.#last.set(line, Math.min(rank + this.#placesOf(request) - 1, step - 1));
     return urgency * step + rank;
   }
@@ -102,13 +113,15 @@ export class Fairness {
   /** A job was started: whoever joins from now on does so behind it, however long they have been away. */
   started(priority: number): void {
     const urgency = urgencyAt(priority);
-    this.#now.set(urgency, Math.max(this.#now.get(urgency) ?? 0, priority % step));
+    this.#current.set(urgency, Math.max(this.#current.get(urgency) ?? 0, priority % step));
+    this.#knownAt = this.#now();
   }
 
   /** Nothing waits any more: everybody starts from the beginning. */
   idle(): void {
-    this.#now.clear();
+    this.#current.clear();
     this.#last.clear();
+    this.#knownAt = this.#now();
   }
 }
 

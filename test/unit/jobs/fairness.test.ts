@@ -137,3 +137,17 @@ test("a long one's place that no job took is given back whole", () => {
   fairness.giveBack(priority, of("long", "mono"));
   expect(fairness.place(of("next", "mono"))).toBe(priority);
 });
+
+test("where nobody works the lines begin anew after some time, so that nobody is sent ever further back", () => {
+  const time = { now: 0 };
+  const fairness = new Fairness(() => time.now);
+  const first = fairness.place(about("push", "mono"));
+  time.now += 9 * 60_000;
+  expect(fairness.place(about("push", "mono"))).toBe(first + 1);
+  time.now += 2 * 60_000;
+  expect(fairness.place(about("push", "mono"))).toBe(first);
+
+  fairness.started(first);
+  time.now += 9 * 60_000;
+  expect(fairness.place(about("push", "mono"))).toBe(first + 1);
+});
