@@ -98,8 +98,8 @@ export function createReconcile(deps: ReconcileDeps): Reconcile {
     const { intervalMs, retryIntervalMs = intervalMs } = deployment.spec;
     const ms = Math.max(leastSharedMs, Math.min(sharedMs, intervalMs, retryIntervalMs));
     const name = `${move ?? "no move"}, interval ${ms} ${Math.floor(deps.clock.now() / ms)}`;
-    // Somebody asks for a look because there is something to see, mostly.
-    return { name, moved: cause === "manual" && isFirst };
+    // The sweep saw it move, and somebody asks for a look because there is something to see, mostly.
+    return { name, moved: (cause === "sweep" || cause === "manual") && isFirst };
   }
 
   /**
