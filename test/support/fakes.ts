@@ -1,6 +1,7 @@
 /** Fakes of the ports: they keep state in Maps and lists, and tests look at what is left. */
 import { pino } from "pino";
 import type {
+  AsOf,
   ChangedPaths,
   CommandResult,
   Deployment,
@@ -163,13 +164,13 @@ export function fakeSources(refs: Record<string, string> = { "refs/heads/main": 
   const merge: FakeMerge = { changed: { complete: false, paths: [] } };
   const merges: MergeSource[] = [];
   const changed: { paths: readonly string[] } = { paths: [] };
-  /** Under which names checkouts were asked for, see AsOf. */
-  const asOfs: (string | undefined)[] = [];
+  /** How new an answer was asked for by each checkout. */
+  const asOfs: (AsOf | undefined)[] = [];
   const heads = (): Heads => ({ defaultRef: "refs/heads/main", commits: new Map(Object.entries(refs)) });
   const port: Sources = {
     heads: () => (failing.error ? Promise.reject(failing.error) : Promise.resolve(heads())),
     checkout(source, asOf) {
-      asOfs.push(asOf?.name);
+      asOfs.push(asOf);
       if (failing.error) return Promise.reject(failing.error);
       const branch = source.kind === "oci" ? undefined : source.ref.branch;
       const commit = refs[`refs/heads/${branch ?? "main"}`] ?? "none";

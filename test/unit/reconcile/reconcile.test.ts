@@ -387,7 +387,7 @@ test("loops that come round by themselves share a young answer of git, whatever 
     const ask = async (cause: Cause, attempt = 1) => {
       if (attempt === 1) world.time.now += 3_600_000;
       await world.reconcile({ ...push, cause }, world.attempt({ attempt }));
-      return world.sources.asOfs.pop();
+      return world.sources.asOfs.pop()?.name;
     };
     return { ask, known: world.known };
   };
@@ -401,7 +401,7 @@ test("loops that come round by themselves share a young answer of git, whatever 
   // Nobody has noted a move for what was held back, or that another one waits for.
   const heldBack = aWorld(aDeployment({ status: { ...upToDate, observedGeneration: 0 } }));
   await heldBack.reconcile({ ...push, cause: "change" }, heldBack.attempt());
-  expect(heldBack.sources.asOfs.at(-1)).toMatch(/^move-1, interval 30000 \d+$/);
+  expect(heldBack.sources.asOfs.at(-1)?.name).toMatch(/^move-1, interval 30000 \d+$/);
 
   known.move = undefined;
   expect(await ask("interval")).toMatch(/^no move, interval 30000 \d+$/);
@@ -414,14 +414,30 @@ test("loops that come round by themselves share a young answer of git, whatever 
   expect(await asking({ intervalMs: 1 }).ask("interval")).toMatch(/^move-1, interval 2000 /);
 });
 
+test("what is told to have moved is fetched at once, and asked for first when it is tried again", async () => {
+  const isMoved = async (cause: Cause, attempt = 1) => {
+    const status = { ...upToDate, observedCommit: "c0" };
+    const world = aWorld(aDeployment({ status, ...(cause === "manual" && { annotations: { ...wanted } }) }));
+    world.time.now += 3_600_000;
+    await world.reconcile({ ...push, cause }, world.attempt({ attempt }));
+    return world.sources.asOfs.at(-1)?.moved;
+  };
+  const wanted = { [requestAnnotation("reconcile")]: "now" };
+  for (const cause of ["push", "sweep", "manual"] as const) {
+    expect(await isMoved(cause)).toBe(true);
+    expect(await isMoved(cause, 2)).toBe(false);
+  }
+  for (const cause of ["interval", "drift"] as const) expect(await isMoved(cause)).toBe(false);
+});
+
 test("whoever asks for something gets what git says now, and nobody goes back behind that", async () => {
   const asks = { [requestAnnotation("reconcile")]: JSON.stringify({ requestValue: "1" }) };
   const world = aWorld(aDeployment({ annotations: asks, status: upToDate }));
   await world.reconcile({ ...push, cause: "interval" }, world.attempt());
   expect(world.known.move).toBe("move-1, asked");
-  expect(world.sources.asOfs.at(-1)).toMatch(/^move-1, asked, interval /);
+  expect(world.sources.asOfs.at(-1)?.name).toMatch(/^move-1, asked, interval /);
   // It is answered: what comes next asks no more than is usual.
   world.sources.refs["refs/heads/main"] = "c2";
   await world.reconcile(push, world.attempt());
-  expect(world.sources.asOfs.at(-1)).toBe("move-1, asked");
+  expect(world.sources.asOfs.at(-1)?.name).toBe("move-1, asked");
 });
