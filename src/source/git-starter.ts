@@ -45,11 +45,17 @@ interface Waiting {
   readonly reject: (error: Error) => void;
 }
 
-/** It holds what git prints, and little else. Who looks into the server does not mean to look into this. */
+/**
+ * It holds what git prints, and little else. What it runs is so short that to compile it gains nothing, and the compilers
+ * would take 4 MB. Who looks into the server does not mean to look into this.
+ */
 const execArgv = [
   ...process.execArgv.filter((option) => !/^--(inspect|cpu-prof|heap-prof)/.test(option)),
   "--max-semi-space-size=1",
   "--max-old-space-size=512",
+  "--no-sparkplug",
+  "--no-maglev",
+  "--no-opt",
 ];
 
 const file = join(import.meta.dirname, `git-starter-process${import.meta.filename.endsWith(".ts") ? ".ts" : ".js"}`);
