@@ -3,12 +3,14 @@
 import { text } from "node:stream/consumers";
 import { createPerson } from "./cli/person.ts";
 import { runProgram } from "./cli/program.ts";
+import { useProxies } from "./cli/proxies.ts";
 
 // A reader that has seen enough (`towline config print | head`) is no error.
 process.stdout.on("error", (error: NodeJS.ErrnoException) => {
   if (error.code !== "EPIPE") throw error;
 });
 
+useProxies(process.env);
 const person = createPerson(process.stdin, (words) => void process.stderr.write(words));
 
 process.exitCode = await runProgram(process.argv.slice(2), {
