@@ -10,8 +10,11 @@ const perl = "/usr/bin/perl";
 /** The number of `sendmsg`, for which Perl has no word without a module. The layouts below are those of 64 bits, low byte first. */
 const sendmsg: Readonly<Record<string, number>> = { x64: 46, arm64: 211 };
 
-/** Else it complains about a locale that the machine does not have, in the middle of what kluctl reads. */
-export const lightEnvironment: Readonly<Record<string, string>> = { PERL_BADLANG: "0" };
+/**
+ * Else it loads the locale that the environment names, which takes a third as long as all the rest, and complains about
+ * one that the machine does not have, in the middle of what kluctl reads.
+ */
+export const lightEnvironment: Readonly<Record<string, string>> = { PERL_SKIP_LOCALE_INIT: "1" };
 
 export async function canBeLight(): Promise<boolean> {
   if (sendmsg[process.arch] === undefined) return false;
@@ -35,7 +38,7 @@ function quote(text: string): string {
 }
 
 const program = String.raw`
-delete $ENV{PERL_BADLANG};
+delete $ENV{PERL_SKIP_LOCALE_INIT};
 
 sub is_kluctls {
   return $ARGV[0] =~ m{/main\.py\z} && index($ARGV[0], $renderers_in) >= 0 if @ARGV == 1;
