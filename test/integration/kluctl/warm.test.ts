@@ -172,6 +172,24 @@ describe("kluctl with warm renderers", () => {
     expect(await rendered(look)).toBe("False");
   });
 
+  test("takes no notice of a locale that the machine does not have, and lets templates see it", async () => {
+    const { cluster, project, diff, starts, lines } = await useWarmKluctl({
+      env: { PATH: process.env["PATH"], LC_ALL: "xx_XX.UTF-8" },
+    });
+    const environ = `cycler.__init__.__globals__["__builtins__"]["__import__"]("os").environ`;
+    const found = `${environ}["LC_ALL"] ~ ", " ~ ("PERL" in (${environ} | list | join(" ")))`;
+    const projectDir = await project("locale", {
+      "deployment.yaml": "deployments: [{path: app}]",
+      "app/a.yaml": `{% set found = ${found} %}${configMap("a", cluster.namespace, "{{ found }}")}`,
+    });
+
+    const [object] = (await diff({ projectDir })).objects;
+
+    expect(object?.rendered).toContain("xx_XX.UTF-8, False");
+    expect(starts.at(-1)).toBe("warm");
+    expect(lines.filter(({ msg }) => cold.test(String(msg)) || /perl/i.test(String(msg)))).toEqual([]);
+  });
+
   test("ends a template that loops at the deployment's time-out, with all that it started", async () => {
     const { project, diff, dir, kluctl } = await useWarmKluctl({ limits: { overtimeMs: 500 } });
     const file = join(dir, "pid");
