@@ -21,7 +21,10 @@ process.exitCode = await runProgram(process.argv.slice(2), {
     return serve(config, log, async (...args) => (await import("./app.ts")).startApp(...args, reading));
   },
   doctor: async (options) => (await import("./app/doctor.ts")).runDoctor(options),
-  stdin: () => text(process.stdin),
+  stdin: () => {
+    if (process.stdin.isTTY) process.stderr.write("reading what is typed here; Ctrl-D ends it\n");
+    return text(process.stdin);
+  },
   ask: process.stdin.isTTY && process.stderr.isTTY ? (question) => person.ask(question) : undefined,
   out: (words) => void process.stdout.write(words),
   err: (words) => void process.stderr.write(words),

@@ -53,7 +53,7 @@ export async function runDoctor(options: DoctorOptions): Promise<readonly Sectio
   // What goes wrong is a finding: nobody reads a log here.
   const log = createLogger({ level: "silent", format: "json", secrets: secretValues(config) });
   const now = () => Date.now();
-  const client = createKubeClient(config.kubernetes);
+  const client = createKubeClient({ ...config.kubernetes, untilAnsweredMs: 5_000 });
   const { namespaces } = config.kubernetes;
   const cluster = createDoctorCluster({ client, namespaces, serviceAccount: options.serviceAccount, now });
   const { defaultServiceAccount } = config;

@@ -19,6 +19,7 @@ import { createReader, listOfBothApis } from "./both-apis.ts";
 import { clusterConfig, type ClusterFlags, type FoundDeployment, withClusterFlags } from "./cluster.ts";
 import type { Define, ProgramDeps } from "./commands.ts";
 import { untilInterrupted } from "./interrupt.ts";
+import { dataOption, toData } from "./output.ts";
 import { selectDeployments } from "./select.ts";
 import { plain } from "./table.ts";
 
@@ -27,6 +28,7 @@ interface Flags extends ClusterFlags {
   readonly all?: true;
   readonly wait: boolean;
   readonly timeout: string;
+  readonly output: "text" | "json" | "yaml";
 }
 
 type Entry = Deployment | MalformedDeployment;
@@ -155,6 +157,7 @@ function define(command: Command, { env, out, err }: ProgramDeps, onCode: (code:
     .option("--all", "all of the namespaces")
     .option("--no-wait", "ask, and do not wait for what comes of it")
     .option("--timeout <duration>", "how long to wait", "10m")
+    .addOption(dataOption())
     .action(async (given: readonly string[], flags: Flags) => {
       const timeoutMs = parseDuration(flags.timeout);
       if (timeoutMs === undefined) throw new ConfigError(`--timeout ${flags.timeout} is none: write 90s, 10m or 1h`);
@@ -174,18 +177,27 @@ function define(command: Command, { env, out, err }: ProgramDeps, onCode: (code:
         const everyMs = Math.max(pollMs, (found.length * 1_000) / mostPerSecond);
         const request: KubeClient["request"] = (one) => limit.run(() => client.request(one));
         const read = createReader({ request });
+        const forPeople = flags.output === "text";
         const results = await untilInterrupted((signal) =>
-          Promise.all(found.map((one) => askOne(one, { request, read, askOf, wait, everyMs, out, err, signal }))),
+          Promise.all(
+            found.map(async (one): Promise<Answer & { deployment: string }> => {
+              const deployment = keyText(one.deployment.key);
+              const told = await askOne(one, { request, read, askOf, wait, everyMs, err, signal });
+              if (forPeople) (told.ok ? out : err)(`${deployment}: ${told.words}\n`);
+              return { deployment, ...told };
+            }),
+          ),
         );
         if (results === undefined) err("not waiting any longer; what is asked for goes on\n");
-        onCode(results?.every(Boolean) ? 0 : 1);
+        else if (flags.output !== "text") out(toData(flags.output, results));
+        onCode(results?.every(({ ok }) => ok) ? 0 : 1);
       } finally {
         client.close();
       }
     });
 }
 
-interface AskDeps extends Pick<ProgramDeps, "out" | "err"> {
+interface AskDeps extends Pick<ProgramDeps, "err"> {
   readonly request: KubeClient["request"];
   readonly read: ReturnType<typeof createReader>;
   readonly askOf: AskOf;
@@ -195,48 +207,35 @@ interface AskDeps extends Pick<ProgramDeps, "out" | "err"> {
   readonly signal: AbortSignal;
 }
 
-/** Resolves with whether it went well. */
+/** Progress is told on the way. */
 async function askOne(
   found: FoundDeployment,
-  { request, read, askOf, wait, everyMs, out, err, signal }: AskDeps,
-): Promise<boolean> {
+  { request, read, askOf, wait, everyMs, err, signal }: AskDeps,
+): Promise<Answer> {
   const { key } = found.deployment;
   const name = keyText(key);
   const ask = askOf(found);
-  if ("refused" in ask) {
-    err(`${name}: not asked: ${ask.refused}\n`);
-    return false;
-  }
+  if ("refused" in ask) return { ok: false, words: `not asked: ${ask.refused}` };
   const { patch, asked, answer } = ask;
   try {
     const path = addressOf(key, isLegacy(found.deployment));
     await request({ method: "PATCH", path, query: { fieldManager: askingManager }, body: patch });
   } catch (error) {
     if (!(error instanceof ApiError)) throw error;
-    err(`${name}: not asked: ${error.message}\n`);
-    return false;
+    return { ok: false, words: `not asked: ${error.message}` };
   }
-  if (wait === undefined) {
-    out(`${name}: ${asked}\n`);
-    return true;
-  }
+  if (wait === undefined) return { ok: true, words: asked };
   const until = Date.now() + wait;
   let said = "";
   for (;;) {
     const now = await read(found);
-    if (now === undefined) {
-      err(`${name}: it is gone\n`);
-      return false;
-    }
+    if (now === undefined) return { ok: false, words: "it is gone" };
     const told = answer(now);
-    if (told !== undefined) {
-      (told.ok ? out : err)(`${name}: ${told.words}\n`);
-      return told.ok;
-    }
+    if (told !== undefined) return told;
     const step = stepOf(now.deployment);
     if (Date.now() > until) {
-      err(`${name}: no answer in time (${step}). Does the server run, and watch this namespace? towline doctor says\n`);
-      return false;
+      const hint = "Does the server run, and watch this namespace? towline doctor says";
+      return { ok: false, words: `no answer in time (${step}). ${hint}` };
     }
     if (step !== said) err(`${name}: ${(said = step)} …\n`);
     await sleep(everyMs, undefined, { signal });

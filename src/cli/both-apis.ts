@@ -1,5 +1,5 @@
 /** The KluctlDeployments of both APIs, as the server sees them: where both have a name, it is the newer one's. */
-import { ApiError } from "../errors.ts";
+import { ApiError, ConfigError } from "../errors.ts";
 import { addressOf, isLegacy } from "../kube/asking.ts";
 import type { KubeClient } from "../kube/client.ts";
 import { toEntry } from "../kube/legacy/entry.ts";
@@ -19,6 +19,19 @@ export interface BothOptions {
 
 /** By name, those of one namespace together. */
 export async function listOfBothApis(
+  client: Pick<KubeClient, "list" | "request">,
+  options: BothOptions,
+): Promise<readonly FoundDeployment[]> {
+  const { selector } = options;
+  return listBoth(client, options).catch((error: unknown) => {
+    if (selector === undefined || !(error instanceof ApiError && error.status === 400)) throw error;
+    throw new ConfigError(
+      `--selector ${JSON.stringify(selector)} is none (${error.message}): write team=shop,tier!=db`,
+    );
+  });
+}
+
+async function listBoth(
   client: Pick<KubeClient, "list" | "request">,
   options: BothOptions,
 ): Promise<readonly FoundDeployment[]> {

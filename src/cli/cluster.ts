@@ -25,10 +25,14 @@ export function withClusterFlags(command: Command): Command {
 
 export interface ClusterConfig {
   readonly config: Config;
-  readonly kubernetes: Config["kubernetes"];
+  /** As a client takes it. */
+  readonly kubernetes: Config["kubernetes"] & { readonly untilAnsweredMs: number };
   /** Empty: all. */
   readonly namespaces: readonly string[];
 }
+
+/** Somebody waits: a cluster that is not there is told soon. */
+export const untilAnsweredMs = 5_000;
 
 export function clusterConfig(
   env: Readonly<Record<string, string | undefined>>,
@@ -37,7 +41,7 @@ export function clusterConfig(
   const flags = { config: file, kubernetesKubeconfig: kubeconfig, kubernetesContext: context };
   const { config } = loadFromFlags(env, flags);
   const { kubernetes } = config;
-  return { config, kubernetes, namespaces: namespace ?? kubernetes.namespaces };
+  return { config, kubernetes: { ...kubernetes, untilAnsweredMs }, namespaces: namespace ?? kubernetes.namespaces };
 }
 
 export interface FoundDeployment {

@@ -1,8 +1,11 @@
 /** `towline config …`. */
+import { Option } from "commander";
+import { parse } from "yaml";
 import { configJsonSchema } from "../config/fields.ts";
 import { printConfig } from "../config/print.ts";
 import type { Define } from "./commands.ts";
 import { loadFromFlags, withConfigFlags } from "./configuration.ts";
+import { toData } from "./output.ts";
 
 type Flags = Readonly<Record<string, unknown>>;
 
@@ -13,7 +16,7 @@ Exit codes:
 
 const printHelp = `
 What is printed could be a configuration file. Beside each value that did not come from the file stands where it came
-from: an option, a variable, or the default. Secrets are ***.
+from: an option, a variable, or the default. Secrets are ***. With -o json the values alone are printed.
 
   towline config print                           what a server that is started like this would do
   towline config print --config towline.yaml     the same, with a file
@@ -33,8 +36,12 @@ const schemaHelp = `
 
 export const defineConfigPrint: Define = (command, { env, out }) => {
   withConfigFlags(command)
+    .addOption(new Option("-o, --output <format>", "how to print it").choices(["yaml", "json"]).default("yaml"))
     .addHelpText("after", printHelp)
-    .action((flags: Flags) => out(printConfig(loadFromFlags(env, flags))));
+    .action(({ output, ...flags }: Flags) => {
+      const text = printConfig(loadFromFlags(env, flags));
+      out(output === "json" ? toData("json", parse(text)) : text);
+    });
 };
 
 export const defineConfigValidate: Define = (command, { env, out }) => {

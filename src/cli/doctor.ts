@@ -1,14 +1,15 @@
 /** `towline doctor`: its options, what is shown while it works, and what is printed. */
-import { InvalidArgumentError, Option } from "commander";
+import { InvalidArgumentError } from "commander";
 import { exitCodeOf } from "../doctor/finding.ts";
-import { toJson, toText } from "../doctor/show.ts";
+import { toFacts, toText } from "../doctor/show.ts";
 import type { Key } from "../model.ts";
 import type { Define } from "./commands.ts";
 import { loadFromFlags, withConfigFlags } from "./configuration.ts";
+import { dataOption, toData } from "./output.ts";
 import { createProgress, paint } from "./terminal.ts";
 
 interface Flags {
-  readonly output: "text" | "json";
+  readonly output: "text" | "json" | "yaml";
   readonly compare: boolean;
   readonly serviceAccount?: Key;
   readonly kubeconfig?: string;
@@ -44,7 +45,7 @@ export const defineDoctor: Define = (command, { env, doctor, out, err }, onCode)
   withConfigFlags(command)
     .option("--kubeconfig <file>", "of the cluster, instead of what the configuration says")
     .option("--context <name>", "of the kubeconfig, instead of its current one")
-    .addOption(new Option("-o, --output <format>", "how to print it").choices(["text", "json"]).default("text"))
+    .addOption(dataOption())
     .option("--no-compare", "do not render the deployments")
     .option("--service-account <namespace/name>", "look at the rights of this service account", parseAccount)
     .addHelpText("after", help)
@@ -65,7 +66,7 @@ export const defineDoctor: Define = (command, { env, doctor, out, err }, onCode)
         const sections = await doctor({ ...options, onProgress: progress.show });
         signal.throwIfAborted();
         progress.clear();
-        out(flags.output === "json" ? toJson(sections) : toText(sections, paint));
+        out(flags.output === "text" ? toText(sections, paint) : toData(flags.output, toFacts(sections)));
         onCode(exitCodeOf(sections));
       } finally {
         progress.clear();

@@ -22,7 +22,7 @@ Without names all are shown. Those of the older API are marked with its name, (f
 
   READY     as its condition says: the last deploy, and the validation if there is one, went well
   COMMIT    the newest that was looked at
-  DRIFT     what the live cluster differs in: 2 chg, 1 new, 1 orp, 1 del
+  DRIFT     what the live cluster differs in: 2 chg (changed), 1 new, 1 orp (orphaned), 1 del (deleted), 1 err (errors)
   DEPLOYED  how long ago something was deployed last
   WHY       what it waits for, or what is wrong
 
@@ -60,7 +60,8 @@ export const defineGetDeployments: Define = (command, { env, out, err }) => {
           out(forPrograms(flags.output, states) ?? toTable(states, flags.output === "wide", first));
         const read: ReadStates = () => readStates(client, wanted, err);
         const states = await read();
-        if (states.length === 0 && isForPeople(flags.output)) out("There are no KluctlDeployments here.\n");
+        if (states.length === 0 && isForPeople(flags.output))
+          out(`There are no KluctlDeployments${whereOf(flags, namespaces)}.\n`);
         else print(states, true);
         if (flags.watch) await untilInterrupted((signal) => watch(read, states, print, signal));
       } finally {
@@ -68,6 +69,11 @@ export const defineGetDeployments: Define = (command, { env, out, err }) => {
       }
     });
 };
+
+function whereOf({ selector }: Flags, namespaces: readonly string[]): string {
+  const labelled = selector === undefined ? "" : ` with ${selector}`;
+  return labelled + (namespaces.length === 0 ? "" : ` in ${namespaces.join(", ")}`);
+}
 
 type ReadStates = () => Promise<readonly ShownState[]>;
 

@@ -71,7 +71,9 @@ export const defineInit: Define = (command, { out, err, ask, stdin }, onCode) =>
       }
       const isApp = flags.githubApp === true;
       if (isApp && isEnsured) throw new ConfigError("an App has a webhook of its own: leave out --ensure-webhooks");
-      const answers = await askFor(isApp ? { ...flags, forge: flags.forge ?? "github" } : flags, ask);
+      if (tokenFile !== undefined && tokenFile !== "-") readFile(tokenFile);
+      checkPlaces([resolve(flags.file)]); // before anybody has answered questions for nothing
+      const answers = await askFor(isApp ? { ...flags, forge: flags.forge ?? "github" } : flags, ask, err);
       if (isApp && answers.forge !== "github") throw new ConfigError("--github-app is for --forge github");
       const places = placesOf(flags.file, answers.forge, isApp);
       const { file, secretFile } = places;
@@ -79,7 +81,9 @@ export const defineInit: Define = (command, { out, err, ask, stdin }, onCode) =>
       const example = { secret, app: isApp ? { id: "1", key: "-----BEGIN PRIVATE KEY-----" } : undefined };
       // Before anything is made: what would not be taken, or cannot be written, is not left behind.
       composeDocument(answers, places, example);
-      checkPlaces(places);
+      checkPlaces([places.file, places.secretFile, places.keyFile]);
+      mkdirSync(dirname(file), { recursive: true });
+      accessSync(dirname(file), constants.W_OK);
 
       if (isApp) {
         const made = await untilInterrupted((signal) => makeApp(answers, flags, err, signal));
@@ -128,14 +132,12 @@ function placesOf(given: string, forge: ForgeKind, isApp: boolean): Places {
   return { file, secretFile: beside(`${forge}-webhook.secret`), keyFile: isApp ? beside("github-app.pem") : undefined };
 }
 
-function checkPlaces({ file, secretFile, keyFile }: Places): void {
-  for (const path of [file, secretFile, keyFile]) {
+function checkPlaces(paths: readonly (string | undefined)[]): void {
+  for (const path of paths) {
     if (path !== undefined && existsSync(path)) {
       throw new Error(`${path} is there already: remove it, or name another with --file`);
     }
   }
-  mkdirSync(dirname(file), { recursive: true });
-  accessSync(dirname(file), constants.W_OK);
 }
 
 /** The configuration's text. Throws ConfigError for one that the server would not take. */
@@ -209,27 +211,54 @@ interface Answers {
 
 type Ask = ((question: string) => Promise<string>) | undefined;
 
-async function askFor(flags: Flags, ask: Ask): Promise<Answers> {
-  const answer = async (given: string | undefined, question: string) =>
-    given ?? ((await ask?.(`${question} `))?.trim() || undefined);
-  const forge = await answer(flags.forge, `Which git host: ${forgeKinds.join(", ")}?`);
-  if (!isForgeKind(forge)) throw new ConfigError(`which git host? Say so with --forge: ${forgeKinds.join(", ")}`);
-  const example = {
-    github: "github.example.com/api/v3",
-    gitlab: "gitlab.example.com/api/v4",
-    gitea: "gitea.example.com/api/v1",
-  };
-  const own = `The API of a host of your own, such as https://${example[forge]} (empty: the public service):`;
-  const apiUrl = await answer(flags.apiUrl, own);
-  if (forge === "gitea" && apiUrl === undefined) throw new ConfigError("Gitea has no public service: give --api-url");
-  const url = URL.parse((await answer(flags.url, "Where will the git host reach the server, https://…?")) ?? "");
-  if (url === null || !/^https?:$/.test(url.protocol)) {
-    throw new ConfigError("where will the git host reach the server? Say so with --url: https://towline.example.com");
+/** What is not given is asked for, where somebody is there: again, until it is an answer. */
+async function askFor(flags: Flags, ask: Ask, err: (text: string) => void): Promise<Answers> {
+  async function answer<T>(given: string | undefined, question: string, read: (text: string | undefined) => T) {
+    if (given !== undefined || ask === undefined) return read(given);
+    for (;;) {
+      const text = (await ask(`${question} `)).trim() || undefined;
+      try {
+        return read(text);
+      } catch (error) {
+        if (!(error instanceof ConfigError)) throw error;
+        err(`${error.message}\n`);
+      }
+    }
   }
+  const forge = await answer(flags.forge, `Which git host: ${forgeKinds.join(", ")}?`, (text) => {
+    if (isForgeKind(text)) return text;
+    throw new ConfigError(`which git host? Say so with --forge: ${forgeKinds.join(", ")}`);
+  });
   return {
-    ...{ forge, url, apiUrl },
-    context: await answer(flags.context, "Which context of the kubeconfig (empty: the current one)?"),
+    forge,
+    apiUrl: await answer(flags.apiUrl, apiQuestions[forge], (text) => readApiUrl(forge, text)),
+    url: await answer(flags.url, "Where will the git host reach the server, https://…?", readUrl),
+    context: await answer(flags.context, "Which context of the kubeconfig (empty: the current one)?", (text) => text),
   };
+}
+
+const ownApi = "The API of a host of your own, such as https://";
+const apiQuestions = {
+  github: `${ownApi}github.example.com/api/v3 (empty: github.com):`,
+  gitlab: `${ownApi}gitlab.example.com/api/v4 (empty: gitlab.com):`,
+  gitea: "Its API, such as https://gitea.example.com/api/v1:",
+};
+
+function readApiUrl(forge: ForgeKind, text: string | undefined): string | undefined {
+  if (text === undefined && forge === "gitea") throw new ConfigError("Gitea has no public service: give --api-url");
+  if (text !== undefined && !isAddress(text)) {
+    throw new ConfigError(`${JSON.stringify(text)} is no address of an API: it begins with https://`);
+  }
+  return text;
+}
+
+function readUrl(text: string | undefined): URL {
+  if (text !== undefined && isAddress(text)) return new URL(text);
+  throw new ConfigError("where will the git host reach the server? Say so with --url: https://towline.example.com");
+}
+
+function isAddress(text: string): boolean {
+  return /^https?:$/.test(URL.parse(text)?.protocol ?? "");
 }
 
 function isForgeKind(text: string | undefined): text is ForgeKind {

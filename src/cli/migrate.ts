@@ -15,6 +15,7 @@ import {
 import { referencesOf } from "../kube/legacy/translate-spec.ts";
 import { createSecrets } from "../kube/secrets.ts";
 import { clusterConfig, type ClusterFlags, withClusterFlags } from "./cluster.ts";
+import { describeError } from "./describe-error.ts";
 import type { Define, ProgramDeps } from "./commands.ts";
 
 interface Flags extends ClusterFlags {
@@ -56,7 +57,7 @@ export const defineMigrate: Define = (command, { env, out, err }, onCode) => {
         onCode(await runMigrate({ client, namespaces, apply: flags.apply === true, out, err }));
       } catch (error) {
         if (!(error instanceof ApiError)) throw error;
-        err(`towline: ${error.message}\n`);
+        err(`towline: ${describeError(error)}\n`);
         onCode(2);
       } finally {
         client.close();

@@ -20,6 +20,17 @@ export function forPrograms(format: Format, items: readonly unknown[]): string |
   return format === "yaml" ? stringify(JSON.parse(JSON.stringify(items, withTimes)), { lineWidth: 0 }) : undefined;
 }
 
+/** What is not a list: as it is. */
+export function toData(format: "json" | "yaml", value: unknown): string {
+  const json = JSON.stringify(value, undefined, 2);
+  return format === "json" ? `${json}\n` : stringify(JSON.parse(json), { lineWidth: 0 });
+}
+
+/** `-o` of what is printed as text; or as `markdown`, say. */
+export function dataOption(forPeople = "text"): Option {
+  return new Option("-o, --output <format>", "how to print it").choices([forPeople, "json", "yaml"]).default(forPeople);
+}
+
 /** Our names of times end in `At`, or are `at`. */
 function withTimes(key: string, value: unknown): unknown {
   return typeof value === "number" && (key.endsWith("At") || key === "at") ? new Date(value).toISOString() : value;

@@ -1,5 +1,4 @@
 /** `towline preview`: the comment of a pull request that is not one yet. */
-import { Option } from "commander";
 import { followsGit } from "../model.ts";
 import { renderComment } from "../preview/comment.ts";
 import { repoId } from "../repo-url.ts";
@@ -8,13 +7,14 @@ import { listOfBothApis } from "./both-apis.ts";
 import { clusterConfig, type ClusterFlags, withClusterFlags } from "./cluster.ts";
 import type { Define } from "./commands.ts";
 import { untilInterrupted } from "./interrupt.ts";
+import { dataOption, toData } from "./output.ts";
 import { createProgress } from "./terminal.ts";
 import { openWorkingCopy, type WorkingCopy } from "./working-copy.ts";
 
 interface Flags extends ClusterFlags {
   readonly into?: string;
   readonly fetch: boolean;
-  readonly output: "markdown" | "json";
+  readonly output: "markdown" | "json" | "yaml";
 }
 
 const help = `
@@ -42,7 +42,7 @@ export const definePreview: Define = (command, { env, out, err }, onCode) => {
     .argument("[directory]", "a working copy of git, or a directory in one", ".")
     .option("--into <branch>", "what it would be merged into; the remote's default branch if left out")
     .option("--no-fetch", "take that branch as it was fetched last")
-    .addOption(new Option("-o, --output <format>", "how to print it").choices(["markdown", "json"]).default("markdown"))
+    .addOption(dataOption("markdown"))
     .addHelpText("after", help)
     .action(async (directory: string, flags: Flags) => {
       const { config, kubernetes, namespaces } = clusterConfig(env, flags);
@@ -68,9 +68,10 @@ export const definePreview: Define = (command, { env, out, err }, onCode) => {
         if (report === undefined) return onCode(1);
         if (copy.warning !== undefined) err(`${copy.warning}\n`);
         if (copy.dirty) err("with changes that are not committed\n");
-        if (deployments.length === 0) err(describeNobody(copy, found));
+        if (copy.isMerged) err(`all of it is in ${copy.baseBranch} already: there is nothing to merge\n`);
+        if (deployments.length === 0) err(describeNobody(copy, found, namespaces));
         const text = `${renderComment(report, { maxLength, marker: "" })}\n`;
-        out(flags.output === "json" ? `${JSON.stringify(report, undefined, 2)}\n` : text);
+        out(flags.output === "markdown" ? text : toData(flags.output, report));
         onCode(isWhole(report) ? 0 : 1);
       } finally {
         progress.clear();
@@ -84,8 +85,13 @@ function isWhole({ obstacle, previews }: Report): boolean {
   return obstacle === undefined && previews.every(({ state, counts }) => state === "done" && counts.errors === 0);
 }
 
-function describeNobody({ urls }: WorkingCopy, others: readonly { readonly repo: string }[]): string {
+function describeNobody(
+  { urls }: WorkingCopy,
+  others: readonly { readonly repo: string }[],
+  namespaces: readonly string[],
+): string {
   const followed = [...new Set(others.map(({ repo }) => repo))].slice(0, 5).join(", ") || "nothing";
+  const where = namespaces.length === 0 ? "this cluster" : namespaces.join(", ");
   const ids = [...new Set(urls.map((url) => repoId(url) ?? url))].join(", ");
-  return `no KluctlDeployment follows ${ids}; those of this cluster follow ${followed}\n`;
+  return `no KluctlDeployment follows ${ids}; those of ${where} follow ${followed}\n`;
 }

@@ -1,6 +1,7 @@
 /** Runs one command. Only that command's own modules are loaded, so that `towline --help` answers at once. */
 import { Command, CommanderError } from "commander";
 import { ConfigError } from "../errors.ts";
+import { describeError } from "./describe-error.ts";
 import { type CommandEntry, commands, groups, type ProgramDeps } from "./commands.ts";
 import { readVersion } from "./version.ts";
 
@@ -22,7 +23,8 @@ Exit codes:
 Where a command has others, its help says so.`;
 
 /** Returns the exit code. */
-export async function runProgram(argv: readonly string[], deps: ProgramDeps): Promise<number> {
+export async function runProgram(typed: readonly string[], deps: ProgramDeps): Promise<number> {
+  const argv = typed[0] === "help" ? [...typed.slice(1), "--help"] : typed; // as with kubectl and others
   let code = 0;
   const [first, second] = argv.filter((word) => !word.startsWith("-"));
   const isMeant = ({ path: [group, name] }: CommandEntry) => group === first && (name === undefined || name === second);
@@ -33,7 +35,7 @@ export async function runProgram(argv: readonly string[], deps: ProgramDeps): Pr
   } catch (error) {
     // commander has already said it; help and --version end this way as well, with 0
     if (error instanceof CommanderError) return error.exitCode === 0 ? 0 : 2;
-    deps.err(`towline: ${error instanceof Error ? error.message : String(error)}\n`);
+    deps.err(`towline: ${describeError(error)}\n`);
     return error instanceof ConfigError ? 2 : 1;
   }
 }

@@ -6,6 +6,8 @@ import { privateSocket } from "../../jobs/private-redis.ts";
 import { type Config, secretValues } from "../config.ts";
 import { createLogger, type Logger } from "../log.ts";
 
+const orInPod = "or ask in its pod: kubectl exec deploy/towline -- towline …";
+
 /** Throws with what to do if there is none, or it does not answer. */
 export async function withRedis<T>(config: Config, work: (redis: Redis, log: Logger) => Promise<T>): Promise<T> {
   const log = createLogger({ level: "silent", format: "json", secrets: secretValues(config) });
@@ -14,7 +16,8 @@ export async function withRedis<T>(config: Config, work: (redis: Redis, log: Log
   redis.on("error", (error) => (trouble = describeRedisError(error)));
   try {
     await withinDeadline("take a connection", 5_000, createReadiness(redis)).catch((error: unknown) => {
-      throw trouble === undefined ? error : new Error(`Redis cannot be reached: ${trouble}`);
+      if (trouble === undefined) throw error;
+      throw new Error(`Redis cannot be reached: ${trouble}. Name the server's with TOWLINE_REDIS_URL, ${orInPod}`);
     });
     return await work(redis, log);
   } finally {
@@ -28,7 +31,6 @@ async function findAddress({ redis, dataDir }: Config) {
   const socket = await privateSocket(dataDir);
   if (existsSync(socket)) return { socket };
   throw new Error(
-    "the server remembers this in its Redis, and none is configured here: set TOWLINE_REDIS_URL to the server's, or ask in " +
-      "its pod: kubectl exec deploy/towline -- towline …",
+    `the server remembers this in its Redis, and none is configured here: set TOWLINE_REDIS_URL to the server's, ${orInPod}`,
   );
 }

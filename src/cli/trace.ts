@@ -50,9 +50,10 @@ export const defineTrace: Define = (command, { env, out, err }, onCode) => {
       const { createKubeClient } = await import("../kube/client.ts"); // `--help` does not wait for it
       const client = createKubeClient(kubernetes);
       /** Without it less is known; what is known is shown. */
+      const unknown: string[] = [];
       const orNothing = <T>(what: string, found: Promise<readonly T[]>): Promise<readonly T[]> =>
         found.catch((error: unknown) => {
-          err(`${what}: ${error instanceof Error ? error.message : String(error)}\n`);
+          unknown.push(`${what}: ${error instanceof Error ? error.message : String(error)}\n`);
           return [];
         });
       try {
@@ -67,6 +68,7 @@ export const defineTrace: Define = (command, { env, out, err }, onCode) => {
             }),
           ),
         ]);
+        unknown.forEach(err);
         const deployments = found.map(({ deployment }) => deployment);
         const trace = traceCommit({ commit, deployments, results, deliveries, now: Date.now() });
         out(isForPeople(flags.output) ? toText(commit, trace) : (forPrograms(flags.output, [trace]) ?? ""));
@@ -78,7 +80,7 @@ export const defineTrace: Define = (command, { env, out, err }, onCode) => {
     });
 };
 
-const unknown = `Nobody here knows it. Either no deployment follows its branch, or it was not looked at yet, or something newer
+const nobody = `Nobody here knows it. Either no deployment follows its branch, or it was not looked at yet, or something newer
 was there already. \`towline get deliveries\` shows what webhooks told, \`towline get deployments -o wide\` who follows what.
 `;
 
@@ -94,7 +96,7 @@ function toText(commit: string, { commit: whole = commit, within, deliveries, de
   return [
     `commit ${whole.slice(0, 12)}${pushed}${along}\n`,
     ...blocks,
-    deployments.length > 0 ? "" : ignored.length > 0 ? "It concerns no deployment.\n" : unknown,
+    deployments.length > 0 ? "" : ignored.length > 0 ? "It concerns no deployment.\n" : nobody,
     others.length > 0 ? `not concerned\n${table(others)}` : "",
   ]
     .filter(Boolean)

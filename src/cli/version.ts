@@ -1,6 +1,7 @@
 /** Which build this is. */
 import { readFileSync } from "node:fs";
 import { findPackageJSON } from "node:module";
+import { Option } from "commander";
 import type { Define } from "./commands.ts";
 
 export interface Version {
@@ -17,5 +18,10 @@ export function readVersion(): Version {
 }
 
 export const defineVersion: Define = (command, { out }) => {
-  command.action(() => out(`${JSON.stringify(readVersion())}\n`));
+  const output = new Option("-o, --output <format>", "how to print it").choices(["json", "yaml"]).default("json");
+  command.addOption(output).action(async (flags: { readonly output: "json" | "yaml" }) => {
+    if (flags.output === "json") return out(`${JSON.stringify(readVersion())}\n`);
+    const { toData } = await import("./output.ts"); // who only wants help does not wait for it
+    out(toData("yaml", readVersion()));
+  });
 };

@@ -1,5 +1,4 @@
 /** `towline webhook ensure`: makes and repairs the webhooks at the git hosts, through their APIs. */
-import { Option } from "commander";
 import { loginOf } from "../app/previews.ts";
 import type { Config, ForgeConfig } from "../config.ts";
 import { secretValues } from "../config.ts";
@@ -15,6 +14,7 @@ import { listOfBothApis } from "./both-apis.ts";
 import { clusterConfig, type ClusterConfig, type ClusterFlags, withClusterFlags } from "./cluster.ts";
 import type { Define, ProgramDeps } from "./commands.ts";
 import { readFile } from "./configuration.ts";
+import { dataOption, toData } from "./output.ts";
 import { plain, table } from "./table.ts";
 
 export interface EnsureFlags {
@@ -23,7 +23,7 @@ export interface EnsureFlags {
   readonly tokenFile?: string | undefined;
   readonly rotate?: true | undefined;
   readonly dryRun?: true | undefined;
-  readonly output: "text" | "json";
+  readonly output: "text" | "json" | "yaml";
 }
 
 const help = `
@@ -54,7 +54,7 @@ export const defineWebhookEnsure: Define = (command, deps, onCode) => {
     .option("--token-file <file>", "a token that may administer webhooks; - is stdin")
     .option("--rotate", "set the secret again as well")
     .option("--dry-run", "change nothing, and say what would be done")
-    .addOption(new Option("-o, --output <format>", "how to print it").choices(["text", "json"]).default("text"))
+    .addOption(dataOption())
     .addHelpText("after", help)
     .action(async (repos: readonly string[], flags: Flags) => {
       onCode(await ensureWebhooks(repos, flags, clusterConfig(deps.env, flags), deps));
@@ -89,9 +89,9 @@ export async function ensureWebhooks(
   const isDry = flags.dryRun === true;
   out(
     scrub(
-      flags.output === "json"
-        ? `${JSON.stringify({ dryRun: isDry, forges: found.map(toJson), unknown: others }, undefined, 2)}\n`
-        : found.map((one) => describe(one, isDry)).join("") + describeOthers(others),
+      flags.output === "text"
+        ? found.map((one) => describe(one, isDry)).join("") + describeOthers(others)
+        : toData(flags.output, { dryRun: isDry, forges: found.map(toJson), unknown: others }),
     ),
   );
   return isBad || isMissed ? 1 : 0;

@@ -1,7 +1,6 @@
 /** `towline webhook explain`: what the server would make of a delivery, by the server's own code. */
 import { readdirSync, readFileSync, statSync } from "node:fs";
 import { join } from "node:path";
-import { Option } from "commander";
 import { parseAllDocuments } from "yaml";
 import type { Config } from "../config.ts";
 import { readHeaders } from "../forge/webhook-source.ts";
@@ -12,11 +11,12 @@ import type { Define } from "./commands.ts";
 import { deliveryHelp, type DeliveryFlags } from "./delivery-file.ts";
 import { openDelivery, withDeliveryFlags } from "./delivery-command.ts";
 import { explainDelivery, type Explanation } from "./explain-delivery.ts";
+import { dataOption, toData } from "./output.ts";
 import { describeExplanation } from "./describe-explanation.ts";
 
 interface Flags extends ClusterFlags, DeliveryFlags {
   readonly manifests?: readonly string[];
-  readonly output: "text" | "json";
+  readonly output: "text" | "json" | "yaml";
 }
 
 const help = `${deliveryHelp}
@@ -37,7 +37,7 @@ Exit codes:
 export const defineWebhookExplain: Define = (command, { env, stdin, out, err }, onCode) => {
   withClusterFlags(withDeliveryFlags(command))
     .option("--manifests <files...>", "take the KluctlDeployments of these files or directories, not the cluster's")
-    .addOption(new Option("-o, --output <format>", "how to print it").choices(["text", "json"]).default("text"))
+    .addOption(dataOption())
     .addHelpText("after", help)
     .action(async (file: string | undefined, flags: Flags) => {
       const { config, kubernetes, namespaces } = clusterConfig(env, flags);
@@ -51,9 +51,7 @@ export const defineWebhookExplain: Define = (command, { env, stdin, out, err }, 
         deployments: found.map(({ deployment }) => deployment),
         config,
       });
-      out(
-        flags.output === "json" ? `${JSON.stringify(explanation, undefined, 2)}\n` : describeExplanation(explanation),
-      );
+      out(flags.output === "text" ? describeExplanation(explanation) : toData(flags.output, explanation));
       onCode(concernsSomething(explanation) ? 0 : 1);
     });
 };

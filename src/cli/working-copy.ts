@@ -1,11 +1,13 @@
 /** A working copy of git as somebody has it on their machine, and what merging it would give. Nothing of it is changed. */
 import { execFile } from "node:child_process";
-import { mkdtemp, rm } from "node:fs/promises";
+import { mkdtemp, rm, stat } from "node:fs/promises";
 import { tmpdir } from "node:os";
-import { join } from "node:path";
+import { dirname, join, resolve } from "node:path";
 import { promisify } from "node:util";
 
 const run = promisify(execFile);
+/** Of branches to choose from. */
+const mostNamed = 10;
 const mostBytes = 64 * 1024 ** 2;
 
 export interface WorkingCopy {
@@ -14,6 +16,8 @@ export interface WorkingCopy {
   /** The commit that is checked out; with changes that are not committed, a commit of all that is there. */
   readonly head: string;
   readonly dirty: boolean;
+  /** All that is there is in what it would be merged into. */
+  readonly isMerged: boolean;
   /** What it would be merged into, and where that is. */
   readonly baseBranch: string;
   readonly base: string;
@@ -49,7 +53,7 @@ export async function openWorkingCopy(where: string, { into, fetch }: OpenOption
 }
 
 async function open(where: string, temporary: string, into: string | undefined, fetch: boolean) {
-  const top = (await git(where, ["rev-parse", "--show-toplevel"])).trim();
+  const top = (await findTop(where)).trim();
   const remotes = (await git(top, ["remote"])).split("\n").filter(Boolean);
   const remote = remotes.includes("origin") ? "origin" : remotes[0];
   if (remote === undefined) throw new Error(`${top} has no remote: deployments are found by its address`);
@@ -60,18 +64,21 @@ async function open(where: string, temporary: string, into: string | undefined, 
   const defaultName = await findDefault(top, remote);
   const baseBranch = into ?? defaultName ?? "main";
   const refspec = `+refs/heads/${baseBranch}:refs/remotes/${remote}/${baseBranch}`;
-  const warning = fetch
+  const problem = fetch
     ? await git(top, ["fetch", "--quiet", "--no-tags", remote, refspec]).then(
         () => undefined,
-        (error: unknown) => `${remote}/${baseBranch} could not be fetched and may be old: ${(error as Error).message}`,
+        (error: unknown) => (error as Error).message,
       )
     : undefined;
-  const base = await commitOf(top, `refs/remotes/${remote}/${baseBranch}`);
+  const isGone = problem?.includes("couldn't find remote ref") === true;
+  const base = isGone ? undefined : await commitOf(top, `refs/remotes/${remote}/${baseBranch}`);
   if (base === undefined) {
-    throw new Error(
-      `there is no branch ${baseBranch} at ${remote}${warning ? ` (${warning})` : ""}: name one with --into`,
-    );
+    const why = problem === undefined || isGone ? "" : ` (${problem})`;
+    const others = (await branchesOf(top, remote)).filter((name) => name !== baseBranch).slice(0, mostNamed);
+    const choice = others.length > 0 ? `: ${others.join(", ")}` : "";
+    throw new Error(`there is no branch ${baseBranch} at ${remote}${why}: name one with --into${choice}`);
   }
+  const warning = problem && `${remote}/${baseBranch} could not be fetched and may be old: ${problem}`;
   const { head, dirty } = await snapshot(top, join(temporary, "index"));
   const defaultRef = defaultName === undefined ? undefined : `refs/heads/${defaultName}`;
 
@@ -86,13 +93,42 @@ async function open(where: string, temporary: string, into: string | undefined, 
     return { kind: "merged", changed: changed.split("\0").filter(Boolean), dir };
   }
 
-  return { urls, head, dirty, baseBranch, base, defaultRef, warning, merge };
+  const isMerged = !dirty && (await isAncestor(top, head, base));
+  return { urls, head, dirty, isMerged, baseBranch, base, defaultRef, warning, merge };
+}
+
+async function findTop(where: string): Promise<string> {
+  const is = await stat(where).catch(() => undefined);
+  if (is === undefined) throw new Error(`there is no ${where}: name a working copy of git, or a directory in one`);
+  try {
+    return await git(is.isDirectory() ? where : dirname(where), ["rev-parse", "--show-toplevel"]);
+  } catch (error) {
+    if (!/not a git repository/.test((error as Error).message)) throw error;
+    throw new Error(
+      `${resolve(where)} is in no working copy of git: go to one, or name it: towline preview DIRECTORY`,
+      {
+        cause: error,
+      },
+    );
+  }
 }
 
 async function findDefault(top: string, remote: string): Promise<string | undefined> {
   const prefix = `refs/remotes/${remote}/`;
   const full = await git(top, ["symbolic-ref", "--quiet", `${prefix}HEAD`]).catch(() => "");
   return full.startsWith(prefix) ? full.trim().slice(prefix.length) : undefined;
+}
+
+async function branchesOf(top: string, remote: string): Promise<readonly string[]> {
+  const refs = await git(top, ["for-each-ref", "--format=%(refname:lstrip=3)", `refs/remotes/${remote}/`]);
+  return refs.split("\n").filter((name) => name !== "" && name !== "HEAD");
+}
+
+async function isAncestor(top: string, commit: string, of: string): Promise<boolean> {
+  return git(top, ["merge-base", "--is-ancestor", commit, of]).then(
+    () => true,
+    () => false,
+  );
 }
 
 async function commitOf(top: string, ref: string): Promise<string | undefined> {

@@ -14,10 +14,11 @@ export function toText(sections: readonly Section[], paint: Paint): string {
   return `${[...blocks, summaryOf(sections)].join("\n\n")}\n`;
 }
 
-export function toJson(sections: readonly Section[]): string {
+/** For programs. */
+export function toFacts(sections: readonly Section[]) {
   const status = levels[exitCodeOf(sections)];
   const checks = sections.flatMap(({ title, findings }) => findings.map((finding) => ({ group: title, ...finding })));
-  return `${JSON.stringify({ status, counts: countsOf(sections), checks }, undefined, 2)}\n`;
+  return { status, counts: countsOf(sections), checks };
 }
 
 function toLine({ level, subject, message, advice }: Finding, width: number, paint: Paint): string {

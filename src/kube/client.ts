@@ -51,6 +51,8 @@ export interface KubeClientOptions {
   readonly kubeconfig?: string | undefined;
   readonly text?: string | undefined;
   readonly context?: string | undefined;
+  /** How long a request is tried again while the cluster has never answered: for somebody who waits for it. */
+  readonly untilAnsweredMs?: number | undefined;
   /** An answer that is longer is given up: for servers that are not ours. */
   readonly mostAnswerMiB?: number | undefined;
   /** So many at most, on average; twice as many may come at once. Without it there is no limit. */
@@ -72,11 +74,12 @@ const leases = "/apis/coordination.k8s.io/";
 const defaultRestMs = 1_000;
 
 export function createKubeClient(options: KubeClientOptions = {}): KubeClient {
-  const { observe, mostPerSecond, mostAnswerMiB } = options;
+  const { observe, mostPerSecond, mostAnswerMiB, untilAnsweredMs = Infinity } = options;
   const kc = loadKubeConfig(options);
   const transport = createTransport(kc);
   const rate = mostPerSecond === undefined ? undefined : createRequestRate(mostPerSecond);
   let knownClusterId: string | undefined;
+  let hasAnswered = false;
 
   /** One attempt: sends, waits for the headers, and turns an error status into an error. */
   async function open(request: KubeRequest, signal: AbortSignal): Promise<IncomingMessage> {
@@ -106,6 +109,7 @@ export function createKubeClient(options: KubeClientOptions = {}): KubeClient {
     try {
       const answer = await open(request, limit.signal);
       status = answer.statusCode ?? 0;
+      hasAnswered = true;
       const text = await readText(answer, mostAnswerMiB);
       if (status >= 200 && status < 300) return { kind: "answer", body: text === "" ? undefined : JSON.parse(text) };
       if (status === 401) transport.renewLogin();
@@ -135,7 +139,7 @@ export function createKubeClient(options: KubeClientOptions = {}): KubeClient {
   }
 
   async function request(wanted: KubeRequest): Promise<unknown> {
-    let endsAt = performance.now() + (wanted.totalMs ?? 30_000);
+    let endsAt = performance.now() + Math.min(wanted.totalMs ?? 30_000, hasAnswered ? Infinity : untilAnsweredMs);
     for (let count = 0; ; count++) {
       endsAt += await waitForTurn(wanted);
       const result = await attempt(wanted);

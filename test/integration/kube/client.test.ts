@@ -1,4 +1,5 @@
-import { expect, test } from "vitest";
+import { setTimeout as sleep } from "node:timers/promises";
+import { expect, onTestFinished, test } from "vitest";
 import { createKubeClient } from "../../../src/kube/client.ts";
 import { createSecrets } from "../../../src/kube/secrets.ts";
 import { createServiceAccounts } from "../../../src/kube/service-accounts.ts";
@@ -62,6 +63,23 @@ test("a request waits for an API server that is not there yet", async () => {
   const answer = proxied.request(version);
   await proxy.open();
   await expect(answer).resolves.toMatchObject({ major: "1" });
+});
+
+test("who waits in person is told soon of an API server that never answered, and not of one that only pauses", async () => {
+  const { proxy } = await useKube();
+  const client = createKubeClient({ text: proxy.kubeconfig, untilAnsweredMs: 300 });
+  onTestFinished(() => client.close());
+  await proxy.close();
+  const startedAt = performance.now();
+  await expect(client.request(version)).rejects.toMatchObject({ name: "ApiError", status: 0 });
+  expect(performance.now() - startedAt).toBeLessThan(5_000);
+  await proxy.open();
+  await client.request(version);
+  await proxy.close();
+  const later = client.request(version);
+  await sleep(600); // longer than it would have been tried before
+  await proxy.open();
+  await expect(later).resolves.toMatchObject({ major: "1" });
 });
 
 test("a request ends with its signal", async () => {

@@ -30,6 +30,13 @@ test("reconcile asks as kluctl does, waits for the answer of each, and ends as t
     "shop/staging: ready. deploy succeeded.",
   ]);
   expect(answered.sort()).toEqual(["broken", "prod", "staging", "staging"]);
+
+  const told = await towline(["reconcile", "staging", "broken", "-o", "json", "--kubeconfig", api.kubeconfig]);
+  expect(told).toMatchObject({ code: 1, err: "" });
+  expect(JSON.parse(told.out)).toEqual([
+    { deployment: "shop/staging", ok: true, words: "ready. deploy succeeded." },
+    { deployment: "shop/broken", ok: false, words: "deploy.yml:14: 'replicas' is undefined" },
+  ]);
 });
 
 test("without waiting it is only asked, and nobody answers in time is said with what to look at", async () => {
@@ -123,7 +130,7 @@ test("get deployments tells people and programs the same", async () => {
     { namespace: "shop", name: "staging", ready: "True", source: "https://git.example.com/shop", ref: "branch main" },
   ]);
   expect((await get("shop/prod", "-o", "yaml")).out).toContain("why: suspended");
-  expect((await get("-n", "blog", "-o", "wide")).out).toBe("There are no KluctlDeployments here.\n");
+  expect((await get("-n", "blog", "-o", "wide")).out).toBe("There are no KluctlDeployments in blog.\n");
 });
 
 function requestOf({ annotations = {} }: FakeResource["metadata"]): { requestValue?: string } | undefined {

@@ -65,3 +65,39 @@ test("what is not given is asked for where somebody is there, and else named", a
   expect((await call("--forge", "gitlab", "--url", "https://t.example.com", "--api-url", "nonsense")).code).toBe(2);
   expect(existsSync(other)).toBe(false);
 });
+
+test("who answers wrongly is asked again, and nobody is asked for a file that is there already", async () => {
+  const file = useFile();
+  const answers = [
+    "gitlub",
+    "gitea",
+    "",
+    "nonsense",
+    "https://gitea.example.com/api/v1",
+    "towline",
+    "https://t.example.com",
+    "",
+  ];
+  const questions: string[] = [];
+  const ask = (question: string) => (questions.push(question), Promise.resolve(answers.shift() ?? ""));
+  const { code, err } = await towline(["init", "--file", file], { ask });
+  expect(code).toBe(0);
+  expect(questions).toHaveLength(8);
+  expect(err.split("\n")).toEqual([
+    "which git host? Say so with --forge: github, gitlab, gitea",
+    "Gitea has no public service: give --api-url",
+    '"nonsense" is no address of an API: it begins with https://',
+    "where will the git host reach the server? Say so with --url: https://towline.example.com",
+    "",
+  ]);
+  const again = await towline(["init", "--file", file], { ask });
+  expect(again).toMatchObject({ code: 1, err: expect.stringContaining("is there already") as string });
+  expect(questions).toHaveLength(8);
+});
+
+test("a token that cannot be read is told before anything is written", async () => {
+  const file = useFile();
+  const { code, err } = await towline([...github, "--file", file, "--ensure-webhooks", "--token-file", "/nonexistent"]);
+  expect([code, err]).toEqual([1, "towline: /nonexistent cannot be used: there is no such file or directory\n"]);
+  expect(existsSync(file)).toBe(false);
+});

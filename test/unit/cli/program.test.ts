@@ -1,6 +1,9 @@
+import { writeFile } from "node:fs/promises";
+import { join } from "node:path";
 import { expect, test } from "vitest";
 import { type ProgramDeps, runProgram } from "../../../src/cli/program.ts";
 import type { Config } from "../../../src/config.ts";
+import { useTempDir } from "../../support/world.ts";
 
 test("serve is given the configuration that flags, variables and defaults make, and its exit code is ours", async () => {
   const { run, served } = useProgram({ env: { TOWLINE_ADMIN_PORT: "9191" }, code: 1 });
@@ -57,6 +60,37 @@ test("help and version end with 0 and go to stdout", async () => {
   expect(printed()).toMatch(/\d+\.\d+\.\d+\n$/);
 });
 
+test("help is also a command, as with kubectl", async () => {
+  const [asked, meant] = [useProgram(), useProgram()];
+  expect(await asked.run("help", "get", "deployments")).toBe(0);
+  await meant.run("get", "deployments", "--help");
+  expect(asked.printed()).toBe(meant.printed());
+  expect(await useProgram().run("help")).toBe(0);
+});
+
+test("a cluster that is not there is told before somebody is tired of waiting, with what to do", async () => {
+  const dir = await useTempDir();
+  const file = join(dir, "kubeconfig");
+  const cluster = { name: "gone", cluster: { server: "https://127.0.0.1:1" } };
+  const context = { name: "gone", context: { cluster: "gone", user: "gone" } };
+  const users = [{ name: "gone", user: {} }];
+  const config = { apiVersion: "v1", kind: "Config", clusters: [cluster], contexts: [context], users };
+  await writeFile(file, JSON.stringify({ ...config, "current-context": "gone" }));
+  const commands = ["get deployments", "reconcile shop/prod", "trace 3f2c1ab"];
+  const all = await Promise.all(
+    commands.map(async (command) => {
+      const program = useProgram();
+      return [await program.run(...command.split(" "), "--kubeconfig", file), program.said()] as const;
+    }),
+  );
+  for (const [code, said] of all) {
+    expect(code).toBe(1);
+    expect(said).toMatch(
+      /^towline: the cluster cannot be reached: .*127\.0\.0\.1:1.* --kubeconfig and --context name another\n$/,
+    );
+  }
+}, 15_000);
+
 test("no secret is an option: everybody on the machine can read a process's arguments", async () => {
   const { run, printed } = useProgram();
   await run("serve", "--help-all");
@@ -78,6 +112,12 @@ test("config print masks secrets, config validate says that all is well, version
   expect(printed()).toContain("# TOWLINE_GITEA_WEBHOOK_SECRET");
   expect(printed()).toContain("the configuration is valid");
   expect(JSON.parse(printed().trim().split("\n").at(-1) ?? "")).toMatchObject({ node: process.version });
+  const json = useProgram({ env: { TOWLINE_GITEA_WEBHOOK_SECRET: "hunter2-hunter2-hunter2" } });
+  await json.run("config", "print", "-o", "json");
+  expect(JSON.parse(json.printed())).toMatchObject({ forges: [{ kind: "gitea", webhookSecrets: ["***"] }] });
+  const yaml = useProgram();
+  await yaml.run("version", "-o", "yaml");
+  expect(yaml.printed()).toMatch(/^version: .*\nnode: v/);
 });
 
 test("a server that fails to start ends with 1 and its reason", async () => {
@@ -107,6 +147,9 @@ test("the doctor's worst finding is its exit code, and -o json is for programs",
   const json = useProgram({ doctor });
   await json.run("doctor", "-o", "json");
   expect(JSON.parse(json.printed())).toMatchObject({ status: "warning" });
+  const yaml = useProgram({ doctor });
+  await yaml.run("doctor", "-o", "yaml");
+  expect(yaml.printed()).toMatch(/^status: warning\n/);
   expect(await useProgram({ doctor }).run("doctor", "-o", "xml")).toBe(2);
   expect(await useProgram({ doctor }).run("doctor", "--service-account", "towline")).toBe(2);
 });

@@ -7,7 +7,7 @@ import { examinePermissions } from "../../../src/doctor/permissions.ts";
 import { examineRepositories } from "../../../src/doctor/repositories.ts";
 import { examineController } from "../../../src/doctor/running-controller.ts";
 import { examineServer } from "../../../src/doctor/server.ts";
-import { toJson, toText } from "../../../src/doctor/show.ts";
+import { toFacts, toText } from "../../../src/doctor/show.ts";
 import { examineDataDir, examineForge, examineKluctl, examineRedis } from "../../../src/doctor/surroundings.ts";
 import type { Heads } from "../../../src/model.ts";
 import { newOurId } from "../../../src/reconcile/our-ids.ts";
@@ -258,7 +258,7 @@ test("findings are one line each, whatever a cluster says, and their worst is th
     ].join("\n"),
   );
   expect([[], sections.slice(0, 1), sections].map(exitCodeOf)).toEqual([0, 0, 2]);
-  expect(JSON.parse(toJson(sections))).toMatchObject({
+  expect(toFacts(sections)).toMatchObject({
     status: "problem",
     counts: { ok: 1, warning: 1, problem: 1 },
     checks: [{}, { group: "Deployments", level: "warning", subject: "shop/prod", advice: "look" }, {}],

@@ -1,0 +1,43 @@
+/** What `towline preview` says where there is nothing to be merged, or nothing to merge into. */
+import { execFileSync } from "node:child_process";
+import { mkdir, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { expect, test } from "vitest";
+import { openWorkingCopy } from "../../../src/cli/working-copy.ts";
+import { useTempDir } from "../../support/world.ts";
+
+test("a directory that is no working copy is named, with what to do", async () => {
+  const dir = await useTempDir();
+  const open = (where: string) => openWorkingCopy(where, { fetch: true });
+  await expect(open(dir)).rejects.toThrow(
+    / is in no working copy of git: go to one, or name it: towline preview DIRECTORY$/,
+  );
+  await expect(open(join(dir, "gone"))).rejects.toThrow(/^there is no .*gone: name a working copy of git/);
+});
+
+test("a branch that the remote does not have is told with those that it has, and what is merged already is known", async () => {
+  const dir = await useTempDir();
+  const git = (...args: string[]) => execFileSync("git", args, { cwd: dir, encoding: "utf8", stdio: "pipe" });
+  const identity = ["-c", "user.name=ann", "-c", "user.email=ann@example.com"];
+  await mkdir(join(dir, "origin"));
+  git("init", "--quiet", "--bare", "--initial-branch=main", "origin");
+  git("clone", "--quiet", "origin", "work");
+  const work = join(dir, "work");
+  git("-C", work, ...identity, "commit", "--quiet", "--allow-empty", "--message", "Begin");
+  git("-C", work, "push", "--quiet", "origin", "HEAD:main", "HEAD:release");
+  git("-C", work, "fetch", "--quiet");
+
+  await expect(openWorkingCopy(work, { into: "prod", fetch: true })).rejects.toThrow(
+    "there is no branch prod at origin: name one with --into: main, release",
+  );
+  const isMerged = async () => {
+    const copy = await openWorkingCopy(work, { into: "main", fetch: true });
+    await copy.release();
+    return copy.isMerged;
+  };
+  expect(await isMerged()).toBe(true);
+  await writeFile(join(work, "new.yaml"), "a: b");
+  expect(await isMerged()).toBe(false);
+  git("-C", work, "push", "--quiet", "origin", ":release"); // fetched once, and gone since
+  await expect(openWorkingCopy(work, { into: "release", fetch: true })).rejects.toThrow("there is no branch release");
+});
