@@ -1,6 +1,6 @@
 /** What the server would make of a delivery. It asks the server's own intake, with a queue that only listens. */
 import type { Config } from "../config.ts";
-import type { DeliveryHeaders, WebhookSource } from "../forge/webhook-source.ts";
+import type { Verdict } from "../forge/webhook-source.ts";
 import { createIntake } from "../intake.ts";
 import { createLogger } from "../log.ts";
 import type { Ignored } from "../match.ts";
@@ -18,11 +18,9 @@ import { matchPullRequest } from "../preview/match.ts";
 import { repoId } from "../repo-url.ts";
 
 export interface ExplainDeps {
-  readonly source: WebhookSource;
-  /** Only the payload is there, so that nothing can be said about where it comes from. */
-  readonly payloadOnly: boolean;
-  readonly headers: DeliveryHeaders;
-  readonly body: Buffer;
+  readonly event: GitEvent;
+  /** `undefined`: only the payload is there, so that nothing can be said about where it comes from. */
+  readonly verdict: Verdict | undefined;
   readonly deployments: readonly (Deployment | MalformedDeployment)[];
   readonly config: Pick<Config, "forges" | "preview">;
 }
@@ -47,9 +45,7 @@ export interface Explanation {
 }
 
 export async function explainDelivery(deps: ExplainDeps): Promise<Explanation> {
-  const { source, headers, body, deployments, config } = deps;
-  const verdict = deps.payloadOnly ? undefined : await source.verify(headers, body);
-  const event = source.parse(headers, body);
+  const { event, verdict, deployments, config } = deps;
   const following = deployments.filter(followsGit);
   const tracking = (repo: RepoId) => following.filter((deployment) => deployment.repo === repo);
   const requests: Request[] = [];
@@ -74,7 +70,7 @@ export async function explainDelivery(deps: ExplainDeps): Promise<Explanation> {
       : undefined;
   const fork = event.kind === "pull-request" && event.fork;
   return {
-    forge: source.id,
+    forge: event.forge,
     genuine: verdict?.genuine ?? "unknown",
     refused: verdict?.genuine === false ? verdict.reason : undefined,
     event,

@@ -18,9 +18,10 @@ const help = `
 The server keeps the last 200 of each forge for a week, and the last 20 that were not genuine: names and reasons, nothing of
 the payload. They are in its Redis, so that this needs the server's configuration.
 
-  ANSWER   what the git host was told; 202 is what it should be (docs/webhooks.md)
-  MATCHED  how many deployments it concerned; with -o wide which, and why not the others
-  QUEUED   how many new jobs that made: fewer, where one was waiting already
+  ANSWER    what the git host was told; 202 is what it should be (docs/webhooks.md)
+  MATCHED   how many deployments it concerned; with -o wide which, and why not the others
+  QUEUED    how many new jobs that made: fewer, where one was waiting already
+  DELIVERY  with -o wide, the host's id of it, for \`towline webhook explain --delivery\`
 
   towline get deliveries
   towline get deliveries --forge github -o wide
@@ -56,7 +57,7 @@ export const defineGetDeliveries: Define = (command, { env, out }) => {
 
 function toTable(records: readonly DeliveryRecord[], wide: boolean): string {
   const now = Date.now();
-  const head = ["AGE", "FORGE", "ANSWER", "EVENT", "ABOUT", "COMMIT", "MATCHED", "QUEUED", "WHY"];
+  const head = ["AGE", "FORGE", "ANSWER", "EVENT", "ABOUT", "COMMIT", "MATCHED", "QUEUED"];
   const rows = records.map((record) => [
     ageText(now - record.at),
     record.forge,
@@ -66,9 +67,10 @@ function toTable(records: readonly DeliveryRecord[], wide: boolean): string {
     short(record.commit),
     String(record.matched),
     String(record.queued),
+    ...(wide ? [plain(record.delivery ?? "–")] : []),
     plain(whyOf(record, wide)),
   ]);
-  return table([head, ...rows]);
+  return table([[...head, ...(wide ? ["DELIVERY"] : []), "WHY"], ...rows]);
 }
 
 function aboutOf({ repoName, ref, pullRequest }: DeliveryRecord): string {

@@ -3,19 +3,22 @@ import { readdirSync, readFileSync, statSync } from "node:fs";
 import { join } from "node:path";
 import { parseAllDocuments } from "yaml";
 import type { Config } from "../config.ts";
-import { readHeaders } from "../forge/webhook-source.ts";
+import { genuine, readHeaders } from "../forge/webhook-source.ts";
 import type { Deployment, MalformedDeployment } from "../model.ts";
 import { listOfBothApis } from "./both-apis.ts";
 import { clusterConfig, type ClusterFlags, type FoundDeployment, toFound, withClusterFlags } from "./cluster.ts";
-import type { Define } from "./commands.ts";
+import type { Define, ProgramDeps } from "./commands.ts";
 import { deliveryHelp, type DeliveryFlags } from "./delivery-file.ts";
 import { openDelivery, withDeliveryFlags } from "./delivery-command.ts";
-import { explainDelivery, type Explanation } from "./explain-delivery.ts";
+import { explainDelivery, type ExplainDeps, type Explanation } from "./explain-delivery.ts";
 import { dataOption, toData } from "./output.ts";
+import { withRedis } from "./redis.ts";
+import { plain } from "./table.ts";
 import { describeExplanation } from "./describe-explanation.ts";
 
 interface Flags extends ClusterFlags, DeliveryFlags {
   readonly manifests?: readonly string[];
+  readonly delivery?: string;
   readonly output: "text" | "json" | "yaml";
 }
 
@@ -26,6 +29,7 @@ cluster, or those in files (--manifests). Nothing is sent, queued or changed.
 
   towline webhook explain delivery.json                         a recorded one
   pbpaste | towline webhook explain --forge github              the payload from GitHub's "Recent Deliveries"
+  towline webhook explain --delivery 6f1c9d2e                   one that came; what the server remembers is in its Redis
   towline webhook explain push.json --manifests deploy/         against manifests, without a cluster
   towline webhook explain push.json -o json | jq .ignored
 
@@ -36,25 +40,52 @@ Exit codes:
 
 export const defineWebhookExplain: Define = (command, { env, stdin, out, err }, onCode) => {
   withClusterFlags(withDeliveryFlags(command))
+    .option("--delivery <id>", "no file, but one that the server has taken: its id in `get deliveries -o wide`")
     .option("--manifests <files...>", "take the KluctlDeployments of these files or directories, not the cluster's")
     .addOption(dataOption())
     .addHelpText("after", help)
     .action(async (file: string | undefined, flags: Flags) => {
       const { config, kubernetes, namespaces } = clusterConfig(env, flags);
-      const { delivery, source, payloadOnly } = await openDelivery(file, flags, config, { stdin });
+      const given =
+        flags.delivery === undefined
+          ? await read(file, flags, config, { stdin })
+          : await recall(flags.delivery, flags.forge, config);
       const found = flags.manifests ? readManifests(flags.manifests) : await fromCluster(kubernetes, namespaces, err);
-      const explanation = await explainDelivery({
-        source,
-        payloadOnly,
-        headers: readHeaders(delivery.rawHeaders),
-        body: delivery.body,
-        deployments: found.map(({ deployment }) => deployment),
-        config,
-      });
+      const deployments = found.map(({ deployment }) => deployment);
+      const explanation = await explainDelivery({ ...given, deployments, config });
       out(flags.output === "text" ? describeExplanation(explanation) : toData(flags.output, explanation));
       onCode(concernsSomething(explanation) ? 0 : 1);
     });
 };
+
+type Judged = Pick<ExplainDeps, "event" | "verdict">;
+
+async function read(
+  file: string | undefined,
+  flags: Flags,
+  config: Config,
+  deps: Pick<ProgramDeps, "stdin">,
+): Promise<Judged> {
+  const { delivery, source, payloadOnly } = await openDelivery(file, flags, config, deps);
+  const headers = readHeaders(delivery.rawHeaders);
+  const verdict = payloadOnly ? undefined : await source.verify(headers, delivery.body);
+  return { event: source.parse(headers, delivery.body), verdict };
+}
+
+/** Only what was genuine is remembered so that it can be taken anew. */
+async function recall(delivery: string, forge: string | undefined, config: Config): Promise<Judged> {
+  const forges = forge === undefined ? config.forges.map(({ id }) => id) : [forge];
+  const found = await withRedis(config, async (connection, log) => {
+    const { createDeliveries } = await import("../../jobs/deliveries.ts"); // not for a file
+    const deliveries = createDeliveries({ connection, prefix: config.redis.prefix, log });
+    return Promise.all(forges.map((one) => deliveries.event(one, delivery)));
+  });
+  const event = found.find((one) => one !== undefined);
+  if (event !== undefined) return { event, verdict: genuine };
+  throw new Error(
+    `no delivery ${plain(delivery)} is remembered, or it said nothing that could be done again: towline get deliveries -o wide`,
+  );
+}
 
 function concernsSomething({ genuine, matched, previews }: Explanation): boolean {
   return genuine !== false && matched.length + previews.length > 0;

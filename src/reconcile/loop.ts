@@ -163,7 +163,9 @@ function ending(
   validated: ValidateResult | undefined,
 ): Ending {
   const verdict = verdictOf(work.deployment.spec, work.status.current);
-  const ready = { ...verdict, message: [verdict.message, ...work.notes].join(" ") };
+  const { notes } = work;
+  const said = notes.length === 0 || verdict.message.endsWith(".") ? verdict.message : `${verdict.message}.`;
+  const ready = { ...verdict, message: [said, ...notes].join(" ") };
   const before = readyCondition(work.deployment.status)?.status;
   if (ready.status === "True" && before === "False" && !deployed) {
     // A deploy tells by itself. Without one, a failure would be the last that anybody hears.

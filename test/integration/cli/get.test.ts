@@ -3,7 +3,7 @@ import { pino } from "pino";
 import { expect, test } from "vitest";
 import { createDeliveries } from "../../../jobs/deliveries.ts";
 import { createReports } from "../../../jobs/reports.ts";
-import type { RepoId } from "../../../src/model.ts";
+import type { PushEvent, RepoId } from "../../../src/model.ts";
 import { towline } from "../../support/command-line.ts";
 import { useFakeApiServer } from "../../support/fake-api-server.ts";
 import { aPreview, aReport } from "../../support/fake-reports.ts";
@@ -41,6 +41,32 @@ test("previews and deliveries are shown to people and to programs, and their abs
   await deliveries.flush();
   const shown = await get("deliveries", "--limit", "1");
   expect(shown.out).toMatch(/gitea +202 +irrelevant +– +– +0 +0 +issues \[31m are of no use\n/);
+  expect((await get("deliveries", "-o", "wide")).out).toMatch(/QUEUED +DELIVERY +WHY\n.* 0 +0 +d +issues/);
+
+  // One that came is explained as it would be judged now.
+  const push: PushEvent = {
+    ...{
+      kind: "push",
+      forge: "gitea",
+      delivery: "d2",
+      repoUrls: ["https://git.example.com/shop"],
+      repoName: "org/shop",
+    },
+    ...{
+      ref: "refs/heads/main",
+      change: "updated" as const,
+      after: "a".repeat(40),
+      changed: { complete: false, paths: [] },
+    },
+  };
+  deliveries.record({ forge: "gitea", at: Date.now(), ms: 1, status: 202, event: push });
+  await deliveries.flush();
+  const explain = (id: string) => towline(["webhook", "explain", "--delivery", id], { env });
+  expect(await explain("d2")).toMatchObject({
+    code: 0,
+    out: expect.stringMatching(/genuine +yes[^]*shop\/prod/) as string,
+  });
+  expect(await explain("d9")).toMatchObject({ code: 1, err: expect.stringContaining("no delivery d9 is") as string });
   expect((await get("deliveries", "-o", "yaml")).out).toMatch(/^- v: 1\n/);
   expect((await get("deliveries", "-o", "json")).out).toMatch(/"at": "20\d\d-/);
 });
