@@ -32,7 +32,7 @@ export interface ClusterConfig {
 }
 
 /** Somebody waits: a cluster that is not there is told soon. */
-export const untilAnsweredMs = 5_000;
+const untilAnsweredMs = 5_000;
 
 export function clusterConfig(
   env: Readonly<Record<string, string | undefined>>,

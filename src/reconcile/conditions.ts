@@ -125,6 +125,11 @@ export function verdictOf(spec: DeploymentSpec, status: DeploymentStatus): Verdi
   return { status: "True", reason: reason.succeeded, message };
 }
 
+/** Sentences of ours behind kluctl's words, of which not all end as a sentence does. */
+export function withNotes(message: string, notes: readonly string[]): string {
+  return [notes.length === 0 || message.endsWith(".") ? message : `${message}.`, ...notes].join(" ");
+}
+
 /** `deploy succeeded with 1 warnings. 2 changed objects.` */
 export function resultMessage(summary: CommandSummary, command: string): string {
   const counts: [number, string][] = [

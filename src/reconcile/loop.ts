@@ -3,7 +3,7 @@ import { PrepareError } from "../errors.ts";
 import type { CommandResult, Outcome, ValidateResult } from "../model.ts";
 import { createRedactor } from "../redact/redactor.ts";
 import { apply } from "./apply.ts";
-import { failureOf, readyCondition, reason, verdictOf, type Verdict } from "./conditions.ts";
+import { failureOf, readyCondition, reason, type Verdict, verdictOf, withNotes } from "./conditions.ts";
 import { retryOf, toFailure } from "./failures.ts";
 import { projectKey } from "./keys.ts";
 import { answerRequest, errorText, takeRequest } from "./manual.ts";
@@ -163,9 +163,7 @@ function ending(
   validated: ValidateResult | undefined,
 ): Ending {
   const verdict = verdictOf(work.deployment.spec, work.status.current);
-  const { notes } = work;
-  const said = notes.length === 0 || verdict.message.endsWith(".") ? verdict.message : `${verdict.message}.`;
-  const ready = { ...verdict, message: [said, ...notes].join(" ") };
+  const ready = { ...verdict, message: withNotes(verdict.message, work.notes) };
   const before = readyCondition(work.deployment.status)?.status;
   if (ready.status === "True" && before === "False" && !deployed) {
     // A deploy tells by itself. Without one, a failure would be the last that anybody hears.

@@ -1,6 +1,12 @@
 import { expect, test } from "vitest";
-import { inProgress, prepareError, toConditions, verdictOf } from "../../../src/reconcile/conditions.ts";
+import { inProgress, prepareError, toConditions, verdictOf, withNotes } from "../../../src/reconcile/conditions.ts";
 import { aSpec, aStatus, aSummary, aValidation } from "../../support/deployments.ts";
+
+test("what we add begins a sentence, whatever kluctl's words end with", () => {
+  expect(withNotes("deployment status unknown", ["Shares it."])).toBe("deployment status unknown. Shares it.");
+  expect(withNotes("deploy succeeded.", ["Shares it."])).toBe("deploy succeeded. Shares it.");
+  expect(withNotes("deployment status unknown", [])).toBe("deployment status unknown"); // as kluctl has it
+});
 
 test("the words are those that kluctl's tools know", () => {
   const spec = aSpec({ validate: true });
