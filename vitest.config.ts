@@ -39,7 +39,13 @@ export default defineConfig({
         ? [
             {
               extends: true as const,
-              test: { name: "image", include: ["test/image/**/*.test.ts"], ...realParts, fileParallelism: false },
+              test: {
+                name: "image",
+                include: ["test/image/**/*.test.ts"],
+                ...realParts,
+                fileParallelism: false,
+                ...(process.env["TEST_EMULATED"] && { testTimeout: 1_800_000 }),
+              },
             },
           ]
         : []),

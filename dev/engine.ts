@@ -6,11 +6,13 @@ import { parseCLI, startVitest } from "vitest/node";
 import { cacheDir } from "./cache.ts";
 import { countTests, formatCounts } from "./count-tests.ts";
 import { endOfRun } from "./end-of-run.ts";
-import { provideBases } from "./engine/bases.ts";
+import { provideBases, provideBothBases } from "./engine/bases.ts";
 import { buildImage } from "./engine/build.ts";
-import { startEngine } from "./engine/daemon.ts";
+import { type Engine, startEngine } from "./engine/daemon.ts";
+import { startEmulation } from "./engine/emulation.ts";
 import { measure } from "./engine/measure.ts";
-import { findTools } from "./tools.ts";
+import { type Architecture, ownArchitecture } from "./image/release.ts";
+import { findTools, type ToolPaths } from "./tools.ts";
 import { withLock } from "./tool-build.ts";
 
 const help = `npm run test:image [-- options] [FILE …]
@@ -26,6 +28,8 @@ Ports 3000, 6379, 8080 and 9090 have to be free. About three minutes the first t
   --measure   also measure its layers, and how fast kluctl starts from it
   --save FILE also write the image into a file, as \`docker load\` takes it
   --image TAG test an image that is there already
+  --architecture amd64|arm64
+              for another kind of machine, whose programs are emulated: needs root, and takes some 30 minutes the first time
   --help      this text
 `;
 
@@ -37,9 +41,17 @@ const { values: options, positionals } = parseArgs({
     measure: { type: "boolean", default: false },
     save: { type: "string" },
     image: { type: "string" },
+    architecture: { type: "string", default: ownArchitecture },
     help: { type: "boolean", default: false },
   },
 });
+
+interface Using {
+  readonly engine: Engine;
+  readonly tools: ToolPaths<"docker-buildx" | "docker-compose">;
+  readonly architecture: Architecture;
+  readonly say: (line: string) => void;
+}
 
 const say = (line: string) => void process.stderr.write(`${line}\n`);
 const root = join(import.meta.dirname, "..");
@@ -51,21 +63,40 @@ else {
 }
 
 async function main(): Promise<void> {
+  const architecture = toArchitecture(options.architecture);
   const ending = endOfRun();
   const tools = await findTools(["docker-buildx", "docker-compose"], { say, env: withPlugins(process.env) });
-  const engine = await startEngine({ say, isPrivate: options.private });
-  const ended = new Promise((resolve) => ending.addEventListener("abort", resolve));
+  const emulation = await startEmulation(architecture, say);
   try {
-    const tag = options.image ?? "towline:test";
-    const bases = await provideBases({ engine, tools, say });
-    if (options.image === undefined) await Promise.race([buildImage({ engine, tools, tag, say }), ended]);
-    if (options.save !== undefined) await engine.docker("save", "--output", options.save, tag);
-    if (options.measure) await Promise.race([measure(engine, tag), ended]);
-    if (!options.build && !ending.aborted) await Promise.race([test(tag, tools["docker-compose"], engine.env), ended]);
-    if (bases.length > 0) say(`stand-ins: ${bases.join(", ")}`);
+    const engine = await startEngine({ say, isPrivate: options.private });
+    try {
+      const ended = new Promise((resolve) => ending.addEventListener("abort", resolve));
+      await Promise.race([workWith({ engine, tools, architecture, say }), ended]);
+    } finally {
+      await engine.stop();
+    }
   } finally {
-    await engine.stop();
+    await emulation.stop();
   }
+}
+
+async function workWith(using: Using): Promise<void> {
+  const { engine, tools, architecture } = using;
+  const isForeign = architecture !== ownArchitecture;
+  const tag = options.image ?? (isForeign ? `towline:test-${architecture}` : "towline:test");
+  const standIns = await provideBases(using);
+  if (options.image === undefined) {
+    const both = isForeign ? await provideBothBases(using) : undefined;
+    try {
+      await buildImage({ ...using, tag, base: both?.name });
+    } finally {
+      await both?.stop();
+    }
+  }
+  if (options.save !== undefined) await engine.docker("save", "--output", options.save, tag);
+  if (options.measure) await measure(engine, tag, architecture);
+  if (!options.build) await test(tag, architecture, tools["docker-compose"], engine.env);
+  if (standIns.length > 0) say(`stand-ins: ${standIns.join(", ")}`);
 }
 
 /** Where Docker's packages put what adds commands to `docker`. */
@@ -75,9 +106,16 @@ function withPlugins(env: NodeJS.ProcessEnv): NodeJS.ProcessEnv {
   return { ...env, PATH: [env["PATH"], ...plugins].join(delimiter) };
 }
 
-async function test(image: string, compose: string, env: NodeJS.ProcessEnv): Promise<void> {
+function toArchitecture(text: string): Architecture {
+  if (text !== "amd64" && text !== "arm64") throw new Error(`--architecture is amd64 or arm64, not ${text}.`);
+  return text;
+}
+
+async function test(image: string, architecture: string, compose: string, env: NodeJS.ProcessEnv): Promise<void> {
   // For the tests, which run in processes of their own.
-  Object.assign(process.env, env, { TEST_IMAGE: image, TEST_DOCKER_COMPOSE: compose });
+  const isForeign = architecture !== ownArchitecture;
+  Object.assign(process.env, env, { TEST_IMAGE: image, TEST_ARCHITECTURE: architecture, TEST_DOCKER_COMPOSE: compose });
+  if (isForeign) process.env["TEST_EMULATED"] = "yes";
   const { filter, options: chosen } = parseCLI(["vitest", "run", "--project", "image", ...positionals]);
   const vitest = await startVitest(filter, { root, ...chosen });
   const counts = countTests(vitest.state.getTestModules(), vitest.state.getUnhandledErrors());

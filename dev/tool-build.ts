@@ -18,8 +18,8 @@ interface BuildOptions {
 const run = promisify(execFile);
 const progressEveryMs = 15_000;
 
-function toolDir({ folder, version }: GoBuild): string {
-  return join(cacheDir(), "tools", `${folder}-${version}`);
+function toolDir({ folder, version, architecture }: GoBuild): string {
+  return join(cacheDir(), "tools", [folder, version, architecture].filter(Boolean).join("-"));
 }
 
 /** The cached build, if it is whole. */
@@ -32,8 +32,8 @@ export async function findBuilt(name: string, build: GoBuild): Promise<string | 
 
 /** Two runs at once build a tool once: the second waits for the first. */
 export async function buildTool(tool: Tool, build: GoBuild, { say, env }: BuildOptions): Promise<string> {
-  const title = `${tool.name} ${build.version}`;
-  return withLock(join(cacheDir(), "locks", `${tool.name}-${build.version}`), title, say, async () => {
+  const title = [tool.name, build.version, build.architecture].filter(Boolean).join(" ");
+  return withLock(join(cacheDir(), "locks", title.replaceAll(" ", "-")), title, say, async () => {
     const built = await findBuilt(tool.name, build);
     if (built !== undefined) return built;
     await needs("go", ["version"], env, `${title} is built with Go: install it (https://go.dev/dl), ${or(tool)}`);
@@ -74,7 +74,11 @@ async function compile(title: string, build: GoBuild, cwd: string, { say, env }:
   say(`building ${title} from Go modules (${duration(build.aboutSeconds)}, once) …`);
   const progress = setInterval(() => say(`building ${title} … ${elapsed()}`), progressEveryMs);
   const logFile = join(cwd, "build.log");
-  const goEnv = { ...env, CGO_ENABLED: build.cgo ? "1" : "0" };
+  const goEnv = {
+    ...env,
+    CGO_ENABLED: build.cgo ? "1" : "0",
+    ...(build.architecture && { GOARCH: build.architecture }),
+  };
   try {
     const go = await startProcess({ name: "go build", command: "go", args, cwd, env: goEnv, logFile });
     const { ok, reason } = await go.exited;

@@ -27,6 +27,8 @@ export interface GoBuild {
   readonly cgo?: true;
   readonly tags?: string;
   readonly ldflags?: string;
+  /** As Go calls it; this machine's own when absent. */
+  readonly architecture?: "amd64" | "arm64" | undefined;
   /** On two cores with nothing downloaded yet. */
   readonly aboutSeconds: number;
 }

@@ -9,7 +9,7 @@ import { access, constants } from "node:fs/promises";
 import { delimiter, join } from "node:path";
 import { promisify } from "node:util";
 import { buildTool, findBuilt } from "./tool-build.ts";
-import { type Tool, type ToolName, tools } from "./tool-table.ts";
+import { type GoBuild, type Tool, type ToolName, tools } from "./tool-table.ts";
 
 export type ToolPaths<Name extends ToolName = ToolName> = Readonly<Record<Name, string>>;
 
@@ -30,6 +30,18 @@ export async function findTools<Name extends ToolName>(
   const paths = new Map<ToolName, string>();
   for (const [name, path] of found) paths.set(name, path ?? (await obtain(tools[name], say, env)));
   return Object.fromEntries(paths) as ToolPaths<Name>;
+}
+
+/** A tool for machines of another kind; it is always built. */
+export async function findForeignTool(
+  name: ToolName,
+  architecture: GoBuild["architecture"],
+  { say, env = process.env }: FindOptions,
+): Promise<string> {
+  const { build, ...tool } = tools[name];
+  if (build === undefined) throw new Error(`${name} is not built here.`);
+  const foreign = { ...build, architecture };
+  return (await findBuilt(name, foreign)) ?? buildTool(tool, foreign, { say, env });
 }
 
 async function findTool(tool: Tool, env: NodeJS.ProcessEnv): Promise<string | undefined> {

@@ -2,23 +2,24 @@
  * The images that ours and docker-compose.yml start from. An engine pulls them from a registry. Where none can be reached,
  * a private engine gets stand-ins under the same names, made of Debian's packages and of what this machine has.
  */
-import { execFile, spawn } from "node:child_process";
+import { execFile } from "node:child_process";
 import { createHash } from "node:crypto";
-import { once } from "node:events";
-import { cp, mkdir, mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
+import { access, cp, mkdir, mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { promisify } from "node:util";
 import { parse } from "yaml";
+import { cacheDir } from "../cache.ts";
 import { makeDebian, suite } from "../image/debian.ts";
 import { parseDockerfile } from "../image/dockerfile.ts";
 import { findNpm } from "../image/local.ts";
+import { type Architecture, ownArchitecture } from "../image/release.ts";
 import { findTools, installPackage, type ToolPaths } from "../tools.ts";
 import type { Engine } from "./daemon.ts";
+import { startRegistry } from "./registry.ts";
 
 const run = promisify(execFile);
 const root = join(import.meta.dirname, "../..");
-const debian = `towline.invalid/debian:${suite}`;
 
 export interface BaseOptions {
   readonly engine: Engine;
@@ -30,6 +31,7 @@ interface Base {
   /** As the Dockerfile or docker-compose.yml has it. */
   readonly name: string;
   readonly recipe: "node" | "valkey" | "gitea";
+  readonly architecture: Architecture;
   /** Puts what the recipe copies into a directory. */
   fill(dir: string): Promise<void>;
 }
@@ -39,10 +41,7 @@ export async function provideBases(options: BaseOptions): Promise<string[]> {
   const standIns: string[] = [];
   for (const base of await listBases(options.say)) {
     const { engine } = options;
-    const label = await engine
-      .docker("image", "inspect", "--format", '{{index .Config.Labels "towline.recipe"}}', base.name)
-      .then((text) => text.trim())
-      .catch(() => undefined); // there is no such image yet
+    const label = await labelOf(base.name, engine);
     const isPulled = label === "" || (label === undefined && (await isPullable(engine, base.name)));
     if (isPulled) continue;
     if (!engine.isPrivate)
@@ -52,6 +51,66 @@ export async function provideBases(options: BaseOptions): Promise<string[]> {
     if (label !== recipe) await compose(base, recipe, options);
   }
   return standIns;
+}
+
+export interface Together {
+  /** As a Dockerfile names it. */
+  readonly name: string;
+  stop(): Promise<void>;
+}
+
+/**
+ * The base of the image for this architecture and for another one, under one name. An engine keeps one image for a name, a
+ * registry has both. `undefined` where the engine can pull it, so that nothing has to be done.
+ */
+export async function provideBothBases({
+  architecture,
+  ...options
+}: BaseOptions & { readonly architecture: Architecture }): Promise<Together | undefined> {
+  const { engine, tools, say } = options;
+  const [own] = await listBases(say);
+  if (!(await labelOf(own!.name, engine))) return undefined;
+  const foreign = {
+    ...own!,
+    name: `towline.invalid/node-${architecture}`,
+    architecture,
+    fill: (dir: string) => fillNode(dir, architecture),
+  };
+  const recipe = await hashOf(foreign);
+  if ((await labelOf(foreign.name, engine)) !== recipe) await compose(foreign, recipe, options);
+  const dir = await mkdtemp(join(tmpdir(), "towline-registry-"));
+  const registry = await startRegistry(dir, say).catch(async (error: unknown) => {
+    await rm(dir, { recursive: true, force: true });
+    throw error;
+  });
+  const stop = async () => {
+    await registry.stop();
+    await rm(dir, { recursive: true, force: true });
+  };
+  try {
+    const pushed: string[] = [];
+    for (const base of [own!, foreign]) {
+      const name = `${registry.host}/base:${base.architecture}`;
+      await engine.docker("tag", base.name, name);
+      await engine.docker("push", "--quiet", name);
+      await engine.docker("rmi", name);
+      pushed.push(name);
+    }
+    const name = `${registry.host}/base:both`;
+    await run(tools["docker-buildx"], ["imagetools", "create", "--tag", name, ...pushed], { env: engine.env });
+    return { name, stop };
+  } catch (error) {
+    await stop();
+    throw error;
+  }
+}
+
+/** The hash of what a stand-in was made of; empty for what was pulled, `undefined` where there is no such image yet. */
+async function labelOf(name: string, engine: Engine): Promise<string | undefined> {
+  return engine.docker("image", "inspect", "--format", '{{index .Config.Labels "towline.recipe"}}', name).then(
+    (text) => text.trim(),
+    () => undefined,
+  );
 }
 
 async function isPullable(engine: Engine, name: string): Promise<boolean> {
@@ -67,14 +126,15 @@ async function listBases(say: BaseOptions["say"]): Promise<Base[]> {
   const { services } = parse(await read("docker-compose.yml")) as {
     services: Record<"redis" | "gitea", { image: string }>;
   };
-  return [
-    { name: node, recipe: "node", fill: fillNode },
+  const bases: Omit<Base, "architecture">[] = [
+    { name: node, recipe: "node", fill: (dir) => fillNode(dir, ownArchitecture) },
     { name: services.redis.image, recipe: "valkey", fill: async () => undefined },
     { name: services.gitea.image, recipe: "gitea", fill: (dir) => fillGitea(dir, say) },
   ];
+  return bases.map((base) => ({ ...base, architecture: ownArchitecture }));
 }
 
-async function hashOf({ recipe }: Base): Promise<string> {
+async function hashOf({ recipe }: Pick<Base, "recipe">): Promise<string> {
   const text = await readFile(recipeOf(recipe), "utf8");
   return createHash("sha256")
     .update(`${text}${process.version}${await readAuthorities()}`)
@@ -85,39 +145,69 @@ function recipeOf(recipe: Base["recipe"]): string {
   return join(import.meta.dirname, "base", `${recipe}.Dockerfile`);
 }
 
-async function compose({ name, recipe, fill }: Base, hash: string, { engine, tools, say }: BaseOptions): Promise<void> {
+async function compose(base: Base, hash: string, { engine, tools, say }: BaseOptions): Promise<void> {
+  const { name, recipe, architecture, fill } = base;
+  const debian = `towline.invalid/debian:${suite}-${architecture}`;
   const dir = await mkdtemp(join(tmpdir(), "towline-base-"));
   try {
-    const known = await engine.docker("image", "ls", "--quiet", debian);
-    if (known.trim() === "") await importDebian(join(dir, "debian"), engine, say);
+    const known = await engine.docker("image", "inspect", "--format", "{{.Architecture}}", debian).catch(() => "");
+    if (known.trim() !== architecture)
+      await buildDebian(debian, join(dir, "debian"), architecture, { engine, tools, say });
     say(`no registry has ${name} for us: making a stand-in …`);
     const context = join(dir, "context");
     await mkdir(context);
     await fill(context);
-    const args = ["--network=host", "--file", recipeOf(recipe), "--label", `towline.recipe=${hash}`, "--tag", name];
+    const args = [
+      ...["--network=host", "--platform", `linux/${architecture}`, "--build-arg", `DEBIAN=${debian}`],
+      ...["--file", recipeOf(recipe), "--label", `towline.recipe=${hash}`, "--tag", name],
+    ];
     await run(tools["docker-buildx"], ["build", ...args, context], { env: engine.env, maxBuffer: 1e8 });
   } finally {
     await rm(dir, { recursive: true, force: true });
   }
 }
 
-async function importDebian(dir: string, engine: Engine, say: BaseOptions["say"]): Promise<void> {
+/** Built rather than imported: older engines take whatever is imported to be of their own architecture. */
+async function buildDebian(
+  name: string,
+  dir: string,
+  architecture: Architecture,
+  { engine, tools, say }: BaseOptions,
+): Promise<void> {
   await installPackage("debootstrap", "Install debootstrap.", say);
-  say(`making a Debian (${suite}) …`);
-  await makeDebian(dir);
-  const command = 'tar -C "$0" -c . | docker import - "$1"';
-  const child = spawn("bash", ["-o", "pipefail", "-c", command, dir, debian], { env: engine.env, stdio: "ignore" });
-  const [code] = (await once(child, "exit")) as [number | null];
-  if (code !== 0) throw new Error(`docker import ended with ${code}`);
+  say(`making a Debian (${suite}, ${architecture}) …`);
+  await makeDebian(dir, architecture);
+  const context = `${dir}-packed`;
+  await mkdir(context);
+  await run("tar", ["-C", dir, "-cf", join(context, "debian.tar"), "."]);
+  await writeFile(join(context, "Dockerfile"), "FROM scratch\nADD debian.tar /\n");
+  const args = ["build", "--platform", `linux/${architecture}`, "--tag", name, context];
+  await run(tools["docker-buildx"], args, { env: engine.env, maxBuffer: 1e8 });
 }
 
-async function fillNode(dir: string): Promise<void> {
-  await cp(process.execPath, join(dir, "node"));
+async function fillNode(dir: string, architecture: Architecture): Promise<void> {
+  await cp(await findNode(architecture), join(dir, "node"));
   await cp(await findNpm(), join(dir, "npm"), { recursive: true });
   await mkdir(join(dir, "etc"));
   const authorities = await readAuthorities();
   await writeFile(join(dir, "etc/npm-authorities.pem"), authorities);
   await writeFile(join(dir, "etc/npmrc"), authorities === "" ? "" : "cafile=/usr/local/etc/npm-authorities.pem\n");
+}
+
+/** For another architecture, npm's package of the same version. */
+async function findNode(architecture: Architecture): Promise<string> {
+  if (architecture === ownArchitecture) return process.execPath;
+  const name = `node-linux-${architecture === "amd64" ? "x64" : architecture}`;
+  const dir = join(cacheDir(), `node-${architecture}-${process.version}`);
+  const node = join(dir, "node_modules", name, "bin/node");
+  const isThere = await access(node).then(
+    () => true,
+    () => false,
+  );
+  // Forced, as npm sees that it is for another machine.
+  const args = ["install", "--prefix", dir, "--ignore-scripts", "--no-audit", "--no-fund", "--force"];
+  if (!isThere) await run("npm", [...args, `${name}@${process.versions.node}`]);
+  return node;
 }
 
 /** Whom this machine's Node trusts besides, as behind a proxy. */

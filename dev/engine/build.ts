@@ -7,8 +7,8 @@ import { once } from "node:events";
 import { tmpdir } from "node:os";
 import { basename, join } from "node:path";
 import { startProcess } from "../parts/process.ts";
-import { packRelease, toBuildArgs } from "../image/release.ts";
-import { findTools, type ToolPaths } from "../tools.ts";
+import { type Architecture, ownArchitecture, packRelease, toBuildArgs } from "../image/release.ts";
+import { findForeignTool, findTools, type ToolPaths } from "../tools.ts";
 import type { Engine } from "./daemon.ts";
 
 const root = join(import.meta.dirname, "../..");
@@ -17,6 +17,9 @@ export interface BuildOptions {
   readonly engine: Engine;
   readonly tools: ToolPaths<"docker-buildx">;
   readonly tag: string;
+  readonly architecture: Architecture;
+  /** In place of what the Dockerfile starts from. */
+  readonly base?: string | undefined;
   readonly say: (line: string) => void;
 }
 
@@ -24,14 +27,15 @@ export interface BuildOptions {
  * With the checksum of kluctl's release in the environment (`KLUCTL_SHA256_AMD64` or `_ARM64`), the image has the release;
  * without, this machine's own kluctl, lent to the build as a release would be.
  */
-export async function buildImage({ engine, tools, tag, say }: BuildOptions): Promise<void> {
-  const variables = ["KLUCTL_SHA256_AMD64", "KLUCTL_SHA256_ARM64"].filter((name) => process.env[name]);
+export async function buildImage({ engine, tools, tag, architecture, base, say }: BuildOptions): Promise<void> {
+  const variables = [`KLUCTL_SHA256_${architecture.toUpperCase()}`].filter((name) => process.env[name]);
   const dir = await mkdtemp(join(tmpdir(), "towline-release-"));
-  const releases = variables.length > 0 ? undefined : await lendRelease(dir, say);
+  const releases = variables.length > 0 ? undefined : await lendRelease(dir, architecture, say);
   const args: Record<string, string> = {
     ...Object.fromEntries(variables.map((name) => [name, process.env[name]!])),
     ...releases?.args,
     VERSION: "0.0.0-test",
+    ...(base !== undefined && { NODE_IMAGE: base }),
   };
   const started = Date.now();
   say("building the image …");
@@ -41,6 +45,7 @@ export async function buildImage({ engine, tools, tag, say }: BuildOptions): Pro
       command: tools["docker-buildx"],
       args: [
         ...["build", "--builder=default", "--load", "--network=host", "--progress=plain", "--tag", tag],
+        ...["--platform", `linux/${architecture}`],
         ...Object.entries(args).flatMap(([name, value]) => ["--build-arg", `${name}=${value}`]),
         root,
       ],
@@ -52,13 +57,16 @@ export async function buildImage({ engine, tools, tag, say }: BuildOptions): Pro
     await releases?.stop();
     await rm(dir, { recursive: true, force: true });
   }
-  say(`built ${tag} (${Math.round((Date.now() - started) / 1000)} s)`);
+  say(`built ${tag} for ${architecture} (${Math.round((Date.now() - started) / 1000)} s)`);
 }
 
-async function lendRelease(dir: string, say: BuildOptions["say"]) {
-  const { kluctl } = await findTools(["kluctl"], { say });
-  const release = await packRelease(kluctl, dir);
-  say(`KLUCTL_SHA256_AMD64 is not set: the image gets this machine's kluctl ${release.version}`);
+async function lendRelease(dir: string, architecture: Architecture, say: BuildOptions["say"]) {
+  const kluctl =
+    architecture === ownArchitecture
+      ? (await findTools(["kluctl"], { say })).kluctl
+      : await findForeignTool("kluctl", architecture, { say });
+  const release = await packRelease(kluctl, dir, architecture);
+  say(`KLUCTL_SHA256_${architecture.toUpperCase()} is not set: the image gets a kluctl ${release.version} of our own`);
   const server = createServer((req, res) => {
     if (basename(req.url ?? "") !== release.archive) return void res.writeHead(404).end();
     return void createReadStream(join(dir, release.archive)).pipe(res);

@@ -5,6 +5,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { promisify } from "node:util";
 import { megabytes, print, startKluctl } from "../image/figures.ts";
+import type { Architecture } from "../image/release.ts";
 import type { Engine } from "./daemon.ts";
 
 const run = promisify(execFile);
@@ -14,7 +15,7 @@ interface Saved {
   readonly Layers: readonly string[];
 }
 
-export async function measure(engine: Engine, image: string): Promise<void> {
+export async function measure(engine: Engine, image: string, architecture: Architecture): Promise<void> {
   const dir = await mkdtemp(join(tmpdir(), "towline-layers-"));
   try {
     await run("bash", ["-o", "pipefail", "-c", 'docker save "$0" | tar -x -C "$1"', image, dir], { env: engine.env });
@@ -39,5 +40,17 @@ export async function measure(engine: Engine, image: string): Promise<void> {
   }
   const locked = ["--read-only", "--cap-drop", "ALL", "--security-opt", "no-new-privileges"];
   const lent = ["--volume", `${examples}:/lent/examples:ro`, "--entrypoint", "bash"];
-  process.stdout.write(await engine.docker("run", "--rm", ...locked, ...lent, image, "-c", startKluctl));
+  process.stdout.write(
+    await engine.docker(
+      "run",
+      "--rm",
+      "--platform",
+      `linux/${architecture}`,
+      ...locked,
+      ...lent,
+      image,
+      "-c",
+      startKluctl,
+    ),
+  );
 }

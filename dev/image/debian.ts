@@ -3,14 +3,18 @@ import { execFile } from "node:child_process";
 import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { promisify } from "node:util";
+import { type Architecture, ownArchitecture } from "./release.ts";
 
 export const suite = "trixie";
 const run = promisify(execFile);
 
-/** Makes one in a directory; about a minute. It needs root, and the mirrors that this machine's apt asks. */
-export async function makeDebian(dir: string): Promise<string> {
+/**
+ * Makes one in a directory; about a minute, and five where its programs are emulated. It needs root, and the mirrors that
+ * this machine's apt asks.
+ */
+export async function makeDebian(dir: string, architecture: Architecture = ownArchitecture): Promise<string> {
   const [packages, security] = await Promise.all(["Debian", "Debian-Security"].map(findMirror));
-  await run("debootstrap", ["--variant=minbase", suite, dir, packages!], { maxBuffer: 1e8 });
+  await run("debootstrap", [`--arch=${architecture}`, "--variant=minbase", suite, dir, packages!], { maxBuffer: 1e8 });
   const sources = [`${packages} ${suite}`, `${packages} ${suite}-updates`, `${security} ${suite}-security`];
   await writeFile(join(dir, "etc/apt/sources.list"), sources.map((source) => `deb ${source} main\n`).join(""));
   const unwanted = ["var/cache/apt/*", "var/lib/apt/lists/*", "var/log/*.log", "usr/share/{doc,man,info,locale}/*"];

@@ -10,19 +10,22 @@ import { createGzip } from "node:zlib";
 
 const run = promisify(execFile);
 
+/** As kluctl's releases, Debian and Docker call it. */
+export type Architecture = "amd64" | "arm64";
+
+export const ownArchitecture: Architecture = process.arch === "arm64" ? "arm64" : "amd64";
+
 export interface Release {
   readonly version: string;
-  /** As kluctl's releases, Debian and Docker call it. */
-  readonly architecture: "amd64" | "arm64";
+  readonly architecture: Architecture;
   /** Name of the file in the directory. */
   readonly archive: string;
   readonly sha256: string;
 }
 
-export async function packRelease(kluctl: string, dir: string): Promise<Release> {
+export async function packRelease(kluctl: string, dir: string, architecture = ownArchitecture): Promise<Release> {
   const { stdout } = await run(kluctl, ["version", "--no-update-check"]);
   const version = /\d+\.\d+\.\d+/.exec(stdout)?.[0] ?? "";
-  const architecture = process.arch === "arm64" ? "arm64" : "amd64";
   const archive = `kluctl_v${version}_linux_${architecture}.tar.gz`;
   await mkdir(dir, { recursive: true });
   const tar = spawn("tar", ["--create", "--file=-", "--transform=s/.*/kluctl/", "--directory=/", kluctl.slice(1)]);

@@ -9,8 +9,8 @@ import { expect, onTestFinished, test, vi } from "vitest";
 import { createGiteaClient } from "../../dev/parts/gitea-client.ts";
 import { freePort } from "../../dev/parts/port.ts";
 import { createWorkCopy } from "../../dev/parts/work-copy.ts";
-import { fileOf, image, toContainer } from "../support/containers.ts";
-import { patience } from "../support/patience.ts";
+import { emulatedHealthcheck, fileOf, image, platform, toContainer } from "../support/containers.ts";
+import { isEmulated, patience } from "../support/patience.ts";
 import { aProject, aSpec } from "../support/project.ts";
 import { useTempDir, useWorld } from "../support/world.ts";
 
@@ -92,7 +92,10 @@ async function useCompose(dir: string, first: Record<string, string>) {
   };
   await set({});
   // Built already, and with the checksum of whatever kluctl is in it.
-  await writeFile(override, stringify({ services: { towline: { image } } }));
+  await writeFile(
+    override,
+    stringify({ services: { towline: { image, platform, ...(isEmulated && { healthcheck: emulatedHealthcheck }) } } }),
+  );
   const files = ["--file", join(root, "docker-compose.yml"), "--file", override, "--env-file", file];
   const named = ["--project-directory", root, "--project-name", "towline-test", ...files, "--profile", "try"];
   const run = async (...args: readonly string[]) => {

@@ -4,15 +4,20 @@ import { copyFile, chmod, chown } from "node:fs/promises";
 import { join } from "node:path";
 import { promisify } from "node:util";
 import { expect, onTestFinished, vi } from "vitest";
-import { patience } from "./patience.ts";
+import { isEmulated, patience } from "./patience.ts";
 import { uniqueName, useTempDir } from "./world.ts";
 
 const run = promisify(execFile);
 
 export const image = process.env["TEST_IMAGE"] ?? "";
+/** The engine is told: otherwise it warns when the image is for another architecture than its own. */
+export const platform = `linux/${process.env["TEST_ARCHITECTURE"] ?? ""}`;
 
 /** As docs/image.md runs it. */
 const locked = ["--read-only", "--cap-drop", "ALL", "--security-opt", "no-new-privileges", "--network", "host"];
+
+/** Even Node itself takes longer to start than the image gives its check. */
+export const emulatedHealthcheck = { timeout: "60s" };
 
 export interface ContainerOptions {
   readonly user?: string;
@@ -60,7 +65,8 @@ export async function fileOf(user: number, path: string): Promise<string> {
 export async function useContainer(options: ContainerOptions): Promise<Container> {
   const name = uniqueName("towline-test");
   onTestFinished(async () => void (await docker("rm", "--force", "--volumes", name)));
-  await docker("run", "--detach", "--name", name, ...toArgs(options));
+  const checks = isEmulated ? ["--health-timeout", emulatedHealthcheck.timeout] : [];
+  await docker("run", "--detach", "--name", name, ...checks, ...toArgs(options));
   return toContainer(name);
 }
 
@@ -73,6 +79,7 @@ export async function runContainer(options: ContainerOptions): Promise<string> {
 function toArgs({ user, env = {}, reads = {}, entrypoint, command = [] }: ContainerOptions): string[] {
   return [
     ...locked,
+    ...["--platform", platform],
     ...(user === undefined ? [] : ["--user", user]),
     ...Object.entries(env).flatMap(([name, value]) => ["--env", `${name}=${value}`]),
     ...Object.entries(reads).flatMap(([path, from]) => ["--volume", `${from}:${path}:ro`]),

@@ -150,7 +150,7 @@ export async function useNamespace(
     deployment(name) {
       const get = () => find<TestResource>(apiVersion, "KluctlDeployment", name);
       const self = { apiVersion, kind: "KluctlDeployment", metadata: { name, namespace } };
-      const until: TestDeployment["until"] = async (what, is, withinMs = 120_000) => {
+      const until: TestDeployment["until"] = async (what, is, withinMs = patience.timeout) => {
         let resource: TestResource | undefined;
         const isSo = async () => {
           resource = await get();

@@ -1,5 +1,6 @@
 # Gitea's own Dockerfile.rootless on a Debian, with its own scripts; the templates lie beside the program.
-FROM towline.invalid/debian:trixie
+ARG DEBIAN
+FROM ${DEBIAN}
 RUN apt-get update \
  && apt-get install --yes --no-install-recommends \
       bash ca-certificates curl dumb-init gettext-base git gnupg openssh-client \

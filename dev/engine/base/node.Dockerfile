@@ -1,5 +1,6 @@
 # What the official image of Node for Debian has, as far as the Dockerfile relies on it: Node, npm, and a user `node`.
-FROM towline.invalid/debian:trixie
+ARG DEBIAN
+FROM ${DEBIAN}
 RUN useradd --uid 1000 --create-home --shell /bin/bash node
 COPY node /usr/local/bin/node
 COPY npm /usr/local/lib/node_modules/npm

@@ -1,5 +1,6 @@
 # What the official image of Valkey has, as far as docker-compose.yml relies on it: its programs, a user, and /data.
-FROM towline.invalid/debian:trixie
+ARG DEBIAN
+FROM ${DEBIAN}
 RUN apt-get update \
  && apt-get install --yes --no-install-recommends valkey-server valkey-tools \
  && rm -rf /var/lib/apt/lists/* \
