@@ -53,6 +53,10 @@ export default defineConfig({
       ...(process.env["TEST_CLUSTER"]
         ? [{ extends: true as const, test: { name: "cluster", include: ["test/cluster/**/*.test.ts"], ...patient } }]
         : []),
+      // `npm run test:foreign` has built the programs by then.
+      ...(process.env["TEST_FOREIGN"]
+        ? [{ extends: true as const, test: { name: "foreign", include: ["test/foreign/**/*.test.ts"], ...realParts } }]
+        : []),
     ],
   },
 });

@@ -1,6 +1,6 @@
 /** Builds a tool from Go modules, once for all checkouts of this machine. */
 import { execFile } from "node:child_process";
-import { access, constants, cp, mkdir, open, readFile, rename, rm } from "node:fs/promises";
+import { access, constants, cp, mkdir, open, readFile, rename, rm, writeFile } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 import { promisify } from "node:util";
@@ -47,6 +47,7 @@ export async function buildTool(tool: Tool, build: GoBuild, { say, env }: BuildO
       await mkdir(toolDir(build), { recursive: true });
       const binary = join(toolDir(build), tool.name);
       if (!(await exists(binary))) {
+        if (build.lacks) await copyModule(build, build.lacks, work.path, env);
         await compile(title, build, work.path, { say, env });
         await rename(join(work.path, "built"), binary);
       }
@@ -95,18 +96,37 @@ function duration(seconds: number): string {
 
 /** Puts what the program reads at run time beside it, so that the cache is whole without Go's own. */
 async function copyData(build: GoBuild, data: NonNullable<GoBuild["data"]>, work: string, env: NodeJS.ProcessEnv) {
-  const options = { cwd: work, env };
-  const { stdout } = await run("go", ["mod", "download", "-json", `${data.module}@v${build.version}`], options);
-  const { Dir } = JSON.parse(stdout) as { Dir: string };
+  const source = await downloadModule(data.module, build, work, env);
   for (const folder of data.folders) {
     const target = join(toolDir(build), folder);
     if (await exists(target)) continue;
-    await cp(join(Dir, folder), join(work, folder), { recursive: true });
-    // Go's cache is read-only, and so is a copy of it: nobody could ever remove it.
-    await run("chmod", ["-R", "u+w", folder], options);
+    await copyWritable(join(source, folder), join(work, folder));
     await mkdir(dirname(target), { recursive: true });
     await rename(join(work, folder), target);
   }
+}
+
+/** Has the program built from a copy of its module, with the files that it lacks. */
+async function copyModule(build: GoBuild, lacks: NonNullable<GoBuild["lacks"]>, work: string, env: NodeJS.ProcessEnv) {
+  const copy = join(work, "module");
+  await copyWritable(await downloadModule(lacks.module, build, work, env), copy);
+  for (const [path, content] of Object.entries(lacks.files)) {
+    await mkdir(dirname(join(copy, path)), { recursive: true });
+    await writeFile(join(copy, path), content);
+  }
+  await run("go", ["mod", "edit", `-replace=${lacks.module}=./module`], { cwd: work, env });
+}
+
+/** Where Go keeps it, checked against our go.sum. */
+async function downloadModule(module: string, { version }: GoBuild, cwd: string, env: NodeJS.ProcessEnv) {
+  const { stdout } = await run("go", ["mod", "download", "-json", `${module}@v${version}`], { cwd, env });
+  return (JSON.parse(stdout) as { Dir: string }).Dir;
+}
+
+/** Go's cache is read-only, and so is a copy of it: nobody could ever remove it. */
+async function copyWritable(from: string, to: string): Promise<void> {
+  await cp(from, to, { recursive: true });
+  await run("chmod", ["-R", "u+w", to]);
 }
 
 async function needs(command: string, args: string[], env: NodeJS.ProcessEnv, message: string): Promise<void> {

@@ -24,6 +24,8 @@ export interface GoBuild {
   readonly package: string;
   /** The module whose version `go.mod` pins, with folders that the program needs at run time. */
   readonly data?: { readonly module: string; readonly folders: readonly string[] };
+  /** What the module puts into its program and does not bring along, by path. It is built from a copy that has it. */
+  readonly lacks?: { readonly module: string; readonly files: Readonly<Record<string, string>> };
   readonly cgo?: true;
   readonly tags?: string;
   readonly ldflags?: string;
@@ -63,6 +65,10 @@ export const toolNames = [
   "actionlint",
   "docker-buildx",
   "docker-compose",
+  "flux",
+  "kustomize-controller",
+  "argocd",
+  "cosign",
 ] as const;
 
 export type ToolName = (typeof toolNames)[number];
@@ -341,6 +347,66 @@ export const tools: Readonly<Record<ToolName, Tool>> = {
       version: "2.40.3",
       package: "github.com/docker/compose/v2/cmd",
       ldflags: "-X github.com/docker/compose/v2/internal.Version=2.40.3",
+      aboutSeconds: 150,
+    },
+  },
+  flux: {
+    name: "flux",
+    variable: "TOWLINE_FLUX",
+    commands: ["flux"],
+    versionArgs: ["--version"],
+    versions: { from: "2.6.0", below: "3.0.0" },
+    build: {
+      folder: "flux",
+      version: "2.9.5",
+      package: "github.com/fluxcd/flux2/v2/cmd/flux",
+      // What `flux install` installs, which is made when it is released.
+      lacks: { module: "github.com/fluxcd/flux2/v2", files: { "cmd/flux/manifests/none.yaml": "" } },
+      ldflags: "-X main.VERSION=2.9.5",
+      aboutSeconds: 210,
+    },
+  },
+  "kustomize-controller": {
+    name: "kustomize-controller",
+    variable: "TOWLINE_KUSTOMIZE_CONTROLLER",
+    commands: [], // it does not tell its version
+    versionArgs: ["--help"],
+    versions: { from: "1.9.0", below: "2.0.0" },
+    build: {
+      folder: "kustomize-controller",
+      version: "1.9.5",
+      package: "github.com/fluxcd/kustomize-controller",
+      data: { module: "github.com/fluxcd/kustomize-controller", folders: ["config/crd/bases"] },
+      aboutSeconds: 150,
+    },
+  },
+  // All of Argo CD: which part of it runs says the name that it is called by.
+  argocd: {
+    name: "argocd",
+    variable: "TOWLINE_ARGOCD",
+    commands: [], // a released one has not the definitions of its resources beside it
+    versionArgs: ["version", "--client", "--short"],
+    versions: { from: "3.0.0", below: "4.0.0" },
+    build: {
+      folder: "argocd",
+      version: "3.5.7",
+      package: "github.com/argoproj/argo-cd/v3/cmd",
+      data: { module: "github.com/argoproj/argo-cd/v3", folders: ["manifests/crds", "hack/git-verify-wrapper.sh"] },
+      ldflags: "-X github.com/argoproj/argo-cd/v3/common.version=3.5.7",
+      aboutSeconds: 300,
+    },
+  },
+  cosign: {
+    name: "cosign",
+    variable: "TOWLINE_COSIGN",
+    commands: ["cosign"],
+    versionArgs: ["version"],
+    versions: { from: "3.0.0", below: "4.0.0" },
+    build: {
+      folder: "cosign",
+      version: "3.1.3",
+      package: "github.com/sigstore/cosign/v3/cmd/cosign",
+      ldflags: "-X sigs.k8s.io/release-utils/version.gitVersion=v3.1.3",
       aboutSeconds: 150,
     },
   },

@@ -1,6 +1,6 @@
 /**
- * Programs that the documentation calls and no test runs: what of theirs is called, as they have it themselves. Anything
- * else is a mistake of the page, or belongs here once somebody has seen that the program has it.
+ * Programs that the documentation calls and `npm test` does not run: what of theirs is called, as they have it themselves.
+ * Anything else is a mistake of the page, or belongs here once somebody has seen that the program has it.
  */
 interface Foreign {
   /** Why it is not run. */
@@ -13,8 +13,8 @@ interface Foreign {
 
 export const notRun: Readonly<Record<string, Foreign>> = {
   argocd: {
-    why: "needs an Argo CD",
-    seen: "the source of its command line, 3.6.1",
+    why: "takes long to build; npm run test:foreign runs it, with Argo CD",
+    seen: "its help, by npm run test:foreign",
     knows: {
       "app list": [],
       "app get": [],
@@ -25,8 +25,8 @@ export const notRun: Readonly<Record<string, Foreign>> = {
     },
   },
   cosign: {
-    why: "needs a published image, and a network",
-    seen: "the source of its command line, 2.6.5",
+    why: "takes long to build; npm run test:foreign signs with it and verifies",
+    seen: "its help, by npm run test:foreign",
     knows: { verify: ["--certificate-identity-regexp", "--certificate-oidc-issuer"] },
   },
   docker: {
@@ -41,20 +41,20 @@ export const notRun: Readonly<Record<string, Foreign>> = {
     },
   },
   flux: {
-    why: "needs a Flux",
-    seen: "the source of its command line, 2.9.5",
+    why: "takes long to build; npm run test:foreign runs it, with Flux's kustomize-controller",
+    seen: "its help, by npm run test:foreign",
     knows: {
       "get kustomizations": [],
       "reconcile kustomization": ["--with-source"],
       "suspend kustomization": [],
       "resume kustomization": [],
-      "diff kustomization": [],
+      "diff kustomization": ["--path"],
       trace: [],
     },
   },
   gh: {
     why: "needs a published release, and a network",
-    seen: "its documentation; it cannot be built here, and Debian's is too old to know attestations",
+    seen: "its documentation; it cannot be built here, and Debian's (2.46) is too old to know attestations",
     knows: { "attestation verify": ["--repo"] },
   },
 };

@@ -39,7 +39,8 @@ const legacyStatus = {
   },
 };
 
-function definition(group: string, version: string, kind: string, plural: string, status: object) {
+/** A definition that takes any spec. */
+export function definition(group: string, version: string, kind: string, plural: string, status: object) {
   return {
     apiVersion: "apiextensions.k8s.io/v1",
     kind: "CustomResourceDefinition",
