@@ -45,6 +45,7 @@ export function Actions({ path, details, version }: ActionsProps) {
   const [dialog, setDialog] = useState<{ readonly name: Name; readonly hash?: string | undefined } | undefined>();
   const [why, setWhy] = useState("");
   const { deployment, requests, drift } = details;
+  const orphans = drift.objects.filter(({ action }) => action === "orphan");
 
   async function start(name: Name, hash?: string): Promise<void> {
     const before = requests.find(({ kind }) => kind === name)?.job;
@@ -88,10 +89,12 @@ export function Actions({ path, details, version }: ActionsProps) {
           onYes={() => void start("prune")}
         >
           <p>Everything that this deployment once brought to the cluster and that is no longer in git is deleted.</p>
-          <Objects
-            objects={drift.objects.filter(({ action }) => action === "orphan")}
-            objectsLeftOut={drift.objectsLeftOut}
-          />
+          {orphans.length + drift.objectsLeftOut === 0 && (
+            <p>
+              <strong>The last comparison found no such object.</strong>
+            </p>
+          )}
+          <Objects objects={orphans} objectsLeftOut={drift.objectsLeftOut} />
         </Confirm>
       )}
       {dialog?.name === "approve" && (
@@ -105,6 +108,11 @@ export function Actions({ path, details, version }: ActionsProps) {
             What is rendered now, and nothing else, may be deployed. Its hash is{" "}
             <code class="breaks">{dialog.hash}</code>
           </p>
+          {drift.objects.length + drift.objectsLeftOut === 0 && (
+            <p>
+              <strong>The last comparison found no object that it would change.</strong>
+            </p>
+          )}
           <Objects {...drift} />
         </Confirm>
       )}
@@ -125,7 +133,14 @@ function ActionButton({ name, may: { may, why = "" }, onClick }: ButtonProps) {
   const says = may ? does : why;
   return (
     <>
-      <button type="button" aria-disabled={!may} aria-describedby={id} title={says} onClick={onClick}>
+      <button
+        type="button"
+        class={may && name === "approve" ? "main-button" : undefined /* somebody is waited for */}
+        aria-disabled={!may}
+        aria-describedby={id}
+        title={says}
+        onClick={onClick}
+      >
         {label}
       </button>
       <span id={id} class="unseen">

@@ -1,12 +1,14 @@
 /** Where is my commit? */
-import { useEffect, useState } from "preact/hooks";
+import { useEffect, useRef, useState } from "preact/hooks";
 import type { Trace, TracedDeployment } from "../src/reconcile/trace.ts";
-import { useFact } from "./hooks.ts";
+import { useFact, useSearchKey } from "./hooks.ts";
 import { Loading, Notice } from "./parts.tsx";
-import { addressOf, ageText, refText, short, timeText } from "./words.ts";
+import { addressOf, ageText, refText, searchHint, short, timeText } from "./words.ts";
 
 export function CommitView({ commit, version }: { readonly commit: string; readonly version: unknown }) {
   const [text, setText] = useState(commit);
+  const field = useRef<HTMLInputElement>(null);
+  useSearchKey(field);
   useEffect(() => setText(commit), [commit]);
   const wrong = commit !== "" && !/^[0-9a-f]{7,64}$/i.test(commit);
   const { value, problem } = useFact<Trace>(
@@ -25,9 +27,11 @@ export function CommitView({ commit, version }: { readonly commit: string; reado
         }}
       >
         <input
+          ref={field}
           type="text"
           aria-label="Hash of the commit"
-          placeholder="Its hash, or the first seven characters or more"
+          aria-keyshortcuts="/"
+          placeholder={`Its hash, or the first seven characters or more${searchHint()}`}
           value={text}
           spellcheck={false}
           onInput={(event) => setText(event.currentTarget.value)}
@@ -102,7 +106,7 @@ function Found({ trace: { commit, within, deliveries, deployments, ignored } }: 
           <ul class="plain">
             {ignored.map(({ deployment, reason }) => (
               <li key={deployment}>
-                {deployment} <span class="quiet">{reason}</span>
+                <a href={addressOf(deployment)}>{deployment}</a> <span class="quiet">{reason}</span>
               </li>
             ))}
           </ul>

@@ -18,12 +18,7 @@ export function DeliveriesView() {
     <>
       <h1>Deliveries</h1>
       <div class="tools">
-        <SearchField
-          label="Search deliveries"
-          hint="Repository, branch, commit, deployment, answer"
-          text={text}
-          onText={setText}
-        />
+        <SearchField label="Search deliveries" hint="Repository, branch, commit, answer" text={text} onText={setText} />
       </div>
       {problem && <Notice kind="bad">{problem}</Notice>}
       {!value && !problem && <Loading />}
@@ -77,7 +72,7 @@ function Forge({ forge, text, now }: ForgeProps) {
         </p>
       )}
       {deliveries.length > 0 && shown.length === 0 && <p>None is like this.</p>}
-      <ul class="plain deliveries">
+      <ul class="plain asides">
         {shown.map((delivery, index) => (
           <Delivery key={`${delivery.at} ${delivery.delivery ?? index}`} delivery={delivery} now={now} />
         ))}
@@ -111,8 +106,7 @@ function Delivery({ delivery, now }: { readonly delivery: DeliveryRecord; readon
       <div class="breaks">
         {refused ?? reason ?? (
           <>
-            {matched} matched, {queued} queued
-            {previews > 0 && `, ${previews === 1 ? "1 preview" : `${previews} previews`}`}
+            {matchedText(matched, previews)}
             {deployments.map((deployment, index) => (
               <span key={deployment}>
                 {index === 0 ? ": " : ", "}
@@ -120,16 +114,18 @@ function Delivery({ delivery, now }: { readonly delivery: DeliveryRecord; readon
               </span>
             ))}
             {matched > deployments.length && deployments.length > 0 && ", …"}
+            {matched + previews > 0 && <span class="quiet"> {queuedText(queued)}</span>}
           </>
         )}
       </div>
       {ignored.length > 0 && (
-        <details>
+        // Why nothing came of it is what somebody looks for here.
+        <details open={matched + previews === 0 && ignored.length <= fewIgnored}>
           <summary>{ignored.length + ignoredMore} not concerned</summary>
           <ul>
             {ignored.map(({ deployment, reason: why }) => (
               <li key={deployment}>
-                {deployment}: {why}
+                <a href={addressOf(deployment)}>{deployment}</a>: {why}
               </li>
             ))}
             {ignoredMore > 0 && <li>and {ignoredMore} more</li>}
@@ -140,10 +136,24 @@ function Delivery({ delivery, now }: { readonly delivery: DeliveryRecord; readon
   );
 }
 
+const fewIgnored = 3;
+
+function matchedText(matched: number, previews: number): string {
+  const concerned = matched === 1 ? "1 deployment matched" : `${matched} deployments matched`;
+  const previewed = previews === 1 ? "1 pull request to preview" : `${previews} pull requests to preview`;
+  if (matched + previews === 0) return "It concerns no deployment.";
+  return [previews > 0 && previewed, matched > 0 && concerned].filter(Boolean).join(", ");
+}
+
+/** Fewer than matched, where some waited already. */
+function queuedText(queued: number): string {
+  return `(${queued === 0 ? "no new job" : queued === 1 ? "1 new job" : `${queued} new jobs`})`;
+}
+
 async function replay(forge: string, delivery: string): Promise<string> {
   const path = `deliveries/${encodeURIComponent(forge)}/${encodeURIComponent(delivery)}/replay`;
-  const receipt = await send<Pick<DeliveryRecord, "matched" | "queued" | "reason">>(path);
-  return receipt.reason ?? `${receipt.matched} matched, ${receipt.queued} queued.`;
+  const receipt = await send<Pick<DeliveryRecord, "matched" | "previews" | "queued" | "reason">>(path);
+  return receipt.reason ?? `${matchedText(receipt.matched, receipt.previews ?? 0)} ${queuedText(receipt.queued)}`;
 }
 
 function select(deliveries: readonly DeliveryRecord[], text: string): readonly DeliveryRecord[] {

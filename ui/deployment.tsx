@@ -8,7 +8,7 @@ import { Objects } from "./diff.tsx";
 import { useFact, useNow } from "./hooks.ts";
 import { Log } from "./log.tsx";
 import { Age, Badge, Commit, Loading, Notice, Problems } from "./parts.tsx";
-import { ageText, driftText, durationText, healthOf, timeText } from "./words.ts";
+import { driftText, durationText, healthOf, timeText, untilText } from "./words.ts";
 
 interface Props {
   readonly namespace: string;
@@ -58,19 +58,18 @@ function Details({ path, now, version, ...details }: DetailsProps) {
         </dd>
         <dt>Deployed</dt>
         <dd>
-          <Commit commit={deployedCommit} url={deployedCommitUrl} />{" "}
-          {deployedAt === undefined ? "never" : <Age at={deployedAt} now={now} />}
+          {deployedAt === undefined ? (
+            "never"
+          ) : (
+            <>
+              <Commit commit={deployedCommit} url={deployedCommitUrl} /> <Age at={deployedAt} now={now} />
+            </>
+          )}
         </dd>
         <dt>Drift</dt>
         <dd>{driftText(deployment.drift)}</dd>
         <dt>Next look</dt>
-        <dd>
-          {nextLookAt === undefined
-            ? "when something changes"
-            : nextLookAt <= now
-              ? "now"
-              : `in ${ageText(nextLookAt - now)}`}
-        </dd>
+        <dd>{untilText(nextLookAt, now) ?? "when something changes"}</dd>
         <dt>Target</dt>
         <dd>{deployment.target ?? "–"}</dd>
         <dt>Follows</dt>
@@ -80,7 +79,8 @@ function Details({ path, now, version, ...details }: DetailsProps) {
         </dd>
       </dl>
 
-      {prepareError && (
+      {/* Of one line it is what is said above. */}
+      {prepareError && prepareError.trim() !== why && (
         <>
           <h2>It cannot be prepared</h2>
           <pre class="words" role="group" tabIndex={0} aria-label="Error">

@@ -4,9 +4,20 @@ import type { PageDeployment } from "../routes/page-facts.ts";
 import { keepPicked, readPicked, useNow } from "./hooks.ts";
 import { Badge } from "./parts.tsx";
 import { SearchField } from "./search-field.tsx";
-import { addressOf, ageText, driftText, type Health, healthOf, healthWords, keyOf, narrow, short } from "./words.ts";
+import {
+  addressOf,
+  ageText,
+  driftText,
+  type Health,
+  healthOf,
+  healthWords,
+  keyOf,
+  narrow,
+  short,
+  untilText,
+} from "./words.ts";
 
-const rowHeights = { wide: 44, narrow: 76 };
+const rowHeights = { wide: 48, narrow: 92 };
 /** Rows above and below what can be seen. */
 const spare = 8;
 const worstFirst: readonly Health[] = ["failed", "waiting", "working", "suspended", "ready"];
@@ -43,7 +54,12 @@ export function Deployments({ all }: { readonly all: readonly PageDeployment[] |
           ))}
         </div>
       </div>
-      {all.length === 0 && <p>There are no KluctlDeployments here.</p>}
+      {all.length === 0 && (
+        <p>
+          There are no KluctlDeployments in the namespaces that this server watches. Whoever applies one sees it here at
+          once.
+        </p>
+      )}
       {all.length > 0 && shown.length === 0 && <p>None is like this.</p>}
       {shown.length > 0 && <Rows shown={shown} now={now} />}
     </>
@@ -108,19 +124,19 @@ function Row({ deployment, now }: { readonly deployment: PageDeployment; readonl
     <a class="row" href={addressOf(keyOf(deployment))}>
       <Badge health={healthOf(deployment)} />
       <span class="name" title={keyOf(deployment)}>
-        <span class="quiet">{namespace}/</span>
-        {name}
+        <span>
+          <span class="quiet">{namespace}/</span>
+          {name}
+        </span>
       </span>
       <code>{short(commit)}</code>
       <span class={hasDrift(deployment) ? "drifted" : "quiet"} title={driftText(drift)}>
-        {drift ?? "–"}
+        <span>{drift ?? "–"}</span>
       </span>
       <span class="quiet">{deployedAt === undefined ? "never" : `${ageText(now - deployedAt)} ago`}</span>
-      <span class="quiet">
-        {nextLookAt === undefined ? "–" : nextLookAt <= now ? "now" : `in ${ageText(nextLookAt - now)}`}
-      </span>
+      <span class="quiet">{untilText(nextLookAt, now) ?? "–"}</span>
       <span class="why" title={why}>
-        {why ?? ""}
+        <span>{why ?? ""}</span>
       </span>
     </a>
   );

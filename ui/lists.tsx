@@ -16,7 +16,16 @@ export function PullRequestsView() {
       <h1>Pull requests</h1>
       {problem && <Notice kind="bad">{problem}</Notice>}
       {!value && !problem && <Loading />}
-      {value?.length === 0 && <p>No open pull request has been previewed.</p>}
+      {value?.length === 0 && (
+        <>
+          <p>No open pull request has been previewed.</p>
+          <p class="quiet">
+            One is when a webhook tells of it, it goes into a branch that a deployment follows, and the server has a
+            login for the git host's API. <a href="#/deliveries">Deliveries</a> says what came, and why nothing was
+            done.
+          </p>
+        </>
+      )}
       <ul class="plain">
         {value?.map(({ name, url, baseBranch, head, at, verdict, previews }) => (
           <li key={name}>
@@ -55,6 +64,14 @@ const states: readonly (readonly [PageJob["state"], string])[] = [
   ["failed", "Failed for good within the last day"],
 ];
 
+/** In words of those who have not built it. */
+const purposes: Readonly<Record<string, string>> = {
+  reconcile: "what git, the cluster or the clock asks for",
+  manual: "what people ask for",
+  preview: "what pull requests would change",
+  report: "comments and statuses at the git hosts",
+};
+
 type Known = ReadonlyMap<string, PageDeployment>;
 
 export function QueueView({ known }: { readonly known: Known | undefined }) {
@@ -73,6 +90,9 @@ export function QueueView({ known }: { readonly known: Known | undefined }) {
               <th scope="col">Running</th>
               <th scope="col">Waiting</th>
               <th scope="col">Later</th>
+              <th scope="col" class="purpose">
+                What for
+              </th>
             </tr>
           </thead>
           <tbody>
@@ -82,6 +102,7 @@ export function QueueView({ known }: { readonly known: Known | undefined }) {
                 <td>{active}</td>
                 <td>{waiting}</td>
                 <td>{delayed}</td>
+                <td class="quiet purpose">{purposes[lane] ?? ""}</td>
               </tr>
             ))}
           </tbody>
@@ -94,7 +115,7 @@ export function QueueView({ known }: { readonly known: Known | undefined }) {
         return (
           <section key={state}>
             <h2>{title}</h2>
-            <ul class="plain">
+            <ul class="plain asides">
               {jobs.map(({ job, times }) => (
                 <Job key={`${job.lane} ${job.subject}`} job={job} times={times} known={known} now={now} />
               ))}
@@ -132,6 +153,16 @@ function Job({ job: { lane, subject, state, at, tries }, times, known, now }: Jo
   const deployment = name === undefined ? undefined : known?.get(name);
   return (
     <li class="breaks">
+      {state === "failed" && (
+        <Again
+          label="Retry"
+          of={subject}
+          run={async () => {
+            const { queued } = await send<{ queued: boolean }>(`queue/${encodeURIComponent(lane)}/retry`, { subject });
+            return queued ? "It is queued again." : "One waits already.";
+          }}
+        />
+      )}
       {deployment ? (
         <>
           reconcile <a href={addressOf(keyOf(deployment))}>{name}</a>
@@ -144,16 +175,6 @@ function Job({ job: { lane, subject, state, at, tries }, times, known, now }: Jo
         {tries > 0 && `, ${tries === 1 ? "1 try" : `${tries} tries`}${state === "failed" ? "" : " so far"}`}
         {times > 1 && `, ${times} times`}
       </span>
-      {state === "failed" && (
-        <Again
-          label="Retry"
-          of={subject}
-          run={async () => {
-            const { queued } = await send<{ queued: boolean }>(`queue/${encodeURIComponent(lane)}/retry`, { subject });
-            return queued ? "It is queued again." : "One waits already.";
-          }}
-        />
-      )}
       {/* It may be mended since. */}
       {state === "failed" && deployment && (
         <div>

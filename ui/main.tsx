@@ -210,6 +210,8 @@ function Login({ refused: { message, logins }, onDone }: LoginProps) {
 
 function TokenForm({ onDone }: { readonly onDone: () => void }) {
   const [token, setToken] = useState("");
+  const field = useRef<HTMLInputElement>(null);
+  useEffect(() => field.current?.focus(), []);
   const [problem, setProblem] = useState("");
   return (
     <form
@@ -220,14 +222,21 @@ function TokenForm({ onDone }: { readonly onDone: () => void }) {
     >
       <label for="token">Token of the page</label>
       <input
+        ref={field}
         id="token"
         type="password"
+        aria-describedby="token-hint"
         autocomplete="current-password"
         required
         value={token}
         onInput={(event) => setToken(event.currentTarget.value)}
       />
-      <button type="submit">Log in</button>
+      <p id="token-hint" class="quiet">
+        Whoever runs the server has it: ui.token in its configuration, or the file that --ui-token-file names.
+      </p>
+      <button type="submit" class="main-button">
+        Log in
+      </button>
       <div role="alert">{problem && <Notice kind="bad">{problem}</Notice>}</div>
     </form>
   );

@@ -59,11 +59,17 @@ export const healthWords: Readonly<Record<Health, string>> = {
   suspended: "Suspended",
 };
 
+/** `undefined`: not before something changes. */
+export function untilText(at: number | undefined, now: number): string | undefined {
+  if (at === undefined) return undefined;
+  return at - now < 1_000 ? "now" : `in ${ageText(at - now)}`;
+}
+
 /** kluctl's short words for a drift, in full: `2 chg, 1 orp`. */
 export function driftText(drift: string | undefined): string {
   if (drift === undefined) return "nobody has looked yet";
-  const long: Readonly<Record<string, string>> = { chg: "changed", orp: "orphaned", del: "deleted" };
-  return drift.replaceAll(/\b(?:chg|orp|del)\b/g, (word) => long[word] ?? word);
+  const long: Readonly<Record<string, string>> = { chg: "changed", orp: "orphaned", del: "deleted", err: "errors" };
+  return drift.replaceAll(/\b(?:chg|orp|del|err)\b/g, (word) => long[word] ?? word);
 }
 
 /** Of a deployment, `namespace/name`, on this page. */

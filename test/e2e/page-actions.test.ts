@@ -85,6 +85,9 @@ async function useEachButton(world: TestWorld, server: PageServer): Promise<void
   await button("Prune").click();
   await see("Prune: done.");
   expect(await cluster.find("v1", "ConfigMap", "extra")).toBeUndefined();
+  await button("Prune …").click();
+  await page.getByRole("dialog").getByText("The last comparison found no such object.").waitFor();
+  await page.keyboard.press("Escape");
   await button("Suspend").click();
   await see("It is left alone from now on.");
   expect((await deployment.get())?.spec["suspend"]).toBe(true);
@@ -95,7 +98,7 @@ async function useEachButton(world: TestWorld, server: PageServer): Promise<void
   expect((await sendPush(server.webhooksUrl, { repo: repo.url, after: second })).status).toBe(202);
   await page.getByRole("link", { name: "Deliveries" }).click();
   await page.getByRole("button", { name: /^Replay / }).click();
-  await see("1 matched, ");
+  await see("1 deployment matched (");
   await examine(page, "replay");
 
   // What failed for good is tried again; nobody told that it is mended.

@@ -29,7 +29,8 @@ test("the page shows what happens as it happens, runs nothing of what it shows, 
   const { page, trouble } = await useBrowserPage();
   const see = (text: string) => page.getByText(text).first().waitFor();
   await page.goto(url);
-  await page.getByLabel("Token of the page").fill("wrong");
+  await page.getByText("Whoever runs the server has it").waitFor();
+  await page.keyboard.type("wrong"); // the field is where one begins
   await page.keyboard.press("Enter");
   await see("This is not the token.");
   await page.getByLabel("Token of the page").fill(pageToken);
@@ -72,14 +73,21 @@ test("the page shows what happens as it happens, runs nothing of what it shows, 
   const post = (ref: string) =>
     sendPush(server.webhooksUrl, { repo: repo.url, ref: `refs/heads/${ref}`, after: second });
   expect((await post(evil)).status).toBe(202);
+  expect((await post("nobody")).status).toBe(202);
   expect((await fetch(server.webhooksUrl, { method: "POST", body: "{}" })).status).toBe(401);
-  await page.goto(`${url}/#/commit/${second.slice(0, 10)}`);
+  await page.goto(`${url}/#/commit`);
+  await page.getByRole("heading", { name: "Where is my commit?" }).waitFor();
+  await page.keyboard.press("/");
+  await page.keyboard.type(second.slice(0, 10));
+  await page.keyboard.press("Enter");
   await see("healthy");
   await examine(page, "commit");
   await page.getByRole("link", { name: "Deliveries" }).click();
   await see(evil);
   await see("X-Gitea-Signature is missing");
-  await page.getByText("not concerned").first().click();
+  // Why nothing came of it is there without a click.
+  await see("follows branch main, the push is to branch nobody");
+  await page.getByText("1 not concerned").first().click();
   await examine(page, "deliveries");
   await page.getByRole("link", { name: "Pull requests" }).click();
   await see("No open pull request has been previewed.");
@@ -129,7 +137,13 @@ async function lookAtMany(url: string): Promise<void> {
   await page.evaluate("scrollTo(0, 0)");
   await page.getByRole("link", { name: "team-0/service-0" }).first().waitFor();
   expect(await page.evaluate("document.documentElement.scrollWidth")).toBeLessThanOrEqual(380);
+  // Whatever stands beside it, a name can be read.
+  const name = await page.getByRole("link", { name: "team-0/service-0" }).first().locator(".name").boundingBox();
+  expect(name?.width).toBeGreaterThan(140);
   await examine(page, "deployments-phone");
+  await page.goto(`${url}/#/queue`);
+  await page.getByRole("rowheader", { name: "reconcile" }).waitFor();
+  expect(await page.evaluate("document.documentElement.scrollWidth")).toBeLessThanOrEqual(380);
   await page.goto(`${url}/#/pull-requests`);
   await page.getByText(evil).first().waitFor();
   const links = await page.locator("main a").evaluateAll((all) => all.map((link) => link.getAttribute("href")));
@@ -148,7 +162,7 @@ function aDeployment(_: unknown, index: number): PageDeployment {
     commit: index.toString(16).padStart(40, "3f2c1ab"),
     deployedCommit: undefined,
     deployedAt: Date.now() - index * 60_000,
-    drift: index % 7 === 0 ? "2 chg" : "none",
+    drift: index % 7 === 0 ? "2 chg, 1 new, 1 orp, 4 del" : "none",
     nextLookAt: Date.now() + 200_000,
     why: ready === "False" ? "services/frontend/deploy.yml:14: 'replicas' is undefined" : undefined,
     suspended: index % 13 === 1,
