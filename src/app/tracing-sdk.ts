@@ -1,4 +1,4 @@
-/** Sets OpenTelemetry's SDK up if its own variables ask for it. It is loaded only then, and no dependency of ours. */
+/** Sets OpenTelemetry's SDK up if its own variables ask for it. It is loaded only then, and need not be there. */
 import { context, diag, DiagLogLevel, trace } from "@opentelemetry/api";
 import type { Logger } from "../log.ts";
 import { createTracing, noTracing, type Tracing } from "../tracing.ts";

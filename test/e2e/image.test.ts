@@ -14,6 +14,7 @@ import { parseDockerfile } from "../../dev/image/dockerfile.ts";
 import { type ContainerOptions, createContext, follow, type Followed } from "../../dev/image/follow.ts";
 import { createLocalBase } from "../../dev/image/local.ts";
 import { freePort } from "../../dev/parts/port.ts";
+import { useOtlpReceiver } from "../support/otlp-receiver.ts";
 import { aProject, aSpec } from "../support/project.ts";
 import { environment, type LogLine, sendPush } from "../support/towline.ts";
 import { patience } from "../support/patience.ts";
@@ -112,6 +113,7 @@ test.skipIf(!mayMount)(
     );
     expect((await runIn(image, "towline", "version")).code).toBe(0);
 
+    const collector = await useOtlpReceiver();
     // The server. Its first run of kluctl finds the Python of the image; the later ones have their renderers warm.
     const adminPort = String(await freePort());
     const settings: Record<string, string> = {
@@ -119,6 +121,7 @@ test.skipIf(!mayMount)(
       TOWLINE_LOG_FORMAT: "json",
       TOWLINE_ADMIN_PORT: adminPort,
       TOWLINE_UI_PORT: "0",
+      OTEL_EXPORTER_OTLP_ENDPOINT: collector.url,
       TOWLINE_UI_TOKEN: "the-token-of-this-page-123",
     };
     for (const name of ["TOWLINE_KLUCTL", "TOWLINE_KLUCTL_CACHE_DIR", "TOWLINE_DATA_DIR"]) delete settings[name];
@@ -168,6 +171,9 @@ test.skipIf(!mayMount)(
     const metrics = await (await fetch(`${admin}/metrics`)).text();
     expect(metrics).toMatch(/^towline_kluctl_renderers_total\{start="warm"\} [1-9]/m);
     expect(await server.stop()).toBe(0);
+    // OpenTelemetry's SDK is in the image, and what it still has is sent at the end.
+    const spans = collector.spans.map(({ name }) => name);
+    expect(spans).toEqual(expect.arrayContaining(["receive", "reconcile", "deploy"]));
 
     // In the place of kluctl's controller, with the command that its Deployment has, and as compose has it: somebody else,
     // of group 0.
