@@ -26,6 +26,7 @@ process.exitCode = await runProgram(process.argv.slice(2), {
     return text(process.stdin);
   },
   ask: process.stdin.isTTY && process.stderr.isTTY ? (question) => person.ask(question) : undefined,
+  columns: process.stdout.isTTY ? process.stdout.columns : undefined,
   out: (words) => void process.stdout.write(words),
   err: (words) => void process.stderr.write(words),
 });

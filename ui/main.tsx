@@ -203,12 +203,12 @@ function Login({ refused: { message, logins }, onDone }: LoginProps) {
           </a>
         </p>
       )}
-      {logins.token && <TokenForm onDone={onDone} />}
+      {logins.token && <TokenForm isMain={!logins.oidc} onDone={onDone} />}
     </main>
   );
 }
 
-function TokenForm({ onDone }: { readonly onDone: () => void }) {
+function TokenForm({ isMain, onDone }: { readonly isMain: boolean; readonly onDone: () => void }) {
   const [token, setToken] = useState("");
   const field = useRef<HTMLInputElement>(null);
   useEffect(() => field.current?.focus(), []);
@@ -234,7 +234,7 @@ function TokenForm({ onDone }: { readonly onDone: () => void }) {
       <p id="token-hint" class="quiet">
         Whoever runs the server has it: ui.token in its configuration, or the file that --ui-token-file names.
       </p>
-      <button type="submit" class="main-button">
+      <button type="submit" class={isMain ? "main-button" : undefined}>
         Log in
       </button>
       <div role="alert">{problem && <Notice kind="bad">{problem}</Notice>}</div>

@@ -22,6 +22,8 @@ export interface ProgramDeps {
   readonly stdin: () => Promise<string>;
   /** Asks a person; absent where there is none. */
   readonly ask?: ((question: string) => Promise<string>) | undefined;
+  /** How wide the terminal is that `out` writes to; absent where it is none. */
+  readonly columns?: number | undefined;
   readonly out: (text: string) => void;
   readonly err: (text: string) => void;
 }

@@ -8,13 +8,13 @@ const mostPaths = 10;
 const mostOthers = 5;
 
 export function describeExplanation(explanation: Explanation): string {
-  const { forge, genuine, refused, event, matched, previews, ignored, reason, repos, others } = explanation;
+  const { forge, genuine, refused, event, remembered, matched, previews, ignored, reason, repos, others } = explanation;
   const facts = [
     ["delivery", `${plain(event.delivery)} for forge ${forge}`],
     ["genuine", describeGenuine(genuine, refused)],
     ["event", describeEvent(event)],
     ...(repos.length > 0 ? [["repository", repos.map(plain).join(", ")]] : []),
-    ...(event.kind === "push" ? [["changed", describePaths(event.changed)]] : []),
+    ...(event.kind === "push" ? [["changed", remembered ? notKept : describePaths(event.changed)]] : []),
   ];
   const sections = [
     table(facts),
@@ -70,6 +70,8 @@ function describeEvent(event: GitEvent): string {
       return "none that matters here";
   }
 }
+
+const notKept = "which paths is not remembered, so every path counts as changed";
 
 function describePaths({ complete, paths }: { readonly complete: boolean; readonly paths: readonly string[] }): string {
   if (!complete) return "the host does not list all paths, so every path counts as changed";

@@ -21,6 +21,8 @@ export interface ExplainDeps {
   readonly event: GitEvent;
   /** `undefined`: only the payload is there, so that nothing can be said about where it comes from. */
   readonly verdict: Verdict | undefined;
+  /** It is what the server remembers, which knows no paths. */
+  readonly remembered?: true;
   readonly deployments: readonly (Deployment | MalformedDeployment)[];
   readonly config: Pick<Config, "forges" | "preview">;
 }
@@ -31,6 +33,7 @@ export interface Explanation {
   /** Why it is not genuine, and what to do. */
   readonly refused?: string | undefined;
   readonly event: GitEvent;
+  readonly remembered?: true | undefined;
   /** `namespace/name` of those that would be looked at. */
   readonly matched: readonly string[];
   /** `namespace/name` of those that the preview of a pull request would be about. */
@@ -74,6 +77,7 @@ export async function explainDelivery(deps: ExplainDeps): Promise<Explanation> {
     genuine: verdict?.genuine ?? "unknown",
     refused: verdict?.genuine === false ? verdict.reason : undefined,
     event,
+    remembered: deps.remembered,
     matched: requests.flatMap((request) => (request.kind === "reconcile" ? keyText(request.deployment) : [])),
     previews: fork ? [] : (pull?.concerned.map(({ key }) => keyText(key)) ?? []),
     ignored: [...receipt.ignored, ...(pull?.ignored ?? [])],

@@ -5,7 +5,7 @@ import type { Define } from "./commands.ts";
 import { loadFromFlags } from "./configuration.ts";
 import { ageText, forPrograms, type Format, isForPeople, outputOption, short } from "./output.ts";
 import { withRedis } from "./redis.ts";
-import { plain, table } from "./table.ts";
+import { fit, plain, table } from "./table.ts";
 
 interface Flags {
   readonly config?: string;
@@ -32,7 +32,7 @@ Exit codes:
   1  Redis cannot be asked
   2  the command line or the configuration is wrong`;
 
-export const defineGetDeliveries: Define = (command, { env, out }) => {
+export const defineGetDeliveries: Define = (command, { env, columns, out }) => {
   command
     .option("-c, --config <file>", "the server's configuration file, for its forges and Redis (TOWLINE_CONFIG)")
     .option("--forge <id>", "only those of this forge")
@@ -51,7 +51,10 @@ export const defineGetDeliveries: Define = (command, { env, out }) => {
       const records = all.toSorted((a, b) => b.at - a.at).slice(0, Math.max(1, Number(flags.limit) || 50));
       if (records.length === 0 && isForPeople(flags.output)) {
         out(`No delivery of ${forges.join(", ")} is remembered: none came for a week, or none reached the server.\n`);
-      } else out(forPrograms(flags.output, records) ?? toTable(records, flags.output === "wide"));
+        return;
+      }
+      const wide = flags.output === "wide";
+      out(forPrograms(flags.output, records) ?? fit(toTable(records, wide), wide ? undefined : columns));
     });
 };
 

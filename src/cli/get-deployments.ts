@@ -9,7 +9,7 @@ import type { Define } from "./commands.ts";
 import { untilInterrupted } from "./interrupt.ts";
 import { ageText, forPrograms, type Format, isForPeople, orDash, outputOption, short } from "./output.ts";
 import { selectDeployments, type Wanted } from "./select.ts";
-import { plain, table } from "./table.ts";
+import { fit, plain, table } from "./table.ts";
 
 interface Flags extends ClusterFlags {
   readonly selector?: string;
@@ -18,7 +18,7 @@ interface Flags extends ClusterFlags {
 }
 
 const help = `
-Without names all are shown. Those of the older API are marked with its name, (flux.kluctl.io).
+Without names all are shown. A terminal shows as much of WHY as it is wide, with -o wide all of it. Those of the older API are marked with its name, (flux.kluctl.io).
 
   READY     as its condition says: the last deploy, and the validation if there is one, went well
   COMMIT    the newest that was looked at
@@ -43,7 +43,7 @@ interface ShownState extends DeploymentState {
   readonly apiVersion?: string | undefined;
 }
 
-export const defineGetDeployments: Define = (command, { env, out, err }) => {
+export const defineGetDeployments: Define = (command, { env, columns, out, err }) => {
   withClusterFlags(command)
     .argument("[names...]", "only these: name, or namespace/name")
     .option("-l, --selector <labels>", "only those with these labels: team=shop,tier!=db")
@@ -56,8 +56,9 @@ export const defineGetDeployments: Define = (command, { env, out, err }) => {
       const client = createKubeClient(kubernetes);
       try {
         const wanted = { names, selector: flags.selector, namespaces };
+        const wide = flags.output === "wide";
         const print = (states: readonly ShownState[], first: boolean) =>
-          out(forPrograms(flags.output, states) ?? toTable(states, flags.output === "wide", first));
+          out(forPrograms(flags.output, states) ?? fit(toTable(states, wide, first), wide ? undefined : columns));
         const read: ReadStates = () => readStates(client, wanted, err);
         const states = await read();
         if (states.length === 0 && isForPeople(flags.output))

@@ -8,7 +8,7 @@ import { clusterConfig, type ClusterFlags, withClusterFlags } from "./cluster.ts
 import type { Define } from "./commands.ts";
 import { ageText, forPrograms, type Format, isForPeople, outputOption, short } from "./output.ts";
 import { withRedis } from "./redis.ts";
-import { plain, table } from "./table.ts";
+import { fit, plain, table } from "./table.ts";
 
 interface Flags extends ClusterFlags {
   readonly output: Format;
@@ -27,7 +27,7 @@ Exit codes:
   1  the cluster or Redis cannot be asked
   2  the command line or the configuration is wrong`;
 
-export const defineGetPreviews: Define = (command, { env, out, err }) => {
+export const defineGetPreviews: Define = (command, { env, columns, out, err }) => {
   withClusterFlags(command)
     .addOption(outputOption())
     .addHelpText("after", help)
@@ -46,7 +46,10 @@ export const defineGetPreviews: Define = (command, { env, out, err }) => {
         });
         const reports = all.filter((report) => report !== undefined).sort((a, b) => b.startedAt - a.startedAt);
         if (reports.length === 0 && isForPeople(flags.output)) out("No open pull request has been previewed.\n");
-        else out(forPrograms(flags.output, reports) ?? toTable(reports, flags.output === "wide"));
+        else {
+          const wide = flags.output === "wide";
+          out(forPrograms(flags.output, reports) ?? fit(toTable(reports, wide), wide ? undefined : columns));
+        }
       } finally {
         client.close();
       }

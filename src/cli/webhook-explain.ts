@@ -58,7 +58,7 @@ export const defineWebhookExplain: Define = (command, { env, stdin, out, err }, 
     });
 };
 
-type Judged = Pick<ExplainDeps, "event" | "verdict">;
+type Judged = Pick<ExplainDeps, "event" | "verdict" | "remembered">;
 
 async function read(
   file: string | undefined,
@@ -81,7 +81,7 @@ async function recall(delivery: string, forge: string | undefined, config: Confi
     return Promise.all(forges.map((one) => deliveries.event(one, delivery)));
   });
   const event = found.find((one) => one !== undefined);
-  if (event !== undefined) return { event, verdict: genuine };
+  if (event !== undefined) return { event, verdict: genuine, remembered: true };
   throw new Error(
     `no delivery ${plain(delivery)} is remembered, or it said nothing that could be done again: towline get deliveries -o wide`,
   );

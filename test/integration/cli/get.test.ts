@@ -64,7 +64,7 @@ test("previews and deliveries are shown to people and to programs, and their abs
   const explain = (id: string) => towline(["webhook", "explain", "--delivery", id], { env });
   expect(await explain("d2")).toMatchObject({
     code: 0,
-    out: expect.stringMatching(/genuine +yes[^]*shop\/prod/) as string,
+    out: expect.stringMatching(/genuine +yes[^]*not remembered[^]*shop\/prod/) as string,
   });
   expect(await explain("d9")).toMatchObject({ code: 1, err: expect.stringContaining("no delivery d9 is") as string });
   expect((await get("deliveries", "-o", "yaml")).out).toMatch(/^- v: 1\n/);

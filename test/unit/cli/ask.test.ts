@@ -130,6 +130,10 @@ test("get deployments tells people and programs the same", async () => {
     { namespace: "shop", name: "staging", ready: "True", source: "https://git.example.com/shop", ref: "branch main" },
   ]);
   expect((await get("shop/prod", "-o", "yaml")).out).toContain("why: suspended");
+  const narrow = async (...args: string[]) =>
+    (await towline(["get", "deployments", "--kubeconfig", api.kubeconfig, ...args], { columns: 60 })).out.split("\n");
+  expect((await narrow())[1]).toMatch(/^.{53}suspen…$/);
+  expect((await narrow("-o", "wide"))[1]).toMatch(/suspended$/);
   expect((await get("-n", "blog", "-o", "wide")).out).toBe("There are no KluctlDeployments in blog.\n");
 });
 
