@@ -11,7 +11,7 @@ import { notRun } from "../support/foreign-commands.ts";
 import { patience } from "../support/patience.ts";
 import { aProject, aSpec } from "../support/project.ts";
 import { environment, sendPush, useTowline } from "../support/towline.ts";
-import { useWorld } from "../support/world.ts";
+import { useGitea, useWorld } from "../support/world.ts";
 
 const secret = "a-secret-of-sixteen-or-more";
 
@@ -26,6 +26,8 @@ test("every command in the documentation is one that works", async () => {
   const project = { namespace, discriminator: `${namespace}-{{ args.name }}`, name: "{{ args.name }}" };
   await repo.push(aProject(project));
   putOnDesk(dir, namespace, repo.url);
+  const gitea = await useGitea();
+  await gitea.repo("shop");
   const server = await useTowline(world, { TOWLINE_UI_TOKEN_FILE: join(dir, "secrets/page") });
   for (const name of ["staging", "prod"]) {
     await world.cluster.deployment(name).create(aSpec(repo.url, { args: { name } }));
@@ -45,6 +47,7 @@ test("every command in the documentation is one that works", async () => {
       repo: repo.dir,
       log: [...server.lines, ...sourceLines()].map((line) => JSON.stringify(line)).join("\n"),
     },
+    gitea: { ...gitea.login, repository: `${gitea.organization}/shop` },
     ...{ adminUrl: server.adminUrl, webhooksUrl: server.webhooksUrl, pageUrl: server.pageUrl ?? "" },
     tools: await findTools(["kubectl", "helm", "kluctl", "promtool"], { say: () => undefined }),
     towline: (argv, given) => towline(argv, { ...env, ...given }, { namespace, pushed, dir }),
@@ -60,6 +63,10 @@ test("every command in the documentation is one that works", async () => {
     Promise.all(mistakes.map((text) => problemsOf({ file: "", line: 0, text }))),
   ]);
   expect(found.flat()).toEqual([]);
+  const hooks = await gitea.call("GET", `/repos/${gitea.organization}/shop/hooks`);
+  const events = expect.arrayContaining(["push", "delete", "pull_request", "pull_request_sync"]) as unknown;
+  const config = expect.objectContaining({ url: "https://towline.example.com/webhooks/gitea" }) as unknown;
+  expect(hooks).toEqual([expect.objectContaining({ type: "gitea", active: true, events, config })]);
   expect(
     mistakes.filter((_, i) => noticed[i]?.length === 0),
     "these are wrong, and nobody notices",
