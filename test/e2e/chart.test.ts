@@ -408,6 +408,22 @@ test("whatever is set, the API server and our configuration take what is rendere
   }
 });
 
+test("what is said after an installation leads to webhooks and to the page, however they are reached", async () => {
+  const helm = await useHelm(await useCluster());
+  const told = (...values: string[]) =>
+    helm.run(
+      ...["install", "tow", chartDir, "--dry-run=server", "--set-json", `forges=${JSON.stringify([gitea])}`],
+      ...values.flatMap((value) => ["--set", value]),
+    );
+  const plain = await told();
+  expect(plain).toContain("<address>/webhooks/gitea");
+  expect(plain).toContain("port-forward service/tow-towline-webhooks 8080:80");
+  expect(plain).not.toContain("The page is at");
+  const balanced = await told("service.webhooks.type=LoadBalancer", "page.existingSecret=page");
+  expect(balanced).toMatch(/what the load balancer has.*\n.*get service tow-towline-webhooks/);
+  expect(balanced).toContain("port-forward service/tow-towline-page 8090:80");
+});
+
 test("what makes no sense is refused in words that say what to do", async () => {
   const cluster = await useCluster();
   const helm = await useHelm(cluster);
