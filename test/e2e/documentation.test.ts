@@ -7,6 +7,8 @@ import { runProgram, wholeProgram } from "../../src/cli/program.ts";
 import { createLimit } from "../../src/limit.ts";
 import { type Block, documentedBlocks, root, useShell } from "../support/documented-commands.ts";
 import { towline as commandLine } from "../support/command-line.ts";
+import { useGithubHost } from "../support/github-host.ts";
+import { useGitlabHost } from "../support/gitlab-host.ts";
 import { notRun } from "../support/foreign-commands.ts";
 import { patience } from "../support/patience.ts";
 import { aProject, aSpec } from "../support/project.ts";
@@ -26,8 +28,7 @@ test("every command in the documentation is one that works", async () => {
   const project = { namespace, discriminator: `${namespace}-{{ args.name }}`, name: "{{ args.name }}" };
   await repo.push(aProject(project));
   putOnDesk(dir, namespace, repo.url);
-  const gitea = await useGitea();
-  await gitea.repo("shop");
+  const { hooks, ...hosts } = await useHosts();
   const server = await useTowline(world, { TOWLINE_UI_TOKEN_FILE: join(dir, "secrets/page") });
   for (const name of ["staging", "prod"]) {
     await world.cluster.deployment(name).create(aSpec(repo.url, { args: { name } }));
@@ -47,7 +48,7 @@ test("every command in the documentation is one that works", async () => {
       repo: repo.dir,
       log: [...server.lines, ...sourceLines()].map((line) => JSON.stringify(line)).join("\n"),
     },
-    gitea: { ...gitea.login, repository: `${gitea.organization}/shop` },
+    ...hosts,
     ...{ adminUrl: server.adminUrl, webhooksUrl: server.webhooksUrl, pageUrl: server.pageUrl ?? "" },
     tools: await findTools(["kubectl", "helm", "kluctl", "promtool"], { say: () => undefined }),
     towline: (argv, given) => towline(argv, { ...env, ...given }, { namespace, pushed, dir }),
@@ -63,10 +64,15 @@ test("every command in the documentation is one that works", async () => {
     Promise.all(mistakes.map((text) => problemsOf({ file: "", line: 0, text }))),
   ]);
   expect(found.flat()).toEqual([]);
-  const hooks = await gitea.call("GET", `/repos/${gitea.organization}/shop/hooks`);
+  const [github, gitlab, gitea] = await hooks();
+  const at = (kind: string) => `https://towline.example.com/webhooks/${kind}`;
+  const githubConfig = { url: at("github"), content_type: "json", insecure_ssl: "0", secret };
+  const gitlabEvents = { push_events: true, tag_push_events: true, merge_requests_events: true };
+  expect(github).toEqual([{ id: 1, active: true, events: ["push", "pull_request"], config: githubConfig }]);
+  expect(gitlab).toEqual([expect.objectContaining({ url: at("gitlab"), token: secret, ...gitlabEvents })]);
   const events = expect.arrayContaining(["push", "delete", "pull_request", "pull_request_sync"]) as unknown;
-  const config = expect.objectContaining({ url: "https://towline.example.com/webhooks/gitea" }) as unknown;
-  expect(hooks).toEqual([expect.objectContaining({ type: "gitea", active: true, events, config })]);
+  const config = expect.objectContaining({ url: at("gitea") }) as unknown;
+  expect(gitea).toEqual([expect.objectContaining({ type: "gitea", active: true, events, config })]);
   expect(
     mistakes.filter((_, i) => noticed[i]?.length === 0),
     "these are wrong, and nobody notices",
@@ -74,6 +80,34 @@ test("every command in the documentation is one that works", async () => {
   const forNothing = Object.keys(notRun).filter((name) => !shell.called.has(name));
   expect(forNothing, "these are on the list, and no page calls them").toEqual([]);
 });
+
+/** Git hosts as the pages name them: a played GitHub and GitLab, a real Gitea. And their webhooks, after all was typed. */
+async function useHosts() {
+  const [github, gitlab, gitea] = [await useGithubHost(), await useGitlabHost(), await useGitea()];
+  await gitea.repo("shop");
+  github.logins.permissions = { repository_hooks: "write" };
+  gitlab.bot.maintainerOf.add(gitlab.project.id);
+  const path = `/repos/${gitea.organization}/shop`;
+  return {
+    hosts: [
+      { documented: "https://api.github.com/repos/OWNER/REPO", real: `${github.apiUrl}/repos/${github.repoName}` },
+      {
+        documented: "https://gitlab.example.com/api/v4/projects/PROJECT_ID",
+        real: `${gitlab.apiUrl}/projects/${gitlab.project.id}`,
+      },
+      {
+        documented: "https://gitea.example.com/api/v1/repos/OWNER/REPO",
+        real: `${gitea.login.url}/api/v1${path}`,
+      },
+    ],
+    variables: {
+      ...{ GITHUB_TOKEN: github.logins.token, GITLAB_TOKEN: gitlab.bot.token, GITEA_TOKEN: gitea.login.token },
+      SECRET: secret,
+    },
+    hooks: async () =>
+      [github.repository.hooks, gitlab.project.hooks, await gitea.call("GET", `${path}/hooks`)] as const,
+  };
+}
 
 /** What a page may get wrong, and what has to be noticed. */
 const mistakes = [

@@ -104,12 +104,20 @@ export interface Desk {
   readonly adminUrl: string;
   readonly webhooksUrl: string;
   readonly pageUrl: string;
-  /** What the documentation calls gitea.example.com, and a repository there. */
-  readonly gitea: { readonly url: string; readonly token: string; readonly repository: string };
+  /** By their addresses in the documentation: where APIs of git hosts are, and a repository there. */
+  readonly hosts: readonly Host[];
+  /** What else people have in their shell. */
+  readonly variables: Readonly<Record<string, string>>;
   /** Lines of a server's log. */
   readonly log: string;
   /** Runs `towline` with what is in the environment of the shell. */
   readonly towline: (argv: readonly string[], env: Readonly<Record<string, string>>) => Promise<Answer>;
+}
+
+interface Host {
+  /** `https://git.example.com/api/repos/OWNER/REPO` */
+  readonly documented: string;
+  readonly real: string;
 }
 
 interface Answer {
@@ -155,8 +163,7 @@ export async function useShell(desk: Desk): Promise<Shell> {
     async run({ text, prints }) {
       const failures = join(dir, `.failures-${++runs}`);
       const script = `${preamble}\n${text}\n${epilogue}`;
-      const own = { GITEA_TOKEN: desk.gitea.token, SECRET: "a-secret-of-sixteen-or-more" };
-      const env = { PATH: `${bin}:/usr/bin:/bin`, HOME: dir, FAILURES: failures, LANG: "C.UTF-8", ...own };
+      const env = { PATH: `${bin}:/usr/bin:/bin`, HOME: dir, FAILURES: failures, LANG: "C.UTF-8", ...desk.variables };
       const { code, out, err } = await new Promise<Answer>((resolve) => {
         const done = (error: Error | null, stdout: string, stderr: string) =>
           resolve({ code: Number((error as { code?: number } | null)?.code ?? 0), out: stdout, err: stderr });
@@ -192,7 +199,7 @@ once() { local key; key=$(printf '%s\\0' "$@" | sha1sum | cut -c1-20); [ -e "$de
 }
 
 function scripts(desk: Desk): Readonly<Record<string, string>> {
-  const { dir, tools, namespace, adminUrl, webhooksUrl, pageUrl, gitea, repo, kubeconfig } = desk;
+  const { dir, tools, namespace, adminUrl, webhooksUrl, pageUrl, hosts, repo, kubeconfig } = desk;
   const ask = `/usr/bin/curl -s --unix-socket ${join(dir, ".towline")} --data-binary @- http://towline/`;
   const listed = Object.fromEntries(
     Object.keys(notRun).map((name) => [
@@ -273,7 +280,7 @@ for arg in "$@"; do
   [ "$arg" = -d ] && data=1
   arg=\${arg/http:\\/\\/127.0.0.1:9090/${adminUrl}}
   arg=\${arg/http:\\/\\/localhost:8090/${pageUrl}}
-  arg=$(sed -E 's#^https://gitea.example.com/(.*)/OWNER/REPO#${gitea.url}/\\1/${gitea.repository}#' <<< "$arg")
+${hosts.map(({ documented, real }) => `  [[ $arg == ${documented}* ]] && arg=${real}\${arg#${documented}}`).join("\n")}
   arg=$(sed -E 's#^https://(towline.example.com|WEBHOOK-ADDRESS)/(webhooks/)?#${webhooksUrl.replace(/webhooks\/gitea$/, "")}\\2#; s#/webhooks/github$#/webhooks/gitea#' <<< "$arg")
   args+=("$arg")
 done
@@ -284,8 +291,8 @@ case "$*" in
     # A series that has not counted yet is not there; its name is.
     awk '{print} /^# TYPE/ {print $3 "{} 0"; if ($4 == "histogram") {print $3 "_sum{} 0"; print $3 "_count{} 0"}}' <<< "$said" ;;
   *127.0.0.1*|*localhost*|*towline.example.com/*http_code*|*http_code*towline.example.com/*|*WEBHOOK-ADDRESS*) /usr/bin/curl "\${args[@]}" || fail "$*" ;;
-  *gitea.example.com*) /usr/bin/curl -sS "\${args[@]}" || fail "$*" ;;
   *deliveries*) echo '[{"event": "push", "status_code": 202, "delivered_at": "2026-01-02T03:04:05Z"}]' ;;
+${hosts.map(({ documented }) => `  *${documented}*) /usr/bin/curl -sS "\${args[@]}" || fail "$*" ;;`).join("\n")}
   *) once /usr/bin/curl --help ;;
 esac`,
   };

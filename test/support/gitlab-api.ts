@@ -29,6 +29,12 @@ export interface GitlabState {
 export function createGitlabApp(state: GitlabState, folder: string, webUrl: string): Express {
   const app = express().disable("x-powered-by");
   app.use(express.json({ limit: "10mb" }));
+  // It takes forms as well, as people send them by curl.
+  app.use(express.urlencoded({ extended: false }), (req, _, next) => {
+    const form = req.is("urlencoded") ? Object.entries(req.body as Record<string, string>) : undefined;
+    if (form) req.body = Object.fromEntries(form.map(([name, text]) => [name, text === "true" ? true : text]));
+    next();
+  });
   const api = express.Router();
   app.use(`${folder}/api/v4`, api);
 
