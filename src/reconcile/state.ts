@@ -55,20 +55,20 @@ export function stateOf(deployment: Deployment | MalformedDeployment, now: numbe
 function whyOf(deployment: Deployment | MalformedDeployment): string | undefined {
   const { status } = deployment;
   if (deployment.deletionTimestamp !== undefined) return "is being deleted";
-  if (isMalformed(deployment)) return firstLine(deployment.problem);
+  if (isMalformed(deployment)) return inOneLine(deployment.problem);
   const { spec, generation } = deployment;
   if (spec.suspend) return "suspended";
   const ready = readyCondition(status);
   if (isReconciling(status)) {
     const step = status.conditions.find(({ type }) => type === "Reconciling")?.message ?? "";
-    return `at work: ${firstLine(step) || "reconciling"}`;
+    return `at work: ${inOneLine(step) || "reconciling"}`;
   }
   if (changeWaits(spec, status)) {
     return `waits for approval of ${status.lastObjectsHash?.slice(0, 8)} (kluctl gitops deploy, or spec.manualObjectsHash)`;
   }
   if (status.observedGeneration !== generation) return "waits to be looked at: its spec is new";
   if (ready?.status === "True") return undefined;
-  return firstLine(status.lastPrepareError ?? "") || firstLine(ready?.message ?? "") || "nobody has looked at it yet";
+  return inOneLine(status.lastPrepareError ?? "") || inOneLine(ready?.message ?? "") || "nobody has looked at it yet";
 }
 
 function refOf(source: Deployment["spec"]["source"]): string {
@@ -88,10 +88,18 @@ function timeOf(text: string | undefined): number | undefined {
   return Number.isNaN(ms) ? undefined : ms;
 }
 
-/** Where kluctl begins by counting its errors, the first of them. */
-function firstLine(text: string): string {
-  const [first = "", second = ""] = text.trim().split("\n", 2);
-  const [, count] = /^(\d+) errors? occurred:$/.exec(first) ?? [];
-  if (count === undefined || second === "") return first;
-  return second.replace(/^\s*\*\s*/, "") + (count === "1" ? "" : ` (and ${Number(count) - 1} more)`);
+/** In one line: where kluctl counts its errors, the first; of a template's, where it is and what is wrong there. */
+function inOneLine(text: string): string {
+  const whole = text.trim();
+  const [, count] = /^(\d+) errors? occurred:\n/.exec(whole) ?? [];
+  const first = (count === undefined ? undefined : whole.split(/^\s*\* /m)[1]?.trim()) ?? whole;
+  const more = first !== whole && count !== "1" ? ` (and ${Number(count) - 1} more)` : "";
+  return (templateError(first) ?? first.split("\n", 1)[0] ?? "") + more;
+}
+
+/** Jinja's last lines say most, after the way that led there: the innermost file, and the exception. */
+function templateError(text: string): string | undefined {
+  const [, file, line] = [...text.matchAll(/\bFile "([^"\n]+)", line (\d+)/g)].at(-1) ?? [];
+  const reason = [...text.matchAll(/^(?:\w+\.)*\w*(?:Error|Exception|NotFound): .+$/gm)].at(-1)?.[0];
+  return file === undefined || reason === undefined ? undefined : `${file}:${line}: ${reason}`;
 }

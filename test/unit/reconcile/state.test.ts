@@ -60,6 +60,27 @@ test.each<[why: string, deployment: Parameters<typeof aDeployment>[0]]>([
   expect(stateOf(aDeployment({ generation: 1, ...deployment }), now).why).toContain(why);
 });
 
+test("of a template that fails it says in which file and line, and what is wrong there", () => {
+  const whyOf = (lastPrepareError: string) =>
+    stateOf(aDeployment({ generation: 1, status: status({ lastPrepareError, conditions: [] }) }), now).why;
+  const syntax = `  File "api.yml", line 2, in template
+    kind: {% if %}
+TemplateSyntaxError: Expected an expression, got 'end of statement block'`;
+  const nested = `failed rendering template 'a.yml':   File "a.yml", line 9, in top-level template code
+    {% include "inc/b.yml" %}
+  File "inc/b.yml", line 2, in top-level template code
+    kind: {{ a.b }}
+UndefinedError: 'a' is undefined`;
+  expect(whyOf(`failed to load vars: failed to render vars file x.yaml: ${syntax}`)).toBe(
+    "api.yml:2: TemplateSyntaxError: Expected an expression, got 'end of statement block'",
+  );
+  expect(whyOf(`2 errors occurred:\n\t* ${nested}\n\n\t* failed rendering template 'api.yml': ${syntax}\n`)).toBe(
+    "inc/b.yml:2: UndefinedError: 'a' is undefined (and 1 more)",
+  );
+  expect(whyOf("1 error occurred:\n\t* a.yml: x\n")).toBe("a.yml: x");
+  expect(whyOf("two\nlines")).toBe("two");
+});
+
 test("a resource that cannot be read says which field", () => {
   const { key, uid, generation, resourceVersion, annotations, finalizers } = aDeployment();
   const identity = { key, uid, generation, resourceVersion, annotations, finalizers, status: { conditions: [] } };
