@@ -46,7 +46,9 @@ test("the page shows what happens as it happens, runs nothing of what it shows, 
 
   // What changes is there without anybody asking for it.
   const second = await repo.push(aProject({ namespace, data: { color: evil } }), { message: evil });
-  expect((await sendPush(server.webhooksUrl, { repo: repo.url, after: second })).status).toBe(202);
+  const along = "c0ffee".padEnd(40, "0");
+  const pushed = { repo: repo.url, after: second, others: [along] };
+  expect((await sendPush(server.webhooksUrl, pushed)).status).toBe(202);
   await row.getByText(second.slice(0, 7)).waitFor();
   await page.keyboard.press("/");
   await page.keyboard.type("no such thing");
@@ -82,6 +84,10 @@ test("the page shows what happens as it happens, runs nothing of what it shows, 
   await page.keyboard.press("Enter");
   await see("healthy");
   await examine(page, "commit");
+  await page.goto(`${url}/#/commit/${along}`); // which was not the last of its push
+  await see("It came along with");
+  await see("healthy");
+  await examine(page);
   await page.getByRole("link", { name: "Deliveries" }).click();
   await see(evil);
   await see("X-Gitea-Signature is missing");

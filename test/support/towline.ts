@@ -109,14 +109,26 @@ export async function useTowlineProcess(world: TestWorld, extra: Record<string, 
 }
 
 /** Sends what a Gitea sends when a branch moved. Tests that have no Gitea of their own use it; the signature is real. */
-export async function sendPush(url: string, push: { repo: string; ref?: string; after: string; paths?: string[] }) {
+interface SentPush {
+  readonly repo: string;
+  readonly ref?: string;
+  readonly after: string;
+  readonly paths?: string[];
+  /** What came along with `after`. */
+  readonly others?: readonly string[];
+}
+
+export async function sendPush(url: string, push: SentPush) {
   const body = JSON.stringify({
     ref: push.ref ?? "refs/heads/main",
     before: "1".repeat(40),
     after: push.after,
     total_commits: 1,
     sender: { login: "somebody" },
-    commits: [{ added: [], modified: push.paths ?? [], removed: [] }],
+    commits: [
+      ...(push.others ?? []).map((id) => ({ id, added: [], modified: [], removed: [] })),
+      { added: [], modified: push.paths ?? [], removed: [] },
+    ],
     repository: { full_name: "test/repo", clone_url: push.repo, html_url: push.repo, default_branch: "main" },
   });
   return fetch(url, {
