@@ -82,7 +82,8 @@ function mutate(payload: unknown, all: readonly Mutation[]): unknown {
     const value = holder[place.key];
     if (how === "drop" || how === "rename") delete holder[place.key];
     if (how === "rename") holder[`${place.key}_`] = value;
-    if (how === "replace") holder[place.key] = replacement;
+    // A copy: the next mutation may be of it, or in it, and the same one may be put in twice.
+    if (how === "replace") holder[place.key] = structuredClone(replacement);
     if (how === "wrap") holder[place.key] = [{ [place.key]: value }];
   }
   return copy;
