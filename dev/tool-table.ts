@@ -67,6 +67,7 @@ export const toolNames = [
   "docker-compose",
   "flux",
   "kustomize-controller",
+  "helm-controller",
   "argocd",
   "cosign",
 ] as const;
@@ -115,6 +116,19 @@ function cilium(name: ToolName, folder: string, aboutSeconds: number, folders: r
       ldflags: `-X ${module}/pkg/version.ciliumVersion=${version}`,
       aboutSeconds,
     },
+  };
+}
+
+/** With the definition of its resources. It is built, as it does not tell its version. */
+function fluxController(name: ToolName, version: string, aboutSeconds: number): Tool {
+  const module = `github.com/fluxcd/${name}`;
+  return {
+    name,
+    variable: `TOWLINE_${name.toUpperCase().replaceAll("-", "_")}`,
+    commands: [],
+    versionArgs: ["--help"],
+    versions: { from: "1.0.0", below: "2.0.0" },
+    build: { folder: name, version, package: module, data: { module, folders: ["config/crd/bases"] }, aboutSeconds },
   };
 }
 
@@ -366,20 +380,8 @@ export const tools: Readonly<Record<ToolName, Tool>> = {
       aboutSeconds: 210,
     },
   },
-  "kustomize-controller": {
-    name: "kustomize-controller",
-    variable: "TOWLINE_KUSTOMIZE_CONTROLLER",
-    commands: [], // it does not tell its version
-    versionArgs: ["--help"],
-    versions: { from: "1.9.0", below: "2.0.0" },
-    build: {
-      folder: "kustomize-controller",
-      version: "1.9.5",
-      package: "github.com/fluxcd/kustomize-controller",
-      data: { module: "github.com/fluxcd/kustomize-controller", folders: ["config/crd/bases"] },
-      aboutSeconds: 150,
-    },
-  },
+  "kustomize-controller": fluxController("kustomize-controller", "1.9.5", 150),
+  "helm-controller": fluxController("helm-controller", "1.6.4", 150),
   // All of Argo CD: which part of it runs says the name that it is called by.
   argocd: {
     name: "argocd",

@@ -1,4 +1,4 @@
-/** The guide from Flux, with the real `flux` and Flux's own kustomize-controller. Its source-controller is played. */
+/** The guide from Flux, with the real `flux` and Flux's own controllers. Its source-controller alone is played. */
 import { createHash } from "node:crypto";
 import { once } from "node:events";
 import { readFileSync } from "node:fs";
@@ -27,14 +27,14 @@ const configMap = (color: string) =>
   });
 
 test("the guide from Flux: each command does what the page says, and the objects stay", async () => {
-  const desk = await useForeignDesk(["flux", "kustomize-controller"]);
+  const desk = await useForeignDesk(["flux", "kustomize-controller", "helm-controller"]);
   const source = await useFlux(desk);
   await source.publish({ "base/settings.yaml": configMap("red") });
   await desk.apply(aKustomization({ prune: true }));
   await isApplied(desk);
   expect((await desk.find(settings))?.data).toEqual({ color: "red" });
   const project = await writeProject(desk);
-  const [compare, takeOff, mark] = documentedBlocks().filter(({ file }) => file === page);
+  const [compare, takeOff, mark, release] = documentedBlocks().filter(({ file }) => file === page);
   const spec = async () => (await desk.find(kustomization))?.spec;
 
   await runDocumented("flux", {
@@ -77,6 +77,10 @@ test("the guide from Flux: each command does what the page says, and the objects
       // The last thing that the block prints is what the page says that it has to print.
       expect(await desk.type(takeOff?.text ?? "")).toMatch(/(^|\n)false$/);
       expect(await spec()).toMatchObject({ suspend: true, prune: false });
+    },
+    async "flux suspend helmrelease shop --namespace shop"(command) {
+      expect(release?.text).toContain(command);
+      await leavesTheRelease(desk, command, release?.text ?? "");
     },
   });
 
@@ -159,6 +163,54 @@ async function seesOnlyMarks(desk: ForeignDesk, command: string, cwd: string): P
   expect((await desk.find(settings))?.metadata.labels).not.toHaveProperty("kluctl.io/discriminator");
 }
 
+/** A HelmRelease that is suspended goes, and what it has installed stays. Its HelmChart is played, like all sources. */
+async function leavesTheRelease(desk: ForeignDesk, suspend: string, block: string): Promise<void> {
+  const of = { namespace: "shop", name: "shop" };
+  const installed = "/api/v1/namespaces/shop/configmaps/from-helm";
+  const releasePath = "/apis/helm.toolkit.fluxcd.io/v2/namespaces/shop/helmreleases/shop";
+  await startController(desk, "helm-controller");
+  const template = stringify({
+    ...{ apiVersion: "v1", kind: "ConfigMap", metadata: { name: "from-helm" } },
+    data: { color: "red" },
+  });
+  const chart = stringify({ apiVersion: "v2", name: "shop", version: "0.1.0" });
+  const archive = gzipSync(toTar({ "shop/Chart.yaml": chart, "shop/templates/it.yaml": template }));
+  const url = await serve(() => archive, "shop-0.1.0.tgz");
+  await desk.apply({ apiVersion: "source.toolkit.fluxcd.io/v1", kind: "HelmChart", metadata: of, spec: {} });
+  const at = new Date().toISOString().replace(/\.\d+/, "");
+  const ready = { type: "Ready", status: "True", reason: "Succeeded", message: "packed", lastTransitionTime: at };
+  const artifact = { url, digest: digestOf(archive), revision: "0.1.0", path: "shop", lastUpdateTime: at };
+  await desk.client.request({
+    ...{ method: "PATCH", path: "/apis/source.toolkit.fluxcd.io/v1/namespaces/shop/helmcharts/shop/status" },
+    body: { status: { observedGeneration: 1, conditions: [ready], artifact } },
+  });
+  await desk.apply({
+    ...{ apiVersion: "helm.toolkit.fluxcd.io/v2", kind: "HelmRelease", metadata: of },
+    spec: { interval: "1h", chartRef: { kind: "HelmChart", name: "shop" } },
+  });
+  await becomes(async () => (await desk.find(installed))?.data, { color: "red" });
+  const secrets = () => desk.type("kubectl get secrets -l owner=helm,name=shop -n shop -o name");
+  await becomes(async () => (await secrets()).trim(), "secret/sh.helm.release.v1.shop.v1");
+
+  await desk.type(suspend);
+  expect((await desk.find(releasePath))?.spec).toMatchObject({ suspend: true });
+
+  await desk.type(block);
+  expect(await desk.find(releasePath)).toBeUndefined();
+  expect((await desk.find(installed))?.data).toEqual({ color: "red" });
+  expect((await secrets()).trim()).toBe("");
+}
+
+const digestOf = (bytes: Buffer) => `sha256:${createHash("sha256").update(bytes).digest("hex")}`;
+
+/** Returns the URL of what there is at the time of asking. */
+async function serve(archive: () => Buffer, name: string): Promise<string> {
+  const server = createServer((_, res) => res.end(archive())).listen(0, "127.0.0.1");
+  await once(server, "listening");
+  onTestFinished(() => void server.close());
+  return `http://127.0.0.1:${(server.address() as AddressInfo).port}/${name}`;
+}
+
 interface Source {
   /** Has a new revision, which Flux is told of at once. */
   publish(files: Readonly<Record<string, string>>): Promise<void>;
@@ -168,32 +220,31 @@ interface Source {
 
 /** Flux, as far as it can be had: its source-controller cannot be built, so what it would say and serve is played. */
 async function useFlux(desk: ForeignDesk): Promise<Source> {
-  await desk.define(join(dirname(desk.tools["kustomize-controller"] ?? ""), "config/crd/bases"));
   const anything = { type: "object", "x-kubernetes-preserve-unknown-fields": true };
   const file = join(desk.dir, "sources.json");
-  const items = ["GitRepository", "OCIRepository", "Bucket", "ExternalArtifact"].map((kind) => {
-    const plural = kind.toLowerCase().replace(/y$/, "ie");
-    return definition("source.toolkit.fluxcd.io", "v1", kind, `${plural}s`, anything);
-  });
+  const items = ["GitRepository", "OCIRepository", "Bucket", "ExternalArtifact", "HelmChart", "HelmRepository"].map(
+    (kind) => {
+      const plural = kind.toLowerCase().replace(/y$/, "ie");
+      return definition("source.toolkit.fluxcd.io", "v1", kind, `${plural}s`, anything);
+    },
+  );
   await writeFile(file, JSON.stringify({ apiVersion: "v1", kind: "List", items }));
   await desk.define(file);
   await desk.type("kubectl create namespace flux-system; kubectl create namespace shop");
   const spec = { interval: "1h", url: "https://git.example.com/shop/shop.git", ref: { branch: "main" } };
+  await startController(desk, "kustomize-controller");
   await desk.apply({
     ...{ apiVersion: "source.toolkit.fluxcd.io/v1", kind: "GitRepository" },
     ...{ metadata: { name: "shop", namespace: "flux-system" }, spec },
   });
 
   let archive: Buffer = Buffer.alloc(0);
-  const server = createServer((_, res) => res.end(archive)).listen(0, "127.0.0.1");
-  await once(server, "listening");
-  const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}/shop.tar.gz`;
-  onTestFinished(() => void server.close());
+  const url = await serve(() => archive, "shop.tar.gz");
 
   async function tell(): Promise<void> {
     const { metadata, status } = (await desk.find<GitRepository>(gitRepository)) ?? { metadata: {} };
     const asked = metadata.annotations?.["reconcile.fluxcd.io/requestedAt"];
-    const digest = `sha256:${createHash("sha256").update(archive).digest("hex")}`;
+    const digest = digestOf(archive);
     if (status?.artifact?.digest === digest && status.lastHandledReconcileAt === asked) return;
     const at = new Date().toISOString().replace(/\.\d+/, "");
     const revision = `main@sha1:${digest.slice(7, 47)}`;
@@ -221,13 +272,6 @@ async function useFlux(desk: ForeignDesk): Promise<Source> {
   }, 200);
   onTestFinished(() => clearInterval(look));
 
-  const [metrics, health] = [await freePort(), await freePort()];
-  await desk.start(
-    "kustomize-controller",
-    desk.tools["kustomize-controller"] ?? "",
-    [`--metrics-addr=127.0.0.1:${metrics}`, `--health-addr=127.0.0.1:${health}`, "--events-addr="],
-    { RUNTIME_NAMESPACE: "flux-system" },
-  );
   const pack = (files: Readonly<Record<string, string>>) => gzipSync(toTar(files));
   return {
     async publish(files) {
@@ -236,6 +280,15 @@ async function useFlux(desk: ForeignDesk): Promise<Source> {
     },
     next: (files) => void (waiting = pack(files)),
   };
+}
+
+/** With the definitions of its resources. */
+async function startController(desk: ForeignDesk, name: "kustomize-controller" | "helm-controller"): Promise<void> {
+  const program = desk.tools[name] ?? "";
+  await desk.define(join(dirname(program), "config/crd/bases"));
+  const [metrics, health] = [await freePort(), await freePort()];
+  const args = [`--metrics-addr=127.0.0.1:${metrics}`, `--health-addr=127.0.0.1:${health}`, "--events-addr="];
+  await desk.start(name, program, args, { RUNTIME_NAMESPACE: "flux-system" });
 }
 
 interface GitRepository {

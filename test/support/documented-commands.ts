@@ -227,7 +227,7 @@ printf '%s\\n' "\${answer#*$'\\n'}"`,
 export KUBECONFIG=${kubeconfig}
 args=() there=1
 for arg in "$@"; do
-  case $arg in kluctl-system|towline|flux-system|argocd|shop-staging|validatingadmission*) there="" ;; esac
+  case $arg in kluctl-system|towline|flux-system|argocd|helmreleases.*|shop-staging|validatingadmission*) there="" ;; esac
   if [ ! -e "$arg" ] && [ "$1 $2" != "create namespace" ]; then arg=$(sed -E 's/\\bshop\\b/${namespace}/g; s/^NAMESPACE$/${namespace}/; s/^NAME$/staging/' <<< "$arg"); fi
   # Where a test beside this one has installed the older API, its resource has the same name.
   case $arg in kluctldeployment|kluctldeployments) arg=kluctldeployments.gitops.kluctl.io ;; esac

@@ -47,6 +47,7 @@ export const notRun: Readonly<Record<string, Foreign>> = {
       "get kustomizations": [],
       "reconcile kustomization": ["--with-source"],
       "suspend kustomization": [],
+      "suspend helmrelease": ["--namespace"],
       "resume kustomization": [],
       "diff kustomization": ["--path"],
       trace: [],
