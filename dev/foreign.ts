@@ -6,7 +6,7 @@ import { findTools } from "./tools.ts";
 
 const help = `npm run test:foreign [-- FILE …]
 
-Runs what the documentation has people type of flux, argocd and cosign: with Flux's controllers, a whole Argo CD and a real
+Runs what the documentation has people type of flux, argocd, cosign and docker buildx: with Flux's controllers, a whole Argo CD and a real
 registry, against a real API server. The programs are built from Go modules the first time, which takes some 20 minutes.
 `;
 
@@ -14,7 +14,7 @@ const args = process.argv.slice(2);
 if (args.includes("--help")) process.stdout.write(help);
 else {
   // No test's time-out is running yet.
-  await findTools(["flux", "kustomize-controller", "helm-controller", "argocd", "cosign"], {
+  await findTools(["flux", "kustomize-controller", "helm-controller", "argocd", "cosign", "docker-buildx"], {
     say: (line) => void process.stderr.write(`${line}\n`),
   });
   const child = spawn(process.execPath, [join(import.meta.dirname, "test.ts"), "--project", "foreign", ...args], {

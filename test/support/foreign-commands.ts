@@ -27,10 +27,13 @@ export const notRun: Readonly<Record<string, Foreign>> = {
   cosign: {
     why: "takes long to build; npm run test:foreign signs with it and verifies",
     seen: "its help, by npm run test:foreign",
-    knows: { verify: ["--certificate-identity-regexp", "--certificate-oidc-issuer"] },
+    knows: {
+      verify: ["--certificate-identity-regexp", "--certificate-oidc-issuer"],
+      "verify-attestation": ["--type", "--certificate-identity-regexp", "--certificate-oidc-issuer"],
+    },
   },
   docker: {
-    why: "needs an engine; npm run test:image builds, starts and composes for real",
+    why: "needs an engine; npm run test:image builds, starts and composes for real, npm run test:foreign inspects",
     seen: "the help of docker 28.2 and the source of buildx 0.30; compose is run by npm run test:image",
     knows: {
       build: ["--build-arg", "-t"],
@@ -52,11 +55,6 @@ export const notRun: Readonly<Record<string, Foreign>> = {
       "diff kustomization": ["--path"],
       trace: [],
     },
-  },
-  gh: {
-    why: "needs a published release, and a network",
-    seen: "its documentation; it cannot be built here, and Debian's (2.46) is too old to know attestations",
-    knows: { "attestation verify": ["--repo"] },
   },
 };
 
