@@ -129,7 +129,7 @@ export const thousand: Measurement = {
           wanted: `≤ ${megabytes(most.bytes)}`,
           measured: megabytes(idle.withChildrenBytes),
           met: idle.withChildrenBytes <= most.bytes,
-          why: "the server gives back what a rush took only while its own thread is idle or calm for some minutes.",
+          why: "the server gives back what a rush took after five minutes in which its own thread was calm, and it was measured before: a minute and a half after the last first look.",
         },
       ],
       memory: [],
