@@ -102,7 +102,9 @@ export function createMirrors({ directory, git, remoteGit, log, fetched }: Mirro
   async function rememberTips(mirror: Mirror): Promise<Heads | undefined> {
     const printed = await git(["for-each-ref", tipsFormat], { at: { gitDir: mirror.path }, protocols: [] });
     const { commits, heads } = parseTips(printed);
-    mirror.tips = hash("sha256", printed);
+    const tips = hash("sha256", printed);
+    if (mirror.tips !== tips) mirror.state++;
+    mirror.tips = tips;
     for (const commit of commits.slice(-presentKept / 2)) remember(mirror, commit);
     mirror.fetched = true;
     return heads;
@@ -132,7 +134,11 @@ export function createMirrors({ directory, git, remoteGit, log, fetched }: Mirro
       const seconds = (performance.now() - from) / 1_000;
       fetched(seconds, ok);
       log.debug({ repo: remote.label, seconds, ok, new: isNew }, "fetched");
-      if (!ok) await (isNew ? removeDirectory(mirror.path) : clearAway(mirror.path));
+      if (!ok) {
+        mirror.state++;
+        mirror.tips = undefined; // some of them may be others already
+        await (isNew ? removeDirectory(mirror.path) : clearAway(mirror.path));
+      }
     }
   }
 
@@ -190,19 +196,12 @@ export function createMirrors({ directory, git, remoteGit, log, fetched }: Mirro
     async refresh(remote, id, signal) {
       const mirror = open(id);
       if (!mirror.fetched) return undefined;
-      const refresh = async (): Promise<Heads | undefined> => {
-        const before = mirror.tips;
-        mirror.tips = undefined;
-        try {
-          // As quick as asking would be to find out that the host is silent; if it only is slow, the next try asks first.
-          return await fetching(mirror, { remote, quick: true, signal }, async (fetch) => {
-            await fetch(...everything, `+HEAD:${remoteHead}`);
-            return rememberTips(mirror);
-          });
-        } finally {
-          if (before === undefined || mirror.tips !== before) mirror.state++;
-        }
-      };
+      // As quick as asking would be to find out that the host is silent; if it only is slow, the next try asks first.
+      const refresh = (): Promise<Heads | undefined> =>
+        fetching(mirror, { remote, quick: true, signal }, async (fetch) => {
+          await fetch(...everything, `+HEAD:${remoteHead}`);
+          return rememberTips(mirror);
+        });
       try {
         return await mirror.lock.run(refresh, { signal, weight: exclusive });
       } catch (error) {
