@@ -3,9 +3,9 @@ import { createDeliveries } from "../../jobs/deliveries.ts";
 import type { DeliveryRecord } from "../delivery-record.ts";
 import type { Define } from "./commands.ts";
 import { loadFromFlags } from "./configuration.ts";
-import { ageText, forPrograms, type Format, isForPeople, outputOption, short } from "./output.ts";
+import { ageText, listing, type Format, isForPeople, outputOption, short } from "./output.ts";
 import { withRedis } from "./redis.ts";
-import { fit, plain, table } from "./table.ts";
+import { plain, table } from "./table.ts";
 
 interface Flags {
   readonly config?: string;
@@ -53,8 +53,7 @@ export const defineGetDeliveries: Define = (command, { env, columns, out }) => {
         out(`No delivery of ${forges.join(", ")} is remembered: none came for a week, or none reached the server.\n`);
         return;
       }
-      const wide = flags.output === "wide";
-      out(forPrograms(flags.output, records) ?? fit(toTable(records, wide), wide ? undefined : columns));
+      out(listing(flags.output, records, columns, toTable));
     });
 };
 

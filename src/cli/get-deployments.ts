@@ -7,9 +7,9 @@ import { listOfBothApis } from "./both-apis.ts";
 import { clusterConfig, type ClusterFlags, withClusterFlags } from "./cluster.ts";
 import type { Define } from "./commands.ts";
 import { untilInterrupted } from "./interrupt.ts";
-import { ageText, forPrograms, type Format, isForPeople, orDash, outputOption, short } from "./output.ts";
+import { ageText, listing, type Format, isForPeople, orDash, outputOption, short } from "./output.ts";
 import { selectDeployments, type Wanted } from "./select.ts";
-import { fit, plain, table } from "./table.ts";
+import { plain, table } from "./table.ts";
 
 interface Flags extends ClusterFlags {
   readonly selector?: string;
@@ -56,9 +56,8 @@ export const defineGetDeployments: Define = (command, { env, columns, out, err }
       const client = createKubeClient(kubernetes);
       try {
         const wanted = { names, selector: flags.selector, namespaces };
-        const wide = flags.output === "wide";
         const print = (states: readonly ShownState[], first: boolean) =>
-          out(forPrograms(flags.output, states) ?? fit(toTable(states, wide, first), wide ? undefined : columns));
+          out(listing(flags.output, states, columns, (shown, wide) => toTable(shown, wide, first)));
         const read: ReadStates = () => readStates(client, wanted, err);
         const states = await read();
         if (states.length === 0 && isForPeople(flags.output))

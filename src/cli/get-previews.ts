@@ -6,9 +6,9 @@ import type { Report } from "../report.ts";
 import { listOfBothApis } from "./both-apis.ts";
 import { clusterConfig, type ClusterFlags, withClusterFlags } from "./cluster.ts";
 import type { Define } from "./commands.ts";
-import { ageText, forPrograms, type Format, isForPeople, outputOption, short } from "./output.ts";
+import { ageText, listing, type Format, isForPeople, outputOption, short } from "./output.ts";
 import { withRedis } from "./redis.ts";
-import { fit, plain, table } from "./table.ts";
+import { plain, table } from "./table.ts";
 
 interface Flags extends ClusterFlags {
   readonly output: Format;
@@ -46,10 +46,7 @@ export const defineGetPreviews: Define = (command, { env, columns, out, err }) =
         });
         const reports = all.filter((report) => report !== undefined).sort((a, b) => b.startedAt - a.startedAt);
         if (reports.length === 0 && isForPeople(flags.output)) out("No open pull request has been previewed.\n");
-        else {
-          const wide = flags.output === "wide";
-          out(forPrograms(flags.output, reports) ?? fit(toTable(reports, wide), wide ? undefined : columns));
-        }
+        else out(listing(flags.output, reports, columns, toTable));
       } finally {
         client.close();
       }

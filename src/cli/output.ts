@@ -1,6 +1,7 @@
 /** `-o`: for people, or for programs. */
 import { Option } from "commander";
 import { stringify } from "yaml";
+import { fit } from "./table.ts";
 
 export type Format = "table" | "wide" | "json" | "yaml";
 
@@ -16,13 +17,23 @@ export function isForPeople(format: Format): boolean {
 
 /** `undefined` where people read. Times are RFC 3339 there, and what is not known is left out. */
 export function forPrograms(format: Format, items: readonly unknown[]): string | undefined {
-  if (format === "json") return `${JSON.stringify(items, withTimes, 2)}\n`;
-  return format === "yaml" ? stringify(JSON.parse(JSON.stringify(items, withTimes)), { lineWidth: 0 }) : undefined;
+  return format === "json" || format === "yaml" ? toData(format, items, withTimes) : undefined;
+}
+
+/** A list, for whoever it is. What people do not read in full on a terminal of so many columns is cut, but for `wide`. */
+export function listing<T>(
+  format: Format,
+  items: readonly T[],
+  columns: number | undefined,
+  toTable: (items: readonly T[], wide: boolean) => string,
+): string {
+  const wide = format === "wide";
+  return forPrograms(format, items) ?? fit(toTable(items, wide), wide ? undefined : columns);
 }
 
 /** What is not a list: as it is. */
-export function toData(format: "json" | "yaml", value: unknown): string {
-  const json = JSON.stringify(value, undefined, 2);
+export function toData(format: "json" | "yaml", value: unknown, replacer?: typeof withTimes): string {
+  const json = JSON.stringify(value, replacer, 2);
   return format === "json" ? `${json}\n` : stringify(JSON.parse(json), { lineWidth: 0 });
 }
 
