@@ -456,6 +456,7 @@ export interface Change {
   readonly target?: string | undefined;
   readonly discriminator?: string | undefined;
   readonly serviceAccount?: string | undefined;
+  /** The URL that the deployment names, without a login. */
   readonly repo: string;
   readonly ref: string;
   /** Empty for a working copy. */

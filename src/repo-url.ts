@@ -66,3 +66,8 @@ export function repoId(url: string): RepoId | undefined {
 function hasControls(text: string): boolean {
   return /[\u0000-\u001f\u007f]/.test(text); // eslint-disable-line no-control-regex -- they are what is looked for
 }
+
+/** As somebody wrote it, for people; of ssh the user stays, who is no secret. */
+export function withoutLogin(url: string): string {
+  return url.replace(/^((?!ssh:)[a-z][a-z0-9+.-]*:\/\/)[^/]*@/i, "$1").replace(/^(ssh:\/\/[^:@/]*):[^/]*@/i, "$1@");
+}

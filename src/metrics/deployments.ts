@@ -6,6 +6,7 @@
  */
 import { Counter, Gauge } from "prom-client";
 import { type Deployment, isMalformed, type Key, keyText, type MalformedDeployment } from "../model.ts";
+import { withoutLogin } from "../repo-url.ts";
 import { addTextGauge, addTextHistogram, type Labels, type TextRegistry } from "./text-metrics.ts";
 
 type Entry = Deployment | MalformedDeployment;
@@ -256,9 +257,4 @@ function refText(source: Deployment["spec"]["source"]): string {
   const { branch, tag, commit } = source.ref;
   if (tag !== undefined) return `refs/tags/${tag}`;
   return branch !== undefined ? `refs/heads/${branch}` : (commit ?? "");
-}
-
-/** Of ssh the user stays, who is no secret. */
-function withoutLogin(url: string): string {
-  return url.replace(/^(https?:\/\/)[^/]*@/i, "$1").replace(/^(ssh:\/\/[^:@/]*):[^/]*@/i, "$1@");
 }

@@ -2,7 +2,7 @@
 import { KluctlUnavailableError, PrepareError } from "../errors.ts";
 import { type CommandResult, type Deployment, manualResultField, type TargetKey } from "../model.ts";
 import type { Change } from "../ports.ts";
-import { projectKey } from "./keys.ts";
+import { withoutLogin } from "../repo-url.ts";
 import type { LoopDeps, Work } from "./work.ts";
 
 export interface Doing {
@@ -93,5 +93,5 @@ export function countChanged({ objects, errors }: Pick<CommandResult, "objects" 
 
 function sourceOf({ spec: { source } }: Deployment): Pick<Change, "repo" | "ref"> {
   const { branch, digest, tag, commit } = { branch: undefined, digest: undefined, commit: undefined, ...source.ref };
-  return { repo: projectKey(source).repoKey ?? "", ref: branch ?? digest ?? tag ?? commit ?? "" };
+  return { repo: withoutLogin(source.url), ref: branch ?? digest ?? tag ?? commit ?? "" };
 }

@@ -76,3 +76,19 @@ test("what goes with a deleted deployment is told of", async () => {
     { action: "delete", cause: "change", deployment: key, target: "prod", discriminator: "shop-prod", result: "ok" },
   ]);
 });
+
+test.each([
+  ["http://git.example.com:3000/org/shop.git", "http://git.example.com:3000/org/shop.git"],
+  ["https://robot:secret@git.example.com/org/shop", "https://git.example.com/org/shop"],
+  ["git@git.example.com:org/shop.git", "git@git.example.com:org/shop.git"],
+  ["ssh://git@git.example.com:2222/org/shop", "ssh://git@git.example.com:2222/org/shop"],
+])("the line names the repository as the deployment does, without a login: %s", async (url, repo) => {
+  const kluctl = fakeKluctl({ diff: aResult({ objectsHash: "hash-2" }), deploy: aResult({ objectsHash: "hash-2" }) });
+  const world = aWorld(
+    aDeployment({ status: upToDate, spec: { source: { url, ref: { branch: "main" }, path: "" } } }),
+    kluctl,
+    moved(),
+  );
+  await world.reconcile(push, world.attempt());
+  expect(world.audit).toMatchObject([{ repo, ref: "main", commit: "c2" }]);
+});
