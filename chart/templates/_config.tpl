@@ -109,6 +109,12 @@
 {{- if and (eq .config.ui.actAs "server") (ne .rbac.tier "cluster-admin") }}
 {{- fail "config.ui.actAs is server: with rbac.tier cluster-admin only may the server's login ask for anything. Leave it at caller, and name people in rbac.pageUsers." }}
 {{- end }}
+{{- if and .config.defaultServiceAccount .rbac.create (ne .rbac.tier "cluster-admin") }}
+{{- $name := .config.defaultServiceAccount }}
+{{- $may := false }}
+{{- range .rbac.serviceAccounts }}{{ if or (eq . "*") (eq . $name) (hasSuffix (printf "/%s" $name) .) }}{{ $may = true }}{{ end }}{{ end }}
+{{- if not $may }}{{ fail (printf "config.defaultServiceAccount: the server may not act as %s: put it into rbac.serviceAccounts." $name) }}{{ end }}
+{{- end }}
 {{- if and .rbac.aggregate.edit (eq .rbac.tier "cluster-admin") (not .config.defaultServiceAccount) }}
 {{- fail "rbac.aggregate.edit: with rbac.tier cluster-admin, deployments that name no service account are deployed as cluster-admin, so whoever may edit one namespace could do anything. Set config.defaultServiceAccount, or grant KluctlDeployments by roles of your own." }}
 {{- end }}

@@ -27,6 +27,10 @@ export function configurable(): readonly Field[] {
 }
 
 const text = (description: string, value = "") => z.string().prefault(value).meta({ description });
+const matching = (pattern: RegExp, description: string, value = "") =>
+  z.string().regex(pattern).prefault(value).meta({ description });
+/** An amount of bytes as Kubernetes writes it, or nothing where that means no limit. */
+const quantity = /^(([0-9]+(\.[0-9]*)?|\.[0-9]+)([KMGTPE]i|[kMGTPE]|[eE][0-9]+)?)?$/;
 const flag = (value: boolean, description: string) => z.boolean().prefault(value).meta({ description });
 const integer = (least: number, value: number, description: string) =>
   z.int().min(least).prefault(value).meta({ description });
@@ -141,7 +145,7 @@ export const valuesSchema = z.strictObject({
     }),
     persistence: section("Its volume.", {
       enabled: flag(true, "If not, what is queued is lost with the pod, and found again by the next sweep."),
-      size: text("Size.", "1Gi"),
+      size: matching(quantity, "Size.", "1Gi"),
       storageClass: text("Storage class; empty: the cluster's default."),
       retain: flag(false, "Keeps the volume when the release is uninstalled. Nothing in it is missed."),
     }),
@@ -154,12 +158,17 @@ export const valuesSchema = z.strictObject({
     priorityClassName: text("Priority class."),
   }),
   externalRedis: section("A Redis of yours, 6.2 or newer, or a Valkey: with `noeviction`, best with AOF.", {
-    url: text("`redis://` or `rediss://` (TLS), without the password."),
+    url: matching(/^(rediss?:\/\/([^:@/\s]*@)?[^@\s]+)?$/, "`redis://` or `rediss://` (TLS), without the password."),
     existingSecret: text("Secret with what the keys below name."),
     passwordKey: text("Key of the password; empty: there is none."),
     urlKey: text("Key of the URL, instead of `url`."),
     caKey: text("Key of the certificates (PEM) that sign Redis's, if no public authority does."),
-    sentinels: texts("Sentinels, as `host:port`. `url` then has their name of the Redis: `redis://mymaster`."),
+    sentinels: z
+      .array(z.string().regex(/^\S+:[0-9]+$/))
+      .prefault([])
+      .meta({
+        description: "Sentinels, as `host:port`. `url` then has their name of the Redis: `redis://mymaster`.",
+      }),
     sentinelPasswordKey: text("Key of the sentinels' password; empty: they have none."),
   }),
   serviceAccount: section("The server's identity.", {
@@ -176,10 +185,13 @@ export const valuesSchema = z.strictObject({
     namespaces: texts(
       "Namespaces with KluctlDeployments; empty: all. The server looks at no others, and its roles are there only.",
     ),
-    serviceAccounts: texts(
-      "Service accounts that it may act as: `name`, in each namespace with deployments, or `namespace/name`. Deployments that name none are deployed as the first name. `*` is all of them: with it, the server can do whatever any of them can.",
-      ["towline-deployer"],
-    ),
+    serviceAccounts: z
+      .array(z.string().regex(/^(\*|([a-z0-9]([-a-z0-9]*[a-z0-9])?\/)?[a-z0-9]([-.a-z0-9]*[a-z0-9])?)$/))
+      .prefault(["towline-deployer"])
+      .meta({
+        description:
+          "Service accounts that it may act as: `name`, in each namespace with deployments, or `namespace/name`. Deployments that name none are deployed as the first name. `*` is all of them: with it, the server can do whatever any of them can.",
+      }),
     readSecrets: flag(
       false,
       "Lets it read all Secrets of those namespaces. If not, the Secrets that a deployment names are read as its service account, which needs `get` on them.",
@@ -310,9 +322,9 @@ export const valuesSchema = z.strictObject({
     limits: { memory: "2Gi" },
   }),
   volumes: section("What a server may write to. Nothing in it is missed when it is lost.", {
-    dataSize: text("Limit of its data: mirrors of repositories.", "10Gi"),
-    cacheSize: text("Limit of kluctl's cache.", "5Gi"),
-    tmpSize: text("Limit of what runs write: working copies.", "5Gi"),
+    dataSize: matching(quantity, "Limit of its data: mirrors of repositories.", "10Gi"),
+    cacheSize: matching(quantity, "Limit of kluctl's cache.", "5Gi"),
+    tmpSize: matching(quantity, "Limit of what runs write: working copies.", "5Gi"),
   }),
   updateStrategy: passed("How pods are exchanged.", { type: "RollingUpdate", rollingUpdate: { maxUnavailable: 0 } }),
   podSecurityContext: podSecurity(),

@@ -96,11 +96,16 @@ function oneOf<const Words extends readonly [string, ...string[]]>(words: Words)
   });
 }
 
+/** Text of a form that our own messages tell better than a pattern; editors and Helm know it by the pattern. */
+const written = (pattern: string, error: string) => z.string({ error }).meta({ pattern });
+const durationPattern = "^\\s*[+-]?(0|([0-9]*\\.?[0-9]*(ns|us|\u00b5s|\u03bcs|ms|s|m|h))+)\\s*$";
+const sizePattern = "^\\s*[0-9]+ ?([KkMmGg][Ii]?[Bb]?)?\\s*$";
+
 /** A Go duration within bounds, as milliseconds. */
 function duration(least: string, most: string) {
   const [leastMs = 0, mostMs = 0] = [parseDuration(least), parseDuration(most)];
   const error = `must be a duration from ${least} to ${most}, like "30s" or "1m30s"`;
-  return z.string({ error }).transform((value, ctx) => {
+  return written(durationPattern, error).transform((value, ctx) => {
     const ms = parseDuration(value.trim());
     if (ms !== undefined && ms >= leastMs && ms <= mostMs) return ms;
     ctx.addIssue({ code: "custom", message: error });
@@ -112,7 +117,7 @@ function duration(least: string, most: string) {
 function size(least: string, most: string) {
   const [leastBytes = 0, mostBytes = 0] = [parseBytes(least), parseBytes(most)];
   const error = `must be a size from ${least} to ${most}, like "10MiB", or a number of bytes`;
-  return z.union([z.string(), z.number()], { error }).transform((value, ctx) => {
+  return z.union([written(sizePattern, error), z.number()], { error }).transform((value, ctx) => {
     const bytes = parseBytes(String(value).trim());
     if (bytes !== undefined && bytes >= leastBytes && bytes <= mostBytes) return bytes;
     ctx.addIssue({ code: "custom", message: error });

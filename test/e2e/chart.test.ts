@@ -445,6 +445,8 @@ test("what makes no sense is refused in words that say what to do", async () => 
       { rbac: { tier: "cluster-admin", aggregate: { edit: true } } },
       /whoever may edit one namespace could do anything/,
     ],
+    [{ config: { defaultServiceAccount: "other" } }, /may not act as other: put it into rbac.serviceAccounts/],
+    [{ config: { sweep: { interval: "1x" } } }, /\/config\/sweep\/interval.*does not match pattern/],
     [{ rbac: { tier: "namespaced" } }, /set rbac.namespaces to the namespaces with KluctlDeployments/],
     [{ preview: { serviceAccount: { create: true } } }, /set preview.serviceAccount.name/],
     [

@@ -40,10 +40,30 @@ describe("what is refused", () => {
     ["another type", { replicaCount: "two" }],
     ["a word that is no choice", { config: { log: { level: "loud" } } }],
     ["a tier that there is not", { rbac: { tier: "root" } }],
+    ["what is no duration", { config: { sweep: { interval: "1x" } } }],
+    ["a duration without a unit", { config: { shutdown: { drain: "60" } } }],
+    ["what is no size", { config: { webhooks: { maxBody: "10 apples" } } }],
+    ["what is no size of a volume", { redis: { persistence: { size: "big" } } }],
+    ["what is no URL of a Redis", { externalRedis: { url: "redis:6379" } }],
+    ["a password in a URL", { externalRedis: { url: "redis://default:hush@redis:6379" } }],
+    ["a sentinel without a port", { externalRedis: { sentinels: ["redis-0"] } }],
+    ["what is no service account", { rbac: { serviceAccounts: ["a b"] } }],
     ["a git host of no known kind", { forges: [{ id: "svn", kind: "subversion" }] }],
   ])("%s", (_, values) => {
     expect(isValid(values)).toBe(false);
   });
+});
+
+test.each([
+  ["durations as Go writes them", { config: { sweep: { interval: "1m30.5s" }, shutdown: { drain: "0" } } }],
+  ["sizes with and without a unit", { config: { webhooks: { maxBody: "1 MiB" } } }],
+  ["a size as a number", { config: { webhooks: { maxBody: 1_048_576 } } }],
+  ["sizes of volumes, and none", { redis: { persistence: { size: "1.5Gi" } }, volumes: { dataSize: "" } }],
+  ["a Redis with a user", { externalRedis: { url: "rediss://towline@redis.example.com:6380/2" } }],
+  ["a Redis of sentinels", { externalRedis: { url: "redis://mymaster", sentinels: ["redis-0:26379", "[::1]:26379"] } }],
+  ["accounts of all kinds", { rbac: { serviceAccounts: ["*", "deployer", "shop/deployer.v2"] } }],
+])("taken: %s", (_, values) => {
+  expect(isValid(values), ajv.errorsText(isValid.errors)).toBe(true);
 });
 
 test("the chart has the version of the program", () => {
