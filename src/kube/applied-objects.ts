@@ -120,13 +120,26 @@ export function createAppliedObjects({ client, log, now = () => performance.now(
     if (typeof known === "string") return known;
     const all = open(kind, known.path(""), undefined);
     if (typeof all !== "string") return [all];
-    if (impersonate === undefined || !refusedAs(known.path(""), undefined)) return all;
+    const refused = refusals.get(` ${known.path("")}`);
+    if (refused === undefined) return all;
+    if (impersonate === undefined) return tellOnce(refused.why);
     const lists = kind.namespaces.map((namespace) => open(kind, known.path(namespace), impersonate));
-    return lists.find((list) => typeof list === "string") ?? lists.filter((list) => typeof list !== "string");
+    const why = lists.find((list) => typeof list === "string");
+    if (why === undefined) return lists.filter((list) => typeof list !== "string");
+    const both = kind.namespaces.flatMap((namespace) => refusals.get(`${impersonate} ${known.path(namespace)}`) ?? []);
+    return both[0] === undefined ? why : tellOnce(both[0].why);
   }
 
-  function refusedAs(path: string, as: string | undefined): boolean {
-    return refusals.has(`${as ?? ""} ${path}`);
+  /** Only what nobody may watch is worth a line: where the server may not, the account that deploys mostly may. */
+  function tellOnce(why: string): string {
+    if (!told.has(why)) {
+      told.add(why);
+      log.info(
+        { why },
+        "objects are not watched; those of a deployment that applies such are compared in each interval",
+      );
+    }
+    return why;
   }
 
   function open({ group, kind }: AppliedKind, path: string, as: string | undefined): Watched | string {
@@ -160,9 +173,6 @@ export function createAppliedObjects({ client, log, now = () => performance.now(
   function refuse(key: string, why: string): void {
     refusals.set(key, { why, at: now() });
     end(key);
-    if (told.has(why)) return;
-    told.add(why);
-    log.info({ why }, "objects are not watched; those of a deployment that applies such are compared in each interval");
   }
 
   function overBudget(why: string): string {

@@ -32,7 +32,7 @@ export async function audited<T extends Pick<CommandResult, "objects" | "errors"
     deps.audit?.({
       ...doing,
       ...sourceOf(deployment),
-      cause: request.cause,
+      cause: causeOf(work),
       sender: request.sender,
       delivery: request.delivery,
       request: asked && status.current[manualResultField(asked.kind)]?.request.requestValue.slice(0, longestRequest),
@@ -59,6 +59,11 @@ export async function audited<T extends Pick<CommandResult, "objects" | "errors"
     if (!nothingDone) tell({ result: "broken-off" }, deployment.status.targetKey);
     throw error;
   }
+}
+
+/** A resource that was just made or changed is also due, and whoever finds it so may come before who saw the change. */
+function causeOf({ deployment: { generation, status }, request: { cause } }: Pick<Work, "deployment" | "request">) {
+  return cause === "interval" && status.observedGeneration !== generation ? "change" : cause;
 }
 
 /** The same of deleting all that a deployment has deployed. */

@@ -1,9 +1,12 @@
 /** The chart's roles and policies on the real API server: a server with exactly that login does its whole job, and no more. */
+import { execFile } from "node:child_process";
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
+import { promisify } from "node:util";
 import type { KubernetesObject } from "@kubernetes/client-node";
 import { expect, onTestFinished, test } from "vitest";
 import { parse } from "yaml";
+import { findTools } from "../../dev/tools.ts";
 import { examinePermissions } from "../../src/doctor/permissions.ts";
 import { examineController } from "../../src/doctor/running-controller.ts";
 import { createDoctorCluster } from "../../src/doctor/cluster.ts";
@@ -181,6 +184,38 @@ async function usePrivateRepository({ cluster }: TestWorld) {
   const host = new URL(repo.url).host;
   return { url: repo.url, credentials: { git: [{ host, secretRef: { name: "git" } }] } };
 }
+
+test("an account that was made by the commands of the page deploys, and what it has deployed is found to be healthy", async () => {
+  const world = await useWorld();
+  const { namespace, kubeconfig, objects } = world.cluster;
+  const { kubectl } = await findTools(["kubectl"], { say: () => undefined });
+  const page = await readFile(join(import.meta.dirname, "../../docs/rights.md"), "utf8");
+  const section = page.split("\n## ").find((part) => part.startsWith("Accounts that deploy")) ?? "";
+  const commands = [...section.matchAll(/^ {4}kubectl (.*)$/gm)].map(([, command = ""]) => command.split(" "));
+  expect(commands.length).toBeGreaterThan(2);
+  for (const words of commands) {
+    // What belongs to no namespace, others have under these names.
+    const own = (word: string) =>
+      word
+        .replace(/\bshop\b/g, namespace)
+        .replace(/^(--clusterrole=)?(list-namespaces|read-definitions)$/, `$1${namespace}-$2`);
+    const args = words.map(own);
+    await promisify(execFile)(kubectl, args, { env: { ...process.env, KUBECONFIG: kubeconfig } });
+    const [, kind = "", name = ""] = args;
+    if (!kind.startsWith("cluster")) continue;
+    const metadata = { name };
+    const kindName = kind === "clusterrole" ? "ClusterRole" : "ClusterRoleBinding";
+    const object = { apiVersion: "rbac.authorization.k8s.io/v1", kind: kindName, metadata };
+    onTestFinished(async () => void (await objects.delete(object)));
+  }
+  const repo = await world.repo("shop");
+  await repo.push(aProject({ namespace }));
+  await useTowline(world);
+  const deployment = world.cluster.deployment("shop");
+  await deployment.create(aSpec(repo.url, { serviceAccountName: "towline-deployer", validate: true }));
+  const ready = await deployment.reaches("Ready");
+  expect(readyOf(ready)?.message).toMatch(/^deploy succeeded .*validate succeeded/);
+});
 
 test("with the right to act as named accounts the server does its whole job, previews try only, and neither can do more", async () => {
   const world = await useWorld();

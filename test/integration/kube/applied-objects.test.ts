@@ -93,6 +93,8 @@ test("where the server may not watch, the account that deploys does; and where n
   const objects = await found({ ...scope, impersonate: `system:serviceaccount:${namespace}:deployer` });
   expect([...objects.keys()]).toEqual([`/ConfigMap/${namespace}/one`]);
   expect(applied.size().watches).toBe(1);
+  const told = () => lines.filter((line) => JSON.stringify(line).includes("objects are not watched"));
+  expect(told(), "somebody may").toEqual([]);
   await vi.waitFor(
     () => expect(find()).toEqual({ unknown: "the server may not list and watch /api/v1/configmaps" }),
     patience,
@@ -103,6 +105,7 @@ test("where the server may not watch, the account that deploys does; and where n
     () => expect(find(elsewhere)).toMatchObject({ unknown: expect.stringContaining("may not list") as string }),
     patience,
   );
+  expect(told()).toHaveLength(2); // what the server alone may not, and what the account may not elsewhere
   expect(JSON.stringify(lines)).not.toContain("forbidden");
 });
 

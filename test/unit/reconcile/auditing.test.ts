@@ -57,6 +57,12 @@ test("a deploy that broke off may have changed something, one that could not be 
   expect(world.audit).toEqual([]);
 });
 
+test("a resource that was just made is the cause, whoever looked at it first", async () => {
+  const world = aWorld(aDeployment({ generation: 1 }), fakeKluctl(), moved());
+  await world.reconcile({ ...push, cause: "interval" }, world.attempt());
+  expect(world.audit).toMatchObject([{ why: "never-deployed", cause: "change" }]);
+});
+
 test("a look that changes nothing leaves no line", async () => {
   const world = aWorld(aDeployment({ status: upToDate }), fakeKluctl(), moved());
   await world.reconcile(push, world.attempt());
