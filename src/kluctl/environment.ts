@@ -23,10 +23,11 @@ const names = new Set([
 ]);
 
 /**
- * kluctl lives for less than a second, and collects garbage six times meanwhile. With these it does so once, which saves
- * a ninth of its CPU time for a few megabytes. The limit makes it collect more often where a project is large.
+ * kluctl lives for less than a second, and collects garbage half a dozen times meanwhile. With these it hardly ever does,
+ * which saves a quarter of its CPU time for some ten megabytes. The limit makes it collect more often where a project is
+ * large.
  */
-const garbageCollection = { GOGC: "400", GOMEMLIMIT: "512MiB" };
+const garbageCollection = { GOGC: "800", GOMEMLIMIT: "512MiB" };
 
 const proxies = /^(HTTP|HTTPS|NO|ALL)_PROXY$/i;
 /**

@@ -2,6 +2,6 @@ import { expect, test } from "vitest";
 import { toSharedEnvironment } from "../../../src/kluctl/environment.ts";
 
 test("kluctl collects garbage less often than programs that live longer, unless the server is told otherwise", () => {
-  expect(toSharedEnvironment({})).toEqual({ GOGC: "400", GOMEMLIMIT: "512MiB" });
+  expect(toSharedEnvironment({})).toEqual({ GOGC: "800", GOMEMLIMIT: "512MiB" });
   expect(toSharedEnvironment({ GOGC: "50", GOMEMLIMIT: "off" })).toEqual({ GOGC: "50", GOMEMLIMIT: "off" });
 });
