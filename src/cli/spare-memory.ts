@@ -21,7 +21,7 @@ const lookEveryMs = 10_000;
 const quiet = 0.05;
 /** Hardly anybody is, if it happens seldom: so busy is a server with a thousand deployments of which none changes. */
 const calm = 0.2;
-const seldomMs = 5 * 60_000;
+const seldomMs = 60_000;
 /** For less than this nobody is held up: it is what comes and goes while nothing happens. */
 const worthBytes = 24 * 1024 * 1024;
 
