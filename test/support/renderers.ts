@@ -75,13 +75,21 @@ export interface Ended {
   readonly status: number | NodeJS.Signals;
 }
 
+interface StartOptions {
+  readonly env?: Record<string, string>;
+  readonly cwd?: string;
+  readonly args?: string[];
+  /** Its input comes through a pipe, as kluctl's does; Node's own are sockets. */
+  readonly piped?: boolean;
+}
+
 export interface Renderers {
   readonly dir: string;
   /** Of the fork server, as they came. */
   readonly refusals: string[];
   readonly failures: string[];
   readonly forkServerPid: number;
-  start(how: "cold" | "warm", options?: { env?: Record<string, string>; cwd?: string; args?: string[] }): Started;
+  start(how: "cold" | "warm", options?: StartOptions): Started;
   run(how: "cold" | "warm", input: string, env?: Record<string, string>): Promise<Ended>;
   stop(): Promise<void>;
 }
@@ -111,10 +119,11 @@ export async function useRenderers(limits: Partial<RendererLimits> = {}, light?:
   });
   onTestFinished(() => server.stop());
 
-  const start: Renderers["start"] = (how, { env, cwd = dir, args = [python.main] } = {}) => {
+  const start: Renderers["start"] = (how, { env, cwd = dir, args = [python.main], piped = false } = {}) => {
     // The same environment for both: what differs is only what is found at the path.
     const command = join(how === "warm" ? home : python.home, "bin/python3");
-    const child = spawn(command, args, {
+    const [file, ...rest] = piped ? ["/bin/sh", "-c", 'cat | "$0" "$@"', command, ...args] : [command, ...args];
+    const child = spawn(file, rest, {
       cwd,
       env: { PATH: process.env["PATH"], PYTHONHOME: home, PYTHONPATH: python.libraries, ...env },
       stdio: "pipe",

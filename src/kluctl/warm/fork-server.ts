@@ -50,9 +50,15 @@ def identity(args, environ):
     return [os.path.realpath(one) for one in (args[0], *folders(environ))]
 
 
+def compiled(path):
+    with open(path, "rb") as script:
+        return compile(script.read(), path, "exec")
+
+
 own = read_at_start(os.environb)
 base = sys.path[1:]
 learned = None
+scripts = {}
 
 
 def learn(args, environ):
@@ -61,13 +67,27 @@ def learn(args, environ):
     learned = identity(args, environ)
     sys.path[:] = [os.path.dirname(args[0]), *folders(environ), *base]
     runpy.run_path(args[0], run_name="imported")
+    scripts[args[0]] = compiled(args[0])
     for name in ("go_jinja2.ext", "jinja2.ext", "ext.images_ext", "jsonpath_ng.ext", "slugify"):
         try:
             __import__(name)
         except ImportError:
             pass  # of another version; the renderer imports what it wants
+    prepare_lexers()
     gc.collect()
     gc.freeze()  # else the first collection of each renderer would copy all of it
+
+
+def prepare_lexers():
+    """Jinja keeps the patterns it reads templates with, by these options; making them takes as long as a small template."""
+    try:
+        from jinja2 import Environment, lexer
+
+        for trim in (False, True):
+            for strip in (False, True):
+                lexer.get_lexer(Environment(trim_blocks=trim, lstrip_blocks=strip))
+    except Exception:
+        pass  # of another version; the renderer makes its own
 
 
 def why_not(args, environ):
@@ -129,8 +149,7 @@ def run(args, environ):
         sys.argv, first, code = ["-c", *args[2:]], "", compile(args[1], "<string>", "exec")
     else:
         sys.argv, first, main.__file__ = args, os.path.dirname(args[0]), args[0]
-        with open(args[0], "rb") as script:
-            code = compile(script.read(), args[0], "exec")
+        code = scripts.get(args[0]) or compiled(args[0])
     sys.path[:] = [first, *folders(environ), *base]
     # Calls that lead here and that it would not have above it; exec itself counted until 3.11.
     sys.setrecursionlimit(sys.getrecursionlimit() + (4 if sys.version_info < (3, 12) else 3))

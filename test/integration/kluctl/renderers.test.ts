@@ -1,12 +1,17 @@
 import { once } from "node:events";
 import { mkdir, readFile, realpath, stat } from "node:fs/promises";
 import { join } from "node:path";
+import { setTimeout as delay } from "node:timers/promises";
 import fc from "fast-check";
 import { describe, expect, test, vi } from "vitest";
 import { isRunning } from "../../support/fake-kluctl.ts";
 import { uniqueName } from "../../support/world.ts";
 import { ask, reach, type Renderers, type Started, useRenderers } from "../../support/renderers.ts";
 import { patience } from "../../support/patience.ts";
+
+/** What kluctl says to each of its renderers at last. */
+const ending = `{"cmd":"exit","templates":null,"opts":null}\n`;
+const two = `[{"result": "2"}]\n`;
 
 /** Both ways, of the same input. */
 async function both(renderers: Renderers, input: string, env: Record<string, string> = {}) {
@@ -107,6 +112,45 @@ describe("a warm renderer", () => {
       const { cold, warm } = await both(renderers, input);
       expect(warm).toEqual(cold);
     }
+  });
+
+  test("does not start for nothing: it waits for work before it does", async () => {
+    const renderers = await useRenderers();
+    const job = ask(["{{ 1 + 1 }}"]);
+    const starts = { PYTHONVERBOSE: "1" }; // a Python that starts says much; and this one starts cold
+    const isStarted = async (...pieces: string[]) => {
+      const started = renderers.start("warm", { env: starts, piped: true });
+      for (const piece of pieces) {
+        await delay(50);
+        started.write(piece);
+      }
+      const { stderr, ...ended } = await started.end();
+      return { ...ended, started: stderr !== "" };
+    };
+    const inputs: [string[], string, boolean][] = [
+      [[], "", false],
+      [[ending], "", false],
+      [[`${ending}${job}`], "", true],
+      [[job, ending], two, true],
+      [[job.slice(0, 20), job.slice(20)], two, true],
+    ];
+    for (const [input, stdout, started] of inputs)
+      expect(await isStarted(...input), JSON.stringify(input)).toEqual({ stdout, status: 0, started });
+  });
+
+  test("gives the same through a pipe", async () => {
+    const renderers = await useRenderers();
+    const job = ask(["{{ 1 + 1 }}"]);
+    for (const input of ["", ending, `${job}${job}${ending}`, `${ending}${job}`, job.trimEnd(), "no json\n"]) {
+      const ended = (["cold", "warm"] as const).map((how) => {
+        const started = renderers.start(how, { piped: true });
+        started.write(input);
+        return started.end();
+      });
+      const [cold, warm] = await Promise.all(ended);
+      expect(warm, input).toEqual(cold);
+    }
+    expect(renderers.refusals).toEqual([]);
   });
 
   test("has the environment, directory, arguments and limits that kluctl gave it, and nothing of the server's", async () => {
@@ -224,7 +268,7 @@ describe("a renderer starts cold, and gives the same,", () => {
     await once(started.process, "exit");
     process.kill(renderers.forkServerPid, "SIGCONT");
 
-    expect(await ended).toMatchObject({ stdout: `[{"result": "2"}]\n`, status: 0 });
+    expect(await ended).toMatchObject({ stdout: two, status: 0 });
     expect(await render(renderers, "{{ 1 + 1 }}")).toBe("2");
     expect(renderers.failures).toEqual([]);
   });
