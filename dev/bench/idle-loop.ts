@@ -8,7 +8,9 @@ import { totals } from "./timeline.ts";
 import { growth, type Ran, type Towline } from "./towline.ts";
 import { cpuSeconds } from "./usage.ts";
 
-const deployments = ["one", "two", "three"];
+/** How many deployments. Of what a server takes while it idles, each loop has a share, and the fewer there are the larger. */
+const few = 3;
+const some = 20;
 const goalRatios = { wall: 0.7, CPU: 0.3 };
 const whyMissed =
   "kluctl itself takes most of it, with renderers that are warm: it reads the project and the objects and compares them by dry runs, as the peer does in its own process.";
@@ -31,9 +33,11 @@ export const idleLoop: Measurement = {
   title: "A loop with nothing to do, that is not left out",
   async run(stage) {
     const forMs = stage.quick ? 22_000 : 42_000;
-    const ours = await measureOurs(stage, forMs);
-    const peer = await measurePeer(stage, forMs);
+    const [oursFew, peerFew] = [await measureOurs(stage, few, forMs), await measurePeer(stage, forMs)];
+    const ours = await measureOurs(stage, some, forMs);
+    const peer = await measurePeer(stage, forMs, "bench-idle-peer", some);
     const ratio = (of: (cost: Cost) => number) => of(ours) / of(peer);
+    const ratioOfFew = (of: (cost: Cost) => number) => of(oursFew) / of(peerFew);
     const goal = (what: keyof typeof goalRatios, of: (cost: Cost) => number) => ({
       what: `idle loop: ${what}, ours / peer's`,
       wanted: `≤ ${goalRatios[what]}`,
@@ -49,14 +53,18 @@ export const idleLoop: Measurement = {
     ];
     return {
       how:
-        `${deployments.length} deployments of three objects with \`interval: 10s\`, one loop at a time, ${Math.round(forMs / 1_000)} s each. ` +
-        "CPU is user and system time of the server and everything it ran, idling included, by the number of loops.",
+        `${few} deployments of three objects with \`interval: 10s\`, and ${some} of them, one loop at a time, ${Math.round(forMs / 1_000)} s each. ` +
+        "CPU is user and system time of the server and everything it ran, idling included, by the number of loops. " +
+        `The goals are about ${some}.`,
       tables: [
         {
           head: ["mean of a loop", "loops", "wall", "CPU"],
           rows: [
-            row("towline", ours),
-            row("kluctl controller run", peer),
+            row(`towline, ${few} deployments`, oursFew),
+            row(`kluctl controller run, ${few}`, peerFew),
+            ["ratio", "", ratioOfFew(({ wallMs }) => wallMs).toFixed(2), ratioOfFew(({ cpuMs }) => cpuMs).toFixed(2)],
+            row(`towline, ${some} deployments`, ours),
+            row(`kluctl controller run, ${some}`, peer),
             ["ratio", "", ratio(({ wallMs }) => wallMs).toFixed(2), ratio(({ cpuMs }) => cpuMs).toFixed(2)],
           ],
         },
@@ -68,9 +76,9 @@ export const idleLoop: Measurement = {
   },
 };
 
-async function measureOurs(stage: Stage, forMs: number): Promise<Cost & { ran: readonly Ran[] }> {
-  const namespace = "bench-idle";
-  const start = await prepare(stage, namespace);
+async function measureOurs(stage: Stage, count: number, forMs: number): Promise<Cost & { ran: readonly Ran[] }> {
+  const namespace = `bench-idle-${count}`;
+  const start = await prepare(stage, namespace, count);
   const server = await stage.startTowline({ name: namespace, namespace, concurrency: 1, fullInterval: "0s" });
   await start();
   const known = (await server.processes()).length;
@@ -87,9 +95,15 @@ async function countOurs(server: Towline): Promise<Count> {
   return { loops: await of("count"), wallMs: (await of("sum")) * 1_000 };
 }
 
-/** Three deployments with nothing to do. */
-export async function measurePeer(stage: Stage, forMs: number, namespace = "bench-idle-peer"): Promise<Cost> {
-  const start = await prepare(stage, namespace);
+/** Deployments with nothing to do. */
+export async function measurePeer(
+  stage: Stage,
+  forMs: number,
+  name = "bench-idle-peer",
+  deployments = few,
+): Promise<Cost> {
+  const namespace = `${name}-${deployments}`;
+  const start = await prepare(stage, namespace, deployments);
   const peer = await stage.startPeer({ name: namespace, namespace, concurrency: 1 });
   await start();
   const count = async () => {
@@ -110,7 +124,8 @@ function whereItGoes({ loops, wallMs, ran }: Cost & { ran: readonly Ran[] }): Ta
 }
 
 /** Returns what creates the deployments, and resolves when they are deployed and have been looked at once more. */
-async function prepare(stage: Stage, namespace: string): Promise<() => Promise<void>> {
+async function prepare(stage: Stage, namespace: string, count: number): Promise<() => Promise<void>> {
+  const deployments = Array.from({ length: count }, (_, index) => `shop-${index + 1}`);
   const { url, first } = await stage.giteaRepository(namespace);
   await stage.cluster.createNamespace(namespace);
   const seen = await stage.cluster.watch("KluctlDeployment", namespace);
