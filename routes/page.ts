@@ -74,7 +74,7 @@ export function createPageRoutes(deps: PageRoutesDeps): Router {
     next();
   });
   router.use("/api", createPageWrites({ ...deps, keyOf }));
-  router.use("/api", (_req, res, next) => {
+  router.use("/api", (req, res, next) => {
     const caller = callerOf(res);
     if (caller?.role !== undefined) return next();
     if (caller !== undefined) {
@@ -82,6 +82,10 @@ export function createPageRoutes(deps: PageRoutesDeps): Router {
       return sendProblem(res, 403, { error: `${caller.name} may not see this.`, hint });
     }
     const logins = access.logins();
+    if (access.hasBearer(req)) {
+      const hint = "It is ui.token in the server's configuration, or in the file that --ui-token-file names.";
+      return void res.status(401).json({ error: "This is not the page's token.", hint, byToken: logins.token, logins });
+    }
     const hint = logins.token
       ? "Log in, or send the page's token as `Authorization: Bearer …`."
       : logins.oidc

@@ -1,6 +1,7 @@
 /** What `webhook explain` and `webhook replay` have in common: which delivery, and whose. */
 import type { Command } from "commander";
 import type { Config, ForgeConfig } from "../config.ts";
+import { ConfigError } from "../errors.ts";
 import { toWebhookSource } from "../forge/create-webhook-source.ts";
 import type { WebhookSource } from "../forge/webhook-source.ts";
 import type { ProgramDeps } from "./commands.ts";
@@ -12,6 +13,12 @@ export function withDeliveryFlags(command: Command): Command {
     .option("--forge <id>", "whose webhook it is, if the headers do not tell")
     .option("--event <name>", "the event, as the host's header has it: push, pull_request …")
     .option("-H, --header <header...>", "a header of the delivery that the file does not have: 'Name: value'");
+}
+
+/** One delivery, from a file or from what the server remembers. */
+export function refuseBoth(file: string | undefined, { delivery }: { readonly delivery?: string }): void {
+  if (file === undefined || delivery === undefined) return;
+  throw new ConfigError(`there are two deliveries, ${file} and --delivery ${delivery}: give one of them`);
 }
 
 export interface OpenedDelivery {

@@ -9,7 +9,7 @@ import { listOfBothApis } from "./both-apis.ts";
 import { clusterConfig, type ClusterFlags, type FoundDeployment, toFound, withClusterFlags } from "./cluster.ts";
 import type { Define, ProgramDeps } from "./commands.ts";
 import { deliveryHelp, type DeliveryFlags } from "./delivery-file.ts";
-import { openDelivery, withDeliveryFlags } from "./delivery-command.ts";
+import { openDelivery, refuseBoth, withDeliveryFlags } from "./delivery-command.ts";
 import { explainDelivery, type ExplainDeps, type Explanation } from "./explain-delivery.ts";
 import { dataOption, toData } from "./output.ts";
 import { withRedis } from "./redis.ts";
@@ -45,6 +45,7 @@ export const defineWebhookExplain: Define = (command, { env, stdin, out, err }, 
     .addOption(dataOption())
     .addHelpText("after", help)
     .action(async (file: string | undefined, flags: Flags) => {
+      refuseBoth(file, flags);
       const { config, kubernetes, namespaces } = clusterConfig(env, flags);
       const given =
         flags.delivery === undefined

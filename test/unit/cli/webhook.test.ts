@@ -144,6 +144,50 @@ test("a replayed delivery is signed anew, and what the server answered is said",
   expect(code).toBe(1);
 });
 
+test("a delivery that the server remembers is taken anew by its page, with the page's token", async () => {
+  const asked: string[] = [];
+  const lists = [
+    { id: "github", deliveries: [{ delivery: "other" }] },
+    { id: "gitea", deliveries: [{}, { delivery: "a/b" }] },
+  ];
+  const server = createServer((request, response) => {
+    asked.push(`${request.method} ${request.url} ${request.headers.authorization}`);
+    if (request.method === "GET") return void response.end(JSON.stringify(lists));
+    const known = request.url === "/api/deliveries/gitea/a%2Fb/replay";
+    response.writeHead(known ? 200 : 404).end(known ? '{"matched":1}' : '{"error":"forgotten"}');
+  }).listen(0, "127.0.0.1");
+  await once(server, "listening");
+  onTestFinished(() => void server.close());
+  const url = `http://127.0.0.1:${(server.address() as { port: number }).port}`;
+  const token = "the-token-of-this-page-123";
+  const replay = (...argv: string[]) =>
+    towline(["webhook", "replay", "--url", url, ...argv], { env: { ...env, TOWLINE_UI_TOKEN: token } });
+
+  expect(await replay("--delivery", "a/b")).toEqual({
+    code: 0,
+    out: `200 from ${url}/api/deliveries/gitea/a%2Fb/replay\n{"matched":1}\n`,
+    err: "",
+  });
+  expect(asked).toEqual([
+    `GET /api/deliveries Bearer ${token}`,
+    `POST /api/deliveries/gitea/a%2Fb/replay Bearer ${token}`,
+  ]);
+  // One that is not listed may be remembered all the same, if it is said whose it is.
+  expect(await replay("--delivery", "old")).toMatchObject({
+    code: 1,
+    err: expect.stringContaining("--forge") as string,
+  });
+  expect(await replay("--delivery", "old", "--forge", "github")).toMatchObject({
+    code: 1,
+    out: `404 from ${url}/api/deliveries/github/old/replay\n{"error":"forgotten"}\n`,
+  });
+
+  const without = await towline(["webhook", "replay", "--delivery", "a/b"], { env });
+  expect(without).toMatchObject({ code: 2, err: expect.stringContaining("TOWLINE_UI_TOKEN_FILE") as string });
+  const both = await replay("push.json", "--delivery", "a/b");
+  expect(both).toMatchObject({ code: 2, err: expect.stringContaining("give one of them") as string });
+});
+
 function recorded({ rawHeaders, body }: Delivery): string {
   return JSON.stringify({ rawHeaders, body });
 }

@@ -74,11 +74,13 @@ test("a session ends with its time and with the token, and cannot be made up", a
 });
 
 test("wrong tokens are refused, and soon not even listened to", async () => {
-  const { post, get } = await usePage({}, { mostWrong: 3 });
+  const { post, get } = await usePage({}, { mostWrong: 4 });
   expect((await post("/api/login", { token }, { "Sec-Fetch-Site": "cross-site" })).status).toBe(403);
   expect((await post("/api/login", { token })).status).toBe(204);
   for (const wrong of ["", `${token}x`, token.slice(1)])
     expect((await post("/api/login", { token: wrong })).status).toBe(401);
+  const wrong = await get("/api/queue", { Authorization: `Bearer ${token}x` });
+  expect([wrong.status, await wrong.json()]).toMatchObject([401, { error: "This is not the page's token." }]);
   expect((await post("/api/login", { token })).status).toBe(429);
   expect((await get("/api/queue", bearer)).status).toBe(429);
 });
