@@ -34,6 +34,7 @@ import { isMalformed, type Key } from "../model.ts";
 import { readGitCredentials } from "../reconcile/credentials.ts";
 import { createReadIdentity } from "../reconcile/identity.ts";
 import { createSources } from "../source/sources.ts";
+import { groupsToImpersonate } from "./page-actions.ts";
 import { loginOf } from "./previews.ts";
 import { findRedis } from "./redis.ts";
 
@@ -153,7 +154,7 @@ export async function runDoctor(options: DoctorOptions): Promise<readonly Sectio
             () => true,
           ),
           readsSecrets: config.kubernetes.readSecretsAs === "server",
-          operatorGroups: operatorGroupsOf(config),
+          operatorGroups: config.ui ? groupsToImpersonate(config.ui) : [],
         }),
     },
     { group: "Surroundings", subject: "kluctl", run: () => examineKluctl(() => kluctl.version()) },
@@ -234,11 +235,4 @@ async function lookAtRedis(config: Config, log: Logger): Promise<RedisFacts> {
     redis.disconnect();
     await privateRedis?.stop();
   }
-}
-
-/** Those that the API server is told when somebody asks for something on the page. */
-function operatorGroupsOf({ ui }: Config): readonly string[] {
-  if (ui?.actAs !== "caller") return [];
-  const { groupPrefix = "", operatorGroups } = ui;
-  return operatorGroups.filter((group) => group !== "*").map((group) => groupPrefix + group);
 }

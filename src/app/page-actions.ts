@@ -191,7 +191,26 @@ export function asWhom(
     );
   const known = new Set([...viewerGroups, ...operatorGroups]);
   const told = groups.filter((group) => known.has(group)).map((group) => groupPrefix + group);
-  return { as: user, asGroups: told.filter((group) => isPlain(group) && !isKept(group)) };
+  return { as: user, asGroups: told.filter(mayBeTold) };
+}
+
+/** All that it may be told. Who may ask for something may be in one of the viewers' as well. */
+export function groupsToImpersonate({
+  actAs,
+  groupPrefix = "",
+  viewerGroups,
+  operatorGroups,
+}: Mapping): readonly string[] {
+  if (actAs === "server" || operatorGroups.length === 0) return [];
+  const groups = new Set([...operatorGroups, ...viewerGroups]);
+  return [...groups]
+    .filter((group) => group !== "*")
+    .map((group) => groupPrefix + group)
+    .filter(mayBeTold);
+}
+
+function mayBeTold(group: string): boolean {
+  return isPlain(group) && !isKept(group);
 }
 
 function isKept(name: string): boolean {

@@ -1,7 +1,7 @@
 /** As whom the cluster is asked, and what comes of it. */
 import { expect, test } from "vitest";
 import type { Access } from "../../../routes/page-access.ts";
-import { asWhom, createPageActions, type Mapping } from "../../../src/app/page-actions.ts";
+import { asWhom, createPageActions, groupsToImpersonate, type Mapping } from "../../../src/app/page-actions.ts";
 import { ApiError } from "../../../src/errors.ts";
 import type { KubeRequest } from "../../../src/kube/client.ts";
 import type { GitDeployment } from "../../../src/model.ts";
@@ -23,6 +23,17 @@ test.each<[string, Pick<Access, "name" | "groups">, Partial<Mapping>, object]>([
   ["anybody, to a server that asks as itself", { name: "system:admin", groups: ["ops"] }, { actAs: "server" }, {}],
 ])("%s is told to the cluster as who they are", (_who, access, mapping, as) => {
   expect(asWhom(access, { ...caller, ...mapping })).toEqual(as);
+});
+
+test("every group that may be told is one that the server has to be let impersonate", () => {
+  expect(groupsToImpersonate({ ...caller, groupPrefix: "team:" })).toEqual([
+    "team:ops",
+    "team:system:masters",
+    "team:dev",
+  ]);
+  expect(groupsToImpersonate(caller)).toEqual(["ops", "dev"]);
+  expect(groupsToImpersonate({ ...caller, operatorGroups: [] })).toEqual([]);
+  expect(groupsToImpersonate({ ...caller, actAs: "server" })).toEqual([]);
 });
 
 test("nobody is told as one of Kubernetes's own, as the token, or in letters that a header does not take", () => {
