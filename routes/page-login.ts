@@ -8,7 +8,8 @@ import { type PageWrite, senderOf } from "./page-writes.ts";
 
 /** See src/login/oidc.ts. */
 export interface LoginProvider {
-  begin(): Promise<{ readonly url: string; readonly flow: unknown }>;
+  /** `anew`: they are asked who they are, even if that is known there. */
+  begin(anew: boolean): Promise<{ readonly url: string; readonly flow: unknown }>;
   /** `flow`: as `begin` gave it, or whatever else came out of the cookie. */
   finish(
     query: string,
@@ -73,7 +74,7 @@ export function createPageLogin({ access, provider, audit, log, now, mostLogins 
   router.get("/login", (req, res) =>
     told(res, async () => {
       const { oidc, seal } = open();
-      const { url, flow } = await oidc.begin();
+      const { url, flow } = await oidc.begin(req.query["anew"] !== undefined);
       res.cookie(flowCookie, await seal.close("login", { flow, place: placeOf(req) }, now() + flowMs), {
         ...flowOptions(req),
         maxAge: flowMs,
@@ -134,6 +135,7 @@ export function createPageLogin({ access, provider, audit, log, now, mostLogins 
       res.redirect(303, `/${place}`);
     }),
   );
+  router.get("/style.css", (_req, res) => void res.type("css").send(style));
   router.use((_req, res) => tellPerson(res, 404, "There is nothing here.", "The page is at /."));
   return router;
 
@@ -174,14 +176,23 @@ function placeOf(req: Request): string {
 }
 
 function tellPerson(res: Response, status: number, error: string, hint = ""): void {
+  const other = status === 403 ? asSomebodyElse : "";
   res
     .status(status)
     .type("html")
     .send(
-      `<!doctype html><html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width"><title>Towline</title></head>` +
-        `<body><main><h1>${plain(error)}</h1><p>${plain(hint)}</p><p><a href="/">To the page</a></p></main></body></html>`,
+      `<!doctype html><html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width"><title>Towline</title><link rel="stylesheet" href="/auth/style.css"></head>` +
+        `<body><main><h1>${plain(error)}</h1><p>${plain(hint)}</p><p><a href="/">To the page</a>${other}</p></main></body></html>`,
     );
 }
+
+/** What the provider knows of somebody it goes on knowing: without being asked anew, they would be sent back here at once. */
+const asSomebodyElse = ` · <a href="/auth/login?anew">Log in as somebody else</a>`;
+
+const style = `:root { color-scheme: light dark; font: 16px/1.5 system-ui, sans-serif; }
+main { max-width: 36rem; margin: 15vh auto; padding: 0 1rem; }
+h1 { font-size: 1.4rem; overflow-wrap: anywhere; }
+`;
 
 function plain(text: string): string {
   return text.replaceAll(/[&<>"']/g, (character) => `&#${character.charCodeAt(0)};`);

@@ -211,7 +211,8 @@ function Login({ refused: { message, logins }, onDone }: LoginProps) {
 function TokenForm({ isMain, onDone }: { readonly isMain: boolean; readonly onDone: () => void }) {
   const [token, setToken] = useState("");
   const field = useRef<HTMLInputElement>(null);
-  useEffect(() => field.current?.focus(), []);
+  // Where there is another way in, most people take that one.
+  useEffect(() => void (isMain && field.current?.focus()), []);
   const [problem, setProblem] = useState("");
   return (
     <form

@@ -104,7 +104,7 @@ function openWays(config: UiConfig, { now, log }: { readonly now: () => number; 
     seal && {
       seal,
       oidc: {
-        begin: () => client.begin(),
+        begin: (anew: boolean) => client.begin(anew),
         finish: (query: string, flow: unknown) => client.finish(query, LoginFlow.parse(flow)),
         leave: (idToken: string | undefined) => client.leave(idToken),
       },

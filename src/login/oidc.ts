@@ -32,8 +32,8 @@ export interface Person {
 }
 
 export interface Oidc {
-  /** Where to send somebody. Throws a RequestError. */
-  begin(): Promise<{ readonly url: string; readonly flow: LoginFlow }>;
+  /** Where to send somebody; `anew`: to be asked who they are, even if that is known there. Throws a RequestError. */
+  begin(anew?: boolean): Promise<{ readonly url: string; readonly flow: LoginFlow }>;
   /** Who came back, with this query. Throws a RequestError. */
   finish(query: string, flow: LoginFlow): Promise<Person>;
   /** Where somebody ends their session there; `undefined` if the provider names no such place, or does not say now. */
@@ -107,7 +107,7 @@ export function createOidc({ config, log, now = () => performance.now() }: OidcD
   }
 
   return {
-    async begin() {
+    async begin(anew = false) {
       const provider = await reach("finding it", discover);
       const flow = {
         state: client.randomState(),
@@ -121,6 +121,7 @@ export function createOidc({ config, log, now = () => performance.now() }: OidcD
         nonce: flow.nonce,
         code_challenge: await client.calculatePKCECodeChallenge(flow.verifier),
         code_challenge_method: "S256",
+        ...(anew && { prompt: "login" }),
       });
       return { url: url.href, flow };
     },

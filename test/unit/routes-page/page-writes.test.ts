@@ -160,6 +160,28 @@ test("a session holds the groups that give a role, when it cannot hold all of th
   expect(await access.json()).toMatchObject({ by: "oidc", name: "ann", groups: ["ops"], role: "operator" });
 });
 
+test("whom the provider knows as somebody without access can log in as somebody else", async () => {
+  const asked: boolean[] = [];
+  const provider = {
+    begin(anew: boolean) {
+      asked.push(anew);
+      return Promise.resolve({ url: "https://login.example.com/", flow: {} });
+    },
+    finish: () => Promise.resolve({ name: "eve", groups: ["elsewhere"], idToken: "" }),
+    leave: () => Promise.resolve(undefined),
+  };
+  const page = await usePage({ ...roles, oidc: { seal, sessionMs: 60_000 } }, { provider: { seal, oidc: provider } });
+  const begun = await page.get("/auth/login");
+  const refused = await page.get("/auth/callback?code=c&state=s", { Cookie: cookieOf(begun) });
+  const text = await refused.text();
+  expect(refused.status).toBe(403);
+  const [, other = ""] = /href="([^"]+)">Log in as somebody else/.exec(text) ?? [];
+  await page.get(other);
+  expect(asked).toEqual([false, true]);
+  const [, style = ""] = /<link rel="stylesheet" href="([^"]+)"/.exec(text) ?? [];
+  expect((await page.get(style)).headers.get("content-type")).toMatch(/^text\/css/);
+});
+
 test("logging out ends the session here, and leads to where the provider's own ends", async () => {
   let idToken = "the-id-token".padEnd(2_700, "n");
   const provider = {
