@@ -20,6 +20,8 @@ export interface PageResult {
   readonly endedAt: number;
   readonly errors: number;
   readonly changes: string;
+  /** It was only tried. */
+  readonly dryRun?: boolean | undefined;
 }
 
 export interface PageDeploymentDetails {

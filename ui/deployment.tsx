@@ -138,11 +138,11 @@ function Result({ path, result, now, newest }: ResultProps) {
   const { value, problem } = useFact<ShownResult>(
     open ? `${path}/results/${encodeURIComponent(result.id)}` : undefined,
   );
-  const { command, commit, commitUrl, endedAt, startedAt, errors, changes } = result;
+  const { command, commit, commitUrl, endedAt, startedAt, errors, changes, dryRun } = result;
   return (
     <details class="result" open={open} onToggle={(event) => setOpen(event.currentTarget.open)}>
       <summary>
-        <strong>{command}</strong> {changes || "nothing differed"}
+        <strong>{dryRun ? `${command}, dry run` : command}</strong> {changes || "nothing differed"}
         {errors > 0 && <span class="drifted"> {errors === 1 ? "1 error" : `${errors} errors`}</span>}{" "}
         <span class="quiet">
           <Age at={endedAt} now={now} />, {durationText(endedAt - startedAt)}

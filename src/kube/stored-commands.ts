@@ -7,7 +7,12 @@ import type { KubeClient } from "./client.ts";
 const count = z.number().catch(0);
 const Summary = z.object({
   kluctlDeployment: z.object({ namespace: z.string(), name: z.string() }),
-  commandInfo: z.object({ command: z.string(), startTime: z.string(), endTime: z.string() }),
+  commandInfo: z.object({
+    command: z.string(),
+    startTime: z.string(),
+    endTime: z.string(),
+    dryRun: z.boolean().optional().catch(undefined),
+  }),
   gitInfo: z.object({ commit: z.string() }),
   errors: z.union([z.array(z.unknown()).transform((list) => list.length), z.number()]).catch(0),
   newObjects: count,
@@ -54,5 +59,6 @@ export function parseSummary(text: string): StoredCommand | undefined {
       .filter(([many]) => many > 0)
       .map(([many, what]) => `${many} ${what}`)
       .join(", "),
+    dryRun: commandInfo.dryRun,
   };
 }

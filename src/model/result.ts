@@ -64,4 +64,6 @@ export interface StoredCommand {
   readonly errors: number;
   /** `1 new, 2 changed`; empty if nothing differed. */
   readonly changes: string;
+  /** It was only tried. */
+  readonly dryRun?: boolean | undefined;
 }

@@ -67,8 +67,14 @@ function whyOf(deployment: Deployment | MalformedDeployment): string | undefined
     return `waits for approval of ${status.lastObjectsHash?.slice(0, 8)} (kluctl gitops deploy, or spec.manualObjectsHash)`;
   }
   if (status.observedGeneration !== generation) return "waits to be looked at: its spec is new";
-  if (ready?.status === "True") return undefined;
+  if (ready?.status === "True") return wasTried(status) ? "dry run: nothing is applied" : undefined;
   return inOneLine(status.lastPrepareError ?? "") || inOneLine(ready?.message ?? "") || "nobody has looked at it yet";
+}
+
+/** Whether the last deploy was a dry run. */
+function wasTried({ lastDeployResult }: Deployment["status"]): boolean {
+  const { dryRun } = (lastDeployResult?.document["commandInfo"] ?? {}) as { dryRun?: unknown };
+  return dryRun === true;
 }
 
 function refOf(source: Deployment["spec"]["source"]): string {

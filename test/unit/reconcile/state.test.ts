@@ -55,6 +55,10 @@ test.each<[why: string, deployment: Parameters<typeof aDeployment>[0]]>([
     { status: status({ lastPrepareError: "2 errors occurred:\n\t* a.yml: x\n\t* b\n", conditions: [] }) },
   ],
   ["deploy failed", { status: status({ conditions: [condition("Ready", "False", "deploy failed")] }) }],
+  [
+    "dry run: nothing is applied",
+    { status: status({ lastDeployResult: aSummary({ document: { commandInfo: { dryRun: true } } }) }) },
+  ],
   ["nobody has looked at it yet", { status: status({ conditions: [] }) }],
 ])("why: %s", (why, deployment) => {
   expect(stateOf(aDeployment({ generation: 1, ...deployment }), now).why).toContain(why);
