@@ -1,8 +1,8 @@
 /** Where is my commit? */
 import { useEffect, useRef, useState } from "preact/hooks";
-import type { Trace, TracedDeployment } from "../src/reconcile/trace.ts";
+import type { Trace, TracedDeployment, TracedPullRequest } from "../src/reconcile/trace.ts";
 import { useFact, useSearchKey } from "./hooks.ts";
-import { Loading, Notice } from "./parts.tsx";
+import { Away, Loading, Notice } from "./parts.tsx";
 import { addressOf, ageText, refText, searchHint, short, timeText } from "./words.ts";
 
 export function CommitView({ commit, version }: { readonly commit: string; readonly version: unknown }) {
@@ -50,7 +50,9 @@ export function CommitView({ commit, version }: { readonly commit: string; reado
   );
 }
 
-function Found({ trace: { commit, within, deliveries, deployments, ignored } }: { readonly trace: Trace }) {
+function Found({ trace }: { readonly trace: Trace }) {
+  const { commit, within, deliveries, deployments, ignored, pullRequests } = trace;
+  const nowhere = deployments.length === 0 && pullRequests.length === 0;
   const [first] = deliveries;
   const [most, setMost] = useState(shownAtFirst);
   return (
@@ -92,8 +94,11 @@ function Found({ trace: { commit, within, deliveries, deployments, ignored } }: 
           Show all {deployments.length} deployments
         </button>
       )}
-      {deployments.length === 0 && ignored.length > 0 && <p>It concerns no deployment.</p>}
-      {deployments.length === 0 && ignored.length === 0 && (
+      {pullRequests.map((one) => (
+        <Proposed key={one.name} {...one} />
+      ))}
+      {nowhere && ignored.length > 0 && <p>It concerns no deployment.</p>}
+      {nowhere && ignored.length === 0 && (
         <Notice>
           Nobody here knows it. Either no deployment follows its branch, or it was not looked at yet, or something newer
           was there already. <a href="#/deliveries">Deliveries</a> shows what webhooks told,{" "}
@@ -113,6 +118,25 @@ function Found({ trace: { commit, within, deliveries, deployments, ignored } }: 
         </>
       )}
     </>
+  );
+}
+
+function Proposed({ name, url, words, verdict, previews }: TracedPullRequest) {
+  return (
+    <section class="traced">
+      <h2 class="breaks">
+        <Away url={url}>{name}</Away>
+      </h2>
+      <p class="breaks">{words}</p>
+      <p>{verdict}</p>
+      <ul class="plain">
+        {previews.map((one) => (
+          <li key={one.deployment}>
+            <a href={addressOf(one.deployment)}>{one.deployment}</a> <span class="quiet">{one.verdict}</span>
+          </li>
+        ))}
+      </ul>
+    </section>
   );
 }
 

@@ -20,11 +20,10 @@ import {
   type ManualKind,
   manualResultField,
   type ManualResults,
-  pullRequestText,
   type RepoId,
 } from "../model.ts";
 import type { Clock } from "../ports.ts";
-import { describePreview, describeReport } from "../preview/summary.ts";
+import { describeProposal, findProposals } from "../preview/proposals.ts";
 import { maskStored } from "../reconcile/mask.ts";
 import { showDrift, showResult, showStatusProblems } from "../reconcile/show-result.ts";
 import { stateOf } from "../reconcile/state.ts";
@@ -64,6 +63,8 @@ export function createPageFacts(
     repo === undefined || !commit ? undefined : commitUrl(repo, commit);
   const repoOf = (deployment: Deployment | MalformedDeployment) =>
     followsGit(deployment) ? deployment.repo : undefined;
+
+  const followed = () => [...new Set(deployments.all().flatMap((deployment) => repoOf(deployment) ?? []))];
 
   function describe(deployment: Deployment | MalformedDeployment): PageDeployment {
     const state = stateOf(deployment, clock.now());
@@ -111,8 +112,7 @@ export function createPageFacts(
         }),
       ),
     async pullRequests() {
-      const repos = new Set(deployments.all().flatMap((deployment) => repoOf(deployment) ?? []));
-      const open = (await Promise.all([...repos].map((repo) => reports.open(repo)))).flat();
+      const open = (await Promise.all(followed().map((repo) => reports.open(repo)))).flat();
       const newest = open.toSorted((a, b) => b.startedAt - a.startedAt).slice(0, pullRequestsShown);
       const found = await Promise.all(newest.map(({ pullRequest }) => reports.find(pullRequest)));
       return found.filter((report) => report !== undefined).map(showReport);
@@ -129,7 +129,9 @@ export function createPageFacts(
         listStoredCommands(client, resultsNamespace),
         Promise.all(forges().map(({ id }) => deliveries.latest(id))),
       ]);
-      const facts = { commit, deployments: deployments.all(), results: stored, deliveries: known.flat() };
+      const told = { commit, deliveries: known.flat() };
+      const pullRequests = await findProposals(reports, { ...told, repos: followed() });
+      const facts = { ...told, deployments: deployments.all(), results: stored, pullRequests };
       return traceCommit({ ...facts, now: clock.now() });
     },
   };
@@ -153,19 +155,5 @@ function showRequest(kind: ManualKind, status: ManualResults): PageRequest | und
 const longestError = 2_000;
 
 function showReport(report: Report) {
-  const { pullRequest, url, baseBranch, head, state, startedAt, finishedAt, previews } = report;
-  return {
-    name: pullRequestText(pullRequest),
-    // It comes from the git host: a link must never be a program.
-    url: /^https?:\/\//i.test(url) ? url : undefined,
-    baseBranch,
-    head,
-    state,
-    at: finishedAt ?? startedAt,
-    verdict: describeReport(report),
-    previews: previews.map((preview) => ({
-      deployment: `${preview.deployment.namespace}/${preview.deployment.name}`,
-      verdict: describePreview(preview),
-    })),
-  };
+  return { ...describeProposal(report), at: report.finishedAt ?? report.startedAt };
 }

@@ -1,8 +1,17 @@
 /** `towline trace`: where is my commit? */
 import { createDeliveries } from "../../jobs/deliveries.ts";
+import { createReports } from "../../jobs/reports.ts";
 import { ConfigError } from "../errors.ts";
 import { listStoredCommands } from "../kube/stored-commands.ts";
-import { type Trace, traceCommit, type TracedDeployment, type TraceStep } from "../reconcile/trace.ts";
+import { followsGit } from "../model.ts";
+import { findProposals } from "../preview/proposals.ts";
+import {
+  type Trace,
+  traceCommit,
+  type TracedDeployment,
+  type TracedPullRequest,
+  type TraceStep,
+} from "../reconcile/trace.ts";
 import { listOfBothApis } from "./both-apis.ts";
 import { clusterConfig, type ClusterFlags, withClusterFlags } from "./cluster.ts";
 import type { Define } from "./commands.ts";
@@ -20,9 +29,10 @@ What is known of a commit, for each deployment that it concerns:
   received, queued    when its webhook came; from what the server remembers in Redis, if it can be reached from here
   rendered, applied   from the stored results and the status of the KluctlDeployment
   healthy             its Ready condition, and the validation if there is one
-  unchanged           it was rendered, and nothing differs from what is deployed
+  unchanged           it was rendered, and nothing differs from what is deployed; or it was only tried (dry run)
   superseded          a newer commit was there before it was looked at; that one was deployed instead
 
+Of the head of a pull request it says what merging it would change, until it is merged.
 Of a push only its last commit is looked at. For one that came along with it, that one is told, and said so.
 
   towline trace 3f2c1ab
@@ -51,26 +61,29 @@ export const defineTrace: Define = (command, { env, out, err }, onCode) => {
       const client = createKubeClient(kubernetes);
       /** Without it less is known; what is known is shown. */
       const unknown: string[] = [];
-      const orNothing = <T>(what: string, found: Promise<readonly T[]>): Promise<readonly T[]> =>
+      const orElse = <T>(what: string, found: Promise<T>, nothing: T): Promise<T> =>
         found.catch((error: unknown) => {
           unknown.push(`${what}: ${error instanceof Error ? error.message : String(error)}\n`);
-          return [];
+          return nothing;
         });
       try {
-        const [found, results, deliveries] = await Promise.all([
+        const [found, results] = await Promise.all([
           listOfBothApis(client, { namespaces, err }),
-          orNothing("stored results are not known", listStoredCommands(client, config.results.namespace)),
-          orNothing(
-            "deliveries are not known",
-            withRedis(config, async (connection, log) => {
-              const all = createDeliveries({ connection, prefix: config.redis.prefix, log });
-              return (await Promise.all(config.forges.map(({ id }) => all.latest(id)))).flat();
-            }),
-          ),
+          orElse("stored results are not known", listStoredCommands(client, config.results.namespace), []),
         ]);
-        unknown.forEach(err);
         const deployments = found.map(({ deployment }) => deployment);
-        const trace = traceCommit({ commit, deployments, results, deliveries, now: Date.now() });
+        const memory = withRedis(config, async (connection, log) => {
+          const { redis, forges } = config;
+          const all = createDeliveries({ connection, prefix: redis.prefix, log });
+          const deliveries = (await Promise.all(forges.map(({ id }) => all.latest(id)))).flat();
+          const repos = deployments.filter(followsGit).map(({ repo }) => repo);
+          const reports = createReports({ connection, prefix: redis.prefix });
+          return { deliveries, pullRequests: await findProposals(reports, { commit, repos, deliveries }) };
+        });
+        const none = { deliveries: [], pullRequests: [] };
+        const remembered = await orElse("deliveries and pull requests are not known", memory, none);
+        unknown.forEach(err);
+        const trace = traceCommit({ commit, deployments, results, ...remembered, now: Date.now() });
         out(isForPeople(flags.output) ? toText(commit, trace) : (forPrograms(flags.output, [trace]) ?? ""));
         const settled = ({ state }: TracedDeployment) => state !== "waiting" && state !== "failed";
         onCode(trace.deployments.length > 0 && trace.deployments.every(settled) ? 0 : 1);
@@ -84,7 +97,8 @@ const nobody = `Nobody here knows it. Either no deployment follows its branch, o
 was there already. \`towline get deliveries\` shows what webhooks told, \`towline get deployments -o wide\` who follows what.
 `;
 
-function toText(commit: string, { commit: whole = commit, within, deliveries, deployments, ignored }: Trace): string {
+function toText(commit: string, trace: Trace): string {
+  const { commit: whole = commit, within, deliveries, deployments, ignored, pullRequests } = trace;
   const [first] = deliveries;
   const pushed = first ? `, pushed to ${plain(first.repoName ?? "")} ${plain(first.ref ?? "")}` : "";
   const blocks = deployments.map(
@@ -93,14 +107,22 @@ function toText(commit: string, { commit: whole = commit, within, deliveries, de
   const others = ignored.map((one) => [`  ${one.deployment}`, plain(one.reason)]);
   const along =
     within === undefined ? "" : `\nIt came along with ${within.slice(0, 12)}: that is looked at, and told of here.`;
+  const nowhere = deployments.length === 0 && pullRequests.length === 0;
   return [
     `commit ${whole.slice(0, 12)}${pushed}${along}\n`,
     ...blocks,
-    deployments.length > 0 ? "" : ignored.length > 0 ? "It concerns no deployment.\n" : nobody,
+    ...pullRequests.map(describeProposed),
+    nowhere ? (ignored.length > 0 ? "It concerns no deployment.\n" : nobody) : "",
     others.length > 0 ? `not concerned\n${table(others)}` : "",
   ]
     .filter(Boolean)
     .join("\n");
+}
+
+function describeProposed({ url, words, verdict, previews }: TracedPullRequest): string {
+  const rows = previews.map((one) => [`  ${one.deployment}`, plain(one.verdict)]);
+  const address = url === undefined ? "" : `  ${plain(url)}\n`;
+  return `${plain(words)}\n  ${plain(verdict)}\n${address}${table(rows)}`;
 }
 
 function rowsOf(steps: readonly TraceStep[]): string[][] {

@@ -15,9 +15,29 @@ export interface TraceStep {
 export interface TracedDeployment {
   /** `namespace/name` */
   readonly deployment: string;
-  /** `applied`: it was, even if something newer is there now. `unchanged`: nothing that is rendered differs. */
+  /** `applied`: it was, even if something newer is there now. `unchanged`: nothing that is rendered differs, or it is only tried. */
   readonly state: "applied" | "unchanged" | "superseded" | "waiting" | "failed";
   readonly steps: readonly TraceStep[];
+}
+
+/** One that proposes the commit, or once did. */
+export interface TracedPullRequest {
+  /** `gitea:example/shop#7` */
+  readonly name: string;
+  /** Of http or https. */
+  readonly url?: string | undefined;
+  readonly baseBranch?: string | undefined;
+  /** What it proposes now. */
+  readonly head: string;
+  /** Whether that is this commit. */
+  readonly isHead: boolean;
+  /** `unknown`: nothing was previewed. */
+  readonly state: "working" | "done" | "merged" | "closed" | "unknown";
+  /** How the commit stands to it, as a sentence. */
+  readonly words: string;
+  /** On what it proposes now. */
+  readonly verdict: string;
+  readonly previews: readonly { readonly deployment: string; readonly verdict: string }[];
 }
 
 export interface Trace {
@@ -28,6 +48,7 @@ export interface Trace {
   readonly deliveries: readonly DeliveryRecord[];
   readonly deployments: readonly TracedDeployment[];
   readonly ignored: readonly Ignored[];
+  readonly pullRequests: readonly TracedPullRequest[];
 }
 
 export interface TraceFacts {
@@ -37,6 +58,7 @@ export interface TraceFacts {
   readonly results: readonly StoredCommand[];
   /** All that are remembered. */
   readonly deliveries: readonly DeliveryRecord[];
+  readonly pullRequests: readonly TracedPullRequest[];
   readonly now: number;
 }
 
@@ -69,14 +91,23 @@ function traceOne(facts: TraceFacts): Trace {
       isMeant(one.status.observedCommit) ||
       isMeant(stateOf(one, facts.now).deployedCommit),
   );
-  const known = [deliveries[0]?.commit, results[0]?.commit, ...traced.map(({ status }) => status.observedCommit)];
+  const known = [
+    deliveries[0]?.commit,
+    results[0]?.commit,
+    ...traced.map(({ status }) => status.observedCommit),
+    ...facts.pullRequests.map(({ head }) => head),
+  ];
   return {
     commit: known.find(isMeant),
     deliveries,
     deployments: traced.map((one) =>
       traceDeployment(one, { ...facts, deliveries, results, all: facts.deliveries }, isMeant),
     ),
-    ignored: deliveries.flatMap((one) => one.ignored).filter(({ deployment }) => !told.has(deployment)),
+    ignored: deliveries
+      .flatMap((one) => one.ignored)
+      .filter(({ deployment }) => !told.has(deployment))
+      .toSorted((a, b) => (a.deployment < b.deployment ? -1 : 1)),
+    pullRequests: facts.pullRequests,
   };
 }
 
@@ -100,11 +131,14 @@ function traceDeployment(
     : [];
   const [first] = commands;
   if (first) steps.push({ step: "rendered", at: first.startedAt, words: "" });
-  for (const { errors, endedAt: at, changes } of commands) {
-    if (errors > 0) steps.push({ step: "failed", at, words: errors === 1 ? "1 error" : `${errors} errors` });
+  for (const { errors, endedAt: at, changes, dryRun } of commands) {
+    if (dryRun && errors === 0)
+      steps.push({ step: "note", at, words: `dry run: ${changes || "nothing"} would be applied` });
+    else if (errors > 0) steps.push({ step: "failed", at, words: errors === 1 ? "1 error" : `${errors} errors` });
     else steps.push({ step: "applied", at, words: changes || "nothing differed" });
   }
-  const applied = commands.some(({ errors }) => errors === 0) || isDeployed(deployment, isMeant);
+  const tried = commands.some(({ errors, dryRun }) => errors === 0 && dryRun);
+  const applied = !tried && (commands.some(({ errors }) => errors === 0) || isDeployed(deployment, isMeant));
   const state = { deployment: name, steps };
   const observed = status.observedCommit;
   if (!isMeant(observed)) {
@@ -121,14 +155,14 @@ function traceDeployment(
     const words = stateOf(deployment, facts.now).why ?? `still at ${newer}`;
     return { ...state, state: "waiting", steps: [...steps, { step: "note", words }] };
   }
-  return endOf(deployment, state, applied, facts.now);
+  return endOf(deployment, state, { applied, tried }, facts.now);
 }
 
 /** Of a commit that is still the newest. */
 function endOf(
   deployment: Deployment | MalformedDeployment,
   { deployment: name, steps }: Pick<TracedDeployment, "deployment" | "steps">,
-  applied: boolean,
+  { applied, tried }: { readonly applied: boolean; readonly tried: boolean },
   now: number,
 ): TracedDeployment {
   const { status } = deployment;
@@ -138,6 +172,7 @@ function endOf(
   const { lastValidateResult: validated, lastDeployResult: deployed } = status;
   const unchanged =
     !applied &&
+    !tried &&
     status.lastPrepareError === undefined && // what else it says is of an earlier commit then
     status.lastObjectsHash !== undefined &&
     status.lastObjectsHash === deployed?.document["renderedObjectsHash"];
@@ -152,7 +187,7 @@ function endOf(
     more.push({ step: "failed", words: why ?? ready.message });
     return state("failed");
   }
-  if (!applied && !unchanged) {
+  if (!applied && !unchanged && !tried) {
     more.push({ step: "note", words: why ?? "not deployed yet" });
     return state("waiting");
   }

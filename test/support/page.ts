@@ -57,7 +57,7 @@ export async function usePage(
     forges: () => Promise.resolve([]),
     pullRequests: () => Promise.resolve([]),
     queue: () => Promise.resolve({ lanes: [], jobs: [] }),
-    trace: (commit) => Promise.resolve({ commit, deliveries: [], deployments: [], ignored: [] }),
+    trace: (commit) => Promise.resolve({ commit, deliveries: [], deployments: [], ignored: [], pullRequests: [] }),
   };
   const events = createPageEvents({
     describe: (keys) => keys.flatMap(({ name }) => (name === "prod" ? shop : [])),

@@ -36,7 +36,14 @@ function trace(
     status: { observedGeneration: 1, conditions: [ready("True")], ...status },
   });
   const { results = [], deliveries = [delivery] } = more;
-  return traceCommit({ commit: "3f2c1ab", deployments: [deployment], results, deliveries, now: more.now ?? now });
+  return traceCommit({
+    commit: "3f2c1ab",
+    deployments: [deployment],
+    results,
+    deliveries,
+    pullRequests: [],
+    now: more.now ?? now,
+  });
 }
 
 const ofOld = { endTime: "2026-01-02T11:00:00Z", document: { renderedObjectsHash: "h", gitInfo: { commit: old } } };
@@ -140,4 +147,14 @@ test("without the delivery the status and the results still tell, and a stranger
     "applied",
   );
   expect(trace({ observedCommit: newer }, { deliveries: [] })).toMatchObject({ commit: undefined, deployments: [] });
+});
+
+test("what is only tried is not called applied", () => {
+  const found = trace({ observedCommit: commit }, { results: [{ ...deployed(), dryRun: true }] });
+  expect(found.deployments[0]).toMatchObject({ state: "unchanged" });
+  expect(found.deployments[0]?.steps.map(({ step, words }) => [step, words])).toContainEqual([
+    "note",
+    "dry run: 2 changed would be applied",
+  ]);
+  expect(found.deployments[0]?.steps.map(({ step }) => step)).not.toContain("applied");
 });

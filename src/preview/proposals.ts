@@ -1,0 +1,98 @@
+/** The pull requests that propose a commit, or once did: where it is as long as it is not merged. */
+import type { DeliveryRecord } from "../delivery-record.ts";
+import { type PullRequestKey, pullRequestText, type RepoId } from "../model.ts";
+import type { TracedPullRequest } from "../reconcile/trace.ts";
+import { isOpen, type Report } from "../report.ts";
+import { describePreview, describeReport } from "./summary.ts";
+
+export interface ProposalsDeps {
+  /** What is known of the open pull requests into a repository. */
+  readonly open: (repo: RepoId) => Promise<readonly { readonly pullRequest: PullRequestKey; readonly head: string }[]>;
+  readonly find: (key: PullRequestKey) => Promise<Report | undefined>;
+}
+
+export interface ProposalsQuery {
+  /** The beginning of a hash, in lower case. */
+  readonly commit: string;
+  readonly repos: readonly RepoId[];
+  /** All that are remembered: they tell of pull requests that are over, and of heads from before. */
+  readonly deliveries: readonly DeliveryRecord[];
+}
+
+interface Told {
+  readonly key: PullRequestKey;
+  readonly head: string;
+  /** By the last delivery, if one told of it. */
+  readonly reason?: string | undefined;
+}
+
+/** Those that are open come first. */
+export async function findProposals(
+  { open, find }: ProposalsDeps,
+  { commit, repos, deliveries }: ProposalsQuery,
+): Promise<readonly TracedPullRequest[]> {
+  const known = (await Promise.all([...new Set(repos)].map(open))).flat();
+  const told: Told[] = [
+    ...deliveries.toSorted((a, b) => a.at - b.at).flatMap(pullRequestOf),
+    ...known.map(({ pullRequest, head }) => ({ key: pullRequest, head })),
+  ];
+  const byName = new Map(
+    told.filter(({ head }) => head.startsWith(commit)).map((one) => [pullRequestText(one.key), one]),
+  );
+  const found = await Promise.all(
+    [...byName.values()].map(async (one) => toProposal(one, await find(one.key), commit)),
+  );
+  return found.toSorted((a, b) => Number(isOver(a)) - Number(isOver(b)));
+}
+
+function pullRequestOf({ event, forge, repoName, pullRequest, commit, reason }: DeliveryRecord): Told[] {
+  if (event !== "pull-request" || !repoName || !pullRequest || !commit) return [];
+  return [{ key: { forge, repoName, number: pullRequest }, head: commit, reason }];
+}
+
+function toProposal({ key, head, reason }: Told, report: Report | undefined, commit: string): TracedPullRequest {
+  const about =
+    report === undefined
+      ? {
+          name: pullRequestText(key),
+          head,
+          state: "unknown" as const,
+          verdict: reason ?? "it was not previewed, or not yet",
+          previews: [],
+        }
+      : describeProposal(report);
+  const isHead = about.head.startsWith(commit);
+  return { ...about, isHead, words: wordsFor({ ...about, isHead }) };
+}
+
+function wordsFor({ name, baseBranch, head, isHead, state }: Omit<TracedPullRequest, "words">): string {
+  const into = baseBranch === undefined ? "" : ` into ${baseBranch}`;
+  if (state === "unknown") return `It was told of as the head of pull request ${name}${into}.`;
+  if (state === "merged")
+    return `It was the head of pull request ${name}${into}, which is merged: the merge is another commit.`;
+  if (state === "closed") return `It was the head of pull request ${name}${into}, which is closed without merging.`;
+  if (!isHead) return `It was the head of pull request ${name}${into}, which is at ${head.slice(0, 7)} now.`;
+  return `It is the head of pull request ${name}${into}: nothing of it is deployed before it is merged.`;
+}
+
+/** Of what a preview found, what is said where there is no room for all of it. */
+export function describeProposal(report: Report) {
+  const { pullRequest, url, baseBranch, head, state, previews } = report;
+  return {
+    name: pullRequestText(pullRequest),
+    // It comes from the git host: a link must never be a program.
+    url: /^https?:\/\//i.test(url) ? url : undefined,
+    baseBranch,
+    head,
+    state,
+    verdict: describeReport(report),
+    previews: previews.map((preview) => ({
+      deployment: `${preview.deployment.namespace}/${preview.deployment.name}`,
+      verdict: describePreview(preview),
+    })),
+  };
+}
+
+function isOver({ state }: TracedPullRequest): boolean {
+  return state !== "unknown" && !isOpen({ state });
+}

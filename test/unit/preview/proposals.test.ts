@@ -1,0 +1,72 @@
+import { expect, test } from "vitest";
+import type { DeliveryRecord } from "../../../src/delivery-record.ts";
+import { pullRequestText, type RepoId } from "../../../src/model.ts";
+import { findProposals } from "../../../src/preview/proposals.ts";
+import type { Report } from "../../../src/report.ts";
+
+const repo = "git.example.com/org/shop" as RepoId;
+const commit = "3f2c1ab".padEnd(40, "0");
+const other = "9d41e07".padEnd(40, "0");
+
+function report(number: number, more: Partial<Report> = {}): Report {
+  return {
+    ...{ v: 1, pullRequest: { forge: "gitea", repoName: "org/shop", number }, url: "javascript:hit()", repo },
+    ...{ baseBranch: "main", head: commit, state: "done", previews: [], earlierHeads: [], restarts: 0, startedAt: 1 },
+    ...more,
+  };
+}
+
+function delivery(pullRequest: number, more: Partial<DeliveryRecord> = {}): DeliveryRecord {
+  return {
+    ...{ v: 1, forge: "gitea", at: pullRequest, status: 202, ms: 1, event: "pull-request", repoName: "org/shop" },
+    ...{ commit, pullRequest, matched: 0, deployments: [], queued: 1, ignored: [], ignoredMore: 0 },
+    ...more,
+  };
+}
+
+function find(reports: readonly Report[], deliveries: readonly DeliveryRecord[] = []) {
+  const open = reports.filter(({ state }) => state === "done" || state === "working");
+  const deps = {
+    open: (of: RepoId) => Promise.resolve(of === repo ? open : []),
+    find: (key: Report["pullRequest"]) =>
+      Promise.resolve(reports.find((one) => pullRequestText(one.pullRequest) === pullRequestText(key))),
+  };
+  return findProposals(deps, { commit: "3f2c1ab", repos: [repo, repo], deliveries });
+}
+
+test("the head of an open pull request is told as that, with what a merge would change", async () => {
+  const found = await find([report(7), report(8, { head: other })], [delivery(7)]);
+  expect(found).toMatchObject([
+    {
+      name: "gitea:org/shop#7",
+      url: undefined,
+      isHead: true,
+      state: "done",
+      words:
+        "It is the head of pull request gitea:org/shop#7 into main: nothing of it is deployed before it is merged.",
+      verdict: "no deployment is concerned",
+    },
+  ]);
+});
+
+test("a head from before, and one that is merged or closed, is told from the deliveries", async () => {
+  const merged = report(1, { state: "merged" });
+  const closed = report(2, { state: "closed" });
+  const moved = report(3, { head: other });
+  const found = await find([merged, closed, moved], [delivery(1), delivery(2), delivery(3)]);
+  expect(found.map(({ words }) => words)).toEqual([
+    "It was the head of pull request gitea:org/shop#3 into main, which is at 9d41e07 now.",
+    "It was the head of pull request gitea:org/shop#1 into main, which is merged: the merge is another commit.",
+    "It was the head of pull request gitea:org/shop#2 into main, which is closed without merging.",
+  ]);
+});
+
+test("one that is not previewed says why", async () => {
+  const [found] = await find([], [delivery(7, { reason: "previews of pull requests are switched off" })]);
+  expect(found).toMatchObject({
+    state: "unknown",
+    isHead: true,
+    verdict: "previews of pull requests are switched off",
+  });
+  expect((await find([], [delivery(7, { event: "push" })]))[0]).toBeUndefined();
+});
