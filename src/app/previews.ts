@@ -74,7 +74,7 @@ export async function openForge(
   const { id, kind, apiUrl, webUrl } = config;
   const onAnswer = (headers: Headers) => {
     const allowed = findRateLimit(headers);
-    if (allowed) outside.forgeAllows(id, allowed.remaining, allowed.limit);
+    if (allowed) outside.forgeAllows(id, allowed);
   };
   const made = await createForge({ id, kind, apiUrl, webUrl, login, onAnswer, log });
   const forge = createObservedForge(withStatusName(made, statusName), (...what) => outside.forgeAsked(id, ...what));

@@ -2,6 +2,12 @@
 import { Counter, Gauge, Histogram, type Registry } from "prom-client";
 import { boundLabel, workSeconds } from "./labels.ts";
 
+interface ForgeAllowance {
+  readonly remaining: number;
+  readonly limit?: number | undefined;
+  readonly resetAt?: number | undefined;
+}
+
 export interface OutsideMetrics {
   kubernetesAsked(method: string, status: number, seconds: number): void;
   /** A request of ours waited so long for its turn. */
@@ -13,8 +19,8 @@ export interface OutsideMetrics {
   configLoaded(ok: boolean, restart: boolean): void;
   /** `operation`: what of the Forge port; `result`: `ok`, or the problem. */
   forgeAsked(forge: string, operation: string, result: string, seconds: number): void;
-  /** What a forge said last of how many requests it still takes. */
-  forgeAllows(forge: string, remaining: number, limit: number | undefined): void;
+  /** What a forge said last of how many requests it still takes, and until when (epoch milliseconds). */
+  forgeAllows(forge: string, allowed: ForgeAllowance): void;
   /** It wants to be left alone until then, epoch milliseconds. */
   forgeRests(forge: string, until: number): void;
   /** The sweep asked a remote for its branches. */
@@ -29,6 +35,7 @@ export function createOutsideMetrics(registry: Registry): OutsideMetrics {
   const registers = [registry];
   const [methodLabel, statusLabel, whyLabel, forgeLabel] = [boundLabel(), boundLabel(), boundLabel(), boundLabel()];
   const rests = new Map<string, number>();
+  const allowances = new Map<string, ForgeAllowance>();
   const kubernetesRequests = new Counter({
     name: "towline_kubernetes_requests_total",
     help: "Requests to the API server; status 0: no answer.",
@@ -81,11 +88,17 @@ export function createOutsideMetrics(registry: Registry): OutsideMetrics {
     buckets: workSeconds,
     registers,
   });
-  const remainingRequests = new Gauge({
+  new Gauge({
     name: "towline_forge_rate_limit_remaining",
     help: "How many requests a git host said last that it still takes.",
     labelNames: ["forge"],
     registers,
+    collect() {
+      // What it said of a period that is over holds no more, and a server that asks nothing would tell it for ever.
+      this.reset();
+      for (const [forge, { remaining, resetAt = Infinity }] of allowances)
+        if (Date.now() < resetAt) this.set({ forge }, remaining);
+    },
   });
   const limits = new Gauge({
     name: "towline_forge_rate_limit",
@@ -142,8 +155,9 @@ export function createOutsideMetrics(registry: Registry): OutsideMetrics {
       forgeRequests.inc({ forge: forgeLabel(forge), operation, result });
       forgeSeconds.observe({ forge: forgeLabel(forge) }, seconds);
     },
-    forgeAllows(forge, remaining, limit) {
-      remainingRequests.set({ forge: forgeLabel(forge) }, remaining);
+    forgeAllows(forge, allowed) {
+      const { limit } = allowed;
+      allowances.set(forgeLabel(forge), allowed);
       if (limit !== undefined) limits.set({ forge: forgeLabel(forge) }, limit);
     },
     forgeRests: (forge, until) => void rests.set(forgeLabel(forge), until),

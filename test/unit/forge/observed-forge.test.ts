@@ -18,8 +18,8 @@ test("of every question to a forge it is told what it was, and how it ended", as
 test("GitHub's and GitLab's answers say how many requests are left", () => {
   const github = new Headers({ "x-ratelimit-remaining": "4987", "x-ratelimit-limit": "5000" });
   expect(findRateLimit(github)).toEqual({ remaining: 4_987, limit: 5_000 });
-  const gitlab = new Headers({ "ratelimit-remaining": "0", "ratelimit-limit": "600" });
-  expect(findRateLimit(gitlab)).toEqual({ remaining: 0, limit: 600 });
+  const gitlab = new Headers({ "ratelimit-remaining": "0", "ratelimit-limit": "600", "ratelimit-reset": "1795368314" });
+  expect(findRateLimit(gitlab)).toEqual({ remaining: 0, limit: 600, resetAt: 1_795_368_314_000 });
   expect(findRateLimit(new Headers({ "x-ratelimit-remaining": "many" }))).toBeUndefined();
   expect(findRateLimit(new Headers())).toBeUndefined();
 });

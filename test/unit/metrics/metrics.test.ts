@@ -20,7 +20,7 @@ test("what happened is told under the names that dashboards know", async () => {
   metrics.outside.leads(true);
   metrics.outside.configLoaded(false, true);
   metrics.outside.forgeAsked("github", "setStatus", "rate-limited", 0.2);
-  metrics.outside.forgeAllows("github", 12, 5_000);
+  metrics.outside.forgeAllows("github", { remaining: 12, limit: 5_000 });
   metrics.outside.forgeRests("github", 0);
   metrics.outside.swept(false, 60);
   metrics.outside.sweepFound(1);
@@ -108,4 +108,15 @@ test("two servers in one process do not share numbers", async () => {
   const [one, other] = [createMetrics(), createMetrics()];
   one.leaseLost();
   expect(await other.registry.metrics()).toContain("\ntowline_lease_lost_total 0\n");
+});
+
+test("what a git host said of a period that is over is told no longer", async () => {
+  const metrics = createMetrics();
+  const lines = async () =>
+    (await metrics.registry.metrics())
+      .split("\n")
+      .filter((line) => line.startsWith("towline_forge_rate_limit_remaining{"));
+  metrics.outside.forgeAllows("gitlab", { remaining: 3, limit: 600, resetAt: Date.now() + 60_000 });
+  metrics.outside.forgeAllows("github", { remaining: 12, limit: 5_000, resetAt: Date.now() - 1 });
+  expect(await lines()).toEqual(['towline_forge_rate_limit_remaining{forge="gitlab"} 3']);
 });
