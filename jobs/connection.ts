@@ -81,6 +81,13 @@ function optionsOf({ url, ca, sentinels = [], sentinelPassword }: RedisByUrl): R
   };
 }
 
+const unknownSigner = new Set([
+  "SELF_SIGNED_CERT_IN_CHAIN",
+  "DEPTH_ZERO_SELF_SIGNED_CERT",
+  "UNABLE_TO_VERIFY_LEAF_SIGNATURE",
+  "UNABLE_TO_GET_ISSUER_CERT_LOCALLY",
+]);
+
 /**
  * For logs and error texts. Never log the error itself: it carries the command with its arguments, and for AUTH those
  * are the password.
@@ -92,6 +99,10 @@ export function describeRedisError(error: unknown): string {
   if (message.startsWith("NOAUTH")) return "it wants a password: set TOWLINE_REDIS_PASSWORD";
   if (message.startsWith("WRONGPASS")) return "it does not accept the password (TOWLINE_REDIS_PASSWORD)";
   if (message.startsWith("Stream isn't writeable")) return "there is no connection to it";
+  // The client says so as well when they answer, and the Redis that they name does not.
+  if (message.startsWith("All sentinels are unreachable")) return "no sentinel names a Redis that can be reached";
+  if (code !== undefined && unknownSigner.has(code))
+    return `${message}: name who signs its certificate with TOWLINE_REDIS_CA_FILE`;
   return message || code || error.name;
 }
 

@@ -89,7 +89,14 @@ test("the Redis that a sentinel knows is used and trusted, also after another ha
   // Nobody told this one whom to trust.
   const wary = await connect({ url: `rediss://127.0.0.1:${first}`, password: "of-redis" }, connectProducer);
   const why = await new Promise((resolve) => wary.once("error", (error) => resolve(describeRedisError(error))));
-  expect(why).toMatch(/certificate/);
+  expect(why).toMatch(/certificate.*name who signs its certificate with TOWLINE_REDIS_CA_FILE/);
+  // A sentinel answers, and knows no Redis of this name.
+  const lost = await connect(
+    { url: "rediss://another", caFile: authority, sentinels: [address], sentinelPassword: "of-sentinel" },
+    connectProducer,
+  );
+  const nowhere = await new Promise((resolve) => lost.once("error", (error) => resolve(describeRedisError(error))));
+  expect(nowhere).toBe("no sentinel names a Redis that can be reached");
 
   await failOver();
 
