@@ -111,9 +111,11 @@ export async function startApp(config: Config, log: Logger, reading?: Reading): 
 
   // Before any work begins: a port that is in use shall not break off a deploy
   const stopping = { since: undefined as Date | undefined };
+  const retries = createRetries(clock);
   const wayIn = await startWayIn({
     live,
     deployments,
+    retries,
     client,
     forges,
     webhookSources,
@@ -141,7 +143,6 @@ export async function startApp(config: Config, log: Logger, reading?: Reading): 
   const sourceOverrides = await openSourceOverrides(config, { client, log });
 
   // The work
-  const retries = createRetries(clock);
   const skippingParts = createSkippingParts({ live, client, deployments, sources, secrets, metrics, clock, log });
   const reconcile = createReconcile({
     deployments,

@@ -14,6 +14,7 @@ import { createStoredResults } from "../kube/stored-results.ts";
 import {
   type Deployment,
   followsGit,
+  isMalformed,
   type Key,
   type MalformedDeployment,
   manualKinds,
@@ -24,6 +25,7 @@ import {
 } from "../model.ts";
 import type { Clock } from "../ports.ts";
 import { describeProposal, findProposals } from "../preview/proposals.ts";
+import type { Retries } from "../reconcile/retries.ts";
 import { maskStored } from "../reconcile/mask.ts";
 import { showDrift, showResult, showStatusProblems } from "../reconcile/show-result.ts";
 import { stateOf } from "../reconcile/state.ts";
@@ -38,6 +40,7 @@ export interface PageFactsDeps {
   readonly reports: Pick<PullRequestReports, "open" | "find">;
   readonly queue: Pick<JobQueue, "depth" | "jobs">;
   readonly forges: () => readonly ForgeConfig[];
+  readonly retries: Pick<Retries, "nextAt">;
   readonly clock: Clock;
 }
 
@@ -48,7 +51,7 @@ const pullRequestsShown = 200;
 export function createPageFacts(
   deps: PageFactsDeps,
 ): PageFacts & { describe(keys: readonly Key[]): readonly PageDeployment[] } {
-  const { deployments, client, resultsNamespace, deliveries, reports, queue, forges, clock } = deps;
+  const { deployments, client, resultsNamespace, deliveries, reports, queue, forges, retries, clock } = deps;
   const urls = new WeakMap<readonly ForgeConfig[], ReturnType<typeof createCommitUrls>>();
 
   function commitUrl(repo: RepoId, commit: string): string | undefined {
@@ -67,7 +70,8 @@ export function createPageFacts(
   const followed = () => [...new Set(deployments.all().flatMap((deployment) => repoOf(deployment) ?? []))];
 
   function describe(deployment: Deployment | MalformedDeployment): PageDeployment {
-    const state = stateOf(deployment, clock.now());
+    const retryAt = isMalformed(deployment) ? undefined : retries.nextAt(deployment);
+    const state = stateOf(deployment, clock.now(), retryAt);
     const repo = repoOf(deployment);
     return { ...state, commitUrl: urlOf(repo, state.commit), deployedCommitUrl: urlOf(repo, state.deployedCommit) };
   }

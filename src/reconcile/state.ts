@@ -17,7 +17,7 @@ export interface DeploymentState {
   readonly deployedAt: number | undefined;
   /** `none`, or what the cluster differs in: `2 chg`; `undefined` if nobody has looked yet. */
   readonly drift: string | undefined;
-  /** When it is looked at again by the clock; `undefined`: not before something changes. */
+  /** When it is looked at again by the clock; `undefined`: not before something changes, or nobody here knows. */
   readonly nextLookAt: number | undefined;
   /** What it waits for, or what is wrong; `undefined` if all is well. */
   readonly why: string | undefined;
@@ -29,14 +29,17 @@ export interface DeploymentState {
   readonly path: string | undefined;
 }
 
-export function stateOf(deployment: Deployment | MalformedDeployment, now: number): DeploymentState {
+/** `retryAt`: when what failed is tried again, which only a server knows. */
+export function stateOf(deployment: Deployment | MalformedDeployment, now: number, retryAt?: number): DeploymentState {
   const { key, status } = deployment;
   const spec = isMalformed(deployment) ? undefined : deployment.spec;
   const { lastDeployResult: deployed, lastDriftDetectionResultMessage: drift } = status;
-  const next = dueAt(deployment, {}, now);
+  const ready = readyCondition(status)?.status;
+  // What cannot be rendered has no time of its last look in its status: it is not overdue for that.
+  const next = dueAt(deployment, { retryAt: retryAt ?? (ready === "False" ? Infinity : undefined) }, now);
   return {
     ...key,
-    ready: readyCondition(status)?.status,
+    ready,
     commit: status.observedCommit,
     deployedCommit: commitOf(deployed?.document),
     deployedAt: timeOf(deployed?.endTime),

@@ -64,6 +64,14 @@ test.each<[why: string, deployment: Parameters<typeof aDeployment>[0]]>([
   expect(stateOf(aDeployment({ generation: 1, ...deployment }), now).why).toContain(why);
 });
 
+test("what failed before it could be compared is not overdue: a server knows when it is tried again", () => {
+  const conditions = [condition("Ready", "False", "no such target")];
+  const failed = aDeployment({ generation: 1, status: { observedGeneration: 1, conditions, lastPrepareError: "x" } });
+  expect(stateOf(failed, now).nextLookAt).toBeUndefined();
+  expect(stateOf(failed, now, now + 30_000).nextLookAt).toBe(now + 30_000);
+  expect(stateOf({ ...failed, generation: 2 }, now).nextLookAt).toBe(now);
+});
+
 test("of a template that fails it says in which file and line, and what is wrong there", () => {
   const whyOf = (lastPrepareError: string) =>
     stateOf(aDeployment({ generation: 1, status: status({ lastPrepareError, conditions: [] }) }), now).why;
