@@ -4,6 +4,7 @@ import { type Deployment, isMalformed, type MalformedDeployment } from "../model
 import { isReconciling, readyCondition } from "./conditions.ts";
 import { changeWaits } from "./decide.ts";
 import { dueAt } from "./due.ts";
+import { showStatusProblems } from "./show-result.ts";
 
 export interface DeploymentState {
   readonly namespace: string;
@@ -71,7 +72,16 @@ function whyOf(deployment: Deployment | MalformedDeployment): string | undefined
   }
   if (status.observedGeneration !== generation) return "waits to be looked at: its spec is new";
   if (ready?.status === "True") return wasTried(status) ? "dry run: nothing is applied" : undefined;
-  return inOneLine(status.lastPrepareError ?? "") || inOneLine(ready?.message ?? "") || "nobody has looked at it yet";
+  if (status.lastPrepareError) return inOneLine(status.lastPrepareError);
+  return withFirstError(inOneLine(ready?.message ?? ""), status) || "nobody has looked at it yet";
+}
+
+/** That there are errors says too little, where they are known. */
+function withFirstError(message: string, { lastDeployResult, lastValidateResult }: Deployment["status"]): string {
+  const [first] = [lastDeployResult, lastValidateResult].flatMap((one) => showStatusProblems(one?.document, "errors"));
+  if (first === undefined || !/\bfailed with \d+ errors\b/.test(message)) return message;
+  const object = first.object !== undefined && !first.message.includes(first.object) ? `${first.object}: ` : "";
+  return `${message} The first: ${object}${inOneLine(first.message)}`;
 }
 
 /** Whether the last deploy was a dry run. */

@@ -155,14 +155,16 @@ function traceDeployment(
     const words = stateOf(deployment, facts.now).why ?? `still at ${newer}`;
     return { ...state, state: "waiting", steps: [...steps, { step: "note", words }] };
   }
-  return endOf(deployment, state, { applied, tried }, facts.now);
+  // What is stored of it may be gone by now.
+  const failed = !applied && !tried && isMeant(stateOf(deployment, facts.now).deployedCommit);
+  return endOf(deployment, state, { applied, tried, failed }, facts.now);
 }
 
 /** Of a commit that is still the newest. */
 function endOf(
   deployment: Deployment | MalformedDeployment,
   { deployment: name, steps }: Pick<TracedDeployment, "deployment" | "steps">,
-  { applied, tried }: { readonly applied: boolean; readonly tried: boolean },
+  { applied, tried, failed }: { readonly applied: boolean; readonly tried: boolean; readonly failed: boolean },
   now: number,
 ): TracedDeployment {
   const { status } = deployment;
@@ -173,6 +175,7 @@ function endOf(
   const unchanged =
     !applied &&
     !tried &&
+    !failed &&
     status.lastPrepareError === undefined && // what else it says is of an earlier commit then
     status.lastObjectsHash !== undefined &&
     status.lastObjectsHash === deployed?.document["renderedObjectsHash"];

@@ -56,6 +56,19 @@ test.each<[why: string, deployment: Parameters<typeof aDeployment>[0]]>([
   ],
   ["deploy failed", { status: status({ conditions: [condition("Ready", "False", "deploy failed")] }) }],
   [
+    "deploy failed with 1 errors. The first: Secret shop/login: illegal base64",
+    {
+      status: status({
+        conditions: [condition("Ready", "False", "deploy failed with 1 errors.")],
+        lastDeployResult: aSummary({
+          document: {
+            errors: [{ ref: { kind: "Secret", namespace: "shop", name: "login" }, message: "illegal base64\nmore" }],
+          },
+        }),
+      }),
+    },
+  ],
+  [
     "dry run: nothing is applied",
     { status: status({ lastDeployResult: aSummary({ document: { commandInfo: { dryRun: true } } }) }) },
   ],

@@ -158,3 +158,14 @@ test("what is only tried is not called applied", () => {
   ]);
   expect(found.deployments[0]?.steps.map(({ step }) => step)).not.toContain("applied");
 });
+
+test("a deploy that failed is not called unchanged, though what it rendered is what is rendered now", () => {
+  const conditions = [ready("False", "deploy failed with 1 errors.")];
+  const ofThis = { document: { renderedObjectsHash: "h", gitInfo: { commit } }, errors: 1 };
+  const status = { observedCommit: commit, conditions, lastObjectsHash: "h", lastDeployResult: aSummary(ofThis) };
+  const stored = trace(status, { results: [deployed(1)] }).deployments[0];
+  expect(stored?.state).toBe("failed");
+  expect(stored?.steps.map(({ step }) => step)).toEqual(["received", "queued", "rendered", "failed", "failed"]);
+  const forgotten = trace(status).deployments[0];
+  expect(forgotten?.steps.map(({ step, words }) => `${step} ${words}`).join("\n")).not.toContain("no rendered change");
+});
