@@ -1,7 +1,7 @@
 /** One deployment: how it stands, what is wrong, what differs, and what was done. */
 import { useState } from "preact/hooks";
 import type { PageDeploymentDetails, PageResult } from "../routes/page-facts.ts";
-import type { ShownResult } from "../src/reconcile/show-result.ts";
+import type { ShownProblem, ShownResult } from "../src/reconcile/show-result.ts";
 import { useChanging } from "./access.ts";
 import { Actions } from "./actions.tsx";
 import { Objects } from "./diff.tsx";
@@ -88,8 +88,8 @@ function Details({ path, now, version, ...details }: DetailsProps) {
           </pre>
         </>
       )}
-      <Problems title="The last deploy had errors" problems={deployErrors} />
-      <Problems title="The last validation had errors" problems={validateErrors} />
+      <Problems title="The last deploy had errors" problems={unlessSaid(deployErrors, why)} />
+      <Problems title="The last validation had errors" problems={unlessSaid(validateErrors, why)} />
 
       {drift.objects.length > 0 && (
         <>
@@ -124,6 +124,12 @@ function Details({ path, now, version, ...details }: DetailsProps) {
       </ul>
     </>
   );
+}
+
+/** A single one may stand above already. */
+function unlessSaid(problems: readonly ShownProblem[], why = ""): readonly ShownProblem[] {
+  const [first, ...others] = problems;
+  return first && others.length === 0 && why.endsWith(first.message) ? [] : problems;
 }
 
 interface ResultProps {

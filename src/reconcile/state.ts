@@ -80,8 +80,9 @@ function whyOf(deployment: Deployment | MalformedDeployment): string | undefined
 function withFirstError(message: string, { lastDeployResult, lastValidateResult }: Deployment["status"]): string {
   const [first] = [lastDeployResult, lastValidateResult].flatMap((one) => showStatusProblems(one?.document, "errors"));
   if (first === undefined || !/\bfailed with \d+ errors\b/.test(message)) return message;
-  const object = first.object !== undefined && !first.message.includes(first.object) ? `${first.object}: ` : "";
-  return `${message} The first: ${object}${inOneLine(first.message)}`;
+  const { object, message: words } = first;
+  const isNamed = object === undefined || words.includes(object.slice(object.search(/[^ /]*$/)));
+  return `${message} The first: ${isNamed ? "" : `${object}: `}${inOneLine(words)}`;
 }
 
 /** Whether the last deploy was a dry run. */
