@@ -429,6 +429,20 @@ test("what is said after an installation leads to webhooks and to the page, howe
   expect(balanced).toContain("port-forward service/tow-towline-page 8090:80");
 });
 
+test("a release of the same name in another namespace shares the namespace of the results", async () => {
+  const cluster = await useCluster();
+  const helm = await useHelm(cluster);
+  const name = uniqueName("results");
+  const annotations = { "meta.helm.sh/release-name": "tow", "meta.helm.sh/release-namespace": "elsewhere" };
+  const labels = { "app.kubernetes.io/managed-by": "Helm" };
+  await cluster.core.createNamespace({ body: { metadata: { name, annotations, labels } } });
+  onTestFinished(async () => void (await cluster.core.deleteNamespace({ name })));
+  const set = ["--set", `config.results.namespace=${name}`];
+  const rendered = await helm.run("install", "tow", chartDir, "--dry-run=server", ...set);
+  expect(rendered).toMatch(new RegExp(`kind: Role\n(.*\n)*? *namespace: ${name}\n`));
+  expect(rendered).not.toMatch(/kind: Namespace\n/);
+});
+
 test("what makes no sense is refused in words that say what to do", async () => {
   const cluster = await useCluster();
   const helm = await useHelm(cluster);
