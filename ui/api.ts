@@ -53,11 +53,18 @@ export async function askAccess(): Promise<Access> {
   return access;
 }
 
+/** Whoever shows the page hears of it. */
+export function tellLost(error: unknown): void {
+  if (error instanceof NoAccessError) dispatchEvent(new CustomEvent("no-access", { detail: error }));
+}
+
 /** Sends what somebody wants done. */
 export async function send<T>(path: string, body: object = {}): Promise<T> {
   try {
     return await sendOnce<T>(path, body);
   } catch (error) {
+    // The session is over; by which ways to log in again is said to who looks.
+    if (error instanceof NoAccessError) await askAccess().catch(tellLost);
     // The session is another one by now: in another tab somebody has logged in anew.
     if (!(error instanceof ProofError)) throw error;
     await askAccess();

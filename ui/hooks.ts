@@ -1,7 +1,7 @@
 /** What the views have in common: the clock, the address, and facts that are asked for. */
 import type { RefObject } from "preact";
 import { useEffect, useState } from "preact/hooks";
-import { ask, NoAccessError } from "./api.ts";
+import { ask, tellLost } from "./api.ts";
 import { messageOf } from "./words.ts";
 
 /** Moves on by itself, so that ages do. */
@@ -79,7 +79,7 @@ export function useFact<T>(path: string | undefined, everyMs?: number, version: 
         if (!controller.signal.aborted) setFact({ path, value });
       } catch (error) {
         if (controller.signal.aborted) return;
-        if (error instanceof NoAccessError) dispatchEvent(new CustomEvent("no-access", { detail: error }));
+        tellLost(error);
         setFact((before) => ({ ...before, path, problem: messageOf(error) }));
       }
       if (everyMs !== undefined && !controller.signal.aborted) timer = setTimeout(() => void read(), everyMs);
