@@ -63,8 +63,9 @@ export function createOidc({ config, log, now = () => performance.now() }: OidcD
     const url = new URL(issuer);
     const provider = client.discovery(url, clientId, undefined, authentication, {
       timeout: patienceS,
+      // Signatures are checked, too: the standard takes TLS for enough, and what stands between may end it.
       // The configuration lets only this machine's own be without TLS.
-      execute: url.protocol === "http:" ? [client.allowInsecureRequests] : [],
+      execute: [client.enableNonRepudiationChecks, ...(url.protocol === "http:" ? [client.allowInsecureRequests] : [])],
     });
     const mine = { provider, at: now() };
     provider.catch(() => {

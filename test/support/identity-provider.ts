@@ -14,6 +14,8 @@ export interface IdentityProvider {
   comes(person: { readonly email: string; readonly groups: readonly string[]; readonly verified?: boolean }): void;
   /** Whether it answers at all. */
   up: boolean;
+  /** Then what it signs is signed with another key than it shows. */
+  showsOtherKey: boolean;
 }
 
 /** `tellsInToken: false`: as some providers do, it puts no claims into the token. */
@@ -21,12 +23,13 @@ export async function useIdentityProvider(redirectUrl: string, tellsInToken = tr
   const people = new Map<string, { email: string; groups: readonly string[]; verified?: boolean }>();
   let next = "";
   let handle: ReturnType<Provider["callback"]> = (_req, res) => void res.writeHead(503).end();
-  const idp = { up: false };
+  const idp = { up: false, showsOtherKey: false };
   const server = createServer((req, res) => {
     if (!idp.up) return void res.writeHead(503).end("not now");
     // Instead of asking for a password.
     if (req.url?.startsWith("/come/"))
       return void provider.interactionFinished(req, res, { login: { accountId: next } }).catch(() => res.destroy());
+    if (idp.showsOtherKey && req.url === "/jwks") return void res.end(JSON.stringify({ keys: [aKey()] }));
     handle(req, res);
   }).listen(0, "127.0.0.1");
   await once(server, "listening");
@@ -37,7 +40,6 @@ export async function useIdentityProvider(redirectUrl: string, tellsInToken = tr
   // Another site than the page's, to a browser.
   const issuer = `http://localhost:${(server.address() as AddressInfo).port}`;
   const client = { client_id: "towline", client_secret: "the-secret-of-this-client" };
-  const { privateKey } = generateKeyPairSync("rsa", { modulusLength: 2048 });
   const provider = new Provider(issuer, {
     clients: [
       {
@@ -47,7 +49,7 @@ export async function useIdentityProvider(redirectUrl: string, tellsInToken = tr
         scope: "openid profile email groups",
       },
     ],
-    jwks: { keys: [{ ...privateKey.export({ format: "jwk" }), use: "sig", alg: "RS256" }] },
+    jwks: { keys: [aKey()] },
     cookies: { keys: ["a-key-for-the-cookies-of-this-test"] },
     claims: { openid: ["sub"], email: ["email", "email_verified"], groups: ["groups"] },
     scopes: ["openid", "profile", "email", "groups"],
@@ -80,6 +82,11 @@ export async function useIdentityProvider(redirectUrl: string, tellsInToken = tr
       people.set(next, person);
     },
   });
+}
+
+function aKey() {
+  const { privateKey } = generateKeyPairSync("rsa", { modulusLength: 2048 });
+  return { ...privateKey.export({ format: "jwk" }), use: "sig", alg: "RS256" };
 }
 
 /** A browser as far as redirects and cookies go: each site's own, and those only for it. */

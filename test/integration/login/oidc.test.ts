@@ -71,6 +71,15 @@ test("an answer counts once, for whoever began, and not when it was tampered wit
   await expect(oidc.finish(fourth.query, fourth.flow)).rejects.toMatchObject({ status: 502 });
 });
 
+test("a token that was signed with another key than the provider's is nobody's", async () => {
+  const idp = await useIdentityProvider(redirectUrl);
+  Object.assign(idp, { up: true, showsOtherKey: true });
+  idp.comes(ann);
+  const oidc = useOidc(idp);
+  const { url, flow } = await oidc.begin();
+  await expect(oidc.finish(await goThere(url), flow)).rejects.toMatchObject({ status: 503 });
+});
+
 test("a provider that is down, a wrong secret and a claim that nobody has are told apart, and no secret is told", async () => {
   const idp = await useIdentityProvider(redirectUrl);
   idp.comes(ann);
