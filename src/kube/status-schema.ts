@@ -17,34 +17,38 @@ const Condition = z.object({
   observedGeneration: z.number().optional().catch(undefined),
 });
 
+const CommandSummaryFields = z.object({
+  id: z.string(),
+  commandInfo: z.object({ endTime: z.string() }),
+  errors: countOrList,
+  warnings: countOrList,
+  newObjects: count,
+  changedObjects: count,
+  appliedHookObjects: count,
+  deletedObjects: count,
+  orphanObjects: count,
+});
 const CommandSummary = document.transform((whole, context) => {
-  const { data } = z
-    .object({
-      id: z.string(),
-      commandInfo: z.object({ endTime: z.string() }),
-      errors: countOrList,
-      warnings: countOrList,
-      newObjects: count,
-      changedObjects: count,
-      appliedHookObjects: count,
-      deletedObjects: count,
-      orphanObjects: count,
-    })
-    .safeParse(whole);
+  const { data } = CommandSummaryFields.safeParse(whole);
   if (data === undefined) return fail(context);
   const { commandInfo, ...summary } = data;
   return { document: whole, endTime: commandInfo.endTime, ...summary };
 });
 
+const ValidateSummaryFields = z.object({
+  id: z.string(),
+  endTime: z.string(),
+  errors: countOrList,
+  warnings: countOrList,
+});
 const ValidateSummary = document.transform((whole, context) => {
-  const { data } = z
-    .object({ id: z.string(), endTime: z.string(), errors: countOrList, warnings: countOrList })
-    .safeParse(whole);
+  const { data } = ValidateSummaryFields.safeParse(whole);
   return data === undefined ? fail(context) : { document: whole, ...data };
 });
 
+const DriftSummaryFields = z.object({ endTime: z.string() });
 const DriftSummary = document.transform((whole, context) => {
-  const { data } = z.object({ endTime: z.string() }).safeParse(whole);
+  const { data } = DriftSummaryFields.safeParse(whole);
   return data === undefined ? fail(context) : { document: whole, ...data };
 });
 
