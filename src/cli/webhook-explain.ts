@@ -29,7 +29,8 @@ cluster, or those in files (--manifests). Nothing is sent, queued or changed.
 
   towline webhook explain delivery.json                         a recorded one
   pbpaste | towline webhook explain --forge github              the payload from GitHub's "Recent Deliveries"
-  towline webhook explain --delivery 6f1c9d2e                   one that came; what the server remembers is in its Redis
+  towline webhook explain --delivery 0b6a8a4e-6f1c-4d2e-9d1f-3f2c1ab09d41
+                                                                one that came; what the server remembers is in its Redis
   towline webhook explain push.json --manifests deploy/         against manifests, without a cluster
   towline webhook explain push.json -o json | jq .ignored
 
