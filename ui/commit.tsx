@@ -128,7 +128,7 @@ function Proposed({ name, url, words, verdict, previews }: TracedPullRequest) {
         <Away url={url}>{name}</Away>
       </h2>
       <p class="breaks">{words}</p>
-      <p>{verdict}</p>
+      {verdict && <p>{verdict}</p>}
       <ul class="plain">
         {previews.map((one) => (
           <li key={one.deployment}>

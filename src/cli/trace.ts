@@ -121,8 +121,8 @@ function toText(commit: string, trace: Trace): string {
 
 function describeProposed({ url, words, verdict, previews }: TracedPullRequest): string {
   const rows = previews.map((one) => [`  ${one.deployment}`, plain(one.verdict)]);
-  const address = url === undefined ? "" : `  ${plain(url)}\n`;
-  return `${plain(words)}\n  ${plain(verdict)}\n${address}${table(rows)}`;
+  const about = [verdict, url ?? ""].filter(Boolean).map((line) => `  ${plain(line)}\n`);
+  return `${plain(words)}\n${about.join("")}${rows.length > 0 ? table(rows) : ""}`;
 }
 
 function rowsOf(steps: readonly TraceStep[]): string[][] {

@@ -62,7 +62,9 @@ function toProposal({ key, head, reason }: Told, report: Report | undefined, com
         }
       : describeProposal(report);
   const isHead = about.head.startsWith(commit);
-  return { ...about, isHead, words: wordsFor({ ...about, isHead }) };
+  const told = { ...about, isHead, words: wordsFor({ ...about, isHead }) };
+  // What a merge would have changed is no news of one that is over.
+  return isOver(about) ? { ...told, verdict: "", previews: [] } : told;
 }
 
 function wordsFor({ name, baseBranch, head, isHead, state }: Omit<TracedPullRequest, "words">): string {
@@ -93,6 +95,6 @@ export function describeProposal(report: Report) {
   };
 }
 
-function isOver({ state }: TracedPullRequest): boolean {
+function isOver({ state }: Pick<TracedPullRequest, "state">): boolean {
   return state !== "unknown" && !isOpen({ state });
 }

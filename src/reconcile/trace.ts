@@ -35,7 +35,7 @@ export interface TracedPullRequest {
   readonly state: "working" | "done" | "merged" | "closed" | "unknown";
   /** How the commit stands to it, as a sentence. */
   readonly words: string;
-  /** On what it proposes now. */
+  /** On what it proposes now; empty of one that is over. */
   readonly verdict: string;
   readonly previews: readonly { readonly deployment: string; readonly verdict: string }[];
 }

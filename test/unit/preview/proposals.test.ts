@@ -54,6 +54,7 @@ test("a head from before, and one that is merged or closed, is told from the del
   const closed = report(2, { state: "closed" });
   const moved = report(3, { head: other });
   const found = await find([merged, closed, moved], [delivery(1), delivery(2), delivery(3)]);
+  expect(found.map(({ verdict }) => verdict)).toEqual(["no deployment is concerned", "", ""]);
   expect(found.map(({ words }) => words)).toEqual([
     "It was the head of pull request gitea:org/shop#3 into main, which is at 9d41e07 now.",
     "It was the head of pull request gitea:org/shop#1 into main, which is merged: the merge is another commit.",
