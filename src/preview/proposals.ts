@@ -71,7 +71,7 @@ function wordsFor({ name, baseBranch, head, isHead, state }: Omit<TracedPullRequ
   const into = baseBranch === undefined ? "" : ` into ${baseBranch}`;
   if (state === "unknown") return `It was told of as the head of pull request ${name}${into}.`;
   if (state === "merged")
-    return `It was the head of pull request ${name}${into}, which is merged: the merge is another commit.`;
+    return `It was the head of pull request ${name}${into}, which is merged: by a squash or a rebase as another commit.`;
   if (state === "closed") return `It was the head of pull request ${name}${into}, which is closed without merging.`;
   if (!isHead) return `It was the head of pull request ${name}${into}, which is at ${head.slice(0, 7)} now.`;
   return `It is the head of pull request ${name}${into}: nothing of it is deployed before it is merged.`;

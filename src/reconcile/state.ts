@@ -68,7 +68,7 @@ function whyOf(deployment: Deployment | MalformedDeployment): string | undefined
     return `at work: ${inOneLine(step) || "reconciling"}`;
   }
   if (changeWaits(spec, status)) {
-    return `waits for approval of ${status.lastObjectsHash?.slice(0, 8)} (kluctl gitops deploy, or spec.manualObjectsHash)`;
+    return `waits for approval of ${status.lastObjectsHash?.slice(0, 8)} (on the page, by kluctl gitops deploy, or in spec.manualObjectsHash)`;
   }
   if (status.observedGeneration !== generation) return "waits to be looked at: its spec is new";
   if (ready?.status === "True") return wasTried(status) ? "dry run: nothing is applied" : undefined;

@@ -57,7 +57,7 @@ test("a head from before, and one that is merged or closed, is told from the del
   expect(found.map(({ verdict }) => verdict)).toEqual(["no deployment is concerned", "", ""]);
   expect(found.map(({ words }) => words)).toEqual([
     "It was the head of pull request gitea:org/shop#3 into main, which is at 9d41e07 now.",
-    "It was the head of pull request gitea:org/shop#1 into main, which is merged: the merge is another commit.",
+    "It was the head of pull request gitea:org/shop#1 into main, which is merged: by a squash or a rebase as another commit.",
     "It was the head of pull request gitea:org/shop#2 into main, which is closed without merging.",
   ]);
 });
