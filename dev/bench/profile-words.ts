@@ -23,5 +23,8 @@ What was mended since the first profiles:
 - A push took three round trips to Redis and a job that was thrown away, for one waited already. Pushes that come within 5 ms share one round trip, and only those for which no job waits go on to the queue.
 - A changed deployment was rendered twice, to compare it and then to deploy it. Where the watches show that nobody touched what was deployed last, the deploy alone tells, and kluctl runs once.
 - Node looked every 10 ms how late its event loop was: 0.46 % of a core while nothing else happened. Every 50 ms it takes 0.12 %.
+- Each status that the watch brought was read with schemas that were made for it, and which V8 compiled anew: 324 µs, most of the 7 % above. They are made once: 44 µs.
+- kluctl starts four renderers and has work for two. The others were forked, only to be told to end: 9 ms of CPU of each run. Now none is before there is work; and Jinja's patterns, which took 2.5 ms in each, are made before they are forked.
+- Go collects garbage less often in kluctl than before: 8 ms of CPU of each run for 5 MB.
 
 What is left: kluctl is still started by the server itself, which takes longer the larger the server is. Deployments that are created together still look at git one by one when they are deployed for the first time.`;
