@@ -100,6 +100,9 @@
 {{- if has $key (list "type" "selector" "ports") }}{{ fail (printf "service.%s.extraSpec: the chart itself writes %s." $part $key) }}{{ end }}
 {{- end }}
 {{- end }}
+{{- range $part, $port := dict "webhooks" .config.webhooks.port "admin" .config.admin.port "ui" .config.ui.port }}
+{{- if eq (int $port) 0 }}{{ fail (printf "config.%s.port is 0, and no Service leads to a port that is not known: name one." $part) }}{{ end }}
+{{- end }}
 {{- if and .ingress.enabled (not .ingress.hosts) }}
 {{- fail "ingress.enabled needs ingress.hosts: the host names that git hosts send webhooks to." }}
 {{- end }}

@@ -466,6 +466,7 @@ test("what makes no sense is refused in words that say what to do", async () => 
     ],
     [{ config: { defaultServiceAccount: "other" } }, /may not act as other: put it into rbac.serviceAccounts/],
     [{ config: { sweep: { interval: "1x" } } }, /\/config\/sweep\/interval.*does not match pattern/],
+    [{ config: { webhooks: { port: 0 } } }, /config.webhooks.port is 0, and no Service leads to/],
     [{ rbac: { tier: "namespaced" } }, /set rbac.namespaces to the namespaces with KluctlDeployments/],
     [{ preview: { serviceAccount: { create: true } } }, /set preview.serviceAccount.name/],
     [
