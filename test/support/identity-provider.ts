@@ -18,8 +18,12 @@ export interface IdentityProvider {
   showsOtherKey: boolean;
 }
 
-/** `tellsInToken: false`: as some providers do, it puts no claims into the token. */
-export async function useIdentityProvider(redirectUrl: string, tellsInToken = true): Promise<IdentityProvider> {
+/** `tellsInToken: false`: as some providers do, it puts no claims into the token. HS256 signs with the client's secret. */
+export async function useIdentityProvider(
+  redirectUrl: string,
+  tellsInToken = true,
+  signsWith: "RS256" | "HS256" = "RS256",
+): Promise<IdentityProvider> {
   const people = new Map<string, { email: string; groups: readonly string[]; verified?: boolean }>();
   let next = "";
   let handle: ReturnType<Provider["callback"]> = (_req, res) => void res.writeHead(503).end();
@@ -47,8 +51,10 @@ export async function useIdentityProvider(redirectUrl: string, tellsInToken = tr
         redirect_uris: [redirectUrl],
         post_logout_redirect_uris: [redirectUrl],
         scope: "openid profile email groups",
+        id_token_signed_response_alg: signsWith,
       },
     ],
+    enabledJWA: { idTokenSigningAlgValues: ["RS256", signsWith] },
     jwks: { keys: [aKey()] },
     cookies: { keys: ["a-key-for-the-cookies-of-this-test"] },
     claims: { openid: ["sub"], email: ["email", "email_verified"], groups: ["groups"] },

@@ -80,6 +80,19 @@ test("a token that was signed with another key than the provider's is nobody's",
   await expect(oidc.finish(await goThere(url), flow)).rejects.toMatchObject({ status: 503 });
 });
 
+test("a token that whoever knows the client's secret can sign is nobody's, though the provider offers it", async () => {
+  const idp = await useIdentityProvider(redirectUrl, true, "HS256");
+  idp.up = true;
+  idp.comes(ann);
+  const told = await fetch(`${idp.issuer}/.well-known/openid-configuration`);
+  expect(await told.json()).toMatchObject({
+    id_token_signing_alg_values_supported: expect.arrayContaining(["HS256"]) as string[],
+  });
+  const oidc = useOidc(idp);
+  const { url, flow } = await oidc.begin();
+  await expect(oidc.finish(await goThere(url), flow)).rejects.toMatchObject({ status: 503 });
+});
+
 test("a provider that is down, a wrong secret and a claim that nobody has are told apart, and no secret is told", async () => {
   const idp = await useIdentityProvider(redirectUrl);
   idp.comes(ann);
