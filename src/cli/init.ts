@@ -244,12 +244,18 @@ const apiQuestions = {
   gitea: "Its API, such as https://gitea.example.com/api/v1:",
 };
 
+const apiPaths = { github: "/api/v3", gitlab: "/api/v4", gitea: "/api/v1" };
+
+/** An address without a path is the git host's own, and its API lies below. */
 function readApiUrl(forge: ForgeKind, text: string | undefined): string | undefined {
   if (text === undefined && forge === "gitea") throw new ConfigError("Gitea has no public service: give --api-url");
   if (text !== undefined && !isAddress(text)) {
     throw new ConfigError(`${JSON.stringify(text)} is no address of an API: it begins with https://`);
   }
-  return text;
+  const url = text === undefined ? undefined : new URL(text);
+  if (url === undefined || (forge === "github" && url.hostname === "github.com")) return undefined;
+  const isHost = url.pathname === "/" && !url.hostname.startsWith("api.");
+  return isHost ? new URL(apiPaths[forge], url).href : text;
 }
 
 function readUrl(text: string | undefined): URL {

@@ -3,6 +3,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { Readable } from "node:stream";
 import { expect, onTestFinished, test } from "vitest";
+import { parse } from "yaml";
 import { loadConfig } from "../../../src/config.ts";
 import { createPerson } from "../../../src/cli/person.ts";
 import { towline } from "../../support/command-line.ts";
@@ -64,6 +65,21 @@ test("what is not given is asked for where somebody is there, and else named", a
   expect((await call("--forge", "gitea", "--url", "https://t.example.com")).err).toContain("give --api-url");
   expect((await call("--forge", "gitlab", "--url", "https://t.example.com", "--api-url", "nonsense")).code).toBe(2);
   expect(existsSync(other)).toBe(false);
+});
+
+test.each([
+  ["gitea", "https://gitea.example.com", "https://gitea.example.com/api/v1"],
+  ["gitea", "https://example.com/git/api/v1/", "https://example.com/git/api/v1/"],
+  ["gitlab", "http://gitlab.example.com:8080/", "http://gitlab.example.com:8080/api/v4"],
+  ["github", "https://github.example.com", "https://github.example.com/api/v3"],
+  ["github", "https://api.github.com", "https://api.github.com"],
+  ["github", "https://github.com", undefined],
+])("the API of %s at %s is %s", async (forge, given, apiUrl) => {
+  const file = useFile();
+  const where = ["--url", "https://t.example.com", "--api-url", given, "--file", file];
+  expect(await towline(["init", "--forge", forge, ...where])).toMatchObject({ code: 0 });
+  const { forges } = parse(readFileSync(file, "utf8")) as { forges: { apiUrl?: string }[] };
+  expect(forges.map((one) => one.apiUrl)).toEqual([apiUrl]);
 });
 
 test("who answers wrongly is asked again, and nobody is asked for a file that is there already", async () => {
