@@ -25,20 +25,28 @@ const seldomMs = 60_000;
 /** For less than this nobody is held up: it is what comes and goes while nothing happens. */
 const worthBytes = 24 * 1024 * 1024;
 
-/** Looks now and then whether the server is quiet, or calm for some time, and holds more than it did when it was last told. Returns how to stop. */
+/**
+ * Looks now and then whether the server is quiet, or calm for some time, and holds more than it did when it was last told,
+ * or has come to need less since: what was held then was held by a busier one. Returns how to stop.
+ */
 export function startGivingBack(log: Logger, heap: Heap = heapOfProcess()): () => void {
   let needed = 0;
-  let calmLooks = 0;
+  let neededWhile = 0;
+  let calmLooks: number[] = [];
   heap.busy();
   const look = async () => {
     const held = heap.heldBytes();
     const busy = heap.busy();
-    calmLooks = busy > calm ? 0 : calmLooks + 1;
-    const mayHoldUp = busy > quiet && calmLooks * lookEveryMs < seldomMs;
-    if (mayHoldUp || held < needed + worthBytes) return;
-    calmLooks = 0;
+    calmLooks = busy > calm ? [] : [...calmLooks, busy].slice(-seldomMs / lookEveryMs);
+    const calmForLong = calmLooks.length * lookEveryMs >= seldomMs;
+    const mean = calmLooks.reduce((sum, one) => sum + one, 0) / calmLooks.length;
+    const mayHoldUp = busy > quiet && !calmForLong;
+    const needsLess = calmForLong && neededWhile > quiet && mean < neededWhile / 2;
+    if (mayHoldUp || (held < needed + worthBytes && !needsLess)) return;
+    calmLooks = [];
     await heap.collect();
     needed = heap.heldBytes();
+    neededWhile = mean;
     log.debug({ before: held, after: needed }, "gave memory back that was not needed any more");
   };
   const timer = setInterval(() => {

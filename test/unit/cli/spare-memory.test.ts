@@ -66,6 +66,29 @@ test("a server that is calm gives memory back too, but seldom", async () => {
   stop();
 });
 
+test("what a server needed for its work it gives back when it has hardly any, once", async () => {
+  const { heap, state } = aHeap(130);
+  state.busy = 0.12;
+  const stop = startGivingBack(log, heap);
+  await aWhile();
+  expect(state.collected).toBe(1);
+  state.held = 100; // less than what would be worth it
+  await aWhile();
+  expect(state.collected).toBe(1);
+  state.busy = 0.03;
+  await aWhile();
+  await aWhile();
+  expect(state).toMatchObject({ collected: 2, held: 80 });
+  state.held = 100;
+  for (const busy of [0.01, 0.03, 0.12, 0.03]) {
+    state.busy = busy;
+    await aWhile();
+    await aWhile();
+  }
+  expect(state.collected).toBe(2);
+  stop();
+});
+
 test("what V8 has taken for a rush, it gives back when it is told to", async () => {
   vi.useRealTimers();
   const heap = heapOfProcess();
