@@ -237,14 +237,13 @@ async function askFor(flags: Flags, ask: Ask, err: (text: string) => void): Prom
   };
 }
 
+const apiPaths = { github: "/api/v3", gitlab: "/api/v4", gitea: "/api/v1" };
 const ownApi = "The API of a host of your own, such as https://";
 const apiQuestions = {
-  github: `${ownApi}github.example.com/api/v3 (empty: github.com):`,
-  gitlab: `${ownApi}gitlab.example.com/api/v4 (empty: gitlab.com):`,
-  gitea: "Its API, such as https://gitea.example.com/api/v1:",
+  github: `${ownApi}github.example.com${apiPaths.github} (empty: github.com):`,
+  gitlab: `${ownApi}gitlab.example.com${apiPaths.gitlab} (empty: gitlab.com):`,
+  gitea: `Its API, such as https://gitea.example.com${apiPaths.gitea}:`,
 };
-
-const apiPaths = { github: "/api/v3", gitlab: "/api/v4", gitea: "/api/v1" };
 
 /** An address without a path is the git host's own, and its API lies below. */
 function readApiUrl(forge: ForgeKind, text: string | undefined): string | undefined {

@@ -78,8 +78,9 @@ function whyOf(deployment: Deployment | MalformedDeployment): string | undefined
 
 /** That there are errors says too little, where they are known. */
 function withFirstError(message: string, { lastDeployResult, lastValidateResult }: Deployment["status"]): string {
+  if (!/\bfailed with \d+ errors\b/.test(message)) return message;
   const [first] = [lastDeployResult, lastValidateResult].flatMap((one) => showStatusProblems(one?.document, "errors"));
-  if (first === undefined || !/\bfailed with \d+ errors\b/.test(message)) return message;
+  if (first === undefined) return message;
   const { object, message: words } = first;
   const isNamed = object === undefined || words.includes(object.slice(object.search(/[^ /]*$/)));
   return `${message} The first: ${isNamed ? "" : `${object}: `}${inOneLine(words)}`;

@@ -109,11 +109,12 @@ sub elsewhere {
 }
 
 $SIG{PIPE} = "IGNORE";
-exit 0 if is_kluctls() && has_nothing_to_do();
-my $status = is_kluctls() ? hand_over() : undef;
+my $is_kluctls = is_kluctls();
+exit 0 if $is_kluctls && has_nothing_to_do();
+my $status = $is_kluctls ? hand_over() : undef;
 exit $status if defined $status;
 $SIG{PIPE} = "DEFAULT";
-my $program = is_kluctls() ? $python : elsewhere();
+my $program = $is_kluctls ? $python : elsewhere();
 # By its path: it would look for its own name in PATH, and find this file.
 exec { $program } $program, @ARGV;
 exit 127;
