@@ -1,5 +1,4 @@
 /** Where the cluster is and who we are there; and the one-context kubeconfig that kluctl gets. */
-import { stringify } from "yaml";
 import { ConfigError } from "../errors.ts";
 import { type ClusterAccess, findAccess, tokenFileOf } from "./cluster-access.ts";
 
@@ -47,8 +46,8 @@ export function kubeconfigText({ cluster, user }: ClusterAccess, impersonate?: s
   // An empty name would not impersonate at all: the deployment would run with all that the server may do.
   if (impersonate !== undefined && impersonate.trim() === "") throw new Error("The user to impersonate has no name.");
   const tokenFile = user ? tokenFileOf(user) : undefined;
-  return stringify(
-    withoutAbsent({
+  return JSON.stringify(
+    {
       apiVersion: "v1",
       kind: "Config",
       "current-context": "default",
@@ -84,10 +83,7 @@ export function kubeconfigText({ cluster, user }: ClusterAccess, impersonate?: s
           },
         },
       ],
-    }),
+    },
+    (_, value: unknown) => value ?? undefined, // what is not there
   );
-}
-
-function withoutAbsent(value: unknown): unknown {
-  return JSON.parse(JSON.stringify(value, (_, v: unknown) => (v === null ? undefined : v)));
 }
