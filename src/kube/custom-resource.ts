@@ -1,6 +1,13 @@
 /** A KluctlDeployment, parsed where it enters. Nothing in here throws, whatever the resource says. */
 import { z } from "zod";
-import type { Deployment, DeploymentIdentity, DeploymentSpec, MalformedDeployment } from "../model.ts";
+import {
+  type Deployment,
+  type DeploymentIdentity,
+  type DeploymentSpec,
+  isMalformed,
+  type Key,
+  type MalformedDeployment,
+} from "../model.ts";
 import { parseRepoKey } from "../repo-key.ts";
 import { repoId } from "../repo-url.ts";
 import { parseDuration } from "../duration.ts";
@@ -32,16 +39,37 @@ const Metadata = z.object({
 
 const Resource = z.object({ metadata: Metadata, spec: z.unknown().optional(), status: z.unknown().optional() });
 
-/** `undefined` only if the resource cannot even be named. */
-export function parseDeployment(resource: unknown): Deployment | MalformedDeployment | undefined {
+/**
+ * `undefined` only if the resource cannot even be named. Most of what the API server sends is known already, which
+ * `known` looks for: as a whole, or its spec beside a new status. The generation counts the changes of the spec.
+ */
+export function parseDeployment(
+  resource: unknown,
+  known?: (key: Key) => Deployment | MalformedDeployment | undefined,
+): Deployment | MalformedDeployment | undefined {
   const { data } = Resource.safeParse(resource);
   if (data === undefined) return undefined;
   const { name, namespace, ...metadata } = data.metadata;
-  const identity: DeploymentIdentity = { key: { namespace, name }, ...metadata, status: parseStatus(data.status) };
+  const { uid, resourceVersion, generation } = metadata;
+  const key = { namespace, name };
+  const found = known?.(key);
+  const before = found?.uid === uid ? found : undefined;
+  if (before?.resourceVersion === resourceVersion && resourceVersion !== "") return before;
+  const identity: DeploymentIdentity = { key, ...metadata, status: parseStatus(data.status) };
+  const hasSameSpec = before?.generation === generation && generation > 0;
+  return { ...identity, ...(hasSameSpec ? ownOf(before) : parseSpec(data.spec)) };
+}
 
-  const raw = withoutNulls(data.spec);
+type Own = Pick<Deployment, "spec" | "repo"> | Pick<MalformedDeployment, "problem">;
+
+function ownOf(entry: Deployment | MalformedDeployment): Own {
+  return isMalformed(entry) ? { problem: entry.problem } : { repo: entry.repo, spec: entry.spec };
+}
+
+function parseSpec(spec: unknown): Own {
+  const raw = withoutNulls(spec);
   const parsed = SpecSchema.safeParse(raw ?? {});
-  const problems = parsed.error?.issues.map((issue) => problemOf(issue, data.spec)) ?? [];
+  const problems = parsed.error?.issues.map((issue) => problemOf(issue, spec)) ?? [];
   const readable = parsed.data ?? readableFields(raw);
   problems.push(...unsupported(readable), ...badOverrides(readable));
   // Without a Secret it would be deployed to the server's own cluster, which nobody asked for.
@@ -50,10 +78,10 @@ export function parseDeployment(resource: unknown): Deployment | MalformedDeploy
   }
   const source = readable.source && toSource(readable.source, problems);
   if (parsed.data === undefined || source === undefined || problems.length > 0) {
-    return { ...identity, problem: fewOf(problems).join("\n") };
+    return { problem: fewOf(problems).join("\n") };
   }
   const repo = source.kind === "git" ? repoId(source.url) : undefined;
-  return { ...identity, repo, spec: toSpec(parsed.data, source) };
+  return { repo, spec: toSpec(parsed.data, source) };
 }
 
 /** Those of a bad spec that are sound by themselves, so that all its problems are named at once. */

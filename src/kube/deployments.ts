@@ -49,11 +49,13 @@ export function createDeployments(deps: DeploymentsDeps): WatchedDeployments {
   let watches: readonly Watch[] = [];
 
   function parse(object: unknown): Entry | undefined {
-    const entry = parseDeployment(object);
+    const entry = parseKnown(object);
     if (entry === undefined)
       log.warn({}, "the API server sent a KluctlDeployment without a name, a namespace or a UID");
     return entry;
   }
+
+  const parseKnown = (resource: unknown) => parseDeployment(resource, index.find);
 
   function watchNamespace(namespace: string | undefined): Watch {
     return startWatch({
@@ -92,7 +94,7 @@ export function createDeployments(deps: DeploymentsDeps): WatchedDeployments {
     decide: (entry: Entry) => Record<string, unknown> | undefined,
   ): Promise<void> {
     await decideAndWrite(
-      () => read(key, parseDeployment),
+      () => read(key, parseKnown),
       (entry) => (entry.uid === uid ? decide(entry) : undefined),
       async ({ resourceVersion }, wanted) => {
         const body = { metadata: { ...wanted, resourceVersion } };
@@ -114,7 +116,7 @@ export function createDeployments(deps: DeploymentsDeps): WatchedDeployments {
     age: () => Math.max(0, ...watches.map((watch) => watch.age())),
     synced: () => watches.length > 0 && watches.every((watch) => watch.synced()),
     problem: () => watches.map((watch) => watch.problem()).find((problem) => problem !== undefined),
-    get: (key) => read(key, parseDeployment),
+    get: (key) => read(key, parseKnown),
     async overridden({ key, uid }, patch) {
       const wanted = await read(key, (resource) => parseOverridden(resource, patch));
       return wanted?.uid === uid ? wanted : undefined;

@@ -247,3 +247,33 @@ test("older forms of logins are read behind the newer ones", () => {
   ]);
   expect(spec.helmCredentials).toEqual([{ secretName: "charts", bySecret: true }]);
 });
+
+test("what is known already is not read again: this version of it, or a spec that has not changed since", () => {
+  const read = (resource: unknown, known?: ReturnType<typeof parseDeployment>) =>
+    parseDeployment(resource, () => known);
+  const before = read({ metadata, spec: sound });
+  if (before === undefined || isMalformed(before)) throw new Error("it is sound");
+  expect(read({ metadata, spec: sound }, before)).toBe(before);
+
+  const status = { observedCommit: "0123abc" };
+  const moved = { ...metadata, resourceVersion: "8", annotations: { seen: "yes" } };
+  const later = read({ metadata: moved, spec: sound, status }, before);
+  expect(later).toMatchObject({ resourceVersion: "8", annotations: { seen: "yes" }, status, repo: before.repo });
+  expect(later).toHaveProperty("spec", before.spec);
+
+  const other = { interval: "7m", source };
+  const changed = { ...moved, generation: 3 };
+  expect(read({ metadata: changed, spec: other }, before)).toMatchObject({ spec: { intervalMs: 420_000 } });
+  expect(read({ metadata: { ...moved, uid: "2" }, spec: other }, before)).toMatchObject({
+    spec: { intervalMs: 420_000 },
+  });
+  expect(read({ metadata: { ...moved, generation: 0 }, spec: other }, { ...before, generation: 0 })).toMatchObject({
+    spec: { intervalMs: 420_000 },
+  });
+
+  const bad = read({ metadata, spec: { source } });
+  const still = read({ metadata: moved, spec: { source }, status }, bad);
+  expect(still).toMatchObject({ problem: expect.stringContaining("spec.interval"), status });
+  expect(still).not.toHaveProperty("spec");
+  expect(read({ metadata: changed, spec: sound }, bad)).toMatchObject({ spec: { intervalMs: 300_000 } });
+});
