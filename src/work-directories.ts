@@ -12,8 +12,12 @@ export interface WorkDirectories {
 export function createWorkDirectories(parent: string): WorkDirectories {
   return {
     async create() {
-      await mkdir(parent, { recursive: true, mode: 0o700 });
-      return mkdtemp(join(parent, `${process.pid}-`));
+      const make = () => mkdtemp(join(parent, `${process.pid}-`));
+      return make().catch(async (error: NodeJS.ErrnoException) => {
+        if (error.code !== "ENOENT") throw error;
+        await mkdir(parent, { recursive: true, mode: 0o700 });
+        return make();
+      });
     },
     async sweep() {
       let removed = 0;

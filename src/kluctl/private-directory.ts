@@ -3,14 +3,17 @@ import { access, chmod, mkdir, stat } from "node:fs/promises";
 import { dirname } from "node:path";
 import { KluctlUnavailableError } from "../errors.ts";
 
+const allowed = constants.R_OK | constants.W_OK | constants.X_OK;
+
 /**
  * Makes a directory that only we can read; one that is there stays as it is. Throws KluctlUnavailableError when it cannot
  * be used: a process that cannot be started in it would only say that the program is not there, or may not be run.
  */
 export async function makePrivate(path: string): Promise<void> {
   try {
+    if (await canUse(path)) return; // nearly always
     if ((await mkdir(path, { recursive: true, mode: 0o700 })) !== undefined) await chmod(path, 0o700);
-    await access(path, constants.R_OK | constants.W_OK | constants.X_OK);
+    await access(path, allowed);
   } catch (error) {
     const why = await whyNot(path, error as NodeJS.ErrnoException);
     if (why === undefined) throw error;
@@ -20,6 +23,13 @@ export async function makePrivate(path: string): Promise<void> {
       { cause: error },
     );
   }
+}
+
+async function canUse(path: string): Promise<boolean> {
+  return access(`${path}/`, allowed).then(
+    () => true,
+    () => false,
+  );
 }
 
 /** What is wrong with the directory or with the first one above it that is there, and what to do. */
