@@ -20,6 +20,7 @@ const house = [
   "metrics",
   "kluctl",
   "source",
+  "starter",
   "kube",
   "overrides",
   "forges",
@@ -46,6 +47,8 @@ const rooms: readonly Room[] = [
   { name: "metrics", files: /^src\/metrics(?:\.ts$|\/)/, mayImport: ["ground"] },
   { name: "kluctl", files: /^src\/kluctl\//, mayImport: ["ground", "ports"] },
   { name: "source", files: /^src\/source\//, mayImport: ["ground", "ports"] },
+  // Starts what those two want started.
+  { name: "starter", files: /^src\/starter\//, mayImport: ["ground", "ports", "kluctl", "source"] },
   { name: "kube", files: /^src\/kube\//, mayImport: ["ground", "ports"] },
   { name: "overrides", files: /^src\/overrides\//, mayImport: ["ground", "ports"] },
   { name: "forges", files: /^src\/forge\/[^/]+\.ts$/, mayImport: ["ground", "ports", "a forge"] },

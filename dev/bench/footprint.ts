@@ -30,7 +30,7 @@ export const footprint: Measurement = {
     return {
       how:
         `A server that has just started, compiled as in the image, and deployments that are up to date: each has been deployed, by its status, and its interval of an hour has just begun. ` +
-        `Sampled for ${forMs / 1_000} s, ${settleMs / 1_000} s after it was ready: by then it has given back what only its start took. Its children are the small process that starts git, with pages shared between them counted once. It has run no kluctl yet, so there is no fork server with warm renderers (40 MB) either.`,
+        `Sampled for ${forMs / 1_000} s, ${settleMs / 1_000} s after it was ready: by then it has given back what only its start took. Its children are the small process that starts git and kluctl, with pages shared between them counted once. It has run no kluctl yet, so there is no fork server with warm renderers (40 MB) either.`,
       tables: [
         {
           head: ["deployments", "from its start to ready", "memory", "with children", "of a core"],

@@ -19,7 +19,7 @@ What was mended since the first profiles:
 - Each loop that an interval asked for looked at git by itself, as long as no move of its repository was known. They share an answer for half a minute.
 - The Kubernetes client's library came with 75 MB of generated code that nothing used. What reads a kubeconfig is all that is loaded of it; the server starts with some 50 MB less.
 - What V8 had taken for the start, it kept: a server that is quiet gives it back within a quarter of a minute, some 40 MB without deployments and 70 MB with 1 000.
-- To start git, the system copied the page tables of a server of 300 MB, and after that each page that was written to until git ran: 44 ms in which no thread of the server went on, and half of its time in the kernel. A small process of its own starts git now.
+- To start git, the system copied the page tables of a server of 300 MB, and after that each page that was written to until git ran: 44 ms in which no thread of the server went on, and half of its time in the kernel. A small process of its own starts git now, and kluctl.
 - A push took three round trips to Redis and a job that was thrown away, for one waited already. Pushes that come within 5 ms share one round trip, and only those for which no job waits go on to the queue.
 - A changed deployment was rendered twice, to compare it and then to deploy it. Where the watches show that nobody touched what was deployed last, the deploy alone tells, and kluctl runs once.
 - Node looked every 10 ms how late its event loop was: 0.46 % of a core while nothing else happened. Every 50 ms it takes 0.12 %.

@@ -8,8 +8,8 @@ import type { KubeClient } from "../kube/client.ts";
 import type { Logger, SecretList } from "../log.ts";
 import type { Metrics } from "../metrics.ts";
 import type { DeploymentMetrics } from "../metrics/deployments.ts";
-import { startGitStarter } from "../source/git-starter.ts";
 import { createSources, gitHome } from "../source/sources.ts";
+import { type Starter, startStarter } from "../starter/starter.ts";
 import { createLiveKluctl } from "./live-kluctl.ts";
 import { type InStage, stagedKluctl, stagedSources } from "./stages.ts";
 
@@ -28,10 +28,10 @@ export interface ToolsDeps {
 export function startTools(deps: ToolsDeps) {
   const { live, inStage, log } = deps;
   const cacheDir = join(live.now.dataDir, "git");
-  const gitStarter = startGitStarter({ home: gitHome(cacheDir), env: process.env });
+  const starter = startStarter({ home: gitHome(cacheDir), env: process.env });
   const sources = createSources({
     cacheDir,
-    git: gitStarter.git,
+    git: starter.git,
     log,
     env: process.env,
     limits: {
@@ -46,7 +46,7 @@ export function startTools(deps: ToolsDeps) {
     },
   });
   const kluctl = stagedKluctl(
-    createLiveKluctl(live, (config) => createKluctlOf(config, deps), log),
+    createLiveKluctl(live, (config) => createKluctlOf(config, starter, deps), log),
     inStage,
   );
   return {
@@ -54,13 +54,14 @@ export function startTools(deps: ToolsDeps) {
     kluctl,
     async stop() {
       await kluctl.stop();
-      await gitStarter.stop();
+      await starter.stop();
     },
   };
 }
 
 function createKluctlOf(
   { path = "kluctl", cacheDir, unpackedDir, systemPython, warm }: Config["kluctl"],
+  starter: Starter,
   { live, client, logLines, secretList, metrics, deploymentMetrics, log }: ToolsDeps,
 ) {
   const { dataDir, lease } = live.now;
@@ -72,6 +73,7 @@ function createKluctlOf(
     kubeconfigFor: (impersonate) => client.kubeconfig(impersonate),
     env: process.env,
     log,
+    starter,
     limits: { leaseSilenceMs: (lease.durationMs * 2) / 3 },
     systemPython,
     warm,

@@ -47,9 +47,12 @@ export interface DirectoriesOptions {
   readonly workDir: string;
   /** Read, never written: see unpacked.ts. */
   readonly unpackedDir?: string | undefined;
+  /** Removes what a run has left. */
+  readonly remove?: ((path: string) => Promise<void>) | undefined;
 }
 
-export function createDirectories({ cacheDir, workDir, unpackedDir }: DirectoriesOptions): Directories {
+export function createDirectories(options: DirectoriesOptions): Directories {
+  const { cacheDir, workDir, unpackedDir, remove = removeDirectory } = options;
   const work = createWorkDirectories(workDir);
   // kluctl up to 2.22 unpacks its Python below TMPDIR, later ones below their cache directory. It takes seconds and is
   // the same for everybody, so there is one for all.
@@ -128,7 +131,7 @@ export function createDirectories({ cacheDir, workDir, unpackedDir }: Directorie
           KLUCTL_BASE_TMP_DIR: base,
           KLUCTL_CACHE_DIR: cache,
         },
-        remove: () => removeDirectory(path),
+        remove: () => remove(path),
       };
     },
   };

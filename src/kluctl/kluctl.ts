@@ -20,6 +20,7 @@ import { parseCommandResult, parseValidateResult } from "./result.ts";
 import { toStableWords } from "./stable-words.ts";
 import { type Binary, createBinary, isSince } from "./version.ts";
 import type { RendererLimits } from "./warm/fork-server-process.ts";
+import type { StartWatched } from "./watched.ts";
 import { createWarmRenderers, type RendererStart } from "./warm/renderers.ts";
 
 export interface KluctlLimits extends Omit<ProcessLimits, "timeoutMs">, RendererLimits {
@@ -62,9 +63,16 @@ export interface KluctlDeps {
   readonly systemPython?: boolean | undefined;
   /** Whether renderers are kept warm for runs that are not to be cold. */
   readonly warm?: boolean | undefined;
+  /** Who starts kluctl, and clears away after it; the server itself, if left out. */
+  readonly starter?: KluctlStarter | undefined;
   /** For people who look on. Of previews nothing is told: they are of code that nobody has approved yet. */
   readonly tell?: TellLine | undefined;
   readonly observe?: KluctlObserver | undefined;
+}
+
+export interface KluctlStarter {
+  readonly startWatched: StartWatched;
+  removeDirectory(path: string): Promise<void>;
 }
 
 export interface KluctlObserver {
@@ -90,7 +98,7 @@ type Parse<T> = (text: string) => Promise<T>;
 export function createKluctl({ binary, kubeconfigFor, log, observe, ...deps }: KluctlDeps): KluctlProcesses {
   const limits = { ...defaultLimits, ...deps.limits };
   const sharedEnv = toSharedEnvironment(deps.env);
-  const directories = createDirectories(deps);
+  const directories = createDirectories({ ...deps, remove: deps.starter?.removeDirectory });
   const stopping = new AbortController();
   const running = new Set<Promise<unknown>>();
   /** Hosts that asked for a login, until the loop is over whose runs all have these logins. */
@@ -231,6 +239,7 @@ export function createKluctl({ binary, kubeconfigFor, log, observe, ...deps }: K
         },
         signal: wanted,
         held: run.held,
+        start: deps.starter?.startWatched,
         onLine(line) {
           const words = toWords(line);
           logLine(line, words);

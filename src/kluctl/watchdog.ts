@@ -1,3 +1,5 @@
+import { constants, getPriority } from "node:os";
+
 /**
  * What stands between us and every process we start: a shell that leads the process group and listens for heartbeats on
  * descriptor 3. Node cannot end a child once it is frozen (SIGSTOP, a starved machine) or gone (SIGKILL); the watch can,
@@ -14,12 +16,15 @@ const script = `
 seconds=$1; shift
 ulimit -c 0; umask 077
 trap : TERM
-nice -n 10 "$@" 3<&- & child=$!
+"$@" 3<&- & child=$!
 ( trap '' TERM; while read -r -t "$seconds" -u 3 _; do :; done; kill -KILL 0 ) >/dev/null 2>&1 & watch=$!
 until wait "$child"; status=$?; ! kill -0 "$child" 2>/dev/null; do :; done
 kill -KILL "$watch"; exit "$status"`;
 
+const lowPriority = constants.priority.PRIORITY_BELOW_NORMAL;
+
 /** To be spawned as leader of its own group, with a pipe as descriptor 3 that gets a line at least every `silenceMs`. */
 export function underWatch(silenceMs: number, command: string, args: readonly string[]): [string, string[]] {
-  return ["bash", ["-c", script, "watchdog", String(silenceMs / 1_000), command, ...args]];
+  const lowered = getPriority() >= lowPriority ? [] : ["nice", "-n", String(lowPriority)];
+  return ["bash", ["-c", script, "watchdog", String(silenceMs / 1_000), ...lowered, command, ...args]];
 }

@@ -1,7 +1,11 @@
+import { readFile, writeFile } from "node:fs/promises";
 import { setFlagsFromString } from "node:v8";
 import { runInNewContext } from "node:vm";
-import { expect, test, vi } from "vitest";
+import { join } from "node:path";
+import { describe, expect, onTestFinished, test, vi } from "vitest";
 import { type ProcessSpec, runProcess } from "../../../src/kluctl/process.ts";
+import { type StartWatched, startWatched } from "../../../src/kluctl/watched.ts";
+import { startStarter } from "../../../src/starter/starter.ts";
 import { isRunning } from "../../support/fake-kluctl.ts";
 import { useTempDir } from "../../support/world.ts";
 import { patience } from "../../support/patience.ts";
@@ -18,25 +22,84 @@ const run = (script: string, spec: Partial<ProcessSpec> = {}) =>
     ...spec,
   });
 
-test("exit status and output pass through", async () => {
-  expect(await run("echo out; echo err >&2; exit 3")).toEqual({ exitCode: 3, stdout: "out\n", stderr: "err\n" });
-  expect(await run("cat")).toMatchObject({ exitCode: 0, stdout: "" }); // nobody is asked anything
-});
+async function useStarter(): Promise<StartWatched> {
+  const starter = startStarter({ home: join(await useTempDir(), "home"), env: process.env });
+  onTestFinished(() => starter.stop());
+  return starter.startWatched;
+}
 
-test("it leads its own group, has no heartbeats to read, and keeps its files to itself", async () => {
-  const { stdout } = await run(`ps -o pgid= -p $$; test -e /proc/$$/fd/3 || echo none; ulimit -c; umask`);
-  const [group, ...rest] = stdout.trim().split("\n");
-  expect(Number(group)).not.toBe(process.pid);
-  expect(rest).toEqual(["none", "0", "0077"]);
-});
+describe.each([
+  { by: "the server", useStart: () => Promise.resolve(startWatched) },
+  { by: "the starter", useStart: useStarter },
+])("started by $by", ({ useStart }) => {
+  test("exit status and output pass through", async () => {
+    const start = await useStart();
+    expect(await run("echo out; echo err >&2; exit 3", { start })).toEqual({
+      exitCode: 3,
+      stdout: "out\n",
+      stderr: "err\n",
+    });
+    expect(await run("cat", { start })).toMatchObject({ exitCode: 0, stdout: "" }); // nobody is asked anything
+  });
 
-test("a command that is not there, or is no program, ends like in a shell", async () => {
-  expect(await run("", { command: "/nowhere" })).toMatchObject({ exitCode: 127 });
-  expect(await run("", { command: "/etc/passwd" })).toMatchObject({ exitCode: 126 });
-});
+  test("it leads its own group, has no heartbeats to read, keeps its files to itself, and lets the server go first", async () => {
+    const start = await useStart();
+    const { stdout } = await run(`ps -o pgid= -p $$; test -e /proc/$$/fd/3 || echo none; ulimit -c; umask; nice`, {
+      start,
+    });
+    const [group, ...rest] = stdout.trim().split("\n");
+    expect(Number(group)).not.toBe(process.pid);
+    expect(rest).toEqual(["none", "0", "0077", "10"]);
+  });
 
-test("what cannot be spawned is an error", async () => {
-  await expect(run("", { cwd: "/nowhere" })).rejects.toThrow("ENOENT");
+  test("a command that is not there, or is no program, ends like in a shell", async () => {
+    const start = await useStart();
+    expect(await run("", { start, command: "/nowhere" })).toMatchObject({ exitCode: 127 });
+    expect(await run("", { start, command: "/etc/passwd" })).toMatchObject({ exitCode: 126 });
+  });
+
+  test("what cannot be spawned is an error", async () => {
+    const start = await useStart();
+    await expect(run("", { start, cwd: "/nowhere" })).rejects.toThrow("ENOENT");
+  });
+
+  test("somebody who left the group but holds our pipes does not hold up the end", async () => {
+    const start = await useStart();
+    const cwd = await useTempDir();
+    const left = `setsid sh -c 'echo $$ >pid; exec sleep 300' & until [ -s pid ]; do :; done`;
+    const { stdout } = await run(`${left}; cat pid; exit 0`, { start, cwd });
+    const pid = Number(stdout);
+    expect(isRunning(pid)).toBe(true);
+    process.kill(pid);
+  });
+
+  test("each line is told as it comes, and all that is left is ended with it", async () => {
+    const start = await useStart();
+    const cwd = await useTempDir();
+    const lines: string[] = [];
+    const running = run(
+      "echo begun >&2; until [ -e on ]; do sleep 0.02; done; sleep 300 & echo $! >pid; echo done >&2",
+      {
+        ...{ start, cwd },
+        onLine: (line) => lines.push(line),
+      },
+    );
+    await vi.waitFor(() => expect(lines).toEqual(["begun"]), patience);
+    await writeFile(join(cwd, "on"), "");
+    await running;
+    expect(lines).toEqual(["begun", "done"]);
+    expect(isRunning(Number(await readFile(join(cwd, "pid"), "utf8")))).toBe(false);
+  });
+
+  test("it is ended when it is not wanted any more, and killed if it does not mind", async () => {
+    const start = await useStart();
+    const aborted = new AbortController();
+    const running = run("trap '' TERM; echo begun >&2; while :; do sleep 0.02; done", {
+      ...{ start, signal: aborted.signal },
+      onLine: () => aborted.abort(),
+    });
+    await expect(running).rejects.toMatchObject({ why: "stopped" });
+  });
 });
 
 test("an abort before the start starts nothing", async () => {
@@ -45,15 +108,6 @@ test("an abort before the start starts nothing", async () => {
     why: "stopped",
   });
   expect(await run("ls", { cwd: dir })).toMatchObject({ stdout: "" });
-});
-
-test("somebody who left the group but holds our pipes does not hold up the end", async () => {
-  const cwd = await useTempDir();
-  const left = `setsid sh -c 'echo $$ >pid; exec sleep 300' & until [ -s pid ]; do :; done`;
-  const { stdout } = await run(`${left}; cat pid; exit 0`, { cwd });
-  const pid = Number(stdout);
-  expect(isRunning(pid)).toBe(true);
-  process.kill(pid);
 });
 
 test("under a lease it starts only once that was renewed", async () => {

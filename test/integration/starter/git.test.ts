@@ -6,14 +6,14 @@ import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { expect, onTestFinished, test, vi } from "vitest";
 import { createGit, type Git, GitFailure } from "../../../src/source/git.ts";
-import { startGitStarter } from "../../../src/source/git-starter.ts";
+import { startStarter } from "../../../src/starter/starter.ts";
 import { patience } from "../../support/patience.ts";
 import { findProcessesOf } from "../../support/processes.ts";
 import { useTempDir } from "../../support/world.ts";
 
 async function useBoth() {
   const settings = { home: join(await useTempDir(), "home"), env: process.env };
-  const starter = startGitStarter(settings);
+  const starter = startStarter(settings);
   onTestFinished(() => starter.stop());
   return { starter, gits: [starter.git, createGit(settings)] as const };
 }
@@ -84,14 +84,14 @@ test("when the process ends, those who wait are told, and the next call has anot
   const waiting = failureOf(starter.git, ["ls-remote", "--", url], asking);
   await asked;
   await starter.stop();
-  expect((await waiting)?.message).toContain("the process that starts git has ended");
+  expect((await waiting)?.message).toContain("the process that starts git and kluctl has ended");
   expect(await starter.git(["--version"], { protocols: [] })).toContain("git version");
 });
 
 test("a server that is killed leaves neither git nor what starts it behind", async () => {
   const dir = await useTempDir();
   const { url, asked } = await useSilence();
-  const script = fileURLToPath(new URL("child-git-starter.ts", import.meta.url));
+  const script = fileURLToPath(new URL("child-server.ts", import.meta.url));
   const server = spawn(process.execPath, [script, dir, url], {
     stdio: "inherit",
     env: { ...process.env, TMPDIR: dir }, // by which they are found
@@ -100,7 +100,7 @@ test("a server that is killed leaves neither git nor what starts it behind", asy
   await asked;
   const running = () => findProcessesOf(dir).map(({ command }) => command);
   expect(running()).toEqual(
-    expect.arrayContaining([expect.stringContaining("git-starter-process"), expect.stringContaining("ls-remote")]),
+    expect.arrayContaining([expect.stringContaining("starter-process"), expect.stringContaining("ls-remote")]),
   );
 
   server.kill("SIGKILL");

@@ -1,0 +1,87 @@
+/** The process of starter.ts. It ends when nobody speaks to it any more, however that came about. */
+import { rmSync } from "node:fs";
+import { constants, setPriority } from "node:os";
+import process from "node:process";
+import { startWatched, type Watched } from "../kluctl/watched.ts";
+import { createGit, type Git } from "../source/git.ts";
+import { removeDirectory } from "../work-directories.ts";
+import { type Answer, type Order, toFailed } from "./orders.ts";
+
+/** What takes longer to end is left to end by itself. */
+const endWithinMs = 3_000;
+
+const calls = new Map<number, AbortController>();
+const processes = new Map<number, Watched>();
+let git: Git | undefined;
+
+// With all that it starts: the server has webhooks to answer, and leases to renew.
+setPriority(constants.priority.PRIORITY_BELOW_NORMAL);
+
+process.on("message", (order: Order) => {
+  if ("home" in order) git = createGit(order);
+  else if ("args" in order) void run(order);
+  else if ("stop" in order) calls.get(order.id)?.abort(new Error("it is not wanted any more"));
+  else if ("start" in order) void start(order);
+  else if ("remove" in order) void remove(order);
+  else if ("beat" in order) processes.get(order.id)?.beat();
+  else processes.get(order.id)?.kill(order.kill);
+});
+// Signals for all of a terminal's processes are the server's business: it lets what runs come to its end.
+process.on("SIGINT", () => undefined).on("SIGTERM", () => undefined);
+process.once("disconnect", () => {
+  for (const controller of calls.values()) controller.abort(new Error("the server has ended"));
+  for (const { kill } of processes.values()) kill("SIGKILL");
+  endIfAlone();
+  setTimeout(() => process.exit(), endWithinMs);
+});
+
+function endIfAlone(): void {
+  if (!process.connected && calls.size === 0 && processes.size === 0) process.exit();
+}
+
+function tell(answer: Answer): void {
+  if (process.connected) process.send?.(answer, () => undefined);
+}
+
+async function run({ id, args, call }: Extract<Order, { args: unknown }>): Promise<void> {
+  const controller = new AbortController();
+  calls.set(id, controller);
+  tell(
+    await git!(args, { ...call, signal: controller.signal }).then(
+      (printed) => ({ id, printed }),
+      (error: unknown) => ({ id, failed: toFailed(error) }),
+    ),
+  );
+  calls.delete(id);
+  endIfAlone();
+}
+
+async function start({ id, start: spec }: Extract<Order, { start: unknown }>): Promise<void> {
+  const watched = startWatched(spec, (lines) => tell({ id, lines }));
+  processes.set(id, watched);
+  tell({ id, pid: watched.pid });
+  tell(
+    await watched.ended.then(
+      (ended) => ({ id, ended }),
+      (error: unknown) => ({ id, failed: toFailed(error) }),
+    ),
+  );
+  processes.delete(id);
+  endIfAlone();
+}
+
+/** At once: the kernel knows what was just made, and takes less for it than other threads would. */
+async function remove({ id, remove: path }: Extract<Order, { remove: unknown }>): Promise<void> {
+  try {
+    rmSync(path, { recursive: true, force: true });
+    tell({ id, removed: true });
+  } catch {
+    // Somebody may still be writing into it, who is waited for.
+    tell(
+      await removeDirectory(path).then(
+        () => ({ id, removed: true }) as const,
+        (error: unknown) => ({ id, failed: toFailed(error) }),
+      ),
+    );
+  }
+}
