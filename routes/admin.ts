@@ -1,6 +1,7 @@
 /** Health, metrics and version: for probes, Prometheus and operators, on a port of its own. */
+import { Readable } from "node:stream";
+import { pipeline } from "node:stream/promises";
 import { type Response, Router } from "express";
-import type { Registry } from "prom-client";
 import { createNotFound } from "./errors.ts";
 
 /** One thing the server needs. `details` are told beside `ok`. */
@@ -27,7 +28,7 @@ export type AdminPages = "all" | "metrics" | "probes";
 
 export interface AdminRoutesDeps {
   readonly checks: readonly Check[];
-  readonly metrics: Pick<Registry, "contentType" | "metrics">;
+  readonly metrics: { readonly contentType: string; pieces(): AsyncIterable<string> };
   readonly version: () => VersionInfo;
   /** How long one check may take. */
   readonly checkTimeoutMs?: number;
@@ -58,7 +59,12 @@ export function createAdminRoutes(deps: AdminRoutesDeps, pages: AdminPages = "al
   }
   if (pages !== "probes") {
     router.get("/metrics", async (_req, res) => {
-      res.type(metrics.contentType).send(await metrics.metrics());
+      // Who asks may go away in the middle: that is no fault of ours.
+      await pipeline(Readable.from(metrics.pieces()), res.type(metrics.contentType)).catch(
+        (error: NodeJS.ErrnoException) => {
+          if (error.code !== "ERR_STREAM_PREMATURE_CLOSE") throw error;
+        },
+      );
     });
   }
   if (pages === "all") {

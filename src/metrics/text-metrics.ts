@@ -29,14 +29,37 @@ export class TextRegistry extends Registry {
     this.registerMetric(told as unknown as Metric);
   }
 
+  /** What `metrics` says, piece by piece: of thousands of deployments it is megabytes, which nobody has to hold at once. */
+  async *pieces(): AsyncGenerator<string> {
+    let first = true;
+    for (const metric of this.getMetricsAsArray() as readonly unknown[] as readonly Kept[]) {
+      if (!first) yield "\n\n";
+      first = false;
+      if ("lines" in metric) yield* inPieces(linesOf(metric));
+      else yield await this.getMetricsAsString(metric);
+    }
+    yield "\n";
+  }
+
   /** What `metrics` calls for each, and `getSingleMetricAsString` for one. */
   async getMetricsAsString(metric: Kept): Promise<string> {
-    if ("lines" in metric) {
-      const { name, help, type } = metric;
-      return [`# HELP ${name} ${help}`, `# TYPE ${name} ${type}`, ...metric.lines()].join("\n");
-    }
+    if ("lines" in metric) return linesOf(metric).join("\n");
     const base = Registry.prototype as unknown as { getMetricsAsString(metric: Metric): Promise<string> };
     return base.getMetricsAsString.call(this, metric);
+  }
+}
+
+function linesOf(metric: TextMetric): string[] {
+  const { name, help, type } = metric;
+  return [`# HELP ${name} ${help}`, `# TYPE ${name} ${type}`, ...metric.lines()];
+}
+
+/** Of so many lines, which are of one deployment each, there are some tens of kilobytes. */
+const linesAtOnce = 100;
+
+function* inPieces(lines: readonly string[]): Generator<string> {
+  for (let from = 0; from < lines.length; from += linesAtOnce) {
+    yield (from === 0 ? "" : "\n") + lines.slice(from, from + linesAtOnce).join("\n");
   }
 }
 

@@ -1,4 +1,4 @@
-import { Histogram, Registry } from "prom-client";
+import { Counter, Histogram, Registry } from "prom-client";
 import { expect, test } from "vitest";
 import { addTextGauge, addTextHistogram, TextRegistry } from "../../../src/metrics/text-metrics.ts";
 
@@ -46,4 +46,17 @@ test("what a thing says is read once, unless the version is another one", async 
   version = 2;
   await registry.metrics();
   expect(reads).toEqual([1, 2, 3, 1, 3]);
+});
+
+test("its pieces are what it says as a whole, and none of them is large", async () => {
+  const registry = new TextRegistry();
+  new Counter({ name: "before", help: "One of prom-client's.", registers: [registry] }).inc(7);
+  const histogram = addTextHistogram(registry, { ...named, buckets });
+  for (let i = 0; i < 1_234; i++) histogram.observe({ name: `deployment-${i}` }, 0.3);
+  addTextGauge<{ value: number }>(registry, { ...named, name: "nothing" }, { all: () => [], read: () => [] });
+  const pieces: string[] = [];
+  for await (const piece of registry.pieces()) pieces.push(piece);
+  expect(pieces.join("")).toBe(await registry.metrics());
+  expect(pieces.length).toBeGreaterThan(10);
+  expect(Math.max(...pieces.map(({ length }) => length))).toBeLessThan(64 * 1024);
 });

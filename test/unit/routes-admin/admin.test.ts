@@ -89,6 +89,35 @@ test("metrics come in Prometheus' format, the version as JSON", async () => {
   expect(await (await get("/version")).json()).toEqual({ version: "1.2.3", node: "v24.0.0" });
 });
 
+test("metrics that cannot be read to their end break off, so that nobody takes them for all", async () => {
+  async function* pieces() {
+    yield "first 1\n".repeat(20_000);
+    await Promise.resolve();
+    throw new Error("no more");
+  }
+  const { get } = await useAdmin({ checks: [], metrics: { contentType: "text/plain", pieces } });
+  await expect(get("/metrics").then((answer) => answer.text())).rejects.toThrow();
+});
+
+test("who goes away in the middle of the metrics costs the next one nothing", async () => {
+  const left = Promise.withResolvers<void>();
+  async function* pieces() {
+    try {
+      for (;;) {
+        yield "one 1\n".repeat(10_000);
+        await Promise.resolve();
+      }
+    } finally {
+      left.resolve();
+    }
+  }
+  const { get } = await useAdmin({ checks: [], metrics: { contentType: "text/plain", pieces } });
+  const { body } = await get("/metrics");
+  await body?.cancel();
+  await left.promise;
+  expect((await get("/version")).ok).toBe(true);
+});
+
 function failing(name: string, error: string): Check {
   return { name, check: () => ({ ok: false, error }) };
 }
