@@ -356,6 +356,8 @@ export interface Held {
   readonly lost: AbortSignal;
   /** Calls back after each successful renewal, and right away if the last one is fresh; returns how to stop. */
   onRenewed(callback: () => void): () => void;
+  /** This process was the last to hold it: nobody else has worked under it since. */
+  readonly wasOurs?: boolean | undefined;
   release(): Promise<void>;
 }
 

@@ -102,7 +102,7 @@ export function createLeases(deps: LeasesDeps): Leases {
           const wanted = takenBy(holder, { namespace: key.namespace, name }, lease, durationMs);
           const taken = await store.write(owner === undefined ? wanted : ownedBy(wanted, key.name, owner));
           others.forget(id);
-          return held(taken);
+          return { ...held(taken), wasOurs: attempt === 0 && lease !== undefined };
         } catch (error) {
           if (owner?.deletionTimestamp !== undefined && isTerminating(error)) {
             const lease = takenBy(holder, { namespace: key.namespace, name }, undefined, durationMs);

@@ -23,7 +23,6 @@ export async function runLoop(loop: Loop, deps: LoopDeps): Promise<Outcome | "ag
   status.set({ projectKey: projectKey(deployment.spec.source) });
   const pending = findRequest(deployment, "reconcile");
   const taken = pending && (await takeRequest(pending, begun));
-  if (!taken) status.progress("Initializing");
 
   if (taken?.refused !== undefined) {
     deps.deployments.event(deployment, "Warning", reason.reconcileFailed, taken.refused);
@@ -36,7 +35,7 @@ export async function runLoop(loop: Loop, deps: LoopDeps): Promise<Outcome | "ag
     : begun;
 
   const { skipping } = deps;
-  const trying = () => attempt(work);
+  const trying = () => (taken ? attempt(work) : tellingProgress(work, () => attempt(work)));
   const { outcome, ready, commandError } = await (skipping?.during(deployment.key, trying) ?? trying());
   if (held.lost.aborted) return outcome; // somebody else may be writing this status by now
 
@@ -49,6 +48,25 @@ export async function runLoop(loop: Loop, deps: LoopDeps): Promise<Outcome | "ag
   }
   log.info({ outcome: outcome.kind, cause: request.cause, ms: deps.clock.now() - startedAt }, "reconciled");
   return outcome;
+}
+
+/** A look at the interval is mostly over before anybody would see that it began, and then is one write instead of two. */
+const soonMs = 1_000;
+
+async function tellingProgress<T>(work: Work, doIt: () => Promise<T>): Promise<T> {
+  const tell = () => work.status.progress("Initializing");
+  if (work.request.cause !== "interval") {
+    tell();
+    return doIt();
+  }
+  const timer = setTimeout(() => {
+    if (work.phase === "prepare" && !work.signal.aborted) tell(); // else more is told by now
+  }, soonMs);
+  try {
+    return await doIt();
+  } finally {
+    clearTimeout(timer);
+  }
 }
 
 interface Ending {

@@ -70,7 +70,9 @@ export function createReconcile(deps: ReconcileDeps): Reconcile {
     const held = await leases.hold(key, deployment);
     if (held === undefined) return "busy";
     try {
-      return await underLease(request, held, { attempt, lastAttempt, signal: AbortSignal.any([signal, held.lost]) });
+      const known = held.wasOurs ? deployment : undefined;
+      const underIt = { attempt, lastAttempt, signal: AbortSignal.any([signal, held.lost]) };
+      return await underLease(request, held, underIt, known);
     } finally {
       await held
         .release()
@@ -115,12 +117,19 @@ export function createReconcile(deps: ReconcileDeps): Reconcile {
     });
   }
 
-  /** What is known now may be newer than what was read before the lease was ours: read again, then act. */
-  async function underLease(request: ReconcileRequest, held: Held, attempt: Attempt): Promise<Outcome> {
-    for (;;) {
-      const outcome = await step(request, held, attempt);
-      if (outcome !== "again") return outcome;
-    }
+  /**
+   * What is known now may be newer than what was read before the lease was ours: read again, then act. Unless nobody else
+   * can have worked on it meanwhile (`known`); what people ask for in these moments is a request of its own.
+   */
+  async function underLease(
+    request: ReconcileRequest,
+    held: Held,
+    attempt: Attempt,
+    known: Deployment | MalformedDeployment | undefined,
+  ): Promise<Outcome> {
+    let outcome = await step(request, held, attempt, known);
+    while (outcome === "again") outcome = await step(request, held, attempt);
+    return outcome;
   }
 
   /** One command that somebody asked for, or else the loop; `again`: there is more to do. */
@@ -128,9 +137,10 @@ export function createReconcile(deps: ReconcileDeps): Reconcile {
     request: ReconcileRequest,
     held: Held,
     { attempt, lastAttempt, signal }: Attempt,
+    known?: Deployment | MalformedDeployment,
   ): Promise<Outcome | "again"> {
     const { deployment: key } = request;
-    const deployment = await deployments.get(key);
+    const deployment = known ?? (await deployments.get(key));
     if (deployment === undefined) return { kind: "skipped", why: "the resource is gone" };
     if (deployment.deletionTimestamp !== undefined) {
       return deployment.finalizers.includes(finalizer)

@@ -202,19 +202,21 @@ export function fakeSources(refs: Record<string, string> = { "refs/heads/main": 
 export function fakeLeases() {
   const held = new Set<string>();
   const lost = new AbortController();
-  const port: Leases = {
+  const port: Leases & { wasOurs: boolean } = {
+    wasOurs: false,
     hold(key) {
       if (held.has(keyText(key))) return Promise.resolve(undefined);
       held.add(keyText(key));
       const lease: Held = {
         lost: lost.signal,
         onRenewed: () => () => undefined,
+        wasOurs: this.wasOurs,
         release: () => Promise.resolve(void held.delete(keyText(key))),
       };
       return Promise.resolve(lease);
     },
   };
-  return { ...port, held, lose: () => lost.abort() };
+  return Object.assign(port, { held, lose: () => lost.abort() });
 }
 
 export function fakeResults() {

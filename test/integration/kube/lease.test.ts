@@ -66,6 +66,17 @@ test("taking costs one request where nobody else is, and so does releasing", asy
   const second = await mustHold(one.hold(key));
   await second.release();
   expect(requests()).toEqual(["PUT", "PUT"]);
+  expect([first.wasOurs, second.wasOurs]).toEqual([false, true]);
+});
+
+test("a Lease that somebody else has held meanwhile is known from one that nobody else has", async () => {
+  const { one, two, key, mustHold } = await useLeases();
+  await (await mustHold(one.hold(key))).release();
+  await (await mustHold(two.hold(key))).release();
+  const again = await mustHold(one.hold(key));
+  expect(again.wasOurs).toBe(false);
+  await again.release();
+  expect((await mustHold(one.hold(key))).wasOurs).toBe(true);
 });
 
 test("in 200 rounds of two servers racing there are never two holders", async () => {

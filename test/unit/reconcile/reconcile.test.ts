@@ -1,6 +1,7 @@
-import { expect, test } from "vitest";
+import { expect, onTestFinished, test, vi } from "vitest";
 import { KilledError, PrepareError, SourceError } from "../../../src/errors.ts";
 import { annotation, type Cause, type Deployment, type DeploymentSpec, requestAnnotation } from "../../../src/model.ts";
+import type { StatusPatch } from "../../../src/ports.ts";
 import { aDeployment, anObject, aResult } from "../../support/deployments.ts";
 import { fakeKluctl, fakeSources } from "../../support/fakes.ts";
 import { aWorld, key, push, ready, upToDate } from "../../support/reconciling.ts";
@@ -56,6 +57,43 @@ test("an interval that is asked for right after another loop has ended does no w
 
   expect(await world.comesRound()).toMatchObject({ kind: "done" });
   expect(world.kluctl.commands()).toEqual(["diff", "diff"]);
+});
+
+test("a look at the interval is one write, and says that it began only if it takes long", async () => {
+  vi.useFakeTimers();
+  onTestFinished(() => void vi.useRealTimers());
+  const kluctl = fakeKluctl();
+  const slow = Promise.withResolvers<void>();
+  const world = aWorld(aDeployment({ spec: { validate: false }, status: upToDate }), {
+    ...kluctl,
+    diff: (...asked) => slow.promise.then(() => kluctl.diff(...asked)),
+  });
+  const isTold = ({ conditions }: StatusPatch) => JSON.stringify(conditions).includes("Initializing");
+  const looking = world.comesRound();
+  await vi.advanceTimersByTimeAsync(900);
+  expect(world.deployments.patches).toEqual([]);
+  await vi.advanceTimersByTimeAsync(200);
+  expect(world.deployments.patches.map(isTold)).toEqual([true]);
+  slow.resolve();
+  expect(await looking).toMatchObject({ kind: "done" });
+  expect(world.deployments.patches.map(isTold)).toEqual([true, false]);
+
+  expect(await world.comesRound()).toMatchObject({ kind: "done" });
+  await vi.advanceTimersByTimeAsync(5_000);
+  expect(world.deployments.patches.map(isTold)).toEqual([true, false, false]);
+  expect(world.status()?.conditions).toMatchObject([{ type: "Ready", status: "True" }]);
+});
+
+test("what was read before the lease was had is read again, unless nobody else can have worked on it", async () => {
+  const world = aWorld(aDeployment({ status: upToDate }));
+  const { get } = world.deployments;
+  let reads = 0;
+  world.replace({ deployments: { get: (key) => (reads++, get(key)) } });
+  await world.comesRound();
+  expect(reads).toBe(2);
+  world.leases.wasOurs = true;
+  await world.comesRound();
+  expect(reads).toBe(3);
 });
 
 test("a new deployment is deployed without comparing first", async () => {
