@@ -8,7 +8,7 @@ import { constants, getPriority } from "node:os";
  * - Silence for `seconds`, or the end of descriptor 3, kills the whole group, the shell included.
  * - SIGTERM to the group ends the command but not the shell, which goes on watching one that ignores it.
  * - The command's exit status is passed on (128 + signal number when a signal ended it), and the watch ends with it.
- * - The command runs at a lower priority than we do: renders that fill the machine shall delay neither the lease's renewals
+ * - The command runs at a lower priority than the server: renders that fill the machine shall delay neither the lease's renewals
  *   nor the answers to webhooks.
  * - The command does not get descriptor 3, leaves no core dump, and what it writes only we can read: results hold secrets.
  */
@@ -25,6 +25,7 @@ const lowPriority = constants.priority.PRIORITY_BELOW_NORMAL;
 
 /** To be spawned as leader of its own group, with a pipe as descriptor 3 that gets a line at least every `silenceMs`. */
 export function underWatch(silenceMs: number, command: string, args: readonly string[]): [string, string[]] {
+  // Whoever has it already hands it on, and that spares a program.
   const lowered = getPriority() >= lowPriority ? [] : ["nice", "-n", String(lowPriority)];
   return ["bash", ["-c", script, "watchdog", String(silenceMs / 1_000), ...lowered, command, ...args]];
 }

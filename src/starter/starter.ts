@@ -84,20 +84,23 @@ export function startStarter(settings: StarterSettings): Starter {
     return send;
   }
 
+  /** For what has one answer. */
+  function ask<T>(order: OrderOf, read: (answer: Answer) => T) {
+    const { promise, resolve, reject } = Promise.withResolvers<T>();
+    const send = begin(order, {
+      answer(answer) {
+        if ("failed" in answer) reject(toError(answer.failed));
+        else resolve(read(answer));
+        return true;
+      },
+      gone: reject,
+    });
+    return { promise, send };
+  }
+
   return {
     async git(args, { signal, ...call }) {
-      const { promise, resolve, reject } = Promise.withResolvers<string>();
-      const send = begin(
-        { args, call },
-        {
-          answer(answer) {
-            if ("printed" in answer) resolve(answer.printed);
-            else if ("failed" in answer) reject(toError(answer.failed));
-            return true;
-          },
-          gone: reject,
-        },
-      );
+      const { promise, send } = ask({ args, call }, (answer) => ("printed" in answer ? answer.printed : ""));
       const stop = () => send({ stop: true });
       if (signal?.aborted) stop();
       else signal?.addEventListener("abort", stop, { once: true });
@@ -122,30 +125,17 @@ export function startStarter(settings: StarterSettings): Starter {
             return "ended" in answer || "failed" in answer;
           },
           // The watchdog finds out by itself, but nobody could say when.
-          gone() {
+          gone(why) {
             killGroup(pid, "SIGKILL");
-            setTimeout(resolve, dyingMs, { code: null, signal: "SIGKILL", stdout: "", stderr: "" });
+            const killed: WatchedEnd = { code: null, signal: "SIGKILL", stdout: "", stderr: "" };
+            setTimeout(() => (pid === undefined ? reject(why) : resolve(killed)), dyingMs);
           },
         },
       );
       return { ended, beat: () => send({ beat: true }), kill: (signal) => send({ kill: signal }) };
     },
 
-    removeDirectory(path) {
-      const { promise, resolve, reject } = Promise.withResolvers<void>();
-      begin(
-        { remove: path },
-        {
-          answer(answer) {
-            if ("failed" in answer) reject(toError(answer.failed));
-            else resolve();
-            return true;
-          },
-          gone: reject,
-        },
-      );
-      return promise;
-    },
+    removeDirectory: (path) => ask({ remove: path }, () => undefined).promise,
 
     async stop() {
       const opened = starter;

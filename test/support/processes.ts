@@ -22,7 +22,7 @@ export function findProcessesOf(directory: string, except: readonly (number | un
     });
 }
 
-/** What a server runs for its deployments: not itself, nor what starts kluctl's renderers and git, which all stay. */
+/** What a server runs for its deployments: not itself, nor what starts git, kluctl and its renderers, which all stay. */
 export function findRunsOf(directory: string, server: number): FoundProcess[] {
   return findProcessesOf(directory, [server]).filter(
     ({ command }) => !/fork-server\.py|starter-process\.[jt]s/.test(command),
