@@ -124,7 +124,8 @@ function apiServerArgs(files: ControlPlaneFiles, dir: string, etcdUrl: string, p
     `--service-account-key-file=${files.serviceAccountPublicKey}`,
     `--service-account-signing-key-file=${files.serviceAccountKey}`,
     "--service-account-issuer=https://kubernetes.default.svc",
-    "--service-cluster-ip-range=10.0.0.0/24",
+    // One for each Service that the measurements make, one after the other: 254 were too few for all of them.
+    "--service-cluster-ip-range=10.0.0.0/16",
     "--authorization-mode=RBAC",
     "--allow-privileged=true",
   ];
