@@ -53,17 +53,23 @@ export async function runLoop(loop: Loop, deps: LoopDeps): Promise<Outcome | "ag
 /** A look at the interval is mostly over before anybody would see that it began, and then is one write instead of two. */
 const soonMs = 1_000;
 
-async function tellingProgress<T>(work: Work, doIt: () => Promise<T>): Promise<T> {
-  const tell = () => work.status.progress("Initializing");
+async function tellingProgress(work: Work, doIt: () => Promise<Ending>): Promise<Ending> {
+  let told = false;
+  const tell = () => {
+    if (told || work.phase !== "prepare" || work.signal.aborted) return; // else more is told by now
+    work.status.progress("Initializing");
+    told = true;
+  };
   if (work.request.cause !== "interval") {
     tell();
     return doIt();
   }
-  const timer = setTimeout(() => {
-    if (work.phase === "prepare" && !work.signal.aborted) tell(); // else more is told by now
-  }, soonMs);
+  const timer = setTimeout(tell, soonMs);
   try {
-    return await doIt();
+    const ending = await doIt();
+    // When it is tried again is learnt from loops that are seen to end.
+    if (ending.ready.status !== "True") tell();
+    return ending;
   } finally {
     clearTimeout(timer);
   }

@@ -84,6 +84,21 @@ test("a look at the interval is one write, and says that it began only if it tak
   expect(world.status()?.conditions).toMatchObject([{ type: "Ready", status: "True" }]);
 });
 
+test("a look at the interval that fails says that it began, so that it is seen to end", async () => {
+  const kluctl = fakeKluctl();
+  const failing = { ...kluctl, diff: () => Promise.reject(new PrepareError("no such target")) };
+  const world = aWorld(aDeployment({ spec: { validate: false }, status: upToDate }), failing);
+  for (let look = 1; look <= 2; look++) {
+    world.deployments.patches.length = 0;
+    expect(await world.comesRound()).toMatchObject({ kind: "failed" });
+    const conditions = world.deployments.patches.map((patch) => patch.conditions);
+    expect(conditions).toMatchObject([
+      [{ type: "Ready" }, { type: "Reconciling", status: "True" }],
+      [{ type: "Ready", status: "False" }],
+    ]);
+  }
+});
+
 test("what was read before the lease was had is read again, unless nobody else can have worked on it", async () => {
   const world = aWorld(aDeployment({ status: upToDate }));
   const { get } = world.deployments;
