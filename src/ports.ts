@@ -356,8 +356,11 @@ export interface Held {
   readonly lost: AbortSignal;
   /** Calls back after each successful renewal, and right away if the last one is fresh; returns how to stop. */
   onRenewed(callback: () => void): () => void;
-  /** This process was the last to hold it: nobody else has worked under it since. */
-  readonly wasOurs?: boolean | undefined;
+  /**
+   * When this process let go of it, if it was the last to hold it (`performance.now()`): whatever was read since is as the
+   * last who worked under it has left it.
+   */
+  readonly untouchedSince?: number | undefined;
   release(): Promise<void>;
 }
 

@@ -83,7 +83,7 @@ export function watchLeases(durationMs: number, now: () => number): Watching {
 export function createLeases(deps: LeasesDeps): Leases {
   const { client, identity, log, durationMs = 15_000, nameOf = leaseName, now = () => performance.now() } = deps;
   const others = watchLeases(durationMs, now);
-  const released = new Map<string, LeaseObject>();
+  const released = new Map<string, { readonly lease: LeaseObject; readonly at: number }>();
 
   return {
     async hold(key: Key, owner?: LeaseOwner): Promise<Held | undefined> {
@@ -94,15 +94,16 @@ export function createLeases(deps: LeasesDeps): Leases {
       const startedAt = now(); // an answer may come late, so what we hold counts from before the question
       const common = { durationMs, log, now, startedAt };
       const held = (lease: LeaseObject): Held =>
-        startHold({ ...common, store, lease, onReleased: (left) => remember(released, id, left) });
-      let lease = released.get(id);
+        startHold({ ...common, store, lease, onReleased: (lease) => remember(released, id, { lease, at: now() }) });
+      const ours = released.get(id);
+      let lease = ours?.lease;
       released.delete(id);
       for (let attempt = 0; ; attempt++) {
         try {
           const wanted = takenBy(holder, { namespace: key.namespace, name }, lease, durationMs);
           const taken = await store.write(owner === undefined ? wanted : ownedBy(wanted, key.name, owner));
           others.forget(id);
-          return { ...held(taken), wasOurs: attempt === 0 && lease !== undefined };
+          return { ...held(taken), untouchedSince: attempt === 0 ? ours?.at : undefined };
         } catch (error) {
           if (owner?.deletionTimestamp !== undefined && isTerminating(error)) {
             const lease = takenBy(holder, { namespace: key.namespace, name }, undefined, durationMs);

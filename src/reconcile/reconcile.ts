@@ -61,6 +61,7 @@ export function createReconcile(deps: ReconcileDeps): Reconcile {
 
   async function look(request: ReconcileRequest, { attempt, lastAttempt, signal }: Attempt): Promise<Outcome | "busy"> {
     const { deployment: key } = request;
+    const readAt = performance.now();
     const deployment = await deployments.get(key);
     if (deployment === undefined) return { kind: "skipped", why: "the resource is gone" };
     const asOf = await lastMove(deployment, request, attempt);
@@ -70,7 +71,8 @@ export function createReconcile(deps: ReconcileDeps): Reconcile {
     const held = await leases.hold(key, deployment);
     if (held === undefined) return "busy";
     try {
-      const known = held.wasOurs ? deployment : undefined;
+      const isCurrent = held.untouchedSince !== undefined && held.untouchedSince <= readAt;
+      const known = isCurrent ? deployment : undefined;
       const underIt = { attempt, lastAttempt, signal: AbortSignal.any([signal, held.lost]) };
       return await underLease(request, held, underIt, known);
     } finally {

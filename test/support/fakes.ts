@@ -202,15 +202,15 @@ export function fakeSources(refs: Record<string, string> = { "refs/heads/main": 
 export function fakeLeases() {
   const held = new Set<string>();
   const lost = new AbortController();
-  const port: Leases & { wasOurs: boolean } = {
-    wasOurs: false,
+  const port: Leases & { untouchedSince: number | undefined } = {
+    untouchedSince: undefined,
     hold(key) {
       if (held.has(keyText(key))) return Promise.resolve(undefined);
       held.add(keyText(key));
       const lease: Held = {
         lost: lost.signal,
         onRenewed: () => () => undefined,
-        wasOurs: this.wasOurs,
+        untouchedSince: this.untouchedSince,
         release: () => Promise.resolve(void held.delete(keyText(key))),
       };
       return Promise.resolve(lease);

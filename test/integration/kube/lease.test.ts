@@ -66,7 +66,7 @@ test("taking costs one request where nobody else is, and so does releasing", asy
   const second = await mustHold(one.hold(key));
   await second.release();
   expect(requests()).toEqual(["PUT", "PUT"]);
-  expect([first.wasOurs, second.wasOurs]).toEqual([false, true]);
+  expect([first.untouchedSince, second.untouchedSince]).toEqual([undefined, expect.any(Number)]);
 });
 
 test("a Lease that somebody else has held meanwhile is known from one that nobody else has", async () => {
@@ -74,9 +74,11 @@ test("a Lease that somebody else has held meanwhile is known from one that nobod
   await (await mustHold(one.hold(key))).release();
   await (await mustHold(two.hold(key))).release();
   const again = await mustHold(one.hold(key));
-  expect(again.wasOurs).toBe(false);
+  expect(again.untouchedSince).toBeUndefined();
+  const before = performance.now();
   await again.release();
-  expect((await mustHold(one.hold(key))).wasOurs).toBe(true);
+  const { untouchedSince } = await mustHold(one.hold(key));
+  expect(untouchedSince).toBeGreaterThan(before);
 });
 
 test("in 200 rounds of two servers racing there are never two holders", async () => {

@@ -106,9 +106,12 @@ test("what was read before the lease was had is read again, unless nobody else c
   world.replace({ deployments: { get: (key) => (reads++, get(key)) } });
   await world.comesRound();
   expect(reads).toBe(2);
-  world.leases.wasOurs = true;
+  world.leases.untouchedSince = performance.now();
   await world.comesRound();
   expect(reads).toBe(3);
+  world.leases.untouchedSince = performance.now() + 3_600_000; // after it was read
+  await world.comesRound();
+  expect(reads).toBe(5);
 });
 
 test("a new deployment is deployed without comparing first", async () => {
