@@ -18,6 +18,7 @@ import { explainDisk, readOutcome } from "./outcome.ts";
 import { type Ended, type ProcessLimits, runProcess } from "./process.ts";
 import { parseCommandResult, parseValidateResult } from "./result.ts";
 import { toStableWords } from "./stable-words.ts";
+import { createThreads } from "./threads.ts";
 import { type Binary, createBinary, isSince } from "./version.ts";
 import type { RendererLimits } from "./warm/fork-server-process.ts";
 import type { StartWatched } from "./watched.ts";
@@ -99,6 +100,7 @@ export function createKluctl({ binary, kubeconfigFor, log, observe, ...deps }: K
   const limits = { ...defaultLimits, ...deps.limits };
   const sharedEnv = toSharedEnvironment(deps.env);
   const directories = createDirectories({ ...deps, remove: deps.starter?.removeDirectory });
+  const threads = createThreads();
   const stopping = new AbortController();
   const running = new Set<Promise<unknown>>();
   /** Hosts that asked for a login, until the loop is over whose runs all have these logins. */
@@ -217,6 +219,7 @@ export function createKluctl({ binary, kubeconfigFor, log, observe, ...deps }: K
       if (deps.tell && !cold)
         teller = createLineTeller({ deployment, reconcileId, command: call.command, known: secrets, tell: deps.tell });
       const logLine = createLineLogger(log, call.command, run);
+      const startedAt = performance.now();
       ended = await runProcess({
         name: `kluctl ${call.command}`,
         command: binary.path,
@@ -226,6 +229,7 @@ export function createKluctl({ binary, kubeconfigFor, log, observe, ...deps }: K
           ...(warm?.flags ?? pythonFlags(binary)),
         ],
         env: {
+          ...threads.of(deployment, call.command),
           ...withDecryption(withLogins(sharedEnv, logins, logins.knownHosts), keys),
           ...job.env,
           ...warm?.env,
@@ -247,6 +251,7 @@ export function createKluctl({ binary, kubeconfigFor, log, observe, ...deps }: K
         },
       });
       onEnded(ended);
+      threads.note(deployment, call.command, performance.now() - startedAt);
       if (!warm) renderers?.unpacked(binary);
       return (outcome = await readOutcome(ended, files.result, parse, toWords));
     } catch (error) {

@@ -3,5 +3,6 @@ import { toSharedEnvironment } from "../../../src/kluctl/environment.ts";
 
 test("kluctl collects garbage less often than programs that live longer, unless the server is told otherwise", () => {
   expect(toSharedEnvironment({})).toEqual({ GOGC: "800", GOMEMLIMIT: "512MiB" });
-  expect(toSharedEnvironment({ GOGC: "50", GOMEMLIMIT: "off" })).toEqual({ GOGC: "50", GOMEMLIMIT: "off" });
+  const told = { GOGC: "50", GOMEMLIMIT: "off", GOMAXPROCS: "3" };
+  expect(toSharedEnvironment(told)).toEqual(told);
 });
