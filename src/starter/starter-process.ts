@@ -9,6 +9,8 @@ import { type Answer, type Order, toFailed } from "./orders.ts";
 
 /** What takes longer to end is left to end by itself. */
 const endWithinMs = 3_000;
+/** So long lines are gathered: kluctl says a dozen within a moment, and each message costs both sides more than its lines. */
+const gatherMs = 50;
 
 const calls = new Map<number, AbortController>();
 const processes = new Map<number, Watched>();
@@ -57,15 +59,26 @@ async function run({ id, args, call }: Extract<Order, { args: unknown }>): Promi
 }
 
 async function start({ id, start: spec }: Extract<Order, { start: unknown }>): Promise<void> {
-  const watched = startWatched(spec, (lines) => tell({ id, lines }));
+  let said: string[] = [];
+  let timer: NodeJS.Timeout | undefined;
+  const flush = (): void => {
+    clearTimeout(timer);
+    timer = undefined;
+    if (said.length > 0) tell({ id, lines: said });
+    said = [];
+  };
+  const watched = startWatched(spec, (lines) => {
+    said = said.concat(lines);
+    timer ??= setTimeout(flush, gatherMs);
+  });
   processes.set(id, watched);
   tell({ id, pid: watched.pid });
-  tell(
-    await watched.ended.then(
-      (ended) => ({ id, ended }),
-      (error: unknown) => ({ id, failed: toFailed(error) }),
-    ),
+  const end = await watched.ended.then(
+    (ended) => ({ id, ended }),
+    (error: unknown) => ({ id, failed: toFailed(error) }),
   );
+  flush();
+  tell(end);
   processes.delete(id);
   endIfAlone();
 }
