@@ -219,7 +219,6 @@ export function createKluctl({ binary, kubeconfigFor, log, observe, ...deps }: K
       if (deps.tell && !cold)
         teller = createLineTeller({ deployment, reconcileId, command: call.command, known: secrets, tell: deps.tell });
       const logLine = createLineLogger(log, call.command, run);
-      const startedAt = performance.now();
       ended = await runProcess({
         name: `kluctl ${call.command}`,
         command: binary.path,
@@ -251,7 +250,6 @@ export function createKluctl({ binary, kubeconfigFor, log, observe, ...deps }: K
         },
       });
       onEnded(ended);
-      threads.note(deployment, call.command, performance.now() - startedAt);
       if (!warm) renderers?.unpacked(binary);
       return (outcome = await readOutcome(ended, files.result, parse, toWords));
     } catch (error) {
@@ -292,7 +290,9 @@ export function createKluctl({ binary, kubeconfigFor, log, observe, ...deps }: K
       throw explainDisk(error);
     } finally {
       running.delete(result);
-      observe?.ran(call.command, (performance.now() - startedAt) / 1_000, how, run.deployment);
+      const ms = performance.now() - startedAt;
+      threads.note(run.deployment, call.command, ms);
+      observe?.ran(call.command, ms / 1_000, how, run.deployment);
     }
   }
 

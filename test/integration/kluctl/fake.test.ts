@@ -86,6 +86,16 @@ test("nothing of the server's environment reaches kluctl but what is meant for i
   );
 });
 
+test("kluctl computes with one thread once it was over in a moment", async () => {
+  const { diff, seen } = await useFake(`echo "threads \${GOMAXPROCS-any}" >> $here/threads; ${emptyResult}`);
+  await diff();
+  expect(await seen("threads")).toBe("threads any\n");
+  await vi.waitFor(async () => {
+    await diff();
+    expect(await seen("threads")).toContain("threads 1\n");
+  }, patience);
+});
+
 test("metacharacters reach kluctl as they are, and no secret is on its command line", async () => {
   const { diff, seen } = await useFake(
     `printf '%s\\n' "$@" > $here/argv; cat $KUBECONFIG > $here/kubeconfig; ${emptyResult}`,
