@@ -1,4 +1,4 @@
-import { createKept } from "./kept.ts";
+import { createKept } from "../kept.ts";
 
 /** What a host has answered lately, so that the same is not asked again for every line that is written. */
 export interface Memory<T> {

@@ -1,4 +1,5 @@
 /** How many threads kluctl may compute with, learnt from how long it took the time before. */
+import { createKept } from "../kept.ts";
 import { type Key, keyText } from "../model.ts";
 
 /**
@@ -20,18 +21,14 @@ export interface Threads {
 }
 
 export function createThreads(): Threads {
-  const short = new Set<string>();
+  const short = createKept<true>(mostRemembered);
   const idOf = (deployment: Key, command: string) => `${keyText(deployment)} ${command}`;
   return {
-    of: (deployment, command) => (short.has(idOf(deployment, command)) ? one : {}),
+    of: (deployment, command) => (short.get(idOf(deployment, command)) ? one : {}),
     note(deployment, command, ms) {
       const id = idOf(deployment, command);
-      if (ms > (short.has(id) ? longMs : shortMs)) {
-        short.delete(id);
-        return;
-      }
-      if (short.size >= mostRemembered) short.clear();
-      short.add(id);
+      if (ms > (short.get(id) ? longMs : shortMs)) short.delete(id);
+      else short.set(id, true);
     },
   };
 }

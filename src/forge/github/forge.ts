@@ -2,7 +2,7 @@
 import type { CommitStatus, PullRequest, PullRequestKey, RepoId } from "../../model.ts";
 import type { Forge } from "../../ports.ts";
 import type { ForgeOptions } from "../forge-options.ts";
-import { createKept } from "../kept.ts";
+import { createKept } from "../../kept.ts";
 import { shorten } from "../shorten.ts";
 import {
   type CommentAnswer,
