@@ -1,6 +1,6 @@
 /** What people may ask of one deployment, and when it makes no sense. Pure. */
 import { type Deployment, isMalformed, type MalformedDeployment } from "../model.ts";
-import { changeWaits } from "./decide.ts";
+import { hashToApprove } from "./decide.ts";
 
 export const actions = ["reconcile", "deploy", "validate", "prune", "suspend", "resume", "approve"] as const;
 export type Action = (typeof actions)[number];
@@ -11,7 +11,7 @@ type Entry = Deployment | MalformedDeployment;
 export function pendingHash(deployment: Entry): string | undefined {
   if (isMalformed(deployment)) return undefined;
   const { spec, status } = deployment;
-  return changeWaits(spec, status) ? status.lastObjectsHash : undefined;
+  return hashToApprove(spec, status);
 }
 
 /** Why this makes no sense as the deployment stands; `undefined` if it does. */

@@ -51,6 +51,12 @@ async function attempt(kind: ManualCommand, work: Work): Promise<Answer> {
     return await withProject(work, async ({ commit, steps }) => {
       const result = await perform(kind, steps, knownHash(work, commit));
       if (concernsIt) status.set({ lastPrepareError: undefined });
+      if (kind === "deploy" || kind === "prune") {
+        // It ended: what the last reconciliation recorded stands, and the next one compares with that.
+        const { lastObjectsHash } = deployment.status;
+        const applied = kind === "deploy" && concernsIt && result.errors.length === 0 ? result.objectsHash : undefined;
+        status.set({ lastObjectsHash: lastObjectsHash ?? applied });
+      }
       const [resultId] = await steps.stored();
       return { resultId, commandError: failureOf(result, kind) };
     });
@@ -88,7 +94,7 @@ async function perform(
   kind: ManualCommand,
   steps: Steps,
   objectsHash: string | undefined,
-): Promise<Pick<CommandResult, "errors" | "warnings">> {
+): Promise<Pick<CommandResult, "errors" | "warnings"> & { readonly objectsHash?: string | undefined }> {
   switch (kind) {
     case "diff":
       return steps.diff();

@@ -7,6 +7,7 @@ import type {
   DeploymentStatus,
   ResultError,
 } from "../model.ts";
+import { isInterrupted } from "./decide.ts";
 
 export const reason = {
   progressing: "Progressing",
@@ -113,6 +114,10 @@ export function verdictOf(spec: DeploymentSpec, status: DeploymentStatus): Verdi
   const { lastDeployResult: deploy, lastValidateResult: validate } = status;
   if (deploy === undefined) {
     return { status: "False", reason: reason.deployFailed, message: "deployment status unknown" };
+  }
+  if (isInterrupted(status)) {
+    const message = "A deploy was interrupted: what is applied is unknown until the next deploy.";
+    return { status: "False", reason: reason.deployFailed, message };
   }
   const said = resultMessage(deploy, "deploy");
   if (spec.validate && validate === undefined) {

@@ -67,7 +67,7 @@ function deployReason(
   const last = status.lastDeployResult;
   if (last === undefined) return "never-deployed";
   const { lastObjectsHash: before } = status;
-  // Without a hash nobody knows what a deploy that broke off has applied.
+  // Without a hash a deploy was interrupted, and nobody knows what it applied.
   const counts = spec.deployOnChanges !== false || before === undefined;
   if (before !== objectsHash && counts) return "objects-changed";
   if (asked) return "asked";
@@ -102,14 +102,30 @@ export function retryAfterMs(spec: DeploymentSpec): number {
   return spec.retryIntervalMs ?? spec.intervalMs;
 }
 
+/** Whether a deploy began whose end nobody recorded: what is applied is unknown until the next one. */
+export function isInterrupted({ lastDeployResult, lastObjectsHash }: DeploymentStatus): boolean {
+  return lastDeployResult !== undefined && lastObjectsHash === undefined;
+}
+
+/** The hash of what was rendered last. */
+export function renderedHash({ lastObjectsHash, lastDriftDetectionResult }: DeploymentStatus): string | undefined {
+  const compared = lastDriftDetectionResult?.document["renderedObjectsHash"];
+  return lastObjectsHash ?? (typeof compared === "string" ? compared : undefined);
+}
+
 /**
- * A change that nobody has approved waits already, as far as the status tells: what was rendered last is neither what
- * was approved nor what was deployed.
+ * The hash of a change that waits for approval, as far as the status shows: what was rendered last is neither what was
+ * approved nor, if that is known, what is applied.
  */
+export function hashToApprove(spec: DeploymentSpec, status: DeploymentStatus): string | undefined {
+  const rendered = renderedHash(status);
+  if (!spec.manual || rendered === spec.manualObjectsHash) return undefined;
+  const applied = isInterrupted(status) ? undefined : status.lastDeployResult?.document["renderedObjectsHash"];
+  return rendered === applied ? undefined : rendered;
+}
+
 export function changeWaits(spec: DeploymentSpec, status: DeploymentStatus): boolean {
-  const { lastObjectsHash: rendered, lastDeployResult: deployed } = status;
-  if (!spec.manual || rendered === undefined) return false;
-  return rendered !== spec.manualObjectsHash && rendered !== deployed?.document["renderedObjectsHash"];
+  return hashToApprove(spec, status) !== undefined;
 }
 
 /** How long one loop may take. Upstream's rule: what the user says, else an interval, but never under 30 s. */

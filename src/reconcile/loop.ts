@@ -119,7 +119,7 @@ async function bringUpToDate(work: Work): Promise<Ending> {
     const applied = await apply(work, project);
     const { rendered } = applied;
     if (applied.refused !== undefined) {
-      steps.record(rendered, rendered);
+      steps.record(rendered, rendered, { deployed: false });
       const { lastDeployResult, targetKey } = deployment.status;
       // Still to be deployed; and what it has deployed before is under another key.
       status.set({ lastObjectsHash: undefined, ...(lastDeployResult && { targetKey }) });
@@ -133,7 +133,7 @@ async function bringUpToDate(work: Work): Promise<Ending> {
     const { decision, deployed } = applied;
     steps.keepsFromPruning(rendered);
     const drift = deployed ? await steps.driftAfter(deployed) : rendered;
-    steps.record(rendered, drift);
+    steps.record(rendered, drift, { deployed: deployed !== undefined });
     // Whoever asks for a look gets all of it.
     const spared = deployed === undefined && work.asked === undefined && deps.validations?.stands(deployment, rendered);
     const keeps = decision.validate && spared === true;

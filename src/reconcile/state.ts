@@ -2,7 +2,7 @@
 import { describeRef } from "../git-ref.ts";
 import { type Deployment, isMalformed, type MalformedDeployment } from "../model.ts";
 import { isReconciling, readyCondition } from "./conditions.ts";
-import { changeWaits } from "./decide.ts";
+import { hashToApprove } from "./decide.ts";
 import { dueAt } from "./due.ts";
 import { showStatusProblems } from "./show-result.ts";
 
@@ -67,8 +67,9 @@ function whyOf(deployment: Deployment | MalformedDeployment): string | undefined
     const step = status.conditions.find(({ type }) => type === "Reconciling")?.message ?? "";
     return `at work: ${inOneLine(step) || "reconciling"}`;
   }
-  if (changeWaits(spec, status)) {
-    return `waits for approval of ${status.lastObjectsHash?.slice(0, 8)} (on the page, by kluctl gitops deploy, or in spec.manualObjectsHash)`;
+  const pending = hashToApprove(spec, status);
+  if (pending !== undefined) {
+    return `waits for approval of ${pending.slice(0, 8)} (on the page, by kluctl gitops deploy, or in spec.manualObjectsHash)`;
   }
   if (status.observedGeneration !== generation) return "waits to be looked at: its spec is new";
   if (ready?.status === "True") return wasTried(status) ? "dry run: nothing is applied" : undefined;

@@ -13,8 +13,8 @@ export interface StatusWriter {
   set(patch: Partial<Record<keyof DeploymentStatus, unknown>>): void;
   /** Tells what is being done. The write runs beside the work: nobody waits for a progress message. */
   progress(message: string, ready?: Verdict): void;
-  /** Tells the same, but for what has to be written before anything else is done. Throws if it cannot be written. */
-  save(message: string): Promise<void>;
+  /** Reports the same, and resolves once it is written: nothing that depends on it may start before. Throws if it cannot be written. */
+  save(message: string, ready?: Verdict): Promise<void>;
   /** Ends the loop: the final word, written before anybody acknowledges the job. Throws if it cannot be written. */
   finish(ready: Verdict | undefined): Promise<void>;
 }
@@ -71,9 +71,9 @@ export function createStatusWriter(
           if (!signal?.aborted) log.warn({ err: error }, "could not write the progress into the status");
         });
     },
-    async save(message) {
+    async save(message, ready) {
       await written;
-      await write(undefined, message);
+      await write(ready, message);
     },
     async finish(ready) {
       await written;

@@ -1,4 +1,5 @@
 /** The calls of kluctl that a loop is made of, each with what has to be told and kept of it. */
+import { PrepareError } from "../errors.ts";
 import {
   annotation,
   type CommandResult,
@@ -20,7 +21,8 @@ import {
   reason,
   resultMessage,
 } from "./conditions.ts";
-import { audited } from "./auditing.ts";
+import { audited, type Doing } from "./auditing.ts";
+import { isInterrupted, renderedHash } from "./decide.ts";
 import { findFirst, findSharing, isNewcomer, refusal, sharingNote } from "./discriminators.ts";
 import { projectKey, targetOf } from "./keys.ts";
 import { maskResult, type MaskedResult } from "./mask.ts";
@@ -167,6 +169,30 @@ export function createSteps(work: Work, { checkout, credentials, identity, kluct
     return !readyCondition(deployment.status)?.message.includes(message);
   }
 
+  /**
+   * Runs what changes the cluster. Before that the status says that what is applied is unknown, so that the next
+   * reconciliation deploys whatever it renders, should this one be interrupted. Who knows how it ended says so again.
+   */
+  async function mutate(
+    message: string,
+    doing: Omit<Doing, "commit" | "dryRun">,
+    act: () => Promise<CommandResult>,
+  ): Promise<CommandResult> {
+    const { dryRun } = options;
+    const known = status.current.lastObjectsHash;
+    if (dryRun) status.progress(message, inProgress);
+    else {
+      status.set({ lastObjectsHash: undefined });
+      await status.save(message, inProgress);
+    }
+    try {
+      return await audited(work, { ...doing, commit: checkout.commit, dryRun }, targetKeyOf, act);
+    } catch (error) {
+      if (error instanceof PrepareError) status.set({ lastObjectsHash: known }); // nothing was applied
+      throw error;
+    }
+  }
+
   /** Stores what a command reports, and tells of it. The summary is what the status keeps. */
   function report(whole: CommandResult, result: MaskedResult, name: string, failed: string): CommandSummary {
     const context = contextOf(result.objectsHash, targetKeyOf(result));
@@ -228,12 +254,11 @@ export function createSteps(work: Work, { checkout, credentials, identity, kluct
       hasEffect: (result: CommandResult) => boolean = () => true,
     ): Promise<MaskedResult> {
       work.phase = "deploy";
-      status.progress(`Performing ${isWanted ? "" : "kluctl "}${spec.deployMode}`, inProgress);
-      const startedAt = clock.now();
       const { dryRun } = options;
       const pokes = spec.deployMode === "poke-images";
-      const doing = { action: pokes ? "poke-images" : "deploy", why, commit: checkout.commit, dryRun } as const;
-      const whole = await audited(work, doing, targetKeyOf, async () =>
+      const message = `Performing ${isWanted ? "" : "kluctl "}${spec.deployMode}`;
+      const startedAt = clock.now();
+      const whole = await mutate(message, { action: pokes ? "poke-images" : "deploy", why }, async () =>
         pokes ? kluctl.pokeImages(run(), { dryRun }, signal) : pruneAfter(await kluctl.deploy(run(), options, signal)),
       );
       const result = maskResult(whole);
@@ -268,8 +293,7 @@ export function createSteps(work: Work, { checkout, credentials, identity, kluct
       const found = withDryRun(await kluctl.prune(run(), signal), dryRun);
       const doomed = found.errors.length > 0 ? [] : findDoomed(found);
       const others = sharing(found);
-      const doing = { action: "prune", why: "asked for", commit: checkout.commit, dryRun } as const;
-      const whole = await audited(work, doing, targetKeyOf, async () => {
+      const whole = await mutate("Performing prune", { action: "prune", why: "asked for" }, async () => {
         const errors =
           others.length > 0
             ? [{ ref: { kind: "", name: "" }, message: sharingNote(targetKeyOf(found).discriminator ?? "", others) }]
@@ -288,13 +312,13 @@ export function createSteps(work: Work, { checkout, credentials, identity, kluct
       return maskResult(await kluctl.diff(run(), options, signal));
     },
 
-    /** What was rendered, for which target, and what of it differs from the cluster. */
-    record(rendered: CommandResult, drift: MaskedResult): void {
+    /** What was rendered, for which target, and what of it differs from the cluster. What an interrupted deploy applied only the next one knows. */
+    record(rendered: CommandResult, drift: MaskedResult, { deployed }: { deployed: boolean }): void {
       const targetKey = targetKeyOf(rendered);
       const { summary, message } = toDrift(drift, contextOf(rendered.objectsHash, targetKey));
       status.set({
         targetKey,
-        lastObjectsHash: rendered.objectsHash,
+        lastObjectsHash: deployed || !isInterrupted(deployment.status) ? rendered.objectsHash : undefined,
         lastManualObjectsHash: spec.manualObjectsHash,
         lastDriftDetectionResult: summary,
         lastDriftDetectionResultMessage: message,
@@ -333,7 +357,7 @@ export function createSteps(work: Work, { checkout, credentials, identity, kluct
     /** Tells once per change that somebody has to approve it. */
     tellApproval({ objectsHash }: CommandResult): void {
       log.info({ objectsHash }, "waits for approval");
-      if (deployment.status.lastObjectsHash === objectsHash) return;
+      if (renderedHash(deployment.status) === objectsHash) return;
       const message = `The changes wait for approval: set spec.manualObjectsHash to ${objectsHash}.`;
       deployments.event(deployment, "Normal", eventReason.waitingForApproval, message);
     },

@@ -23,6 +23,8 @@ export interface FaultProxy {
   answer(match: (request: string) => boolean, answer: FakeAnswer, times?: number): () => void;
   /** Passes matching requests on, but cuts the connection instead of answering. */
   swallow(match: (request: string) => boolean, times?: number): void;
+  /** Keeps the next matching request until it is released; one whose client gives up never gets through. */
+  hold(match: (request: string) => boolean): Hold;
   /** Resets all connections. */
   cut(): void;
   /** Writes into every open watch, as if the API server had. */
@@ -36,9 +38,20 @@ export interface FaultProxy {
   open(): Promise<void>;
 }
 
+export interface Hold {
+  /** Resolves once such a request has come. */
+  readonly arrived: Promise<void>;
+  release(): void;
+}
+
+interface Gate {
+  readonly arrive: () => void;
+  readonly opened: Promise<void>;
+}
+
 interface Rule {
   readonly match: (request: string) => boolean;
-  readonly act: FakeAnswer | "swallow";
+  readonly act: FakeAnswer | Gate | "swallow";
   left: number;
 }
 
@@ -62,20 +75,25 @@ export async function useFaultProxy(kubeconfig: string): Promise<FaultProxy> {
   const watches = new Set<ServerResponse>();
   let hole = false;
 
-  const handle = (req: IncomingMessage, res: ServerResponse) => {
+  const handle = async (req: IncomingMessage, res: ServerResponse) => {
     const name = `${req.method} ${req.url}`;
     requests.push(name);
     if (hole) return;
     const rule = rules.find(({ left, match }) => left > 0 && match(name));
     if (rule) rule.left--;
-    if (rule && rule.act !== "swallow") {
+    const isHeld = typeof rule?.act === "object" && "opened" in rule.act;
+    if (isHeld) {
+      rule.act.arrive();
+      await rule.act.opened;
+      if (res.closed) return;
+    } else if (rule && rule.act !== "swallow") {
       const { status, headers = {}, body = "" } = rule.act;
       res.writeHead(status, headers).end(body);
       return;
     }
     const headers = { ...req.headers, host: new URL(cluster.server).host };
     const upstream = request(`${cluster.server}${req.url}`, { method: req.method, headers, agent }, (answer) => {
-      if (rule) {
+      if (rule?.act === "swallow") {
         answer.resume().once("end", () => req.socket.resetAndDestroy());
         return;
       }
@@ -94,7 +112,7 @@ export async function useFaultProxy(kubeconfig: string): Promise<FaultProxy> {
     req.pipe(upstream);
   };
 
-  const server = createServer(handle);
+  const server = createServer((req, res) => void handle(req, res));
   server.on("connection", (socket: Socket) => {
     sockets.add(socket);
     socket.on("close", () => sockets.delete(socket));
@@ -134,6 +152,11 @@ export async function useFaultProxy(kubeconfig: string): Promise<FaultProxy> {
     },
     swallow(match, times = 1) {
       rules.push({ match, act: "swallow", left: times });
+    },
+    hold(match) {
+      const [came, gate] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
+      rules.push({ match, act: { arrive: came.resolve, opened: gate.promise }, left: 1 });
+      return { arrived: came.promise, release: gate.resolve };
     },
     cut,
     inject(line) {

@@ -11,7 +11,7 @@ test("what we add begins a sentence, whatever kluctl's words end with", () => {
 test("the words are those that kluctl's tools know", () => {
   const spec = aSpec({ validate: true });
   const verdict = (over: Parameters<typeof aSummary>[0], validate = aValidation()) =>
-    verdictOf(spec, aStatus({ lastDeployResult: aSummary(over), lastValidateResult: validate }));
+    verdictOf(spec, aStatus({ lastObjectsHash: "h1", lastDeployResult: aSummary(over), lastValidateResult: validate }));
   expect(verdict({ newObjects: 1, changedObjects: 2 })).toEqual({
     status: "True",
     reason: "ReconciliationSucceeded",
@@ -26,7 +26,7 @@ test("the words are those that kluctl's tools know", () => {
     message: "deploy succeeded with 1 warnings. validate failed with 1 errors.",
   });
   expect(verdictOf(spec, aStatus())).toMatchObject({ reason: "DeployFailed", message: "deployment status unknown" });
-  expect(verdictOf(spec, aStatus({ lastDeployResult: aSummary() }))).toMatchObject({
+  expect(verdictOf(spec, aStatus({ lastObjectsHash: "h1", lastDeployResult: aSummary() }))).toMatchObject({
     reason: "ValidateFailed",
     message: "deploy succeeded. Validation status unknown.",
   });

@@ -1,0 +1,91 @@
+import { expect, test } from "vitest";
+import { ApiError, KilledError } from "../../../src/errors.ts";
+import { requestAnnotation } from "../../../src/model.ts";
+import type { DeploymentSpec } from "../../../src/model.ts";
+import { pendingHash } from "../../../src/reconcile/actions.ts";
+import { aDeployment, anObject, aResult, aSummary } from "../../support/deployments.ts";
+import { fakeKluctl } from "../../support/fakes.ts";
+import { aWorld, push, upToDate } from "../../support/reconciling.ts";
+
+const changed = aResult({ objectsHash: "hash-2", objects: [anObject({ new: true })] });
+const remote = JSON.stringify({ apiVersion: "v1", kind: "ConfigMap", metadata: { name: "old", uid: "1" } });
+const orphan = aResult({ objects: [anObject({ orphan: true, remote })] });
+const asking = (kind: "deploy" | "prune") => ({
+  [requestAnnotation(kind)]: JSON.stringify({ requestValue: "now" }),
+});
+
+interface Mutation {
+  readonly spec?: Partial<DeploymentSpec>;
+  readonly annotations?: Record<string, string>;
+  readonly by: "deploy" | "pokeImages" | "delete";
+}
+
+const mutations: [string, Mutation][] = [
+  ["a deploy", { by: "deploy" }],
+  ["poking images", { by: "pokeImages", spec: { deployMode: "poke-images" } }],
+  ["a requested deploy", { by: "deploy", spec: { suspend: true }, annotations: asking("deploy") }],
+  ["a requested prune", { by: "delete", spec: { suspend: true }, annotations: asking("prune") }],
+];
+
+/** What the status said while the cluster was changed, and what becomes of it if that breaks off. */
+function aMutation({ spec, annotations = {}, by }: Mutation, { breaksOff }: { breaksOff: boolean }) {
+  const kluctl = fakeKluctl({ diff: changed, deploy: changed, pokeImages: changed, prune: orphan });
+  const world = aWorld(aDeployment({ status: upToDate, annotations, ...(spec && { spec }) }), kluctl);
+  const seen: unknown[] = [];
+  const look = () => {
+    seen.push(world.status()?.lastObjectsHash);
+    if (breaksOff) throw new KilledError("signal", "it was killed");
+  };
+  const { deploy, pokeImages } = kluctl;
+  const { delete: remove } = world.objects;
+  Object.assign(kluctl, {
+    deploy: async (...args: Parameters<typeof deploy>) => (look(), deploy(...args)),
+    pokeImages: async (...args: Parameters<typeof pokeImages>) => (look(), pokeImages(...args)),
+  });
+  Object.assign(world.objects, { delete: async (...args: Parameters<typeof remove>) => (look(), remove(...args)) });
+  return { ...world, seen, reconciled: () => world.reconcile({ ...push, cause: "drift" }, world.attempt()), by };
+}
+
+test.each(mutations)("while %s runs, the status says that what is applied is unknown", async (_, mutation) => {
+  const world = aMutation(mutation, { breaksOff: false });
+  await world.reconciled();
+  expect(world.seen).toEqual([undefined]);
+  expect(world.status()?.lastObjectsHash).toBe(mutation.annotations ? "hash-1" : "hash-2");
+  expect(world.status()?.conditions).toMatchObject([{ type: "Ready", status: "True" }]);
+});
+
+test.each(mutations)("after %s broke off it stays unknown, and the deployment is not ready", async (_, mutation) => {
+  const world = aMutation(mutation, { breaksOff: true });
+  await world.reconciled();
+  expect(world.status()?.lastObjectsHash).toBeUndefined();
+  expect(world.status()?.conditions).toMatchObject([{ type: "Ready", status: "False" }]);
+});
+
+test("a dry run changes nothing that has to be known", async () => {
+  const world = aMutation({ by: "deploy", spec: { dryRun: true } }, { breaksOff: false });
+  await world.reconciled();
+  expect(world.seen).toEqual(["hash-1"]);
+});
+
+test("nothing is changed while that cannot be written", async () => {
+  const world = aMutation({ by: "deploy" }, { breaksOff: false });
+  world.replace({ deployments: { patchStatus: () => Promise.reject(new ApiError(500, "no etcd leader")) } });
+  expect(await world.reconciled()).toMatchObject({ kind: "failed", retry: "soon" });
+  expect(world.kluctl.commands()).toEqual(["diff"]);
+});
+
+test("a revert to what was deployed before waits for approval after an interrupted deploy, and is not ready", async () => {
+  const deployed = aSummary({ document: { renderedObjectsHash: "hash-1" } });
+  const spec = { manual: true, manualObjectsHash: "hash-2" };
+  const { lastObjectsHash: _, ...interrupted } = { ...upToDate, lastDeployResult: deployed };
+  const world = aWorld(aDeployment({ spec, status: interrupted }), fakeKluctl());
+  await world.comesRound();
+  expect(world.kluctl.commands()).toEqual(["diff"]);
+  expect(world.status()?.lastObjectsHash).toBeUndefined();
+  expect(world.status()?.conditions).toMatchObject([{ type: "Ready", status: "False", reason: "DeployFailed" }]);
+  expect(world.deployments.events).toMatchObject([{ reason: "WaitingForApproval" }]);
+
+  const compared = { document: { renderedObjectsHash: "hash-1" }, endTime: "2026-01-01T00:00:10Z" };
+  const waiting = aDeployment({ spec, status: { ...interrupted, lastDriftDetectionResult: compared } });
+  expect(pendingHash(waiting)).toBe("hash-1");
+});
