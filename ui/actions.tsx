@@ -13,7 +13,10 @@ import { clockText, messageOf } from "./words.ts";
 const names = ["reconcile", "deploy", "validate", "prune", "approve", "suspend", "resume"] as const;
 
 const words: Readonly<Record<Name, { readonly label: string; readonly does: string }>> = {
-  reconcile: { label: "Reconcile", does: "Looks at git and the cluster now, and deploys what has changed" },
+  reconcile: {
+    label: "Reconcile",
+    does: "Compares git with the cluster now, and deploys what has changed, even while suspended",
+  },
   deploy: { label: "Deploy", does: "Deploys now, even if nothing has changed" },
   validate: { label: "Validate", does: "Asks now whether everything is healthy" },
   prune: { label: "Prune …", does: "Deletes from the cluster what is no longer in git" },

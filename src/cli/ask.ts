@@ -43,8 +43,8 @@ interface Ask {
   readonly answer: (now: FoundDeployment) => Answer | undefined;
 }
 
-/** What to ask of this one, or why it cannot be asked. */
-type AskOf = (found: FoundDeployment) => Ask | { readonly refused: string };
+/** What to ask of this one, or the answer where it is not asked. `isNamed`: not picked by label, or with all others. */
+type AskOf = (found: FoundDeployment, isNamed: boolean) => Ask | Answer;
 
 interface Answer {
   readonly ok: boolean;
@@ -70,8 +70,11 @@ Exit codes:
 const reconcileHelp = `${names}
 
 It asks as \`kluctl gitops reconcile\` does, and waits for the result: the newest commit is rendered and compared, and
-deployed if something changed. A deployment that is suspended, or waits for approval, is looked at and not deployed; a
-suspended one of the older API is not even looked at, and cannot be asked.
+deployed if something changed. What waits for approval is not deployed.
+
+A suspended deployment is reconciled only if you name it. It is then deployed like any other, as with kluctl's controller,
+and stays suspended. --all and --selector skip suspended deployments. One of the legacy API cannot be reconciled while it
+is suspended.
 
   towline reconcile shop/staging
   towline reconcile -n shop --all
@@ -98,28 +101,38 @@ It takes spec.suspend back, and waits until what was missed is deployed.
 ${exitCodes}`;
 
 export const defineReconcile: Define = (command, deps, onCode) => {
-  define(command.addHelpText("after", reconcileHelp), deps, onCode, ({ deployment, resource }) =>
-    isLegacy(deployment) ? reconcileOlder(resource) : reconcileNewer(),
-  );
+  define(command.addHelpText("after", reconcileHelp), deps, onCode, ({ deployment, resource }, isNamed) => {
+    if (isSuspended(resource) && !isNamed) return { ok: true, words: "skipped: suspended" };
+    return isLegacy(deployment) ? reconcileOlder(resource) : reconcileNewer(isNamed ? undefined : resource);
+  });
 };
 
-function reconcileNewer(): Ask {
+/** `unchanged`: only while it is as it was read, so that one which is suspended in between is not deployed. */
+function reconcileNewer(unchanged?: FoundDeployment["resource"]): Ask {
   const requestValue = randomUUID();
+  const { resourceVersion } = (unchanged?.["metadata"] ?? {}) as { resourceVersion?: string };
   return {
-    patch: requestPatch("reconcile", requestValue),
+    patch: requestPatch("reconcile", requestValue, resourceVersion),
     asked: "asked for",
     answer({ deployment }) {
       const result = deployment.status[manualResultField("reconcile")];
       if (result?.request.requestValue !== requestValue || !result.endTime) return undefined;
-      const { commandError } = result;
-      return commandError ? { ok: false, words: commandError } : verdictOf(deployment);
+      const { commandError, reconcileId, startTime } = result;
+      if (commandError) return { ok: false, words: commandError };
+      // kluctl's own controller answers a moment before it writes the rest of the status.
+      const { document, endTime } = deployment.status.lastDriftDetectionResult ?? {};
+      const isWritten = document?.["reconcileId"] === reconcileId || (endTime ?? "") > startTime;
+      return isWritten ? verdictOf(deployment, reconcileId) : undefined;
     },
   };
 }
 
 function reconcileOlder(resource: FoundDeployment["resource"]): ReturnType<AskOf> {
   if (isSuspended(resource)) {
-    return { refused: "it is suspended, and the older API has nothing looked at then: `towline resume` comes first" };
+    return {
+      ok: false,
+      words: "suspended: the legacy API reconciles no suspended deployment, run `towline resume` first",
+    };
   }
   const requestValue = new Date().toISOString(); // as `flux reconcile` writes it
   return {
@@ -182,7 +195,16 @@ function define(command: Command, { env, out, err }: ProgramDeps, onCode: (code:
           Promise.all(
             found.map(async (one): Promise<Answer & { deployment: string }> => {
               const deployment = keyText(one.deployment.key);
-              const told = await askOne(one, { request, read, askOf, wait, everyMs, err, signal });
+              const told = await askOne(one, {
+                isNamed: given.length > 0,
+                request,
+                read,
+                askOf,
+                wait,
+                everyMs,
+                err,
+                signal,
+              });
               if (forPeople) (told.ok ? out : err)(`${deployment}: ${told.words}\n`);
               return { deployment, ...told };
             }),
@@ -201,35 +223,38 @@ interface AskDeps extends Pick<ProgramDeps, "err"> {
   readonly request: KubeClient["request"];
   readonly read: ReturnType<typeof createReader>;
   readonly askOf: AskOf;
+  readonly isNamed: boolean;
   /** For how long; `undefined`: not at all. */
   readonly wait: number | undefined;
   readonly everyMs: number;
   readonly signal: AbortSignal;
 }
 
+const gone: Answer = { ok: false, words: "it is gone" };
+
 /** Progress is told on the way. */
-async function askOne(
-  found: FoundDeployment,
-  { request, read, askOf, wait, everyMs, err, signal }: AskDeps,
-): Promise<Answer> {
+async function askOne(found: FoundDeployment, deps: AskDeps): Promise<Answer> {
+  const { request, read, askOf, isNamed, wait, everyMs, err, signal } = deps;
   const { key } = found.deployment;
   const name = keyText(key);
-  const ask = askOf(found);
-  if ("refused" in ask) return { ok: false, words: `not asked: ${ask.refused}` };
+  const ask = askOf(found, isNamed);
+  if ("words" in ask) return ask;
   const { patch, asked, answer } = ask;
   try {
     const path = addressOf(key, isLegacy(found.deployment));
     await request({ method: "PATCH", path, query: { fieldManager: askingManager }, body: patch });
   } catch (error) {
     if (!(error instanceof ApiError)) throw error;
-    return { ok: false, words: `not asked: ${error.message}` };
+    if (error.status !== 409) return { ok: false, words: `not asked: ${error.message}` };
+    const now = await read(found);
+    return now === undefined ? gone : askOne(now, deps);
   }
   if (wait === undefined) return { ok: true, words: asked };
   const until = Date.now() + wait;
   let said = "";
   for (;;) {
     const now = await read(found);
-    if (now === undefined) return { ok: false, words: "it is gone" };
+    if (now === undefined) return gone;
     const told = answer(now);
     if (told !== undefined) return told;
     const step = stepOf(now.deployment);
@@ -252,11 +277,16 @@ function isSettled({ status, generation }: Entry): boolean {
   return (status.observedGeneration ?? 0) >= generation && !isReconciling(status);
 }
 
-function verdictOf(deployment: Entry): Answer {
+/** `reconcileId`: of the reconciliation that was requested. */
+function verdictOf(deployment: Entry, reconcileId?: string): Answer {
   const { ready, why, commit, suspended } = stateOf(deployment, Date.now());
   const message = deployment.status.conditions.find(({ type }) => type === "Ready")?.message ?? "";
   const at = commit === undefined ? "" : ` at ${commit.slice(0, 7)}`;
-  if (suspended) return { ok: true, words: `suspended${at}: it was looked at, and nothing is deployed` };
+  if (suspended) {
+    const isDeployed = deployment.status.lastDeployResult?.document["reconcileId"] === reconcileId;
+    const done = isDeployed ? `deployed because you named it. ${plain(message)}` : "nothing deployed";
+    return { ok: true, words: `suspended${at}: ${done}` };
+  }
   if (ready === "True") return { ok: true, words: `ready${at}. ${plain(why ?? message)}` };
   return { ok: false, words: plain(why ?? message) };
 }

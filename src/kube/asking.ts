@@ -11,8 +11,10 @@ export const askingManager = "kluctl";
 
 type Patch = Readonly<Record<string, unknown>>;
 
-export function requestPatch(kind: ManualKind, requestValue: string): Patch {
-  return { metadata: { annotations: { [requestAnnotation(kind)]: JSON.stringify({ requestValue }) } } };
+/** With a `resourceVersion`, only as long as the resource is still the one that was read. */
+export function requestPatch(kind: ManualKind, requestValue: string, resourceVersion?: string): Patch {
+  const annotations = { [requestAnnotation(kind)]: JSON.stringify({ requestValue }) };
+  return { metadata: { resourceVersion, annotations } };
 }
 
 /** The older API has two requests, which are names only. */
