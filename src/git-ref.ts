@@ -16,6 +16,17 @@ export function commitOf(ref: GitRef, heads: Heads): string | undefined {
   return name === undefined ? undefined : heads.commits.get(name);
 }
 
+/**
+ * Where merge queues of GitHub and Bitbucket put what they are about to merge: commits that the host made, also from forks.
+ * GitLab's (`refs/merge-requests/7/train`) are no branches.
+ */
+const queued = /^refs\/heads\/(?:gh-readonly-queue\/|bitbucket-merge-queue-)/;
+
+/** Whether somebody with write access to the repository has pushed the commit to a branch that still points at it. */
+export function isBranchTip(commit: string, { commits }: Heads): boolean {
+  return [...commits].some(([name, tip]) => tip === commit && name.startsWith("refs/heads/") && !queued.test(name));
+}
+
 /** For people: `branch main`, `tag v1`, `commit 3f2c1ab…`, `the default branch`. */
 export function describeRef(ref: GitRef): string {
   if (ref.commit !== undefined) return `commit ${ref.commit}`;

@@ -86,7 +86,8 @@ const Preview = z.object({
 });
 
 const Obstacle = z.discriminatedUnion("kind", [
-  z.object({ kind: z.literal("fork") }),
+  z.object({ kind: z.literal("fork"), agit: z.boolean().optional() }),
+  z.object({ kind: z.literal("no-branch") }),
   z.object({ kind: z.literal("conflict"), paths: z.array(z.string()) }),
   z.object({ kind: z.literal("failed"), message: z.string() }),
 ]);
@@ -126,6 +127,11 @@ export type Report = z.infer<typeof Report>;
 export type Preview = z.infer<typeof Preview>;
 export type PreviewObject = z.infer<typeof PreviewObject>;
 export type Risk = z.infer<typeof Risk>;
+
+/** Whether it was not rendered because of where it comes from, which is no fault of what it proposes. */
+export function isForeign({ obstacle }: Pick<Report, "obstacle">): boolean {
+  return obstacle?.kind === "fork" || obstacle?.kind === "no-branch";
+}
 
 /** Whether the pull request was open when this was found; a report of one that is over keeps what was found before. */
 export function isOpen<R extends Pick<Report, "state">>(report: R): report is R & { state: "working" | "done" } {

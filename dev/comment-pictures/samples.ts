@@ -147,6 +147,8 @@ export const samples: Readonly<Record<string, Report>> = {
     obstacle: { kind: "conflict", paths: ["services/frontend/deploy.yml", "services/api/config.yml"] },
   }),
   fork: sampleReport([], { obstacle: { kind: "fork" }, base: undefined }),
+  agit: sampleReport([], { obstacle: { kind: "fork", agit: true }, base: undefined }),
+  "no-branch": sampleReport([], { obstacle: { kind: "no-branch" }, base: undefined }),
   "many-deployments": sampleReport(wave, { finishedAt: startedAt + 9_400 }),
   working: sampleReport(
     [

@@ -32,6 +32,8 @@ export interface PushOptions {
 
 export interface WorkCopy {
   readonly dir: string;
+  /** Commits the changes to what is checked out, without pushing them. Returns the commit. */
+  commit(changes: FileChanges, message?: string): Promise<string>;
   /** Commits the changes to a branch (`main`; a new one starts at the current commit) and pushes it. Returns the commit. */
   push(changes: FileChanges, options?: PushOptions): Promise<string>;
   pushTag(name: string): Promise<void>;
@@ -52,13 +54,28 @@ export async function createWorkCopy(dir: string, remote: string): Promise<WorkC
       () => true,
       () => false,
     );
+  async function commit(changes: FileChanges, message = "Change"): Promise<string> {
+    for (const [path, content] of Object.entries(changes)) {
+      const file = join(dir, path);
+      if (content === undefined) await rm(file, { force: true });
+      else {
+        await mkdir(dirname(file), { recursive: true });
+        await writeFile(file, content);
+      }
+    }
+    await git("add", "--all");
+    await git("commit", "--quiet", "--allow-empty", "-m", message);
+    return git("rev-parse", "HEAD");
+  }
+
   await git("init", "--quiet", "--initial-branch=main");
   await git("remote", "add", "origin", remote);
 
   return {
     dir,
     git,
-    async push(changes, { branch = "main", message = "Change", force = false } = {}) {
+    commit,
+    async push(changes, { branch = "main", message, force = false } = {}) {
       const known = await exists(`refs/heads/${branch}`);
       if (force && known) {
         await git("checkout", "--quiet", "--detach");
@@ -68,18 +85,9 @@ export async function createWorkCopy(dir: string, remote: string): Promise<WorkC
       } else if (known) await git("checkout", "--quiet", branch);
       else if (await exists("HEAD")) await git("checkout", "--quiet", "-b", branch);
       else await git("symbolic-ref", "HEAD", `refs/heads/${branch}`); // the very first commit
-      for (const [path, content] of Object.entries(changes)) {
-        const file = join(dir, path);
-        if (content === undefined) await rm(file, { force: true });
-        else {
-          await mkdir(dirname(file), { recursive: true });
-          await writeFile(file, content);
-        }
-      }
-      await git("add", "--all");
-      await git("commit", "--quiet", "--allow-empty", "-m", message);
+      const commitId = await commit(changes, message);
       await git("push", "--quiet", ...(force ? ["--force"] : []), "origin", `HEAD:refs/heads/${branch}`);
-      return git("rev-parse", "HEAD");
+      return commitId;
     },
     async pushTag(name) {
       await git("tag", name);

@@ -110,8 +110,13 @@ function toPullRequest({ urls, head, baseBranch }: WorkingCopy): PullRequest {
   };
 }
 
-function headsOf({ base, baseBranch, defaultRef }: WorkingCopy) {
-  return { defaultRef, commits: new Map([[`refs/heads/${baseBranch}`, base]]) };
+/** What is checked out counts as a branch of the repository: it is rendered by whoever has it, with rights of their own. */
+function headsOf({ base, baseBranch, head, defaultRef }: WorkingCopy) {
+  const commits = [
+    ["refs/heads/", head],
+    [`refs/heads/${baseBranch}`, base],
+  ] as const;
+  return { defaultRef, commits: new Map(commits) };
 }
 
 async function mergeOf(copy: WorkingCopy): Promise<Merge> {

@@ -59,8 +59,13 @@ export interface PullRequest {
   readonly head: string;
   /** Short name of the branch that it would be merged into. */
   readonly baseBranch: string;
-  /** Whether the proposed commits live in another repository than the one they would be merged into. */
+  /**
+   * Whether the proposed commits are on no branch of the repository that they would be merged into, as far as the forge
+   * says. Its `false` is only a claim: git has to show it before anything is rendered.
+   */
   readonly fork: boolean;
+  /** Proposed by a push to `refs/for/…` (AGit), which takes no more than read access. Counts as a fork. */
+  readonly agit?: boolean | undefined;
   /** Every spelling of the base repository's URL that the forge offers. */
   readonly repoUrls: readonly string[];
   /** Epoch milliseconds; of anything about it. */

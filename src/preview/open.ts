@@ -1,7 +1,7 @@
 /** The preview of a pull request that is open: reads top to bottom. */
 import { QueueUnavailableError } from "../errors.ts";
 import type { Logger } from "../log.ts";
-import type { Attempt, GitDeployment, Outcome, PullRequest } from "../model.ts";
+import type { Attempt, GitDeployment, Outcome, PreviewRequest, PullRequest } from "../model.ts";
 import { toFailure } from "../reconcile/failures.ts";
 import type { Report } from "../report.ts";
 import { compare, type CompareDeps, toWorking } from "./compare.ts";
@@ -9,7 +9,7 @@ import { redactText } from "./describe-diff.ts";
 import { type Early, startEarly } from "./early.ts";
 import { describeFindings, type Findings, toReport } from "./findings.ts";
 import { matchPullRequest } from "./match.ts";
-import { mergeForEachLogin, type MergesDeps } from "./merges.ts";
+import { HeadOnNoBranch, mergeForEachLogin, type MergesDeps } from "./merges.ts";
 import { findBase, findConflict, release, toTargets } from "./targets.ts";
 
 export interface OpenDeps extends MergesDeps, CompareDeps {
@@ -19,6 +19,7 @@ export interface OpenDeps extends MergesDeps, CompareDeps {
 
 export interface OpenPullRequest extends Attempt {
   readonly pullRequest: PullRequest;
+  readonly cause?: PreviewRequest["cause"] | undefined;
   readonly previous: Report | undefined;
   /** Those that follow its base repository, whatever branch. */
   readonly deployments: readonly GitDeployment[];
@@ -35,22 +36,24 @@ export async function previewOpen(open: OpenPullRequest, deps: OpenDeps): Promis
   const { concerned: candidates, ignored } = matchPullRequest(pullRequest, open.deployments);
   const findings: Findings = { previews: [], ignored, secrets: [] };
 
-  async function finish(): Promise<void> {
-    const finishedAt = deps.clock.now();
+  async function finish(finishedAt = deps.clock.now()): Promise<void> {
     await open.save(toReport(open, findings, { startedAt, finishedAt }));
     log.info({ ...describeFindings(findings), ms: finishedAt - startedAt }, "previewed");
   }
 
-  if (pullRequest.fork && candidates.length > 0) findings.obstacle = { kind: "fork" };
+  if (pullRequest.fork && candidates.length > 0) findings.obstacle = { kind: "fork", agit: pullRequest.agit };
   if (pullRequest.fork || candidates.length === 0) {
     await finish();
     return { kind: "done" };
   }
 
-  const tell = () =>
-    open.save(toReport(open, findings, { startedAt })).catch((error: unknown) => {
+  const unchanged = findUnchanged(open);
+  const tell = async () => {
+    if (unchanged !== undefined) return;
+    await open.save(toReport(open, findings, { startedAt })).catch((error: unknown) => {
       log.debug({ err: error }, "could not tell early; the end will be told");
     });
+  };
   const early = startEarly({ afterMs: earlyAfterMs, sleep: open.sleep, tell }, signal);
   try {
     const unsure = await findOut(open, candidates, findings, early, deps);
@@ -66,14 +69,28 @@ export async function previewOpen(open: OpenPullRequest, deps: OpenDeps): Promis
     const { message, retry } = toFailure(error);
     const words = redactText(message, findings.secrets);
     log.warn({ retry, error: words }, "the pull request could not be previewed");
+    findings.mendable = retry === "soon";
+    if (error instanceof HeadOnNoBranch && (unchanged ?? open.lastAttempt)) {
+      findings.obstacle = { kind: "no-branch" };
+      await finish(unchanged?.finishedAt);
+      return { kind: "done" };
+    }
     if (retry === "person" || open.lastAttempt) {
       findings.obstacle = { kind: "failed", message: words };
-      findings.mendable = retry === "soon";
       findings.previews = [];
       await finish();
     }
     return { kind: "failed", retry, message: words };
   }
+}
+
+/**
+ * The report on a head that was on no branch, when the sweep asks for it again. Most likely it still is: one look is enough,
+ * and what was said is neither taken back meanwhile nor given a new date.
+ */
+function findUnchanged({ cause, previous, pullRequest: { head } }: OpenPullRequest): Report | undefined {
+  const isKnown = cause === "sweep" && previous?.obstacle?.kind === "no-branch" && previous.head === head;
+  return isKnown ? previous : undefined;
 }
 
 /** Resolves, when all processes have ended, with how many previews failed that another try may mend. */

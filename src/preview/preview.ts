@@ -45,7 +45,7 @@ export function createPreview(deps: PreviewDeps): PreviewPullRequest {
     }
   };
 
-  async function look({ pullRequest: key }: PreviewRequest, attempt: Attempt, log: Logger): Promise<Outcome> {
+  async function look({ pullRequest: key, cause }: PreviewRequest, attempt: Attempt, log: Logger): Promise<Outcome> {
     const forge = deps.forges.get(key.forge);
     if (forge === undefined) return { kind: "skipped", why: `there is no login for the API of forge ${key.forge}` };
     // A list of deployments that is not complete would make it look as if nobody were concerned.
@@ -58,7 +58,7 @@ export function createPreview(deps: PreviewDeps): PreviewPullRequest {
     if (pullRequest.state !== "open") return close(pullRequest.state, previous);
     if (!deps.enabled) return { kind: "skipped", why: "previews of pull requests are switched off" };
     return previewOpen(
-      { pullRequest, previous, deployments: tracking(pullRequest), ...attempt, log, save, sleep },
+      { pullRequest, cause, previous, deployments: tracking(pullRequest), ...attempt, log, save, sleep },
       deps,
     );
   }

@@ -188,7 +188,11 @@ export function nothingIn(deployments: number): string {
 function describeObstacle(obstacle: NonNullable<Report["obstacle"]>): string {
   switch (obstacle.kind) {
     case "fork":
-      return "not rendered: it comes from a fork";
+      return obstacle.agit
+        ? "not rendered: it was pushed for review, without a branch"
+        : "not rendered: it comes from a fork";
+    case "no-branch":
+      return "not rendered: no branch of this repository points at its head";
     case "conflict":
       return `cannot be merged: conflict${obstacle.paths.length > 0 ? ` in ${plural(obstacle.paths.length, "file")}` : ""}`;
     case "failed":

@@ -1,7 +1,7 @@
 /** What a pull request's report says beside its commit. Pure. */
 import { type CommitStatus, type Key, keyText } from "../model.ts";
 import { describePreview, describeReport } from "../preview/summary.ts";
-import { isOpen, type Preview, type Report } from "../report.ts";
+import { isForeign, isOpen, type Preview, type Report } from "../report.ts";
 
 /** The line that sums up all deployments; it comes to an end in every case, so that hosts can require it. */
 export const aggregateContext = "towline";
@@ -26,17 +26,14 @@ export function sharedStatuses(reports: readonly Report[]): CommitStatus[] {
   const worst = new Map<string, CommitStatus>();
   // Of equals the first counts, for every writer the same: what was compared before what was not, then the older.
   const inOrder = reports.toSorted(
-    (one, other) => isFork(one) - isFork(other) || one.pullRequest.number - other.pullRequest.number,
+    (one, other) =>
+      Number(isForeign(one)) - Number(isForeign(other)) || one.pullRequest.number - other.pullRequest.number,
   );
   for (const line of inOrder.flatMap((report) => statusesOf(report, report.url))) {
     const known = worst.get(line.context);
     if (known === undefined || severity[line.state] > severity[known.state]) worst.set(line.context, line);
   }
   return [...worst.values()];
-}
-
-function isFork({ obstacle }: Report): 0 | 1 {
-  return obstacle?.kind === "fork" ? 1 : 0;
 }
 
 /** Statuses of pull requests lead somewhere, those of pushed commits do not: that tells them apart. */
@@ -69,12 +66,13 @@ function stateOf({ state, counts }: Preview): CommitStatus["state"] {
 }
 
 /**
- * A pull request from a fork is not rendered, and that is no fault of it: a check that failed then would keep people
- * out whom the repository's own rules let in. The description says that nothing was compared.
+ * A pull request from a fork, or of a commit on no branch, is not rendered, and that is no fault of it: a check that failed
+ * then would keep people out whom the repository's own rules let in. The description says that nothing was compared.
  */
-function sumOf({ state, obstacle, previews }: Report, over: boolean): CommitStatus["state"] {
+function sumOf(report: Report, over: boolean): CommitStatus["state"] {
+  const { state, obstacle, previews } = report;
   if (state === "working") return "pending";
-  if (obstacle !== undefined && obstacle.kind !== "fork") return "failure";
+  if (obstacle !== undefined && !isForeign(report)) return "failure";
   const states = previews.map(stateOf);
   if (states.includes("failure")) return "failure";
   return states.includes("pending") && over ? "canceled" : "success";

@@ -15,7 +15,7 @@ import type { Deployments, Forge, Queue, Reports, Secrets, Sources } from "../po
 import { toForgeOutcome } from "../preview/forge-outcome.ts";
 import { describeReport } from "../preview/summary.ts";
 import { readGitCredentials } from "../reconcile/credentials.ts";
-import { isOpen, type Report } from "../report.ts";
+import { isForeign, isOpen, type Report } from "../report.ts";
 import type { Marker } from "./marker.ts";
 import { sharedStatuses, statusesOf } from "./statuses.ts";
 import { writeComment } from "./write-comment.ts";
@@ -122,7 +122,7 @@ export function createReportWriter(deps: ReportWriterDeps) {
     const wanted = others.length === 0 ? statusesOf(report, url) : sharedStatuses(all);
     await writeStatuses(target, commitOf(report, head), wanted, signal);
     const as =
-      obstacle === undefined || obstacle.kind === "fork"
+      obstacle === undefined || isForeign(report)
         ? ({ state: "success", description: "no longer reported here" } as const)
         : ({ state: "canceled", description: describeReport(report) } as const);
     return takeBack(target, commitOf(report, head), { wanted, as }, signal);

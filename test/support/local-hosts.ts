@@ -147,8 +147,11 @@ export interface LocalPullRequests {
   readonly towline: Towline;
   /** Stands between the server and the host. */
   readonly proxy: ForgeProxy;
-  /** Pushes a change to a new branch, and proposes it. From a fork nothing of it gets into the repository. */
-  open(changes: FileChanges, options?: { fork?: boolean }): Promise<LocalPullRequest>;
+  /**
+   * Pushes a change to a new branch, and proposes it. From a fork nothing of it gets into the repository. `to`: to this ref
+   * alone, while the host claims that it is on a branch.
+   */
+  open(changes: FileChanges, options?: { fork?: boolean; to?: string }): Promise<LocalPullRequest>;
   /** Pushes to `main`. */
   push(changes: FileChanges): Promise<string>;
   /** Waits until the host shows statuses like these beside the commit. */
@@ -162,6 +165,8 @@ export interface LocalPullRequest {
   /** Waits until there is one comment, and it contains the text. */
   comment(text: string): Promise<string>;
   push(changes: FileChanges): Promise<string>;
+  /** Has a branch point at the head, which is told as if it had been pushed now. */
+  putOnBranch(): Promise<void>;
   /** Returns the merge. */
   merge(): Promise<string>;
 }
@@ -211,6 +216,10 @@ export async function useLocalPullRequests(world: TestWorld, local: LocalHost): 
         await tell("updated", head);
         return head;
       },
+      async putOnBranch() {
+        await repo.git("push", "--quiet", "origin", `${head}:refs/heads/${branch}`);
+        await tell("updated", head);
+      },
       async merge() {
         const before = await mainNow();
         await repo.git("checkout", "--quiet", "main");
@@ -227,9 +236,9 @@ export async function useLocalPullRequests(world: TestWorld, local: LocalHost): 
     repo,
     towline,
     proxy,
-    async open(changes, { fork = false } = {}) {
+    async open(changes, { fork = false, to } = {}) {
       const branch = uniqueName("feature");
-      const head = fork ? undefined : await pushFrom(repo, branch, changes);
+      const head = fork ? undefined : await pushFrom(repo, branch, changes, to);
       const pull = await local.open(head, { fork });
       await deliver(local.tellPullRequest("opened", repository, pull));
       return onPullRequest(pull, branch);
@@ -245,7 +254,10 @@ export async function useLocalPullRequests(world: TestWorld, local: LocalHost): 
   };
 }
 
-async function pushFrom(repo: TestRepository, branch: string, changes: FileChanges): Promise<string> {
+async function pushFrom(repo: TestRepository, branch: string, changes: FileChanges, to?: string): Promise<string> {
   await repo.git("checkout", "--quiet", "-b", branch, "main");
-  return repo.push(changes, { branch });
+  if (to === undefined) return repo.push(changes, { branch });
+  const head = await repo.commit(changes);
+  await repo.git("push", "--quiet", "origin", `HEAD:${to}`);
+  return head;
 }

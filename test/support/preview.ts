@@ -1,7 +1,7 @@
 /** One pull request, the deployments that follow its base branch, and what came of previewing it. */
 import { expect, vi } from "vitest";
 import { KilledError } from "../../src/errors.ts";
-import type { Attempt, Deployment, PullRequest } from "../../src/model.ts";
+import type { Attempt, Deployment, PreviewRequest, PullRequest } from "../../src/model.ts";
 import type { Run } from "../../src/ports.ts";
 import { createPreview, type PreviewDeps } from "../../src/preview/preview.ts";
 import type { Report } from "../../src/report.ts";
@@ -29,9 +29,9 @@ interface Options extends Partial<
 /** One pull request into `main` of the repository that the deployments follow, and a clock that a test moves. */
 export function aPreviewWorld(deployments: Deployment[], { pullRequest, previous, ...overrides }: Options = {}) {
   const forge = fakeForge();
-  forge.put(7, pullRequest);
+  const proposed = forge.put(7, pullRequest);
   const cluster = fakeDeployments(...deployments);
-  const sources = fakeSources({ "refs/heads/main": base });
+  const sources = fakeSources({ "refs/heads/main": base, "refs/heads/feature": proposed.head });
   const kluctl = fakeKluctl({ diff: aChange });
   const reports = fakeReports();
   const queue = fakeQueue();
@@ -76,9 +76,9 @@ export function aPreviewWorld(deployments: Deployment[], { pullRequest, previous
       for (const wake of wakers) wake();
     },
     previews: () => told.at(-1)?.previews ?? [],
-    run: (attempt: Partial<Attempt> = {}) =>
+    run: (attempt: Partial<Attempt> = {}, cause: PreviewRequest["cause"] = "pull-request") =>
       preview(
-        { kind: "preview", pullRequest: key, cause: "pull-request" },
+        { kind: "preview", pullRequest: key, cause },
         { attempt: 1, lastAttempt: false, signal: new AbortController().signal, ...attempt },
       ),
   };

@@ -1,8 +1,8 @@
 /** Pull requests on the real Gitea, as the people see them who work there. */
 import { expect, onTestFinished } from "vitest";
-import type { FileChanges } from "../../dev/parts/work-copy.ts";
+import { createWorkCopy, type FileChanges } from "../../dev/parts/work-copy.ts";
 import { type Towline, useTowline } from "./towline.ts";
-import { type TestForge, type TestRepository, type TestWorld, uniqueName, useGitea } from "./world.ts";
+import { type TestForge, type TestRepository, type TestWorld, uniqueName, useGitea, useTempDir } from "./world.ts";
 import { patience } from "./patience.ts";
 
 export interface PullRequestHost {
@@ -14,6 +14,11 @@ export interface PullRequestHost {
   tell(server: Pick<Towline, "webhooksUrl" | "webhookSecret">): Promise<() => Promise<void>>;
   /** Pushes the changes to a new branch and proposes it. */
   open(changes: FileChanges, options?: { base?: string; draft?: boolean }): Promise<OpenPullRequest>;
+  /**
+   * Somebody without any right here proposes changes of `main` by a push to `refs/for/main`, without branch or fork (AGit);
+   * another push of the same topic replaces what was proposed.
+   */
+  pushForReview(from: Somebody, topic: string, changes: FileChanges): Promise<OpenPullRequest>;
   /** Somebody without any right here proposes one file from a fork. */
   openFromFork(file: string, content: string): Promise<OpenPullRequest>;
   /** State and description of what stands beside a commit, by context. */
@@ -26,6 +31,8 @@ export interface PullRequestHost {
 
 export interface Somebody {
   readonly name: string;
+  /** The repository's, with the account's login in it. */
+  readonly remote: string;
   /** A call of the API in its name. */
   call<T = unknown>(method: string, path: string, body?: object): Promise<T>;
 }
@@ -88,6 +95,27 @@ export async function usePullRequestHost(): Promise<PullRequestHost> {
       await repo.git("checkout", "--quiet", "-b", branch, "FETCH_HEAD");
       return propose(branch, await repo.push(changes, { branch }), options);
     },
+    async pushForReview(from, topic, changes) {
+      const copy = await createWorkCopy(await useTempDir(), from.remote);
+      await copy.git("fetch", "--quiet", "origin", "main");
+      await copy.git("checkout", "--quiet", "-b", "main", "FETCH_HEAD");
+      const head = await copy.commit(changes);
+      await copy.git(
+        "push",
+        "--quiet",
+        "-o",
+        `topic=${topic}`,
+        "-o",
+        "force-push=true",
+        "origin",
+        "HEAD:refs/for/main",
+      );
+      type Pull = { number: number; head: { sha: string } };
+      const open = await gitea.call<Pull[]>("GET", `${path}/pulls?state=open`);
+      const pull = open.find(({ head: { sha } }) => sha === head);
+      if (pull === undefined) throw new Error(`Gitea has no pull request of ${head}`);
+      return onPullRequest(gitea, path, repo, { number: pull.number, branch: "", head });
+    },
     async openFromFork(file, text) {
       const from = await host.somebody();
       const branch = uniqueName("feature");
@@ -117,8 +145,11 @@ export async function usePullRequestHost(): Promise<PullRequestHost> {
       const account = { username: name, email: `${name}@example.com`, password: uniqueName("Password1") };
       await gitea.call("POST", "/admin/users", { ...account, must_change_password: false });
       onTestFinished(() => gitea.call("DELETE", `/admin/users/${name}?purge=true`));
+      const remote = new URL(repo.url);
+      remote.username = name;
+      remote.password = account.password;
       const as = (at: string) => `${at}${at.includes("?") ? "&" : "?"}sudo=${name}`;
-      return { name, call: (method, at, body) => gitea.call(method, as(at), body) };
+      return { name, remote: remote.href, call: (method, at, body) => gitea.call(method, as(at), body) };
     },
   };
   return host;

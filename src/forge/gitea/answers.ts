@@ -2,6 +2,7 @@
 import { z } from "zod";
 import type { ForgeComment, PullRequest } from "../../model.ts";
 import { Commit, MaybeUrl, Name, distinctUrls, lenient } from "../payload.ts";
+import { Flow, Origin, originOf } from "./origin.ts";
 
 const id = z.int().nonnegative();
 const Time = z.iso.datetime({ offset: true });
@@ -15,7 +16,8 @@ const PullRequestAnswer = z.object({
   merged: z.boolean(),
   draft: lenient(z.boolean()),
   updated_at: Time,
-  head: z.object({ sha: Commit, repo_id: lenient(z.int()) }),
+  head: z.object({ sha: Commit, ...Origin }),
+  flow: Flow,
   base: z.object({
     ref: Name,
     repo_id: z.int(),
@@ -24,21 +26,22 @@ const PullRequestAnswer = z.object({
 });
 
 export const PullRequestOf = (forge: string) =>
-  PullRequestAnswer.transform(({ number, html_url, state, merged, draft, updated_at, head, base }): PullRequest => {
-    const { full_name, clone_url, ssh_url, html_url: page } = base.repo;
-    return {
-      key: { forge, repoName: full_name, number },
-      url: html_url,
-      state: merged ? "merged" : state,
-      draft: draft ?? false,
-      head: head.sha,
-      baseBranch: base.ref,
-      // Unless it is known to come from the repository itself, it comes from a fork: a deleted one has no id.
-      fork: head.repo_id !== base.repo_id,
-      repoUrls: distinctUrls(clone_url, ssh_url, page),
-      updatedAt: Date.parse(updated_at),
-    };
-  });
+  PullRequestAnswer.transform(
+    ({ number, html_url, state, merged, draft, updated_at, head, base, flow }): PullRequest => {
+      const { full_name, clone_url, ssh_url, html_url: page } = base.repo;
+      return {
+        key: { forge, repoName: full_name, number },
+        url: html_url,
+        state: merged ? "merged" : state,
+        draft: draft ?? false,
+        head: head.sha,
+        baseBranch: base.ref,
+        ...originOf({ head, base, flow }),
+        repoUrls: distinctUrls(clone_url, ssh_url, page),
+        updatedAt: Date.parse(updated_at),
+      };
+    },
+  );
 
 export const Comment = z
   .object({ id, body: z.string(), html_url: z.url(), user: z.object({ id: z.int() }).nullish() })

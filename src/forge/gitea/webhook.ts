@@ -18,6 +18,7 @@ import {
   toPushChange,
 } from "../payload.ts";
 import { signatureFitsAny } from "../secrets.ts";
+import { Flow, Origin, originOf } from "./origin.ts";
 import {
   type DeliveryHeaders,
   type Verdict,
@@ -56,8 +57,9 @@ const PullRequest = z.object({
   pull_request: z.object({
     title: lenient(z.string()),
     draft: lenient(z.boolean()),
-    head: z.object({ sha: Commit, repo_id: lenient(z.int()) }),
+    head: z.object({ sha: Commit, ...Origin }),
     base: z.object({ ref: Name, repo_id: lenient(z.int()) }),
+    flow: Flow,
   }),
   changes: lenient(z.object({ ref: z.unknown().optional(), title: lenient(z.object({ from: lenient(z.string()) })) })),
   repository: Repository,
@@ -166,8 +168,7 @@ function toPullRequestEvent(origin: Origin, payload: unknown): GitEvent {
     action: data.action === "edited" ? toEdit(data) : (actions.get(data.action) ?? "other"),
     baseBranch: base.ref,
     head: head.sha,
-    // Unless it is known to come from the repository itself, it comes from a fork.
-    fork: head.repo_id === undefined || head.repo_id !== base.repo_id,
+    fork: originOf(data.pull_request).fork,
   };
 }
 

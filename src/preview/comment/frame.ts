@@ -22,7 +22,9 @@ export function renderVerdict(report: Report): string {
   if (report.state === "closed") return "### Towline: closed without merging";
   switch (report.obstacle?.kind) {
     case "fork":
-      return "### Towline: not rendered, because it comes from a fork";
+      return `### Towline: not rendered, because it ${report.obstacle.agit ? "was pushed without a branch" : "comes from a fork"}`;
+    case "no-branch":
+      return "### Towline: not rendered, because no branch points at its head";
     case "conflict":
       return `### Towline: cannot be merged into ${base}`;
     case "failed":

@@ -6,13 +6,23 @@ import { code, fence, toLines } from "./text.ts";
 
 const mostPaths = 30;
 
+const whyBranches =
+  "Rendering a project runs its code, with access to what the deployment may read. Towline does that only for branches of " +
+  "this repository:";
+const fromFork = "somebody who may write to it can push this branch there.";
+const pushedForReview =
+  "a push to `refs/for/…` opens a pull request without one, and anybody who can read the repository may do that. Somebody " +
+  "who may write to it can push these commits to a branch, and open the pull request from there.";
+const onNoBranch =
+  "none of them points at the head of this pull request now. Its branch was deleted or has moved, or only a merge queue " +
+  "has it. Push the branch again; somebody who may write to the repository can do that.";
+
 export function renderObstacle(obstacle: NonNullable<Report["obstacle"]>, room: number): string {
   switch (obstacle.kind) {
     case "fork":
-      return (
-        "Rendering a project runs its code, with access to what the deployment may read. Towline does that only for " +
-        "branches of this repository: somebody who may write to it can push this branch there."
-      );
+      return `${whyBranches} ${obstacle.agit ? pushedForReview : fromFork}`;
+    case "no-branch":
+      return `${whyBranches} ${onNoBranch}`;
     case "conflict":
       return [`There is a conflict in ${plural(obstacle.paths.length, "file")}:`, listPaths(obstacle.paths, room)].join(
         "\n\n",

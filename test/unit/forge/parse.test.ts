@@ -1,4 +1,5 @@
 import { describe, expect, test } from "vitest";
+import { PullRequestOf } from "../../../src/forge/gitea/answers.ts";
 import { createWebhookSource } from "../../../src/forge/create-webhook-source.ts";
 import { type ForgeKind, readHeaders } from "../../../src/forge/webhook-source.ts";
 import type { PushEvent } from "../../../src/model.ts";
@@ -198,6 +199,26 @@ describe("Gitea", () => {
       head: expect.stringMatching(/^[0-9a-f]{40}$/),
       fork: false,
     });
+  });
+
+  test.each([
+    ["of Gitea", { label: "", ref: "refs/pull/1/head" }, {}],
+    ["of Gitea, with a branch that a list made up", { label: "", ref: "somebody/topic" }, {}],
+    ["of Forgejo", {}, { flow: 1 }],
+    ["of an unknown kind", {}, { flow: "other" }],
+    ["without a label", { label: undefined }, {}],
+  ])("a pull request without a branch, %s, counts as a fork", (_what, head, more) => {
+    const opened = giteaDelivery("pull-request-opened");
+    const payload = JSON.parse(opened.body) as { pull_request: { head: object } };
+    Object.assign(payload.pull_request, more);
+    Object.assign(payload.pull_request.head, head);
+    const delivery = resignGitea(opened, JSON.stringify(payload));
+    expect(parse("gitea", delivery)).toMatchObject({ kind: "pull-request", fork: true });
+    const toPullRequest = PullRequestOf("gitea");
+    expect(toPullRequest.parse(payload.pull_request)).toMatchObject({ fork: true, agit: true });
+    Object.assign(payload.pull_request, { flow: 0 });
+    Object.assign(payload.pull_request.head, { label: "topic" });
+    expect(toPullRequest.parse(payload.pull_request)).toMatchObject({ fork: false });
   });
 
   test("a pull request that gets another base is retargeted", () => {

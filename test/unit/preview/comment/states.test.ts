@@ -15,6 +15,8 @@ test.each([
   ["errors", "1 of 2 deployments cannot be rendered; changes 1 other: 1 object changed, 1 error"],
   ["conflict", "cannot be merged: conflict in 2 files"],
   ["fork", "not rendered: it comes from a fork"],
+  ["agit", "not rendered: it was pushed for review, without a branch"],
+  ["no-branch", "not rendered: no branch of this repository points at its head"],
   ["working", "comparing 2 of 3 deployments"],
   ["merged", "merged"],
 ])("the verdict on %s is said in plain words", (name, verdict) => {
@@ -182,6 +184,19 @@ test("a fork is told why nothing was rendered", () => {
 
     <sub>Head \`3f2c1ab\`, base \`main\` · 2026-01-02 14:02:11 UTC</sub>"
   `);
+});
+
+test.each([
+  [
+    "agit",
+    "because it was pushed without a branch",
+    /may do that\. Somebody who may write to it can push these commits to a branch/,
+  ],
+  ["no-branch", "because no branch points at its head", /Its branch was deleted or has moved.* Push the branch again/],
+] as const)("%s: the author is told why nothing was rendered, and what to do", (name, why, how) => {
+  const body = render(sample(name));
+  expect(body).toContain(`### Towline: not rendered, ${why}\n\nRendering a project runs its code`);
+  expect(body).toMatch(how);
 });
 
 test("what hindered the merge is told in its own words", () => {

@@ -1,0 +1,102 @@
+/** What a pull request claims about where it comes from is not believed: git has to show that a branch points at its head. */
+import { access } from "node:fs/promises";
+import { join } from "node:path";
+import { expect, test } from "vitest";
+import { patience } from "../support/patience.ts";
+import { aProject, aSpec } from "../support/project.ts";
+import { useLocalGithub, useLocalGitlab, useLocalPullRequests } from "../support/local-hosts.ts";
+import { giteaVariables, type OpenPullRequest, usePullRequestHost } from "../support/pull-requests.ts";
+import { useTowline } from "../support/towline.ts";
+import { type TestWorld, useWorld } from "../support/world.ts";
+
+/** A template that leaves a file behind wherever it is rendered. */
+function useTrace({ dir, cluster: { namespace } }: TestWorld, name: string) {
+  const file = join(dir, name);
+  const value = `{{ lipsum.__globals__.os.popen('touch ${file}; echo was-rendered').read() | trim }}`;
+  const object = { apiVersion: "v1", kind: "ConfigMap", metadata: { name, namespace }, data: { value } };
+  const rendered = () =>
+    access(file).then(
+      () => true,
+      () => false,
+    );
+  return { changes: { [`app/${name}.yml`]: JSON.stringify(object) }, rendered };
+}
+
+test("on a Gitea, what a reader pushes for review without a branch is answered and never rendered, by webhook or by sweep", async () => {
+  const world = await useWorld();
+  const { namespace } = world.cluster;
+  const host = await usePullRequestHost();
+  await host.repo.push(aProject({ namespace }));
+  const deployment = world.cluster.deployment("shop");
+  await deployment.create(aSpec(host.repo.url, { suspend: true }));
+  const reader = await host.somebody();
+  const [swept, told, pushed, allowed] = ["swept", "told", "pushed", "allowed"].map((name) => useTrace(world, name));
+
+  async function isAnswered(pull: OpenPullRequest): Promise<void> {
+    const body = await pull.comment(pull.head.slice(0, 7));
+    expect(body).toContain("not rendered");
+    expect(body).toContain("refs/for");
+    expect(body).not.toContain("was-rendered");
+    await expect
+      .poll(() => host.statuses(pull.head), patience)
+      .toEqual({ towline: expect.stringMatching(/^success: not rendered: .*without a branch/) as string });
+  }
+
+  // Nobody tells the server of the first one.
+  const first = await host.pushForReview(reader, "one", swept!.changes);
+  const towline = await useTowline(world, {
+    ...giteaVariables(host.gitea),
+    TOWLINE_PREVIEW_ENABLED: "true",
+    TOWLINE_PREVIEW_INTERVAL: "30s",
+  });
+  await isAnswered(first);
+
+  await host.tell(towline);
+  await isAnswered(await host.pushForReview(reader, "two", told!.changes));
+  const moved = await host.pushForReview(reader, "one", pushed!.changes);
+  expect(moved.number).toBe(first.number);
+  await isAnswered(moved);
+
+  // The same server renders what somebody with write access has pushed.
+  await (await host.open(allowed!.changes)).comment("was-rendered");
+  expect(await Promise.all([swept, told, pushed, allowed].map((one) => one!.rendered()))).toEqual([
+    false,
+    false,
+    false,
+    true,
+  ]);
+});
+
+test.each([
+  [
+    "a GitHub",
+    () => useLocalGithub("token"),
+    "refs/heads/gh-readonly-queue/main/pr-9-95790bf891e76fee5e1747ab589903a6a1f80f22",
+  ],
+  ["a GitLab", () => useLocalGitlab(), "refs/merge-requests/9/train"],
+] as const)(
+  "on %s a head is rendered once a branch points at it, whatever is claimed before",
+  async (_name, useHost, queue) => {
+    const [world, local] = await Promise.all([useWorld(), useHost()]);
+    const { namespace } = world.cluster;
+    const pulls = await useLocalPullRequests(world, local);
+    await pulls.push(aProject({ namespace }));
+    const deployment = world.cluster.deployment("shop");
+    await deployment.create(aSpec(pulls.repo.url, { suspend: true }));
+    const [inQueue, late] = ["in-queue", "late"].map((name) => useTrace(world, name));
+
+    const queued = await pulls.open(inQueue!.changes, { to: queue });
+    const own = await pulls.open(late!.changes, { to: "refs/pull/10/head" });
+    for (const pull of [queued, own]) {
+      await pull.comment("not rendered, because no branch points at its head");
+      await pulls.shows(pull.head, {
+        towline: "success: not rendered: no branch of this repository points at its head",
+      });
+    }
+    expect(await Promise.all([inQueue!.rendered(), late!.rendered()])).toEqual([false, false]);
+
+    await own.putOnBranch();
+    expect(await own.comment("was-rendered")).toContain(own.head.slice(0, 7));
+    expect(await Promise.all([inQueue!.rendered(), late!.rendered()])).toEqual([false, true]);
+  },
+);
