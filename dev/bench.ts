@@ -9,7 +9,7 @@ import type { Measurement } from "./bench/measurement.ts";
 import { footprint } from "./bench/footprint.ts";
 import { gitops } from "./bench/gitops.ts";
 import { idleLoop } from "./bench/idle-loop.ts";
-import { intake } from "./bench/intake.ts";
+import { intake, strangers } from "./bench/intake.ts";
 import { leftOut } from "./bench/left-out.ts";
 import { manyDeployments } from "./bench/many-deployments.ts";
 import { previews } from "./bench/previews.ts";
@@ -36,6 +36,7 @@ const measurements: readonly Measurement[] = [
   leftOut,
   manyDeployments,
   intake,
+  strangers,
   footprint,
   thePage,
   thousand,

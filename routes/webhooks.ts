@@ -8,6 +8,7 @@ import type { GitEvent } from "../src/model.ts";
 import { noTracing, type Tracing } from "../src/tracing.ts";
 import { createBodyReader } from "./body.ts";
 import { createErrorAnswers, createNotFound, sendProblem } from "./errors.ts";
+import { createSenderOf } from "./sender.ts";
 
 export interface WebhookRoutesDeps {
   /** By the forge's id. */
@@ -17,6 +18,8 @@ export interface WebhookRoutesDeps {
   readonly maxBodyBytes: number;
   /** Of all bodies that are being received; eight of the largest unless set. */
   readonly maxBytesInFlight?: number;
+  /** Whose `X-Forwarded-For` is believed; nobody's unless set. */
+  readonly isProxy?: (address: string) => boolean;
   readonly log: Logger;
   readonly observe?: WebhookObserver;
   readonly tracing?: Tracing | undefined;
@@ -57,7 +60,7 @@ const clientClosedRequest = 499;
  */
 export function createWebhookApp(deps: WebhookRoutesDeps): Express {
   const { sources, accept, maxBodyBytes, maxBytesInFlight = 8 * maxBodyBytes, log, observe, remember } = deps;
-  const { tracing = noTracing } = deps;
+  const { tracing = noTracing, isProxy = () => false } = deps;
   const path = "/webhooks/:id";
 
   function findSource(req: Request): WebhookSource {
@@ -118,7 +121,7 @@ export function createWebhookApp(deps: WebhookRoutesDeps): Express {
       res.set("Allow", "POST");
       sendProblem(res, 405, { error: "Only POST is understood here." });
     })
-    .post(createBodyReader({ maxBodyBytes, maxBytesInFlight }), receive);
+    .post(createBodyReader({ maxBodyBytes, maxBytesInFlight, senderOf: createSenderOf(isProxy) }), receive);
   app.use(createNotFound("Webhooks come to /webhooks/<forge id>."));
   app.use(createErrorAnswers({ log }));
   return app;

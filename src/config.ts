@@ -84,7 +84,13 @@ export interface OidcConfig {
 /** What the keys mean to people is in config/schema.ts. */
 export interface Config {
   readonly forges: readonly ForgeConfig[];
-  readonly webhooks: { readonly host: string; readonly port: number; readonly maxBodyBytes: number };
+  readonly webhooks: {
+    readonly host: string;
+    readonly port: number;
+    readonly maxBodyBytes: number;
+    /** Whose `X-Forwarded-For` is believed. */
+    readonly proxyAddresses: readonly string[];
+  };
   readonly admin: { readonly enabled: boolean; readonly host: string; readonly port: number };
   readonly metrics: Listening;
   readonly probes: Listening;
@@ -230,7 +236,12 @@ function toConfig(parsed: z.output<typeof configSchema>, env: ConfigSources["env
   return {
     ...same,
     forges: forges.map(toForge),
-    webhooks: { host: webhooks.host, port: webhooks.port, maxBodyBytes: webhooks.maxBody },
+    webhooks: {
+      host: webhooks.host,
+      port: webhooks.port,
+      maxBodyBytes: webhooks.maxBody,
+      proxyAddresses: webhooks.proxyAddresses,
+    },
     ui: toUi(ui),
     dataDir: dataDir ?? defaultDataDir(env),
     redis: toRedis(redis),

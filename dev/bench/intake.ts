@@ -1,12 +1,14 @@
-/** Signed deliveries at a steady, high rate, while the jobs that they make are being worked on. */
+/** Signed deliveries at a steady rate: a high one, while the jobs that they make are being worked on, and one beside strangers. */
 import { readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
+import { setTimeout as sleep } from "node:timers/promises";
 import { startProcess } from "../parts/process.ts";
 import { createDelivery } from "./delivery.ts";
 import { type Measurement, milliseconds, type Report } from "./measurement.ts";
 import { specOf, upToDate } from "./project.ts";
 import type { Order, Sent } from "./send-pushes.ts";
 import type { Stage } from "./stage.ts";
+import { type Strangers, type StrangersOptions, startStrangers } from "./strangers.ts";
 import { growth } from "./towline.ts";
 import { cpuSeconds, ownCpuSeconds, startSampling } from "./usage.ts";
 
@@ -42,7 +44,6 @@ export const intake: Measurement = {
     const jobs = growth(before, await server.metrics(), "towline_reconcile_duration_seconds_count");
     await server.stop();
     const lost = sent.sent - sent.accepted;
-    const others = Object.entries(sent.others).map(([what, times]) => `${what}: ${times}`);
     return {
       how:
         `${sent.sent} deliveries of 8 KB, each signed, ${perSecond} a second, from a process of its own that does not wait for answers. ` +
@@ -55,7 +56,7 @@ export const intake: Measurement = {
           rows: [
             ["sent", String(sent.sent)],
             ["answered with 202", String(sent.accepted)],
-            ["lost", [String(lost), ...others].join(", ")],
+            ["lost", describeLost(sent)],
             ["latency, p50", milliseconds(sent.p50)],
             ["latency, p99", milliseconds(sent.p99)],
             ["latency, max", milliseconds(sent.max)],
@@ -80,6 +81,88 @@ export const intake: Measurement = {
     } satisfies Report;
   },
 };
+
+const perSecondBeside = 50;
+const goalBesideMs = 200;
+const [large, dribbling] = [8, 1_000];
+
+export const strangers: Measurement = {
+  name: "strangers",
+  title: "Webhook intake beside strangers",
+  async run(stage) {
+    const namespace = "bench-strangers";
+    const repositories = await prepare(stage, namespace);
+    const server = await stage.startTowline({ name: namespace, namespace, concurrency: 2 });
+    const deliveries = repositories.map(({ url, commit }) =>
+      createDelivery({ url, commit, path: "release.yaml", bytes }, server.webhook.secret),
+    );
+    const { url } = server.webhook;
+    const seconds = stage.quick ? 5 : 30;
+    const order: Order = { url, perSecond: perSecondBeside, seconds, warmSeconds, connections, deliveries };
+    const sampled = startSampling(server.pid);
+    const sent = await besideStrangers(url, () => send(stage, order));
+    const usage = sampled();
+    await server.stop();
+    const lost = sent.sent - sent.accepted;
+    return {
+      how:
+        `${sent.sent} deliveries of 8 KB, each signed, ${perSecondBeside} a second, otherwise as above. Meanwhile strangers without the secret, from the same address, ` +
+        `hold ${large} connections that send 10 MiB but for the last byte, and ${dribbling} that send one byte of a body each second. Those that are cut off come back after a second. ` +
+        "Strangers, sender, git host and Redis share the machine with the server.",
+      tables: [
+        {
+          head: ["deliveries", ""],
+          rows: [
+            ["sent", String(sent.sent)],
+            ["answered with 202", String(sent.accepted)],
+            ["lost", describeLost(sent)],
+            ["latency, p50", milliseconds(sent.p50)],
+            ["latency, p99", milliseconds(sent.p99)],
+            ["latency, max", milliseconds(sent.max)],
+            ["the sender itself was late by at most", milliseconds(sent.latest)],
+          ],
+        },
+      ],
+      goals: [
+        {
+          what: `intake at ${perSecondBeside}/s beside strangers: p99`,
+          wanted: `< ${goalBesideMs} ms`,
+          measured: milliseconds(sent.p99),
+          met: sent.p99 < goalBesideMs,
+        },
+        {
+          what: `intake at ${perSecondBeside}/s beside strangers: lost`,
+          wanted: "0",
+          measured: String(lost),
+          met: lost === 0,
+        },
+      ],
+      memory: [{ when: `${perSecondBeside} deliveries a second beside strangers`, ...usage }],
+    } satisfies Report;
+  },
+};
+
+/** The large ones first: they take the room before the others ask for any. */
+async function besideStrangers(url: string, work: () => Promise<Sent>): Promise<Sent> {
+  const all: Strangers[] = [];
+  const begin = async (options: Omit<StrangersOptions, "url">) => {
+    const begun = startStrangers({ url, ...options });
+    all.push(begun);
+    while (begun.begun() < options.large + options.dribbling) await sleep(50);
+  };
+  try {
+    await begin({ large, dribbling: 0 });
+    await begin({ large: 0, dribbling });
+    return await work();
+  } finally {
+    for (const { stop } of all) stop();
+  }
+}
+
+function describeLost({ sent, accepted, others }: Sent): string {
+  const what = Object.entries(others).map(([outcome, times]) => `${outcome}: ${times}`);
+  return [String(sent - accepted), ...what].join(", ");
+}
 
 /** Deployments that are up to date, by a status such as another replica would have left. */
 async function prepare(stage: Stage, namespace: string): Promise<{ url: string; commit: string }[]> {

@@ -1,6 +1,7 @@
 /** An HTTP server that can be stopped without cutting anybody off. */
 import { createServer, type RequestListener } from "node:http";
 import type { AddressInfo } from "node:net";
+import { boundConnections, type ConnectionLimits } from "./connections.ts";
 
 export interface Listener {
   /** The real one, when 0 was asked for. */
@@ -9,11 +10,23 @@ export interface Listener {
   stop(graceMs: number): Promise<void>;
 }
 
-/** A sender gets this long for its headers, and for the whole request: slow ones do not hold connections for ever. */
-const headersMs = 10_000;
-const requestMs = 60_000;
-/** How often Node looks for those whose time is up; by itself only twice a minute. */
-const lookEveryMs = 5_000;
+/** What a sender gets, and how many may send. */
+export interface ListenerLimits {
+  /** A sender gets this long for its headers, and for the whole request. */
+  readonly headersMs: number;
+  readonly requestMs: number;
+  /** How often Node looks for senders whose time is up; by itself only twice a minute. */
+  readonly lookEveryMs: number;
+  /** A connection is kept this long for another request. */
+  readonly keepAliveMs: number;
+  /** As many as come unless set. */
+  readonly connections?: ConnectionLimits | undefined;
+}
+
+const usualLimits: ListenerLimits = { headersMs: 10_000, requestMs: 60_000, lookEveryMs: 5_000, keepAliveMs: 5_000 };
+
+/** Connections that the kernel keeps until they are accepted: a burst of others must not make one wait for a second try. */
+const backlog = 4_096;
 
 export interface Address {
   /** Absent: all of this machine's. */
@@ -26,19 +39,22 @@ export interface Address {
 }
 
 /** Throws if the address is in use, or cannot be had. */
-export async function startListener(app: RequestListener, address: Address): Promise<Listener> {
-  const server = createServer(
-    {
-      headersTimeout: headersMs,
-      requestTimeout: requestMs,
-      connectionsCheckingInterval: lookEveryMs,
-      keepAliveTimeout: 5_000,
-    },
-    app,
-  );
+export async function startListener(
+  app: RequestListener,
+  address: Address,
+  { headersMs, requestMs, lookEveryMs, keepAliveMs, connections }: ListenerLimits = usualLimits,
+): Promise<Listener> {
+  const server = createServer({
+    headersTimeout: headersMs,
+    requestTimeout: requestMs,
+    connectionsCheckingInterval: lookEveryMs,
+    keepAliveTimeout: keepAliveMs,
+  });
+  if (connections) boundConnections(server, connections);
+  server.on("request", app);
   await new Promise<void>((resolve, reject) => {
     server.once("error", (error) => reject(new Error(explainAddress(error, address), { cause: error })));
-    server.listen(address.port, address.host, resolve);
+    server.listen({ port: address.port, host: address.host, backlog }, resolve);
   });
   return {
     port: (server.address() as AddressInfo).port,

@@ -6,6 +6,7 @@ import { createWebhookApp } from "../../routes/webhooks.ts";
 import type { Config } from "../config.ts";
 import { same } from "../config/compare.ts";
 import type { LiveConfig } from "../config/live.ts";
+import { createNetworks } from "../config/network.ts";
 import type { WebhookSource } from "../forge/webhook-source.ts";
 import { createIntake } from "../intake.ts";
 import type { WatchedDeployments } from "../kube/deployments.ts";
@@ -52,6 +53,14 @@ export interface WayIn {
   stop(): Promise<void>;
 }
 
+/**
+ * No git host waits longer than ten seconds for its answer, so nobody needs longer for a delivery. Ingresses keep idle
+ * connections for a minute: who closes one first must not be the server, which may be sent a delivery at that moment.
+ */
+const webhookLimits = { headersMs: 5_000, requestMs: 10_000, lookEveryMs: 1_000, keepAliveMs: 75_000 };
+/** An idle connection takes some 10 kB. Behind an ingress all come from one address. */
+const mostConnections = { most: 2_048, mostOfOne: 1_024 };
+
 /** Throws if an address is in use, or cannot be had. */
 export async function startWayIn(deps: WayInDeps): Promise<WayIn> {
   const { live, deployments, forges, webhookSources, queue, reports, deliveries, metrics, tracing, clock, log } = deps;
@@ -71,11 +80,13 @@ export async function startWayIn(deps: WayInDeps): Promise<WayIn> {
   const { accept, turn } = createWebhooksFirst(tracedAccept(intake, tracing));
   const lastDelivery = new Map<string, number>();
 
+  let isProxy = createNetworks(live.now.webhooks.proxyAddresses);
   const buildWebhooks = ({ webhooks }: Config) =>
     createWebhookApp({
       sources: webhookSources,
       accept,
       maxBodyBytes: webhooks.maxBodyBytes,
+      isProxy: (address) => isProxy(address),
       log,
       remember: (delivery) => deliveries.record(delivery),
       tracing,
@@ -88,16 +99,24 @@ export async function startWayIn(deps: WayInDeps): Promise<WayIn> {
     });
   let receive = buildWebhooks(live.now);
   const openWebhooks = (config: Config) =>
-    startListener((req, res) => void receive(req, res), {
-      ...config.webhooks,
-      purpose: "webhooks",
-      variable: "TOWLINE_WEBHOOKS",
-    });
+    startListener(
+      (req, res) => void receive(req, res),
+      { ...config.webhooks, purpose: "webhooks", variable: "TOWLINE_WEBHOOKS" },
+      {
+        ...webhookLimits,
+        connections: {
+          ...mostConnections,
+          isProxy: (address) => isProxy(address),
+          onFull: (closed) => log.warn({ closed }, "too many webhook connections: closed the oldest"),
+        },
+      },
+    );
   let webhooks = live.now.forges.length > 0 ? await openWebhooks(live.now) : undefined;
   live.follow(async (next, current) => {
     const opened = webhooks === undefined && next.forges.length > 0 ? await openWebhooks(next) : undefined;
     return {
       take() {
+        isProxy = createNetworks(next.webhooks.proxyAddresses);
         if (next.webhooks.maxBodyBytes !== current.webhooks.maxBodyBytes) receive = buildWebhooks(next);
         webhooks ??= opened;
       },

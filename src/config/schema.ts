@@ -228,6 +228,10 @@ export const configSchema = z.strictObject({
       maxBody: size("1KiB", "25MiB").prefault("10MiB").meta({
         description: "Largest delivery, also after it is unpacked. GitHub sends up to 25 MiB.",
       }),
+      proxyAddresses: z.array(network, { error: "must be a list" }).prefault([]).meta({
+        description:
+          "Addresses of proxies in front of it, such as those of an ingress controller's pods: `10.0.0.7` or `10.0.0.0/24`. Limits then count by the sender that they name in `X-Forwarded-For`, which is believed from nobody else.",
+      }),
     })
     .prefault({}),
   admin: z
