@@ -40,9 +40,9 @@ export interface DueSweepDeps {
 }
 
 export interface DueSweep {
-  /** Learns from the watch when a loop ended. */
+  /** Learns from the watch when a reconciliation made progress, and when it ended. */
   note(change: DeploymentChange): void;
-  /** Resolves to how many were asked for; throws what the queue throws. */
+  /** Resolves to how many were requested, without those for which a job was there already; throws what the queue throws. */
   run(): Promise<number>;
 }
 
@@ -58,6 +58,8 @@ interface Asked {
   readonly due: number | string;
   /** It failed, and its pause is over. */
   readonly retried: boolean;
+  /** A reconciliation of it began, and nobody ended it. */
+  readonly unended: boolean;
 }
 
 /** How many are looked at side by side for whether they can be left out. */
@@ -66,49 +68,63 @@ const sparedAtOnce = 8;
 /** Somebody sits at a terminal: what Redis did not take, or forgot, comes again sooner. */
 const waitedForMs = 5_000;
 
+/** Its previous request may have failed a moment before what had interrupted it was over. */
+const unendedAgainMs = 15_000;
+
 export function createDueSweep(deps: DueSweepDeps): DueSweep {
   const { deployments, dueAt, retries, queue, spare, againMs, clock, log } = deps;
   const lastLoopAt = new Map<string, number>();
+  const progressAt = new Map<string, number>();
   const sparing = new Set<string>();
   const limit = createLimit(sparedAtOnce);
   const asked = new Map<string, Asked>();
 
   function isDue(deployment: Entry, now: number): Asked | undefined {
     const key = keyText(deployment.key);
-    const looked = lastLoopAt.get(key);
+    const seen = { lastLoopAt: lastLoopAt.get(key), progressAt: progressAt.get(key) };
+    const looked = seen.progressAt ?? seen.lastLoopAt;
     const retryAt = isMalformed(deployment) ? undefined : retries.nextAt(deployment);
-    const at = dueAt(deployment, { lastLoopAt: looked, retryAt }, now);
+    const at = dueAt(deployment, { ...seen, retryAt }, now);
     if (at > now) return undefined;
     const due = at < now ? at : `at once ${wantedOf(deployment)}`;
     // Those that fell due while nobody was looking do not all come in the same second.
     if (typeof due === "number" && due + jitterMs(deployment, looked === undefined ? Infinity : due - looked) > now)
       return undefined;
+    const unended = at > (seen.progressAt ?? Infinity);
     const before = asked.get(key);
-    const patienceMs = isAnnotated(deployment) ? Math.min(againMs(), waitedForMs) : againMs();
-    return before?.due === due && now < before.at + patienceMs ? undefined : { at: now, due, retried: retryAt === due };
+    const patienceMs = Math.min(againMs(), isAnnotated(deployment) ? waitedForMs : unended ? unendedAgainMs : Infinity);
+    const isAnswered = before?.due === due && now < before.at + patienceMs;
+    return isAnswered ? undefined : { at: now, due, retried: retryAt === due, unended };
   }
 
   function mayBeSpared({ deployment, asking }: Due): boolean {
     const wanted =
-      asking.retried || typeof asking.due === "string" || isAnnotated(deployment) || isMalformed(deployment);
+      asking.retried ||
+      asking.unended ||
+      typeof asking.due === "string" ||
+      isAnnotated(deployment) ||
+      isMalformed(deployment);
     return spare !== undefined && !wanted;
   }
 
-  async function ask(due: readonly Due[]): Promise<void> {
+  async function ask(due: readonly Due[]): Promise<number> {
     // Whoever just edited it expects git as it is now, and may not be waited for by who else wakes for that.
     const edited = due.flatMap(({ deployment, asking }) =>
       typeof asking.due === "string" && !isMalformed(deployment) && deployment.repo !== undefined
         ? [deployment.repo]
         : [],
     );
-    await queue.enqueue(
+    const { queued } = await queue.enqueue(
       due.map(({ deployment }) => toRequest(deployment)),
       [...new Set(edited)],
     );
     for (const { deployment, asking } of due) {
       asked.set(keyText(deployment.key), asking);
       if (asking.retried) log.info({ ...deployment.key }, "failed before; it is time to try again");
+      if (asking.unended && queued > 0)
+        log.info({ ...deployment.key }, "a reconciliation has not ended: requested again");
     }
+    return queued;
   }
 
   /** Beside the sweep: a remote that does not answer holds up nobody else. */
@@ -130,6 +146,8 @@ export function createDueSweep(deps: DueSweepDeps): DueSweep {
       retries.note(change);
       const { kind, deployment, previous } = change;
       const key = keyText(deployment.key);
+      if (kind !== "removed" && isReconciling(deployment.status)) progressAt.set(key, clock.now());
+      else progressAt.delete(key);
       if (kind === "removed") {
         lastLoopAt.delete(key);
         asked.delete(key);
@@ -149,8 +167,7 @@ export function createDueSweep(deps: DueSweepDeps): DueSweep {
         sparing.add(keyText(one.deployment.key));
         void spareOrAsk(one);
       }
-      if (sure.length > 0) await ask(sure);
-      return sure.length;
+      return sure.length > 0 ? ask(sure) : 0;
     },
   };
 }

@@ -134,7 +134,7 @@ export function createOutsideMetrics(registry: Registry): OutsideMetrics {
   });
   const due = new Counter({
     name: "towline_sweep_due_total",
-    help: "Deployments that the sweep asked for because an interval was over.",
+    help: "Deployments that the sweep requested because an interval was over, or nobody had ended a reconciliation.",
     registers,
   });
 

@@ -10,21 +10,29 @@ export interface Seen {
   readonly lastLoopAt?: number | undefined;
   /** When what failed is to be tried again, see retries.ts. */
   readonly retryAt?: number | undefined;
+  /** When the reconciliation that is in progress last wrote into the status. */
+  readonly progressAt?: number | undefined;
 }
 
+/**
+ * A reconciliation in progress that writes nothing for so long is due: its server may have died, or could not write how it
+ * ended. One that only takes long is not disturbed: its job, or its Lease, makes the request a no-op.
+ */
+const unendedMs = 60_000;
+
 /** Epoch milliseconds; `Infinity` when nothing but a change can make it due. */
-export function dueAt(
-  deployment: Deployment | MalformedDeployment,
-  { lastLoopAt, retryAt }: Seen,
-  now: number,
-): number {
+export function dueAt(deployment: Deployment | MalformedDeployment, seen: Seen, now: number): number {
   const { status, generation } = deployment;
   if (isAnnotated(deployment) || deployment.deletionTimestamp !== undefined) return now;
   if (isMalformed(deployment)) return malformedUnreported(deployment) ? now : Infinity;
   const { spec } = deployment;
   if (status.observedGeneration !== generation || (givenUpAt(deployment) ?? Infinity) <= now) return now;
-  if (spec.suspend) return Infinity;
+  const unendedAt = isReconciling(status) && seen.progressAt !== undefined ? seen.progressAt + unendedMs : Infinity;
+  return Math.min(unendedAt, spec.suspend ? Infinity : nextCheckAt(deployment, seen, now));
+}
 
+function nextCheckAt(deployment: Deployment, { lastLoopAt, retryAt }: Seen, now: number): number {
+  const { spec, status } = deployment;
   const looked = lastLook(deployment, lastLoopAt, now);
   if (looked === undefined) return retryAt ?? now;
   const ready = readyCondition(status)?.status === "True";

@@ -280,3 +280,39 @@ test("what is wanted at once is looked at as git is now, what is due by its inte
   expect(asked).toHaveLength(2);
   expect(moved).toEqual([edited.repo]);
 });
+
+test("a reconciliation that nobody ended is requested a minute after its last sign of life, and again soon", async () => {
+  const at = (conditions: object[], resourceVersion: string) =>
+    aDeployment({
+      spec: { intervalMs: 1_440 * minute },
+      status: aStatus({ ...upToDate(conditions) }),
+      resourceVersion,
+    });
+  const condition = (type: string, status: string) => ({
+    type,
+    status,
+    reason: "",
+    message: "",
+    lastTransitionTime: "",
+  });
+  const previous = at([condition("Ready", "True")], "1");
+  const deployment = at([condition("Ready", "Unknown"), condition("Reconciling", "True")], "2");
+  const { sweep, asked, pass } = useSweep([deployment], realDueAt);
+  sweep.note({ kind: "changed", deployment, previous });
+  pass(30_000);
+  sweep.note({ kind: "changed", deployment, previous: deployment });
+
+  pass(55_000);
+  expect(await sweep.run()).toBe(0);
+  pass(15_000);
+  expect(await sweep.run()).toBe(1);
+  expect(await sweep.run()).toBe(0);
+  pass(15_000);
+  expect(await sweep.run()).toBe(1);
+  expect(asked).toMatchObject([{ cause: "interval" }, { cause: "interval" }]);
+});
+
+function upToDate(conditions: object[]) {
+  const lastDriftDetectionResult = { document: {}, endTime: "2026-01-01T00:00:00Z" };
+  return { observedGeneration: 1, conditions: conditions as never, lastDriftDetectionResult };
+}

@@ -114,6 +114,19 @@ test("a restart wakes only what was not dealt with before", () => {
   expect(wakes("added", aDeployment(), undefined)).toBe("change");
 });
 
+test("a reconciliation that writes nothing for a minute is due, whatever its interval, and also while suspended", () => {
+  const status = { ...healthy, conditions: [ready("Unknown"), { ...ready("True"), type: "Reconciling" }] };
+  const spec = { intervalMs: 24 * 3_600_000 };
+  const [one, suspended] = [aDeployment({ spec, status }), aDeployment({ spec: { ...spec, suspend: true }, status })];
+  const progressAt = now - 1_000;
+  for (const deployment of [one, suspended]) {
+    expect(dueAt(deployment, { lastLoopAt: now, progressAt }, now)).toBe(progressAt + 60_000);
+    expect(dueAt(deployment, { lastLoopAt: now }, now)).toBeGreaterThan(now + 3_600_000);
+  }
+  const ended = aDeployment({ spec, status: healthy });
+  expect(dueAt(ended, { lastLoopAt: now, progressAt }, now)).toBeGreaterThan(now + 3_600_000);
+});
+
 test("a loop that was broken off is taken up by the next server that starts", () => {
   const working = { ...ready("True"), type: "Reconciling" };
   const brokenOff = aDeployment({ status: { ...healthy, conditions: [ready("Unknown"), working] } });
