@@ -5,34 +5,33 @@
 import { lstat, readdir, readFile, realpath } from "node:fs/promises";
 import { join, relative } from "node:path";
 import type { UnsteadyFiles } from "../ports.ts";
+import { hasUnsteadyWords, isUnsteadyCode, mayBecomeParent, mayLeadOutside } from "../template-code.ts";
+import { findTemplatedResource } from "./kustomization.ts";
 
 /** A larger project is not looked through, which is as good as having found something. */
 const mostFiles = 10_000;
 const mostBytes = 64 * 1024 * 1024;
 const atOnce = 16;
 
-/** kluctl's clock, Jinja2's chance, and what reaches behind either. */
-const unsteadyJinja = /(?<![.\w])(?:time|lipsum)\b|\|\s*random\b|__\w+__/;
 /** Conditions are code without braces. */
-const condition = /^[ \t-]*["']?when["']?\s*:/m;
-const unsteadyCondition = /(?<![.\w])time\s*[.[]|\|\s*random\b|__\w+__/;
+const condition = /\bwhen["']?\s*:/;
 /** Of Go's templates, as Helm charts are written: the cluster, the clock, chance, and keys that are made on the spot. */
 const unsteadyHelm =
   /(?<![.\w$"'-])(?:lookup|now|ago|rand\w+|shuffle|uuidv4|gen(?:CA|PrivateKey|SelfSignedCert|SignedCert)\w*|htpasswd|bcrypt|encryptAES|getHostByName)\b/;
+/** Of a chart that is pulled while it is rendered; kluctl's result shows only the last one of an item. */
+const pulledChart = /^\s*["']?(?:git|skipPrePull)["']?\s*:/m;
 /** Of what kustomize fetches. */
-const remoteResource = /\/\/|\bgit@|\bgithub\.com\b|[?&]ref=|helmCharts?\b|helmGlobals\b/;
-
-/** A directory above; a lone dot to make one of; and what says the same in other words, or to nobody who has no key. */
-const parentDirectory = /(?<!\.)\.\.(?!\.)|\\(?:x2e|u002e)|\bENC\[/i;
-const endsWithDot = /\.["'`]/;
+const remoteResource = /\/\/|\w@(?!sha256:)\w|\bgithub\.com\b|\bgh:|[?&]ref=|helmCharts?\b|helmGlobals\b/;
 
 /**
- * Of a checkout, or of one directory in it. kluctl's own files aside, which are found by their names, a project reads
- * outside of its directory only what something in it names.
+ * Of a checkout, or of one directory in it; there is nothing unsteady in one that does not exist. kluctl's own files aside,
+ * which are found by their names, a project reads outside of its directory only what something in it names.
  */
 export async function findUnsteadyFiles(root: string, path: string, signal?: AbortSignal): Promise<UnsteadyFiles> {
   const top = join(root, path);
-  if ((await realpath(top)) !== join(await realpath(root), path)) return { templates: `${path} is a link` };
+  const real = await realpath(top).catch(ignoreMissing);
+  if (real === undefined) return {};
+  if (real !== join(await realpath(root), path)) return { templates: `${path} is a link` };
   const files = await listFiles(top, signal);
   if (typeof files === "string") return { templates: files };
   let templates: string | undefined;
@@ -52,7 +51,9 @@ export async function findUnsteadyFiles(root: string, path: string, signal?: Abo
       const code = codeOf(text);
       templates ??= whyUnsteady(name, text, code);
       if (unsteadyHelm.test(code)) charts ??= `${name} may read the cluster or a clock, or throw dice`;
-      if (parentDirectory.test(text) || endsWithDot.test(code)) outside ??= `${name} may name what lies outside`;
+      if (/(?:^|\/)helm-chart\.ya?ml$/i.test(name) && pulledChart.test(text))
+        charts ??= `${name} is of no chart in the project`;
+      if (mayLeadOutside(text) || mayBecomeParent(code)) outside ??= `${name} may name what lies outside`;
     }
   };
   await Promise.all(Array.from({ length: atOnce }, work));
@@ -60,12 +61,12 @@ export async function findUnsteadyFiles(root: string, path: string, signal?: Abo
 }
 
 function whyUnsteady(name: string, text: string, code: string): string | undefined {
-  if (unsteadyJinja.test(code)) return `${name} may read a clock or throw dice`;
-  if (condition.test(text) && unsteadyCondition.test(text)) return `${name} may have a condition that depends on time`;
-  if (/(?:^|\/)kustomization(?:\.ya?ml)?$/i.test(name) && remoteResource.test(text)) {
-    return `${name} may name what is not in the project`;
-  }
-  return undefined;
+  if (isUnsteadyCode(code)) return `${name} may read a clock or throw dice`;
+  if (condition.test(text) && hasUnsteadyWords(text)) return `${name} may have a condition that depends on time`;
+  if (!/(?:^|\/)kustomization(?:\.ya?ml)?$/i.test(name)) return undefined;
+  if (remoteResource.test(text)) return `${name} may name what is not in the project`;
+  const line = findTemplatedResource(text);
+  return line && `${name} has a template where it may name what is not in the project: ${line}`;
 }
 
 /** What stands between `{{ }}` and `{% %}`, comments left out: in one pass, whatever somebody wrote there. */
@@ -113,4 +114,8 @@ async function listFiles(root: string, signal: AbortSignal | undefined): Promise
     }
   }
   return files;
+}
+
+function ignoreMissing(error: NodeJS.ErrnoException): undefined {
+  if (error.code !== "ENOENT" && error.code !== "ENOTDIR") throw error;
 }

@@ -50,12 +50,26 @@ test("a loop is left out while nothing can have changed, and any change is looke
       apiVersion: "v1",
       kind: "ConfigMap",
       metadata: { name, namespace },
-      data: { base: name === "beside" ? "{{ base }}" : "none" },
+      data: { base: name === "alone" ? "none" : "{{ base }}" },
     }),
   });
   const base = (value: string) => ({ "base/vars.yml": stringify({ base: value }) });
   const besides = { vars: [{ file: "../../base/vars.yml" }] };
-  await mono.push({ ...inDirectory("alone"), ...inDirectory("beside", besides), ...base("one") });
+  // It does not say so itself: a value that it includes from elsewhere does.
+  const values = await world.repo("values");
+  await values.push({ "where.yml": stringify({ where: "../../base" }) });
+  const toldWhere = {
+    vars: [
+      { git: { url: values.url, ref: { branch: "main" }, path: "where.yml" } },
+      { file: "{% raw %}{{ where }}/vars.yml{% endraw %}" },
+    ],
+  };
+  await mono.push({
+    ...inDirectory("alone"),
+    ...inDirectory("beside", besides),
+    ...inDirectory("told", toldWhere),
+    ...base("one"),
+  });
   const towline = await useTowline(world);
   const of = (name: string, msg: string) => towline.lines.filter((line) => line["name"] === name && line.msg === msg);
   const compared = (name: string) => of(name, "compared").length;
@@ -76,10 +90,15 @@ test("a loop is left out while nothing can have changed, and any change is looke
   await edited.create(aSpec(repo.url, { args: { name: "edited" } }));
   await including.create(aSpec(whole.url, { interval: "2s" }));
   await asks.create(aSpec(asking.url, { interval: "2s", validate: true }));
-  const [alone, beside] = ["alone", "beside"].map(cluster.deployment) as [TestDeployment, TestDeployment];
+  const [alone, beside, told] = ["alone", "beside", "told"].map(cluster.deployment) as [
+    TestDeployment,
+    TestDeployment,
+    TestDeployment,
+  ];
   const at = (path: string) => ({ source: { git: { url: mono.url, ref: { branch: "main" }, path } }, interval: "2s" });
   await alone.create(aSpec(mono.url, at("apps/alone")));
   await beside.create(aSpec(mono.url, at("apps/beside")));
+  await told.create(aSpec(mono.url, at("apps/told")));
 
   // Variables from a web server may be others the next time.
   await vi.waitFor(() => expect(doubts("asking")).toContain("project"), patience);
@@ -142,11 +161,12 @@ test("a loop is left out while nothing can have changed, and any change is looke
   expect(of("still", "deploy ok").at(-1)).toMatchObject({ objects: { new: 0, changed: 0, deleted: 0, errors: 0 } });
 
   // A commit that touches nothing that a project reads is told, and not looked at.
-  await Promise.all(["alone", "beside"].map(isLeftOutAgain));
+  await Promise.all(["alone", "beside", "told"].map(isLeftOutAgain));
   const looks = compared("alone");
   const elsewhere = await mono.push(base("two"));
-  await Promise.all([alone.settles(elsewhere), beside.settles(elsewhere)]);
+  await Promise.all([alone, beside, told].map((one) => one.settles(elsewhere)));
   expect(await cluster.data("beside")).toEqual({ base: "two" });
+  expect(await cluster.data("told")).toEqual({ base: "two" });
   expect(compared("alone")).toBe(looks);
   const own = await mono.push({ "apps/alone/app/app.yml": "", "apps/alone/app/other.yml": "# nothing" });
   await alone.settles(own);

@@ -1,6 +1,7 @@
 /** What leaves loops out, among fakes: a deployment whose last loop found nothing, and all that went into it. */
 import type { CommandResult, Deployment, ObjectVersion } from "../../src/model.ts";
 import type { AppliedChange, AppliedObjects, Identity, UnsteadyFiles } from "../../src/ports.ts";
+import type { EvidenceDeps } from "../../src/reconcile/skip/evidence.ts";
 import { createSkipping, type Doubt, type Found } from "../../src/reconcile/skip/skipping.ts";
 import { aDeployment, anObject, aResult, aSummary } from "./deployments.ts";
 import { fakeDeployments, fakeSecrets, fakeSources, silentLog } from "./fakes.ts";
@@ -74,7 +75,11 @@ export function aRendered(over: Partial<CommandResult> = {}, deployment: object 
   return { ...result, document: { ...result.document, deployment: project } };
 }
 
-export function aSkippingWorld(deployment: Deployment = aStanding()) {
+/** `findUnsteady`: looks through files; without it, a project has what `unsteady` says. */
+export function aSkippingWorld(
+  deployment: Deployment = aStanding(),
+  { findUnsteady }: Partial<Pick<EvidenceDeps, "findUnsteady">> = {},
+) {
   let now = Date.parse("2026-01-01T00:00:00Z");
   const secrets: Record<string, Record<string, string>> = { "shop/login": { password: "one" } };
   const sources = fakeSources();
@@ -97,7 +102,7 @@ export function aSkippingWorld(deployment: Deployment = aStanding()) {
     sources,
     secrets: fakeSecrets(secrets),
     clusterFacts: () => Promise.resolve(facts.text),
-    findUnsteady: () => Promise.resolve(unsteady),
+    findUnsteady: findUnsteady ?? (() => Promise.resolve(unsteady)),
     fullIntervalMs: () => 60 * minute,
     clock: { now: () => now },
     log: silentLog,

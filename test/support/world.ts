@@ -1,8 +1,8 @@
 /** What a test asks for when it wants something real. All of it belongs to the test, and goes when the test ends. */
 import { randomBytes } from "node:crypto";
-import { mkdtemp, rm } from "node:fs/promises";
+import { mkdir, mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
-import { join } from "node:path";
+import { dirname, join } from "node:path";
 import { inject, onTestFinished } from "vitest";
 import { type GitHttp, type GitHttpOptions, startGitHttp } from "../../dev/parts/git-http.ts";
 import { createGiteaClient, type GiteaClient, type GiteaRepository } from "../../dev/parts/gitea-client.ts";
@@ -22,6 +22,16 @@ export async function useTempDir(): Promise<string> {
   const dir = await mkdtemp(join(tmpdir(), "towline-test-"));
   onTestFinished(() => rm(dir, { recursive: true, force: true, maxRetries: 5 }));
   return dir;
+}
+
+/** A directory with these files. */
+export async function useFiles(files: Readonly<Record<string, string>>): Promise<string> {
+  const root = await useTempDir();
+  for (const [name, text] of Object.entries(files)) {
+    await mkdir(dirname(join(root, name)), { recursive: true });
+    await writeFile(join(root, name), text);
+  }
+  return root;
 }
 
 /** Addresses of a shared part, which is started if it does not run yet. */

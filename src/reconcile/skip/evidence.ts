@@ -4,7 +4,8 @@ import { commitOf } from "../../git-ref.ts";
 import type { ChangedPaths, Deployment, GitDeployment, Repository } from "../../model.ts";
 import type { Checkout, Clock, Secrets, Sources, UnsteadyFiles } from "../../ports.ts";
 import { loginKey, readGitCredentials } from "../credentials.ts";
-import type { GitPlace } from "./inputs.ts";
+import { mayBecomeParent, mayLeadOutside } from "../../template-code.ts";
+import type { GitPlace, KnownInputs } from "./inputs.ts";
 
 export interface EvidenceDeps {
   readonly sources: Pick<Sources, "heads" | "checkout" | "changes">;
@@ -37,14 +38,18 @@ export interface Evidence {
     signal: AbortSignal,
   ): Promise<ReadonlyMap<string, string>>;
   /** What of the project, or of the places that it includes, may render differently another time. */
-  findUnsteady(rendered: Rendered, places: ReadonlyMap<string, string>, options: { charts: boolean }): Promise<Files>;
+  findUnsteady(
+    rendered: Rendered,
+    places: ReadonlyMap<string, string>,
+    inputs: Pick<KnownInputs, "charts" | "leadsOutside">,
+  ): Promise<Files>;
   /** In which files of its source two commits differ. */
   changes(deployment: GitDeployment, from: string, to: string, signal: AbortSignal): Promise<ChangedPaths>;
 }
 
 export interface Files {
   readonly unsteady?: string | undefined;
-  /** Nothing in the project's directory names what lies outside of it. */
+  /** Nothing in the project's directory, or in what it includes, names what lies outside of it. */
   readonly standsAlone: boolean;
 }
 
@@ -138,37 +143,44 @@ export function createEvidence(deps: EvidenceDeps): Evidence {
   async function findUnsteady(
     { deployment, checkout, signal }: Rendered,
     places: ReadonlyMap<string, string>,
-    { charts }: { charts: boolean },
+    { charts, leadsOutside }: Pick<KnownInputs, "charts" | "leadsOutside">,
   ): Promise<Files> {
     const { source, args } = deployment.spec;
     const version = source.kind === "oci" ? source.ref.digest : checkout.commit;
     const own = (path: string) =>
       isSteady(`${source.url} ${version} ${path}`, () => deps.findUnsteady(checkout.root, path, signal));
-    const { outside } = await own(source.path);
-    const inDirectory = source.kind !== "oci" && source.path !== "";
-    const standsAlone = inDirectory && outside === undefined && !JSON.stringify(args ?? {}).includes("..");
-    const looks = [
-      // What it does not read may be as it likes.
-      () => own(standsAlone ? source.path : ""),
-      ...[...places].map(([place, commit]) => () => {
-        const { url } = JSON.parse(place) as GitPlace;
-        return isSteady(`${url} ${commit}`, async () => {
-          const credentials = await readGitCredentials(deployment, secrets);
-          const other = await sources.checkout({ url, ref: { commit }, path: "", credentials }, undefined, signal);
-          try {
-            return await deps.findUnsteady(other.root, "", signal);
-          } finally {
-            await other.release();
-          }
-        });
-      }),
-    ];
-    for (const look of looks) {
-      const unsteady = await look();
-      const why = unsteady.templates ?? (charts ? unsteady.charts : undefined);
-      if (why !== undefined) return { unsteady: why, standsAlone };
+    const included = ([place, commit]: readonly [string, string]) => {
+      const { url } = JSON.parse(place) as GitPlace;
+      return isSteady(`${url} ${commit}`, async () => {
+        const credentials = await readGitCredentials(deployment, secrets);
+        const other = await sources.checkout({ url, ref: { commit }, path: "", credentials }, undefined, signal);
+        try {
+          return await deps.findUnsteady(other.root, "", signal);
+        } finally {
+          await other.release();
+        }
+      });
+    };
+    const found: UnsteadyFiles[] = [];
+    for (const place of places) found.push(await included(place));
+    const project = await own(source.path);
+    // What is included may name a directory above as well, or hold a value that becomes the name of one.
+    const named = JSON.stringify(args ?? {});
+    const standsAlone =
+      source.kind !== "oci" &&
+      source.path !== "" &&
+      !leadsOutside &&
+      !mayLeadOutside(named) &&
+      !mayBecomeParent(named) &&
+      [project, ...found].every(({ outside }) => outside === undefined);
+    if (!standsAlone) found.push(await own(""));
+    else {
+      // What it does not read may be as it likes; charts are looked for up to the repository's root.
+      found.push(project);
+      if (charts) for (const path of chartsAbove(source.path)) found.push(await own(path));
     }
-    return { standsAlone };
+    const why = found.map(({ templates, charts: ofCharts }) => templates ?? (charts ? ofCharts : undefined));
+    return { unsteady: why.find((one) => one !== undefined), standsAlone };
   }
 
   async function changes(
@@ -201,6 +213,12 @@ export function createEvidence(deps: EvidenceDeps): Evidence {
   }
 
   return { hashSecrets, clusterFacts, sourceCommit, commitsOf, findUnsteady, changes };
+}
+
+/** Where kluctl finds the charts of a project besides the project itself: 2.24 and newer, in every directory above. */
+function chartsAbove(path: string): readonly string[] {
+  const parts = path.split("/");
+  return parts.map((_, above) => [...parts.slice(0, above), ".helm-charts"].join("/"));
 }
 
 export function placeText(place: GitPlace): string {

@@ -7,15 +7,17 @@ export interface GitPlace {
   readonly ref: GitRef;
 }
 
-export type Inputs =
-  | {
-      /** Projects and variables of other repositories. */
-      readonly includes: readonly GitPlace[];
-      /** Helm charts that lie in the project. */
-      readonly charts: boolean;
-      readonly doubt?: undefined;
-    }
-  | { readonly doubt: string };
+export interface KnownInputs {
+  /** Projects and variables of other repositories. */
+  readonly includes: readonly GitPlace[];
+  /** Helm charts that lie in the project. */
+  readonly charts: boolean;
+  /** A path, as it was rendered, goes through a directory above, whatever it was made of. */
+  readonly leadsOutside: boolean;
+  readonly doubt?: undefined;
+}
+
+export type Inputs = KnownInputs | { readonly doubt: string };
 
 const harmlessOfProject = new Set([
   "commonAnnotations",
@@ -84,6 +86,11 @@ class Doubt extends Error {}
 export function inputsOf(document: Fields): Inputs {
   const includes = new Map<string, GitPlace>();
   let charts = false;
+  let leadsOutside = false;
+
+  function notePath(path: unknown): void {
+    leadsOutside ||= typeof path === "string" && path.split("/").includes("..");
+  }
 
   function addPlace(value: unknown, what: string): void {
     const { url, ref } = fieldsOf(value, what);
@@ -96,6 +103,7 @@ export function inputsOf(document: Fields): Inputs {
     for (const source of listOf(value, "vars")) {
       const fields = fieldsOf(source, "vars");
       refuseOthers(fields, harmlessOfVars, "variables come from");
+      notePath(fields["file"]);
       if (isThere(fields["git"])) addPlace(fields["git"], "vars.git");
       if (isThere(fields["gitFiles"])) addPlace(fields["gitFiles"], "vars.gitFiles");
     }
@@ -108,6 +116,7 @@ export function inputsOf(document: Fields): Inputs {
     // One that is pulled while it is rendered is not in the project, so that nobody has looked through it.
     refuseOthers(chart, harmlessOfChart, "a Helm chart has");
     charts = true;
+    notePath(chart["path"]);
   }
 
   function walk(project: Fields): void {
@@ -117,6 +126,8 @@ export function inputsOf(document: Fields): Inputs {
       const item = fieldsOf(value, "deployments");
       refuseOthers(item, harmlessOfItem, "an item of the project has");
       walkVars(item["vars"]);
+      notePath(item["path"]);
+      notePath(item["include"]);
       if (isThere(item["git"])) addPlace(item["git"], "deployments.git");
       if (isThere(item["renderedHelmChartConfig"])) walkChart(item["renderedHelmChartConfig"]);
       if (isThere(item["renderedInclude"])) walk(fieldsOf(item["renderedInclude"], "renderedInclude"));
@@ -125,7 +136,7 @@ export function inputsOf(document: Fields): Inputs {
 
   try {
     walk(fieldsOf(document["deployment"], "deployment"));
-    return { includes: [...includes.values()], charts };
+    return { includes: [...includes.values()], charts, leadsOutside };
   } catch (error) {
     if (error instanceof Doubt) return { doubt: error.message };
     throw error;

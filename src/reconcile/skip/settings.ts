@@ -2,6 +2,7 @@
 import { parseDuration } from "../../duration.ts";
 import { annotation, type Deployment } from "../../model.ts";
 import type { Identity } from "../../ports.ts";
+import { hasUnsteadyWords } from "../../template-code.ts";
 
 /** What of its settings makes a proof impossible, whatever the project is. */
 export function whySettings({ spec, annotations }: Deployment, identity: Identity): string | undefined {
@@ -17,11 +18,10 @@ export function whySettings({ spec, annotations }: Deployment, identity: Identit
     const other = Object.keys(identity.decryption?.data ?? {}).find((name) => !/\.(?:asc|agekey)$/.test(name));
     if (other !== undefined) return `${other} decrypts with what is not in the cluster`;
   }
-  if (unsteadyArgs.test(JSON.stringify(spec.args ?? {}))) return "spec.args may read a clock";
+  const args = JSON.stringify(spec.args ?? {});
+  if (/\{[{%]/.test(args) || hasUnsteadyWords(args)) return "spec.args may read a clock";
   return undefined;
 }
-
-const unsteadyArgs = /(?<![.\w])time\s*[.[]|\|\s*random\b|__\w+__/;
 
 /** `undefined`: it is no duration. */
 export function fullIntervalOf({ annotations }: Deployment, byDefault: number): number | undefined {

@@ -1,16 +1,11 @@
-import { mkdir, symlink, writeFile } from "node:fs/promises";
-import { dirname, join } from "node:path";
+import { mkdir, symlink } from "node:fs/promises";
+import { join } from "node:path";
 import { expect, test } from "vitest";
 import { findUnsteadyFiles } from "../../../src/source/unsteady-files.ts";
-import { useTempDir } from "../../support/world.ts";
+import { useFiles, useTempDir } from "../../support/world.ts";
 
 async function look(files: Record<string, string>, path = "") {
-  const root = await useTempDir();
-  for (const [name, text] of Object.entries(files)) {
-    await mkdir(dirname(join(root, name)), { recursive: true });
-    await writeFile(join(root, name), text);
-  }
-  return findUnsteadyFiles(root, path);
+  return findUnsteadyFiles(await useFiles(files), path);
 }
 
 test.each([
@@ -24,6 +19,31 @@ test.each([
   ["deployment.yaml", "deployments:\n- path: app\n  when: time.now().hour > 3"],
   ["app/kustomization.yaml", "resources:\n- https://example.com/base.yaml"],
   ["app/kustomization.yml", "resources:\n- github.com/org/repo/deploy?ref=v1"],
+  ["app.yml", "pick: {{ [[1, 2]] | map('random') | first }}"],
+  ["app.yml", 'pick: {{ [[1, 2]] | map( "random" ) | first }}'],
+  ["app.yml", "{% set f = 'random' %}pick: {{ [[1, 2]] | map(f) | first }}"],
+  ["app.yml", "pick: {{ [[1, 2]] | map(args.filter) | first }}"],
+  ["app.yml", "pick: {{ [[1, 2]] | map('ran' ~ 'dom') | first }}"],
+  ["app.yml", "pick: {{ [[[1, 2]]] | map('map', args.filter) | first | first }}"],
+  ["app.yml", "{% filter random %}abc{% endfilter %}"],
+  ["app.yml", "at: {{ get_var('$.time').now() }}"],
+  ["app.yml", "at: {{ get_var('time').now() }}"],
+  ["app.yml", "at: {{ render('{{ ti' ~ 'me.now() }}') }}"],
+  ["app.yml", "{{ ''['__cla' ~ 'ss__'] }}"],
+  ["app.yml", "{{ '' | attr(args.name) }}"],
+  ["deployment.yaml", "deployments:\n- {path: app, when: time.now().hour() > 3}"],
+  ["deployment.yaml", "deployments:\n- path: app\n  when: ([[1, 2]] | map('random') | first) == 1"],
+  ["deployment.yaml", "deployments:\n- path: app\n  when: get_var('time').now().hour() > 3"],
+  ["app/kustomization.yaml", "resources:\n- {{ args.base }}"],
+  ["app/kustomization.yaml", "resources:\n{% for base in bases %}\n  - {{ base }}\n{% endfor %}"],
+  ["app/kustomization.yaml", "components: [{{ args.component }}]"],
+  ["app/kustomization.yaml", "bases:\n- base\n- {{ args.base }}"],
+  ["app/kustomization.yaml", '{"resources": ["{{ args.base }}"]}'],
+  ["app/kustomization.yaml", "namespace: shop\n{{ args.field }}: [base]"],
+  ["app/kustomization.yaml", "resources:\n- app.yaml\n{% include 'more.yaml' %}"],
+  ["app/kustomization.yaml", "configMapGenerator:\n- name: x\n  files: ['{{ args.file }}']"],
+  ["app/kustomization.yaml", "patches:\n- path: {{ args.patch }}"],
+  ["app/Kustomization", "resources: [gh:org/repo, deploy@example.com:org/repo]"],
 ])("%s with %j may render differently another time", async (name, text) => {
   expect((await look({ [name]: text })).templates).toContain(name);
 });
@@ -34,6 +54,11 @@ test.each([
   ["app.yml", "{{ args.random }} {{ images.get_image('x') }}"],
   ["app/kustomization.yaml", "resources:\n- app.yaml\nimages:\n- name: registry.example.com/app"],
   [".git/config", "{{ time.now() }}"],
+  ["app.yml", "{{ items | map(attribute='name') | map('upper') | join(',') }}"],
+  ["deployment.yaml", "deployments:\n- path: app\n  when: args.time == 'night'"],
+  ["app/kustomization.yaml", "namespace: {{ args.ns }}\nresources:\n- app.yaml\nimages:\n- newTag: {{ args.tag }}"],
+  ["app/kustomization.yaml", "resources:\n{% if args.ingress %}\n- ingress.yaml\n{% endif %}\n- app.yaml"],
+  ["app/kustomization.yaml", "configMapGenerator:\n- name: {{ args.n }}\n  literals:\n  - color={{ args.color }}"],
 ])("%s with %j does not", async (name, text) => {
   expect(await look({ [name]: text })).toEqual({ templates: undefined, charts: undefined });
 });
@@ -44,6 +69,8 @@ test.each([
   ["chart/templates/a.yaml", "{{ randAlphaNum 8 | b64enc }}"],
   ["chart/templates/a.yaml", '{{- $ca := genCA "ca" 365 -}}'],
   ["chart/charts/part-1.0.0.tgz", "packed"],
+  ["app/helm-chart.yaml", "helmChart:\n  git: {url: https://example.com/charts.git}"],
+  ["app/helm-chart.yml", "helmChart:\n  repo: https://example.com\n  skipPrePull: true"],
 ])("a chart with %s, %j, may render differently another time", async (name, text) => {
   const found = await look({ [name]: text });
   expect(found.charts).toContain(name);
@@ -71,6 +98,8 @@ test.each([
   ["app.yml", '{% include "." ~ "./x.yml" %}'],
   ["deployment.yaml", 'deployments:\n- include: "\\x2e\\x2E/base"'],
   ["vars.yml", "path: ENC[AES256_GCM,data:x]"],
+  ["app.yml", "at: {{ load_latest_git_commit('app.yml') }}"],
+  ["deployment.yaml", "vars:\n- file: .git/HEAD"],
 ])("%s with %j may name what lies outside of the project", async (name, text) => {
   expect((await look({ [`apps/shop/${name}`]: text }, "apps/shop")).outside).toContain(name);
 });
@@ -82,6 +111,18 @@ test("a project is looked at alone, and knows nothing of what lies beside it", a
     "apps/search/app.yml": "{{ time.now() }} ../..",
   };
   expect(await look(files, "apps/shop")).toEqual({});
+});
+
+test("a repository's address and git's settings in the project name nothing outside of it", async () => {
+  const files = {
+    "apps/shop/deployment.yaml": "deployments:\n- git: {url: https://git.example.com/org/base.git}",
+    "apps/shop/.gitignore": "*.tmp",
+  };
+  expect((await look(files, "apps/shop")).outside).toBeUndefined();
+});
+
+test("a directory that does not exist holds nothing", async () => {
+  expect(await look({ "app.yml": "{{ time.now() }}" }, "apps/.helm-charts")).toEqual({});
 });
 
 test("a link in place of a project may lead to where another change is made", async () => {

@@ -2,6 +2,7 @@ import { expect, test } from "vitest";
 import { annotation, type Deployment } from "../../../../src/model.ts";
 import type { Doubt, Found } from "../../../../src/reconcile/skip/skipping.ts";
 import { anObject, aSummary, aValidation } from "../../../support/deployments.ts";
+import { findUnsteadyFiles } from "../../../../src/source/unsteady-files.ts";
 import { ready } from "../../../support/reconciling.ts";
 import {
   appliedObject,
@@ -11,6 +12,7 @@ import {
   settingsId,
   settingsVersion,
 } from "../../../support/skipping.ts";
+import { useFiles } from "../../../support/world.ts";
 
 const minute = 60_000;
 
@@ -139,6 +141,7 @@ const founds: readonly [string, Doubt, Partial<Found>, Parameters<typeof aStandi
   ["waiting for others", "settings", {}, { annotations: { [annotation.dependsOn]: "base" } }],
   ["a prune to be confirmed", "settings", {}, { annotations: { [annotation.confirmPrune]: "x" } }],
   ["arguments with a clock", "settings", {}, { spec: { args: { at: "{{ time.now() }}" } } }],
+  ["arguments with chance", "settings", {}, { spec: { args: { pick: "[1, 2] | map('random')" } } }],
 ];
 
 function project(deployment: object): Partial<Found> {
@@ -251,6 +254,55 @@ test("a move matters to a project that may read what lies outside of its directo
     world.sources.changed.paths = ["README.md"];
     expect(await world.ask()).toBe("refs");
   }
+});
+
+/** Of a world whose project lies in files, at `apps/shop`. */
+async function aWorldOf(files: Record<string, string>, included: Record<string, string> = {}) {
+  const [root, library] = [await useFiles(files), await useFiles(included)];
+  const world = aSkippingWorld(aStanding({ spec: alone }), {
+    findUnsteady: (dir, path, signal) => findUnsteadyFiles(dir === "/checkout" ? library : dir, path, signal),
+  });
+  const found = { checkout: { root, commit: "c1" } };
+  world.sources.refs["refs/heads/part"] = "p1";
+  return { ...world, loop: (more: Partial<Found> = {}) => world.loop({ ...found, ...more }) };
+}
+
+const library = { url: "https://git.example.com/org/part", ref: { branch: "part" } };
+
+test.each([".helm-charts/db/templates/a.yaml", "apps/.helm-charts/db/templates/a.yaml"])(
+  "a chart at %s is found from a project below, and looked through",
+  async (path) => {
+    const files = { "apps/shop/deployment.yaml": "deployments: [{path: app}]", [path]: "{{ randAlphaNum 8 }}" };
+    const withChart = project({ deployments: [chart({ repo: "https://charts.example.com", chartVersion: "1.2.3" })] });
+    const world = await aWorldOf(files);
+    await world.loop(withChart);
+    expect(await world.ask()).toBe("project");
+    const steady = await aWorldOf({ ...files, [path]: "name: {{ .Release.Name }}" });
+    await steady.loop(withChart);
+    expect(await steady.ask()).toBe("skipped");
+    const without = await aWorldOf(files);
+    await without.loop();
+    expect(await without.ask()).toBe("skipped");
+  },
+);
+
+test.each<[string, Record<string, string>, Record<string, string>, object]>([
+  ["a template of an included repository", {}, { "a.yml": '{{ load_template("../x.yml") }}' }, { git: library }],
+  ["a value of an included repository", {}, { "vars.yml": "base: ../../base" }, { vars: [{ git: library }] }],
+  ["a path that nobody can read before it is rendered", {}, {}, { include: "../../base" }],
+  ["a file of variables that nobody can read before", {}, {}, { vars: [{ file: "x/../../vars.yml" }] }],
+  ["the commit that last changed a file", { "a.yml": "at: {{ load_latest_git_commit('a.yml', 8) }}" }, {}, {}],
+  ["git's own files", { "deployment.yaml": "vars:\n- file: .git/HEAD" }, {}, {}],
+])("a project that reads %s does not stand alone", async (_, files, included, item) => {
+  const own = Object.fromEntries(Object.entries(files).map(([name, text]) => [`apps/shop/${name}`, text]));
+  const world = await aWorldOf({ "apps/shop/app.yml": "kind: ConfigMap", ...own }, included);
+  const found = project({ deployments: [item] });
+  await world.loop(found);
+  await world.loop(found); // what it includes is proven by the second one
+  expect(await world.ask()).toBe("skipped");
+  world.sources.refs["refs/heads/main"] = "c2";
+  world.sources.changed.paths = ["README.md"];
+  expect(await world.ask()).toBe("refs");
 });
 
 test("charts and keys that lie in the project, or beside it, are no doubt", async () => {
