@@ -12,6 +12,11 @@ export function pullRequestId(key: PullRequestKey): string {
   return pullRequestText(key).toLowerCase();
 }
 
+/** Why a deployment was asked for since its last job began (`asked`), and why that job runs (`taken`). */
+export function causesKey(prefix: string, subject: string, state: "asked" | "taken"): string {
+  return `${prefix}:causes:${state}:${subject}`;
+}
+
 /** Where the repository's last known move is. */
 export function movedKey(prefix: string, repo: RepoId): string {
   return `${prefix}:moved:${digest(repo)}`;

@@ -2,8 +2,8 @@
 import { hash, randomUUID } from "node:crypto";
 import type { Redis } from "ioredis";
 import type { RepoId, Request } from "../src/model.ts";
-import { jobOfKey, priorityAt, waitingKey } from "./bullmq.ts";
-import { movedKey } from "./keys.ts";
+import { deduplicationId, jobOfKey, priorityAt, waitingKey } from "./bullmq.ts";
+import { causesKey, movedKey } from "./keys.ts";
 import { laneOf } from "./lanes.ts";
 
 export interface LookAheadDeps {
@@ -11,35 +11,50 @@ export interface LookAheadDeps {
   readonly prefix: string;
 }
 
+/** Why one subject is asked for; empty where that makes no difference to the work. */
+export interface Joining {
+  readonly request: Request;
+  readonly causes: ReadonlySet<string>;
+}
+
 const moveKnownForS = 7 * 24 * 3_600;
 
-/** First the keys of repositories, then two for each subject: its job's id, and the lane's waiting jobs. */
+/**
+ * First the keys of repositories, then three for each subject: its job's id, the lane's waiting jobs, and the causes; these
+ * are the further arguments. A cause that nobody asked by yet is for the job's data to tell, too.
+ */
 const script = `
 local repositories = tonumber(ARGV[1])
 for i = 1, repositories do redis.call("SET", KEYS[i], ARGV[2], "EX", ARGV[3]) end
 local scores = {}
-for i = repositories + 1, #KEYS, 2 do
+for i = repositories + 1, #KEYS, 3 do
+  local news = 0
+  for cause in string.gmatch(ARGV[4 + #scores], "%S+") do news = news + redis.call("SADD", KEYS[i + 2], cause) end
+  if news > 0 then redis.call("EXPIRE", KEYS[i + 2], ARGV[3]) end
   local id = redis.call("GET", KEYS[i])
-  scores[#scores + 1] = id and redis.call("ZSCORE", KEYS[i + 1], id) or ""
+  scores[#scores + 1] = id and news == 0 and redis.call("ZSCORE", KEYS[i + 1], id) or ""
 end
 return scores`;
 const sha = hash("sha1", script);
 
 /**
- * Notes that the repositories moved, and then tells the priority of the job that waits for each request's subject;
- * `undefined` where none waits. One that is found to wait begins after this, and so sees all that the request is about.
+ * Notes that the repositories moved and why each subject is asked for, and then tells the priority of the job that waits for
+ * the subject by the same causes; `undefined` where none does. One that is found to wait begins after this, and so sees all
+ * that the request is about.
  */
 export function createLookAhead({ connection, prefix }: LookAheadDeps) {
   return async function lookAhead(
     moved: readonly RepoId[],
-    requests: readonly Request[],
+    joining: readonly Joining[],
   ): Promise<readonly (number | undefined)[]> {
     const keys = moved.map((repo) => movedKey(prefix, repo));
-    for (const request of requests) {
+    for (const { request } of joining) {
       const lane = laneOf(request);
-      keys.push(jobOfKey(prefix, lane, request), waitingKey(prefix, lane));
+      const causes = causesKey(prefix, deduplicationId(request), "asked");
+      keys.push(jobOfKey(prefix, lane, request), waitingKey(prefix, lane), causes);
     }
-    const rest = [keys.length, ...keys, moved.length, randomUUID(), moveKnownForS] as const;
+    const causes = joining.map((one) => [...one.causes].join(" "));
+    const rest = [keys.length, ...keys, moved.length, randomUUID(), moveKnownForS, ...causes] as const;
     const scores = await connection.evalsha(sha, ...rest).catch((error: unknown) => {
       if (!(error instanceof Error && error.message.startsWith("NOSCRIPT"))) throw error;
       return connection.eval(script, ...rest);

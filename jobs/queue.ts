@@ -1,15 +1,15 @@
 /**
  * What has to be brought up to date, in Redis: per subject (and lane) one job runs and at most one waits.
  *
- * A request that finds a job of its subject waiting adds nothing: that job looks at git when it starts, and so sees
- * what this request is about. One that finds it running is kept and runs right after it. One that finds it waiting for
- * another try takes its place at once. Only `interval` asks for less: it is content with any job there is.
+ * A request that finds a job of its subject waiting makes no other: that job reads git when it starts, and learns then by
+ * which causes it was asked for (joined.ts). One that finds it running is kept and runs right after it. One that finds it
+ * waiting for another try takes its place at once. Only `interval` asks for less: it is content with any job there is.
  */
 import { randomUUID } from "node:crypto";
 import { type Job, Queue as BullQueue } from "bullmq";
 import type { Redis } from "ioredis";
 import type { Logger } from "../src/log.ts";
-import { type RepoId, type Request, subjectOf } from "../src/model.ts";
+import { type Cause, type RepoId, type Request, subjectOf } from "../src/model.ts";
 import type { Queue } from "../src/ports.ts";
 import { createBatch } from "./batch.ts";
 import { deduplicationId, followUpKey, jobOptions } from "./bullmq.ts";
@@ -151,7 +151,9 @@ export function createQueue({ connection, prefix, fairness, log, observe }: Queu
         if (same) {
           same.by.push(one);
           same.request = moreUrgentOf(same.request, request);
-        } else bySubject.set(place, { by: [one], request });
+        } else bySubject.set(place, { by: [one], request, causes: new Set() });
+        const cause = joiningCause(request);
+        if (cause !== undefined) bySubject.get(place)?.causes.add(cause);
       }
     }
     const repos = [...new Set(asked.flatMap(({ moved }) => moved))];
@@ -179,16 +181,13 @@ export function createQueue({ connection, prefix, fairness, log, observe }: Queu
     return made;
   }
 
-  /** Notes the moves. What is left are those for which no job waits that is as urgent. */
-  async function joinWaiting<W extends { readonly request: Request }>(
-    moved: readonly RepoId[],
-    wanted: readonly W[],
-  ): Promise<readonly W[]> {
-    const joining = wanted.map(({ request }) => request).filter((request) => !isContent(request));
+  /** Notes the moves and the causes. What is left are those for which no job waits that does all of it as soon. */
+  async function joinWaiting(moved: readonly RepoId[], wanted: readonly Distinct[]): Promise<readonly Distinct[]> {
+    const joining = wanted.filter(({ request }) => !isContent(request));
     if (moved.length + joining.length === 0) return wanted;
     const priorities = await lookAhead(moved, joining);
     const joined = new Set<Request>();
-    for (const [i, request] of joining.entries()) {
+    for (const [i, { request }] of joining.entries()) {
       const there = priorities[i];
       if (there === undefined || urgencyAt(there) > urgencyOf(request)) continue;
       joined.add(request);
@@ -321,6 +320,8 @@ interface Asked {
 interface Distinct {
   readonly by: [Asked, ...Asked[]];
   request: Request;
+  /** Each of them may have something to do where the others have not. */
+  readonly causes: Set<Cause>;
 }
 
 function takes(asked: readonly Asked[]): string {
@@ -336,6 +337,11 @@ interface Wanted {
 function deduplication(request: Request) {
   const id = deduplicationId(request);
   return isContent(request) ? { id } : { id, keepLastIfActive: true, replace: true };
+}
+
+/** Why the subject's next job is to do something, whoever else's job that is; see joined.ts. */
+function joiningCause(request: Request): Cause | undefined {
+  return laneOf(request) === "reconcile" && "deployment" in request && !isContent(request) ? request.cause : undefined;
 }
 
 /** Whether any job of its subject will do, even one that runs already. */

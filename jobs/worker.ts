@@ -3,10 +3,11 @@ import { DelayedError, type Job, UnrecoverableError, Worker as BullWorker } from
 import type { Redis } from "ioredis";
 import { QueueUnavailableError, SupersededError } from "../src/errors.ts";
 import type { Logger } from "../src/log.ts";
-import { type Attempt, type Outcome, subjectOf } from "../src/model.ts";
+import { type Attempt, type Outcome, type ReconcileRequest, subjectOf } from "../src/model.ts";
 import { followUpKey, maxAttempts } from "./bullmq.ts";
 import { describeRedisError } from "./connection.ts";
 import type { LaneFairness } from "./fairness.ts";
+import { createJoined } from "./joined.ts";
 import { parseJobData } from "./job-data.ts";
 import type { Lane, LaneRequests } from "./lanes.ts";
 import { createSuperseding } from "./superseding.ts";
@@ -81,6 +82,7 @@ export function startWorker<L extends Lane>(deps: WorkerDeps<L>): RunningWorker 
     ...deps.timing,
   };
   const running = new Map<Promise<void>, AbortController>();
+  const joined = createJoined({ connection, prefix });
   let stopping = false;
 
   const bull = new TolerantWorker(lane, take, {
@@ -115,14 +117,15 @@ export function startWorker<L extends Lane>(deps: WorkerDeps<L>): RunningWorker 
 
   async function take(job: Job): Promise<void> {
     fairness.started(job.priority);
-    const request = parseJobData(lane, job.data);
-    if (request === undefined) {
+    const parsed = parseJobData(lane, job.data);
+    if (parsed === undefined) {
       log.warn({ job: job.id }, "dropped a job that this version cannot read; the sweep will ask again");
       return;
     }
     // BullMQ may fetch one more job after it was told to stop.
     if (stopping) return later(job, 0);
 
+    const request = isJoined(lane, parsed) ? ((await joined.take(parsed)) as LaneRequests[L]) : parsed;
     const controller = new AbortController();
     const ended = request.kind === "preview" ? superseding.watch(request, controller) : undefined;
     const doing = run(request, job, controller.signal);
@@ -146,6 +149,7 @@ export function startWorker<L extends Lane>(deps: WorkerDeps<L>): RunningWorker 
     const result: WorkResult = handBack ? "handed-back" : outcome === "busy" ? "busy" : outcome.kind;
     if (result === "done") fairness.took(request, (Date.now() - startedAt) / 1_000);
     observe?.finished(request, result, (Date.now() - startedAt) / 1_000);
+    if (result === "done" || result === "skipped") await settle(request);
     if (handBack) return later(job, 0);
     if (outcome === "busy") return later(job, timing.busyRetryMs);
     if (outcome.kind === "later") return putOff(job, request, outcome);
@@ -188,12 +192,17 @@ export function startWorker<L extends Lane>(deps: WorkerDeps<L>): RunningWorker 
 
   /** Says it in words of its own: a failure's message belongs in the cluster, not in Redis. */
   async function fail(job: Job, request: LaneRequests[L], retry: "soon" | "person"): Promise<void> {
+    const givenUp = job.attemptsMade + 1 >= maxAttempts;
+    if (retry === "person" || givenUp) await settle(request);
     if (retry === "person") throw new UnrecoverableError("waits for a person to change something");
-    if (job.attemptsMade + 1 >= maxAttempts)
-      throw new UnrecoverableError("failed too often; it is asked for again in time");
+    if (givenUp) throw new UnrecoverableError("failed too often; it is asked for again in time");
     // A request that came meanwhile would wait until all tries are over. It is as good a try: let it run now.
     if (await connection.exists(followUpKey(bull, request))) return;
     throw new Error("will be tried again");
+  }
+
+  async function settle(request: LaneRequests[L]): Promise<void> {
+    if (isJoined(lane, request)) await joined.settle(request);
   }
 
   async function stop(drainMs: number): Promise<void> {
@@ -229,6 +238,11 @@ class TolerantWorker extends BullWorker {
       return super.createJob({ ...data, data: "null" }, jobId);
     }
   }
+}
+
+/** Whether there may be more causes than its own. */
+function isJoined(lane: Lane, request: LaneRequests[Lane]): request is ReconcileRequest {
+  return lane === "reconcile" && request.kind === "reconcile";
 }
 
 /** Whether it happened in time. */

@@ -21,6 +21,8 @@ export interface ReconcileRequest {
   readonly kind: "reconcile";
   readonly deployment: Key;
   readonly cause: Cause;
+  /** Of requests that joined it while it waited: it is done when there is nothing to do for any of them. */
+  readonly also?: readonly Cause[] | undefined;
   /** The repository it follows, so that one repository's many deployments cannot starve another's. */
   readonly repo?: RepoId | undefined;
   /** The delivery it came from, for logs. */

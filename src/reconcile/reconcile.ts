@@ -4,6 +4,7 @@ import { commitOf } from "../git-ref.ts";
 import {
   annotation,
   type AsOf,
+  type Cause,
   finalizer,
   followsGit,
   isMalformed,
@@ -229,7 +230,22 @@ export function createReconcile(deps: ReconcileDeps): Reconcile {
    */
   async function nothingToDo(
     deployment: Deployment | MalformedDeployment,
-    { cause }: ReconcileRequest,
+    { cause, also = [] }: ReconcileRequest,
+    asOf: AsOf | undefined,
+    signal: AbortSignal,
+  ): Promise<string | undefined> {
+    let first: string | undefined;
+    for (const one of [cause, ...also]) {
+      const why = await nothingToDoFor(one, deployment, asOf, signal);
+      if (why === undefined) return undefined;
+      first ??= why;
+    }
+    return first;
+  }
+
+  async function nothingToDoFor(
+    cause: Cause,
+    deployment: Deployment | MalformedDeployment,
     asOf: AsOf | undefined,
     signal: AbortSignal,
   ): Promise<string | undefined> {

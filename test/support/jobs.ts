@@ -50,9 +50,11 @@ export interface TestQueue {
 /** Short times, so that a test sees in a second what takes minutes in life. */
 const quick: Partial<Timing> = { lockMs: 2_500, stalledEveryMs: 400, busyRetryMs: 50, abortGraceMs: 500 };
 
-export async function useQueue(server: RedisServer = useRedisServer()): Promise<TestQueue> {
-  await server.start();
-  const prefix = uniquePrefix();
+/** Beside another one: as another server of the same Redis. */
+export async function useQueue(beside?: TestQueue): Promise<TestQueue> {
+  const server = beside?.redis ?? useRedisServer();
+  const prefix = beside?.prefix ?? uniquePrefix();
+  if (beside === undefined) await server.start();
   const fairness = createFairness();
   const queue = createQueue({ connection: server.producer(), prefix, fairness, log: silentLog });
   function workOn<L extends Lane>(

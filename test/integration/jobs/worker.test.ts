@@ -21,16 +21,16 @@ test("a job whose worker is killed is run by another, and so is the push that ca
   await queue.enqueue([aRequest("shop", "push")]);
 
   victim.kill("SIGKILL");
-  const runs: { cause: string; attempt: number }[] = [];
-  work(async ({ cause }, { attempt }) => {
-    runs.push({ cause, attempt });
+  const runs: object[] = [];
+  work(async ({ cause, also }, { attempt }) => {
+    runs.push({ cause, also, attempt });
     return done;
   });
 
   await vi.waitFor(() => expect(runs).toHaveLength(2), patience);
   expect(runs).toEqual([
-    { cause: "interval", attempt: 1 },
-    { cause: "push", attempt: 1 },
+    { cause: "push", also: ["interval"], attempt: 1 },
+    { cause: "push", also: undefined, attempt: 1 },
   ]);
 });
 
