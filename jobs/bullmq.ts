@@ -39,3 +39,8 @@ export function waitingKey(prefix: string, lane: Lane): string {
 export function priorityAt(score: string): number {
   return Math.floor(Number(score) / 2 ** 32);
 }
+
+/** The lowest score of that priority. */
+export function scoreOf(priority: number): number {
+  return priority * 2 ** 32;
+}

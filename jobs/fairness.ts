@@ -7,6 +7,9 @@
  * last times takes as many places as it took seconds, so that repositories share the time and not the number of jobs,
  * and short jobs do not wait behind long ones; yet every rank is reached in the end. BullMQ runs the lowest priority
  * number first, and keeps equal ones in order.
+ *
+ * What has waited for long moves up a class (aging.ts). There all such jobs have one line together, as if they were of one
+ * repository: they have their turn, and do not hold up the pushes that they waited for.
  */
 import type { Cause, PreviewCause, Request } from "../src/model.ts";
 import type { Lane } from "./lanes.ts";
@@ -35,6 +38,11 @@ const previewClasses: Readonly<Record<PreviewCause, number>> = { "pull-request":
 export function urgencyOf(request: Request): number {
   if (request.kind === "reconcile") return deployClasses[request.cause];
   return request.kind === "preview" ? previewClasses[request.cause] : 0;
+}
+
+/** Before all places of this urgency. */
+export function firstPlaceOf(urgency: number): number {
+  return urgency * step;
 }
 
 export function urgencyAt(priority: number): number {
@@ -76,11 +84,19 @@ export class Fairness {
 
   /** A place in the line, as BullMQ's priority: from 1, because BullMQ takes 0 for "before all others". */
   place(request: Request): number {
-    if (this.#now() - this.#knownAt > forgottenAfterMs) this.idle();
     const urgency = urgencyOf(request);
-    const line = lineOf(urgency, request);
+    return this.#place(urgency, lineOf(urgency, request), this.#placesOf(request));
+  }
+
+  /** The same for a job that waited for long where it was less urgent. */
+  placeOfAged(urgency: number): number {
+    return this.#place(urgency, `${urgency} aged`, 1);
+  }
+
+  #place(urgency: number, line: string, places: number): number {
+    if (this.#now() - this.#knownAt > forgottenAfterMs) this.idle();
     const rank = Math.min(Math.max(this.#current.get(urgency) ?? 0, this.#last.get(line) ?? 0) + 1, step - 1);
-    this.#last.set(line, Math.min(rank + this.#placesOf(request) - 1, step - 1));
+    this.#last.set(line, Math.min(rank + places - 1, step - 1));
     return urgency * step + rank;
   }
 

@@ -6,11 +6,18 @@
 import type { Redis } from "ioredis";
 import type { Cause, ReconcileRequest } from "../src/model.ts";
 import { deduplicationId } from "./bullmq.ts";
+import { evaluate, prepare } from "./scripts.ts";
 import { urgencyOf } from "./fairness.ts";
 import { causesKey } from "./keys.ts";
 
 /** The work takes far less; what nobody ever comes for goes then. */
 const rememberedForS = 7 * 24 * 3_600;
+
+const take = prepare(`
+if redis.call("SUNIONSTORE", KEYS[2], KEYS[2], KEYS[1]) == 0 then return {} end
+redis.call("DEL", KEYS[1])
+redis.call("EXPIRE", KEYS[2], ARGV[1])
+return redis.call("SMEMBERS", KEYS[2])`);
 
 export interface JoinedDeps {
   readonly connection: Redis;
@@ -29,14 +36,7 @@ export function createJoined({ connection, prefix }: JoinedDeps): Joined {
     async take(request) {
       const subject = deduplicationId(request);
       const [asked, taken] = [causesKey(prefix, subject, "asked"), causesKey(prefix, subject, "taken")];
-      const answers = await connection
-        .multi()
-        .sunionstore(taken, taken, asked)
-        .expire(taken, rememberedForS)
-        .del(asked)
-        .smembers(taken)
-        .exec();
-      const known = (answers?.[3]?.[1] ?? []) as Cause[];
+      const known = (await evaluate(connection, take, [asked, taken], [rememberedForS])) as Cause[];
       const causes = [...new Set([request.cause, ...known])];
       const [cause = request.cause, ...also] = causes.toSorted(
         (a, b) => urgencyOf({ ...request, cause: a }) - urgencyOf({ ...request, cause: b }),

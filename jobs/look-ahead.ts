@@ -1,10 +1,11 @@
 /** What is done for a whole batch of requests in one round trip to Redis, before any job is made. */
-import { hash, randomUUID } from "node:crypto";
+import { randomUUID } from "node:crypto";
 import type { Redis } from "ioredis";
 import type { RepoId, Request } from "../src/model.ts";
 import { deduplicationId, jobOfKey, priorityAt, waitingKey } from "./bullmq.ts";
 import { causesKey, movedKey } from "./keys.ts";
 import { laneOf } from "./lanes.ts";
+import { evaluate, prepare } from "./scripts.ts";
 
 export interface LookAheadDeps {
   readonly connection: Redis;
@@ -23,7 +24,7 @@ const moveKnownForS = 7 * 24 * 3_600;
  * First the keys of repositories, then three for each subject: its job's id, the lane's waiting jobs, and the causes; these
  * are the further arguments. A cause that nobody asked by yet is for the job's data to tell, too.
  */
-const script = `
+const script = prepare(`
 local repositories = tonumber(ARGV[1])
 for i = 1, repositories do redis.call("SET", KEYS[i], ARGV[2], "EX", ARGV[3]) end
 local scores = {}
@@ -34,8 +35,7 @@ for i = repositories + 1, #KEYS, 3 do
   local id = redis.call("GET", KEYS[i])
   scores[#scores + 1] = id and news == 0 and redis.call("ZSCORE", KEYS[i + 1], id) or ""
 end
-return scores`;
-const sha = hash("sha1", script);
+return scores`);
 
 /**
  * Notes that the repositories moved and why each subject is asked for, and then tells the priority of the job that waits for
@@ -54,11 +54,8 @@ export function createLookAhead({ connection, prefix }: LookAheadDeps) {
       keys.push(jobOfKey(prefix, lane, request), waitingKey(prefix, lane), causes);
     }
     const causes = joining.map((one) => [...one.causes].join(" "));
-    const rest = [keys.length, ...keys, moved.length, randomUUID(), moveKnownForS, ...causes] as const;
-    const scores = await connection.evalsha(sha, ...rest).catch((error: unknown) => {
-      if (!(error instanceof Error && error.message.startsWith("NOSCRIPT"))) throw error;
-      return connection.eval(script, ...rest);
-    });
+    const args = [moved.length, randomUUID(), moveKnownForS, ...causes];
+    const scores = await evaluate(connection, script, keys, args);
     return (scores as string[]).map((score) => (score === "" ? undefined : priorityAt(score)));
   };
 }

@@ -8,6 +8,7 @@
 import { randomUUID } from "node:crypto";
 import { type Job, Queue as BullQueue } from "bullmq";
 import type { Redis } from "ioredis";
+import { parseJson } from "../src/json.ts";
 import type { Logger } from "../src/log.ts";
 import { type Cause, type RepoId, type Request, subjectOf } from "../src/model.ts";
 import type { Queue } from "../src/ports.ts";
@@ -206,18 +207,18 @@ export function createQueue({ connection, prefix, fairness, log, observe }: Queu
     if (isContent(request)) return false;
     try {
       // One round trip for the two answers that most often are all that is needed.
-      const [follower, waitingPriority] = await Promise.all([
+      const [follower, [data, waitingPriority]] = await Promise.all([
         connection.hget(followUpKey(queue, request), "jid"),
-        connection.hget(queue.toKey(thereId), "priority"),
+        connection.hmget(queue.toKey(thereId), "data", "priority"),
       ]);
       if (follower === id) return true;
-      if (waitingPriority === null || urgencyAt(priority) >= urgencyAt(Number(waitingPriority))) return false;
+      const waiting = parseJobData(laneOf(request), parseJson(data ?? ""));
+      if (!waitingPriority || (waiting && urgencyOf(request) >= urgencyOf(waiting))) return false;
       const there = await queue.getJob(thereId);
-      if (there) {
-        // Its worker may take it at any moment: what it is about comes before its place.
-        await there.updateData(toJobData(moreUrgent(request, parseJobData(laneOf(request), there.data))));
-        await there.changePriority({ priority });
-      }
+      // Its worker may take it at any moment: what it is about comes before its place.
+      await there?.updateData(toJobData(moreUrgent(request, waiting)));
+      // One that waited for long may be there already.
+      if (urgencyAt(priority) < urgencyAt(Number(waitingPriority))) await there?.changePriority({ priority });
     } catch (error) {
       log.debug({ error: describeRedisError(error) }, "a waiting job could not be made more urgent");
     }

@@ -4,6 +4,7 @@ import type { Redis } from "ioredis";
 import { QueueUnavailableError, SupersededError } from "../src/errors.ts";
 import type { Logger } from "../src/log.ts";
 import { type Attempt, type Outcome, type ReconcileRequest, subjectOf } from "../src/model.ts";
+import { startAging } from "./aging.ts";
 import { followUpKey, maxAttempts } from "./bullmq.ts";
 import { describeRedisError } from "./connection.ts";
 import type { LaneFairness } from "./fairness.ts";
@@ -44,6 +45,10 @@ export interface Timing {
   readonly supersedeEveryMs: number;
   /** How long aborted work may take to come to its end. */
   readonly abortGraceMs: number;
+  /** A job that has waited for so long moves up a class. */
+  readonly agedMs: number;
+  /** How often somebody looks for such jobs. */
+  readonly ageEveryMs: number;
 }
 
 export interface RunningWorker {
@@ -79,6 +84,8 @@ export function startWorker<L extends Lane>(deps: WorkerDeps<L>): RunningWorker 
     busyRetryMs: 1_000,
     supersedeEveryMs: 250,
     abortGraceMs: 10_000,
+    agedMs: 120_000,
+    ageEveryMs: 5_000,
     ...deps.timing,
   };
   const running = new Map<Promise<void>, AbortController>();
@@ -100,6 +107,8 @@ export function startWorker<L extends Lane>(deps: WorkerDeps<L>): RunningWorker 
     everyMs: timing.supersedeEveryMs,
     log,
   });
+  const { ageEveryMs: everyMs, agedMs: afterMs } = timing;
+  const stopAging = startAging({ connection, prefix, lane, worker: bull, fairness, everyMs, afterMs, log });
   bull.on("error", (error) => {
     // A connection that is down is told once, by the connection.
     const level = connection.status === "ready" ? "warn" : "debug";
@@ -210,6 +219,7 @@ export function startWorker<L extends Lane>(deps: WorkerDeps<L>): RunningWorker 
     await bull.pause(true);
     await within(drainMs, allEnded());
     superseding.stop();
+    stopAging();
     for (const controller of running.values()) controller.abort(new Error("the server is stopping"));
     if (!(await within(timing.abortGraceMs, allEnded()))) {
       log.warn({ jobs: running.size }, "work did not end in time; another worker will take it");
