@@ -144,13 +144,20 @@ function Proposed({ name, url, words, verdict, previews }: TracedPullRequest) {
 const shownAtFirst = 50;
 
 /** Those first that somebody may be looking for. */
-const states = ["failed", "waiting", "superseded", "applied", "unchanged"] as const;
+const states = ["failed", "in progress", "waiting", "superseded", "applied", "unchanged"] as const;
 
 function worstFirst(all: readonly TracedDeployment[]): readonly TracedDeployment[] {
   return all.toSorted((a, b) => states.indexOf(a.state) - states.indexOf(b.state));
 }
 
-const health = { applied: "ready", unchanged: "ready", superseded: "suspended", waiting: "waiting", failed: "failed" };
+const health = {
+  applied: "ready",
+  unchanged: "ready",
+  superseded: "suspended",
+  waiting: "waiting",
+  "in progress": "working",
+  failed: "failed",
+};
 
 function Traced({ deployment, state, steps }: TracedDeployment) {
   const begin = steps.find(({ at }) => at !== undefined)?.at;

@@ -1,11 +1,13 @@
 /** `towline trace`: where is my commit? */
 import { createDeliveries } from "../../jobs/deliveries.ts";
+import { findQueued } from "../../jobs/queued.ts";
 import { createReports } from "../../jobs/reports.ts";
 import { ConfigError } from "../errors.ts";
 import { listStoredCommands } from "../kube/stored-commands.ts";
 import { followsGit } from "../model.ts";
 import { findProposals } from "../preview/proposals.ts";
 import {
+  toldOf,
   type Trace,
   traceCommit,
   type TracedDeployment,
@@ -31,6 +33,7 @@ What is known of a commit, for each deployment that it concerns:
   healthy             its Ready condition, and the validation if there is one
   unchanged           it was rendered, and nothing differs from what is deployed; or it was only tried (dry run)
   superseded          a newer commit was there before it was looked at; that one was deployed instead
+  in progress         it is being reconciled, or was when the server ended: there is no outcome yet
 
 Of the head of a pull request it says what merging it would change, until it is merged.
 Of a push only its last commit is looked at. For one that came along with it, that one is told, and said so.
@@ -43,6 +46,8 @@ Exit codes:
   0  it is applied, or changes nothing, or something newer took its place, in all deployments that it concerns
   1  it is not, or not yet; or nobody here knows the commit
   2  the command line or the configuration is wrong`;
+
+const settled: readonly TracedDeployment["state"][] = ["applied", "unchanged", "superseded"];
 
 export const defineTrace: Define = (command, { env, out, err }, onCode) => {
   withClusterFlags(command)
@@ -78,15 +83,19 @@ export const defineTrace: Define = (command, { env, out, err }, onCode) => {
           const deliveries = (await Promise.all(forges.map(({ id }) => all.latest(id)))).flat();
           const repos = deployments.filter(followsGit).map(({ repo }) => repo);
           const reports = createReports({ connection, prefix: redis.prefix });
-          return { deliveries, pullRequests: await findProposals(reports, { commit, repos, deliveries }) };
+          return {
+            deliveries,
+            pullRequests: await findProposals(reports, { commit, repos, deliveries }),
+            queued: await findQueued(connection, redis.prefix, toldOf(commit, deliveries)),
+          };
         });
-        const none = { deliveries: [], pullRequests: [] };
+        const none = { deliveries: [], pullRequests: [], queued: new Set<string>() };
         const remembered = await orElse("deliveries and pull requests are not known", memory, none);
         unknown.forEach(err);
         const trace = traceCommit({ commit, deployments, results, ...remembered, now: Date.now() });
         out(isForPeople(flags.output) ? toText(commit, trace) : (forPrograms(flags.output, [trace]) ?? ""));
-        const settled = ({ state }: TracedDeployment) => state !== "waiting" && state !== "failed";
-        onCode(trace.deployments.length > 0 && trace.deployments.every(settled) ? 0 : 1);
+        const isSettled = ({ state }: TracedDeployment) => settled.some((one) => one === state);
+        onCode(trace.deployments.length > 0 && trace.deployments.every(isSettled) ? 0 : 1);
       } finally {
         client.close();
       }

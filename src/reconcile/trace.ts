@@ -1,8 +1,15 @@
 /** Where is a commit? What is known of it, deployment by deployment. Pure. */
 import type { DeliveryRecord } from "../delivery-record.ts";
 import type { Ignored } from "../match.ts";
-import { type Deployment, isMalformed, keyText, type MalformedDeployment, type StoredCommand } from "../model.ts";
-import { readyCondition } from "./conditions.ts";
+import {
+  type Deployment,
+  type DeploymentStatus,
+  isMalformed,
+  keyText,
+  type MalformedDeployment,
+  type StoredCommand,
+} from "../model.ts";
+import { isReconciling, readyCondition } from "./conditions.ts";
 import { stateOf } from "./state.ts";
 
 export interface TraceStep {
@@ -15,8 +22,11 @@ export interface TraceStep {
 export interface TracedDeployment {
   /** `namespace/name` */
   readonly deployment: string;
-  /** `applied`: it was, even if something newer is there now. `unchanged`: nothing that is rendered differs, or it is only tried. */
-  readonly state: "applied" | "unchanged" | "superseded" | "waiting" | "failed";
+  /**
+   * `applied`: it was, even if something newer is there now. `unchanged`: nothing that is rendered differs, or it is only
+   * tried. `in progress`: it is being reconciled, or was when its server ended, and has no outcome yet.
+   */
+  readonly state: "applied" | "unchanged" | "superseded" | "waiting" | "in progress" | "failed";
   readonly steps: readonly TraceStep[];
 }
 
@@ -59,7 +69,14 @@ export interface TraceFacts {
   /** All that are remembered. */
   readonly deliveries: readonly DeliveryRecord[];
   readonly pullRequests: readonly TracedPullRequest[];
+  /** Deployments that are known to have a job, as `namespace/name`. */
+  readonly queued?: ReadonlySet<string> | undefined;
   readonly now: number;
+}
+
+/** The deployments that were told of the commit by a delivery, as `namespace/name`. */
+export function toldOf(commit: string, deliveries: readonly DeliveryRecord[]): readonly string[] {
+  return [...new Set(deliveries.flatMap((one) => (one.commit?.startsWith(commit) ? one.deployments : [])))];
 }
 
 export function traceCommit(facts: TraceFacts): Trace {
@@ -141,13 +158,21 @@ function traceDeployment(
   const applied = !tried && (commands.some(({ errors }) => errors === 0) || isDeployed(deployment, isMeant));
   const state = { deployment: name, steps };
   const observed = status.observedCommit;
+  const inProgress = (): TracedDeployment => {
+    const words = status.conditions.find(({ type }) => type === "Reconciling")?.message ?? "";
+    return { ...state, state: "in progress", steps: [...steps, { step: "note", words }] };
+  };
   if (!isMeant(observed)) {
     const newer = observed?.slice(0, 7) ?? "none";
+    // The result of a deploy is stored before the status tells of it.
+    const isAhead = (commands.at(-1)?.endedAt ?? 0) > (timeOf(status.lastDeployResult?.endTime) ?? 0);
+    if (isAhead && isReconciling(status)) return inProgress();
     if (applied) steps.push({ step: "note", words: `since then ${newer} is what is followed` });
     if (applied) return { ...state, state: "applied" };
-    const since = lookedAt(status);
     const isOlder =
-      received && (isAfter(since, received.at, facts.now) || isPushedAfter(observed, received, facts.all));
+      received &&
+      facts.queued?.has(name) !== true &&
+      (isAfter(lookBegan(status), received.at, facts.now) || isPushedAfter(observed, received, facts.all));
     if (observed !== undefined && isOlder) {
       return { ...state, state: "superseded", steps: [...steps, { step: "note", words: `superseded by ${newer}` }] };
     }
@@ -155,6 +180,7 @@ function traceDeployment(
     const words = stateOf(deployment, facts.now).why ?? `still at ${newer}`;
     return { ...state, state: "waiting", steps: [...steps, { step: "note", words }] };
   }
+  if (isReconciling(status) && !(applied && isDeployedBefore(status, commands))) return inProgress();
   // What is stored of it may be gone by now.
   const failed = !applied && !tried && isMeant(stateOf(deployment, facts.now).deployedCommit);
   return endOf(deployment, state, { applied, tried, failed }, facts.now);
@@ -176,6 +202,7 @@ function endOf(
     !applied &&
     !tried &&
     !failed &&
+    ready?.status === "True" &&
     status.lastPrepareError === undefined && // what else it says is of an earlier commit then
     status.lastObjectsHash !== undefined &&
     status.lastObjectsHash === deployed?.document["renderedObjectsHash"];
@@ -218,6 +245,23 @@ function isPushedAfter(
 function isDeployed({ status }: Deployment | MalformedDeployment, isMeant: (commit: string | undefined) => boolean) {
   const { gitInfo } = (status.lastDeployResult?.document ?? {}) as { gitInfo?: { commit?: string } };
   return isMeant(gitInfo?.commit) && status.lastDeployResult?.errors === 0;
+}
+
+/** Whether the outcome is that of an earlier reconciliation than the one in progress. */
+function isDeployedBefore(status: DeploymentStatus, commands: readonly StoredCommand[]): boolean {
+  const began = timeOf(status.conditions.find(({ type }) => type === "Reconciling")?.lastTransitionTime) ?? 0;
+  return (commands.at(-1)?.endedAt ?? timeOf(status.lastDeployResult?.endTime) ?? Infinity) < began;
+}
+
+/** When the comparison or deploy began that the status tells of: a later push cannot have been seen by it. */
+function lookBegan({ lastDriftDetectionResult: last }: DeploymentStatus): number | undefined {
+  const { startTime } = (last?.document ?? {}) as { startTime?: string };
+  return timeOf(startTime) ?? timeOf(last?.endTime);
+}
+
+function timeOf(text: string | undefined): number | undefined {
+  const ms = Date.parse(text ?? "");
+  return Number.isNaN(ms) ? undefined : ms;
 }
 
 function lookedAt({ lastDriftDetectionResult, lastDeployResult }: Deployment["status"]): number | undefined {
