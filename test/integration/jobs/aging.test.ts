@@ -46,7 +46,7 @@ test("those that waited for long take turns with pushes, which do not wait for a
   await vi.waitFor(() => expect(order).toHaveLength(1), patience);
   await queue.enqueue(Array.from({ length: 20 }, (_, i) => aRequest(`changed-${i}`, "change")));
   const lastPlace = async () =>
-    Number((await redis.client().zrange(`${prefix}:reconcile:prioritized`, -1, -1, "WITHSCORES"))[1]);
+    Number((await redis.client().zrange(`${prefix}:reconcile:prioritized`, "-1", "-1", "WITHSCORES"))[1]);
   await vi.waitFor(async () => expect(await lastPlace()).toBeLessThan(100_000 * 2 ** 32), patience);
 
   await queue.enqueue([aRequest("pushed", "push", { repo: "git.example.com/org/other" as RepoId })]);
@@ -71,7 +71,7 @@ test("a push that joins one that waited for long is told by whom, and since when
   await vi.waitFor(() => expect(runs).toHaveLength(1), patience);
   await queue.enqueue([aRequest("shop", "drift")]);
   const place = async () =>
-    Number((await redis.client().zrange(`${prefix}:reconcile:prioritized`, 0, 0, "WITHSCORES"))[1]);
+    Number((await redis.client().zrange(`${prefix}:reconcile:prioritized`, "0", "0", "WITHSCORES"))[1]);
   await vi.waitFor(async () => expect(await place()).toBeLessThan(100_000 * 2 ** 32), patience);
 
   await queue.enqueue([aRequest("shop", "push", { delivery: "d1", sender: "mara", receivedAt: 1_000 })]);
