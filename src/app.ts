@@ -102,7 +102,7 @@ export async function startApp(config: Config, log: Logger, reading?: Reading): 
   });
   const tools = startTools({ live, client, logLines, secretList, metrics, deploymentMetrics, inStage, log });
   const { sources, kluctl } = tools;
-  const { forges, webhookSources } = await openLiveForges(live, { metrics, clock, log });
+  const { forges, webhookSources, speaksFor } = await openLiveForges(live, { metrics, clock, log });
 
   const auditLog = createLiveAudit(live, {
     log,
@@ -119,6 +119,7 @@ export async function startApp(config: Config, log: Logger, reading?: Reading): 
     client,
     forges,
     webhookSources,
+    speaksFor,
     queue,
     reports,
     deliveries,
@@ -209,6 +210,7 @@ export async function startApp(config: Config, log: Logger, reading?: Reading): 
       kluctl,
       results,
       forges,
+      speaksFor,
       queue,
       reports,
       consumer,

@@ -35,6 +35,8 @@ export interface ForgeConfig {
   readonly apiUrl?: string | undefined;
   /** Absent: where the API is. */
   readonly webUrl?: string | undefined;
+  /** More that its repositories are read from. */
+  readonly hosts: readonly string[];
   /** Any of them signs. Empty only with `insecureAllowUnsigned`. */
   readonly webhookSecrets: readonly Secret[];
   readonly token?: Secret | undefined;
@@ -294,9 +296,9 @@ function toRedis(redis: z.output<typeof configSchema>["redis"]): Config["redis"]
 }
 
 function toForge(forge: z.output<typeof configSchema>["forges"][number]): ForgeConfig {
-  const { id, kind, apiUrl, webUrl, webhookSecrets, token, appId, appPrivateKey, insecureAllowUnsigned } = forge;
+  const { id, kind, apiUrl, webUrl, hosts, webhookSecrets, token, appId, appPrivateKey, insecureAllowUnsigned } = forge;
   const app = appId !== undefined && appPrivateKey !== undefined ? { id: appId, privateKey: appPrivateKey } : undefined;
-  return { id, kind, apiUrl, webUrl, webhookSecrets, token, app, insecureAllowUnsigned };
+  return { id, kind, apiUrl, webUrl, hosts, webhookSecrets, token, app, insecureAllowUnsigned };
 }
 
 export function defaultDataDir(env: ConfigSources["env"]): string {

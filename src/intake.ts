@@ -42,6 +42,8 @@ export interface IntakeDeps {
   readonly queue: Pick<Queue, "enqueue">;
   /** Ids of those whose API there is a login for: they are told what becomes of commits and pull requests. */
   readonly forges?: { has(id: string): boolean } | undefined;
+  /** Whether a forge may say something about the repository at this URL. */
+  readonly speaksFor?: ((forge: string, url: string) => boolean) | undefined;
   /** Without them pull requests are not previewed. */
   readonly reports?: () => Pick<Reports, "openInto"> | undefined;
   readonly log: Logger;
@@ -63,6 +65,7 @@ export function createIntake(deps: IntakeDeps): Accept {
     tracking,
     queue,
     forges = new Set<string>(),
+    speaksFor = () => true,
     reports = () => undefined,
     log,
     clock = { now: () => Date.now() },
@@ -128,12 +131,23 @@ export function createIntake(deps: IntakeDeps): Accept {
     return requests.length + moved.length === 0 ? 0 : (await queue.enqueue(requests, moved)).queued;
   }
 
+  /** Who has the secret of one forge could name any repository: what another one's are is not for it to say. */
+  async function acceptOwn(event: PushEvent | PullRequestEvent, receivedAt: number): Promise<Receipt> {
+    const repoUrls = event.repoUrls.filter((url) => speaksFor(event.forge, url));
+    if (repoUrls.length === 0 && event.repoUrls.length > 0) {
+      const reason = `the repository is on a host of another forge, for which ${event.forge} cannot speak`;
+      return { delivery: event.delivery, matched: 0, queued: 0, ignored: [], reason };
+    }
+    return event.kind === "push"
+      ? acceptPush({ ...event, repoUrls }, receivedAt)
+      : acceptPullRequest({ ...event, repoUrls }, receivedAt);
+  }
+
   async function acceptAny(event: GitEvent, receivedAt: number): Promise<Receipt> {
     switch (event.kind) {
       case "push":
-        return acceptPush(event, receivedAt);
       case "pull-request":
-        return acceptPullRequest(event, receivedAt);
+        return acceptOwn(event, receivedAt);
       case "ping":
         return { delivery: event.delivery, matched: 0, queued: 0, ignored: [], reason: "the webhook is set up" };
       case "irrelevant":

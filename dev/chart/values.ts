@@ -104,8 +104,15 @@ const service = (port: number, whose: string) =>
 
 /** One git host: the configuration's own keys but for secrets, which lie in a Secret of the release's namespace. */
 const forge = z.strictObject({
-  ...forgeSchema.pick({ id: true, kind: true, apiUrl: true, webUrl: true, appId: true, insecureAllowUnsigned: true })
-    .shape,
+  ...forgeSchema.pick({
+    id: true,
+    kind: true,
+    apiUrl: true,
+    webUrl: true,
+    hosts: true,
+    appId: true,
+    insecureAllowUnsigned: true,
+  }).shape,
   existingSecret: z.string().min(1).optional().meta({ description: "Secret with what `keys` names." }),
   keys: z
     .strictObject(

@@ -23,6 +23,7 @@ import { examineController } from "../doctor/running-controller.ts";
 import { examineServer } from "../doctor/server.ts";
 import { examineDataDir, examineForge, examineKluctl, examineRedis, type RedisFacts } from "../doctor/surroundings.ts";
 import { findAccount } from "../forge/account.ts";
+import { hostsOf } from "../forge/forge-hosts.ts";
 import { createKluctl } from "../kluctl/kluctl.ts";
 import { createKubeClient } from "../kube/client.ts";
 import { toRemoteCluster } from "../kube/remote-cluster.ts";
@@ -172,7 +173,8 @@ export async function runDoctor(options: DoctorOptions): Promise<readonly Sectio
       subject: `forge ${forge.id}`,
       run: () => {
         const login = loginOf(forge);
-        return examineForge(forge.id, login && (() => findAccount({ ...forge, login, log })));
+        const isUnbound = config.forges.length > 1 && hostsOf(forge).size === 0;
+        return examineForge(forge.id, login && (() => findAccount({ ...forge, login, log })), isUnbound);
       },
     })),
     { group: "Surroundings", subject: "data directory", run: () => examineDataDir(config.dataDir) },

@@ -3,6 +3,7 @@ import { changedForgeConfigs } from "../config/compare.ts";
 import type { LiveConfig } from "../config/live.ts";
 import { findAccount } from "../forge/account.ts";
 import { toWebhookSource } from "../forge/create-webhook-source.ts";
+import { createSpeaksFor, type SpeaksFor } from "../forge/forge-hosts.ts";
 import type { WebhookSource } from "../forge/webhook-source.ts";
 import type { ForgeConfig } from "../config.ts";
 import type { Logger } from "../log.ts";
@@ -14,12 +15,15 @@ export interface LiveForges {
   readonly forges: ReadonlyMap<string, Forge>;
   /** By id. */
   readonly webhookSources: ReadonlyMap<string, WebhookSource>;
+  readonly speaksFor: SpeaksFor;
 }
 
 /** Who holds a forge finishes with the old login what it has begun; who asks the map has the new one. */
 export async function openLiveForges(live: LiveConfig, deps: ForgesDeps): Promise<LiveForges> {
   const forges = new Map<string, Forge>();
   const webhookSources = new Map<string, WebhookSource>();
+
+  let speaksFor = createSpeaksFor(live.now.forges);
 
   live.follow(async (next, current) => {
     const changed = changedForgeConfigs(current.forges, next.forges);
@@ -34,6 +38,7 @@ export async function openLiveForges(live: LiveConfig, deps: ForgesDeps): Promis
           forges.delete(id);
         }
         take();
+        speaksFor = createSpeaksFor(next.forges);
         void checkLogins(changed, deps.log);
       },
     };
@@ -56,7 +61,7 @@ export async function openLiveForges(live: LiveConfig, deps: ForgesDeps): Promis
 
   const { forges: first, statusName } = live.now;
   (await open(first, first, statusName))();
-  return { forges, webhookSources };
+  return { forges, webhookSources, speaksFor: (...what) => speaksFor(...what) };
 }
 
 /** A wrong login is told at once; a forge that is down is no reason not to go on. */

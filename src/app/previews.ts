@@ -11,6 +11,7 @@ import type { LiveConfig } from "../config/live.ts";
 import { createForge } from "../forge/create-forge.ts";
 import type { ForgeLogin } from "../forge/forge-options.ts";
 import { withStatusName } from "../forge/status-name.ts";
+import type { SpeaksFor } from "../forge/forge-hosts.ts";
 import { createObservedForge } from "../forge/observed-forge.ts";
 import { findRateLimit } from "../forge/rate-limit.ts";
 import { createRestingForge } from "../forge/resting-forge.ts";
@@ -34,6 +35,7 @@ import { pruneGuardOf } from "./prune-guard.ts";
 export interface PreviewsDeps {
   readonly live: LiveConfig;
   readonly forges: ReadonlyMap<string, Forge>;
+  readonly speaksFor: SpeaksFor;
   readonly deployments: WatchedDeployments;
   readonly secrets: Secrets;
   readonly readIdentity: ReadIdentity;
@@ -97,6 +99,7 @@ export function startPreviews(deps: PreviewsDeps): Previews {
       return live.now.preview.enabled;
     },
     forges,
+    speaksFor: deps.speaksFor,
     deployments,
     secrets,
     sources,

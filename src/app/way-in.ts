@@ -7,6 +7,7 @@ import type { Config } from "../config.ts";
 import { same } from "../config/compare.ts";
 import type { LiveConfig } from "../config/live.ts";
 import { createNetworks } from "../config/network.ts";
+import type { SpeaksFor } from "../forge/forge-hosts.ts";
 import type { WebhookSource } from "../forge/webhook-source.ts";
 import { createIntake } from "../intake.ts";
 import type { WatchedDeployments } from "../kube/deployments.ts";
@@ -29,6 +30,7 @@ export interface WayInDeps extends Omit<PageDeps, "resultsNamespace" | "forges" 
   readonly forges: ReadonlyMap<string, Forge>;
   /** By forge. */
   readonly webhookSources: ReadonlyMap<string, WebhookSource>;
+  readonly speaksFor: SpeaksFor;
   readonly queue: JobQueue;
   readonly reports: PullRequestReports;
   readonly deliveries: Pick<Deliveries, "record" | "latest" | "event">;
@@ -63,11 +65,25 @@ const mostConnections = { most: 2_048, mostOfOne: 1_024 };
 
 /** Throws if an address is in use, or cannot be had. */
 export async function startWayIn(deps: WayInDeps): Promise<WayIn> {
-  const { live, deployments, forges, webhookSources, queue, reports, deliveries, metrics, tracing, clock, log } = deps;
+  const {
+    live,
+    deployments,
+    forges,
+    webhookSources,
+    speaksFor,
+    queue,
+    reports,
+    deliveries,
+    metrics,
+    tracing,
+    clock,
+    log,
+  } = deps;
   const intake = createIntake({
     tracking: (repo) => deployments.tracking(repo),
     queue: tracedQueue(queue, tracing),
     forges,
+    speaksFor,
     reports: () => (live.now.preview.enabled ? reports : undefined),
     log,
     clock,

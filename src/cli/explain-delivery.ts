@@ -1,5 +1,6 @@
 /** What the server would make of a delivery. It asks the server's own intake, with a queue that only listens. */
 import type { Config } from "../config.ts";
+import { createSpeaksFor } from "../forge/forge-hosts.ts";
 import type { Verdict } from "../forge/webhook-source.ts";
 import { createIntake } from "../intake.ts";
 import { createLogger } from "../log.ts";
@@ -61,6 +62,7 @@ export async function explainDelivery(deps: ExplainDeps): Promise<Explanation> {
       },
     },
     forges: new Set(config.forges.filter(({ token, app }) => token ?? app).map(({ id }) => id)),
+    speaksFor: createSpeaksFor(config.forges),
     reports: () => (config.preview.enabled ? { openInto: () => Promise.resolve([]) } : undefined),
     log: createLogger({ level: "silent", format: "json" }),
   })(event);

@@ -157,6 +157,8 @@ const callbackUrl = httpUrl.refine((value) => {
   return pathname === loginCallbackPath && !search && !hash;
 }, `must end with ${loginCallbackPath}, as https://towline.example.com${loginCallbackPath}`);
 
+const hostName = text.regex(/^(?:[\w.-]+|\[[0-9a-f:.]+\])$/i, "must be the name of a host, without a port");
+
 const groups = z.array(text, { error: "must be a list" }).prefault([]);
 const claim = text.max(200, "must have at most 200 characters");
 
@@ -188,6 +190,11 @@ export const forgeSchema = z.strictObject({
     defaultText: "where the API is",
     description:
       "What people and deployments know it by, if Towline reaches its API at another address: `https://gitea.example.com` with an `apiUrl` of `http://gitea.gitea.svc:3000/api/v1`.",
+  }),
+  hosts: z.array(hostName, { error: "must be a list" }).prefault([]).meta({
+    defaultText: "those of `apiUrl` and `webUrl`, else the public host",
+    description:
+      "More names of hosts that its repositories are read from, such as one for SSH. What another forge says about repositories there is ignored.",
   }),
   webhookSecrets: z
     .array(webhookSecret, { error: "must be a list" })

@@ -37,9 +37,21 @@ export async function examineRedis(
   }
 }
 
-/** Without a login, only its webhooks are taken. */
-export async function examineForge(id: string, account: (() => Promise<string>) | undefined): Promise<Finding[]> {
+/** Without a login, only its webhooks are taken. `isUnbound`: there are others, and nothing says which hosts are its own. */
+export async function examineForge(
+  id: string,
+  account: (() => Promise<string>) | undefined,
+  isUnbound = false,
+): Promise<Finding[]> {
   const subject = `forge ${id}`;
+  const unbound = "which hosts are its own is not known, so that the other forges can speak for its repositories";
+  return [
+    ...(isUnbound ? [warning(subject, unbound, "set its apiUrl, or hosts")] : []),
+    ...(await examineLogin(subject, account)),
+  ];
+}
+
+async function examineLogin(subject: string, account: (() => Promise<string>) | undefined): Promise<Finding[]> {
   if (account === undefined)
     return [ok(subject, "has no login: its webhooks are taken, pull requests are not previewed")];
   try {

@@ -13,6 +13,8 @@ import { type OpenDeps, previewOpen } from "./open.ts";
 export interface PreviewDeps extends OpenDeps {
   /** False: no project is rendered, whatever was asked for before that was switched off. */
   readonly enabled: boolean;
+  /** Whether a forge may say something about the repository at this URL. */
+  readonly speaksFor: (forge: string, url: string) => boolean;
   /** Those with a login for their API, by id. */
   readonly forges: ReadonlyMap<string, Pick<Forge, "pullRequest">>;
   readonly deployments: Pick<Deployments, "tracking"> & { synced(): boolean };
@@ -69,8 +71,10 @@ export function createPreview(deps: PreviewDeps): PreviewPullRequest {
     return { kind: "done" };
   }
 
-  function tracking({ repoUrls }: PullRequest) {
-    const repos = new Set(repoUrls.map(repoId).filter((repo) => repo !== undefined));
+  /** An answer of one forge is no reason to render, and to show there, what is on another. */
+  function tracking({ key: { forge }, repoUrls }: PullRequest) {
+    const own = repoUrls.filter((url) => deps.speaksFor(forge, url));
+    const repos = new Set(own.map(repoId).filter((repo) => repo !== undefined));
     return [...repos].flatMap((repo) => deps.deployments.tracking(repo));
   }
 

@@ -100,3 +100,38 @@ test.each([
     expect(await Promise.all([inQueue!.rendered(), late!.rendered()])).toEqual([false, true]);
   },
 );
+
+test.each([
+  ["a delivery", undefined],
+  ["an API", "http://localhost/group/shop.git"],
+])("what %s of one git host says about another one's repository is not believed", async (_name, deliveredUrl) => {
+  const [world, local] = await Promise.all([useWorld(), useLocalGitlab()]);
+  const { namespace } = world.cluster;
+  // To the server that is two hosts, and the repository is on the other one.
+  const variables = (apiUrl: string) => ({
+    TOWLINE_GITLAB_API_URL: apiUrl.replace("127.0.0.1", "localhost"),
+    TOWLINE_GITEA_API_URL: "http://127.0.0.1:1/api/v1",
+  });
+  const pulls = await useLocalPullRequests(world, local, { variables, ...(deliveredUrl && { deliveredUrl }) });
+  const accepted = (event: string) => pulls.towline.lines.filter((line) => line["event"] === event);
+  const deployment = world.cluster.deployment("shop");
+  await pulls.push(aProject({ namespace }));
+  await deployment.create(aSpec(pulls.repo.url));
+  await deployment.settles();
+  const trace = useTrace(world, "trace");
+
+  await pulls.push({ README: "once more" });
+  const pull = await pulls.open(trace.changes);
+  await expect.poll(() => accepted("pull-request"), patience).toHaveLength(1);
+  expect(accepted("push").map(({ matched }) => matched)).toEqual([0, 0]);
+  if (deliveredUrl === undefined) {
+    const reason = "the repository is on a host of another forge, for which gitlab cannot speak";
+    expect([...accepted("push"), ...accepted("pull-request")].map((line) => line["reason"])).toEqual([
+      reason,
+      reason,
+      reason,
+    ]);
+    expect(local.statuses(pull.head)).toEqual({});
+  } else await pulls.shows(pull.head, { towline: "success: no deployment is concerned" });
+  expect([pull.comments(), await trace.rendered()]).toEqual([[], false]);
+});

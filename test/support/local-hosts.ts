@@ -171,14 +171,26 @@ export interface LocalPullRequest {
   merge(): Promise<string>;
 }
 
+interface LocalPullRequestsOptions {
+  /** More for the server, which knows the API by this address. */
+  readonly variables?: (apiUrl: string) => Record<string, string>;
+  /** What deliveries call the repository, if not by the address that it has. */
+  readonly deliveredUrl?: string;
+}
+
 /** A server for the host, and a repository; every change in it is told to the server by a signed delivery. */
-export async function useLocalPullRequests(world: TestWorld, local: LocalHost): Promise<LocalPullRequests> {
+export async function useLocalPullRequests(
+  world: TestWorld,
+  local: LocalHost,
+  { variables = () => ({}), deliveredUrl }: LocalPullRequestsOptions = {},
+): Promise<LocalPullRequests> {
   const { kind } = local;
   const repo = await world.repo(new URL(local.repoUrl).pathname.slice(1).replace(/\.git$/, ""));
-  const repository = { name: local.repoName, url: repo.url };
+  const repository = { name: local.repoName, url: deliveredUrl ?? repo.url };
   const proxy = await useForgeProxy(local.apiUrl);
   const apiUrl = { [`TOWLINE_${kind.toUpperCase()}_API_URL`]: proxy.apiUrl };
-  const towline = await useTowline(world, { ...local.variables, ...apiUrl, TOWLINE_CLUSTER_NAME: "eu-1" });
+  const more = { TOWLINE_CLUSTER_NAME: "eu-1", ...variables(proxy.apiUrl) };
+  const towline = await useTowline(world, { ...local.variables, ...apiUrl, ...more });
 
   async function deliver({ rawHeaders, body }: Delivery): Promise<void> {
     const headers = Array.from({ length: rawHeaders.length / 2 }, (_, i) => rawHeaders.slice(2 * i, 2 * i + 2));

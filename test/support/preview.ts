@@ -20,7 +20,7 @@ const changed = anObject({
 export const aChange = aResult({ objects: [changed] });
 
 interface Options extends Partial<
-  Pick<PreviewDeps, "enabled" | "forges" | "kluctl" | "limit" | "readIdentity" | "settings" | "secrets">
+  Pick<PreviewDeps, "enabled" | "forges" | "speaksFor" | "kluctl" | "limit" | "readIdentity" | "settings" | "secrets">
 > {
   pullRequest?: Partial<PullRequest>;
   previous?: Report;
@@ -42,6 +42,7 @@ export function aPreviewWorld(deployments: Deployment[], { pullRequest, previous
   const preview = createPreview({
     enabled: true,
     forges: new Map([["gitea", forge]]),
+    speaksFor: () => true,
     deployments: { ...cluster, synced: () => time.synced },
     secrets: fakeSecrets(),
     sources,

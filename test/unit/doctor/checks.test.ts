@@ -217,6 +217,10 @@ test("what surrounds the server is told as it is", async () => {
   expect(lines(await examineForge("gitea", broken))).toEqual([
     "problem forge gitea: the login does not work: it is not there",
   ]);
+  expect(lines(await examineForge("gitea", undefined, true))).toEqual([
+    "warning forge gitea: which hosts are its own is not known, so that the other forges can speak for its repositories",
+    "ok forge gitea: has no login: its webhooks are taken, pull requests are not previewed",
+  ]);
   expect((await examineDataDir(`${import.meta.dirname}/below/it`))[0]?.message).toContain("/below/it can be made");
   expect((await examineDataDir(`${import.meta.filename}/below`))[0]?.message).toContain("is not a directory");
 });

@@ -44,7 +44,14 @@ function useIntake(...deployments: GitDeployment[]) {
 }
 
 /** `previews`: pull requests are previewed on `forges`, those whose API there is a login for. */
-function useIntakeWith({ previews = false, forges = [] as string[] }, ...deployments: GitDeployment[]) {
+function useIntakeWith(
+  {
+    previews = false,
+    forges = [] as string[],
+    speaksFor,
+  }: { previews?: boolean; forges?: string[]; speaksFor?: (forge: string, url: string) => boolean },
+  ...deployments: GitDeployment[]
+) {
   const waiting = new Map<string, Request>();
   const steps: string[] = [];
   const lookups: RepoId[] = [];
@@ -68,6 +75,7 @@ function useIntakeWith({ previews = false, forges = [] as string[] }, ...deploym
       },
     },
     forges: new Set(forges),
+    speaksFor,
     ...(previews && {
       reports: () => ({
         openInto(repo, branch) {
@@ -274,5 +282,31 @@ describe("a push to a forge that can be told about it", () => {
     const off = useIntakeWith({ forges: ["github"] }, named("a"));
     expect(await off.accept(push)).toMatchObject({ matched: 1, previews: undefined, queued: 1 });
     expect(off.steps.at(-1)).toBe(`enqueued commit-status:github:org/shop@${push.after}`);
+  });
+});
+
+describe("what a forge says about repositories of another one", () => {
+  const speaksFor = (forge: string, url: string) => forge === "github" && url.includes("mirror");
+
+  test("is left out, where its own are named beside them", async () => {
+    const { accept, lookups } = useIntakeWith({ speaksFor }, named("prod"));
+    expect(await accept(push)).toMatchObject({
+      matched: 0,
+      queued: 0,
+      reason: "no deployment follows this repository",
+    });
+    expect(lookups).toEqual(["mirror.example.com/shop"]);
+  });
+
+  test.each([
+    ["push", { ...push, forge: "gitlab" }],
+    ["pull request", { ...pullRequest, forge: "gitlab" }],
+  ])("is ignored: a %s", async (_what, event) => {
+    const { accept, steps } = useIntakeWith({ previews: true, forges: ["gitlab"], speaksFor }, named("prod"));
+    expect(await accept(event)).toEqual({
+      ...{ delivery: event.delivery, matched: 0, queued: 0, ignored: [] },
+      reason: "the repository is on a host of another forge, for which gitlab cannot speak",
+    });
+    expect(steps).toEqual([]);
   });
 });

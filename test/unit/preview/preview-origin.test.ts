@@ -71,6 +71,13 @@ test("what the sweep asks again keeps its date until a branch points there", asy
   expect(kluctl.runs).toHaveLength(1);
 });
 
+test("an answer of a forge about repositories of another one concerns no deployment", async () => {
+  const { run, sources, told } = aPreviewWorld([deployment], { speaksFor: (forge, url) => forge !== "gitea" || !url });
+  expect(await run()).toEqual({ kind: "done" });
+  expect(told).toMatchObject([{ repo: undefined, previews: [], obstacle: undefined }]);
+  expect(sources.merges).toEqual([]);
+});
+
 test("a login that does not see the branch renders nothing, whatever another one sees", async () => {
   const logins = ["https://git.example.com/org/shop", "https://git.example.com/org/shop.git"].map((url, i) =>
     named(`shop-${i}`, { spec: inFolder("", { url }) }),
