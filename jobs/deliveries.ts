@@ -75,6 +75,14 @@ const EventAgain = z.discriminatedUnion("kind", [
     head: line,
     fork: z.boolean(),
   }),
+  z.object({
+    kind: z.literal("merge-group"),
+    ...repo,
+    commit: line,
+    branch: line,
+    base: line,
+    ended: z.boolean(),
+  }),
 ]);
 
 const Replayable = DeliveryRecord.extend({ again: EventAgain.optional().catch(undefined) });
@@ -149,7 +157,7 @@ export function createDeliveries({ connection, prefix, log }: DeliveriesDeps): D
         .sort((a, b) => b.at - a.at)[0];
       if (newest?.again === undefined) return undefined;
       const origin = { forge, delivery };
-      if (newest.again.kind === "pull-request") return { ...newest.again, ...origin };
+      if (newest.again.kind !== "push") return { ...newest.again, ...origin };
       // Its files are not remembered: then any of them may have changed.
       return { ...newest.again, ...origin, changed: { complete: false, paths: [] } };
     },
@@ -171,8 +179,11 @@ function toUnwritten({ forge, at, ms, status, event, receipt, refused }: Answere
     status,
     event: event?.kind ?? "none",
     repoName: event && "repoName" in event ? event.repoName.slice(0, longest) : undefined,
-    ref: event?.kind === "push" ? event.ref.slice(0, longest) : undefined,
-    commit: event?.kind === "push" ? event.after : event?.kind === "pull-request" ? event.head : undefined,
+    ref: (event?.kind === "push" ? event.ref : event?.kind === "merge-group" ? event.branch : undefined)?.slice(
+      0,
+      longest,
+    ),
+    commit: event && commitOf(event),
     others: event?.kind === "push" ? event.others : undefined,
     pullRequest: event?.kind === "pull-request" ? event.number : undefined,
     refused: refused?.slice(0, longest),
@@ -186,6 +197,19 @@ function toUnwritten({ forge, at, ms, status, event, receipt, refused }: Answere
       .map(({ deployment, reason }) => ({ deployment, reason: reason.slice(0, longest) })),
     ignoredMore: Math.max(0, ignored.length - mostNamed),
   };
+}
+
+function commitOf(event: GitEvent): string | undefined {
+  switch (event.kind) {
+    case "push":
+      return event.after;
+    case "pull-request":
+      return event.head;
+    case "merge-group":
+      return event.commit;
+    default:
+      return undefined;
+  }
 }
 
 function toJson(unwritten: Unwritten): string {

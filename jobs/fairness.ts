@@ -37,6 +37,8 @@ const previewClasses: Readonly<Record<PreviewCause, number>> = { "pull-request":
 /** The lower, the sooner. To be compared within one lane. */
 export function urgencyOf(request: Request): number {
   if (request.kind === "reconcile") return deployClasses[request.cause];
+  // One that ended takes the place of one that waits.
+  if (request.kind === "merge-group") return request.ended ? 0 : 1;
   return request.kind === "preview" ? previewClasses[request.cause] : 0;
 }
 
@@ -152,6 +154,8 @@ function repositoryOf(request: Request): string {
     case "preview":
     case "report":
       return `${request.pullRequest.forge} ${request.pullRequest.repoName}`;
+    case "merge-group":
+      return `${request.group.forge} ${request.group.repoName}`;
     case "commit-status":
       return `${request.commit.forge} ${request.commit.repoName}`;
   }

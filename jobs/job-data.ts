@@ -1,6 +1,6 @@
 /** What a job carries in Redis: names, never state and never a secret. Parsed again by whoever takes it. */
 import { z } from "zod";
-import type { RepoId, Request } from "../src/model.ts";
+import { parseQueueBranch, type RepoId, type Request } from "../src/model.ts";
 import { traceparent } from "../src/tracing.ts";
 import type { Lane, LaneRequests } from "./lanes.ts";
 
@@ -62,6 +62,24 @@ const Preview = z
   })
   .transform(({ v: _version, ...request }) => request);
 
+const queueBranch = z
+  .string()
+  .max(1_000)
+  .refine((text) => parseQueueBranch(text) !== undefined);
+const MergeGroupKey = CommitKey.extend({ branch: queueBranch, base: commit });
+
+const MergeGroup = z
+  .object({
+    v,
+    kind: z.literal("merge-group"),
+    group: MergeGroupKey,
+    ended: z.boolean(),
+    delivery,
+    receivedAt,
+    trace,
+  })
+  .transform(({ v: _version, ...request }) => request);
+
 const Report = z
   .discriminatedUnion("kind", [
     z.object({ v, kind: z.literal("report"), pullRequest: PullRequestKey }),
@@ -72,7 +90,7 @@ const Report = z
 const byLane: { readonly [L in Lane]: z.ZodType<LaneRequests[L]> } = {
   reconcile: Reconcile,
   manual: Reconcile,
-  preview: Preview,
+  preview: z.union([Preview, MergeGroup]),
   report: Report,
 };
 
@@ -90,6 +108,12 @@ export function toJobData(request: Request): Readonly<Record<string, unknown>> {
       const { pullRequest, cause, delivery, receivedAt, trace } = request;
       const origin = { delivery: delivery?.slice(0, 200), receivedAt, trace };
       return { v: 1, kind, pullRequest: names(pullRequest), cause, ...origin };
+    }
+    case "merge-group": {
+      const { group, ended, delivery, receivedAt, trace } = request;
+      const { forge, repoName, commit, branch, base } = group;
+      const origin = { delivery: delivery?.slice(0, 200), receivedAt, trace };
+      return { v: 1, kind, group: { forge, repoName, commit, branch, base }, ended, ...origin };
     }
     case "report":
       return { v: 1, kind, pullRequest: names(request.pullRequest) };

@@ -5,13 +5,16 @@
 import { commitOf, describeRef } from "../src/git-ref.ts";
 import type { Logger } from "../src/log.ts";
 import {
+  commitText,
   type Deployment,
   type GitDeployment,
   followsGit,
   type Heads,
   keyText,
   type MalformedDeployment,
+  type MergeGroupRequest,
   type PreviewRequest,
+  type RepoId,
 } from "../src/model.ts";
 import type { Clock, Deployments, Reports } from "../src/ports.ts";
 import { createLimit } from "../src/limit.ts";
@@ -29,6 +32,8 @@ export interface RefsSweepDeps {
   readonly spare?: Spare | undefined;
   /** Absent: pull requests are not previewed. */
   readonly reports?: Pick<Reports, "openInto"> | undefined;
+  /** The groups of the repository's merge queue that were not announced. Absent: no status is written. */
+  readonly groups?: ((repo: RepoId, heads: Heads) => Promise<readonly MergeGroupRequest[]>) | undefined;
   readonly everyMs: () => number;
   readonly clock: Clock;
   readonly log: Logger;
@@ -142,6 +147,7 @@ export function createRefsSweep(deps: RefsSweepDeps): RefsSweep {
       group.lookedAt = clock.now();
       group.fresh = false;
       if (heads) await compare(group, heads, now);
+      if (heads) await askForGroups(group, heads);
     } catch (error) {
       // Redis is away: whoever watches over it says so. What was found is found again.
       log.debug({ error: (error as Error).message }, "sweep put off");
@@ -173,6 +179,14 @@ export function createRefsSweep(deps: RefsSweepDeps): RefsSweep {
       observe?.looked(false, (clock.now() - startedAt) / 1_000);
       return undefined;
     }
+  }
+
+  /** A required check that is never reported holds up the whole merge queue. */
+  async function askForGroups({ members: [first] }: Group, heads: Heads): Promise<void> {
+    const found = (first && (await deps.groups?.(first.repo, heads))) ?? [];
+    if (found.length === 0) return;
+    await queue.enqueue(found);
+    log.info({ groups: found.map(({ group }) => commitText(group)) }, "found merge groups that no webhook announced");
   }
 
   async function compare(group: Group, heads: Heads, askedAt: number): Promise<void> {

@@ -6,7 +6,7 @@
 import type { Redis } from "ioredis";
 import { z } from "zod";
 import { parseJson } from "../src/json.ts";
-import { type CommitKey, type PullRequestKey, pullRequestText, type RepoId } from "../src/model.ts";
+import { type CommitKey, commitText, type PullRequestKey, pullRequestText, type RepoId } from "../src/model.ts";
 import type { Reports } from "../src/ports.ts";
 import { isOpen, Report } from "../src/report.ts";
 import { createReadiness, withinDeadline } from "./connection.ts";
@@ -68,6 +68,7 @@ export function createReports({ connection, prefix, keepMs = 30 * dayMs }: Repor
   const statusesKey = ({ forge, repoName, commit }: CommitKey) =>
     `${prefix}:commit-statuses:${digest(`${forge}:${repoName.toLowerCase()}@${commit}`)}`;
 
+  const groupKey = (group: CommitKey) => `${prefix}:merge-group:${digest(commitText(group).toLowerCase())}`;
   const unsettledKey = (repo: RepoId) => `${prefix}:unsettled:${digest(repo)}`;
 
   async function open(repo: RepoId): Promise<OpenReport[]> {
@@ -123,6 +124,16 @@ export function createReports({ connection, prefix, keepMs = 30 * dayMs }: Repor
       const key = statusesKey(commit);
       const writing = connection.multi().hset(key, Object.fromEntries(lines)).pexpire(key, keepStatusesMs);
       await inTime("keep the statuses", async () => allOf(await writing.exec()));
+    },
+    async groupStatus(group) {
+      const json = await inTime("give back the status of a group", async () => connection.get(groupKey(group)));
+      return parse(Status, json);
+    },
+    async saveGroupStatus(group, status) {
+      const json = JSON.stringify(status);
+      await inTime("keep the status of a group", async () =>
+        connection.set(groupKey(group), json, "PX", keepStatusesMs),
+      );
     },
     async setUnsettled({ forge, repoName, commit }, repo, unsettled) {
       const member = JSON.stringify({ forge, repoName, commit });

@@ -6,26 +6,29 @@ import type { Redis } from "ioredis";
 import { SupersededError } from "../src/errors.ts";
 import { parseJson } from "../src/json.ts";
 import type { Logger } from "../src/log.ts";
-import { type PreviewRequest, subjectOf } from "../src/model.ts";
+import { subjectOf } from "../src/model.ts";
 import { describeRedisError } from "./connection.ts";
 import { parseJobData } from "./job-data.ts";
+import type { LaneRequests } from "./lanes.ts";
+
+type Request = LaneRequests["preview"];
 
 export interface SupersedingDeps {
   readonly connection: Redis;
   /** Where the request that came while this one ran is kept. */
-  readonly followUpKey: (request: PreviewRequest) => string;
+  readonly followUpKey: (request: Request) => string;
   readonly everyMs: number;
   readonly log: Logger;
 }
 
 export interface Superseding {
   /** Aborts the controller when something newer waits. Returns what is to be called when the work has ended. */
-  watch(request: PreviewRequest, controller: AbortController): () => void;
+  watch(request: Request, controller: AbortController): () => void;
   stop(): void;
 }
 
 interface Watched {
-  readonly request: PreviewRequest;
+  readonly request: Request;
   readonly controller: AbortController;
 }
 
@@ -59,6 +62,11 @@ export function createSuperseding({ connection, followUpKey, everyMs, log }: Sup
   function supersede({ request, controller }: Watched, followUp: string): void {
     const newer = parseJobData("preview", parseJson(followUp));
     if (newer === undefined) return; // nothing will come of it
+    if (newer.kind === "merge-group") {
+      // Of one group it is always the same commit: only its end makes the work useless.
+      if (newer.ended) controller.abort(new SupersededError("the merge queue is done with the group"));
+      return;
+    }
     const subject = subjectOf(request);
     const before = gaveWay.get(subject) ?? 0;
     gaveWay.delete(subject);

@@ -1,6 +1,6 @@
 /** The periodic look at the truth: what is due, and what moved without anybody telling. */
 import type { Logger } from "../src/log.ts";
-import type { GitDeployment, Heads, OciDeployment } from "../src/model.ts";
+import type { GitDeployment, Heads, MergeGroupRequest, OciDeployment, RepoId } from "../src/model.ts";
 import type { Retries } from "../src/reconcile/retries.ts";
 import type { Clock, DeploymentChange, Deployments, Reports, Tag } from "../src/ports.ts";
 import { createDueSweep, type DueAt, type Spare } from "./due-sweep.ts";
@@ -25,6 +25,8 @@ export interface SweepDeps {
   readonly queue: Pick<JobQueue, "enqueue" | "markMoved" | "claim">;
   /** Absent: pull requests are not previewed. */
   readonly reports?: Pick<Reports, "openInto"> | undefined;
+  /** The groups of a repository's merge queue that were not announced. Absent: no status is written. */
+  readonly groups?: ((repo: RepoId, heads: Heads) => Promise<readonly MergeGroupRequest[]>) | undefined;
   /** How often each remote is asked, and after how long what is still due is asked for again. */
   readonly everyMs?: (() => number) | undefined;
   readonly tickMs?: number | undefined;

@@ -136,7 +136,8 @@ export function startWorker<L extends Lane>(deps: WorkerDeps<L>): RunningWorker 
 
     const request = isJoined(lane, parsed) ? ((await joined.take(parsed)) as LaneRequests[L]) : parsed;
     const controller = new AbortController();
-    const ended = request.kind === "preview" ? superseding.watch(request, controller) : undefined;
+    const ended =
+      request.kind === "preview" || request.kind === "merge-group" ? superseding.watch(request, controller) : undefined;
     const doing = run(request, job, controller.signal);
     running.set(doing, controller);
     try {

@@ -141,6 +141,7 @@ export interface Config {
   };
   readonly preview: {
     readonly enabled: boolean;
+    readonly forksInMergeQueue: boolean;
     readonly serviceAccountName?: string | undefined;
     readonly concurrency: number;
     readonly intervalMs: number;
@@ -259,6 +260,7 @@ function toConfig(parsed: z.output<typeof configSchema>, env: ConfigSources["env
     lease: { durationMs: lease.duration },
     preview: {
       enabled: preview.enabled,
+      forksInMergeQueue: preview.forksInMergeQueue,
       serviceAccountName: preview.serviceAccountName,
       concurrency: preview.concurrency ?? Math.min(64, Math.max(2, Math.floor(cores / 2))),
       intervalMs: preview.interval,

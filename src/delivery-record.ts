@@ -17,7 +17,7 @@ export const DeliveryRecord = z.object({
   /** What was answered; 499: the sender was gone. */
   status: z.int(),
   ms: z.number(),
-  event: z.enum(["push", "pull-request", "ping", "irrelevant", "none"]),
+  event: z.enum(["push", "pull-request", "merge-group", "ping", "irrelevant", "none"]),
   repoName: z.string().optional(),
   ref: z.string().optional(),
   commit: z.string().optional(),

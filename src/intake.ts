@@ -6,6 +6,7 @@ import {
   type GitDeployment,
   type GitEvent,
   keyText,
+  type MergeGroupEvent,
   type PreviewRequest,
   type PullRequestEvent,
   type PullRequestKey,
@@ -119,10 +120,20 @@ export function createIntake(deps: IntakeDeps): Accept {
     return { delivery, matched: 0, previews: 1, queued, ignored: [] };
   }
 
+  /** Also where nothing is previewed: the queue waits for a required check. */
+  async function acceptMergeGroup(event: MergeGroupEvent, receivedAt: number): Promise<Receipt> {
+    const { forge, repoName, commit, branch, base, ended, delivery } = event;
+    const nothing = { delivery, matched: 0, ignored: [] };
+    if (!forges.has(forge)) return { ...nothing, queued: 0, reason: noLogin(forge) };
+    const group = { forge, repoName, commit, branch, base };
+    const queued = await enqueue([{ kind: "merge-group", group, ended, delivery, receivedAt }]);
+    return { ...nothing, queued };
+  }
+
   function reasonNotToPreview({ action, forge }: PullRequestEvent): string | undefined {
     if (reports() === undefined) return "previews of pull requests are switched off";
     if (!forges.has(forge)) {
-      return `no preview: forge ${forge} has no login for its API, set its token (or appId and appPrivateKey)`;
+      return noLogin(forge);
     }
     return action === "other" ? "nothing changed that a preview depends on" : undefined;
   }
@@ -132,21 +143,30 @@ export function createIntake(deps: IntakeDeps): Accept {
   }
 
   /** Who has the secret of one forge could name any repository: what another one's are is not for it to say. */
-  async function acceptOwn(event: PushEvent | PullRequestEvent, receivedAt: number): Promise<Receipt> {
+  async function acceptOwn(
+    event: PushEvent | PullRequestEvent | MergeGroupEvent,
+    receivedAt: number,
+  ): Promise<Receipt> {
     const repoUrls = event.repoUrls.filter((url) => speaksFor(event.forge, url));
     if (repoUrls.length === 0 && event.repoUrls.length > 0) {
       const reason = `the repository is on a host of another forge, for which ${event.forge} cannot speak`;
       return { delivery: event.delivery, matched: 0, queued: 0, ignored: [], reason };
     }
-    return event.kind === "push"
-      ? acceptPush({ ...event, repoUrls }, receivedAt)
-      : acceptPullRequest({ ...event, repoUrls }, receivedAt);
+    switch (event.kind) {
+      case "push":
+        return acceptPush({ ...event, repoUrls }, receivedAt);
+      case "pull-request":
+        return acceptPullRequest({ ...event, repoUrls }, receivedAt);
+      case "merge-group":
+        return acceptMergeGroup({ ...event, repoUrls }, receivedAt);
+    }
   }
 
   async function acceptAny(event: GitEvent, receivedAt: number): Promise<Receipt> {
     switch (event.kind) {
       case "push":
       case "pull-request":
+      case "merge-group":
         return acceptOwn(event, receivedAt);
       case "ping":
         return { delivery: event.delivery, matched: 0, queued: 0, ignored: [], reason: "the webhook is set up" };
@@ -165,6 +185,10 @@ export function createIntake(deps: IntakeDeps): Accept {
   };
 }
 
+function noLogin(forge: string): string {
+  return `no preview: forge ${forge} has no login for its API, set its token (or appId and appPrivateKey)`;
+}
+
 function toPreview(
   pullRequest: PullRequestKey,
   cause: PreviewRequest["cause"],
@@ -181,7 +205,7 @@ function distinctRepos(deployments: readonly GitDeployment[]): RepoId[] {
 function describeEvent(event: GitEvent) {
   const { delivery, forge, kind } = event;
   const repo = "repoName" in event ? event.repoName : undefined;
-  const ref = event.kind === "push" ? event.ref : undefined;
+  const ref = event.kind === "push" ? event.ref : event.kind === "merge-group" ? event.branch : undefined;
   return { delivery, forge, event: kind, repo, ref, number: event.kind === "pull-request" ? event.number : undefined };
 }
 

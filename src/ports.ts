@@ -161,6 +161,8 @@ export interface MergeSource extends Repository {
   /** The full hashes of both commits. */
   readonly head: string;
   readonly base: string;
+  /** The head is the merge itself, as the host made it on the base. */
+  readonly isMerged?: boolean | undefined;
 }
 
 export type Merge = Merged | { readonly kind: "conflict"; readonly paths: readonly string[] };
@@ -412,6 +414,9 @@ export interface Reports {
   statuses(commit: CommitKey): Promise<readonly CommitStatus[]>;
   /** Beside those of other contexts: several may write of one commit at the same time. */
   saveStatuses(commit: CommitKey, statuses: readonly CommitStatus[]): Promise<void>;
+  /** What was found out about a merge queue's group. */
+  groupStatus(group: CommitKey): Promise<CommitStatus | undefined>;
+  saveGroupStatus(group: CommitKey, status: CommitStatus): Promise<void>;
   /** Remembers whether a pushed commit still has to be told how it ends. */
   setUnsettled(commit: CommitKey, repo: RepoId, unsettled: boolean): Promise<void>;
   /** The commits pushed to this repository that still have to be told how they end. */

@@ -92,8 +92,7 @@ function Delivery({ delivery, now }: { readonly delivery: DeliveryRecord; readon
       )}
       <div>
         <span class={`badge ${status === 202 ? "ready" : "failed"}`}>{status}</span>{" "}
-        <strong>{event === "pull-request" ? "pull request" : event === "none" ? "not read" : event}</strong>{" "}
-        <span class="breaks">{about}</span>{" "}
+        <strong>{event === "none" ? "not read" : event.replace("-", " ")}</strong> <span class="breaks">{about}</span>{" "}
         {commit && (
           <a href={`#/commit/${encodeURIComponent(commit)}`}>
             <code>{short(commit)}</code>

@@ -19,15 +19,18 @@ import type { WatchedDeployments } from "../kube/deployments.ts";
 import { createLimit } from "../limit.ts";
 import type { Logger } from "../log.ts";
 import type { Metrics } from "../metrics.ts";
-import type { PreviewRequest } from "../model.ts";
+import type { GitDeployment, MergeGroupKey } from "../model.ts";
+import type { LaneRequests } from "../../jobs/lanes.ts";
 import type { Tracing } from "../tracing.ts";
 import { createTracedJobs } from "./traced.ts";
 import type { Clock, Forge, Kluctl, Secrets, Sources } from "../ports.ts";
 import { renderComment } from "../preview/comment.ts";
+import { createMergeGroupPreview } from "../preview/merge-group.ts";
 import { createPreview } from "../preview/preview.ts";
 import type { ReadIdentity } from "../reconcile/identity.ts";
 import { createMarker, type Marker } from "../reporting/marker.ts";
 import { startReportWatch } from "../reporting/watching.ts";
+import { writeGroupStatus } from "../reporting/write-group-status.ts";
 import { createCommitStatusWriter } from "../reporting/write-commit-status.ts";
 import { createReportWriter } from "../reporting/write-report.ts";
 import { pruneGuardOf } from "./prune-guard.ts";
@@ -94,9 +97,12 @@ export function startPreviews(deps: PreviewsDeps): Previews {
   const shared = { connection: consumer, prefix: live.now.redis.prefix, fairness, log };
 
   const comparisons = createLimit(live.now.preview.concurrency);
-  const preview = createPreview({
+  const previewing = {
     get enabled() {
       return live.now.preview.enabled;
+    },
+    get renderForks() {
+      return live.now.preview.forksInMergeQueue;
     },
     forges,
     speaksFor: deps.speaksFor,
@@ -107,22 +113,29 @@ export function startPreviews(deps: PreviewsDeps): Previews {
     readIdentity: deps.readIdentity,
     reports,
     queue,
-    limit: (work, options) => comparisons.run(work, options),
+    limit: <T>(work: () => Promise<T>, options: { signal: AbortSignal }) => comparisons.run(work, options),
     get settings() {
       const { preview: own, dryRun } = live.now;
       return { serviceAccount: own.serviceAccountName, dryRun, pruneGuard: pruneGuardOf(live.now) };
     },
     clusterName: async () => live.now.clusterName ?? (await deps.clusterId()).slice(0, 8),
     newId: randomUUID,
+    write: (...group: [MergeGroupKey, readonly GitDeployment[], AbortSignal]) =>
+      writeGroupStatus({ forges, reports }, ...group),
     clock,
     log,
-  });
-  const traced = createTracedJobs<PreviewRequest>("preview", deps.tracing);
+  };
+  const preview = createPreview(previewing);
+  const previewGroup = createMergeGroupPreview(previewing);
+  const traced = createTracedJobs<LaneRequests["preview"]>("preview", deps.tracing);
   const previewer = startWorker({
     ...shared,
     lane: "preview",
     concurrency: pullRequestsAtOnce,
-    work: (request, attempt) => traced.work(request, attempt, () => preview(request, attempt)),
+    work: (request, attempt) =>
+      traced.work(request, attempt, () =>
+        request.kind === "preview" ? preview(request, attempt) : previewGroup(request, attempt),
+      ),
     observe: {
       started(request, waited) {
         traced.waited(request, waited);

@@ -1,6 +1,14 @@
 /** Where spans begin: a delivery at the door, and a job that goes on with what a delivery began. */
 import type { Accept } from "../intake.ts";
-import type { Attempt, Outcome, PreviewRequest, ReconcileRequest, RepoId, Request } from "../model.ts";
+import type {
+  Attempt,
+  MergeGroupRequest,
+  Outcome,
+  PreviewRequest,
+  ReconcileRequest,
+  RepoId,
+  Request,
+} from "../model.ts";
 import type { Queue } from "../ports.ts";
 import type { Tracing } from "../tracing.ts";
 
@@ -28,12 +36,14 @@ export function tracedQueue<Q extends Pick<Queue, "enqueue">>(queue: Q, tracing:
   };
 }
 
-function mayCarry(request: Request): request is ReconcileRequest | PreviewRequest {
-  return request.kind === "reconcile" || request.kind === "preview";
+type Traced = ReconcileRequest | PreviewRequest | MergeGroupRequest;
+
+function mayCarry(request: Request): request is Traced {
+  return request.kind === "reconcile" || request.kind === "preview" || request.kind === "merge-group";
 }
 
 /** The jobs of one lane. `waited` is told right before the work on the same request. */
-export function createTracedJobs<R extends ReconcileRequest | PreviewRequest>(lane: string, tracing: Tracing) {
+export function createTracedJobs<R extends Traced>(lane: string, tracing: Tracing) {
   const waits = new WeakMap<R, number>();
   return {
     waited: (request: R, seconds: number) => void waits.set(request, seconds),
@@ -41,7 +51,7 @@ export function createTracedJobs<R extends ReconcileRequest | PreviewRequest>(la
       return tracing.continued(request.trace, () =>
         tracing.inSpan(
           request.kind,
-          { lane, cause: request.cause, delivery: request.delivery, attempt, ...subject(request) },
+          { lane, cause: causeOf(request), delivery: request.delivery, attempt, ...subject(request) },
           () => {
             tracing.past("queue wait", { lane }, waits.get(request) ?? 0);
             return work();
@@ -54,7 +64,15 @@ export function createTracedJobs<R extends ReconcileRequest | PreviewRequest>(la
   };
 }
 
-function subject(request: ReconcileRequest | PreviewRequest) {
+function causeOf(request: Traced): string {
+  return request.kind === "merge-group" ? "merge-queue" : request.cause;
+}
+
+function subject(request: Traced) {
+  if (request.kind === "merge-group") {
+    const { forge, repoName, commit } = request.group;
+    return { forge, repository: repoName, commit };
+  }
   if (request.kind === "reconcile") {
     const { namespace, name } = request.deployment;
     return { "k8s.namespace.name": namespace, deployment: name };

@@ -5,6 +5,7 @@ import { readMemory } from "../config/available-memory.ts";
 import type { ResultStore } from "../kube/result-store.ts";
 import type { ReconcileRequest } from "../model.ts";
 import type { DeploymentMetrics } from "../metrics/deployments.ts";
+import { findUnansweredGroups } from "../preview/open-group.ts";
 import { loginKey, readGitCredentials, readOciCredentials, tagKey } from "../reconcile/credentials.ts";
 import { startDependencyWaking } from "../reconcile/depends-on-waking.ts";
 import { startDriftWaking } from "../reconcile/skip/drift-waking.ts";
@@ -68,6 +69,7 @@ export function startWork(deps: WorkDeps): StartedWork {
       openInto: async (...asked) =>
         forges.size > 0 && live.now.preview.enabled ? reports.openInto(...asked) : Promise.resolve([]),
     },
+    groups: (repo, heads) => findUnansweredGroups({ forges, reports }, repo, heads),
     dueAt,
     retries: deps.retries,
     spare: (deployment, to) => skipping.spare(deployment, to),

@@ -64,6 +64,10 @@ function describeEvent(event: GitEvent): string {
       const { repoName, number, action, head, baseBranch } = event;
       return `pull request ${plain(repoName)}#${number} ${action}: ${head.slice(0, 7)} into ${plain(baseBranch)}${from}`;
     }
+    case "merge-group": {
+      const { repoName, commit, branch, ended } = event;
+      return `group ${commit.slice(0, 7)} of a merge queue of ${plain(repoName)}: ${ended ? "ended" : "made"}, in ${plain(branch)}`;
+    }
     case "ping":
       return "ping";
     case "irrelevant":

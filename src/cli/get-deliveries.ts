@@ -64,7 +64,7 @@ function toTable(records: readonly DeliveryRecord[], wide: boolean): string {
     ageText(now - record.at),
     record.forge,
     String(record.status),
-    record.event === "pull-request" ? "pull request" : record.event,
+    record.event.replace("-", " "),
     plain(aboutOf(record)),
     short(record.commit),
     String(record.matched),

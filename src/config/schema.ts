@@ -505,6 +505,10 @@ export const configSchema = z.strictObject({
         description:
           "Shows on pull requests what merging them would change. Rendering a pull request runs its code: see docs/pull-requests.md.",
       }),
+      forksInMergeQueue: flag.prefault(false).meta({
+        description:
+          "Renders groups of a merge queue also if a member comes from a fork, or if nobody can show where it comes from: see docs/pull-requests.md.",
+      }),
       serviceAccountName: kubernetesName.optional().meta({
         defaultText: "the deployment's own",
         description:

@@ -44,8 +44,11 @@ export function toManifest({ name, homepage, webhookUrl, redirectUrl }: Manifest
     hook_attributes: { url: webhookUrl, active: true },
     redirect_url: redirectUrl,
     public: false,
-    default_permissions: { metadata: "read", contents: "read", pull_requests: "write", statuses: "write" },
-    default_events: githubEvents,
+    default_permissions: {
+      ...{ metadata: "read", contents: "read", pull_requests: "write", statuses: "write" },
+      merge_queues: "read",
+    },
+    default_events: [...githubEvents, "merge_group"],
   };
 }
 

@@ -1,4 +1,5 @@
 /** What a git host tells us, and what we tell it. */
+import type { MergeGroupKey } from "./merge-group.ts";
 import type { PullRequestKey } from "./request.ts";
 
 /** The files a push touched, as far as the host says. */
@@ -46,6 +47,14 @@ export interface PullRequestEvent extends EventOrigin {
   readonly baseBranch: string;
   readonly head: string;
   readonly fork: boolean;
+}
+
+/** A merge queue made a group, or is done with one. */
+export interface MergeGroupEvent extends EventOrigin, Omit<MergeGroupKey, "forge"> {
+  readonly kind: "merge-group";
+  readonly repoUrls: readonly string[];
+  /** It was merged, or dropped from the queue. */
+  readonly ended: boolean;
 }
 
 /** A pull or merge request as its forge has it now. */
@@ -102,4 +111,4 @@ export interface IrrelevantEvent extends EventOrigin {
   readonly reason: string;
 }
 
-export type GitEvent = PushEvent | PullRequestEvent | PingEvent | IrrelevantEvent;
+export type GitEvent = PushEvent | PullRequestEvent | MergeGroupEvent | PingEvent | IrrelevantEvent;

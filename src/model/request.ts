@@ -1,5 +1,6 @@
 /** What is wanted, of which subject, and what came of it. */
 import { type Key, keyText } from "./key.ts";
+import type { MergeGroupKey } from "./merge-group.ts";
 import type { RepoId } from "./source.ts";
 
 /** Why a deployment is to be looked at; also the order of urgency, see jobs/queue.ts. */
@@ -14,7 +15,7 @@ export type Cause =
 /**
  * What is wanted, of which subject. Names a subject and carries no state: whoever does the work reads what is true then.
  */
-export type Request = ReconcileRequest | PreviewRequest | ReportRequest | CommitStatusRequest;
+export type Request = ReconcileRequest | PreviewRequest | MergeGroupRequest | ReportRequest | CommitStatusRequest;
 
 /** Bring one deployment up to date. Carries no commit: whoever does the work resolves the ref then. */
 export interface ReconcileRequest {
@@ -65,6 +66,17 @@ export interface PreviewRequest {
   readonly trace?: string | undefined;
 }
 
+/** Find out what a merge queue's group would change, and report that beside its commit. */
+export interface MergeGroupRequest {
+  readonly kind: "merge-group";
+  readonly group: MergeGroupKey;
+  /** The queue has merged or dropped the group: nothing is to be found out any more. */
+  readonly ended: boolean;
+  readonly delivery?: string | undefined;
+  readonly receivedAt?: number | undefined;
+  readonly trace?: string | undefined;
+}
+
 /** Bring a pull request's comment and statuses on its forge in line with its report. */
 export interface ReportRequest {
   readonly kind: "report";
@@ -76,6 +88,11 @@ export interface CommitKey {
   readonly forge: string;
   readonly repoName: string;
   readonly commit: string;
+}
+
+/** `forge:org/repo@commit`, for logs and queues. */
+export function commitText({ forge, repoName, commit }: CommitKey): string {
+  return `${forge}:${repoName}@${commit}`;
 }
 
 /** Bring a pushed commit's statuses on its forge in line with what became of it in the cluster. */
@@ -93,10 +110,10 @@ export function subjectOf(request: Request): string {
     case "preview":
     case "report":
       return `${request.kind}:${pullRequestText(request.pullRequest)}`;
-    case "commit-status": {
-      const { forge, repoName, commit } = request.commit;
-      return `commit-status:${forge}:${repoName}@${commit}`;
-    }
+    case "merge-group":
+      return `${request.kind}:${commitText(request.group)}`;
+    case "commit-status":
+      return `${request.kind}:${commitText(request.commit)}`;
   }
 }
 

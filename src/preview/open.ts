@@ -9,7 +9,7 @@ import { redactText } from "./describe-diff.ts";
 import { type Early, startEarly } from "./early.ts";
 import { describeFindings, type Findings, toReport } from "./findings.ts";
 import { matchPullRequest } from "./match.ts";
-import { HeadOnNoBranch, mergeForEachLogin, type MergesDeps } from "./merges.ts";
+import { HeadOnNoBranch, mergeForEachLogin, type MergedOrNot, type MergesDeps } from "./merges.ts";
 import { findBase, findConflict, release, toTargets } from "./targets.ts";
 
 export interface OpenDeps extends MergesDeps, CompareDeps {
@@ -28,7 +28,7 @@ export interface OpenPullRequest extends Attempt {
   readonly sleep: (ms: number, signal: AbortSignal) => Promise<unknown>;
 }
 
-const earlyAfterMs = 2_000;
+export const earlyAfterMs = 2_000;
 
 export async function previewOpen(open: OpenPullRequest, deps: OpenDeps): Promise<Outcome> {
   const { pullRequest, signal, log } = open;
@@ -56,7 +56,8 @@ export async function previewOpen(open: OpenPullRequest, deps: OpenDeps): Promis
   };
   const early = startEarly({ afterMs: earlyAfterMs, sleep: open.sleep, tell }, signal);
   try {
-    const unsure = await findOut(open, candidates, findings, early, deps);
+    const merges = await mergeForEachLogin(pullRequest, candidates, deps, signal);
+    const unsure = await compareMerges({ ...open, merges }, findings, early, deps);
     await early.stop();
     signal.throwIfAborted();
     if (unsure > 0) findings.mendable = true;
@@ -93,15 +94,23 @@ function findUnchanged({ cause, previous, pullRequest: { head } }: OpenPullReque
   return isKnown ? previous : undefined;
 }
 
-/** Resolves, when all processes have ended, with how many previews failed that another try may mend. */
-async function findOut(
-  { pullRequest, lastAttempt, log, signal }: OpenPullRequest,
-  candidates: readonly GitDeployment[],
+/** What is compared with the cluster: the merges, and where they would be deployed from. */
+export interface Compared extends Pick<Attempt, "lastAttempt" | "signal"> {
+  readonly merges: readonly MergedOrNot[];
+  readonly pullRequest: Pick<PullRequest, "repoUrls" | "baseBranch">;
+  readonly log: Logger;
+}
+
+/**
+ * Resolves, when all processes have ended and the merges are given back, with how many previews failed that another try
+ * may mend.
+ */
+export async function compareMerges(
+  { merges, pullRequest, lastAttempt, log, signal }: Compared,
   findings: Findings,
-  early: Early,
+  early: Pick<Early, "again">,
   deps: OpenDeps,
 ): Promise<number> {
-  const merges = await mergeForEachLogin(pullRequest, candidates, deps, signal);
   try {
     signal.throwIfAborted();
     findings.base = findBase(merges);

@@ -108,7 +108,7 @@ function share(some: number, all: number): string {
 const longestVerdict = 140;
 
 /** The verdict on the whole pull request, in at most 140 characters. */
-export function describeReport(report: Report): string {
+export function describeReport(report: Pick<Report, "state" | "obstacle" | "previews">): string {
   if (report.state === "merged") return "merged";
   if (report.state === "closed") return "closed without merging";
   if (report.obstacle !== undefined) return describeObstacle(report.obstacle);

@@ -18,7 +18,10 @@ export interface Targets {
 }
 
 /** Now that the changed files are known, some deployments are not concerned after all. */
-export function toTargets(pullRequest: PullRequest, merges: readonly MergedOrNot[]): Targets {
+export function toTargets(
+  pullRequest: Pick<PullRequest, "repoUrls" | "baseBranch">,
+  merges: readonly MergedOrNot[],
+): Targets {
   const targets: Target[] = [];
   const ignored: Ignored[] = [];
   // It is one repository: what one login could read of it holds for the others.

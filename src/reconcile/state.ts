@@ -4,7 +4,7 @@ import { type Deployment, isMalformed, type MalformedDeployment } from "../model
 import { isReconciling, readyCondition } from "./conditions.ts";
 import { hashToApprove } from "./decide.ts";
 import { dueAt } from "./due.ts";
-import { showStatusProblems } from "./show-result.ts";
+import { inOneLine, withFirstError } from "./first-error.ts";
 
 export interface DeploymentState {
   readonly namespace: string;
@@ -77,16 +77,6 @@ function whyOf(deployment: Deployment | MalformedDeployment): string | undefined
   return withFirstError(inOneLine(ready?.message ?? ""), status) || "nobody has looked at it yet";
 }
 
-/** That there are errors says too little, where they are known. */
-function withFirstError(message: string, { lastDeployResult, lastValidateResult }: Deployment["status"]): string {
-  if (!/\bfailed with \d+ errors\b/.test(message)) return message;
-  const [first] = [lastDeployResult, lastValidateResult].flatMap((one) => showStatusProblems(one?.document, "errors"));
-  if (first === undefined) return message;
-  const { object, message: words } = first;
-  const isNamed = object === undefined || words.includes(object.slice(object.search(/[^ /]*$/)));
-  return `${message} The first: ${isNamed ? "" : `${object}: `}${inOneLine(words)}`;
-}
-
 /** Whether the last deploy was a dry run. */
 function wasTried({ lastDeployResult }: Deployment["status"]): boolean {
   const { dryRun } = (lastDeployResult?.document["commandInfo"] ?? {}) as { dryRun?: unknown };
@@ -108,20 +98,4 @@ function commitOf(document: Readonly<Record<string, unknown>> | undefined): stri
 function timeOf(text: string | undefined): number | undefined {
   const ms = Date.parse(text ?? "");
   return Number.isNaN(ms) ? undefined : ms;
-}
-
-/** In one line: where kluctl counts its errors, the first; of a template's, where it is and what is wrong there. */
-function inOneLine(text: string): string {
-  const whole = text.trim();
-  const [, count] = /^(\d+) errors? occurred:\n/.exec(whole) ?? [];
-  const first = (count === undefined ? undefined : whole.split(/^\s*\* /m)[1]?.trim()) ?? whole;
-  const more = first !== whole && count !== "1" ? ` (and ${Number(count) - 1} more)` : "";
-  return (templateError(first) ?? first.split("\n", 1)[0] ?? "") + more;
-}
-
-/** Jinja's last lines say most, after the way that led there: the innermost file, and the exception. */
-function templateError(text: string): string | undefined {
-  const [, file, line] = [...text.matchAll(/\bFile "([^"\n]+)", line (\d+)/g)].at(-1) ?? [];
-  const reason = [...text.matchAll(/^(?:\w+\.)*\w*(?:Error|Exception|NotFound): .+$/gm)].at(-1)?.[0];
-  return file === undefined || reason === undefined ? undefined : `${file}:${line}: ${reason}`;
 }

@@ -20,16 +20,17 @@ const severity: Readonly<Record<CommitStatus["state"], number>> = { failure: 3, 
 
 /**
  * Several open pull requests may propose one commit, into several branches or from a fork, and its statuses are for all
- * of them: of each line the worst counts. Else whoever may open a pull request could have somebody else's check pass.
+ * of them: of each line the worst counts, and so it does if a merge queue waits for it (`group`). Else whoever may open a pull request could have somebody else's check pass.
  */
-export function sharedStatuses(reports: readonly Report[]): CommitStatus[] {
+export function sharedStatuses(reports: readonly Report[], group?: CommitStatus): CommitStatus[] {
   const worst = new Map<string, CommitStatus>();
   // Of equals the first counts, for every writer the same: what was compared before what was not, then the older.
   const inOrder = reports.toSorted(
     (one, other) =>
       Number(isForeign(one)) - Number(isForeign(other)) || one.pullRequest.number - other.pullRequest.number,
   );
-  for (const line of inOrder.flatMap((report) => statusesOf(report, report.url))) {
+  const lines = inOrder.flatMap((report) => statusesOf(report, report.url));
+  for (const line of group ? [group, ...lines] : lines) {
     const known = worst.get(line.context);
     if (known === undefined || severity[line.state] > severity[known.state]) worst.set(line.context, line);
   }
@@ -69,7 +70,7 @@ function stateOf({ state, counts }: Preview): CommitStatus["state"] {
  * A pull request from a fork, or of a commit on no branch, is not rendered, and that is no fault of it: a check that failed
  * then would keep people out whom the repository's own rules let in. The description says that nothing was compared.
  */
-function sumOf(report: Report, over: boolean): CommitStatus["state"] {
+export function sumOf(report: Pick<Report, "state" | "obstacle" | "previews">, over: boolean): CommitStatus["state"] {
   const { state, obstacle, previews } = report;
   if (state === "working") return "pending";
   if (obstacle !== undefined && !isForeign(report)) return "failure";

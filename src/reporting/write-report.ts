@@ -117,9 +117,11 @@ export function createReportWriter(deps: ReportWriterDeps) {
     const { head, obstacle } = report;
     const target = { forge, reports };
     const others = await proposing(report, head);
+    const group = await reports.groupStatus(commitOf(report, head));
     const all = isOpen(report) ? [report, ...others] : others;
-    if (all.length === 0) return endPending(target, commitOf(report, head), describeReport(report), signal);
-    const wanted = others.length === 0 ? statusesOf(report, url) : sharedStatuses(all);
+    if (all.length === 0 && group === undefined)
+      return endPending(target, commitOf(report, head), describeReport(report), signal);
+    const wanted = others.length === 0 && group === undefined ? statusesOf(report, url) : sharedStatuses(all, group);
     await writeStatuses(target, commitOf(report, head), wanted, signal);
     const as =
       obstacle === undefined || isForeign(report)

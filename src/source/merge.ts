@@ -1,6 +1,7 @@
 /** What merging one commit into another gives: made in a clone, so that the mirror stays as the remote is. */
 import { SourceError } from "../errors.ts";
 import type { ChangedPaths } from "../model.ts";
+import type { MergeSource } from "../ports.ts";
 import { checkOut } from "./clone.ts";
 import { type Git, type GitCall, GitFailure } from "./git.ts";
 
@@ -20,10 +21,15 @@ const committer = {
 /** Merges in the clone's object store, without a working tree. The paths that are in conflict, or what has changed. */
 export async function mergeInto(
   git: Git,
-  { root, head, base }: { root: string; head: string; base: string },
+  { root, head, base, isMerged = false }: { root: string } & Pick<MergeSource, "head" | "base" | "isMerged">,
   signal: AbortSignal,
 ): Promise<{ readonly conflicts: readonly string[] } | { readonly changed: ChangedPaths }> {
   const at = { tree: root };
+  if (isMerged) {
+    const changed = await findChanges(git, { at, from: base, to: head }, signal);
+    await checkOut(git, root, head, signal);
+    return { changed };
+  }
   const printed = await git(["merge-tree", "--write-tree", "--name-only", "--no-messages", "-z", base, head], {
     at,
     protocols: [],

@@ -216,14 +216,14 @@ export function createSources(deps: SourcesDeps): GitSources {
     }
   }
 
-  async function openMerge(remote: Remote, { head, base }: MergeSource, signal: AbortSignal): Promise<Merge> {
+  async function openMerge(remote: Remote, { head, base, isMerged }: MergeSource, signal: AbortSignal): Promise<Merge> {
     const id = await idOf(remote);
     // Both have to be in the mirror before it is cloned; what it has once, it keeps.
     await mirrors.withCommit(remote, id, base, signal, () => Promise.resolve());
     const root = await work.create();
     try {
       await mirrors.withCommit(remote, id, head, signal, (mirror) => cloneInto(root, mirror, remote, signal));
-      const merge = await clones.run(() => mergeInto(git, { root, head, base }, signal), { signal });
+      const merge = await clones.run(() => mergeInto(git, { root, head, base, isMerged }, signal), { signal });
       if ("changed" in merge) {
         const project = async (path: string) => {
           checkPath(path);

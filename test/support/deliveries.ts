@@ -98,6 +98,43 @@ export function githubPullRequest(
   return githubDelivery("pull_request", recorded);
 }
 
+export interface DeliveredGroup {
+  /** Full name of the queue's branch. */
+  readonly ref: string;
+  readonly commit: string;
+  readonly base: string;
+}
+
+/** A recorded delivery about a merge queue, about another group; the package has none of a group that is over. */
+export function githubMergeGroup(
+  action: "checks_requested" | "destroyed",
+  repository: DeliveredRepository,
+  { ref, commit, base }: DeliveredGroup,
+): Delivery {
+  type Recorded = Record<"merge_group" | "repository", Record<string, unknown>>;
+  const [example] = examples.find(({ name }) => name === "merge_group")?.examples ?? [];
+  const recorded = structuredClone(example) as Recorded | undefined;
+  if (recorded === undefined) throw new Error("@octokit/webhooks-examples has no merge_group");
+  const group = { ...recorded.merge_group, head_sha: commit, head_ref: ref, base_sha: base };
+  const why = action === "destroyed" ? { reason: "invalidated" } : {};
+  const about = { merge_group: group, repository: githubRepository(recorded.repository, repository) };
+  return githubDelivery("merge_group", { ...recorded, ...about, ...why, action });
+}
+
+/** The push to the queue's branch by which everybody else hears of the same. */
+export function githubQueuePush(
+  repository: DeliveredRepository,
+  { ref, commit }: DeliveredGroup,
+  ended = false,
+): Delivery {
+  const none = "0".repeat(40);
+  const moved = ended
+    ? { before: commit, after: none, created: false, deleted: true, head_commit: null }
+    : { before: none, after: commit, created: true, deleted: false, head_commit: { id: commit } };
+  const recorded = githubPayload()["repository"] as Record<string, unknown>;
+  return githubPush({ ...moved, ref, commits: [], repository: githubRepository(recorded, repository) });
+}
+
 /** A push to `main` of another repository. */
 export function githubPushTo(repository: DeliveredRepository, { before, after, modified }: DeliveredPush): Delivery {
   const commit = { id: after, added: [], modified, removed: [] };

@@ -154,6 +154,12 @@ export interface LocalPullRequests {
   open(changes: FileChanges, options?: { fork?: boolean; to?: string }): Promise<LocalPullRequest>;
   /** Pushes to `main`. */
   push(changes: FileChanges): Promise<string>;
+  /** What the host calls the repository, and where it is. */
+  readonly repository: DeliveredRepository;
+  /** Sends it to the server, which has to take it. */
+  deliver(delivery: Delivery): Promise<void>;
+  /** Tells the server where `main` is after it was `before`. */
+  tellMain(before: string, modified: readonly string[]): Promise<string>;
   /** Waits until the host shows statuses like these beside the commit. */
   shows(commit: string, statuses: Record<string, unknown>): Promise<void>;
 }
@@ -161,6 +167,7 @@ export interface LocalPullRequests {
 export interface LocalPullRequest {
   readonly number: number;
   readonly head: string;
+  readonly branch: string;
   comments(): readonly { readonly id: number; readonly body: string }[];
   /** Waits until there is one comment, and it contains the text. */
   comment(text: string): Promise<string>;
@@ -216,6 +223,7 @@ export async function useLocalPullRequests(
     return {
       number,
       head,
+      branch,
       comments: () => local.comments(number),
       async comment(text) {
         const bodies = () => local.comments(number).map(({ body }) => body);
@@ -248,6 +256,9 @@ export async function useLocalPullRequests(
     repo,
     towline,
     proxy,
+    repository,
+    deliver,
+    tellMain,
     async open(changes, { fork = false, to } = {}) {
       const branch = uniqueName("feature");
       const head = fork ? undefined : await pushFrom(repo, branch, changes, to);

@@ -2,7 +2,7 @@
 import { isUtf8 } from "node:buffer";
 import { Webhooks } from "@octokit/webhooks";
 import { z } from "zod";
-import type { GitEvent, PullRequestEvent } from "../../model.ts";
+import { type GitEvent, type PullRequestEvent, isQueueBranch, parseQueueBranch } from "../../model.ts";
 import {
   Commit,
   Commits,
@@ -64,6 +64,12 @@ const PullRequest = z.object({
   repository: Repository,
 });
 
+const MergeGroup = z.object({
+  action: z.enum(["checks_requested", "destroyed"]),
+  merge_group: z.object({ head_sha: Commit, head_ref: Name, base_sha: Commit }),
+  repository: Repository,
+});
+
 const actions = new Map<string, PullRequestEvent["action"]>([
   ["opened", "opened"],
   ["synchronize", "updated"],
@@ -104,6 +110,8 @@ export function createGithubSource({ id, secrets, allowUnsigned }: WebhookSource
         return toPushEvent(origin, json.value);
       case "pull_request":
         return toPullRequestEvent(origin, json.value);
+      case "merge_group":
+        return toMergeGroupEvent(origin, json.value);
       case "create":
       case "delete":
         return irrelevant(origin, `the push event says what ${event} says`);
@@ -123,6 +131,8 @@ function toPushEvent(origin: Origin, payload: unknown): GitEvent {
   const problem = refProblem(push.ref);
   if (problem !== undefined) return irrelevant(origin, problem);
   const { repository } = push;
+  const branch = push.ref.replace(/^refs\/heads\//, "");
+  if (isQueueBranch(branch)) return toQueuePush(origin, push, branch);
   const truncated =
     (push.commits ?? []).length >= maxCommits ||
     (push.commits ?? []).some(
@@ -156,6 +166,47 @@ function toPullRequestEvent(origin: Origin, payload: unknown): GitEvent {
     head: head.sha,
     // A deleted fork leaves no repository behind.
     fork: head.repo?.id !== base.repo.id,
+  };
+}
+
+/**
+ * GitHub sends `merge_group` to Apps, and a push to the queue's branch to everybody. Such a branch belongs to the queue:
+ * a push to it is never one that deployments follow.
+ */
+function toQueuePush(origin: Origin, push: z.infer<typeof Push>, branch: string): GitEvent {
+  const { before, after, repository } = push;
+  const ended = /^0+$/.test(after);
+  const named = parseQueueBranch(branch);
+  if (named === undefined) return irrelevant(origin, "the branch belongs to a merge queue, and its name is not known");
+  return {
+    ...origin,
+    kind: "merge-group",
+    repoUrls: repositoryUrls(repository),
+    repoName: repository.full_name,
+    commit: ended ? before : after,
+    branch,
+    base: named.base,
+    ended,
+  };
+}
+
+function toMergeGroupEvent(origin: Origin, payload: unknown): GitEvent {
+  const { data, error } = MergeGroup.safeParse(payload);
+  if (error) return misshapen(origin, "merge_group", error);
+  const { action, merge_group: group, repository } = data;
+  const branch = group.head_ref.replace(/^refs\/heads\//, "");
+  if (parseQueueBranch(branch) === undefined) {
+    return irrelevant(origin, `${quoted(group.head_ref)} is not the name of a merge queue's branch`);
+  }
+  return {
+    ...origin,
+    kind: "merge-group",
+    repoUrls: repositoryUrls(repository),
+    repoName: repository.full_name,
+    commit: group.head_sha,
+    branch,
+    base: group.base_sha,
+    ended: action === "destroyed",
   };
 }
 

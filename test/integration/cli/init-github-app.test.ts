@@ -46,8 +46,11 @@ test("one click makes the App, and its key and secret are written where only the
   expect(manifest).toMatchObject({
     name: "Towline Example-Org",
     hook_attributes: { url: "https://towline.example.com/base/webhooks/github", active: true },
-    default_permissions: { metadata: "read", contents: "read", pull_requests: "write", statuses: "write" },
-    default_events: ["push", "pull_request"],
+    default_permissions: {
+      ...{ metadata: "read", contents: "read", pull_requests: "write", statuses: "write" },
+      merge_queues: "read",
+    },
+    default_events: ["push", "pull_request", "merge_group"],
     public: false,
   });
 

@@ -1,5 +1,6 @@
 import { expect, test, vi } from "vitest";
-import type { CommitStatusRequest, PreviewRequest, ReportRequest, RepoId } from "../../../src/model.ts";
+import type { LaneRequests } from "../../../jobs/lanes.ts";
+import type { CommitStatusRequest, ReportRequest, RepoId } from "../../../src/model.ts";
 import { aPreviewRequest, aPullRequestKey, aRequest, done, failedSoon, gate, useQueue } from "../../support/jobs.ts";
 import { patience } from "../../support/patience.ts";
 
@@ -24,7 +25,7 @@ test("what was asked for together is worked off by lanes, none of which waits fo
     await deploys.opened;
     return done;
   });
-  const previewed: PreviewRequest[] = [];
+  const previewed: LaneRequests["preview"][] = [];
   const previews = gate();
   workOn("preview", async (request) => {
     previewed.push(request);
@@ -72,7 +73,7 @@ test("what a person asks for waits behind nothing else, though all workers are b
 
 test("requests for one pull request collapse however its repository is spelled; its report is something else", async () => {
   const { queue, workOn } = await useQueue();
-  const spelled = (repoName: string): PreviewRequest => ({
+  const spelled = (repoName: string) => ({
     ...aPreviewRequest(),
     pullRequest: aPullRequestKey(7, repoName),
   });
@@ -104,7 +105,7 @@ test("a changed pull request makes the waiting preview of a moved base its own",
   await queue.enqueue([{ ...aPreviewRequest(3), delivery: "d1", receivedAt: 1_000 }]);
   await queue.enqueue([aPreviewRequest(3, "sweep")]); // less urgent: takes nothing away
 
-  const runs: PreviewRequest[] = [];
+  const runs: LaneRequests["preview"][] = [];
   workOn(
     "preview",
     async (request) => {
@@ -113,7 +114,10 @@ test("a changed pull request makes the waiting preview of a moved base its own",
     },
     { concurrency: 1 },
   );
-  await vi.waitFor(() => expect(runs.map(({ pullRequest }) => pullRequest.number)).toEqual([3, 1, 2]), patience);
+  await vi.waitFor(
+    () => expect(runs.map((one) => one.kind === "preview" && one.pullRequest.number)).toEqual([3, 1, 2]),
+    patience,
+  );
   expect(runs[0]).toMatchObject({ cause: "pull-request", delivery: "d1", receivedAt: 1_000 });
 });
 

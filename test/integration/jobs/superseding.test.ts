@@ -1,7 +1,8 @@
 import { expect, test, vi } from "vitest";
+import type { LaneRequests } from "../../../jobs/lanes.ts";
 import type { WorkResult } from "../../../jobs/worker.ts";
 import { SupersededError } from "../../../src/errors.ts";
-import type { Attempt, Outcome, PreviewCause, PreviewRequest } from "../../../src/model.ts";
+import type { Attempt, Outcome, PreviewCause } from "../../../src/model.ts";
 import { aPreviewRequest, done, gate, type TestQueue, useQueue } from "../../support/jobs.ts";
 import { patience } from "../../support/patience.ts";
 
@@ -9,9 +10,9 @@ const nothing = { waiting: 0, active: 0, delayed: 0 };
 
 /** Previews that take until they are let go, or are broken off. */
 function usePreviews({ workOn }: TestQueue) {
-  const runs: { request: PreviewRequest; attempt: number; signal: AbortSignal; end: () => void }[] = [];
+  const runs: { request: LaneRequests["preview"]; attempt: number; signal: AbortSignal; end: () => void }[] = [];
   const results: WorkResult[] = [];
-  const preview = async (request: PreviewRequest, { attempt, signal }: Attempt): Promise<Outcome> => {
+  const preview = async (request: LaneRequests["preview"], { attempt, signal }: Attempt): Promise<Outcome> => {
     const { opened, open } = gate();
     runs.push({ request, attempt, signal, end: open });
     const aborted = new Promise((_, reject) => signal.addEventListener("abort", () => reject(signal.reason as Error)));
@@ -146,4 +147,46 @@ test("what cannot be read behind one preview keeps no other from giving way", as
 
   await vi.waitFor(() => expect(runs[1]?.signal.reason).toBeInstanceOf(SupersededError), patience);
   expect(runs[0]?.signal.aborted).toBe(false);
+});
+
+test("a merge queue's group is broken off when it ended, and not when it is announced again", async () => {
+  const jobs = await useQueue();
+  const { runs, results } = usePreviews(jobs);
+  const [base, commit] = ["b".repeat(40), "c".repeat(40)];
+  const branch = `gh-readonly-queue/main/pr-7-${base}`;
+  const group = { forge: "github", repoName: "org/shop", commit, branch, base };
+  const announce = (ended: boolean) => jobs.queue.enqueue([{ kind: "merge-group", group, ended }]);
+  await announce(false);
+  await vi.waitFor(() => expect(runs).toHaveLength(1), patience);
+  await announce(false);
+  // Another one is broken off meanwhile: so this one has been looked at, and left alone.
+  await ask(jobs, "pull-request", 8);
+  await vi.waitFor(() => expect(runs).toHaveLength(2), patience);
+  await ask(jobs, "pull-request", 8);
+  await vi.waitFor(() => expect(runs).toHaveLength(3), patience);
+  expect(runs[0]?.signal.aborted).toBe(false);
+
+  await announce(true);
+
+  await vi.waitFor(() => expect(runs).toHaveLength(4), patience);
+  expect(runs[0]?.signal.reason).toBeInstanceOf(SupersededError);
+  expect(runs[3]?.request).toMatchObject({ kind: "merge-group", ended: true });
+  for (const { end } of runs) end();
+  await vi.waitFor(async () => expect(await jobs.queue.depth()).toEqual(nothing), patience);
+  expect(results.filter((result) => result === "skipped")).toHaveLength(2);
+});
+
+test("the end of a merge queue's group takes the place of the group that still waits", async () => {
+  const jobs = await useQueue();
+  const [base, commit] = ["b".repeat(40), "c".repeat(40)];
+  const branch = `gh-readonly-queue/main/pr-7-${base}`;
+  const group = { forge: "github", repoName: "org/shop", commit, branch, base };
+  for (const ended of [false, true, false]) await jobs.queue.enqueue([{ kind: "merge-group", group, ended }]);
+
+  const { runs } = usePreviews(jobs);
+
+  await vi.waitFor(() => expect(runs).toHaveLength(1), patience);
+  expect(runs[0]?.request).toMatchObject({ ended: true });
+  for (const { end } of runs) end();
+  await vi.waitFor(async () => expect(await jobs.queue.depth()).toEqual(nothing), patience);
 });

@@ -10,8 +10,10 @@ import {
   githubDeliveries,
   githubDelivery,
   githubEvents,
+  githubMergeGroup,
   githubPayload,
   githubPush,
+  githubQueuePush,
   gitlabDelivery,
   gitlabMergeRequest,
   gitlabPush,
@@ -131,8 +133,47 @@ describe("GitHub", () => {
     expect(parse("github", githubDelivery("pull_request", payload))).toMatchObject({ fork: true });
   });
 
+  test("a merge queue's group is the same one by its own event and by the push to its branch", () => {
+    const repository = { name: "org/shop", url: "https://github.com/org/shop.git" };
+    const base = "b".repeat(40);
+    const branch = `gh-readonly-queue/release/1.2/pr-104-${base}`;
+    const group = { ref: `refs/heads/${branch}`, commit: "c".repeat(40), base };
+    const made = {
+      ...{
+        forge: "github",
+        delivery: "72d3162e-cc78-11e3-81ab-4c9367dc0958",
+        kind: "merge-group",
+        repoName: "org/shop",
+      },
+      ...{ repoUrls: expect.arrayContaining([repository.url]), commit: group.commit, branch, base, ended: false },
+    };
+    expect(parse("github", githubMergeGroup("checks_requested", repository, group))).toEqual(made);
+    expect(parse("github", githubQueuePush(repository, group))).toEqual(made);
+    const ended = { ...made, ended: true };
+    expect(parse("github", githubMergeGroup("destroyed", repository, group))).toEqual(ended);
+    expect(parse("github", githubQueuePush(repository, group, true))).toEqual(ended);
+    for (const recorded of githubDeliveries("merge_group")) {
+      expect(parse("github", recorded)).toMatchObject({ kind: "merge-group", repoName: "octo-org/octo-repo" });
+    }
+  });
+
+  test("a push to a branch of the merge queue is never one that deployments follow, whatever its name", () => {
+    for (const ref of ["refs/heads/gh-readonly-queue/main/pr-1", "refs/heads/gh-readonly-queue/x"]) {
+      expect(parse("github", githubPush({ ref }))).toMatchObject({ kind: "irrelevant" });
+    }
+    const [recorded] = githubDeliveries("merge_group");
+    const payload = JSON.parse(recorded!.body);
+    payload.merge_group.head_ref = "refs/heads/main";
+    expect(parse("github", githubDelivery("merge_group", payload))).toMatchObject({
+      kind: "irrelevant",
+      reason: '"refs/heads/main" is not the name of a merge queue\'s branch',
+    });
+  });
+
   test("every other recorded event is answered with a reason", () => {
-    for (const name of githubEvents.filter((event) => !["push", "pull_request", "ping"].includes(event))) {
+    for (const name of githubEvents.filter(
+      (event) => !["push", "pull_request", "merge_group", "ping"].includes(event),
+    )) {
       for (const delivery of githubDeliveries(name)) {
         expect(parse("github", delivery)).toMatchObject({ kind: "irrelevant", reason: expect.stringContaining(name) });
       }

@@ -310,3 +310,22 @@ describe("what a forge says about repositories of another one", () => {
     expect(steps).toEqual([]);
   });
 });
+
+test("a merge queue's group is taken also where previews are off, for a queue waits for it; not without a login", async () => {
+  const base = "b".repeat(40);
+  const group = { repoName: "org/shop", commit: "c".repeat(40), branch: `gh-readonly-queue/main/pr-7-${base}`, base };
+  const event = { kind: "merge-group", delivery: "d1", repoUrls: push.repoUrls, ...group, ended: false } as const;
+
+  const { accept, waiting } = useIntakeWith({ forges: ["github"] }, named("staging"));
+  expect(await accept({ ...event, forge: "github" })).toMatchObject({ matched: 0, queued: 1 });
+  expect([...waiting.values()]).toEqual([
+    { kind: "merge-group", group: { forge: "github", ...group }, ended: false, delivery: "d1", receivedAt: 1_000 },
+  ]);
+
+  const without = useIntake(named("staging"));
+  expect(await without.accept({ ...event, forge: "github" })).toMatchObject({
+    queued: 0,
+    reason: expect.stringContaining("has no login for its API"),
+  });
+  expect(without.waiting.size).toBe(0);
+});

@@ -89,3 +89,17 @@ test("a job has room for names only", () => {
     expect(parseJobData("report", data), bad).toBeUndefined();
   }
 });
+
+test("a request about a merge queue's group comes out as it went in, and names one of its branches", () => {
+  const base = "b".repeat(40);
+  const group = { ...commit, forge: "github", branch: `gh-readonly-queue/release/1.2/pr-7-${base}`, base };
+  const request = { kind: "merge-group", group, ended: false, delivery: "d1", receivedAt: 1 } as const;
+  expect(laneOf(request)).toBe("preview");
+  expect(parseJobData("preview", JSON.parse(JSON.stringify(toJobData(request))))).toEqual(request);
+  const noisy = { ...request, group: { ...group, title: "canary-5f0e" }, body: "canary-5f0e" };
+  expect(JSON.stringify(toJobData(noisy))).not.toContain("canary-5f0e");
+  for (const bad of [{ branch: "main" }, { branch: `${group.branch}\n` }, { base: "main" }, { commit: "main" }]) {
+    const data = { ...toJobData(request), group: { ...group, ...bad } };
+    expect(parseJobData("preview", data), JSON.stringify(bad)).toBeUndefined();
+  }
+});

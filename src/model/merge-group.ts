@@ -1,0 +1,33 @@
+/** Groups of a merge queue: the host merges queued pull requests into one commit, and asks for its checks first. */
+import type { CommitKey } from "./request.ts";
+
+/** One group, by the commit that the base branch is moved to if all checks pass. */
+export interface MergeGroupKey extends CommitKey {
+  /** The queue's branch with that commit: `gh-readonly-queue/main/pr-7-<base>`. */
+  readonly branch: string;
+  /** The commit that the group was made on: the base branch's, or that of the group ahead. */
+  readonly base: string;
+}
+
+/** What the name of a queue's branch says. */
+export interface QueueBranch {
+  readonly baseBranch: string;
+  /** The last pull request of the group. */
+  readonly pullRequest: number;
+  readonly base: string;
+}
+
+const queuePrefix = "gh-readonly-queue/";
+
+/** Whether the short name of a branch is one that only a merge queue writes to. */
+export function isQueueBranch(branch: string): boolean {
+  return branch.startsWith(queuePrefix);
+}
+
+/** `undefined` for other names. Names of base branches may contain slashes. */
+export function parseQueueBranch(branch: string): QueueBranch | undefined {
+  const match = /^gh-readonly-queue\/(.+)\/pr-(\d{1,15})-([0-9a-f]{40}|[0-9a-f]{64})$/.exec(branch);
+  const [, baseBranch, number, base] = match ?? [];
+  if (baseBranch === undefined || base === undefined) return undefined;
+  return { baseBranch, pullRequest: Number(number), base };
+}

@@ -1,0 +1,200 @@
+/**
+ * What a merge queue's group would change. The host has made the merge already and waits for its checks, so every way
+ * through here ends with a status, also where nothing is compared.
+ */
+import { setTimeout as sleepFor } from "node:timers/promises";
+import { ForgeError, QueueUnavailableError, SupersededError } from "../errors.ts";
+import type { Logger } from "../log.ts";
+import {
+  type Attempt,
+  commitText,
+  type CommitStatus,
+  type Deployment,
+  followsGit,
+  type GitDeployment,
+  type MalformedDeployment,
+  type MergeGroupKey,
+  type MergeGroupRequest,
+  type Outcome,
+  parseQueueBranch,
+} from "../model.ts";
+import type { Forge, Reports } from "../ports.ts";
+import { toFailure } from "../reconcile/failures.ts";
+import { inOneLine } from "../reconcile/first-error.ts";
+import { aggregateContext, sumOf } from "../reporting/statuses.ts";
+import type { Report } from "../report.ts";
+import { redactText } from "./describe-diff.ts";
+import { startEarly } from "./early.ts";
+import { describeFindings, type Findings } from "./findings.ts";
+import { toForgeOutcome } from "./forge-outcome.ts";
+import { matchPullRequest } from "./match.ts";
+import { type GroupAtHost, openGroup } from "./open-group.ts";
+import { compareMerges, earlyAfterMs, type OpenDeps } from "./open.ts";
+import { describeReport } from "./summary.ts";
+
+export interface MergeGroupDeps extends OpenDeps {
+  /** False: no project is rendered. The queue still gets its answer. */
+  readonly enabled: boolean;
+  /** Whether groups are rendered although a member comes from a fork, or from nobody knows where. */
+  readonly renderForks: boolean;
+  /** Those with a login for their API, by id. */
+  readonly forges: ReadonlyMap<string, Pick<Forge, "repoName" | "pullRequest">>;
+  readonly deployments: { all(): readonly (Deployment | MalformedDeployment)[]; synced(): boolean };
+  readonly reports: Pick<Reports, "groupStatus" | "saveGroupStatus">;
+  /** Brings the status on the forge in line with what is known of the group. Throws ForgeError. */
+  readonly write: (group: MergeGroupKey, following: readonly GitDeployment[], signal: AbortSignal) => Promise<void>;
+  readonly log: Logger;
+  /** Rejects when the signal aborts. */
+  readonly sleep?: (ms: number, signal: AbortSignal) => Promise<unknown>;
+}
+
+type Verdict = Pick<CommitStatus, "state" | "description">;
+
+interface Comparing extends Attempt {
+  readonly report: (verdict: Verdict) => Promise<void>;
+  readonly log: Logger;
+}
+
+const notSyncedMs = 1_000;
+const ended: Verdict = { state: "canceled", description: "the merge queue is done with this commit" };
+
+export function createMergeGroupPreview(deps: MergeGroupDeps) {
+  const sleep = deps.sleep ?? ((ms, signal) => sleepFor(ms, undefined, { signal, ref: false }));
+
+  return async function previewGroup(request: MergeGroupRequest, attempt: Attempt): Promise<Outcome> {
+    const { group, delivery } = request;
+    const { signal } = attempt;
+    const log = deps.log.child({ group: commitText(group), branch: group.branch, delivery });
+    try {
+      return await answer(request, attempt, log);
+    } catch (error) {
+      const message = error instanceof Error ? error.message : String(error);
+      if (signal.aborted && signal.reason instanceof SupersededError) return { kind: "skipped", why: message };
+      if (signal.aborted || error instanceof QueueUnavailableError) return { kind: "failed", retry: "soon", message };
+      const outcome = toForgeOutcome(error);
+      if (outcome.kind === "failed") log.warn({ error: outcome.message }, "the forge refused a merge group's status");
+      return outcome;
+    }
+  };
+
+  async function answer(request: MergeGroupRequest, attempt: Attempt, log: Logger): Promise<Outcome> {
+    const { group } = request;
+    const { signal } = attempt;
+    const forge = deps.forges.get(group.forge);
+    const queue = parseQueueBranch(group.branch);
+    if (forge === undefined || queue === undefined) {
+      return { kind: "skipped", why: `there is no login for the API of forge ${group.forge}` };
+    }
+    if (!deps.deployments.synced()) {
+      return { kind: "later", afterMs: notSyncedMs, why: "the deployments are not known yet" };
+    }
+    const isOfRepository = ({ repo }: GitDeployment) =>
+      forge.repoName(repo)?.toLowerCase() === group.repoName.toLowerCase();
+    const following = deps.deployments
+      .all()
+      .filter((one) => followsGit(one))
+      .filter(isOfRepository);
+    const record = async (status: CommitStatus): Promise<void> => {
+      await deps.reports.saveGroupStatus(group, status);
+      await deps.write(group, following, signal);
+    };
+
+    const known = await deps.reports.groupStatus(group);
+    // Two events announce a group, and either may come again, or late.
+    if (known !== undefined && known.state !== "pending") {
+      await deps.write(group, following, signal);
+      return { kind: "skipped", why: "the group was reported already" };
+    }
+    const end = async (): Promise<Outcome> => {
+      const pending = await deps.reports.groupStatus(group);
+      const status = { context: aggregateContext, ...pending, ...ended };
+      // Where nothing was written nobody waits for an end, and the commit may be the base branch's by now.
+      await (pending === undefined ? deps.reports.saveGroupStatus(group, status) : record(status));
+      return { kind: "skipped", why: ended.description };
+    };
+    if (request.ended) return end();
+    // What cannot be read leaves the status without a link: the queue still gets its answer.
+    const pullRequest = await forge.pullRequest({ ...group, number: queue.pullRequest }, signal).catch(unlessRefused);
+    const report = (verdict: Verdict) => record({ context: aggregateContext, ...verdict, url: pullRequest?.url });
+    const verdict = deps.enabled
+      ? await compareGroup(
+          { group, queue, following, forge, renderForks: deps.renderForks },
+          { ...attempt, report, log },
+        )
+      : ({ state: "success", description: "not compared: previews are switched off" } as const);
+    if (verdict === "ended") return end();
+    if ("retry" in verdict) return { kind: "failed", ...verdict };
+    await report(verdict);
+    return { kind: "done" };
+  }
+
+  async function compareGroup(
+    group: GroupAtHost,
+    { report, log, ...attempt }: Comparing,
+  ): Promise<Verdict | "ended" | { readonly retry: "soon"; readonly message: string }> {
+    const { signal, lastAttempt } = attempt;
+    const startedAt = deps.clock.now();
+    const pullRequest = {
+      baseBranch: group.queue.baseBranch,
+      repoUrls: group.following.map(({ spec }) => spec.source.url),
+    };
+    const { concerned: candidates, ignored } = matchPullRequest(pullRequest, group.following);
+    const findings: Findings = { previews: [], ignored, secrets: [] };
+    let members: readonly number[] = [];
+    const verdict = (state: "working" | "done") =>
+      toVerdict({ state, ...findings, previews: [...findings.previews] }, members);
+    if (candidates.length === 0) return verdict("done");
+
+    const tell = () =>
+      report(verdict("working")).catch((error: unknown) => {
+        log.debug({ err: error }, "could not post the early status; the final one will follow");
+      });
+    const early = startEarly({ afterMs: earlyAfterMs, sleep, tell }, signal);
+    try {
+      const opened = await openGroup(group, candidates, deps, signal);
+      if (opened.kind === "ended") return "ended";
+      if (opened.kind === "refused") return { state: "success", description: `not rendered: ${opened.why}` };
+      members = opened.members;
+      const unsure = await compareMerges({ ...attempt, ...opened, pullRequest, log }, findings, early, deps);
+      signal.throwIfAborted();
+      if (unsure > 0 && !lastAttempt) {
+        return { retry: "soon", message: `${unsure} of ${findings.previews.length} previews failed` };
+      }
+      log.info({ ...describeFindings(findings), ms: deps.clock.now() - startedAt }, "merge group previewed");
+      return verdict("done");
+    } catch (error) {
+      if (signal.aborted || error instanceof QueueUnavailableError || needsTime(error)) throw error;
+      const failure = toFailure(error);
+      const message = redactText(failure.message, findings.secrets);
+      if (failure.retry === "soon" && !lastAttempt) return { retry: "soon", message };
+      log.warn({ retry: failure.retry, error: message }, "the merge group could not be previewed");
+      return { state: "failure", description: `could not be compared: ${inOneLine(message)}` };
+    } finally {
+      await early.stop();
+    }
+  }
+}
+
+function needsTime(error: unknown): boolean {
+  return error instanceof ForgeError && toForgeOutcome(error).kind === "later";
+}
+
+function unlessRefused(error: unknown): undefined {
+  if (!(error instanceof ForgeError) || needsTime(error)) throw error;
+}
+
+/** One line, for there is no comment beside a group: the first cause of a failure is in it. */
+function toVerdict(report: Pick<Report, "state" | "obstacle" | "previews">, members: readonly number[]): Verdict {
+  const cause = firstCause(report);
+  const included = members.length > 1 ? `; includes ${members.map((number) => `#${number}`).join(", ")}` : "";
+  return { state: sumOf(report, false), description: `${describeReport(report)}${cause}${included}` };
+}
+
+function firstCause({ previews }: Pick<Report, "previews">): string {
+  const failed = previews.find(({ state }) => state === "failed") ?? previews.find(({ errors }) => errors.length > 0);
+  if (failed === undefined) return "";
+  const { namespace, name } = failed.deployment;
+  const [first] = failed.errors;
+  const object = first?.ref === undefined ? "" : `${first.ref.kind}/${first.ref.name}: `;
+  return `; ${namespace}/${name}: ${object}${inOneLine(failed.failure ?? first?.message ?? "")}`;
+}

@@ -1,0 +1,151 @@
+/** A merge queue's group in git: whether it is still there, whose code is in it, and what it holds. */
+import { isBranchTip } from "../git-ref.ts";
+import {
+  type Credentials,
+  type GitDeployment,
+  type Heads,
+  type MergeGroupKey,
+  type MergeGroupRequest,
+  noCredentials,
+  parseQueueBranch,
+  type QueueBranch,
+  type RepoId,
+} from "../model.ts";
+import type { Forge, Reports } from "../ports.ts";
+import { credentialsKey, readCredentials } from "../reconcile/credentials.ts";
+import type { FailedGroup, MergedOrNot, MergesDeps } from "./merges.ts";
+
+/** A group, and what the server knows of its repository. */
+export interface GroupAtHost {
+  readonly group: MergeGroupKey;
+  readonly queue: QueueBranch;
+  readonly following: readonly GitDeployment[];
+  readonly forge: Pick<Forge, "pullRequest">;
+  readonly renderForks: boolean;
+}
+
+export type OpenedGroup =
+  /** The queue's branch is gone, or at another commit. */
+  | { readonly kind: "ended" }
+  /** It may hold what nobody with write access has seen. */
+  | { readonly kind: "refused"; readonly why: string }
+  /** `members`: the pull requests in it, as far as they are known, with those of the groups ahead. */
+  | { readonly kind: "opened"; readonly merges: readonly MergedOrNot[]; readonly members: readonly number[] };
+
+/** The caller releases the merges. Throws if no login can read the repository. */
+export async function openGroup(
+  { group, queue, forge, renderForks }: GroupAtHost,
+  candidates: readonly GitDeployment[],
+  { secrets, sources }: MergesDeps,
+  signal: AbortSignal,
+): Promise<OpenedGroup> {
+  const readable: { deployments: readonly GitDeployment[]; credentials: Credentials; heads: Heads }[] = [];
+  const failed: FailedGroup[] = [];
+  for (const deployments of Map.groupBy(candidates, credentialsKey).values()) {
+    let credentials = noCredentials;
+    try {
+      const [first] = deployments as [GitDeployment, ...GitDeployment[]];
+      credentials = await readCredentials(first, secrets);
+      const repository = { url: first.spec.source.url, credentials: credentials.git };
+      readable.push({ deployments, credentials, heads: await sources.heads(repository, undefined, signal) });
+    } catch (error) {
+      failed.push({ kind: "failed", deployments, credentials, error });
+    }
+  }
+  if (readable.length === 0) throw failed[0]?.error;
+  let members: readonly number[] | undefined;
+  // Each login answers for itself, as everywhere.
+  for (const { heads } of readable) {
+    if (heads.commits.get(`refs/heads/${group.branch}`) !== group.commit) return { kind: "ended" };
+    members = findMembers(group.base, queue, heads);
+    const why = renderForks ? undefined : await whyNotRendered(members, group, heads, forge, signal);
+    if (why !== undefined) return { kind: "refused", why };
+  }
+  const merges = readable.map(async ({ deployments, credentials, heads: { defaultRef } }): Promise<MergedOrNot> => {
+    const [first] = deployments as [GitDeployment, ...GitDeployment[]];
+    const { commit: head, base } = group;
+    const repository = { url: first.spec.source.url, credentials: credentials.git };
+    try {
+      const merge = await sources.merge({ ...repository, head, base, isMerged: true }, signal);
+      if (merge.kind === "conflict") return { kind: "conflict", base, paths: merge.paths };
+      return { kind: "merged", deployments, credentials, base, known: { defaultRef, changed: merge.changed }, merge };
+    } catch (error) {
+      return { kind: "failed", deployments, credentials, error };
+    }
+  });
+  return {
+    kind: "opened",
+    merges: [...(await Promise.all(merges)), ...failed],
+    members: members ?? [queue.pullRequest],
+  };
+}
+
+export interface UnansweredDeps {
+  readonly forges: ReadonlyMap<string, Pick<Forge, "id" | "repoName">>;
+  readonly reports: Pick<Reports, "groupStatus">;
+}
+
+/**
+ * The groups in a repository of which nothing is known. Queues leave branches behind: only those count that lead down to
+ * the base branch as it is now.
+ */
+export async function findUnansweredGroups(
+  { forges, reports }: UnansweredDeps,
+  repo: RepoId,
+  heads: Heads,
+): Promise<MergeGroupRequest[]> {
+  const groups = [...heads.commits].flatMap(([ref, commit]) => {
+    const branch = ref.replace(/^refs\/heads\//, "");
+    const queue = parseQueueBranch(branch);
+    if (queue === undefined || findMembers(queue.base, queue, heads) === undefined) return [];
+    return [...forges.values()].flatMap(({ id: forge, repoName: nameOf }): MergeGroupKey[] => {
+      const repoName = nameOf(repo);
+      return repoName === undefined ? [] : [{ forge, repoName, commit, branch, base: queue.base }];
+    });
+  });
+  const found = await Promise.all(
+    groups.map(async (group) => ((await reports.groupStatus(group)) === undefined ? [group] : [])),
+  );
+  return found.flat().map((group) => ({ kind: "merge-group", group, ended: false }));
+}
+
+/**
+ * The pull requests between the base branch and the group's commit, in order. Groups stand on the one ahead until that is
+ * merged. `undefined` if the queue's branches do not lead down to the base branch.
+ */
+function findMembers(base: string, { baseBranch, pullRequest }: QueueBranch, { commits }: Heads) {
+  const tip = commits.get(`refs/heads/${baseBranch}`);
+  const ahead = new Map(
+    [...commits].flatMap(([ref, commit]) => {
+      const queued = parseQueueBranch(ref.replace(/^refs\/heads\//, ""));
+      return queued?.baseBranch === baseBranch ? [[commit, queued] as const] : [];
+    }),
+  );
+  const members = [pullRequest];
+  for (let at = base; at !== tip;) {
+    const next = ahead.get(at);
+    if (next === undefined || members.length > ahead.size) return undefined;
+    members.unshift(next.pullRequest);
+    at = next.base;
+  }
+  return members;
+}
+
+/** As for a pull request: its head has to be at a branch of the repository, which takes write access. */
+async function whyNotRendered(
+  members: readonly number[] | undefined,
+  { forge: id, repoName }: MergeGroupKey,
+  heads: Heads,
+  forge: Pick<Forge, "pullRequest">,
+  signal: AbortSignal,
+): Promise<string | undefined> {
+  if (members === undefined) return "the groups ahead of it in the merge queue are not known";
+  for (const number of members) {
+    const pullRequest = await forge.pullRequest({ forge: id, repoName, number }, signal);
+    if (pullRequest?.fork) return `#${number} comes from a fork`;
+    if (pullRequest === undefined || !isBranchTip(pullRequest.head, heads)) {
+      return `no branch of the repository points at the head of #${number}`;
+    }
+  }
+  return undefined;
+}

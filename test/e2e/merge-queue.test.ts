@@ -1,0 +1,154 @@
+/** The merge queue of a GitHub: each group gets the status that a rule may require, whatever becomes of it. */
+import { rm, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { expect, onTestFinished, test } from "vitest";
+import { useLocalGithub, useLocalPullRequests } from "../support/local-hosts.ts";
+import { useMergeQueue } from "../support/merge-queue.ts";
+import { patience } from "../support/patience.ts";
+import { aProject, aSpec } from "../support/project.ts";
+import { rendersWhile } from "../support/pull-requests.ts";
+import type { Towline } from "../support/towline.ts";
+import { type TestWorld, useWorld } from "../support/world.ts";
+
+async function useQueue(world: TestWorld, variables?: Record<string, string>) {
+  const local = await useLocalGithub("app");
+  const pulls = await useLocalPullRequests(world, local, { variables: () => variables });
+  const { namespace } = world.cluster;
+  const project = (data: Record<string, string>, name = "settings") => aProject({ namespace, data, name });
+  await pulls.push(project({ color: "red" }));
+  return { local, pulls, queue: useMergeQueue(pulls, local), project };
+}
+
+/** Another object of the project. */
+function moreIn({ cluster: { namespace } }: TestWorld, name = "more"): string {
+  return JSON.stringify({ apiVersion: "v1", kind: "ConfigMap", metadata: { name, namespace } });
+}
+
+/** Waits until every job that was asked for is over. */
+async function settles({ adminUrl }: Towline): Promise<void> {
+  const unsettled = async () => {
+    const text = await (await fetch(`${adminUrl}/metrics`)).text();
+    const jobs = [...text.matchAll(/^towline_queue_jobs\{lane="(?:preview|report)".*\} (\d+)$/gm)];
+    return jobs.map(([, count]) => Number(count));
+  };
+  await expect.poll(async () => (await unsettled()).every((count) => count === 0), patience).toBe(true);
+}
+
+test("a group is compared on its own commit, and after the merge that commit says what was deployed", async () => {
+  const world = await useWorld();
+  const { pulls, queue, project } = await useQueue(world);
+  const deployment = world.cluster.deployment("shop");
+  await deployment.create(aSpec(pulls.repo.url));
+  await deployment.settles();
+  const first = await pulls.open(project({ color: "blue" }));
+  const second = await pulls.open({ "app/more.yml": moreIn(world) });
+  await first.comment("merging changes");
+  await second.comment("merging changes");
+  const comments = () => [first, second].map((pull) => pull.comments().map(({ body }) => body));
+  const before = comments();
+
+  const group = await queue.make(first);
+  await Promise.all([group.tell("checks_requested"), group.tellByPush()]);
+  await expect.poll(group.statuses, patience).toEqual({ towline: "success: changes 1 deployment: 1 object changed" });
+  const behind = await queue.make(second, group);
+  await behind.tellByPush();
+  const both = `includes #${first.number}, #${second.number}`;
+  await expect
+    .poll(behind.statuses, patience)
+    .toEqual({ towline: `success: changes 1 deployment: 1 object changed, 1 new; ${both}` });
+  await Promise.all([behind.tell("checks_requested"), group.tellByPush()]);
+  expect(comments()).toEqual(before);
+
+  await group.merge();
+  await deployment.settles(group.commit);
+  const line = `towline/${deployment.key}`;
+  const deployed = { [line]: "success: deployed: 1 changed", towline: "success: deployed: 1 changed" };
+  await expect.poll(group.statuses, patience).toEqual(deployed);
+  // What is late says nothing over that.
+  await Promise.all([group.tell("checks_requested"), group.tellByPush(true)]);
+  await behind.tell("destroyed");
+  await settles(pulls.towline);
+  expect(group.statuses()).toEqual(deployed);
+  expect(behind.writes().filter((state) => state !== "pending")).toEqual(["success"]);
+});
+
+test("a group is answered where nothing is compared, and where comparing fails", async () => {
+  const world = await useWorld();
+  const { pulls, queue, project } = await useQueue(world);
+  const pull = await pulls.open({ "app/broken.yml": "{{ nobody.knows }}\n" });
+  const group = await queue.make(pull);
+  await group.tell("checks_requested");
+  await expect.poll(group.statuses, patience).toEqual({ towline: "success: no deployment is concerned" });
+
+  const deployment = world.cluster.deployment("shop");
+  await deployment.create(aSpec(pulls.repo.url));
+  await deployment.settles();
+  const again = await queue.make(await pulls.open({ "app/broken.yml": "{{ nobody.knows }}\n" }));
+  await again.tell("checks_requested");
+  const cause = expect.stringMatching(/^failure: 1 deployment cannot be rendered; .*broken\.yml.*nobody/);
+  await expect.poll(again.statuses, patience).toEqual({ towline: cause });
+  expect(again.writes().filter((state) => state !== "pending")).toEqual(["failure"]);
+
+  const forked = await pulls.open({}, { fork: true });
+  const stranger = await queue.make({ ...forked, branch: (await pulls.open(project({ color: "black" }))).branch });
+  await stranger.tell("checks_requested");
+  await expect.poll(stranger.statuses, patience).toEqual({
+    towline: `success: not rendered: #${forked.number} comes from a fork`,
+  });
+});
+
+test("with previews switched off the queue is answered all the same", async () => {
+  const world = await useWorld();
+  const { pulls, queue } = await useQueue(world, { TOWLINE_PREVIEW_ENABLED: "false" });
+  const group = await queue.make(await pulls.open({ "app/more.yml": moreIn(world) }));
+  await group.tellByPush();
+  await expect.poll(group.statuses, patience).toEqual({
+    towline: "success: not compared: previews are switched off",
+  });
+});
+
+test("a group with a fork is rendered if that is switched on, and one that nobody announced is found", async () => {
+  const world = await useWorld();
+  const variables = { TOWLINE_PREVIEW_FORKS_IN_MERGE_QUEUE: "true", TOWLINE_SWEEP_INTERVAL: "10s" };
+  const { pulls, queue } = await useQueue(world, variables);
+  const deployment = world.cluster.deployment("shop");
+  await deployment.create(aSpec(pulls.repo.url));
+  await deployment.settles();
+  const { branch } = await pulls.open({ "app/more.yml": moreIn(world) });
+  const { number } = await pulls.open({}, { fork: true });
+  const forked = await queue.make({ number, branch });
+  await forked.tell("checks_requested");
+  await expect.poll(forked.statuses, patience).toEqual({ towline: "success: changes 1 deployment: 1 new object" });
+
+  // Nobody announces this one.
+  const unheard = await queue.make(await pulls.open({ "app/more.yml": moreIn(world, "other") }));
+  await expect.poll(unheard.statuses, patience).toEqual({ towline: "success: changes 1 deployment: 1 new object" });
+});
+
+test("a group that the queue drops ends the comparison that runs for it", async () => {
+  const world = await useWorld();
+  const { local, pulls, queue } = await useQueue(world);
+  const { canceled } = local.words;
+  const deployment = world.cluster.deployment("shop");
+  await deployment.create(aSpec(pulls.repo.url));
+  await deployment.settles();
+  const gate = join(world.dir, "gate");
+  await writeFile(gate, "");
+  onTestFinished(() => rm(gate, { force: true }));
+  const slow = { "app/slow.yml": rendersWhile(gate, { namespace: world.cluster.namespace }) };
+  const group = await queue.make(await pulls.open(slow));
+  await group.tell("checks_requested");
+  await expect.poll(group.statuses, patience).toEqual({ towline: "pending: comparing 1 deployment" });
+
+  await group.drop();
+  await group.tell("destroyed");
+
+  const dropped = { towline: `${canceled}: the merge queue is done with this commit` };
+  await expect.poll(group.statuses, patience).toEqual(dropped);
+  await rm(gate);
+  await settles(pulls.towline);
+  // Announced late: it is over, and stays so.
+  await group.tellByPush();
+  await settles(pulls.towline);
+  expect(group.statuses()).toEqual(dropped);
+});
