@@ -3,6 +3,7 @@ import { mkdir, stat, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { Readable } from "node:stream";
 import { PrepareError } from "../errors.ts";
+import { createLimit } from "../limit.ts";
 import type { Logger } from "../log.ts";
 import type { RepoKey, SourceOverride } from "../model.ts";
 import type { Checkout, OfferedSources, Overrides } from "../ports.ts";
@@ -10,7 +11,7 @@ import { matchesOverride, repoKeyText } from "../repo-key.ts";
 import { markRoot } from "../git-marker.ts";
 import { ArchiveError, untarGz } from "../untar.ts";
 import { createWorkDirectories, removeDirectory } from "../work-directories.ts";
-import type { OverrideLimits } from "./limits.ts";
+import { archivesInFlight, type OverrideLimits } from "./limits.ts";
 import type { ResolveResponse } from "./messages.ts";
 
 export interface OverridesDeps {
@@ -24,6 +25,7 @@ export interface OverridesDeps {
 
 export function createOverrides({ ask, workDir, limits, log }: OverridesDeps): Overrides & { sweep(): Promise<void> } {
   const work = createWorkDirectories(workDir);
+  const inFlight = createLimit(archivesInFlight(limits));
 
   async function open(overrides: readonly SourceOverride[]): Promise<OfferedSources> {
     const directory = await work.create();
@@ -56,7 +58,8 @@ export function createOverrides({ ask, workDir, limits, log }: OverridesDeps): O
       const urls = new Set(overrides.filter((override) => matchesOverride(override, key)).map(({ url }) => url));
       for (const url of urls) {
         try {
-          if (await fetchFrom(url, key, to, AbortSignal.any([signal, late]))) return to;
+          const soon = AbortSignal.any([signal, late]);
+          if (await inFlight.run(() => fetchFrom(url, key, to, soon), { signal: soon })) return to;
         } catch (cause) {
           signal.throwIfAborted();
           const where = url.replace(/\/[^/]*$/, ""); // who knows the rest of it could ask as well

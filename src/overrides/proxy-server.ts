@@ -5,11 +5,14 @@
 import { timingSafeEqual } from "node:crypto";
 import { once } from "node:events";
 import { type AddressInfo, createServer, type Socket } from "node:net";
+import type * as Grpc from "@grpc/grpc-js";
 import type { sendUnaryData, ServerDuplexStream, ServerUnaryCall, ServiceError } from "@grpc/grpc-js";
+import { createLimit } from "../limit.ts";
 import type { Logger } from "../log.ts";
 import type { KeyMaterial } from "../ports.ts";
 import { type Client, ClientError, createClientSession } from "./client-session.ts";
-import { messageBytes, type OverrideLimits } from "./limits.ts";
+import { createGate, type Gate } from "./gate.ts";
+import { answerBytes, archivesInFlight, messageBytes, type OverrideLimits } from "./limits.ts";
 import type { ProxyRequest, ProxyResponse, ResolveResponse } from "./messages.ts";
 import { type GrpcPackage, proxyService } from "./service.ts";
 
@@ -36,17 +39,23 @@ export interface ProxyServer {
 export async function startProxyServer({ grpc, host, port, limits, log }: ProxyServerDeps): Promise<ProxyServer> {
   const { status } = grpc;
   const clients = new Map<string, Client>();
-  const sockets = new Set<Socket>();
+  /** Those of whom it is not known who they are, the oldest first, and the others. */
+  const [strangers, sockets] = [new Set<Socket>(), new Set<Socket>()];
+  const passingOn = createLimit(archivesInFlight(limits));
   let controllerSecret: Buffer | undefined;
-  let inject: ((socket: Socket) => void) | undefined;
+  let serveConnection: ((socket: Socket) => void) | undefined;
 
-  function proxyStream(call: ServerDuplexStream<ProxyResponse, ProxyRequest>): void {
+  function proxyStream(call: ServerDuplexStream<ProxyResponse, ProxyRequest>, gate: Gate, known: () => void): void {
     let mine: Client | undefined;
     const session = createClientSession({
-      send: (message) => void call.write(message),
+      send(message) {
+        if (message.request) gate.allow(answerBytes(limits));
+        call.write(message);
+      },
       accept(client) {
         if (clients.has(client.id)) throw new ClientError("duplicate server id");
         mine = client;
+        known();
         clients.set(client.id, client);
         clearTimeout(late);
         log.debug({ client: client.id.slice(0, 8) }, "a client offers source overrides");
@@ -74,56 +83,75 @@ export async function startProxyServer({ grpc, host, port, limits, log }: ProxyS
     for (const event of ["end", "cancelled", "error", "close"]) call.on(event, over);
   }
 
-  async function resolveOverride({ auth, request }: ProxyRequest, signal: AbortSignal): Promise<ResolveResponse> {
+  async function resolveOverride(
+    { auth, request }: ProxyRequest,
+    signal: AbortSignal,
+    known: () => void,
+  ): Promise<ResolveResponse> {
     const refuse = (code: number, details: string) => Object.assign(new Error(details), { code, details });
     if (!isSame(auth?.controllerSecret, controllerSecret)) {
       throw refuse(status.PERMISSION_DENIED, "controllerSecret does not match");
     }
+    known();
     if (auth?.pubKeyHash === undefined || request?.repoKey === undefined) {
       throw refuse(status.INVALID_ARGUMENT, "missing pubKeyHash or request");
     }
     const client = clients.get(auth.pubKeyHash);
     if (client === undefined) throw refuse(status.NOT_FOUND, "connection not found");
+    const { repoKey } = request;
     try {
-      return await client.ask(request.repoKey, signal);
+      return await passingOn.run(() => client.ask(repoKey, signal), { signal });
     } catch (error) {
       if (error instanceof ClientError) throw refuse(status.UNAVAILABLE, error.message);
       throw refuse(status.DEADLINE_EXCEEDED, "the client gave no answer");
     }
   }
 
-  const server = new grpc.Server({
-    "grpc.max_receive_message_length": messageBytes(limits),
-    "grpc.max_send_message_length": messageBytes(limits),
-    "grpc.max_concurrent_streams": 16,
-    "grpc.keepalive_time_ms": limits.keepaliveMs,
-    "grpc.keepalive_timeout_ms": limits.keepaliveMs,
-    "grpc.max_connection_idle_ms": 60_000,
-    "grpc.enable_channelz": 0,
-  });
-  server.addService(proxyService, {
-    ProxyStream: proxyStream,
-    ResolveOverride(call: ServerUnaryCall<ProxyRequest, ResolveResponse>, answer: sendUnaryData<ResolveResponse>) {
-      const gone = new AbortController();
-      const signal = AbortSignal.any([gone.signal, AbortSignal.timeout(limits.answerMs)]);
-      call.on("cancelled", () => gone.abort());
-      resolveOverride(call.request, signal).then(
-        (response) => answer(null, response),
-        (error: ServiceError) => answer(error),
-      );
-    },
-  });
+  /** Each connection has a server of its own, which knows its gate. */
+  function createServerFor(gate: Gate, known: () => void): Grpc.Server {
+    const server = new grpc.Server({
+      "grpc.max_receive_message_length": messageBytes(limits),
+      "grpc.max_send_message_length": messageBytes(limits),
+      "grpc.max_concurrent_streams": 4,
+      "grpc.keepalive_time_ms": limits.keepaliveMs,
+      "grpc.keepalive_timeout_ms": limits.keepaliveMs,
+      "grpc.max_connection_idle_ms": 60_000,
+      "grpc.enable_channelz": 0,
+    });
+    server.addService(proxyService, {
+      ProxyStream: (call: ServerDuplexStream<ProxyResponse, ProxyRequest>) => proxyStream(call, gate, known),
+      ResolveOverride(call: ServerUnaryCall<ProxyRequest, ResolveResponse>, answer: sendUnaryData<ResolveResponse>) {
+        const gone = new AbortController();
+        const signal = AbortSignal.any([gone.signal, AbortSignal.timeout(limits.answerMs)]);
+        call.on("cancelled", () => gone.abort());
+        resolveOverride(call.request, signal, known).then(
+          (response) => answer(null, response),
+          (error: ServiceError) => answer(error),
+        );
+      },
+    });
+    return server;
+  }
 
   const listener = createServer((socket) => {
     sockets.add(socket);
-    socket.on("close", () => sockets.delete(socket));
+    strangers.add(socket);
+    const late = setTimeout(() => strangers.has(socket) && socket.destroy(), 2 * limits.handshakeMs);
+    socket.on("close", () => {
+      clearTimeout(late);
+      for (const all of [strangers, sockets]) all.delete(socket);
+    });
     socket.on("error", () => socket.destroy()); // who hangs up is no event
     // What is still of use is heard of more often: it is pinged.
     socket.setTimeout(3 * limits.keepaliveMs, () => socket.destroy());
-    if (inject) inject(socket);
+    if (sockets.size > limits.connections) {
+      const [oldest] = strangers;
+      oldest?.destroy();
+      for (const all of [strangers, sockets]) all.delete(oldest as Socket);
+    }
+    if (serveConnection && !socket.destroyed) serveConnection(socket);
     else socket.destroy();
   });
-  listener.maxConnections = limits.connections;
   listener.listen(port, host);
   await once(listener, "listening");
 
@@ -132,14 +160,22 @@ export async function startProxyServer({ grpc, host, port, limits, log }: ProxyS
     serve(material) {
       controllerSecret = material.controllerSecret;
       const pair = { cert_chain: Buffer.from(material.cert), private_key: Buffer.from(material.key) };
-      const injector = server.createConnectionInjector(grpc.ServerCredentials.createSsl(null, [pair]));
-      inject = (socket) => injector.injectConnection(socket);
+      const credentials = grpc.ServerCredentials.createSsl(null, [pair]);
+      serveConnection = (socket) => {
+        const gate = createGate(socket, limits.unaskedBytes);
+        const known = () => {
+          strangers.delete(socket);
+          gate.keepOpen();
+        };
+        const server = createServerFor(gate, known);
+        socket.once("close", () => server.forceShutdown());
+        server.createConnectionInjector(credentials).injectConnection(gate.stream);
+      };
     },
     find: (id) => clients.get(id),
     async stop() {
-      inject = undefined;
+      serveConnection = undefined;
       const closed = new Promise((resolve) => listener.close(resolve));
-      server.forceShutdown();
       for (const socket of sockets) socket.destroy();
       await closed;
     },

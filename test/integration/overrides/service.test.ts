@@ -3,6 +3,7 @@ import { existsSync, readdirSync } from "node:fs";
 import { readFile } from "node:fs/promises";
 import { connect } from "node:net";
 import { once } from "node:events";
+import http2 from "node:http2";
 import { join } from "node:path";
 import { expect, onTestFinished, test } from "vitest";
 import { createKeyMaterial } from "../../../src/overrides/key-material.ts";
@@ -15,6 +16,7 @@ import { parseRepoKey } from "../../../src/repo-key.ts";
 import type { RepoKey } from "../../../src/model.ts";
 import { silentLog } from "../../support/fakes.ts";
 import { anArchive, newKeys, useOverrideClient } from "../../support/override-client.ts";
+import { patience } from "../../support/patience.ts";
 import { useTempDir } from "../../support/world.ts";
 
 const never = new AbortController().signal;
@@ -169,6 +171,61 @@ test("every way in which nothing comes is told, and soon", async () => {
   await stop();
   expect(await waiting).toMatch(/the client is gone|no answer in time/);
   expect(left().length).toBeGreaterThan(0); // until they are released
+});
+
+test("a connection that sends much before it is known who is there is cut off", async () => {
+  const { port, material } = await useService({ limits: { handshakeMs: 60_000 } });
+  const session = http2.connect(`https://localhost:${port}`, { ca: material.ca, checkServerIdentity: () => undefined });
+  session.on("error", () => undefined);
+  onTestFinished(() => session.destroy());
+  const stream = session.request({
+    ":method": "POST",
+    ":path": "/sourceoverride.Proxy/ProxyStream",
+    "content-type": "application/grpc",
+  });
+  stream.on("error", () => undefined);
+  const head = Buffer.alloc(5);
+  head.writeUInt32BE(30_000_000, 1);
+  stream.write(head);
+  stream.write(Buffer.alloc(29_000_000));
+  await expect.poll(() => session.destroyed, patience).toBe(true);
+  await (
+    await useOverrideClient({ port, ca: material.ca })
+  ).accepted;
+});
+
+test("connections that say nothing keep no client out", async () => {
+  const { port, material } = await useService({ limits: { connections: 5 } });
+  const client = await useOverrideClient({ port, ca: material.ca });
+  await client.accepted;
+  const silent = Array.from({ length: 20 }, () => connect(port, "127.0.0.1").on("error", () => undefined));
+  onTestFinished(() => silent.forEach((socket) => socket.destroy()));
+  for (const socket of silent) if (socket.connecting) await once(socket, "connect").catch(() => undefined);
+  await (
+    await useOverrideClient({ port, ca: material.ca })
+  ).accepted;
+  const left = await Promise.race([client.ended, Promise.resolve("still there")]);
+  expect(left).toBe("still there");
+});
+
+test("as many directories come at a time as there is room for, and the others after them", async () => {
+  const { overrides, port, material } = await useService({ limits: { archiveBytes: 100_000, bytesInFlight: 200_000 } });
+  const answers: (() => void)[] = [];
+  const answer = () =>
+    new Promise<object>((resolve) => answers.push(() => resolve({ artifact: anArchive({ a: "a" }) })));
+  const found: Promise<string | undefined>[] = [];
+  for (let i = 0; i < 3; i++) {
+    const client = await useOverrideClient({ port, ca: material.ca, answer });
+    await client.accepted;
+    const offered = await overrides.open([{ repoKey: shop, isGroup: false, url: client.url }]);
+    onTestFinished(() => offered.release());
+    found.push(offered.find(shop, 60_000, never));
+  }
+  for (const [i, directory] of found.entries()) {
+    await expect.poll(() => answers.length, patience).toBe(i + 1);
+    answers[i]?.();
+    expect(await directory).toBeDefined();
+  }
 });
 
 test("what is no TLS, or never says a word, holds nothing up", async () => {
