@@ -1,5 +1,8 @@
-/** Network addresses as bytes. Pure. */
+/** Network addresses: which may be connected to, and whose they are. */
+import { lookup } from "node:dns/promises";
+import type { AgentOptions } from "node:http";
 import { isIP } from "node:net";
+import { callbackify } from "node:util";
 
 /** 4 or 16 bytes; `undefined` if it is not an address. A zone (`%eth0`) does not count. */
 function addressBytes(text: string): readonly number[] | undefined {
@@ -25,4 +28,94 @@ export function senderGroup(text: string): string {
   if (bytes?.length !== 16) return text;
   const isMapped = bytes.slice(0, 10).every((byte) => byte === 0) && bytes[10] === 0xff && bytes[11] === 0xff;
   return isMapped ? bytes.slice(12).join(".") : Buffer.from(bytes.slice(0, 8)).toString("hex");
+}
+
+/** Answers like `dns.lookup(host, {all: true})`. */
+export type Lookup = (host: string) => Promise<readonly { readonly address: string }[]>;
+
+export const systemLookup: Lookup = (host) => lookup(host, { all: true });
+
+export class ForbiddenAddressError extends Error {
+  override name = "ForbiddenAddressError";
+
+  constructor(host: string) {
+    super(`${host} is a link-local or metadata address`);
+  }
+}
+
+// Where clouds hand out the credentials of their machines: link-local addresses, and the few that some put elsewhere.
+const forbiddenV4 = [
+  [169, 254],
+  [100, 100, 100, 200], // Alibaba
+  [192, 0, 0, 192], // Oracle
+  [168, 63, 129, 16], // Azure
+];
+const awsV6 = [0xfd, 0x00, 0x0e, 0xc2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0x02, 0x54];
+const googleV6 = [0xfd, 0x20, 0x00, 0xce, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0x02, 0x54];
+
+/** The IPv4 addresses that an IPv6 address may lead to: prefix of it → where in it they are. */
+const embedded: readonly { readonly prefix: readonly number[]; readonly at: readonly (readonly number[])[] }[] = [
+  { prefix: [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0], at: [[12, 13, 14, 15]] }, // IPv4-compatible
+  { prefix: [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff], at: [[12, 13, 14, 15]] }, // IPv4-mapped
+  { prefix: [0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 0, 0], at: [[12, 13, 14, 15]] }, // IPv4-translated
+  { prefix: [0x00, 0x64, 0xff, 0x9b, 0, 0, 0, 0, 0, 0, 0, 0], at: [[12, 13, 14, 15]] }, // NAT64
+  // NAT64 with a prefix of a network's own, whose length decides where: RFC 6052 and 8215.
+  {
+    prefix: [0x00, 0x64, 0xff, 0x9b, 0x00, 0x01],
+    at: [
+      [6, 7, 9, 10],
+      [7, 9, 10, 11],
+      [9, 10, 11, 12],
+      [12, 13, 14, 15],
+    ],
+  },
+  { prefix: [0x20, 0x02], at: [[2, 3, 4, 5]] }, // 6to4
+];
+
+export function isForbiddenAddress(address: string): boolean {
+  const bytes = addressBytes(address);
+  if (bytes === undefined) return false;
+  const startsWith = (prefix: readonly number[]) => prefix.every((byte, i) => bytes[i] === byte);
+  const isForbiddenV4 = (v4: readonly (number | undefined)[]) =>
+    forbiddenV4.some((prefix) => prefix.every((byte, i) => v4[i] === byte));
+  if (bytes.length === 4) return isForbiddenV4(bytes);
+  const isLinkLocal = bytes[0] === 0xfe && ((bytes[1] ?? 0) & 0xc0) === 0x80;
+  if (isLinkLocal || startsWith(awsV6) || startsWith(googleV6)) return true;
+  return embedded.some(
+    ({ prefix, at }) => startsWith(prefix) && at.some((places) => isForbiddenV4(places.map((i) => bytes[i]))),
+  );
+}
+
+/**
+ * The addresses of a host, none of them forbidden; empty for a name that has none. Whoever connects has to use these: a
+ * name may resolve to something else a moment later. Throws ForbiddenAddressError, or what the lookup throws.
+ */
+export async function resolveAllowed(host: string, find: Lookup): Promise<readonly string[]> {
+  const bare = host.replace(/^\[|\]$/g, "");
+  const addresses = isIP(bare) === 0 ? (await find(bare)).map(({ address }) => address) : [bare];
+  if (addresses.some(isForbiddenAddress)) throw new ForbiddenAddressError(host);
+  return addresses;
+}
+
+type NodeLookup = NonNullable<AgentOptions["lookup"]>;
+
+/** For the agents and sockets of Node, which ask it for names only: addresses have to be judged before. */
+export function toNodeLookup(resolve: (host: string) => Promise<readonly string[]>): NodeLookup {
+  const findAll = callbackify(async (host: string): Promise<[Found, ...Found[]]> => {
+    const addresses = await resolve(host);
+    const [first, ...others] = addresses.map((address) => ({ address, family: address.includes(":") ? 6 : 4 }));
+    if (first === undefined) throw new Error(`the name ${host} cannot be resolved`);
+    return [first, ...others];
+  });
+  return (host, { all }, done) =>
+    findAll(host, (error, found) => {
+      if (error) done(error, "");
+      else if (all) done(null, found);
+      else done(null, found[0].address, found[0].family);
+    });
+}
+
+interface Found {
+  readonly address: string;
+  readonly family: number;
 }

@@ -1,5 +1,5 @@
 /** Requests to the Kubernetes API: bounded in time, retried where that is safe, errors as ApiError. */
-import type { IncomingMessage } from "node:http";
+import type { AgentOptions, IncomingMessage } from "node:http";
 import { setTimeout as sleep } from "node:timers/promises";
 import { ApiError } from "../errors.ts";
 import { kubeconfigText, loadKubeConfig } from "./kubeconfig.ts";
@@ -55,6 +55,8 @@ export interface KubeClientOptions {
   readonly untilAnsweredMs?: number | undefined;
   /** An answer that is longer is given up: for servers that are not ours. */
   readonly mostAnswerMiB?: number | undefined;
+  /** Resolves the server's name: for servers whose address is not the administrator's choice. */
+  readonly lookup?: AgentOptions["lookup"];
   /** So many at most, on average; twice as many may come at once. Without it there is no limit. */
   readonly mostPerSecond?: (() => number) | undefined;
   readonly observe?:
@@ -76,7 +78,7 @@ const defaultRestMs = 1_000;
 export function createKubeClient(options: KubeClientOptions = {}): KubeClient {
   const { observe, mostPerSecond, mostAnswerMiB, untilAnsweredMs = Infinity } = options;
   const kc = loadKubeConfig(options);
-  const transport = createTransport(kc);
+  const transport = createTransport(kc, options.lookup);
   const rate = mostPerSecond === undefined ? undefined : createRequestRate(mostPerSecond);
   let knownClusterId: string | undefined;
   let hasAnswered = false;

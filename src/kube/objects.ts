@@ -1,4 +1,5 @@
 /** Objects of a cluster that is deployed to: deleted as the deployment's identity, and nobody waits until they are gone. */
+import { resolveAllowed, systemLookup, toNodeLookup } from "../address.ts";
 import { ApiError } from "../errors.ts";
 import type { ResultError } from "../model.ts";
 import type { Doomed, Objects } from "../ports.ts";
@@ -26,6 +27,7 @@ export function createObjects({ kubeconfigFor }: ObjectsDeps): Objects {
       const client = createKubeClient({
         text: run.cluster?.kubeconfig ?? (await kubeconfigFor(run.impersonate)),
         mostAnswerMiB,
+        ...(run.cluster && { lookup: toNodeLookup((host) => resolveAllowed(host, systemLookup)) }),
       });
       try {
         const errors: ResultError[] = [];

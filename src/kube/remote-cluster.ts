@@ -2,12 +2,14 @@
 import { createHash } from "node:crypto";
 import { parse, stringify } from "yaml";
 import { z } from "zod";
+import { ForbiddenAddressError, type Lookup, resolveAllowed, systemLookup } from "../address.ts";
 import type { RemoteCluster } from "../ports.ts";
 
 export interface RemoteClusterOptions {
   readonly impersonate?: string | undefined;
   /** Whether it may name programs to run and files to read, which are the server's. */
   readonly allowUnsafe: boolean;
+  readonly lookup?: Lookup | undefined;
 }
 
 const fields = z.record(z.string(), z.unknown());
@@ -41,12 +43,16 @@ const files: Readonly<Record<string, string>> = {
 };
 const programs = ["exec", "auth-provider"];
 
-/** Throws an error that says what is wrong with it, and quotes nothing of it but names of fields. */
-export function toRemoteCluster(text: string, { impersonate, allowUnsafe }: RemoteClusterOptions): RemoteCluster {
+/** Throws an error that says what is wrong with it, and quotes nothing of it but names of fields and of its server. */
+export async function toRemoteCluster(
+  text: string,
+  { impersonate, allowUnsafe, lookup = systemLookup }: RemoteClusterOptions,
+): Promise<RemoteCluster> {
   const { cluster, user } = findCurrent(readKubeconfig(text));
   if (!allowUnsafe) refuseUnsafe(cluster, user);
   const server = pick(cluster, [...clusterFields, ...(allowUnsafe ? Object.keys(files) : [])]);
   const login = pick(user, [...loginFields, ...(allowUnsafe ? [...Object.keys(files), ...programs] : [])]);
+  for (const field of ["server", "proxy-url"]) await refuseForbidden(field, cluster[field], lookup);
   // An empty name would not impersonate at all.
   if (impersonate?.trim() === "") throw new Error("the user to impersonate has no name");
   const as = impersonate === undefined ? pick(user, impersonationFields) : { as: impersonate };
@@ -104,6 +110,20 @@ function refuseUnsafe(cluster: Fields, user: Fields): void {
     throw new Error(
       `its ${program} would run on the server to log in: use a token or a client certificate instead, ${setting}`,
     );
+  }
+}
+
+/** A name that cannot be resolved here may still be one that a proxy knows. */
+async function refuseForbidden(field: string, url: unknown, lookup: Lookup): Promise<void> {
+  if (typeof url !== "string" || url === "") return;
+  // As client-go and kluctl read it: without a scheme it is a host.
+  const parsed = URL.parse(url.includes("://") ? url : `http://${url}`);
+  if (parsed === null) throw new Error(`its ${field} is not a URL`);
+  const { hostname } = new URL(parsed.href.replace(/^[a-z0-9+.-]+:/i, "http:"));
+  try {
+    await resolveAllowed(hostname, lookup);
+  } catch (error) {
+    if (error instanceof ForbiddenAddressError) throw new Error(`its ${field} is refused: ${error.message}`);
   }
 }
 

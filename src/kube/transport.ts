@@ -34,7 +34,7 @@ interface Login {
 /** client-go reads rotating tokens once a minute; twice as often costs nothing. */
 const loginMaxAgeMs = 30_000;
 
-export function createTransport({ cluster, applyTo }: ClusterAccess): Transport {
+export function createTransport({ cluster, applyTo }: ClusterAccess, lookup?: http.AgentOptions["lookup"]): Transport {
   const base = cluster.server.replace(/\/+$/, "");
   const { request } = base.startsWith("https:") ? https : http;
   let login: Promise<Login> | undefined;
@@ -55,8 +55,8 @@ export function createTransport({ cluster, applyTo }: ClusterAccess): Transport 
         agent = options.agent as http.Agent; // client-node knows the kinds of proxies
       else
         agent = base.startsWith("https:")
-          ? new https.Agent({ ...defined(tls), keepAlive: true })
-          : new http.Agent({ keepAlive: true });
+          ? new https.Agent({ ...defined({ ...tls, lookup }), keepAlive: true })
+          : new http.Agent({ ...defined({ lookup }), keepAlive: true });
     }
     return { headers, agent, readAt: performance.now() };
   }

@@ -1,5 +1,6 @@
 /** Asks another replica, whose address an override's URL names, for what a client that is connected to it offers. */
 import { createSecureContext } from "node:tls";
+import { resolveAllowed, systemLookup } from "../address.ts";
 import type { KeyMaterial } from "../ports.ts";
 import { serverName } from "./key-material.ts";
 import { messageBytes, type OverrideLimits } from "./limits.ts";
@@ -11,6 +12,14 @@ export interface Question {
   readonly address: string;
   readonly client: string;
   readonly repoKey: string;
+}
+
+/** Anybody who may annotate a deployment chooses the address. */
+async function findTarget(address: string): Promise<string> {
+  const [, host = "", port = ""] = /^(.*):(\d+)$/.exec(address) ?? [];
+  const [found] = await resolveAllowed(host, systemLookup);
+  if (found === undefined) throw new Error(`the name ${host} cannot be resolved`);
+  return found.includes(":") ? `ipv6:[${found}]:${port}` : `ipv4:${found}:${port}`;
 }
 
 /**
@@ -28,7 +37,7 @@ export async function askReplica(
   // The very certificate is trusted, not its authority: that has the same name in what kluctl's controller makes, which
   // OpenSSL takes for a certificate that signed itself.
   const trusted = createSecureContext({ ca: cert, allowPartialTrustChain: true });
-  const client = new grpc.Client(`dns:///${address}`, grpc.credentials.createFromSecureContext(trusted), {
+  const client = new grpc.Client(await findTarget(address), grpc.credentials.createFromSecureContext(trusted), {
     "grpc.ssl_target_name_override": serverName,
     "grpc.default_authority": serverName,
     "grpc.max_receive_message_length": messageBytes(limits),

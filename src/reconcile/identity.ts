@@ -12,7 +12,7 @@ export interface IdentityDeps {
   readonly secrets: Secrets;
   readonly serviceAccounts: ServiceAccounts;
   /** Throws an error that tells what is wrong with the kubeconfig. */
-  readonly toRemoteCluster: (kubeconfig: string, impersonate: string | undefined) => RemoteCluster;
+  readonly toRemoteCluster: (kubeconfig: string, impersonate: string | undefined) => Promise<RemoteCluster>;
   /** Why the server may not act as a user of its own cluster, if so. */
   readonly refusedToActAs?: ((user: string) => Promise<string | undefined>) | undefined;
   /** For deployments that name none. */
@@ -64,7 +64,7 @@ async function readCluster(
   if (kubeConfig === undefined) return undefined;
   const { name, text } = await readKubeconfig(deployment, kubeConfig, secrets);
   try {
-    return { cluster: toRemoteCluster(text, impersonate), secrets: secretsIn(text) };
+    return { cluster: await toRemoteCluster(text, impersonate), secrets: secretsIn(text) };
   } catch (error) {
     throw new PrepareError(`KubeConfig secret '${name}' cannot be used: ${(error as Error).message}`);
   }

@@ -3,9 +3,9 @@ import http from "node:http";
 import https from "node:https";
 import type { SecureContextOptions } from "node:tls";
 import { getCACertificates } from "node:tls";
-import { callbackify } from "node:util";
+import { type Lookup, toNodeLookup } from "../address.ts";
 import { SourceError } from "../errors.ts";
-import { resolveHost, type Lookup } from "./address.ts";
+import { resolveHost } from "./address.ts";
 
 export interface HttpRequest {
   readonly url: URL;
@@ -48,7 +48,7 @@ export class SilenceError extends Error {
 
 export function createConnections(options: ConnectionOptions): Connections {
   const proxyEnv = Object.fromEntries(proxyNames.map((name) => [name, options.env[name]]));
-  const shared = { keepAlive: true, proxyEnv, lookup: toNodeLookup(options.lookup) };
+  const shared = { keepAlive: true, proxyEnv, lookup: toNodeLookup((host) => resolveHost(host, options.lookup)) };
   const tls: SecureContextOptions & { rejectUnauthorized: boolean } = {
     rejectUnauthorized: options.rejectUnauthorized,
     ...(options.ca && { ca: [...getCACertificates("default"), ...getCACertificates("system"), options.ca] }),
@@ -76,28 +76,6 @@ export function createConnections(options: ConnectionOptions): Connections {
       for (const agent of new Set<http.Agent>([plain, secure, known])) agent.destroy();
     },
   };
-}
-
-type NodeLookup = NonNullable<http.AgentOptions["lookup"]>;
-
-function toNodeLookup(find: Lookup): NodeLookup {
-  const findAll = callbackify(async (host: string): Promise<[Found, ...Found[]]> => {
-    const addresses = await resolveHost(host, find);
-    const [first, ...others] = addresses.map((address) => ({ address, family: address.includes(":") ? 6 : 4 }));
-    if (first === undefined) throw new SourceError("unreachable", `the name ${host} cannot be resolved`);
-    return [first, ...others];
-  });
-  return (host, { all }, done) =>
-    findAll(host, (error, found) => {
-      if (error) done(error, "");
-      else if (all) done(null, found);
-      else done(null, found[0].address, found[0].family);
-    });
-}
-
-interface Found {
-  readonly address: string;
-  readonly family: number;
 }
 
 /** The whole body, if it is no longer than that. */

@@ -8,7 +8,7 @@ import { parseOciUrl, type OciName } from "../oci-url.ts";
 import type { Checkout, OciCheckoutSource, Tag } from "../ports.ts";
 import { ArchiveError, untarGz } from "../untar.ts";
 import { removeDirectory, type WorkDirectories } from "../work-directories.ts";
-import type { Lookup } from "./address.ts";
+import type { Lookup } from "../address.ts";
 import { parseManifest } from "./artifact.ts";
 import { createBlobs } from "./blobs.ts";
 import { checkPath, findProject } from "./clone.ts";

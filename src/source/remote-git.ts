@@ -1,6 +1,6 @@
 /** Talks to remotes: the address is judged, the login handed over and taken back, no host gets more than its share. */
 import { resolveHost } from "./address.ts";
-import type { Lookup } from "./address.ts";
+import type { Lookup } from "../address.ts";
 import { GitFailure } from "./git.ts";
 import type { Git } from "./git.ts";
 import { createHosts } from "./hosts.ts";

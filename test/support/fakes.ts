@@ -238,7 +238,8 @@ export function fakeReadIdentity(deps: Partial<IdentityDeps> = {}): ReadIdentity
   return createReadIdentity({
     secrets: fakeSecrets(),
     serviceAccounts: fakeServiceAccounts(),
-    toRemoteCluster: (kubeconfig, impersonate) => ({ kubeconfig: `${kubeconfig} as ${impersonate}`, fingerprint: "f" }),
+    toRemoteCluster: (kubeconfig, impersonate) =>
+      Promise.resolve({ kubeconfig: `${kubeconfig} as ${impersonate}`, fingerprint: "f" }),
     ...deps,
   });
 }

@@ -162,6 +162,10 @@ test("every way in which nothing comes is told, and soon", async () => {
   expect(await failing(gone.url.replace(String(port), "1"))).toMatch(
     /nothing came .* from grpc\+source-override:\/\/localhost:1: /,
   );
+  expect(await failing(gone.url.replace("localhost", "169.254.169.254"))).toMatch(/link-local or metadata address/);
+  expect(await failing(gone.url.replace("localhost", "[64:ff9b::a9fe:a9fe]"))).toMatch(
+    /link-local or metadata address/,
+  );
   for (const url of ["https://localhost/x", "grpc+source-override://localhost:1/short", "nonsense"]) {
     expect(await failing(url)).toMatch(/no address that kluctl gitops makes/);
   }

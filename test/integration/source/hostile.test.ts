@@ -35,6 +35,10 @@ test("hostile URLs, refs and paths execute nothing and are said to be wrong", as
     "http://0xA9FEA9FE/latest",
     "http://[fe80:0:0:0:0:0:0:1]/x",
     "http://[0:0:0:0:0:ffff:a9fe:a9fe]/x",
+    "http://[64:ff9b::a9fe:a9fe]/x",
+    "http://[2002:a9fe:a9fe::]/x",
+    "http://[::169.254.169.254]/x",
+    "http://168.63.129.16/x",
     "fd::17/foo",
     "",
   ];

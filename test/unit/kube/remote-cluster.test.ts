@@ -26,8 +26,11 @@ function kubeconfig(user: object, cluster: object = { server, ...ca }, more: obj
   });
 }
 
-function partsOf(text: string, options: { impersonate?: string; allowUnsafe?: boolean } = {}) {
-  const remote = toRemoteCluster(text, { allowUnsafe: false, ...options });
+const lookup = (host: string) =>
+  Promise.resolve([{ address: host === "metadata.example.com" ? "169.254.169.254" : "10.0.0.1" }]);
+
+async function partsOf(text: string, options: { impersonate?: string; allowUnsafe?: boolean } = {}) {
+  const remote = await toRemoteCluster(text, { allowUnsafe: false, lookup, ...options });
   const { clusters, users, contexts, ...rest } = parse(remote.kubeconfig) as {
     clusters: { name: string; cluster: object }[];
     users: { name: string; user: object }[];
@@ -43,19 +46,19 @@ function partsOf(text: string, options: { impersonate?: string; allowUnsafe?: bo
   return { cluster: clusters[0]?.cluster, user: users[0]?.user, fingerprint: remote.fingerprint };
 }
 
-test("kluctl gets the current context alone, under the name that it has for every cluster", () => {
-  expect(partsOf(kubeconfig({ token: "t" }))).toMatchObject({ cluster: { server, ...ca }, user: { token: "t" } });
+test("kluctl gets the current context alone, under the name that it has for every cluster", async () => {
+  expect(await partsOf(kubeconfig({ token: "t" }))).toMatchObject({ cluster: { server, ...ca }, user: { token: "t" } });
   const certificate = { "client-certificate-data": "Y2VydA==", "client-key-data": "a2V5" };
   const address = { server, "tls-server-name": "api", "proxy-url": "http://proxy:1", "insecure-skip-tls-verify": true };
-  expect(partsOf(kubeconfig(certificate, address))).toMatchObject({ cluster: address, user: certificate });
+  expect(await partsOf(kubeconfig(certificate, address))).toMatchObject({ cluster: address, user: certificate });
 });
 
-test("whom the kubeconfig impersonates gives way to the deployment's service account", () => {
+test("whom the kubeconfig impersonates gives way to the deployment's service account", async () => {
   const login = { token: "t", as: "ada", "as-groups": ["admins"] };
-  expect(partsOf(kubeconfig(login)).user).toEqual(login);
+  expect((await partsOf(kubeconfig(login))).user).toEqual(login);
   const impersonate = "system:serviceaccount:shop:deployer";
-  expect(partsOf(kubeconfig(login), { impersonate }).user).toEqual({ token: "t", as: impersonate });
-  expect(() => partsOf(kubeconfig(login), { impersonate: " " })).toThrow("has no name");
+  expect((await partsOf(kubeconfig(login), { impersonate })).user).toEqual({ token: "t", as: impersonate });
+  await expect(partsOf(kubeconfig(login), { impersonate: " " })).rejects.toThrow("has no name");
 });
 
 test.for([
@@ -74,26 +77,42 @@ test.for([
   ["hidden: [", "it is not YAML"],
   ["hidden", "it is no kubeconfig"],
   ["", "it is no kubeconfig"],
-] as const)("%s is refused: %s", ([text, why]) => {
-  const problem = () => toRemoteCluster(text, { allowUnsafe: false });
-  expect(problem).toThrow(why);
-  expect(problem).not.toThrow("hidden");
+] as const)("%s is refused: %s", async ([text, why]) => {
+  const { message } = await toRemoteCluster(text, { allowUnsafe: false, lookup }).then(
+    () => new Error("it is taken"),
+    (error: Error) => error,
+  );
+  expect(message).toContain(why);
+  expect(message).not.toContain("hidden");
 });
 
-test("programs and files are there for those who allow them", () => {
+test.for([
+  [{ server: "https://169.254.169.254" }, "its server is refused: 169.254.169.254 is a link-local or metadata address"],
+  [{ server: "https://[64:ff9b::a9fe:a9fe]:6443/k8s" }, "its server is refused"],
+  [{ server: "168.63.129.16:80" }, "its server is refused"],
+  [{ server: "https://metadata.example.com" }, "its server is refused: metadata.example.com"],
+  [{ server, "proxy-url": "socks5://169.254.169.254:1080" }, "its proxy-url is refused"],
+  [{ server: "https://[x" }, "its server is not a URL"],
+] as const)("%o leads to no cluster, whatever is allowed", async ([cluster, why]) => {
+  for (const allowUnsafe of [false, true])
+    await expect(toRemoteCluster(kubeconfig({}, cluster), { allowUnsafe, lookup })).rejects.toThrow(why);
+});
+
+test("programs and files are there for those who allow them", async () => {
   const login = { exec: { command: "aws" }, tokenFile: "/token" };
   const address = { server, "certificate-authority": "/ca" };
-  const parts = partsOf(kubeconfig(login, address), { allowUnsafe: true });
+  const parts = await partsOf(kubeconfig(login, address), { allowUnsafe: true });
   expect(parts).toMatchObject({ cluster: address, user: login });
 });
 
-test("a fingerprint is that of the server, not of who logs in there", () => {
-  const fingerprints = [
+test("a fingerprint is that of the server, not of who logs in there", async () => {
+  const texts = [
     kubeconfig({ token: "t" }),
     kubeconfig({ token: "another" }),
     kubeconfig({ token: "t" }, { server: `${server}/`, ...ca }),
     kubeconfig({ token: "t" }, { server, "certificate-authority-data": "b3RoZXI=" }),
-  ].map((text) => partsOf(text).fingerprint);
+  ];
+  const fingerprints = (await Promise.all(texts.map((text) => partsOf(text)))).map(({ fingerprint }) => fingerprint);
   expect(fingerprints[1]).toBe(fingerprints[0]);
   expect(new Set(fingerprints).size).toBe(3);
 });
