@@ -203,6 +203,7 @@ export async function startApp(config: Config, log: Logger, reading?: Reading): 
       retries,
       skippingParts,
       turn: () => wayIn.turn(),
+      mayBegin: () => leadership.mayBegin(),
       deployments,
       secrets,
       readIdentity,

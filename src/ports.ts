@@ -356,10 +356,13 @@ export interface AppliedObjects {
 export interface Held {
   /** Aborts when the lease could not be renewed in time, before anybody else can take it. */
   readonly lost: AbortSignal;
-  /** Calls back after each successful renewal, and right away if the last one is fresh; returns how to stop. */
-  onRenewed(callback: () => void): () => void;
   /**
-   * When this process let go of it, if it was the last to hold it (`performance.now()`): whatever was read since is as the
+   * Calls back after each successful renewal with the time when it was requested (`monotonicNow()`), and right away if the
+   * last one is fresh; returns how to stop.
+   */
+  onRenewed(callback: (renewedAt: number) => void): () => void;
+  /**
+   * When this process let go of it, if it was the last to hold it (`monotonicNow()`): whatever was read since is as the
    * last who worked under it has left it.
    */
   readonly untouchedSince?: number | undefined;

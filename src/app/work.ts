@@ -26,6 +26,8 @@ export interface WorkDeps extends PreviewsDeps {
   readonly skippingParts: SkippingParts;
   /** Resolves when the webhooks leave room for work. */
   readonly turn: () => Promise<void>;
+  /** Whether it is still this server's turn, as far as it can know. */
+  readonly mayBegin: () => boolean;
   readonly sources: GitSources;
   readonly results: ResultStore;
   readonly deploymentMetrics: DeploymentMetrics;
@@ -121,7 +123,7 @@ const manualShare = 0.5;
 function startReconciler(lane: "reconcile" | "manual", share: number, deps: WorkDeps) {
   const config = deps.live.now;
   const concurrency = Math.ceil(config.concurrency * share);
-  const { consumer, fairness, turn, reconcile, metrics, deploymentMetrics, log } = deps;
+  const { consumer, fairness, turn, mayBegin, reconcile, metrics, deploymentMetrics, log } = deps;
   const traced = createTracedJobs<ReconcileRequest>(lane, deps.tracing);
   return startWorker({
     lane,
@@ -132,7 +134,7 @@ function startReconciler(lane: "reconcile" | "manual", share: number, deps: Work
     work: (request, attempt) =>
       traced.work(request, attempt, async () => {
         await turn();
-        return reconcile(request, attempt);
+        return mayBegin() ? reconcile(request, attempt) : "busy";
       }),
     log,
     observe: {

@@ -4,6 +4,7 @@
  */
 import { SourceError } from "../errors.ts";
 import type { Deployment } from "../model.ts";
+import { monotonicNow } from "../monotonic.ts";
 import type { Deployments, Held } from "../ports.ts";
 import { toFailure } from "../reconcile/failures.ts";
 import { withProject } from "../reconcile/project.ts";
@@ -84,8 +85,9 @@ const writesNothing = {
 const unlosable: Held = {
   lost: new AbortController().signal,
   onRenewed(callback) {
-    callback();
-    const timer = setInterval(callback, 2_000);
+    const renew = () => callback(monotonicNow());
+    renew();
+    const timer = setInterval(renew, 2_000);
     return () => clearInterval(timer);
   },
   release: () => Promise.resolve(),

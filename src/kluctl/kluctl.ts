@@ -25,7 +25,7 @@ import type { StartWatched } from "./watched.ts";
 import { createWarmRenderers, type RendererStart } from "./warm/renderers.ts";
 
 export interface KluctlLimits extends Omit<ProcessLimits, "timeoutMs">, RendererLimits {
-  /** Silence of the lease after which kluctl is killed; with a margin less than what makes the lease free for others. */
+  /** So long after the lease was renewed kluctl is killed; with a margin less than what makes the lease free for others. */
   readonly leaseSilenceMs: number;
   /** kluctl keeps its time-out itself, mostly; so much later we do. */
   readonly overtimeMs: number;

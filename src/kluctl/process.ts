@@ -1,5 +1,6 @@
 /** Runs one command to its end, whatever becomes of it or of us, and leaves no process behind. */
 import { KilledError } from "../errors.ts";
+import { monotonicNow } from "../monotonic.ts";
 import type { Held } from "../ports.ts";
 import {
   type StartWatched,
@@ -16,7 +17,7 @@ export interface ProcessLimits extends WatchedLimits {
   readonly graceMs: number;
 }
 
-export interface ProcessSpec extends WatchedSpec {
+export interface ProcessSpec extends Omit<WatchedSpec, "beatAt"> {
   /** For messages. */
   readonly name: string;
   readonly limits: ProcessLimits;
@@ -38,11 +39,12 @@ type Why = KilledError["why"];
 /** Resolves when the process ended by itself, whatever its exit status. Throws KilledError when a signal ended it. */
 export async function runProcess({ start = startWatched, ...spec }: ProcessSpec): Promise<Ended> {
   const { name, command, args, env, cwd, limits, signal, held, onLine } = spec;
-  if (held && !held.lost.aborted && !signal.aborted) await freshlyRenewed(held, signal);
+  const waits = held && !held.lost.aborted && !signal.aborted;
+  const beatAt = (waits ? await freshlyRenewed(held, signal) : undefined) ?? monotonicNow();
   if (held?.lost.aborted) throw killed(name, "lease-lost", limits);
   if (signal.aborted) throw killed(name, "stopped", limits);
 
-  const watched = start({ command, args, env, cwd, limits }, (lines) => {
+  const watched = start({ command, args, env, cwd, limits, beatAt }, (lines) => {
     for (const line of lines) onLine?.(line);
   });
   const stopHeart = startHeart(watched, limits.silenceMs, held);
@@ -58,22 +60,22 @@ export async function runProcess({ start = startWatched, ...spec }: ProcessSpec)
   }
 }
 
-/** Resolves when the lease has been renewed just now, or when there is no use in waiting for that. */
+/** Resolves when the lease has been renewed just now, to when that was, or when there is no use in waiting for it. */
 async function freshlyRenewed({ onRenewed, lost }: NonNullable<ProcessSpec["held"]>, signal: AbortSignal) {
-  const { promise, resolve } = Promise.withResolvers<void>();
+  const { promise, resolve } = Promise.withResolvers<number | undefined>();
   const stop = onRenewed(resolve);
-  const giveUp = () => resolve();
+  const giveUp = () => resolve(undefined);
   // Taken off again: the one that ends all runs when the server stops would keep each of them until then.
   for (const ending of [lost, signal]) ending.addEventListener("abort", giveUp, { once: true });
-  await promise;
+  const renewedAt = await promise;
   for (const ending of [lost, signal]) ending.removeEventListener("abort", giveUp);
   stop();
+  return renewedAt;
 }
 
 function startHeart({ beat }: Watched, silenceMs: number, held: ProcessSpec["held"]): () => void {
   if (held) return held.onRenewed(beat);
-  beat();
-  const timer = setInterval(beat, silenceMs / 4);
+  const timer = setInterval(() => beat(monotonicNow()), silenceMs / 4);
   return () => clearInterval(timer);
 }
 

@@ -5,7 +5,8 @@ import { constants, getPriority } from "node:os";
  * descriptor 3. Node cannot end a child once it is frozen (SIGSTOP, a starved machine) or gone (SIGKILL); the watch can,
  * and so kluctl never outlives the lease it works under.
  *
- * - Silence for `seconds`, or the end of descriptor 3, kills the whole group, the shell included.
+ * - The whole group is killed, the shell included, after `seconds`, or at the end of descriptor 3. Each line on it says after how
+ *   many seconds from now instead.
  * - SIGTERM to the group ends the command but not the shell, which goes on watching one that ignores it.
  * - The command's exit status is passed on (128 + signal number when a signal ended it), and the watch ends with it.
  * - The command runs at a lower priority than the server: renders that fill the machine shall delay neither the lease's renewals
@@ -17,15 +18,23 @@ seconds=$1; shift
 ulimit -c 0; umask 077
 trap : TERM
 "$@" 3<&- & child=$!
-( trap '' TERM; while read -r -t "$seconds" -u 3 _; do :; done; kill -KILL 0 ) >/dev/null 2>&1 & watch=$!
+( trap '' TERM; while read -r -t "$seconds" -u 3 seconds; do :; done; kill -KILL 0 ) >/dev/null 2>&1 & watch=$!
 until wait "$child"; status=$?; ! kill -0 "$child" 2>/dev/null; do :; done
 kill -KILL "$watch"; exit "$status"`;
 
 const lowPriority = constants.priority.PRIORITY_BELOW_NORMAL;
 
-/** To be spawned as leader of its own group, with a pipe as descriptor 3 that gets a line at least every `silenceMs`. */
-export function underWatch(silenceMs: number, command: string, args: readonly string[]): [string, string[]] {
+/** To be spawned as leader of its own group, with a pipe as descriptor 3 that gets a `watchLine` in time. */
+export function underWatch(leftMs: number, command: string, args: readonly string[]): [string, string[]] {
   // Whoever has it already hands it on, and that spares a program.
   const lowered = getPriority() >= lowPriority ? [] : ["nice", "-n", String(lowPriority)];
-  return ["bash", ["-c", script, "watchdog", String(silenceMs / 1_000), ...lowered, command, ...args]];
+  return ["bash", ["-c", script, "watchdog", seconds(leftMs), ...lowered, command, ...args]];
+}
+
+export function watchLine(leftMs: number): string {
+  return `${seconds(leftMs)}\n`;
+}
+
+function seconds(ms: number): string {
+  return (Math.max(ms, 1) / 1_000).toFixed(3);
 }

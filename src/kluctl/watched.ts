@@ -4,10 +4,11 @@ import { once } from "node:events";
 import type { Writable } from "node:stream";
 import { setTimeout as delay } from "node:timers/promises";
 import { createLineReader, createTail, type LineLimits } from "./output.ts";
-import { underWatch } from "./watchdog.ts";
+import { monotonicNow } from "../monotonic.ts";
+import { underWatch, watchLine } from "./watchdog.ts";
 
 export interface WatchedLimits extends LineLimits {
-  /** Without a heartbeat for so long the process is killed. */
+  /** So long after what the last heartbeat stands for the process is killed. */
   readonly silenceMs: number;
   /** How much of the end of stdout, and of stderr, is kept. */
   readonly keptBytes: number;
@@ -19,6 +20,8 @@ export interface WatchedSpec {
   readonly env: Readonly<Record<string, string>>;
   readonly cwd: string;
   readonly limits: WatchedLimits;
+  /** What the first heartbeat stands for (`monotonicNow()`): the process is not started if that is too long ago. */
+  readonly beatAt: number;
 }
 
 export interface Watched {
@@ -26,7 +29,8 @@ export interface Watched {
   readonly pid?: number | undefined;
   /** Resolves when nothing of its group is left. Rejects if it could not be started. */
   readonly ended: Promise<WatchedEnd>;
-  beat(): void;
+  /** `at`: when the lease was renewed that it stands for (`monotonicNow()`). One that comes too late is dropped. */
+  beat(at: number): void;
   /** Signals the whole group, as far as there is one. */
   kill(signal: EndingSignal): void;
 }
@@ -43,8 +47,15 @@ export interface WatchedEnd {
 /** Calls back with lines of stderr, as plain text. */
 export type StartWatched = (spec: WatchedSpec, onLines: (lines: readonly string[]) => void) => Watched;
 
-export const startWatched: StartWatched = ({ command, args, env, cwd, limits }, onLines) => {
-  const [watchdog, watched] = underWatch(limits.silenceMs, command, args);
+export const startWatched: StartWatched = ({ command, args, env, cwd, limits, beatAt }, onLines) => {
+  // Counted here, right before it is handed on: however long it took to get here shortens what is left.
+  const leftOf = (at: number) => limits.silenceMs - (monotonicNow() - at);
+  const left = leftOf(beatAt);
+  if (left <= 0) {
+    const late = new Error(`${command} was not started: that took longer than its lease allows`);
+    return { ended: Promise.reject(late), beat: () => undefined, kill: () => undefined };
+  }
+  const [watchdog, watched] = underWatch(left, command, args);
   const child = spawn(watchdog, watched, {
     cwd,
     env,
@@ -56,7 +67,10 @@ export const startWatched: StartWatched = ({ command, args, env, cwd, limits }, 
   return {
     pid: child.pid,
     ended: gather(child, limits, onLines),
-    beat: () => void heart?.write("\n"),
+    beat(at) {
+      const left = leftOf(at);
+      if (left > 0) heart?.write(watchLine(left));
+    },
     kill: (signal) => killGroup(child.pid, signal),
   };
 };

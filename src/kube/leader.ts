@@ -5,6 +5,7 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { ApiError } from "../errors.ts";
 import type { Logger } from "../log.ts";
+import { monotonicNow } from "../monotonic.ts";
 import type { Held } from "../ports.ts";
 import type { KubeClient } from "./client.ts";
 import { createLeases, createLeaseStore, takenBy, watchLeases } from "./lease.ts";
@@ -21,7 +22,7 @@ export interface LeaderDeps {
   readonly log: Logger;
   /** client-go's 15 s when left out. */
   readonly durationMs?: number | undefined;
-  /** Monotonic milliseconds. */
+  /** `monotonicNow` if left out. */
   readonly now?: (() => number) | undefined;
 }
 
@@ -30,6 +31,8 @@ export interface Leadership {
   readonly won: Promise<boolean>;
   /** Resolves with the reason when it may no longer. */
   readonly lost: Promise<string>;
+  /** Whether new work may begin: the Lease was renewed so recently that nobody else can have taken it. */
+  mayBegin(): boolean;
   /** Whose turn it is, for people; `undefined` if it is not somebody else's. */
   waitsFor(): string | undefined;
   /** Why nobody can say whose turn it is, for people. */
@@ -47,7 +50,7 @@ function whoIs(holder: string): string {
 }
 
 export function startLeadership(deps: LeaderDeps): Leadership {
-  const { client, namespace, how, identity, log, durationMs = 15_000, now = () => performance.now() } = deps;
+  const { client, namespace, how, identity, log, durationMs = 15_000, now = monotonicNow } = deps;
   const id = `${namespace}/${leaderLease}`;
   const abort = new AbortController();
   const { signal } = abort;
@@ -57,6 +60,10 @@ export function startLeadership(deps: LeaderDeps): Leadership {
   let waiting: string | undefined;
   let problem: string | undefined = working ? undefined : `the Lease ${id} has not been read yet`;
   let held: Held | undefined;
+  /** When the renewal was requested that succeeded last. What needs none is always renewed. */
+  let renewedAt = Infinity;
+
+  const isOverdue = () => now() - renewedAt > durationMs * (2 / 3);
 
   function win(): void {
     if (!working) log.info({ lease: id, leaderElection: how }, "may work");
@@ -107,6 +114,7 @@ export function startLeadership(deps: LeaderDeps): Leadership {
     const store = createLeaseStore(client, key, durationMs);
     const others = watchLeases(durationMs, now);
     let told: string | undefined;
+    let late = false;
 
     /** Returns who else holds it, if so. */
     async function look(): Promise<string | undefined> {
@@ -122,7 +130,9 @@ export function startLeadership(deps: LeaderDeps): Leadership {
           renewTime: wanted.spec?.renewTime,
         };
         try {
+          const askedAt = now();
           await store.write(ours ? { ...wanted, spec: renewed } : wanted);
+          renewedAt = askedAt;
           return undefined;
         } catch (error) {
           // Somebody wrote at the same time: another of us, mostly.
@@ -131,15 +141,19 @@ export function startLeadership(deps: LeaderDeps): Leadership {
       }
     }
 
-    for (; !signal.aborted; await pause(durationMs / 3)) {
+    for (let waitMs = 0; !signal.aborted; await pause(waitMs)) {
+      waitMs = durationMs / 3;
       try {
         const holder = await look();
+        if (late && holder === undefined) log.info({ lease: id }, "the Lease is renewed again");
+        late = false;
         if (holder === undefined) win();
         else if (working) return lost.resolve(`${holder} has taken the Lease ${id}`);
         else wait(`${holder} holds the Lease ${id}: ${whoIs(holder)} runs; stop it, and this server takes over`);
       } catch (error) {
         const status = error instanceof ApiError ? error.status : 0;
         // Without the namespace there is no such controller. What we may not see must not keep us from working.
+        if (status === 404 || status === 403) renewedAt = Infinity;
         if (status === 404) win();
         else if (status === 403) {
           const { message } = error as Error;
@@ -148,6 +162,12 @@ export function startLeadership(deps: LeaderDeps): Leadership {
           told = message;
           win();
         } else if (!working) fail(error);
+        else {
+          waitMs = durationMs / 20;
+          if (!isOverdue() || late) continue;
+          late = true;
+          log.warn({ lease: id, error: (error as Error).message }, "nothing new is begun until the Lease is renewed");
+        }
       }
     }
   }
@@ -158,8 +178,9 @@ export function startLeadership(deps: LeaderDeps): Leadership {
   return {
     won: won.promise,
     lost: lost.promise,
+    mayBegin: () => working && !isOverdue(),
     waitsFor: () => waiting,
-    problem: () => problem,
+    problem: () => problem ?? (working && isOverdue() ? `the Lease ${id} could not be renewed in time` : undefined),
     async stop() {
       abort.abort();
       won.resolve(false);

@@ -23,7 +23,7 @@ export interface HoldDeps {
  */
 export function startHold({ store, durationMs, log, now, startedAt, onReleased, ...taken }: HoldDeps): Held {
   const lost = new AbortController();
-  const callbacks = new Set<() => void>();
+  const callbacks = new Set<(renewedAt: number) => void>();
   const holder = taken.lease.spec?.holderIdentity;
   const id = `${taken.lease.metadata.namespace}/${taken.lease.metadata.name}`;
   let lease = taken.lease;
@@ -78,7 +78,7 @@ export function startHold({ store, durationMs, log, now, startedAt, onReleased, 
     renewedAt = askedAt;
     clearTimeout(deadline);
     deadline = setTimeout(giveUp, durationMs * (2 / 3) - (now() - askedAt));
-    for (const callback of callbacks) callback();
+    for (const callback of callbacks) callback(renewedAt);
   }
 
   /**
@@ -97,8 +97,8 @@ export function startHold({ store, durationMs, log, now, startedAt, onReleased, 
     lost: lost.signal,
     onRenewed(callback) {
       callbacks.add(callback);
-      // Whoever begins now lives for two thirds of the duration without another word, and has to end with the lease.
-      if (!ended && now() - renewedAt < durationMs / 3) callback();
+      // What starts now lives until two thirds of the duration after that, unless there is another renewal.
+      if (!ended && now() - renewedAt < durationMs / 3) callback(renewedAt);
       return () => callbacks.delete(callback);
     },
     async release() {

@@ -7,6 +7,7 @@ import { createHash, randomUUID } from "node:crypto";
 import { ApiError } from "../errors.ts";
 import type { Logger } from "../log.ts";
 import { type Key, keyText } from "../model.ts";
+import { monotonicNow } from "../monotonic.ts";
 import type { Held, LeaseOwner, Leases } from "../ports.ts";
 import type { KubeClient } from "./client.ts";
 import { kindOf } from "./custom-resource.ts";
@@ -20,7 +21,7 @@ export interface LeasesDeps {
   /** The Lease's name, from that of what it is for. */
   readonly nameOf?: ((name: string) => string) | undefined;
   readonly log: Logger;
-  /** Monotonic milliseconds. */
+  /** `monotonicNow` if left out. */
   readonly now?: (() => number) | undefined;
 }
 
@@ -81,7 +82,7 @@ export function watchLeases(durationMs: number, now: () => number): Watching {
 }
 
 export function createLeases(deps: LeasesDeps): Leases {
-  const { client, identity, log, durationMs = 15_000, nameOf = leaseName, now = () => performance.now() } = deps;
+  const { client, identity, log, durationMs = 15_000, nameOf = leaseName, now = monotonicNow } = deps;
   const others = watchLeases(durationMs, now);
   const released = new Map<string, { readonly lease: LeaseObject; readonly at: number }>();
 

@@ -15,6 +15,7 @@ import {
   type Outcome,
   type ReconcileRequest,
 } from "../model.ts";
+import { monotonicNow } from "../monotonic.ts";
 import type { Held, Leases, Queue, Sources } from "../ports.ts";
 import { isReconciling, readyCondition, verdictOf, type Verdict } from "./conditions.ts";
 import { readGitCredentials } from "./credentials.ts";
@@ -62,7 +63,7 @@ export function createReconcile(deps: ReconcileDeps): Reconcile {
 
   async function look(request: ReconcileRequest, { attempt, lastAttempt, signal }: Attempt): Promise<Outcome | "busy"> {
     const { deployment: key } = request;
-    const readAt = performance.now();
+    const readAt = monotonicNow();
     const deployment = await deployments.get(key);
     if (deployment === undefined) return { kind: "skipped", why: "the resource is gone" };
     const asOf = await lastMove(deployment, request, attempt);

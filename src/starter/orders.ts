@@ -18,7 +18,8 @@ export type OrderOf = GitOrder | ProcessOrder | { readonly remove: string };
 export type GitOrder =
   { readonly args: readonly string[]; readonly call: Omit<GitCall, "signal"> } | { readonly stop: true };
 
-export type ProcessOrder = { readonly start: WatchedSpec } | { readonly beat: true } | { readonly kill: EndingSignal };
+export type ProcessOrder =
+  { readonly start: WatchedSpec } | { readonly beat: number } | { readonly kill: EndingSignal };
 
 /** From the process. */
 export type Answer = { readonly id: number } & (

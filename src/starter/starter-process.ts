@@ -25,7 +25,7 @@ process.on("message", (order: Order) => {
   else if ("stop" in order) calls.get(order.id)?.abort(new Error("it is not wanted any more"));
   else if ("start" in order) void start(order);
   else if ("remove" in order) void remove(order);
-  else if ("beat" in order) processes.get(order.id)?.beat();
+  else if ("beat" in order) processes.get(order.id)?.beat(order.beat);
   else processes.get(order.id)?.kill(order.kill);
 });
 // Signals for all of a terminal's processes are the server's business: it lets what runs come to its end.

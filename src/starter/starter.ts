@@ -132,7 +132,7 @@ export function startStarter(settings: StarterSettings): Starter {
           },
         },
       );
-      return { ended, beat: () => send({ beat: true }), kill: (signal) => send({ kill: signal }) };
+      return { ended, beat: (at) => send({ beat: at }), kill: (signal) => send({ kill: signal }) };
     },
 
     removeDirectory: (path) => ask({ remove: path }, () => undefined).promise,

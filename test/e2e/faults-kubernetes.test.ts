@@ -101,3 +101,41 @@ test("an API server that falls silent during a deploy ends it in time, and it is
   expect(journal.overlaps()).toEqual([]);
   expect(journal.deploys().map(({ exitCode }) => exitCode)).toEqual([undefined, 0]);
 });
+
+test("a server that cannot renew the Lease by which it serves the cluster begins nothing new until it can", async () => {
+  const { world, proxy, extra } = await useFaultyWorld();
+  const { namespace } = world.cluster;
+  const journal = await useJournal(world);
+  const repo = await world.repo("shop");
+  await repo.push(aProject({ namespace }));
+  const server = await useFaultServer(world, journal, "server", {
+    ...extra,
+    TOWLINE_CONTROLLER_NAMESPACE: namespace,
+  });
+  const deployment = world.cluster.deployment("shop");
+  await deployment.create(aSpec(repo.url));
+  await deployment.reaches("Ready");
+
+  const isRenewal = (request: string) => request.startsWith("PUT") && request.includes("/leases/5ab5d0f9.kluctl.io");
+  const renew = proxy.answer(isRenewal, { status: 500 });
+  await vi.waitFor(
+    async () =>
+      expect((await readiness(server)).checks["kubernetes"]?.error).toMatch(/5ab5d0f9.*could not be renewed in time/),
+    patience,
+  );
+  const [before, runs] = [await putOff(server), journal.runs().length];
+  const commit = await repo.push(aProject({ namespace, data: { color: "blue" } }));
+  expect((await sendPush(server.webhooksUrl, { repo: repo.url, after: commit })).status).toBe(202);
+  await vi.waitFor(async () => expect(await putOff(server)).toBeGreaterThan(before + 1), patience);
+  expect(journal.runs()).toHaveLength(runs);
+
+  renew();
+  await deployment.settles(commit);
+  expect(await world.cluster.data("settings")).toEqual({ color: "blue" });
+});
+
+/** How many jobs were put off, because it was not the server's turn. */
+async function putOff({ adminUrl }: { adminUrl: string }): Promise<number> {
+  const metrics = await (await fetch(`${adminUrl}/metrics`)).text();
+  return Number(/^towline_reconcile_total\{result="busy"\} (\d+)/m.exec(metrics)?.[1] ?? 0);
+}

@@ -7,6 +7,7 @@ import { promisify } from "node:util";
 import { pino } from "pino";
 import { createKluctl, type KluctlDeps, type KluctlProcesses } from "../../src/kluctl/kluctl.ts";
 import { type Credentials, type GitCredential, noCredentials } from "../../src/model.ts";
+import { monotonicNow } from "../../src/monotonic.ts";
 import type { DeployOptions, Held, Run } from "../../src/ports.ts";
 
 /**
@@ -81,16 +82,16 @@ export const noDeployOptions: DeployOptions = {
 /** A lease that is renewed when the test says so. */
 export function fakeHeld(): Held & { renew(): void; lose(): void } {
   const lost = new AbortController();
-  const callbacks = new Set<() => void>();
+  const callbacks = new Set<(renewedAt: number) => void>();
   return {
     lost: lost.signal,
     onRenewed(callback) {
       callbacks.add(callback);
-      callback();
+      callback(monotonicNow());
       return () => callbacks.delete(callback);
     },
     release: () => Promise.resolve(),
-    renew: () => callbacks.forEach((callback) => callback()),
+    renew: () => callbacks.forEach((callback) => callback(monotonicNow())),
     lose: () => lost.abort(),
   };
 }

@@ -5,6 +5,7 @@ import { join } from "node:path";
 import { describe, expect, onTestFinished, test, vi } from "vitest";
 import { type ProcessSpec, runProcess } from "../../../src/kluctl/process.ts";
 import { type StartWatched, startWatched } from "../../../src/kluctl/watched.ts";
+import { monotonicNow } from "../../../src/monotonic.ts";
 import { startStarter } from "../../../src/starter/starter.ts";
 import { isRunning } from "../../support/fake-kluctl.ts";
 import { useTempDir } from "../../support/world.ts";
@@ -91,6 +92,28 @@ describe.each([
     expect(isRunning(Number(await readFile(join(cwd, "pid"), "utf8")))).toBe(false);
   });
 
+  test("heartbeats count from the renewal that they stand for: late ones keep nothing alive, and start nothing", async () => {
+    const start = await useStart();
+    const cwd = await useTempDir();
+    const lost = new AbortController().signal;
+    /** A server that goes on telling of one renewal, as one does whose messages are late. */
+    const renewed = (at: number) => ({
+      lost,
+      onRenewed(callback: (renewedAt: number) => void) {
+        callback(at);
+        const timer = setInterval(callback, 50, at);
+        return () => clearInterval(timer);
+      },
+    });
+    const short = { ...limits, silenceMs: 5_000, timeoutMs: 60_000 };
+    const spec = { start, cwd, limits: short };
+    await expect(run("sleep 300", { ...spec, held: renewed(monotonicNow()) })).rejects.toMatchObject({ why: "signal" });
+    await expect(run("touch started", { ...spec, held: renewed(monotonicNow() - 5_001) })).rejects.toThrow(
+      "not started",
+    );
+    expect(await run("ls", { cwd })).toMatchObject({ stdout: "" });
+  });
+
   test("it is ended when it is not wanted any more, and killed if it does not mind", async () => {
     const start = await useStart();
     const aborted = new AbortController();
@@ -112,8 +135,8 @@ test("an abort before the start starts nothing", async () => {
 
 test("under a lease it starts only once that was renewed", async () => {
   const dir = await useTempDir();
-  const callbacks = new Set<() => void>();
-  const onRenewed = (callback: () => void) => {
+  const callbacks = new Set<(renewedAt: number) => void>();
+  const onRenewed = (callback: (renewedAt: number) => void) => {
     callbacks.add(callback);
     return () => callbacks.delete(callback);
   };
@@ -121,7 +144,7 @@ test("under a lease it starts only once that was renewed", async () => {
   const running = run("touch started", { cwd: dir, held });
   await vi.waitFor(() => expect(callbacks.size).toBe(1), patience);
   expect(await run("ls", { cwd: dir })).toMatchObject({ stdout: "" });
-  for (const callback of callbacks) callback();
+  for (const callback of callbacks) callback(monotonicNow());
   await running;
   expect(await run("ls", { cwd: dir })).toMatchObject({ stdout: "started\n" });
   expect(callbacks.size).toBe(0);
@@ -136,10 +159,10 @@ test("nothing of a run that is over is kept by the signal that may end all of th
   setFlagsFromString("--expose-gc");
   const collectGarbage = runInNewContext("gc") as () => void;
   const stopping = new AbortController();
-  const told: WeakRef<() => void>[] = [];
-  const onRenewed = (callback: () => void) => {
+  const told: WeakRef<(renewedAt: number) => void>[] = [];
+  const onRenewed = (callback: (renewedAt: number) => void) => {
     told.push(new WeakRef(callback));
-    queueMicrotask(callback);
+    queueMicrotask(() => callback(monotonicNow()));
     return () => undefined;
   };
   const held = () => ({ lost: new AbortController().signal, onRenewed });

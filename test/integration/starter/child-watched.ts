@@ -1,4 +1,5 @@
 /** A server to be killed, whose starter runs something that ends for nobody. */
+import { monotonicNow } from "../../../src/monotonic.ts";
 import { startStarter } from "../../../src/starter/starter.ts";
 
 const [cwd = ""] = process.argv.slice(2);
@@ -7,6 +8,7 @@ const { ended } = startWatched(
   {
     ...{ command: "bash", args: ["-c", "trap '' TERM; echo begun >&2; while :; do sleep 0.05; done"] },
     ...{ cwd, env: { PATH: process.env["PATH"] ?? "" } },
+    beatAt: monotonicNow(),
     limits: { silenceMs: 60_000, keptBytes: 1_000, lineLength: 1_000, lines: 10 },
   },
   () => process.stdout.write("begun\n"),

@@ -16,7 +16,10 @@ function fakeApi({ holder, missing = false }: { holder?: string; missing?: boole
     return { name: "5ab5d0f9.kluctl.io", namespace: "kluctl-system", resourceVersion: String(resourceVersion) };
   }
   let reads = 0;
+  let down = false;
   return {
+    /** Whether it answers. */
+    down: (is: boolean) => void (down = is),
     /** Resolves when somebody has read the Lease as it is now. */
     async seen() {
       const before = reads;
@@ -29,6 +32,7 @@ function fakeApi({ holder, missing = false }: { holder?: string; missing?: boole
     },
     request({ method, body }: KubeRequest): Promise<unknown> {
       if (method === "GET") reads++;
+      if (down) return Promise.reject(new ApiError(0, "no answer"));
       if (method === "GET") return lease ? Promise.resolve(lease) : Promise.reject(new ApiError(404, "no lease"));
       if (missing) return Promise.reject(new ApiError(404, "no namespace"));
       const written = body as LeaseObject;
@@ -109,4 +113,27 @@ test("who is stopped before its turn never had it", async () => {
   const leadership = start(fakeApi({ holder: "kluctl" }), "exclusive");
   await leadership.stop();
   expect(await leadership.won).toBe(false);
+});
+
+test("nothing new is begun once the shared lease was not renewed for two thirds of it, until it is", async () => {
+  let now = 0;
+  const api = fakeApi();
+  const leadership = start(api, "shared", () => now);
+  await leadership.won;
+  api.down(true);
+  await api.seen();
+  expect([leadership.mayBegin(), leadership.problem()]).toEqual([true, undefined]);
+  now += 41;
+  expect([leadership.mayBegin(), leadership.problem()]).toEqual([false, expect.stringContaining("renewed in time")]);
+  api.down(false);
+  await vi.waitFor(() => expect([leadership.mayBegin(), leadership.problem()]).toEqual([true, undefined]));
+  api.renew("kluctl-controller-2");
+  await leadership.lost;
+
+  // What needs no renewal is never late.
+  for (const free of [start(fakeApi({ missing: true }), "shared", () => now), start(fakeApi(), "off", () => now)]) {
+    await free.won;
+    now += 1_000;
+    expect(free.mayBegin()).toBe(true);
+  }
 });
