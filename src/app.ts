@@ -144,7 +144,17 @@ export async function startApp(config: Config, log: Logger, reading?: Reading): 
   const sourceOverrides = await openSourceOverrides(config, { client, log });
 
   // The work
-  const skippingParts = createSkippingParts({ live, client, deployments, sources, secrets, metrics, clock, log });
+  const skippingParts = createSkippingParts({
+    live,
+    client,
+    deployments,
+    kluctl,
+    sources,
+    secrets,
+    metrics,
+    clock,
+    log,
+  });
   const reconcile = createReconcile({
     deployments,
     secrets,

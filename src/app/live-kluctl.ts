@@ -66,6 +66,7 @@ export function createLiveKluctl(
 
   return {
     version: () => call((kluctl) => kluctl.version()),
+    identity: () => call((kluctl) => kluctl.identity()),
     diff: (...asked) => call((kluctl) => kluctl.diff(...asked)),
     deploy: (...asked) => call((kluctl) => kluctl.deploy(...asked)),
     pokeImages: (...asked) => call((kluctl) => kluctl.pokeImages(...asked)),

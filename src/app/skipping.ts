@@ -1,5 +1,7 @@
 /** Wires what leaves loops out, and what looks again as soon as an applied object changes. */
+import { same } from "../config/compare.ts";
 import type { LiveConfig } from "../config/live.ts";
+import type { KluctlProcesses } from "../kluctl/kluctl.ts";
 import { createAppliedObjects, type WatchedObjects } from "../kube/applied-objects.ts";
 import type { KubeClient } from "../kube/client.ts";
 import { readClusterFacts } from "../kube/cluster-facts.ts";
@@ -22,6 +24,7 @@ export interface SkippingPartsDeps {
   readonly live: LiveConfig;
   readonly client: KubeClient;
   readonly deployments: Deployments;
+  readonly kluctl: Pick<KluctlProcesses, "identity">;
   readonly sources: Sources;
   readonly secrets: Secrets;
   readonly metrics: Metrics;
@@ -29,13 +32,14 @@ export interface SkippingPartsDeps {
   readonly log: Logger;
 }
 
-export function createSkippingParts({ live, client, metrics, log, ...deps }: SkippingPartsDeps): SkippingParts {
+export function createSkippingParts({ live, client, kluctl, metrics, log, ...deps }: SkippingPartsDeps): SkippingParts {
   const fullIntervalMs = () => live.now.sweep.fullIntervalMs;
   const applied = createAppliedObjects({ client, log });
   const ownMetrics = createSkippingMetrics(metrics.registry, () => applied.size());
   const skipping = createSkipping({
     ...deps,
     applied,
+    kluctl: () => kluctl.identity(),
     clusterFacts: () => readClusterFacts(client),
     findUnsteady: findUnsteadyFiles,
     fullIntervalMs,
@@ -43,5 +47,14 @@ export function createSkippingParts({ live, client, metrics, log, ...deps }: Ski
     observe: ownMetrics,
   });
   const validations = createValidations({ fullIntervalMs, clock: deps.clock });
+  live.follow((next, current) => {
+    if (same(next.kluctl, current.kluctl)) return undefined;
+    return {
+      take() {
+        skipping.forgetAll();
+        validations.forgetAll();
+      },
+    };
+  });
   return { applied, skipping, validations, metrics: ownMetrics };
 }

@@ -89,6 +89,8 @@ export interface KluctlObserver {
 export type RunEnd = "ok" | "errors" | "prepare" | "unavailable" | "failed" | KilledError["why"];
 
 export interface KluctlProcesses extends Kluctl {
+  /** Its version and its very file: another text when either is replaced. */
+  identity(): Promise<string>;
   /** Ends what runs, and starts nothing more. */
   stop(): Promise<void>;
 }
@@ -312,6 +314,11 @@ export function createKluctl({ binary, kubeconfigFor, log, observe, ...deps }: K
 
     async version() {
       return (await prepare()).version;
+    },
+
+    async identity() {
+      const { file, version } = await findBinary();
+      return `${version} ${file}`;
     },
 
     async stop() {

@@ -86,7 +86,7 @@ export function aSkippingWorld(
   const applied = fakeApplied({ [settingsId]: settingsVersion });
   const others: Deployment[] = [];
   const deployments = fakeDeployments(deployment);
-  const facts = { text: "1.32" };
+  const facts = { text: "1.32", kluctl: "2.28.2" };
   const unsteady: UnsteadyFiles = {};
   const doubts: (Doubt | undefined)[] = [];
   const moved = { allowed: true, patches: [] as unknown[] };
@@ -101,6 +101,7 @@ export function aSkippingWorld(
     applied,
     sources,
     secrets: fakeSecrets(secrets),
+    kluctl: () => Promise.resolve(facts.kluctl),
     clusterFacts: () => Promise.resolve(facts.text),
     findUnsteady: findUnsteady ?? (() => Promise.resolve(unsteady)),
     fullIntervalMs: () => 60 * minute,

@@ -1,7 +1,7 @@
 /** What a proof is made of: what stands in git, in Secrets and in the cluster right now, asked for once for all who ask. */
 import { createHmac, randomBytes } from "node:crypto";
 import { commitOf } from "../../git-ref.ts";
-import type { ChangedPaths, Deployment, GitDeployment, Repository } from "../../model.ts";
+import type { ChangedPaths, Deployment, GitDeployment, Heads, Repository } from "../../model.ts";
 import type { Checkout, Clock, Secrets, Sources, UnsteadyFiles } from "../../ports.ts";
 import { loginKey, readGitCredentials } from "../credentials.ts";
 import { mayBecomeParent, mayLeadOutside } from "../../template-code.ts";
@@ -10,7 +10,9 @@ import type { GitPlace, KnownInputs } from "./inputs.ts";
 export interface EvidenceDeps {
   readonly sources: Pick<Sources, "heads" | "checkout" | "changes">;
   readonly secrets: Secrets;
-  /** What of the cluster a chart may ask for: its version, its kinds. Equal while they are. */
+  /** Which kluctl renders: its version and its file. */
+  readonly kluctl: () => Promise<string>;
+  /** What of the cluster rendering and dry runs depend on: its version, its kinds, their schemas. Equal while they are. */
   readonly clusterFacts: () => Promise<string>;
   /** Looks through the files of a checkout, or of a directory in it. */
   readonly findUnsteady: (root: string, path: string, signal: AbortSignal) => Promise<UnsteadyFiles>;
@@ -27,14 +29,15 @@ interface Rendered {
 export interface Evidence {
   /** All Secrets that it names, as one text that tells nothing but whether they are the same. */
   hashSecrets(deployment: Deployment): Promise<string>;
-  /** At most a minute old. */
-  clusterFacts(): Promise<string>;
-  /** Where its source is, by an answer that was asked for after this time. */
-  sourceCommit(deployment: GitDeployment, since: number, signal: AbortSignal): Promise<string | undefined>;
+  clusterFacts(fresh?: Freshness): Promise<string>;
+  kluctl(fresh?: Freshness): Promise<string>;
+  /** Where its source is. */
+  sourceCommit(deployment: GitDeployment, fresh: Freshness, signal: AbortSignal): Promise<string | undefined>;
   /** Where the places are that it includes: `placeText` → commit. Throws if one has no such ref. */
   commitsOf(
     deployment: Deployment,
     places: readonly GitPlace[],
+    fresh: Freshness,
     signal: AbortSignal,
   ): Promise<ReadonlyMap<string, string>>;
   /** What of the project, or of the places that it includes, may render differently another time. */
@@ -47,14 +50,31 @@ export interface Evidence {
   changes(deployment: GitDeployment, from: string, to: string, signal: AbortSignal): Promise<ChangedPaths>;
 }
 
+/**
+ * How new an answer has to be, besides what is new enough in any case: of a remote a fraction of the interval, since nobody
+ * expects more of an interval, and at most 90 s; of the cluster and of kluctl a minute.
+ */
+export interface Freshness {
+  /** It was asked for after this time. */
+  readonly since?: number | undefined;
+  /** It was asked for under this name of a move, see Sources.heads. */
+  readonly move?: string | undefined;
+}
+
 export interface Files {
   readonly unsteady?: string | undefined;
   /** Nothing in the project's directory, or in what it includes, names what lies outside of it. */
   readonly standsAlone: boolean;
 }
 
+interface Answer<T> {
+  readonly at: number;
+  readonly move: string | undefined;
+  readonly answer: Promise<T>;
+}
+
 const longestHeadsMs = 90_000;
-const clusterFactsMs = 60_000;
+const factsMs = 60_000;
 const mostRemembered = 2_000;
 /** Each may be thousands of paths. */
 const mostDifferences = 50;
@@ -64,8 +84,8 @@ export function createEvidence(deps: EvidenceDeps): Evidence {
   const { sources, secrets, clock } = deps;
   const steadiness = new Map<string, Promise<UnsteadyFiles>>();
   const differences = new Map<string, Promise<ChangedPaths>>();
-  const heads = new Map<string, { readonly at: number; readonly answer: ReturnType<Sources["heads"]> }>();
-  let facts: { readonly at: number; readonly answer: Promise<string> } | undefined;
+  const heads = new Map<string, Answer<Heads>>();
+  const facts = new Map<string, Answer<string>>();
   // Nobody who reads this memory learns a secret from it.
   const hashKey = randomBytes(32);
 
@@ -82,56 +102,60 @@ export function createEvidence(deps: EvidenceDeps): Evidence {
     return hash.digest("base64");
   }
 
-  function clusterFacts(): Promise<string> {
-    const now = clock.now();
-    if (facts === undefined || now - facts.at > clusterFactsMs) {
-      const answer = deps.clusterFacts();
-      const asked = { at: now, answer };
-      answer.catch(() => {
-        if (facts === asked) facts = undefined;
-      });
-      facts = asked;
-    }
-    return facts.answer;
-  }
-
   /** One question for all that ask for the same within that time. */
-  async function headsOf(group: string, repository: Repository, since: number, signal: AbortSignal) {
+  function shared<T>(
+    answers: Map<string, Answer<T>>,
+    what: string,
+    { since = -Infinity, move, maxAgeMs }: Freshness & { maxAgeMs: number },
+    ask: () => Promise<T>,
+  ): Promise<T> {
     const now = clock.now();
-    let known = heads.get(group);
-    if (known === undefined || known.at <= since) {
-      const answer = sources.heads(repository, undefined, AbortSignal.timeout(requestMs));
-      const asked = { at: now, answer };
-      answer.catch(() => {
-        if (heads.get(group) === asked) heads.delete(group);
-      });
-      heads.delete(group);
-      heads.set(group, asked);
-      evict(heads);
-      known = asked;
-    }
-    signal.throwIfAborted();
-    return known.answer;
+    const known = answers.get(what);
+    const isNew = known !== undefined && known.at > Math.max(since, now - maxAgeMs);
+    if (isNew && (move === undefined || known.move === move)) return known.answer;
+    const asked: Answer<T> = { at: now, move, answer: ask() };
+    asked.answer.catch(() => {
+      if (answers.get(what) === asked) answers.delete(what);
+    });
+    answers.delete(what);
+    answers.set(what, asked);
+    evict(answers);
+    return asked.answer;
   }
 
-  /** As old as this the answer of a remote may be: a fraction of the interval, for nobody expects more of an interval. */
-  const recently = ({ spec }: Deployment) => clock.now() - Math.min(longestHeadsMs, spec.intervalMs * 0.3);
+  const fact = (what: string, ask: () => Promise<string>) => (fresh?: Freshness) =>
+    shared(facts, what, { ...fresh, maxAgeMs: factsMs }, ask);
+
+  async function headsOf(
+    { spec }: Deployment,
+    group: string,
+    repository: Repository,
+    fresh: Freshness,
+    signal: AbortSignal,
+  ): Promise<Heads> {
+    const maxAgeMs = Math.min(longestHeadsMs, spec.intervalMs * 0.3);
+    const ask = () => sources.heads(repository, undefined, AbortSignal.timeout(requestMs));
+    const answer = shared(heads, group, { ...fresh, maxAgeMs }, ask);
+    signal.throwIfAborted();
+    return answer;
+  }
 
   async function commitsOf(
     deployment: Deployment,
     places: readonly GitPlace[],
+    { since }: Freshness,
     signal: AbortSignal,
   ): Promise<ReadonlyMap<string, string>> {
     const commits = new Map<string, string>();
     if (places.length === 0) return commits;
     const credentials = await readGitCredentials(deployment, secrets);
-    const since = recently(deployment);
     for (const { url, ref } of places) {
       const group = loginKey({
         ...deployment,
         spec: { ...deployment.spec, source: { kind: "git", url, ref, path: "" } },
       });
-      const found = ref.commit ?? commitOf(ref, await headsOf(group, { url, credentials }, since, signal));
+      const found =
+        ref.commit ?? commitOf(ref, await headsOf(deployment, group, { url, credentials }, { since }, signal));
       if (found === undefined) throw new Error(`${url} has no such ref`);
       commits.set(placeText({ url, ref }), found);
     }
@@ -200,19 +224,25 @@ export function createEvidence(deps: EvidenceDeps): Evidence {
 
   async function sourceCommit(
     deployment: GitDeployment,
-    since: number,
+    fresh: Freshness,
     signal: AbortSignal,
   ): Promise<string | undefined> {
     const { source } = deployment.spec;
     if (source.ref.commit !== undefined) return source.ref.commit;
     const credentials = await readGitCredentials(deployment, secrets);
     const repository = { url: source.url, credentials };
-    const notBefore = Math.max(since, recently(deployment));
-    const answer = await headsOf(loginKey(deployment), repository, notBefore, signal);
-    return commitOf(source.ref, answer);
+    return commitOf(source.ref, await headsOf(deployment, loginKey(deployment), repository, fresh, signal));
   }
 
-  return { hashSecrets, clusterFacts, sourceCommit, commitsOf, findUnsteady, changes };
+  return {
+    hashSecrets,
+    clusterFacts: fact("cluster", deps.clusterFacts),
+    kluctl: fact("kluctl", deps.kluctl),
+    sourceCommit,
+    commitsOf,
+    findUnsteady,
+    changes,
+  };
 }
 
 /** Where kluctl finds the charts of a project besides the project itself: 2.24 and newer, in every directory above. */

@@ -40,7 +40,8 @@ export type Doubt =
   | "watch" // its objects are not watched
   | "secrets"
   | "refs"
-  | "cluster"; // another version of Kubernetes, other kinds
+  | "cluster" // another version of Kubernetes, other kinds, another schema
+  | "kluctl"; // another version or another file
 
 export type Answer =
   /** `commit`: where its source is now, if that is elsewhere than it was. */
@@ -64,6 +65,7 @@ export interface Before {
   readonly at: number;
   readonly secrets: string | undefined;
   readonly cluster: string | undefined;
+  readonly kluctl: string | undefined;
   /** The places that the project is known to include → their commits. */
   readonly heads: ReadonlyMap<string, string> | undefined;
 }
@@ -100,6 +102,7 @@ interface Proof {
   readonly commitAt: number;
   readonly secrets: string;
   readonly cluster: string;
+  readonly kluctl: string;
   readonly heads: ReadonlyMap<string, string>;
   /** Of its source it reads nothing but what lies in its directory. False for what is in no directory, or not from git. */
   readonly standsAlone: boolean;
@@ -125,6 +128,8 @@ export interface Skipping {
   isBusy(key: Key): boolean;
   known(key: Key): Known | undefined;
   forget(key: Key): void;
+  /** Another kluctl may render something else of the same. */
+  forgetAll(): void;
   /**
    * Says whether the loop is left out that an interval asks for, or a move of its source. If it is, the times in the
    * status have moved, and the commit.
@@ -161,6 +166,7 @@ export function createSkipping(deps: SkippingDeps): Skipping {
     if (!known.complete) return { doubt: "objects", why: "some of its objects are not told by kluctl" };
     if (before.secrets === undefined) return { doubt: "secrets", why: "its secrets could not be read" };
     if (before.cluster === undefined) return { doubt: "cluster", why: "the cluster's kinds could not be read" };
+    if (before.kluctl === undefined) return { doubt: "kluctl", why: "kluctl cannot be used" };
     const places = inputs.includes.map(placeText);
     if (before.heads === undefined || places.some((place) => !before.heads?.has(place))) {
       return { doubt: "refs", why: "what the project includes was not known before it was rendered" };
@@ -174,6 +180,7 @@ export function createSkipping(deps: SkippingDeps): Skipping {
       commitAt: before.at,
       secrets: before.secrets,
       cluster: before.cluster,
+      kluctl: before.kluctl,
       heads: commits,
       standsAlone,
       validated,
@@ -232,17 +239,19 @@ export function createSkipping(deps: SkippingDeps): Skipping {
     if (moved !== undefined && moved.at < proof.commitAt) return { kind: "later" };
     let commit: string | undefined = proof.commit;
     if (followsGit(deployment)) {
-      const since = status.observedCommit === proof.commit ? proof.commitAt : now - freshMs;
-      commit = moved?.commit ?? (await evidence.sourceCommit(deployment, since, signal));
+      const isOurs = status.observedCommit === proof.commit;
+      const fresh = { since: isOurs ? proof.commitAt : now - freshMs };
+      commit = moved?.commit ?? (await evidence.sourceCommit(deployment, fresh, signal));
       const why = commit === proof.commit ? undefined : await whyMoveMatters(deployment, proof, commit, signal);
       if (why !== undefined) return look("refs", why);
     }
-    const includes = await evidence.commitsOf(deployment, known.includes, signal);
+    const includes = await evidence.commitsOf(deployment, known.includes, {}, signal);
     for (const [place, commit] of proof.heads) {
       if (includes.get(place) !== commit) return look("refs", `${place} has moved`);
     }
     if ((await evidence.clusterFacts()) !== proof.cluster)
-      return look("cluster", "the cluster's version or kinds are others");
+      return look("cluster", "the cluster's version, kinds or schemas are others");
+    if ((await evidence.kluctl()) !== proof.kluctl) return look("kluctl", "kluctl is another");
     // The memory may have changed while others were asked.
     if (remembered.get(keyText(deployment.key)) !== known) return look("not-seen", "it was looked at meanwhile");
     return { kind: "skipped", ...(commit && commit !== status.observedCommit && { commit }) };
@@ -327,12 +336,13 @@ export function createSkipping(deps: SkippingDeps): Skipping {
       const at = clock.now();
       // What cannot be had now is a doubt later; the loop itself meets the same errors, and tells.
       const settle = <T>(value: Promise<T>) => value.catch(() => undefined);
-      const [secretsNow, cluster, commits] = await Promise.all([
+      const [secretsNow, cluster, kluctl, commits] = await Promise.all([
         settle(evidence.hashSecrets(deployment)),
         settle(evidence.clusterFacts()),
-        settle(evidence.commitsOf(deployment, includes, signal)),
+        settle(evidence.kluctl()),
+        settle(evidence.commitsOf(deployment, includes, {}, signal)),
       ]);
-      return { at, secrets: secretsNow, cluster, heads: commits };
+      return { at, secrets: secretsNow, cluster, kluctl, heads: commits };
     },
 
     async learn(before, found) {
@@ -390,6 +400,7 @@ export function createSkipping(deps: SkippingDeps): Skipping {
     isBusy: (key) => busy.has(keyText(key)),
     known: (key) => remembered.get(keyText(key)),
     forget: (key) => void remembered.delete(keyText(key)),
+    forgetAll: () => remembered.clear(),
     onEnd: (callback) => void callbacks.push(callback),
 
     spare,

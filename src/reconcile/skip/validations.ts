@@ -16,6 +16,8 @@ export interface Validations {
   keep(deployment: Deployment, seen: CommandResult, found: ValidateSummary | undefined): void;
   /** Whether the last validation, as the status has it, would find the same of what was compared just now. */
   stands(deployment: Deployment, seen: CommandResult): boolean;
+  /** Another kluctl may find something else of the same objects. */
+  forgetAll(): void;
 }
 
 export interface ValidationsDeps {
@@ -51,6 +53,7 @@ export function createValidations({ fullIntervalMs, clock }: ValidationsDeps): V
       const fullMs = fullIntervalOf(deployment, fullIntervalMs()) ?? 0;
       return clock.now() - kept.at < fullMs && kept.seen === fingerprintOf(deployment, seen);
     },
+    forgetAll: () => remembered.clear(),
   };
 }
 

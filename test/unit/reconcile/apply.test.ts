@@ -14,12 +14,13 @@ function pushTo(deploy: CommandResult | Error, why?: string, annotations: Record
   const asked: string[] = [];
   const skipping: Skipping = {
     during: (_, work) => work(),
-    begin: () => Promise.resolve({ at: 0, secrets: "", cluster: "", heads: new Map() }),
+    begin: () => Promise.resolve({ at: 0, secrets: "", cluster: "", kluctl: "", heads: new Map() }),
     learn: () => Promise.resolve(),
     whyCompare: (_, commit) => (asked.push(commit), Promise.resolve(why)),
     isBusy: () => false,
     known: () => undefined,
     forget: () => undefined,
+    forgetAll: () => undefined,
     spare: () => Promise.resolve("wanted"),
     spareJob: () => Promise.resolve("wanted"),
     onEnd: () => undefined,

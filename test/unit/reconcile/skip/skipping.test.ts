@@ -37,6 +37,8 @@ const changes: readonly [string, Doubt, (world: World) => Deployment | void][] =
   ["a Secret is another", "secrets", ({ secrets }) => void (secrets["shop/login"] = { password: "two" })],
   ["a Secret is gone", "secrets", ({ secrets }) => void delete secrets["shop/login"]],
   ["the cluster has other kinds", "cluster", ({ facts }) => void (facts.text = "1.33")],
+  ["kluctl is another", "kluctl", ({ facts }) => void (facts.kluctl = "2.29.0")],
+  ["everything is forgotten", "not-seen", ({ skipping }) => skipping.forgetAll()],
   [
     "an object changed",
     "objects",
