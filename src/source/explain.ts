@@ -9,12 +9,21 @@ interface Meaning {
   readonly says: RegExp;
   /** `undefined`: git's own words say it best. */
   readonly text?: string;
+  /** Before git's own words. */
+  readonly prefix?: string;
   /** What kluctl's git says of it. */
   readonly inKluctl?: string;
 }
 
 /** Set as `code` by node, or printed by git. */
 const diskCodes = new Set(["ENOSPC", "EDQUOT", "EROFS", "EACCES", "EPERM", "ENOTDIR", "EMFILE", "ENFILE"]);
+
+/** The other side speaks git, but not as git does: a fault of the server, a proxy in between, or a banner of ssh. */
+const protocolError: Meaning = {
+  problem: "unreachable",
+  says: /protocol error|bad line length|invalid server response|expected (?:flush|ACK\/NAK|shallow\/unshallow|'[a-z-]+')|unexpected (?:flush packet|acknowledgment line)|error (?:reading section header|processing (?:acks|wanted refs|shallow info))/i,
+  prefix: "git protocol error: ",
+};
 
 // The first that matches counts. git 2.39 to 2.51, curl and OpenSSH; the messages are in English because of LC_ALL.
 const meanings: readonly Meaning[] = [
@@ -64,7 +73,7 @@ const meanings: readonly Meaning[] = [
   },
   {
     problem: "not-found",
-    says: /not valid: is this a git repository|invalid server response|protocol error: bad line length/i,
+    says: /not valid: is this a git repository/i,
     text: "that is not a git repository",
   },
   { problem: "unreachable", says: /SSL|certificate|TLS/i },
@@ -74,7 +83,12 @@ const meanings: readonly Meaning[] = [
     problem: "unreachable",
     says: /Could not resolve|Failed to connect|Couldn't connect|Connection (?:refused|reset|closed)|No route to host|unreachable/i,
   },
+  protocolError, // the last, for it follows from others
 ];
+
+function meaningOf({ stderr }: GitFailure): Meaning | undefined {
+  return meanings.find(({ says }) => says.test(stderr));
+}
 
 /** An error in the terms of the port; what is not git's, nor the disk's, stays what it is. */
 export function explain(error: unknown, remote: Remote): unknown {
@@ -92,8 +106,8 @@ export function explain(error: unknown, remote: Remote): unknown {
   const said = complaint(error.stderr, remote);
   if (error.cause instanceof Error)
     return new SourceError("unreachable", about(remote, "the server does not answer in time"));
-  const meaning = meanings.find(({ says }) => says.test(error.stderr));
-  const text = meaning?.text ?? (said === "" ? "git ended without a message" : said);
+  const meaning = meaningOf(error);
+  const text = meaning?.text ?? `${meaning?.prefix ?? ""}${said === "" ? "git ended without a message" : said}`;
   const problem = meaning?.problem ?? "unreachable";
   if (problem === "disk") return new SourceError(problem, `cannot store ${remote.label}: ${text}`);
   return new SourceError(
@@ -101,6 +115,11 @@ export function explain(error: unknown, remote: Remote): unknown {
     about(remote, problem === "unauthorized" || problem === "not-found" ? `${text} (${who(remote)})` : text),
     { inKluctlsWords: meaning?.inKluctl && `failed to clone git source: ${meaning.inKluctl}` },
   );
+}
+
+/** What was said between both did not make sense; a fetch that says nothing of what is there already may work. */
+export function isProtocolError(error: unknown): boolean {
+  return error instanceof GitFailure && !(error.cause instanceof Error) && meaningOf(error) === protocolError;
 }
 
 /** Damage in a mirror that a new one mends; what the remote itself has wrong does not count. */

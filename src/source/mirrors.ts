@@ -8,7 +8,7 @@ import { join } from "node:path";
 import { SourceError } from "../errors.ts";
 import type { Logger } from "../log.ts";
 import type { Heads } from "../model.ts";
-import { isDamaged } from "./explain.ts";
+import { isDamaged, isProtocolError } from "./explain.ts";
 import { GitFailure } from "./git.ts";
 import type { Git } from "./git.ts";
 import { createLimit } from "../limit.ts";
@@ -64,6 +64,7 @@ type Fetch = (...refs: readonly string[]) => Promise<string>;
 
 const exclusive = 1_000_000;
 const presentKept = 1_000;
+const withoutHaves = ["-c", "fetch.negotiationAlgorithm=noop"];
 const everything = ["+refs/heads/*:refs/heads/*", "+refs/tags/*:refs/tags/*"];
 
 export function createMirrors({ directory, git, remoteGit, log, fetched }: MirrorsDeps): Mirrors {
@@ -121,13 +122,20 @@ export function createMirrors({ directory, git, remoteGit, log, fetched }: Mirro
     let ok = false;
     try {
       if (isNew) await create(mirror.path, git);
-      const value = await use((...refs) =>
-        remoteGit(
-          remote,
-          (address) => ["fetch", "--prune", "--no-tags", "--no-write-fetch-head", "--progress", "--", address, ...refs],
-          { gitDir: mirror.path, quick, signal },
-        ),
-      );
+      const options = ["--prune", "--no-tags", "--no-write-fetch-head", "--progress"];
+      const value = await use(async (...refs) => {
+        const call = { gitDir: mirror.path, quick, signal };
+        try {
+          return await remoteGit(remote, (address) => ["fetch", ...options, "--", address, ...refs], call);
+        } catch (error) {
+          if (isNew || !isProtocolError(error)) throw error;
+          const { stderr } = error as GitFailure;
+          log.warn({ repo: remote.label, git: stderr.slice(-500) }, "protocol error; fetching again from scratch");
+          // Some servers fail as soon as they have to find out what both have.
+          const all = (address: string) => [...withoutHaves, "fetch", ...options, "--", address, ...refs];
+          return remoteGit(remote, all, { ...call, quick: false });
+        }
+      });
       ok = true;
       return value;
     } finally {

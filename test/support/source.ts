@@ -27,7 +27,12 @@ const gitEnv = {
 };
 
 /** Answers a request itself and returns true, or leaves it to git. */
-export type Fault = (req: IncomingMessage, res: ServerResponse, kind: "info" | "ls-refs" | "fetch") => boolean;
+export type Fault = (
+  req: IncomingMessage,
+  res: ServerResponse,
+  kind: "info" | "ls-refs" | "fetch",
+  body: Buffer,
+) => boolean;
 
 export interface GitHost {
   readonly url: string;
@@ -65,7 +70,7 @@ export async function useGitHost({ secured = false } = {}): Promise<GitHost> {
   async function answer(req: IncomingMessage, res: ServerResponse): Promise<void> {
     const body = req.method === "POST" ? Buffer.concat(await req.toArray()) : Buffer.alloc(0);
     const kind = req.method === "GET" ? "info" : body.includes("command=ls-refs") ? "ls-refs" : "fetch";
-    if (host.fault?.(req, res, kind)) return;
+    if (host.fault?.(req, res, kind, body)) return;
     if (secured && req.headers.authorization !== expected) {
       res.writeHead(401, { "www-authenticate": 'Basic realm="git"' }).end();
       return;

@@ -93,6 +93,42 @@ test("a server in trouble is unreachable, and fine again when it is", async () =
   expect((await sources.heads(repo, asOf("1"))).commits.size).toBe(1);
 });
 
+test("a server that fails when both compare their histories is asked for everything, and is not said to want a login", async () => {
+  const host = await useGitHost();
+  const repo = host.repo("shop");
+  for (let i = 0; i < 20; i++) repo.push(`Change ${i}`);
+  const { sources } = useSources();
+  const take = async (name: string, moved: boolean) => {
+    const { commit, release } = await sources.checkout(at(repo.url), asOf(name, moved), signal);
+    await release();
+    return commit;
+  };
+  await take("1", false);
+  let broken = 0;
+  // As the git server of kluctl's own tests does after 16 commits: git then first asks which of them the server knows.
+  host.fault = (_req, res, kind, body) => {
+    if (kind !== "fetch" || !body.includes("have ") || body.includes("done")) return false;
+    broken++;
+    res.writeHead(200, { "content-type": "application/x-git-upload-pack-result" }).end("nonsense\n");
+    return true;
+  };
+
+  for (const moved of [true, false]) {
+    const head = repo.push();
+    expect(await take(`moved ${moved}`, moved)).toBe(head);
+  }
+  expect(broken).toBe(2);
+
+  host.fault = (_req, res, kind) =>
+    kind === "info"
+      ? Boolean(res.writeHead(200, { "content-type": "application/x-git-upload-pack-advertisement" }).end("nonsense"))
+      : false;
+  const error: unknown = await sources.heads(repo, undefined).catch((caught: unknown) => caught);
+  expect(error).toMatchObject({ problem: "unreachable" });
+  expect((error as Error).message).toMatch(/git protocol error: .*(?:invalid server response|protocol error)/);
+  expect((error as Error).message).not.toContain("login");
+});
+
 test("a server that falls silent is given up, and its git with it", async () => {
   const host = await useGitHost();
   const repo = host.repo("shop");

@@ -42,6 +42,13 @@ test.each([
   ],
   ["not-found", "ERROR: Repository not found.\nfatal: Could not read from remote repository.", "no such repository"],
   ["not-found", "fatal: https://h.test/shop/info/refs not valid: is this a git repository?", "not a git repository"],
+  [
+    "unreachable",
+    "fatal: protocol error: bad line length character: <htm",
+    "git protocol error: fatal: protocol error: bad line length character: <htm",
+  ],
+  ["unreachable", "fatal: invalid server response; got 'go away'", "invalid server response; got 'go away'"],
+  ["unreachable", "fatal: expected flush after ref listing", "git protocol error"],
   ["refused", "fatal: transport 'ext' not allowed", "transport 'ext' not allowed"],
   ["refused", "fatal: unable to access 'https://h.test/': The requested URL returned error: 301", "redirects"],
   [
