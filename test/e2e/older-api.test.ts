@@ -154,6 +154,18 @@ async function servesAndGivesWay(world: TestWorld, server: Towline): Promise<voi
     out: expect.stringContaining(`${namespace}/shop: ready at ${second.slice(0, 7)}`) as unknown,
   });
 
+  const withSource = (source: object | null) =>
+    cluster.patch({ apiVersion, kind: "KluctlDeployment", metadata: { name: "shop" }, spec: { source } });
+  await withSource({ url: repo.url });
+  const both = "spec: has both source and sourceRef; remove one of them";
+  await deployment.until("two sources", (resource) => readyOf(resource).message === both);
+  expect(await towline(world, "migrate")).toMatchObject({
+    code: 2,
+    out: expect.stringContaining(`# problem: ${both}`) as unknown,
+  });
+  await withSource(null);
+  await deployment.until("one source again", at(second));
+
   const printed = await towline(world, "migrate");
   expect(printed).toMatchObject({ code: 0, out: expect.stringContaining("# changed: spec.sourceRef: ") as unknown });
   expect(await cluster.deployment("shop").get()).toBeUndefined();

@@ -154,6 +154,8 @@ function toSource(
 ): { source?: Fields; login?: Login | undefined } {
   if (source !== undefined) {
     const { url, ref, path: directory, secretRef } = source;
+    if (sourceRef !== undefined) said.problems.push("spec: has both source and sourceRef; remove one of them");
+    if (path) said.problems.push("spec.path: belongs to spec.sourceRef; with spec.source, write spec.source.path");
     return {
       source: { url, ...(ref && { ref }), ...(directory && { path: directory }) },
       login: secretRef && toLogin(url, secretRef.name, "spec.source.secretRef", said),

@@ -101,13 +101,22 @@ test("no source at all, and what is no spec, are refused in words", () => {
   expect(translate({ ...base, deployInterval: 5 }).problems).toEqual([expect.stringContaining("spec.deployInterval")]);
 });
 
-test("source wins over sourceRef, and brings its own login", () => {
+test("source brings its own path and login; beside a sourceRef, or with a path that belongs to one, it is refused", () => {
   const source = { url, ref: { branch: "b" }, path: "p", secretRef: { name: "s" } };
-  const { spec } = translate({ ...base, source, sourceRef: { kind: "Bucket", name: "x" }, path: "ignored" });
-  expect(spec).toMatchObject({
+  const alone = translate({ ...base, source, path: "" });
+  expect(alone.problems).toEqual([]);
+  expect(alone.spec).toMatchObject({
     source: { git: { url, ref: { branch: "b" }, path: "p" } },
     credentials: { git: [{ host: "git.test", secretRef: { name: "s" } }] },
   });
+
+  const sourceRef = { kind: "GitRepository", name: "shop" };
+  expect(translate({ ...base, source, sourceRef }, repository()).problems).toEqual([
+    "spec: has both source and sourceRef; remove one of them",
+  ]);
+  expect(translate({ ...base, source, path: "other" }).problems).toEqual([
+    "spec.path: belongs to spec.sourceRef; with spec.source, write spec.source.path",
+  ]);
 });
 
 test("intervals: left out means each look deploys, and never is said otherwise", () => {
