@@ -16,7 +16,7 @@ import { parseDuration } from "../duration.ts";
 import { isReconciling } from "../reconcile/conditions.ts";
 import { stateOf } from "../reconcile/state.ts";
 import { createReader, listOfBothApis } from "./both-apis.ts";
-import { clusterConfig, type ClusterFlags, type FoundDeployment, withClusterFlags } from "./cluster.ts";
+import { clusterConfig, type ClusterFlags, type FoundDeployment, whyUnwatched, withClusterFlags } from "./cluster.ts";
 import type { Define, ProgramDeps } from "./commands.ts";
 import { untilInterrupted } from "./interrupt.ts";
 import { dataOption, toData } from "./output.ts";
@@ -176,13 +176,14 @@ function define(command: Command, { env, out, err }: ProgramDeps, onCode: (code:
       if (timeoutMs === undefined) throw new ConfigError(`--timeout ${flags.timeout} is none: write 90s, 10m or 1h`);
       const ways = [given.length > 0, flags.selector !== undefined, flags.all === true].filter(Boolean).length;
       if (ways !== 1) throw new ConfigError("which ones? Give names, or --selector, or --all; see --help");
-      const { kubernetes, namespaces } = clusterConfig(env, flags);
+      const cluster = clusterConfig(env, flags);
+      const { kubernetes, namespaces } = cluster;
       const { createKubeClient } = await import("../kube/client.ts"); // `--help` does not wait for it
       const client = createKubeClient(kubernetes);
       try {
         const wanted = { names: given, selector: flags.selector, namespaces };
         const found = await selectDeployments(wanted, (places, selector) =>
-          listOfBothApis(client, { namespaces: places, selector, err }),
+          listOfBothApis(client, { ...cluster, namespaces: places, selector, err }),
         );
         if (found.length === 0) throw new Error("there is no KluctlDeployment that fits");
         const wait = flags.wait ? timeoutMs : undefined;
@@ -190,6 +191,10 @@ function define(command: Command, { env, out, err }: ProgramDeps, onCode: (code:
         const everyMs = Math.max(pollMs, (found.length * 1_000) / mostPerSecond);
         const request: KubeClient["request"] = (one) => limit.run(() => client.request(one));
         const read = createReader({ request });
+        const askWatched: AskOf = (one, isNamed) => {
+          const why = whyUnwatched(one.deployment.key.namespace, cluster);
+          return why === undefined ? askOf(one, isNamed) : { ok: false, words: `not asked: ${why}` };
+        };
         const forPeople = flags.output === "text";
         const results = await untilInterrupted((signal) =>
           Promise.all(
@@ -199,7 +204,7 @@ function define(command: Command, { env, out, err }: ProgramDeps, onCode: (code:
                 isNamed: given.length > 0,
                 request,
                 read,
-                askOf,
+                askOf: askWatched,
                 wait,
                 everyMs,
                 err,

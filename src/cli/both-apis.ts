@@ -7,28 +7,57 @@ import { createGitRepositoryReader, readOrNothing } from "../kube/legacy/git-rep
 import { legacyCollection, legacyPath, type LegacyResource, parseLegacy } from "../kube/legacy/resource.ts";
 import { referencesOf } from "../kube/legacy/translate-spec.ts";
 import { keyText } from "../model.ts";
-import { byName, type FoundDeployment, listDeployments, readDeployment } from "./cluster.ts";
+import {
+  byName,
+  type ClusterConfig,
+  type FoundDeployment,
+  listDeployments,
+  readDeployment,
+  whyUnwatched,
+} from "./cluster.ts";
 
-export interface BothOptions {
-  /** Empty: all. */
-  readonly namespaces: readonly string[];
+export interface BothOptions extends Pick<ClusterConfig, "namespaces" | "areNamed" | "watched"> {
   readonly selector?: string | undefined;
   /** Told what could not be asked. */
   readonly err: (text: string) => void;
 }
 
-/** By name, those of one namespace together. */
+/**
+ * By name, those of one namespace together. Reports what is unexpected about the namespaces, and throws for one that was
+ * named and does not exist.
+ */
 export async function listOfBothApis(
   client: Pick<KubeClient, "list" | "request">,
   options: BothOptions,
 ): Promise<readonly FoundDeployment[]> {
-  const { selector } = options;
-  return listBoth(client, options).catch((error: unknown) => {
+  const { selector, namespaces, areNamed, err } = options;
+  const found = await listBoth(client, options).catch((error: unknown) => {
     if (selector === undefined || !(error instanceof ApiError && error.status === 400)) throw error;
     throw new ConfigError(
       `--selector ${JSON.stringify(selector)} is none (${error.message}): write team=shop,tier!=db`,
     );
   });
+  const places = new Set(found.map(({ deployment }) => deployment.key.namespace));
+  for (const namespace of new Set([...namespaces, ...places])) {
+    if (!places.has(namespace) && !(await mayExist(client, namespace))) {
+      const words = `namespace ${namespace} does not exist`;
+      if (areNamed) throw new Error(words);
+      err(`${words}\n`);
+    }
+    const why = whyUnwatched(namespace, options);
+    if (why !== undefined) err(`${why}\n`);
+  }
+  return found;
+}
+
+/** Without the right to read namespaces, nobody can tell that one is missing. */
+async function mayExist(client: Pick<KubeClient, "request">, namespace: string): Promise<boolean> {
+  try {
+    return (await readOrNothing(client, `/api/v1/namespaces/${encodeURIComponent(namespace)}`)) !== undefined;
+  } catch (error) {
+    if (error instanceof ApiError && error.status === 403) return true;
+    throw error;
+  }
 }
 
 async function listBoth(

@@ -1,5 +1,5 @@
 /** How commands find the cluster, and what they read there. */
-import type { Command } from "commander";
+import { type Command, Option } from "commander";
 import type { Config } from "../config.ts";
 import { ApiError } from "../errors.ts";
 import type { KubeClient } from "../kube/client.ts";
@@ -10,6 +10,7 @@ import { loadFromFlags } from "./configuration.ts";
 
 export interface ClusterFlags {
   readonly namespace?: readonly string[];
+  readonly allNamespaces?: true;
   readonly config?: string;
   readonly kubeconfig?: string;
   readonly context?: string;
@@ -20,15 +21,26 @@ export function withClusterFlags(command: Command): Command {
     .option("-c, --config <file>", "the server's configuration file, for its cluster and namespaces (TOWLINE_CONFIG)")
     .option("--kubeconfig <file>", "of the cluster; KUBECONFIG, ~/.kube/config or the pod's own if there is none")
     .option("--context <name>", "of the kubeconfig, instead of its current one")
-    .option("-n, --namespace <names...>", "only those of these namespaces");
+    .option("-n, --namespace <name>", "only this namespace; give it again for another one", addTo)
+    .addOption(
+      new Option("-A, --all-namespaces", "all namespaces, also those no server watches").conflicts("namespace"),
+    );
+}
+
+function addTo(value: string, before: readonly string[] = []): readonly string[] {
+  return [...before, value];
 }
 
 export interface ClusterConfig {
   readonly config: Config;
   /** As a client takes it. */
   readonly kubernetes: Config["kubernetes"] & { readonly untilAnsweredMs: number };
-  /** Empty: all. */
+  /** Where to look. Empty: everywhere. */
   readonly namespaces: readonly string[];
+  /** Whether somebody named them, so that each has to exist. */
+  readonly areNamed: boolean;
+  /** Those that the server works on, as configured. Empty: all. */
+  readonly watched: readonly string[];
 }
 
 /** Somebody waits: a cluster that is not there is told soon. */
@@ -36,12 +48,21 @@ const untilAnsweredMs = 5_000;
 
 export function clusterConfig(
   env: Readonly<Record<string, string | undefined>>,
-  { config: file, kubeconfig, context, namespace }: ClusterFlags,
+  { config: file, kubeconfig, context, namespace, allNamespaces }: ClusterFlags,
 ): ClusterConfig {
   const flags = { config: file, kubernetesKubeconfig: kubeconfig, kubernetesContext: context };
   const { config } = loadFromFlags(env, flags);
   const { kubernetes } = config;
-  return { config, kubernetes: { ...kubernetes, untilAnsweredMs }, namespaces: namespace ?? kubernetes.namespaces };
+  const { namespaces: watched } = kubernetes;
+  const namespaces = allNamespaces ? [] : (namespace ?? watched);
+  const areNamed = namespace !== undefined;
+  return { config, kubernetes: { ...kubernetes, untilAnsweredMs }, namespaces, areNamed, watched };
+}
+
+/** Why the server will not do anything with deployments there; `undefined` if it may. */
+export function whyUnwatched(namespace: string, { watched }: Pick<ClusterConfig, "watched">): string | undefined {
+  if (watched.length === 0 || watched.includes(namespace)) return undefined;
+  return `no server watches namespace ${namespace}: kubernetes.namespaces is ${watched.join(", ")}`;
 }
 
 export interface FoundDeployment {

@@ -33,6 +33,8 @@ export type Define = (command: Command, deps: ProgramDeps, onCode: (code: number
 
 export interface CommandEntry {
   readonly path: readonly [name: string, inner?: string];
+  /** Of the inner command: the singular, and short names. */
+  readonly aliases?: readonly string[];
   readonly summary: string;
   readonly section: string;
   readonly load: () => Promise<Define>;
@@ -66,18 +68,21 @@ export const commands: readonly CommandEntry[] = [
   },
   {
     path: ["get", "deployments"],
+    aliases: ["deployment", "kd"],
     summary: "show the KluctlDeployments: ready, commit, drift, and what each waits for",
     section: look,
     load: async () => (await import("./get-deployments.ts")).defineGetDeployments,
   },
   {
     path: ["get", "previews"],
+    aliases: ["preview"],
     summary: "show the open pull requests, and what merging each would change",
     section: look,
     load: async () => (await import("./get-previews.ts")).defineGetPreviews,
   },
   {
     path: ["get", "deliveries"],
+    aliases: ["delivery"],
     summary: "show what git hosts have sent, and what became of it",
     section: look,
     load: async () => (await import("./get-deliveries.ts")).defineGetDeliveries,

@@ -1,10 +1,10 @@
 /** A delivery as people have it: recorded, copied from the host's page, or only its payload. */
-import { readFileSync } from "node:fs";
 import { z } from "zod";
 import type { ForgeConfig } from "../config.ts";
 import type { ForgeKind } from "../forge/webhook-source.ts";
 import { parseJson } from "../json.ts";
 import type { ProgramDeps } from "./commands.ts";
+import { readFile } from "./configuration.ts";
 
 export interface GivenDelivery {
   /** Names and values in turn. */
@@ -38,19 +38,11 @@ export async function readDelivery(
   { stdin }: Pick<ProgramDeps, "stdin">,
 ): Promise<GivenDelivery> {
   const fromStdin = file === undefined || file === "-";
-  const text = fromStdin ? await stdin() : readText(file);
+  const text = fromStdin ? await stdin() : readFile(file);
   const where = fromStdin ? "stdin" : file;
   if (text.trim() === "") throw new Error(`${where} is empty: give a delivery, see --help`);
   const { rawHeaders, body } = parseDelivery(text, where);
   return { rawHeaders: [...rawHeaders, ...header.flatMap(parseHeader)], body: Buffer.from(body) };
-}
-
-function readText(file: string): string {
-  try {
-    return readFileSync(file, "utf8");
-  } catch (error) {
-    throw new Error(`the delivery cannot be read: ${(error as Error).message}`, { cause: error });
-  }
 }
 
 function parseDelivery(text: string, where: string): { rawHeaders: string[]; body: string } {

@@ -3,7 +3,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import type { KubeClient } from "../kube/client.ts";
 import { keyText } from "../model.ts";
 import { type DeploymentState, stateOf } from "../reconcile/state.ts";
-import { listOfBothApis } from "./both-apis.ts";
+import { type BothOptions, listOfBothApis } from "./both-apis.ts";
 import { clusterConfig, type ClusterFlags, withClusterFlags } from "./cluster.ts";
 import type { Define } from "./commands.ts";
 import { untilInterrupted } from "./interrupt.ts";
@@ -51,14 +51,17 @@ export const defineGetDeployments: Define = (command, { env, columns, out, err }
     .addOption(outputOption())
     .addHelpText("after", help)
     .action(async (names: readonly string[], flags: Flags) => {
-      const { kubernetes, namespaces } = clusterConfig(env, flags);
+      const cluster = clusterConfig(env, flags);
+      const { kubernetes, namespaces } = cluster;
       const { createKubeClient } = await import("../kube/client.ts"); // `--help` does not wait for it
       const client = createKubeClient(kubernetes);
       try {
         const wanted = { names, selector: flags.selector, namespaces };
         const print = (states: readonly ShownState[], first: boolean) =>
           out(listing(flags.output, states, columns, (shown, wide) => toTable(shown, wide, first)));
-        const read: ReadStates = () => readStates(client, wanted, err);
+        const told = new Set<string>();
+        const tellOnce = (text: string) => void (told.has(text) || (told.add(text), err(text)));
+        const read: ReadStates = () => readStates(client, { ...wanted, ...cluster, err: tellOnce });
         const states = await read();
         if (states.length === 0 && isForPeople(flags.output))
           out(`There are no KluctlDeployments${whereOf(flags, namespaces)}.\n`);
@@ -79,12 +82,11 @@ type ReadStates = () => Promise<readonly ShownState[]>;
 
 async function readStates(
   client: Pick<KubeClient, "list" | "request">,
-  wanted: Wanted,
-  err: (text: string) => void,
+  wanted: Wanted & BothOptions,
 ): ReturnType<ReadStates> {
   const now = Date.now();
   const found = await selectDeployments(wanted, (namespaces, selector) =>
-    listOfBothApis(client, { namespaces, selector, err }),
+    listOfBothApis(client, { ...wanted, namespaces, selector }),
   );
   return found.map(({ deployment }) => ({ ...stateOf(deployment, now), apiVersion: deployment.apiVersion }));
 }

@@ -32,11 +32,12 @@ export const defineGetPreviews: Define = (command, { env, columns, out, err }) =
     .addOption(outputOption())
     .addHelpText("after", help)
     .action(async (flags: Flags) => {
-      const { config, kubernetes, namespaces } = clusterConfig(env, flags);
+      const cluster = clusterConfig(env, flags);
+      const { config, kubernetes } = cluster;
       const { createKubeClient } = await import("../kube/client.ts"); // `--help` does not wait for it
       const client = createKubeClient(kubernetes);
       try {
-        const found = await listOfBothApis(client, { namespaces, err });
+        const found = await listOfBothApis(client, { ...cluster, err });
         const following = found.map(({ deployment }) => deployment).filter(followsGit);
         const repos = [...new Set(following.map(({ repo }) => repo))];
         const all = await withRedis(config, async (connection) => {

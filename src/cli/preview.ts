@@ -45,7 +45,8 @@ export const definePreview: Define = (command, { env, out, err }, onCode) => {
     .addOption(dataOption("markdown"))
     .addHelpText("after", help)
     .action(async (directory: string, flags: Flags) => {
-      const { config, kubernetes, namespaces } = clusterConfig(env, flags);
+      const cluster = clusterConfig(env, flags);
+      const { config, kubernetes, namespaces } = cluster;
       const { createKubeClient } = await import("../kube/client.ts"); // `--help` does not wait for these
       const { previewLocally } = await import("../app/local-preview.ts");
       const client = createKubeClient(kubernetes);
@@ -55,7 +56,7 @@ export const definePreview: Define = (command, { env, out, err }, onCode) => {
         progress.show("reading the working copy");
         copy = await openWorkingCopy(directory, flags);
         const repos = new Set(copy.urls.map(repoId));
-        const found = (await listOfBothApis(client, { namespaces, err }))
+        const found = (await listOfBothApis(client, { ...cluster, err }))
           .map(({ deployment }) => deployment)
           .filter(followsGit);
         const deployments = found.filter(({ repo }) => repos.has(repo));

@@ -27,7 +27,8 @@ export async function runProgram(typed: readonly string[], deps: ProgramDeps): P
   const argv = typed[0] === "help" ? [...typed.slice(1), "--help"] : typed; // as with kubectl and others
   let code = 0;
   const [first, second] = argv.filter((word) => !word.startsWith("-"));
-  const isMeant = ({ path: [group, name] }: CommandEntry) => group === first && (name === undefined || name === second);
+  const isMeant = ({ path: [group, name], aliases = [] }: CommandEntry) =>
+    group === first && (name === undefined || [name, ...aliases].some((one) => one === second));
   const program = await createProgram(deps, isMeant, (found) => (code = found));
   try {
     await program.parseAsync(argv, { from: "user" });
@@ -56,12 +57,13 @@ async function createProgram(
     .addHelpText("after", help);
 
   for (const entry of commands) {
-    const { path, summary, section } = entry;
+    const { path, aliases = [], summary, section } = entry;
     const [name, inner] = path;
     const outer = program.commands.find((command) => command.name() === name) ?? program.command(name);
     if (inner !== undefined) outer.helpCommand(false);
     outer.description(inner === undefined ? summary : (groups[name] ?? "")).helpGroup(section);
     const command = inner === undefined ? outer : outer.command(inner).description(summary);
+    command.aliases(aliases);
     if (isWanted(entry)) (await entry.load())(command, deps, onCode);
   }
   return program;

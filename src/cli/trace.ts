@@ -20,6 +20,7 @@ import type { Define } from "./commands.ts";
 import { ageText, forPrograms, type Format, isForPeople, outputOption } from "./output.ts";
 import { withRedis } from "./redis.ts";
 import { plain, table } from "./table.ts";
+import { resolveRevision } from "./working-copy.ts";
 
 interface Flags extends ClusterFlags {
   readonly output: Format;
@@ -39,8 +40,8 @@ Of the head of a pull request it says what merging it would change, until it is 
 Of a push only its last commit is looked at. For one that came along with it, that one is told, and said so.
 
   towline trace 3f2c1ab
-  towline trace $(git rev-parse HEAD) -n shop
-  until towline trace $(git rev-parse HEAD) > /dev/null; do sleep 2; done     in a script, after a push
+  towline trace HEAD -n shop
+  until towline trace HEAD > /dev/null; do sleep 2; done     in a script, after a push
 
 Exit codes:
   0  it is applied, or changes nothing, or something newer took its place, in all deployments that it concerns
@@ -51,17 +52,19 @@ const settled: readonly TracedDeployment["state"][] = ["applied", "unchanged", "
 
 export const defineTrace: Define = (command, { env, out, err }, onCode) => {
   withClusterFlags(command)
-    .argument("<commit>", "its hash, or the first seven or more characters of it")
+    .argument("<commit>", "its hash, or at least its first seven characters; in a working copy also HEAD or a branch")
     .addOption(outputOption())
     .addHelpText("after", help)
     .action(async (given: string, flags: Flags) => {
-      const commit = given.toLowerCase();
-      if (!/^[0-9a-f]{7,64}$/.test(commit)) {
+      const isHash = /^[0-9a-f]{7,64}$/i.test(given);
+      const commit = isHash ? given.toLowerCase() : await resolveRevision(process.cwd(), given);
+      if (commit === undefined) {
         throw new ConfigError(
-          `${JSON.stringify(given)} is no commit: give seven or more characters of its hash, or $(git rev-parse HEAD)`,
+          `${JSON.stringify(given)} is not a commit: give seven or more characters of its hash or, in a working copy, a revision such as HEAD`,
         );
       }
-      const { config, kubernetes, namespaces } = clusterConfig(env, flags);
+      const cluster = clusterConfig(env, flags);
+      const { config, kubernetes } = cluster;
       const { createKubeClient } = await import("../kube/client.ts"); // `--help` does not wait for it
       const client = createKubeClient(kubernetes);
       /** Without it less is known; what is known is shown. */
@@ -73,7 +76,7 @@ export const defineTrace: Define = (command, { env, out, err }, onCode) => {
         });
       try {
         const [found, results] = await Promise.all([
-          listOfBothApis(client, { namespaces, err }),
+          listOfBothApis(client, { ...cluster, err }),
           orElse("stored results are not known", listStoredCommands(client, config.results.namespace), []),
         ]);
         const deployments = found.map(({ deployment }) => deployment);
@@ -93,7 +96,11 @@ export const defineTrace: Define = (command, { env, out, err }, onCode) => {
         const remembered = await orElse("deliveries and pull requests are not known", memory, none);
         unknown.forEach(err);
         const trace = traceCommit({ commit, deployments, results, ...remembered, now: Date.now() });
-        out(isForPeople(flags.output) ? toText(commit, trace) : (forPrograms(flags.output, [trace]) ?? ""));
+        out(
+          isForPeople(flags.output)
+            ? toText(commit, trace, cluster.watched)
+            : (forPrograms(flags.output, [trace]) ?? ""),
+        );
         const isSettled = ({ state }: TracedDeployment) => settled.some((one) => one === state);
         onCode(trace.deployments.length > 0 && trace.deployments.every(isSettled) ? 0 : 1);
       } finally {
@@ -102,11 +109,15 @@ export const defineTrace: Define = (command, { env, out, err }, onCode) => {
     });
 };
 
-const nobody = `Nobody here knows it. Either no deployment follows its branch, or it was not looked at yet, or something newer
-was there already. \`towline get deliveries\` shows what webhooks told, \`towline get deployments -o wide\` who follows what.
-`;
+function nobody(watched: readonly string[]): string {
+  const only = watched.length === 0 ? "" : `The server watches only these namespaces: ${watched.join(", ")}.\n`;
+  return `No record of this commit. Possible reasons: no deployment follows its branch, it has not been reconciled yet, or
+a newer commit was there first. \`towline get deliveries\` shows what webhooks reported, \`towline get deployments -o wide\`
+what each deployment follows.
+${only}`;
+}
 
-function toText(commit: string, trace: Trace): string {
+function toText(commit: string, trace: Trace, watched: readonly string[]): string {
   const { commit: whole = commit, within, deliveries, deployments, ignored, pullRequests } = trace;
   const [first] = deliveries;
   const pushed = first ? `, pushed to ${plain(first.repoName ?? "")} ${plain(first.ref ?? "")}` : "";
@@ -121,7 +132,7 @@ function toText(commit: string, trace: Trace): string {
     `commit ${whole.slice(0, 12)}${pushed}${along}\n`,
     ...blocks,
     ...pullRequests.map(describeProposed),
-    nowhere ? (ignored.length > 0 ? "It concerns no deployment.\n" : nobody) : "",
+    nowhere ? (ignored.length > 0 ? "It concerns no deployment.\n" : nobody(watched)) : "",
     others.length > 0 ? `not concerned\n${table(others)}` : "",
   ]
     .filter(Boolean)

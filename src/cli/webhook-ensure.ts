@@ -111,14 +111,11 @@ function parseRepo(text: string): Wanted {
   return { repo };
 }
 
-async function followed(
-  { kubernetes, namespaces }: ClusterConfig,
-  err: (text: string) => void,
-): Promise<readonly Wanted[]> {
+async function followed(cluster: ClusterConfig, err: (text: string) => void): Promise<readonly Wanted[]> {
   const { createKubeClient } = await import("../kube/client.ts"); // not for repositories that are named
-  const client = createKubeClient(kubernetes);
+  const client = createKubeClient(cluster.kubernetes);
   try {
-    const found = await listOfBothApis(client, { namespaces, err });
+    const found = await listOfBothApis(client, { ...cluster, err });
     const repos = found.map(({ deployment }) => deployment).filter(followsGit);
     return [...new Set(repos.map(({ repo }) => repo))].sort().map((repo) => ({ repo }));
   } finally {

@@ -6,7 +6,14 @@ import type { Config } from "../config.ts";
 import { genuine, readHeaders } from "../forge/webhook-source.ts";
 import type { Deployment, MalformedDeployment } from "../model.ts";
 import { listOfBothApis } from "./both-apis.ts";
-import { clusterConfig, type ClusterFlags, type FoundDeployment, toFound, withClusterFlags } from "./cluster.ts";
+import {
+  clusterConfig,
+  type ClusterConfig,
+  type ClusterFlags,
+  type FoundDeployment,
+  toFound,
+  withClusterFlags,
+} from "./cluster.ts";
 import type { Define, ProgramDeps } from "./commands.ts";
 import { deliveryHelp, type DeliveryFlags } from "./delivery-file.ts";
 import { openDelivery, refuseBoth, withDeliveryFlags } from "./delivery-command.ts";
@@ -47,12 +54,13 @@ export const defineWebhookExplain: Define = (command, { env, stdin, out, err }, 
     .addHelpText("after", help)
     .action(async (file: string | undefined, flags: Flags) => {
       refuseBoth(file, flags);
-      const { config, kubernetes, namespaces } = clusterConfig(env, flags);
+      const cluster = clusterConfig(env, flags);
+      const { config } = cluster;
       const given =
         flags.delivery === undefined
           ? await read(file, flags, config, { stdin })
           : await recall(flags.delivery, flags.forge, config);
-      const found = flags.manifests ? readManifests(flags.manifests) : await fromCluster(kubernetes, namespaces, err);
+      const found = flags.manifests ? readManifests(flags.manifests) : await fromCluster(cluster, err);
       const deployments = found.map(({ deployment }) => deployment);
       const explanation = await explainDelivery({ ...given, deployments, config });
       out(flags.output === "text" ? describeExplanation(explanation) : toData(flags.output, explanation));
@@ -93,15 +101,11 @@ function concernsSomething({ genuine, matched, previews }: Explanation): boolean
   return genuine !== false && matched.length + previews.length > 0;
 }
 
-async function fromCluster(
-  kubernetes: Config["kubernetes"],
-  namespaces: readonly string[],
-  err: (text: string) => void,
-): Promise<readonly FoundDeployment[]> {
+async function fromCluster(cluster: ClusterConfig, err: (text: string) => void): Promise<readonly FoundDeployment[]> {
   const { createKubeClient } = await import("../kube/client.ts"); // not with --manifests
-  const client = createKubeClient(kubernetes);
+  const client = createKubeClient(cluster.kubernetes);
   try {
-    return await listOfBothApis(client, { namespaces, err });
+    return await listOfBothApis(client, { ...cluster, err });
   } finally {
     client.close();
   }

@@ -30,6 +30,13 @@ export interface WorkingCopy {
   release(): Promise<void>;
 }
 
+/** The commit that `HEAD`, a branch, a tag … of a working copy is; `undefined` if it is not one. */
+export async function resolveRevision(where: string, revision: string): Promise<string | undefined> {
+  const args = ["rev-parse", "--verify", "--quiet", "--end-of-options", `${revision}^{commit}`];
+  const found = await git(where, args).catch(() => "");
+  return /^[0-9a-f]{40,64}$/.exec(found.trim())?.[0];
+}
+
 export type LocalMerge =
   | { readonly kind: "merged"; readonly changed: readonly string[]; readonly dir: string }
   | { readonly kind: "conflict"; readonly paths: readonly string[] };

@@ -41,6 +41,8 @@ export async function useFakeApiServer(): Promise<FakeApiServer> {
     const [, apiVersion = "", namespace, kind, name] =
       /^\/apis\/([^/]+\/[^/]+)(?:\/namespaces\/([^/]+))?(?:\/(kluctldeployments)(?:\/([^/]+))?)?$/.exec(pathname) ?? [];
     const known = resources.filter((resource) => resource.apiVersion === apiVersion);
+    const [, place] = /^\/api\/v1\/namespaces\/([^/]+)$/.exec(pathname) ?? [];
+    if (place !== undefined) return answer(["shop", "blog"].includes(place) ? 200 : 404, {});
     if (kind === undefined) {
       return known.length > 0 ? answer(200, { resources: [{ name: "kluctldeployments" }] }) : answer(404, {});
     }
