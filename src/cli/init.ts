@@ -1,7 +1,7 @@
 /** `towline init`: a configuration to begin with, and what to enter at the git host. */
 import { randomBytes } from "node:crypto";
 import { accessSync, chmodSync, constants, existsSync, mkdirSync, writeFileSync } from "node:fs";
-import { dirname, join, resolve } from "node:path";
+import { basename, dirname, join, resolve } from "node:path";
 import { Option } from "commander";
 import { stringify } from "yaml";
 import { type ForgeKind, loadConfig } from "../config.ts";
@@ -12,6 +12,7 @@ import { clusterConfig } from "./cluster.ts";
 import type { Define } from "./commands.ts";
 import { readFile } from "./configuration.ts";
 import { untilInterrupted } from "./interrupt.ts";
+import { parseServerAddress } from "./server-address.ts";
 import { table } from "./table.ts";
 import { ensureWebhooks } from "./webhook-ensure.ts";
 
@@ -72,16 +73,20 @@ export const defineInit: Define = (command, { out, err, ask, stdin }, onCode) =>
       const isApp = flags.githubApp === true;
       if (isApp && isEnsured) throw new ConfigError("an App has a webhook of its own: leave out --ensure-webhooks");
       if (tokenFile !== undefined && tokenFile !== "-") readFile(tokenFile);
-      checkPlaces([resolve(flags.file)]); // before anybody has answered questions for nothing
+      checkPlaces([resolve(flags.file)], "remove it, or name another with --file"); // before anybody has answered questions for nothing
       const answers = await askFor(isApp ? { ...flags, forge: flags.forge ?? "github" } : flags, ask, err);
       if (isApp && answers.forge !== "github") throw new ConfigError("--github-app is for --forge github");
       const places = placesOf(flags.file, answers.forge, isApp);
       const { file, secretFile } = places;
+      const elsewhere = join(dirname(flags.file), answers.forge, basename(file));
       const secret = randomBytes(24).toString("hex");
       const example = { secret, app: isApp ? { id: "1", key: "-----BEGIN PRIVATE KEY-----" } : undefined };
       // Before anything is made: what would not be taken, or cannot be written, is not left behind.
       composeDocument(answers, places, example);
-      checkPlaces([places.file, places.secretFile, places.keyFile]);
+      checkPlaces(
+        [places.secretFile, places.keyFile],
+        `secrets are written beside the configuration. Choose another directory, such as --file ${elsewhere}, or remove it if nothing uses it any more`,
+      );
       mkdirSync(dirname(file), { recursive: true });
       accessSync(dirname(file), constants.W_OK);
 
@@ -132,10 +137,10 @@ function placesOf(given: string, forge: ForgeKind, isApp: boolean): Places {
   return { file, secretFile: beside(`${forge}-webhook.secret`), keyFile: isApp ? beside("github-app.pem") : undefined };
 }
 
-function checkPlaces(paths: readonly (string | undefined)[]): void {
+function checkPlaces(paths: readonly (string | undefined)[], advice: string): void {
   for (const path of paths) {
     if (path !== undefined && existsSync(path)) {
-      throw new Error(`${path} is there already: remove it, or name another with --file`);
+      throw new Error(`${path} is there already: ${advice}`);
     }
   }
 }
@@ -258,7 +263,7 @@ function readApiUrl(forge: ForgeKind, text: string | undefined): string | undefi
 }
 
 function readUrl(text: string | undefined): URL {
-  if (text !== undefined && isAddress(text)) return new URL(text);
+  if (text !== undefined && isAddress(text)) return new URL(parseServerAddress(text).base);
   throw new ConfigError("where will the git host reach the server? Say so with --url: https://towline.example.com");
 }
 
@@ -304,7 +309,7 @@ const forms = {
 } as const;
 
 function webhookUrl({ forge, url }: Pick<Answers, "forge" | "url">): string {
-  return new URL(`webhooks/${forge}`, url.href.replace(/\/*$/, "/")).href;
+  return new URL(`webhooks/${forge}`, url).href;
 }
 
 function describeForm({ forge, url }: Answers, secretFile: string): string {

@@ -15,6 +15,7 @@ import { clusterConfig, type ClusterConfig, type ClusterFlags, withClusterFlags 
 import type { Define, ProgramDeps } from "./commands.ts";
 import { readFile } from "./configuration.ts";
 import { dataOption, toData } from "./output.ts";
+import { parseServerAddress } from "./server-address.ts";
 import { plain, table } from "./table.ts";
 
 export interface EnsureFlags {
@@ -29,7 +30,8 @@ export interface EnsureFlags {
 const help = `
 Each repository gets a webhook that sends pushes and pull requests to <url>/webhooks/<forge>, with the first of the forge's
 configured secrets. One that sends there already is repaired where it differs: events, content type, switched off, no
-secret. Webhooks that send elsewhere are left alone, and so is what ours send besides. With a GitHub App it is the App's
+secret. Webhooks that send elsewhere are left alone, and so is what ours send besides. <url> is the server's address; where it
+ends with /webhooks/<forge>, that part is left off, and only this forge is meant. With a GitHub App it is the App's
 own webhook, and whether the App is installed.
 
 The login is the forge's configured one. It may well not be allowed to administer webhooks: --token-file takes another
@@ -68,8 +70,13 @@ export async function ensureWebhooks(
   cluster: ClusterConfig,
   { stdin, out, err }: Pick<ProgramDeps, "stdin" | "out" | "err">,
 ): Promise<number> {
-  const base = parseUrl(flags.url);
-  const forges = forgesOf(cluster.config, flags.forge);
+  const { base, forge: named } = parseServerAddress(flags.url);
+  if (named !== undefined && flags.forge !== undefined && named !== flags.forge) {
+    throw new ConfigError(
+      `--url is the webhook address of forge ${named}, and --forge is ${flags.forge}: give one of them`,
+    );
+  }
+  const forges = forgesOf(cluster.config, flags.forge ?? named);
   const { tokenFile } = flags;
   const token = tokenFile && (tokenFile === "-" ? await stdin() : readFile(tokenFile)).trim();
   if (token === "") throw new ConfigError(`--token-file ${tokenFile}: it is empty`);
@@ -121,14 +128,6 @@ async function followed(cluster: ClusterConfig, err: (text: string) => void): Pr
   } finally {
     client.close();
   }
-}
-
-function parseUrl(text: string): string {
-  const url = URL.parse(text);
-  if (url === null || !/^https?:$/.test(url.protocol)) {
-    throw new ConfigError(`--url ${plain(text)} is no address: write https://towline.example.com`);
-  }
-  return url.href.replace(/\/*$/, "/");
 }
 
 function forgesOf({ forges }: Config, id: string | undefined): readonly ForgeConfig[] {

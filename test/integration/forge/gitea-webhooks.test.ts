@@ -145,8 +145,17 @@ test("a webhook is made once, its deliveries are genuine, and a new secret takes
   expect(await hooks()).toEqual([]);
   expect(await asAdmin(here)).toMatchObject({ code: 0, results: [{ result: "created" }] });
   expect(await asAdmin(here)).toMatchObject({ code: 0, results: [{ result: "unchanged", why: [] }] });
+  // The address of the webhook itself, as the host's page shows it.
+  for (const given of ["/webhooks/gitea", "/webhooks/gitea/", "/webhooks"]) {
+    expect(await asAdmin(["--url", address + given])).toMatchObject({ code: 0, results: [{ result: "unchanged" }] });
+  }
+  expect(await asAdmin(["--url", `${address}/webhooks/github`])).toMatchObject({
+    code: 2,
+    err: "towline: there is no forge github in the configuration; it has: gitea\n",
+  });
   const [made, ...others] = await hooks();
   expect(others).toEqual([]);
+  expect(made?.config.url).toBe(new URL("webhooks/gitea", address).href);
   // Nothing else: our own comments would come back to us.
   const events = ["delete", "pull_request", "pull_request_sync", "push"];
   expect(made?.events.toSorted()).toEqual(events);

@@ -34,6 +34,17 @@ test("init writes a configuration that is valid and a secret that only its owner
   const again = await towline([...github, "--file", file]);
   expect(again).toMatchObject({ code: 1, err: expect.stringContaining("is there already") as string });
   expect(readFile(secretFile).trim()).toBe(secret);
+
+  // Its secret would take the place of this one: what is advised has to help.
+  const beside = await towline([...github, "--file", join(file, "../other.yaml")]);
+  expect(beside).toMatchObject({ code: 1, err: expect.stringContaining(`${secretFile} is there already`) as string });
+  const [, elsewhere = ""] = /--file (\S+),/.exec(beside.err) ?? [];
+  expect(await towline([...github, "--file", elsewhere])).toMatchObject({ code: 0 });
+  expect(existsSync(join(elsewhere, "../github-webhook.secret"))).toBe(true);
+  const pasted = ["init", "--forge", "github", "--url", "https://towline.example.com/base/webhooks/github"];
+  expect((await towline([...pasted, "--file", useFile()])).out).toMatch(
+    /Payload URL +https:\/\/towline\.example\.com\/base\/webhooks\/github\n/,
+  );
 });
 
 test("answers that were pasted at once are each taken, and an end of them is said", async () => {
