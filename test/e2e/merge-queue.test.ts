@@ -12,7 +12,7 @@ import { type TestWorld, useWorld } from "../support/world.ts";
 
 async function useQueue(world: TestWorld, variables?: Record<string, string>) {
   const local = await useLocalGithub("app");
-  const pulls = await useLocalPullRequests(world, local, { variables: () => variables });
+  const pulls = await useLocalPullRequests(world, local, { variables: () => variables ?? {} });
   const { namespace } = world.cluster;
   const project = (data: Record<string, string>, name = "settings") => aProject({ namespace, data, name });
   await pulls.push(project({ color: "red" }));
