@@ -131,7 +131,7 @@ export function createIntake(deps: IntakeDeps): Accept {
   }
 
   function reasonNotToPreview({ action, forge }: PullRequestEvent): string | undefined {
-    if (reports() === undefined) return "previews of pull requests are switched off";
+    if (reports() === undefined) return "previews of pull requests are switched off (preview.enabled)";
     if (!forges.has(forge)) {
       return noLogin(forge);
     }

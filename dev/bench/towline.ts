@@ -91,6 +91,7 @@ export async function startTowline(options: TowlineOptions): Promise<Towline> {
     admin: { host: "127.0.0.1", port: adminPort },
     ...(pageToken && { ui: { host: "127.0.0.1", port: pagePort, token: pageToken } }),
     log: { format: "json" },
+    preview: { enabled: forge !== undefined },
     dataDir: join(stateDir, name),
     redis: { url: redisUrl, prefix: options.prefix ?? name },
     kubernetes: { kubeconfig, namespaces: [namespace] },

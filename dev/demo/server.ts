@@ -59,6 +59,8 @@ export async function startServer(options: ServerOptions): Promise<DemoServer> {
     // Whoever looks may also try the buttons: nobody but the server has a login to this cluster.
     ui: { host: "127.0.0.1", port: pagePort, token, tokenRole: "operator", actAs: "server" },
     log: { format: "json" },
+    // Nobody but whoever runs the demo can push to its Gitea.
+    preview: { enabled: true },
     clusterName: "demo",
     dataDir: join(stateDir, "server"),
     redis: { url: redis.url },

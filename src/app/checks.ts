@@ -16,11 +16,12 @@ export interface ChecksDeps {
   readonly stopping: { readonly since: Date | undefined };
   /** Whether it is this server's turn to work. */
   readonly leadership: Pick<Leadership, "waitsFor" | "problem">;
+  readonly previews: () => boolean;
   readonly clock: Clock;
 }
 
 export function createChecks(deps: ChecksDeps): Check[] {
-  const { deployments, checkRedis, kluctl, sweep, lastDelivery, stopping, leadership, clock } = deps;
+  const { deployments, checkRedis, kluctl, sweep, lastDelivery, stopping, leadership, previews, clock } = deps;
   return [
     {
       name: "server",
@@ -54,6 +55,10 @@ export function createChecks(deps: ChecksDeps): Check[] {
     {
       name: "sweep",
       check: () => ({ ok: true, ageSeconds: Math.round(sweep.age()) }),
+    },
+    {
+      name: "previews",
+      check: () => ({ ok: true, enabled: previews() }),
     },
     {
       name: "webhooks",

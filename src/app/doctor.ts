@@ -174,7 +174,10 @@ export async function runDoctor(options: DoctorOptions): Promise<readonly Sectio
       run: () => {
         const login = loginOf(forge);
         const isUnbound = config.forges.length > 1 && hostsOf(forge).size === 0;
-        return examineForge(forge.id, login && (() => findAccount({ ...forge, login, log })), isUnbound);
+        return examineForge(forge.id, login && (() => findAccount({ ...forge, login, log })), {
+          isUnbound,
+          previews: config.preview.enabled,
+        });
       },
     })),
     { group: "Surroundings", subject: "data directory", run: () => examineDataDir(config.dataDir) },

@@ -175,13 +175,19 @@ export function startPreviews(deps: PreviewsDeps): Previews {
     enabled
       ? startPullRequestsSweep({ deployments, forges, reports, queue, everyMs: intervalMs, clock, log })
       : undefined;
+  // A login alone does not say that strangers to the followed branch may have their code rendered.
+  const tellIfOff = ({ enabled }: Config["preview"]) => {
+    if (!enabled) log.info({ forges: [...forges.keys()] }, "pull requests are not previewed: preview.enabled is false");
+  };
   let sweep = startSweep(live.now.preview);
+  tellIfOff(live.now.preview);
   live.follow(({ preview: next }, { preview: current }) => ({
     take() {
       comparisons.resize(next.concurrency);
       if (next.enabled === current.enabled && next.intervalMs === current.intervalMs) return;
       void sweep?.stop();
       sweep = startSweep(next);
+      tellIfOff(next);
     },
   }));
 

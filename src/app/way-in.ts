@@ -35,7 +35,7 @@ export interface WayInDeps extends Omit<PageDeps, "resultsNamespace" | "forges" 
   readonly reports: PullRequestReports;
   readonly deliveries: Pick<Deliveries, "record" | "latest" | "event">;
   /** What the checks ask, besides what the way in knows itself. */
-  readonly checked: Omit<ChecksDeps, "deployments" | "lastDelivery" | "clock">;
+  readonly checked: Omit<ChecksDeps, "deployments" | "lastDelivery" | "previews" | "clock">;
   readonly metrics: Metrics;
   readonly tracing: Tracing;
   readonly clock: Clock;
@@ -140,7 +140,11 @@ export async function startWayIn(deps: WayInDeps): Promise<WayIn> {
     };
   });
 
-  const checks = createChecks({ ...deps.checked, deployments, lastDelivery, clock });
+  const checks = createChecks({
+    ...deps.checked,
+    ...{ deployments, lastDelivery, clock },
+    previews: () => live.now.preview.enabled && forges.size > 0,
+  });
   const adminListeners = await startAdminListeners(live.now, {
     checks,
     metrics: metrics.registry,

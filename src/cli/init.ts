@@ -147,7 +147,7 @@ function checkPlaces(paths: readonly (string | undefined)[], advice: string): vo
 
 /** The configuration's text. Throws ConfigError for one that the server would not take. */
 function composeDocument(answers: Answers, places: Places, { secret, app }: Contents): string {
-  const text = stringify(toDocument(answers, places, app?.id));
+  const text = stringify(toDocument(answers, places, app?.id)).replace(/^preview:$/m, `${aboutPreviews}preview:`);
   const files = new Map([
     [places.file, text],
     [places.secretFile, secret],
@@ -280,8 +280,14 @@ function toDocument({ forge, apiUrl, context }: Answers, { secretFile, keyFile }
   return {
     forges: [{ id: forge, kind: forge, ...(apiUrl && { apiUrl }), webhookSecretFiles: [secretFile], ...app }],
     ...(context && { kubernetes: { context } }),
+    preview: { enabled: false },
   };
 }
+
+/** What stands above `preview:` in the file. */
+const aboutPreviews = `# With true and a login for the git host's API, pull requests show what merging them would change. Whoever can push a branch
+# then runs code on the server before any review: read docs/preview-security.md first.
+`;
 
 /** In the words of each host's own form. */
 const forms = {
@@ -331,5 +337,6 @@ Then:
   towline serve --config ${file}      the server
 
 Without TOWLINE_REDIS_URL the server starts a Redis of its own, which is fine for one server.
-${hasLogin ? "" : `Comments on pull requests need a login for the API: docs/connect-${forge}.md\n`}`;
+Comments on pull requests need ${hasLogin ? "" : `a login for the API (docs/connect-${forge}.md), and `}preview.enabled in the file, above which it says what that means.
+`;
 }

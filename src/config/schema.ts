@@ -211,7 +211,7 @@ export const forgeSchema = z.strictObject({
   token: token.optional().meta({
     secret: true,
     description:
-      "Login for its API. With it, or as a GitHub App, pull requests are previewed and commits get statuses.",
+      "Login for its API. With it, or as a GitHub App, commits get statuses, and pull requests are previewed if `preview.enabled` says so.",
   }),
   tokenFile: path.optional().meta({ description: "File to read the token from." }),
   appId: appId.optional().meta({ description: "Instead of a token: the id of a GitHub App that is installed there." }),
@@ -501,9 +501,9 @@ export const configSchema = z.strictObject({
     .prefault({}),
   preview: z
     .strictObject({
-      enabled: flag.prefault(true).meta({
+      enabled: flag.prefault(false).meta({
         description:
-          "Shows on pull requests what merging them would change. Rendering a pull request runs its code: see docs/pull-requests.md.",
+          "Shows on pull requests what merging them would change; needs a login for the git host's API. Whoever can push a branch then runs code on the server before any review: read docs/preview-security.md first.",
       }),
       forksInMergeQueue: flag.prefault(false).meta({
         description:

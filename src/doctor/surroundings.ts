@@ -37,25 +37,37 @@ export async function examineRedis(
   }
 }
 
-/** Without a login, only its webhooks are taken. `isUnbound`: there are others, and nothing says which hosts are its own. */
+export interface ForgeFacts {
+  /** There are others, and nothing says which hosts are its own. */
+  readonly isUnbound?: boolean;
+  /** Whether `preview.enabled` says so. */
+  readonly previews?: boolean;
+}
+
+/** Without a login, only its webhooks are taken. */
 export async function examineForge(
   id: string,
   account: (() => Promise<string>) | undefined,
-  isUnbound = false,
+  { isUnbound = false, previews = false }: ForgeFacts = {},
 ): Promise<Finding[]> {
   const subject = `forge ${id}`;
   const unbound = "which hosts are its own is not known, so that the other forges can speak for its repositories";
   return [
     ...(isUnbound ? [warning(subject, unbound, "set its apiUrl, or hosts")] : []),
-    ...(await examineLogin(subject, account)),
+    ...(await examineLogin(subject, account, previews)),
   ];
 }
 
-async function examineLogin(subject: string, account: (() => Promise<string>) | undefined): Promise<Finding[]> {
+async function examineLogin(
+  subject: string,
+  account: (() => Promise<string>) | undefined,
+  previews: boolean,
+): Promise<Finding[]> {
   if (account === undefined)
     return [ok(subject, "has no login: its webhooks are taken, pull requests are not previewed")];
   try {
-    return [ok(subject, `the login works: ${await account()}`)];
+    const whether = previews ? "are previewed" : "are not previewed (preview.enabled is false)";
+    return [ok(subject, `the login works: ${await account()}; pull requests ${whether}`)];
   } catch (error) {
     return [problem(subject, `the login does not work: ${(error as Error).message}`)];
   }

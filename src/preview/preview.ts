@@ -58,7 +58,7 @@ export function createPreview(deps: PreviewDeps): PreviewPullRequest {
     if (pullRequest === undefined) return { kind: "skipped", why: "there is no such pull request" };
     const previous = await deps.reports.find(key);
     if (pullRequest.state !== "open") return close(pullRequest.state, previous);
-    if (!deps.enabled) return { kind: "skipped", why: "previews of pull requests are switched off" };
+    if (!deps.enabled) return { kind: "skipped", why: "previews of pull requests are switched off (preview.enabled)" };
     return previewOpen(
       { pullRequest, cause, previous, deployments: tracking(pullRequest), ...attempt, log, save, sleep },
       deps,

@@ -46,7 +46,6 @@ test("on a Gitea, what a reader pushes for review without a branch is answered a
   const first = await host.pushForReview(reader, "one", swept!.changes);
   const towline = await useTowline(world, {
     ...giteaVariables(host.gitea),
-    TOWLINE_PREVIEW_ENABLED: "true",
     TOWLINE_PREVIEW_INTERVAL: "30s",
   });
   await isAnswered(first);
@@ -134,4 +133,34 @@ test.each([
     expect(local.statuses(pull.head)).toEqual({});
   } else await pulls.shows(pull.head, { towline: "success: no deployment is concerned" });
   expect([pull.comments(), await trace.rendered()]).toEqual([[], false]);
+});
+
+test("a login for a git host alone has nothing rendered, and the server says what would", async () => {
+  const world = await useWorld();
+  const { namespace } = world.cluster;
+  const host = await usePullRequestHost();
+  const trace = useTrace(world, "trace");
+  const { TOWLINE_PREVIEW_ENABLED: _, ...login } = giteaVariables(host.gitea);
+  const towline = await useTowline(world, { ...login, TOWLINE_PREVIEW_INTERVAL: "30s" });
+  await host.tell(towline);
+  const commit = await host.repo.push(aProject({ namespace }));
+  const deployment = world.cluster.deployment("shop");
+  await deployment.create(aSpec(host.repo.url));
+  await deployment.settles(commit);
+  const accepted = () => towline.lines.find(({ msg }) => msg === "pull-request accepted");
+
+  const pull = await host.open(trace.changes);
+  await expect.poll(accepted, patience).toBeDefined();
+  expect(accepted()).toMatchObject({
+    queued: 0,
+    reason: "previews of pull requests are switched off (preview.enabled)",
+  });
+  // What becomes of pushed commits is told all the same.
+  await expect.poll(() => host.statuses(commit), patience).toMatchObject({ towline: "success: deployed: 1 new" });
+  expect(towline.lines).toContainEqual(
+    expect.objectContaining({ forges: ["gitea"], msg: "pull requests are not previewed: preview.enabled is false" }),
+  );
+  const readyz = (await (await fetch(`${towline.adminUrl}/readyz`)).json()) as { checks: object };
+  expect(readyz.checks).toMatchObject({ previews: { ok: true, enabled: false } });
+  expect([await pull.comments(), await host.statuses(pull.head), await trace.rendered()]).toEqual([[], {}, false]);
 });

@@ -54,9 +54,13 @@ export interface OpenPullRequest {
   merge(): Promise<void>;
 }
 
-/** The variables with which a server talks to this Gitea. */
+/** The variables with which a server talks to this Gitea, and previews its pull requests. */
 export function giteaVariables({ login }: TestForge): Record<string, string> {
-  return { TOWLINE_GITEA_API_URL: `${login.url}/api/v1`, TOWLINE_GITEA_TOKEN: login.token };
+  return {
+    TOWLINE_GITEA_API_URL: `${login.url}/api/v1`,
+    TOWLINE_GITEA_TOKEN: login.token,
+    TOWLINE_PREVIEW_ENABLED: "true",
+  };
 }
 
 /** A repository on the real Gitea, which tells a server about it by real webhooks. */

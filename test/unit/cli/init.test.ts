@@ -30,6 +30,10 @@ test("init writes a configuration that is valid and a secret that only its owner
   expect(out).toMatch(/Payload URL +https:\/\/towline\.example\.com\/base\/webhooks\/github\n/);
   expect(out).toMatch(/Secret +what is in .*github-webhook\.secret\n/);
   expect(out).not.toContain(secret);
+  // Nothing that is in the file or added to it later, but this line, has anybody's code rendered.
+  expect(config.preview.enabled).toBe(false);
+  expect(readFile(file)).toMatch(/# then runs code on the server before any review.*\npreview:\n {2}enabled: false\n/);
+  expect(out).toContain("preview.enabled in the file");
 
   const again = await towline([...github, "--file", file]);
   expect(again).toMatchObject({ code: 1, err: expect.stringContaining("is there already") as string });

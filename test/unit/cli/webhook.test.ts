@@ -71,7 +71,11 @@ test("a pull request is explained by whom its preview would be about", async () 
   const manifests = useManifests(deployment("staging", url), deployment("prod", url, "", "{ branch: release }"));
   const about = { number: 7, head: "3".repeat(40) };
   const given = githubPullRequest("opened", { name: "example/shop", url }, about);
-  const login = { TOWLINE_GITHUB_WEBHOOK_SECRET: githubSecret, TOWLINE_GITHUB_TOKEN: "a-token-of-github" };
+  const login = {
+    TOWLINE_GITHUB_WEBHOOK_SECRET: githubSecret,
+    TOWLINE_GITHUB_TOKEN: "a-token-of-github",
+    TOWLINE_PREVIEW_ENABLED: "true",
+  };
   const call = ["webhook", "explain", "--manifests", manifests];
   const { code, out } = await towline(call, { env: login, input: recorded(given) });
   expect(out).toContain("would be previewed (1)\n  shop/staging\n");
@@ -83,7 +87,10 @@ test("a pull request is explained by whom its preview would be about", async () 
   expect(forked.out).toContain("nothing is done: it comes from a fork, whose code is not run");
   expect(forked.code).toBe(1);
 
-  const without = await towline(call, { env: { TOWLINE_GITHUB_WEBHOOK_SECRET: githubSecret }, input: recorded(given) });
+  const without = await towline(call, {
+    env: { TOWLINE_GITHUB_WEBHOOK_SECRET: githubSecret, TOWLINE_PREVIEW_ENABLED: "true" },
+    input: recorded(given),
+  });
   expect(without.out).toContain("no preview: forge github has no login for its API");
 });
 

@@ -212,12 +212,15 @@ test("what surrounds the server is told as it is", async () => {
   ]);
   expect(lines(await examineRedis(broken, "configured"))).toEqual(["problem Redis: it is not there"]);
   expect(lines(await examineForge("gitea", () => Promise.resolve("ada")))).toEqual([
-    "ok forge gitea: the login works: ada",
+    "ok forge gitea: the login works: ada; pull requests are not previewed (preview.enabled is false)",
+  ]);
+  expect(lines(await examineForge("gitea", () => Promise.resolve("ada"), { previews: true }))).toEqual([
+    "ok forge gitea: the login works: ada; pull requests are previewed",
   ]);
   expect(lines(await examineForge("gitea", broken))).toEqual([
     "problem forge gitea: the login does not work: it is not there",
   ]);
-  expect(lines(await examineForge("gitea", undefined, true))).toEqual([
+  expect(lines(await examineForge("gitea", undefined, { isUnbound: true }))).toEqual([
     "warning forge gitea: which hosts are its own is not known, so that the other forges can speak for its repositories",
     "ok forge gitea: has no login: its webhooks are taken, pull requests are not previewed",
   ]);

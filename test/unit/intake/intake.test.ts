@@ -183,7 +183,7 @@ test("a queue that cannot take it is the sender's to know", async () => {
 test.each([
   [{ kind: "ping" }, "the webhook is set up", "ping accepted"],
   [{ kind: "irrelevant", reason: "issues are of no use" }, "issues are of no use", "delivery ignored"],
-  [pullRequest, "previews of pull requests are switched off", "pull-request accepted"],
+  [pullRequest, "previews of pull requests are switched off (preview.enabled)", "pull-request accepted"],
 ] as const)("%o queues nothing and says why", async (event, reason, msg) => {
   const { accept, steps, lines } = useIntake(named("a"));
   const whole = { ...event, forge: "github", delivery: "d" } as GitEvent;
