@@ -6,6 +6,7 @@ import { type Attempt, type Outcome, type PreviewRequest, type PullRequest, pull
 import type { Deployments, Forge, Queue, Reports } from "../ports.ts";
 import { repoId } from "../repo-url.ts";
 import type { Report } from "../report.ts";
+import { toReport } from "./findings.ts";
 import { fitReport } from "./fit-report.ts";
 import { toForgeOutcome } from "./forge-outcome.ts";
 import { type OpenDeps, previewOpen } from "./open.ts";
@@ -27,6 +28,8 @@ export interface PreviewDeps extends OpenDeps {
 
 /** What a job of a pull request does. */
 export type PreviewPullRequest = (request: PreviewRequest, attempt: Attempt) => Promise<Outcome>;
+
+type ClosedPullRequest = PullRequest & { readonly state: "closed" | "merged" };
 
 const notSyncedMs = 1_000;
 
@@ -57,7 +60,7 @@ export function createPreview(deps: PreviewDeps): PreviewPullRequest {
     const pullRequest = await forge.pullRequest(key, attempt.signal);
     if (pullRequest === undefined) return { kind: "skipped", why: "there is no such pull request" };
     const previous = await deps.reports.find(key);
-    if (pullRequest.state !== "open") return close(pullRequest.state, previous);
+    if (pullRequest.state !== "open") return close({ ...pullRequest, state: pullRequest.state }, previous);
     if (!deps.enabled) return { kind: "skipped", why: "previews of pull requests are switched off (preview.enabled)" };
     return previewOpen(
       { pullRequest, cause, previous, deployments: tracking(pullRequest), ...attempt, log, save, sleep },
@@ -65,9 +68,13 @@ export function createPreview(deps: PreviewDeps): PreviewPullRequest {
     );
   }
 
-  async function close(state: "closed" | "merged", previous: Report | undefined): Promise<Outcome> {
-    if (previous === undefined) return { kind: "skipped", why: `it is ${state}, and nothing was ever said about it` };
-    await save({ ...previous, state, finishedAt: previous.finishedAt ?? deps.clock.now() });
+  /** There may be a comment that nobody remembers: if there is one, it must not look as if the pull request were open. */
+  async function close(pullRequest: ClosedPullRequest, previous: Report | undefined): Promise<Outcome> {
+    const now = deps.clock.now();
+    const unknown = { previews: [], ignored: [], secrets: [] };
+    const deployments = tracking(pullRequest);
+    const report = previous ?? toReport({ pullRequest, previous, deployments }, unknown, { startedAt: now });
+    await save({ ...report, state: pullRequest.state, finishedAt: report.finishedAt ?? now });
     return { kind: "done" };
   }
 

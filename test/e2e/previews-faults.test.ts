@@ -201,6 +201,12 @@ test("without webhooks the sweep finds pull requests, and what Redis forgot is f
   await found.comment("white");
   expect((await found.comments()).map(({ id }) => id)).toEqual([comment?.id]);
   await resolves(host, last);
+
+  // Closing needs no memory either.
+  await client.flushall();
+  await found.edit({ state: "closed" });
+  await found.comment("closed without merging");
+  expect((await found.comments()).map(({ id }) => id)).toEqual([comment?.id]);
 });
 
 test("a base that moved without a webhook is compared with as soon as the sweep finds the move", async () => {

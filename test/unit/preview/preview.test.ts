@@ -195,10 +195,11 @@ describe("a pull request that is not open any more", () => {
     expect(sources.merges).toEqual([]);
   });
 
-  test("and of which nothing was said stays unmentioned", async () => {
-    const { run, told } = aPreviewWorld([named("a")], { pullRequest: { state: "merged" } });
-    expect(await run()).toMatchObject({ kind: "skipped" });
-    expect(told).toEqual([]);
+  test("and is told so where nothing is remembered, for there may be a comment", async () => {
+    const { run, told, queue } = aPreviewWorld([named("a")], { pullRequest: { state: "merged" } });
+    expect(await run()).toEqual({ kind: "done" });
+    expect(told).toMatchObject([{ state: "merged", pullRequest: key, head, previews: [], finishedAt: startedAt }]);
+    expect(queue.requests).toEqual([{ kind: "report", pullRequest: key }]);
   });
 });
 
