@@ -10,8 +10,8 @@ import type { Config, ForgeConfig } from "../config.ts";
 import type { LiveConfig } from "../config/live.ts";
 import { createForge } from "../forge/create-forge.ts";
 import type { ForgeLogin } from "../forge/forge-options.ts";
-import { withStatusName } from "../forge/status-name.ts";
 import type { SpeaksFor } from "../forge/forge-hosts.ts";
+import { usualStatusName, withStatusName } from "../forge/status-name.ts";
 import { createObservedForge } from "../forge/observed-forge.ts";
 import { findRateLimit } from "../forge/rate-limit.ts";
 import { createRestingForge } from "../forge/resting-forge.ts";
@@ -153,7 +153,7 @@ export function startPreviews(deps: PreviewsDeps): Previews {
     secrets,
     sources,
     render: renderComment,
-    markerOf: createMarkers(() => live.now.forges, deps.clusterId),
+    markerOf: createMarkers(live, deps.clusterId),
     log,
   });
   const lastMove = queue.lastMove.bind(queue);
@@ -201,19 +201,21 @@ export function startPreviews(deps: PreviewsDeps): Previews {
 }
 
 /** Signed with what the forge and the server share already, so that all replicas find each other's comments. */
-function createMarkers(forges: () => readonly ForgeConfig[], clusterId: () => Promise<string>) {
-  const markers = new WeakMap<ForgeConfig, Marker>();
+function createMarkers(live: LiveConfig, clusterId: () => Promise<string>) {
+  const markers = new WeakMap<ForgeConfig, { readonly name: string; readonly marker: Marker }>();
   return async function markerOf(id: string): Promise<Marker> {
-    const forge = forges().find((one) => one.id === id);
+    const { forges, statusName: name, kubernetes } = live.now;
+    const forge = forges.find((one) => one.id === id);
     const known = forge && markers.get(forge);
-    if (known !== undefined) return known;
+    if (known?.name === name) return known.marker;
     const login = forge?.token ?? forge?.app?.privateKey;
     const secrets = forge?.webhookSecrets.length ? forge.webhookSecrets : login ? [login] : [];
     const marker = createMarker({
       secrets: secrets.map((secret) => secret.reveal()),
-      instance: await clusterId(),
+      instance: `${await clusterId()}${name === usualStatusName ? "" : ` ${name}`}`,
+      owner: kubernetes.namespaces.toSorted().join(),
     });
-    if (forge) markers.set(forge, marker);
+    if (forge) markers.set(forge, { name, marker });
     return marker;
   };
 }

@@ -542,7 +542,7 @@ export const configSchema = z.strictObject({
     .prefault("towline")
     .meta({
       description:
-        "What the statuses of commits begin with. Give servers that follow the same repositories, for several clusters, a name each.",
+        "What the statuses of commits begin with, and what keeps comments apart. Give servers that follow the same repositories, for several clusters or parts of one, a name each.",
     }),
   clusterName: text.max(60, "must have at most 60 characters").optional().meta({
     defaultText: "the beginning of the cluster's UID",

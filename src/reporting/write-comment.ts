@@ -6,6 +6,8 @@ import type { Marker } from "./marker.ts";
 export interface CommentDeps {
   readonly forge: Pick<Forge, "ownComments" | "createComment" | "updateComment" | "deleteComment">;
   readonly marker: Marker;
+  /** Another server has written over the comment. */
+  readonly onForeign?: (() => void) | undefined;
 }
 
 /**
@@ -13,7 +15,7 @@ export interface CommentDeps {
  * needs no comment now.
  */
 export async function writeComment(
-  { forge, marker }: CommentDeps,
+  { forge, marker, onForeign }: CommentDeps,
   key: PullRequestKey,
   body: string,
   how: "create" | "edit-only",
@@ -25,6 +27,7 @@ export async function writeComment(
   const [ours, ...others] = await findOurs();
   await remove(others);
   if (ours !== undefined) {
+    if (marker.isByAnother(ours.body, key)) onForeign?.();
     if (sameText(ours.body, body)) return ours;
     const updated = await forge.updateComment(key, ours.id, body, signal);
     if (updated !== undefined) return updated;

@@ -2,6 +2,7 @@
  * Brings what a forge shows of a pull request in line with its report. The job names the pull request only: what is
  * written is what is known when it runs, so that a write that got lost is made up for by the next one.
  */
+import { createKept } from "../kept.ts";
 import type { Logger } from "../log.ts";
 import {
   type CommitKey,
@@ -35,9 +36,18 @@ export interface ReportWriterDeps {
 
 /** A base that moves faster than it can be compared must not keep a comment from ever being written. */
 const mostRestarts = 3;
+/** Pull requests whose comments are known to be of this process. */
+const mostWritten = 1_000;
 
 export function createReportWriter(deps: ReportWriterDeps) {
   const { forges, reports, queue, log } = deps;
+  const written = createKept<true>(mostWritten);
+  let warned = false;
+
+  function warnOfAnother(): void {
+    if (!warned) log.warn("another Towline server of this cluster writes the same comments: set a statusName for each");
+    warned = true;
+  }
 
   return async function writeReport({ pullRequest: key }: ReportRequest, signal?: AbortSignal): Promise<Outcome> {
     const forge = forges.get(key.forge);
@@ -109,7 +119,12 @@ export function createReportWriter(deps: ReportWriterDeps) {
     const body = deps.render(report, { maxLength: forge.maxCommentLength, marker: marker.text(key) });
     const concerned = previews.length > 0 || obstacle !== undefined;
     const how = concerned && isOpen(report) ? "create" : "edit-only";
-    return writeComment({ forge, marker }, key, body, how, signal);
+    const name = pullRequestText(key);
+    // What this process did not write itself may be from before its namespaces were changed.
+    const onForeign = written.get(name) ? warnOfAnother : undefined;
+    const comment = await writeComment({ forge, marker, onForeign }, key, body, how, signal);
+    if (comment !== undefined) written.set(name, true);
+    return comment;
   }
 
   /** Also for other pull requests that propose the same commit. */

@@ -2,7 +2,11 @@ import { expect, test } from "vitest";
 import { createMarker } from "../../../src/reporting/marker.ts";
 
 const key = { forge: "gitea", repoName: "org/shop", number: 7 };
-const one = createMarker({ secrets: ["first-secret-of-two", "second-secret-of-two"], instance: "cluster-a" });
+const one = createMarker({
+  secrets: ["first-secret-of-two", "second-secret-of-two"],
+  instance: "cluster-a",
+  owner: "",
+});
 
 test("a comment is recognised by its own line, wherever it stands in the text", () => {
   expect(one.isOn(one.text(key), key)).toBe(true);
@@ -18,7 +22,7 @@ test("a line that was copied from another pull request, repository or forge is n
 });
 
 test("a forged, shortened or embedded line is not ours", () => {
-  const forged = createMarker({ secrets: ["a guess of somebody's"], instance: "cluster-a" });
+  const forged = createMarker({ secrets: ["a guess of somebody's"], instance: "cluster-a", owner: "" });
   const line = one.text(key);
   for (const body of ["", forged.text(key), line.slice(0, -6), `> ${line}`, line.replace("v1:", "v1:A"), `x ${line}`]) {
     expect(one.isOn(body, key)).toBe(false);
@@ -26,8 +30,8 @@ test("a forged, shortened or embedded line is not ours", () => {
 });
 
 test("comments from before stay ours while a secret is replaced, and not for ever", () => {
-  const before = createMarker({ secrets: ["second-secret-of-two"], instance: "cluster-a" });
-  const after = createMarker({ secrets: ["first-secret-of-two"], instance: "cluster-a" });
+  const before = createMarker({ secrets: ["second-secret-of-two"], instance: "cluster-a", owner: "" });
+  const after = createMarker({ secrets: ["first-secret-of-two"], instance: "cluster-a", owner: "" });
 
   expect(one.isOn(before.text(key), key)).toBe(true);
   expect(after.isOn(one.text(key), key)).toBe(true);
@@ -35,6 +39,15 @@ test("comments from before stay ours while a secret is replaced, and not for eve
 });
 
 test("servers for two clusters keep a comment each, though they share a secret", () => {
-  const other = createMarker({ secrets: ["first-secret-of-two"], instance: "cluster-b" });
+  const other = createMarker({ secrets: ["first-secret-of-two"], instance: "cluster-b", owner: "" });
   expect(one.isOn(other.text(key), key)).toBe(false);
+});
+
+test("servers that are one instance by mistake find each other's comments, and see whose they are", () => {
+  const of = (owner: string) => createMarker({ secrets: ["first-secret-of-two"], instance: "cluster-a", owner });
+  const [shop, tools] = [of("shop"), of("tools")];
+  expect(shop.isOn(tools.text(key), key)).toBe(true);
+  expect(shop.isByAnother(tools.text(key), key)).toBe(true);
+  expect(shop.isByAnother(shop.text(key), key)).toBe(false);
+  expect(shop.isByAnother(tools.text({ ...key, number: 8 }), key)).toBe(false);
 });

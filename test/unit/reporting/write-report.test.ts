@@ -11,7 +11,7 @@ import { fakeDeployments, fakeSecrets, fakeSources, silentLog } from "../../supp
 const key = { forge: "gitea", repoName: "org/shop", number: 7 };
 const text = pullRequestText(key);
 const { repo } = aDeployment();
-const marker = createMarker({ secrets: ["a secret of the webhook"], instance: "cluster-a" });
+const marker = createMarker({ secrets: ["a secret of the webhook"], instance: "cluster-a", owner: "" });
 
 async function setUp(overrides: Partial<Report> = {}) {
   const forge = fakeForge();
@@ -90,7 +90,7 @@ test("a comment that is deleted between looking and writing is written anew", as
 
 test("other comments of the same login, with other markers or none, are left alone", async () => {
   const { write, forge } = await setUp();
-  const other = createMarker({ secrets: ["a secret of the webhook"], instance: "cluster-b" });
+  const other = createMarker({ secrets: ["a secret of the webhook"], instance: "cluster-b", owner: "" });
   for (const body of ["hello", other.text(key), marker.text({ ...key, number: 8 })]) {
     await forge.createComment(key, body);
   }
