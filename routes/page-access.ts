@@ -6,6 +6,7 @@
 import { createHmac, randomBytes, timingSafeEqual } from "node:crypto";
 import type { CookieOptions, Request, Response } from "express";
 import { z } from "zod";
+import { RequestError } from "../src/errors.ts";
 
 export type Role = "viewer" | "operator";
 
@@ -20,7 +21,13 @@ export interface PageAccessDeps {
   /** What the token is good for. */
   readonly tokenRole?: Role | undefined;
   readonly proxy?:
-    | { readonly header: string; readonly groupsHeader?: string | undefined; isProxy(address: string): boolean }
+    | {
+        readonly header: string;
+        readonly groupsHeader?: string | undefined;
+        isProxy(address: string): boolean;
+        /** What it sends along; absent: its address is enough. */
+        readonly secret?: { readonly header: string; readonly value: string } | undefined;
+      }
     | undefined;
   /** Of those whom an identity provider named; absent: there is none. */
   readonly oidc?: { readonly seal: SessionSeal; readonly sessionMs: number } | undefined;
@@ -121,9 +128,25 @@ export function createPageAccess(deps: PageAccessDeps): PageAccess {
     return { until: opened.until, by: "oidc", ...data, role: roleOf(data.groups) };
   }
 
+  function isFromProxy(req: Request): boolean {
+    if (!proxy?.isProxy(req.socket.remoteAddress ?? "")) return false;
+    const { secret } = proxy;
+    return secret === undefined || timingSafeEqual(digest(req.get(secret.header) ?? ""), digest(secret.value));
+  }
+
+  /** Throws a RequestError if the proxy has let somebody's own header through beside its own. */
   function findProxied(req: Request): Access | undefined {
-    const name = proxy && req.get(proxy.header)?.trim();
-    if (!name || !proxy.isProxy(req.socket.remoteAddress ?? "")) return undefined;
+    if (proxy === undefined || !isFromProxy(req)) return undefined;
+    for (const header of [proxy.header, proxy.groupsHeader, proxy.secret?.header]) {
+      if (header !== undefined && (req.headersDistinct[header.toLowerCase()]?.length ?? 0) > 1)
+        throw new RequestError(
+          400,
+          `The header ${header} is there more than once.`,
+          "The proxy has to remove it from what it is sent.",
+        );
+    }
+    const name = req.get(proxy.header)?.trim();
+    if (!name) return undefined;
     const groups = splitGroups(proxy.groupsHeader && req.get(proxy.groupsHeader));
     return { until: now() + elseMs, by: "proxy", name: name.slice(0, 200), groups, role: roleOf(groups) };
   }

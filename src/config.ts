@@ -6,6 +6,7 @@ import { readMemory } from "./config/available-memory.ts";
 import type { BindAddress } from "./config/bind-address.ts";
 import { checkDocument } from "./config/checks.ts";
 import { type ConfigSources, mergeSources, type Merged, withOrigin } from "./config/merge.ts";
+import { isBlock } from "./config/network.ts";
 import { maskSecrets } from "./config/print.ts";
 import { type Problem, toConfigError, toProblems } from "./config/problems.ts";
 import {
@@ -60,7 +61,13 @@ export interface UiConfig {
   readonly tokenRole: PageRole;
   /** Who asks people who they are, and says so in a header. */
   readonly proxy?:
-    | { readonly header: string; readonly groupsHeader?: string | undefined; readonly addresses: readonly string[] }
+    | {
+        readonly header: string;
+        readonly groupsHeader?: string | undefined;
+        readonly addresses: readonly string[];
+        /** What the proxy sends along in a header of its own. */
+        readonly secret?: { readonly header: string; readonly value: Secret } | undefined;
+      }
     | undefined;
   readonly oidc?: OidcConfig | undefined;
   /** `*` is everybody who has a name. */
@@ -187,10 +194,15 @@ export function loadConfig({ env, argvFlags = {}, flagNames, defaults, readFile 
 }
 
 /** What is allowed and yet deserves a word when the server starts. */
-export function configWarnings({ forges }: Config): readonly string[] {
+export function configWarnings({ forges, ui }: Config): readonly string[] {
   const warnings = forges
     .filter((forge) => forge.insecureAllowUnsigned)
     .map(({ id }) => `forge ${id} accepts unsigned webhooks: whoever reaches the port can send them`);
+  if (ui?.proxy && !ui.proxy.secret && ui.proxy.addresses.some(isBlock)) {
+    warnings.push(
+      "ui.proxyAddresses names blocks, and there is no ui.proxySecret: whoever has one of these addresses can be anybody on the page",
+    );
+  }
   if (forges.length === 0) warnings.push("no forge is configured: there are no webhooks, git is only polled");
   return warnings;
 }
@@ -203,6 +215,7 @@ export function secretValues({ forges, redis, ui }: Config): readonly string[] {
     ...(app ? [app.privateKey] : []),
   ]);
   if (ui?.token) secrets.push(ui.token);
+  if (ui?.proxy?.secret) secrets.push(ui.proxy.secret.value);
   if (ui?.oidc) secrets.push(ui.oidc.clientSecret);
   if (redis.sentinelPassword) secrets.push(redis.sentinelPassword);
   const url = redis.url?.reveal();
@@ -271,13 +284,19 @@ function toConfig(parsed: z.output<typeof configSchema>, env: ConfigSources["env
 }
 
 function toUi({ proxyHeader, proxyGroupsHeader, proxyAddresses, oidc: asked, ...ui }: ParsedUi): Config["ui"] {
+  const { proxySecret, proxySecretHeader } = ui;
   const oidc = toOidc(asked);
   if (ui.token === undefined && proxyHeader === undefined && oidc === undefined) return undefined;
   const { host, port, token, tokenRole, viewerGroups, operatorGroups, actAs, userPrefix, groupPrefix } = ui;
   const proxy =
     proxyHeader === undefined
       ? undefined
-      : { header: proxyHeader, groupsHeader: proxyGroupsHeader, addresses: proxyAddresses };
+      : {
+          header: proxyHeader,
+          groupsHeader: proxyGroupsHeader,
+          addresses: proxyAddresses,
+          ...(proxySecret && { secret: { header: proxySecretHeader, value: proxySecret } }),
+        };
   return {
     ...{ host, port, token, tokenRole, proxy, oidc, operatorGroups, actAs, userPrefix, groupPrefix },
     // Then a proxy is all there is that names people, and it lets through whom it likes.

@@ -58,6 +58,7 @@
 {{- $ui := dict }}
 {{- if .Values.page.tokenKey }}{{ $_ := set $ui "tokenFile" (printf "%s/token" $dir) }}{{ end }}
 {{- if .Values.page.oidcSecretKey }}{{ $_ := set $ui "oidc" (dict "clientSecretFile" (printf "%s/oidc" $dir)) }}{{ end }}
+{{- if .Values.page.proxySecretKey }}{{ $_ := set $ui "proxySecretFile" (printf "%s/proxy" $dir) }}{{ end }}
 {{- $_ := set $config "ui" (merge $ui (get $config "ui" | default dict)) }}
 {{- end }}
 {{- with include "towline.defaultServiceAccount" . }}{{ $_ := set $config "defaultServiceAccount" . }}{{ end }}
@@ -121,8 +122,8 @@
 {{- if and .rbac.aggregate.edit (eq .rbac.tier "cluster-admin") (not .config.defaultServiceAccount) }}
 {{- fail "rbac.aggregate.edit: with rbac.tier cluster-admin, deployments that name no service account are deployed as cluster-admin, so whoever may edit one namespace could do anything. Set config.defaultServiceAccount, or grant KluctlDeployments by roles of your own." }}
 {{- end }}
-{{- if and .page.existingSecret (not .page.tokenKey) (not .page.oidcSecretKey) }}
-{{- fail "page.existingSecret is set: name what to read there, as page.tokenKey or page.oidcSecretKey." }}
+{{- if and .page.existingSecret (not .page.tokenKey) (not .page.oidcSecretKey) (not .page.proxySecretKey) }}
+{{- fail "page.existingSecret is set: name what to read there, as page.tokenKey, page.oidcSecretKey or page.proxySecretKey." }}
 {{- end }}
 {{- $ids := dict }}
 {{- range .forges }}

@@ -251,10 +251,11 @@ export const valuesSchema = z.strictObject({
   }),
   page: section("The page, for people: docs/page.md. Without access to it there is none.", {
     existingSecret: text(
-      "Secret with its token, or with the secret of `config.ui.oidc`. Or set `config.ui.proxyHeader`, for a proxy that asks people who they are.",
+      "Secret with its token, or with the secret of `config.ui.oidc` or of a proxy. Or set `config.ui.proxyHeader`, for a proxy that asks people who they are.",
     ),
     tokenKey: text("Key of the token; empty: there is none.", "token"),
     oidcSecretKey: text("Key of the secret that goes with `config.ui.oidc.clientId`; empty: there is none."),
+    proxySecretKey: text("Key of what the proxy of `config.ui.proxyHeader` sends along; empty: there is none."),
   }),
   service: section("A Service for each port, so that only that of webhooks can be opened to the internet.", {
     webhooks: service(80, "Where webhooks arrive."),

@@ -93,6 +93,7 @@ function openWays(config: UiConfig, { now, log }: { readonly now: () => number; 
       header: proxy.header,
       groupsHeader: proxy.groupsHeader,
       isProxy: createNetworks(proxy.addresses),
+      secret: proxy.secret && { header: proxy.secret.header, value: proxy.secret.value.reveal() },
     },
     oidc: oidc && seal && { seal, sessionMs: oidc.sessionMs },
     viewerGroups,

@@ -118,9 +118,11 @@ function checkOidc(ui: Section): Problem[] {
 }
 
 function checkProxy(document: Section): Problem[] {
-  const { proxyHeader, proxyGroupsHeader, proxyAddresses = [] } = sectionOf(document, "ui");
+  const { proxyHeader, proxyGroupsHeader, proxySecret, proxyAddresses = [] } = sectionOf(document, "ui");
   if (proxyGroupsHeader !== undefined && proxyHeader === undefined)
     return [{ where: "ui.proxyHeader", what: "is missing: ui.proxyGroupsHeader says the groups of whom it names" }];
+  if (proxySecret !== undefined && proxyHeader === undefined)
+    return [{ where: "ui.proxyHeader", what: "is missing: ui.proxySecret is what its proxy sends along" }];
   const some = Array.isArray(proxyAddresses) ? proxyAddresses.length > 0 : proxyAddresses !== "";
   if (proxyHeader !== undefined && !some)
     return [{ where: "ui.proxyAddresses", what: "is empty: anybody could send ui.proxyHeader; name the proxy's" }];

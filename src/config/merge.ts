@@ -199,7 +199,7 @@ function readSecretFiles(
   if (isSection(redis)) for (const key of ["url", "password", "sentinelPassword"]) readInto(redis, ["redis"], key);
 
   const ui = document["ui"];
-  if (isSection(ui)) readInto(ui, ["ui"], "token");
+  if (isSection(ui)) for (const key of ["token", "proxySecret"]) readInto(ui, ["ui"], key);
   if (isSection(ui) && isSection(ui["oidc"])) readInto(ui["oidc"], ["ui", "oidc"], "clientSecret");
 
   const forges = document["forges"];

@@ -9,6 +9,12 @@ export function isNetwork(text: string): boolean {
   return bits === undefined || (/^\d{1,3}$/.test(bits) && Number(bits) <= (family === 4 ? 32 : 128));
 }
 
+/** Whether it has more than one address. */
+export function isBlock(network: string): boolean {
+  const [address = "", bits] = network.split("/");
+  return bits !== undefined && Number(bits) < (isIP(address) === 4 ? 32 : 128);
+}
+
 /** Says of an address whether it lies in any of the networks. */
 export function createNetworks(networks: readonly string[]): (address: string) => boolean {
   const list = new BlockList();

@@ -61,6 +61,12 @@ const uiToken = z
   .min(shortestUiToken, `is too short: the page's token has ${shortestUiToken} characters or more`)
   .transform((value) => new Secret(value));
 
+const proxySecret = z
+  .string({ error: "must be text: put it in quotes" })
+  .trim()
+  .min(shortestUiToken, `is too short: the proxy's secret has ${shortestUiToken} characters or more`)
+  .transform((value) => new Secret(value));
+
 /** An address, or a block of them. */
 const network = text.refine(isNetwork, 'must be an address like "10.0.0.7" or a block like "10.0.0.0/24"');
 
@@ -297,6 +303,15 @@ export const configSchema = z.strictObject({
         .array(network, { error: "must be a list" })
         .prefault([])
         .meta({ description: "Addresses of that proxy, as `10.0.0.7` or `10.0.0.0/24`." }),
+      proxySecret: proxySecret.optional().meta({
+        secret: true,
+        description: `What that proxy sends along with each request, so that nobody else who has one of its addresses is believed: ${shortestUiToken} characters or more.`,
+      }),
+      proxySecretFile: path.optional().meta({ description: "File to read that secret from." }),
+      proxySecretHeader: text
+        .regex(/^[A-Za-z0-9-]{1,100}$/, "must be the name of a header")
+        .prefault("X-Towline-Proxy-Secret")
+        .meta({ description: "Header that it comes in." }),
       oidc: z
         .strictObject({
           issuer: issuerUrl.optional().meta({
@@ -317,7 +332,7 @@ export const configSchema = z.strictObject({
             .meta({ description: "What is asked for; some providers want `groups` besides." }),
           nameClaim: claim.prefault("email").meta({
             description:
-              "Claim that names people, in the audit log and in the cluster. One that they cannot choose themselves. An `email` that is told not to be verified is refused.",
+              "Claim that names people, in the audit log and in the cluster. One that they cannot choose themselves. An `email` counts only with `email_verified: true`.",
           }),
           groupsClaim: claim.prefault("groups").meta({ description: "Claim with their groups." }),
           session: duration("5m", "24h").prefault("8h").meta({

@@ -142,7 +142,8 @@ export function createOidc({ config, log, now = () => performance.now() }: OidcD
         });
         const told: Record<string, unknown> = { ...tokens.claims() };
         const { id_token: token = "" } = tokens;
-        const whole = nameClaim in told && groupsClaim in told;
+        const needed = [nameClaim, groupsClaim, ...(nameClaim === "email" ? ["email_verified"] : [])];
+        const whole = needed.every((claim) => claim in told);
         if (whole || !provider.serverMetadata().userinfo_endpoint) return { claims: told, idToken: token };
         // Some say less in the token than they know.
         const more = await client.fetchUserInfo(provider, tokens.access_token, String(tokens.claims()?.sub));
@@ -171,8 +172,13 @@ export function createOidc({ config, log, now = () => performance.now() }: OidcD
         `The identity provider does not say who you are: its tokens have no claim ${nameClaim}.`,
         "Set ui.oidc.nameClaim to one that they have, or ui.oidc.scopes so that they have it.",
       );
-    if (nameClaim === "email" && claims["email_verified"] !== undefined && claims["email_verified"] !== true)
-      throw new RequestError(403, "Your address is not verified at the identity provider.", "Have it verified there.");
+    // Anybody can give any address; some providers write it as text.
+    if (nameClaim === "email" && String(claims["email_verified"]) !== "true")
+      throw new RequestError(
+        403,
+        "Your address is not verified, or the identity provider does not say so.",
+        "Have it verified there. If the provider never says so, set ui.oidc.nameClaim to a claim that people cannot choose.",
+      );
     return name.trim();
   }
 }

@@ -102,7 +102,7 @@ const matrix: Readonly<Record<string, Values>> = {
     crds: { install: false },
   },
   "people who log in": {
-    page: { existingSecret: "page", tokenKey: "", oidcSecretKey: "client" },
+    page: { existingSecret: "page", tokenKey: "", oidcSecretKey: "client", proxySecretKey: "proxy" },
     rbac: { pageUsers: ["ann@example.com"] },
     config: {
       ui: {
@@ -111,6 +111,8 @@ const matrix: Readonly<Record<string, Values>> = {
           clientId: "towline",
           redirectUrl: "https://towline.example.com/auth/callback",
         },
+        proxyHeader: "X-User",
+        proxyAddresses: ["10.0.0.7"],
         tokenRole: "operator",
         groupPrefix: "oidc:",
         operatorGroups: ["ops"],
@@ -193,7 +195,7 @@ function configOf(objects: readonly Rendered[]) {
   const file = parse(
     find<{ data: Record<string, string> } & Rendered>(objects, "ConfigMap").data["towline.yaml"] ?? "",
   ) as unknown;
-  const readFile = (path: string) => contents[basename(path)] ?? "0123456789abcdef";
+  const readFile = (path: string) => contents[basename(path)] ?? "0123456789abcdef01234567";
   return parseConfig({ env: {}, file, readFile });
 }
 
@@ -374,7 +376,11 @@ test("whatever is set, the API server and our configuration take what is rendere
   expect(services("several git hosts and an Ingress")).toContainEqual(expect.stringMatching(/-page$/));
   expect(configOf(more).ui).toMatchObject({ port: 8091, proxy: { header: "X-User", addresses: ["10.0.0.7"] } });
   const people = byTitle["people who log in"] ?? [];
-  expect(configOf(people).ui).toMatchObject({ token: undefined, oidc: { clientSecret: expect.anything() } });
+  expect(configOf(people).ui).toMatchObject({
+    token: undefined,
+    oidc: { clientSecret: expect.anything() },
+    proxy: { secret: { header: "X-Towline-Proxy-Secret", value: expect.anything() } },
+  });
   const rules = people.flatMap(({ kind, ...role }) => (kind === "ClusterRole" ? (role["rules"] as object[]) : []));
   const impersonate = { apiGroups: [""], verbs: ["impersonate"] };
   expect(rules).toContainEqual({

@@ -11,7 +11,11 @@ export interface IdentityProvider {
   readonly clientId: string;
   readonly clientSecret: string;
   /** Who comes next, and what is known of them. Claims are told in the token, or only to who asks. */
-  comes(person: { readonly email: string; readonly groups: readonly string[]; readonly verified?: boolean }): void;
+  comes(person: {
+    readonly email: string;
+    readonly groups: readonly string[];
+    readonly verified?: boolean | "unsaid";
+  }): void;
   /** Whether it answers at all. */
   up: boolean;
   /** Then what it signs is signed with another key than it shows. */
@@ -24,7 +28,7 @@ export async function useIdentityProvider(
   tellsInToken = true,
   signsWith: "RS256" | "HS256" = "RS256",
 ): Promise<IdentityProvider> {
-  const people = new Map<string, { email: string; groups: readonly string[]; verified?: boolean }>();
+  const people = new Map<string, { email: string; groups: readonly string[]; verified?: boolean | "unsaid" }>();
   let next = "";
   let handle: ReturnType<Provider["callback"]> = (_req, res) => void res.writeHead(503).end();
   const idp = { up: false, showsOtherKey: false };
@@ -68,7 +72,7 @@ export async function useIdentityProvider(
       accountId,
       claims() {
         const { email, groups, verified = true } = people.get(accountId) ?? { email: "", groups: [] };
-        return { sub: accountId, email, email_verified: verified, groups };
+        return { sub: accountId, email, ...(verified !== "unsaid" && { email_verified: verified }), groups };
       },
     }),
     async loadExistingGrant({ oidc }: Context) {
@@ -83,7 +87,7 @@ export async function useIdentityProvider(
     issuer,
     clientId: client.client_id,
     clientSecret: client.client_secret,
-    comes(person: { email: string; groups: readonly string[]; verified?: boolean }) {
+    comes(person: { email: string; groups: readonly string[]; verified?: boolean | "unsaid" }) {
       next = `id-of-${person.email}`;
       people.set(next, person);
     },

@@ -1,7 +1,7 @@
 /** The page's routes, without what is behind them. */
 import { once } from "node:events";
 import { mkdir, mkdtemp, rm, writeFile } from "node:fs/promises";
-import { createServer } from "node:http";
+import { createServer, request } from "node:http";
 import type { AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -104,11 +104,23 @@ export async function usePage(
     server.closeAllConnections();
     server.close();
   });
-  const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+  const { port } = server.address() as AddressInfo;
+  const url = `http://127.0.0.1:${port}`;
   const get = (path: string, headers: Record<string, string> = {}) =>
     fetch(url + path, { headers, redirect: "manual" });
+  /** With headers as they are on the wire, where one may be there twice. */
+  const rawStatus = (path: string, lines: readonly (readonly [string, string])[]) =>
+    new Promise<number | undefined>((resolve, reject) => {
+      request({ port, host: "127.0.0.1", path, headers: ["Host", "localhost", ...lines.flat()] }, (res) => {
+        res.resume();
+        resolve(res.statusCode);
+      })
+        .on("error", reject)
+        .end();
+    });
   return {
     facts,
+    rawStatus,
     events,
     actions,
     done,

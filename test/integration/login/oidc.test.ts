@@ -122,3 +122,20 @@ test("a provider that is down, a wrong secret and a claim that nobody has are to
     message: expect.stringContaining("no claim upn") as string,
   });
 });
+
+test.each([true, false])(
+  "an address that the provider does not call verified is no name (in the token: %s)",
+  async (tellsInToken) => {
+    const idp = await useIdentityProvider(redirectUrl, tellsInToken);
+    idp.up = true;
+    const oidc = useOidc(idp);
+    for (const verified of ["unsaid", false] as const) {
+      idp.comes({ ...ann, email: `${verified}@example.com`, verified });
+      const { url, flow } = await oidc.begin();
+      await expect(oidc.finish(await goThere(url), flow)).rejects.toMatchObject({
+        status: 403,
+        message: "Your address is not verified, or the identity provider does not say so.",
+      });
+    }
+  },
+);

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { parseConfig, secretValues } from "../../../src/config.ts";
+import { configWarnings, parseConfig, secretValues } from "../../../src/config.ts";
 
 const token = "the-token-of-this-page-123";
 
@@ -26,6 +26,20 @@ test("a proxy's header is believed from named addresses only", () => {
   expect(() => parseConfig({ env: { ...header, TOWLINE_UI_PROXY_ADDRESSES: "10.0.0.0/33" } })).toThrow(
     /ui\.proxyAddresses\[0\].*must be an address/,
   );
+});
+
+test("a proxy may have a secret, and one that has not is better no block of addresses", () => {
+  const env = { TOWLINE_UI_PROXY_HEADER: "X-User", TOWLINE_UI_PROXY_ADDRESSES: "10.0.0.7/32,10.1.0.0/16" };
+  const block = configWarnings(parseConfig({ env }));
+  expect(block.join("\n")).toContain("ui.proxyAddresses names blocks, and there is no ui.proxySecret");
+  const secret = "what-the-proxy-sends-along";
+  const config = parseConfig({ env: { ...env, TOWLINE_UI_PROXY_SECRET_FILE: "/s" }, readFile: () => `${secret}\n` });
+  expect(configWarnings(config).join("\n")).not.toContain("proxySecret");
+  expect(config.ui?.proxy?.secret).toMatchObject({ header: "X-Towline-Proxy-Secret" });
+  expect(secretValues(config)).toEqual([secret]);
+  const alone = configWarnings(parseConfig({ env: { ...env, TOWLINE_UI_PROXY_ADDRESSES: "10.0.0.7/32,fd00::7" } }));
+  expect(alone.join("\n")).not.toContain("proxySecret");
+  expect(() => parseConfig({ env: { TOWLINE_UI_PROXY_SECRET: secret } })).toThrow(/ui\.proxyHeader +is missing/);
 });
 
 test("a short token is refused, and so is the port of something else", () => {

@@ -117,6 +117,26 @@ test("somebody in no group sees nothing, and is told why", async () => {
   expect((await page.get("/api/deployments/shop/prod/actions", { "X-User": "eve" })).status).toBe(403);
 });
 
+test("a proxy is known by its secret, and what it lets through twice names nobody", async () => {
+  const secret = { header: "X-Proxy-Secret", value: "what-the-proxy-sends-along" };
+  const page = await usePage({ ...roles, token: undefined, proxy: { ...proxy, secret } });
+  const ann = { "X-User": "ann", "X-Groups": "dev", "X-Proxy-Secret": secret.value };
+  const see = async (headers: Record<string, string>) => (await page.get("/api/access", headers)).status;
+  expect(await see(ann)).toBe(200);
+  expect(await see({ "X-User": "ann", "X-Groups": "dev" })).toBe(401);
+  expect(await see({ ...ann, "X-Proxy-Secret": "what-the-proxy-sends-alone" })).toBe(401);
+  expect(await see({ ...ann, "X-Proxy-Secret": `${secret.value}, ${secret.value}` })).toBe(401);
+
+  for (const [name, value] of [
+    ["x-user", "eve"],
+    ["X-USER", "ann"],
+    ["x-groups", "ops"],
+  ] as const)
+    expect(await page.rawStatus("/api/access", [...Object.entries(ann), [name, value]])).toBe(400);
+  expect(await page.rawStatus("/api/access", [...Object.entries(ann), ["X-Proxy-Secret", secret.value]])).toBe(401);
+  expect(await page.rawStatus("/api/access", Object.entries(ann))).toBe(200);
+});
+
 test("a proof is of one person in one browser", async () => {
   const page = await usePage({ ...roles, proxy });
   const ann = await withProof(page, { "X-User": "ann", "X-Groups": "ops" });
