@@ -3,6 +3,7 @@ import { Redis, type RedisOptions } from "ioredis";
 import { QueueUnavailableError } from "../src/errors.ts";
 import type { Logger } from "../src/log.ts";
 import type { RedisLogins } from "./redis-logins.ts";
+import { useServerTime } from "./server-time.ts";
 
 /** Where Redis is: a `redis:` or `rediss:` URL, or a unix socket. */
 export type RedisAddress = RedisByUrl | { readonly socket: string };
@@ -51,6 +52,7 @@ function connect(address: RedisAddress, log: Logger, options: RedisOptions): Red
     "url" in address
       ? new Redis(address.url, { ...all, ...optionsOf(address) })
       : new Redis({ ...all, path: address.socket });
+  useServerTime(redis);
   if ("url" in address) address.logins?.follow(redis);
   /** What was told since it last worked: each reason once, for one may follow another. */
   const told = new Set<string>();

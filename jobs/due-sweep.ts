@@ -151,7 +151,7 @@ export function createDueSweep(deps: DueSweepDeps): DueSweep {
       if (kind === "removed") {
         lastLoopAt.delete(key);
         asked.delete(key);
-      } else if (previous && isReconciling(previous.status) && !isReconciling(deployment.status)) {
+      } else if (previous && (hasEnded(deployment, previous) || hasLooked(deployment, previous))) {
         lastLoopAt.set(key, clock.now());
       }
     },
@@ -170,6 +170,15 @@ export function createDueSweep(deps: DueSweepDeps): DueSweep {
       return sure.length > 0 ? ask(sure) : 0;
     },
   };
+}
+
+function hasEnded({ status }: Entry, previous: Entry): boolean {
+  return isReconciling(previous.status) && !isReconciling(status);
+}
+
+/** Whoever did so, and by whatever clock: it was just now. */
+function hasLooked({ status }: Entry, previous: Entry): boolean {
+  return status.lastDriftDetectionResult?.endTime !== previous.status.lastDriftDetectionResult?.endTime;
 }
 
 function toRequest(deployment: Entry): Request {

@@ -11,6 +11,7 @@ import type { LaneFairness } from "./fairness.ts";
 import { createJoined } from "./joined.ts";
 import { parseJobData } from "./job-data.ts";
 import type { Lane, LaneRequests } from "./lanes.ts";
+import { startServerClock } from "./server-time.ts";
 import { createSuperseding } from "./superseding.ts";
 
 export interface WorkerDeps<L extends Lane = Lane> {
@@ -107,6 +108,8 @@ export function startWorker<L extends Lane>(deps: WorkerDeps<L>): RunningWorker 
     everyMs: timing.supersedeEveryMs,
     log,
   });
+  const serverClock = startServerClock(connection);
+  bull.serverNow = serverClock.now;
   const { ageEveryMs: everyMs, agedMs: afterMs } = timing;
   const stopAging = startAging({ connection, prefix, lane, worker: bull, fairness, everyMs, afterMs, log });
   bull.on("error", (error) => {
@@ -149,16 +152,17 @@ export function startWorker<L extends Lane>(deps: WorkerDeps<L>): RunningWorker 
   }
 
   async function run(request: LaneRequests[L], job: Job, signal: AbortSignal): Promise<void> {
-    const startedAt = Date.now();
-    observe?.started(request, Math.max(0, startedAt - job.timestamp) / 1_000);
+    const startedAt = performance.now();
+    const seconds = () => (performance.now() - startedAt) / 1_000;
+    observe?.started(request, Math.max(0, serverClock.now() - job.timestamp) / 1_000);
     const came = await attempt(request, job, signal);
     const unfinished = came === "busy" || came.kind === "failed" || came.kind === "later";
     const superseded = unfinished && signal.reason instanceof SupersededError;
     const outcome: Outcome | "busy" = superseded ? { kind: "skipped", why: "superseded" } : came;
     const handBack = signal.aborted && (outcome === "busy" || outcome.kind === "failed");
     const result: WorkResult = handBack ? "handed-back" : outcome === "busy" ? "busy" : outcome.kind;
-    if (result === "done") fairness.took(request, (Date.now() - startedAt) / 1_000);
-    observe?.finished(request, result, (Date.now() - startedAt) / 1_000);
+    if (result === "done") fairness.took(request, seconds());
+    observe?.finished(request, result, seconds());
     if (result === "done" || result === "skipped") await settle(request);
     if (handBack) return later(job, 0);
     if (outcome === "busy") return later(job, timing.busyRetryMs);
@@ -220,6 +224,7 @@ export function startWorker<L extends Lane>(deps: WorkerDeps<L>): RunningWorker 
     await bull.pause(true);
     await within(drainMs, allEnded());
     superseding.stop();
+    serverClock.stop();
     stopAging();
     for (const controller of running.values()) controller.abort(new Error("the server is stopping"));
     if (!(await within(timing.abortGraceMs, allEnded()))) {
@@ -240,8 +245,15 @@ export function startWorker<L extends Lane>(deps: WorkerDeps<L>): RunningWorker 
   };
 }
 
-/** A job whose data is not even JSON would make BullMQ's own loop fail, again and again: it is read as no data. */
 class TolerantWorker extends BullWorker {
+  serverNow: () => number = () => Date.now();
+
+  /** When the next delayed job is due is told by Redis' clock. */
+  protected override getBlockTimeout(blockUntil: number): number {
+    return super.getBlockTimeout(blockUntil && blockUntil - this.serverNow() + Date.now());
+  }
+
+  /** A job whose data is not even JSON would make BullMQ's own loop fail, again and again: it is read as no data. */
   protected override createJob(...[data, jobId]: Parameters<BullWorker["createJob"]>): Job {
     try {
       return super.createJob(data, jobId);

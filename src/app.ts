@@ -23,6 +23,7 @@ import { startWayIn, type WayIn } from "./app/way-in.ts";
 import { startWork, type StartedWork } from "./app/work.ts";
 import { type Config, secretValues } from "./config.ts";
 import { createLiveConfig } from "./config/live.ts";
+import { epochNow } from "./monotonic.ts";
 import { startLeadership, type Leadership } from "./kube/leader.ts";
 import { createServerEvents } from "./kube/server-events.ts";
 import { createLogger, createSecretList, type Logger } from "./log.ts";
@@ -50,7 +51,7 @@ export interface App extends Pick<WayIn, "webhooksPort" | "adminPort" | "pagePor
  * Throws what only a person can mend: a port in use, a directory that cannot be written, no Redis to start.
  */
 export async function startApp(config: Config, log: Logger, reading?: Reading): Promise<App> {
-  const clock = { now: () => Date.now() };
+  const clock = { now: epochNow };
   const live = createLiveConfig(config);
   await createDataDir(config.dataDir);
   const { version, commit = "unknown", node } = readVersion();

@@ -1,13 +1,16 @@
 /** A KluctlDeployment, parsed where it enters. Nothing in here throws, whatever the resource says. */
+import { isDeepStrictEqual } from "node:util";
 import { z } from "zod";
 import {
   type Deployment,
   type DeploymentIdentity,
   type DeploymentSpec,
+  type DeploymentStatus,
   isMalformed,
   type Key,
   type MalformedDeployment,
 } from "../model.ts";
+import { epochNow } from "../monotonic.ts";
 import { parseRepoKey } from "../repo-key.ts";
 import { repoId } from "../repo-url.ts";
 import { parseDuration } from "../duration.ts";
@@ -55,9 +58,32 @@ export function parseDeployment(
   const found = known?.(key);
   const before = found?.uid === uid ? found : undefined;
   if (before?.resourceVersion === resourceVersion && resourceVersion !== "") return before;
-  const identity: DeploymentIdentity = { key, ...metadata, status: parseStatus(data.status) };
+  const identity: DeploymentIdentity = {
+    key,
+    ...metadata,
+    status: withSeenTimes(parseStatus(data.status), before?.status),
+  };
   const hasSameSpec = before?.generation === generation && generation > 0;
   return { ...identity, ...(hasSameSpec ? ownOf(before) : parseSpec(data.spec)) };
+}
+
+/**
+ * Times in a status are those of whoever wrote it. One that is still to come was written by a clock that is ahead of ours, and
+ * counts from when we first saw it.
+ */
+function withSeenTimes(status: DeploymentStatus, before: DeploymentStatus | undefined): DeploymentStatus {
+  const now = epochNow();
+  const seen = <T extends { readonly document: unknown; readonly endTime: string }>(result?: T, known?: T) => {
+    if (result === undefined || !(Date.parse(result.endTime) > now)) return result;
+    const isKnown = known !== undefined && isDeepStrictEqual(known.document, result.document);
+    return { ...result, endTime: isKnown ? known.endTime : new Date(now).toISOString() };
+  };
+  return {
+    ...status,
+    lastDeployResult: seen(status.lastDeployResult, before?.lastDeployResult),
+    lastValidateResult: seen(status.lastValidateResult, before?.lastValidateResult),
+    lastDriftDetectionResult: seen(status.lastDriftDetectionResult, before?.lastDriftDetectionResult),
+  };
 }
 
 type Own = Pick<Deployment, "spec" | "repo"> | Pick<MalformedDeployment, "problem">;

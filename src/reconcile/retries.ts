@@ -6,14 +6,7 @@
  * watch, the same by all replicas; after a start the pause is one that fits the time since the last try, so that neither
  * a restart nor a swap of controllers makes everything that has failed be tried at once.
  */
-import {
-  isMalformed,
-  keyText,
-  type Deployment,
-  type DeploymentSpec,
-  type DeploymentStatus,
-  type MalformedDeployment,
-} from "../model.ts";
+import { isMalformed, keyText, type Deployment, type DeploymentSpec, type DeploymentStatus } from "../model.ts";
 import type { Clock, DeploymentChange } from "../ports.ts";
 import { isReconciling, readyCondition, reason } from "./conditions.ts";
 import { changeWaits } from "./decide.ts";
@@ -38,6 +31,8 @@ interface Failing {
 
 export function createRetries(clock: Clock): Retries {
   const failing = new Map<string, Failing>();
+  /** When a try was first seen to be in progress. */
+  const begun = new Map<string, number>();
 
   function learn(key: string, ended: Deployment, startedAt: number): void {
     const { status } = ended;
@@ -55,13 +50,17 @@ export function createRetries(clock: Clock): Retries {
   return {
     note({ kind, deployment, previous }) {
       const key = keyText(deployment.key);
+      const isTrying = kind !== "removed" && isReconciling(deployment.status);
+      const startedAt = begun.get(key) ?? clock.now();
+      if (isTrying) begun.set(key, startedAt);
+      else begun.delete(key);
       if (kind === "removed" || isMalformed(deployment) || !hasFailed(deployment)) {
         // Ready may be unknown while it is tried once more.
-        if (kind === "removed" || !isReconciling(deployment.status)) failing.delete(key);
+        if (!isTrying) failing.delete(key);
       } else if (asksAnew(deployment, previous)) {
         failing.set(key, { lastTryAt: clock.now(), pauseMs: firstPauseMs, status: deployment.status });
-      } else if (previous && isReconciling(previous.status) && !isReconciling(deployment.status)) {
-        learn(key, deployment, startOf(previous) ?? clock.now());
+      } else if (previous && isReconciling(previous.status) && !isTrying) {
+        learn(key, deployment, startedAt);
       }
     },
     nextAt(deployment) {
@@ -81,7 +80,7 @@ function nextTry({ lastTryAt, pauseMs }: Failing, { retryIntervalMs, intervalMs 
 
 /** Before this process saw any try of it: as if the pauses had been kept to. */
 function recorded({ status }: Deployment, now: number): Failing | undefined {
-  const lastTryAt = lastTryOf(status);
+  const lastTryAt = lastTryOf(status, now);
   if (lastTryAt === undefined) return undefined;
   let pauseMs = firstPauseMs;
   while (lastTryAt + pauseMs <= now) pauseMs *= 2;
@@ -109,15 +108,12 @@ function isSame(before: DeploymentStatus, after: DeploymentStatus): boolean {
   return before.observedCommit === after.observedCommit && before.observedGeneration === after.observedGeneration;
 }
 
-function startOf({ status }: Deployment | MalformedDeployment): number | undefined {
-  return timeOf(status.conditions.find(({ type }) => type === "Reconciling")?.lastTransitionTime);
-}
-
-function lastTryOf(status: DeploymentStatus): number | undefined {
+/** A clock that is ahead may have written some of them. */
+function lastTryOf(status: DeploymentStatus, now: number): number | undefined {
   const { lastDeployResult: deploy, lastValidateResult: validate } = status;
   const ready = readyCondition(status);
   const times = [ready?.lastTransitionTime, deploy?.endTime, validate?.endTime].flatMap((text) => timeOf(text) ?? []);
-  return times.length > 0 ? Math.max(...times) : undefined;
+  return times.length > 0 ? Math.min(Math.max(...times), now) : undefined;
 }
 
 function timeOf(text: string | undefined): number | undefined {

@@ -1,0 +1,20 @@
+/** A worker in a process of its own: says `started` with each job, which fails and is to be tried again. */
+import { connectWorker } from "../../../jobs/connection.ts";
+import { createFairness } from "../../../jobs/fairness.ts";
+import { startWorker } from "../../../jobs/worker.ts";
+import { silentLog } from "../../support/fakes.ts";
+import { failedSoon } from "../../support/jobs.ts";
+
+const [socket = "", prefix = ""] = process.argv.slice(2);
+startWorker({
+  lane: "reconcile",
+  connection: connectWorker({ socket }, silentLog),
+  prefix,
+  concurrency: 1,
+  fairness: createFairness(),
+  log: silentLog,
+  work: () => {
+    process.stdout.write("started\n");
+    return Promise.resolve(failedSoon);
+  },
+});

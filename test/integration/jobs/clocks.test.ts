@@ -1,0 +1,60 @@
+/** Servers on one Redis whose clocks are hours apart. */
+import { spawn } from "node:child_process";
+import { once } from "node:events";
+import { fileURLToPath } from "node:url";
+import { expect, onTestFinished, test, vi } from "vitest";
+import { aRequest, done, failedSoon, type TestQueue, useQueue } from "../../support/jobs.ts";
+import { patience } from "../../support/patience.ts";
+import { aShiftedClock } from "../../support/shifted-clock.ts";
+import { useTempDir } from "../../support/world.ts";
+
+const twoHours = 7_200_000;
+
+/** A worker of a server whose clock is off; all that it does fails, and is to be tried again. */
+async function startElsewhere({ redis, prefix }: TestQueue, offsetMs: number) {
+  const { env } = await aShiftedClock(await useTempDir(), offsetMs);
+  const script = fileURLToPath(new URL("child-failing-worker.ts", import.meta.url));
+  const child = spawn(process.execPath, [script, redis.socket, prefix], {
+    env: { ...process.env, ...env },
+    stdio: ["ignore", "pipe", "inherit"],
+  });
+  onTestFinished(() => void child.kill("SIGKILL"));
+  return { child, started: once(child.stdout, "data") };
+}
+
+test.each([twoHours, -twoHours])(
+  "what a server tries again whose clock is off by %i ms is done in time by another",
+  async (ms) => {
+    const queue = await useQueue();
+    await queue.queue.enqueue([aRequest()]);
+    const { child, started } = await startElsewhere(queue, ms);
+    await started;
+    await vi.waitFor(async () => expect(await queue.queue.depth()).toMatchObject({ delayed: 1 }), patience);
+    child.kill("SIGKILL");
+
+    const attempts: number[] = [];
+    queue.work((_, { attempt }) => {
+      attempts.push(attempt);
+      return Promise.resolve(done);
+    });
+    await vi.waitFor(() => expect(attempts).toHaveLength(1), patience);
+    expect(attempts[0]).toBeGreaterThan(1);
+  },
+);
+
+test.each([twoHours, -twoHours])(
+  "a server whose clock is off by %i ms tries again what another has put off, and waits for it quietly",
+  async (ms) => {
+    const queue = await useQueue();
+    await queue.queue.enqueue([aRequest()]);
+    const worker = queue.work(() => Promise.resolve(failedSoon));
+    await vi.waitFor(async () => expect(await queue.queue.depth()).toMatchObject({ delayed: 1 }), patience);
+    await worker.stop(0);
+
+    const { started } = await startElsewhere(queue, ms);
+    await started;
+    await vi.waitFor(async () => expect(await queue.queue.depth()).toMatchObject({ delayed: 1 }), patience);
+    const [, calls] = /^cmdstat_evalsha:calls=(\d+)/m.exec(await queue.redis.client().info("commandstats")) ?? [];
+    expect(Number(calls)).toBeLessThan(300);
+  },
+);
