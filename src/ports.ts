@@ -46,7 +46,10 @@ export interface Deployments {
   tracking(repo: RepoId): readonly GitDeployment[];
   /** From the watch's memory, no I/O. */
   all(): readonly (Deployment | MalformedDeployment)[];
-  /** JSON merge patch of `status`. Whoever writes holds the deployment's lease, and aborts when it is lost. */
+  /**
+   * JSON merge patch of `status`. Whoever writes holds the deployment's lease, and aborts when it is lost. Throws if another
+   * resource has the name by now.
+   */
   patchStatus(deployment: DeploymentRef, patch: StatusPatch, signal?: AbortSignal): Promise<void>;
   /**
    * The same without a lease, and only if nobody wrote anything since the deployment was read: says whether it was

@@ -82,7 +82,7 @@ export function createDeploymentIndex(log: Logger): DeploymentIndex {
   };
 }
 
-type Version = Pick<Entry, "uid" | "resourceVersion">;
+export type Version = Pick<Entry, "uid" | "resourceVersion">;
 
 /** Of one and the same object the API server numbers the versions; events may come twice or in the wrong order. */
 export function isNewer(entry: Version, than: Version): boolean {

@@ -1,4 +1,5 @@
 /** The KluctlDeployments: watched, indexed by repository, and written to. */
+import { z } from "zod";
 import { ApiError } from "../errors.ts";
 import type { Logger } from "../log.ts";
 import { type Key, keyText } from "../model.ts";
@@ -6,7 +7,7 @@ import type { DeploymentChange, DeploymentRef, Deployments } from "../ports.ts";
 import type { KubeClient } from "./client.ts";
 import { parseDeployment, resourcePath } from "./custom-resource.ts";
 import { decideAndWrite } from "./decide-and-write.ts";
-import { createDeploymentIndex, type Entry, isNewer } from "./deployment-index.ts";
+import { createDeploymentIndex, type Entry, isNewer, type Version } from "./deployment-index.ts";
 import { createEvents } from "./events.ts";
 import { parseOverridden } from "./override-patch.ts";
 import { startWatch, type Watch } from "./watch.ts";
@@ -38,6 +39,11 @@ export interface WatchedDeployments extends Deployments {
   problem(): string | undefined;
 }
 
+const Versioned = z.object({ metadata: z.object({ uid: z.string(), resourceVersion: z.string() }) });
+
+/** So often others may write in between before a status is given up. */
+const maxTries = 6;
+
 /** A status is written after the work is done: losing it would mean doing the work again. */
 const statusPatience = { totalMs: 60_000 };
 
@@ -46,6 +52,11 @@ export function createDeployments(deps: DeploymentsDeps): WatchedDeployments {
   const namespaces = deps.namespaces?.length ? deps.namespaces : [undefined];
   const index = createDeploymentIndex(log);
   const events = createEvents({ client, component: controllerName, log });
+  /** By UID: the newest version that was read or written, of resources that are there. */
+  const versions = new Map<string, Version>();
+  index.onChange(({ kind, deployment }) => {
+    if (kind === "removed") versions.delete(deployment.uid);
+  });
   let watches: readonly Watch[] = [];
 
   function parse(object: unknown): Entry | undefined {
@@ -82,11 +93,31 @@ export function createDeployments(deps: DeploymentsDeps): WatchedDeployments {
 
   async function read(key: Key, parse: (resource: unknown) => Entry | undefined): Promise<Entry | undefined> {
     try {
-      return parse(await client.request({ method: "GET", path: resourceOf(key) }));
+      const resource = await client.request({ method: "GET", path: resourceOf(key) });
+      noteVersion(resource);
+      return parse(resource);
     } catch (error) {
       if (error instanceof ApiError && error.status === 404) return undefined;
       throw error;
     }
+  }
+
+  function noteVersion(resource: unknown): void {
+    const found = Versioned.safeParse(resource).data?.metadata;
+    const before = found && versions.get(found.uid);
+    if (found && (before === undefined || isNewer(found, before))) versions.set(found.uid, found);
+  }
+
+  function newestVersion({ key, uid }: Pick<DeploymentRef, "key" | "uid">): string | undefined {
+    const [seen, known] = [index.find(key), versions.get(uid)];
+    const isSeen = seen?.uid === uid && (known === undefined || isNewer(seen, known));
+    return isSeen ? seen.resourceVersion : known?.resourceVersion;
+  }
+
+  async function readVersion({ key, uid }: Pick<DeploymentRef, "key" | "uid">): Promise<string> {
+    const found = await read(key, parseKnown);
+    if (found?.uid === uid) return found.resourceVersion;
+    throw new ApiError(found ? 409 : 404, `${keyText(key)} is ${found ? "another resource by now" : "gone"}`);
   }
 
   async function patchMetadata(
@@ -98,7 +129,8 @@ export function createDeployments(deps: DeploymentsDeps): WatchedDeployments {
       (entry) => (entry.uid === uid ? decide(entry) : undefined),
       async ({ resourceVersion }, wanted) => {
         const body = { metadata: { ...wanted, resourceVersion } };
-        await client.request({ method: "PATCH", path: resourceOf(key), query: { fieldManager: controllerName }, body });
+        const query = { fieldManager: controllerName };
+        noteVersion(await client.request({ method: "PATCH", path: resourceOf(key), query, body }));
       },
     );
   }
@@ -124,22 +156,27 @@ export function createDeployments(deps: DeploymentsDeps): WatchedDeployments {
     find: index.find,
     tracking: index.tracking,
     all: index.all,
-    async patchStatus({ key }, status, signal) {
+    async patchStatus(ref, status, signal) {
+      const path = `${resourceOf(ref.key)}/status`;
       const query = { fieldManager: controllerName };
-      await client.request({
-        method: "PATCH",
-        path: `${resourceOf(key)}/status`,
-        query,
-        body: { status },
-        signal,
-        ...statusPatience,
-      });
+      // The API server compares no UIDs where a status is written: a late write would land on another of the same name.
+      let resourceVersion = newestVersion(ref) ?? (await readVersion(ref));
+      for (let tries = 1; ; tries++) {
+        const body = { metadata: { resourceVersion }, status };
+        try {
+          noteVersion(await client.request({ method: "PATCH", path, query, body, signal, ...statusPatience }));
+          return;
+        } catch (error) {
+          if (!(error instanceof ApiError && error.status === 409) || tries >= maxTries) throw error;
+          resourceVersion = await readVersion(ref);
+        }
+      }
     },
     async moveTimes({ key, uid, resourceVersion }, status) {
       const query = { fieldManager: controllerName };
       const body = { metadata: { uid, resourceVersion }, status };
       try {
-        await client.request({ method: "PATCH", path: `${resourceOf(key)}/status`, query, body });
+        noteVersion(await client.request({ method: "PATCH", path: `${resourceOf(key)}/status`, query, body }));
         return true;
       } catch (error) {
         if (error instanceof ApiError && (error.status === 409 || error.status === 404)) return false;

@@ -3,8 +3,8 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { ApiError } from "../../errors.ts";
 import type { Logger } from "../../log.ts";
 import { applyMergePatch } from "../../merge-patch.ts";
-import { finalizer, isMalformed, type Key, keyText } from "../../model.ts";
-import type { DeploymentRef, Deployments, Secrets } from "../../ports.ts";
+import { finalizer, type GitRef, isMalformed, type Key, keyText } from "../../model.ts";
+import type { DeploymentRef, Deployments, Secrets, StatusPatch } from "../../ports.ts";
 import type { KubeClient } from "../client.ts";
 import { decideAndWrite } from "../decide-and-write.ts";
 import { createDeploymentIndex, type DeploymentIndex, type Entry, isNewer } from "../deployment-index.ts";
@@ -213,6 +213,27 @@ export function createLegacyDeployments(deps: LegacyDeploymentsDeps): LegacyDepl
     );
   }
 
+  function toStatus(
+    resource: LegacyResource,
+    newer: StatusPatch,
+    ref: GitRef,
+    deployAsked: string | undefined,
+  ): Fields {
+    const now = toNewerStatus(parseLegacyStatus(resource.status));
+    const { target, targetNameOverride, prune, validate } = resource.spec;
+    const context = {
+      ref,
+      target: typeof target === "string" ? target : undefined,
+      targetNameOverride: typeof targetNameOverride === "string" ? targetNameOverride : undefined,
+      prune: prune === true,
+      validate: validate !== false,
+    };
+    const status = toLegacyPatch(newer, applyMergePatch(now, newer) as Fields, context);
+    // What the loop that ends here has read: what was asked for meanwhile came too late for it.
+    const answered = "observedGeneration" in newer ? deployAsked : undefined;
+    return answered === undefined ? status : { ...status, lastHandledDeployAt: answered };
+  }
+
   function withFinalizer(present: boolean): (resource: LegacyResource) => Fields | undefined {
     return ({ metadata: { finalizers } }) => {
       if (finalizers.includes(legacyFinalizer) === present) return undefined;
@@ -264,23 +285,14 @@ export function createLegacyDeployments(deps: LegacyDeploymentsDeps): LegacyDepl
     giveWay,
     async patchStatus(ref, newer, abortSignal) {
       const { key } = ref;
-      const resource = await readThis(ref);
-      const now = toNewerStatus(parseLegacyStatus(resource.status));
       const known = index.find(key);
       const followed = known && !isMalformed(known) && known.spec.source.kind === "git" ? known.spec.source.ref : {};
-      const { target, targetNameOverride, prune, validate } = resource.spec;
-      const context = {
-        ref: followed,
-        target: typeof target === "string" ? target : undefined,
-        targetNameOverride: typeof targetNameOverride === "string" ? targetNameOverride : undefined,
-        prune: prune === true,
-        validate: validate !== false,
-      };
-      const status = toLegacyPatch(newer, applyMergePatch(now, newer) as Fields, context);
-      // What the loop that ends here has read: what was asked for meanwhile came too late for it.
-      const answered = "observedGeneration" in newer ? ref.deployAsked : undefined;
-      const answer = answered === undefined ? {} : { lastHandledDeployAt: answered };
-      await patch(`${resourceOf(key)}/status`, { status: { ...status, ...answer } }, abortSignal);
+      await decideAndWrite(
+        () => readThis(ref),
+        (resource) => toStatus(resource, newer, followed, ref.deployAsked),
+        ({ metadata: { resourceVersion } }, status) =>
+          patch(`${resourceOf(key)}/status`, { metadata: { resourceVersion }, status }, abortSignal),
+      );
     },
     async setFinalizer(ref, name, present) {
       if (name !== finalizer) throw new Error(`${name} is not a finalizer of ours`);

@@ -39,6 +39,16 @@ test("the status is written field by field, under our name, also over an API ser
   );
 });
 
+test("a status that is written late does not land on another resource of the same name", async () => {
+  const { deployments, ref, read, client, namespace } = await useDeployment();
+  await deployments.patchStatus(ref, { observedCommit: "a" });
+  await client.request({ method: "DELETE", path: deploymentsPath(namespace, "shop") });
+  await client.request({ method: "POST", path: deploymentsPath(namespace), body: resource(namespace, "shop") });
+
+  await expect(deployments.patchStatus(ref, { observedCommit: "b" })).rejects.toMatchObject({ status: 409 });
+  expect((await read()).status).toEqual({ conditions: [] });
+});
+
 test("a finalizer is added and removed next to those of others, even while others write", async () => {
   const { deployments, ref, read, client, namespace, proxy } = await useDeployment();
   const path = deploymentsPath(namespace, "shop");

@@ -125,7 +125,7 @@ test("what is written goes to the resource that was read, in its own words", asy
   await both.setFinalizer(older!, "finalizers.gitops.kluctl.io", true);
   const bodies = api.patches.map(({ body }) => body).filter((body) => !JSON.stringify(body).includes("readyFor"));
   expect(bodies).toEqual([
-    { status: { observedGeneration: 1, lastAttemptedRevision: null } },
+    { metadata: { resourceVersion: "5" }, status: { observedGeneration: 1, lastAttemptedRevision: null } },
     { status: { lastHandledReconcileAt: "7" } },
     { metadata: { finalizers: ["finalizers.flux.kluctl.io"], resourceVersion: "5" } },
   ]);
@@ -143,7 +143,7 @@ test("a loop answers the deploy that it was asked for, and none that is asked fo
   await both.patchStatus(before!, { observedGeneration: 1 });
   await both.patchStatus(after!, { observedGeneration: 1 });
   expect(api.patches.map(({ body }) => body)).toEqual([
-    { status: { observedGeneration: 1 } },
-    { status: { observedGeneration: 1, lastHandledDeployAt: "2" } },
+    { metadata: { resourceVersion: "5" }, status: { observedGeneration: 1 } },
+    { metadata: { resourceVersion: "5" }, status: { observedGeneration: 1, lastHandledDeployAt: "2" } },
   ]);
 });
