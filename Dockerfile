@@ -24,6 +24,7 @@ WORKDIR /app
 COPY package.json package-lock.json .npmrc ./
 RUN npm ci --ignore-scripts
 COPY LICENSE tsconfig.json tsconfig.build.json vite.config.ts ./
+COPY dev/run dev/is-installed.ts dev/
 COPY src src
 COPY routes routes
 COPY jobs jobs

@@ -4,6 +4,8 @@ import { readFileSync } from "node:fs";
 import { join } from "node:path";
 
 interface LockedPackage {
+  /** Of our own package only. */
+  readonly optionalDependencies?: Readonly<Record<string, string>>;
   readonly version?: string;
   readonly optional?: boolean;
   readonly devOptional?: boolean;
@@ -18,10 +20,14 @@ function packagesOf(path: string): Record<string, LockedPackage> {
 
 function isInstalled(): boolean {
   const installed = packagesOf("node_modules/.package-lock.json");
-  return Object.entries(packagesOf("package-lock.json")).every(([path, { version, optional, devOptional }]) => {
+  const locked = packagesOf("package-lock.json");
+  // Those of ours are for any system; npm leaves them out under a Node that is too old for them.
+  const ours = Object.keys(locked[""]?.optionalDependencies ?? {}).map((name) => `node_modules/${name}`);
+  return Object.entries(locked).every(([path, { version, optional, devOptional }]) => {
     const there = installed[path];
     if (path === "") return true;
-    return there ? there.version === version : Boolean(optional || devOptional); // optional: for another system
+    const forAnother = Boolean(optional || devOptional) && !ours.includes(path);
+    return there ? there.version === version : forAnother;
   });
 }
 

@@ -1,9 +1,16 @@
 #!/usr/bin/env node
 /** The command `towline`. */
 import { text } from "node:stream/consumers";
-import { createPerson } from "./cli/person.ts";
-import { runProgram } from "./cli/program.ts";
-import { useProxies } from "./cli/proxies.ts";
+
+// An older Node could not even read what is imported below, and would say so with a SyntaxError.
+const [major = 0, minor = 0] = process.versions.node.split(".").map(Number);
+if (major < 22 || (major === 22 && minor < 19)) {
+  process.stderr.write(`towline needs Node 22.19 or newer; this is Node ${process.versions.node}\n`);
+  process.exit(1);
+}
+const { createPerson } = await import("./cli/person.ts");
+const { runProgram } = await import("./cli/program.ts");
+const { useProxies } = await import("./cli/proxies.ts");
 
 // A reader that has seen enough (`towline config print | head`) is no error.
 process.stdout.on("error", (error: NodeJS.ErrnoException) => {
