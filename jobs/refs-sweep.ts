@@ -17,6 +17,7 @@ import {
   type RepoId,
 } from "../src/model.ts";
 import type { Clock, Deployments, Reports } from "../src/ports.ts";
+import { pendingCommitOf } from "../src/reconcile/conditions.ts";
 import { createLimit } from "../src/limit.ts";
 import { fractionOf, type Spare } from "./due-sweep.ts";
 import type { JobQueue } from "./queue.ts";
@@ -200,12 +201,16 @@ export function createRefsSweep(deps: RefsSweepDeps): RefsSweep {
       .filter((one) => behind.has(keyText(one.key)) && differs(one, heads, now));
     if (moved.length === 0) return;
     for (const repo of new Set(moved.map(({ repo }) => repo))) await queue.markMoved(repo);
-    const concerned = await findConcerned(moved, heads, askedAt);
+    const suspended = moved.filter(({ spec }) => spec.suspend);
+    const others = moved.filter(({ spec }) => !spec.suspend);
+    const concerned = await findConcerned(others, heads, askedAt);
     await queue.enqueue([
-      ...concerned.map(({ key, repo }) => ({ kind: "reconcile", deployment: key, cause: "sweep", repo }) as const),
-      ...(await findBased(moved, heads)),
+      ...[...concerned, ...suspended].map(
+        ({ key, repo }) => ({ kind: "reconcile", deployment: key, cause: "sweep", repo }) as const,
+      ),
+      ...(await findBased(others, heads)),
     ]);
-    for (const deployment of concerned) {
+    for (const deployment of [...concerned, ...suspended]) {
       const key = keyText(deployment.key);
       const commit = commitOf(deployment.spec.source.ref, heads);
       const before = asked.get(key);
@@ -213,6 +218,8 @@ export function createRefsSweep(deps: RefsSweepDeps): RefsSweep {
       // Half a period early, so that the look in a period's time counts.
       const silenceMs = Math.min(everyMs() * (2 ** times - 0.5), longestSilenceMs);
       asked.set(key, { commit, times, againAt: now + silenceMs });
+      // Its status is to say that it is not deployed: nobody missed anything.
+      if (deployment.spec.suspend) continue;
       log.info(
         { ...deployment.key, ref: describeRef(deployment.spec.source.ref), commit },
         "found a move nobody told of",
@@ -251,7 +258,8 @@ export function createRefsSweep(deps: RefsSweepDeps): RefsSweep {
   /** Whether it has to be looked at. One that stays behind, since it fails, is asked for less and less often. */
   function differs({ key, spec, status }: GitDeployment, heads: Heads, now: number): boolean {
     const commit = commitOf(spec.source.ref, heads);
-    if (commit !== undefined && commit === status.observedCommit) {
+    const isTold = spec.suspend && commit === pendingCommitOf({ spec, status });
+    if (isTold || (commit !== undefined && commit === status.observedCommit)) {
       asked.delete(keyText(key));
       return false;
     }
@@ -286,8 +294,9 @@ export function createRefsSweep(deps: RefsSweepDeps): RefsSweep {
 /** Whether a move of its remote can concern it. One that was never looked at is due anyway. */
 function isTracked(deployment: Deployment | MalformedDeployment): deployment is GitDeployment {
   if (!followsGit(deployment) || deployment.deletionTimestamp !== undefined) return false;
-  const { spec, status } = deployment;
-  return !spec.suspend && spec.source.ref.commit === undefined && status.observedGeneration !== undefined;
+  const { spec, status, apiVersion } = deployment;
+  if (spec.suspend && apiVersion !== undefined) return false; // the legacy API has no place for the newer commit
+  return spec.source.ref.commit === undefined && status.observedGeneration !== undefined;
 }
 
 function hostOf({ members: [first] }: Group): string {

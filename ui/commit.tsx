@@ -144,7 +144,7 @@ function Proposed({ name, url, words, verdict, previews }: TracedPullRequest) {
 const shownAtFirst = 50;
 
 /** Those first that somebody may be looking for. */
-const states = ["failed", "in progress", "waiting", "superseded", "applied", "unchanged"] as const;
+const states = ["failed", "in progress", "waiting", "suspended", "superseded", "applied", "unchanged"] as const;
 
 function worstFirst(all: readonly TracedDeployment[]): readonly TracedDeployment[] {
   return all.toSorted((a, b) => states.indexOf(a.state) - states.indexOf(b.state));
@@ -156,6 +156,7 @@ const health = {
   superseded: "suspended",
   waiting: "waiting",
   "in progress": "working",
+  suspended: "suspended",
   failed: "failed",
 };
 

@@ -17,6 +17,7 @@ import { createCompare } from "../doctor/compare.ts";
 import { type DeploymentsDeps, examineDeployments } from "../doctor/deployments.ts";
 import type { Section } from "../doctor/finding.ts";
 import { examineLegacy, readLegacy } from "../doctor/legacy.ts";
+import { examineNamespaces } from "../doctor/namespaces.ts";
 import { examinePermissions } from "../doctor/permissions.ts";
 import { examineRepositories } from "../doctor/repositories.ts";
 import { examineController } from "../doctor/running-controller.ts";
@@ -111,6 +112,7 @@ export async function runDoctor(options: DoctorOptions): Promise<readonly Sectio
   };
 
   const checks: readonly Check[] = [
+    { group: "Cluster", subject: "namespaces", run: () => examineNamespaces(cluster, namespaces) },
     {
       group: "kluctl's controller",
       subject: "kluctl's controller",

@@ -34,6 +34,7 @@ What is known of a commit, for each deployment that it concerns:
   healthy             its Ready condition, and the validation if there is one
   unchanged           it was rendered, and nothing differs from what is deployed; or it was only tried (dry run)
   superseded          a newer commit was there before it was looked at; that one was deployed instead
+  suspended           the deployment is suspended, and does not deploy it before it is resumed
   in progress         it is being reconciled, or was when the server ended: there is no outcome yet
 
 Of the head of a pull request it says what merging it would change, until it is merged.

@@ -6,6 +6,7 @@ import type { KubeClient } from "../kube/client.ts";
 import { parseDeployment, resourcePath } from "../kube/custom-resource.ts";
 import { legacyPath } from "../kube/legacy/resource.ts";
 import { leaseName } from "../kube/lease.ts";
+import { metadataOnly } from "../kube/stored-commands.ts";
 import type { Deployment, Key, MalformedDeployment } from "../model.ts";
 import { isOurId } from "../reconcile/our-ids.ts";
 
@@ -72,6 +73,8 @@ export interface DoctorCluster {
   /** Also where it may not be looked at: then nobody can say that it is missing. */
   serviceAccountExists(key: Key): Promise<boolean>;
   namespaceExists(name: string): Promise<boolean>;
+  /** Those of the whole cluster that have KluctlDeployments; `undefined` if they may not be listed. */
+  deploymentNamespaces(): Promise<readonly string[] | undefined>;
   /** Whether we may, or the service account that is asked about. */
   may(access: Access): Promise<boolean>;
 }
@@ -215,6 +218,12 @@ export function createDoctorCluster({ client, namespaces, serviceAccount, now }:
       return (await unlessForbidden(find(path).then((found) => found !== undefined))) ?? true;
     },
     namespaceExists: async (name) => (await find(`/api/v1/namespaces/${name}`)) !== undefined,
+    async deploymentNamespaces() {
+      const list = client.list(`${resourcePath}/kluctldeployments`, { accept: metadataOnly });
+      const found = await unlessForbidden(list);
+      const names = found?.items.map((item) => (item as { metadata: { namespace: string } }).metadata.namespace);
+      return names && [...new Set(names)].sort();
+    },
 
     async may(resourceAttributes) {
       const kind = serviceAccount === undefined ? "SelfSubjectAccessReview" : "SubjectAccessReview";

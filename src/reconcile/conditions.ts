@@ -3,6 +3,7 @@ import type {
   CommandResult,
   CommandSummary,
   Condition,
+  Deployment,
   DeploymentSpec,
   DeploymentStatus,
   ResultError,
@@ -133,6 +134,20 @@ export function verdictOf(spec: DeploymentSpec, status: DeploymentStatus): Verdi
 /** Sentences of ours behind kluctl's words, of which not all end as a sentence does. */
 export function withNotes(message: string, notes: readonly string[]): string {
   return [notes.length === 0 || message.endsWith(".") ? message : `${message}.`, ...notes].join(" ");
+}
+
+const pendingPattern = / Suspended: commit ([0-9a-f]{40,64}) is not deployed\.$/;
+
+/** The words of `Ready` for a suspended deployment, with the newer commit that is not deployed, if there is one. */
+export function withPendingCommit(message: string, commit: string | undefined): string {
+  const plain = message.replace(pendingPattern, "");
+  return commit === undefined ? plain : withNotes(plain, [`Suspended: commit ${commit} is not deployed.`]);
+}
+
+/** The newer commit that a suspended deployment was last seen not to deploy. */
+export function pendingCommitOf({ spec, status }: Pick<Deployment, "spec" | "status">): string | undefined {
+  const [, commit] = pendingPattern.exec(readyCondition(status)?.message ?? "") ?? [];
+  return spec.suspend && commit !== status.observedCommit ? commit : undefined;
 }
 
 /** `deploy succeeded with 1 warnings. 2 changed objects.` */

@@ -11,13 +11,21 @@ import {
   keyText,
   type Attempt,
   type Deployment,
+  type GitDeployment,
   type MalformedDeployment,
   type Outcome,
   type ReconcileRequest,
 } from "../model.ts";
 import { monotonicNow } from "../monotonic.ts";
 import type { Held, Leases, Queue, Sources } from "../ports.ts";
-import { isReconciling, readyCondition, verdictOf, type Verdict } from "./conditions.ts";
+import {
+  isReconciling,
+  pendingCommitOf,
+  readyCondition,
+  verdictOf,
+  type Verdict,
+  withPendingCommit,
+} from "./conditions.ts";
 import { readGitCredentials } from "./credentials.ts";
 import { createDependencyGate } from "./depends-on-gate.ts";
 import { dueAt } from "./due.ts";
@@ -29,7 +37,7 @@ import { refuseRequests } from "./manual.ts";
 import { findRequest, isAnnotated, isAsked, nextCommand } from "./requests.ts";
 import { createStatusWriter } from "./status-writer.ts";
 import { tellUnprepared } from "./unprepared.ts";
-import type { LoopDeps } from "./work.ts";
+import type { Loop, LoopDeps } from "./work.ts";
 
 export interface ReconcileDeps extends LoopDeps {
   readonly sources: Sources;
@@ -164,7 +172,7 @@ export function createReconcile(deps: ReconcileDeps): Reconcile {
     }
     // What somebody asks for is done: they know what they ask for, and wait for the answer.
     if (findRequest(deployment, "reconcile") !== undefined) return runLoop(loop, deps);
-    if (deployment.spec.suspend) return settleSuspended(deployment);
+    if (deployment.spec.suspend) return settleSuspended(deployment, await pendingCommit(loop));
     const heldBack = await dependencies.holds(deployment, asOf, signal);
     if (heldBack !== undefined) return settleHeldBack(deployment, request, heldBack);
     return runLoop(loop, deps);
@@ -184,15 +192,34 @@ export function createReconcile(deps: ReconcileDeps): Reconcile {
     return { kind: "failed", retry: "person", message: `${keyText(deployment.key)}: ${problem}` };
   }
 
-  /** A suspended deployment is left alone, but whoever suspended it waits for its generation to be seen. */
-  async function settleSuspended(deployment: Deployment): Promise<Outcome> {
+  /** The commit that a suspended deployment would deploy, if it is a newer one: the sweep saw the ref move. */
+  async function pendingCommit({ deployment, request, asOf, signal }: Loop): Promise<string | undefined> {
+    if (request.cause !== "sweep" || !followsGit(deployment)) return pendingCommitOf(deployment);
+    try {
+      const commit = await headOf(deployment, asOf, signal);
+      return commit === deployment.status.observedCommit ? undefined : commit;
+    } catch (error) {
+      log.debug({ ...deployment.key, error: String(error) }, "newer commit unknown"); // the sweep warns of the remote
+      return pendingCommitOf(deployment);
+    }
+  }
+
+  async function headOf(deployment: GitDeployment, asOf: AsOf | undefined, signal: AbortSignal) {
+    const { source } = deployment.spec;
+    const credentials = await readGitCredentials(deployment, deps.secrets);
+    return commitOf(source.ref, await deps.sources.heads({ url: source.url, credentials }, asOf, signal));
+  }
+
+  /** A suspended deployment is left alone, but its generation is seen, and its status says which commit is not deployed. */
+  async function settleSuspended(deployment: Deployment, pending: string | undefined): Promise<Outcome> {
     const { spec, status, generation } = deployment;
-    if (status.observedGeneration !== generation || isReconciling(status)) {
+    const ready = readyCondition(status);
+    const verdict = ready !== undefined && ready.status !== "Unknown" ? ready : verdictOf(spec, status);
+    const message = withPendingCommit(verdict.message, pending);
+    if (status.observedGeneration !== generation || isReconciling(status) || message !== ready?.message) {
       const writer = createStatusWriter(deployments, deployment, deps.clock, log);
       writer.set({ observedGeneration: generation, projectKey: projectKey(spec.source) });
-      const ready = readyCondition(status);
-      const known = ready !== undefined && ready.status !== "Unknown";
-      await writer.finish(known ? ready : verdictOf(spec, status));
+      await writer.finish({ ...verdict, message });
     }
     return { kind: "skipped", why: "suspended" };
   }
@@ -260,7 +287,7 @@ export function createReconcile(deps: ReconcileDeps): Reconcile {
       return (await deps.skipping?.spareJob(deployment)) === "skipped" ? "nothing can have changed" : undefined;
     }
     if (status.observedGeneration !== generation) return undefined;
-    if (deployment.spec.suspend) return "suspended";
+    if (deployment.spec.suspend) return cause === "sweep" ? undefined : "suspended";
     if (deployment.annotations[annotation.confirmPrune] !== undefined) return undefined;
     if (cause === "manual") return "nobody waits for an answer";
     // Tries that are owed to a failure were those of a job that is gone: this one's worker died, or it was replaced.
@@ -269,11 +296,8 @@ export function createReconcile(deps: ReconcileDeps): Reconcile {
     if (cause === "change") return "this change has been dealt with";
     try {
       if (!followsGit(deployment)) return undefined;
-      const { source } = deployment.spec;
-      const credentials = await readGitCredentials(deployment, deps.secrets);
       const at = deps.clock.now();
-      const heads = await deps.sources.heads({ url: source.url, credentials }, asOf, signal);
-      const commit = commitOf(source.ref, heads);
+      const commit = await headOf(deployment, asOf, signal);
       if (commit === undefined) return undefined;
       if (commit === status.observedCommit) return `already at ${commit}`;
       // Whoever waits for a push does not wait for this: a push that a host told of touches what it reads, mostly.

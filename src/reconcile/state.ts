@@ -1,7 +1,7 @@
 /** How a deployment stands, for people: what they ask first, in one look. Pure. */
 import { describeRef } from "../git-ref.ts";
 import { type Deployment, isMalformed, type MalformedDeployment } from "../model.ts";
-import { isReconciling, readyCondition } from "./conditions.ts";
+import { isReconciling, pendingCommitOf, readyCondition } from "./conditions.ts";
 import { hashToApprove } from "./decide.ts";
 import { dueAt } from "./due.ts";
 import { inOneLine, withFirstError } from "./first-error.ts";
@@ -61,7 +61,10 @@ function whyOf(deployment: Deployment | MalformedDeployment): string | undefined
   if (deployment.deletionTimestamp !== undefined) return "is being deleted";
   if (isMalformed(deployment)) return inOneLine(deployment.problem);
   const { spec, generation } = deployment;
-  if (spec.suspend) return "suspended";
+  if (spec.suspend) {
+    const pending = pendingCommitOf({ spec, status });
+    return pending === undefined ? "suspended" : `suspended: ${pending.slice(0, 7)} is not deployed`;
+  }
   const ready = readyCondition(status);
   if (isReconciling(status)) {
     const step = status.conditions.find(({ type }) => type === "Reconciling")?.message ?? "";

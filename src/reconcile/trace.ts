@@ -7,9 +7,11 @@ import {
   isMalformed,
   keyText,
   type MalformedDeployment,
+  manualCommands,
+  manualResultField,
   type StoredCommand,
 } from "../model.ts";
-import { isReconciling, readyCondition } from "./conditions.ts";
+import { isReconciling, pendingCommitOf, readyCondition } from "./conditions.ts";
 import { stateOf } from "./state.ts";
 
 export interface TraceStep {
@@ -26,7 +28,7 @@ export interface TracedDeployment {
    * `applied`: it was, even if something newer is there now. `unchanged`: nothing that is rendered differs, or it is only
    * tried. `in progress`: it is being reconciled, or was when its server ended, and has no outcome yet.
    */
-  readonly state: "applied" | "unchanged" | "superseded" | "waiting" | "in progress" | "failed";
+  readonly state: "applied" | "unchanged" | "superseded" | "waiting" | "in progress" | "suspended" | "failed";
   readonly steps: readonly TraceStep[];
 }
 
@@ -101,11 +103,12 @@ function traceOne(facts: TraceFacts): Trace {
     .filter((one) => one.event === "push" && isMeant(one.commit))
     .toSorted((a, b) => a.at - b.at);
   const results = facts.results.filter((one) => isMeant(one.commit)).toSorted((a, b) => a.endedAt - b.endedAt);
-  const told = new Set([...deliveries.flatMap((one) => one.deployments), ...results.map((one) => one.deployment)]);
+  const told = new Set([...deliveries.flatMap(concernedBy), ...results.map((one) => one.deployment)]);
   const traced = deployments.filter(
     (one) =>
       told.has(keyText(one.key)) ||
       isMeant(one.status.observedCommit) ||
+      (!isMalformed(one) && isMeant(pendingCommitOf(one))) ||
       isMeant(stateOf(one, facts.now).deployedCommit),
   );
   const known = [
@@ -122,10 +125,15 @@ function traceOne(facts: TraceFacts): Trace {
     ),
     ignored: deliveries
       .flatMap((one) => one.ignored)
-      .filter(({ deployment }) => !told.has(deployment))
+      .filter(({ deployment }) => traced.every(({ key }) => keyText(key) !== deployment))
       .toSorted((a, b) => (a.deployment < b.deployment ? -1 : 1)),
     pullRequests: facts.pullRequests,
   };
+}
+
+/** Also those that were not told of it because they were suspended. */
+function concernedBy({ deployments, ignored }: DeliveryRecord): readonly string[] {
+  return [...deployments, ...ignored.flatMap(({ deployment, reason }) => (reason === "suspended" ? [deployment] : []))];
 }
 
 /** Longer than a push waits for its look, as long as nothing is in its way. */
@@ -138,12 +146,14 @@ function traceDeployment(
 ): TracedDeployment {
   const name = keyText(deployment.key);
   const { status } = deployment;
-  const received = facts.deliveries.find((one) => one.deployments.includes(name));
+  const received = facts.deliveries.find((one) => concernedBy(one).includes(name));
   const commands = facts.results.filter((one) => one.deployment === name && one.command === "deploy");
   const steps: TraceStep[] = received
     ? [
         { step: "received", at: received.at, words: `by forge ${received.forge}, answered ${received.status}` },
-        { step: "queued", at: received.at + received.ms, words: "" },
+        ...(received.deployments.includes(name)
+          ? [{ step: "queued", at: received.at + received.ms, words: "" } as const]
+          : []),
       ]
     : [];
   const [first] = commands;
@@ -162,6 +172,11 @@ function traceDeployment(
     const words = status.conditions.find(({ type }) => type === "Reconciling")?.message ?? "";
     return { ...state, state: "in progress", steps: [...steps, { step: "note", words }] };
   };
+  const isSuspended = !isMalformed(deployment) && deployment.spec.suspend;
+  const suspended = (): TracedDeployment => {
+    const words = "it is not deployed before `towline resume`";
+    return { ...state, state: "suspended", steps: [...steps, { step: "note", words }] };
+  };
   if (!isMeant(observed)) {
     const newer = observed?.slice(0, 7) ?? "none";
     // The result of a deploy is stored before the status tells of it.
@@ -169,6 +184,7 @@ function traceDeployment(
     if (isAhead && isReconciling(status)) return inProgress();
     if (applied) steps.push({ step: "note", words: `since then ${newer} is what is followed` });
     if (applied) return { ...state, state: "applied" };
+    if (isSuspended) return suspended();
     const isOlder =
       received &&
       facts.queued?.has(name) !== true &&
@@ -181,6 +197,7 @@ function traceDeployment(
     return { ...state, state: "waiting", steps: [...steps, { step: "note", words }] };
   }
   if (isReconciling(status) && !(applied && isDeployedBefore(status, commands))) return inProgress();
+  if (isSuspended && !applied && isOnlyShown(status)) return suspended();
   // What is stored of it may be gone by now.
   const failed = !applied && !tried && isMeant(stateOf(deployment, facts.now).deployedCommit);
   return endOf(deployment, state, { applied, tried, failed }, facts.now);
@@ -251,6 +268,12 @@ function isDeployed({ status }: Deployment | MalformedDeployment, isMeant: (comm
 function isDeployedBefore(status: DeploymentStatus, commands: readonly StoredCommand[]): boolean {
   const began = timeOf(status.conditions.find(({ type }) => type === "Reconciling")?.lastTransitionTime) ?? 0;
   return (commands.at(-1)?.endedAt ?? timeOf(status.lastDeployResult?.endTime) ?? Infinity) < began;
+}
+
+/** The commit was last seen by a requested command, such as a diff, and not by a reconciliation. */
+function isOnlyShown(status: DeploymentStatus): boolean {
+  const commands = manualCommands.map((kind) => status[manualResultField(kind)]?.endTime ?? "");
+  return commands.some((endTime) => endTime > (status.lastDriftDetectionResult?.endTime ?? ""));
 }
 
 /** When the comparison or deploy began that the status tells of: a later push cannot have been seen by it. */

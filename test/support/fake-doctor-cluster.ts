@@ -38,6 +38,7 @@ export function fakeDoctorCluster(fake: Fake = {}): DoctorCluster & { readonly a
     },
     serviceAccountExists: (key) => Promise.resolve(!fake.missingAccounts?.includes(keyText(key))),
     namespaceExists: (name) => Promise.resolve(!fake.missingNamespaces?.includes(name)),
+    deploymentNamespaces: () => Promise.resolve(undefined),
     may(access) {
       asked.push(access);
       return Promise.resolve(!fake.forbidden?.(access));

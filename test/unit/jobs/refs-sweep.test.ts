@@ -177,19 +177,19 @@ test("the first look comes within seconds of the start, later ones are spread ov
   expect(Math.max(...perTenSeconds)).toBeLessThan(25);
 });
 
-test("tags and the default branch are followed; pinned, suspended and unseen deployments are not asked for", async () => {
+test("tags and the default branch are followed; pinned and unseen deployments are not asked for", async () => {
   const { refs, requests, looks } = useSweep([
     following("tag", { ref: { tag: "v1" } }),
     following("default", { ref: {} }),
     following("pinned", { ref: { commit: "c0" } }),
-    following("suspended", { suspend: true }),
+    following("suspended", { suspend: true }), // its status is to say that it is not deployed
     following("unseen", { status: { observedGeneration: undefined, observedCommit: undefined } }),
     following("only-pinned", { repo: "other", ref: { commit: "c0" } }),
   ]);
   refs.set("refs/heads/main", "c2").set("refs/tags/v1", "c2");
   await pass(10_000);
 
-  expect(requests.map(({ deployment }) => deployment.name).toSorted()).toEqual(["default", "tag"]);
+  expect(requests.map(({ deployment }) => deployment.name).toSorted()).toEqual(["default", "suspended", "tag"]);
   expect(looks).not.toContain("other");
 });
 
