@@ -38,6 +38,8 @@ export function chooseLogin(
     const { password, identity, knownHosts, ca, secretName } = credential;
     return { login: { username, password, identity, knownHosts, ca, secretName } };
   }
+  const near = credentials.find((credential) => isForOtherPort(credential, url));
+  if (near) hint ??= `${nameOf(near)} is for host ${near.host}, and this is ${url.hostAndPort}: write the port as well`;
   const fromUrl = url.protocol !== "ssh:" && (urlPassword !== "" || url.username !== "");
   return fromUrl ? { login: { username: url.username, password: urlPassword }, hint } : { hint };
 }
@@ -52,6 +54,12 @@ function isMeantFor(credential: GitCredential, url: ParsedRepoUrl): boolean {
   if (host === "*" ? url.protocol !== "ssh:" : host !== url.hostAndPort.toLowerCase()) return false;
   // As kluctl: the path is compared in lower case, the pattern is taken as it is.
   return !credential.path || matchesGlob(credential.path, url.path.toLowerCase());
+}
+
+/** The host is the right one, but for the port: kluctl compares both. */
+function isForOtherPort({ host, namedHost }: GitCredential, { host: wanted, hostAndPort }: ParsedRepoUrl): boolean {
+  const [name, port] = host.toLowerCase().split(":");
+  return namedHost === undefined && name === wanted && (port ?? "") !== (hostAndPort.split(":")[1] ?? "");
 }
 
 function whatIsMissing(credential: GitCredential, username: string, url: ParsedRepoUrl): string | undefined {

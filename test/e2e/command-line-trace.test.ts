@@ -119,4 +119,7 @@ test("a deploy of 200 objects has no outcome until it is over: slow, killed, ove
     expect(state).toBe("failed");
   }, patience);
   expect([...codes]).toEqual([1]);
+  // The object that was refused is not in the cluster, so git and the cluster differ.
+  const [shown] = JSON.parse((await towline("get", "kd", "-o", "json")).out) as { drift?: string }[];
+  expect(shown?.drift).toMatch(/\b1 err\b/);
 });

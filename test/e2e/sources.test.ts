@@ -87,6 +87,15 @@ test("a repository with a login is read with its secret, and a wrong password is
   await anonymous.create(aSpec(repo.url));
   expect(failureOf(await anonymous.settles()).error).toContain("no login is given for it");
 
+  // kluctl compares host and port, which is easily forgotten.
+  const { host, hostname } = new URL(repo.url);
+  const portless = cluster.deployment("portless");
+  const without = { git: [{ host: hostname, secretRef: { name: "git-login" } }] };
+  await portless.create(aSpec(repo.url, { credentials: without }));
+  expect(failureOf(await portless.settles()).error).toContain(
+    `secret ${cluster.namespace}/git-login is for host ${hostname}, and this is ${host}: write the port as well`,
+  );
+
   await cluster.patch(secret("git-login", login.password));
   const ready = await deployment.reaches("Ready");
   expect(ready.status?.["lastPrepareError"]).toBeUndefined();
