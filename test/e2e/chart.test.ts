@@ -554,7 +554,9 @@ test.each(["helm", "helm4"] as const)("%s installs, upgrades, tests and uninstal
   await expectReady(cluster, release, 2);
   expect(notes).toContain("http://towline.example.com/webhooks/gitea");
   expect(notes).toContain(`helm test ${release}`);
-  expect(notes).toMatch(/not previewed\. With config\.preview\.enabled=true .*before any review: read docs\/preview-security\.md/);
+  expect(notes).toMatch(
+    /not previewed\. With config\.preview\.enabled=true .*before any review: read docs\/preview-security\.md/,
+  );
   const first = await password();
   expect(Buffer.from(first ?? "", "base64").toString()).toMatch(/^\w{40}$/);
 

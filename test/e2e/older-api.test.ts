@@ -144,7 +144,9 @@ async function servesAndGivesWay(world: TestWorld, server: Towline): Promise<voi
 
   expect(await towline(world, "suspend", "shop")).toMatchObject({ code: 0 });
   expect((await deployment.get())?.spec["suspend"]).toBe(true);
-  expect((await towline(world, "reconcile", "shop")).err).toContain("the legacy API reconciles no suspended deployment");
+  expect((await towline(world, "reconcile", "shop")).err).toContain(
+    "the legacy API reconciles no suspended deployment",
+  );
   const settings = aProject({ namespace, data: { color: "green" } })["app/settings.yml"];
   await writeFile(join(repo.dir, "app/settings.yml"), settings ?? "");
   const preview = await towline(world, "preview", repo.dir, "--into", "main");
