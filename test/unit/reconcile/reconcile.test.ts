@@ -1,6 +1,7 @@
 import { expect, onTestFinished, test, vi } from "vitest";
 import { KilledError, PrepareError, SourceError } from "../../../src/errors.ts";
 import { annotation, type Cause, type Deployment, type DeploymentSpec, requestAnnotation } from "../../../src/model.ts";
+import { monotonicNow } from "../../../src/monotonic.ts";
 import type { StatusPatch } from "../../../src/ports.ts";
 import { aDeployment, anObject, aResult } from "../../support/deployments.ts";
 import { fakeKluctl, fakeSources } from "../../support/fakes.ts";
@@ -106,10 +107,10 @@ test("what was read before the lease was had is read again, unless nobody else c
   world.replace({ deployments: { get: (key) => (reads++, get(key)) } });
   await world.comesRound();
   expect(reads).toBe(2);
-  world.leases.untouchedSince = performance.now();
+  world.leases.untouchedSince = monotonicNow();
   await world.comesRound();
   expect(reads).toBe(3);
-  world.leases.untouchedSince = performance.now() + 3_600_000; // after it was read
+  world.leases.untouchedSince = monotonicNow() + 3_600_000; // after it was read
   await world.comesRound();
   expect(reads).toBe(5);
 });
