@@ -146,15 +146,7 @@ export async function startApp(config: Config, log: Logger, reading?: Reading): 
 
   // The work
   const skippingParts = createSkippingParts({
-    live,
-    client,
-    deployments,
-    kluctl,
-    sources,
-    secrets,
-    metrics,
-    clock,
-    log,
+    ...{ live, client, deployments, kluctl, readIdentity, sources, secrets, metrics, clock, log },
   });
   const reconcile = createReconcile({
     deployments,

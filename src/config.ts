@@ -138,7 +138,7 @@ export interface Config {
     readonly warm: boolean;
   };
   readonly concurrency: number;
-  readonly sweep: { readonly intervalMs: number; readonly fullIntervalMs: number };
+  readonly sweep: { readonly intervalMs: number; readonly fullIntervalMs: number; readonly auditSkips: number };
   readonly lease: { readonly durationMs: number };
   readonly results: {
     readonly write: boolean;
@@ -269,7 +269,11 @@ function toConfig(parsed: z.output<typeof configSchema>, env: ConfigSources["env
       warm: kluctl.warm === "on" && !kluctl.systemPython,
     },
     concurrency: concurrency ?? Math.max(1, Math.min(64, Math.max(2, cores), fitting)),
-    sweep: { intervalMs: sweep.interval, fullIntervalMs: sweep.fullInterval },
+    sweep: {
+      intervalMs: sweep.interval,
+      fullIntervalMs: sweep.fullInterval,
+      auditSkips: sweep.auditSkips,
+    },
     lease: { durationMs: lease.duration },
     preview: {
       enabled: preview.enabled,

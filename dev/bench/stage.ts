@@ -38,6 +38,7 @@ export interface TowlineServerOptions extends ServerOptions {
   readonly prefix?: string;
   readonly sweep?: string;
   readonly fullInterval?: string;
+  readonly auditSkips?: number;
   readonly warm?: "on" | "off";
   /** Instead of the real one. */
   readonly kluctl?: string;

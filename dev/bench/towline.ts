@@ -31,6 +31,8 @@ export interface TowlineOptions {
   readonly sweep?: string | undefined;
   /** `0s`: no loop is left out. */
   readonly fullInterval?: string | undefined;
+  /** The check behind one in so many skips is run all the same; none, if left out. */
+  readonly auditSkips?: number | undefined;
   /** Where it writes a CPU profile when it ends, if anywhere. */
   readonly profile?: string | undefined;
   /** Whether kluctl's renderers are kept warm. */
@@ -97,7 +99,11 @@ export async function startTowline(options: TowlineOptions): Promise<Towline> {
     kubernetes: { kubeconfig, namespaces: [namespace] },
     kluctl: { path: kluctl, cacheDir: join(cacheDir(), "kluctl"), warm: options.warm ?? "on" },
     concurrency,
-    sweep: { interval: options.sweep ?? "1h", fullInterval: options.fullInterval ?? "1h" },
+    sweep: {
+      interval: options.sweep ?? "1h",
+      fullInterval: options.fullInterval ?? "1h",
+      auditSkips: options.auditSkips ?? 0,
+    },
   };
   const file = join(stateDir, `${name}.json`);
   await writeFile(file, JSON.stringify(config), { mode: 0o600 });

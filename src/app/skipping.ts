@@ -9,6 +9,9 @@ import type { Logger } from "../log.ts";
 import type { Metrics } from "../metrics.ts";
 import { createSkippingMetrics, type SkippingMetrics } from "../metrics/skipping.ts";
 import type { Clock, Deployments, Secrets, Sources } from "../ports.ts";
+import type { ReadIdentity } from "../reconcile/identity.ts";
+import { newOurId } from "../reconcile/our-ids.ts";
+import { createSkipAudit, type SkipAudit } from "../reconcile/skip/skip-audit.ts";
 import { createSkipping, type Skipping } from "../reconcile/skip/skipping.ts";
 import { createValidations, type Validations } from "../reconcile/skip/validations.ts";
 import { findUnsteadyFiles } from "../source/unsteady-files.ts";
@@ -17,6 +20,7 @@ export interface SkippingParts {
   readonly applied: WatchedObjects;
   readonly skipping: Skipping;
   readonly validations: Validations;
+  readonly audit: SkipAudit;
   readonly metrics: SkippingMetrics;
 }
 
@@ -24,7 +28,8 @@ export interface SkippingPartsDeps {
   readonly live: LiveConfig;
   readonly client: KubeClient;
   readonly deployments: Deployments;
-  readonly kluctl: Pick<KluctlProcesses, "identity">;
+  readonly kluctl: Pick<KluctlProcesses, "identity" | "diff">;
+  readonly readIdentity: ReadIdentity;
   readonly sources: Sources;
   readonly secrets: Secrets;
   readonly metrics: Metrics;
@@ -32,10 +37,28 @@ export interface SkippingPartsDeps {
   readonly log: Logger;
 }
 
-export function createSkippingParts({ live, client, kluctl, metrics, log, ...deps }: SkippingPartsDeps): SkippingParts {
+export function createSkippingParts({
+  live,
+  client,
+  kluctl,
+  readIdentity,
+  metrics,
+  log,
+  ...deps
+}: SkippingPartsDeps): SkippingParts {
   const fullIntervalMs = () => live.now.sweep.fullIntervalMs;
   const applied = createAppliedObjects({ client, log });
   const ownMetrics = createSkippingMetrics(metrics.registry, () => applied.size());
+  const audit = createSkipAudit({
+    ...deps,
+    oneIn: () => live.now.sweep.auditSkips,
+    kluctl,
+    readIdentity,
+    dryRun: () => live.now.dryRun,
+    newId: newOurId,
+    log,
+    observe: ownMetrics,
+  });
   const skipping = createSkipping({
     ...deps,
     applied,
@@ -45,6 +68,7 @@ export function createSkippingParts({ live, client, kluctl, metrics, log, ...dep
     fullIntervalMs,
     log,
     observe: ownMetrics,
+    audit,
   });
   const validations = createValidations({ fullIntervalMs, clock: deps.clock });
   live.follow((next, current) => {
@@ -56,5 +80,5 @@ export function createSkippingParts({ live, client, kluctl, metrics, log, ...dep
       },
     };
   });
-  return { applied, skipping, validations, metrics: ownMetrics };
+  return { applied, skipping, validations, audit, metrics: ownMetrics };
 }

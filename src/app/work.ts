@@ -108,6 +108,7 @@ export function startWork(deps: WorkDeps): StartedWork {
       stopWakingDependents();
       stopDriftWaking();
       await sweep.stop();
+      await deps.skippingParts.audit.stop();
       await Promise.all([...workers.map(({ worker }) => worker.stop(drainMs)), previews?.stop(drainMs)]);
       await Promise.all([deployments.stop(), applied.stop()]);
       await watching;

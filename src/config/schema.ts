@@ -495,6 +495,10 @@ export const configSchema = z.strictObject({
         description:
           "How long at most the loops of a deployment are left out, one after the other, because nothing can have changed; `0s`: none is. `towline.dev/full-interval` says otherwise for one deployment.",
       }),
+      auditSkips: integer(0, 1_000_000).prefault(0).meta({
+        description:
+          "Runs one in so many skipped checks all the same, and reports those that would have found something; `1`: all of them, `0`: none.",
+      }),
     })
     .prefault({}),
   lease: z

@@ -6,6 +6,10 @@ export interface SkippingMetrics {
   intervalLoop(doubt: string | undefined): void;
   /** Somebody changed or deleted what a deployment had applied. */
   drifted(): void;
+  /** The check behind a skip was run all the same. */
+  audited(result: string): void;
+  /** `believed`: which part of the evidence was wrong. */
+  wrongSkip(believed: string): void;
 }
 
 /** `size`: of what is watched now. */
@@ -25,6 +29,19 @@ export function createSkippingMetrics(
     help: "Loops that were asked for because an applied object was changed or deleted.",
     registers,
   });
+  const audits = new Counter({
+    name: "towline_skip_audits_total",
+    help: "Skipped checks that were run all the same, and what came of it.",
+    labelNames: ["result"],
+    registers,
+  });
+  const wrong = new Counter({
+    name: "towline_wrong_skips_total",
+    help: "Skipped checks that would have found something, by the evidence that was believed.",
+    labelNames: ["believed"],
+    registers,
+  });
+  for (const believed of ["move", "inputs", "objects"]) wrong.inc({ believed }, 0);
   function gauge(name: string, help: string, read: () => number): void {
     new Gauge({
       name,
@@ -40,5 +57,7 @@ export function createSkippingMetrics(
   return {
     intervalLoop: (doubt) => loops.inc({ done: doubt === undefined ? "skipped" : "looked", doubt: doubt ?? "" }),
     drifted: () => drifted.inc(),
+    audited: (result) => audits.inc({ result }),
+    wrongSkip: (believed) => wrong.inc({ believed }),
   };
 }

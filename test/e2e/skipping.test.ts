@@ -207,6 +207,37 @@ test("another kluctl, of the same version too, renders everything once more", as
   await vi.waitFor(() => expect(count(leftOut)).toBeGreaterThan(before + 1), patience);
 });
 
+test("an audit finds what no watch has seen, and says what was believed", async () => {
+  const world = await useWorld();
+  const { cluster } = world;
+  const { namespace } = cluster;
+  const repo = await world.repo("shop");
+  await repo.push(aProject({ namespace }));
+  const towline = await useTowline(world, { TOWLINE_SWEEP_AUDIT_SKIPS: "1" });
+  const deployment = cluster.deployment("shop");
+  await deployment.create(aSpec(repo.url, { interval: "2s" }));
+  const metrics = async () => (await fetch(`${towline.adminUrl}/metrics`)).text();
+  await vi.waitFor(
+    async () => expect(await metrics()).toMatch(/^towline_skip_audits_total{result="right"} [1-9]/m),
+    patience,
+  );
+  expect(await metrics()).toContain('towline_wrong_skips_total{believed="objects"} 0\n');
+
+  // Of a kind that no deployment here has: nobody watches it, but kluctl looks for it.
+  const { status } = await deployment.settles();
+  const { discriminator } = status!["targetKey"] as { discriminator: string };
+  const labels = { "kluctl.io/discriminator": discriminator };
+  const stray = { apiVersion: "v1", kind: "ServiceAccount", metadata: { namespace, name: "stray", labels } };
+  await cluster.objects.create(stray, undefined, undefined, "kluctl");
+  await vi.waitFor(
+    async () => expect(await metrics()).toMatch(/^towline_wrong_skips_total{believed="objects"} [1-9]/m),
+    patience,
+  );
+  const wrong = towline.lines.find(({ msg }) => msg === "a check was skipped that would have found something");
+  expect(wrong).toMatchObject({ level: 50, namespace, name: "shop", believed: "objects" });
+  expect(wrong?.["found"]).toMatchObject({ count: 1, objects: [{ kind: "ServiceAccount", name: "stray" }] });
+});
+
 test("of two servers each proves for itself, and neither leaves out what the other one has to look at", async () => {
   const world = await useWorld();
   const { cluster } = world;

@@ -1,8 +1,7 @@
 /** What leaves loops out, among fakes: a deployment whose last loop found nothing, and all that went into it. */
 import type { CommandResult, Deployment, ObjectVersion } from "../../src/model.ts";
 import type { AppliedChange, AppliedObjects, Identity, UnsteadyFiles } from "../../src/ports.ts";
-import type { EvidenceDeps } from "../../src/reconcile/skip/evidence.ts";
-import { createSkipping, type Doubt, type Found } from "../../src/reconcile/skip/skipping.ts";
+import { createSkipping, type Doubt, type Found, type SkippingDeps } from "../../src/reconcile/skip/skipping.ts";
 import { aDeployment, anObject, aResult, aSummary } from "./deployments.ts";
 import { fakeDeployments, fakeSecrets, fakeSources, silentLog } from "./fakes.ts";
 import { ready } from "./reconciling.ts";
@@ -78,7 +77,7 @@ export function aRendered(over: Partial<CommandResult> = {}, deployment: object 
 /** `findUnsteady`: looks through files; without it, a project has what `unsteady` says. */
 export function aSkippingWorld(
   deployment: Deployment = aStanding(),
-  { findUnsteady }: Partial<Pick<EvidenceDeps, "findUnsteady">> = {},
+  { findUnsteady, audit }: Partial<Pick<SkippingDeps, "findUnsteady" | "audit">> = {},
 ) {
   let now = Date.parse("2026-01-01T00:00:00Z");
   const secrets: Record<string, Record<string, string>> = { "shop/login": { password: "one" } };
@@ -107,6 +106,7 @@ export function aSkippingWorld(
     fullIntervalMs: () => 60 * minute,
     clock: { now: () => now },
     log: silentLog,
+    audit,
     observe: { intervalLoop: (doubt) => void doubts.push(doubt) },
   });
   const identity: Identity = { secrets: [] };

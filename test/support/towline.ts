@@ -5,10 +5,11 @@ import { once } from "node:events";
 import { readFileSync } from "node:fs";
 import { createInterface } from "node:readline";
 import { pino } from "pino";
-import { onTestFinished } from "vitest";
+import { expect, onTestFinished } from "vitest";
 import { startApp } from "../../src/app.ts";
 import { loadConfig } from "../../src/config.ts";
 import { createSecretList } from "../../src/log.ts";
+import { wrongSkip } from "../../src/reconcile/skip/skip-audit.ts";
 import type { TestWorld } from "./world.ts";
 
 const webhookSecret = "a-webhook-secret-for-tests";
@@ -48,12 +49,14 @@ export function environment(world: TestWorld, extra: Record<string, string> = {}
     TOWLINE_KLUCTL_CACHE_DIR: world.kluctlCache,
     TOWLINE_DATA_DIR: `${world.dir}/${randomUUID().slice(0, 8)}`,
     TOWLINE_SWEEP_INTERVAL: "30s",
+    TOWLINE_SWEEP_AUDIT_SKIPS: "1",
     ...extra,
   };
 }
 
 export async function useTowline(world: TestWorld, extra: Record<string, string> = {}): Promise<Towline> {
   const lines: LogLine[] = [];
+  failOnWrongSkips(lines, extra);
   const log = pino({ level: "debug" }, { write: (line) => void lines.push(JSON.parse(line) as LogLine) });
   const env = environment(world, extra);
   const load = () => loadConfig({ env, readFile: (path) => readFileSync(path, "utf8") }).config;
@@ -70,6 +73,7 @@ export async function useTowline(world: TestWorld, extra: Record<string, string>
 /** Resolves once it listens. */
 export async function useTowlineProcess(world: TestWorld, extra: Record<string, string> = {}): Promise<TowlineProcess> {
   const lines: LogLine[] = [];
+  failOnWrongSkips(lines, extra);
   const env = {
     PATH: process.env["PATH"],
     HOME: world.dir,
@@ -106,6 +110,12 @@ export async function useTowlineProcess(world: TestWorld, extra: Record<string, 
   const url = (port: unknown) => `http://127.0.0.1:${String(port)}`;
   const webhooksUrl = `${url(webhooks)}/webhooks/gitea`;
   return { webhooksUrl, webhookSecret, adminUrl: url(admin), lines, child, ended, stop };
+}
+
+/** Every skip is audited. A test that says itself which ones are looks for itself, too. */
+function failOnWrongSkips(lines: readonly LogLine[], { TOWLINE_SWEEP_AUDIT_SKIPS }: Record<string, string>): void {
+  if (TOWLINE_SWEEP_AUDIT_SKIPS !== undefined) return;
+  onTestFinished(() => expect(lines.filter(({ msg }) => msg === wrongSkip)).toEqual([]));
 }
 
 /** Sends what a Gitea sends when a branch moved. Tests that have no Gitea of their own use it; the signature is real. */

@@ -23,11 +23,12 @@ import { isAsked } from "../requests.ts";
 import { targetOf } from "../keys.ts";
 import { rfc3339 } from "../time.ts";
 import { type Cluster, type LastSeen, whyCompare, whyUnlikely } from "./comparing.ts";
-import { createEvidence, evict, type EvidenceDeps, placeText } from "./evidence.ts";
+import { createEvidence, evict, type EvidenceDeps, type Freshness, placeText } from "./evidence.ts";
 import { type GitPlace, inputsOf, waitsForItems } from "./inputs.ts";
 import { compareObjects, seenObjects } from "./objects.ts";
 import { whyConcerned } from "./moves.ts";
 import { fullIntervalOf, whySettings } from "./settings.ts";
+import type { SkipAudit } from "./skip-audit.ts";
 
 /** Why a loop is a real one; a label of the metric. */
 export type Doubt =
@@ -58,6 +59,8 @@ export interface SkippingDeps extends EvidenceDeps {
   readonly clock: Clock;
   readonly log: Logger;
   readonly observe?: { intervalLoop(doubt: Doubt | undefined): void } | undefined;
+  /** Absent: no skip is audited. */
+  readonly audit?: Pick<SkipAudit, "note"> | undefined;
 }
 
 /** What was true right before kluctl looked. */
@@ -190,6 +193,7 @@ export function createSkipping(deps: SkippingDeps): Skipping {
   async function check(
     deployment: Deployment | MalformedDeployment,
     moved: Moved | undefined,
+    { since: notBefore = -Infinity, move }: Freshness,
     signal: AbortSignal,
   ): Promise<Answer> {
     const now = clock.now();
@@ -240,18 +244,18 @@ export function createSkipping(deps: SkippingDeps): Skipping {
     let commit: string | undefined = proof.commit;
     if (followsGit(deployment)) {
       const isOurs = status.observedCommit === proof.commit;
-      const fresh = { since: isOurs ? proof.commitAt : now - freshMs };
+      const fresh = { since: Math.max(notBefore, isOurs ? proof.commitAt : now - freshMs), move };
       commit = moved?.commit ?? (await evidence.sourceCommit(deployment, fresh, signal));
       const why = commit === proof.commit ? undefined : await whyMoveMatters(deployment, proof, commit, signal);
       if (why !== undefined) return look("refs", why);
     }
-    const includes = await evidence.commitsOf(deployment, known.includes, {}, signal);
+    const includes = await evidence.commitsOf(deployment, known.includes, { since: notBefore }, signal);
     for (const [place, commit] of proof.heads) {
       if (includes.get(place) !== commit) return look("refs", `${place} has moved`);
     }
-    if ((await evidence.clusterFacts()) !== proof.cluster)
+    if ((await evidence.clusterFacts({ since: notBefore })) !== proof.cluster)
       return look("cluster", "the cluster's version, kinds or schemas are others");
-    if ((await evidence.kluctl()) !== proof.kluctl) return look("kluctl", "kluctl is another");
+    if ((await evidence.kluctl({ since: notBefore })) !== proof.kluctl) return look("kluctl", "kluctl is another");
     // The memory may have changed while others were asked.
     if (remembered.get(keyText(deployment.key)) !== known) return look("not-seen", "it was looked at meanwhile");
     return { kind: "skipped", ...(commit && commit !== status.observedCommit && { commit }) };
@@ -290,19 +294,52 @@ export function createSkipping(deps: SkippingDeps): Skipping {
     return written;
   }
 
-  async function answerOf(deployment: Deployment | MalformedDeployment, to: Moved | undefined): Promise<Answer> {
+  /** What was believed of this very deployment, so that it can be asked for once more. */
+  function noteSkip(deployment: Deployment, movedTo: string | undefined): void {
+    const text = keyText(deployment.key);
+    const known = remembered.get(text);
+    if (deps.audit === undefined || known === undefined || known.proof.doubt !== undefined) return;
+    const { at, commit, heads } = known.proof;
+    const isSame = () => remembered.get(text) === known && !busy.has(text);
+    deps.audit.note({
+      deployment,
+      objectsHash: known.objectsHash,
+      commit,
+      movedFrom: movedTo && deployment.status.observedCommit,
+      evidence: `since ${rfc3339(at)}: ${known.objects.size} objects, ${heads.size} includes, the Secrets, the cluster, kluctl`,
+      async whyOvertaken() {
+        const now = deployments.all().find(({ key }) => keyText(key) === text);
+        if (now === undefined || !isSame()) return "it was worked on";
+        const answer = await check(now, undefined, { since: clock.now() }, AbortSignal.timeout(requestMs));
+        if (answer.kind !== "skipped") return answer.kind === "wanted" ? answer.why : answer.kind;
+        return isSame() ? undefined : "it was worked on";
+      },
+    });
+  }
+
+  async function answerOf(
+    deployment: Deployment | MalformedDeployment,
+    to: Moved | undefined,
+    fresh: Freshness,
+  ): Promise<Answer> {
     try {
-      const answer = await check(deployment, to, AbortSignal.timeout(requestMs));
+      const answer = await check(deployment, to, fresh, AbortSignal.timeout(requestMs));
       if (answer.kind !== "skipped" || isMalformed(deployment)) return answer;
-      return (await moveTimes(deployment, answer.commit)) ? answer : { kind: "later" };
+      if (!(await moveTimes(deployment, answer.commit))) return { kind: "later" };
+      noteSkip(deployment, answer.commit);
+      return answer;
     } catch (error) {
       return look("refs", error instanceof Error ? error.message : String(error));
     }
   }
 
-  async function spare(deployment: Deployment | MalformedDeployment, to?: Moved): Promise<Answer["kind"]> {
+  async function spare(
+    deployment: Deployment | MalformedDeployment,
+    to?: Moved,
+    fresh: Freshness = {},
+  ): Promise<Answer["kind"]> {
     const { key } = deployment;
-    const answer = await answerOf(deployment, to);
+    const answer = await answerOf(deployment, to, fresh);
     if (answer.kind === "later") return answer.kind;
     if (answer.kind === "skipped") {
       log.debug({ ...key, commit: answer.commit }, "nothing can have changed: the loop is left out");

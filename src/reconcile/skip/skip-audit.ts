@@ -1,0 +1,157 @@
+/**
+ * Compares with the cluster what a skip left alone: for some skips the check runs all the same, beside the deployment. It
+ * changes nothing and writes no status. A skip was wrong if the project renders other objects than were believed, or they
+ * differ from the cluster, and all evidence of the skip is still as it was.
+ */
+import { setTimeout as sleep } from "node:timers/promises";
+import { PrepareError } from "../../errors.ts";
+import type { Logger } from "../../log.ts";
+import { type CommandResult, type Deployment, keyText } from "../../model.ts";
+import type { CheckoutSource, Kluctl, Secrets, Sources } from "../../ports.ts";
+import { readCredentials } from "../credentials.ts";
+import { loopTimeoutMs } from "../decide.ts";
+import { toFailure } from "../failures.ts";
+import type { ReadIdentity } from "../identity.ts";
+import { differs } from "../results.ts";
+import { toDeployOptions, toRun } from "../run.ts";
+
+/** What a check was skipped for. */
+export interface Skip {
+  readonly deployment: Deployment;
+  readonly objectsHash: string;
+  /** The commit that was believed to render this; of an artifact, nothing. */
+  readonly commit: string;
+  /** The commit before, if the source has moved. */
+  readonly movedFrom: string | undefined;
+  /** In words: since when nothing has changed, and how much that is. */
+  readonly evidence: string;
+  /** Asks for all of it again, from scratch: why it is no longer so; `undefined`: it is. */
+  readonly whyOvertaken: () => Promise<string | undefined>;
+}
+
+/** Which part of the evidence says that there is no such difference. */
+export type Believed = "move" | "inputs" | "objects";
+
+export interface SkipAuditDeps {
+  /** One in so many skips; 0: none. */
+  readonly oneIn: () => number;
+  readonly sources: Pick<Sources, "checkout">;
+  readonly secrets: Secrets;
+  readonly kluctl: Pick<Kluctl, "diff">;
+  readonly readIdentity: ReadIdentity;
+  readonly dryRun: () => boolean;
+  readonly newId: () => string;
+  readonly log: Logger;
+  readonly observe?: { audited(result: AuditResult): void; wrongSkip(believed: Believed): void } | undefined;
+  /** For so long a watch may not have seen yet what kluctl has. */
+  readonly settleMs?: number | undefined;
+}
+
+/** `overtaken`: something changed after the skip, so that nothing can be said of it. `failed`: kluctl could not compare. */
+export type AuditResult = "right" | "wrong" | "overtaken" | "failed";
+
+export interface SkipAudit {
+  /** Never waits, never throws. */
+  note(skip: Skip): void;
+  stop(): Promise<void>;
+}
+
+interface Difference {
+  readonly believed: Believed;
+  readonly found: Readonly<Record<string, unknown>>;
+}
+
+export function createSkipAudit(deps: SkipAuditDeps): SkipAudit {
+  const { kluctl, sources, secrets, newId, log, observe, settleMs = 5_000 } = deps;
+  /** Of each deployment the last one that is still to be audited. */
+  const pending = new Map<string, Skip>();
+  const stopping = new AbortController();
+  const { signal } = stopping;
+  let working: Promise<void> | undefined;
+
+  async function compare({ deployment, commit }: Skip): Promise<CommandResult> {
+    const credentials = await readCredentials(deployment, secrets);
+    const identity = await deps.readIdentity(deployment);
+    const { source } = deployment.spec;
+    const wanted: CheckoutSource =
+      source.kind === "git"
+        ? { ...source, ref: { commit }, credentials: credentials.git }
+        : { ...source, credentials: credentials.oci };
+    const checkout = await sources.checkout(wanted, undefined, signal);
+    try {
+      const context = { reconcileId: newId(), checkout, credentials, identity };
+      const run = toRun(deployment, { ...context, timeoutMs: loopTimeoutMs(deployment.spec) });
+      return await kluctl.diff(run, toDeployOptions(deployment, deps.dryRun()), signal);
+    } finally {
+      await checkout.release();
+    }
+  }
+
+  async function findDifference(skip: Skip): Promise<Difference | undefined> {
+    const ofRendering = skip.movedFrom === undefined ? "inputs" : "move";
+    try {
+      const result = await compare(skip);
+      const { objectsHash, objects, errors } = result;
+      if (objectsHash !== skip.objectsHash) return { believed: ofRendering, found: { objectsHash } };
+      if (errors.length > 0) throw new Error(errors[0]?.message);
+      if (!differs(result)) return undefined;
+      const others = objects.filter((object) => differs({ objects: [object] })).map(({ ref }) => ref);
+      return { believed: "objects", found: { objects: others.slice(0, 5), count: others.length } };
+    } catch (error) {
+      const isRendering = error instanceof PrepareError && toFailure(error).retry === "person";
+      if (!isRendering) throw error;
+      return { believed: ofRendering, found: { error: error.message } };
+    }
+  }
+
+  async function audit(skip: Skip): Promise<AuditResult> {
+    const { deployment, commit, movedFrom, evidence, objectsHash } = skip;
+    const difference = await findDifference(skip);
+    if (difference === undefined) return "right";
+    let overtaken = await skip.whyOvertaken();
+    if (overtaken === undefined) {
+      await sleep(settleMs, undefined, { signal });
+      overtaken = await skip.whyOvertaken();
+    }
+    if (overtaken !== undefined) {
+      log.debug({ ...deployment.key, why: overtaken }, "audit of a skip: overtaken");
+      return "overtaken";
+    }
+    const { believed, found } = difference;
+    log.error({ ...deployment.key, commit, movedFrom, believed, evidence, objectsHash, found }, wrongSkip);
+    observe?.wrongSkip(believed);
+    return "wrong";
+  }
+
+  async function work(): Promise<void> {
+    for (const [key, skip] of pending) {
+      if (signal.aborted) return;
+      pending.delete(key);
+      const result = await audit(skip).catch((error: unknown): AuditResult => {
+        if (!signal.aborted)
+          log.info(
+            { ...skip.deployment.key, error: toFailure(error).message },
+            "audit of a skip: kluctl could not compare",
+          );
+        return "failed";
+      });
+      if (!signal.aborted) observe?.audited(result);
+    }
+  }
+
+  return {
+    note(skip) {
+      const oneIn = deps.oneIn();
+      if (oneIn === 0 || signal.aborted || Math.random() * oneIn >= 1) return;
+      pending.set(keyText(skip.deployment.key), skip);
+      working ??= work().finally(() => (working = undefined));
+    },
+    async stop() {
+      stopping.abort(new Error("the server stops"));
+      await working;
+    },
+  };
+}
+
+/** Tests look for it. */
+export const wrongSkip = "a check was skipped that would have found something";
