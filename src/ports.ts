@@ -44,6 +44,11 @@ export interface Deployments {
   ): Promise<Deployment | MalformedDeployment | undefined>;
   /** From the watch's index, no I/O: those that follow the repository. */
   tracking(repo: RepoId): readonly GitDeployment[];
+  /**
+   * Resolves while `all` leaves nobody out, at once in most cases: the watch has listed, and is not broken off. Throws
+   * ApiError if that takes too long.
+   */
+  whenSynced(signal: AbortSignal): Promise<void>;
   /** From the watch's memory, no I/O. */
   all(): readonly (Deployment | MalformedDeployment)[];
   /**

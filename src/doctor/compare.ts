@@ -69,6 +69,7 @@ const readOnly: Deployments = {
   overridden: refuse,
   tracking: refuse,
   all: refuse,
+  whenSynced: refuse,
   patchStatus: refuse,
   moveTimes: refuse,
   setFinalizer: refuse,

@@ -8,6 +8,7 @@ import type { WatchedDeployments } from "./deployments.ts";
 import type { LegacyDeployments } from "./legacy/deployments.ts";
 import { legacyApiVersion } from "./legacy/resource.ts";
 import type { DeploymentRef } from "../ports.ts";
+import { whenSynced } from "./when-synced.ts";
 
 export interface BothDeploymentsDeps {
   readonly newer: WatchedDeployments;
@@ -31,6 +32,7 @@ export function createBothDeployments({ newer, older, log }: BothDeploymentsDeps
     if (newer.find(deployment.key) === undefined) index.set(deployment);
   });
 
+  const synced = () => newer.synced() && older.synced();
   const homeOf = ({ apiVersion }: DeploymentRef) => (apiVersion === legacyApiVersion ? older : newer);
   return {
     ...newer,
@@ -44,7 +46,8 @@ export function createBothDeployments({ newer, older, log }: BothDeploymentsDeps
     async stop() {
       await Promise.all([newer.stop(), older.stop()]);
     },
-    synced: () => newer.synced() && older.synced(),
+    synced,
+    whenSynced: (signal) => whenSynced({ synced, problem: newer.problem }, log, signal),
     get: async (key) => (await newer.get(key)) ?? (await older.get(key)),
     patchStatus: (ref, patch, signal) => homeOf(ref).patchStatus(ref, patch, signal),
     setFinalizer: (ref, name, present) => homeOf(ref).setFinalizer(ref, name, present),

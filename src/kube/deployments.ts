@@ -11,6 +11,7 @@ import { createDeploymentIndex, type Entry, isNewer, type Version } from "./depl
 import { createEvents } from "./events.ts";
 import { parseOverridden } from "./override-patch.ts";
 import { startWatch, type Watch } from "./watch.ts";
+import { whenSynced } from "./when-synced.ts";
 
 export interface DeploymentsDeps {
   readonly client: KubeClient;
@@ -135,6 +136,9 @@ export function createDeployments(deps: DeploymentsDeps): WatchedDeployments {
     );
   }
 
+  const synced = () => watches.length > 0 && watches.every((watch) => watch.synced());
+  const problem = () => watches.map((watch) => watch.problem()).find((one) => one !== undefined);
+
   return {
     async start() {
       watches = namespaces.map(watchNamespace);
@@ -146,8 +150,9 @@ export function createDeployments(deps: DeploymentsDeps): WatchedDeployments {
     },
     onChange: index.onChange,
     age: () => Math.max(0, ...watches.map((watch) => watch.age())),
-    synced: () => watches.length > 0 && watches.every((watch) => watch.synced()),
-    problem: () => watches.map((watch) => watch.problem()).find((problem) => problem !== undefined),
+    synced,
+    problem,
+    whenSynced: (signal) => whenSynced({ synced, problem }, log, signal),
     get: (key) => read(key, parseKnown),
     async overridden({ key, uid }, patch) {
       const wanted = await read(key, (resource) => parseOverridden(resource, patch));

@@ -36,6 +36,7 @@ export async function apply(work: Work, { commit, steps }: Project): Promise<App
     asked: deployment.deployAsked !== undefined,
   };
   const regardless = deployRegardless(input);
+  if (isNews(regardless)) await deps.deployments.whenSynced(work.signal);
   const unsure = isNews(regardless) && mayCollide(deployment, deps.deployments.all());
   if (regardless === undefined && (await deployTells(work, commit))) return deployAndTell();
 
@@ -46,7 +47,7 @@ export async function apply(work: Work, { commit, steps }: Project): Promise<App
     : { deploy: regardless, waitsForApproval: false, validate: spec.validate };
   status.set({ lastPrepareError: undefined }); // rendered: the project is fine, whatever the cluster makes of it
 
-  const refused = decision.deploy && compared ? steps.refuses(compared) : undefined;
+  const refused = decision.deploy && compared ? await steps.refuses(compared) : undefined;
   if (refused !== undefined && compared) return { refused, rendered: compared };
   if (decision.deploy !== undefined) deps.skipping?.forget(deployment.key);
   const deployed = decision.deploy === undefined ? undefined : await steps.deploy(decision.deploy, compared);

@@ -30,6 +30,8 @@ export interface Finalizing {
 export async function finalize(finalizing: Finalizing, deps: LoopDeps): Promise<Outcome> {
   const { deployment, lastAttempt, signal } = finalizing;
   const { deployments } = deps;
+  // Whose its objects are besides follows from the others. It is kept for as long as they are not known.
+  if (!isMalformed(deployment) && deletesObjects(deployment)) await deployments.whenSynced(signal);
   try {
     const errors = isMalformed(deployment) ? 0 : await deleteObjects(deployment, finalizing, deps);
     if (errors > 0 && !lastAttempt)
@@ -46,6 +48,10 @@ export async function finalize(finalizing: Finalizing, deps: LoopDeps): Promise<
   return { kind: "skipped", why: "deleted" };
 }
 
+function deletesObjects({ spec, status }: Deployment): boolean {
+  return spec.delete && !spec.suspend && status.targetKey?.discriminator !== undefined;
+}
+
 /** Returns the number of errors. Nothing to do unless the spec says `delete` and something was deployed under a discriminator. */
 async function deleteObjects(
   deployment: Deployment,
@@ -54,7 +60,7 @@ async function deleteObjects(
 ): Promise<number> {
   const { key, spec, status } = deployment;
   const { targetName, discriminator } = status.targetKey ?? {};
-  if (!spec.delete || spec.suspend || discriminator === undefined) return 0;
+  if (!deletesObjects(deployment) || discriminator === undefined) return 0;
   const others = findSharing(deployment, status.targetKey, deps.deployments.all());
   if (others.length > 0) {
     const message = sharingNote(discriminator, others);

@@ -212,9 +212,10 @@ export function createSteps(work: Work, { checkout, credentials, identity, kluct
     keepsFromPruning,
 
     /** Why this may not be deployed, if so: somebody else was there first under this discriminator. */
-    refuses(compared: CommandResult): string | undefined {
+    async refuses(compared: CommandResult): Promise<string | undefined> {
       const key = targetKeyOf(compared);
       if (options.dryRun || !isNewcomer(deployment, key)) return undefined;
+      await deployments.whenSynced(signal);
       const others = findFirst(deployment, key, deployments.all());
       if (others.length === 0) return undefined;
       const message = refusal(key.discriminator ?? "", others);
@@ -253,6 +254,8 @@ export function createSteps(work: Work, { checkout, credentials, identity, kluct
       compared: CommandResult | undefined,
       hasEffect: (result: CommandResult) => boolean = () => true,
     ): Promise<MaskedResult> {
+      // Before anything is applied: whether its orphans are somebody else's objects follows from the others.
+      if (spec.prune) await deployments.whenSynced(signal);
       work.phase = "deploy";
       const { dryRun } = options;
       const pokes = spec.deployMode === "poke-images";
@@ -286,6 +289,7 @@ export function createSteps(work: Work, { checkout, credentials, identity, kluct
     },
 
     async prune(): Promise<MaskedResult> {
+      await deployments.whenSynced(signal);
       work.phase = "prune";
       status.progress("Performing prune", inProgress);
       const startedAt = clock.now();

@@ -1,5 +1,13 @@
 /** Two deployments that call the same objects their own do not fight for them. */
-import { expect, test } from "vitest";
+import { writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { expect, onTestFinished, test } from "vitest";
+import { connectProducer } from "../../jobs/connection.ts";
+import { createFairness } from "../../jobs/fairness.ts";
+import { createQueue } from "../../jobs/queue.ts";
+import { repoId as repoIdOf } from "../../src/repo-url.ts";
+import { silentLog } from "../support/fakes.ts";
+import { useFaultProxy } from "../support/kube-fault-proxy.ts";
 import { aProject, aSpec } from "../support/project.ts";
 import { sendPush, useTowline } from "../support/towline.ts";
 import { readyOf } from "../support/world-cluster.ts";
@@ -58,4 +66,71 @@ test("a second deployment of the same discriminator is refused, and two that are
   // The place is free, and nobody has to say so.
   await second!.reaches("Ready");
   expect(await cluster.data("second")).toEqual({ color: "blue" });
+});
+
+test("as long as the others are not known, nothing is deleted, pruned or deployed for the first time", async () => {
+  const world = await useWorld();
+  const { cluster, redis } = world;
+  const { namespace } = cluster;
+  // Two repositories, so that one cannot know before it has rendered what the other one has.
+  const [repo, other] = [await world.repo("shop"), await world.repo("other")];
+  const project = (color: string) =>
+    aProject({ namespace, name: "{{ args.name }}", data: { color }, discriminator: `${namespace}-{{ args.group }}` });
+  await repo.push(project("red"));
+  await other.push(project("green"));
+  const spec = (url: string, name: string, group: string) =>
+    aSpec(url, { args: { name, group }, prune: true, delete: true });
+  const [pruning, beside, newcomer] = ["pruning", "beside", "newcomer"].map((name) => cluster.deployment(name));
+  const [leaving, staying] = ["leaving", "staying"].map((name) => cluster.deployment(name));
+  const before = await useTowline(world);
+  await Promise.all([
+    pruning!.create(spec(repo.url, "pruning", "pair")).then(() => pruning!.reaches("Ready")),
+    leaving!.create(spec(repo.url, "leaving", "couple")).then(() => leaving!.reaches("Ready")),
+  ]);
+  await Promise.all([
+    beside!.create(spec(other.url, "beside", "pair")).then(() => beside!.reaches("Ready")),
+    staying!.create(spec(other.url, "staying", "couple")).then(() => staying!.reaches("Ready")),
+  ]);
+  await before.stop();
+
+  // All of it is queued; a server whose watch has not listed takes it.
+  const pushed = await repo.push(project("blue"));
+  await leaving!.delete();
+  await newcomer!.create(spec(repo.url, "newcomer", "pair"));
+  const connection = connectProducer({ url: redis.url }, silentLog);
+  const queue = createQueue({ connection, prefix: redis.prefix, fairness: createFairness(), log: silentLog });
+  onTestFinished(async () => {
+    await queue.close();
+    connection.disconnect();
+  });
+  const names = ["pruning", "leaving", "newcomer"];
+  const repoId = repoIdOf(repo.url);
+  await queue.enqueue(
+    names.map((name) => ({ kind: "reconcile", deployment: { namespace, name }, cause: "push", repo: repoId })),
+  );
+  const proxy = await useFaultProxy(cluster.kubeconfig);
+  const kubeconfig = join(world.dir, "held-kubeconfig");
+  await writeFile(kubeconfig, proxy.kubeconfig);
+  const isList = (request: string) => /^GET .*\/kluctldeployments(?:\?|$)/.test(request);
+  const held = proxy.hold((request) => isList(request) && !request.includes("labelSelector"), Infinity);
+  const extra = { TOWLINE_KUBERNETES_KUBECONFIG: kubeconfig, TOWLINE_CONCURRENCY: "3" };
+  const { lines } = await useTowline(world, extra);
+  const count = (...messages: string[]) => lines.filter(({ msg }) => messages.includes(msg)).length;
+  const waiting = "waiting until all KluctlDeployments are known";
+  await expect.poll(() => count(waiting, "reconciled", "finalized"), patience).toBeGreaterThanOrEqual(names.length);
+  held.release();
+
+  expect(readyOf(await pruning!.settles(pushed)).message).toContain(`with ${namespace}/beside`);
+  await expect.poll(() => leaving!.get(), patience).toBeUndefined();
+  await newcomer!.until("the refusal", (now) => readyOf(now).message?.startsWith("not deployed:") ?? false);
+  const data = Object.fromEntries(
+    await Promise.all([...names, "beside", "staying"].map(async (name) => [name, await cluster.data(name)] as const)),
+  );
+  expect(data).toEqual({
+    pruning: { color: "blue" },
+    beside: { color: "green" },
+    newcomer: undefined,
+    leaving: { color: "red" },
+    staying: { color: "green" },
+  });
 });

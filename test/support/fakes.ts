@@ -52,6 +52,7 @@ export function fakeDeployments(...initial: (Deployment | MalformedDeployment)[]
   const port: Deployments = {
     get: (key) => Promise.resolve(find(key)),
     all: () => [...objects.values()],
+    whenSynced: () => Promise.resolve(),
     overridden({ key }, { spec, ...others }) {
       const deployment = find(key);
       if (!deployment || isMalformed(deployment)) return Promise.resolve(deployment);

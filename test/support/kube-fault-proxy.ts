@@ -23,8 +23,8 @@ export interface FaultProxy {
   answer(match: (request: string) => boolean, answer: FakeAnswer, times?: number): () => void;
   /** Passes matching requests on, but cuts the connection instead of answering. */
   swallow(match: (request: string) => boolean, times?: number): void;
-  /** Keeps the next matching request until it is released; one whose client gives up never gets through. */
-  hold(match: (request: string) => boolean): Hold;
+  /** Keeps matching requests until they are released, as often as said; one whose client gives up never gets through. */
+  hold(match: (request: string) => boolean, times?: number): Hold;
   /** Resets all connections. */
   cut(): void;
   /** Writes into every open watch, as if the API server had. */
@@ -153,9 +153,9 @@ export async function useFaultProxy(kubeconfig: string): Promise<FaultProxy> {
     swallow(match, times = 1) {
       rules.push({ match, act: "swallow", left: times });
     },
-    hold(match) {
+    hold(match, times = 1) {
       const [came, gate] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
-      rules.push({ match, act: { arrive: came.resolve, opened: gate.promise }, left: 1 });
+      rules.push({ match, act: { arrive: came.resolve, opened: gate.promise }, left: times });
       return { arrived: came.promise, release: gate.resolve };
     },
     cut,
