@@ -24,6 +24,15 @@ export class ConfigError extends Error {
   override name = "ConfigError";
 }
 
+/** Somebody else has been talking with that repository for long: it is free in a while. */
+export class RemoteBusyError extends Error {
+  override name = "RemoteBusyError";
+
+  constructor(repo: string) {
+    super(`${repo} answers slowly; waiting for the fetch that is in progress`);
+  }
+}
+
 export type SourceProblem =
   | "unreachable" // network, time-out, a server error: time may mend it
   | "unauthorized" // the remote refuses the login, or wants one

@@ -134,18 +134,25 @@ export interface Sources {
    * One `ls-remote`, or one fetch where something has most likely moved. An answer that was asked for under the same
    * name is used again, so that the many deployments of one push share one. Without a name the remote is asked.
    */
-  heads(repository: Repository, asOf: AsOf | undefined, signal?: AbortSignal): Promise<Heads>;
+  heads(repository: Repository, asOf: AsOf | undefined, signal?: AbortSignal, options?: Leaving): Promise<Heads>;
   /**
    * The repository at the ref's commit, a normal clone that others who want the same read too; or what is in the
    * artifact. Nobody writes into it. It is there until it is released. Throws SourceError.
    */
-  checkout(source: CheckoutSource, asOf: AsOf | undefined, signal: AbortSignal): Promise<Checkout>;
+  checkout(source: CheckoutSource, asOf: AsOf | undefined, signal: AbortSignal, options?: Leaving): Promise<Checkout>;
+  /** How long a conversation with the repository takes already, if that is longer than most. No I/O. */
+  slowForMs(repo: RepoId): number | undefined;
   /** One `HEAD`. Throws SourceError. */
   tag(source: OciCheckoutSource, signal: AbortSignal): Promise<Tag>;
   /** What merging one commit into another gives, without touching the remote. Throws SourceError. */
   merge(source: MergeSource, signal: AbortSignal): Promise<Merge>;
   /** The files in which two commits differ, whichever is the older. Throws SourceError. */
   changes(repository: Repository, from: string, to: string, signal: AbortSignal): Promise<ChangedPaths>;
+}
+
+export interface Leaving {
+  /** Throws a RemoteBusyError instead of waiting while somebody else's conversation with the remote is slow. */
+  readonly leaves?: boolean | undefined;
 }
 
 /** Why what a checkout holds may render differently another time; for people. */

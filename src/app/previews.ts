@@ -19,7 +19,7 @@ import type { WatchedDeployments } from "../kube/deployments.ts";
 import { createLimit } from "../limit.ts";
 import type { Logger } from "../log.ts";
 import type { Metrics } from "../metrics.ts";
-import type { GitDeployment, MergeGroupKey } from "../model.ts";
+import type { GitDeployment, MergeGroupKey, RepoId } from "../model.ts";
 import type { LaneRequests } from "../../jobs/lanes.ts";
 import type { Tracing } from "../tracing.ts";
 import { createTracedJobs } from "./traced.ts";
@@ -109,6 +109,7 @@ export function startPreviews(deps: PreviewsDeps): Previews {
     deployments,
     secrets,
     sources,
+    slowForMs: (repo: RepoId) => sources.slowForMs(repo),
     kluctl: deps.kluctl,
     readIdentity: deps.readIdentity,
     reports,

@@ -1,9 +1,9 @@
 /** Finds out what merging a pull request would change in the live cluster, and writes it down for others to tell. */
 import { setTimeout as sleepFor } from "node:timers/promises";
-import { QueueUnavailableError, SupersededError } from "../errors.ts";
+import { QueueUnavailableError, RemoteBusyError, SupersededError } from "../errors.ts";
 import type { Logger } from "../log.ts";
 import { type Attempt, type Outcome, type PreviewRequest, type PullRequest, pullRequestText } from "../model.ts";
-import type { Deployments, Forge, Queue, Reports } from "../ports.ts";
+import type { Deployments, Forge, Queue, Reports, Sources } from "../ports.ts";
 import { repoId } from "../repo-url.ts";
 import type { Report } from "../report.ts";
 import { toReport } from "./findings.ts";
@@ -21,6 +21,8 @@ export interface PreviewDeps extends OpenDeps {
   readonly deployments: Pick<Deployments, "tracking"> & { synced(): boolean };
   readonly reports: Pick<Reports, "find" | "save">;
   readonly queue: Pick<Queue, "enqueue">;
+  /** Absent: none is known to be slow. */
+  readonly slowForMs?: Sources["slowForMs"] | undefined;
   readonly log: Logger;
   /** Rejects when the signal aborts. */
   readonly sleep?: (ms: number, signal: AbortSignal) => Promise<unknown>;
@@ -32,6 +34,8 @@ export type PreviewPullRequest = (request: PreviewRequest, attempt: Attempt) => 
 type ClosedPullRequest = PullRequest & { readonly state: "closed" | "merged" };
 
 const notSyncedMs = 1_000;
+/** While somebody else fetches from a slow remote. */
+const slowMs = 5_000;
 
 /**
  * It reads git and the cluster and writes nothing but its report: the deployments' status, conditions, events, results
@@ -62,10 +66,10 @@ export function createPreview(deps: PreviewDeps): PreviewPullRequest {
     const previous = await deps.reports.find(key);
     if (pullRequest.state !== "open") return close({ ...pullRequest, state: pullRequest.state }, previous);
     if (!deps.enabled) return { kind: "skipped", why: "previews of pull requests are switched off (preview.enabled)" };
-    return previewOpen(
-      { pullRequest, cause, previous, deployments: tracking(pullRequest), ...attempt, log, save, sleep },
-      deps,
-    );
+    const deployments = tracking(pullRequest);
+    const slow = deployments.find(({ repo }) => deps.slowForMs?.(repo) !== undefined);
+    if (slow !== undefined) return { kind: "later", afterMs: slowMs, why: new RemoteBusyError(slow.repo).message };
+    return previewOpen({ pullRequest, cause, previous, deployments, ...attempt, log, save, sleep }, deps);
   }
 
   /** There may be a comment that nobody remembers: if there is one, it must not look as if the pull request were open. */

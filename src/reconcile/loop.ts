@@ -1,5 +1,5 @@
 /** One loop of one deployment, under its lease: fetch, compare, deploy, validate, record. Reads top to bottom. */
-import { PrepareError } from "../errors.ts";
+import { PrepareError, RemoteBusyError } from "../errors.ts";
 import type { CommandResult, Outcome, ValidateResult } from "../model.ts";
 import { createRedactor } from "../redact/redactor.ts";
 import { apply } from "./apply.ts";
@@ -88,6 +88,7 @@ async function attempt(work: Work): Promise<Ending> {
   try {
     return await bringUpToDate(work);
   } catch (error) {
+    if (error instanceof RemoteBusyError) throw error; // nothing failed: it comes again
     const failure = toFailure(error);
     const message = createRedactor(work.secrets).text(failure.message);
     // A deploy without a comparison before it is the first to render: what it cannot render, it did not apply either.

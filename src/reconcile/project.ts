@@ -39,6 +39,7 @@ export async function withProject<T>(work: Work, use: (project: Project) => Prom
   function checkOut(): Promise<Checkout> {
     const wanted: CheckoutSource =
       source.kind === "git" ? { ...source, credentials: credentials.git } : { ...source, credentials: credentials.oci };
-    return deps.sources.checkout(wanted, asOf, signal);
+    // What was requested is under way: its answer is not put off.
+    return deps.sources.checkout(wanted, asOf, signal, { leaves: work.asked === undefined });
   }
 }

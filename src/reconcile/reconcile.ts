@@ -1,5 +1,5 @@
 /** Brings one KluctlDeployment up to date: reads the present, decides whether there is anything to do, and does it under the lease. */
-import { ApiError } from "../errors.ts";
+import { ApiError, RemoteBusyError } from "../errors.ts";
 import { commitOf } from "../git-ref.ts";
 import {
   annotation,
@@ -53,6 +53,8 @@ export type Reconcile = (request: ReconcileRequest, attempt: Attempt) => Promise
 /** So long loops that are due by their interval use one answer of git together, unless they come round sooner. */
 const sharedMs = 30_000;
 const leastSharedMs = 2_000;
+/** While somebody else fetches from a slow remote. */
+const mostPutOffMs = 10_000;
 
 export function createReconcile(deps: ReconcileDeps): Reconcile {
   const { deployments, leases, log } = deps;
@@ -60,14 +62,23 @@ export function createReconcile(deps: ReconcileDeps): Reconcile {
 
   return async function reconcile(request, attempt) {
     try {
+      const { repo } = request;
+      if (repo !== undefined && deps.sources.slowForMs(repo) !== undefined) throw new RemoteBusyError(repo);
       return await look(request, attempt);
     } catch (error) {
+      if (error instanceof RemoteBusyError) return comeAgain(request, error);
       if (!(error instanceof ApiError)) throw error;
       // Nothing can be read or written down now: trying again is all there is.
       log.warn({ ...request.deployment, error: error.message }, "the Kubernetes API did not do what was asked");
       return { kind: "failed", retry: "soon", message: error.message };
     }
   };
+
+  /** Outside of the slots; the longer it takes, the later. */
+  function comeAgain({ repo }: ReconcileRequest, { message }: RemoteBusyError): Outcome {
+    const slowMs = repo === undefined ? 0 : (deps.sources.slowForMs(repo) ?? 0);
+    return { kind: "later", afterMs: Math.min(slowMs / 5, mostPutOffMs), why: message };
+  }
 
   async function look(request: ReconcileRequest, { attempt, lastAttempt, signal }: Attempt): Promise<Outcome | "busy"> {
     const { deployment: key } = request;
@@ -199,6 +210,7 @@ export function createReconcile(deps: ReconcileDeps): Reconcile {
       const commit = await headOf(deployment, asOf, signal);
       return commit === deployment.status.observedCommit ? undefined : commit;
     } catch (error) {
+      if (error instanceof RemoteBusyError) throw error;
       log.debug({ ...deployment.key, error: String(error) }, "newer commit unknown"); // the sweep warns of the remote
       return pendingCommitOf(deployment);
     }
@@ -207,7 +219,8 @@ export function createReconcile(deps: ReconcileDeps): Reconcile {
   async function headOf(deployment: GitDeployment, asOf: AsOf | undefined, signal: AbortSignal) {
     const { source } = deployment.spec;
     const credentials = await readGitCredentials(deployment, deps.secrets);
-    return commitOf(source.ref, await deps.sources.heads({ url: source.url, credentials }, asOf, signal));
+    const heads = await deps.sources.heads({ url: source.url, credentials }, asOf, signal, { leaves: true });
+    return commitOf(source.ref, heads);
   }
 
   /** A suspended deployment is left alone, but its generation is seen, and its status says which commit is not deployed. */
@@ -303,7 +316,8 @@ export function createReconcile(deps: ReconcileDeps): Reconcile {
       // Whoever waits for a push does not wait for this: a push that a host told of touches what it reads, mostly.
       const spared = cause === "sweep" && (await deps.skipping?.spareJob(deployment, { commit, at }));
       return spared === "skipped" ? `nothing that it reads has changed up to ${commit}` : undefined;
-    } catch {
+    } catch (error) {
+      if (error instanceof RemoteBusyError) throw error;
       return undefined; // the loop meets the same error, and reports it
     }
   }

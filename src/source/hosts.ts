@@ -18,6 +18,8 @@ export interface Hosts {
 
 export interface Conversation {
   readonly signal?: AbortSignal | undefined;
+  /** Ends waiting for a place, and nothing else. */
+  readonly leave?: AbortSignal | undefined;
   /** Any living host answers it quickly: one that does not is given a rest. */
   readonly quick: boolean;
   /** Whether it failed because nothing came. */
@@ -94,7 +96,9 @@ export function createHosts({ callsPerHost, now }: HostsDeps): Hosts {
     async talk(name, call, options) {
       const host = open(name);
       try {
-        return await host.limit.run(() => converse(host, call, options), { signal: options.signal });
+        const { signal, leave } = options;
+        const waiting = signal && leave ? AbortSignal.any([signal, leave]) : (signal ?? leave);
+        return await host.limit.run(() => converse(host, call, options), { signal: waiting });
       } finally {
         if (host.limit.idle() && host.silences === 0) hosts.delete(name);
       }

@@ -8,6 +8,7 @@ import { join } from "node:path";
 import { SourceError } from "../errors.ts";
 import type { Logger } from "../log.ts";
 import type { Heads } from "../model.ts";
+import type { Leaving } from "../ports.ts";
 import { isDamaged, isProtocolError } from "./explain.ts";
 import { GitFailure } from "./git.ts";
 import type { Git } from "./git.ts";
@@ -15,6 +16,7 @@ import { createLimit } from "../limit.ts";
 import type { Limit } from "../limit.ts";
 import type { RemoteGit } from "./remote-git.ts";
 import type { Remote } from "./remote.ts";
+import type { Slowness } from "./slowness.ts";
 import { parseTips, remoteHead, tipsFormat } from "./tips.ts";
 import { removeDirectory } from "../work-directories.ts";
 
@@ -24,22 +26,27 @@ export interface Mirrors {
     remote: Remote,
     id: string,
     commit: string,
-    signal: AbortSignal,
+    { signal, leaves }: Waiting,
     use: (mirror: string, state: number) => Promise<T>,
   ): Promise<T>;
   /**
    * Fetches all, and says what the remote has now. `undefined` if the remote itself has to be asked: there is no mirror
    * yet, or it does not tell.
    */
-  refresh(remote: Remote, id: string, signal: AbortSignal): Promise<Heads | undefined>;
+  refresh(remote: Remote, id: string, waiting: Waiting): Promise<Heads | undefined>;
   /** Removes the mirrors that nobody used for the given time. */
   sweep(idleMs: number): Promise<number>;
+}
+
+export interface Waiting extends Leaving {
+  readonly signal: AbortSignal;
 }
 
 export interface MirrorsDeps {
   readonly directory: string;
   readonly git: Git;
   readonly remoteGit: RemoteGit;
+  readonly slowness: Slowness;
   readonly log: Logger;
   readonly fetched: (seconds: number, ok: boolean) => void;
 }
@@ -67,7 +74,7 @@ const presentKept = 1_000;
 const withoutHaves = ["-c", "fetch.negotiationAlgorithm=noop"];
 const everything = ["+refs/heads/*:refs/heads/*", "+refs/tags/*:refs/tags/*"];
 
-export function createMirrors({ directory, git, remoteGit, log, fetched }: MirrorsDeps): Mirrors {
+export function createMirrors({ directory, git, remoteGit, slowness, log, fetched }: MirrorsDeps): Mirrors {
   const mirrors = new Map<string, Mirror>();
 
   function open(id: string): Mirror {
@@ -84,6 +91,17 @@ export function createMirrors({ directory, git, remoteGit, log, fetched }: Mirro
     };
     mirrors.set(id, mirror);
     return mirror;
+  }
+
+  async function locked<T>(
+    { lock }: Mirror,
+    remote: Remote,
+    { signal, leaves = false }: Waiting,
+    work: () => Promise<T>,
+    weight = 1,
+  ): Promise<T> {
+    if (!leaves) return lock.run(work, { signal, weight });
+    return slowness.wait(remote, (leave) => lock.run(work, { signal: AbortSignal.any([signal, leave]), weight }));
   }
 
   async function has(mirror: Mirror, commit: string): Promise<boolean> {
@@ -114,7 +132,7 @@ export function createMirrors({ directory, git, remoteGit, log, fetched }: Mirro
   /** The caller has the mirror for itself. What is left of a fetch that fails is cleared away. */
   async function fetching<T>(
     mirror: Mirror,
-    { remote, quick = false, signal }: { remote: Remote; quick?: boolean; signal: AbortSignal },
+    { remote, quick = false, signal, leaves }: Waiting & { remote: Remote; quick?: boolean },
     use: (fetch: Fetch) => Promise<T>,
   ): Promise<T> {
     const isNew = !(await exists(mirror.path));
@@ -124,7 +142,7 @@ export function createMirrors({ directory, git, remoteGit, log, fetched }: Mirro
       if (isNew) await create(mirror.path, git);
       const options = ["--prune", "--no-tags", "--no-write-fetch-head", "--progress"];
       const value = await use(async (...refs) => {
-        const call = { gitDir: mirror.path, quick, signal };
+        const call = { gitDir: mirror.path, quick, signal, leaves };
         try {
           return await remoteGit(remote, (address) => ["fetch", ...options, "--", address, ...refs], call);
         } catch (error) {
@@ -151,10 +169,10 @@ export function createMirrors({ directory, git, remoteGit, log, fetched }: Mirro
   }
 
   /** The caller has the mirror for itself. */
-  async function bring(mirror: Mirror, remote: Remote, commit: string, signal: AbortSignal): Promise<void> {
+  async function bring(mirror: Mirror, remote: Remote, commit: string, waiting: Waiting): Promise<void> {
     if (await mayHave(mirror, commit)) return; // somebody else just did
     mirror.state++;
-    await fetching(mirror, { remote, signal }, async (fetch) => {
+    await fetching(mirror, { remote, ...waiting }, async (fetch) => {
       await fetch(...everything);
       await rememberTips(mirror);
       // A commit that no branch has any more: it was pinned, or pushed over a moment ago. Many hosts still give it.
@@ -174,22 +192,20 @@ export function createMirrors({ directory, git, remoteGit, log, fetched }: Mirro
   }
 
   return {
-    async withCommit(remote, id, commit, signal, use) {
+    async withCommit(remote, id, commit, waiting, use) {
       const mirror = open(id);
+      const { signal } = waiting;
       for (let attempt = 1; ; attempt++) {
         const { generation } = mirror;
         try {
-          if (!(await mirror.lock.run(() => mayHave(mirror, commit), { signal }))) {
-            await mirror.lock.run(() => bring(mirror, remote, commit, signal), { signal, weight: exclusive });
+          if (!(await locked(mirror, remote, waiting, () => mayHave(mirror, commit)))) {
+            await locked(mirror, remote, waiting, () => bring(mirror, remote, commit, waiting), exclusive);
           }
-          return await mirror.lock.run(
-            async () => {
-              const now = new Date();
-              await utimes(mirror.path, now, now).catch(() => undefined); // it is in use: see sweep
-              return use(mirror.path, mirror.state);
-            },
-            { signal },
-          );
+          return await locked(mirror, remote, waiting, async () => {
+            const now = new Date();
+            await utimes(mirror.path, now, now).catch(() => undefined); // it is in use: see sweep
+            return use(mirror.path, mirror.state);
+          });
         } catch (error) {
           if (attempt > 1 || signal.aborted || !isDamaged(error)) throw error;
           log.warn(
@@ -201,17 +217,18 @@ export function createMirrors({ directory, git, remoteGit, log, fetched }: Mirro
       }
     },
 
-    async refresh(remote, id, signal) {
+    async refresh(remote, id, waiting) {
       const mirror = open(id);
+      const { signal } = waiting;
       if (!mirror.fetched) return undefined;
       // As quick as asking would be to find out that the host is silent; if it only is slow, the next try asks first.
       const refresh = (): Promise<Heads | undefined> =>
-        fetching(mirror, { remote, quick: true, signal }, async (fetch) => {
+        fetching(mirror, { remote, quick: true, ...waiting }, async (fetch) => {
           await fetch(...everything, `+HEAD:${remoteHead}`);
           return rememberTips(mirror);
         });
       try {
-        return await mirror.lock.run(refresh, { signal, weight: exclusive });
+        return await locked(mirror, remote, waiting, refresh, exclusive);
       } catch (error) {
         // Who wants a commit of it makes a damaged one anew; a HEAD that points nowhere is no failure.
         if (!signal.aborted && (isDamaged(error) || isRefMissing(error))) return undefined;

@@ -7,6 +7,7 @@ import { createHosts } from "./hosts.ts";
 import { needsFiles, writeLogin } from "./login-files.ts";
 import type { LoginSetup } from "./login-files.ts";
 import type { Remote } from "./remote.ts";
+import type { Slowness } from "./slowness.ts";
 import { removeDirectory } from "../work-directories.ts";
 import type { WorkDirectories } from "../work-directories.ts";
 
@@ -21,6 +22,7 @@ export interface RemoteGitDeps {
     readonly silenceMs: number;
     readonly callMs: number;
   };
+  readonly slowness: Slowness;
 }
 
 /** One command of git that speaks with the remote; `args` puts the address behind a `--`. */
@@ -30,12 +32,14 @@ export type RemoteGit = (
   options: {
     gitDir?: string | undefined;
     signal?: AbortSignal | undefined;
+    /** Leaves, instead of waiting for slow conversations of others. */
+    leaves?: boolean | undefined;
     /** It only asks for refs, which takes any host a moment: one that is silent then is taken for dead. */
     quick?: boolean;
   },
 ) => Promise<string>;
 
-export function createRemoteGit({ git, work, env, lookup, limits }: RemoteGitDeps): RemoteGit {
+export function createRemoteGit({ git, work, env, lookup, limits, slowness }: RemoteGitDeps): RemoteGit {
   const hosts = createHosts({ callsPerHost: limits.callsPerHost, now: () => performance.now() });
 
   async function withLogin<T>(remote: Remote, call: (setup: LoginSetup) => Promise<T>): Promise<T> {
@@ -61,7 +65,7 @@ export function createRemoteGit({ git, work, env, lookup, limits }: RemoteGitDep
     };
   }
 
-  return (remote, args, { gitDir, signal, quick = false }) => {
+  return async (remote, args, { gitDir, signal, leaves = false, quick = false }) => {
     const silenceMs = quick ? Math.min(limits.answerMs, limits.silenceMs) : limits.silenceMs;
     const talk = () =>
       withLogin(remote, async ({ env: loginEnv, config }) => {
@@ -84,7 +88,10 @@ export function createRemoteGit({ git, work, env, lookup, limits }: RemoteGitDep
           return await git(args(`${remote.address.replace(/\/+$/, "")}.git`), call);
         }
       });
-    return hosts.talk(remote.hostAndPort, talk, { signal, quick, isSilence });
+    const conversation = () => slowness.talk(remote, talk);
+    const options = { signal, quick, isSilence };
+    if (!leaves) return hosts.talk(remote.hostAndPort, conversation, options);
+    return slowness.wait(remote, (leave) => hosts.talk(remote.hostAndPort, conversation, { ...options, leave }));
   };
 }
 

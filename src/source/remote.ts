@@ -1,7 +1,7 @@
 /** A repository as git is told about it: an address that was judged, and a login that is not part of it. */
 import { createHmac } from "node:crypto";
 import { SourceError } from "../errors.ts";
-import type { Repository } from "../model.ts";
+import type { RepoId, Repository } from "../model.ts";
 import { parseRepoUrl } from "../repo-url.ts";
 import { chooseLogin } from "./login.ts";
 import type { Login } from "./login.ts";
@@ -13,6 +13,7 @@ export interface Remote {
   readonly host: string;
   readonly port: string;
   readonly hostAndPort: string;
+  readonly repo: RepoId;
   /** For people: `git.example.com/org/repo`. */
   readonly label: string;
   readonly login?: Login | undefined;
@@ -39,7 +40,8 @@ export function toRemote(repository: Repository, protocols: readonly string[]): 
   const { address, password } = splitAddress(url, protocol);
   const port = hostAndPort === host ? ports[protocol] : hostAndPort.slice(host.length + 1);
   const choice = chooseLogin(parsed, password, credentials);
-  return { address, protocol, host, port, hostAndPort, label: `${hostAndPort}/${path}`, ...choice };
+  const repo = `${host}/${path.toLowerCase()}` as RepoId;
+  return { address, protocol, host, port, hostAndPort, repo, label: `${hostAndPort}/${path}`, ...choice };
 }
 
 function isKnown(protocol: string): protocol is Remote["protocol"] {

@@ -16,13 +16,14 @@ import { createGit, type Git } from "./git.ts";
 import { createLimit } from "../limit.ts";
 import { parseLsRemote } from "./ls-remote.ts";
 import { findChanges, mergeInto } from "./merge.ts";
-import { CommitMissing, createMirrors } from "./mirrors.ts";
+import { CommitMissing, createMirrors, type Waiting } from "./mirrors.ts";
 import { createOciSources } from "./oci.ts";
 import { createRemoteGit } from "./remote-git.ts";
 import { askerId, keyedId, remoteId, toRemote } from "./remote.ts";
 import type { Remote } from "./remote.ts";
 import { readServerGitLogins } from "./server-logins.ts";
 import { createShare } from "./share.ts";
+import { createSlowness } from "./slowness.ts";
 import { createSharedCheckouts } from "./shared-checkouts.ts";
 import { createWorkDirectories, removeDirectory } from "../work-directories.ts";
 import { writeOnce } from "./write-once.ts";
@@ -38,6 +39,8 @@ export interface SourceLimits {
   readonly silenceMs: number;
   /** The most that one conversation may take. */
   readonly callMs: number;
+  /** One that takes longer sends away those who can come again. */
+  readonly slowMs: number;
   /**
    * How long an answer to `heads` may be used again under the same name. Long enough for all deployments of one push to
    * have their turn; whoever learns that the repository moved, be it from the sweep, asks under another name.
@@ -57,6 +60,7 @@ const defaultSourceLimits: SourceLimits = {
   answerMs: 20_000,
   silenceMs: 60_000,
   callMs: 15 * 60_000,
+  slowMs: 5_000,
   headsMs: 10 * 60_000,
   mirrorIdleMs: 24 * 60 * 60_000,
   checkoutIdleMs: 10 * 60_000,
@@ -106,9 +110,11 @@ export function createSources(deps: SourcesDeps): GitSources {
   };
   const git = deps.git ?? createGit({ home: gitHome(cacheDir), env });
   const work = createWorkDirectories(join(cacheDir, "work"));
-  const remoteGit = createRemoteGit({ git, work, env, lookup, limits });
+  const { slowMs, callsPerHost } = limits;
+  const slowness = createSlowness({ slowMs, callsPerHost, now: () => performance.now() });
+  const remoteGit = createRemoteGit({ git, work, env, lookup, limits, slowness });
   const fetched = (seconds: number, ok: boolean): void => observe?.fetch(seconds, ok);
-  const mirrors = createMirrors({ directory: join(cacheDir, "mirrors"), git, remoteGit, log, fetched });
+  const mirrors = createMirrors({ directory: join(cacheDir, "mirrors"), git, remoteGit, slowness, log, fetched });
   const clones = createLimit(limits.clones);
   const checkouts = createSharedCheckouts({ idleMs: limits.checkoutIdleMs, mostIdle: limits.idleCheckouts, log });
   const answers = createShare<Heads>({ maxAgeMs: limits.headsMs, maxEntries: 1_000 }, Date.now);
@@ -141,12 +147,13 @@ export function createSources(deps: SourcesDeps): GitSources {
     return toRemote({ url, credentials: [...known, ...logins] }, protocols);
   }
 
-  async function lsRemote(remote: Remote, signal: AbortSignal | undefined): Promise<Heads> {
+  async function lsRemote(remote: Remote, { signal, leaves }: Partial<Waiting>): Promise<Heads> {
     const from = performance.now();
     let ok = false;
     try {
       const output = await remoteGit(remote, (address) => ["ls-remote", "--symref", "--", address], {
         signal,
+        leaves,
         quick: true,
       });
       ok = true;
@@ -156,20 +163,35 @@ export function createSources(deps: SourcesDeps): GitSources {
     }
   }
 
-  async function headsOf(remote: Remote, asOf: AsOf | undefined, signal: AbortSignal | undefined): Promise<Heads> {
-    if (asOf === undefined) return lsRemote(remote, signal);
+  async function headsOf(remote: Remote, asOf: AsOf | undefined, waiting: Partial<Waiting>): Promise<Heads> {
+    if (asOf === undefined) return lsRemote(remote, waiting);
     const { name, moved } = asOf;
-    const ask = async (shared: AbortSignal): Promise<Heads> =>
-      (moved ? await mirrors.refresh(remote, await idOf(remote), shared) : undefined) ?? lsRemote(remote, shared);
-    return answers.get(`${askerId(remote, await ownKey())} ${name}`, ask, signal);
+    const { signal, leaves } = waiting;
+    const key = `${askerId(remote, await ownKey())} ${name}`;
+    let isMine = false;
+    const ask = async (shared: AbortSignal): Promise<Heads> => {
+      isMine = true;
+      const asking = { signal: shared, leaves };
+      const refreshed = moved ? await mirrors.refresh(remote, await idOf(remote), asking) : undefined;
+      return refreshed ?? lsRemote(remote, asking);
+    };
+    if (!leaves) return answers.get(key, ask, signal);
+    return slowness.wait(remote, (leave) => {
+      const gone = new AbortController();
+      const answer = answers.get(key, ask, signal ? AbortSignal.any([signal, gone.signal]) : gone.signal);
+      const go = (): void => (isMine ? undefined : gone.abort(leave.reason)); // who asks for all stays
+      if (leave.aborted) go();
+      leave.addEventListener("abort", go, { once: true });
+      return answer;
+    });
   }
 
-  async function resolve(remote: Remote, ref: GitRef, asOf: AsOf | undefined, signal: AbortSignal): Promise<string> {
+  async function resolve(remote: Remote, ref: GitRef, asOf: AsOf | undefined, waiting: Waiting): Promise<string> {
     if (ref.commit !== undefined) {
       if (/^(?:[0-9a-f]{40}|[0-9a-f]{64})$/i.test(ref.commit)) return ref.commit.toLowerCase();
       throw new SourceError("ref-not-found", `${JSON.stringify(ref.commit)} is not the full hash of a commit`);
     }
-    const heads = await headsOf(remote, asOf, signal);
+    const heads = await headsOf(remote, asOf, waiting);
     if (heads.commits.size === 0) throw new SourceError("empty", "the repository has no commits");
     const commit = commitOf(ref, heads);
     if (commit !== undefined) return commit;
@@ -195,9 +217,10 @@ export function createSources(deps: SourcesDeps): GitSources {
     }
   }
 
-  async function open(remote: Remote, commit: string, path: string, signal: AbortSignal): Promise<Checkout> {
+  async function open(remote: Remote, commit: string, path: string, waiting: Waiting): Promise<Checkout> {
     const id = await idOf(remote);
-    const { root, release } = await mirrors.withCommit(remote, id, commit, signal, (mirror, state) =>
+    const { signal } = waiting;
+    const { root, release } = await mirrors.withCommit(remote, id, commit, waiting, (mirror, state) =>
       checkouts.take(
         {
           repository: id,
@@ -219,10 +242,10 @@ export function createSources(deps: SourcesDeps): GitSources {
   async function openMerge(remote: Remote, { head, base, isMerged }: MergeSource, signal: AbortSignal): Promise<Merge> {
     const id = await idOf(remote);
     // Both have to be in the mirror before it is cloned; what it has once, it keeps.
-    await mirrors.withCommit(remote, id, base, signal, () => Promise.resolve());
+    await mirrors.withCommit(remote, id, base, { signal }, () => Promise.resolve());
     const root = await work.create();
     try {
-      await mirrors.withCommit(remote, id, head, signal, (mirror) => cloneInto(root, mirror, remote, signal));
+      await mirrors.withCommit(remote, id, head, { signal }, (mirror) => cloneInto(root, mirror, remote, signal));
       const merge = await clones.run(() => mergeInto(git, { root, head, base, isMerged }, signal), { signal });
       if ("changed" in merge) {
         const project = async (path: string) => {
@@ -255,22 +278,23 @@ export function createSources(deps: SourcesDeps): GitSources {
   }
 
   return {
-    async heads(repository: Repository, asOf, signal) {
+    async heads(repository: Repository, asOf, signal, options) {
       const remote = await toRemoteOf(repository);
-      return explained(remote, signal, () => headsOf(remote, asOf, signal));
+      return explained(remote, signal, () => headsOf(remote, asOf, { ...options, signal }));
     },
 
-    async checkout(source, asOf, signal) {
+    async checkout(source, asOf, signal, options) {
       if (source.kind === "oci") return oci.checkout(source, signal);
       const remote = await toRemoteOf(source);
       return explained(remote, signal, async () => {
         checkPath(source.path);
         const from = performance.now();
-        const commit = await resolve(remote, source.ref, asOf, signal);
-        const checkout = await open(remote, commit, source.path, signal).catch(async (error: unknown) => {
+        const waiting = { ...options, signal };
+        const commit = await resolve(remote, source.ref, asOf, waiting);
+        const checkout = await open(remote, commit, source.path, waiting).catch(async (error: unknown) => {
           // The branch was moved between looking and fetching.
           if (!(error instanceof CommitMissing) || source.ref.commit !== undefined) throw error;
-          return open(remote, await resolve(remote, source.ref, undefined, signal), source.path, signal);
+          return open(remote, await resolve(remote, source.ref, undefined, waiting), source.path, waiting);
         });
         observe?.checkout((performance.now() - from) / 1_000);
         return checkout;
@@ -284,12 +308,14 @@ export function createSources(deps: SourcesDeps): GitSources {
       return explained(remote, signal, () => openMerge(remote, source, signal));
     },
 
+    slowForMs: (repo) => slowness.slowForMs(repo),
+
     async changes(repository, from, to, signal) {
       const remote = await toRemoteOf(repository);
       return explained(remote, signal, async () => {
         const id = await idOf(remote);
-        await mirrors.withCommit(remote, id, to, signal, () => Promise.resolve());
-        return mirrors.withCommit(remote, id, from, signal, (mirror) =>
+        await mirrors.withCommit(remote, id, to, { signal }, () => Promise.resolve());
+        return mirrors.withCommit(remote, id, from, { signal }, (mirror) =>
           findChanges(git, { at: { gitDir: mirror }, from, to }, signal),
         );
       });

@@ -179,6 +179,7 @@ export function fakeSources(refs: Record<string, string> = { "refs/heads/main": 
       return Promise.resolve({ root: "/checkout", projectDir: "/checkout", commit, release });
     },
     tag: () => Promise.resolve({ digest: undefined, checkedOut: undefined }),
+    slowForMs: () => undefined,
     changes: () =>
       failing.changes ? Promise.reject(failing.changes) : Promise.resolve({ complete: true, ...changed }),
     merge(source) {

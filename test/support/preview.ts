@@ -20,7 +20,10 @@ const changed = anObject({
 export const aChange = aResult({ objects: [changed] });
 
 interface Options extends Partial<
-  Pick<PreviewDeps, "enabled" | "forges" | "speaksFor" | "kluctl" | "limit" | "readIdentity" | "settings" | "secrets">
+  Pick<
+    PreviewDeps,
+    "enabled" | "forges" | "speaksFor" | "kluctl" | "limit" | "readIdentity" | "settings" | "secrets" | "slowForMs"
+  >
 > {
   pullRequest?: Partial<PullRequest>;
   previous?: Report;

@@ -3,6 +3,12 @@ import { QueueUnavailableError, SupersededError } from "../../../src/errors.ts";
 import { createLimit } from "../../../src/limit.ts";
 import { aPreviewWorld, base, named, slowKluctl } from "../../support/preview.ts";
 
+test("while somebody else fetches from a slow remote, its pull requests wait outside of the slots", async () => {
+  const { run, told, kluctl } = aPreviewWorld([named("a")], { slowForMs: () => 6_000 });
+  expect(await run()).toEqual({ kind: "later", afterMs: 5_000, why: expect.stringContaining("answers slowly") });
+  expect([told, kluctl.runs]).toEqual([[], []]);
+});
+
 describe("work that takes long", () => {
   test("is told after two seconds, with what is known, and again at the end", async () => {
     const kluctl = slowKluctl();
