@@ -35,6 +35,14 @@ export function waitingKey(prefix: string, lane: Lane): string {
   return `${prefix}:${lane}:prioritized`;
 }
 
+/** When a job that is delayed is due, epoch milliseconds, by its score: BullMQ puts a counter into the lower 12 bits. */
+export function delayedUntil(score: string | null): number | undefined {
+  return score === null ? undefined : Math.floor(Number(score) / 2 ** 12);
+}
+
+/** The progress of a job that waits for a git host. */
+export const waitsForHost = "put off";
+
 /** The job's priority, by its score there: BullMQ puts the order among equals into the lower 32 bits. */
 export function priorityAt(score: string): number {
   return Math.floor(Number(score) / 2 ** 32);

@@ -13,7 +13,7 @@ import type { Logger } from "../src/log.ts";
 import { type Cause, type RepoId, type Request, subjectOf } from "../src/model.ts";
 import type { Queue } from "../src/ports.ts";
 import { createBatch } from "./batch.ts";
-import { deduplicationId, followUpKey, jobOptions } from "./bullmq.ts";
+import { deduplicationId, delayedUntil, followUpKey, jobOptions, waitsForHost } from "./bullmq.ts";
 import { createReadiness, describeRedisError, withinDeadline } from "./connection.ts";
 import { type LaneFairness, moreUrgentOf, urgencyAt, urgencyOf } from "./fairness.ts";
 import { createLookAhead } from "./look-ahead.ts";
@@ -49,12 +49,17 @@ export interface JobQueue extends Queue {
 
 export interface ListedJob {
   readonly lane: Lane;
+  readonly request: Request;
   /** What it is about: `reconcile:shop/staging`. */
   readonly subject: string;
   readonly state: (typeof listedStates)[number];
   /** When it began, was wanted, or failed; epoch milliseconds. */
   readonly at: number;
   readonly tries: number;
+  /** Why it was not done at once, as far as the queue knows. */
+  readonly why?: string | undefined;
+  /** When a delayed one is tried again; epoch milliseconds. */
+  readonly nextAt?: number | undefined;
 }
 
 const listedStates = ["active", "waiting", "delayed", "failed"] as const;
@@ -284,7 +289,10 @@ export function createQueue({ connection, prefix, fairness, log, observe }: Queu
           const queue = await open(lane, signal);
           const of = state === "waiting" ? (["waiting", "prioritized"] as const) : ([state] as const);
           const jobs = await queue.getJobs([...of], 0, mostListed - 1, state !== "failed");
-          return jobs.slice(0, mostListed).flatMap((job) => listJob(lane, state, job) ?? []);
+          const listed = jobs.slice(0, mostListed).flatMap((job) => listJob(lane, state, job) ?? []);
+          if (state !== "delayed") return listed;
+          const scores = listed.map(async ({ id }) => connection.zscore(queue.toKey("delayed"), id));
+          return (await Promise.all(scores)).map((score, i) => ({ ...listed[i]!, nextAt: delayedUntil(score) }));
         });
         return (await Promise.all(found)).flat();
       });
@@ -296,12 +304,19 @@ export function createQueue({ connection, prefix, fairness, log, observe }: Queu
 }
 
 /** `undefined` for one that is gone meanwhile, or that this version cannot read. */
-function listJob(lane: Lane, state: ListedJob["state"], job: Job | undefined): ListedJob | undefined {
+function listJob(
+  lane: Lane,
+  state: ListedJob["state"],
+  job: Job | undefined,
+): (ListedJob & { readonly id: string }) | undefined {
   if (job === undefined) return undefined;
   const request = parseJobData(lane, job.data);
   if (request === undefined) return undefined;
   const times = { active: job.processedOn, failed: job.finishedOn, waiting: undefined, delayed: undefined };
-  return { lane, subject: subjectOf(request), state, at: times[state] ?? job.timestamp, tries: job.attemptsMade };
+  const { id = "", attemptsMade: tries, failedReason } = job;
+  const held = job.progress === waitsForHost ? "the git host needs time" : "another job holds the deployment's lease";
+  const why = failedReason ?? (state === "delayed" ? held : undefined);
+  return { id, lane, request, subject: subjectOf(request), state, at: times[state] ?? job.timestamp, tries, why };
 }
 
 async function count(queue: BullQueue): Promise<Depth> {

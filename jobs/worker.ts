@@ -5,7 +5,7 @@ import { QueueUnavailableError, SupersededError } from "../src/errors.ts";
 import type { Logger } from "../src/log.ts";
 import { type Attempt, type Outcome, type ReconcileRequest, subjectOf } from "../src/model.ts";
 import { startAging } from "./aging.ts";
-import { followUpKey, maxAttempts } from "./bullmq.ts";
+import { followUpKey, maxAttempts, waitsForHost } from "./bullmq.ts";
 import { describeRedisError } from "./connection.ts";
 import type { LaneFairness } from "./fairness.ts";
 import { createJoined } from "./joined.ts";
@@ -33,6 +33,9 @@ export interface WorkerDeps<L extends Lane = Lane> {
     | undefined;
   readonly timing?: Partial<Timing> | undefined;
 }
+
+type Failed = Extract<Outcome, { kind: "failed" }>;
+const longestReason = 300;
 
 export type WorkResult = Outcome["kind"] | "busy" | "handed-back";
 
@@ -167,7 +170,7 @@ export function startWorker<L extends Lane>(deps: WorkerDeps<L>): RunningWorker 
     if (handBack) return later(job, 0);
     if (outcome === "busy") return later(job, timing.busyRetryMs);
     if (outcome.kind === "later") return putOff(job, request, outcome);
-    if (outcome.kind === "failed") await fail(job, request, outcome.retry);
+    if (outcome.kind === "failed") await fail(job, request, outcome);
   }
 
   async function attempt(request: LaneRequests[L], job: Job, signal: AbortSignal): Promise<Outcome | "busy"> {
@@ -197,22 +200,24 @@ export function startWorker<L extends Lane>(deps: WorkerDeps<L>): RunningWorker 
     { afterMs, why }: Extract<Outcome, { kind: "later" }>,
   ): Promise<never> {
     const ms = Math.min(Math.max(afterMs, timing.busyRetryMs), longestLaterMs);
-    if (job.progress !== "put off") {
+    if (job.progress !== waitsForHost) {
       log.info({ job: job.id, subject: subjectOf(request), why, ms }, "put off");
-      await job.updateProgress("put off"); // told once, whoever takes it next
+      await job.updateProgress(waitsForHost); // told once, whoever takes it next
     }
     return later(job, ms);
   }
 
-  /** Says it in words of its own: a failure's message belongs in the cluster, not in Redis. */
-  async function fail(job: Job, request: LaneRequests[L], retry: "soon" | "person"): Promise<void> {
+  /** In words of its own, where the message is in the cluster or in a report. What a git host refused is kept nowhere else. */
+  async function fail(job: Job, request: LaneRequests[L], { retry, message }: Failed): Promise<void> {
+    const isElsewhere = request.kind === "reconcile" || request.kind === "preview";
+    const said = isElsewhere ? "" : `: ${message.slice(0, longestReason)}`;
     const givenUp = job.attemptsMade + 1 >= maxAttempts;
     if (retry === "person" || givenUp) await settle(request);
-    if (retry === "person") throw new UnrecoverableError("waits for a person to change something");
-    if (givenUp) throw new UnrecoverableError("failed too often; it is asked for again in time");
+    if (retry === "person") throw new UnrecoverableError(`waits for a person to change something${said}`);
+    if (givenUp) throw new UnrecoverableError(`failed too often, the sweep will request it again${said}`);
     // A request that came meanwhile would wait until all tries are over. It is as good a try: let it run now.
     if (await connection.exists(followUpKey(bull, request))) return;
-    throw new Error("will be tried again");
+    throw new Error(`will be tried again${said}`);
   }
 
   async function settle(request: LaneRequests[L]): Promise<void> {

@@ -87,6 +87,10 @@ export interface PageJob {
   /** When it began, was wanted, or failed. */
   readonly at: number;
   readonly tries: number;
+  /** Why it failed, or is delayed. */
+  readonly why?: string | undefined;
+  /** When it is tried again, as far as that is known. */
+  readonly nextAt?: number | undefined;
 }
 
 export interface PageQueue {

@@ -3,7 +3,7 @@ import type { PageDeployment, PageJob, PagePullRequest, PageQueue } from "../rou
 import { useFact, useNow } from "./hooks.ts";
 import { send } from "./api.ts";
 import { Age, Again, Away, Badge, Loading, Notice } from "./parts.tsx";
-import { addressOf, healthOf, keyOf, short } from "./words.ts";
+import { addressOf, healthOf, keyOf, short, untilText } from "./words.ts";
 
 /** Of one pull request, before somebody wants to see more. */
 const openPreviews = 5;
@@ -148,7 +148,7 @@ interface JobProps extends Jobs {
   readonly now: number;
 }
 
-function Job({ job: { lane, subject, state, at, tries }, times, known, now }: JobProps) {
+function Job({ job: { lane, subject, state, at, tries, why, nextAt }, times, known, now }: JobProps) {
   const [, name] = /^reconcile:(.+)$/.exec(subject) ?? [];
   const deployment = name === undefined ? undefined : known?.get(name);
   return (
@@ -173,6 +173,8 @@ function Job({ job: { lane, subject, state, at, tries }, times, known, now }: Jo
       <span class="quiet">
         <Age at={at} now={now} />
         {tries > 0 && `, ${tries === 1 ? "1 try" : `${tries} tries`}${state === "failed" ? "" : " so far"}`}
+        {nextAt !== undefined && `, next try ${untilText(nextAt, now)}`}
+        {why !== undefined && !(state === "failed" && deployment) && ` – ${why}`}
         {times > 1 && `, ${times} times`}
       </span>
       {/* It may be mended since. */}

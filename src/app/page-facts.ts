@@ -30,6 +30,7 @@ import { maskStored } from "../reconcile/mask.ts";
 import { showDrift, showResult, showStatusProblems } from "../reconcile/show-result.ts";
 import { stateOf } from "../reconcile/state.ts";
 import { traceCommit } from "../reconcile/trace.ts";
+import { explainJobs } from "./explain-jobs.ts";
 import type { Report } from "../report.ts";
 
 export interface PageFactsDeps {
@@ -126,7 +127,8 @@ export function createPageFacts(
         Promise.all(lanes.map(async (lane) => ({ lane, ...(await queue.depth(lane)) }))),
         queue.jobs(),
       ]);
-      return { lanes: counts, jobs };
+      const find = (key: Key) => deployments.find(key);
+      return { lanes: counts, jobs: await explainJobs(jobs, { find, reports, retries, now: clock.now() }) };
     },
     async trace(commit) {
       const [stored, known] = await Promise.all([

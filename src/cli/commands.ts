@@ -49,7 +49,7 @@ const setUp = "Set up:";
 export const groups: Readonly<Record<string, string>> = {
   controller: "run the server with the options of kluctl's controller",
   config: "look at the configuration",
-  get: "show deployments, previews of pull requests, or deliveries of git hosts",
+  get: "show deployments, previews of pull requests, deliveries of git hosts, or the queue",
   webhook: "create webhooks, find out what they do, and send them again",
 };
 
@@ -86,6 +86,12 @@ export const commands: readonly CommandEntry[] = [
     summary: "show what git hosts have sent, and what became of it",
     section: look,
     load: async () => (await import("./get-deliveries.ts")).defineGetDeliveries,
+  },
+  {
+    path: ["get", "queue"],
+    summary: "show what runs, waits and failed, why, and when it is tried again",
+    section: look,
+    load: async () => (await import("./get-queue.ts")).defineGetQueue,
   },
   {
     path: ["trace"],

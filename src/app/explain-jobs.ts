@@ -1,0 +1,43 @@
+/** Why jobs failed, and when they are tried again: from the deployments' statuses and the reports of previews. */
+import type { ListedJob } from "../../jobs/queue.ts";
+import type { PullRequestReports } from "../../jobs/reports.ts";
+import type { PageJob } from "../../routes/page-facts.ts";
+import { type Deployment, isMalformed, type Key, type MalformedDeployment } from "../model.ts";
+import { describeReport } from "../preview/summary.ts";
+import type { Retries } from "../reconcile/retries.ts";
+import { stateOf } from "../reconcile/state.ts";
+
+export interface JobFacts {
+  readonly find: (key: Key) => Deployment | MalformedDeployment | undefined;
+  readonly reports: Pick<PullRequestReports, "find">;
+  readonly retries: Pick<Retries, "nextAt">;
+  readonly now: number;
+}
+
+export function explainJobs(jobs: readonly ListedJob[], facts: JobFacts): Promise<readonly PageJob[]> {
+  return Promise.all(
+    jobs.map(async (job) => {
+      const { lane, subject, state, at, tries } = job;
+      const shown = { lane, subject, state, at, tries };
+      const hasFailed = state === "failed" || tries > 0;
+      return { ...shown, ...(hasFailed || state === "delayed" ? await explain(job, hasFailed, facts) : {}) };
+    }),
+  );
+}
+
+async function explain(
+  { request, state, why, nextAt }: ListedJob,
+  hasFailed: boolean,
+  { find, reports, retries, now }: JobFacts,
+): Promise<Pick<PageJob, "why" | "nextAt">> {
+  if (!hasFailed) return { why, nextAt };
+  if (request.kind === "preview") {
+    const report = await reports.find(request.pullRequest);
+    return { why: report ? describeReport(report) : why, nextAt };
+  }
+  const deployment = request.kind === "reconcile" ? find(request.deployment) : undefined;
+  if (deployment === undefined) return { why, nextAt };
+  const retryAt = isMalformed(deployment) ? undefined : retries.nextAt(deployment);
+  const { why: told, nextLookAt } = stateOf(deployment, now, retryAt);
+  return { why: told ?? why, nextAt: state === "failed" ? nextLookAt : nextAt };
+}
