@@ -33,7 +33,7 @@ export type MergedOrNot =
 
 /**
  * No branch of the repository points at the pull request's head. Nobody with write access may have pushed it, whatever the
- * forge says, so nothing of it is fetched, let alone rendered. Another try reads the pull request again.
+ * forge says, so nothing of it is merged, let alone rendered. Another try reads the pull request again.
  */
 export class HeadOnNoBranch extends SourceError {
   constructor(head: string) {

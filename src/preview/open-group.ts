@@ -57,7 +57,8 @@ export async function openGroup(
   // Each login answers for itself, as everywhere.
   for (const { heads } of readable) {
     if (heads.commits.get(`refs/heads/${group.branch}`) !== group.commit) return { kind: "ended" };
-    members = findMembers(group.base, queue, heads);
+    // What a delivery calls the base is a claim, by which groups ahead could be hidden; the branch's name is git's.
+    members = group.base === queue.base ? findMembers(queue.base, queue, heads) : undefined;
     const why = renderForks ? undefined : await whyNotRendered(members, group, heads, forge, signal);
     if (why !== undefined) return { kind: "refused", why };
   }

@@ -95,6 +95,13 @@ test("a group is answered where nothing is compared, and where comparing fails",
   await expect.poll(stranger.statuses, patience).toEqual({
     towline: `success: not rendered: #${forked.number} comes from a fork`,
   });
+
+  // Whoever knows the webhook secret could say that there is no group ahead.
+  const behind = await queue.make(await pulls.open({ "app/more.yml": moreIn(world) }), stranger);
+  await behind.tell("checks_requested", await pulls.repo.git("rev-parse", "main"));
+  await expect.poll(behind.statuses, patience).toEqual({
+    towline: "success: not rendered: the groups ahead of it in the merge queue are not known",
+  });
 });
 
 test("with previews switched off the queue is answered all the same", async () => {

@@ -23,7 +23,7 @@ test.each([
   ["GitHub's merge queue", `refs/heads/gh-readonly-queue/main/pr-7-${base}`],
   ["Bitbucket's merge queue", "refs/heads/bitbucket-merge-queue-7"],
   ["GitLab's merge train", "refs/merge-requests/7/train"],
-])("a head that %s alone points at is tried again, and then neither fetched nor rendered", async (_what, ref) => {
+])("a head that %s alone points at is tried again, and then neither merged nor rendered", async (_what, ref) => {
   const { run, sources, kluctl, told, reports } = aPreviewWorld([deployment]);
   delete sources.refs["refs/heads/feature"];
   if (ref !== undefined) sources.refs[ref] = head;
