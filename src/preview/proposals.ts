@@ -36,11 +36,15 @@ export async function findProposals(
     ...deliveries.toSorted((a, b) => a.at - b.at).flatMap(pullRequestOf),
     ...known.map(({ pullRequest, head }) => ({ key: pullRequest, head })),
   ];
+  const isPushed = deliveries.some(
+    ({ event, commit: last, others = [] }) =>
+      event === "push" && [last, ...others].some((pushed) => pushed?.startsWith(commit)),
+  );
   const byName = new Map(
     told.filter(({ head }) => head.startsWith(commit)).map((one) => [pullRequestText(one.key), one]),
   );
   const found = await Promise.all(
-    [...byName.values()].map(async (one) => toProposal(one, await find(one.key), commit)),
+    [...byName.values()].map(async (one) => toProposal(one, await find(one.key), { commit, isPushed })),
   );
   return found.toSorted((a, b) => Number(isOver(a)) - Number(isOver(b)));
 }
@@ -50,7 +54,12 @@ function pullRequestOf({ event, forge, repoName, pullRequest, commit, reason }: 
   return [{ key: { forge, repoName, number: pullRequest }, head: commit, reason }];
 }
 
-function toProposal({ key, head, reason }: Told, report: Report | undefined, commit: string): TracedPullRequest {
+/** `isPushed`: a push to some branch is remembered that brought the commit. */
+function toProposal(
+  { key, head, reason }: Told,
+  report: Report | undefined,
+  { commit, isPushed }: { readonly commit: string; readonly isPushed: boolean },
+): TracedPullRequest {
   const about =
     report === undefined
       ? {
@@ -62,16 +71,21 @@ function toProposal({ key, head, reason }: Told, report: Report | undefined, com
         }
       : describeProposal(report);
   const isHead = about.head.startsWith(commit);
-  const told = { ...about, isHead, words: wordsFor({ ...about, isHead }) };
+  const told = { ...about, isHead, words: wordsFor({ ...about, isHead }, isPushed) };
   // What a merge would have changed is no news of one that is over.
   return isOver(about) ? { ...told, verdict: "", previews: [] } : told;
 }
 
-function wordsFor({ name, baseBranch, head, isHead, state }: Omit<TracedPullRequest, "words">): string {
+function wordsFor(
+  { name, baseBranch, head, isHead, state }: Omit<TracedPullRequest, "words">,
+  isPushed: boolean,
+): string {
   const into = baseBranch === undefined ? "" : ` into ${baseBranch}`;
   if (state === "unknown") return `It was told of as the head of pull request ${name}${into}.`;
-  if (state === "merged")
-    return `It was the head of pull request ${name}${into}, which is merged: by a squash or a rebase as another commit.`;
+  if (state === "merged") {
+    const elsewhere = isPushed ? "" : "; after a squash or a rebase, its changes are in another commit";
+    return `It was the head of pull request ${name}${into}, which is merged${elsewhere}.`;
+  }
   if (state === "closed") return `It was the head of pull request ${name}${into}, which is closed without merging.`;
   if (!isHead) return `It was the head of pull request ${name}${into}, which is at ${head.slice(0, 7)} now.`;
   return `It is the head of pull request ${name}${into}: nothing of it is deployed before it is merged.`;

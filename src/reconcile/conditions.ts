@@ -9,6 +9,7 @@ import type {
   ResultError,
 } from "../model.ts";
 import { isInterrupted } from "./decide.ts";
+import { inOneLine, withFirstError } from "./first-error.ts";
 
 export const reason = {
   progressing: "Progressing",
@@ -59,7 +60,11 @@ export function prepareError(
   const [, count] = /(\d+) errors? occurred:/.exec(message) ?? [];
   const pointer = `prepare failed${count ? ` with ${count} errors` : ""}. Check status.lastPrepareError for details`;
   return {
-    ready: { status: "False", reason: reason.prepareFailed, message: tellsAll ? (words ?? message) : pointer },
+    ready: {
+      status: "False",
+      reason: reason.prepareFailed,
+      message: tellsAll ? (words ?? message) : `${pointer}: ${inOneLine(message)}`,
+    },
     error: words === undefined ? message : `${words} (${message})`,
   };
 }
@@ -125,9 +130,9 @@ export function verdictOf(spec: DeploymentSpec, status: DeploymentStatus): Verdi
     return { status: "False", reason: reason.validateFailed, message: `${said} Validation status unknown.` };
   }
   const message = spec.validate && validate ? `${said} ${baseMessage(validate, "validate")}` : said;
-  if (deploy.errors > 0) return { status: "False", reason: reason.deployFailed, message };
-  if (spec.validate && validate && validate.errors > 0)
-    return { status: "False", reason: reason.validateFailed, message };
+  const failed = (why: string): Verdict => ({ status: "False", reason: why, message: withFirstError(message, status) });
+  if (deploy.errors > 0) return failed(reason.deployFailed);
+  if (spec.validate && validate && validate.errors > 0) return failed(reason.validateFailed);
   return { status: "True", reason: reason.succeeded, message };
 }
 

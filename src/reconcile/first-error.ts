@@ -2,17 +2,31 @@
 import type { DeploymentStatus } from "../model.ts";
 import { showStatusProblems } from "./show-result.ts";
 
+type Results = Pick<DeploymentStatus, "lastDeployResult" | "lastValidateResult">;
+
 /** That there are errors says too little, where they are known. */
-export function withFirstError(
-  message: string,
-  { lastDeployResult, lastValidateResult }: Pick<DeploymentStatus, "lastDeployResult" | "lastValidateResult">,
-): string {
-  if (!/\bfailed with \d+ errors\b/.test(message)) return message;
+export function withFirstError(message: string, results: Results): string {
+  const first = errorCount.test(message) && !message.includes(firstWords) ? firstError(results) : undefined;
+  return first === undefined ? message : `${message}${firstWords}${first}`;
+}
+
+/** The same with the error alone, where there is little room: `deploy failed: ConfigMap shop/settings: …`. */
+export function withFirstErrorOnly(message: string, results: Results): string {
+  const [, failed] = errorCount.exec(message) ?? [];
+  const first = failed && firstError(results);
+  return first ? `${failed}: ${first}` : inOneLine(message);
+}
+
+const errorCount = /\b(\w+ failed) with \d+ errors\b/;
+const firstWords = " The first: ";
+
+/** With its object, of the deploy before the validation. */
+function firstError({ lastDeployResult, lastValidateResult }: Results): string | undefined {
   const [first] = [lastDeployResult, lastValidateResult].flatMap((one) => showStatusProblems(one?.document, "errors"));
-  if (first === undefined) return message;
-  const { object, message: words } = first;
-  const isNamed = object === undefined || words.includes(object.slice(object.search(/[^ /]*$/)));
-  return `${message} The first: ${isNamed ? "" : `${object}: `}${inOneLine(words)}`;
+  if (first === undefined) return undefined;
+  const { object, message } = first;
+  const isNamed = object === undefined || message.includes(object.slice(object.search(/[^ /]*$/)));
+  return `${isNamed ? "" : `${object}: `}${inOneLine(message)}`;
 }
 
 /** Where kluctl counts its errors, the first; of a template's, where it is and what is wrong there. */

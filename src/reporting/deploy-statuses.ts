@@ -2,6 +2,7 @@
 import type { CommandSummary, CommitStatus, GitDeployment } from "../model.ts";
 import { isReconciling, readyCondition } from "../reconcile/conditions.ts";
 import { changeWaits } from "../reconcile/decide.ts";
+import { inOneLine, withFirstErrorOnly } from "../reconcile/first-error.ts";
 import { aggregateContext, contextOf, fewEnough } from "./statuses.ts";
 
 /** A deployment that follows what was pushed to, and the commit that is there now. */
@@ -12,6 +13,11 @@ export interface Follower {
 }
 
 type Line = Pick<CommitStatus, "state" | "description">;
+
+const beingDeployed: Line = { state: "pending", description: "being deployed" };
+const deployed = "deployed: ";
+/** Before what a deploy has left. */
+const waiting = "; ";
 
 /**
  * The lines of all that look at the commit, have looked at it, or were expected to (`written`: the lines that are there
@@ -25,7 +31,8 @@ export function deployStatuses(
   const known = new Map(written.map((status) => [status.context, status]));
   const lines = followers.flatMap(({ deployment, head }) => {
     const context = contextOf(deployment.key);
-    const line = lineOf(commit, deployment, head) ?? superseded(known.get(context));
+    const before = known.get(context);
+    const line = keepFirst(before, lineOf(commit, deployment, head)) ?? superseded(before);
     return line === undefined ? [] : [{ context, ...line }];
   });
   // Of many deployments no line was written besides the sum; it ends like a line of its own.
@@ -40,19 +47,32 @@ function lineOf(commit: string, { spec, status }: GitDeployment, head: string | 
       ? { state: "success", description: "suspended, nothing is deployed" }
       : { state: "pending", description: "queued" };
   }
-  if (isReconciling(status)) return { state: "pending", description: "being deployed" };
+  if (isReconciling(status)) return beingDeployed;
   if (status.lastPrepareError !== undefined) {
-    return { state: "failure", description: `cannot be rendered: ${firstLine(status.lastPrepareError)}` };
+    return { state: "failure", description: `cannot be rendered: ${inOneLine(status.lastPrepareError)}` };
   }
   if (changeWaits(spec, status)) return { state: "pending", description: "waits for approval" };
   const { lastDeployResult: last } = status;
   const ready = readyCondition(status);
-  if (ready?.status === "False") return { state: "failure", description: firstLine(ready.message) };
+  if (ready?.status === "False") return { state: "failure", description: withFirstErrorOnly(ready.message, status) };
   if (last !== undefined && deployedCommit(last) === commit) {
     return { state: "success", description: describe(last, spec.prune) };
   }
   if (ready?.status === "True") return { state: "success", description: "nothing to do" };
   return { state: "pending", description: "being looked at" };
+}
+
+/**
+ * What the first deploy of a commit changed is what the commit brought. Later ones of it mend drift, or change nothing, and
+ * say only what they leave waiting.
+ */
+function keepFirst(known: CommitStatus | undefined, line: Line | undefined): Line | undefined {
+  if (known?.state !== "success" || !known.description.startsWith(deployed)) return line;
+  if (line?.description === beingDeployed.description) return known;
+  if (line?.state !== "success" || !line.description.startsWith(deployed)) return line;
+  const [first] = known.description.split(waiting, 1);
+  const rest = line.description.indexOf(waiting);
+  return { ...line, description: `${first}${rest === -1 ? "" : line.description.slice(rest)}` };
 }
 
 /** Something newer took the place of what somebody was told to wait for. */
@@ -76,9 +96,11 @@ function describe(last: CommandSummary, prune: boolean): string {
   ];
   const words = counts.filter(([count]) => count > 0).map(([count, what]) => `${count} ${what}`);
   const dryRun = (last.document["commandInfo"] as { dryRun?: unknown } | undefined)?.dryRun === true;
-  const what = `${dryRun ? "dry run" : "deployed"}: ${words.join(", ") || "no object changed"}`;
+  const what = `${dryRun ? "dry run: " : deployed}${words.join(", ") || "no object changed"}`;
   // What a prune would have deleted, and is still there, waits for somebody: the condition says for what.
-  return prune && !dryRun && last.orphanObjects > 0 ? `${what}; ${last.orphanObjects} orphan, not pruned` : what;
+  return prune && !dryRun && last.orphanObjects > 0
+    ? `${what}${waiting}${last.orphanObjects} orphan, not pruned`
+    : what;
 }
 
 function sumOf(lines: readonly Line[]): Line {
@@ -92,8 +114,4 @@ function sumOf(lines: readonly Line[]): Line {
   const words = { failure: "failed", pending: "pending", success: "up to date", canceled: "superseded" };
   const parts = counts.filter(({ count }) => count > 0).map((one) => `${one.count} ${words[one.state]}`);
   return { state, description: `${lines.length} deployments: ${parts.join(", ")}` };
-}
-
-function firstLine(text: string): string {
-  return text.trim().split(/\r?\n/, 1)[0] ?? "";
 }

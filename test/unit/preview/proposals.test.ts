@@ -57,9 +57,20 @@ test("a head from before, and one that is merged or closed, is told from the del
   expect(found.map(({ verdict }) => verdict)).toEqual(["no deployment is concerned", "", ""]);
   expect(found.map(({ words }) => words)).toEqual([
     "It was the head of pull request gitea:org/shop#3 into main, which is at 9d41e07 now.",
-    "It was the head of pull request gitea:org/shop#1 into main, which is merged: by a squash or a rebase as another commit.",
+    "It was the head of pull request gitea:org/shop#1 into main, which is merged; after a squash or a rebase, its changes are in another commit.",
     "It was the head of pull request gitea:org/shop#2 into main, which is closed without merging.",
   ]);
+});
+
+test("of a head that a push brought nobody says that it was squashed", async () => {
+  const merged = report(1, { state: "merged" });
+  for (const push of [{ commit }, { commit: other, others: [commit] }]) {
+    const [found] = await find(
+      [merged],
+      [delivery(1), delivery(2, { event: "push", pullRequest: undefined, ...push })],
+    );
+    expect(found?.words).toBe("It was the head of pull request gitea:org/shop#1 into main, which is merged.");
+  }
 });
 
 test("one that is not previewed says why", async () => {

@@ -21,6 +21,10 @@ test("the words are those that kluctl's tools know", () => {
     reason: "DeployFailed",
     message: "deploy failed with 2 errors and 1 warnings. validate succeeded.",
   });
+  const errors = [{ ref: { kind: "Secret", name: "login", namespace: "shop" }, message: "data.key: illegal base64" }];
+  expect(verdict({ errors: 1, document: { errors } })).toMatchObject({
+    message: "deploy failed with 1 errors. validate succeeded. The first: Secret shop/login: data.key: illegal base64",
+  });
   expect(verdict({ warnings: 1 }, aValidation({ errors: 1 }))).toMatchObject({
     reason: "ValidateFailed",
     message: "deploy succeeded with 1 warnings. validate failed with 1 errors.",
@@ -47,7 +51,7 @@ test("conditions of others stay, and Reconciling is there only while work goes o
 });
 
 test("a project that cannot be prepared is told in the words of the kluctl that is run", () => {
-  const pointer = "prepare failed. Check status.lastPrepareError for details";
+  const pointer = "prepare failed. Check status.lastPrepareError for details: target x not existent";
   const of = (version: string | undefined) => prepareError("target x not existent", undefined, version);
   expect(of("2.22.1").ready.message).toBe("target x not existent");
   for (const version of ["2.23.0", "2.28.2", "3.0.0", undefined]) {
@@ -55,7 +59,7 @@ test("a project that cannot be prepared is told in the words of the kluctl that 
     expect([ready.reason, ready.message, error]).toEqual(["PrepareFailed", pointer, "target x not existent"]);
   }
   expect(prepareError("2 errors occurred:\n\t* a\n\t* b\n", undefined, "2.28.2").ready.message).toBe(
-    "prepare failed with 2 errors. Check status.lastPrepareError for details",
+    "prepare failed with 2 errors. Check status.lastPrepareError for details: a (and 1 more)",
   );
 });
 

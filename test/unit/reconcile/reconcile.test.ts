@@ -304,7 +304,11 @@ test("what git no longer has is pruned after a deploy without errors, and what c
   expect(await world.reconcile({ ...push, cause: "change" }, world.attempt())).toMatchObject({ kind: "failed" });
   expect(world.objects.deleted).toEqual(["one"]);
   expect(world.status()?.conditions).toMatchObject([
-    { status: "False", message: "deploy failed with 1 errors. 1 deleted objects. 1 orphan objects." },
+    {
+      status: "False",
+      message:
+        "deploy failed with 1 errors. 1 deleted objects. 1 orphan objects. The first: ConfigMap shop/two: forbidden",
+    },
   ]);
 
   const errors = [{ ref: { kind: "Service", name: "web" }, message: "refused" }];

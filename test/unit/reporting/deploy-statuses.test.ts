@@ -76,6 +76,35 @@ test.each<[string, Partial<DeploymentStatus>, Partial<DeploymentSpec>, [string, 
     ["failure", "deploy failed with 2 errors."],
   ],
   [
+    "failed, and says where",
+    {
+      ...ready,
+      conditions: [condition("Ready", "False", "deploy failed with 2 errors and 1 warnings. The first: some words")],
+      lastDeployResult: aSummary({
+        errors: 2,
+        document: {
+          gitInfo: { commit: pushed },
+          errors: [
+            { ref: { kind: "Secret", name: "login", namespace: "shop" }, message: "data.key: illegal base64\nmore" },
+            { ref: { kind: "ConfigMap", name: "b" }, message: "no" },
+          ],
+        },
+      }),
+    },
+    {},
+    ["failure", "deploy failed: Secret shop/login: data.key: illegal base64"],
+  ],
+  [
+    "cannot be rendered for several reasons",
+    {
+      ...ready,
+      conditions: [condition("Ready", "False")],
+      lastPrepareError: "2 errors occurred:\n\t* no a\n\t* no b\n",
+    },
+    {},
+    ["failure", "cannot be rendered: no a (and 1 more)"],
+  ],
+  [
     "waits for a person",
     { ...ready, lastObjectsHash: "hash-2", lastDeployResult: aDeploy(older) },
     { manual: true, manualObjectsHash: "hash-1" },
@@ -97,6 +126,29 @@ test("a deploy that only pretended says that it did", () => {
     "success",
     "dry run: 1 changed",
   ]);
+});
+
+test("what the first deploy of a commit changed stands, whatever later ones of it change, leave or are about to do", () => {
+  const orphans = aDeploy(pushed, { newObjects: 3, orphanObjects: 2 });
+  const follow = (status: Partial<DeploymentStatus>) => [
+    { deployment: aDeployment({ status: { ...ready, ...status }, spec: { prune: true } }), head: pushed },
+  ];
+  const first = deployStatuses(pushed, follow({ lastDeployResult: orphans }), []);
+  expect(first[0]).toMatchObject({ state: "success", description: "deployed: 3 new; 2 orphan, not pruned" });
+  const then = (status: Partial<DeploymentStatus>) => {
+    const [line, sum] = deployStatuses(pushed, follow(status), first);
+    expect(sum).toMatchObject({ state: line?.state, description: line?.description });
+    return `${line?.state}: ${line?.description}`;
+  };
+
+  expect(then({ lastDeployResult: aDeploy(pushed) })).toBe("success: deployed: 3 new");
+  expect(then({ lastDeployResult: aDeploy(pushed, { changedObjects: 1, orphanObjects: 1 }) })).toBe(
+    "success: deployed: 3 new; 1 orphan, not pruned",
+  );
+  expect(then({ conditions: [condition("Reconciling", "True")] })).toBe(
+    "success: deployed: 3 new; 2 orphan, not pruned",
+  );
+  expect(then({ conditions: [condition("Ready", "False", "deploy failed.")] })).toBe("failure: deploy failed.");
 });
 
 test("a commit that nobody follows or has seen gets no line", () => {
