@@ -43,7 +43,11 @@ export interface JobQueue extends Queue {
    * Wants again what failed for good. `queued`: whether that made a job, or one of the subject was there already;
    * `undefined`: none of this subject has failed. Throws QueueUnavailableError.
    */
-  retryFailed(lane: string, subject: string): Promise<{ readonly queued: boolean } | undefined>;
+  retryFailed(
+    lane: string,
+    subject: string,
+    allow?: (request: Request) => Promise<void>,
+  ): Promise<{ readonly queued: boolean } | undefined>;
   close(): Promise<void>;
 }
 
@@ -237,12 +241,13 @@ export function createQueue({ connection, prefix, fairness, log, observe }: Queu
   }
 
   return {
-    async retryFailed(name, subject) {
+    async retryFailed(name, subject, allow) {
       const lane = lanes.find((one) => one === name);
       if (lane === undefined) return undefined;
       const failed = await withinDeadline("find the job", deadlineMs, (signal) => findFailed(lane, subject, signal));
       const request = failed[0] && parseJobData(lane, failed[0].data);
       if (request === undefined) return undefined;
+      await allow?.(request);
       // Whoever asks knows of something that nobody told: git is asked anew.
       const moved = request.kind === "reconcile" && request.repo !== undefined ? [request.repo] : [];
       // Not the old job: what came meanwhile may wait, or run, and there is one of each subject at most.

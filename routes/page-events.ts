@@ -5,6 +5,7 @@
 import type { Response } from "express";
 import { type Key, keyText } from "../src/model.ts";
 import type { PageDelta, PageDeployment } from "./page-facts.ts";
+import { seesAll, type Sees } from "./page-sight.ts";
 
 export interface PageEventsDeps {
   /** As they are now, from memory; without those that are gone. */
@@ -21,7 +22,7 @@ export interface PageEventsDeps {
 export interface PageEvents {
   changed(key: Key): void;
   /** False if there are too many. `until`: when it ends by itself, epoch milliseconds. */
-  open(res: Response, until: number): boolean;
+  open(res: Response, until: number, sees?: Sees): boolean;
   /** Ends all of them. */
   stop(): void;
 }
@@ -34,16 +35,20 @@ export function createPageEvents({
   mostClients = 200,
   mostWaitingBytes = 4 * 1024 * 1024,
 }: PageEventsDeps): PageEvents {
-  const clients = new Map<Response, number>();
+  const clients = new Map<Response, { readonly until: number; readonly sees: Sees }>();
   const changed = new Map<string, Key>();
   let gathering: NodeJS.Timeout | undefined;
   let toldAt = -Infinity;
   let stopped = false;
 
-  function send(text: string): void {
-    for (const [res, until] of clients) {
-      if (res.writableLength > mostWaitingBytes || Date.now() >= until) close(res);
-      else res.write(text);
+  function send(textFor: (sees: Sees) => string | undefined): void {
+    for (const [res, { until, sees }] of clients) {
+      if (res.writableLength > mostWaitingBytes || Date.now() >= until) {
+        close(res);
+        continue;
+      }
+      const text = textFor(sees);
+      if (text !== undefined) res.write(text);
     }
   }
 
@@ -62,11 +67,17 @@ export function createPageEvents({
     const there = describe(keys);
     const found = new Set(there.map(keyText));
     const removed = keys.filter((key) => !found.has(keyText(key)));
-    const delta: PageDelta = { changed: there, removed };
-    send(`event: deployments\ndata: ${JSON.stringify(delta)}\n\n`);
+    const toText = (delta: PageDelta) => `event: deployments\ndata: ${JSON.stringify(delta)}\n\n`;
+    const whole = toText({ changed: there, removed }); // most see all of it
+    send((sees) => {
+      if (sees === seesAll) return whole;
+      const isSeen = ({ namespace }: Key) => sees(namespace);
+      const delta = { changed: there.filter(isSeen), removed: removed.filter(isSeen) };
+      return delta.changed.length + delta.removed.length === 0 ? undefined : toText(delta);
+    });
   }
 
-  const alive = setInterval(() => send(": alive\n\n"), aliveMs);
+  const alive = setInterval(() => send(() => ": alive\n\n"), aliveMs);
   alive.unref();
 
   return {
@@ -75,12 +86,12 @@ export function createPageEvents({
       changed.set(keyText(key), { namespace: key.namespace, name: key.name });
       gathering ??= setTimeout(tell, Math.max(atOnceMs, toldAt + gatherMs - performance.now()));
     },
-    open(res, until) {
+    open(res, until, sees = seesAll) {
       if (stopped || clients.size >= mostClients) return false;
       res.writeHead(200, { "Content-Type": "text/event-stream", "X-Accel-Buffering": "no" });
       // Whoever hears it has missed nothing from then on.
       res.write("retry: 2000\nevent: open\ndata: {}\n\n");
-      clients.set(res, until);
+      clients.set(res, { until, sees });
       res.on("close", () => clients.delete(res));
       return true;
     },

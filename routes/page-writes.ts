@@ -11,6 +11,7 @@ import type { Key } from "../src/model.ts";
 import { type Action, actions } from "../src/reconcile/actions.ts";
 import { sendProblem } from "./errors.ts";
 import type { Access, PageAccess } from "./page-access.ts";
+import type { FindSight } from "./page-sight.ts";
 
 /** What somebody did, or wanted to do; names only. */
 export interface PageWrite {
@@ -67,13 +68,20 @@ export interface PageActions {
     caller: Access,
     told: (asked: Asked) => void,
   ): Promise<void>;
-  replay(forge: string, delivery: string): Promise<Receipt>;
-  retry(lane: string, subject: string): Promise<{ readonly queued: boolean }>;
+  /** Both ask the cluster whether the caller may ask something of each deployment that it concerns. */
+  replay(forge: string, delivery: string, caller: Access, told: (asked: Asked) => void): Promise<Receipt>;
+  retry(
+    lane: string,
+    subject: string,
+    caller: Access,
+    told: (asked: Asked) => void,
+  ): Promise<{ readonly queued: boolean }>;
 }
 
 export interface PageWritesDeps {
   readonly access: PageAccess;
   readonly actions: PageActions;
+  readonly sight: FindSight;
   readonly audit: (write: PageWrite) => void;
   readonly now: () => number;
   readonly keyOf: (req: Request) => Key;
@@ -89,7 +97,7 @@ type What = Partial<Pick<PageWrite, "namespace" | "name" | "forge" | "delivery" 
 
 /** Below `/api`, before whatever turns away those without access. */
 export function createPageWrites(deps: PageWritesDeps): Router {
-  const { access, actions: does, audit, now, keyOf, mostAnonymous = 30 } = deps;
+  const { access, actions: does, sight, audit, now, keyOf, mostAnonymous = 30 } = deps;
   const router = express.Router();
   const body = express.json({ limit: "4kb" });
 
@@ -150,6 +158,11 @@ export function createPageWrites(deps: PageWritesDeps): Router {
     return caller;
   }
 
+  /** What somebody does not see is not there for them. */
+  async function seen({ namespace }: Key, caller: Access): Promise<void> {
+    if (!(await sight(caller))(namespace)) throw new RequestError(404, "There is no KluctlDeployment of this name.");
+  }
+
   router.post(
     "/deployments/:namespace/:name/actions",
     limitAnonymous,
@@ -171,6 +184,7 @@ export function createPageWrites(deps: PageWritesDeps): Router {
             "The action is not known.",
             `Send JSON: {"action": one of ${actions.join(", ")}}.`,
           );
+        await seen(keyOf(req), caller);
         await does.act(keyOf(req), data, caller, (asked) => Object.assign(what, asked));
         return [202, { action: data.action, at: now() }];
       },
@@ -179,6 +193,7 @@ export function createPageWrites(deps: PageWritesDeps): Router {
   router.get("/deployments/:namespace/:name/actions", async (req, res, next) => {
     const caller = callerOf(res);
     if (caller?.role === undefined) return next(); // is turned away there
+    await seen(keyOf(req), caller);
     res.json(await does.possible(keyOf(req), caller));
   });
   router.post(
@@ -186,7 +201,10 @@ export function createPageWrites(deps: PageWritesDeps): Router {
     limitAnonymous,
     write(
       (req) => ({ action: "replay", forge: textOf(req, "forge"), delivery: textOf(req, "delivery") }),
-      async (req) => [200, await does.replay(textOf(req, "forge"), textOf(req, "delivery"))],
+      async (req, caller, what) => [
+        200,
+        await does.replay(textOf(req, "forge"), textOf(req, "delivery"), caller, (asked) => Object.assign(what, asked)),
+      ],
     ),
   );
   router.post(
@@ -195,12 +213,13 @@ export function createPageWrites(deps: PageWritesDeps): Router {
     body,
     write(
       (req) => ({ action: "retry", lane: textOf(req, "lane"), subject: Retry.safeParse(req.body).data?.subject }),
-      async (req) => {
+      async (req, caller, what) => {
         const { data } = Retry.safeParse(req.body);
         if (data === undefined)
           throw new RequestError(400, 'Say what is to be tried again: {"subject": "…"}, as /api/queue names it.');
         const lane = textOf(req, "lane");
-        return [202, { lane, subject: data.subject, ...(await does.retry(lane, data.subject)) }];
+        const retried = await does.retry(lane, data.subject, caller, (asked) => Object.assign(what, asked));
+        return [202, { lane, subject: data.subject, ...retried }];
       },
     ),
   );

@@ -11,11 +11,12 @@ import type { PageEvents } from "./page-events.ts";
 import type { PageFacts } from "./page-facts.ts";
 import type { PageLog } from "./page-log.ts";
 import { createLogout, createPageLogin, type PageLoginDeps } from "./page-login.ts";
+import { limitForges, limitPullRequests, limitQueue, limitTrace, seesAll, type Sees } from "./page-sight.ts";
 import { callerOf, createPageWrites, isSameSite, type PageWritesDeps } from "./page-writes.ts";
 
 export interface PageRoutesDeps
   extends
-    Pick<PageWritesDeps, "actions" | "audit" | "now" | "mostAnonymous">,
+    Pick<PageWritesDeps, "actions" | "sight" | "audit" | "now" | "mostAnonymous">,
     Pick<PageLoginDeps, "provider" | "mostLogins"> {
   readonly facts: PageFacts;
   readonly access: PageAccess;
@@ -28,11 +29,13 @@ export interface PageRoutesDeps
   readonly mostWrong?: number | undefined;
 }
 
+const limitedStreamMs = 5 * 60_000;
+
 const Login = z.object({ token: z.string().max(1_000) });
 const name = /^[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?$/;
 
 export function createPageRoutes(deps: PageRoutesDeps): Router {
-  const { facts, access, events, lines, assets, log, now, mostWrong = 10 } = deps;
+  const { facts, access, sight, events, lines, assets, log, now, mostWrong = 10 } = deps;
   const router = Router();
   router.use(securityHeaders);
 
@@ -74,9 +77,12 @@ export function createPageRoutes(deps: PageRoutesDeps): Router {
     next();
   });
   router.use("/api", createPageWrites({ ...deps, keyOf }));
-  router.use("/api", (req, res, next) => {
+  router.use("/api", async (req, res, next) => {
     const caller = callerOf(res);
-    if (caller?.role !== undefined) return next();
+    if (caller?.role !== undefined) {
+      if (req.path !== "/access") res.locals["sees"] = await sight(caller);
+      return next();
+    }
     if (caller !== undefined) {
       const hint = "None of your groups is in ui.viewerGroups or ui.operatorGroups.";
       return sendProblem(res, 403, { error: `${caller.name} may not see this.`, hint });
@@ -100,44 +106,52 @@ export function createPageRoutes(deps: PageRoutesDeps): Router {
     res.json({ by, ...named, role, csrf: access.proofFor(req, res, caller), logins: access.logins() });
   });
 
+  /** What is not seen is not there. */
+  const seenKeyOf = (req: Request, res: Response) => {
+    const key = keyOf(req);
+    if (!seesOf(res)(key.namespace)) throw new RequestError(404, "There is no KluctlDeployment of this name.");
+    return key;
+  };
   router.get("/api/deployments", (_req, res) => {
-    res.json(facts.deployments());
+    res.json(facts.deployments().filter(({ namespace }) => seesOf(res)(namespace)));
   });
   router.get("/api/deployments/:namespace/:name", async (req, res) => {
-    const details = await facts.details(keyOf(req));
+    const details = await facts.details(seenKeyOf(req, res));
     if (details === undefined) throw new RequestError(404, "There is no KluctlDeployment of this name.");
     res.json(details);
   });
   router.get("/api/deployments/:namespace/:name/results/:id", async (req, res) => {
-    const result = await facts.result(keyOf(req), String(req.params["id"]));
+    const result = await facts.result(seenKeyOf(req, res), String(req.params["id"]));
     if (result === undefined) throw new RequestError(404, "This result is not stored, or not any more.");
     res.json(result);
   });
   router.get("/api/deliveries", async (req, res) => {
-    const forges = await facts.forges();
+    const forges = limitForges(await facts.forges(), seesOf(res));
     const newest = req.query["newest"] !== undefined;
     res.json(newest ? forges.map((forge) => ({ ...forge, deliveries: forge.deliveries.slice(0, 1) })) : forges);
   });
   router.get("/api/pull-requests", async (_req, res) => {
-    res.json(await facts.pullRequests());
+    res.json(limitPullRequests(await facts.pullRequests(), seesOf(res)));
   });
   router.get("/api/queue", async (_req, res) => {
-    res.json(await facts.queue());
+    res.json(limitQueue(await facts.queue(), seesOf(res)));
   });
   router.get("/api/trace/:commit", async (req, res) => {
     const commit = String(req.params["commit"]).toLowerCase();
     if (!/^[0-9a-f]{7,64}$/.test(commit))
       throw new RequestError(400, "This is no commit: give seven or more characters of its hash.");
-    res.json(await facts.trace(commit));
+    res.json(limitTrace(await facts.trace(commit), seesOf(res)));
   });
   const openStream = (res: Response, open: (until: number) => boolean) => {
-    if (open(callerOf(res)?.until ?? now())) return;
+    // What somebody may see is another thing tomorrow: whoever is cut off comes back, and is asked again.
+    const most = seesOf(res) === seesAll ? Infinity : now() + limitedStreamMs;
+    if (open(Math.min(callerOf(res)?.until ?? now(), most))) return;
     res.set("Retry-After", "30");
     sendProblem(res, 503, { error: "Too many pages are open.", hint: "Close one, or look again later." });
   };
-  router.get("/api/events", (_req, res) => openStream(res, (until) => events.open(res, until)));
+  router.get("/api/events", (_req, res) => openStream(res, (until) => events.open(res, until, seesOf(res))));
   router.get("/api/deployments/:namespace/:name/log", (req, res) => {
-    const key = keyOf(req);
+    const key = seenKeyOf(req, res);
     openStream(res, (until) => lines.open(res, key, until));
   });
   router.use("/api", createNotFound("docs/page.md says what there is."));
@@ -184,6 +198,10 @@ const answerForgetful: ErrorRequestHandler = (error: unknown, _req, res, next) =
   if (!(error instanceof QueueUnavailableError) || res.headersSent) return next(error);
   sendProblem(res, 503, { error: "Redis does not answer.", hint: "What is remembered there is shown when it does." });
 };
+
+function seesOf(res: Response): Sees {
+  return (res.locals["sees"] as Sees | undefined) ?? (() => false);
+}
 
 function sameSite(req: Request, res: Response, next: NextFunction): void {
   if (isSameSite(req)) next();

@@ -73,6 +73,8 @@ export interface UiConfig {
   /** `*` is everybody who has a name. */
   readonly viewerGroups: readonly string[];
   readonly operatorGroups: readonly string[];
+  /** `group=namespace`, where `*` stands for any group, or any letters of a namespace. Empty: all are seen. */
+  readonly namespacesByGroup: readonly string[];
   /** As whom the cluster is asked. */
   readonly actAs: "caller" | "server";
   readonly userPrefix?: string | undefined;
@@ -291,7 +293,18 @@ function toUi({ proxyHeader, proxyGroupsHeader, proxyAddresses, oidc: asked, ...
   const { proxySecret, proxySecretHeader } = ui;
   const oidc = toOidc(asked);
   if (ui.token === undefined && proxyHeader === undefined && oidc === undefined) return undefined;
-  const { host, port, token, tokenRole, viewerGroups, operatorGroups, actAs, userPrefix, groupPrefix } = ui;
+  const {
+    host,
+    port,
+    token,
+    tokenRole,
+    viewerGroups,
+    operatorGroups,
+    namespacesByGroup,
+    actAs,
+    userPrefix,
+    groupPrefix,
+  } = ui;
   const proxy =
     proxyHeader === undefined
       ? undefined
@@ -302,7 +315,7 @@ function toUi({ proxyHeader, proxyGroupsHeader, proxyAddresses, oidc: asked, ...
           ...(proxySecret && { secret: { header: proxySecretHeader, value: proxySecret } }),
         };
   return {
-    ...{ host, port, token, tokenRole, proxy, oidc, operatorGroups, actAs, userPrefix, groupPrefix },
+    ...{ host, port, token, tokenRole, proxy, oidc, operatorGroups, namespacesByGroup, actAs, userPrefix, groupPrefix },
     // Then a proxy is all there is that names people, and it lets through whom it likes.
     viewerGroups: viewerGroups.length + operatorGroups.length === 0 ? ["*"] : viewerGroups,
   };

@@ -148,9 +148,15 @@ system:serviceaccount:{{ .Release.Namespace }}:{{ include "towline.serviceAccoun
   verbs: [create]
 {{- end }}
 
-{{- /* For the whole cluster, as people and groups belong to no namespace; nothing if nobody may ask for anything on the page. */ -}}
+{{- /* For the whole cluster, as people and groups belong to no namespace; nothing if nobody is named on the page, or may ask for anything. */ -}}
 {{- define "towline.rules.people" -}}
 {{- with .Values }}
+{{- if and (eq .config.ui.actAs "caller") (or .config.ui.proxyHeader .config.ui.oidc.issuer) (include "towline.hasPage" $) }}
+# What people may see on the page is asked of the API server; an answer lets nobody do anything.
+- apiGroups: [authorization.k8s.io]
+  resources: [subjectaccessreviews]
+  verbs: [create]
+{{- end }}
 {{- $users := .rbac.pageUsers }}
 {{- if eq .config.ui.tokenRole "operator" }}{{ $users = append $users "towline:page-token" }}{{ end }}
 {{- $groups := list }}

@@ -158,6 +158,7 @@ export async function runDoctor(options: DoctorOptions): Promise<readonly Sectio
           ),
           readsSecrets: config.kubernetes.readSecretsAs === "server",
           operatorGroups: config.ui ? groupsToImpersonate(config.ui) : [],
+          asksWhatPeopleSee: config.ui?.actAs === "caller" && Boolean(config.ui.proxy ?? config.ui.oidc),
         }),
     },
     { group: "Surroundings", subject: "kluctl", run: () => examineKluctl(() => kluctl.version()) },

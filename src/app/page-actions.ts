@@ -4,6 +4,7 @@ import type { Deliveries } from "../../jobs/deliveries.ts";
 import type { JobQueue } from "../../jobs/queue.ts";
 import type { Access } from "../../routes/page-access.ts";
 import { type PageActions, type Possible, type PossibleActions, whyNotOperator } from "../../routes/page-writes.ts";
+import type { FindSight } from "../../routes/page-sight.ts";
 import type { UiConfig } from "../config.ts";
 import { ApiError, RequestError } from "../errors.ts";
 import type { Accept } from "../intake.ts";
@@ -18,18 +19,21 @@ import {
 } from "../kube/asking.ts";
 import type { KubeClient, KubeRequest } from "../kube/client.ts";
 import type { WatchedDeployments } from "../kube/deployments.ts";
-import type { Deployment, Key, MalformedDeployment } from "../model.ts";
+import { type Deployment, followsGit, type Key, type MalformedDeployment, type Request } from "../model.ts";
+import { reposOf } from "../match.ts";
 import { type Action, actions, objectionTo, pendingHash } from "../reconcile/actions.ts";
 import type { Clock } from "../ports.ts";
 
 export interface PageActionsDeps {
-  readonly deployments: Pick<WatchedDeployments, "find" | "get">;
+  readonly deployments: Pick<WatchedDeployments, "find" | "get" | "all" | "tracking">;
   readonly client: Pick<KubeClient, "request">;
   readonly accept: Accept;
   readonly deliveries: Pick<Deliveries, "event">;
   readonly queue: Pick<JobQueue, "retryFailed">;
   /** As whom the cluster is asked. */
   readonly mapping: Mapping;
+  /** Which namespaces they see. */
+  readonly sight: FindSight;
   readonly clock: Clock;
 }
 
@@ -41,11 +45,13 @@ const tokenUser = "towline:page-token";
 const mostTries = 5;
 
 export function createPageActions(deps: PageActionsDeps): PageActions {
-  const { deployments, client, accept, deliveries, queue, mapping, clock } = deps;
+  const { deployments, client, accept, deliveries, queue, mapping, sight, clock } = deps;
 
   async function mayPatch(key: Key, legacy: boolean, as: As): Promise<string | undefined> {
     const group = legacy ? "flux.kluctl.io" : "gitops.kluctl.io";
-    const spec = { resourceAttributes: { verb: "patch", group, resource: "kluctldeployments", ...key } };
+    const { namespace, name } = key;
+    const resource = { verb: "patch", group, resource: "kluctldeployments", namespace };
+    const spec = { resourceAttributes: name === "" ? resource : { ...resource, name } };
     const answer = (await ask(as, {
       method: "POST",
       path: "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews",
@@ -109,7 +115,9 @@ export function createPageActions(deps: PageActionsDeps): PageActions {
       }
     },
 
-    async replay(forge, delivery) {
+    async replay(forge, delivery, caller, told) {
+      const as = asWhom(caller, mapping);
+      told({ actedAs: as.as });
       const event = await deliveries.event(forge, delivery);
       if (event === undefined)
         throw new RequestError(
@@ -117,15 +125,50 @@ export function createPageActions(deps: PageActionsDeps): PageActions {
           "This delivery cannot be taken anew.",
           "It is forgotten, was not genuine, or said nothing that could be done again. The git host can send it again.",
         );
+      const repos = event.kind === "push" || event.kind === "pull-request" ? [...reposOf(event)] : [];
+      await mayAskAll(
+        repos.flatMap((repo) => deployments.tracking(repo)),
+        caller,
+        as,
+      );
       return accept(event);
     },
 
-    async retry(lane, subject) {
-      const retried = await queue.retryFailed(lane, subject);
+    async retry(lane, subject, caller, told) {
+      const as = asWhom(caller, mapping);
+      told({ actedAs: as.as });
+      const retried = await queue.retryFailed(lane, subject, (request) => mayAskAll(concerned(request), caller, as));
       if (retried === undefined) throw new RequestError(404, "Nothing of this subject has failed, or it is forgotten.");
       return retried;
     },
   };
+
+  /** Throws a RequestError unless the cluster lets them ask something of each. */
+  async function mayAskAll(all: readonly Entry[], caller: Access, as: As): Promise<void> {
+    const sees = await sight(caller);
+    const places = new Map(all.map((one) => [`${one.key.namespace} ${isLegacy(one)}`, one]));
+    for (const one of places.values()) {
+      if (!sees(one.key.namespace))
+        throw new RequestError(403, "It concerns deployments of namespaces that you do not see.");
+      const why = await mayPatch({ namespace: one.key.namespace, name: "" }, isLegacy(one), as);
+      if (why !== undefined) throw new RequestError(403, `It concerns more than you may ask for: ${why}`);
+    }
+  }
+
+  /** Of a pull request every deployment that may follow its repository. */
+  function concerned(request: Request): readonly Entry[] {
+    switch (request.kind) {
+      case "reconcile":
+        return [deployments.find(request.deployment) ?? []].flat();
+      case "commit-status":
+        return deployments.tracking(request.repo);
+      case "preview":
+      case "report": {
+        const end = `/${request.pullRequest.repoName}`.toLowerCase();
+        return deployments.all().filter((one) => followsGit(one) && one.repo.toLowerCase().endsWith(end));
+      }
+    }
+  }
 
   async function refuseInCluster(deployment: Entry, caller: Access): Promise<string | undefined> {
     return mayPatch(deployment.key, isLegacy(deployment), asWhom(caller, mapping));

@@ -16,9 +16,10 @@ import { createSeal } from "../login/seal.ts";
 import type { Clock } from "../ports.ts";
 import { type Listener, startListener } from "./listener.ts";
 import { createPageActions, type PageActionsDeps } from "./page-actions.ts";
+import { createPageSight } from "./page-sight.ts";
 import { createPageFacts, type PageFactsDeps } from "./page-facts.ts";
 
-export interface PageDeps extends PageFactsDeps, Omit<PageActionsDeps, "mapping"> {
+export interface PageDeps extends PageFactsDeps, Omit<PageActionsDeps, "mapping" | "sight"> {
   readonly deployments: PageFactsDeps["deployments"] &
     PageActionsDeps["deployments"] &
     Pick<WatchedDeployments, "onChange">;
@@ -47,8 +48,21 @@ export async function startPage(ui: UiConfig, deps: PageDeps): Promise<Page> {
     const { access, provider } = openWays(config, { now, log });
     const events = createPageEvents({ describe: facts.describe });
     const lines = createPageLog(deps.logLines);
-    const actions = createPageActions({ ...deps, mapping: config });
-    const routes = createPageRoutes({ facts, access, actions, provider, events, lines, assets, audit, now, log });
+    const sight = createPageSight({ ...deps, mapping: config, now });
+    const actions = createPageActions({ ...deps, mapping: config, sight });
+    const routes = createPageRoutes({
+      facts,
+      access,
+      sight,
+      actions,
+      provider,
+      events,
+      lines,
+      assets,
+      audit,
+      now,
+      log,
+    });
     return {
       app: express().disable("x-powered-by").use(routes),
       changed: events.changed,

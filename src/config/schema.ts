@@ -349,9 +349,18 @@ export const configSchema = z.strictObject({
         description:
           "Groups whose people may also reconcile, deploy, validate, prune, suspend, resume, approve, replay and retry.",
       }),
+      namespacesByGroup: z
+        .array(text.regex(/^.+=[a-z0-9*][-a-z0-9*]*$/, 'must be "group=namespace", as "developers=shop-*"'), {
+          error: "must be a list",
+        })
+        .prefault([])
+        .meta({
+          description:
+            "Namespaces that the people of a group see, as `developers=shop` or `developers=shop-*`; `*=…` is everybody who has a name. If it is not empty, people see no others. With `actAs: caller` they also have to be allowed to `get` KluctlDeployments there.",
+        }),
       actAs: oneOf(["caller", "server"]).prefault("caller").meta({
         description:
-          "As whom the cluster is asked for what somebody wants. `caller`: as that person, with the rights they have there; the server then needs the right to impersonate them: see docs/rights.md. `server`: with the server's own login.",
+          "As whom the cluster is asked for what somebody wants, and what they see. `caller`: as that person, with the rights they have there; the server then needs the right to impersonate them: see docs/rights.md. `server`: with the server's own login.",
       }),
       userPrefix: text.optional().meta({
         defaultText: "none",

@@ -23,6 +23,8 @@ export interface PermissionsInput {
   readonly asServer: boolean;
   /** Groups, as the cluster knows them, of people who may ask for something on the page, and are asked for in their name. */
   readonly operatorGroups: readonly string[];
+  /** People come to the page by name, and the cluster is asked what they may see. */
+  readonly asksWhatPeopleSee: boolean;
 }
 
 /** What the server has to be allowed with its own login, whoever deploys. */
@@ -162,7 +164,7 @@ function neededRights({
   legacy,
   decrypts,
   readsSecrets,
-}: Omit<PermissionsInput, "accounts" | "asServer" | "operatorGroups">): {
+}: Omit<PermissionsInput, "accounts" | "asServer" | "operatorGroups" | "asksWhatPeopleSee">): {
   need: Need;
   namespace: string | undefined;
 }[] {
@@ -185,7 +187,7 @@ export async function examinePermissions(
   cluster: Pick<DoctorCluster, "may" | "namespaceExists">,
   input: PermissionsInput,
 ): Promise<Finding[]> {
-  const { resultsNamespace, accounts, asServer, operatorGroups } = input;
+  const { resultsNamespace, accounts, asServer, operatorGroups, asksWhatPeopleSee } = input;
   const judged = await Promise.all(neededRights(input).map(({ need, namespace }) => judge(cluster, need, namespace)));
   const kubeSystem = { group: "", resource: "namespaces", name: "kube-system" };
   const more = await Promise.all([
@@ -193,6 +195,7 @@ export async function examinePermissions(
     resultsNamespaceThere(cluster, resultsNamespace),
     ...accounts.map((account) => impersonates(cluster, account)),
     ...operatorGroups.map((name) => asksFor(cluster, name)),
+    ...(asksWhatPeopleSee ? [reviewsAccess(cluster)] : []),
     ...(asServer ? [deploysAnything(cluster)] : []),
   ]);
   return [...judged, ...more];
@@ -259,6 +262,17 @@ async function impersonates(
         subject,
         "may not impersonate it",
         "grant impersonate on serviceaccounts to the server's service account",
+      );
+}
+
+async function reviewsAccess(cluster: Pick<DoctorCluster, "may">): Promise<Finding> {
+  const subject = "subjectaccessreviews.authorization.k8s.io";
+  return (await cluster.may({ verb: "create", group: "authorization.k8s.io", resource: "subjectaccessreviews" }))
+    ? ok(subject, "create")
+    : warning(
+        subject,
+        "may not create them: people who log in see nothing on the page",
+        "grant create on subjectaccessreviews to the server's service account, or set ui.actAs: server; docs/rights.md",
       );
 }
 

@@ -103,6 +103,7 @@ async function rightsProblems({ release, login, results, variables }: Installed,
       accounts: accounts.map((text) => ({ namespace: text.split("/")[0] ?? "", name: text.split("/")[1] ?? "" })),
       asServer: false,
       operatorGroups: [],
+      asksWhatPeopleSee: false,
     })),
   ];
   return findings.filter(({ level }) => level !== "ok");

@@ -382,6 +382,11 @@ test("whatever is set, the API server and our configuration take what is rendere
     proxy: { secret: { header: "X-Towline-Proxy-Secret", value: expect.anything() } },
   });
   const rules = people.flatMap(({ kind, ...role }) => (kind === "ClusterRole" ? (role["rules"] as object[]) : []));
+  const reviews = { apiGroups: ["authorization.k8s.io"], resources: ["subjectaccessreviews"], verbs: ["create"] };
+  expect(rules).toContainEqual(reviews);
+  expect(withPage.flatMap(({ kind, ...role }) => (kind === "ClusterRole" ? role["rules"] : []))).not.toContainEqual(
+    reviews,
+  );
   const impersonate = { apiGroups: [""], verbs: ["impersonate"] };
   expect(rules).toContainEqual({
     ...impersonate,

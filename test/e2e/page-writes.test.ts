@@ -37,6 +37,7 @@ test("who logs in does what their role and the cluster let them, and all of it i
     }),
     world.repo("shop"),
     letPatch(world.cluster, { kind: "Group", name: "team:ops" }),
+    letRead(world.cluster, [vic.email, eve.email]),
   ]);
   front.to = server.pageUrl ?? "";
   await repo.push(aProject({ namespace, data: { color: "red" } }));
@@ -72,6 +73,12 @@ test("who logs in does what their role and the cluster let them, and all of it i
     may: false,
     why: `eve@example.com may not patch KluctlDeployments in ${namespace}.`,
   });
+  // Whom the cluster lets read nothing, the page shows nothing.
+  const nobody = await logIn(front.url, idp, { email: "ned@example.com", groups: ["dev"] });
+  expect(await (await nobody.get("/api/deployments")).json()).toEqual([]);
+  expect((await nobody.get(`/api/deployments/${namespace}/shop`)).status).toBe(404);
+  expect(await (await viewer.get("/api/deployments")).json()).toMatchObject([{ namespace, name: "shop" }]);
+
   const refused = await stranger.post(path, { action: "suspend" });
   expect([refused.status, await refused.json()]).toMatchObject([
     403,
@@ -109,7 +116,7 @@ test("who logs in does what their role and the cluster let them, and all of it i
       { request?: { requestValue?: string }; endTime?: string } | undefined;
     return answer?.request?.requestValue === request && answer?.endTime !== undefined;
   });
-  await replays(operator, server);
+  await replays(operator, stranger, server);
 
   const common = {
     audit: true,
@@ -200,13 +207,19 @@ async function nobodyElseGetsIn(url: string, idp: IdentityProvider): Promise<voi
   expect([status, text]).toEqual([403, expect.stringContaining("refused the login: access_denied") as string]);
 }
 
-async function replays(operator: Person, server: Towline): Promise<void> {
+async function replays(operator: Person, stranger: Person, server: Towline): Promise<void> {
   const delivery = await vi.waitFor(async () => {
     const [forge] = (await (await operator.get("/api/deliveries")).json()) as PageForge[];
     const found = forge?.deliveries.find(({ replayable }) => replayable);
     expect(found).toBeDefined();
     return String(found?.delivery);
   }, patience);
+  const refused = await stranger.post(`/api/deliveries/gitea/${encodeURIComponent(delivery)}/replay`, {});
+  expect([refused.status, await refused.json()]).toMatchObject([
+    403,
+    { error: expect.stringContaining("eve@example.com may not patch KluctlDeployments") as string },
+  ]);
+  await findLine(server, { audit: true, action: "replay", result: "refused", person: eve.email, actedAs: eve.email });
   const again = await operator.post(`/api/deliveries/gitea/${encodeURIComponent(delivery)}/replay`, {});
   expect([again.status, await again.json()]).toMatchObject([200, { delivery, matched: 1 }]);
   expect((await operator.post("/api/deliveries/gitea/no-such/replay", {})).status).toBe(404);
@@ -266,16 +279,36 @@ async function findLine(server: Towline, like: Readonly<Record<string, unknown>>
   }, patience);
 }
 
+/** The right to see deployments. */
+async function letRead(cluster: TestCluster, people: readonly string[]): Promise<void> {
+  const rules = [{ apiGroups: ["gitops.kluctl.io"], resources: ["kluctldeployments"], verbs: ["get"] }];
+  await bind(
+    cluster,
+    "look",
+    rules,
+    people.map((name) => ({ kind: "User", name })),
+  );
+}
+
 /** The right to ask for something, as people have it in the cluster. */
 async function letPatch(
   cluster: TestCluster,
   subject: { readonly kind: string; readonly name: string },
 ): Promise<void> {
-  const rbac = "rbac.authorization.k8s.io";
-  const metadata = { name: "ask" };
   const rules = [{ apiGroups: ["gitops.kluctl.io"], resources: ["kluctldeployments"], verbs: ["get", "patch"] }];
-  const roleRef = { apiGroup: rbac, kind: "Role", name: "ask" };
+  await bind(cluster, "ask", rules, [subject]);
+}
+
+async function bind(
+  cluster: TestCluster,
+  name: string,
+  rules: readonly object[],
+  people: readonly object[],
+): Promise<void> {
+  const rbac = "rbac.authorization.k8s.io";
+  const metadata = { name };
+  const roleRef = { apiGroup: rbac, kind: "Role", name };
   await cluster.create({ apiVersion: `${rbac}/v1`, kind: "Role", metadata, rules } as object);
-  const subjects = [{ apiGroup: rbac, ...subject }];
+  const subjects = people.map((one) => ({ apiGroup: rbac, ...one }));
   await cluster.create({ apiVersion: `${rbac}/v1`, kind: "RoleBinding", metadata, roleRef, subjects } as object);
 }

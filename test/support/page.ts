@@ -12,6 +12,7 @@ import { createPageEvents, type PageEventsDeps } from "../../routes/page-events.
 import type { PageDeployment, PageFacts } from "../../routes/page-facts.ts";
 import { createPageLog } from "../../routes/page-log.ts";
 import type { PageActions, PageWrite, PossibleActions } from "../../routes/page-writes.ts";
+import { seesAll } from "../../routes/page-sight.ts";
 import { createPageRoutes } from "../../routes/page.ts";
 import { RequestError } from "../../src/errors.ts";
 import { stateOf } from "../../src/reconcile/state.ts";
@@ -90,6 +91,7 @@ export async function usePage(
     events,
     access: createPageAccess({ token: pageToken, viewerGroups: ["*"], operatorGroups: [], now, ...access }),
     actions,
+    sight: () => Promise.resolve(seesAll),
     lines: createPageLog({ read: () => Promise.resolve([]) }),
     audit: (write) => void audit.push(write),
     assets,
@@ -119,6 +121,7 @@ export async function usePage(
         .end();
     });
   return {
+    shop,
     facts,
     rawStatus,
     events,

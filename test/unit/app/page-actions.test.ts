@@ -1,10 +1,11 @@
 /** As whom the cluster is asked, and what comes of it. */
-import { expect, test } from "vitest";
+import { describe, expect, test } from "vitest";
 import type { Access } from "../../../routes/page-access.ts";
+import { seesAll } from "../../../routes/page-sight.ts";
 import { asWhom, createPageActions, groupsToImpersonate, type Mapping } from "../../../src/app/page-actions.ts";
 import { ApiError } from "../../../src/errors.ts";
 import type { KubeRequest } from "../../../src/kube/client.ts";
-import type { GitDeployment } from "../../../src/model.ts";
+import type { GitDeployment, PushEvent, RepoId, Request } from "../../../src/model.ts";
 import { type Action, actions } from "../../../src/reconcile/actions.ts";
 import { aDeployment } from "../../support/deployments.ts";
 
@@ -50,7 +51,7 @@ const waiting = aDeployment({ spec: { manual: true }, status: { lastObjectsHash:
 function useActions(found: GitDeployment | undefined, answer: (request: KubeRequest) => unknown = () => ({})) {
   const asked: KubeRequest[] = [];
   const deps = {
-    deployments: { find: () => found, get: () => Promise.resolve(found) },
+    deployments: { find: () => found, get: () => Promise.resolve(found), all: () => [], tracking: () => [] },
     client: {
       request(request: KubeRequest) {
         asked.push(request);
@@ -61,6 +62,7 @@ function useActions(found: GitDeployment | undefined, answer: (request: KubeRequ
     deliveries: { event: () => Promise.resolve(undefined) },
     queue: { retryFailed: () => Promise.resolve(undefined) },
     mapping: caller,
+    sight: () => Promise.resolve(seesAll),
     clock: { now: () => 0 },
   };
   const does = createPageActions(deps);
@@ -174,5 +176,91 @@ test("what somebody may not do, they are told before they try", async () => {
   });
   expect(await unable.does.possible(key, ann)).toMatchObject({
     deploy: { may: false, why: expect.stringMatching(/^The server may not act as ann.*docs\/rights\.md/) as string },
+  });
+});
+
+describe("what concerns several deployments", () => {
+  const repo = "git.example.com/shop/shop" as RepoId;
+  const deployments = ["shop", "bank"].map((namespace) => aDeployment({ key: { namespace, name: "a" }, repo }));
+  const event: PushEvent = {
+    kind: "push",
+    forge: "gitea",
+    delivery: "d",
+    repoUrls: ["https://git.example.com/shop/shop.git"],
+    repoName: "shop/shop",
+    ref: "refs/heads/main",
+    change: "updated",
+    changed: { paths: [], complete: true },
+  };
+  const pullRequest = { forge: "gitea", repoName: "shop/shop", number: 7 };
+  const commit = { forge: "gitea", repoName: "shop/shop", commit: "c" };
+  const requests: readonly Request[] = [
+    { kind: "reconcile", deployment: { namespace: "bank", name: "a" }, cause: "push" },
+    { kind: "preview", pullRequest, cause: "pull-request" },
+    { kind: "report", pullRequest },
+    { kind: "commit-status", commit, repo },
+  ];
+
+  function useAll(allowed: readonly string[], sees: readonly string[] = ["shop", "bank"]) {
+    const asked: KubeRequest[] = [];
+    const done: string[] = [];
+    const request = { current: requests[0] as Request };
+    const does = createPageActions({
+      deployments: {
+        find: ({ namespace }) => deployments.find(({ key }) => key.namespace === namespace),
+        get: () => Promise.resolve(undefined),
+        all: () => deployments,
+        tracking: (wanted) => deployments.filter((one) => one.repo === wanted),
+      },
+      client: {
+        request(asking: KubeRequest) {
+          asked.push(asking);
+          const { spec } = asking.body as { spec: { resourceAttributes: { namespace: string } } };
+          return Promise.resolve({ status: { allowed: allowed.includes(spec.resourceAttributes.namespace) } });
+        },
+      },
+      accept: () => (done.push("replay"), Promise.resolve({ delivery: "d", matched: 2, queued: 2, ignored: [] })),
+      deliveries: { event: () => Promise.resolve(event) },
+      queue: {
+        async retryFailed(_lane, _subject, allow) {
+          await allow?.(request.current);
+          done.push(request.current.kind);
+          return { queued: true };
+        },
+      },
+      mapping: caller,
+      sight: () => Promise.resolve((namespace) => sees.includes(namespace)),
+      clock: { now: () => 0 },
+    });
+    return { does, asked, done, request };
+  }
+
+  test("is asked of the cluster for each namespace, in the name of who asks", async () => {
+    const { does, asked, done, request } = useAll(["shop", "bank"]);
+    await does.replay("gitea", "d", ann, () => {});
+    expect(asked).toMatchObject(
+      ["shop", "bank"].map((namespace) => ({
+        path: "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews",
+        as: "ann",
+        asGroups: ["ops"],
+        body: { spec: { resourceAttributes: { verb: "patch", resource: "kluctldeployments", namespace } } },
+      })),
+    );
+    for (const one of requests) {
+      request.current = one;
+      await does.retry("any", "any", ann, () => {});
+    }
+    expect(done).toEqual(["replay", "reconcile", "preview", "report", "commit-status"]);
+  });
+
+  test("is refused if the cluster does not let somebody ask for all of it, or if they do not see it", async () => {
+    for (const { does, done, request } of [useAll(["shop"]), useAll(["shop", "bank"], ["shop"])]) {
+      await expect(does.replay("gitea", "d", ann, () => {})).rejects.toMatchObject({ status: 403 });
+      for (const one of requests) {
+        request.current = one;
+        await expect(does.retry("any", "any", ann, () => {})).rejects.toMatchObject({ status: 403 });
+      }
+      expect(done).toEqual([]);
+    }
   });
 });

@@ -126,6 +126,7 @@ test("every verb the server needs is asked for, and a missing one is named with 
     accounts: [{ namespace: "shop", name: "deployer" }],
     asServer: true,
     operatorGroups: ["team:ops"],
+    asksWhatPeopleSee: true,
   };
   const all = fakeDoctorCluster();
   expect((await examinePermissions(all, input)).map(({ level }) => level)).not.toContain("problem");
@@ -136,7 +137,11 @@ test("every verb the server needs is asked for, and a missing one is named with 
   const few = fakeDoctorCluster({
     missingNamespaces: ["kluctl-results"],
     forbidden: ({ verb, subresource, resource }) =>
-      subresource === "status" || verb === "impersonate" || resource === "namespaces" || resource === "*",
+      subresource === "status" ||
+      verb === "impersonate" ||
+      resource === "namespaces" ||
+      resource === "*" ||
+      resource === "subjectaccessreviews",
   });
   const found = (await examinePermissions(few, input)).filter(({ level }) => level !== "ok");
   expect(lines(found)).toEqual([
@@ -145,6 +150,7 @@ test("every verb the server needs is asked for, and a missing one is named with 
     "problem namespace kluctl-results: is not there, and the server may not make it",
     "problem service account shop/deployer: may not impersonate it",
     "warning group team:ops: may not impersonate it: who is in it can ask for nothing on the page",
+    "warning subjectaccessreviews.authorization.k8s.io: may not create them: people who log in see nothing on the page",
     expect.stringMatching(/^warning everything else: the server is no cluster-admin/),
   ]);
 

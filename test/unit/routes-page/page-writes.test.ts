@@ -250,3 +250,51 @@ test("what is asked for in another way than is known, and what is not there, is 
   expect(page.audit.at(-1)).toMatchObject({ action: "retry", result: "failed", status: 503 });
   expect(JSON.stringify(page.audit)).not.toContain("secret");
 });
+
+test("of what people do not see they are told nothing, and can do nothing", async () => {
+  const sees = (namespace: string) => namespace === "mine";
+  const page = await usePage({ ...roles, tokenRole: "operator" }, { sight: () => Promise.resolve(sees) });
+  const [mine, theirs] = ["mine/a", "theirs/secret-name"];
+  const record = { v: 1, forge: "gitea", at: 1, status: 202, ms: 1, event: "push", queued: 1, ignoredMore: 3 } as const;
+  const deliveries = [
+    { ...record, matched: 2, deployments: [mine, theirs], ignored: [{ deployment: theirs, reason: "suspended" }] },
+    { ...record, matched: 1, repoName: "secret-repo", deployments: [theirs], ignored: [] },
+  ];
+  const previews = [mine, theirs].map((deployment) => ({ deployment, verdict: "1 changed" }));
+  const pullRequest = { name: "p", url: undefined, baseBranch: "main", head: "h", at: 1, verdict: "secret-count" };
+  page.facts.deployments = () => [{ ...page.shop, namespace: "theirs", name: "secret-name" }];
+  page.facts.forges = () => Promise.resolve([{ id: "gitea", kind: "gitea", lastGenuineAt: 1, deliveries }]);
+  page.facts.pullRequests = () =>
+    Promise.resolve([
+      { ...pullRequest, state: "done", previews },
+      { ...pullRequest, name: "secret-request", state: "done", previews: previews.slice(1) },
+    ]);
+  const job = { lane: "reconcile", state: "failed", at: 1, tries: 1 } as const;
+  const subjects = [`reconcile:${mine}`, `reconcile:${theirs}`, "preview:gitea:secret/repo#1"];
+  page.facts.queue = () => Promise.resolve({ lanes: [], jobs: subjects.map((subject) => ({ ...job, subject })) });
+  page.facts.trace = (commit) =>
+    Promise.resolve({
+      commit,
+      deliveries,
+      deployments: [mine, theirs].map((deployment) => ({ deployment, state: "applied", steps: [] })),
+      ignored: [{ deployment: theirs, reason: "suspended" }],
+      pullRequests: [{ ...pullRequest, isHead: true, state: "done", words: "is its head", previews }],
+    });
+
+  for (const path of ["deployments", "deliveries", "pull-requests", "queue", "trace/0123456"]) {
+    const text = await (await page.get(`/api/${path}`, bearer)).text();
+    expect(text).not.toContain("secret");
+    expect(text.includes(mine), path).toBe(path !== "deployments");
+  }
+  for (const path of ["", "/results/1", "/log", "/actions"])
+    expect((await page.get(`/api/deployments/theirs/secret-name${path}`, bearer)).status, path).toBe(404);
+  expect((await write(page, bearer)).status).toBe(404);
+  expect(page.done).toEqual([]);
+
+  const heard = await page.listen();
+  page.events.changed({ namespace: "shop", name: "prod" });
+  page.events.changed({ namespace: "theirs", name: "secret-name" });
+  page.events.changed({ namespace: "mine", name: "gone" });
+  await expect.poll(() => heard.deltas()).toEqual([{ changed: [], removed: [{ namespace: "mine", name: "gone" }] }]);
+  await heard.cancel();
+});

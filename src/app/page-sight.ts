@@ -1,0 +1,99 @@
+/**
+ * Which namespaces somebody sees on the page: those that their groups are given, and those whose deployments the API server
+ * lets them read, where the cluster is asked in people's own names.
+ */
+import { seesAll, type FindSight, type Sees } from "../../routes/page-sight.ts";
+import type { Access } from "../../routes/page-access.ts";
+import type { UiConfig } from "../config.ts";
+import { ApiError, RequestError } from "../errors.ts";
+import type { KubeClient } from "../kube/client.ts";
+import type { WatchedDeployments } from "../kube/deployments.ts";
+import { createLimit } from "../limit.ts";
+import { asWhom, type Mapping } from "./page-actions.ts";
+
+export interface PageSightDeps {
+  readonly deployments: Pick<WatchedDeployments, "all">;
+  readonly client: Pick<KubeClient, "request">;
+  readonly mapping: Mapping & Pick<UiConfig, "namespacesByGroup">;
+  readonly now: () => number;
+}
+
+/** What the API server said counts for so long. */
+const knownForMs = 30_000;
+const mostKnown = 500;
+const askedAtOnce = 8;
+
+export function createPageSight({ deployments, client, mapping, now }: PageSightDeps): FindSight {
+  const { actAs, namespacesByGroup } = mapping;
+  const known = new Map<string, { readonly until: number; readonly sees: Promise<Sees> }>();
+  const asking = createLimit(askedAtOnce);
+
+  function byGroup({ groups }: Access): Sees {
+    if (namespacesByGroup.length === 0) return seesAll;
+    const patterns = namespacesByGroup.flatMap((entry) => {
+      const at = entry.lastIndexOf("=");
+      const group = entry.slice(0, at);
+      return group === "*" || groups.includes(group) ? [toPattern(entry.slice(at + 1))] : [];
+    });
+    return (namespace) => patterns.some((pattern) => pattern.test(namespace));
+  }
+
+  async function mayRead(user: string, groups: readonly string[], namespace?: string): Promise<boolean> {
+    const resourceAttributes = { verb: "get", group: "gitops.kluctl.io", resource: "kluctldeployments", namespace };
+    const spec = { user, groups: [...groups, "system:authenticated"], resourceAttributes };
+    try {
+      const answer = (await client.request({
+        method: "POST",
+        path: "/apis/authorization.k8s.io/v1/subjectaccessreviews",
+        body: { apiVersion: "authorization.k8s.io/v1", kind: "SubjectAccessReview", spec },
+        totalMs: 0,
+      })) as { status?: { allowed?: boolean } };
+      return answer.status?.allowed === true;
+    } catch (error) {
+      if (!(error instanceof ApiError)) throw error;
+      throw error.status === 403
+        ? new RequestError(
+            503,
+            "The server may not ask the API server what you may see.",
+            "It needs the right to create subjectaccessreviews: docs/rights.md.",
+          )
+        : new RequestError(503, "The API server does not say what you may see.", "Try again.");
+    }
+  }
+
+  async function byCluster(user: string, groups: readonly string[]): Promise<Sees> {
+    if (await mayRead(user, groups)) return seesAll;
+    const namespaces = [...new Set(deployments.all().map(({ key }) => key.namespace))];
+    const allowed = await Promise.all(namespaces.map((one) => asking.run(() => mayRead(user, groups, one))));
+    const seen = new Set(namespaces.filter((_, index) => allowed[index]));
+    return (namespace) => seen.has(namespace);
+  }
+
+  function askOnce(caller: Access): Promise<Sees> {
+    const { as = "", asGroups = [] } = asWhom(caller, mapping);
+    const who = JSON.stringify([as, asGroups]);
+    const before = known.get(who);
+    if (before !== undefined && before.until > now()) return before.sees;
+    known.delete(who);
+    if (known.size >= mostKnown) known.clear();
+    const sees = byCluster(as, asGroups);
+    known.set(who, { until: now() + knownForMs, sees });
+    sees.catch(() => known.delete(who));
+    return sees;
+  }
+
+  return async function findSight(caller) {
+    // Whoever has the token is nobody in particular: the server's administrator gave it to them.
+    if (caller.name === undefined) return seesAll;
+    const given = byGroup(caller);
+    if (actAs === "server") return given;
+    const allowed = await askOnce(caller);
+    if (given === seesAll) return allowed;
+    return allowed === seesAll ? given : (namespace) => given(namespace) && allowed(namespace);
+  };
+}
+
+/** `*` is any number of letters; the configuration lets through no others that mean something here. */
+function toPattern(text: string): RegExp {
+  return new RegExp(`^${text.replaceAll("*", ".*")}$`);
+}

@@ -1,0 +1,92 @@
+import { expect, test } from "vitest";
+import type { Access } from "../../../routes/page-access.ts";
+import { seesAll } from "../../../routes/page-sight.ts";
+import { createPageSight } from "../../../src/app/page-sight.ts";
+import { ApiError } from "../../../src/errors.ts";
+import type { KubeRequest } from "../../../src/kube/client.ts";
+import { aDeployment } from "../../support/deployments.ts";
+
+const vic: Access = { until: 0, by: "oidc", name: "vic", groups: ["dev", "some"], role: "viewer" };
+const mapping = { actAs: "caller", viewerGroups: ["dev"], operatorGroups: ["ops"], namespacesByGroup: [] } as const;
+const namespaces = ["shop", "shop-test", "bank"];
+
+interface Asked {
+  readonly user: string;
+  readonly groups: readonly string[];
+  readonly resourceAttributes: { readonly verb: string; readonly resource: string; readonly namespace?: string };
+}
+
+/** `allowed`: in which namespaces; `*` is the whole cluster. */
+function useSight(more: Partial<Parameters<typeof createPageSight>[0]["mapping"]>, allowed: readonly string[] = []) {
+  const asked: Asked[] = [];
+  const state = { now: 0, allowed };
+  const sight = createPageSight({
+    deployments: { all: () => namespaces.map((namespace) => aDeployment({ key: { namespace, name: "a" } })) },
+    client: {
+      request({ body }: KubeRequest) {
+        const { spec } = body as { spec: Asked };
+        asked.push(spec);
+        return Promise.resolve({
+          status: { allowed: state.allowed.includes(spec.resourceAttributes.namespace ?? "*") },
+        });
+      },
+    },
+    mapping: { ...mapping, ...more },
+    now: () => state.now,
+  });
+  const seen = async (caller: Access) => namespaces.filter(await sight(caller));
+  return { sight, seen, asked, state };
+}
+
+test("where the cluster is asked in people's names, they see what it lets them read", async () => {
+  const { seen, asked, state } = useSight({ groupPrefix: "team:" }, ["shop"]);
+  expect(await seen(vic)).toEqual(["shop"]);
+  expect(asked[0]).toEqual({
+    user: "vic",
+    groups: ["team:dev", "system:authenticated"],
+    resourceAttributes: { verb: "get", group: "gitops.kluctl.io", resource: "kluctldeployments" },
+  });
+  expect(asked.map(({ resourceAttributes }) => resourceAttributes.namespace)).toEqual([undefined, ...namespaces]);
+
+  // For half a minute.
+  state.allowed = ["bank"];
+  expect(await seen(vic)).toEqual(["shop"]);
+  state.now = 30_001;
+  expect(await seen(vic)).toEqual(["bank"]);
+  expect(await seen({ ...vic, name: "eve" })).toEqual(["bank"]);
+});
+
+test("one question is enough for somebody who may read all of them, and none for the token", async () => {
+  const { sight, asked } = useSight({}, ["*"]);
+  expect(await sight(vic)).toBe(seesAll);
+  expect(asked).toHaveLength(1);
+  expect(await useSight({}).sight({ until: 0, by: "token", groups: [], role: "viewer" })).toBe(seesAll);
+});
+
+test("groups are given namespaces, and nobody sees more than the cluster lets them read", async () => {
+  const namespacesByGroup = ["dev=shop*", "ops=*", "*=nowhere"];
+  const byServer = useSight({ actAs: "server", namespacesByGroup });
+  expect(await byServer.seen(vic)).toEqual(["shop", "shop-test"]);
+  expect(await byServer.seen({ ...vic, groups: ["ops"] })).toEqual(namespaces);
+  expect(await byServer.seen({ ...vic, groups: [] })).toEqual([]);
+  expect(byServer.asked).toEqual([]);
+  expect(await useSight({ namespacesByGroup }, ["shop", "bank"]).seen(vic)).toEqual(["shop"]);
+  expect(await useSight({ namespacesByGroup }, ["*"]).seen(vic)).toEqual(["shop", "shop-test"]);
+  expect(await useSight({ actAs: "server" }).sight(vic)).toBe(seesAll);
+});
+
+test("what the cluster does not say is not seen", async () => {
+  for (const [status, words] of [
+    [403, "The server may not ask the API server what you may see."],
+    [500, "The API server does not say what you may see."],
+  ] as const) {
+    const sight = createPageSight({
+      deployments: { all: () => [] },
+      client: { request: () => Promise.reject(new ApiError(status, "no")) },
+      mapping,
+      now: () => 0,
+    });
+    await expect(sight(vic)).rejects.toMatchObject({ status: 503, message: words });
+  }
+  await expect(useSight({}).sight({ ...vic, name: "system:admin" })).rejects.toMatchObject({ status: 403 });
+});
