@@ -194,7 +194,12 @@ export const SpecSchema = z.object({
   prune: flag("Whether to delete objects that the project no longer has."),
   delete: flag("Whether to delete the target's objects together with this resource."),
   manual: z.boolean().optional().describe("Whether each change has to be approved before it is deployed."),
-  manualObjectsHash: z.string().optional().describe("The status.lastObjectsHash that is approved."),
+  manualObjectsHash: z
+    .string()
+    .optional()
+    .describe(
+      "The hash of the rendered objects that are approved, as in the event WaitingForApproval and mostly in status.lastObjectsHash.",
+    ),
 });
 
 export type RawSpec = z.output<typeof SpecSchema>;

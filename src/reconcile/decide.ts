@@ -2,7 +2,7 @@
  * What a deployment needs, decided from what it says and what was done last. Pure: this is the table that has to
  * agree with kluctl's own controller, so that the two can be exchanged without a redeploy.
  */
-import type { DeploymentSpec, DeploymentStatus } from "../model.ts";
+import type { DeploymentSpec, DeploymentStatus, ResultError } from "../model.ts";
 
 export interface DecisionInput {
   readonly spec: DeploymentSpec;
@@ -107,6 +107,14 @@ export function isInterrupted({ lastDeployResult, lastObjectsHash }: DeploymentS
   return lastDeployResult !== undefined && lastObjectsHash === undefined;
 }
 
+/** An error of a deploy, so that it is not ready, and not over, until what was approved is what is applied. */
+export function notApproved(approved: string, rendered: string): ResultError {
+  const message =
+    `the deploy rendered and applied ${rendered} instead of ${approved}, which was approved: ` +
+    "an input that is not in git has changed in between; look at what was applied, and approve what is rendered now";
+  return { ref: { kind: "", name: "" }, message };
+}
+
 /** The hash of what was rendered last. */
 export function renderedHash({ lastObjectsHash, lastDriftDetectionResult }: DeploymentStatus): string | undefined {
   const compared = lastDriftDetectionResult?.document["renderedObjectsHash"];
@@ -115,12 +123,13 @@ export function renderedHash({ lastObjectsHash, lastDriftDetectionResult }: Depl
 
 /**
  * The hash of a change that waits for approval, as far as the status shows: what was rendered last is neither what was
- * approved nor, if that is known, what is applied.
+ * approved nor, as far as that is known, what is applied.
  */
 export function hashToApprove(spec: DeploymentSpec, status: DeploymentStatus): string | undefined {
   const rendered = renderedHash(status);
   if (!spec.manual || rendered === spec.manualObjectsHash) return undefined;
-  const applied = isInterrupted(status) ? undefined : status.lastDeployResult?.document["renderedObjectsHash"];
+  const isUnsure = isInterrupted(status) || (status.lastDeployResult?.errors ?? 0) > 0;
+  const applied = isUnsure ? undefined : status.lastDeployResult?.document["renderedObjectsHash"];
   return rendered === applied ? undefined : rendered;
 }
 

@@ -61,6 +61,12 @@ export function withDryRun<Result extends CommandResult>(result: Result, dryRun:
   return { ...result, document: { ...result.document, command: { ...command, ...(dryRun && { dryRun }) } } };
 }
 
+/** A result with errors of ours beside kluctl's. */
+export function withErrors(result: CommandResult, more: readonly ResultError[]): CommandResult {
+  const errors = [...result.errors, ...more];
+  return { ...result, errors, document: { ...result.document, errors } };
+}
+
 /** The part of a result that the status keeps. */
 export function toCommandSummary(result: MaskedResult, context: ResultContext): CommandSummary {
   const stored = toStoredDocument(result, context);

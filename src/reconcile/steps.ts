@@ -22,7 +22,7 @@ import {
   resultMessage,
 } from "./conditions.ts";
 import { audited, type Doing } from "./auditing.ts";
-import { isInterrupted, renderedHash } from "./decide.ts";
+import { isInterrupted, notApproved, renderedHash } from "./decide.ts";
 import { findFirst, findSharing, isNewcomer, refusal, sharingNote } from "./discriminators.ts";
 import { projectKey, targetOf } from "./keys.ts";
 import { maskResult, type MaskedResult } from "./mask.ts";
@@ -36,6 +36,7 @@ import {
   toValidateAnnotation,
   toValidateSummary,
   withDryRun,
+  withErrors,
   type ResultContext,
 } from "./results.ts";
 import { toDeployOptions, toRun } from "./run.ts";
@@ -107,6 +108,13 @@ export function createSteps(work: Work, { checkout, credentials, identity, kluct
       },
     );
     storing.push(stored);
+  }
+
+  /** What a deploy applies it renders again: with an input from elsewhere than git that may be another thing than was approved. */
+  function asApproved(deployed: CommandResult): CommandResult {
+    const approved = spec.manualObjectsHash;
+    if (!spec.manual || isWanted || approved === undefined || deployed.objectsHash === approved) return deployed;
+    return withErrors(deployed, [notApproved(approved, deployed.objectsHash)]);
   }
 
   /** After a deploy that succeeded. What is pruned is what that deploy found, so that nothing else can have slipped in. */
@@ -262,7 +270,9 @@ export function createSteps(work: Work, { checkout, credentials, identity, kluct
       const message = `Performing ${isWanted ? "" : "kluctl "}${spec.deployMode}`;
       const startedAt = clock.now();
       const whole = await mutate(message, { action: pokes ? "poke-images" : "deploy", why }, async () =>
-        pokes ? kluctl.pokeImages(run(), { dryRun }, signal) : pruneAfter(await kluctl.deploy(run(), options, signal)),
+        pokes
+          ? asApproved(await kluctl.pokeImages(run(), { dryRun }, signal))
+          : pruneAfter(asApproved(await kluctl.deploy(run(), options, signal))),
       );
       const result = maskResult(whole);
       const appliedAt = clock.now();
@@ -273,7 +283,7 @@ export function createSteps(work: Work, { checkout, credentials, identity, kluct
         return result;
       }
       log.info({ why, commit: checkout.commit, dryRun, ...counts(result), ms }, "deployed");
-      if (compared && compared.objectsHash !== result.objectsHash) {
+      if (!spec.manual && compared && compared.objectsHash !== result.objectsHash) {
         log.warn(
           { compared: compared.objectsHash, deployed: result.objectsHash },
           "the project rendered differently when it was deployed",

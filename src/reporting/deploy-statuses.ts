@@ -51,8 +51,9 @@ function lineOf(commit: string, { spec, status }: GitDeployment, head: string | 
   if (status.lastPrepareError !== undefined) {
     return { state: "failure", description: `cannot be rendered: ${inOneLine(status.lastPrepareError)}` };
   }
-  if (changeWaits(spec, status)) return { state: "pending", description: "waits for approval" };
   const { lastDeployResult: last } = status;
+  const hasFailed = last !== undefined && last.errors > 0 && deployedCommit(last) === commit;
+  if (changeWaits(spec, status) && !hasFailed) return { state: "pending", description: "waits for approval" };
   const ready = readyCondition(status);
   if (ready?.status === "False") return { state: "failure", description: withFirstErrorOnly(ready.message, status) };
   if (last !== undefined && deployedCommit(last) === commit) {

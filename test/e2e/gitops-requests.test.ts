@@ -119,7 +119,7 @@ test("diff, deploy, prune and validate do what they are told, whatever the deplo
 
     const wrong = await gitops(world, ["deploy", ...name, "-t", "nowhere"]);
     expect(wrong).toMatchObject({ code: 1, stderr: expect.stringContaining("nowhere") as string });
-    expect(readyOf((await shop.get()) as TestResource)).toMatchObject({ status: "True" });
+    expect(readyOf(await shop.settles())).toMatchObject({ status: "True" });
 
     const commit = await repo.push({ "app/held.yml": undefined, ...project(namespace, {}) });
     const pruned = await gitops(world, ["prune", ...name]);
