@@ -105,6 +105,19 @@ async function gather(child: ChildProcess, limits: WatchedLimits, onLines: Param
   }
 }
 
+/** Resolves when nobody is left in a group that was killed, at the latest after so long: what nobody reaps stays in it. */
+export async function groupGone(pid: number, atMostMs: number): Promise<void> {
+  const until = performance.now() + atMostMs;
+  try {
+    while (performance.now() < until) {
+      process.kill(-pid, 0);
+      await delay(20);
+    }
+  } catch {
+    // Nobody is left in it.
+  }
+}
+
 export function killGroup(pid: number | undefined, signal: EndingSignal): void {
   if (pid === undefined) return; // could not be started
   try {

@@ -7,7 +7,7 @@
 import { type ChildProcess, fork } from "node:child_process";
 import { join } from "node:path";
 import process from "node:process";
-import { killGroup, type StartWatched, type WatchedEnd } from "../kluctl/watched.ts";
+import { groupGone, killGroup, type StartWatched, type WatchedEnd } from "../kluctl/watched.ts";
 import type { Git } from "../source/git.ts";
 import { type Answer, type Order, type OrderOf, type StarterSettings, toError } from "./orders.ts";
 
@@ -42,8 +42,10 @@ const execArgv = [
 ];
 
 const file = join(import.meta.dirname, `starter-process${import.meta.filename.endsWith(".ts") ? ".ts" : ".js"}`);
-/** So long a killed group may take to be gone, where nobody can tell. */
-const dyingMs = 1_000;
+/** A killed group is waited for so long: the processor may be busy with others. */
+const dyingMs = 10_000;
+/** So long one may take to be gone whose number nobody knows. */
+const unknownMs = 1_000;
 
 /** The process begins with the first call. */
 export function startStarter(settings: StarterSettings): Starter {
@@ -126,9 +128,10 @@ export function startStarter(settings: StarterSettings): Starter {
           },
           // The watchdog finds out by itself, but nobody could say when.
           gone(why) {
+            if (pid === undefined) return void setTimeout(() => reject(why), unknownMs);
             killGroup(pid, "SIGKILL");
             const killed: WatchedEnd = { code: null, signal: "SIGKILL", stdout: "", stderr: "" };
-            setTimeout(() => (pid === undefined ? reject(why) : resolve(killed)), dyingMs);
+            void groupGone(pid, dyingMs).then(() => resolve(killed));
           },
         },
       );
