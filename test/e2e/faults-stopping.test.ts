@@ -44,7 +44,7 @@ test("a server that is asked to stop ends its deploy first, and refuses no deliv
   await deployment.reaches("Ready");
   expect(await world.cluster.data("settings")).toEqual({ color: "red" });
   expect(journal.deploys()).toMatchObject([{ exitCode: 0 }]);
-  expect(findProcessesOf(server.dataDir)).toEqual([]);
+  await vi.waitFor(() => expect(findProcessesOf(server.dataDir)).toEqual([]), patience);
 });
 
 test("a deploy that takes longer than a server may still run is handed to another one at once", async () => {
@@ -64,7 +64,7 @@ test("a deploy that takes longer than a server may still run is handed to anothe
 
   server.child.kill("SIGTERM");
   expect(await server.ended).toBe(0);
-  expect(findProcessesOf(server.dataDir)).toEqual([]);
+  await vi.waitFor(() => expect(findProcessesOf(server.dataDir)).toEqual([]), patience);
   const ready = await deployment.reaches("Ready"); // the lease was given back: nobody had to wait for its end
   expect(ready.status).toMatchObject({ observedCommit: commit });
   expect(await world.cluster.data("settings")).toEqual({ color: "red" });
@@ -85,7 +85,7 @@ test("what a stopped server handed back is done by the next one that is started"
 
   server.child.kill("SIGTERM");
   expect(await server.ended).toBe(0);
-  expect(findProcessesOf(server.dataDir)).toEqual([]);
+  await vi.waitFor(() => expect(findProcessesOf(server.dataDir)).toEqual([]), patience);
   await release();
   await useFaultServer(world, journal, "server");
   const ready = await deployment.reaches("Ready");

@@ -176,6 +176,13 @@ async function answered(deployments: Iterable<TestDeployment>, requestValue: str
   }
 }
 
+/** Looked at after the edit, by whoever is at it: an answer to a request may be of a look that began before. */
+async function seesDrift(deployments: Iterable<TestDeployment>): Promise<void> {
+  for (const deployment of deployments) {
+    await deployment.until("its drift", ({ status }) => status?.["lastDriftDetectionResultMessage"] === "1 chg");
+  }
+}
+
 async function approve(deployments: readonly TestDeployment[]): Promise<void> {
   for (const deployment of deployments) {
     const { status } = (await deployment.get()) as TestResource;
@@ -265,6 +272,7 @@ test("deployments of all kinds go to us and back: nothing is deployed twice, and
   }
   await ask(fleet.ofKind("drifted"), "before");
   await answered(fleet.ofKind("drifted"), "before");
+  await seesDrift(fleet.ofKind("drifted"));
   const series = await seriesOf(metrics);
   await stopFirst();
   const before = await factsOf(fleet);
@@ -299,6 +307,7 @@ test("deployments of all kinds go to us and back: nothing is deployed twice, and
   await ask(fleet.all.values(), "ours");
   const stopOurs = useOwnController(world, { "metrics-bind-address": metrics });
   await answered(fleet.all.values(), "ours");
+  await seesDrift(fleet.ofKind("drifted"));
   expect(await seriesOf(metrics)).toEqual(expect.arrayContaining(series));
   await stopOurs();
   const ours = await factsOf(fleet);
@@ -311,6 +320,7 @@ test("deployments of all kinds go to us and back: nothing is deployed twice, and
   await ask(fleet.all.values(), "theirs");
   const stopSecond = useController(world);
   await answered(fleet.all.values(), "theirs");
+  await seesDrift(fleet.ofKind("drifted"));
   await stopSecond();
   const theirs = await factsOf(fleet);
   expect(unaffected(theirs, "approved-for-them")).toEqual(unaffected(ours, "approved-for-them"));
