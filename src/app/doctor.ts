@@ -16,6 +16,7 @@ import { createDoctorCluster } from "../doctor/cluster.ts";
 import { createCompare } from "../doctor/compare.ts";
 import { type DeploymentsDeps, examineDeployments } from "../doctor/deployments.ts";
 import type { Section } from "../doctor/finding.ts";
+import { examineClocks, examineWriteAccess } from "../doctor/forges.ts";
 import { examineLegacy, readLegacy } from "../doctor/legacy.ts";
 import { examineNamespaces } from "../doctor/namespaces.ts";
 import { examinePermissions } from "../doctor/permissions.ts";
@@ -24,7 +25,9 @@ import { examineController } from "../doctor/running-controller.ts";
 import { examineServer } from "../doctor/server.ts";
 import { examineDataDir, examineForge, examineKluctl, examineRedis, type RedisFacts } from "../doctor/surroundings.ts";
 import { findAccount } from "../forge/account.ts";
+import { createForge } from "../forge/create-forge.ts";
 import { hostsOf } from "../forge/forge-hosts.ts";
+import { findLackingAccess } from "../forge/write-access.ts";
 import { createKluctl } from "../kluctl/kluctl.ts";
 import { createKubeClient } from "../kube/client.ts";
 import { toRemoteCluster } from "../kube/remote-cluster.ts";
@@ -32,7 +35,7 @@ import { createSecrets } from "../kube/secrets.ts";
 import { createServiceAccounts } from "../kube/service-accounts.ts";
 import { createLimit } from "../limit.ts";
 import { createLogger, type Logger } from "../log.ts";
-import { isMalformed, type Key } from "../model.ts";
+import { followsGit, isMalformed, type Key } from "../model.ts";
 import { readGitCredentials } from "../reconcile/credentials.ts";
 import { createReadIdentity } from "../reconcile/identity.ts";
 import { createSources } from "../source/sources.ts";
@@ -171,6 +174,27 @@ export async function runDoctor(options: DoctorOptions): Promise<readonly Sectio
           config.redis.url === undefined ? "private" : "configured",
         ),
     },
+    ...config.forges.flatMap((forge): Check[] => {
+      const login = loginOf(forge);
+      if (login === undefined) return [];
+      const run = async () => {
+        const { repoName } = await createForge({ ...forge, login, log });
+        const lacks = (name: string) => findLackingAccess({ ...forge, login, log }, name);
+        return examineWriteAccess({ id: forge.id, repoName, lacks }, await all());
+      };
+      return [{ group: "Repositories", subject: `forge ${forge.id}`, run }];
+    }),
+    {
+      group: "Repositories",
+      subject: "clocks",
+      run: async () => {
+        const urls = (await all()).flatMap(({ deployment }) =>
+          followsGit(deployment) ? deployment.spec.source.url : [],
+        );
+        const apis = config.forges.flatMap(({ apiUrl }) => apiUrl ?? []);
+        return examineClocks(originsOf([...urls, ...apis]), askDate, now);
+      },
+    },
     ...config.forges.map((forge) => ({
       group: "Surroundings",
       subject: `forge ${forge.id}`,
@@ -217,6 +241,19 @@ export async function runDoctor(options: DoctorOptions): Promise<readonly Sectio
     client.close();
     await rm(dir, { recursive: true, force: true, maxRetries: 5 });
   }
+}
+
+/** Those that can be asked the time: of http and https. */
+function originsOf(urls: readonly string[]): readonly string[] {
+  const parsed = urls.map((url) => URL.parse(url)).filter((url) => /^https?:$/.test(url?.protocol ?? ""));
+  return [...new Set(parsed.flatMap((url) => url?.origin ?? []))].sort();
+}
+
+/** Whether a host can be reached is another finding. */
+async function askDate(origin: string): Promise<number | undefined> {
+  const signal = AbortSignal.timeout(10_000);
+  const answer = await fetch(origin, { method: "HEAD", redirect: "manual", signal }).catch(() => undefined);
+  return Date.parse(answer?.headers.get("date") ?? "") || undefined;
 }
 
 /** kluctl's unpacked Python is worth seconds; the server's own is taken where there is one. */

@@ -22,7 +22,8 @@ What it looks at, and never changes:
   kluctl's controller  whether it runs: Deployment, Lease, recent writes of a status
   Deployments          fields and Secrets that would not work; and, by a real \`kluctl diff\` of each, whether a swap
                        would deploy it again or ask for a new approval
-  Repositories         whether each answers to its logins and has the branch that is followed
+  Repositories         whether each answers to its logins and has the branch that is followed; whether the forge's login may
+                       write comments and commit statuses there; the hosts' clocks
   Rights               every verb the server needs, by access reviews
   Surroundings         kluctl, Redis, forges and their logins, the data directory
 

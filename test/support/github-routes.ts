@@ -107,6 +107,16 @@ const hook = ({ repository, params }: Context) => repository.hooks.find(({ id })
 const routes: readonly Route[] = [
   {
     method: "GET",
+    template: "/repos/{owner}/{repo}",
+    answer: (context) => {
+      if (!isThis(context) || context.caller.kind === "app") return notFound;
+      const permissions = { admin: false, pull: true, push: true };
+      const about = { full_name: context.repository.fullName, has_discussions: false, permissions };
+      return { status: 200, body: { ...githubExample("full-repository"), ...about } };
+    },
+  },
+  {
+    method: "GET",
     template: "/repos/{owner}/{repo}/hooks",
     answer: within("repository_hooks", "read", (context) => {
       const { repository } = context;

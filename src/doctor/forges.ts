@@ -1,0 +1,59 @@
+/** What the forges' logins may write at the repositories that are followed, and whether the hosts' clocks agree with ours. */
+import { followsGit, type RepoId } from "../model.ts";
+import type { FoundDeployment } from "./cluster.ts";
+import { type Finding, ok, problem, warning } from "./finding.ts";
+
+export interface ForgeLooker {
+  readonly id: string;
+  /** `undefined` for a repository of another host. */
+  readonly repoName: (repo: RepoId) => string | undefined;
+  /** What the login may not write there. Throws Errors that say what is wrong. */
+  readonly lacks: (repoName: string) => Promise<readonly string[]>;
+}
+
+export async function examineWriteAccess(
+  { id, repoName, lacks }: ForgeLooker,
+  found: readonly FoundDeployment[],
+): Promise<Finding[]> {
+  const repos = new Set(found.flatMap(({ deployment }) => (followsGit(deployment) ? [deployment.repo] : [])));
+  const names = [...repos].sort().flatMap((repo) => repoName(repo) ?? []);
+  const look = async (name: string): Promise<Finding> => {
+    const subject = `forge ${id}`;
+    try {
+      const lacking = await lacks(name);
+      if (lacking.length === 0) return ok(subject, `${name}: the login may write comments and commit statuses`);
+      return problem(
+        subject,
+        `${name}: the login may not write ${lacking.join(" and ")}`,
+        `give it that right: docs/connect-github.md, connect-gitlab.md or connect-gitea.md`,
+      );
+    } catch (error) {
+      return problem(subject, `${name}: ${(error as Error).message}`);
+    }
+  };
+  return Promise.all(names.map(look));
+}
+
+/** Git hosts stamp what they send, and Apps log in by the time of day. */
+const mostSkewMs = 30_000;
+
+/** `dateOf`: when a host says it is, in epoch milliseconds; `undefined` if it does not say. */
+export async function examineClocks(
+  origins: readonly string[],
+  dateOf: (origin: string) => Promise<number | undefined>,
+  now: () => number,
+): Promise<Finding[]> {
+  const looked = await Promise.all(
+    origins.map(async (origin): Promise<Finding[]> => {
+      const from = now();
+      const date = await dateOf(origin);
+      if (date === undefined) return [];
+      const aheadMs = (from + now()) / 2 - (date + 500); // it says whole seconds
+      const { host } = new URL(origin);
+      if (Math.abs(aheadMs) <= mostSkewMs) return [ok("clock", `agrees with that of ${host}`)];
+      const skew = `${Math.abs(aheadMs / 1_000).toFixed(0)} s ${aheadMs > 0 ? "ahead of" : "behind"}`;
+      return [warning("clock", `this machine's is ${skew} that of ${host}`, "set both by NTP")];
+    }),
+  );
+  return looked.flat();
+}

@@ -1,0 +1,116 @@
+/** Whether a forge's login may write what we write there, found out without writing anything. */
+import { z } from "zod";
+import { ConfigError } from "../errors.ts";
+import type { AccountOptions } from "./account.ts";
+import { type Ask, createAsk, pathOf, type Question, readAnswer } from "./ask.ts";
+import { read } from "./github/login.ts";
+import { createWire } from "./github/wire.ts";
+import type { ForgeKind } from "./webhook-source.ts";
+
+/** A commit that does not exist, as there is no comment 0: what is asked for them can be refused, and never be done. */
+const nothing = "0".repeat(40);
+
+interface Host {
+  readonly apiUrl: string | undefined;
+  readonly headers: (token: string) => Record<string, string>;
+  readonly repository: (name: string) => string;
+  /** Requests that are refused for the login before they are for what they ask. */
+  readonly comment: (name: string) => Question;
+  readonly status: (name: string) => Question;
+}
+
+const likeGithub = {
+  repository: (name: string) => {
+    const [owner = "", repo = ""] = name.split("/");
+    return pathOf`/repos/${owner}/${repo}`;
+  },
+  comment: (name: string): Question => ({
+    method: "PATCH",
+    path: `${likeGithub.repository(name)}/issues/comments/0`,
+    body: { body: "-" },
+  }),
+  status: (name: string): Question => ({
+    method: "POST",
+    path: `${likeGithub.repository(name)}/statuses/${nothing}`,
+    body: { state: "pending" },
+  }),
+};
+
+const hosts: Readonly<Record<ForgeKind, Host>> = {
+  github: {
+    apiUrl: "https://api.github.com",
+    headers: (token) => ({ authorization: `Bearer ${token}`, accept: "application/vnd.github+json" }),
+    ...likeGithub,
+  },
+  gitea: { apiUrl: undefined, headers: (token) => ({ authorization: `token ${token}` }), ...likeGithub },
+  gitlab: {
+    apiUrl: "https://gitlab.com/api/v4",
+    headers: (token) => ({ "private-token": token }),
+    repository: (name) => pathOf`/projects/${name}`,
+    comment: (name) => ({
+      method: "PUT",
+      path: `${pathOf`/projects/${name}`}/merge_requests/0/notes/0`,
+      body: { body: "-" },
+    }),
+    status: (name) => ({
+      method: "POST",
+      path: `${pathOf`/projects/${name}`}/statuses/${nothing}`,
+      body: { state: "pending" },
+    }),
+  },
+};
+
+const Access = z.object({ access_level: z.int() }).nullish();
+const Repository = z.object({
+  permissions: z
+    .object({ push: z.boolean().optional(), project_access: Access, group_access: Access })
+    .optional()
+    .catch(undefined),
+});
+/** GitLab's Developer. */
+const developer = 30;
+
+/** What the login lacks, in words; empty: nothing that could be seen. Throws ForgeError where nobody can tell. */
+export async function findLackingAccess(
+  { kind, apiUrl, login, log }: AccountOptions,
+  repoName: string,
+): Promise<readonly string[]> {
+  const host = hosts[kind];
+  const base = apiUrl ?? host.apiUrl;
+  if (base === undefined) throw new ConfigError("a token of a Gitea needs the address of its API (apiUrl)");
+  if ("app" in login) return lacksOfApp({ apiUrl: base, app: login.app, log }, repoName);
+  const { token } = login;
+  const ask = createAsk({ apiUrl: base, headers: host.headers(token), hint: "give the login access to it", token });
+  const { permissions = {} } = readAnswer(Repository, await ask({ path: host.repository(repoName) }));
+  const { push, project_access: own, group_access: group } = permissions;
+  const level = own || group ? Math.max(own?.access_level ?? 0, group?.access_level ?? 0) : developer;
+  // GitHub hides from a classic token without the scope what it may not do, and answers 422 to one that has it.
+  const hides = kind === "github" ? [404] : [];
+  const mayStatus = push !== false && level >= developer && !(await isRefused(ask, host.status(repoName), hides));
+  return [
+    ...((await isRefused(ask, host.comment(repoName))) ? ["comments"] : []),
+    ...(mayStatus ? [] : ["commit statuses"]),
+  ];
+}
+
+async function isRefused(ask: Ask, question: Question, also: readonly number[] = []): Promise<boolean> {
+  const { status } = await ask({ ...question, excuses: () => true });
+  return [401, 403, ...also].includes(status);
+}
+
+const Installation = z.object({ permissions: z.record(z.string(), z.string()) });
+
+async function lacksOfApp(
+  { apiUrl, app, log }: { apiUrl: string; app: { appId: string; privateKey: string }; log: AccountOptions["log"] },
+  repoName: string,
+): Promise<readonly string[]> {
+  const wire = createWire({ apiUrl: apiUrl.replace(/\/+$/, ""), timeoutMs: 10_000, log, app });
+  const [owner, repo] = repoName.split("/");
+  const question = { what: `find the App's installation on ${repoName}`, who: "the App" } as const;
+  const answer = await wire.request("GET /repos/{owner}/{repo}/installation", { owner, repo }, question);
+  const { permissions } = read(Installation, answer, question);
+  return [
+    ...(permissions["pull_requests"] === "write" || permissions["issues"] === "write" ? [] : ["comments"]),
+    ...(permissions["statuses"] === "write" ? [] : ["commit statuses"]),
+  ];
+}
