@@ -138,9 +138,9 @@ export function afterDeploy(result: MaskedResult, dryRun: boolean): MaskedResult
   return { ...result, objects: remaining };
 }
 
-/** `no drift`, or counts: `1 new/2 chg/1 orp`. An object that was refused is not in the cluster as git has it. */
+/** `no drift`, or counts: `1 new/2 chg/1 orp`. */
 function driftMessage(objects: readonly ResultObject[], errors: number, warnings: number): string {
-  if (objects.length === 0 && errors === 0) return "no drift";
+  if (objects.length === 0) return "no drift";
   const counts: [string, number][] = [
     ["new", objects.filter((o) => o.new).length],
     ["chg", objects.filter((o) => o.changes.length > 0).length],

@@ -34,7 +34,7 @@ export interface DeploymentState {
 export function stateOf(deployment: Deployment | MalformedDeployment, now: number, retryAt?: number): DeploymentState {
   const { key, status } = deployment;
   const spec = isMalformed(deployment) ? undefined : deployment.spec;
-  const { lastDeployResult: deployed, lastDriftDetectionResultMessage: drift } = status;
+  const { lastDeployResult: deployed } = status;
   const ready = readyCondition(status)?.status;
   // What cannot be rendered has no time of its last look in its status: it is not overdue for that.
   const next = dueAt(deployment, { retryAt: retryAt ?? (ready === "False" ? Infinity : undefined) }, now);
@@ -44,7 +44,7 @@ export function stateOf(deployment: Deployment | MalformedDeployment, now: numbe
     commit: status.observedCommit,
     deployedCommit: commitOf(deployed?.document),
     deployedAt: timeOf(deployed?.endTime),
-    drift: drift === undefined ? undefined : drift === "no drift" ? "none" : drift,
+    drift: driftOf(status),
     nextLookAt: Number.isFinite(next) ? Math.max(next, now) : undefined,
     why: whyOf(deployment),
     suspended: spec?.suspend ?? false,
@@ -53,6 +53,16 @@ export function stateOf(deployment: Deployment | MalformedDeployment, now: numbe
     ref: spec && refOf(spec.source),
     path: spec?.source.path,
   };
+}
+
+/** kluctl says "no drift" of objects that were refused, too: these are not in the cluster as git has them. */
+function driftOf({
+  lastDriftDetectionResultMessage: message,
+  lastDriftDetectionResult: last,
+}: Deployment["status"]): string | undefined {
+  if (message !== "no drift") return message;
+  const errors = last?.document["errors"];
+  return Array.isArray(errors) && errors.length > 0 ? `${errors.length} err` : "none";
 }
 
 /** The first that applies: what only a person can mend before what goes on by itself. */

@@ -42,6 +42,12 @@ test("a deployment that is well says when it was deployed, and when it is looked
   });
 });
 
+test("an object that was refused is drift, though kluctl counts none", () => {
+  const lastDriftDetectionResult = { document: { errors: [{ message: "refused" }] }, endTime: "2026-01-02T11:58:00Z" };
+  const refused = status({ lastDriftDetectionResult, lastDriftDetectionResultMessage: "no drift" });
+  expect(stateOf(aDeployment({ status: refused }), now).drift).toBe("1 err");
+});
+
 test.each<[why: string, deployment: Parameters<typeof aDeployment>[0]]>([
   ["suspended", { spec: { suspend: true } }],
   ["is being deleted", { deletionTimestamp: "2026-01-02T11:00:00Z", spec: { suspend: true } }],
