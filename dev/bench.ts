@@ -10,6 +10,7 @@ import { footprint } from "./bench/footprint.ts";
 import { gitops } from "./bench/gitops.ts";
 import { idleLoop } from "./bench/idle-loop.ts";
 import { intake, strangers } from "./bench/intake.ts";
+import { large } from "./bench/large.ts";
 import { leftOut } from "./bench/left-out.ts";
 import { manyDeployments } from "./bench/many-deployments.ts";
 import { previews } from "./bench/previews.ts";
@@ -37,6 +38,7 @@ const measurements: readonly Measurement[] = [
   manyDeployments,
   intake,
   strangers,
+  large,
   footprint,
   thePage,
   thousand,

@@ -35,7 +35,7 @@ const rooms: readonly Room[] = [
   {
     name: "ground",
     files:
-      /^src\/(?:(?:model|errors|report|address|tracing|delivery-record|limit|kept|duration|repo-url|oci-url|git-ref|work-directories|untar|repo-key|git-marker|json|go-bool|merge-patch|template-code|monotonic)\.ts|(?:config|log|model)(?:\.ts|\/)|redact\/)/,
+      /^src\/(?:(?:model|errors|report|address|tracing|delivery-record|limit|kept|duration|repo-url|oci-url|git-ref|work-directories|untar|repo-key|git-marker|json|go-bool|merge-patch|template-code|monotonic)\.ts|(?:config|log|model)(?:\.ts|\/)|redact\/|thread\/)/,
     mayImport: [],
   },
   { name: "ports", files: /^src\/ports\.ts$/, mayImport: ["ground"] },

@@ -121,7 +121,7 @@ async function measureOurs(stage: Stage, count: number) {
 }
 
 /** Since the scrape before. What Node tells is how long it was from one look to the next. */
-function lagOf(metrics: Metrics) {
+export function lagOf(metrics: Metrics) {
   const of = (what: string) =>
     Math.max(0, (metrics.get(`nodejs_eventloop_lag_${what}_seconds`) ?? NaN) * 1_000 - eventLoopLookMs);
   return { p50: of("p50"), p99: of("p99"), max: of("max") };

@@ -6,7 +6,6 @@ import type { PullRequestReports } from "../../jobs/reports.ts";
 import type { PageDeployment, PageFacts, PageRequest } from "../../routes/page-facts.ts";
 import type { ForgeConfig } from "../config.ts";
 import { createCommitUrls } from "../forge/commit-url.ts";
-import { toCommandResult } from "../kluctl/result.ts";
 import type { KubeClient } from "../kube/client.ts";
 import type { WatchedDeployments } from "../kube/deployments.ts";
 import { listStoredCommands } from "../kube/stored-commands.ts";
@@ -26,12 +25,12 @@ import {
 import type { Clock } from "../ports.ts";
 import { describeProposal, findProposals } from "../preview/proposals.ts";
 import type { Retries } from "../reconcile/retries.ts";
-import { maskStored } from "../reconcile/mask.ts";
-import { showDrift, showResult, showStatusProblems } from "../reconcile/show-result.ts";
+import { showDrift, showStatusProblems } from "../reconcile/show-result.ts";
 import { stateOf } from "../reconcile/state.ts";
 import { traceCommit } from "../reconcile/trace.ts";
 import { explainJobs } from "./explain-jobs.ts";
 import type { Report } from "../report.ts";
+import { showStored } from "./show-stored.ts";
 
 export interface PageFactsDeps {
   readonly deployments: Pick<WatchedDeployments, "all" | "find">;
@@ -105,8 +104,8 @@ export function createPageFacts(
       };
     },
     async result(key, id) {
-      const document = await results.read(key, id);
-      return document && showResult(maskStored(toCommandResult(document)));
+      const stored = await results.read(key, id);
+      return stored && showStored(stored);
     },
     forges: () =>
       Promise.all(

@@ -9,7 +9,7 @@ import type { Deployments, Held } from "../ports.ts";
 import { toFailure } from "../reconcile/failures.ts";
 import { withProject } from "../reconcile/project.ts";
 import { type LoopDeps, startWork } from "../reconcile/work.ts";
-import { createRedactor } from "../redact/redactor.ts";
+import { redactText } from "../redact/redact-text.ts";
 import type { Compared } from "./swap.ts";
 
 export interface CompareDeps extends Omit<LoopDeps, keyof typeof writesNothing | "settings" | "observe"> {
@@ -31,7 +31,7 @@ export function createCompare({ signal, ...deps }: CompareDeps): (deployment: De
       });
     } catch (error) {
       if (isGone(error)) throw error;
-      throw new Error(createRedactor(work.secrets).text(toFailure(error).message), { cause: error });
+      throw new Error(await redactText(toFailure(error).message, work.secrets), { cause: error });
     }
   }
 

@@ -16,7 +16,7 @@ import { explainHostKey, explainRefusal, toLogins } from "./logins.ts";
 import { toOrphans } from "./orphans.ts";
 import { explainDisk, readOutcome } from "./outcome.ts";
 import { type Ended, type ProcessLimits, runProcess } from "./process.ts";
-import { parseCommandResult, parseValidateResult } from "./result.ts";
+import { readCommandResult, readValidateResult, type ReadResult } from "./result.ts";
 import { toStableWords } from "./stable-words.ts";
 import { createThreads } from "./threads.ts";
 import { type Binary, createBinary, isSince } from "./version.ts";
@@ -96,7 +96,6 @@ export interface KluctlProcesses extends Kluctl {
 }
 
 type Reported = CommandResult | ValidateResult;
-type Parse<T> = (text: string) => Promise<T>;
 
 export function createKluctl({ binary, kubeconfigFor, log, observe, ...deps }: KluctlDeps): KluctlProcesses {
   const limits = { ...defaultLimits, ...deps.limits };
@@ -162,7 +161,7 @@ export function createKluctl({ binary, kubeconfigFor, log, observe, ...deps }: K
   async function execute<T extends Reported>(
     call: Call,
     run: AnyRun,
-    parse: Parse<T>,
+    read: ReadResult<T>,
     signal: AbortSignal,
   ): Promise<T> {
     const endsAt = performance.now() + run.timeoutMs;
@@ -172,7 +171,7 @@ export function createKluctl({ binary, kubeconfigFor, log, observe, ...deps }: K
       const timeoutMs = endsAt - performance.now();
       let ended: Ended | undefined;
       try {
-        return await attempt(call, { ...run, timeoutMs }, parse, signal, (end) => (ended = end));
+        return await attempt(call, { ...run, timeoutMs }, read, signal, (end) => (ended = end));
       } catch (error) {
         const hosts = hostsAsking(ended?.stderr ?? "", credentials.git);
         const news = hosts.some((host) => !known.includes(host));
@@ -185,7 +184,7 @@ export function createKluctl({ binary, kubeconfigFor, log, observe, ...deps }: K
   async function attempt<T extends Reported>(
     call: Call,
     run: AnyRun,
-    parse: Parse<T>,
+    read: ReadResult<T>,
     signal: AbortSignal,
     onEnded: (ended: Ended) => void,
   ): Promise<T> {
@@ -253,11 +252,12 @@ export function createKluctl({ binary, kubeconfigFor, log, observe, ...deps }: K
       });
       onEnded(ended);
       if (!warm) renderers?.unpacked(binary);
-      return (outcome = await readOutcome(ended, files.result, parse, toWords));
+      const readIt = (file: string, size: number) => read(file, size, wanted);
+      return (outcome = await readOutcome(ended, files.result, readIt, toWords));
     } catch (error) {
       throw explainRefusal(explainDecryption(error, run.decryption), run, ended?.stderr);
     } finally {
-      teller?.end(outcome);
+      await teller?.end(outcome);
       cleanUp(keyring, job);
     }
   }
@@ -277,10 +277,15 @@ export function createKluctl({ binary, kubeconfigFor, log, observe, ...deps }: K
   }
 
   /** Counts and times the call, and holds up `stop` until it is over. */
-  async function start<T extends Reported>(call: Call, run: AnyRun, parse: Parse<T>, signal: AbortSignal): Promise<T> {
+  async function start<T extends Reported>(
+    call: Call,
+    run: AnyRun,
+    read: ReadResult<T>,
+    signal: AbortSignal,
+  ): Promise<T> {
     const startedAt = performance.now();
     observe?.started?.(call.command);
-    const result = execute(call, run, parse, signal);
+    const result = execute(call, run, read, signal);
     running.add(result);
     let how: RunEnd = "failed";
     try {
@@ -301,15 +306,15 @@ export function createKluctl({ binary, kubeconfigFor, log, observe, ...deps }: K
   /** What changes the cluster needs the lease. */
   async function startFenced(call: Call & { options: { dryRun: boolean } }, run: AnyRun, signal: AbortSignal) {
     if (!run.held && !call.options.dryRun) throw new Error(`kluctl ${call.command} needs the lease of its deployment`);
-    return start(call, run, parseCommandResult, signal);
+    return start(call, run, readCommandResult, signal);
   }
 
   return {
-    diff: (run, options, signal) => start({ command: "diff", options }, run, parseCommandResult, signal),
+    diff: (run, options, signal) => start({ command: "diff", options }, run, readCommandResult, signal),
     deploy: (run, options, signal) => startFenced({ command: "deploy", options }, run, signal),
     pokeImages: (run, options, signal) => startFenced({ command: "poke-images", options }, run, signal),
-    validate: (run, signal) => start({ command: "validate" }, run, parseValidateResult, signal),
-    prune: async (run, signal) => toOrphans(await start({ command: "prune" }, run, parseCommandResult, signal)),
+    validate: (run, signal) => start({ command: "validate" }, run, readValidateResult, signal),
+    prune: async (run, signal) => toOrphans(await start({ command: "prune" }, run, readCommandResult, signal)),
     delete: (run, options, signal) => startFenced({ command: "delete", options }, run, signal),
 
     async version() {

@@ -1,6 +1,7 @@
 /** What came of a run of kluctl. */
-import { readFile, stat } from "node:fs/promises";
+import { stat } from "node:fs/promises";
 import { KilledError, KluctlUnavailableError, PrepareError } from "../errors.ts";
+import { ThreadError } from "../thread/in-thread.ts";
 import type { Ended } from "./process.ts";
 import { lastWords } from "./progress.ts";
 
@@ -14,7 +15,7 @@ const longestResult = 256 * 1024 * 1024;
 export async function readOutcome<T>(
   ended: Ended,
   resultFile: string,
-  parse: (text: string) => Promise<T>,
+  read: (file: string, size: number) => Promise<T>,
   toWords: (text: string) => string,
 ): Promise<T> {
   const size = await stat(resultFile).then(
@@ -24,11 +25,12 @@ export async function readOutcome<T>(
   if (size === 0) throw toFailure(ended, toWords);
   // Nothing of the document and no parser's message goes into the error: it holds secrets.
   if (size > longestResult) throw new Error(`kluctl's result cannot be read: it has ${size} bytes`);
-  const text = await readFile(resultFile, "utf8");
   try {
-    return await parse(text);
-  } catch {
+    return await read(resultFile, size);
+  } catch (error) {
     if (diskIsFull(ended)) throw noRoom();
+    if (error instanceof ThreadError)
+      throw new Error(`kluctl's result of ${size} bytes cannot be read: ${error.message}`);
     throw new Error(`kluctl's result cannot be read: its ${size} bytes are no document that we know`);
   }
 }

@@ -1,6 +1,8 @@
 /** Reads what kluctl wrote: a CommandResult with compacted objects, or a ValidateResult. */
+import { readFile } from "node:fs/promises";
 import { z } from "zod";
 import type { CommandResult, ResultObject, ValidateResult } from "../model.ts";
+import { inThread, largeText } from "../thread/in-thread.ts";
 import { applyDelta } from "./delta.ts";
 import { type DeploymentTree, objectsHash } from "./objects-hash.ts";
 import { parseYamlInSlices } from "./yaml-slices.ts";
@@ -53,6 +55,25 @@ const commandResult = z.object({
 });
 
 const validateResult = z.object({ ready: z.boolean(), errors, warnings: errors });
+
+/** Reads a file of kluctl's without stopping the event loop. */
+export type ReadResult<T> = (file: string, size: number, signal: AbortSignal) => Promise<T>;
+
+export const readCommandResult: ReadResult<CommandResult> = (file, size, signal) =>
+  size > largeText ? inThread(import.meta.url, readCommandFile, [file], signal) : readCommandFile(file);
+
+export const readValidateResult: ReadResult<ValidateResult> = (file, size, signal) =>
+  size > largeText ? inThread(import.meta.url, readValidateFile, [file], signal) : readValidateFile(file);
+
+/** @inThread */
+export async function readCommandFile(file: string): Promise<CommandResult> {
+  return parseCommandResult(await readFile(file, "utf8"));
+}
+
+/** @inThread */
+export async function readValidateFile(file: string): Promise<ValidateResult> {
+  return parseValidateResult(await readFile(file, "utf8"));
+}
 
 export async function parseCommandResult(text: string): Promise<CommandResult> {
   return toCommandResult(await parseYamlInSlices(text));

@@ -1,6 +1,8 @@
 /** What kluctl says while it works, for people who look on: nothing secret is in it. */
 import type { CommandResult, Key, ValidateResult } from "../model.ts";
 import { createRedactor, redactorOf } from "../redact/redactor.ts";
+import { weightOf, weightOfSecrets, withoutPlainObjects } from "../redact/weight.ts";
+import { inThread, largeText } from "../thread/in-thread.ts";
 import { maskShapes } from "../redact/shapes.ts";
 import { isOfWorkingCopy, isProgress } from "./progress.ts";
 
@@ -18,8 +20,8 @@ export type TellLine = (deployment: Key, line: SaidLine) => void;
 export interface LineTeller {
   /** Without logins already, and one line. */
   line(words: string): void;
-  /** `result`: absent if there is none. */
-  end(result: CommandResult | ValidateResult | undefined): void;
+  /** `result`: absent if there is none. Never rejects. */
+  end(result: CommandResult | ValidateResult | undefined): Promise<void>;
 }
 
 export interface LineTellerOptions {
@@ -62,12 +64,9 @@ export function createLineTeller({ deployment, reconcileId, command, known, tell
       if (isProgress(words)) sayBounded(maskShapes(words));
       else if (held.length < most.lines) held.push(words);
     },
-    end(result) {
+    async end(result) {
       if (held.length > 0) {
-        const redactor = result && "objects" in result ? redactorOf(result, known) : createRedactor(known);
-        // Line by line would miss what is secret in more than one.
-        const text = redactor.text(held.join("\n"));
-        const doubt = redactor.doubt();
+        const { text, doubt } = await redactSafely(held, result, known);
         if (doubt === undefined) for (const line of text.split("\n")) sayBounded(line);
         else sayBounded(`(${held.length} lines are in the server's log only: ${doubt})`);
       }
@@ -75,6 +74,38 @@ export function createLineTeller({ deployment, reconcileId, command, known, tell
       say(`${result === undefined ? "failed" : endOf(result)} after ${seconds} s`);
     },
   };
+}
+
+interface Redacted {
+  readonly text: string;
+  readonly doubt?: string | undefined;
+}
+
+async function redactSafely(
+  lines: readonly string[],
+  result: CommandResult | ValidateResult | undefined,
+  known: readonly string[],
+): Promise<Redacted> {
+  // Line by line would miss what is secret in more than one.
+  const text = lines.join("\n");
+  const withSecrets = result && "objects" in result ? result : undefined;
+  const weight = text.length + weightOfSecrets(known) + (withSecrets ? weightOf(withSecrets) : 0);
+  if (weight <= largeText) return redactLines(text, withSecrets, known);
+  const parts = withSecrets && withoutPlainObjects(withSecrets);
+  return inThread(import.meta.url, redactLines, [text, parts, known]).catch(() => ({
+    text: "",
+    doubt: "finding what is secret in them failed",
+  }));
+}
+
+/**
+ * Takes a second for some megabytes.
+ *
+ * @inThread
+ */
+export function redactLines(text: string, result: CommandResult | undefined, known: readonly string[]): Redacted {
+  const redactor = result ? redactorOf(result, known) : createRedactor(known);
+  return { text: redactor.text(text), doubt: redactor.doubt() };
 }
 
 function endOf({ errors }: CommandResult | ValidateResult): string {

@@ -6,20 +6,11 @@ import { z } from "zod";
 import { ApiError } from "../errors.ts";
 import { parseJson } from "../json.ts";
 import type { Logger } from "../log.ts";
-import type { CommandResult, Key } from "../model.ts";
+import type { Key } from "../model.ts";
 import type { Results } from "../ports.ts";
 import type { KubeClient } from "./client.ts";
-import {
-  type Document,
-  groupLabel,
-  groupOf,
-  type ResultKind,
-  type SecretObject,
-  sizeProblem,
-  Summary,
-  toSecret,
-} from "./result-secret.ts";
-import { shorterAndShorter } from "./result-shortening.ts";
+import { type Packed, packCommand, packValidate } from "./result-packing.ts";
+import { groupLabel, groupOf, type ResultKind, type SecretObject, Summary } from "./result-secret.ts";
 import { metadataOnly } from "./stored-commands.ts";
 
 export interface ResultsDeps {
@@ -63,25 +54,17 @@ export function createResults(deps: ResultsDeps): ResultStore {
   const path = `/api/v1/namespaces/${encodeURIComponent(namespace)}/secrets`;
   const sweptAt = new Map<ResultKind, number>();
 
-  /** Stores the first of the versions that the API server takes. */
-  async function store(kind: ResultKind, versions: Iterable<Version>): Promise<boolean> {
-    let tooLarge: string | undefined;
-    let about: Document = {};
-    for (const { summary, data } of versions) {
-      const known = Summary.parse(summary);
-      about = { result: known.id, deployment: known.kluctlDeployment };
-      const secret = await toSecret(kind, namespace, known, summary, data);
-      const problem = sizeProblem(secret);
-      tooLarge ??= problem;
-      if (problem !== undefined) continue;
-      await apply(secret);
-      if (tooLarge !== undefined) log.warn(about, `The result is stored with fewer details: ${tooLarge}`);
-      // What is old stays a little longer when it cannot be removed now: that must not undo the storing.
-      await removeOld(kind, known).catch((error: unknown) => log.warn({ err: error }, "could not remove old results"));
-      return true;
+  async function store(kind: ResultKind, { known, secret, tooLarge }: Packed): Promise<boolean> {
+    const about = { result: known.id, deployment: known.kluctlDeployment };
+    if (secret === undefined) {
+      log.warn(about, `The result is not stored: ${tooLarge}`);
+      return false;
     }
-    log.warn(about, `The result is not stored: ${tooLarge}`);
-    return false;
+    await apply(secret);
+    if (tooLarge !== undefined) log.warn(about, `The result is stored with fewer details: ${tooLarge}`);
+    // What is old stays a little longer when it cannot be removed now: that must not undo the storing.
+    await removeOld(kind, known).catch((error: unknown) => log.warn({ err: error }, "could not remove old results"));
+    return true;
   }
 
   async function apply(secret: SecretObject): Promise<void> {
@@ -142,10 +125,10 @@ export function createResults(deps: ResultsDeps): ResultStore {
 
   return {
     async storeCommand(result, summary) {
-      return await store("command", commandVersions(result, summary));
+      return store("command", await packCommand(namespace, result, summary));
     },
     async storeValidate(document, summary) {
-      return await store("validate", validateVersions(document, summary));
+      return store("validate", await packValidate(namespace, document, summary));
     },
     async removeOrphans(clusterId, exists) {
       for (const { name, summary } of [...(await list("command")), ...(await list("validate"))]) {
@@ -154,32 +137,6 @@ export function createResults(deps: ResultsDeps): ResultStore {
       }
     },
   };
-}
-
-interface Version {
-  readonly summary: Document;
-  readonly data: Document;
-}
-
-function* commandVersions(result: CommandResult, whole: Document): Generator<Version> {
-  for (const { summary, ...data } of shorterAndShorter(result, whole)) yield { summary, data };
-}
-
-/** Its errors and warnings are cut where it is made; what is left are the results of its hooks and checks. */
-function* validateVersions(document: Document, summary: Document): Generator<Version> {
-  yield { summary, data: { result: document } };
-  const { results } = document;
-  let some = Array.isArray(results) ? (results as unknown[]) : [];
-  const known = Array.isArray(document["warnings"]) ? (document["warnings"] as unknown[]) : [];
-  while (some.length > 1) {
-    some = some.slice(0, Math.ceil(some.length / 2));
-    const message = `The result was too large to be stored whole: only ${some.length} of its results are listed.`;
-    const warnings = [...known, { ref: { kind: "", name: "" }, message }];
-    yield {
-      summary: { ...summary, warnings: warnings.length },
-      data: { result: { ...document, results: some, warnings } },
-    };
-  }
 }
 
 /** Newest first; kluctl's own order. */

@@ -10,13 +10,17 @@ export interface StoredResult extends StoredCommand {
   readonly id: string;
 }
 
-type Document = Readonly<Record<string, unknown>>;
+/** JSON, as kluctl's own controller divides a result. */
+export interface StoredTexts {
+  readonly reducedResult: Uint8Array;
+  readonly compactedObjects: Uint8Array;
+}
 
 export interface StoredResults {
   /** Newest first. */
   list(key: Key): Promise<readonly StoredResult[]>;
   /** As kluctl wrote it, with secrets in it; `undefined` if there is none of that id and deployment. */
-  read(key: Key, id: string): Promise<Document | undefined>;
+  read(key: Key, id: string): Promise<StoredTexts | undefined>;
 }
 
 const unpack = promisify(gunzip);
@@ -53,16 +57,15 @@ export function createStoredResults(client: Pick<KubeClient, "list">, namespace:
       const [stored] = items.flatMap((item) => Stored.safeParse(item).data ?? []);
       const summary = parseSummary(stored?.metadata.annotations[annotation] ?? "");
       if (stored === undefined || summary?.deployment !== keyText(key)) return undefined;
-      const [reduced, compactedObjects] = await Promise.all([
+      const [reducedResult, compactedObjects] = await Promise.all([
         unpacked(stored.data.reducedResult),
         unpacked(stored.data.compactedObjects),
       ]);
-      return { ...(reduced as Document), compactedObjects };
+      return { reducedResult, compactedObjects };
     },
   };
 }
 
-async function unpacked(base64: string): Promise<unknown> {
-  const bytes = await unpack(Buffer.from(base64, "base64"), { maxOutputLength: mostBytes });
-  return JSON.parse(bytes.toString("utf8"));
+function unpacked(base64: string): Promise<Buffer> {
+  return unpack(Buffer.from(base64, "base64"), { maxOutputLength: mostBytes });
 }

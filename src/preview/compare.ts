@@ -10,7 +10,9 @@ import { type Failure, toFailure } from "../reconcile/failures.ts";
 import { findLargePrune, type LargePrune, type PruneGuard } from "../reconcile/pruning.ts";
 import { toDeployOptions, toRun } from "../reconcile/run.ts";
 import type { Preview } from "../report.ts";
-import { describeDiff, redactText } from "./describe-diff.ts";
+import { redactText } from "../redact/redact-text.ts";
+import { describeSafely } from "./describe-diff.ts";
+import { makeVisible } from "./visible-text.ts";
 
 /** A deployment that the merge concerns. */
 export interface Target {
@@ -59,7 +61,7 @@ export async function compare(
     const identity = await deps.readIdentity(deployment, { serviceAccount });
     knownSecrets = [...knownSecrets, ...identity.secrets];
     const result = await deps.limit(() => diff(target, identity, deps, log, signal), { signal });
-    const found = describeDiff(result, { knownSecrets, prune: deployment.spec.prune });
+    const found = await describeSafely(result, { knownSecrets, prune: deployment.spec.prune }, signal);
     if (found.concealed !== undefined) log.warn({ ...deployment.key, why: found.concealed }, "only counts are told");
     const { new: created, changed, deleted, orphan, errors } = found.counts;
     const pruneWaits = findPruneThatWaits(deployment, result, deps.settings);
@@ -69,7 +71,7 @@ export async function compare(
   } catch (error) {
     const { message, retry } = toFailure(error);
     const failed = retry === "person" && isOfTheMerge(error) ? "render" : "run";
-    const failure = redactText(message, knownSecrets);
+    const failure = makeVisible(await redactText(message, knownSecrets));
     if (!signal.aborted) log.warn({ ...deployment.key, retry, error: failure }, "a preview failed");
     return { preview: { ...working, state: "failed", failure, failed }, retry };
   }

@@ -1,9 +1,11 @@
 /** What kluctl's diff says, as a preview tells it: without secrets, the most important first, and bounded. Pure. */
 import type { CommandResult, ObjectRef, ResultError, ResultObject } from "../model.ts";
-import { createRedactor, redactorOf, type Redactor } from "../redact/redactor.ts";
+import { redactorOf, type Redactor } from "../redact/redactor.ts";
 import { isSecret } from "../redact/secrets-of.ts";
+import { weightOf, weightOfSecrets } from "../redact/weight.ts";
 import type { Preview, PreviewObject } from "../report.ts";
 import { comparedLength, diffObject, maxComparedLength } from "./object-diff.ts";
+import { inThread, largeText, ThreadError } from "../thread/in-thread.ts";
 import { findRisks, refusesChange } from "./risks.ts";
 import { secretKeysOf } from "./secret-keys.ts";
 import { cutLine, makeVisible } from "./visible-text.ts";
@@ -22,7 +24,26 @@ const maxDiffLength = 256_000;
 const maxMessages = 50;
 const maxMessageLength = 2_000;
 
-/** Never throws: of a result that cannot be read, or whose secrets cannot be known, it tells only what is safe. */
+/** `describeDiff` without stopping the event loop. Rejects only when the signal aborts. */
+export async function describeSafely(
+  result: CommandResult,
+  options: DescribeOptions,
+  signal: AbortSignal,
+): Promise<Description> {
+  if (weightOf(result) + weightOfSecrets(options.knownSecrets) <= largeText) return describeDiff(result, options);
+  const parts = { ...result, document: { deployment: result.document["deployment"] } };
+  try {
+    return await inThread(import.meta.url, describeDiff, [parts, options], signal);
+  } catch (error) {
+    signal.throwIfAborted();
+    return { ...unreadable, ...(error instanceof ThreadError && { concealed: error.message }) };
+  }
+}
+
+/**
+ * Never throws: of a result that cannot be read, or whose secrets cannot be known, it tells only what is safe. Takes seconds
+ * for some megabytes.
+ */
 export function describeDiff(result: CommandResult, { knownSecrets, prune }: DescribeOptions): Description {
   try {
     const redactor = redactorOf(result, knownSecrets);
@@ -30,22 +51,18 @@ export function describeDiff(result: CommandResult, { knownSecrets, prune }: Des
     const doubt = redactor.doubt();
     return doubt === undefined ? description : conceal(description, doubt);
   } catch {
-    const counts = { new: 0, changed: 0, deleted: 0, orphan: 0, errors: 0, warnings: 0 };
-    return {
-      counts,
-      objects: [],
-      objectsLeftOut: 0,
-      errors: [],
-      warnings: [],
-      concealed: "the result could not be read",
-    };
+    return unreadable;
   }
 }
 
-/** Any text that is about to be shown or sent, such as an error of git's or kluctl's. Keeps its lines. */
-export function redactText(text: string, knownSecrets: readonly string[]): string {
-  return makeVisible(createRedactor(knownSecrets).text(text));
-}
+const unreadable: Description = {
+  counts: { new: 0, changed: 0, deleted: 0, orphan: 0, errors: 0, warnings: 0 },
+  objects: [],
+  objectsLeftOut: 0,
+  errors: [],
+  warnings: [],
+  concealed: "the result could not be read",
+};
 
 function describe(result: CommandResult, redactor: Redactor, prune: boolean): Description {
   const found = result.objects.flatMap((object) => {

@@ -23,7 +23,8 @@ import { toFailure } from "../reconcile/failures.ts";
 import { inOneLine } from "../reconcile/first-error.ts";
 import { aggregateContext, sumOf } from "../reporting/statuses.ts";
 import type { Report } from "../report.ts";
-import { redactText } from "./describe-diff.ts";
+import { redactText } from "../redact/redact-text.ts";
+import { makeVisible } from "./visible-text.ts";
 import { startEarly } from "./early.ts";
 import { describeFindings, type Findings } from "./findings.ts";
 import { toForgeOutcome } from "./forge-outcome.ts";
@@ -165,7 +166,7 @@ export function createMergeGroupPreview(deps: MergeGroupDeps) {
     } catch (error) {
       if (signal.aborted || error instanceof QueueUnavailableError || needsTime(error)) throw error;
       const failure = toFailure(error);
-      const message = redactText(failure.message, findings.secrets);
+      const message = makeVisible(await redactText(failure.message, findings.secrets));
       if (failure.retry === "soon" && !lastAttempt) return { retry: "soon", message };
       log.warn({ retry: failure.retry, error: message }, "the merge group could not be previewed");
       return { state: "failure", description: `could not be compared: ${inOneLine(message)}` };

@@ -5,7 +5,8 @@ import type { Attempt, GitDeployment, Outcome, PreviewRequest, PullRequest } fro
 import { toFailure } from "../reconcile/failures.ts";
 import type { Report } from "../report.ts";
 import { compare, type CompareDeps, toWorking } from "./compare.ts";
-import { redactText } from "./describe-diff.ts";
+import { redactText } from "../redact/redact-text.ts";
+import { makeVisible } from "./visible-text.ts";
 import { type Early, startEarly } from "./early.ts";
 import { describeFindings, type Findings, toReport } from "./findings.ts";
 import { matchPullRequest } from "./match.ts";
@@ -68,7 +69,7 @@ export async function previewOpen(open: OpenPullRequest, deps: OpenDeps): Promis
     await early.stop();
     if (signal.aborted || error instanceof QueueUnavailableError) throw error;
     const { message, retry } = toFailure(error);
-    const words = redactText(message, findings.secrets);
+    const words = makeVisible(await redactText(message, findings.secrets));
     log.warn({ retry, error: words }, "the pull request could not be previewed");
     findings.mendable = retry === "soon";
     if (error instanceof HeadOnNoBranch && (unchanged ?? open.lastAttempt)) {

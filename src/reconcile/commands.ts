@@ -1,7 +1,7 @@
 /** One command that a person asked for. The loop that follows has the last word about the deployment. */
 import { PrepareError } from "../errors.ts";
 import type { CommandResult, ManualCommand } from "../model.ts";
-import { createRedactor } from "../redact/redactor.ts";
+import { redactText } from "../redact/redact-text.ts";
 import { failureOf, reason } from "./conditions.ts";
 import { toFailure } from "./failures.ts";
 import { projectKey } from "./keys.ts";
@@ -62,7 +62,7 @@ async function attempt(kind: ManualCommand, work: Work): Promise<Answer> {
     });
   } catch (error) {
     const failure = toFailure(error);
-    const message = createRedactor(work.secrets).text(failure.message);
+    const message = await redactText(failure.message, work.secrets);
     const unprepared = work.phase === "prepare" || error instanceof PrepareError;
     const told = unprepared ? await tellUnprepared(failure, work) : undefined;
     if (told && concernsIt) {

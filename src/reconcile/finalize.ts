@@ -14,7 +14,7 @@ import { eventReason, firstErrors } from "./conditions.ts";
 import { loopTimeoutMs } from "./decide.ts";
 import { findSharing, sharingNote } from "./discriminators.ts";
 import { toFailure } from "./failures.ts";
-import { maskResult } from "./mask.ts";
+import { maskSafely } from "./mask.ts";
 import { toDeployOptions } from "./run.ts";
 import type { LoopDeps } from "./work.ts";
 
@@ -100,7 +100,7 @@ async function deleteObjects(
     throw error;
   });
   tell({ result: result.errors.length > 0 ? "errors" : "ok", objects: countChanged(result) });
-  const { objects, errors, warnings } = maskResult(result);
+  const { objects, errors, warnings } = await maskSafely(result, { known: identity.secrets, signal, log: deps.log });
   const deleted = objects.filter((object) => object.deleted).length;
   const counts = { deleted, errors: errors.length, warnings: warnings.length };
   deps.log.info({ ...key, ...counts }, "deleted the deployment's objects");

@@ -1,7 +1,7 @@
 /** One loop of one deployment, under its lease: fetch, compare, deploy, validate, record. Reads top to bottom. */
 import { PrepareError, RemoteBusyError } from "../errors.ts";
 import type { CommandResult, Outcome, ValidateResult } from "../model.ts";
-import { createRedactor } from "../redact/redactor.ts";
+import { redactText } from "../redact/redact-text.ts";
 import { apply } from "./apply.ts";
 import { failureOf, readyCondition, reason, type Verdict, verdictOf, withNotes } from "./conditions.ts";
 import { retryOf, toFailure } from "./failures.ts";
@@ -90,7 +90,7 @@ async function attempt(work: Work): Promise<Ending> {
   } catch (error) {
     if (error instanceof RemoteBusyError) throw error; // nothing failed: it comes again
     const failure = toFailure(error);
-    const message = createRedactor(work.secrets).text(failure.message);
+    const message = await redactText(failure.message, work.secrets);
     // A deploy without a comparison before it is the first to render: what it cannot render, it did not apply either.
     const unprepared = work.phase === "prepare" || (work.phase === "deploy" && error instanceof PrepareError);
     const told = unprepared ? await tellUnprepared(failure, work) : undefined;

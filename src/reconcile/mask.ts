@@ -1,67 +1,108 @@
-/** Keeps secret values out of what people read: status, events, logs. Pure. */
+/** Keeps secret values out of what people read: status, events, logs. */
 import { diffLines } from "../line-diff.ts";
+import type { Logger } from "../log.ts";
 import type { Change, CommandResult, ResultError, ResultObject } from "../model.ts";
 import { redactorOf, type Redactor } from "../redact/redactor.ts";
 import { isSecret } from "../redact/secrets-of.ts";
 import { mask } from "../redact/shapes.ts";
+import { weightOf, weightOfSecrets, withoutPlainObjects } from "../redact/weight.ts";
+import { inThread, largeText } from "../thread/in-thread.ts";
 
 /** A result of which changes, errors and warnings may be read by everybody. The objects' own JSON may not. */
 export type MaskedResult = CommandResult & { readonly __brand: "masked" };
 
-/**
- * How much text of changes is searched for secrets; the rest is hidden as a whole. It takes up to half a second for each
- * million characters, in which the server does nothing else, and no status has room for so much.
- */
+/** What masking replaces; `changes` are those of each object. */
+interface MaskedParts extends Pick<CommandResult, "errors" | "warnings"> {
+  readonly changes: readonly (readonly Change[])[];
+}
+
+/** How much text of changes is searched for secrets; the rest is hidden as a whole. No status has room for so much. */
 const maxSearchedLength = 2_000_000;
 
-export function maskResult(result: CommandResult): MaskedResult {
-  const redactor = redactorOf(result, []);
-  const masked = maskWith(result, redactor);
-  return (redactor.doubt() === undefined ? masked : conceal(result)) as MaskedResult;
+interface MaskOptions {
+  /** What must not be read besides the values of the result's Secrets. */
+  readonly known: readonly string[];
+  readonly signal?: AbortSignal | undefined;
+  readonly log?: Pick<Logger, "warn"> | undefined;
+}
+
+/** Takes a second for some megabytes. */
+export function maskResult(result: CommandResult, known: readonly string[] = []): MaskedResult {
+  return withParts(result, maskParts(result, known));
+}
+
+/** The same without stopping the event loop. Hides all that may be secret if it fails; rejects only when the signal aborts. */
+export async function maskSafely(result: CommandResult, { known, signal, log }: MaskOptions): Promise<MaskedResult> {
+  if (
+    result.errors.length + result.warnings.length === 0 &&
+    result.objects.every(({ changes }) => changes.length === 0)
+  )
+    return result as MaskedResult;
+  const isLarge = weightOf(result) + weightOfSecrets(known) > largeText;
+  try {
+    const parts = isLarge
+      ? await inThread(import.meta.url, maskParts, [withoutPlainObjects(result), known], signal)
+      : maskParts(result, known);
+    return withParts(result, parts);
+  } catch (error) {
+    signal?.throwIfAborted();
+    log?.warn({ err: error }, "could not find the secrets of a result: its changes and errors are hidden");
+    return withParts(result, conceal(result));
+  }
 }
 
 /**
  * The same of a result that comes from the store, which may have kept too little of a large one to know its secrets: then
  * only what changed is told.
  */
-export function maskStored(result: CommandResult): MaskedResult {
+export function maskStored(result: CommandResult, known: readonly string[] = []): MaskedResult {
   const shortened = result.warnings.some(({ message }) => message.startsWith("The result was too large to be stored"));
-  return shortened ? (conceal(result) as MaskedResult) : maskResult(result);
+  return shortened ? withParts(result, conceal(result)) : maskResult(result, known);
 }
 
-function maskWith(result: CommandResult, redactor: Redactor): CommandResult {
+/**
+ * What `maskResult` replaces.
+ *
+ * @inThread
+ */
+export function maskParts(result: CommandResult, known: readonly string[]): MaskedParts {
+  const redactor = redactorOf(result, known);
+  const masked = maskWith(result, redactor);
+  return redactor.doubt() === undefined ? masked : conceal(result);
+}
+
+function withParts(result: CommandResult, { changes, errors, warnings }: MaskedParts): MaskedResult {
+  const objects = result.objects.map((object, i) => ({ ...object, changes: changes[i] ?? [] }));
+  return { ...result, objects, errors, warnings } as CommandResult as MaskedResult;
+}
+
+function maskWith(result: CommandResult, redactor: Redactor): MaskedParts {
   const maskErrors = (errors: readonly ResultError[]) =>
     errors.map((error) => ({ ...error, message: redactor.text(error.message) }));
   return {
-    ...result,
-    objects: maskObjects(result.objects, redactor),
+    changes: maskObjects(result.objects, redactor),
     errors: maskErrors(result.errors),
     warnings: maskErrors(result.warnings),
   };
 }
 
 /** For a result whose secrets are not known: only what changed, and where something is wrong. */
-function conceal(result: CommandResult): CommandResult {
+function conceal(result: CommandResult): MaskedParts {
   const silence = (errors: readonly ResultError[]) =>
     errors.map(({ ref }) => ({ ref, message: "(not shown, because it may hold a secret)" }));
   return {
-    ...result,
-    objects: result.objects.map((object) => ({ ...object, changes: object.changes.map(hideChange) })),
+    changes: result.objects.map((object) => object.changes.map(hideChange)),
     errors: silence(result.errors),
     warnings: silence(result.warnings),
   };
 }
 
-function maskObjects(objects: readonly ResultObject[], redactor: Redactor): ResultObject[] {
+function maskObjects(objects: readonly ResultObject[], redactor: Redactor): Change[][] {
   let searched = 0;
   return objects.map((object) => {
     searched += JSON.stringify(object.changes).length;
-    if (searched <= maxSearchedLength) return { ...object, changes: maskChanges(object, redactor) };
-    const hidden = object.changes.map((change) => ({
-      ...hideChange(change),
-      jsonPath: redactor.text(change.jsonPath),
-    }));
-    return { ...object, changes: hidden };
+    if (searched <= maxSearchedLength) return maskChanges(object, redactor);
+    return object.changes.map((change) => ({ ...hideChange(change), jsonPath: redactor.text(change.jsonPath) }));
   });
 }
 

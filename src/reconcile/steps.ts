@@ -25,7 +25,7 @@ import { audited, type Doing } from "./auditing.ts";
 import { isInterrupted, notApproved, renderedHash } from "./decide.ts";
 import { findFirst, findSharing, isNewcomer, refusal, sharingNote } from "./discriminators.ts";
 import { projectKey, targetOf } from "./keys.ts";
-import { maskResult, type MaskedResult } from "./mask.ts";
+import { maskSafely, type MaskedResult } from "./mask.ts";
 import { findDoomed, findWaiting, noDiscriminator, withPruned } from "./pruning.ts";
 import {
   afterDeploy,
@@ -96,6 +96,10 @@ export function createSteps(work: Work, { checkout, credentials, identity, kluct
       clusterId: target ?? (identity.cluster ? "" : clusterId),
       ...(discriminator && { discriminator }),
     };
+  }
+
+  function masked(result: CommandResult): Promise<MaskedResult> {
+    return maskSafely(result, { known: work.secrets, signal, log });
   }
 
   /** Results are an aid for people: one that cannot be stored is logged, and the deploy stands. */
@@ -239,7 +243,7 @@ export function createSteps(work: Work, { checkout, credentials, identity, kluct
 
     async compare(): Promise<MaskedResult> {
       const startedAt = clock.now();
-      const result = maskResult(await kluctl.diff(run(), options, signal));
+      const result = await masked(await kluctl.diff(run(), options, signal));
       log.info({ ...counts(result), ms: clock.now() - startedAt }, "compared");
       return result;
     },
@@ -250,7 +254,7 @@ export function createSteps(work: Work, { checkout, credentials, identity, kluct
       status.progress("Performing diff");
       const startedAt = clock.now();
       const whole = withDryRun(await kluctl.diff(run(), options, signal), options.dryRun);
-      const result = maskResult(whole);
+      const result = await masked(whole);
       log.info({ ...counts(result), ms: clock.now() - startedAt }, "compared");
       status.set({ lastDiffResult: report(whole, result, "diff", reason.diffFailed) });
       return result;
@@ -274,7 +278,7 @@ export function createSteps(work: Work, { checkout, credentials, identity, kluct
           ? asApproved(await kluctl.pokeImages(run(), { dryRun }, signal))
           : pruneAfter(asApproved(await kluctl.deploy(run(), options, signal))),
       );
-      const result = maskResult(whole);
+      const result = await masked(whole);
       const appliedAt = clock.now();
       const failed = result.errors.length > 0;
       const ms = appliedAt - startedAt;
@@ -314,7 +318,7 @@ export function createSteps(work: Work, { checkout, credentials, identity, kluct
             : await deps.objects.delete(doomed, run(), { dryRun }, signal);
         return withPruned(found, others.length > 0 ? [] : doomed, errors, clock.now());
       });
-      const result = maskResult(whole);
+      const result = await masked(whole);
       log.info({ dryRun, ...counts(result), ms: clock.now() - startedAt }, "pruned");
       status.set({ lastDeployResult: report(whole, result, "prune", reason.pruneFailed) });
       return result;
@@ -323,7 +327,7 @@ export function createSteps(work: Work, { checkout, credentials, identity, kluct
     /** What differs after a deploy follows from its own result; poking images leaves the rest to be compared. */
     async driftAfter(deployed: MaskedResult): Promise<MaskedResult> {
       if (spec.deployMode === "full-deploy") return afterDeploy(deployed, options.dryRun);
-      return maskResult(await kluctl.diff(run(), options, signal));
+      return await masked(await kluctl.diff(run(), options, signal));
     },
 
     /** What was rendered, for which target, and what of it differs from the cluster. What an interrupted deploy applied only the next one knows. */

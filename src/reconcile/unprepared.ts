@@ -1,6 +1,6 @@
 /** How it is told that a project could not be prepared. */
 import type { Kluctl } from "../ports.ts";
-import { createRedactor } from "../redact/redactor.ts";
+import { redactText } from "../redact/redact-text.ts";
 import { prepareError } from "./conditions.ts";
 import type { Failure } from "./failures.ts";
 import type { Work } from "./work.ts";
@@ -9,8 +9,8 @@ export async function tellUnprepared(
   { message, inKluctlsWords }: Pick<Failure, "message" | "inKluctlsWords">,
   { deps, secrets }: { readonly deps: { readonly kluctl: Pick<Kluctl, "version"> } } & Pick<Work, "secrets">,
 ): Promise<ReturnType<typeof prepareError>> {
-  const { text } = createRedactor(secrets);
   // Without a kluctl that could be run, that is the error to be told.
   const version = await deps.kluctl.version().catch(() => undefined);
-  return prepareError(text(message), inKluctlsWords && text(inKluctlsWords), version);
+  const words = inKluctlsWords && (await redactText(inKluctlsWords, secrets));
+  return prepareError(await redactText(message, secrets), words, version);
 }

@@ -24,17 +24,39 @@ const escapes = {
 const entities: Readonly<Record<string, string>> = { amp: "&", lt: "<", gt: ">", quot: '"', apos: "'" };
 const controlEscapes = new Set("abefnrtv0");
 
-export function fold(text: string, { symbols = false, unescape }: FoldOptions = {}): Folded {
+export function fold(text: string, options: FoldOptions = {}): Folded {
   const units = new Uint16Array(text.length);
   const starts = new Int32Array(text.length);
   const ends = new Int32Array(text.length);
-  const kept = symbols ? isPrintable : isAlphanumeric;
   let length = 0;
-  const keep = (unit: number, start: number, end: number) => {
-    if (!kept(unit)) return;
+  eachUnit(text, options, (unit, start, end) => {
     units[length] = unit;
     starts[length] = start;
     ends[length++] = end;
+  });
+  return { units: units.subarray(0, length), starts, ends };
+}
+
+export function foldedText(text: string, options: FoldOptions = {}): string {
+  let folded = "";
+  let units: number[] = [];
+  eachUnit(text, options, (unit) => {
+    if (units.push(unit) < 8_192) return;
+    folded += String.fromCharCode(...units);
+    units = [];
+  });
+  return folded + String.fromCharCode(...units);
+}
+
+/** Calls back with each code unit that is kept, and the stretch of the text that it stands for. */
+function eachUnit(
+  text: string,
+  { symbols = false, unescape }: FoldOptions,
+  onUnit: (unit: number, start: number, end: number) => void,
+): void {
+  const kept = symbols ? isPrintable : isAlphanumeric;
+  const keep = (unit: number, start: number, end: number) => {
+    if (kept(unit)) onUnit(unit, start, end);
   };
   const escape = unescape && escapes[unescape];
   for (let at = 0; at < text.length; at++) {
@@ -49,14 +71,6 @@ export function fold(text: string, { symbols = false, unescape }: FoldOptions = 
     for (let i = 0; i < meant.length; i++) keep(meant.charCodeAt(i), at, end);
     at = end - 1;
   }
-  return { units: units.subarray(0, length), starts, ends };
-}
-
-export function foldedText(text: string, options?: FoldOptions): string {
-  const { units } = fold(text, options);
-  let folded = "";
-  for (let at = 0; at < units.length; at += 8_192) folded += String.fromCharCode(...units.subarray(at, at + 8_192));
-  return folded;
 }
 
 const backslash = 0x5c;

@@ -19,7 +19,9 @@ export interface Redactor {
 
 /** Of values together; more is no longer a deployment's Secrets, and would take long to look for. */
 const maxValueBytes = 4_000_000;
-const maxPatterns = 200_000;
+/** What values are taken apart into, such as their lines. Each takes some 50 µs to prepare. */
+const maxPieces = 20_000;
+const maxPieceBytes = 12_000_000;
 
 /** Of values as they are; `doubt` says that there may be more. */
 export function createRedactor(values: readonly (Buffer | string)[], doubt?: string): Redactor {
@@ -68,16 +70,20 @@ function collect(values: readonly Buffer[]) {
   const symbolic = new Map<string, Pattern>();
   const named = new Map<string, Pattern>();
   const leaves = new Set<string>();
-  let bytes = 0;
+  const searched = new Set<string>();
+  let [bytes, pieces, pieceBytes] = [0, 0, 0];
   for (const whole of unique.values()) {
     bytes += whole.length;
-    if (bytes > maxValueBytes || plain.size > maxPatterns) {
-      return { plain: [], symbolic: [], named: [], leaves, tooMany: "there are too many secret values to look for" };
-    }
+    // Before anything is done with it: to take one value apart may take longer than all the others.
+    if (bytes > maxValueBytes) return tooManyValues(leaves);
     for (const { value, everywhere } of piecesOf(whole)) {
+      pieceBytes += value.length;
+      if (++pieces > maxPieces || pieceBytes > maxPieceBytes) return tooManyValues(leaves);
       const text = value.toString("utf8");
       if (!isTrivial(text)) leaves.add(text.trim());
-      if (!everywhere) continue;
+      const id = value.toString("latin1");
+      if (!everywhere || searched.has(id)) continue;
+      searched.add(id);
       const found = patternsOf(value);
       for (const pattern of found.plain) {
         add(plain, pattern);
@@ -93,6 +99,10 @@ function collect(values: readonly Buffer[]) {
     leaves,
     tooMany: undefined,
   };
+}
+
+function tooManyValues(leaves: Set<string>) {
+  return { plain: [], symbolic: [], named: [], leaves, tooMany: "there are too many secret values to look for" };
 }
 
 /** What differs only in what folding drops is one pattern, with the longer ends. */

@@ -16,17 +16,13 @@ export interface Piece {
 const maxParsedLength = 100_000;
 const maxDepth = 5;
 
-export function piecesOf(value: Buffer): Piece[] {
-  const pieces = new Map<string, Piece>();
-  const add = (bytes: Buffer, everywhere: boolean) => {
-    const id = bytes.toString("latin1");
-    if (bytes.length > 0 && !(pieces.get(id)?.everywhere ?? false)) pieces.set(id, { value: bytes, everywhere });
-  };
-  add(value, value.length >= minLength);
+/** One after another, and some more than once: the caller stops when it has enough. */
+export function* piecesOf(value: Buffer): Generator<Piece> {
+  if (value.length === 0) return;
+  yield { value, everywhere: value.length >= minLength };
   for (const { text, everywhere } of isUtf8(value) ? innerPieces(value.toString("utf8"), 0) : []) {
-    add(Buffer.from(text, "utf8"), everywhere && text.length >= minLength);
+    if (text !== "") yield { value: Buffer.from(text, "utf8"), everywhere: everywhere && text.length >= minLength };
   }
-  return [...pieces.values()];
 }
 
 /** Lower- and upper-case letters in a few short words: what names and settings are made of, and few passwords. */

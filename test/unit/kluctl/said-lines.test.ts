@@ -20,7 +20,7 @@ function aResult(contents: object | undefined): CommandResult {
   return { document: {}, objects, errors: [], warnings: [], objectsHash: "" } as unknown as CommandResult;
 }
 
-test("progress is told at once, with the job and the command that it belongs to", () => {
+test("progress is told at once, with the job and the command that it belongs to", async () => {
   const { teller, lines, texts } = useTeller();
   teller.line("Failed to detect git project root. This might cause follow-up errors"); // of every working copy
   teller.line("Rendering templates");
@@ -29,36 +29,36 @@ test("progress is told at once, with the job and the command that it belongs to"
     { job: "one", command: "deploy", text: "Rendering templates" },
     { job: "one", command: "deploy", text: "app: Applying 3 objects" },
   ]);
-  teller.end(aResult({}));
+  await teller.end(aResult({}));
   expect(texts().at(-1)).toMatch(/^done after \d+\.\d s$/);
 });
 
-test("what may quote a Secret waits until it is known what is secret in it", () => {
+test("what may quote a Secret waits until it is known what is secret in it", async () => {
   const { teller, texts } = useTeller(["a-known-password"]);
   teller.line(`the Secret s is wrong: expected a number, got ${password}`);
   teller.line("and the login a-known-password, and ghp_0123456789abcdefghijklmnopqrstuvwxyzAB");
   teller.line("Rendering templates");
   expect(texts()).toEqual(["Rendering templates"]);
-  teller.end(aResult({ stringData: { password } }));
+  await teller.end(aResult({ stringData: { password } }));
   const told = texts().join("\n");
   expect(told).toContain("the Secret s is wrong: expected a number, got *****");
   expect(told).not.toMatch(/hunter2|a-known-password|ghp_/);
 });
 
-test("nothing is told of what cannot be masked, nor more than a limit", () => {
+test("nothing is told of what cannot be masked, nor more than a limit", async () => {
   const doubtful = useTeller();
   doubtful.teller.line(`got ${password}`);
-  doubtful.teller.end(aResult(undefined));
+  await doubtful.teller.end(aResult(undefined));
   expect(doubtful.texts()).toMatchObject([expect.stringContaining("1 lines are in the server's log only"), {}]);
 
   const failed = useTeller([password]);
   failed.teller.line(`template error: ${password}`);
-  failed.teller.end(undefined);
+  await failed.teller.end(undefined);
   expect(failed.texts()).toMatchObject(["template error: *****", expect.stringMatching(/^failed after/)]);
 
   const flood = useTeller();
   for (let n = 0; n < 1_000; n++) flood.teller.line(`app-${n}: Applying ${n} objects`);
-  flood.teller.end(undefined);
+  await flood.teller.end(undefined);
   expect(flood.texts()).toHaveLength(301);
   expect(flood.texts().at(-2)).toContain("further lines");
 });

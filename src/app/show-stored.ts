@@ -1,0 +1,27 @@
+/** A stored result, as the page shows it. */
+import { toCommandResult } from "../kluctl/result.ts";
+import type { StoredTexts } from "../kube/stored-results.ts";
+import { maskStored } from "../reconcile/mask.ts";
+import { showResult, type ShownResult } from "../reconcile/show-result.ts";
+import { inThread, largeText } from "../thread/in-thread.ts";
+
+/** Does not stop the event loop. */
+export function showStored(texts: StoredTexts): ShownResult | Promise<ShownResult> {
+  return texts.reducedResult.length + texts.compactedObjects.length > largeText
+    ? inThread(import.meta.url, showNow, [texts])
+    : showNow(texts);
+}
+
+/**
+ * Takes a second for some megabytes.
+ *
+ * @inThread
+ */
+export function showNow({ reducedResult, compactedObjects }: StoredTexts): ShownResult {
+  const document = { ...(parse(reducedResult) as object), compactedObjects: parse(compactedObjects) };
+  return showResult(maskStored(toCommandResult(document)));
+}
+
+function parse(json: Uint8Array): unknown {
+  return JSON.parse(Buffer.from(json).toString("utf8"));
+}

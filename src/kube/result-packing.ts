@@ -1,0 +1,73 @@
+/** Makes Secrets of results, without stopping the event loop. */
+import type { CommandResult } from "../model.ts";
+import { lengthOfTexts } from "../redact/weight.ts";
+import { inThread, largeText } from "../thread/in-thread.ts";
+import { type Document, type ResultKind, type SecretObject, sizeProblem, Summary, toSecret } from "./result-secret.ts";
+import { shorterAndShorter } from "./result-shortening.ts";
+
+export interface Packed {
+  readonly known: Summary;
+  /** The first of the versions that the API server takes; absent if it takes none. */
+  readonly secret?: SecretObject | undefined;
+  /** Why the API server would not take the whole result. */
+  readonly tooLarge?: string | undefined;
+}
+
+export async function packCommand(namespace: string, result: CommandResult, summary: Document): Promise<Packed> {
+  const args = [namespace, result, summary] as const;
+  const isLarge = lengthOfTexts(result) > largeText;
+  return isLarge ? inThread(import.meta.url, packCommandNow, [...args]) : packCommandNow(...args);
+}
+
+/**
+ * Takes a second for some megabytes.
+ *
+ * @inThread
+ */
+export async function packCommandNow(namespace: string, result: CommandResult, summary: Document): Promise<Packed> {
+  return pack("command", namespace, commandVersions(result, summary));
+}
+
+export async function packValidate(namespace: string, document: Document, summary: Document): Promise<Packed> {
+  return pack("validate", namespace, validateVersions(document, summary));
+}
+
+interface Version {
+  readonly summary: Document;
+  readonly data: Document;
+}
+
+async function pack(kind: ResultKind, namespace: string, versions: Iterable<Version>): Promise<Packed> {
+  let known: Summary | undefined;
+  let tooLarge: string | undefined;
+  for (const { summary, data } of versions) {
+    known = Summary.parse(summary);
+    const secret = await toSecret(kind, namespace, known, summary, data);
+    const problem = sizeProblem(secret);
+    if (problem === undefined) return { known, secret, tooLarge };
+    tooLarge ??= problem;
+  }
+  if (known === undefined) throw new Error("there is nothing to store");
+  return { known, tooLarge };
+}
+
+function* commandVersions(result: CommandResult, whole: Document): Generator<Version> {
+  for (const { summary, ...data } of shorterAndShorter(result, whole)) yield { summary, data };
+}
+
+/** Its errors and warnings are cut where it is made; what is left are the results of its hooks and checks. */
+function* validateVersions(document: Document, summary: Document): Generator<Version> {
+  yield { summary, data: { result: document } };
+  const { results } = document;
+  let some = Array.isArray(results) ? (results as unknown[]) : [];
+  const known = Array.isArray(document["warnings"]) ? (document["warnings"] as unknown[]) : [];
+  while (some.length > 1) {
+    some = some.slice(0, Math.ceil(some.length / 2));
+    const message = `The result was too large to be stored whole: only ${some.length} of its results are listed.`;
+    const warnings = [...known, { ref: { kind: "", name: "" }, message }];
+    yield {
+      summary: { ...summary, warnings: warnings.length },
+      data: { result: { ...document, results: some, warnings } },
+    };
+  }
+}

@@ -1,0 +1,16 @@
+/** What runs in the thread of in-thread.ts. Functions that it calls by their name are tagged `@inThread`. */
+import { parentPort } from "node:worker_threads";
+import type { Answer, Order } from "./in-thread.ts";
+
+async function answer({ module, name, args }: Order): Promise<Answer> {
+  try {
+    const exported = (await import(module)) as Record<string, (...args: unknown[]) => unknown>;
+    return { value: await exported[name]?.(...args) };
+  } catch (error) {
+    return { error };
+  }
+}
+
+parentPort?.on("message", (order: Order) => {
+  void answer(order).then((found) => parentPort?.postMessage(found));
+});

@@ -1,0 +1,25 @@
+/** What tests have the thread for large texts do. Run as a program, it calls the thread once and has nothing else to do. */
+import process from "node:process";
+import { threadId } from "node:worker_threads";
+import { inThread } from "../../src/thread/in-thread.ts";
+
+export function whereAmI(word: string): { word: string; thread: number } {
+  return { word, thread: threadId };
+}
+
+export function fail(): never {
+  throw new RangeError("there is no such line");
+}
+
+export function exit(): void {
+  process.exit(3);
+}
+
+export function block(): void {
+  for (;;);
+}
+
+if (process.argv[2] === "run") {
+  const { word } = await inThread(import.meta.url, whereAmI, ["done"]);
+  process.stdout.write(`${word}\n`);
+}

@@ -1,0 +1,43 @@
+/** The work for one result has an end: what exceeds it is concealed. */
+import { randomBytes } from "node:crypto";
+import { expect, test } from "vitest";
+import { maskResult } from "../../../src/reconcile/mask.ts";
+import { createRedactor } from "../../../src/redact/redactor.ts";
+import { aResult } from "../../support/deployments.ts";
+
+const secretLines = lines(60_000);
+
+function lines(count: number): string[] {
+  return Array.from({ length: count }, () => randomBytes(15).toString("base64url"));
+}
+
+test("one value of 60 000 lines is too many values: nothing is shown", () => {
+  const redactor = createRedactor([secretLines.join("\n")]);
+  expect(redactor.doubt()).toBe("there are too many secret values to look for");
+  expect(redactor.text(`got ${secretLines[59_999]} and\n  more`)).toBe("*****\n  *****");
+});
+
+test("many values that are taken apart into too much are too many, whatever they are made of", () => {
+  const settings = lines(15_000).map((value, i) => `KEY_${i}=${value}`);
+  expect(createRedactor([settings.join("\n")]).doubt()).toMatch(/too many/);
+  expect(createRedactor([randomBytes(5_000_000)]).doubt()).toMatch(/too many/);
+  expect(createRedactor([lines(1_000).join("\n"), randomBytes(100_000)]).doubt()).toBeUndefined();
+});
+
+test("a result with such a Secret says what changed, and shows no text", () => {
+  const stringData = { all: secretLines.join("\n") };
+  const rendered = JSON.stringify({ apiVersion: "v1", kind: "Secret", metadata: { name: "s" }, stringData });
+  const ref = (kind: string) => ({ version: "v1", kind, name: "s", namespace: "shop" });
+  const flags = { new: false, orphan: false, deleted: false, hook: false };
+  const change = { type: "update" as const, jsonPath: "data.a", oldValue: "old", newValue: "new" };
+  const result = aResult({
+    objects: [
+      { ref: ref("Secret"), changes: [], ...flags, new: true, rendered },
+      { ref: ref("ConfigMap"), changes: [change], ...flags, remote: "{}" },
+    ],
+    errors: [{ ref: ref("Secret"), message: "got it wrong" }],
+  });
+  const masked = maskResult(result);
+  expect(masked.objects[1]?.changes).toEqual([{ ...change, oldValue: "*****", newValue: "*****" }]);
+  expect(JSON.stringify(masked.errors)).not.toContain("wrong");
+});
