@@ -396,8 +396,16 @@ export interface Leases {
 
 /** Upstream's store of results, read by `kluctl gitops` and the web UI. */
 export interface Results {
-  /** Stores the document under its own `id`; old ones beyond the keep count are removed. Returns false if it is too large to be stored. */
-  storeCommand(result: CommandResult, summary: Readonly<Record<string, unknown>>): Promise<boolean>;
+  /**
+   * Stores the document under its own `id`, with the values of its Secrets, its secret vars and `knownSecrets` obfuscated; its
+   * changes, errors and warnings are masked already. Old ones beyond the keep count are removed. Returns false if it is too
+   * large to be stored.
+   */
+  storeCommand(
+    result: CommandResult,
+    summary: Readonly<Record<string, unknown>>,
+    knownSecrets: readonly string[],
+  ): Promise<boolean>;
   storeValidate(
     document: Readonly<Record<string, unknown>>,
     summary: Readonly<Record<string, unknown>>,

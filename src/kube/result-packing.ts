@@ -1,6 +1,7 @@
 /** Makes Secrets of results, without stopping the event loop. */
 import type { CommandResult } from "../model.ts";
-import { lengthOfTexts } from "../redact/weight.ts";
+import { obfuscate } from "../redact/obfuscate.ts";
+import { lengthOfTexts, weightOf, weightOfSecrets } from "../redact/weight.ts";
 import { inThread, largeText } from "../thread/in-thread.ts";
 import { type Document, type ResultKind, type SecretObject, sizeProblem, Summary, toSecret } from "./result-secret.ts";
 import { shorterAndShorter } from "./result-shortening.ts";
@@ -13,9 +14,15 @@ export interface Packed {
   readonly tooLarge?: string | undefined;
 }
 
-export async function packCommand(namespace: string, result: CommandResult, summary: Document): Promise<Packed> {
-  const args = [namespace, result, summary] as const;
-  const isLarge = lengthOfTexts(result) > largeText;
+/** Secret values are obfuscated: those of the result's Secrets and vars, and what is known otherwise. */
+export async function packCommand(
+  namespace: string,
+  result: CommandResult,
+  summary: Document,
+  knownSecrets: readonly string[],
+): Promise<Packed> {
+  const args = [namespace, result, summary, knownSecrets] as const;
+  const isLarge = lengthOfTexts(result) + weightOf(result) + weightOfSecrets(knownSecrets) > largeText;
   return isLarge ? inThread(import.meta.url, packCommandNow, [...args]) : packCommandNow(...args);
 }
 
@@ -24,8 +31,13 @@ export async function packCommand(namespace: string, result: CommandResult, summ
  *
  * @inThread
  */
-export async function packCommandNow(namespace: string, result: CommandResult, summary: Document): Promise<Packed> {
-  return pack("command", namespace, commandVersions(result, summary));
+export async function packCommandNow(
+  namespace: string,
+  result: CommandResult,
+  summary: Document,
+  knownSecrets: readonly string[],
+): Promise<Packed> {
+  return pack("command", namespace, commandVersions(obfuscate(result, knownSecrets), summary));
 }
 
 export async function packValidate(namespace: string, document: Document, summary: Document): Promise<Packed> {

@@ -124,8 +124,8 @@ export function createResults(deps: ResultsDeps): ResultStore {
   }
 
   return {
-    async storeCommand(result, summary) {
-      return store("command", await packCommand(namespace, result, summary));
+    async storeCommand(result, summary, knownSecrets) {
+      return store("command", await packCommand(namespace, result, summary, knownSecrets));
     },
     async storeValidate(document, summary) {
       return store("validate", await packValidate(namespace, document, summary));

@@ -19,7 +19,10 @@ export interface StoredTexts {
 export interface StoredResults {
   /** Newest first. */
   list(key: Key): Promise<readonly StoredResult[]>;
-  /** As kluctl wrote it, with secrets in it; `undefined` if there is none of that id and deployment. */
+  /**
+   * As it was stored; `undefined` if there is none of that id and deployment. Other programs, and versions of this one before
+   * values of Secrets were obfuscated, stored results with secrets in them.
+   */
   read(key: Key, id: string): Promise<StoredTexts | undefined>;
 }
 

@@ -210,8 +210,8 @@ export function createSteps(work: Work, { checkout, credentials, identity, kluct
     const context = contextOf(result.objectsHash, targetKeyOf(result));
     const summary = toCommandSummary(result, context);
     if (isWanted || worthStoring(result)) {
-      const stored = { ...whole, document: toStoredDocument(whole, context) };
-      store(context.id, () => results.storeCommand(stored, summary.document));
+      const stored = { ...result, document: toStoredDocument(whole, context) };
+      store(context.id, () => results.storeCommand(stored, summary.document, work.secrets));
     }
     const words = resultMessage(summary, name);
     if (result.errors.length > 0) {

@@ -2,7 +2,7 @@
 import { parseJson } from "../json.ts";
 import type { CommandResult, ObjectRef, ResultObject } from "../model.ts";
 
-const lastApplied = "kubectl.kubernetes.io/last-applied-configuration";
+export const lastApplied = "kubectl.kubernetes.io/last-applied-configuration";
 
 export interface SecretValues {
   readonly values: readonly Buffer[];
@@ -20,7 +20,8 @@ export function isSecret({ kind, group }: ObjectRef): boolean {
  */
 export function secretsOf({ objects, document }: CommandResult): SecretValues {
   const secrets = objects.filter(({ ref }) => isSecret(ref));
-  const values = sensitiveVars(document["deployment"], 0);
+  const values = secretVars(document["deployment"]);
+  if (values === undefined) return { values: [], doubt: "the result includes deployments too deeply to be read" };
   if (secrets.length === 0 && rendersSecrets(document["deployment"], 0)) {
     return { values, doubt: "the result names Secrets, but does not contain them" };
   }
@@ -75,16 +76,54 @@ function stringsIn(value: unknown): string[] {
   return typeof value === "object" && value !== null ? Object.values(value).flatMap(stringsIn) : [];
 }
 
-/** kluctl says itself which vars are sensitive. Of numbers, only what could be a secret: a replica count hides nothing. */
-function sensitiveVars(tree: unknown, depth: number): Buffer[] {
-  const { vars, deployments, renderedInclude } = record(tree) ?? {};
-  if (depth > 100) return [];
-  const own = (Array.isArray(vars) ? vars : []).flatMap((source: unknown) => {
-    const { renderedSensitive, renderedVars } = record(source) ?? {};
-    return renderedSensitive === true ? leavesIn(renderedVars) : [];
+/** Where secrets are kept. A project can call what comes from there `sensitive: false`, and it is a secret all the same. */
+const secretStores = [
+  "clusterSecret",
+  "clusterObject",
+  "systemEnvVars",
+  "awsSecretsManager",
+  "gcpSecretManager",
+  "azureKeyVault",
+  "vault",
+];
+/** kluctl finds out whether these are encrypted or need a login, unless the project overrules it. */
+const readSources = ["file", "git", "gitFiles", "http"];
+const secretHeader = /auth|token|key|secret|cookie|pass/i;
+
+/** Whether the values of one of kluctl's vars are secret: by their source, not by what the project claims. */
+export function isSecretSource(source: Readonly<Record<string, unknown>>): boolean {
+  const comesFrom = (kinds: readonly string[]) => kinds.some((kind) => (source[kind] ?? undefined) !== undefined);
+  if (source["renderedSensitive"] === true || comesFrom(secretStores)) return true;
+  return (source["sensitive"] === false && comesFrom(readSources)) || loginOf(source).length > 0;
+}
+
+/** What an `http` source is asked with. */
+function loginOf({ http }: Readonly<Record<string, unknown>>): string[] {
+  const { url, headers } = record(http) ?? {};
+  const password = typeof url === "string" ? URL.parse(url)?.password : undefined;
+  const secret = Object.entries(record(headers) ?? {}).filter(([name]) => secretHeader.test(name));
+  return [...secret.flatMap(([, value]) => leavesIn(value)), ...(password ? [password] : [])];
+}
+
+const deepestTree = 100;
+
+/** Of numbers, only what could be a secret: a replica count hides nothing. `undefined`: the tree is too deep to be read. */
+function secretVars(tree: unknown, depth = 0): Buffer[] | undefined {
+  const fields = record(tree);
+  if (fields === undefined) return [];
+  if (depth > deepestTree) return undefined;
+  const { vars, deployments, renderedInclude } = fields;
+  const own = (Array.isArray(vars) ? vars : []).flatMap((one: unknown) => {
+    const source = record(one) ?? {};
+    return isSecretSource(source) ? [...leavesIn(source["renderedVars"]), ...loginOf(source)] : [];
   });
-  const below = [...(Array.isArray(deployments) ? deployments : []), renderedInclude];
-  return [...own.map((value) => Buffer.from(value)), ...below.flatMap((item) => sensitiveVars(item, depth + 1))];
+  const found: Buffer[] = own.map((value) => Buffer.from(value));
+  for (const item of [...(Array.isArray(deployments) ? deployments : []), renderedInclude]) {
+    const below = secretVars(item, depth + 1);
+    if (below === undefined) return undefined;
+    for (const value of below) found.push(value);
+  }
+  return found;
 }
 
 function leavesIn(value: unknown): string[] {

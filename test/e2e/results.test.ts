@@ -8,7 +8,7 @@ import { expect, onTestFinished, test } from "vitest";
 import { freePort } from "../../dev/parts/port.ts";
 import { kluctlEnvironment } from "../support/kluctl-beside.ts";
 import { aProject, aSpec } from "../support/project.ts";
-import { sendPush, useTowline } from "../support/towline.ts";
+import { sendPush, type Towline, useTowline } from "../support/towline.ts";
 import { type TestWorld, useWorld } from "../support/world.ts";
 import { idOf, type TestCluster } from "../support/world-cluster.ts";
 import { patience } from "../support/patience.ts";
@@ -195,7 +195,7 @@ interface Flagged {
   readonly deleted?: boolean;
 }
 
-test("the value of a Secret is in no status, event, log line, metric or key of Redis", async () => {
+test("the value of a Secret is in no status, event, log line, metric, stored result or key of Redis", async () => {
   const world = await useWorld();
   const { cluster } = world;
   const { namespace } = cluster;
@@ -237,11 +237,11 @@ test("the value of a Secret is in no status, event, log line, metric or key of R
 
   // An error that repeats what it does not like.
   const refused = await repo.push({
-    ...project(values[0]!),
+    ...project(values[1]!),
     "app/refused.yml": JSON.stringify({
       apiVersion: "v1",
       kind: "Service",
-      metadata: { name: "refused", namespace, labels: { bad: `!${values[0]}` } },
+      metadata: { name: "refused", namespace, labels: { bad: `!${values[1]}` } },
       spec: { ports: [{ port: 80 }] },
     }),
   });
@@ -254,10 +254,28 @@ test("the value of a Secret is in no status, event, log line, metric or key of R
   expect(events.map(({ type, reason }) => `${type} ${reason}`)).toEqual(
     expect.arrayContaining(["Normal ReconciliationSucceeded", "Warning DeployFailed"]),
   );
+  await expectNowhere(values, world, towline, { statuses, events });
+  // What is stored still says which keys there are, and which values are the same.
+  const [first] = await storedObjects(cluster);
+  const login = first?.find(({ ref }) => ref.kind === "Secret");
+  const hidden = (text = "") => /"password":"([\w+/=]+)"/.exec(text)?.[1] ?? "";
+  expect(Buffer.from(hidden(login?.applied), "base64").toString()).toMatch(/^\*{5}[\da-f]{12}$/);
+  expect(first?.find(({ ref }) => ref.kind === "ConfigMap")?.rendered).toContain(
+    '"url":"https://*****@db.example.com/"',
+  );
+});
+
+type Places = Readonly<Record<string, unknown>>;
+
+/** None of the values is in anything that the server wrote. */
+async function expectNowhere(values: readonly string[], world: TestWorld, towline: Towline, told: Places) {
   const metrics = await (await fetch(`${towline.adminUrl}/metrics`)).text();
-  const stored = await storedResults(cluster, "command");
-  const summaries = stored.map(({ metadata }) => metadata);
-  const places = { statuses, events, lines: towline.lines, metrics, redis: await readRedis(world), summaries };
+  const secrets = await storedResults(world.cluster, "command");
+  const stored = secrets.map((secret) => [
+    secret.metadata,
+    ...["reducedResult", "compactedObjects"].map((key) => unpack(secret, key)),
+  ]);
+  const places = { ...told, lines: towline.lines, metrics, redis: await readRedis(world), stored };
   for (const [place, content] of Object.entries(places)) {
     const text = JSON.stringify(content);
     expect(text.length, place).toBeGreaterThan(100);
@@ -268,7 +286,18 @@ test("the value of a Secret is in no status, event, log line, metric or key of R
       }
     }
   }
-});
+}
+
+interface StoredObject {
+  readonly ref: { readonly kind: string };
+  readonly rendered?: string;
+  readonly applied?: string;
+}
+
+async function storedObjects(cluster: TestCluster): Promise<StoredObject[][]> {
+  const secrets = await storedResults(cluster, "command");
+  return secrets.map((secret) => unpack(secret, "compactedObjects") as unknown as StoredObject[]);
+}
 
 async function readRedis({ redis }: TestWorld): Promise<Record<string, unknown>> {
   const client = new Redis(redis.url);

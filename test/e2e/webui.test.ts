@@ -14,7 +14,12 @@ type Json = Record<string, unknown>;
 /** A ConfigMap, a Secret, and whatever else; each target has objects of its own. */
 function project(namespace: string, data: Record<string, string>, objects: Record<string, object>) {
   const metadata = { name: "login-{{ target.name }}", namespace };
-  const secret = { apiVersion: "v1", kind: "Secret", metadata, stringData: data };
+  const secret = {
+    apiVersion: "v1",
+    kind: "Secret",
+    metadata,
+    stringData: { password: `hidden-${Object.values(data).join("-")}` },
+  };
   const name = "settings-{{ target.name }}";
   const discriminator = `${namespace}-{{ target.name }}`;
   return aProject({ namespace, name, data, discriminator, objects: { "secret.yml": secret, ...objects } });
@@ -33,6 +38,16 @@ const objects = [
   ["Secret", "login-prod"],
   ["ConfigMap", "gone-prod"],
 ] as const;
+
+/** Upstream stores values of Secrets as they are; ours are obfuscated. */
+function withoutSecretValues(value: object): object {
+  const { kind, data, stringData, ref, changes, ...rest } = value as Json;
+  if (kind === "Secret")
+    return { kind, keys: Object.keys({ ...(data as object), ...(stringData as object) }), ...rest };
+  const of =
+    (ref as Json | undefined)?.["kind"] === "Secret" && Array.isArray(changes) ? (changes as Json[]) : undefined;
+  return of ? { ...value, changes: of.map(({ type, jsonPath }) => ({ type, jsonPath })) } : value;
+}
 
 /**
  * What is left when everything is taken away that differs from run to run, and what upstream writes in no particular
@@ -67,7 +82,7 @@ function tidy(value: unknown): unknown {
   }
   // One that was asked for renders no objects, so that we do not know their hash. Nobody reads it there.
   const isValidation = "ready" in value;
-  const fields = Object.entries(value)
+  const fields = Object.entries(withoutSecretValues(value))
     .filter(([name]) => !(isValidation && name === "renderedObjectsHash"))
     // A list without entries is null to Go, and none at all in a status.
     .filter(([name, field]) => !changing.has(name) && field !== null && !(Array.isArray(field) && field.length === 0))

@@ -67,7 +67,7 @@ const unpack = (text: string | undefined): unknown =>
 test("a command's result is stored as kluctl stores it", async () => {
   const { results, stored } = await useResults();
   const { id, result, summary } = commandResult({ text: "content" });
-  await expect(results.storeCommand(result, summary)).resolves.toBe(true);
+  await expect(results.storeCommand(result, summary, [])).resolves.toBe(true);
 
   const [secret] = await stored();
   expect(secret?.metadata).toMatchObject({
@@ -103,11 +103,11 @@ test("a command's result is stored as kluctl stores it", async () => {
 test("of each target the newest five results of commands and two of validations are kept", async () => {
   const { results, stored } = await useResults();
   const other = commandResult({ target: "test" });
-  await results.storeCommand(other.result, other.summary);
+  await results.storeCommand(other.result, other.summary, []);
   const ids: string[] = [];
   for (const hour of [3, 1, 2, 5, 4, 6, 7]) {
     const { id, result, summary } = commandResult({ startTime: `2026-01-01T0${hour}:00:00Z` });
-    await results.storeCommand(result, summary);
+    await results.storeCommand(result, summary, []);
     if (hour > 2) ids.push(id);
     const { reconcileId, projectKey, targetKey, kluctlDeployment, commandInfo } = summary;
     const validate = {
@@ -131,7 +131,7 @@ test("of each target the newest five results of commands and two of validations 
 test("results that kluctl's own controller stored count as well", async () => {
   const { client, namespace, results, stored } = await useResults();
   const first = commandResult({ startTime: "2026-02-01T00:00:00Z" });
-  await results.storeCommand(first.result, first.summary);
+  await results.storeCommand(first.result, first.summary, []);
   for (let count = 0; count < 6; count++) {
     const { id, summary } = commandResult();
     const labels = { "kluctl.io/result": "true", "kluctl.io/command-result-id": id };
@@ -141,7 +141,7 @@ test("results that kluctl's own controller stored count as well", async () => {
   }
   const later = createResults({ client, namespace, log: fakeLog().log });
   const last = commandResult({ startTime: "2026-02-02T00:00:00Z" });
-  await later.storeCommand(last.result, last.summary);
+  await later.storeCommand(last.result, last.summary, []);
 
   const left = (await stored()).map(({ metadata }) => metadata.labels["kluctl.io/command-result-id"]);
   expect(left).toHaveLength(5);
@@ -151,7 +151,7 @@ test("results that kluctl's own controller stored count as well", async () => {
 test("a result too large for a Secret is stored with fewer details, which is said in it and in the log", async () => {
   const { results, stored, lines } = await useResults();
   const { result, summary } = commandResult({ text: randomBytes(1_500_000).toString("base64") });
-  await expect(results.storeCommand(result, summary)).resolves.toBe(true);
+  await expect(results.storeCommand(result, summary, [])).resolves.toBe(true);
   const [secret] = await stored();
   const warning = {
     ref: { kind: "", name: "" },
@@ -174,7 +174,7 @@ test("a result too large for a Secret is stored with fewer details, which is sai
 
   // Not even then: a summary is cut where it is made.
   const wide = commandResult();
-  await expect(results.storeCommand(wide.result, { ...wide.summary, errors: "x".repeat(300_000) })).resolves.toBe(
+  await expect(results.storeCommand(wide.result, { ...wide.summary, errors: "x".repeat(300_000) }, [])).resolves.toBe(
     false,
   );
   expect(lines.at(-1)?.msg).toMatch(/^The result is not stored: its summary has \d+ bytes/);
@@ -185,7 +185,7 @@ test("what a deployment that is no more left behind is removed", async () => {
   const gone = commandResult({ deployment: { ...deployment, name: "gone" } });
   const elsewhere = commandResult({ deployment: { ...deployment, name: "gone", clusterId: "another" } });
   const kept = commandResult();
-  for (const { result, summary } of [gone, elsewhere, kept]) await results.storeCommand(result, summary);
+  for (const { result, summary } of [gone, elsewhere, kept]) await results.storeCommand(result, summary, []);
 
   await results.removeOrphans("cluster-1", ({ name }) => name === "shop");
 

@@ -1,0 +1,217 @@
+/** A result as it is stored: without secret values, for everybody who may list the stored results. */
+import { createHmac, randomBytes } from "node:crypto";
+import { parseJson } from "../json.ts";
+import type { CommandResult, ResultObject } from "../model.ts";
+import { type Redactor, redactorOf } from "./redactor.ts";
+import { isSecret, isSecretSource, lastApplied } from "./secrets-of.ts";
+import { mask } from "./shapes.ts";
+
+type Document = Readonly<Record<string, unknown>>;
+
+/** How much text of objects is searched for secrets; of the objects after that only the names are stored. */
+const maxSearchedLength = 16_000_000;
+
+/** What tools of kluctl find objects and their places by. */
+const identifying = new Set(["name", "namespace", "uid", "resourceVersion", "generation", "creationTimestamp"]);
+
+/**
+ * In kluctl's own shape. The changes, errors and warnings of the result are masked already. Values of Secrets and of vars from
+ * secret stores become stars and a hash, so that it can be seen within this result whether two of them are equal; its key
+ * is thrown away, so that nobody can try values out. Of a result whose secrets cannot be found only names are left.
+ */
+export function obfuscate(result: CommandResult, known: readonly string[]): CommandResult {
+  const redactor = redactorOf(result, known);
+  const key = randomBytes(32);
+  const hide = (value: string | Buffer) => mask + createHmac("sha256", key).update(value).digest("hex").slice(0, 12);
+
+  let searched = 0;
+  const objects = result.objects.map((object) => {
+    const texts = [object.rendered, object.remote, object.applied];
+    searched += texts.reduce((sum, text) => sum + (text?.length ?? 0), 0);
+    const change = (json: string) => (searched > maxSearchedLength ? namesIn(json) : hideIn(json, redactor, hide));
+    return withTexts(object, isSecret(object.ref) ? (json) => hideSecret(json, redactor, hide) : change);
+  });
+  const { document } = result;
+  const hidden = {
+    ...document,
+    ...(document["deployment"] !== undefined && { deployment: hideTree(document["deployment"], redactor, hide) }),
+    ...fieldsOf(document, ["command", "target", "overridesPatch"], (value) => redactLeaves(value, redactor)),
+  };
+  const doubt = redactor.doubt();
+  if (doubt === undefined) return withDocument({ ...result, objects }, result, hidden);
+
+  const message = `Only the names of objects are stored: ${doubt}.`;
+  const bare = {
+    ...result,
+    objects: result.objects.map((object) => withTexts(object, namesIn)),
+    warnings: [...result.warnings, { ref: { kind: "", name: "" }, message }],
+  };
+  const { command, target, overridesPatch: _, ...rest } = document;
+  const { command: name, initiator, startTime, endTime, dryRun } = record(command) ?? {};
+  const { name: targetName, discriminator } = record(target) ?? {};
+  return withDocument(bare, result, {
+    ...rest,
+    command: { command: name, initiator, startTime, endTime, ...(dryRun !== undefined && { dryRun }) },
+    ...(target !== undefined && { target: { name: targetName, discriminator } }),
+    deployment: {},
+  });
+}
+
+/** The document says the same as the result. Texts that did not change stay compacted as kluctl wrote them. */
+function withDocument(result: CommandResult, before: CommandResult, document: Document): CommandResult {
+  const { errors, warnings } = result;
+  const written = Array.isArray(document["compactedObjects"]) ? (document["compactedObjects"] as unknown[]) : [];
+  const compactedObjects = result.objects.map((object, i) => {
+    const { rendered, remote, applied } = object;
+    const { rendered: wasRendered, remote: wasRemote, applied: wasApplied } = before.objects[i] ?? {};
+    const isSame = rendered === wasRendered && remote === wasRemote && applied === wasApplied;
+    const original = written.length === result.objects.length ? record(written[i]) : undefined;
+    const texts = isSame && original ? fieldsOf(original, ["rendered", "remote", "applied"], same) : fullTexts(object);
+    return { ...flagsOf(object), ...texts };
+  });
+  return {
+    ...result,
+    document: {
+      ...document,
+      compactedObjects,
+      ...(errors.length + lengthOf(document["errors"]) > 0 && { errors }),
+      ...(warnings.length + lengthOf(document["warnings"]) > 0 && { warnings }),
+    },
+  };
+}
+
+function flagsOf({ ref, changes, new: isNew, orphan, deleted, hook }: ResultObject): Document {
+  return {
+    ref,
+    ...(changes.length > 0 && { changes }),
+    ...(isNew && { new: true }),
+    ...(orphan && { orphan: true }),
+    ...(deleted && { deleted: true }),
+    ...(hook && { hook: true }),
+  };
+}
+
+function fullTexts({ rendered, remote, applied }: ResultObject): Document {
+  const full = (text: string | undefined) => (text === undefined ? undefined : `full: ${text}`);
+  return { rendered: full(rendered), remote: full(remote), applied: full(applied) };
+}
+
+function withTexts(object: ResultObject, change: (json: string) => string): ResultObject {
+  const of = (json: string | undefined) => (json === undefined ? undefined : change(json));
+  return { ...object, rendered: of(object.rendered), remote: of(object.remote), applied: of(object.applied) };
+}
+
+type Hide = (value: string | Buffer) => string;
+
+function hideSecret(json: string, redactor: Redactor, hide: Hide): string {
+  const secret = record(parseJson(json));
+  if (secret === undefined) return namesIn(json);
+  const { data, stringData, ...rest } = secret;
+  const hideEach = (values: unknown, hideOne: (value: string) => unknown) =>
+    Object.fromEntries(Object.entries(record(values) ?? {}).map(([name, value]) => [name, hideOne(textOf(value))]));
+  const plain = hideRest(rest, redactor);
+  return JSON.stringify({
+    ...plain,
+    ...(data !== undefined && {
+      data: hideEach(data, (value) => Buffer.from(hide(Buffer.from(value, "base64"))).toString("base64")),
+    }),
+    ...(stringData !== undefined && { stringData: hideEach(stringData, hide) }),
+  });
+}
+
+/** Values of Secrets may have been copied into other objects. */
+function hideIn(json: string, redactor: Redactor, _hide: Hide): string {
+  const object = record(parseJson(json));
+  if (object === undefined) return namesIn(json);
+  const hidden = JSON.stringify(hideRest(object, redactor));
+  // What spans JSON's own syntax.
+  if (redactor.text(hidden) !== hidden) return namesIn(json);
+  return hidden === JSON.stringify(object) ? json : hidden;
+}
+
+function hideRest({ apiVersion, kind, metadata, ...rest }: Document, redactor: Redactor): Document {
+  const hideMetadata = (fields: Document) =>
+    Object.fromEntries(
+      Object.entries(fields).map(([name, value]) => [
+        name,
+        identifying.has(name) ? value : redactLeaves(withoutLastApplied(value), redactor),
+      ]),
+    );
+  const named = record(metadata);
+  return {
+    ...(apiVersion !== undefined && { apiVersion }),
+    ...(kind !== undefined && { kind }),
+    ...(named && { metadata: hideMetadata(named) }),
+    ...(redactLeaves(rest, redactor) as Document),
+  };
+}
+
+/** The whole object as it once was, as text. */
+function withoutLastApplied(annotations: unknown): unknown {
+  const texts = record(annotations);
+  return texts && lastApplied in texts ? { ...texts, [lastApplied]: mask } : annotations;
+}
+
+/** `deployment` of a result: how it is nested, which vars it loaded and which objects it rendered. */
+function hideTree(tree: unknown, redactor: Redactor, hide: Hide): unknown {
+  if (Array.isArray(tree)) return tree.map((item) => hideTree(item, redactor, hide));
+  const fields = record(tree);
+  if (fields === undefined) return redactLeaves(tree, redactor);
+  return Object.fromEntries(
+    Object.entries(fields).map(([name, value]) => {
+      if (name === "renderedObjects") return [name, value];
+      if (name !== "vars" || !Array.isArray(value)) return [name, hideTree(value, redactor, hide)];
+      return [name, value.map((source) => hideVars(record(source) ?? {}, redactor, hide))];
+    }),
+  );
+}
+
+function hideVars(source: Document, redactor: Redactor, hide: Hide): unknown {
+  if (!isSecretSource(source)) return redactLeaves(source, redactor);
+  const { renderedVars, ...rest } = source;
+  const known = redactLeaves(rest, redactor) as Document;
+  return { ...known, renderedSensitive: true, renderedVars: mapLeaves(renderedVars, (leaf) => hide(textOf(leaf))) };
+}
+
+function redactLeaves(value: unknown, redactor: Redactor): unknown {
+  return mapLeaves(value, (leaf) => {
+    if (typeof leaf === "string") return redactor.text(redactor.leaf(leaf));
+    const text = textOf(leaf);
+    return redactor.text(redactor.leaf(text)) === text ? leaf : mask;
+  });
+}
+
+/** Strings and numbers; everything else is kept. */
+function mapLeaves(value: unknown, change: (leaf: unknown) => unknown): unknown {
+  if (Array.isArray(value)) return value.map((item) => mapLeaves(item, change));
+  const fields = record(value);
+  if (fields === undefined) return typeof value === "string" || typeof value === "number" ? change(value) : value;
+  return Object.fromEntries(Object.entries(fields).map(([name, item]) => [name, mapLeaves(item, change)]));
+}
+
+/** An object's identity and nothing else. */
+function namesIn(json: string): string {
+  const { apiVersion, kind, metadata } = record(parseJson(json)) ?? {};
+  const { name, namespace } = record(metadata) ?? {};
+  return JSON.stringify({ apiVersion, kind, metadata: { name, namespace } });
+}
+
+function fieldsOf(from: Document, names: readonly string[], change: (value: unknown) => unknown): Document {
+  return Object.fromEntries(names.flatMap((name) => (from[name] === undefined ? [] : [[name, change(from[name])]])));
+}
+
+function same(value: unknown): unknown {
+  return value;
+}
+
+function textOf(value: unknown): string {
+  return typeof value === "string" ? value : JSON.stringify(value ?? "");
+}
+
+function lengthOf(list: unknown): number {
+  return Array.isArray(list) ? list.length : 0;
+}
+
+function record(value: unknown): Document | undefined {
+  return typeof value === "object" && value !== null && !Array.isArray(value) ? (value as Document) : undefined;
+}
