@@ -21,7 +21,7 @@ import { startTools } from "./app/tools.ts";
 import { startTracing } from "./app/tracing-sdk.ts";
 import { startWayIn, type WayIn } from "./app/way-in.ts";
 import { startWork, type StartedWork } from "./app/work.ts";
-import { type Config, secretValues } from "./config.ts";
+import { type Config, knownSecrets } from "./config.ts";
 import { createLiveConfig } from "./config/live.ts";
 import { epochNow } from "./monotonic.ts";
 import { startLeadership, type Leadership } from "./kube/leader.ts";
@@ -73,7 +73,7 @@ export async function startApp(config: Config, log: Logger, reading?: Reading): 
   const reports = createReports({ connection: producer, prefix: config.redis.prefix });
   const deliveries = createDeliveries({ connection: producer, prefix: config.redis.prefix, log });
   const logLines = createLogLines({ connection: producer, prefix: config.redis.prefix, log });
-  const secretList = reading?.secrets ?? createSecretList(secretValues(config));
+  const secretList = reading?.secrets ?? createSecretList(knownSecrets(config));
   // What only begins once the ports are open; they may ask for it before
   const begun: { leadership?: Leadership; work?: StartedWork } = {};
   const metrics = createMetrics({

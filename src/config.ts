@@ -5,6 +5,7 @@ import type { z } from "zod";
 import { readMemory } from "./config/available-memory.ts";
 import type { BindAddress } from "./config/bind-address.ts";
 import { checkDocument } from "./config/checks.ts";
+import { environmentSecrets } from "./config/environment-secrets.ts";
 import { type ConfigSources, mergeSources, type Merged, withOrigin } from "./config/merge.ts";
 import { isBlock } from "./config/network.ts";
 import { maskSecrets } from "./config/print.ts";
@@ -223,6 +224,11 @@ export function secretValues({ forges, redis, ui }: Config): readonly string[] {
   const url = redis.url?.reveal();
   const password = url && URL.parse(url)?.password;
   return [...secrets.map((secret) => secret.reveal()), ...(password ? [password, decodeURIComponent(password)] : [])];
+}
+
+/** Those, and the credentials that the process's environment holds at the moment. */
+export function knownSecrets(config: Config): readonly string[] {
+  return [...secretValues(config), ...environmentSecrets(process.env)];
 }
 
 function resolveConfig(sources: ConfigSources): LoadedConfig {

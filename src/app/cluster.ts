@@ -1,4 +1,5 @@
 /** What is read from the cluster and written to it, as the settings of the moment say. */
+import { knownSecrets } from "../config.ts";
 import type { LiveConfig } from "../config/live.ts";
 import { createBothDeployments } from "../kube/both-deployments.ts";
 import { createKubeClient } from "../kube/client.ts";
@@ -78,6 +79,7 @@ export function createCluster({ live, identity, metrics, inStage, log }: Cluster
       refusedToActAs: createImpersonationCheck({ client }),
       toRemoteCluster: (kubeconfig, impersonate) =>
         toRemoteCluster(kubeconfig, { impersonate, allowUnsafe: live.now.kubernetes.allowUnsafeKubeconfigs }),
+      serverSecrets: () => knownSecrets(live.now),
       get defaultServiceAccount() {
         return live.now.defaultServiceAccount;
       },

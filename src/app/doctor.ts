@@ -10,7 +10,7 @@ import {
   describeRedisError,
   withinDeadline,
 } from "../../jobs/connection.ts";
-import { type Config, secretValues } from "../config.ts";
+import { type Config, knownSecrets } from "../config.ts";
 import { examine, type Check } from "../doctor/check.ts";
 import { createDoctorCluster } from "../doctor/cluster.ts";
 import { createCompare } from "../doctor/compare.ts";
@@ -57,7 +57,7 @@ export interface DoctorOptions {
 export async function runDoctor(options: DoctorOptions): Promise<readonly Section[]> {
   const { config, env, signal, onProgress } = options;
   // What goes wrong is a finding: nobody reads a log here.
-  const log = createLogger({ level: "silent", format: "json", secrets: secretValues(config) });
+  const log = createLogger({ level: "silent", format: "json", secrets: knownSecrets(config) });
   const now = () => Date.now();
   const client = createKubeClient({ ...config.kubernetes, untilAnsweredMs: 5_000 });
   const { namespaces } = config.kubernetes;
@@ -86,6 +86,7 @@ export async function runDoctor(options: DoctorOptions): Promise<readonly Sectio
     serviceAccounts: createServiceAccounts({ client }),
     toRemoteCluster: (kubeconfig, impersonate) =>
       toRemoteCluster(kubeconfig, { impersonate, allowUnsafe: config.kubernetes.allowUnsafeKubeconfigs }),
+    serverSecrets: () => knownSecrets(config),
     defaultServiceAccount,
   });
   const compare = createCompare({

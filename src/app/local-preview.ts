@@ -4,7 +4,7 @@ import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { WorkingCopy } from "../cli/working-copy.ts";
-import { type Config, secretValues } from "../config.ts";
+import { type Config, knownSecrets } from "../config.ts";
 import { createKluctl } from "../kluctl/kluctl.ts";
 import type { KubeClient } from "../kube/client.ts";
 import { toRemoteCluster } from "../kube/remote-cluster.ts";
@@ -31,7 +31,7 @@ export interface LocalPreviewOptions {
 
 export async function previewLocally(options: LocalPreviewOptions): Promise<Report> {
   const { copy, deployments, client, config, env, signal } = options;
-  const log = createLogger({ level: "silent", format: "json", secrets: secretValues(config) });
+  const log = createLogger({ level: "silent", format: "json", secrets: knownSecrets(config) });
   const dir = await mkdtemp(join(tmpdir(), "towline-preview-"));
   const kluctl = createKluctl({
     binary: config.kluctl.path ?? "kluctl",
@@ -67,7 +67,7 @@ export async function previewLocally(options: LocalPreviewOptions): Promise<Repo
       kluctl,
       readIdentity: asCaller({ secrets, client, config }),
       limit: (work, one) => limit.run(work, one),
-      settings: {},
+      settings: { serverSecrets: knownSecrets(config) },
       clusterName: async () => config.clusterName ?? (await client.clusterId()).slice(0, 8),
       newId: randomUUID,
       clock: { now: () => Date.now() },

@@ -41,6 +41,8 @@ export interface PageFactsDeps {
   readonly queue: Pick<JobQueue, "depth" | "jobs">;
   readonly forges: () => readonly ForgeConfig[];
   readonly retries: Pick<Retries, "nextAt">;
+  /** Of the server itself: results that were stored by other programs may show them. */
+  readonly knownSecrets: () => readonly string[];
   readonly clock: Clock;
 }
 
@@ -51,7 +53,8 @@ const pullRequestsShown = 200;
 export function createPageFacts(
   deps: PageFactsDeps,
 ): PageFacts & { describe(keys: readonly Key[]): readonly PageDeployment[] } {
-  const { deployments, client, resultsNamespace, deliveries, reports, queue, forges, retries, clock } = deps;
+  const { deployments, client, resultsNamespace, deliveries, reports, queue, forges, retries, knownSecrets, clock } =
+    deps;
   const urls = new WeakMap<readonly ForgeConfig[], ReturnType<typeof createCommitUrls>>();
 
   function commitUrl(repo: RepoId, commit: string): string | undefined {
@@ -105,7 +108,7 @@ export function createPageFacts(
     },
     async result(key, id) {
       const stored = await results.read(key, id);
-      return stored && showStored(stored);
+      return stored && showStored(stored, knownSecrets());
     },
     forges: () =>
       Promise.all(

@@ -6,7 +6,7 @@ import { startPullRequestsSweep } from "../../jobs/pull-requests-sweep.ts";
 import type { JobQueue } from "../../jobs/queue.ts";
 import type { PullRequestReports } from "../../jobs/reports.ts";
 import { startWorker } from "../../jobs/worker.ts";
-import type { Config, ForgeConfig } from "../config.ts";
+import { type Config, type ForgeConfig, knownSecrets } from "../config.ts";
 import type { LiveConfig } from "../config/live.ts";
 import { createForge } from "../forge/create-forge.ts";
 import type { ForgeLogin } from "../forge/forge-options.ts";
@@ -117,7 +117,12 @@ export function startPreviews(deps: PreviewsDeps): Previews {
     limit: <T>(work: () => Promise<T>, options: { signal: AbortSignal }) => comparisons.run(work, options),
     get settings() {
       const { preview: own, dryRun } = live.now;
-      return { serviceAccount: own.serviceAccountName, dryRun, pruneGuard: pruneGuardOf(live.now) };
+      return {
+        serviceAccount: own.serviceAccountName,
+        dryRun,
+        serverSecrets: knownSecrets(live.now),
+        pruneGuard: pruneGuardOf(live.now),
+      };
     },
     clusterName: async () => live.now.clusterName ?? (await deps.clusterId()).slice(0, 8),
     newId: randomUUID,

@@ -1,6 +1,6 @@
 /** Takes over what of a configuration can change while the server runs. Who can do so has said it to the live one. */
 import type { Reading } from "../cli/commands.ts";
-import { configWarnings, secretValues } from "../config.ts";
+import { configWarnings, knownSecrets } from "../config.ts";
 import type { LiveConfig } from "../config/live.ts";
 import { type ReloadingDeps, startReloading } from "../config/reloading.ts";
 import type { Logger } from "../log.ts";
@@ -32,7 +32,7 @@ export function startReload({ live, reading, metrics, tell, log }: ReloadDeps): 
     load: reading.load,
     everyMs: reading.everyMs,
     // Before anything uses them. Those of before stay hidden: a line that is written later may still hold one.
-    onRead: (next) => reading.secrets.add(secretValues(next)),
+    onRead: (next) => reading.secrets.add(knownSecrets(next)),
     observe: metrics.outside,
     tell,
     log,

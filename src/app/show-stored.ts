@@ -6,10 +6,10 @@ import { showResult, type ShownResult } from "../reconcile/show-result.ts";
 import { inThread, largeText } from "../thread/in-thread.ts";
 
 /** Does not stop the event loop. */
-export function showStored(texts: StoredTexts): ShownResult | Promise<ShownResult> {
+export function showStored(texts: StoredTexts, known: readonly string[]): ShownResult | Promise<ShownResult> {
   return texts.reducedResult.length + texts.compactedObjects.length > largeText
-    ? inThread(import.meta.url, showNow, [texts])
-    : showNow(texts);
+    ? inThread(import.meta.url, showNow, [texts, known])
+    : showNow(texts, known);
 }
 
 /**
@@ -17,9 +17,9 @@ export function showStored(texts: StoredTexts): ShownResult | Promise<ShownResul
  *
  * @inThread
  */
-export function showNow({ reducedResult, compactedObjects }: StoredTexts): ShownResult {
+export function showNow({ reducedResult, compactedObjects }: StoredTexts, known: readonly string[]): ShownResult {
   const document = { ...(parse(reducedResult) as object), compactedObjects: parse(compactedObjects) };
-  return showResult(maskStored(toCommandResult(document)));
+  return showResult(maskStored(toCommandResult(document), known));
 }
 
 function parse(json: Uint8Array): unknown {

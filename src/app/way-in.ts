@@ -3,7 +3,7 @@ import type { Deliveries } from "../../jobs/deliveries.ts";
 import type { PullRequestReports } from "../../jobs/reports.ts";
 import type { JobQueue } from "../../jobs/queue.ts";
 import { createWebhookApp } from "../../routes/webhooks.ts";
-import type { Config } from "../config.ts";
+import { type Config, knownSecrets } from "../config.ts";
 import { same } from "../config/compare.ts";
 import type { LiveConfig } from "../config/live.ts";
 import { createNetworks } from "../config/network.ts";
@@ -23,7 +23,10 @@ import { type PageDeps, startPage } from "./page.ts";
 import { tracedAccept, tracedQueue } from "./traced.ts";
 import { createWebhooksFirst } from "./webhooks-first.ts";
 
-export interface WayInDeps extends Omit<PageDeps, "resultsNamespace" | "forges" | "deliveries" | "accept"> {
+export interface WayInDeps extends Omit<
+  PageDeps,
+  "resultsNamespace" | "forges" | "deliveries" | "accept" | "knownSecrets"
+> {
   readonly live: LiveConfig;
   readonly deployments: WatchedDeployments;
   /** With a login for their API. */
@@ -153,7 +156,13 @@ export async function startWayIn(deps: WayInDeps): Promise<WayIn> {
 
   const openPage = async ({ ui, results }: Config) =>
     ui &&
-    (await startPage(ui, { ...deps, accept, resultsNamespace: results.namespace, forges: () => live.now.forges }));
+    (await startPage(ui, {
+      ...deps,
+      accept,
+      resultsNamespace: results.namespace,
+      forges: () => live.now.forges,
+      knownSecrets: () => knownSecrets(live.now),
+    }));
   let page = await openPage(live.now);
   live.follow(async (next, current) => {
     if (same(next.ui, current.ui)) return undefined;

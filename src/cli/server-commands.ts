@@ -1,5 +1,5 @@
 /** `towline serve` and `towline controller run`: one server, two sets of options. */
-import { type Config, secretValues } from "../config.ts";
+import { type Config, knownSecrets } from "../config.ts";
 import { createLogger, createSecretList } from "../log.ts";
 import type { Define, ProgramDeps } from "./commands.ts";
 import { loadFromControllerFlags, loadFromFlags, withConfigFlags, withControllerFlags } from "./configuration.ts";
@@ -43,6 +43,6 @@ export const defineControllerRun: Define = (command, { env, serve }, onCode) => 
 
 function run(serve: ProgramDeps["serve"], load: () => Config): Promise<number> {
   const config = load();
-  const secrets = createSecretList(secretValues(config));
+  const secrets = createSecretList(knownSecrets(config));
   return serve(config, createLogger({ ...config.log, secrets }), { load, secrets });
 }

@@ -32,6 +32,8 @@ export interface CompareDeps {
     readonly serviceAccount?: string | undefined;
     /** Whether nothing is deployed for real by this server. */
     readonly dryRun?: boolean | undefined;
+    /** Credentials of the server itself, which no message may show. */
+    readonly serverSecrets?: readonly string[] | undefined;
     /** `undefined`: no prune waits for anybody. */
     readonly pruneGuard?: PruneGuard | undefined;
   };
@@ -54,7 +56,7 @@ export async function compare(
   signal: AbortSignal,
 ): Promise<Compared> {
   const { deployment } = target;
-  let knownSecrets = credentialSecrets(target.credentials);
+  let knownSecrets = [...credentialSecrets(target.credentials), ...(deps.settings.serverSecrets ?? [])];
   const working = toWorking(deployment, cluster);
   try {
     const { serviceAccount } = deps.settings;

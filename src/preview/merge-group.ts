@@ -140,7 +140,7 @@ export function createMergeGroupPreview(deps: MergeGroupDeps) {
       repoUrls: group.following.map(({ spec }) => spec.source.url),
     };
     const { concerned: candidates, ignored } = matchPullRequest(pullRequest, group.following);
-    const findings: Findings = { previews: [], ignored, secrets: [] };
+    const findings: Findings = { previews: [], ignored, secrets: deps.settings.serverSecrets ?? [] };
     let members: readonly number[] = [];
     const verdict = (state: "working" | "done") =>
       toVerdict({ state, ...findings, previews: [...findings.previews] }, members);

@@ -35,7 +35,7 @@ export async function previewOpen(open: OpenPullRequest, deps: OpenDeps): Promis
   const { pullRequest, signal, log } = open;
   const startedAt = deps.clock.now();
   const { concerned: candidates, ignored } = matchPullRequest(pullRequest, open.deployments);
-  const findings: Findings = { previews: [], ignored, secrets: [] };
+  const findings: Findings = { previews: [], ignored, secrets: deps.settings.serverSecrets ?? [] };
 
   async function finish(finishedAt = deps.clock.now()): Promise<void> {
     await open.save(toReport(open, findings, { startedAt, finishedAt }));
@@ -122,7 +122,7 @@ export async function compareMerges(
     }
     const { targets, ignored, secrets, unreadable } = toTargets(pullRequest, merges);
     findings.ignored = [...findings.ignored, ...ignored];
-    findings.secrets = secrets;
+    findings.secrets = [...findings.secrets, ...secrets];
     if (unreadable && (unreadable.everywhere || !lastAttempt)) throw unreadable.error;
 
     const cluster = await deps.clusterName();

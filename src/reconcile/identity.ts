@@ -6,7 +6,7 @@ import { PrepareError } from "../errors.ts";
 import { type Deployment, serviceAccountUser } from "../model.ts";
 import type { Identity, RemoteCluster, Secrets, ServiceAccounts } from "../ports.ts";
 import { readDecryptionKeys } from "./identity-keys.ts";
-import { secretsIn } from "./identity-secrets.ts";
+import { secretsIn } from "../redact/secrets-in.ts";
 
 export interface IdentityDeps {
   readonly secrets: Secrets;
@@ -15,6 +15,8 @@ export interface IdentityDeps {
   readonly toRemoteCluster: (kubeconfig: string, impersonate: string | undefined) => Promise<RemoteCluster>;
   /** Why the server may not act as a user of its own cluster, if so. */
   readonly refusedToActAs?: ((user: string) => Promise<string | undefined>) | undefined;
+  /** Credentials of the server itself: kluctl gets them for every deployment, and so they are every deployment's secrets. */
+  readonly serverSecrets?: (() => readonly string[]) | undefined;
   /** For deployments that name none. */
   readonly defaultServiceAccount?: string | undefined;
 }
@@ -42,7 +44,8 @@ export function createReadIdentity(deps: IdentityDeps): ReadIdentity {
     ]);
     const token = decryption?.webIdentity?.token;
     const keys = Object.values(decryption?.data ?? {}).flatMap(secretsIn);
-    const secrets = [...(remote?.secrets ?? []), ...keys, ...(token === undefined ? [] : [token])];
+    const own = [...(remote?.secrets ?? []), ...keys, ...(token === undefined ? [] : [token])];
+    const secrets = [...own, ...(deps.serverSecrets?.() ?? [])];
     return { impersonate, cluster: remote?.cluster, decryption, secrets };
   };
 }

@@ -2,13 +2,13 @@
 import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { gunzipSync } from "node:zlib";
-import type { V1Secret } from "@kubernetes/client-node";
+import type { KubernetesObject, V1Secret } from "@kubernetes/client-node";
 import { Redis } from "ioredis";
 import { expect, onTestFinished, test } from "vitest";
 import { freePort } from "../../dev/parts/port.ts";
 import { kluctlEnvironment } from "../support/kluctl-beside.ts";
 import { aProject, aSpec } from "../support/project.ts";
-import { sendPush, type Towline, useTowline } from "../support/towline.ts";
+import { sendPush, type Towline, useTowline, useTowlineProcess } from "../support/towline.ts";
 import { type TestWorld, useWorld } from "../support/world.ts";
 import { idOf, type TestCluster } from "../support/world-cluster.ts";
 import { patience } from "../support/patience.ts";
@@ -263,6 +263,55 @@ test("the value of a Secret is in no status, event, log line, metric, stored res
   expect(first?.find(({ ref }) => ref.kind === "ConfigMap")?.rendered).toContain(
     '"url":"https://*****@db.example.com/"',
   );
+});
+
+test("what vars have from a Secret or the server's environment is shown nowhere, and neither are the server's credentials", async () => {
+  const world = await useWorld();
+  const { cluster } = world;
+  const { namespace } = cluster;
+  const [inCluster, inEnvironment, inLogin] = ["canary-store-5d1f09", "canary-vault-77ab31", "canary-login-c0ffee"];
+  const data = { store: "is {{ password }}", vault: "is {{ server.token }}", login: `is ${inLogin}`, plain: "first" };
+  const project = aProject({ namespace, data });
+  await cluster.create({
+    apiVersion: "v1",
+    kind: "Secret",
+    metadata: { name: "source", namespace },
+    stringData: { vars: `password: ${inCluster}` },
+  } as KubernetesObject);
+  const vars = [
+    { clusterSecret: { name: "source", namespace, key: "vars" } },
+    { systemEnvVars: { server: { token: "VAULT_TOKEN" } } },
+  ];
+  const repo = await world.repo("shop");
+  await repo.push({ ...project, "deployment.yaml": JSON.stringify({ vars, deployments: [{ path: "app" }] }) });
+  const credentials = {
+    VAULT_TOKEN: inEnvironment,
+    KLUCTL_GIT_HOST: "git.example.com",
+    KLUCTL_GIT_PASSWORD: inLogin,
+  };
+  const towline = await useTowlineProcess(world, credentials);
+  const deployment = cluster.deployment("shop");
+  await deployment.create(aSpec(repo.url, { interval: "3s" }));
+  const statuses = [await deployment.reaches("Ready")];
+  expect(await cluster.data("settings")).toMatchObject({
+    store: `is ${inCluster}`,
+    vault: `is ${inEnvironment}`,
+    login: `is ${inLogin}`,
+  });
+  await cluster.patch({
+    ...{ apiVersion: "v1", kind: "ConfigMap", metadata: { name: "settings" } },
+    ...{ data: { store: "another", vault: "another", login: "another", plain: "another" } },
+  } as KubernetesObject);
+  statuses.push(
+    await deployment.until("a report of the drift", ({ status }) =>
+      JSON.stringify(status?.["lastDriftDetectionResult"]).includes("another"),
+    ),
+  );
+  expect(JSON.stringify(statuses.at(-1))).toContain("is *****");
+  await expectNowhere([inCluster, inEnvironment, inLogin], world, towline, {
+    statuses,
+    events: await deployment.events(),
+  });
 });
 
 type Places = Readonly<Record<string, unknown>>;

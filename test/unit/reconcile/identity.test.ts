@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import { PrepareError } from "../../../src/errors.ts";
-import { secretsIn } from "../../../src/reconcile/identity-secrets.ts";
+import { secretsIn } from "../../../src/redact/secrets-in.ts";
 import { aDeployment } from "../../support/deployments.ts";
 import { fakeReadIdentity, fakeSecrets } from "../../support/fakes.ts";
 

@@ -1,0 +1,48 @@
+/** The credentials that the server's environment holds for all deployments alike. */
+import { readFileSync, statSync } from "node:fs";
+import { secretsIn } from "../redact/secrets-in.ts";
+
+type Environment = Readonly<Record<string, string | undefined>>;
+
+/** For kluctl, git, SOPS and the clouds' secret stores. */
+const owners = /^(?:KLUCTL|AWS|AZURE|GOOGLE|VAULT|SOPS)_/;
+const credential = /(?:PASSWORD|PASSPHRASE|SECRET|SECRET_ID|TOKEN|KEY|CREDENTIALS)$/;
+/** Some variables name a file, or hold what would be in it. */
+const file = /(?:SSH_KEY|KEY_FILE|TOKEN_FILE|CREDENTIALS|CREDENTIALS_FILE)$/;
+const proxy = /^(?:HTTP|HTTPS|ALL)_PROXY$/i;
+/** Larger files hold no credential. */
+const mostBytes = 100_000;
+
+/** Values that must not be read in anything the server writes. Files are read now; one that cannot be read is left out. */
+export function environmentSecrets(env: Environment): readonly string[] {
+  return Object.entries(env).flatMap(([name, value]) => {
+    if (!value) return [];
+    if (proxy.test(name)) return passwordOf(value);
+    if (!owners.test(name)) return [];
+    const content = file.test(name) && value.startsWith("/") ? readSmall(value) : undefined;
+    if (content !== undefined) return secretsIn(content);
+    if (name.endsWith("CREDENTIALS")) return secretsIn(value);
+    return credential.test(name) ? [value] : [];
+  });
+}
+
+function passwordOf(url: string): string[] {
+  const password = URL.parse(url)?.password;
+  return password ? [password, decode(password)] : [];
+}
+
+function decode(text: string): string {
+  try {
+    return decodeURIComponent(text);
+  } catch {
+    return text;
+  }
+}
+
+function readSmall(path: string): string | undefined {
+  try {
+    return statSync(path).size <= mostBytes ? readFileSync(path, "utf8") : undefined;
+  } catch {
+    return undefined;
+  }
+}
