@@ -163,11 +163,16 @@ export function createPageActions(deps: PageActionsDeps): PageActions {
       case "commit-status":
         return deployments.tracking(request.repo);
       case "preview":
-      case "report": {
-        const end = `/${request.pullRequest.repoName}`.toLowerCase();
-        return deployments.all().filter((one) => followsGit(one) && one.repo.toLowerCase().endsWith(end));
-      }
+      case "report":
+        return mayFollow(request.pullRequest.repoName);
+      case "merge-group":
+        return mayFollow(request.group.repoName);
     }
+  }
+
+  function mayFollow(repoName: string): readonly Entry[] {
+    const end = `/${repoName}`.toLowerCase();
+    return deployments.all().filter((one) => followsGit(one) && one.repo.toLowerCase().endsWith(end));
   }
 
   async function refuseInCluster(deployment: Entry, caller: Access): Promise<string | undefined> {
