@@ -1,9 +1,11 @@
 /** What a pull request claims about where it comes from is not believed: git has to show that a branch points at its head. */
 import { access } from "node:fs/promises";
 import { join } from "node:path";
+import { text } from "node:stream/consumers";
 import { expect, test } from "vitest";
 import { patience } from "../support/patience.ts";
 import { aProject, aSpec } from "../support/project.ts";
+import { useForgeProxy } from "../support/forge-proxy.ts";
 import { useLocalGithub, useLocalGitlab, useLocalPullRequests } from "../support/local-hosts.ts";
 import { giteaVariables, type OpenPullRequest, usePullRequestHost } from "../support/pull-requests.ts";
 import { useTowline } from "../support/towline.ts";
@@ -64,6 +66,35 @@ test("on a Gitea, what a reader pushes for review without a branch is answered a
     false,
     true,
   ]);
+});
+
+test("on a Gitea that passes it off as one from a branch, such a pull request is not rendered either", async () => {
+  const world = await useWorld();
+  const { namespace } = world.cluster;
+  const host = await usePullRequestHost();
+  const { url } = host.gitea.login;
+  const proxy = await useForgeProxy(`${url}/api/v1`);
+  proxy.fail((req, res) => {
+    const answer = async () => {
+      const { method = "GET", headers } = req;
+      const body = method === "GET" ? undefined : await text(req);
+      const sent = { authorization: headers.authorization ?? "", "content-type": "application/json" };
+      const honest = await fetch(`${url}${req.url}`, { method, headers: sent, ...(body && { body }) });
+      const total = honest.headers.get("x-total-count") ?? "0";
+      const said = (await honest.text()).replaceAll('"label":""', '"label":"feature"');
+      res.writeHead(honest.status, { "content-type": "application/json", "x-total-count": total }).end(said);
+    };
+    answer().catch(() => res.destroy());
+  });
+  const variables = { ...giteaVariables(host.gitea), TOWLINE_GITEA_API_URL: proxy.apiUrl };
+  await host.tell(await useTowline(world, variables));
+  await host.repo.push(aProject({ namespace }));
+  await world.cluster.deployment("shop").create(aSpec(host.repo.url, { suspend: true }));
+  const trace = useTrace(world, "trace");
+
+  const pull = await host.pushForReview(await host.somebody(), "one", trace.changes);
+  await pull.comment("not rendered, because no branch points at its head");
+  expect(await trace.rendered()).toBe(false);
 });
 
 test.each([
