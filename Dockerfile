@@ -4,7 +4,7 @@
 #
 # docs/image.md says what is in the image, where that checksum is, and how the image is run.
 
-# Debian 13: its git is 2.47, that of Debian 12 is 2.39.
+# Debian 13: its git is 2.47, that of Debian 12 is 2.39. `npm run pin` writes its digest; a release is refused without one.
 ARG NODE_IMAGE=node:24-trixie-slim
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -39,7 +39,11 @@ RUN npm run build \
 
 # ---------------------------------------------------------------------------------------------------------------------
 FROM ${NODE_IMAGE} AS kluctl
-RUN apt-get update \
+# A day, as 20260101T000000Z: packages as they were then. Without it, as they are now.
+ARG APT_SNAPSHOT
+COPY --chmod=0755 image/apt-snapshot /usr/local/sbin/apt-snapshot
+RUN apt-snapshot "${APT_SNAPSHOT:-}" \
+ && apt-get update \
  && apt-get install --yes --no-install-recommends ca-certificates curl \
  && rm -rf /var/lib/apt/lists/*
 ARG KLUCTL_VERSION=2.28.2
@@ -100,12 +104,15 @@ FROM ${NODE_IMAGE}
 #
 # The writable directories belong to group 0 as well, so that the image also runs under another uid with group 0. ssh
 # refuses to run for a uid without a name, hence libnss-unknown; last, as nobody can be added to where all uids have one.
-RUN apt-get update \
+ARG APT_SNAPSHOT
+COPY --chmod=0755 image/apt-snapshot /usr/local/sbin/apt-snapshot
+RUN apt-snapshot "${APT_SNAPSHOT:-}" \
+ && apt-get update \
  && apt-get install --yes --no-install-recommends \
       bash ca-certificates git gpg gpg-agent openssh-client tini tzdata util-linux valkey-server \
  && useradd --uid 65532 --gid 0 --no-create-home --home-dir /var/lib/towline --shell /usr/sbin/nologin towline \
  && apt-get install --yes --no-install-recommends libnss-unknown \
- && rm -rf /var/lib/apt/lists/* /var/cache/apt/* /var/log/apt /var/log/dpkg.log /var/log/alternatives.log \
+ && rm -rf /usr/local/sbin/apt-snapshot /var/lib/apt/lists/* /var/cache/apt/* /var/log/apt /var/log/dpkg.log /var/log/alternatives.log \
       /usr/local/lib/node_modules /usr/local/bin/npm /usr/local/bin/npx /usr/local/bin/corepack \
       /opt/yarn-* /usr/local/bin/yarn /usr/local/bin/yarnpkg \
  && touch /etc/ssh/ssh_known_hosts \

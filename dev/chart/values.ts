@@ -66,11 +66,11 @@ function section<Shape extends z.ZodRawShape>(description: string, shape: Shape)
     .meta({ description });
 }
 
-const image = (repository: string, tag: string, tagText: string) =>
+const image = (repository: string, tag: string, tagText: string, digest = "") =>
   section("Image. Its repository is looked for where the cluster looks by default, unless it names a registry.", {
     repository: text("Repository, with the registry if it is not the cluster's default.", repository),
     tag: text(tagText, tag),
-    digest: text("`sha256:…`, to pin exactly these bytes."),
+    digest: text("`sha256:…`, to pin exactly these bytes.", digest),
     pullPolicy: z
       .enum(["Always", "IfNotPresent", "Never"])
       .prefault("IfNotPresent")

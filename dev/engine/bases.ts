@@ -122,7 +122,8 @@ async function isPullable(engine: Engine, name: string): Promise<boolean> {
 
 async function listBases(say: BaseOptions["say"]): Promise<Base[]> {
   const read = (name: string) => readFile(join(root, name), "utf8");
-  const node = parseDockerfile(await read("Dockerfile")).args["NODE_IMAGE"]!;
+  // A stand-in has another digest.
+  const node = parseDockerfile(await read("Dockerfile")).args["NODE_IMAGE"]!.replace(/@.*/, "");
   const { services } = parse(await read("docker-compose.yml")) as {
     services: Record<"redis" | "gitea", { image: string }>;
   };

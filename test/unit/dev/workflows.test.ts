@@ -75,6 +75,14 @@ test("nothing is published before the tests have passed, and the release comes l
   expect(new Set(before("release"))).toEqual(new Set(["test", "image", "index", "chart", "npm"]));
 });
 
+test("nothing is released of which a base image has no digest, or Debian's packages no day", () => {
+  const steps = release.jobs["test"]?.steps ?? [];
+  const check = steps.findIndex(({ run }) => run?.includes("npm run pin -- --check"));
+  expect(steps[check]?.run).toMatch(/"\$APT_SNAPSHOT" \| grep --extended-regexp --line-regexp '\[0-9\]\{8\}T/);
+  expect(check).toBeLessThan(steps.findIndex(({ run }) => run === "npm test"));
+  expect(release.text).toContain("APT_SNAPSHOT=${{ vars.APT_SNAPSHOT }}");
+});
+
 test("the image is built for both architectures, with its arguments, an SBOM and provenance, and is signed by digest", () => {
   const build = release.jobs["image"]?.steps.find(({ uses }) => uses?.startsWith("docker/build-push-action@"))?.with;
   expect(build).toMatchObject({
