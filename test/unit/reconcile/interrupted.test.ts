@@ -74,6 +74,25 @@ test("nothing is changed while that cannot be written", async () => {
   expect(world.kluctl.commands()).toEqual(["diff"]);
 });
 
+test("a deploy whose end could not be written is done again, whatever is rendered by then", async () => {
+  const world = aMutation({ by: "deploy" }, { breaksOff: false });
+  const { patchStatus } = world.deployments;
+  const full = () => world.seen.length > 0;
+  world.replace({
+    deployments: {
+      patchStatus: (...args) => (full() ? Promise.reject(new ApiError(0, "no answer")) : patchStatus(...args)),
+    },
+  });
+  expect(await world.reconciled()).toMatchObject({ kind: "failed", retry: "soon" });
+  world.replace({ deployments: { patchStatus } });
+  expect(world.status()?.conditions).toMatchObject([{ status: "Unknown" }, { type: "Reconciling", status: "True" }]);
+
+  const [deploy, diff] = [aResult(), aResult()];
+  Object.assign(world.kluctl.answers, { deploy, diff });
+  expect(await world.reconciled()).toMatchObject({ kind: "done", deployed: true });
+  expect(world.status()).toMatchObject({ lastObjectsHash: "hash-1", conditions: [{ status: "True" }] });
+});
+
 test("a revert to what was deployed before waits for approval after an interrupted deploy, and is not ready", async () => {
   const deployed = aSummary({ document: { renderedObjectsHash: "hash-1" } });
   const spec = { manual: true, manualObjectsHash: "hash-2" };
