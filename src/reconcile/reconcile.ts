@@ -297,7 +297,9 @@ export function createReconcile(deps: ReconcileDeps): Reconcile {
       const now = deps.clock.now();
       // Who asked may not have heard yet of a loop that had just ended.
       if (dueAt(deployment, { retryAt: deps.retryAt?.(deployment) }, now) > now) return "not due any more";
-      return (await deps.skipping?.spareJob(deployment)) === "skipped" ? "nothing can have changed" : undefined;
+      return (await deps.skipping?.spareJob(deployment, undefined, { move: asOf?.name })) === "skipped"
+        ? "nothing can have changed"
+        : undefined;
     }
     if (status.observedGeneration !== generation) return undefined;
     if (deployment.spec.suspend) return cause === "sweep" ? undefined : "suspended";

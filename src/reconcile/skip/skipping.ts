@@ -139,7 +139,11 @@ export interface Skipping {
    */
   spare(deployment: Deployment | MalformedDeployment, to?: Moved): Promise<Answer["kind"]>;
   /** The same for a job that was asked for, be it by this server, which then has found a doubt already. */
-  spareJob(deployment: Deployment | MalformedDeployment, to?: Moved): Promise<Answer["kind"]>;
+  spareJob(
+    deployment: Deployment | MalformedDeployment,
+    to?: Moved,
+    fresh?: Pick<Freshness, "move">,
+  ): Promise<Answer["kind"]>;
   /** Calls back when nobody is at work on it any more. */
   onEnd(callback: (key: Key) => void): void;
 }
@@ -441,10 +445,10 @@ export function createSkipping(deps: SkippingDeps): Skipping {
     onEnd: (callback) => void callbacks.push(callback),
 
     spare,
-    async spareJob(deployment, to) {
+    async spareJob(deployment, to, fresh) {
       const at = doubtedAt.get(keyText(deployment.key));
       doubtedAt.delete(keyText(deployment.key));
-      return at !== undefined && clock.now() - at < doubtMs ? "wanted" : spare(deployment, to);
+      return at !== undefined && clock.now() - at < doubtMs ? "wanted" : spare(deployment, to, fresh);
     },
   };
 }

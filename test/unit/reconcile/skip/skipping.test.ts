@@ -385,6 +385,18 @@ test("a job that this server asked for itself is not asked about twice", async (
   expect(await world.skipping.spareJob(aStanding())).toBe("skipped");
 });
 
+test("a job believes no answer of a remote from before a move that is known by now", async () => {
+  const world = aSkippingWorld();
+  await world.loop();
+  expect(await world.ask()).toBe("skipped"); // and the remote's answer is remembered
+  const spareJob = (move: string) => world.skipping.spareJob(aStanding(), undefined, { move });
+  expect(await spareJob("before")).toBe("skipped");
+  // Another replica hears of a push; its request joins a job that was waiting because of an interval.
+  world.sources.refs["refs/heads/main"] = "c2";
+  expect(await spareJob("before")).toBe("skipped");
+  expect(await spareJob("the push")).toBe("wanted");
+});
+
 test("one answer of a remote is enough for many that ask soon after each other", async () => {
   const world = aSkippingWorld();
   let asked = 0;
