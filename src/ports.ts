@@ -197,6 +197,8 @@ export type CheckoutSource = GitCheckoutSource | OciCheckoutSource;
 
 export interface GitCheckoutSource extends Omit<GitSource, "kind"> {
   readonly kind?: "git";
+  /** The commit that was there last: git is asked once more before it goes back to one of its ancestors. */
+  readonly seen?: string | undefined;
   readonly credentials: Credentials["git"];
 }
 

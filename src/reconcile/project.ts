@@ -37,8 +37,13 @@ export async function withProject<T>(work: Work, use: (project: Project) => Prom
   }
 
   function checkOut(): Promise<Checkout> {
+    const { status: before, generation } = deployment;
+    // Of another spec an older commit may be what is wanted.
+    const seen = before.observedGeneration === generation ? before.observedCommit : undefined;
     const wanted: CheckoutSource =
-      source.kind === "git" ? { ...source, credentials: credentials.git } : { ...source, credentials: credentials.oci };
+      source.kind === "git"
+        ? { ...source, seen, credentials: credentials.git }
+        : { ...source, credentials: credentials.oci };
     // What was requested is under way: its answer is not put off.
     return deps.sources.checkout(wanted, asOf, signal, { leaves: work.asked === undefined });
   }

@@ -3,16 +3,17 @@ import { randomBytes } from "node:crypto";
 import { mkdir, readFile } from "node:fs/promises";
 import { availableParallelism } from "node:os";
 import { join } from "node:path";
+import { setTimeout as sleep } from "node:timers/promises";
 import { SourceError } from "../errors.ts";
 import { commitOf, describeRef, refName } from "../git-ref.ts";
 import type { Logger } from "../log.ts";
 import type { AsOf, GitCredential, GitRef, Heads, Repository } from "../model.ts";
-import type { Checkout, Merge, MergeSource, Sources } from "../ports.ts";
+import type { Checkout, GitCheckoutSource, Merge, MergeSource, Sources } from "../ports.ts";
 import { systemLookup } from "../address.ts";
 import type { Lookup } from "../address.ts";
 import { checkOut, checkPath, cloneMirror, findProject } from "./clone.ts";
 import { explain } from "./explain.ts";
-import { createGit, type Git } from "./git.ts";
+import { createGit, type Git, GitFailure } from "./git.ts";
 import { createLimit } from "../limit.ts";
 import { parseLsRemote } from "./ls-remote.ts";
 import { findChanges, mergeInto } from "./merge.ts";
@@ -46,6 +47,8 @@ export interface SourceLimits {
    * have their turn; whoever learns that the repository moved, be it from the sweep, asks under another name.
    */
   readonly headsMs: number;
+  /** So long after an answer that goes back, git is asked for another one: a replica of a git host may lag behind. */
+  readonly goesBackMs: number;
   /** A mirror that was not used for so long is removed by `sweepStale`. */
   readonly mirrorIdleMs: number;
   /** So long a checkout is kept for whoever comes next. */
@@ -62,6 +65,7 @@ const defaultSourceLimits: SourceLimits = {
   callMs: 15 * 60_000,
   slowMs: 5_000,
   headsMs: 10 * 60_000,
+  goesBackMs: 3_000,
   mirrorIdleMs: 24 * 60 * 60_000,
   checkoutIdleMs: 10 * 60_000,
   idleCheckouts: 32,
@@ -118,6 +122,7 @@ export function createSources(deps: SourcesDeps): GitSources {
   const clones = createLimit(limits.clones);
   const checkouts = createSharedCheckouts({ idleMs: limits.checkoutIdleMs, mostIdle: limits.idleCheckouts, log });
   const answers = createShare<Heads>({ maxAgeMs: limits.headsMs, maxEntries: 1_000 }, Date.now);
+  const ancestries = createShare<boolean>({ maxAgeMs: limits.headsMs, maxEntries: 1_000 }, Date.now);
   const oci = createOciSources({
     cacheDir,
     log,
@@ -191,7 +196,10 @@ export function createSources(deps: SourcesDeps): GitSources {
       if (/^(?:[0-9a-f]{40}|[0-9a-f]{64})$/i.test(ref.commit)) return ref.commit.toLowerCase();
       throw new SourceError("ref-not-found", `${JSON.stringify(ref.commit)} is not the full hash of a commit`);
     }
-    const heads = await headsOf(remote, asOf, waiting);
+    return commitIn(await headsOf(remote, asOf, waiting), ref);
+  }
+
+  function commitIn(heads: Heads, ref: GitRef): string {
     if (heads.commits.size === 0) throw new SourceError("empty", "the repository has no commits");
     const commit = commitOf(ref, heads);
     if (commit !== undefined) return commit;
@@ -199,6 +207,45 @@ export function createSources(deps: SourcesDeps): GitSources {
     throw new SourceError("ref-not-found", `there is no ${JSON.stringify(describeRef(ref)).slice(1, -1)}`, {
       inKluctlsWords,
     });
+  }
+
+  /** A commit that lies behind the one that was seen last is believed if git says so twice. */
+  async function resolveForward(
+    remote: Remote,
+    { ref, seen }: GitCheckoutSource,
+    asOf: AsOf | undefined,
+    waiting: Waiting,
+  ): Promise<string> {
+    const { signal } = waiting;
+    const first = await resolve(remote, ref, asOf, waiting);
+    const isComparable = ref.commit === undefined && seen !== undefined && /^[0-9a-f]{40,64}$/.test(seen);
+    if (!isComparable || seen === first || !(await mayGoBack(remote, first, seen, waiting))) return first;
+    const ask = async (shared: AbortSignal): Promise<Heads> => {
+      await sleep(limits.goesBackMs, undefined, { signal: shared });
+      return lsRemote(remote, { signal: shared });
+    };
+    const heads = asOf
+      ? await answers.get(`${askerId(remote, await ownKey())} ${asOf.name} again`, ask, signal)
+      : await ask(signal);
+    const second = commitIn(heads, ref);
+    log.info({ repo: remote.label, seen, first, second }, "git went back to an older commit: asked again");
+    return second;
+  }
+
+  /** What was pushed over may be gone from the mirror: then nobody knows. */
+  async function mayGoBack(remote: Remote, to: string, from: string, waiting: Waiting): Promise<boolean> {
+    const id = await idOf(remote);
+    const compare = async (mirror: string, signal: AbortSignal) => {
+      const how = { at: { gitDir: mirror }, protocols: [], answers: [1], signal };
+      const base = await git(["merge-base", to, from], how).catch((error: unknown) => {
+        if (error instanceof GitFailure && /not a valid commit name/i.test(error.stderr)) return to;
+        throw error;
+      });
+      return base.trim() === to;
+    };
+    return mirrors.withCommit(remote, id, to, waiting, (mirror) =>
+      ancestries.get(`${id} ${to} ${from}`, (shared) => compare(mirror, shared), waiting.signal),
+    );
   }
 
   async function cloneInto(root: string, mirror: string, remote: Remote, signal: AbortSignal): Promise<void> {
@@ -290,7 +337,7 @@ export function createSources(deps: SourcesDeps): GitSources {
         checkPath(source.path);
         const from = performance.now();
         const waiting = { ...options, signal };
-        const commit = await resolve(remote, source.ref, asOf, waiting);
+        const commit = await resolveForward(remote, source, asOf, waiting);
         const checkout = await open(remote, commit, source.path, waiting).catch(async (error: unknown) => {
           // The branch was moved between looking and fetching.
           if (!(error instanceof CommitMissing) || source.ref.commit !== undefined) throw error;

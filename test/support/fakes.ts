@@ -167,11 +167,14 @@ export function fakeSources(refs: Record<string, string> = { "refs/heads/main": 
   const changed: { paths: readonly string[] } = { paths: [] };
   /** How new an answer was asked for by each checkout. */
   const asOfs: (AsOf | undefined)[] = [];
+  /** Which commit each checkout said was there last. */
+  const seen: (string | undefined)[] = [];
   const heads = (): Heads => ({ defaultRef: "refs/heads/main", commits: new Map(Object.entries(refs)) });
   const port: Sources = {
     heads: () => (failing.error ? Promise.reject(failing.error) : Promise.resolve(heads())),
     checkout(source, asOf) {
       asOfs.push(asOf);
+      if (source.kind !== "oci") seen.push(source.seen);
       if (failing.error) return Promise.reject(failing.error);
       const branch = source.kind === "oci" ? undefined : source.ref.branch;
       const commit = refs[`refs/heads/${branch ?? "main"}`] ?? "none";
@@ -198,7 +201,7 @@ export function fakeSources(refs: Record<string, string> = { "refs/heads/main": 
       });
     },
   };
-  return { ...port, refs, failing, released, nextMerge: merge, merges, changed, asOfs };
+  return { ...port, refs, failing, released, nextMerge: merge, merges, changed, asOfs, seen };
 }
 
 export function fakeLeases() {

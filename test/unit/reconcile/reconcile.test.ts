@@ -43,6 +43,16 @@ test("a push that renders the same objects is not deployed", async () => {
   expect([world.applied.length, world.live.length]).toEqual([0, 1]);
 });
 
+test("git is told which commit was there last, unless another spec may want an older one", async () => {
+  const sources = fakeSources({ "refs/heads/main": "c2" });
+  const world = aWorld(aDeployment({ status: upToDate }), fakeKluctl(), sources);
+  await world.reconcile(push, world.attempt());
+  expect(sources.seen).toEqual(["c1"]);
+  const changed = aWorld(aDeployment({ generation: 2, status: upToDate }), fakeKluctl(), sources);
+  await changed.reconcile(push, changed.attempt());
+  expect(sources.seen).toEqual(["c1", undefined]);
+});
+
 test("the same delivery a second time does no work", async () => {
   const world = aWorld(aDeployment({ status: upToDate }));
   expect(await world.reconcile(push, world.attempt())).toEqual({ kind: "skipped", why: "already at c1" });

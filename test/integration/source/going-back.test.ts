@@ -1,0 +1,86 @@
+/** A git host of several replicas may answer with an older commit than before. */
+import { expect, test } from "vitest";
+import { asOf, type GitHost, type Repo, useGitHost, useSources, type Watched } from "../../support/source.ts";
+
+const signal = new AbortController().signal;
+
+interface Shop extends Watched {
+  readonly repo: Repo;
+  readonly older: string;
+  readonly newer: string;
+  /** Has the host say so from its nth answer to `ls-remote` on. */
+  at(answer: number, commit: string): void;
+  commitNow(seen: string | undefined, name?: string): Promise<string>;
+}
+
+async function useShop(limits = { goesBackMs: 1 }): Promise<Shop> {
+  const host: GitHost = await useGitHost();
+  const repo = host.repo("shop");
+  repo.write("a.txt", "one");
+  const older = repo.push();
+  repo.write("a.txt", "two");
+  const newer = repo.push();
+  const watched = useSources({ limits });
+  const point = (commit: string) => void repo.git("-C", repo.bare, "update-ref", "refs/heads/main", commit);
+  async function commitNow(seen: string | undefined, name?: string) {
+    const source = { url: repo.url, ref: { branch: "main" }, path: "", credentials: [], seen };
+    const { commit, release } = await watched.sources.checkout(source, name ? asOf(name) : undefined, signal);
+    await release();
+    return commit;
+  }
+  await commitNow(undefined);
+  watched.seen.lsRemotes = 0;
+  let asked = 0;
+  const points = new Map<number, string>();
+  host.fault = (_req, _res, kind) => {
+    if (kind !== "ls-refs") return false;
+    const commit = points.get(++asked);
+    if (commit !== undefined) point(commit);
+    return false;
+  };
+  return { ...watched, repo, older, newer, at: (answer, commit) => void points.set(answer, commit), commitNow };
+}
+
+test("an answer that goes back is not believed if the next one does not", async () => {
+  const { older, newer, at, commitNow, seen } = await useShop();
+  at(1, older);
+  at(2, newer);
+  expect(await commitNow(newer)).toBe(newer);
+  expect(seen.lsRemotes).toBe(2);
+});
+
+test("a branch that was set back is believed with the second answer", async () => {
+  const { older, newer, at, commitNow, seen } = await useShop();
+  at(1, older);
+  expect(await commitNow(newer)).toBe(older);
+  expect(seen.lsRemotes).toBe(2);
+});
+
+test("what goes forward, or sideways, is believed at once", async () => {
+  const { repo, older, newer, commitNow, seen } = await useShop();
+  expect(await commitNow(older)).toBe(newer);
+  repo.git("reset", "-q", "--hard", older);
+  repo.write("a.txt", "three");
+  repo.git("commit", "-q", "-am", "beside");
+  repo.git("push", "-q", "--force", "origin", "main");
+  const beside = repo.git("rev-parse", "HEAD").trim();
+  expect(await commitNow(newer)).toBe(beside);
+  expect(seen.lsRemotes).toBe(2);
+});
+
+test("where nobody knows the commit that was there last, git is asked twice", async () => {
+  const { newer, commitNow, seen } = await useShop();
+  expect(await commitNow("1".repeat(40))).toBe(newer);
+  expect(seen.lsRemotes).toBe(2);
+  expect(await commitNow("not a commit")).toBe(newer);
+  expect(seen.lsRemotes).toBe(3);
+});
+
+test("many that follow one move share the second answer too", async () => {
+  const { older, newer, at, commitNow, seen } = await useShop({ goesBackMs: 50 });
+  at(1, older);
+  at(2, newer);
+  const all = await Promise.all(Array.from({ length: 5 }, () => commitNow(newer, "push")));
+  expect(new Set(all)).toEqual(new Set([newer]));
+  expect(seen.lsRemotes).toBe(2);
+});
