@@ -131,10 +131,10 @@ interface Names {
   readonly dir: string;
 }
 
-/** The real command line, in the world where the documentation's names are others. */
+/** The real command line, in the world where the documentation's names are others. HEAD is that of a reader's working copy. */
 async function towline(argv: readonly string[], env: Record<string, string | undefined>, names: Names) {
   const { namespace, pushed, dir } = names;
-  const args = argv.map((arg) => arg.replace(/\bshop\b(?!\.)/g, namespace).replace(/^3f2c1ab$/, pushed));
+  const args = argv.map((arg) => arg.replace(/\bshop\b(?!\.)/g, namespace).replace(/^(?:3f2c1ab|HEAD)$/, pushed));
   for (const [name, value] of Object.entries(env)) env[name] = value?.replace(/^\/run\/secrets/, join(dir, "secrets"));
   const path = args.filter((arg) => !arg.startsWith("-"));
   const [first = "", second = ""] = path;
