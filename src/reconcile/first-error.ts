@@ -18,7 +18,7 @@ export function withFirstErrorOnly(message: string, results: Results): string {
 }
 
 const errorCount = /\b(\w+ failed) with \d+ errors\b/;
-const firstWords = " The first: ";
+const firstWords = " First error: ";
 
 /** With its object, of the deploy before the validation. */
 function firstError({ lastDeployResult, lastValidateResult }: Results): string | undefined {

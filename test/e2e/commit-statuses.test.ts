@@ -28,7 +28,7 @@ test("a failure is shown with its object and its cause, beside the commit and in
   await pulls.shows(refused, { [line]: cause, towline: cause });
   const ready = readyOf(await deployment.settles(refused));
   expect(ready).toMatchObject({ status: "False", reason: "DeployFailed" });
-  expect(ready.message).toMatch(/^deploy failed with 1 errors\..* The first: .*fixed.*field is immutable/);
+  expect(ready.message).toMatch(/^deploy failed with 1 errors\..* First error: .*fixed.*field is immutable/);
 
   const broken = await pulls.push({ "app/fixed.yml": "{{ nobody.knows }}\n" });
   const unrendered = expect.stringMatching(

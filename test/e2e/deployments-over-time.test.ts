@@ -49,7 +49,7 @@ test("validation waits for what is not ready yet, and tells what never will be",
 
   const failed = await bad.settles();
   expect(readyOf(failed)).toMatchObject({ status: "False", reason: "ValidateFailed" });
-  expect(readyOf(failed).message).toMatch(/ validate failed with 1 errors\. The first: .*never/);
+  expect(readyOf(failed).message).toMatch(/ validate failed with 1 errors\. First error: .*never/);
   expect(failed.status?.["lastValidateResult"]).toMatchObject({
     ready: false,
     errors: [{ ref: { kind: "PersistentVolumeClaim", name: "never" } }],

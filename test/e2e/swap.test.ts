@@ -205,7 +205,8 @@ async function factsOf({ world: { cluster }, all }: Fleet) {
     const facts = {
       spec,
       reason,
-      message: reason === "PrepareFailed" ? "in other words" : message,
+      // Ours is kluctl's, and then the first error.
+      message: reason === "PrepareFailed" ? "in other words" : message?.replace(/ First error: .*/s, ""),
       deployed: idOf(resource, "lastDeployResult"),
       // kluctl's controller counts no refused object, so it says that there is no drift.
       drift: reason === "DeployFailed" && drift === "1 err" ? "no drift" : drift,

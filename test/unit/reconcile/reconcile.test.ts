@@ -317,7 +317,7 @@ test("what git no longer has is pruned after a deploy without errors, and what c
     {
       status: "False",
       message:
-        "deploy failed with 1 errors. 1 deleted objects. 1 orphan objects. The first: ConfigMap shop/two: forbidden",
+        "deploy failed with 1 errors. 1 deleted objects. 1 orphan objects. First error: ConfigMap shop/two: forbidden",
     },
   ]);
 

@@ -62,7 +62,7 @@ test.each<[why: string, deployment: Parameters<typeof aDeployment>[0]]>([
   ],
   ["deploy failed", { status: status({ conditions: [condition("Ready", "False", "deploy failed")] }) }],
   [
-    "deploy failed with 1 errors. The first: Secret shop/login: illegal base64",
+    "deploy failed with 1 errors. First error: Secret shop/login: illegal base64",
     {
       status: status({
         conditions: [condition("Ready", "False", "deploy failed with 1 errors.")],

@@ -79,7 +79,7 @@ test.each<[string, Partial<DeploymentStatus>, Partial<DeploymentSpec>, [string, 
     "failed, and says where",
     {
       ...ready,
-      conditions: [condition("Ready", "False", "deploy failed with 2 errors and 1 warnings. The first: some words")],
+      conditions: [condition("Ready", "False", "deploy failed with 2 errors and 1 warnings. First error: some words")],
       lastDeployResult: aSummary({
         errors: 2,
         document: {
