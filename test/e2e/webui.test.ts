@@ -55,6 +55,8 @@ function withoutSecretValues(value: object): object {
  */
 function comparable(value: unknown, { namespace, repo }: { namespace: string; repo: TestRepository }): unknown {
   const text = JSON.stringify(value)
+    // Behind what kluctl says, Ready names the first error, or the commit that a suspended deployment does not deploy.
+    .replaceAll(/ (?:First error|Suspended): (?:[^"\\]|\\.)*/g, "")
     .replaceAll(namespace, "<namespace>")
     .replaceAll(new URL(repo.url).pathname.slice(1).replace(/\.git$/, ""), "<repository>")
     .replaceAll(/[\da-f]{8}(-[\da-f]{4}){3}-[\da-f]{12}/g, "<id>")
