@@ -43,7 +43,7 @@ test("fish completes the same, and says what each is for", async () => {
     return stdout.trim().split("\n");
   };
   expect(await complete("towline ge")).toEqual([
-    "get\tshow deployments, previews of pull requests, or deliveries of git hosts",
+    "get\tshow deployments, previews of pull requests, deliveries of git hosts, or the queue",
   ]);
   expect(await complete("towline get deployments --w")).toEqual([
     "--watch\tgo on, and show each that changes, until Ctrl-C",
