@@ -1,6 +1,6 @@
 /**
  * Receives the bodies of strangers: until all of a body is there and its signature is checked, nothing is known of its
- * sender. So nobody is turned away for what others hold: when memory runs out, the body that has held most of it for
+ * sender. So no plain body is turned away for what others hold: when memory runs out, the body that has held most of it for
  * longest has to go.
  */
 import type { Request, RequestHandler, Response } from "express";
@@ -8,7 +8,6 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { brotliDecompress, gunzip, inflate, type InputType, zstdDecompress } from "node:zlib";
 import { promisify } from "node:util";
 import { RequestError } from "../src/errors.ts";
-import { createLimit } from "../src/limit.ts";
 import { sendProblem } from "./errors.ts";
 
 export interface BodyOptions {
@@ -30,10 +29,11 @@ const shareOfSender = 1 / 2;
 const firstRoom = 16 * 1024;
 
 /**
- * A few bytes may unpack to as much as is allowed, so only so many are unpacked at once; the others wait. No git host
- * sends compressed bodies; a proxy may.
+ * A few bytes may unpack to as much as is allowed, so only so many are unpacked at once, and so many others wait. No git
+ * host sends compressed bodies; a proxy may.
  */
 const mostUnpacking = 2;
+const mostWaiting = 16;
 
 /** A sender of bombs would keep the processor busy with their signatures: what is unpacked is let through at this rate. */
 const unpackedBytesPerMs = 20_000;
@@ -51,6 +51,8 @@ interface Unverified {
   sender: string;
   readonly since: number;
   bytes: number;
+  /** What has come; nothing once it is refused or its sender has hung up. */
+  read(): Buffer;
   refuse(): void;
 }
 
@@ -60,8 +62,9 @@ interface Unverified {
  */
 export function createBodyReader({ maxBodyBytes, maxBytesInFlight, senderOf }: BodyOptions): RequestHandler {
   const unverified = new Set<Unverified>();
-  const unpacking = createLimit(mostUnpacking);
-  let inFlight = 0;
+  /** How to unpack those that wait for it, the longest first. */
+  const waiting = new Map<Unverified, () => Promise<void>>();
+  let [inFlight, unpacking] = [0, 0];
 
   const sum = (counts: (body: Unverified) => boolean) => {
     let bytes = 0;
@@ -99,10 +102,31 @@ export function createBodyReader({ maxBodyBytes, maxBytesInFlight, senderOf }: B
     );
   }
 
-  function receive(req: Request, res: Response, done: (body: Buffer) => void): Unverified {
+  /** Refuses the one that has waited longest of the sender with most of them, if there are too many. */
+  function boundWaiting(): void {
+    if (waiting.size <= mostWaiting) return;
+    const bySender = Map.groupBy(waiting.keys(), ({ sender }) => sender);
+    const [longest] = [...bySender.values()].reduce((most, theirs) => (theirs.length > most.length ? theirs : most));
+    longest?.refuse();
+  }
+
+  function unpackNext(): void {
+    const [next] = waiting;
+    if (next === undefined || unpacking === mostUnpacking) return;
+    const [body, unpackBody] = next;
+    waiting.delete(body);
+    unpacking++;
+    void unpackBody().finally(() => {
+      unpacking--;
+      unpackNext();
+    });
+  }
+
+  function receive(req: Request, res: Response, done: () => void): Unverified {
     const announced = req.headers["content-length"];
     const most = announced === undefined ? maxBodyBytes : Number(announced);
-    const body: Unverified = { sender: "", since: performance.now(), bytes: 0, refuse };
+    const read = () => room.subarray(0, length);
+    const body: Unverified = { sender: "", since: performance.now(), bytes: 0, read, refuse };
     let [room, length]: [Buffer, number] = [Buffer.alloc(0), 0];
     function hold(bytes: number): void {
       inFlight += bytes - body.bytes;
@@ -110,6 +134,7 @@ export function createBodyReader({ maxBodyBytes, maxBytesInFlight, senderOf }: B
     }
     function drop(): void {
       unverified.delete(body);
+      waiting.delete(body);
       hold(0);
       room = Buffer.alloc(0);
     }
@@ -145,7 +170,7 @@ export function createBodyReader({ maxBodyBytes, maxBytesInFlight, senderOf }: B
       if (!makeRoom(body.sender) && !res.headersSent) refuse();
     });
     req.once("end", () => {
-      if (!res.headersSent) done(room.subarray(0, length));
+      if (!res.headersSent) done();
     });
     res.once("close", drop);
     return body;
@@ -154,9 +179,9 @@ export function createBodyReader({ maxBodyBytes, maxBytesInFlight, senderOf }: B
   return function readBody(req, res, next) {
     if (Number(req.headers["content-length"] ?? 0) > maxBodyBytes) return refuseSize(res, maxBodyBytes);
     if (!isPacked(req)) {
-      const plain = receive(req, res, (bytes) => {
+      const plain = receive(req, res, () => {
         unverified.delete(plain);
-        req.body = bytes;
+        req.body = plain.read();
         next();
       });
       return;
@@ -168,17 +193,19 @@ export function createBodyReader({ maxBodyBytes, maxBytesInFlight, senderOf }: B
         "The body's encoding is not known.",
         "Send it plain, or with gzip, deflate, br or zstd.",
       );
-    const body = receive(req, res, (packed) => {
+    const body = receive(req, res, () => {
+      if (res.closed) return;
       const answered = new Promise<void>((resolve) => res.once("close", resolve));
-      void unpacking.run(async () => {
-        if (res.closed || res.headersSent) return;
+      waiting.set(body, async () => {
         unverified.delete(body);
-        const bytes = await unpack(packed, { maxOutputLength: maxBodyBytes }).catch(toRequestError);
+        const bytes = await unpack(body.read(), { maxOutputLength: maxBodyBytes }).catch(toRequestError);
         req.body = bytes;
         next(bytes instanceof RequestError ? bytes : undefined);
         await answered; // until then it holds what it unpacked to
         await sleep((bytes instanceof RequestError ? maxBodyBytes : bytes.length) / unpackedBytesPerMs);
       });
+      unpackNext();
+      boundWaiting();
     });
   };
 }

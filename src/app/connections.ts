@@ -14,17 +14,22 @@ export interface ConnectionLimits {
 
 const reportEveryMs = 60_000;
 
+/** Express leaves the whole body here once it is received and unpacked: only its signature is left to check then. */
+interface Received extends IncomingMessage {
+  readonly body?: unknown;
+}
+
 /**
- * A new connection is always taken. If there are too many, the one whose last request began longest ago is closed: one that
- * sends slowly, or nothing, grows old. Spared are those over which something genuine has come, as long as there are others,
- * and always those that wait for an answer.
+ * A new connection is always taken. If there are too many, one of the others is closed, the one whose last request began
+ * longest ago: one that sends slowly, or nothing, grows old. Spared are those over which something genuine has come, as
+ * long as there are others, and always those whose whole body is there and not answered.
  */
 export function boundConnections(server: Server, { most, mostOfOne, isProxy, onFull }: ConnectionLimits): void {
   /** The oldest first. */
   const open = new Set<Socket>();
   const groups = new Map<Socket, string>();
   const counts = new Map<string, number>();
-  const current = new Map<Socket, { readonly req: IncomingMessage; readonly res: ServerResponse }>();
+  const current = new Map<Socket, { readonly req: Received; readonly res: ServerResponse }>();
   /** They had an answer of 202. */
   const genuine = new Set<Socket>();
   let [closed, reportedAt] = [0, -Infinity];
@@ -40,21 +45,22 @@ export function boundConnections(server: Server, { most, mostOfOne, isProxy, onF
 
   function waitsForAnswer(socket: Socket): boolean {
     const exchange = current.get(socket);
-    return exchange !== undefined && exchange.req.complete && !exchange.res.writableEnded;
+    return exchange !== undefined && exchange.req.body !== undefined && !exchange.res.writableEnded;
   }
 
-  function findOldest(group: string | undefined): Socket | undefined {
+  function findOldest(latest: Socket, group: string | undefined): Socket | undefined {
     let spared: Socket | undefined;
     for (const socket of open) {
-      if ((group !== undefined && groups.get(socket) !== group) || waitsForAnswer(socket)) continue;
+      if (socket === latest || (group !== undefined && groups.get(socket) !== group)) continue;
+      if (waitsForAnswer(socket)) continue;
       if (!genuine.has(socket)) return socket;
       spared ??= socket;
     }
     return spared;
   }
 
-  function closeOldest(group?: string): void {
-    const oldest = findOldest(group);
+  function makeRoomFor(latest: Socket, group?: string): void {
+    const oldest = findOldest(latest, group);
     if (oldest === undefined) return;
     forget(oldest);
     oldest.destroy();
@@ -72,8 +78,8 @@ export function boundConnections(server: Server, { most, mostOfOne, isProxy, onF
     groups.set(socket, group);
     counts.set(group, count);
     socket.once("close", () => forget(socket));
-    if (count > mostOfOne && !isProxy(address)) closeOldest(group);
-    else if (open.size > most) closeOldest();
+    if (count > mostOfOne && !isProxy(address)) makeRoomFor(socket, group);
+    else if (open.size > most) makeRoomFor(socket);
   });
   server.on("request", (req, res) => {
     const { socket } = req;

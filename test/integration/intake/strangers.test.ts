@@ -1,6 +1,10 @@
 /** What senders without a secret can take from those who have one. */
 import http from "node:http";
 import net from "node:net";
+import { once } from "node:events";
+import { setFlagsFromString } from "node:v8";
+import { runInNewContext } from "node:vm";
+import { gzipSync } from "node:zlib";
 import { expect, onTestFinished, test, vi } from "vitest";
 import { createWebhookApp, type WebhookRoutesDeps } from "../../../routes/webhooks.ts";
 import { createWebhookSource } from "../../../src/forge/create-webhook-source.ts";
@@ -26,7 +30,8 @@ async function useServer(overrides: Partial<WebhookRoutesDeps> = {}, connections
   onTestFinished(() => stop(0));
 
   function deliver(agent: http.Agent | false = false, more: http.OutgoingHttpHeaders = {}): Promise<number> {
-    const { rawHeaders, body } = githubPush();
+    const { rawHeaders, body: plain } = githubPush();
+    const body = more["Content-Encoding"] === "gzip" ? gzipSync(plain) : plain;
     return new Promise((resolve, reject) => {
       const req = http.request({ host: "127.0.0.1", port, path: "/webhooks/github", method: "POST", agent });
       for (let i = 0; i < rawHeaders.length; i += 2) {
@@ -51,8 +56,26 @@ async function useServer(overrides: Partial<WebhookRoutesDeps> = {}, connections
     socket.write(body);
     return stranger;
   }
-  return { port, deliver, open };
+
+  /** Sends bodies that cannot be unpacked, the next one on each answer. Says how many answers there were. */
+  function keepUnpacking(connections: number): () => number {
+    const request = `POST /webhooks/github HTTP/1.1\r\nHost: x\r\n${packed}\r\n\r\nabc`;
+    let [answers, isOver] = [0, false];
+    onTestFinished(() => void (isOver = true));
+    const start = () => {
+      if (isOver) return;
+      const { socket } = open(packed, "abc");
+      socket.on("data", () => (answers++, socket.write(request)));
+      socket.once("close", () => setTimeout(start, 100)); // whoever is cut off comes back
+    };
+    for (let i = 0; i < connections; i++) start();
+    return () => answers;
+  }
+  return { port, deliver, open, keepUnpacking };
 }
+
+const packed = "Content-Encoding: gzip\r\nContent-Length: 3";
+const unpacksNever = (answer: string) => answer.startsWith("HTTP/1.1 400");
 
 test("bodies of ten megabytes that stop at their last byte let large and small deliveries through", async () => {
   const { deliver, open } = await useServer();
@@ -155,4 +178,57 @@ test("connections beyond the limit cost the oldest that send nothing, and none t
   release();
   expect(await waits, "what waits for its answer is not cut off").toBe(202);
   expect(reported).toBeGreaterThan(0);
+});
+
+test("a compressed body whose sender hangs up before it is unpacked takes no memory", async () => {
+  setFlagsFromString("--expose-gc");
+  const collectGarbage = runInNewContext("gc") as () => void;
+  const { keepUnpacking, port } = await useServer({ maxBytesInFlight: 32 * megabyte });
+  keepUnpacking(200);
+  collectGarbage();
+  const before = process.memoryUsage().arrayBuffers;
+  const body = Buffer.alloc(4 * megabyte, "x");
+  for (let i = 0; i < 40; i++) {
+    const socket = net.connect(port, "127.0.0.1").resume();
+    socket.on("error", () => undefined);
+    socket.write(`POST /webhooks/github HTTP/1.1\r\nHost: x\r\nContent-Encoding: gzip\r\n`);
+    socket.end(Buffer.concat([Buffer.from(`Content-Length: ${body.length}\r\n\r\n`), body]));
+    await once(socket, "close");
+  }
+  collectGarbage();
+  expect((process.memoryUsage().arrayBuffers - before) / megabyte).toBeLessThan(48);
+});
+
+test("of the senders of compressed bodies the one with most of them is refused when many wait", async () => {
+  const isProxy = (address: string) => address === "127.0.0.1";
+  const { deliver, open } = await useServer({ isProxy });
+  const from = (address: string) => `X-Forwarded-For: ${address}\r\n${packed}`;
+  const greedy = Array.from({ length: 30 }, () => open(from("198.51.100.1"), "abc"));
+  await vi.waitFor(() => expect(greedy.some(({ answer }) => unpacksNever(answer))).toBe(true), patience);
+  const waits = deliver(false, { "X-Forwarded-For": "198.51.100.2", "Content-Encoding": "gzip" });
+  const more = Array.from({ length: 30 }, () => open(from("198.51.100.1"), "abc"));
+  expect(await waits).toBe(202);
+  const refused = [...greedy, ...more].filter(({ answer }) => answer.startsWith("HTTP/1.1 429"));
+  expect(refused).not.toEqual([]);
+  await vi.waitFor(() => {
+    for (const { answer } of [...greedy, ...more]) expect(answer).toMatch(/^HTTP\/1.1 4(?:00|29) /);
+  }, patience);
+  expect(await deliver(false, { "Content-Encoding": "gzip" })).toBe(202);
+});
+
+test("connections that wait until a body is unpacked keep no delivery out", async () => {
+  const connections = { most: 1_000, mostOfOne: 50, isProxy: () => false, onFull: () => undefined };
+  const { deliver, keepUnpacking } = await useServer({}, connections);
+  const answers = keepUnpacking(50);
+  await vi.waitFor(() => expect(answers()).toBeGreaterThan(10), patience);
+  for (let i = 0; i < 20; i++) expect(await deliver()).toBe(202);
+});
+
+test("a new connection is taken when genuine deliveries came over all others", async () => {
+  const connections = { most: 3, mostOfOne: 1_000, isProxy: () => false, onFull: () => undefined };
+  const { deliver } = await useServer({}, connections);
+  const agents = Array.from({ length: 3 }, () => new http.Agent({ keepAlive: true, maxSockets: 1 }));
+  onTestFinished(() => agents.forEach((agent) => agent.destroy()));
+  for (const agent of agents) expect(await deliver(agent)).toBe(202);
+  expect(await deliver()).toBe(202);
 });
