@@ -23,7 +23,8 @@ test("the words are those that kluctl's tools know", () => {
   });
   const errors = [{ ref: { kind: "Secret", name: "login", namespace: "shop" }, message: "data.key: illegal base64" }];
   expect(verdict({ errors: 1, document: { errors } })).toMatchObject({
-    message: "deploy failed with 1 errors. validate succeeded. First error: Secret shop/login: data.key: illegal base64",
+    message:
+      "deploy failed with 1 errors. validate succeeded. First error: Secret shop/login: data.key: illegal base64",
   });
   expect(verdict({ warnings: 1 }, aValidation({ errors: 1 }))).toMatchObject({
     reason: "ValidateFailed",
