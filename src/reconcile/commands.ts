@@ -52,10 +52,10 @@ async function attempt(kind: ManualCommand, work: Work): Promise<Answer> {
       const result = await perform(kind, steps, knownHash(work, commit));
       if (concernsIt) status.set({ lastPrepareError: undefined });
       if (kind === "deploy" || kind === "prune") {
-        // It ended: what the last reconciliation recorded stands, and the next one compares with that.
+        // It ended: the next reconciliation compares with what it applied, or else with what the last one recorded.
         const { lastObjectsHash } = deployment.status;
         const applied = kind === "deploy" && concernsIt && result.errors.length === 0 ? result.objectsHash : undefined;
-        status.set({ lastObjectsHash: lastObjectsHash ?? applied });
+        status.set({ lastObjectsHash: applied ?? lastObjectsHash });
       }
       const [resultId] = await steps.stored();
       return { resultId, commandError: failureOf(result, kind) };

@@ -50,7 +50,7 @@ test.each(mutations)("while %s runs, the status says that what is applied is unk
   const world = aMutation(mutation, { breaksOff: false });
   await world.reconciled();
   expect(world.seen).toEqual([undefined]);
-  expect(world.status()?.lastObjectsHash).toBe(mutation.annotations ? "hash-1" : "hash-2");
+  expect(world.status()?.lastObjectsHash).toBe(mutation.by === "delete" ? "hash-1" : "hash-2");
   expect(world.status()?.conditions).toMatchObject([{ type: "Ready", status: "True" }]);
 });
 

@@ -116,10 +116,26 @@ test("a deploy is done although the deployment is suspended and nobody approved 
   );
   await world.reconcile(manual, world.attempt());
   expect(world.kluctl.commands()).toEqual(["deploy"]);
-  expect(world.status()).toMatchObject({ observedCommit: "c2", observedGeneration: 2, lastObjectsHash: "hash-1" });
+  expect(world.status()).toMatchObject({ observedCommit: "c2", observedGeneration: 2, lastObjectsHash: "hash-2" });
   expect(world.status()?.conditions).toMatchObject([{ type: "Ready", status: "True" }]);
   expect(world.deployments.patches.some((patch) => "targetKey" in patch)).toBe(false);
   expect(world.deployments.events).toMatchObject([{ type: "Normal", message: "deploy succeeded. 1 new objects." }]);
+});
+
+test("a revert right after a deploy that was asked for is deployed", async () => {
+  const changed = aResult({ objectsHash: "hash-2", objects: [anObject({ new: true })] });
+  const kluctl = fakeKluctl({ diff: aResult(), deploy: changed });
+  const world = aWorld(aDeployment({ status: upToDate, annotations: asking(["deploy"]) }), kluctl);
+  await world.reconcile(manual, world.attempt());
+  expect(kluctl.commands()).toEqual(["deploy", "diff", "deploy"]); // git is back at what renders to hash-1
+});
+
+test("a reconciliation that follows a deploy that was asked for compares, and finds nothing to deploy", async () => {
+  const changed = aResult({ objectsHash: "hash-2" });
+  const kluctl = fakeKluctl({ diff: changed, deploy: changed });
+  const world = aWorld(aDeployment({ status: upToDate, annotations: asking(["deploy"]) }), kluctl);
+  await world.reconcile(manual, world.attempt());
+  expect(kluctl.commands()).toEqual(["deploy", "diff"]);
 });
 
 test("errors are told to who asked, with the result", async () => {
