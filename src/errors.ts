@@ -28,8 +28,12 @@ export class ConfigError extends Error {
 export class RemoteBusyError extends Error {
   override name = "RemoteBusyError";
 
-  constructor(repo: string) {
+  /** How long that had taken by then. */
+  readonly slowForMs: number;
+
+  constructor(repo: string, slowForMs: number) {
     super(`${repo} answers slowly; waiting for the fetch that is in progress`);
+    this.slowForMs = slowForMs;
   }
 }
 

@@ -68,7 +68,8 @@ export function createPreview(deps: PreviewDeps): PreviewPullRequest {
     if (!deps.enabled) return { kind: "skipped", why: "previews of pull requests are switched off (preview.enabled)" };
     const deployments = tracking(pullRequest);
     const slow = deployments.find(({ repo }) => deps.slowForMs?.(repo) !== undefined);
-    if (slow !== undefined) return { kind: "later", afterMs: slowMs, why: new RemoteBusyError(slow.repo).message };
+    if (slow !== undefined)
+      return { kind: "later", afterMs: slowMs, why: new RemoteBusyError(slow.repo, slowMs).message };
     return previewOpen({ pullRequest, cause, previous, deployments, ...attempt, log, save, sleep }, deps);
   }
 

@@ -62,11 +62,9 @@ export function createReconcile(deps: ReconcileDeps): Reconcile {
 
   return async function reconcile(request, attempt) {
     try {
-      const { repo } = request;
-      if (repo !== undefined && deps.sources.slowForMs(repo) !== undefined) throw new RemoteBusyError(repo);
       return await look(request, attempt);
     } catch (error) {
-      if (error instanceof RemoteBusyError) return comeAgain(request, error);
+      if (error instanceof RemoteBusyError) return comeAgain(error);
       if (!(error instanceof ApiError)) throw error;
       // Nothing can be read or written down now: trying again is all there is.
       log.warn({ ...request.deployment, error: error.message }, "the Kubernetes API did not do what was asked");
@@ -75,9 +73,15 @@ export function createReconcile(deps: ReconcileDeps): Reconcile {
   };
 
   /** Outside of the slots; the longer it takes, the later. */
-  function comeAgain({ repo }: ReconcileRequest, { message }: RemoteBusyError): Outcome {
-    const slowMs = repo === undefined ? 0 : (deps.sources.slowForMs(repo) ?? 0);
-    return { kind: "later", afterMs: Math.min(slowMs / 5, mostPutOffMs), why: message };
+  function comeAgain({ slowForMs, message }: RemoteBusyError): Outcome {
+    return { kind: "later", afterMs: Math.min(slowForMs / 5, mostPutOffMs), why: message };
+  }
+
+  /** Whoever waits for an answer, and what is going, is not put off. */
+  function leaveIfSlow(deployment: Deployment | MalformedDeployment): void {
+    if (!followsGit(deployment) || deployment.deletionTimestamp !== undefined || isAsked(deployment)) return;
+    const slowForMs = deps.sources.slowForMs(deployment.repo);
+    if (slowForMs !== undefined) throw new RemoteBusyError(deployment.repo, slowForMs);
   }
 
   async function look(request: ReconcileRequest, { attempt, lastAttempt, signal }: Attempt): Promise<Outcome | "busy"> {
@@ -85,6 +89,7 @@ export function createReconcile(deps: ReconcileDeps): Reconcile {
     const readAt = monotonicNow();
     const deployment = await deployments.get(key);
     if (deployment === undefined) return { kind: "skipped", why: "the resource is gone" };
+    leaveIfSlow(deployment);
     const asOf = await lastMove(deployment, request, attempt);
     const nothing = attempt > 1 ? undefined : await nothingToDo(deployment, request, asOf, signal);
     if (nothing !== undefined) return { kind: "skipped", why: nothing };

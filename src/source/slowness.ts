@@ -36,16 +36,19 @@ export function createSlowness({ slowMs, callsPerHost, now }: SlownessDeps): Slo
   const slow = new Map<Talker, number>();
   const waiting = new Map<AbortController, Talker>();
 
-  function isSlow({ repo, hostAndPort }: Talker): boolean {
-    const talkers = [...slow.keys()];
-    return (
-      talkers.some((one) => one.repo === repo) ||
-      talkers.filter((one) => one.hostAndPort === hostAndPort).length >= callsPerHost
-    );
+  /** How long the oldest of them has taken. */
+  function ageOf(isMeant: (talker: Talker) => boolean, least = 1): number | undefined {
+    const began = [...slow].filter(([talker]) => isMeant(talker)).map(([, startedAt]) => startedAt);
+    return began.length < least ? undefined : now() - Math.min(...began);
   }
 
-  function sendAway(): void {
-    for (const [controller, remote] of waiting) if (isSlow(remote)) controller.abort(new RemoteBusyError(remote.repo));
+  function slowForMs(repo: RepoId): number | undefined {
+    return ageOf((talker) => talker.repo === repo);
+  }
+
+  function sendAwayIfSlow(controller: AbortController, { repo, hostAndPort }: Talker): void {
+    const ms = slowForMs(repo) ?? ageOf((talker) => talker.hostAndPort === hostAndPort, callsPerHost);
+    if (ms !== undefined) controller.abort(new RemoteBusyError(repo, ms));
   }
 
   return {
@@ -54,7 +57,7 @@ export function createSlowness({ slowMs, callsPerHost, now }: SlownessDeps): Slo
       const startedAt = now();
       const timer = setTimeout(() => {
         slow.set(talker, startedAt);
-        sendAway();
+        for (const [controller, remote] of waiting) sendAwayIfSlow(controller, remote);
       }, slowMs);
       try {
         return await conversation();
@@ -66,7 +69,7 @@ export function createSlowness({ slowMs, callsPerHost, now }: SlownessDeps): Slo
 
     async wait(remote, wait) {
       const controller = new AbortController();
-      if (isSlow(remote)) controller.abort(new RemoteBusyError(remote.repo));
+      sendAwayIfSlow(controller, remote);
       waiting.set(controller, remote);
       try {
         return await wait(controller.signal);
@@ -75,9 +78,6 @@ export function createSlowness({ slowMs, callsPerHost, now }: SlownessDeps): Slo
       }
     },
 
-    slowForMs(repo) {
-      const began = [...slow].filter(([talker]) => talker.repo === repo).map(([, startedAt]) => startedAt);
-      return began.length === 0 ? undefined : now() - Math.min(...began);
-    },
+    slowForMs,
   };
 }

@@ -337,11 +337,12 @@ export function createSources(deps: SourcesDeps): GitSources {
         checkPath(source.path);
         const from = performance.now();
         const waiting = { ...options, signal };
-        const commit = await resolveForward(remote, source, asOf, waiting);
-        const checkout = await open(remote, commit, source.path, waiting).catch(async (error: unknown) => {
+        const forward = async (as: AsOf | undefined): Promise<Checkout> =>
+          open(remote, await resolveForward(remote, source, as, waiting), source.path, waiting);
+        const checkout = await forward(asOf).catch((error: unknown) => {
           // The branch was moved between looking and fetching.
           if (!(error instanceof CommitMissing) || source.ref.commit !== undefined) throw error;
-          return open(remote, await resolve(remote, source.ref, undefined, waiting), source.path, waiting);
+          return forward(undefined);
         });
         observe?.checkout((performance.now() - from) / 1_000);
         return checkout;

@@ -103,10 +103,12 @@ test("a host that drips bytes on all its places keeps nobody waiting for one in 
   const stop = drip(slowHost, ["info"]);
   const { queue, work } = await useQueue();
   const ended: string[] = [];
+  const pauses: number[] = [];
   work(
     async (request, attempt): Promise<Outcome | "busy"> => {
       const outcome = await world.reconcile(request, attempt);
       if (outcome !== "busy" && outcome.kind === "done") ended.push(request.deployment.name);
+      if (outcome !== "busy" && outcome.kind === "later") pauses.push(outcome.afterMs);
       return outcome;
     },
     { concurrency: 3 },
@@ -118,6 +120,8 @@ test("a host that drips bytes on all its places keeps nobody waiting for one in 
   await queue.enqueue([ask(fine, "change")]);
   await vi.waitFor(() => expect(ended).toEqual(["fine"]), patience);
   expect(talking()).toHaveLength(2);
+  await vi.waitFor(() => expect(pauses.length).toBeGreaterThan(0), patience);
+  expect(Math.min(...pauses)).toBeGreaterThan(0); // also of those whose own repositories are not slow
 
   stop();
   await vi.waitFor(() => expect(new Set(ended)).toEqual(new Set([...slow, fine].map(({ key }) => key.name))), patience);

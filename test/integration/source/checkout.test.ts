@@ -103,7 +103,10 @@ test("a commit that no branch has any more can still be pinned", async () => {
   expect(seen).toEqual({ lsRemotes: 0, fetches: 1 });
 });
 
-test("a branch that moves between looking and fetching is looked at once more", async () => {
+test.each([
+  ["", false],
+  [" where it is asked whether it goes back", true],
+])("a branch that moves between looking and fetching is looked at once more%s", async (_, compares) => {
   const host = await useGitHost();
   const repo = host.repo("shop");
   const first = repo.push();
@@ -121,7 +124,8 @@ test("a branch that moves between looking and fetching is looked at once more", 
     return false;
   };
 
-  const checkout = await sources.checkout({ url: repo.url, ref: { branch: "main" }, ...none }, asOf("1"), signal);
+  const source = { url: repo.url, ref: { branch: "main" }, ...none, ...(compares && { seen: first }) };
+  const checkout = await sources.checkout(source, asOf("1"), signal);
 
   expect(checkout.commit).toBe(moved);
   await checkout.release();

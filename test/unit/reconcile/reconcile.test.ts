@@ -1,6 +1,13 @@
 import { expect, onTestFinished, test, vi } from "vitest";
-import { KilledError, PrepareError, SourceError } from "../../../src/errors.ts";
-import { annotation, type Cause, type Deployment, type DeploymentSpec, requestAnnotation } from "../../../src/model.ts";
+import { KilledError, PrepareError, RemoteBusyError, SourceError } from "../../../src/errors.ts";
+import {
+  annotation,
+  type Cause,
+  type Deployment,
+  type DeploymentSpec,
+  finalizer,
+  requestAnnotation,
+} from "../../../src/model.ts";
 import { monotonicNow } from "../../../src/monotonic.ts";
 import type { StatusPatch } from "../../../src/ports.ts";
 import { aDeployment, anObject, aResult } from "../../support/deployments.ts";
@@ -511,4 +518,31 @@ test("whoever asks for something gets what git says now, and nobody goes back be
   world.sources.refs["refs/heads/main"] = "c2";
   await world.reconcile(push, world.attempt());
   expect(world.sources.asOfs.at(-1)?.name).toBe("move-1, asked");
+});
+
+test("what waits for a slow remote comes again the later, the longer that has taken", async () => {
+  const sources = fakeSources();
+  sources.failing.error = new RemoteBusyError("git.example.com/org/shop", 20_000);
+  const world = aWorld(aDeployment({ status: { ...upToDate, observedGeneration: 0 } }), fakeKluctl(), sources);
+  const later = { kind: "later", why: sources.failing.error.message };
+  const change = { ...push, cause: "change" } as const;
+  expect(await world.reconcile(change, world.attempt())).toEqual({ ...later, afterMs: 4_000 });
+  sources.failing.error = new RemoteBusyError("git.example.com/org/shop", 3_600_000);
+  expect(await world.reconcile(change, world.attempt())).toEqual({ ...later, afterMs: 10_000 });
+});
+
+test("a slow remote puts off neither what somebody asked for nor what is being deleted", async () => {
+  const at = (over: Partial<Deployment>) => {
+    const sources = { ...fakeSources(), slowForMs: () => 8_000 };
+    const world = aWorld(aDeployment({ status: upToDate, ...over }), fakeKluctl(), sources);
+    const request = { ...push, repo: aDeployment().repo } as const;
+    return { world, outcome: world.reconcile(request, world.attempt()) };
+  };
+  expect(await at({}).outcome).toMatchObject({ kind: "later", afterMs: 1_600 });
+  const asked = at({ annotations: { [requestAnnotation("deploy")]: JSON.stringify({ requestValue: "1" }) } });
+  expect(await asked.outcome).toMatchObject({ kind: "done" });
+  expect(asked.world.kluctl.commands()).toEqual(["deploy", "diff"]);
+  const deleted = at({ deletionTimestamp: "2026-01-01T00:00:00Z", finalizers: [finalizer] });
+  expect(await deleted.outcome).not.toMatchObject({ kind: "later" });
+  expect(deleted.world.deployments.objects.get("shop/prod")?.finalizers).toEqual([]);
 });
