@@ -5,15 +5,20 @@ import { useJournal, type JournalRun } from "../support/journal.ts";
 import { aProject, aSpec } from "../support/project.ts";
 import { giteaVariables, usePullRequestHost } from "../support/pull-requests.ts";
 import { useTowline, type Towline } from "../support/towline.ts";
+import { readyOf, type TestResource } from "../support/world-cluster.ts";
 import { patience } from "../support/patience.ts";
 import { useWorld } from "../support/world.ts";
 
 const many = 20;
 const atOnce = 2;
 
+async function metrics({ adminUrl }: Towline): Promise<string> {
+  return (await fetch(`${adminUrl}/metrics`)).text();
+}
+
 /** How often git was run for something. */
-async function gitRuns({ adminUrl }: Towline, operation: string): Promise<number> {
-  const text = await (await fetch(`${adminUrl}/metrics`)).text();
+async function gitRuns(towline: Towline, operation: string): Promise<number> {
+  const text = await metrics(towline);
   const line = new RegExp(`^towline_git_seconds_count\\{operation="${operation}",result="ok"\\} (\\d+)$`, "m");
   return Number(line.exec(text)?.[1] ?? 0);
 }
@@ -33,18 +38,27 @@ test("twenty deployments share one merge, are compared a few at a time, and end 
   const journal = await useJournal(world);
   const host = await usePullRequestHost();
   const proxy = await useForgeProxy(`${host.gitea.login.url}/api/v1`);
-  const towline = await useTowline(world, {
+  const variables = {
     ...giteaVariables(host.gitea),
     TOWLINE_GITEA_API_URL: proxy.apiUrl,
     TOWLINE_KLUCTL: journal.kluctl,
     TOWLINE_PREVIEW_CONCURRENCY: String(atOnce),
-    TOWLINE_SWEEP_INTERVAL: "1h",
-  });
-  await host.tell(towline);
+    TOWLINE_SWEEP_INTERVAL: "24h",
+  };
   await host.repo.push(aProject({ namespace, name: "{{ args.name }}" }));
   const names = Array.from({ length: many }, (_, i) => `shop-${i}`);
   const spec = (name: string) => aSpec(host.repo.url, { suspend: true, args: { name } });
-  await Promise.all(names.map((name) => world.cluster.deployment(name).create(spec(name))));
+  const all = names.map((name) => world.cluster.deployment(name));
+  const first = await useTowline(world, variables);
+  await Promise.all(all.map((deployment, i) => deployment.create(spec(names[i]!))));
+  await Promise.all(all.map((deployment) => deployment.settles()));
+  await first.stop();
+  // Its sweep asks once, for all of them; they do once they are told by it, and then nobody does before the pull request.
+  const towline = await useTowline(world, variables);
+  await host.tell(towline);
+  await expect.poll(() => metrics(towline), patience).toMatch(/^towline_sweep_looks_total\{result="ok"\} 1$/m);
+  const isTold = (resource: TestResource) => /is not deployed\.$/.test(readyOf(resource).message ?? "");
+  await Promise.all(all.map((deployment) => deployment.until("told of its newer commit", isTold)));
   const release = await journal.hold("true");
   proxy.clear();
   const before = await gitRuns(towline, "ls-remote");
