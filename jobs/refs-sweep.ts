@@ -258,8 +258,9 @@ export function createRefsSweep(deps: RefsSweepDeps): RefsSweep {
   /** Whether it has to be looked at. One that stays behind, since it fails, is asked for less and less often. */
   function differs({ key, spec, status }: GitDeployment, heads: Heads, now: number): boolean {
     const commit = commitOf(spec.source.ref, heads);
-    const isTold = spec.suspend && commit === pendingCommitOf({ spec, status });
-    if (isTold || (commit !== undefined && commit === status.observedCommit)) {
+    const pending = pendingCommitOf({ spec, status });
+    const isGone = commit === undefined && spec.suspend && pending === undefined; // there is nothing to tell
+    if (isGone || (commit !== undefined && commit === (pending ?? status.observedCommit))) {
       asked.delete(keyText(key));
       return false;
     }

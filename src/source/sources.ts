@@ -4,7 +4,7 @@ import { mkdir, readFile } from "node:fs/promises";
 import { availableParallelism } from "node:os";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
-import { SourceError } from "../errors.ts";
+import { RemoteBusyError, SourceError } from "../errors.ts";
 import { commitOf, describeRef, refName } from "../git-ref.ts";
 import type { Logger } from "../log.ts";
 import type { AsOf, GitCredential, GitRef, Heads, Repository } from "../model.ts";
@@ -180,7 +180,13 @@ export function createSources(deps: SourcesDeps): GitSources {
       const refreshed = moved ? await mirrors.refresh(remote, await idOf(remote), asking) : undefined;
       return refreshed ?? lsRemote(remote, asking);
     };
-    if (!leaves) return answers.get(key, ask, signal);
+    if (!leaves) {
+      return answers.get(key, ask, signal).catch((error: unknown) => {
+        // Asked by somebody who left.
+        if (!(error instanceof RemoteBusyError)) throw error;
+        return answers.get(`${key} stays`, ask, signal);
+      });
+    }
     return slowness.wait(remote, (leave) => {
       const gone = new AbortController();
       const answer = answers.get(key, ask, signal ? AbortSignal.any([signal, gone.signal]) : gone.signal);

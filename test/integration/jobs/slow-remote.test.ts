@@ -1,4 +1,5 @@
 import { expect, onTestFinished, test, vi } from "vitest";
+import { RemoteBusyError } from "../../../src/errors.ts";
 import type { Cause, GitDeployment, Outcome, ReconcileRequest } from "../../../src/model.ts";
 import { repoId } from "../../../src/repo-url.ts";
 import { aDeployment } from "../../support/deployments.ts";
@@ -6,7 +7,7 @@ import { fakeSources } from "../../support/fakes.ts";
 import { useQueue } from "../../support/jobs.ts";
 import { patience } from "../../support/patience.ts";
 import { aWorld, upToDate } from "../../support/reconciling.ts";
-import { type GitHost, type Repo, useGitHost, useSources } from "../../support/source.ts";
+import { asOf, type GitHost, type Repo, useGitHost, useSources } from "../../support/source.ts";
 
 function follow(name: string, { url }: Repo, status: object): GitDeployment {
   const deployment = aDeployment({ key: { namespace: "apps", name }, status });
@@ -125,4 +126,28 @@ test("a host that drips bytes on all its places keeps nobody waiting for one in 
 
   stop();
   await vi.waitFor(() => expect(new Set(ended)).toEqual(new Set([...slow, fine].map(({ key }) => key.name))), patience);
+});
+
+test("who wants to be answered shares a question with who leaves a slow host, and stays when the other goes", async () => {
+  const host = await useGitHost();
+  const [slow, shop] = [host.repo("slow"), host.repo("shop")];
+  slow.push();
+  const commit = shop.push();
+  const { sources } = useSources({ limits: { slowMs: 1_000, callsPerHost: 1 } });
+  const stop = drip(host, ["info"]);
+  const { fault } = host;
+  let asked = 0;
+  host.fault = (...request) => {
+    asked++;
+    return fault?.(...request) ?? false;
+  };
+  const talking = sources.heads(slow, undefined).catch(() => undefined);
+  await vi.waitFor(() => expect(asked).toBe(1), patience);
+
+  const leaves = sources.heads(shop, asOf("1"), undefined, { leaves: true });
+  const stays = sources.heads(shop, asOf("1"));
+  await expect(leaves).rejects.toThrow(RemoteBusyError);
+  stop();
+  expect((await stays).commits.get("refs/heads/main")).toBe(commit);
+  await talking;
 });

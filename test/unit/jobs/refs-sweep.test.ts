@@ -326,3 +326,26 @@ test("a look can be had at once, and stopping ends one that hangs", async () => 
   await sweep.stop();
   await swept;
 });
+
+test("a suspended deployment that says which commit is not deployed is asked for when the branch is back", async () => {
+  const [one, two] = ["1".repeat(40), "2".repeat(40)];
+  const noted = (observedCommit: string, commit: string) => {
+    const message = `deploy succeeded. Suspended: commit ${commit} is not deployed.`;
+    const ready = { type: "Ready", status: "True", reason: "", message, lastTransitionTime: "" } as const;
+    return { observedCommit, conditions: [ready] };
+  };
+  const { refs, requests } = useSweep([
+    following("noted", { suspend: true, status: noted(one, two) }),
+    following("plain", { suspend: true, status: { observedCommit: one } }),
+  ]);
+  refs.set("refs/heads/main", one);
+  await pass(10_000);
+  expect(requests.map(({ deployment }) => deployment.name)).toEqual(["noted"]);
+});
+
+test("a suspended deployment whose branch is gone is asked for only if it says which commit is not deployed", async () => {
+  const { refs, requests } = useSweep([following("plain", { suspend: true })]);
+  refs.delete("refs/heads/main");
+  await pass(10_000);
+  expect(requests).toEqual([]);
+});
