@@ -1,5 +1,6 @@
 /** Asks for every deployment that is due. From memory only: what is due follows from spec and status. */
 import { createHash } from "node:crypto";
+import { isDeepStrictEqual } from "node:util";
 import {
   type Deployment,
   isMalformed,
@@ -146,8 +147,8 @@ export function createDueSweep(deps: DueSweepDeps): DueSweep {
       retries.note(change);
       const { kind, deployment, previous } = change;
       const key = keyText(deployment.key);
-      if (kind !== "removed" && isReconciling(deployment.status)) progressAt.set(key, clock.now());
-      else progressAt.delete(key);
+      if (kind === "removed" || !isReconciling(deployment.status)) progressAt.delete(key);
+      else if (previous === undefined || hasProgressed(deployment, previous)) progressAt.set(key, clock.now());
       if (kind === "removed") {
         lastLoopAt.delete(key);
         asked.delete(key);
@@ -174,6 +175,11 @@ export function createDueSweep(deps: DueSweepDeps): DueSweep {
 
 function hasEnded({ status }: Entry, previous: Entry): boolean {
   return isReconciling(previous.status) && !isReconciling(status);
+}
+
+/** Labels and other people's fields do not count. */
+function hasProgressed({ status }: Entry, previous: Entry): boolean {
+  return !isDeepStrictEqual(status.conditions, previous.status.conditions);
 }
 
 /** Whoever did so, and by whatever clock: it was just now. */

@@ -54,7 +54,8 @@ async function attempt(kind: ManualCommand, work: Work): Promise<Answer> {
       if (kind === "deploy" || kind === "prune") {
         // It ended: the next reconciliation compares with what it applied, or else with what the last one recorded.
         const { lastObjectsHash } = deployment.status;
-        const applied = kind === "deploy" && concernsIt && result.errors.length === 0 ? result.objectsHash : undefined;
+        const isApplied = kind === "deploy" && concernsIt && !steps.dryRun && result.errors.length === 0;
+        const applied = isApplied ? result.objectsHash : undefined;
         status.set({ lastObjectsHash: applied ?? lastObjectsHash });
       }
       const [resultId] = await steps.stored();

@@ -88,8 +88,8 @@ function brokenOff({ status }: Deployment | MalformedDeployment): boolean {
   return isReconciling(status);
 }
 
-function malformedUnreported(deployment: MalformedDeployment): boolean {
-  return deployment.status.lastPrepareError !== deployment.problem;
+function malformedUnreported({ status, problem }: MalformedDeployment): boolean {
+  return status.lastPrepareError !== problem || isReconciling(status);
 }
 
 /** By this server, or by another, whose clock may be ahead. */

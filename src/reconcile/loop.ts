@@ -35,7 +35,13 @@ export async function runLoop(loop: Loop, deps: LoopDeps): Promise<Outcome | "ag
     : begun;
 
   const { skipping } = deps;
-  const trying = () => (taken ? attempt(work) : tellingProgress(work, () => attempt(work)));
+  const trying = async (): Promise<Ending> => {
+    try {
+      return await (taken ? attempt(work) : tellingProgress(work, () => attempt(work)));
+    } finally {
+      await status.settled(); // who is put off gives the lease back next
+    }
+  };
   const { outcome, ready, commandError } = await (skipping?.during(deployment.key, trying) ?? trying());
   if (held.lost.aborted) return outcome; // somebody else may be writing this status by now
 

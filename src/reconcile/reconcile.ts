@@ -175,7 +175,7 @@ export function createReconcile(deps: ReconcileDeps): Reconcile {
         ? finalize({ deployment, request, held, lastAttempt, signal }, deps)
         : { kind: "skipped", why: "being deleted" };
     }
-    if (isMalformed(deployment)) return reportMalformed(deployment);
+    if (isMalformed(deployment)) return reportMalformed(deployment, signal);
     if (!deployment.finalizers.includes(finalizer)) await deployments.setFinalizer(deployment, finalizer, true);
     if (isAnnotated(deployment)) await askAnew(deployment);
     const asOf = await lastMove(deployment, request, attempt);
@@ -188,17 +188,18 @@ export function createReconcile(deps: ReconcileDeps): Reconcile {
     }
     // What somebody asks for is done: they know what they ask for, and wait for the answer.
     if (findRequest(deployment, "reconcile") !== undefined) return runLoop(loop, deps);
-    if (deployment.spec.suspend) return settleSuspended(deployment, await pendingCommit(loop));
+    if (deployment.spec.suspend) return settleSuspended(loop, await pendingCommit(loop));
     const heldBack = await dependencies.holds(deployment, asOf, signal);
-    if (heldBack !== undefined) return settleHeldBack(deployment, request, heldBack);
+    if (heldBack !== undefined) return settleHeldBack(loop, heldBack);
     return runLoop(loop, deps);
   }
 
-  async function reportMalformed(deployment: MalformedDeployment): Promise<Outcome> {
-    const { problem } = deployment;
+  async function reportMalformed(deployment: MalformedDeployment, signal: AbortSignal): Promise<Outcome> {
+    const { problem, status: before } = deployment;
     if (isAsked(deployment)) await refuseRequests(deployment, problem, deps);
-    if (deployment.status.lastPrepareError !== problem || readyCondition(deployment.status)?.status !== "False") {
-      const status = createStatusWriter(deployments, deployment, deps.clock, log);
+    const isReported = before.lastPrepareError === problem && readyCondition(before)?.status === "False";
+    if (!isReported || isReconciling(before)) {
+      const status = createStatusWriter(deployments, deployment, deps.clock, log, signal);
       status.set({ lastPrepareError: problem, observedGeneration: deployment.generation });
       const { ready } = await tellUnprepared({ message: problem }, { deps, secrets: [] });
       await status.finish(ready);
@@ -229,13 +230,13 @@ export function createReconcile(deps: ReconcileDeps): Reconcile {
   }
 
   /** A suspended deployment is left alone, but its generation is seen, and its status says which commit is not deployed. */
-  async function settleSuspended(deployment: Deployment, pending: string | undefined): Promise<Outcome> {
+  async function settleSuspended({ deployment, signal }: Loop, pending: string | undefined): Promise<Outcome> {
     const { spec, status, generation } = deployment;
     const ready = readyCondition(status);
     const verdict = ready !== undefined && ready.status !== "Unknown" ? ready : verdictOf(spec, status);
     const message = withPendingCommit(verdict.message, pending);
     if (status.observedGeneration !== generation || isReconciling(status) || message !== ready?.message) {
-      const writer = createStatusWriter(deployments, deployment, deps.clock, log);
+      const writer = createStatusWriter(deployments, deployment, deps.clock, log, signal);
       writer.set({ observedGeneration: generation, projectKey: projectKey(spec.source) });
       await writer.finish({ ...verdict, message });
     }
@@ -243,11 +244,8 @@ export function createReconcile(deps: ReconcileDeps): Reconcile {
   }
 
   /** Says what it waits for. Its generation stays unseen: whatever changed is still to be dealt with. */
-  async function settleHeldBack(
-    deployment: Deployment,
-    { cause }: ReconcileRequest,
-    verdict: Verdict,
-  ): Promise<Outcome> {
+  async function settleHeldBack({ deployment, request, signal }: Loop, verdict: Verdict): Promise<Outcome> {
+    const { cause } = request;
     const { status, generation } = deployment;
     const { status: ready, reason, message } = readyCondition(status) ?? {};
     const waits = verdict.status === "Unknown";
@@ -259,7 +257,7 @@ export function createReconcile(deps: ReconcileDeps): Reconcile {
       ready === "True" &&
       status.observedGeneration === generation;
     if ((!told && !fine) || isReconciling(status)) {
-      await createStatusWriter(deployments, deployment, deps.clock, log).finish(fine ? undefined : verdict);
+      await createStatusWriter(deployments, deployment, deps.clock, log, signal).finish(fine ? undefined : verdict);
     }
     if (!told && !fine) {
       deployments.event(deployment, waits ? "Normal" : "Warning", verdict.reason, verdict.message);

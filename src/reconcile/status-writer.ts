@@ -15,6 +15,8 @@ export interface StatusWriter {
   progress(message: string, ready?: Verdict): void;
   /** Reports the same, and resolves once it is written: nothing that depends on it may start before. Throws if it cannot be written. */
   save(message: string, ready?: Verdict): Promise<void>;
+  /** Resolves once what is being written is written, or was given up. */
+  settled(): Promise<void>;
   /** Ends the loop: the final word, written before anybody acknowledges the job. Throws if it cannot be written. */
   finish(ready: Verdict | undefined): Promise<void>;
 }
@@ -75,6 +77,7 @@ export function createStatusWriter(
       await written;
       await write(ready, message);
     },
+    settled: () => written,
     async finish(ready) {
       await written;
       await write(ready, undefined);

@@ -221,6 +221,7 @@ export function createSteps(work: Work, { checkout, credentials, identity, kluct
   }
 
   return {
+    dryRun: options.dryRun,
     keepsFromPruning,
 
     /** Why this may not be deployed, if so: somebody else was there first under this discriminator. */
@@ -330,13 +331,14 @@ export function createSteps(work: Work, { checkout, credentials, identity, kluct
       return await masked(await kluctl.diff(run(), options, signal));
     },
 
-    /** What was rendered, for which target, and what of it differs from the cluster. What an interrupted deploy applied only the next one knows. */
+    /** What was rendered, for which target, and what of it differs from the cluster. What an interrupted deploy applied only the next real one knows. */
     record(rendered: CommandResult, drift: MaskedResult, { deployed }: { deployed: boolean }): void {
       const targetKey = targetKeyOf(rendered);
       const { summary, message } = toDrift(drift, contextOf(rendered.objectsHash, targetKey));
       status.set({
         targetKey,
-        lastObjectsHash: deployed || !isInterrupted(deployment.status) ? rendered.objectsHash : undefined,
+        lastObjectsHash:
+          (deployed && !options.dryRun) || !isInterrupted(deployment.status) ? rendered.objectsHash : undefined,
         lastManualObjectsHash: spec.manualObjectsHash,
         lastDriftDetectionResult: summary,
         lastDriftDetectionResultMessage: message,

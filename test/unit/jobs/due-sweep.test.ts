@@ -300,9 +300,13 @@ test("a reconciliation that nobody ended is requested a minute after its last si
   const { sweep, asked, pass } = useSweep([deployment], realDueAt);
   sweep.note({ kind: "changed", deployment, previous });
   pass(30_000);
-  sweep.note({ kind: "changed", deployment, previous: deployment });
+  const [ready, reconciling] = [condition("Ready", "Unknown"), condition("Reconciling", "True")];
+  const further = at([ready, { ...reconciling, message: "Performing validate" }], "3");
+  sweep.note({ kind: "changed", deployment: further, previous: deployment });
+  pass(25_000);
+  sweep.note({ kind: "changed", deployment: { ...further, resourceVersion: "4" }, previous: further }); // a label
 
-  pass(55_000);
+  pass(30_000);
   expect(await sweep.run()).toBe(0);
   pass(15_000);
   expect(await sweep.run()).toBe(1);

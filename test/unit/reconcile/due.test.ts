@@ -88,6 +88,8 @@ test("a malformed deployment is reported once and then waits for a change", () =
   expect(
     dueAt({ ...malformed, status: { conditions: [], lastPrepareError: malformed.problem } }, { lastLoopAt: now }, now),
   ).toBe(Infinity);
+  const conditions = [{ ...ready("True"), type: "Reconciling" }];
+  expect(dueAt({ ...malformed, status: { conditions, lastPrepareError: malformed.problem } }, {}, now)).toBe(now);
 });
 
 test("our own status writes wake nobody; a new generation, a request and a deletion do", () => {

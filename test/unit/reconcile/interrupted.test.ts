@@ -108,3 +108,14 @@ test("a revert to what was deployed before waits for approval after an interrupt
   const waiting = aDeployment({ spec, status: { ...interrupted, lastDriftDetectionResult: compared } });
   expect(pendingHash(waiting)).toBe("hash-1");
 });
+
+test.each([{}, asking("deploy")])(
+  "a dry run says nothing about what an interrupted deploy applied (%j)",
+  async (annotations) => {
+    const { lastObjectsHash: _, ...interrupted } = upToDate;
+    const world = aWorld(aDeployment({ spec: { dryRun: true }, status: interrupted, annotations }), fakeKluctl());
+    await world.reconcile({ ...push, cause: "drift" }, world.attempt());
+    expect(world.kluctl.commands()).toContain("deploy");
+    expect(world.status()?.lastObjectsHash).toBeUndefined();
+  },
+);

@@ -266,6 +266,15 @@ test("a malformed resource is told what is wrong with it, once", async () => {
   expect(world.deployments.events).toMatchObject([{ type: "Warning", message: "spec.interval: missing" }]);
 });
 
+test("a malformed resource of which a reconciliation broke off is told to be over", async () => {
+  const problem = "spec.interval: missing";
+  const conditions = [{ ...ready, status: "False" } as const, { ...ready, type: "Reconciling" }];
+  const { spec: _spec, repo: _repo, ...identity } = aDeployment({ status: { lastPrepareError: problem, conditions } });
+  const world = aWorld({ ...identity, problem });
+  await world.reconcile(push, world.attempt());
+  expect(world.status()?.conditions).toMatchObject([{ type: "Ready", status: "False" }]);
+});
+
 test("a deleted deployment takes its objects with it only if it says so", async () => {
   const status = { ...upToDate, targetKey: { clusterId: "cluster-1", targetName: "prod", discriminator: "shop-prod" } };
   const deleted = { status, deletionTimestamp: "2026-01-01T00:00:00Z" };
@@ -545,4 +554,48 @@ test("a slow remote puts off neither what somebody asked for nor what is being d
   const deleted = at({ deletionTimestamp: "2026-01-01T00:00:00Z", finalizers: [finalizer] });
   expect(await deleted.outcome).not.toMatchObject({ kind: "later" });
   expect(deleted.world.deployments.objects.get("shop/prod")?.finalizers).toEqual([]);
+});
+
+test("a suspended deployment says no more which commit is not deployed once the branch is back", async () => {
+  const note = `Suspended: commit ${"2".repeat(40)} is not deployed.`;
+  const status = { ...upToDate, conditions: [{ ...ready, message: `deploy succeeded. ${note}` }] };
+  const world = aWorld(aDeployment({ spec: { suspend: true }, status }));
+  await world.reconcile({ ...push, cause: "sweep" }, world.attempt());
+  expect(world.status()?.conditions).toMatchObject([{ status: "True", message: "deploy succeeded." }]);
+});
+
+test("a reconciliation that is put off ends its writes before it gives the lease back", async () => {
+  const sources = fakeSources();
+  sources.failing.error = new RemoteBusyError("git.example.com/org/shop", 20_000);
+  const world = aWorld(aDeployment({ status: { ...upToDate, observedGeneration: 0 } }), fakeKluctl(), sources);
+  const held: boolean[] = [];
+  const { patchStatus } = world.deployments;
+  world.replace({
+    deployments: {
+      async patchStatus(...args) {
+        await new Promise(setImmediate);
+        held.push(world.leases.held.size > 0);
+        return patchStatus(...args);
+      },
+    },
+  });
+  expect(await world.reconcile({ ...push, cause: "change" }, world.attempt())).toMatchObject({ kind: "later" });
+  expect(held).toEqual([true]);
+});
+
+test("whoever loses the lease writes nothing more, also where nothing is rendered", async () => {
+  const { spec: _spec, repo: _repo, ...identity } = aDeployment();
+  const all = [
+    aDeployment({ spec: { suspend: true }, status: upToDate, generation: 2 }),
+    aDeployment({ annotations: { [annotation.dependsOn]: "nobody" }, status: upToDate, generation: 2 }),
+    { ...identity, problem: "spec.interval: missing" },
+  ];
+  for (const deployment of all) {
+    const world = aWorld(deployment);
+    const signals: (AbortSignal | undefined)[] = [];
+    world.replace({ deployments: { patchStatus: async (_ref, _patch, signal) => void signals.push(signal) } });
+    await world.reconcile({ ...push, cause: "change" }, world.attempt());
+    world.leases.lose();
+    expect(signals.map((signal) => signal?.aborted)).toEqual([true]);
+  }
 });
