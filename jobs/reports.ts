@@ -68,7 +68,7 @@ export function createReports({ connection, prefix, keepMs = 30 * dayMs }: Repor
   const statusesKey = ({ forge, repoName, commit }: CommitKey) =>
     `${prefix}:commit-statuses:${digest(`${forge}:${repoName.toLowerCase()}@${commit}`)}`;
 
-  const groupKey = (group: CommitKey) => `${prefix}:merge-group:${digest(commitText(group).toLowerCase())}`;
+  const groupsKey = (commit: CommitKey) => `${prefix}:merge-groups:${digest(commitText(commit).toLowerCase())}`;
   const unsettledKey = (repo: RepoId) => `${prefix}:unsettled:${digest(repo)}`;
 
   async function open(repo: RepoId): Promise<OpenReport[]> {
@@ -125,15 +125,15 @@ export function createReports({ connection, prefix, keepMs = 30 * dayMs }: Repor
       const writing = connection.multi().hset(key, Object.fromEntries(lines)).pexpire(key, keepStatusesMs);
       await inTime("keep the statuses", async () => allOf(await writing.exec()));
     },
-    async groupStatus(group) {
-      const json = await inTime("give back the status of a group", async () => connection.get(groupKey(group)));
-      return parse(Status, json);
+    async groupStatuses(commit) {
+      const found = await inTime("give back the status of a group", async () => connection.hgetall(groupsKey(commit)));
+      const known = Object.entries(found).map(([branch, json]) => [branch, parse(Status, json)] as const);
+      return new Map(known.flatMap(([branch, status]) => (status ? [[branch, status]] : [])));
     },
     async saveGroupStatus(group, status) {
-      const json = JSON.stringify(status);
-      await inTime("keep the status of a group", async () =>
-        connection.set(groupKey(group), json, "PX", keepStatusesMs),
-      );
+      const key = groupsKey(group);
+      const writing = connection.multi().hset(key, group.branch, JSON.stringify(status)).pexpire(key, keepStatusesMs);
+      await inTime("keep the status of a group", async () => allOf(await writing.exec()));
     },
     async setUnsettled({ forge, repoName, commit }, repo, unsettled) {
       const member = JSON.stringify({ forge, repoName, commit });

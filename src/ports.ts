@@ -15,6 +15,7 @@ import type {
   Heads,
   Key,
   MalformedDeployment,
+  MergeGroupKey,
   ObjectRef,
   ObjectVersion,
   OciSource,
@@ -442,9 +443,9 @@ export interface Reports {
   statuses(commit: CommitKey): Promise<readonly CommitStatus[]>;
   /** Beside those of other contexts: several may write of one commit at the same time. */
   saveStatuses(commit: CommitKey, statuses: readonly CommitStatus[]): Promise<void>;
-  /** What was found out about a merge queue's group. */
-  groupStatus(group: CommitKey): Promise<CommitStatus | undefined>;
-  saveGroupStatus(group: CommitKey, status: CommitStatus): Promise<void>;
+  /** What was found out about a merge queue's groups of this commit, by their branches. */
+  groupStatuses(commit: CommitKey): Promise<ReadonlyMap<string, CommitStatus>>;
+  saveGroupStatus(group: MergeGroupKey, status: CommitStatus): Promise<void>;
   /** Remembers whether a pushed commit still has to be told how it ends. */
   setUnsettled(commit: CommitKey, repo: RepoId, unsettled: boolean): Promise<void>;
   /** The commits pushed to this repository that still have to be told how they end. */

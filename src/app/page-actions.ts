@@ -19,7 +19,14 @@ import {
 } from "../kube/asking.ts";
 import type { KubeClient, KubeRequest } from "../kube/client.ts";
 import type { WatchedDeployments } from "../kube/deployments.ts";
-import { type Deployment, followsGit, type Key, type MalformedDeployment, type Request } from "../model.ts";
+import {
+  type Deployment,
+  followsGit,
+  type GitEvent,
+  type Key,
+  type MalformedDeployment,
+  type Request,
+} from "../model.ts";
 import { reposOf } from "../match.ts";
 import { type Action, actions, objectionTo, pendingHash } from "../reconcile/actions.ts";
 import type { Clock } from "../ports.ts";
@@ -125,12 +132,7 @@ export function createPageActions(deps: PageActionsDeps): PageActions {
           "This delivery cannot be taken anew.",
           "It is forgotten, was not genuine, or said nothing that could be done again. The git host can send it again.",
         );
-      const repos = event.kind === "push" || event.kind === "pull-request" ? [...reposOf(event)] : [];
-      await mayAskAll(
-        repos.flatMap((repo) => deployments.tracking(repo)),
-        caller,
-        as,
-      );
+      await mayAskAll(concernedBy(event), caller, as);
       return accept(event);
     },
 
@@ -167,6 +169,18 @@ export function createPageActions(deps: PageActionsDeps): PageActions {
         return mayFollow(request.pullRequest.repoName);
       case "merge-group":
         return mayFollow(request.group.repoName);
+    }
+  }
+
+  function concernedBy(event: GitEvent): readonly Entry[] {
+    switch (event.kind) {
+      case "push":
+      case "pull-request":
+        return [...reposOf(event)].flatMap((repo) => deployments.tracking(repo));
+      case "merge-group":
+        return mayFollow(event.repoName);
+      default:
+        return [];
     }
   }
 

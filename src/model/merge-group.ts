@@ -1,11 +1,11 @@
 /** Groups of a merge queue: the host merges queued pull requests into one commit, and asks for its checks first. */
 import type { CommitKey } from "./request.ts";
 
-/** One group, by the commit that the base branch is moved to if all checks pass. */
+/** One group, by its branch and the commit that the base branch is moved to if all checks pass. */
 export interface MergeGroupKey extends CommitKey {
   /** The queue's branch with that commit: `gh-readonly-queue/main/pr-7-<base>`. */
   readonly branch: string;
-  /** The commit that the group was made on: the base branch's, or that of the group ahead. */
+  /** What was told of the commit that the group was made on. The branch's name says it too, and that is git's. */
   readonly base: string;
 }
 

@@ -111,7 +111,7 @@ export function subjectOf(request: Request): string {
     case "report":
       return `${request.kind}:${pullRequestText(request.pullRequest)}`;
     case "merge-group":
-      return `${request.kind}:${commitText(request.group)}`;
+      return `${request.kind}:${commitText(request.group)} ${request.group.branch}`;
     case "commit-status":
       return `${request.kind}:${commitText(request.commit)}`;
   }

@@ -25,11 +25,11 @@ import { aggregateContext, sumOf } from "../reporting/statuses.ts";
 import type { Report } from "../report.ts";
 import { redactText } from "../redact/redact-text.ts";
 import { makeVisible } from "./visible-text.ts";
-import { startEarly } from "./early.ts";
+import { type Early, startEarly } from "./early.ts";
 import { describeFindings, type Findings } from "./findings.ts";
 import { toForgeOutcome } from "./forge-outcome.ts";
 import { matchPullRequest } from "./match.ts";
-import { type GroupAtHost, openGroup } from "./open-group.ts";
+import { type GroupAtHost, isInGit, openGroup } from "./open-group.ts";
 import { compareMerges, earlyAfterMs, type OpenDeps } from "./open.ts";
 import { describeReport } from "./summary.ts";
 
@@ -41,7 +41,7 @@ export interface MergeGroupDeps extends OpenDeps {
   /** Those with a login for their API, by id. */
   readonly forges: ReadonlyMap<string, Pick<Forge, "repoName" | "pullRequest">>;
   readonly deployments: { all(): readonly (Deployment | MalformedDeployment)[]; synced(): boolean };
-  readonly reports: Pick<Reports, "groupStatus" | "saveGroupStatus">;
+  readonly reports: Pick<Reports, "groupStatuses" | "saveGroupStatus">;
   /** Brings the status on the forge in line with what is known of the group. Throws ForgeError. */
   readonly write: (group: MergeGroupKey, following: readonly GitDeployment[], signal: AbortSignal) => Promise<void>;
   readonly log: Logger;
@@ -100,29 +100,28 @@ export function createMergeGroupPreview(deps: MergeGroupDeps) {
       await deps.write(group, following, signal);
     };
 
-    const known = await deps.reports.groupStatus(group);
+    const statusNow = async () => (await deps.reports.groupStatuses(group)).get(group.branch);
+    const known = await statusNow();
     // Two events announce a group, and either may come again, or late.
     if (known !== undefined && known.state !== "pending") {
       await deps.write(group, following, signal);
       return { kind: "skipped", why: "the group was reported already" };
     }
     const end = async (): Promise<Outcome> => {
-      const pending = await deps.reports.groupStatus(group);
-      const status = { context: aggregateContext, ...pending, ...ended };
-      // Where nothing was written nobody waits for an end, and the commit may be the base branch's by now.
-      await (pending === undefined ? deps.reports.saveGroupStatus(group, status) : record(status));
+      const pending = await statusNow();
+      // Where nothing was written nobody waits for an end, and the commit may be another group's, or the base branch's.
+      if (pending !== undefined) await record({ ...pending, ...ended });
       return { kind: "skipped", why: ended.description };
     };
-    if (request.ended) return end();
+    // Else git says whether the group is over: who has the webhook's secret may claim anything.
+    if (request.ended && following.length === 0) return end();
     // What cannot be read leaves the status without a link: the queue still gets its answer.
     const pullRequest = await forge.pullRequest({ ...group, number: queue.pullRequest }, signal).catch(unlessRefused);
     const report = (verdict: Verdict) => record({ context: aggregateContext, ...verdict, url: pullRequest?.url });
-    const verdict = deps.enabled
-      ? await compareGroup(
-          { group, queue, following, forge, renderForks: deps.renderForks },
-          { ...attempt, report, log },
-        )
-      : ({ state: "success", description: "not compared: previews are switched off" } as const);
+    const verdict = await compareGroup(
+      { group, queue, following, forge, renderForks: deps.renderForks },
+      { ...attempt, report, log },
+    );
     if (verdict === "ended") return end();
     if ("retry" in verdict) return { kind: "failed", ...verdict };
     await report(verdict);
@@ -144,14 +143,17 @@ export function createMergeGroupPreview(deps: MergeGroupDeps) {
     let members: readonly number[] = [];
     const verdict = (state: "working" | "done") =>
       toVerdict({ state, ...findings, previews: [...findings.previews] }, members);
-    if (candidates.length === 0) return verdict("done");
 
     const tell = () =>
       report(verdict("working")).catch((error: unknown) => {
         log.debug({ err: error }, "could not post the early status; the final one will follow");
       });
-    const early = startEarly({ afterMs: earlyAfterMs, sleep, tell }, signal);
+    let early: Early | undefined;
     try {
+      if (group.following.length > 0 && !(await isInGit(group.group, group.following, deps, signal))) return "ended";
+      if (!deps.enabled) return { state: "success", description: "not compared: previews are switched off" };
+      if (candidates.length === 0) return verdict("done");
+      early = startEarly({ afterMs: earlyAfterMs, sleep, tell }, signal);
       const opened = await openGroup(group, candidates, deps, signal);
       if (opened.kind === "ended") return "ended";
       if (opened.kind === "refused") return { state: "success", description: `not rendered: ${opened.why}` };
@@ -171,7 +173,7 @@ export function createMergeGroupPreview(deps: MergeGroupDeps) {
       log.warn({ retry: failure.retry, error: message }, "the merge group could not be previewed");
       return { state: "failure", description: `could not be compared: ${inOneLine(message)}` };
     } finally {
-      await early.stop();
+      await early?.stop();
     }
   }
 }

@@ -12,7 +12,7 @@ import {
   type RepoId,
 } from "../model.ts";
 import type { Forge, Reports } from "../ports.ts";
-import { credentialsKey, readCredentials } from "../reconcile/credentials.ts";
+import { credentialsKey, readCredentials, readGitCredentials } from "../reconcile/credentials.ts";
 import type { FailedGroup, MergedOrNot, MergesDeps } from "./merges.ts";
 
 /** A group, and what the server knows of its repository. */
@@ -31,6 +31,28 @@ export type OpenedGroup =
   | { readonly kind: "refused"; readonly why: string }
   /** `members`: the pull requests in it, as far as they are known, with those of the groups ahead. */
   | { readonly kind: "opened"; readonly merges: readonly MergedOrNot[]; readonly members: readonly number[] };
+
+/** Whether git has the group's branch at its commit. Throws if no login can read the repository. */
+export async function isInGit(
+  { branch, commit }: MergeGroupKey,
+  following: readonly GitDeployment[],
+  { secrets, sources }: MergesDeps,
+  signal: AbortSignal,
+): Promise<boolean> {
+  let failure: unknown;
+  for (const [first] of Map.groupBy(following, credentialsKey).values()) {
+    try {
+      const { url } = first!.spec.source;
+      const credentials = await readGitCredentials(first!, secrets);
+      const { commits } = await sources.heads({ url, credentials }, undefined, signal);
+      return commits.get(`refs/heads/${branch}`) === commit;
+    } catch (error) {
+      signal.throwIfAborted();
+      failure ??= error;
+    }
+  }
+  throw failure;
+}
 
 /** The caller releases the merges. Throws if no login can read the repository. */
 export async function openGroup(
@@ -58,13 +80,14 @@ export async function openGroup(
   for (const { heads } of readable) {
     if (heads.commits.get(`refs/heads/${group.branch}`) !== group.commit) return { kind: "ended" };
     // What a delivery calls the base is a claim, by which groups ahead could be hidden; the branch's name is git's.
-    members = group.base === queue.base ? findMembers(queue.base, queue, heads) : undefined;
+    members = findMembers(queue.base, queue, heads);
     const why = renderForks ? undefined : await whyNotRendered(members, group, heads, forge, signal);
     if (why !== undefined) return { kind: "refused", why };
   }
   const merges = readable.map(async ({ deployments, credentials, heads: { defaultRef } }): Promise<MergedOrNot> => {
     const [first] = deployments as [GitDeployment, ...GitDeployment[]];
-    const { commit: head, base } = group;
+    const { commit: head } = group;
+    const { base } = queue;
     const repository = { url: first.spec.source.url, credentials: credentials.git };
     try {
       const merge = await sources.merge({ ...repository, head, base, isMerged: true }, signal);
@@ -83,12 +106,12 @@ export async function openGroup(
 
 export interface UnansweredDeps {
   readonly forges: ReadonlyMap<string, Pick<Forge, "id" | "repoName">>;
-  readonly reports: Pick<Reports, "groupStatus">;
+  readonly reports: Pick<Reports, "groupStatuses">;
 }
 
 /**
- * The groups in a repository of which nothing is known. Queues leave branches behind: only those count that lead down to
- * the base branch as it is now.
+ * The groups in a repository that wait for an answer, also where a comparison was begun: it may have been lost. Queues
+ * leave branches behind: only those count that lead down to the base branch as it is now.
  */
 export async function findUnansweredGroups(
   { forges, reports }: UnansweredDeps,
@@ -105,7 +128,10 @@ export async function findUnansweredGroups(
     });
   });
   const found = await Promise.all(
-    groups.map(async (group) => ((await reports.groupStatus(group)) === undefined ? [group] : [])),
+    groups.map(async (group) => {
+      const known = (await reports.groupStatuses(group)).get(group.branch);
+      return known === undefined || known.state === "pending" ? [group] : [];
+    }),
   );
   return found.flat().map((group) => ({ kind: "merge-group", group, ended: false }));
 }

@@ -6,7 +6,7 @@ import { createHmac, hash, hkdfSync, timingSafeEqual } from "node:crypto";
 import { type PullRequestKey, pullRequestText } from "../model.ts";
 
 export interface Marker {
-  /** The line for this pull request's comment. */
+  /** The lines for this pull request's comment: the signed one, and who wrote it. */
   text(key: PullRequestKey): string;
   /** Whether the body carries the line for this very pull request, made by somebody who knows one of the secrets. */
   isOn(body: string, key: PullRequestKey): boolean;
@@ -23,7 +23,8 @@ export interface MarkerOptions {
   readonly owner: string;
 }
 
-const line = /^<!-- towline:v1:([A-Za-z0-9_-]{43})(?::([A-Za-z0-9_-]{1,43}))? -->$/gm;
+/** Who wrote it stands on a line of its own, so that servers of any version know the signed one. */
+const line = /^<!-- towline:v1:([A-Za-z0-9_-]{43}) -->(?:\r?\n<!-- towline-owner:([A-Za-z0-9_-]{1,43}) -->)?$/gm;
 
 export function createMarker({ secrets, instance, owner }: MarkerOptions): Marker {
   const keys = secrets.map((secret) => Buffer.from(hkdfSync("sha256", secret, "", "towline comment marker", 32)));
@@ -48,7 +49,7 @@ export function createMarker({ secrets, instance, owner }: MarkerOptions): Marke
   }
 
   return {
-    text: (key) => `<!-- towline:v1:${sign(first, key).toString("base64url")}:${ownerId} -->`,
+    text: (key) => `<!-- towline:v1:${sign(first, key).toString("base64url")} -->\n<!-- towline-owner:${ownerId} -->`,
     isOn: (body, key) => find(body, key).length > 0,
     isByAnother: (body, key) => find(body, key).some((by) => by !== undefined && by !== ownerId),
   };

@@ -20,9 +20,9 @@ const severity: Readonly<Record<CommitStatus["state"], number>> = { failure: 3, 
 
 /**
  * Several open pull requests may propose one commit, into several branches or from a fork, and its statuses are for all
- * of them: of each line the worst counts, and so it does if a merge queue waits for it (`group`). Else whoever may open a pull request could have somebody else's check pass.
+ * of them: of each line the worst counts, and so it does if a merge queue waits for it (`groups`). Else whoever may open a pull request could have somebody else's check pass.
  */
-export function sharedStatuses(reports: readonly Report[], group?: CommitStatus): CommitStatus[] {
+export function sharedStatuses(reports: readonly Report[], groups: Iterable<CommitStatus> = []): CommitStatus[] {
   const worst = new Map<string, CommitStatus>();
   // Of equals the first counts, for every writer the same: what was compared before what was not, then the older.
   const inOrder = reports.toSorted(
@@ -30,7 +30,7 @@ export function sharedStatuses(reports: readonly Report[], group?: CommitStatus)
       Number(isForeign(one)) - Number(isForeign(other)) || one.pullRequest.number - other.pullRequest.number,
   );
   const lines = inOrder.flatMap((report) => statusesOf(report, report.url));
-  for (const line of group ? [group, ...lines] : lines) {
+  for (const line of [...groups, ...lines]) {
     const known = worst.get(line.context);
     if (known === undefined || severity[line.state] > severity[known.state]) worst.set(line.context, line);
   }

@@ -6,7 +6,7 @@ import { writeStatuses } from "./write-statuses.ts";
 
 export interface GroupStatusDeps {
   readonly forges: ReadonlyMap<string, Pick<Forge, "setStatus">>;
-  readonly reports: Pick<Reports, "statuses" | "saveStatuses" | "groupStatus" | "proposing">;
+  readonly reports: Pick<Reports, "statuses" | "saveStatuses" | "groupStatuses" | "proposing">;
 }
 
 /**
@@ -20,12 +20,12 @@ export async function writeGroupStatus(
   signal: AbortSignal,
 ): Promise<void> {
   const forge = forges.get(group.forge);
-  const found = await reports.groupStatus(group);
-  if (forge === undefined || found === undefined) return;
+  const found = await reports.groupStatuses(group);
+  if (forge === undefined || found.size === 0) return;
   const written = (await reports.statuses(group)).find(({ context }) => context === aggregateContext);
   if (written !== undefined && !isPreviewLine(written)) return;
   const repo = following[0]?.repo;
   const proposing = repo === undefined ? [] : await reports.proposing(repo, group.commit);
-  const sum = sharedStatuses(proposing, found).filter(({ context }) => context === aggregateContext);
+  const sum = sharedStatuses(proposing, found.values()).filter(({ context }) => context === aggregateContext);
   await writeStatuses({ forge, reports }, group, sum, signal);
 }

@@ -132,11 +132,12 @@ export function createReportWriter(deps: ReportWriterDeps) {
     const { head, obstacle } = report;
     const target = { forge, reports };
     const others = await proposing(report, head);
-    const group = await reports.groupStatus(commitOf(report, head));
+    const groups = await reports.groupStatuses(commitOf(report, head));
     const all = isOpen(report) ? [report, ...others] : others;
-    if (all.length === 0 && group === undefined)
+    if (all.length === 0 && groups.size === 0)
       return endPending(target, commitOf(report, head), describeReport(report), signal);
-    const wanted = others.length === 0 && group === undefined ? statusesOf(report, url) : sharedStatuses(all, group);
+    const alone = others.length === 0 && groups.size === 0;
+    const wanted = alone ? statusesOf(report, url) : sharedStatuses(all, groups.values());
     await writeStatuses(target, commitOf(report, head), wanted, signal);
     const as =
       obstacle === undefined || isForeign(report)

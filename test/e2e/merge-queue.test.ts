@@ -98,10 +98,40 @@ test("a group is answered where nothing is compared, and where comparing fails",
 
   // Whoever knows the webhook secret could say that there is no group ahead.
   const behind = await queue.make(await pulls.open({ "app/more.yml": moreIn(world) }), stranger);
-  await behind.tell("checks_requested", await pulls.repo.git("rev-parse", "main"));
+  await behind.tell("checks_requested", { base: await pulls.repo.git("rev-parse", "main") });
   await expect.poll(behind.statuses, patience).toEqual({
-    towline: "success: not rendered: the groups ahead of it in the merge queue are not known",
+    towline: `success: not rendered: #${forked.number} comes from a fork`,
   });
+});
+
+test.each([
+  ["no deployment is concerned", {}],
+  ["previews are switched off", { TOWLINE_PREVIEW_ENABLED: "false" }],
+])("a group of another branch than git has says nothing of the commit, also where %s", async (_, variables) => {
+  const world = await useWorld();
+  const { pulls, queue } = await useQueue(world, { ...variables, TOWLINE_SWEEP_INTERVAL: "1h" });
+  const deployment = world.cluster.deployment("shop");
+  await deployment.create(aSpec(pulls.repo.url));
+  await deployment.settles();
+  const group = await queue.make(await pulls.open({ "app/broken.yml": "{{ nobody.knows }}\n" }));
+  const genuine = "TOWLINE_PREVIEW_ENABLED" in variables ? /^success: not compared/ : /^failure: .*broken\.yml/;
+
+  // Whoever knows the webhook secret can say all this.
+  const ref = `refs/heads/gh-readonly-queue/nobody/pr-1-${group.base}`;
+  for (const action of ["checks_requested", "destroyed", "checks_requested"] as const) {
+    await group.tell(action, { ref });
+    await settles(pulls.towline);
+  }
+  await group.tell("destroyed", { commit: await pulls.repo.git("rev-parse", "main") });
+  await settles(pulls.towline);
+  expect(group.statuses()).toEqual({});
+
+  // That it is over is said of the group itself: its branch is still there.
+  await group.tell("destroyed");
+  await group.tell("checks_requested");
+  await expect.poll(group.statuses, patience).toEqual({ towline: expect.stringMatching(genuine) });
+  await settles(pulls.towline);
+  expect(group.writes().filter((state) => state !== "pending")).toHaveLength(1);
 });
 
 test("with previews switched off the queue is answered all the same", async () => {

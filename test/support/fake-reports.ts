@@ -7,7 +7,7 @@ export function fakeReports() {
   /** By `pullRequestText`. */
   const saved = new Map<string, Report>();
   const statuses = new Map<string, readonly CommitStatus[]>();
-  const groups = new Map<string, CommitStatus>();
+  const groups = new Map<string, ReadonlyMap<string, CommitStatus>>();
   /** By repository, and in it by the commit. */
   const unsettled = new Map<string, Map<string, CommitKey>>();
   const commitText = ({ forge, repoName, commit }: CommitKey) => `${forge}:${repoName}@${commit}`;
@@ -28,8 +28,11 @@ export function fakeReports() {
         ),
       ),
     statuses: (commit) => Promise.resolve(statuses.get(commitText(commit)) ?? []),
-    groupStatus: (group) => Promise.resolve(groups.get(commitText(group))),
-    saveGroupStatus: (group, status) => Promise.resolve(void groups.set(commitText(group), status)),
+    groupStatuses: (commit) => Promise.resolve(groups.get(commitText(commit)) ?? new Map()),
+    saveGroupStatus(group, status) {
+      const known = groups.get(commitText(group)) ?? [];
+      return Promise.resolve(void groups.set(commitText(group), new Map([...known, [group.branch, status]])));
+    },
     saveStatuses(commit, those) {
       const known = statuses.get(commitText(commit)) ?? [];
       const byContext = new Map([...known, ...those].map((status) => [status.context, status]));

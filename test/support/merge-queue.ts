@@ -7,8 +7,8 @@ export interface QueuedGroup extends DeliveredGroup {
   statuses(): Record<string, string>;
   /** The states of all that were ever written, in order. */
   writes(): readonly string[];
-  /** Delivered to Apps; `base`: what the delivery claims that the group was made on. */
-  tell(action: "checks_requested" | "destroyed", base?: string): Promise<void>;
+  /** Delivered to Apps. `claimed`: what the delivery says otherwise than it is. */
+  tell(action: "checks_requested" | "destroyed", claimed?: Partial<DeliveredGroup>): Promise<void>;
   /** Delivered to everybody. */
   tellByPush(ended?: boolean): Promise<void>;
   /** Removes the queue's branch. */
@@ -40,7 +40,7 @@ export function useMergeQueue(pulls: LocalPullRequests, { host }: LocalGithub) {
         ...group,
         statuses: () => Object.fromEntries(statuses().map((one) => [one.context, `${one.state}: ${one.description}`])),
         writes: () => statuses().map(({ state }) => state),
-        tell: (action, claimed = base) => deliver(githubMergeGroup(action, repository, { ...group, base: claimed })),
+        tell: (action, claimed) => deliver(githubMergeGroup(action, repository, { ...group, ...claimed })),
         tellByPush: (ended) => deliver(githubQueuePush(repository, group, ended)),
         drop: async () => void (await repo.git("push", "--quiet", "origin", `:${ref}`)),
         async merge() {

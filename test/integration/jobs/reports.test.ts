@@ -122,6 +122,26 @@ test("statuses are given back as they were saved last", async () => {
   expect(await reports.statuses(commit)).toEqual([{ ...pending, state: "success", url: "https://git.example.com/" }]);
 });
 
+test("groups of a merge queue at one commit have a status each, by their branches", async () => {
+  const { reports, another, client, prefix } = await useReports();
+  const base = "b".repeat(40);
+  const group = { ...commit, branch: `gh-readonly-queue/main/pr-7-${base}`, base };
+  const other = { ...group, branch: `gh-readonly-queue/next/pr-7-${base}` };
+  expect(await reports.groupStatuses(commit)).toEqual(new Map());
+  await reports.saveGroupStatus(group, pending);
+  await another().saveGroupStatus({ ...other, repoName: "Org/Shop" }, { ...pending, state: "success" });
+
+  const found = new Map([
+    [group.branch, pending],
+    [other.branch, { ...pending, state: "success" }],
+  ]);
+  expect(await another().groupStatuses(commit)).toEqual(found);
+  const [key = ""] = await client().keys(`${prefix}:merge-groups:*`);
+  await client().hset(key, "somebody else's", "{not json");
+  expect(await reports.groupStatuses(commit)).toEqual(found);
+  expect(await client().pttl(key)).toBeGreaterThan(13 * 24 * 3_600_000);
+});
+
 test("whatever somebody else puts in their place counts as nothing", async () => {
   const { reports, client: connect, prefix } = await useReports();
   const client = connect();

@@ -5,7 +5,7 @@ import { seesAll } from "../../../routes/page-sight.ts";
 import { asWhom, createPageActions, groupsToImpersonate, type Mapping } from "../../../src/app/page-actions.ts";
 import { ApiError } from "../../../src/errors.ts";
 import type { KubeRequest } from "../../../src/kube/client.ts";
-import type { GitDeployment, PushEvent, RepoId, Request } from "../../../src/model.ts";
+import type { GitDeployment, GitEvent, PushEvent, RepoId, Request } from "../../../src/model.ts";
 import { type Action, actions } from "../../../src/reconcile/actions.ts";
 import { aDeployment } from "../../support/deployments.ts";
 
@@ -201,6 +201,11 @@ describe("what concerns several deployments", () => {
     { kind: "commit-status", commit, repo },
   ];
 
+  const base = "b".repeat(40);
+  const branch = `gh-readonly-queue/main/pr-7-${base}`;
+  const group = { forge: "gitea", repoName: "shop/shop", commit: base, branch, base };
+  const groupEvent: GitEvent = { ...group, kind: "merge-group", delivery: "g", repoUrls: [], ended: false };
+
   function useAll(allowed: readonly string[], sees: readonly string[] = ["shop", "bank"]) {
     const asked: KubeRequest[] = [];
     const done: string[] = [];
@@ -220,7 +225,7 @@ describe("what concerns several deployments", () => {
         },
       },
       accept: () => (done.push("replay"), Promise.resolve({ delivery: "d", matched: 2, queued: 2, ignored: [] })),
-      deliveries: { event: () => Promise.resolve(event) },
+      deliveries: { event: (_forge, id) => Promise.resolve(id === "g" ? groupEvent : event) },
       queue: {
         async retryFailed(_lane, _subject, allow) {
           await allow?.(request.current);
@@ -255,7 +260,8 @@ describe("what concerns several deployments", () => {
 
   test("is refused if the cluster does not let somebody ask for all of it, or if they do not see it", async () => {
     for (const { does, done, request } of [useAll(["shop"]), useAll(["shop", "bank"], ["shop"])]) {
-      await expect(does.replay("gitea", "d", ann, () => {})).rejects.toMatchObject({ status: 403 });
+      for (const delivery of ["d", "g"])
+        await expect(does.replay("gitea", delivery, ann, () => {})).rejects.toMatchObject({ status: 403 });
       for (const one of requests) {
         request.current = one;
         await expect(does.retry("any", "any", ann, () => {})).rejects.toMatchObject({ status: 403 });

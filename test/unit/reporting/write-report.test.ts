@@ -32,7 +32,7 @@ async function setUp(overrides: Partial<Report> = {}) {
     log: silentLog,
   });
   const write = (number = 7) => writer({ kind: "report", pullRequest: { ...key, number } });
-  const bodies = () => (forge.comments.get(text) ?? []).map(({ body }) => body.split("\n")[1]);
+  const bodies = () => (forge.comments.get(text) ?? []).map(({ body }) => body.split("\n").at(-1));
   const lines = () => forge.statuses.map(({ commit, status }) => [commit.commit, status.context, status.state]);
   return { forge, reports, queue, sources, write, bodies, lines };
 }
