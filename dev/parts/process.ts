@@ -25,6 +25,8 @@ export interface ProcessOptions {
   readonly logFile?: string | undefined;
   readonly env?: NodeJS.ProcessEnv | undefined;
   readonly cwd?: string | undefined;
+  /** What the process has started in its group is left alone when it ends, until `stop`: as where nothing else ends them. */
+  readonly leavesChildren?: boolean | undefined;
 }
 
 export interface RunningProcess {
@@ -44,7 +46,7 @@ export interface Exit {
 }
 
 export async function startProcess(options: ProcessOptions): Promise<RunningProcess> {
-  const { name, command, args, logFile, env = process.env, cwd } = options;
+  const { name, command, args, logFile, env = process.env, cwd, leavesChildren = false } = options;
   const log = logFile === undefined ? "inherit" : await openLog(logFile);
   const child = spawn("/bin/sh", ["-c", supervisor, name, command, ...args], {
     detached: true,
@@ -58,7 +60,7 @@ export async function startProcess(options: ProcessOptions): Promise<RunningProc
   // The pipe only holds the process; it is nothing to wait for. It breaks when the process ends.
   child.stdio[3]?.on("error", () => undefined);
   const exited = once(child, "exit").then(([code, signal]: unknown[]) => {
-    killGroup(pid);
+    if (!leavesChildren) killGroup(pid);
     return { ok: code === 0, reason: signal ? `ended by ${String(signal)}` : `exit status ${String(code)}` };
   });
 
@@ -79,6 +81,7 @@ export async function startProcess(options: ProcessOptions): Promise<RunningProc
     async stop(graceMs = 5_000) {
       if (child.exitCode === null && child.signalCode === null) await end(child, pid, graceMs);
       await exited;
+      if (leavesChildren) killGroup(pid); // our own shell is in it still, so that the number is nobody else's
     },
   };
 }

@@ -4,7 +4,7 @@ import { useFaultServer } from "../support/faults.ts";
 import { useJournal } from "../support/journal.ts";
 import { patience } from "../support/patience.ts";
 import { aProject, aSpec } from "../support/project.ts";
-import { aShiftedClock } from "../support/shifted-clock.ts";
+import { aShiftedClock } from "../../dev/parts/shifted-clock.ts";
 import { useWorld } from "../support/world.ts";
 
 const twoHours = 7_200_000;

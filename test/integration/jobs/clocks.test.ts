@@ -5,7 +5,7 @@ import { fileURLToPath } from "node:url";
 import { expect, onTestFinished, test, vi } from "vitest";
 import { aRequest, done, failedSoon, type TestQueue, useQueue } from "../../support/jobs.ts";
 import { patience } from "../../support/patience.ts";
-import { aShiftedClock } from "../../support/shifted-clock.ts";
+import { aShiftedClock } from "../../../dev/parts/shifted-clock.ts";
 import { useTempDir } from "../../support/world.ts";
 
 const twoHours = 7_200_000;

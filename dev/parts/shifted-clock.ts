@@ -26,8 +26,8 @@ function shift(from: string): void {
 }
 
 /** The variables of a process with such a clock, and how to set it. */
-export async function aShiftedClock(dir: string, ms: number) {
-  const clockFile = join(dir, "clock");
+export async function aShiftedClock(dir: string, ms: number, name = "clock") {
+  const clockFile = join(dir, name);
   const set = (to: number) => writeFile(clockFile, String(to));
   await set(ms);
   const preload = `--import ${pathToFileURL(import.meta.filename).href}`;

@@ -1,0 +1,146 @@
+/** `npm run chaos`: pushes, people and faults at moments that nobody chose, and a check that nothing is lost. */
+import { execFile } from "node:child_process";
+import { mkdir, rm } from "node:fs/promises";
+import { join, resolve } from "node:path";
+import { randomInt } from "node:crypto";
+import { promisify } from "node:util";
+import { type EpisodeReport, invariants, playEpisode } from "./chaos/episode.ts";
+import { endOfRun } from "./end-of-run.ts";
+import { readOptions } from "./options.ts";
+import { findTools } from "./tools.ts";
+import { startWorld } from "./world.ts";
+
+const help = `npm run chaos [-- options]
+
+Plays episodes one after the other: a real API server and Redis, replicas of \`towline serve\`, twelve deployments over four
+repositories; people push, edit and delete while servers, Redis, git host and network fail. Then it checks that nothing was lost.
+A failed episode leaves a folder with its story, journal, ledger and logs. Everything else ends with the run.
+
+  --minutes N    begins no further episode after so long: 60
+  --seed N       draws the same episodes again
+  --episode N    plays only this one of the seed
+  --replicas N   so many servers instead of two, or three in one of ten episodes
+  --real         the real kluctl instead of a model of it
+  --shrink       looks for a shorter story of each episode that fails
+  --server DIR   runs the server of another checkout, with its node_modules
+  --keep-going   plays on after an episode has failed
+  --folder DIR   where failed episodes are kept: chaos/ here
+  --help         this text
+`;
+
+const options = readOptions(
+  {
+    minutes: { type: "string", default: "60" },
+    seed: { type: "string" },
+    episode: { type: "string" },
+    replicas: { type: "string" },
+    real: { type: "boolean", default: false },
+    shrink: { type: "boolean", default: false },
+    server: { type: "string" },
+    "keep-going": { type: "boolean", default: false },
+    folder: { type: "string" },
+  },
+  help,
+);
+
+const root = join(import.meta.dirname, "..");
+const say = (line: string) => void process.stdout.write(`${line}\n`);
+
+await main();
+// What an episode that failed has left open must not keep us.
+process.exit();
+
+async function main(): Promise<void> {
+  if (process.platform !== "linux") throw new Error("The chaos harness reads /proc: it needs Linux.");
+  const signal = endOfRun();
+  const minutes = wholeNumber("minutes") ?? 60;
+  const seed = wholeNumber("seed") ?? randomInt(1, 1_000_000);
+  const only = wholeNumber("episode");
+  const replicas = wholeNumber("replicas");
+  const server = options.server === undefined ? root : resolve(options.server);
+  const dir = resolve(options.folder ?? join(root, "chaos"));
+  await mkdir(dir, { recursive: true });
+  const progress = { say: (line: string) => void process.stderr.write(`${line}\n`) };
+  const tools = await findTools(options.real ? ["redis-server", "kluctl"] : ["redis-server"], progress);
+  const world = await startWorld(["controlPlane"], progress);
+  const { kubeconfig } = await world.part("controlPlane");
+  const auditsSkips = await knowsAudits(server);
+  // Everything that was started ends with us; a second Ctrl-C does not wait for an episode to be put away.
+  signal.addEventListener("abort", () => void world.stop().finally(() => process.exit(130)));
+
+  const startedAt = performance.now();
+  const left = () => minutes * 60_000 - (performance.now() - startedAt);
+  const reports: EpisodeReport[] = [];
+  say(`seed ${seed}: ${invariants} invariants, ${only === undefined ? `${minutes} minutes` : `episode ${only}`}`);
+  for (let episode = only ?? 1; left() > 0 && !signal.aborted; episode++) {
+    const report = await playEpisode({
+      seed,
+      episode,
+      replay: replayOf(seed, episode),
+      dir,
+      kubeconfig,
+      redisServer: tools["redis-server"],
+      ...("kluctl" in tools && { kluctl: tools.kluctl as string }),
+      server,
+      auditsSkips,
+      replicas,
+      shrinks: options.shrink,
+      signal,
+    });
+    reports.push(report);
+    const failed = report.folder !== undefined;
+    if (!failed) await rm(join(dir, `chaos-${seed}-${episode}`), { recursive: true, force: true });
+    say(describe(episode, report, Math.max(0, left())));
+    if (failed) process.exitCode = 1;
+    if (only !== undefined || (failed && !options["keep-going"])) break;
+  }
+  say(summarize(seed, reports));
+  await world.stop();
+}
+
+/** With what else decides what is played. */
+function replayOf(seed: number, episode: number): string {
+  const others = (["replicas", "server"] as const).flatMap((name) => {
+    const value = options[name];
+    return value === undefined ? [] : [`--${name} ${value}`];
+  });
+  const words = [`--seed ${seed}`, `--episode ${episode}`, ...others, ...(options.real ? ["--real"] : [])];
+  return `npm run chaos -- ${words.join(" ")}`;
+}
+
+/** Of a checkout from before there was such a setting, the same skips are judged by what is in the cluster alone. */
+async function knowsAudits(server: string): Promise<boolean> {
+  const run = promisify(execFile);
+  const { stdout } = await run(process.execPath, [join(server, "src/cli.ts"), "config", "schema"], { cwd: server });
+  return stdout.includes("auditSkips");
+}
+
+function describe(
+  episode: number,
+  { violations, broken, faults, commands, deploys, seconds, folder }: EpisodeReport,
+  leftMs: number,
+): string {
+  const verdict = broken === undefined ? (violations.length === 0 ? "ok" : "VIOLATED") : "BROKEN";
+  const facts = `${commands} commands, ${deploys} deploys, ${Math.round(seconds)} s`;
+  const head = `episode ${episode}: ${verdict} (${facts}; ${Math.ceil(leftMs / 60_000)} min left) ${faults.join(", ")}`;
+  const found = violations.map(({ invariant, what }) => `    ${invariant}: ${what}`);
+  const why = broken === undefined ? [] : [`    ${broken}`];
+  return [head, ...found, ...why, ...(folder === undefined ? [] : [`    see ${folder}`])].join("\n");
+}
+
+function summarize(seed: number, reports: readonly EpisodeReport[]): string {
+  const count = (is: (report: EpisodeReport) => boolean) => reports.filter(is).length;
+  const faults = reports.reduce((sum, report) => sum + report.faults.length, 0);
+  const deploys = reports.reduce((sum, report) => sum + report.deploys, 0);
+  const failed = count(({ violations }) => violations.length > 0);
+  const broken = count((report) => report.broken !== undefined);
+  return `seed ${seed}: ${reports.length} episodes, ${faults} faults, ${deploys} deploys; ${failed} violated, ${broken} broken`;
+}
+
+function wholeNumber(name: "minutes" | "seed" | "episode" | "replicas"): number | undefined {
+  const text = options[name];
+  if (text === undefined) return undefined;
+  if (/^\d+$/.test(text)) return Number(text);
+  process.stderr.write(`--${name}: ${JSON.stringify(text)} is not a whole number\n`);
+  return process.exit(2);
+}

@@ -1,0 +1,253 @@
+/** What must hold, whatever happened. Pure: it reads a history and what is left at the end, and reports what is not so. */
+import type { DeploymentFacts, Expected, History, ObjectWrite, Push, Rest, Run, StatusWrite } from "./history.ts";
+
+export interface Invariant {
+  readonly name: string;
+  readonly check: (history: History) => readonly string[];
+}
+
+export interface RestInvariant {
+  readonly name: string;
+  readonly check: (history: History, rest: Rest) => readonly string[];
+}
+
+export interface Violation {
+  readonly invariant: string;
+  readonly what: string;
+}
+
+/** At every moment. */
+export const always: readonly Invariant[] = [
+  { name: "no two mutating runs of one deployment overlap", check: overlaps },
+  { name: "nothing is written by a run whose Lease belongs to somebody else", check: unfencedWrites },
+  { name: "what is applied never goes back to an older push", check: goingBack },
+  { name: "nothing is deployed twice whose first end was recorded", check: repeats },
+  { name: "whoever is called ready at a commit has what it renders", check: wronglyReady },
+  { name: "no skip was wrong", check: ({ wrongSkips }) => wrongSkips },
+];
+
+/** When all faults are over and everything had its time. */
+export const atRest: readonly RestInvariant[] = [
+  { name: "nothing is in progress", check: inProgress },
+  { name: "each deployment is ready at its head, or says why not", check: unready },
+  { name: "what is ready is what its head renders", check: otherContent },
+  { name: "what people changed is reported as drift", check: untoldDrift },
+  { name: "the queue is empty", check: (_, { queued }) => queued.map((job) => `${job} is there still`) },
+  { name: "no job was given up", check: (_, { failed }) => failed },
+  { name: "nothing of a dead replica is left", check: (_, { leftovers }) => leftovers },
+];
+
+export function checkAlways(history: History): Violation[] {
+  return always.flatMap(({ name, check }) => check(history).map((what) => ({ invariant: name, what })));
+}
+
+export function checkAtRest(history: History, rest: Rest): Violation[] {
+  return atRest.flatMap(({ name, check }) => check(history, rest).map((what) => ({ invariant: name, what })));
+}
+
+function overlaps({ runs }: History): string[] {
+  const mutating = runs.filter((run) => run.mutating);
+  return mutating.flatMap((run, i) =>
+    mutating
+      .slice(i + 1)
+      .filter((other) => other.deployment === run.deployment && other.startedAt < (run.endedAt ?? Infinity))
+      .map((other) => `${describe(other)} began while ${describe(run)} was alive`),
+  );
+}
+
+function unfencedWrites({ runs, objects, leases }: History): string[] {
+  const byId = new Map(runs.map((run) => [run.id, run]));
+  return objects.flatMap(({ name, run: id, version, deleted }) => {
+    const run = byId.get(id ?? "");
+    if (run?.holder === undefined || deleted) return [];
+    const held = leases.findLast((lease) => lease.deployment === run.deployment && lease.version < version);
+    if (held === undefined || (held.holder === run.holder && held.holder !== "")) return [];
+    const whose = held.holder === "" ? "nobody" : held.holder;
+    return [
+      `${describe(run)} wrote ${name} under the Lease of ${whose}; it began under that of ${run.holder || "nobody"}`,
+    ];
+  });
+}
+
+/** A commit that the branch is set back to is a new push: it counts from then on. */
+function goingBack({ runs, deployments, pushes }: History): string[] {
+  return deployments.flatMap(({ name, repo }) => {
+    const theirs = pushes.filter((push) => push.repo === repo);
+    let newest: { readonly index: number; readonly run: Run } | undefined;
+    return runs
+      .filter((run) => run.deployment === name && run.command === "deploy" && run.mutating && run.wrote > 0)
+      .flatMap((run) => {
+        const index = pushIndex(theirs, run);
+        const before = newest;
+        if (before === undefined || index >= before.index) newest = { index, run };
+        return before !== undefined && index < before.index && index !== -1
+          ? [`${describe(run)} is of an older push than ${describe(before.run)}`]
+          : [];
+      });
+  });
+}
+
+/** The last push of its commit that it can have seen. */
+function pushIndex(pushes: readonly Push[], { commit, startedAt }: Run): number {
+  return pushes.findLastIndex((push) => push.commit === commit && push.at <= startedAt);
+}
+
+function repeats({ runs, deployments, statuses, objects }: History): string[] {
+  return deployments.flatMap(({ name }) => {
+    const deploys = runs.filter((run) => run.deployment === name && run.command === "deploy" && run.mutating);
+    const theirs = statuses.filter((status) => status.deployment === name);
+    return deploys.flatMap((run, i) => {
+      const first = deploys[i - 1];
+      if (first?.exitCode !== 0 || run.exitCode !== 0) return [];
+      if (first.commit !== run.commit || first.hash !== run.hash) return [];
+      const between = theirs.filter(({ at }) => at >= (first.endedAt ?? first.startedAt) && at <= run.startedAt);
+      const recorded = between.find(({ status }) => isRecorded(status) && status.observedCommit === first.commit);
+      const isAskedFor = between.some((one, k) => one.requested || isOther(one, between[k - 1] ?? recorded));
+      const touched = objects.some(
+        ({ run: by, at }) => by === "person" && at >= first.startedAt && at <= run.startedAt,
+      );
+      if (recorded === undefined || isAskedFor || touched) return [];
+      return [`${describe(run)} repeats ${describe(first)}, whose end was recorded at ${time(recorded.at)}`];
+    });
+  });
+}
+
+function isRecorded({ lastObjectsHash, reconciling, deployErrors }: StatusWrite["status"]): boolean {
+  return lastObjectsHash !== undefined && !reconciling && deployErrors === 0;
+}
+
+function isOther(one: StatusWrite, other: StatusWrite | undefined): boolean {
+  const seen = one.status.observedGeneration ?? one.generation;
+  return one.uid !== (other ?? one).uid || one.generation !== (other ?? one).generation || one.generation !== seen;
+}
+
+/** Also where a later look mends it: a commit that was skipped without reason, half of another that stayed. */
+function wronglyReady({ statuses, objects, rendered }: History): string[] {
+  const found = new Map<string, string>();
+  const live = new Map<string, ObjectWrite>();
+  const writes = objects.values();
+  let next = writes.next();
+  for (const { version, at, deployment, deleted, spec, generation, status } of inOrder(statuses)) {
+    for (; !next.done && next.value.version < version; next = writes.next()) live.set(next.value.name, next.value);
+    const wanted = rendered.get(deployment)?.get(status.observedCommit ?? "");
+    const isSettled =
+      status.ready?.status === "True" && !status.reconciling && status.observedGeneration === generation;
+    if (deleted || spec.manual || !isSettled || wanted === undefined || "error" in wanted) continue;
+    for (const [object, data] of wanted.objects) {
+      const write = live.get(object);
+      const isRight = write !== undefined && !write.deleted && JSON.stringify(write.data) === JSON.stringify(data);
+      if (isRight || write?.run === "person") continue;
+      const what = `${deployment} is called ready at ${status.observedCommit?.slice(0, 7)}, and ${object} is another`;
+      if (!found.has(what)) found.set(what, `${what} (${time(at)})`);
+    }
+  }
+  return [...found.values()];
+}
+
+function inOrder<T extends { readonly version: number }>(writes: readonly T[]): T[] {
+  return writes.toSorted((a, b) => a.version - b.version);
+}
+
+function inProgress(history: History): string[] {
+  const live = history.runs.filter((run) => run.endedAt === undefined);
+  const statuses = present(history).filter(({ status }) => status.reconciling);
+  return [
+    ...statuses.map(({ deployment }) => `${deployment} is Reconciling`),
+    ...live.map((run) => `${describe(run)} is alive`),
+  ];
+}
+
+function unready(history: History, { expected }: Rest): string[] {
+  return present(history).flatMap((seen) => {
+    const { deployment: name, status, spec, generation } = seen;
+    const facts = factsOf(history, name);
+    if (facts === undefined || spec.suspend || isRefused(history, seen) || waitsForOther(history, facts)) return [];
+    const head = history.pushes.findLast(({ repo }) => repo === facts.repo)?.commit;
+    const { ready, observedCommit, observedGeneration } = status;
+    const words = `Ready is ${ready?.status} (${ready?.reason}: ${ready?.message})`;
+    if (head === undefined) return ready?.status === "False" ? [] : [`${name}: its branch is deleted, and ${words}`];
+    if (observedCommit !== head) return [`${name} is at ${observedCommit}, its head is ${head}; ${words}`];
+    if (observedGeneration !== generation)
+      return [`${name}: generation ${generation} is not seen, ${observedGeneration} is; ${words}`];
+    if (waitsForApproval(seen)) return [];
+    if (ready?.status === "True") return [];
+    const wrong = expected.get(name);
+    const hasError = wrong !== undefined && "error" in wrong && status.lastPrepareError !== undefined;
+    return hasError && ready?.status === "False" ? [] : [`${name} at its head ${head}: ${words}`];
+  });
+}
+
+function otherContent(history: History, { expected }: Rest): string[] {
+  const live = lastWrites(history);
+  return present(history).flatMap((seen) => {
+    const { deployment: name, status, spec } = seen;
+    const wanted: Expected | undefined = expected.get(name);
+    if (wanted === undefined || spec.suspend || status.ready?.status !== "True" || waitsForApproval(seen)) return [];
+    if ("error" in wanted) return [`${name} is ready, though its head cannot be rendered: ${wanted.error}`];
+    return [...wanted.objects].flatMap(([object, data]) => {
+      const write = live.get(object);
+      if (write?.run === "person") return []; // reported, not deployed
+      const found = write === undefined || write.deleted ? "gone" : JSON.stringify(write.data);
+      const right = JSON.stringify(data);
+      return found === right
+        ? []
+        : [`${name} is ready at ${status.observedCommit}, and ${object} is ${found} instead of ${right}`];
+    });
+  });
+}
+
+function untoldDrift(history: History, { expected }: Rest): string[] {
+  const live = lastWrites(history);
+  return present(history).flatMap((seen) => {
+    const { deployment: name, status, spec } = seen;
+    const wanted = expected.get(name);
+    if (wanted === undefined || "error" in wanted || spec.suspend || status.ready?.status !== "True") return [];
+    if (factsOf(history, name)?.often !== true || waitsForApproval(seen) || status.drift !== "no drift") return [];
+    return [...wanted.objects].flatMap(([object, data]) => {
+      const write = live.get(object);
+      const differs = write !== undefined && (write.deleted || JSON.stringify(write.data) !== JSON.stringify(data));
+      return differs && write.run === "person" ? [`${name} reports no drift, and somebody changed ${object}`] : [];
+    });
+  });
+}
+
+/** Another deployment of its group was there first. */
+function isRefused(history: History, { deployment, status }: StatusWrite): boolean {
+  const group = factsOf(history, deployment)?.group;
+  if (group === undefined || !status.ready?.message.includes("discriminator")) return false;
+  return present(history).some(
+    (other) => other.deployment !== deployment && factsOf(history, other.deployment)?.group === group,
+  );
+}
+
+function waitsForOther(history: History, { dependsOn }: DeploymentFacts): boolean {
+  if (dependsOn === undefined) return false;
+  const other = present(history).find(({ deployment }) => deployment === dependsOn);
+  return other?.status.ready?.status !== "True" || other.spec.suspend;
+}
+
+function waitsForApproval({ spec, status }: StatusWrite): boolean {
+  return spec.manual && (status.lastObjectsHash === undefined || spec.manualObjectsHash !== status.lastObjectsHash);
+}
+
+function factsOf({ deployments }: History, name: string): DeploymentFacts | undefined {
+  return deployments.find((one) => one.name === name);
+}
+
+/** The deployments that are there, as they were written last. */
+function present({ statuses }: History): StatusWrite[] {
+  const last = new Map(statuses.map((status) => [status.deployment, status]));
+  return [...last.values()].filter(({ deleted }) => !deleted);
+}
+
+function lastWrites({ objects }: History) {
+  return new Map(objects.map((write) => [write.name, write]));
+}
+
+function describe({ id, command, deployment, commit, replica, startedAt }: Run): string {
+  return `${command} ${id} of ${deployment} at ${commit.slice(0, 7)} by ${replica} (${time(startedAt)})`;
+}
+
+function time(ms: number): string {
+  return new Date(ms).toISOString().slice(11, 23);
+}

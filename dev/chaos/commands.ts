@@ -1,0 +1,420 @@
+/** Who acts in an episode, and what they do: commands that fast-check draws, replays and shrinks. */
+import { setTimeout as sleep } from "node:timers/promises";
+import fc from "fast-check";
+import type { Fault, Faults } from "./faults.ts";
+import { faultNames, moments } from "./faults.ts";
+import { type DeploymentPlan, libraryContent, libraryFile, objectNames } from "./projects.ts";
+import type { Repository } from "./repository.ts";
+import type { Stage } from "./stage.ts";
+
+/** What the commands know without looking: nothing that a fault can change. */
+export interface Model {
+  readonly suspended: Set<string>;
+  pushes: number;
+}
+
+export interface Real {
+  readonly stage: Stage;
+  readonly faults: Faults;
+  readonly namespace: string;
+  /** Deliveries that come late. */
+  readonly late: (() => Promise<void>)[];
+  /** What takes until faults are over. */
+  readonly pending: Promise<void>[];
+  /** What was done, in words, with the time. */
+  readonly story: string[];
+}
+
+export type Command = fc.AsyncCommand<Model, Real>;
+
+const pushKinds = [
+  "change",
+  "change",
+  "change",
+  "revert",
+  "revert",
+  "change outside",
+  "change and back",
+  "change included",
+  "break",
+  "mend",
+] as const;
+const deliveryKinds = [
+  "delivered",
+  "delivered",
+  "dropped",
+  "delivered twice",
+  "late",
+  "killed while delivered",
+] as const;
+const waits = ["nothing", "a run", "an object"] as const;
+const requests = ["reconcile", "deploy", "diff", "validate", "prune"] as const;
+
+const seconds = 1_000;
+/** For what may never come, since something was just broken. */
+const patienceMs = 8 * seconds;
+const silenceMs = 12 * seconds;
+
+const one = fc.nat({ max: 11 });
+
+interface PushOrder {
+  readonly kind: (typeof pushKinds)[number];
+  readonly deployment: number;
+  readonly object: number;
+  readonly delivery: (typeof deliveryKinds)[number];
+  readonly to: number;
+  readonly until: (typeof waits)[number];
+}
+
+const pushOrder = fc.record<PushOrder>({
+  kind: fc.constantFrom(...pushKinds),
+  deployment: one,
+  object: fc.nat({ max: objectNames.length - 1 }),
+  delivery: fc.constantFrom(...deliveryKinds),
+  to: fc.nat({ max: 2 }),
+  until: fc.constantFrom(...waits),
+});
+
+const regretOrder = fc.record({ deployment: one, delivery: fc.constantFrom(...deliveryKinds), to: fc.nat({ max: 2 }) });
+
+const fault = fc.record<Fault>({
+  name: fc.oneof(
+    // Half of all are those of processes, and of what dies along with a machine.
+    {
+      weight: 3,
+      arbitrary: fc.constantFrom(
+        "kill",
+        "kill",
+        "kill and flush",
+        "kill and flush",
+        "freeze",
+        "kill kluctl",
+        "kill starter",
+      ),
+    },
+    { weight: 3, arbitrary: fc.constantFrom(...faultNames) },
+  ),
+  victim: fc.nat({ max: 2 }),
+  forMs: fc.option(fc.constantFrom(2 * seconds, 5 * seconds, 12 * seconds), { nil: undefined }),
+  buries: fc.boolean(),
+});
+
+interface StrikeOrder {
+  readonly fault: Fault;
+  readonly deployment: number;
+  readonly regrets: boolean;
+  readonly delivery: (typeof deliveryKinds)[number];
+}
+
+const strikeOrder = fc.record<StrikeOrder>({
+  fault: fc.tuple(fault, fc.constantFrom(...moments)).map(([drawn, moment]) => ({ ...drawn, moment })),
+  deployment: one,
+  regrets: fc.constantFrom(true, false, false),
+  delivery: fc.constantFrom(...deliveryKinds),
+});
+
+export function anyCommand(): fc.Arbitrary<Command> {
+  const weighted: { weight: number; arbitrary: fc.Arbitrary<Command> }[] = [
+    { weight: 7, arbitrary: pushOrder.map(toPush) },
+    { weight: 3, arbitrary: regretOrder.map(toRegret) },
+    { weight: 2, arbitrary: pushOrder.map(toCalmPush) },
+    { weight: 1, arbitrary: one.map(toSetBack) },
+    { weight: 1, arbitrary: one.map(toRewrite) },
+    { weight: 1, arbitrary: one.map(toDeleteBranch) },
+    { weight: 1, arbitrary: fc.constant(toLate()) },
+    { weight: 1, arbitrary: one.map(toEdit) },
+    { weight: 1, arbitrary: one.map(toSuspend) },
+    { weight: 1, arbitrary: fc.tuple(one, fc.constantFrom(...requests)).map(toRequest) },
+    { weight: 1, arbitrary: one.map(toRecreate) },
+    { weight: 1, arbitrary: fc.tuple(one, fc.nat({ max: 2 }), fc.boolean()).map(toTamper) },
+    { weight: 1, arbitrary: fc.constant(toApprove()) },
+    { weight: 9, arbitrary: strikeOrder.map(toStrike) },
+    { weight: 3, arbitrary: fault.map(toFault) },
+    { weight: 1, arbitrary: fc.constant(toRestart()) },
+    { weight: 1, arbitrary: fc.constant(toPause()) },
+  ];
+  return fc.oneof(...weighted);
+}
+
+function command(words: string, run: (model: Model, real: Real) => Promise<void>): Command {
+  return {
+    check: () => true,
+    async run(model, real) {
+      real.story.push(`${new Date().toISOString().slice(11, 23)} ${words}`);
+      await run(model, real);
+    },
+    toString: () => words,
+  };
+}
+
+function planOf({ stage }: Real, index: number): DeploymentPlan {
+  return stage.plan.deployments[index % stage.plan.deployments.length] as DeploymentPlan;
+}
+
+function repositoryOf({ stage }: Real, name: string): Repository {
+  return stage.repositories.get(name) as Repository;
+}
+
+function toPush(order: PushOrder): Command {
+  const { kind, delivery, until } = order;
+  const wait = until === "nothing" ? "" : `, until ${until}`;
+  return command(`push ${kind} of ${order.deployment}.${order.object} (${delivery}${wait})`, async (model, real) => {
+    const deployment = planOf(real, order.deployment);
+    const repository = repositoryOf(real, kind === "change included" ? "base" : deployment.repo);
+    const changes = changesOf(order, deployment, repository, model, real);
+    const commit = await repository.push(changes, kind);
+    const path = [...(changes.at(-1) ?? new Map<string, string>()).keys()][0] ?? "README.md";
+    await deliver({ delivery, to: order.to, repo: repository.name, commit, path }, real);
+    await waitForRun(real, deployment.name, commit, until);
+  });
+}
+
+/** Only after a while is it known what of a deployment can be skipped: a push that comes then has to be seen all the same. */
+function toCalmPush(drawn: PushOrder): Command {
+  const order: PushOrder = { ...drawn, kind: drawn.kind === "change included" ? drawn.kind : "change" };
+  const words = `when nothing happens any more, push ${order.kind} of ${order.deployment} among those checked often (${order.delivery})`;
+  return command(words, async (model, real) => {
+    await waitForSilence(real);
+    const often = real.stage.plan.deployments.filter((deployment) => deployment.often);
+    const chosen = often[order.deployment % often.length] as DeploymentPlan;
+    const deployment = real.stage.plan.deployments.indexOf(chosen);
+    await toPush({ ...order, deployment }).run(model, real);
+  });
+}
+
+/** Longer than the interval of those that are checked often: all of their checks are skipped. */
+async function waitForSilence({ stage: { journal } }: Real): Promise<void> {
+  const from = performance.now();
+  let [words, since] = [journal.words(), from];
+  while (performance.now() - since < silenceMs && performance.now() - from < 4 * silenceMs) {
+    await sleep(100);
+    if (journal.words() !== words) [words, since] = [journal.words(), performance.now()];
+  }
+}
+
+function changesOf(
+  { kind, object }: PushOrder,
+  deployment: DeploymentPlan,
+  repository: Repository,
+  model: Model,
+  { stage, namespace }: Real,
+): readonly ReadonlyMap<string, string>[] {
+  const { plan } = stage;
+  const color = `color-${++model.pushes}`;
+  const name = objectNames[object] as string;
+  const file = plan.contentFile(deployment, name);
+  const projectFile = `${deployment.path}/deployment.yaml`;
+  switch (kind) {
+    case "change":
+      return [new Map([[file, plan.content(deployment, name, color)]])];
+    case "change and back": {
+      const before = repository.tree().get(file) ?? "";
+      return [new Map([[file, plan.content(deployment, name, color)]]), new Map([[file, before]])];
+    }
+    case "change outside":
+      return [new Map([["README.md", `${color}\n`]])];
+    case "change included":
+      return [new Map([[libraryFile, libraryContent(namespace, color)]])];
+    case "break":
+      return [new Map([[projectFile, "deployments: [\n"]])];
+    case "mend":
+      return [new Map([[projectFile, plan.files(deployment.repo).get(projectFile) ?? ""]])];
+    case "revert":
+      return [changesBack(repository)];
+  }
+}
+
+/** What makes the files be as they were one commit ago. */
+function changesBack(repository: Repository): ReadonlyMap<string, string> {
+  const before = repository.treeAt(repository.commits().at(-2) ?? "");
+  return new Map([...before].filter(([path, text]) => repository.tree().get(path) !== text));
+}
+
+/** A deployment is changed in all of its objects; while some are applied, the change is taken back. */
+function toRegret({ deployment, delivery, to }: { deployment: number; delivery: string; to: number }): Command {
+  return command(`push and regret of ${deployment} (the revert ${delivery})`, async (model, real) => {
+    const { name } = planOf(real, deployment);
+    const commit = await changeAll(deployment, to, model, real);
+    await waitForRun(real, name, commit, "an object");
+    await takeBack(deployment, { delivery, to }, real);
+  });
+}
+
+/** A deploy at a certain moment of which a fault strikes; and perhaps it is taken back then. */
+function toStrike({ fault, deployment, regrets, delivery }: StrikeOrder): Command {
+  const end = regrets ? `, taken back (${delivery})` : "";
+  return command(`push of ${deployment} and ${describeFault(fault)}${end}`, async (model, real) => {
+    await real.faults.strike(fault);
+    await changeAll(deployment, fault.victim, model, real);
+    const from = performance.now();
+    while (real.faults.isArmed(fault) && performance.now() - from < patienceMs) await sleep(20);
+    if (regrets) await takeBack(deployment, { delivery, to: fault.victim + 1 }, real);
+  });
+}
+
+async function changeAll(index: number, to: number, model: Model, real: Real): Promise<string> {
+  const deployment = planOf(real, index);
+  const repository = repositoryOf(real, deployment.repo);
+  const color = `color-${++model.pushes}`;
+  const { plan } = real.stage;
+  const change = objectNames.map(
+    (name) => [plan.contentFile(deployment, name), plan.content(deployment, name, color)] as const,
+  );
+  const commit = await repository.push([new Map(change)], "Change all");
+  const path = plan.contentFile(deployment, objectNames[0]);
+  await deliver({ delivery: "delivered", to, repo: repository.name, commit, path }, real);
+  return commit;
+}
+
+async function takeBack(
+  index: number,
+  { delivery, to }: Pick<DeliveryOrder, "delivery" | "to">,
+  real: Real,
+): Promise<void> {
+  const deployment = planOf(real, index);
+  const repository = repositoryOf(real, deployment.repo);
+  const commit = await repository.push([changesBack(repository)], "Change all back");
+  const path = real.stage.plan.contentFile(deployment, objectNames[0]);
+  await deliver({ delivery, to, repo: repository.name, commit, path }, real);
+}
+
+interface DeliveryOrder {
+  readonly delivery: string;
+  readonly to: number;
+  readonly repo: string;
+  readonly commit: string;
+  readonly path: string;
+}
+
+async function deliver({ delivery, to, ...push }: DeliveryOrder, { stage, late }: Real): Promise<void> {
+  const replica = stage.replicas[to % stage.replicas.length];
+  if (replica === undefined || delivery === "dropped") return;
+  const send = () => stage.deliver(push, replica);
+  if (delivery === "late") return void late.push(send);
+  const sent = send();
+  if (delivery === "killed while delivered") {
+    await sleep(to * 5); // before it is queued, in between, or after
+    replica.kill("SIGKILL");
+  }
+  await sent;
+  if (delivery === "delivered twice") await send();
+}
+
+async function waitForRun(real: Real, name: string, commit: string, until: string): Promise<void> {
+  if (until === "nothing") return;
+  const from = performance.now();
+  const isThere = () =>
+    real.stage.journal
+      .runs()
+      .some(
+        (run) =>
+          run.deployment === name && run.commit === commit && run.mutating && (until === "a run" || run.wrote > 0),
+      );
+  while (!isThere() && performance.now() - from < patienceMs) await sleep(20);
+}
+
+function toSetBack(index: number): Command {
+  return command(`force-push of ${index} to the commit before`, async (_, real) => {
+    const repository = repositoryOf(real, planOf(real, index).repo);
+    const before = repository.commits().at(-2);
+    if (before !== undefined) await repository.setBack(before);
+  });
+}
+
+function toRewrite(index: number): Command {
+  return command(`rewrite of ${index}'s head`, async (_, real) => {
+    await repositoryOf(real, planOf(real, index).repo).rewrite();
+  });
+}
+
+function toDeleteBranch(index: number): Command {
+  return command(`delete ${index}'s branch, and make it again`, async (_, real) => {
+    const repository = repositoryOf(real, planOf(real, index).repo);
+    if (repository.head() !== undefined) await repository.deleteBranch();
+    await waitForWords(real, 3);
+    await repository.restoreBranch();
+  });
+}
+
+function toLate(): Command {
+  return command("deliver what is late, the newest first", async (_, { late }) => {
+    for (const send of late.splice(0).reverse()) await send();
+  });
+}
+
+function toEdit(index: number): Command {
+  return command(`edit the spec of ${index}`, async (model, real) => {
+    const deployment = planOf(real, index);
+    await real.stage.people.patch(deployment, { spec: { args: { edit: ++model.pushes } } });
+  });
+}
+
+function toSuspend(index: number): Command {
+  return command(`suspend or resume ${index}`, async ({ suspended }, real) => {
+    const deployment = planOf(real, index);
+    const suspend = !suspended.has(deployment.name);
+    if (suspend) suspended.add(deployment.name);
+    else suspended.delete(deployment.name);
+    await real.stage.people.patch(deployment, { spec: { suspend } });
+  });
+}
+
+function toRequest([index, kind]: readonly [number, string]): Command {
+  return command(`request ${kind} of ${index}`, async (model, real) => {
+    const annotations = { [`kluctl.io/request-${kind}`]: `request-${++model.pushes}` };
+    await real.stage.people.patch(planOf(real, index), { metadata: { annotations } });
+  });
+}
+
+function toRecreate(index: number): Command {
+  return command(`delete and create ${index} again`, async ({ suspended }, real) => {
+    const deployment = planOf(real, index);
+    suspended.delete(deployment.name);
+    await Promise.all(real.pending.splice(0)); // one after the other
+    await real.stage.people.remove(deployment);
+    real.pending.push(real.stage.people.create(deployment));
+  });
+}
+
+function toTamper([index, object, destroys]: readonly [number, number, boolean]): Command {
+  const name = objectNames[object] as string;
+  return command(`${destroys ? "delete" : "touch"} object ${name} of ${index}`, async (_, { stage, ...real }) => {
+    const deployment = planOf({ stage, ...real }, index);
+    await (destroys ? stage.people.destroy(deployment, name) : stage.people.touch(deployment, name));
+  });
+}
+
+function toApprove(): Command {
+  return command("approve what waits", async (_, { stage }) => {
+    for (const deployment of stage.plan.deployments.filter(({ spec }) => spec["manual"] === true)) {
+      const manualObjectsHash = stage.ledger.liveStatuses().get(deployment.name)?.status.lastObjectsHash;
+      if (manualObjectsHash !== undefined) await stage.people.patch(deployment, { spec: { manualObjectsHash } });
+    }
+  });
+}
+
+function toFault(order: Fault): Command {
+  return command(describeFault(order), (_, { faults }) => faults.strike(order));
+}
+
+function describeFault({ name, victim, moment, forMs, buries }: Fault): string {
+  const when = moment ? ` at ${moment.event}${moment.number || ""}` : ` of r${victim + 1}`;
+  const howLong = forMs === undefined ? "" : ` for ${forMs / 1_000} s`;
+  return `fault: ${name}${when}${howLong}${buries ? ", for good" : ""}`;
+}
+
+function toRestart(): Command {
+  return command("start replicas that are dead", async (_, { stage }) => {
+    for (const replica of stage.replicas) if (!stage.buried.has(replica)) await replica.start();
+  });
+}
+
+function toPause(): Command {
+  return command("let things happen", (_, real) => waitForWords(real, 6));
+}
+
+async function waitForWords({ stage }: Real, count: number): Promise<void> {
+  const wanted = stage.journal.words() + count;
+  const from = performance.now();
+  while (stage.journal.words() < wanted && performance.now() - from < patienceMs / 2) await sleep(20);
+}

@@ -1,0 +1,196 @@
+/** One episode: a world is built, the commands are done in it, everything is healed, and what must hold is checked. */
+import { createHash } from "node:crypto";
+import { mkdir, rm, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { setTimeout as sleep } from "node:timers/promises";
+import fc from "fast-check";
+import { always, atRest, checkAlways, checkAtRest, type Violation } from "./checker.ts";
+import { anyCommand, type Command, type Real } from "./commands.ts";
+import { createFaults } from "./faults.ts";
+import { deployAll, settleMs, type Stage, type StageOptions, startStage } from "./stage.ts";
+
+export interface EpisodeOptions extends Pick<
+  StageOptions,
+  "kubeconfig" | "redisServer" | "kluctl" | "server" | "auditsSkips"
+> {
+  readonly seed: number;
+  readonly episode: number;
+  /** The command that plays it again, for people. */
+  readonly replay: string;
+  /** Where what a failed episode leaves is put, in a folder of its own. */
+  readonly dir: string;
+  readonly replicas?: number | undefined;
+  /** Looks for a shorter story that fails as well; each try is an episode. */
+  readonly shrinks?: boolean | undefined;
+  /** Half as many commands. */
+  readonly isShort?: boolean | undefined;
+  readonly signal?: AbortSignal | undefined;
+}
+
+export interface EpisodeReport {
+  readonly violations: readonly Violation[];
+  /** It could not be played, or not to its end: nothing is said about the server. */
+  readonly broken?: string | undefined;
+  readonly commands: number;
+  readonly faults: readonly string[];
+  readonly deploys: number;
+  readonly seconds: number;
+  /** Of a failed one. */
+  readonly folder?: string | undefined;
+}
+
+export const invariants = [...always, ...atRest].length;
+
+/**
+ * The very same thing has to be wrong for so long: longer than what nobody ended waits to be requested again. On a machine that
+ * is busy with others something is always in progress, but never the same for so long.
+ */
+const atMostMs = 150_000;
+/** Something is wrong, each time something else. */
+const neverMs = 600_000;
+/** Of commands. */
+const lengths = { short: { fewest: 5, most: 8 }, usual: { fewest: 12, most: 24 } };
+
+interface Settings {
+  readonly replicas: number;
+  readonly pauseMs: number;
+  readonly clocksMs: readonly number[];
+}
+
+const hour = 3_600_000;
+const settings = fc.record<Settings>({
+  replicas: fc.oneof({ weight: 9, arbitrary: fc.constant(2) }, { weight: 1, arbitrary: fc.constant(3) }),
+  pauseMs: fc.integer({ min: 20, max: 400 }),
+  clocksMs: fc.oneof(
+    { weight: 3, arbitrary: fc.constant([0, 0, 0]) },
+    { weight: 1, arbitrary: fc.array(fc.constantFrom(0, 2 * hour, -2 * hour, 90_000), { minLength: 3, maxLength: 3 }) },
+  ),
+});
+function aStory({ fewest, most }: { fewest: number; most: number }) {
+  return fc
+    .commands([anyCommand()], { maxCommands: most, size: "max" })
+    .filter((commands) => [...commands].length >= fewest);
+}
+
+export async function playEpisode(options: EpisodeOptions): Promise<EpisodeReport> {
+  const startedAt = performance.now();
+  let last: Omit<EpisodeReport, "seconds"> | undefined;
+  let tries = 0;
+  const story = aStory(options.isShort ? lengths.short : lengths.usual);
+  const property = fc.asyncProperty(settings, story, async (chosen, commands) => {
+    last = await play({ ...chosen, replicas: options.replicas ?? chosen.replicas }, [...commands], options, tries++);
+    return last.violations.length === 0 && last.broken === undefined;
+  });
+  const details = await fc.check(property, {
+    seed: seedOf(options),
+    numRuns: 1,
+    endOnFailure: options.shrinks !== true,
+  });
+  if (last === undefined) throw new Error("no episode could be played", { cause: details.errorInstance });
+  return { ...last, seconds: (performance.now() - startedAt) / 1_000 };
+}
+
+/** Each episode can be played without those before it. */
+function seedOf({ seed, episode }: EpisodeOptions): number {
+  return createHash("sha256").update(`${seed} ${episode}`).digest().readInt32BE(0);
+}
+
+type Played = Omit<EpisodeReport, "seconds">;
+
+async function play(
+  chosen: Settings,
+  commands: readonly Command[],
+  options: EpisodeOptions,
+  tryNumber: number,
+): Promise<Played> {
+  const { seed, episode, signal } = options;
+  const name = `chaos-${seed}-${episode}${tryNumber === 0 ? "" : `-${tryNumber}`}`;
+  const folder = join(options.dir, name);
+  await rm(folder, { recursive: true, force: true }); // of the same episode, played before
+  await mkdir(folder, { recursive: true });
+  const namespace = `${name}-${Date.now().toString(36)}`;
+  let stage: Stage | undefined;
+  const story: string[] = [];
+  let faults: readonly string[] = [];
+  let violations: Violation[] = [];
+  let broken: string | undefined;
+  try {
+    stage = await startStage({ ...options, ...chosen, dir: folder, namespace });
+    await deployAll(stage);
+    const acting = createFaults(stage);
+    faults = acting.struck;
+    const real: Real = { stage, faults: acting, namespace, late: [], pending: [], story };
+    const model = { suspended: new Set<string>(), pushes: 0 };
+    await fc.asyncModelRun(() => ({ model, real }), commands);
+    signal?.throwIfAborted();
+    acting.disarm();
+    story.push(`${new Date().toISOString().slice(11, 23)} heal`);
+    await stage.heal();
+    await Promise.all(real.pending);
+    violations = await settle(stage, signal);
+  } catch (error) {
+    broken = error instanceof Error ? (error.stack ?? error.message) : String(error);
+  }
+  const deploys = stage?.journal.runs().filter((run) => run.mutating).length ?? 0;
+  const failed = violations.length > 0 || broken !== undefined;
+  if (failed && stage) await writeEvidence(folder, { stage, chosen, story, faults, violations, broken }, options);
+  await stage?.stop().catch((error: unknown) => (broken ??= `could not be put away: ${String(error)}`));
+  const report = { violations, commands: commands.length, faults, deploys };
+  return { ...report, ...(broken && { broken }), ...(failed && { folder }) };
+}
+
+/** Nothing is judged before two sweeps and a Lease are over; what is right then has to be right by itself. */
+async function settle(stage: Stage, signal: AbortSignal | undefined): Promise<Violation[]> {
+  const from = performance.now();
+  let since = new Map<string, number>();
+  await sleep(settleMs, undefined, { signal });
+  for (;;) {
+    const left = checkAtRest(stage.history(), await stage.rest());
+    const now = performance.now();
+    since = new Map(left.map(({ what }) => [what, since.get(what) ?? now]));
+    const stays = left.filter(({ what }) => now - (since.get(what) ?? now) > atMostMs);
+    const isOver = left.length === 0 || stays.length > 0 || now - from > neverMs;
+    if (isOver) return [...checkAlways(stage.history()), ...(stays.length > 0 ? stays : left)];
+    await sleep(500, undefined, { signal });
+  }
+}
+
+interface Evidence {
+  readonly stage: Stage;
+  readonly chosen: Settings;
+  readonly story: readonly string[];
+  readonly faults: readonly string[];
+  readonly violations: readonly Violation[];
+  readonly broken: string | undefined;
+}
+
+/** Beside the logs, which are there already. */
+async function writeEvidence(
+  folder: string,
+  { stage, chosen, story, faults, violations, broken }: Evidence,
+  { replay }: EpisodeOptions,
+): Promise<void> {
+  const history = stage.history();
+  const lines = (all: readonly unknown[]) => all.map((one) => `${JSON.stringify(one)}\n`).join("");
+  const words = [
+    `Replay: ${replay}`,
+    `Settings: ${JSON.stringify(chosen)}`,
+    "",
+    ...violations.map(({ invariant, what }) => `VIOLATED: ${invariant}\n  ${what}`),
+    ...(broken === undefined ? [] : [`BROKEN: ${broken}`]),
+    "",
+    "Story:",
+    ...story,
+    "",
+    "Faults that struck:",
+    ...faults,
+  ];
+  await Promise.all([
+    writeFile(join(folder, "README.txt"), `${words.join("\n")}\n`),
+    writeFile(join(folder, "journal.jsonl"), lines(history.runs)),
+    writeFile(join(folder, "objects.jsonl"), lines(history.objects)),
+    writeFile(join(folder, "leases.jsonl"), lines(history.leases)),
+    writeFile(join(folder, "statuses.jsonl"), lines(history.statuses)),
+    writeFile(join(folder, "pushes.jsonl"), lines([...history.pushes, ...history.deliveries])),
+  ]);
+}

@@ -1,0 +1,130 @@
+/** Every write into the episode's namespace in its order, by watches of the harness's own. No fault reaches them. */
+import { createKubeClient } from "../../src/kube/client.ts";
+import { startWatch } from "../../src/kube/watch.ts";
+import { createLogger } from "../../src/log.ts";
+import type { Condition, LeaseWrite, ObjectWrite, StatusWrite } from "./history.ts";
+
+export interface Ledger {
+  readonly objects: readonly ObjectWrite[];
+  readonly leases: readonly LeaseWrite[];
+  readonly statuses: readonly StatusWrite[];
+  /** The last write of each object that is there. */
+  liveObjects(): ReadonlyMap<string, ObjectWrite>;
+  liveStatuses(): ReadonlyMap<string, StatusWrite>;
+  /** Called for each write, as it is seen. */
+  onStatus(listener: (status: StatusWrite) => void): void;
+  stop(): Promise<void>;
+}
+
+interface Live {
+  readonly metadata: {
+    readonly name: string;
+    readonly uid: string;
+    readonly resourceVersion: string;
+    readonly generation?: number;
+    readonly deletionTimestamp?: string;
+    readonly annotations?: Readonly<Record<string, string>>;
+  };
+  readonly data?: Readonly<Record<string, string>>;
+  readonly spec?: Readonly<Record<string, unknown>>;
+  readonly status?: Readonly<Record<string, unknown>>;
+}
+
+type EventType = "ADDED" | "MODIFIED" | "DELETED";
+
+const leasePrefix = "towline-";
+const manualKinds = ["diff", "deploy", "prune", "validate", "reconcile"] as const;
+
+export async function startLedger(kubeconfig: string, namespace: string): Promise<Ledger> {
+  const client = createKubeClient({ kubeconfig });
+  const log = createLogger({ level: "silent", format: "json" });
+  const objects: ObjectWrite[] = [];
+  const leases: LeaseWrite[] = [];
+  const statuses: StatusWrite[] = [];
+  const listeners: ((status: StatusWrite) => void)[] = [];
+
+  const watch = (path: string, see: (type: EventType, object: Live) => void) =>
+    startWatch({
+      client,
+      path,
+      log,
+      onList: (all) => all.forEach((one) => see("ADDED", one as Live)),
+      onEvent: (type, object) => see(type, object as Live),
+    });
+  const written = ({ metadata }: Live) => ({ version: Number(metadata.resourceVersion), at: Date.now() });
+
+  const watches = [
+    watch(`/api/v1/namespaces/${namespace}/configmaps`, (type, object) => {
+      const { name, annotations } = object.metadata;
+      if (name === "kube-root-ca.crt") return;
+      const run = annotations?.["chaos.towline.dev/run"];
+      objects.push({ ...written(object), name, deleted: type === "DELETED", data: object.data ?? {}, run });
+    }),
+    watch(`/apis/coordination.k8s.io/v1/namespaces/${namespace}/leases`, (type, object) => {
+      const { name } = object.metadata;
+      if (!name.startsWith(leasePrefix)) return;
+      const holder = type === "DELETED" ? "" : String(object.spec?.["holderIdentity"] ?? "");
+      leases.push({ ...written(object), deployment: name.slice(leasePrefix.length), holder });
+    }),
+    watch(`/apis/gitops.kluctl.io/v1beta1/namespaces/${namespace}/kluctldeployments`, (type, object) => {
+      const status = { ...written(object), deleted: type === "DELETED", ...toStatus(object) };
+      statuses.push(status);
+      for (const listener of listeners) listener(status);
+    }),
+  ];
+  await Promise.all(watches.map(({ listed }) => listed));
+
+  return {
+    objects,
+    leases,
+    statuses,
+    liveObjects: () => lastOf(objects, ({ name }) => name),
+    liveStatuses: () => lastOf(statuses, ({ deployment }) => deployment),
+    onStatus: (listener) => void listeners.push(listener),
+    async stop() {
+      await Promise.all(watches.map((one) => one.stop()));
+      client.close();
+    },
+  };
+}
+
+function lastOf<T extends { readonly deleted: boolean }>(writes: readonly T[], nameOf: (write: T) => string) {
+  const live = new Map<string, T>();
+  for (const write of writes) {
+    if (write.deleted) live.delete(nameOf(write));
+    else live.set(nameOf(write), write);
+  }
+  return live;
+}
+
+function toStatus({ metadata, spec = {}, status = {} }: Live) {
+  const conditions = (status["conditions"] ?? []) as readonly (Condition & { readonly type: string })[];
+  const text = (value: unknown) => (typeof value === "string" && value !== "" ? value : undefined);
+  const requested = manualKinds.some((kind) => {
+    const result = status[`${kind}RequestResult`] as { endTime?: string } | undefined;
+    return metadata.annotations?.[`kluctl.io/request-${kind}`] || (result !== undefined && !result.endTime);
+  });
+  const deployed = status["lastDeployResult"] as { errors?: readonly unknown[] | null } | undefined;
+  return {
+    deployment: metadata.name,
+    uid: metadata.uid,
+    deleting: metadata.deletionTimestamp !== undefined,
+    generation: metadata.generation ?? 0,
+    spec: {
+      suspend: spec["suspend"] === true,
+      manual: spec["manual"] === true,
+      manualObjectsHash: text(spec["manualObjectsHash"]),
+    },
+    requested,
+    status: {
+      observedCommit: text(status["observedCommit"]),
+      observedGeneration: status["observedGeneration"] as number | undefined,
+      lastObjectsHash: text(status["lastObjectsHash"]),
+      lastPrepareError: text(status["lastPrepareError"]),
+      drift: text(status["lastDriftDetectionResultMessage"]),
+      deployErrors: deployed?.errors?.length ?? 0,
+      ready: conditions.find(({ type }) => type === "Ready"),
+      reconciling: conditions.some(({ type, status: is }) => type === "Reconciling" && is === "True"),
+    },
+  };
+}

@@ -1,0 +1,374 @@
+/**
+ * A kluctl for the harness: kluctl's command line and results, for the small projects of render.ts. It applies one object after
+ * the other with a pause in between, so that there are halves of deploys, and says in a journal how far it is; each word is
+ * answered before it goes on, so that a fault can be placed right there.
+ *
+ * `node model-kluctl.ts <socket> <pause in ms> <real kluctl or -> <arguments of kluctl …>`. With a real kluctl only its start
+ * and its end are in the journal.
+ */
+import { execFileSync, spawn } from "node:child_process";
+import { randomUUID } from "node:crypto";
+import { once } from "node:events";
+import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { request as httpRequest } from "node:http";
+import { request as httpsRequest } from "node:https";
+import { connect } from "node:net";
+import { join, relative, sep } from "node:path";
+import { createInterface } from "node:readline";
+import { setTimeout as sleep } from "node:timers/promises";
+import { parse } from "yaml";
+import { gitEnvironment } from "../parts/work-copy.ts";
+import {
+  type ConfigMap,
+  discriminatorLabel,
+  hashOf,
+  refOf,
+  type Rendered,
+  RenderError,
+  renderProject,
+  type Tree,
+} from "./render.ts";
+
+const [socketPath = "", pause = "0", real = "-", ...argv] = process.argv.slice(2);
+const command = argv[0] ?? "";
+const flags = new Map(
+  argv.flatMap((argument) => {
+    const [, name, value] = /^--([a-z-]+)=(.*)$/s.exec(argument) ?? [];
+    return name === undefined || value === undefined ? [] : [[name, value] as const];
+  }),
+);
+const resultFile = argv.find((argument) => argument.startsWith("yaml="))?.slice("yaml=".length);
+const projectDir = flags.get("project-dir") ?? ".";
+const mutating = (command === "deploy" || command === "delete") && flags.get("dry-run") !== "true";
+/** Where the harness keeps which run wrote an object; no part of what is compared. */
+const stamps = "chaos.towline.dev";
+
+interface Kubeconfig {
+  readonly clusters: readonly [
+    { readonly cluster: { readonly server: string; readonly "certificate-authority-data"?: string } },
+  ];
+  readonly users: readonly [
+    { readonly user: { readonly "client-certificate-data"?: string; readonly "client-key-data"?: string } },
+  ];
+}
+
+interface LiveObject extends ConfigMap {
+  readonly metadata: ConfigMap["metadata"] & { readonly uid: string; readonly resourceVersion: string };
+}
+
+interface ResultError {
+  readonly ref: object;
+  readonly message: string;
+}
+
+/** What is done to one object, as the result tells it. */
+interface Done {
+  readonly ref: object;
+  readonly rendered?: ConfigMap;
+  readonly remote?: LiveObject | undefined;
+  readonly applied?: object;
+  readonly changes?: readonly object[];
+  readonly new?: boolean;
+  readonly orphan?: boolean;
+  readonly deleted?: boolean;
+}
+
+class ApiFailure extends Error {
+  readonly status: number;
+  constructor(status: number, message: string) {
+    super(message);
+    this.status = status;
+  }
+}
+
+if (command === "version") process.stdout.write("2.27.0\n");
+else process.exitCode = await main();
+
+async function main(): Promise<number> {
+  const journal = await openJournal(socketPath);
+  const api = createApi(parse(readFileSync(process.env["KUBECONFIG"] ?? "", "utf8")) as Kubeconfig);
+  const args = flags.get("args-from-file");
+  const { deployment } = (args ? JSON.parse(readFileSync(args, "utf8")) : {}) as { deployment?: string };
+  const discriminator = flags.get("discriminator");
+  const id = randomUUID().slice(0, 8);
+  const lease = deployment === undefined ? undefined : await api.findHolder(deployment).catch(() => undefined);
+  await journal.say({
+    event: "start",
+    id,
+    pid: process.pid,
+    server: api.server,
+    command,
+    deployment,
+    discriminator,
+    commit: discriminator === undefined ? headOf(projectDir) : "",
+    mutating,
+    holder: lease,
+  });
+  let code: number;
+  try {
+    code = real === "-" ? await model(id, journal, api) : await runReal(real);
+  } catch (error) {
+    process.stderr.write(`Error: ${(error as Error).message}\n`);
+    code = 1;
+  }
+  await journal.say({ event: "end", exitCode: code });
+  journal.close();
+  return code;
+}
+
+async function runReal(path: string): Promise<number> {
+  const child = spawn(path, argv, { stdio: "inherit" });
+  const [code, signal] = (await once(child, "exit")) as [number | null, NodeJS.Signals | null];
+  return code ?? (signal === null ? 1 : 137);
+}
+
+type Journal = Awaited<ReturnType<typeof openJournal>>;
+
+/** Lives as long as this process does: the harness sees its end by the connection's. */
+async function openJournal(path: string) {
+  const socket = connect(path);
+  await once(socket, "connect");
+  const answers = createInterface(socket)[Symbol.asyncIterator]();
+  return {
+    async say(words: object): Promise<void> {
+      socket.write(`${JSON.stringify(words)}\n`);
+      const { done } = await answers.next();
+      if (done) throw new Error("the harness is gone");
+    },
+    close: () => socket.destroy(),
+  };
+}
+
+type Api = ReturnType<typeof createApi>;
+
+function createApi({ clusters: [{ cluster }], users: [{ user }] }: Kubeconfig) {
+  const bytes = (data: string | undefined) => (data === undefined ? undefined : Buffer.from(data, "base64"));
+  const tls = {
+    ca: bytes(cluster["certificate-authority-data"]),
+    cert: bytes(user["client-certificate-data"]),
+    key: bytes(user["client-key-data"]),
+  };
+  const send = cluster.server.startsWith("https:") ? httpsRequest : httpRequest;
+
+  function ask(method: string, path: string, body?: object, type = "application/json"): Promise<unknown> {
+    return new Promise((resolve, reject) => {
+      const options = { method, ...tls, timeout: 20_000, headers: { "content-type": type } };
+      const req = send(`${cluster.server}${path}`, options, (res) => {
+        const chunks: Buffer[] = [];
+        res.on("error", reject);
+        res.on("data", (chunk: Buffer) => chunks.push(chunk));
+        res.on("end", () => {
+          const text = Buffer.concat(chunks).toString("utf8");
+          const status = res.statusCode ?? 0;
+          if (status < 300) resolve(text === "" ? undefined : JSON.parse(text));
+          else reject(new ApiFailure(status, `the server was unable to return a response: status ${status}`));
+        });
+      });
+      req.on("timeout", () => req.destroy(new Error(`${method} ${path}: i/o timeout`)));
+      req.on("error", (error: NodeJS.ErrnoException) => {
+        const words = error.code === "ECONNREFUSED" ? "connection refused" : "connection reset by peer";
+        reject(new Error(`${method} ${path}: ${error.message} (${words})`));
+      });
+      req.end(body && JSON.stringify(body));
+    });
+  }
+
+  const pathOf = ({ namespace, name }: { namespace: string; name: string }) =>
+    `/api/v1/namespaces/${namespace}/configmaps/${name}`;
+  const find = async <T>(path: string) => {
+    try {
+      return (await ask("GET", path)) as T;
+    } catch (error) {
+      if (error instanceof ApiFailure && error.status === 404) return undefined;
+      throw error;
+    }
+  };
+
+  return {
+    server: cluster.server,
+    clusterId: async () =>
+      ((await ask("GET", "/api/v1/namespaces/kube-system")) as { metadata: { uid: string } }).metadata.uid,
+    find: (object: ConfigMap) => find<LiveObject>(pathOf(object.metadata)),
+    apply: (object: ConfigMap, dryRun: boolean) =>
+      ask(
+        "PATCH",
+        `${pathOf(object.metadata)}?fieldManager=kluctl&force=true${dryRun ? "&dryRun=All" : ""}`,
+        object,
+        "application/apply-patch+yaml",
+      ) as Promise<LiveObject>,
+    remove: (object: LiveObject) => ask("DELETE", pathOf(object.metadata)),
+    async list(discriminator: string) {
+      const selector = encodeURIComponent(`${discriminatorLabel}=${discriminator}`);
+      const { items } = (await ask("GET", `/api/v1/configmaps?labelSelector=${selector}`)) as { items: LiveObject[] };
+      return items.map((item) => ({ ...item, apiVersion: "v1" as const, kind: "ConfigMap" as const }));
+    },
+    /** Of the Lease under which a server works on the deployment. */
+    async findHolder(deployment: string) {
+      const { namespace, name } = parseKey(deployment);
+      const path = `/apis/coordination.k8s.io/v1/namespaces/${namespace}/leases/towline-${name}`;
+      return (await find<{ spec?: { holderIdentity?: string } }>(path))?.spec?.holderIdentity ?? "";
+    },
+  };
+}
+
+function parseKey(key: string) {
+  const [namespace = "", name = ""] = key.split("/");
+  return { namespace, name };
+}
+
+async function model(id: string, journal: Journal, api: Api): Promise<number> {
+  const startTime = now();
+  const clusterId = await api.clusterId();
+  const dryRun = command === "diff" || command === "prune" || flags.get("dry-run") === "true";
+  const errors: ResultError[] = [];
+  const objects: Done[] = [];
+  let rendered: Rendered | undefined;
+  let discriminator = flags.get("discriminator") ?? "";
+  if (command !== "delete") {
+    rendered = render();
+    discriminator = rendered.discriminator;
+    await journal.say({ event: "rendered", hash: hashOf(rendered.objects) });
+  }
+  if (command === "diff" || command === "deploy") {
+    let written = 0;
+    for (const object of rendered?.objects ?? []) {
+      if (written > 0) await sleep(Number(pause));
+      const done = await applyOne(object, dryRun, id, api).catch((error: Error): Done => {
+        errors.push({ ref: refOf(object), message: error.message });
+        return { ref: refOf(object), rendered: object };
+      });
+      objects.push(done);
+      if (!dryRun && (done.new || done.changes)) await journal.say({ event: "patched", number: ++written });
+    }
+  }
+  if (command !== "validate") {
+    const names = new Set(rendered?.objects.map(({ metadata }) => metadata.name));
+    const others = (await api.list(discriminator)).filter(({ metadata }) => !names.has(metadata.name));
+    for (const remote of others) {
+      const deletes = command === "delete" || command === "prune";
+      if (deletes && !dryRun) {
+        await sleep(Number(pause));
+        await api.remove(remote);
+        await journal.say({ event: "patched", number: objects.length + 1 });
+      }
+      objects.push({ ref: refOf(remote), remote, ...(deletes ? { deleted: true } : { orphan: true }) });
+    }
+  }
+  await journal.say({ event: "writing" });
+  const common = {
+    id: randomUUID(),
+    reconcileId: "",
+    projectKey: {},
+    targetKey: { targetName: flags.get("target"), clusterId, discriminator },
+  };
+  const document =
+    command === "validate"
+      ? { ...common, startTime, endTime: now(), ready: true, warnings: [], errors: [], results: [] }
+      : {
+          ...common,
+          target: { name: flags.get("target"), context: "default", args: {}, images: [], discriminator },
+          command: { initiator: "CommandLine", startTime, endTime: now(), command, args: {} },
+          gitInfo: { url: null, ref: null, subDir: "", commit: headOf(projectDir), dirty: false },
+          clusterInfo: { clusterId },
+          deployment: rendered?.config ?? { deployments: [] },
+          compactedObjects: objects.map(toCompacted),
+          errors,
+          warnings: [],
+          seenImages: [],
+        };
+  if (resultFile) writeFileSync(resultFile, JSON.stringify(document));
+  if (errors.length > 0) process.stderr.write("Error: command failed\n");
+  return errors.length > 0 ? 1 : 0;
+}
+
+/** What is as it should be is not written, as with a server-side apply that changes nothing. */
+async function applyOne(object: ConfigMap, dryRun: boolean, run: string, api: Api): Promise<Done> {
+  const ref = refOf(object);
+  const remote = await api.find(object);
+  const changes = remote ? changesOf(remote, object) : [];
+  if (remote && changes.length === 0) return { ref, rendered: object, remote, applied: remote };
+  const annotations = { [`${stamps}/run`]: run, [`${stamps}/commit`]: headOf(projectDir) };
+  const stamped = { ...object, metadata: { ...object.metadata, annotations } };
+  const applied = await api.apply(dryRun ? object : stamped, dryRun);
+  return { ref, rendered: object, remote, applied, ...(remote ? { changes } : { new: true }) };
+}
+
+function changesOf(remote: LiveObject, object: ConfigMap): object[] {
+  const before = remote.data ?? {};
+  const owner = remote.metadata.labels?.[discriminatorLabel];
+  const wanted = object.metadata.labels?.[discriminatorLabel];
+  const changes: object[] = [];
+  for (const key of new Set([...Object.keys(before), ...Object.keys(object.data)])) {
+    const [oldValue, newValue] = [before[key], object.data[key]];
+    if (oldValue === newValue) continue;
+    const type = oldValue === undefined ? "insert" : newValue === undefined ? "delete" : "update";
+    changes.push({ type, jsonPath: `data.${key}`, oldValue, newValue, unifiedDiff: `-${oldValue}\n+${newValue}` });
+  }
+  if (owner !== wanted) {
+    const jsonPath = `metadata.labels["${discriminatorLabel}"]`;
+    changes.push({ type: "update", jsonPath, oldValue: owner, newValue: wanted, unifiedDiff: `-${owner}\n+${wanted}` });
+  }
+  return changes;
+}
+
+function toCompacted({ rendered, remote, applied, ...rest }: Done): object {
+  const full = (object: object | undefined) => (object === undefined ? "" : `full: ${JSON.stringify(object)}`);
+  return { ...rest, rendered: full(rendered), remote: full(remote), applied: full(applied) };
+}
+
+function render(): Rendered {
+  const root = rootOf(projectDir);
+  const included = new Map<string, Tree>();
+  const fetch = (url: string) => {
+    const known = included.get(url);
+    if (known) return known;
+    const tree = cloneTree(url);
+    included.set(url, tree);
+    return tree;
+  };
+  return renderProject({ tree: readTree(root), path: relative(root, projectDir) || ".", included: fetch });
+}
+
+function cloneTree(url: string): Tree {
+  const dir = mkdtempSync(join(process.env["TMPDIR"] ?? "/tmp", "model-"));
+  try {
+    execFileSync("git", ["clone", "--quiet", "--depth=1", url, dir], {
+      env: gitEnvironment,
+      stdio: ["ignore", 1, "pipe"],
+    });
+    return readTree(dir);
+  } catch (error) {
+    const { stderr } = error as { stderr?: Buffer };
+    throw new RenderError(`failed to clone git source ${url}: temporary failure: ${String(stderr ?? "").trim()}`);
+  } finally {
+    rmSync(dir, { recursive: true, force: true });
+  }
+}
+
+function readTree(root: string): Tree {
+  const entries = readdirSync(root, { recursive: true, withFileTypes: true });
+  const files = entries
+    .filter((entry) => entry.isFile())
+    .map((entry) => join(entry.parentPath, entry.name))
+    .filter((file) => !relative(root, file).startsWith(`.git${sep}`));
+  return new Map(files.map((file) => [relative(root, file), readFileSync(file, "utf8")]));
+}
+
+function rootOf(dir: string): string {
+  const above = join(dir, "..");
+  try {
+    readFileSync(join(dir, ".git", "HEAD"));
+    return dir;
+  } catch {
+    if (above === dir) throw new RenderError("there is no repository");
+    return rootOf(above);
+  }
+}
+
+function headOf(dir: string): string {
+  return readFileSync(join(rootOf(dir), ".git", "HEAD"), "utf8").trim();
+}
+
+function now(): string {
+  return new Date().toISOString().replace(/\.\d+Z$/, "Z");
+}

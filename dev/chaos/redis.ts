@@ -1,0 +1,86 @@
+/** A Redis of one episode, to be killed, frozen, filled and emptied at will. */
+import { rm } from "node:fs/promises";
+import { join } from "node:path";
+import { Redis } from "ioredis";
+import { findCommand } from "../bench/usage.ts";
+import { type RunningProcess, startProcess } from "../parts/process.ts";
+
+export interface EpisodeRedis {
+  /** Straight to it. */
+  readonly socket: string;
+  start(): Promise<void>;
+  /** As a power cut. What it had written down is there again, unless it is to be lost. */
+  kill(options?: { readonly loses?: boolean }): Promise<void>;
+  freeze(): void;
+  thaw(): void;
+  flush(): Promise<void>;
+  /** Takes no more writes until it is called with `false`. */
+  fill(on: boolean): Promise<void>;
+  /** All keys; nothing if it does not answer. */
+  ask<T>(question: (client: Redis) => Promise<T>): Promise<T | undefined>;
+  stop(): Promise<void>;
+}
+
+export interface EpisodeRedisOptions {
+  readonly program: string;
+  readonly dir: string;
+  readonly logFile: string;
+}
+
+export function createEpisodeRedis({ program, dir, logFile }: EpisodeRedisOptions): EpisodeRedis {
+  const socket = join(dir, "redis.sock");
+  let running: RunningProcess | undefined;
+
+  async function ask<T>(question: (client: Redis) => Promise<T>): Promise<T | undefined> {
+    const client = new Redis({
+      path: socket,
+      commandTimeout: 3_000,
+      maxRetriesPerRequest: 1,
+      retryStrategy: () => 100,
+    });
+    client.on("error", () => undefined);
+    try {
+      return await question(client);
+    } catch {
+      return undefined;
+    } finally {
+      client.disconnect();
+    }
+  }
+
+  function signal(name: NodeJS.Signals): void {
+    if (running) process.kill(findCommand(running.pid, program), name);
+  }
+
+  return {
+    socket,
+    ask,
+    async start() {
+      if (running) return;
+      const args = ["--port", "0", "--unixsocket", socket, "--dir", dir, "--save", "", "--appendonly", "yes"];
+      args.push("--appendfsync", "always", "--maxmemory-policy", "noeviction", "--loglevel", "warning");
+      args.push("--set-proc-title", "no"); // by its command it is found
+      running = await startProcess({ name: "redis", command: program, args, logFile });
+      await running.ready(async () => (await ask((client) => client.ping())) === "PONG");
+    },
+    async kill({ loses = false } = {}) {
+      const killed = running;
+      if (!killed) return;
+      signal("SIGKILL");
+      running = undefined;
+      await killed.exited;
+      await killed.stop();
+      if (loses) await rm(join(dir, "appendonlydir"), { recursive: true, force: true });
+    },
+    freeze: () => signal("SIGSTOP"),
+    thaw: () => signal("SIGCONT"),
+    flush: async () => void (await ask((client) => client.flushall())),
+    fill: async (on) => void (await ask((client) => client.config("SET", "maxmemory", on ? "1mb" : "0"))),
+    async stop() {
+      if (!running) return;
+      signal("SIGCONT");
+      await running.stop(500);
+      running = undefined;
+    },
+  };
+}

@@ -1,0 +1,189 @@
+/** One `towline serve` of an episode, as a process of its own, with its own way to everything it needs. */
+import { readFileSync } from "node:fs";
+import { writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { cacheDir } from "../cache.ts";
+import { findCommand } from "../bench/usage.ts";
+import { type FaultProxy, startFaultProxy } from "../parts/kube-fault-proxy.ts";
+import { freePort } from "../parts/port.ts";
+import { type RunningProcess, startProcess } from "../parts/process.ts";
+import { findProcessesOf, type FoundProcess } from "../parts/processes.ts";
+import { aShiftedClock } from "../parts/shifted-clock.ts";
+import { startTcpProxy, type TcpProxy } from "../parts/tcp-proxy.ts";
+
+export interface ReplicaOptions {
+  readonly name: string;
+  /** Of the episode. */
+  readonly dir: string;
+  readonly namespace: string;
+  readonly kubeconfig: string;
+  readonly redisSocket: string;
+  readonly kluctl: string;
+  readonly warm: boolean;
+  readonly webhookSecret: string;
+  /** The checkout whose server is run. */
+  readonly server: string;
+  readonly auditsSkips: boolean;
+  /** By how much its clock is ahead, milliseconds. */
+  readonly clockMs: number;
+}
+
+export interface Replica {
+  readonly name: string;
+  readonly webhooksUrl: string;
+  /** Its data, by which its processes are found. */
+  readonly dataDir: string;
+  readonly api: FaultProxy;
+  readonly redis: TcpProxy;
+  isAlive(): boolean;
+  /** Process ids that its Leases are held with, of all its lives. */
+  readonly pids: readonly number[];
+  start(): Promise<void>;
+  isReady(): Promise<boolean>;
+  kill(signal: NodeJS.Signals): void;
+  /** The small process that starts git and kluctl. */
+  killStarter(): void;
+  setClock(ms: number): Promise<void>;
+  /** All network faults end. */
+  heal(): Promise<void>;
+  /** What it has started and is there still. */
+  processes(): readonly FoundProcess[];
+  logs(): readonly LogLine[];
+  stop(): Promise<void>;
+}
+
+export interface LogLine {
+  readonly msg: string;
+  readonly level: number;
+  readonly time: string;
+  readonly [field: string]: unknown;
+}
+
+export const sweepMs = 5_000;
+/** Long enough to be renewed on a machine that is busy with others. */
+export const leaseMs = 12_000;
+
+export async function createReplica(options: ReplicaOptions): Promise<Replica> {
+  const { name, dir, namespace, kubeconfig, redisSocket, kluctl, warm, webhookSecret, server } = options;
+  const [api, redis] = [await startFaultProxy(kubeconfig), await startTcpProxy({ path: redisSocket })];
+  const [port, adminPort] = [await freePort(), await freePort()];
+  const clock = await aShiftedClock(dir, options.clockMs, `clock-${name}`);
+  const dataDir = join(dir, name);
+  const [kubeconfigFile, configFile] = [join(dir, `${name}.kubeconfig`), join(dir, `${name}.json`)];
+  const logFile = join(dir, `${name}.log`);
+  await writeFile(kubeconfigFile, api.kubeconfig);
+  const config = {
+    forges: [{ id: "gitea", kind: "gitea", webhookSecrets: [webhookSecret] }],
+    webhooks: { host: "127.0.0.1", port },
+    admin: { host: "127.0.0.1", port: adminPort },
+    log: { format: "json", level: "debug" },
+    dataDir,
+    redis: { url: `redis://127.0.0.1:${redis.port}`, prefix: "chaos" },
+    kubernetes: { kubeconfig: kubeconfigFile, namespaces: [namespace] },
+    kluctl: { path: kluctl, ...(warm && { cacheDir: join(cacheDir(), "kluctl") }), warm: warm ? "on" : "off" },
+    concurrency: 4,
+    lease: { duration: `${leaseMs}ms` },
+    git: { timeout: "10s" },
+    shutdown: { drain: "5s" },
+    sweep: { interval: `${sweepMs}ms`, ...(options.auditsSkips && { auditSkips: 1 }) },
+  };
+  await writeFile(configFile, JSON.stringify(config), { mode: 0o600 });
+  const pids: number[] = [];
+  const lives: RunningProcess[] = [];
+  let running: RunningProcess | undefined;
+  let apiIsOpen = true;
+
+  const node = () => {
+    try {
+      return running && findCommand(running.pid, process.execPath);
+    } catch {
+      return undefined; // it has just ended
+    }
+  };
+  const replica: Replica = {
+    name,
+    webhooksUrl: `http://127.0.0.1:${port}/webhooks/gitea`,
+    dataDir,
+    redis,
+    api: {
+      ...api,
+      async close() {
+        if (apiIsOpen) await api.close();
+        apiIsOpen = false;
+      },
+      async open() {
+        if (!apiIsOpen) await api.open();
+        apiIsOpen = true;
+      },
+    },
+    pids,
+    isAlive: () => running !== undefined,
+    async start() {
+      if (running) return;
+      const started = await startProcess({
+        name,
+        command: process.execPath,
+        args: [join(server, "src/cli.ts"), "serve", "--config", configFile],
+        logFile,
+        env: {
+          PATH: process.env["PATH"],
+          HOME: dir,
+          CHAOS_REPLICA: dataDir, // by which whatever it starts is found
+          NODE_COMPILE_CACHE: join(cacheDir(), "compiled"),
+          ...clock.env,
+        },
+        cwd: server,
+        leavesChildren: true,
+      });
+      running = started;
+      lives.push(started);
+      void started.exited.then(() => {
+        if (running === started) running = undefined;
+      });
+      await started.ready(async () => node() !== undefined);
+      pids.push(node() ?? 0);
+    },
+    async isReady() {
+      const response = await fetch(`http://127.0.0.1:${adminPort}/readyz`, { signal: AbortSignal.timeout(3_000) });
+      return response.ok;
+    },
+    kill(signal) {
+      const pid = node();
+      if (pid !== undefined) process.kill(pid, signal);
+      if (signal === "SIGKILL") running = undefined;
+    },
+    killStarter() {
+      const pid = node();
+      const starter = findProcessesOf(dataDir, [pid]).find(({ command }) => command.includes("starter-process"));
+      if (starter) process.kill(starter.pid, "SIGKILL");
+    },
+    setClock: clock.set,
+    async heal() {
+      redis.heal();
+      api.blackHole(false);
+      await replica.api.open();
+    },
+    processes: () => findProcessesOf(dataDir).filter(({ command }) => !command.startsWith("/bin/sh -c")),
+    logs: () => readLines(logFile),
+    async stop() {
+      replica.kill("SIGCONT");
+      await Promise.all(lives.map((life) => life.stop(10_000)));
+      for (const { pid } of findProcessesOf(dataDir)) process.kill(pid, "SIGKILL");
+      api.stop();
+      await redis.stop();
+    },
+  };
+  return replica;
+}
+
+function readLines(file: string): LogLine[] {
+  return readFileSync(file, "utf8")
+    .split("\n")
+    .flatMap((line) => {
+      try {
+        return [JSON.parse(line) as LogLine];
+      } catch {
+        return []; // half written, or a warning of Node's
+      }
+    });
+}

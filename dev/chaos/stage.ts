@@ -1,0 +1,398 @@
+/** The world of one episode: repositories, replicas and everything between them, and what people can do there. */
+import { randomUUID } from "node:crypto";
+import { readdir } from "node:fs/promises";
+import { execFile } from "node:child_process";
+import { join } from "node:path";
+import { setTimeout as sleep } from "node:timers/promises";
+import { promisify } from "node:util";
+import { createKubeClient } from "../../src/kube/client.ts";
+import { wrongSkip } from "../../src/reconcile/skip/skip-audit.ts";
+import { createDelivery } from "../bench/delivery.ts";
+import { startGitHttp } from "../parts/git-http.ts";
+import { startTcpProxy, type TcpProxy } from "../parts/tcp-proxy.ts";
+import { createWorkCopy, gitEnvironment } from "../parts/work-copy.ts";
+import type { Delivery, Expected, History, Push, Rest } from "./history.ts";
+import { startJournal, type Journal } from "./journal.ts";
+import { type Ledger, startLedger } from "./ledger.ts";
+import { writeModelKluctl } from "./model-program.ts";
+import { createPlan, type DeploymentPlan, type Plan } from "./projects.ts";
+import { createEpisodeRedis, type EpisodeRedis } from "./redis.ts";
+import { hashOf, RenderError, renderProject, type Tree } from "./render.ts";
+import { createReplica, leaseMs, type Replica, sweepMs } from "./replica.ts";
+import { createRepository, type Repository } from "./repository.ts";
+
+export interface StageOptions {
+  /** An empty directory; logs and configurations stay in it. */
+  readonly dir: string;
+  /** Of an API server that knows KluctlDeployments. */
+  readonly kubeconfig: string;
+  readonly namespace: string;
+  readonly redisServer: string;
+  /** The real kluctl, if it takes the model's place. */
+  readonly kluctl?: string | undefined;
+  readonly replicas: number;
+  /** The checkout whose server is run. */
+  readonly server: string;
+  readonly auditsSkips: boolean;
+  /** Between two objects of a deploy. */
+  readonly pauseMs: number;
+  /** By how much each replica's clock is ahead. */
+  readonly clocksMs: readonly number[];
+}
+
+export interface Stage {
+  readonly plan: Plan;
+  readonly repositories: ReadonlyMap<string, Repository>;
+  readonly replicas: readonly Replica[];
+  readonly redis: EpisodeRedis;
+  /** Between the replicas and the git host. */
+  readonly git: TcpProxy;
+  readonly journal: Journal;
+  readonly ledger: Ledger;
+  readonly people: People;
+  /** Replicas that stay dead. */
+  readonly buried: Set<Replica>;
+  /** Tells a replica that a branch moved; never throws. */
+  deliver(push: { repo: string; commit: string; path: string }, to: Replica): Promise<void>;
+  /** Ends all faults, and waits until those that live are ready. */
+  heal(): Promise<void>;
+  history(): History;
+  rest(): Promise<Rest>;
+  stop(): Promise<void>;
+}
+
+/** They speak to the API server directly. */
+export interface People {
+  create(deployment: DeploymentPlan): Promise<void>;
+  remove(deployment: DeploymentPlan): Promise<void>;
+  patch(deployment: DeploymentPlan, patch: object): Promise<void>;
+  /** Writes something else into one of its objects. */
+  touch(deployment: DeploymentPlan, object: string): Promise<void>;
+  /** Deletes one of its objects. */
+  destroy(deployment: DeploymentPlan, object: string): Promise<void>;
+}
+
+const run = promisify(execFile);
+const webhookSecret = "a-webhook-secret-of-the-chaos-harness";
+
+export async function startStage(options: StageOptions): Promise<Stage> {
+  const { dir, kubeconfig, namespace, redisServer, server } = options;
+  const stops: (() => Promise<void> | void)[] = [];
+  const stop = async () => {
+    for (const one of stops.splice(0).reverse()) await one();
+  };
+  try {
+    return await build();
+  } catch (error) {
+    await stop();
+    throw error;
+  }
+
+  async function build(): Promise<Stage> {
+    const client = createKubeClient({ kubeconfig });
+    stops.push(() => client.close());
+    await client.request({
+      method: "POST",
+      path: "/api/v1/namespaces",
+      body: { apiVersion: "v1", kind: "Namespace", metadata: { name: namespace } },
+    });
+    stops.push(() => removeNamespace());
+
+    const bare = join(dir, "bare");
+    const host = await startGitHttp({ root: bare });
+    stops.push(() => host.stop());
+    const git = await startTcpProxy({ port: Number(new URL(host.url).port), host: "127.0.0.1" });
+    stops.push(() => git.stop());
+    const urlOf = (repo: string) => `http://127.0.0.1:${git.port}/${repo}.git`;
+
+    const plan = createPlan(namespace, urlOf);
+    const pushes: Push[] = [];
+    const deliveries: Delivery[] = [];
+    const repositories = new Map(
+      await Promise.all(
+        plan.repositories.map(async (name) => {
+          const remote = await host.createRepository(name);
+          // A branch that is the only one may be deleted as well.
+          await run("git", ["-C", join(bare, `${name}.git`), "config", "receive.denyDeleteCurrent", "ignore"], {
+            env: gitEnvironment,
+          });
+          const copy = await createWorkCopy(join(dir, "work", name), remote);
+          const files = plan.files(name);
+          const onPush = (push: Push) => void pushes.push(push);
+          return [name, await createRepository({ name, url: urlOf(name), copy, files, onPush })] as const;
+        }),
+      ),
+    );
+
+    const redis = createEpisodeRedis({ program: redisServer, dir, logFile: join(dir, "redis.log") });
+    stops.push(() => redis.stop());
+    await redis.start();
+
+    const replicas: Replica[] = [];
+    const journal = await startJournal({
+      socket: join(dir, "journal.sock"),
+      replicaOf: (address) => replicas.find(({ api }) => api.server === address)?.name ?? address,
+      deploymentOf: (discriminator) => discriminator.slice(namespace.length + 1),
+    });
+    stops.push(() => journal.stop());
+    const kluctl = join(dir, "kluctl");
+    await writeModelKluctl(kluctl, { socket: journal.socket, pauseMs: options.pauseMs, real: options.kluctl });
+    const ledger = await startLedger(kubeconfig, namespace);
+    stops.push(() => ledger.stop());
+
+    for (let i = 0; i < options.replicas; i++) {
+      const replica = await createReplica({
+        name: `r${i + 1}`,
+        dir,
+        namespace,
+        kubeconfig,
+        redisSocket: redis.socket,
+        kluctl,
+        warm: options.kluctl !== undefined,
+        webhookSecret,
+        server,
+        auditsSkips: options.auditsSkips,
+        clockMs: options.clocksMs[i] ?? 0,
+      });
+      replicas.push(replica);
+      stops.push(() => replica.stop());
+    }
+    await Promise.all(replicas.map((replica) => replica.start()));
+
+    const people = createPeople();
+    const buried = new Set<Replica>();
+
+    return {
+      plan,
+      repositories,
+      replicas,
+      redis,
+      git,
+      journal,
+      ledger,
+      people,
+      buried,
+      stop,
+      async deliver({ repo, commit, path }, to) {
+        const { body, headers } = createDelivery({ url: urlOf(repo), commit, path }, webhookSecret);
+        const at = Date.now();
+        const status = await fetch(to.webhooksUrl, {
+          method: "POST",
+          body,
+          headers: { ...headers, "x-gitea-delivery": randomUUID() },
+          signal: AbortSignal.timeout(10_000),
+        }).then(
+          async (answer) => {
+            await answer.arrayBuffer();
+            return answer.status;
+          },
+          () => 0,
+        );
+        deliveries.push({ repo, commit, at, status });
+      },
+      async heal() {
+        git.heal();
+        await Promise.all(replicas.map((replica) => replica.heal()));
+        await redis.start();
+        redis.thaw();
+        await redis.fill(false);
+        for (const replica of replicas) replica.kill("SIGCONT");
+        for (const repository of repositories.values())
+          if (repository.head() === undefined) await repository.restoreBranch();
+        const living = replicas.filter((replica) => !buried.has(replica));
+        await Promise.all(living.map((replica) => replica.start()));
+        await waitFor("the replicas to be ready", async () => {
+          await Promise.all(living.map((replica) => replica.start())); // one that was to stop may just have ended
+          const ready = await Promise.all(living.map((replica) => replica.isReady().catch(() => false)));
+          return ready.every(Boolean);
+        });
+      },
+      history: () => ({
+        deployments: plan.deployments,
+        runs: journal.runs(),
+        objects: inOrder(ledger.objects),
+        leases: inOrder(ledger.leases),
+        statuses: ledger.statuses,
+        pushes,
+        deliveries,
+        rendered: new Map(
+          plan.deployments
+            .filter(({ includes }) => includes === undefined)
+            .map((one) => [one.name, new Map(pushes.flatMap((push) => renderedAt(one, push)))]),
+        ),
+        wrongSkips: replicas.flatMap((replica) =>
+          replica.logs().flatMap((line) => (line.msg === wrongSkip ? [JSON.stringify(line)] : [])),
+        ),
+      }),
+      rest: async () => ({
+        expected: new Map(plan.deployments.map((one) => [one.name, expect(one)])),
+        ...(await readQueue()),
+        leftovers: await findLeftovers(),
+      }),
+    };
+
+    function renderedAt(deployment: DeploymentPlan, { repo, commit }: Push): [string, Expected][] {
+      if (repo !== deployment.repo || commit === undefined) return [];
+      return [[commit, expect(deployment, repositories.get(repo)?.treeAt(commit))]];
+    }
+
+    function expect({ repo, path }: DeploymentPlan, tree?: Tree): Expected {
+      const treeOf = (url: string) => {
+        const found = [...repositories.values()].find((one) => one.url === url);
+        if (found?.head() === undefined) throw new RenderError(`${url} has no branch`);
+        return found.tree();
+      };
+      try {
+        const { objects } = renderProject({ tree: tree ?? treeOf(urlOf(repo)), path, included: treeOf });
+        return { objects: new Map(objects.map(({ metadata, data }) => [metadata.name, data])), hash: hashOf(objects) };
+      } catch (error) {
+        if (error instanceof RenderError) return { error: error.message };
+        throw error;
+      }
+    }
+
+    function createPeople(): People {
+      const resource = ({ name }: { name: string }) =>
+        `/apis/gitops.kluctl.io/v1beta1/namespaces/${namespace}/kluctldeployments/${name}`;
+      const object = ({ name }: DeploymentPlan, one: string) =>
+        `/api/v1/namespaces/${namespace}/configmaps/${name}-${one}`;
+      const ignoreMissing = (error: { status?: number }) => {
+        if (error.status !== 404) throw error as Error;
+      };
+      const touch: People["touch"] = async (deployment, one) => {
+        const metadata = { annotations: { "chaos.towline.dev/run": "person" } };
+        const body = { metadata, data: { color: `of a person, ${Date.now()}` } };
+        await client.request({ method: "PATCH", path: object(deployment, one), body }).catch(ignoreMissing);
+      };
+      return {
+        touch,
+        async create({ name, spec, annotations }) {
+          const body = {
+            apiVersion: "gitops.kluctl.io/v1beta1",
+            kind: "KluctlDeployment",
+            metadata: { name, namespace, annotations },
+            spec,
+          };
+          const path = resource({ name }).replace(/\/[^/]+$/, "");
+          // One that is being deleted is waited for.
+          await waitFor(`${name} to be created`, () =>
+            client.request({ method: "POST", path, body, totalMs: 0 }).then(
+              () => true,
+              (error: { status?: number }) => {
+                if (error.status !== 409) throw error as Error;
+                return !isBeingDeleted(name);
+              },
+            ),
+          );
+        },
+        async remove(deployment) {
+          await client.request({ method: "DELETE", path: resource(deployment) }).catch(ignoreMissing);
+        },
+        async patch(deployment, body) {
+          await client.request({ method: "PATCH", path: resource(deployment), body }).catch(ignoreMissing);
+        },
+        async destroy(deployment, one) {
+          await touch(deployment, one);
+          await client.request({ method: "DELETE", path: object(deployment, one) }).catch(ignoreMissing);
+        },
+      };
+    }
+
+    function isBeingDeleted(name: string): boolean {
+      return ledger.liveStatuses().get(name)?.deleting === true;
+    }
+
+    async function readQueue(): Promise<Pick<Rest, "queued" | "failed">> {
+      const found = await redis.ask(async (redisClient) => {
+        const keys = await redisClient.keys("chaos:*");
+        const queued: string[] = [];
+        for (const key of keys) {
+          const [, lane, state] = /^chaos:(\w+):(wait|active|paused|prioritized|delayed)$/.exec(key) ?? [];
+          if (state === undefined) continue;
+          const isList = (await redisClient.type(key)) === "list";
+          const ids = isList ? await redisClient.lrange(key, 0, -1) : await redisClient.zrange(key, "0", "-1");
+          queued.push(...ids.filter((id) => !id.startsWith("0:")).map((id) => `${lane} job ${id} (${state})`));
+        }
+        const failed: string[] = [];
+        for (const key of keys.filter((one) => /^chaos:\w+:failed$/.test(one))) {
+          for (const id of await redisClient.zrange(key, "0", "-1")) {
+            const reason = (await redisClient.hget(key.replace(/failed$/, id), "failedReason")) ?? "";
+            if (/stalled/.test(reason)) failed.push(`${id}: ${reason}`);
+          }
+        }
+        return { queued, failed };
+      });
+      return found ?? { queued: ["Redis does not answer"], failed: [] };
+    }
+
+    async function findLeftovers(): Promise<string[]> {
+      const dead = replicas.filter((replica) => !replica.isAlive());
+      const processes = dead.flatMap((replica) =>
+        replica.processes().map(({ pid, command }) => `${replica.name}: process ${pid}: ${command.slice(0, 100)}`),
+      );
+      // Of a server that lives: what it cleared when it started. One that is dead clears when it comes back.
+      const living = replicas.filter((replica) => replica.isAlive());
+      const alive = journal.runs().filter(({ endedAt }) => endedAt === undefined).length;
+      const work = await Promise.all(living.map(async ({ name, dataDir }) => ({ name, jobs: await jobsOf(dataDir) })));
+      const left =
+        alive > 0 ? [] : work.flatMap(({ name, jobs }) => jobs.map((job) => `${name}: work directory ${job}`));
+      return [...processes, ...left];
+    }
+
+    async function removeNamespace(): Promise<void> {
+      const all = `/apis/gitops.kluctl.io/v1beta1/namespaces/${namespace}/kluctldeployments`;
+      const { items } = await client.list(all);
+      for (const { metadata } of items as { metadata: { name: string } }[]) {
+        const path = `${all}/${metadata.name}`;
+        await client
+          .request({ method: "PATCH", path, body: { metadata: { finalizers: null } } })
+          .catch(() => undefined);
+        await client.request({ method: "DELETE", path }).catch(() => undefined);
+      }
+      await client.request({ method: "DELETE", path: `/api/v1/namespaces/${namespace}` }).catch(() => undefined);
+    }
+  }
+}
+
+/** Those of kluctl's runs. */
+async function jobsOf(dataDir: string): Promise<string[]> {
+  const found = await readdir(join(dataDir, "kluctl-work"), { withFileTypes: true }).catch(() => []);
+  return found.filter((entry) => entry.isDirectory() && /^\d+-/.test(entry.name)).map(({ name }) => name);
+}
+
+/** By revision: three watches do not see in one order. */
+function inOrder<T extends { readonly version: number }>(writes: readonly T[]): T[] {
+  return writes.toSorted((a, b) => a.version - b.version);
+}
+
+/** On a machine that is busy with others as well. */
+const patienceMs = 180_000;
+
+async function waitFor(what: string, is: () => Promise<boolean> | boolean, withinMs = patienceMs): Promise<void> {
+  const until = performance.now() + withinMs;
+  while (!(await is())) {
+    if (performance.now() > until) throw new Error(`waited ${withinMs / 1_000} s for ${what}`);
+    await sleep(100);
+  }
+}
+
+/** Two sweeps and one Lease. */
+export const settleMs = 2 * sweepMs + leaseMs;
+
+/** Creates all of them, and waits until nothing is left to do. */
+export async function deployAll({ plan, people, ledger }: Stage): Promise<void> {
+  // Which of a group was there first has to be certain.
+  const later = plan.deployments.filter(
+    ({ group }, i) => plan.deployments.findIndex((one) => one.group === group) < i && group,
+  );
+  const first = plan.deployments.filter((one) => !later.includes(one));
+  for (const deployments of [first, later]) {
+    await Promise.all(deployments.map((one) => people.create(one)));
+    await waitFor("the first deploys", () =>
+      deployments.every(({ name }) => {
+        const status = ledger.liveStatuses().get(name);
+        return status?.status.ready !== undefined && !status.status.reconciling && status.status.observedCommit;
+      }),
+    );
+  }
+}

@@ -1,0 +1,112 @@
+/** Stands between a client and a server and misbehaves as networks do, whatever is spoken. */
+import { once } from "node:events";
+import { connect, createServer, type AddressInfo, type NetConnectOpts, type Socket } from "node:net";
+import { setTimeout as sleep } from "node:timers/promises";
+
+export interface TcpProxy {
+  readonly port: number;
+  /** Resets all connections. */
+  cut(): void;
+  /** Half-closes all connections towards the clients; what they send still gets through. */
+  halfClose(): void;
+  /** Refuses connections, and resets those that are open. */
+  refuse(on: boolean): void;
+  /** Accepts connections and passes nothing on, in neither direction. */
+  blackHole(on: boolean): void;
+  /** Each piece of an answer comes this much later. */
+  delay(ms: number): void;
+  /** Resets the next connection after so many bytes of the answer. */
+  resetAt(byte: number): void;
+  /** As if nothing had been. What a black hole swallowed is gone: its connections are reset. */
+  heal(): void;
+  stop(): Promise<void>;
+}
+
+export async function startTcpProxy(behind: NetConnectOpts): Promise<TcpProxy> {
+  const pairs = new Set<readonly [Socket, Socket]>();
+  let refuses = false;
+  let hole = false;
+  let delayMs = 0;
+  let resetByte: number | undefined;
+
+  /** In order, however long each piece is held. */
+  function pass(from: Socket, to: Socket, onBytes: (count: number) => void, waits: () => number): void {
+    let passed = Promise.resolve();
+    from.on("data", (chunk: Buffer) => {
+      if (hole) return;
+      const ms = waits();
+      passed = passed.then(async () => {
+        if (ms > 0) await sleep(ms);
+        if (to.writable) to.write(chunk);
+        onBytes(chunk.length);
+      });
+    });
+    from.on("end", () => void passed.then(() => hole || to.end()));
+  }
+
+  const server = createServer({ allowHalfOpen: true }, (client) => {
+    if (refuses) return void client.resetAndDestroy();
+    const upstream = connect({ allowHalfOpen: true, ...behind });
+    const pair = [client, upstream] as const;
+    pairs.add(pair);
+    let left = resetByte;
+    resetByte = undefined;
+    pass(
+      upstream,
+      client,
+      (count) => {
+        if (left !== undefined && (left -= count) <= 0) client.resetAndDestroy();
+      },
+      () => delayMs,
+    );
+    pass(
+      client,
+      upstream,
+      () => undefined,
+      () => 0,
+    );
+    for (const [one, other] of [pair, [upstream, client] as const]) {
+      one.on("error", () => undefined);
+      one.on("close", () => {
+        pairs.delete(pair);
+        if (!other.destroyed) other.destroy();
+      });
+    }
+  });
+  server.listen(0, "127.0.0.1");
+  await once(server, "listening");
+  const cut = () => {
+    for (const [client] of pairs) client.resetAndDestroy();
+  };
+
+  return {
+    port: (server.address() as AddressInfo).port,
+    cut,
+    halfClose() {
+      for (const [client] of pairs) client.end();
+    },
+    refuse(on) {
+      refuses = on;
+      if (on) cut();
+    },
+    blackHole(on) {
+      if (hole && !on) cut();
+      hole = on;
+    },
+    delay(ms) {
+      delayMs = ms;
+    },
+    resetAt(byte) {
+      resetByte = byte;
+    },
+    heal() {
+      if (hole) cut();
+      [refuses, hole, delayMs, resetByte] = [false, false, 0, undefined];
+    },
+    async stop() {
+      server.close();
+      cut();
+      if (server.listening) await once(server, "close");
+    },
+  };
+}

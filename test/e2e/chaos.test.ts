@@ -1,0 +1,36 @@
+/** Two episodes of `npm run chaos` that are always the same, short, and without outages of minutes. */
+import { expect, test } from "vitest";
+import { playEpisode } from "../../dev/chaos/episode.ts";
+import { findTools } from "../../dev/tools.ts";
+import { useCluster, useTempDir } from "../support/world.ts";
+
+const root = process.cwd();
+
+test.each([
+  { seed: 20, episode: 5 },
+  { seed: 20, episode: 6 },
+])(
+  "nothing is lost in episode $episode of seed $seed",
+  async ({ seed, episode }) => {
+    const [{ kubeconfig }, dir, tools] = await Promise.all([
+      useCluster(),
+      useTempDir(),
+      findTools(["redis-server"], { say: () => undefined }),
+    ]);
+    const { violations, broken, deploys } = await playEpisode({
+      seed,
+      episode,
+      replay: "npm test -- test/e2e/chaos.test.ts",
+      dir,
+      kubeconfig,
+      redisServer: tools["redis-server"],
+      server: root,
+      auditsSkips: true,
+      isShort: true,
+    });
+    expect(broken).toBeUndefined();
+    expect(violations).toEqual([]);
+    expect(deploys).toBeGreaterThan(10); // so many are the first ones
+  },
+  600_000,
+);

@@ -1,0 +1,108 @@
+/** The chaos harness' model of kluctl beside the real one, for the projects that it deploys there. */
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
+import { expect, onTestFinished, test } from "vitest";
+import { startJournal } from "../../../dev/chaos/journal.ts";
+import { writeModelKluctl } from "../../../dev/chaos/model-program.ts";
+import { createPlan } from "../../../dev/chaos/projects.ts";
+import { createWorkCopy, type WorkCopy } from "../../../dev/parts/work-copy.ts";
+import { inputsOf } from "../../../src/reconcile/skip/inputs.ts";
+import type { CommandResult } from "../../../src/model.ts";
+import { fakeHeld, newKluctl, newRun, noDeployOptions } from "../../support/fake-kluctl.ts";
+import { patience } from "../../support/patience.ts";
+import { useCluster, useGitServer, useKluctl, useTempDir } from "../../support/world.ts";
+
+/** What servers decide by. */
+function gist(result: CommandResult) {
+  const objects = result.objects.map(({ ref, changes, new: isNew, orphan, deleted }) => ({
+    ref,
+    new: isNew,
+    orphan,
+    deleted,
+    // Each has labels and annotations of its own.
+    changes: changes
+      .filter(({ jsonPath }) => jsonPath.startsWith("data."))
+      .map(({ type, jsonPath, oldValue, newValue }) => ({ type, jsonPath, oldValue, newValue })),
+  }));
+  const { discriminator } = result.document["target"] as { discriminator?: string };
+  return {
+    objects: objects.toSorted((a, b) => a.ref.name.localeCompare(b.ref.name)),
+    errors: result.errors,
+    inputs: inputsOf(result.document),
+    discriminator,
+    command: (result.document["command"] as { command: string }).command,
+    commit: (result.document["gitInfo"] as { commit: string }).commit,
+  };
+}
+
+test.each(["mono-a", "mono-shared", "site-includes"])(
+  "the model says of %s what the real kluctl says, before, after and in between deploys",
+  async (name) => {
+    const [real, cluster, git, dir] = [await useKluctl(), await useCluster(), await useGitServer(), await useTempDir()];
+    const journal = await startJournal({
+      socket: join(dir, "journal"),
+      replicaOf: (server) => server,
+      deploymentOf: (discriminator) => discriminator,
+    });
+    onTestFinished(() => journal.stop());
+    const model = join(dir, "model");
+    await writeModelKluctl(model, { socket: journal.socket, pauseMs: 0 });
+    const copies = new Map<string, WorkCopy>();
+    const plan = createPlan(cluster.namespace, (repo) => `${git.url}/${repo}.git`);
+    for (const repo of plan.repositories) {
+      const copy = await createWorkCopy(join(dir, "work", repo), await git.createRepository(repo));
+      copies.set(repo, copy);
+      await copy.push(Object.fromEntries(plan.files(repo)));
+    }
+    const deployment = plan.deployments.find((one) => one.name === name)!;
+    const root = join(dir, "work", deployment.repo);
+    const copy = copies.get(deployment.repo)!;
+    await copy.git("checkout", "--quiet", "--detach");
+
+    const run = (projectDir: string) =>
+      newRun({
+        projectDir,
+        target: "prod",
+        args: { deployment: `${cluster.namespace}/${name}` },
+        held: fakeHeld(),
+      });
+    const kluctls = [real, model].map((binary, i) =>
+      newKluctl(join(dir, `kluctl-${i}`), {
+        binary,
+        kubeconfigFor: () => readFileSync(cluster.kubeconfig, "utf8"),
+        limits: { leaseSilenceMs: patience.timeout }, // nobody renews this lease
+      }),
+    );
+    onTestFinished(() => Promise.all(kluctls.map((one) => one.stop())).then(() => undefined));
+    const { signal } = new AbortController();
+    const [theReal, theModel] = kluctls as [(typeof kluctls)[0], (typeof kluctls)[0]];
+    const project = join(root, deployment.path);
+    const bothDiff = async () => {
+      const [one, other] = [
+        await theReal.diff(run(project), noDeployOptions, signal),
+        await theModel.diff(run(project), noDeployOptions, signal),
+      ];
+      expect(gist(other)).toEqual(gist(one));
+      return gist(one);
+    };
+
+    expect((await bothDiff()).objects.every((object) => object.new)).toBe(true);
+    const deployed = gist(await theModel.deploy(run(project), noDeployOptions, signal));
+    expect(deployed.objects.every((object) => object.new)).toBe(true);
+    expect((await bothDiff()).objects.every((object) => !object.new && object.changes.length === 0)).toBe(true);
+
+    await copy.commit({ [plan.contentFile(deployment, "a")]: plan.content(deployment, "a", "blue") });
+    await copy.git("checkout", "--quiet", "--detach");
+    expect((await bothDiff()).objects.flatMap(({ changes }) => changes)).toMatchObject([{ jsonPath: "data.color" }]);
+    const again = gist(await theReal.deploy(run(project), noDeployOptions, signal));
+    expect(again.objects.flatMap(({ changes }) => changes)).toMatchObject([{ newValue: "blue" }]);
+    await bothDiff();
+    expect(journal.runs().map(({ command, wrote, exitCode }) => ({ command, wrote, exitCode }))).toEqual(
+      ["diff", "deploy", "diff", "diff", "diff"].map((command) => ({
+        command,
+        wrote: command === "deploy" ? deployed.objects.length : 0,
+        exitCode: 0,
+      })),
+    );
+  },
+);

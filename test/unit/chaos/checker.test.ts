@@ -1,0 +1,261 @@
+/** Each invariant is broken on purpose, and has to be the one that is reported: a check that cannot fail is worth nothing. */
+import { expect, test } from "vitest";
+import { always, atRest, checkAlways, checkAtRest } from "../../../dev/chaos/checker.ts";
+import type { Expected, History, ObjectWrite, Rest, Run, StatusWrite } from "../../../dev/chaos/history.ts";
+
+const [red, blue] = ["1".repeat(40), "2".repeat(40)];
+
+function aRun(run: Partial<Run> = {}): Run {
+  return {
+    id: "run-1",
+    pid: 1,
+    replica: "r1",
+    command: "deploy",
+    deployment: "shop",
+    commit: red,
+    mutating: true,
+    holder: "r1-holder",
+    startedAt: 100,
+    endedAt: 200,
+    exitCode: 0,
+    hash: "hash-red",
+    wrote: 1,
+    ...run,
+  };
+}
+
+function aWrite(write: Partial<ObjectWrite> = {}): ObjectWrite {
+  return { version: 11, at: 150, name: "shop-a", deleted: false, data: { color: "red" }, run: "run-1", ...write };
+}
+
+interface StatusOverrides extends Partial<Omit<StatusWrite, "status" | "spec">> {
+  readonly status?: Partial<StatusWrite["status"]>;
+  readonly spec?: Partial<StatusWrite["spec"]>;
+}
+
+function aStatus({ status, spec, ...write }: StatusOverrides = {}): StatusWrite {
+  return {
+    version: 20,
+    at: 300,
+    deployment: "shop",
+    uid: "uid",
+    generation: 1,
+    deleted: false,
+    deleting: false,
+    requested: false,
+    spec: { suspend: false, manual: false, ...spec },
+    status: {
+      observedCommit: red,
+      observedGeneration: 1,
+      lastObjectsHash: "hash",
+      drift: "no drift",
+      deployErrors: 0,
+      ready: { status: "True", reason: "ReconciliationSucceeded", message: "deploy succeeded." },
+      reconciling: false,
+      ...status,
+    },
+    ...write,
+  };
+}
+
+const redContent: Expected = { objects: new Map([["shop-a", { color: "red" }]]), hash: "hash-red" };
+
+/** One deployment was deployed once, and is ready. */
+function aHistory(history: Partial<History> = {}): History {
+  return {
+    deployments: [{ name: "shop", repo: "shop", often: true }],
+    runs: [aRun()],
+    objects: [aWrite()],
+    leases: [
+      { version: 10, at: 90, deployment: "shop", holder: "r1-holder" },
+      { version: 19, at: 290, deployment: "shop", holder: "" },
+    ],
+    statuses: [aStatus()],
+    pushes: [{ repo: "shop", commit: red, at: 50 }],
+    deliveries: [],
+    rendered: new Map([["shop", new Map([[red, redContent]])]]),
+    wrongSkips: [],
+    ...history,
+  };
+}
+
+function aRest(rest: Partial<Rest> = {}): Rest {
+  return { expected: new Map([["shop", redContent]]), queued: [], failed: [], leftovers: [], ...rest };
+}
+
+function violated(history: History, rest: Rest = aRest()): string[] {
+  const found = [...checkAlways(history), ...checkAtRest(history, rest)];
+  return [...new Set(found.map(({ invariant }) => invariant))];
+}
+
+const brokenBefore = aStatus({ status: { ready: { status: "False", reason: "DeployFailed", message: "no" } } });
+
+/** Invariant → histories that break it, and nothing else. */
+const planted: Readonly<Record<string, readonly (readonly [string, History, Rest?])[]>> = {
+  "no two mutating runs of one deployment overlap": [
+    [
+      "a second run begins while the first is alive",
+      aHistory({ runs: [aRun(), aRun({ id: "run-2", startedAt: 199, endedAt: 250, wrote: 0, exitCode: undefined })] }),
+    ],
+  ],
+  "nothing is written by a run whose Lease belongs to somebody else": [
+    [
+      "another took the Lease before the write",
+      aHistory({
+        leases: [
+          { version: 9, at: 90, deployment: "shop", holder: "r1-holder" },
+          { version: 10, at: 140, deployment: "shop", holder: "r2-holder" },
+        ],
+      }),
+    ],
+    [
+      "the Lease was released before the write",
+      aHistory({
+        leases: [
+          { version: 9, at: 90, deployment: "shop", holder: "r1-holder" },
+          { version: 10, at: 140, deployment: "shop", holder: "" },
+        ],
+      }),
+    ],
+  ],
+  "what is applied never goes back to an older push": [
+    [
+      "red is deployed after blue, and the branch stayed at blue",
+      aHistory({
+        pushes: [
+          { repo: "shop", commit: red, at: 10 },
+          { repo: "shop", commit: blue, at: 20 },
+        ],
+        runs: [aRun({ commit: blue }), aRun({ id: "run-2", startedAt: 210, endedAt: 220 })],
+        statuses: [aStatus({ status: { observedCommit: blue } })],
+      }),
+    ],
+  ],
+  "nothing is deployed twice whose first end was recorded": [
+    [
+      "the same commit is deployed again after its end was recorded",
+      aHistory({
+        runs: [aRun(), aRun({ id: "run-2", startedAt: 400, endedAt: 500, wrote: 0 })],
+        statuses: [aStatus(), aStatus({ at: 510 })],
+      }),
+    ],
+  ],
+  "whoever is called ready at a commit has what it renders": [
+    [
+      "it was called ready before it was deployed",
+      aHistory({ statuses: [aStatus({ version: 5 }), aStatus({ version: 20 })] }),
+    ],
+  ],
+  "no skip was wrong": [["a server says so", aHistory({ wrongSkips: ["shop"] })]],
+  "nothing is in progress": [
+    ["a reconciliation that nobody ends", aHistory({ statuses: [aStatus({ status: { reconciling: true } })] })],
+    ["a kluctl that nobody ends", aHistory({ runs: [aRun({ endedAt: undefined, exitCode: undefined })] })],
+  ],
+  "each deployment is ready at its head, or says why not": [
+    [
+      "it stays at an older commit",
+      aHistory({
+        pushes: [
+          { repo: "shop", commit: red, at: 50 },
+          { repo: "shop", commit: blue, at: 60 },
+        ],
+      }),
+    ],
+    ["it is not ready, and its head is fine", aHistory({ statuses: [brokenBefore] })],
+    ["a change of the spec is not seen", aHistory({ statuses: [aStatus({ generation: 2 })] })],
+    [
+      "its head cannot be rendered, and no error is named",
+      aHistory({ statuses: [brokenBefore] }),
+      aRest({ expected: new Map([["shop", { error: "not YAML" }]]) }),
+    ],
+  ],
+  "what is ready is what its head renders": [
+    [
+      "half of another commit stayed",
+      aHistory({ objects: [aWrite(), aWrite({ version: 25, run: "run-0", data: { color: "blue" } })] }),
+    ],
+    ["an object is missing", aHistory({ objects: [aWrite(), aWrite({ version: 25, deleted: true })] })],
+  ],
+  "what people changed is reported as drift": [
+    [
+      "an object was edited",
+      aHistory({ objects: [aWrite(), aWrite({ version: 30, run: "person", data: { color: "of a person" } })] }),
+    ],
+    ["an object was deleted", aHistory({ objects: [aWrite(), aWrite({ version: 30, run: "person", deleted: true })] })],
+  ],
+  "the queue is empty": [["a job waits", aHistory(), aRest({ queued: ["reconcile job 1 (wait)"] })]],
+  "no job was given up": [["a job was given up", aHistory(), aRest({ failed: ["1: stalled"] })]],
+  "nothing of a dead replica is left": [["a process", aHistory(), aRest({ leftovers: ["r1: process 7"] })]],
+};
+
+test("a history in which nothing is wrong violates nothing", () => {
+  expect(violated(aHistory())).toEqual([]);
+});
+
+test("each invariant has histories that violate it", () => {
+  expect(Object.keys(planted)).toEqual([...always, ...atRest].map(({ name }) => name));
+});
+
+const cases = Object.entries(planted).flatMap(([invariant, histories]) =>
+  histories.map(([what, history, rest]) => ({ invariant, what, history, rest })),
+);
+
+test.each(cases)("$invariant: $what", ({ invariant, history, rest }) => {
+  expect(violated(history, rest)).toEqual([invariant]);
+});
+
+test("a deployment that is ready at a head that cannot be rendered violates its content", () => {
+  const rest = aRest({ expected: new Map([["shop", { error: "not YAML" }]]) });
+  expect(violated(aHistory(), rest)).toEqual(["what is ready is what its head renders"]);
+});
+
+const allowed: readonly (readonly [string, History, Rest?])[] = [
+  [
+    "a commit is deployed again because the end of its first deploy was never recorded",
+    aHistory({
+      runs: [aRun(), aRun({ id: "run-2", startedAt: 400, endedAt: 500, wrote: 0 })],
+      statuses: [aStatus({ status: { lastObjectsHash: undefined } }), aStatus({ at: 510 })],
+    }),
+  ],
+  [
+    "a commit is deployed again because somebody asked for it",
+    aHistory({
+      runs: [aRun(), aRun({ id: "run-2", startedAt: 400, endedAt: 500, wrote: 0 })],
+      statuses: [aStatus(), aStatus({ at: 350, requested: true }), aStatus({ at: 510 })],
+    }),
+  ],
+  [
+    "the branch is set back to an older commit, which is deployed",
+    aHistory({
+      pushes: [
+        { repo: "shop", commit: red, at: 10 },
+        { repo: "shop", commit: blue, at: 20 },
+        { repo: "shop", commit: red, at: 205 },
+      ],
+      runs: [aRun({ commit: blue }), aRun({ id: "run-2", startedAt: 210, endedAt: 220 })],
+    }),
+  ],
+  [
+    "what waits for approval is not deployed",
+    aHistory({ statuses: [aStatus({ spec: { manual: true } })], objects: [aWrite({ data: { color: "blue" } })] }),
+  ],
+  [
+    "a head that cannot be rendered is named in the status",
+    aHistory({
+      statuses: [
+        aStatus({
+          status: { lastPrepareError: "not YAML", ready: { status: "False", reason: "PrepareFailed", message: "" } },
+        }),
+      ],
+    }),
+    aRest({ expected: new Map([["shop", { error: "not YAML" }]]) }),
+  ],
+  [
+    "a suspended deployment is left alone",
+    aHistory({ statuses: [aStatus({ spec: { suspend: true }, generation: 2 })] }),
+  ],
+];
+
+test.each(allowed.map(([what, history, rest]) => ({ what, history, rest })))("$what", ({ history, rest }) => {
+  expect(violated(history, rest)).toEqual([]);
+});
