@@ -1,0 +1,147 @@
+/** Sends a server as many mutated deliveries as wanted, and judges each answer. */
+import { Agent } from "node:http";
+import { setTimeout as sleep } from "node:timers/promises";
+import { quantile } from "../bench/measurement.ts";
+import { readCorpus, type Sample } from "./corpus.ts";
+import { type Mutant, mutate } from "./mutate.ts";
+import { createRandom } from "./random.ts";
+import { type Answer, send } from "./send.ts";
+import { type ServerOptions, startServer } from "./server.ts";
+
+export interface FuzzOptions extends Omit<ServerOptions, "repositories"> {
+  readonly seed: number;
+  readonly deliveries: number;
+  /** Begins there, to see one again. */
+  readonly from?: number | undefined;
+  readonly signal?: AbortSignal | undefined;
+  readonly onProgress?: ((done: number, report: FuzzReport) => void) | undefined;
+}
+
+export interface Finding {
+  /** Which delivery of the seed; none if it is about all of them. */
+  readonly delivery?: number;
+  readonly what: string;
+}
+
+export interface FuzzReport {
+  readonly sent: number;
+  /** Status, or why there was no answer → how often. */
+  readonly answers: ReadonlyMap<string, number>;
+  readonly findings: readonly Finding[];
+  /** Milliseconds. */
+  readonly p50: number;
+  readonly p99: number;
+  readonly longest: number;
+  /** Of the server, sampled over the run. */
+  readonly bytes: readonly number[];
+}
+
+const atOnce = 8;
+const slowMs = 1_000;
+const ordinaryBytes = 1024 * 1024;
+const mostFindings = 50;
+const mostSlow = 500;
+const sampleMs = 500;
+/** More than a collector's mood, less than a leak of a kilobyte per delivery. */
+const growthAllowed = 1.3;
+const bytesAllowed = 64 * 1024 * 1024;
+
+export async function playFuzz(options: FuzzOptions): Promise<FuzzReport> {
+  const corpus = atHome(readCorpus());
+  const server = await startServer({ ...options, repositories: repositoriesOf(corpus) });
+  const agent = new Agent({ keepAlive: true, maxSockets: atOnce });
+  const { deliveries, signal, onProgress } = options;
+  const first = options.from ?? 0;
+  const answers = new Map<string, number>();
+  const findings: Finding[] = [];
+  const [times, bytes, slow]: [number[], number[], number[]] = [[], [], []];
+  let [next, sent] = [first, 0];
+
+  const find = (finding: Finding) => void (findings.length < mostFindings && findings.push(finding));
+  const report = (): FuzzReport => ({
+    ...{ sent, answers, findings, bytes },
+    p50: quantile(times, 0.5) ?? NaN,
+    p99: quantile(times, 0.99) ?? NaN,
+    longest: times.reduce((most, ms) => Math.max(most, ms), 0),
+  });
+  const isOver = () => next >= first + deliveries || signal?.aborted === true || findings.length >= mostFindings;
+
+  async function sendInTurn(): Promise<void> {
+    while (!isOver()) {
+      const delivery = next++;
+      const mutant = mutantOf(corpus, options.seed, delivery);
+      const answer = await send(mutant, server.port, agent);
+      sent++;
+      if (!mutant.breaksOff) times.push(answer.ms);
+      answers.set(String(answer.status), (answers.get(String(answer.status)) ?? 0) + 1);
+      const what = judge(mutant, answer);
+      if (what !== undefined) find({ delivery, what });
+      else if (answer.ms > slowMs && !mutant.breaksOff) slow.push(delivery);
+    }
+  }
+
+  /** A busy machine, or many at once, make any delivery slow. What is slow alone as well is so by what it says. */
+  async function sendAlone(delivery: number): Promise<void> {
+    const { ms } = await send(mutantOf(corpus, options.seed, delivery), server.port, agent);
+    if (ms > slowMs) find({ delivery, what: `answered after ${Math.round(ms)} ms, with nothing else to do` });
+  }
+
+  const sampling = setInterval(() => {
+    bytes.push(server.bytes());
+    onProgress?.(sent, report());
+  }, sampleMs);
+  try {
+    await Promise.all(Array.from({ length: atOnce }, sendInTurn));
+    clearInterval(sampling);
+    for (const delivery of slow.slice(0, mostSlow)) await sendAlone(delivery);
+    // What the last ones have set off is over, or it is a fault as well.
+    await sleep(1_000);
+    const trouble = await server.findTrouble();
+    if (trouble !== undefined) find({ what: trouble });
+    for (const line of server.faults().slice(0, 5)) find({ what: `the log says: ${line.slice(0, 500)}` });
+    const grown = findGrowth(bytes);
+    if (grown !== undefined) find({ what: grown });
+    return report();
+  } finally {
+    clearInterval(sampling);
+    agent.destroy();
+    await server.stop();
+  }
+}
+
+/** The delivery of that number; the same one each time. */
+export function mutantOf(corpus: readonly Sample[], seed: number, delivery: number): Mutant {
+  const random = createRandom(Math.imul(seed, 0x9e3779b1) ^ Math.imul(delivery + 1, 0x85ebca6b));
+  return mutate(random.pick(corpus), corpus, random);
+}
+
+/** Why an answer is a fault of the server; Redis is there all the time, so that no 5xx is an excuse. */
+export function judge({ isGenuine, breaksOff, body }: Mutant, { status }: Pick<Answer, "status">): string | undefined {
+  if (breaksOff) return undefined;
+  // What is too large is answered and cut off, and whoever still writes may see the cut alone.
+  const mayBeCut = body.length > ordinaryBytes && (status === "ECONNRESET" || status === "EPIPE");
+  if (typeof status === "string") return mayBeCut ? undefined : status;
+  if (status >= 500) return `answered ${status}`;
+  return isGenuine && status !== 202 ? `a genuine delivery was answered ${status}` : undefined;
+}
+
+/** Compares the second quarter with the last: the first one is the start. */
+export function findGrowth(bytes: readonly number[]): string | undefined {
+  const quarter = Math.floor(bytes.length / 4);
+  if (quarter < 10) return undefined; // too short to tell
+  const middle = (from: number) => quantile(bytes.slice(from * quarter, (from + 1) * quarter), 0.5) ?? 0;
+  const [early, late] = [middle(1), middle(3)];
+  if (late <= early * growthAllowed || late - early <= bytesAllowed) return undefined;
+  return `memory grew from ${Math.round(early / 1e6)} to ${Math.round(late / 1e6)} MB`;
+}
+
+/** Nothing of this machine shall ask a host of the world for anything: their names lead back to it. */
+function atHome(corpus: readonly Sample[]): Sample[] {
+  const text = JSON.stringify(corpus).replaceAll(/\b(?:[\w-]+\.)*(?:github|example)\.com\b/g, "git.localhost");
+  return JSON.parse(text) as Sample[];
+}
+
+function repositoriesOf(corpus: readonly Sample[]): string[] {
+  const urls = JSON.stringify(corpus).matchAll(/"(?:clone_url|git_http_url)":"([^"]+)"/g);
+  return [...new Set(Array.from(urls, ([, url]) => url ?? ""))].filter((url) => url.startsWith("http")).slice(0, 10);
+}

@@ -1,0 +1,20 @@
+/** A few thousand of the deliveries of `npm run fuzz`, always the same ones. */
+import { expect, test } from "vitest";
+import { playFuzz } from "../../dev/fuzz/play.ts";
+import { uniqueName, useWorld } from "../support/world.ts";
+
+test("whatever is delivered is answered, and the server stays up", async () => {
+  const { cluster, redis, dir, kluctl } = await useWorld();
+
+  const { sent, answers, findings } = await playFuzz({
+    ...{ seed: 1, deliveries: 3_000, dir, kluctl },
+    kubeconfig: cluster.kubeconfig,
+    redisUrl: redis.url,
+    namespace: uniqueName("fuzz"),
+  });
+
+  // How fast they are answered is told by the whole run, on a machine of its own.
+  expect(findings.filter(({ what }) => !what.includes("nothing else to do"))).toEqual([]);
+  expect(sent).toBe(3_000);
+  for (const status of ["202", "400", "401", "404", "405"]) expect([...answers.keys()]).toContain(status);
+});

@@ -1,0 +1,39 @@
+/** The judge of `npm run fuzz` sees what it is there for, and its deliveries are what they claim to be. */
+import { expect, test } from "vitest";
+import { readCorpus } from "../../../dev/fuzz/corpus.ts";
+import { findGrowth, judge, mutantOf } from "../../../dev/fuzz/play.ts";
+
+const corpus = readCorpus();
+const genuine = { ...mutantOf(corpus, 1, 1), isGenuine: true, breaksOff: false };
+const mutated = { ...genuine, isGenuine: false };
+
+test.each([
+  ["a fault", mutated, { status: 500 }, "answered 500"],
+  ["a Redis that is away, which it is not", mutated, { status: 503 }, "answered 503"],
+  ["a refused delivery that is genuine", genuine, { status: 400 }, "a genuine delivery was answered 400"],
+  ["no answer", mutated, { status: "no answer" }, "no answer"],
+  ["a refused delivery", mutated, { status: 400 }, undefined],
+  ["one that was broken off by us", { ...mutated, breaksOff: true }, { status: "ECONNRESET" }, undefined],
+] as const)("%s is judged", (_name, mutant, answer, expected) => {
+  expect(judge(mutant, answer)).toBe(expected);
+});
+
+test("memory that grows from the second quarter to the last is found", () => {
+  const samples = (last: number) => Array.from({ length: 100 }, (_, i) => (i < 75 ? 200e6 : last));
+  expect(findGrowth(samples(210e6))).toBeUndefined();
+  expect(findGrowth(samples(300e6))).toBe("memory grew from 200 to 300 MB");
+});
+
+test("a delivery comes again by its number", () => {
+  const [one, again, other] = [mutantOf(corpus, 7, 42), mutantOf(corpus, 7, 42), mutantOf(corpus, 7, 43)];
+  expect(again.body).toEqual(one.body);
+  expect(again.path).toBe(one.path);
+  expect(other.body).not.toEqual(one.body);
+});
+
+test("all hosts, and genuine deliveries of each, are among them", () => {
+  const all = Array.from({ length: 2_000 }, (_, i) => mutantOf(corpus, 3, i));
+  for (const kind of ["github", "gitlab", "gitea"]) {
+    expect(all.some(({ path, isGenuine }) => isGenuine && path === `/webhooks/${kind}`)).toBe(true);
+  }
+});
