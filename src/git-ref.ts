@@ -1,5 +1,5 @@
 /** Which commit a ref means, given what the remote has. Pure. */
-import type { GitRef, Heads } from "./model.ts";
+import { type GitRef, type Heads, isQueueBranch } from "./model.ts";
 
 /** The full name of the ref that is followed, as far as it has one: a pinned commit has none. */
 export function refName(ref: GitRef, heads: Pick<Heads, "defaultRef">): string | undefined {
@@ -16,15 +16,21 @@ export function commitOf(ref: GitRef, heads: Heads): string | undefined {
   return name === undefined ? undefined : heads.commits.get(name);
 }
 
-/**
- * Where merge queues of GitHub and Bitbucket put what they are about to merge: commits that the host made, also from forks.
- * GitLab's (`refs/merge-requests/7/train`) are no branches.
- */
-const queued = /^refs\/heads\/(?:gh-readonly-queue\/|bitbucket-merge-queue-)/;
+/** Where Bitbucket's merge queue puts what it is about to merge. */
+const bitbucketQueue = "bitbucket-merge-queue-";
 
-/** Whether somebody with write access to the repository has pushed the commit to a branch that still points at it. */
+/**
+ * Whether somebody with write access to the repository has pushed the commit to a branch that still points at it. What a merge
+ * queue is about to merge is the host's own commit, also of forks. GitLab's (`refs/merge-requests/7/train`) are no branches.
+ */
 export function isBranchTip(commit: string, { commits }: Heads): boolean {
-  return [...commits].some(([name, tip]) => tip === commit && name.startsWith("refs/heads/") && !queued.test(name));
+  return [...commits].some(([name, tip]) => tip === commit && isPushedBranch(name));
+}
+
+function isPushedBranch(name: string): boolean {
+  if (!name.startsWith("refs/heads/")) return false;
+  const branch = name.slice("refs/heads/".length);
+  return !isQueueBranch(branch) && !branch.startsWith(bitbucketQueue);
 }
 
 /** For people: `branch main`, `tag v1`, `commit 3f2c1ab…`, `the default branch`. */

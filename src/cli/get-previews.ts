@@ -3,11 +3,10 @@ import { createReports } from "../../jobs/reports.ts";
 import { followsGit, pullRequestText } from "../model.ts";
 import { describeReport } from "../preview/summary.ts";
 import type { Report } from "../report.ts";
-import { listOfBothApis } from "./both-apis.ts";
-import { clusterConfig, type ClusterFlags, withClusterFlags } from "./cluster.ts";
+import { type ClusterFlags, withClusterFlags } from "./cluster.ts";
 import type { Define } from "./commands.ts";
 import { ageText, listing, type Format, isForPeople, outputOption, short } from "./output.ts";
-import { withRedis } from "./redis.ts";
+import { withServerMemory } from "./server-memory.ts";
 import { plain, table } from "./table.ts";
 
 interface Flags extends ClusterFlags {
@@ -32,25 +31,16 @@ export const defineGetPreviews: Define = (command, { env, columns, out, err }) =
     .addOption(outputOption())
     .addHelpText("after", help)
     .action(async (flags: Flags) => {
-      const cluster = clusterConfig(env, flags);
-      const { config, kubernetes } = cluster;
-      const { createKubeClient } = await import("../kube/client.ts"); // `--help` does not wait for it
-      const client = createKubeClient(kubernetes);
-      try {
-        const found = await listOfBothApis(client, { ...cluster, err });
+      const all = await withServerMemory({ env, flags, err }, async ({ found, connection, prefix }) => {
         const following = found.map(({ deployment }) => deployment).filter(followsGit);
         const repos = [...new Set(following.map(({ repo }) => repo))];
-        const all = await withRedis(config, async (connection) => {
-          const reports = createReports({ connection, prefix: config.redis.prefix });
-          const open = (await Promise.all(repos.map((repo) => reports.open(repo)))).flat();
-          return Promise.all(open.map(({ pullRequest }) => reports.find(pullRequest)));
-        });
-        const reports = all.filter((report) => report !== undefined).sort((a, b) => b.startedAt - a.startedAt);
-        if (reports.length === 0 && isForPeople(flags.output)) out("No open pull request has been previewed.\n");
-        else out(listing(flags.output, reports, columns, toTable));
-      } finally {
-        client.close();
-      }
+        const reports = createReports({ connection, prefix });
+        const open = (await Promise.all(repos.map((repo) => reports.open(repo)))).flat();
+        return Promise.all(open.map(({ pullRequest }) => reports.find(pullRequest)));
+      });
+      const reports = all.filter((report) => report !== undefined).sort((a, b) => b.startedAt - a.startedAt);
+      if (reports.length === 0 && isForPeople(flags.output)) out("No open pull request has been previewed.\n");
+      else out(listing(flags.output, reports, columns, toTable));
     });
 };
 

@@ -6,11 +6,10 @@ import { explainJobs } from "../app/explain-jobs.ts";
 import { type Key, keyText } from "../model.ts";
 import { createRetries } from "../reconcile/retries.ts";
 import type { PageJob } from "../../routes/page-facts.ts";
-import { listOfBothApis } from "./both-apis.ts";
-import { clusterConfig, type ClusterFlags, withClusterFlags } from "./cluster.ts";
+import { type ClusterFlags, withClusterFlags } from "./cluster.ts";
 import type { Define } from "./commands.ts";
 import { ageText, type Format, isForPeople, listing, orDash, outputOption } from "./output.ts";
-import { withRedis } from "./redis.ts";
+import { withServerMemory } from "./server-memory.ts";
 import { plain, table } from "./table.ts";
 
 interface Flags extends ClusterFlags {
@@ -40,37 +39,27 @@ export const defineGetQueue: Define = (command, { env, columns, out, err }) => {
     .addOption(outputOption())
     .addHelpText("after", help)
     .action(async (flags: Flags) => {
-      const cluster = clusterConfig(env, flags);
-      const { config, kubernetes } = cluster;
-      const { createKubeClient } = await import("../kube/client.ts"); // `--help` does not wait for it
-      const client = createKubeClient(kubernetes);
-      try {
-        const found = await listOfBothApis(client, { ...cluster, err });
+      const jobs = await withServerMemory({ env, flags, err }, async ({ cluster, found, connection, prefix, log }) => {
         const byKey = new Map(found.map(({ deployment }) => [keyText(deployment.key), deployment]));
-        const jobs = await withRedis(config, async (connection, log) => {
-          const { prefix } = config.redis;
-          const queue = createQueue({ connection, prefix, fairness: createFairness(), log });
-          try {
-            const now = Date.now();
-            const listed = (await queue.jobs()).filter(
-              ({ request }) =>
-                !cluster.areNamed || request.kind !== "reconcile" || byKey.has(keyText(request.deployment)),
-            );
-            return await explainJobs(listed, {
-              find: (key: Key) => byKey.get(keyText(key)),
-              reports: createReports({ connection, prefix }),
-              retries: createRetries({ now: () => now }),
-              now,
-            });
-          } finally {
-            await queue.close();
-          }
-        });
-        if (jobs.length === 0 && isForPeople(flags.output)) out("Nothing runs, waits or has failed.\n");
-        else out(listing(flags.output, jobs, columns, toTable));
-      } finally {
-        client.close();
-      }
+        const queue = createQueue({ connection, prefix, fairness: createFairness(), log });
+        try {
+          const now = Date.now();
+          const listed = (await queue.jobs()).filter(
+            ({ request }) =>
+              !cluster.areNamed || request.kind !== "reconcile" || byKey.has(keyText(request.deployment)),
+          );
+          return await explainJobs(listed, {
+            find: (key: Key) => byKey.get(keyText(key)),
+            reports: createReports({ connection, prefix }),
+            retries: createRetries({ now: () => now }),
+            now,
+          });
+        } finally {
+          await queue.close();
+        }
+      });
+      if (jobs.length === 0 && isForPeople(flags.output)) out("Nothing runs, waits or has failed.\n");
+      else out(listing(flags.output, jobs, columns, toTable));
     });
 };
 

@@ -3,7 +3,7 @@ import { createHash } from "node:crypto";
 import { promisify } from "node:util";
 import { constants, gzip } from "node:zlib";
 import { z } from "zod";
-import type { ResultObject } from "../model.ts";
+import { describeObject, type ResultObject } from "../model.ts";
 
 export type ResultKind = "command" | "validate";
 export type Document = Readonly<Record<string, unknown>>;
@@ -113,14 +113,10 @@ export function sizeProblem({ metadata, data }: SecretObject): string | undefine
 }
 
 /** Names, kind, labels and annotations: what lists of objects show. */
-export function reduceObject({ ref, changes, rendered, remote, applied, ...flags }: ResultObject): Document {
+export function reduceObject(object: ResultObject): Document {
+  const { rendered, remote, applied } = object;
   return {
-    ref,
-    ...(changes.length > 0 && { changes }),
-    ...(flags.new && { new: true }),
-    ...(flags.orphan && { orphan: true }),
-    ...(flags.deleted && { deleted: true }),
-    ...(flags.hook && { hook: true }),
+    ...describeObject(object),
     ...(rendered !== undefined && { rendered: reduceText(rendered) }),
     ...(remote !== undefined && { remote: reduceText(remote) }),
     ...(applied !== undefined && { applied: reduceText(applied) }),

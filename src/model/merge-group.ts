@@ -19,14 +19,15 @@ export interface QueueBranch {
 
 const queuePrefix = "gh-readonly-queue/";
 
-/** Whether the short name of a branch is one that only a merge queue writes to. */
+/** Whether the short name of a branch is one that only GitHub's merge queue writes to. */
 export function isQueueBranch(branch: string): boolean {
   return branch.startsWith(queuePrefix);
 }
 
 /** `undefined` for other names. Names of base branches may contain slashes. */
 export function parseQueueBranch(branch: string): QueueBranch | undefined {
-  const match = /^gh-readonly-queue\/(.+)\/pr-(\d{1,15})-([0-9a-f]{40}|[0-9a-f]{64})$/.exec(branch);
+  if (!isQueueBranch(branch)) return undefined;
+  const match = /^(.+)\/pr-(\d{1,15})-([0-9a-f]{40}|[0-9a-f]{64})$/.exec(branch.slice(queuePrefix.length));
   const [, baseBranch, number, base] = match ?? [];
   if (baseBranch === undefined || base === undefined) return undefined;
   return { baseBranch, pullRequest: Number(number), base };

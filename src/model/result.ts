@@ -30,6 +30,18 @@ export interface ResultObject {
   readonly applied?: string | undefined;
 }
 
+/** Its name and what became of it, as kluctl writes them: what is not so is left out. */
+export function describeObject({ ref, changes, new: isNew, orphan, deleted, hook }: ResultObject) {
+  return {
+    ref,
+    ...(changes.length > 0 && { changes }),
+    ...(isNew && { new: true }),
+    ...(orphan && { orphan: true }),
+    ...(deleted && { deleted: true }),
+    ...(hook && { hook: true }),
+  };
+}
+
 export interface ResultError {
   readonly ref: ObjectRef;
   readonly message: string;

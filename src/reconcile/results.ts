@@ -1,18 +1,19 @@
 /** kluctl's results in the shapes that other tools of kluctl read back. They read strictly: no field may be added. Pure. */
-import type {
-  CommandResult,
-  CommandSummary,
-  DriftSummary,
-  DeploymentSpec,
-  GitRef,
-  GitSource,
-  Key,
-  ProjectKey,
-  ResultError,
-  ResultObject,
-  TargetKey,
-  ValidateResult,
-  ValidateSummary,
+import {
+  type CommandResult,
+  type CommandSummary,
+  describeObject,
+  type DriftSummary,
+  type DeploymentSpec,
+  type GitRef,
+  type GitSource,
+  type Key,
+  type ProjectKey,
+  type ResultError,
+  type ResultObject,
+  type TargetKey,
+  type ValidateResult,
+  type ValidateSummary,
 } from "../model.ts";
 import type { MaskedResult } from "./mask.ts";
 
@@ -189,16 +190,8 @@ function identityOf(context: ResultContext) {
   };
 }
 
-function toDriftedObject({ ref, changes, new: isNew, orphan, deleted, hook, applied, remote }: ResultObject) {
-  return {
-    ref,
-    ...(changes.length > 0 && { changes }),
-    ...(isNew && { new: true }),
-    ...(orphan && { orphan: true }),
-    ...(deleted && { deleted: true }),
-    ...(hook && { hook: true }),
-    lastResourceVersion: resourceVersionOf(applied ?? remote),
-  };
+function toDriftedObject(object: ResultObject) {
+  return { ...describeObject(object), lastResourceVersion: resourceVersionOf(object.applied ?? object.remote) };
 }
 
 function fit(objects: readonly { readonly changes?: unknown }[]): readonly unknown[] {

@@ -1,7 +1,7 @@
 /** A result as it is stored: without secret values, for everybody who may list the stored results. */
 import { createHmac, randomBytes } from "node:crypto";
 import { parseJson } from "../json.ts";
-import type { CommandResult, ResultObject } from "../model.ts";
+import { type CommandResult, describeObject, type ResultObject } from "../model.ts";
 import { type Redactor, redactorOf } from "./redactor.ts";
 import { isSecret, isSecretSource, lastApplied } from "./secrets-of.ts";
 import { mask } from "./shapes.ts";
@@ -67,7 +67,7 @@ function withDocument(result: CommandResult, before: CommandResult, document: Do
     const isSame = rendered === wasRendered && remote === wasRemote && applied === wasApplied;
     const original = written.length === result.objects.length ? record(written[i]) : undefined;
     const texts = isSame && original ? fieldsOf(original, ["rendered", "remote", "applied"], same) : fullTexts(object);
-    return { ...flagsOf(object), ...texts };
+    return { ...describeObject(object), ...texts };
   });
   return {
     ...result,
@@ -77,17 +77,6 @@ function withDocument(result: CommandResult, before: CommandResult, document: Do
       ...(errors.length + lengthOf(document["errors"]) > 0 && { errors }),
       ...(warnings.length + lengthOf(document["warnings"]) > 0 && { warnings }),
     },
-  };
-}
-
-function flagsOf({ ref, changes, new: isNew, orphan, deleted, hook }: ResultObject): Document {
-  return {
-    ref,
-    ...(changes.length > 0 && { changes }),
-    ...(isNew && { new: true }),
-    ...(orphan && { orphan: true }),
-    ...(deleted && { deleted: true }),
-    ...(hook && { hook: true }),
   };
 }
 
