@@ -1,6 +1,7 @@
 /** The credentials that the server's environment holds for all deployments alike. */
 import { readFileSync, statSync } from "node:fs";
-import { secretsIn } from "../redact/secrets-in.ts";
+import { join } from "node:path";
+import { secretsIn, secretsInDockerConfig } from "../redact/secrets-in.ts";
 
 type Environment = Readonly<Record<string, string | undefined>>;
 
@@ -15,7 +16,7 @@ const mostBytes = 100_000;
 
 /** Values that must not be read in anything the server writes. Files are read now; one that cannot be read is left out. */
 export function environmentSecrets(env: Environment): readonly string[] {
-  return Object.entries(env).flatMap(([name, value]) => {
+  const named = Object.entries(env).flatMap(([name, value]) => {
     if (!value) return [];
     if (proxy.test(name)) return passwordOf(value);
     if (!owners.test(name)) return [];
@@ -24,6 +25,14 @@ export function environmentSecrets(env: Environment): readonly string[] {
     if (name.endsWith("CREDENTIALS")) return secretsIn(value);
     return credential.test(name) ? [value] : [];
   });
+  return [...named, ...dockerSecrets(env)];
+}
+
+/** Registries are asked with what `docker login` wrote, besides the logins of deployments. */
+function dockerSecrets({ DOCKER_CONFIG, HOME }: Environment): string[] {
+  const folder = DOCKER_CONFIG || (HOME && join(HOME, ".docker"));
+  const content = folder && readSmall(join(folder, "config.json"));
+  return content ? secretsInDockerConfig(content) : [];
 }
 
 function passwordOf(url: string): string[] {

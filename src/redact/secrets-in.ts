@@ -13,6 +13,26 @@ export function secretsIn(text: string): string[] {
   return [...new Set(values.flatMap(piecesOf))];
 }
 
+/** Of what `docker login` wrote: in base64, each login is a name, a colon and the password. */
+export function secretsInDockerConfig(text: string): string[] {
+  const { auths } = recordOf(parseQuietly(text));
+  return Object.values(recordOf(auths)).flatMap((login) => {
+    const { auth, password, identitytoken, registrytoken } = recordOf(login);
+    const [, decoded] = /^[^:]*:([^]*)$/.exec(Buffer.from(textOf(auth), "base64").toString("utf8")) ?? [];
+    // NULs are what some versions fill it up with.
+    const found = [textOf(auth), decoded?.replace(/\0+$/, ""), password, identitytoken, registrytoken].map(textOf);
+    return found.filter((value) => value !== "");
+  });
+}
+
+function recordOf(value: unknown): Record<string, unknown> {
+  return typeof value === "object" && value !== null ? (value as Record<string, unknown>) : {};
+}
+
+function textOf(value: unknown): string {
+  return typeof value === "string" ? value : "";
+}
+
 function leavesOf(value: object): string[] {
   return Object.entries(value).flatMap(([name, item]: [string, unknown]) => {
     if (typeof item === "object" && item !== null) return leavesOf(item);

@@ -1,4 +1,4 @@
-import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { expect, onTestFinished, test } from "vitest";
@@ -43,4 +43,21 @@ test("a file that a variable names is read; one that cannot be read is left out"
   });
   expect(found).toEqual(expect.arrayContaining(["the-key", "the-token"]));
   expect(found).not.toContain("shop-project");
+});
+
+test("what `docker login` wrote is known, wherever it is", () => {
+  const home = mkdtempSync(join(tmpdir(), "towline-secrets-"));
+  onTestFinished(() => rmSync(home, { recursive: true }));
+  const auth = Buffer.from("robot:the-password").toString("base64");
+  const login = { auth, identitytoken: "the-identity", registrytoken: "the-token" };
+  const folder = join(home, ".docker");
+  mkdirSync(folder);
+  writeFileSync(join(folder, "config.json"), JSON.stringify({ auths: { "registry.example.com": login } }));
+  const known = [auth, "the-password", "the-identity", "the-token"];
+  expect(environmentSecrets({ HOME: home })).toEqual(known);
+  expect(environmentSecrets({ HOME: "/nowhere", DOCKER_CONFIG: folder })).toEqual(known);
+  for (const broken of ["", "{", "[]", '{"auths":[null,1,{"auth":1}]}']) {
+    writeFileSync(join(folder, "config.json"), broken);
+    expect(environmentSecrets({ HOME: home })).toEqual([]);
+  }
 });
