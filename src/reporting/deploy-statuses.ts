@@ -3,7 +3,7 @@ import type { CommandSummary, CommitStatus, GitDeployment } from "../model.ts";
 import { isReconciling, readyCondition } from "../reconcile/conditions.ts";
 import { changeWaits } from "../reconcile/decide.ts";
 import { inOneLine, withFirstErrorOnly } from "../reconcile/first-error.ts";
-import { aggregateContext, contextOf, fewEnough } from "./statuses.ts";
+import { aggregateContext, areMany, contextOf, fewEnough } from "./statuses.ts";
 
 /** A deployment that follows what was pushed to, and the commit that is there now. */
 export interface Follower {
@@ -14,7 +14,9 @@ export interface Follower {
 
 type Line = Pick<CommitStatus, "state" | "description">;
 
+const queued: Line = { state: "pending", description: "queued" };
 const beingDeployed: Line = { state: "pending", description: "being deployed" };
+const beingLookedAt: Line = { state: "pending", description: "being looked at" };
 const deployed = "deployed: ";
 /** Before what a deploy has left. */
 const waiting = "; ";
@@ -37,7 +39,7 @@ export function deployStatuses(
   });
   // Of many deployments no line was written besides the sum; it ends like a line of its own.
   const sum = lines.length > 0 ? sumOf(lines) : superseded(known.get(aggregateContext));
-  return sum === undefined ? [] : [...fewEnough(lines), { context: aggregateContext, ...sum }];
+  return sum === undefined ? [] : [...fewEnough(lines, known), { context: aggregateContext, ...sum }];
 }
 
 function lineOf(commit: string, { spec, status }: GitDeployment, head: string | undefined): Line | undefined {
@@ -45,7 +47,7 @@ function lineOf(commit: string, { spec, status }: GitDeployment, head: string | 
     if (head !== commit) return undefined;
     return spec.suspend
       ? { state: "success", description: "suspended, nothing is deployed" }
-      : { state: "pending", description: "queued" };
+      : queued;
   }
   if (isReconciling(status)) return beingDeployed;
   if (status.lastPrepareError !== undefined) {
@@ -60,7 +62,7 @@ function lineOf(commit: string, { spec, status }: GitDeployment, head: string | 
     return { state: "success", description: describe(last, spec.prune) };
   }
   if (ready?.status === "True") return { state: "success", description: "nothing to do" };
-  return { state: "pending", description: "being looked at" };
+  return beingLookedAt;
 }
 
 /**
@@ -113,6 +115,16 @@ function sumOf(lines: readonly Line[]): Line {
   const [only] = lines;
   if (lines.length === 1 && only !== undefined) return { state: only.state, description: only.description };
   const words = { failure: "failed", pending: "pending", success: "up to date", canceled: "superseded" };
-  const parts = counts.filter(({ count }) => count > 0).map((one) => `${one.count} ${words[one.state]}`);
+  const shown = areMany(lines) && areManyMoving(lines) ? counts.filter((one) => one.state === "failure") : counts;
+  const parts = shown.filter(({ count }) => count > 0).map((one) => `${one.count} ${words[one.state]}`);
+  if (shown !== counts) parts.push(`${parts.length > 0 ? "the others " : ""}in progress`);
   return { state, description: `${lines.length} deployments: ${parts.join(", ")}` };
+}
+
+/** More than this change by themselves in a moment: how many of many have done so is not worth a write each. */
+const mostMoving = 2;
+
+function areManyMoving(lines: readonly Line[]): boolean {
+  const moving = [queued, beingDeployed, beingLookedAt].map(({ description }) => description);
+  return lines.filter(({ description }) => moving.includes(description)).length > mostMoving;
 }

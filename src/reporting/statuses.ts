@@ -8,9 +8,9 @@ export const aggregateContext = "towline";
 
 /**
  * With more deployments than this only the sum and the failures are written: hosts take about 80 writes a minute from
- * one login (GitHub's secondary limit), and nobody reads 200 lines.
+ * one login (GitHub's secondary limit), and nobody reads so many lines.
  */
-const mostLines = 20;
+const mostLines = 10;
 
 export function contextOf(deployment: Key): string {
   return `${aggregateContext}/${keyText(deployment)}`;
@@ -55,10 +55,20 @@ export function statusesOf(report: Report, url: string): CommitStatus[] {
   return [...fewEnough(lines), sum];
 }
 
-/** Of many lines the failures alone. */
-export function fewEnough(lines: readonly CommitStatus[]): readonly CommitStatus[] {
-  if (lines.length <= mostLines) return lines;
-  return lines.filter(({ state }) => state === "failure").slice(0, mostLines);
+/** Of many lines the failures alone, and those that are there already (`written`): what they say has to stay true. */
+export function fewEnough(
+  lines: readonly CommitStatus[],
+  written: { has(context: string): boolean } = new Set(),
+): readonly CommitStatus[] {
+  if (!areMany(lines)) return lines;
+  const isWritten = ({ context }: CommitStatus) => written.has(context);
+  const failures = lines.filter((line) => line.state === "failure" && !isWritten(line));
+  return [...lines.filter(isWritten), ...failures.slice(0, mostLines)];
+}
+
+/** Whether not each of them gets a line of its own. */
+export function areMany({ length }: readonly unknown[]): boolean {
+  return length > mostLines;
 }
 
 function stateOf({ state, counts }: Preview): CommitStatus["state"] {

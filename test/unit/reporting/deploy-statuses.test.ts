@@ -202,3 +202,35 @@ test("of many deployments only the failures and the sum are written", () => {
 
   expect(deployStatuses(pushed, followers, []).map(({ context }) => context)).toEqual(["towline/shop/d150", "towline"]);
 });
+
+function many(count: number, statusOf: (i: number) => Partial<DeploymentStatus>) {
+  return Array.from({ length: count }, (_, i) => {
+    const key = { namespace: "shop", name: `d${i}` };
+    return { deployment: aDeployment({ key, status: statusOf(i) }), head: pushed };
+  });
+}
+
+test("while many deployments change, the sum is written a few times, and not for each of them", () => {
+  const done = { ...ready, lastDeployResult: aDeploy(pushed) };
+  const failed = { ...ready, lastPrepareError: "no such target" };
+  const sums = Array.from({ length: 21 }, (_, finished) => {
+    const followers = many(20, (i) => (i >= finished ? { observedCommit: older } : i === 10 ? failed : done));
+    return deployStatuses(pushed, followers, []).at(-1)?.description;
+  });
+  expect([...new Set(sums)]).toEqual([
+    "20 deployments: in progress",
+    "20 deployments: 1 failed, the others in progress",
+    "20 deployments: 1 failed, 2 pending, 17 up to date",
+    "20 deployments: 1 failed, 1 pending, 18 up to date",
+    "20 deployments: 1 failed, 19 up to date",
+  ]);
+});
+
+test("of many deployments, one whose failure was written is told to have succeeded", () => {
+  const followers = many(20, () => ({ ...ready, lastDeployResult: aDeploy(pushed) }));
+  const written = [{ context: "towline/shop/d7", state: "failure" as const, description: "deploy failed." }];
+  expect(deployStatuses(pushed, followers, written)).toMatchObject([
+    { context: "towline/shop/d7", state: "success" },
+    { context: "towline", state: "success", description: "20 deployments: 20 up to date" },
+  ]);
+});

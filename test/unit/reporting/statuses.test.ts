@@ -74,11 +74,11 @@ test.each<[string, Partial<Report>, string[][]]>([
 });
 
 test("of many deployments the failures and the sum are told", () => {
-  const previews = Array.from({ length: 21 }, (_, i) =>
-    aPreview({ deployment: { namespace: "shop", name: `d${i}` }, state: i === 20 ? "failed" : "done" }),
+  const previews = Array.from({ length: 11 }, (_, i) =>
+    aPreview({ deployment: { namespace: "shop", name: `d${i}` }, state: i === 10 ? "failed" : "done" }),
   );
   expect(linesOf({ previews })).toEqual([
-    ["towline/shop/d20", "failure"],
+    ["towline/shop/d10", "failure"],
     ["towline", "failure"],
   ]);
 });
