@@ -18,6 +18,7 @@ const house = [
   "ports",
   "decisions",
   "metrics",
+  "jail",
   "kluctl",
   "source",
   "starter",
@@ -45,7 +46,8 @@ const rooms: readonly Room[] = [
     mayImport: decisions,
   },
   { name: "metrics", files: /^src\/metrics(?:\.ts$|\/)/, mayImport: ["ground"] },
-  { name: "kluctl", files: /^src\/kluctl\//, mayImport: ["ground", "ports"] },
+  { name: "jail", files: /^src\/jail\//, mayImport: [] },
+  { name: "kluctl", files: /^src\/kluctl\//, mayImport: ["ground", "ports", "jail"] },
   { name: "source", files: /^src\/source\//, mayImport: ["ground", "ports"] },
   // Starts what those two want started.
   { name: "starter", files: /^src\/starter\//, mayImport: ["ground", "ports", "kluctl", "source"] },

@@ -188,6 +188,8 @@ export interface Merged {
   readonly kind: "merged";
   /** The files in which the merge differs from the base. */
   readonly changed: ChangedPaths;
+  /** The directory that holds the clone, and nothing else. */
+  readonly slot: string;
   /** The directory of the project at this path. Throws SourceError. */
   project(path: string): Promise<string>;
   release(): Promise<void>;
@@ -277,6 +279,8 @@ export interface Run extends Partial<Identity> {
   readonly timeoutMs: number;
   /** Never with a renderer that other runs have used or will use; for code that nobody has approved yet. */
   readonly cold?: boolean | undefined;
+  /** The directory that holds the project's clone and nothing else: of the server's, all that a confined run may read. */
+  readonly slot?: string | undefined;
   /** The fence: kluctl ends before somebody else can take the lease. Required for what mutates. */
   readonly held?: Held | undefined;
 }

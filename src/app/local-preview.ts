@@ -125,6 +125,7 @@ async function mergeOf(copy: WorkingCopy): Promise<Merge> {
   return {
     kind: "merged",
     changed: { complete: true, paths: merge.changed },
+    slot: merge.dir,
     project: (path) => Promise.resolve(join(merge.dir, path)),
     release: () => Promise.resolve(), // the working copy does
   };

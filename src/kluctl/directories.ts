@@ -33,6 +33,16 @@ export interface Directories {
    * kubeconfig may say of any host that it is there.
    */
   create(namespace: string, of: { bringsLogins: boolean; cluster?: string | undefined }): Promise<JobDirectory>;
+  /**
+   * For a run that nobody else's may be mixed with: its caches are its own, and what kluctl would unpack is there as links,
+   * by their names.
+   */
+  createOwn(unpacked: ReadonlyMap<string, string>): Promise<OwnDirectory>;
+}
+
+export interface OwnDirectory extends JobDirectory {
+  /** Of what kluctl puts there: all that its renderers have to read. */
+  readonly included: readonly string[];
 }
 
 /** Below the base directory (kluctl up to 2.22) or the cache directory (since 2.23). */
@@ -134,8 +144,41 @@ export function createDirectories(options: DirectoriesOptions): Directories {
         remove: () => remove(path),
       };
     },
+
+    async createOwn(unpackedDirs) {
+      const path = await work.create();
+      const [base, home, gpg, tmp, cache] = ["base", "home", "gpg", "tmp", "cache"].map((name) => join(path, name)) as [
+        string,
+        string,
+        string,
+        string,
+        string,
+      ];
+      const own = join(base, String(process.getuid?.() ?? 0));
+      const libraries = join(cache, "go-embed-jinja2");
+      const included = inclusions.map((name) => join(own, name));
+      try {
+        for (const dir of [home, gpg, tmp, libraries, ...included]) await mkdir(dir, { recursive: true, mode: 0o700 });
+        // Up to 2.22, and since 2.23.
+        for (const [name, target] of unpackedDirs)
+          await symlink(target, join(name.startsWith("go-embedded-") ? tmp : libraries, name));
+      } catch (error) {
+        await removeDirectory(path).catch(() => undefined);
+        throw error;
+      }
+      return {
+        path,
+        keyring: gpg,
+        included,
+        env: { HOME: home, GNUPGHOME: gpg, TMPDIR: tmp, KLUCTL_BASE_TMP_DIR: base, KLUCTL_CACHE_DIR: cache },
+        remove: () => remove(path),
+      };
+    },
   };
 }
+
+/** Where kluctl clones to what a project includes, below its base directory. */
+const inclusions = ["git-cloned", "oci-pulled"];
 
 /** Two runs may do it at once. */
 async function link(target: string, path: string): Promise<void> {

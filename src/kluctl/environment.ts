@@ -23,6 +23,9 @@ const names = new Set([
   "GOMEMLIMIT",
 ]);
 
+/** Those that lead to no login: neither a file of them nor a host that somebody knows. */
+const unsecret = new Set([...names].filter((name) => name !== "DOCKER_CONFIG" && name !== "SSH_KNOWN_HOSTS"));
+
 /**
  * kluctl lives for less than a second, and collects garbage half a dozen times meanwhile. With these it hardly ever does,
  * which saves a quarter of its CPU time for some ten megabytes. The limit makes it collect more often where a project is
@@ -66,6 +69,12 @@ export function toSharedEnvironment(env: Environment): Record<string, string> {
   );
   const set = passed.filter((entry): entry is [string, string] => entry[1] !== undefined);
   return { ...garbageCollection, ...Object.fromEntries(set) };
+}
+
+/** The same for what nobody has approved yet: templates can read it, so it holds no login and nothing that leads to one. */
+export function toConfinedEnvironment(env: Environment): Record<string, string> {
+  const passed = Object.entries(toSharedEnvironment(env)).filter(([name]) => unsecret.has(name));
+  return Object.fromEntries(passed);
 }
 
 /** One login as kluctl reads it: the end of each variable's name, and its value. */

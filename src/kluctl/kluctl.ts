@@ -1,10 +1,19 @@
 /** The real kluctl behind the port: one process for each call, with a directory of its own that goes with it. */
 import { KilledError, KluctlUnavailableError, PrepareError } from "../errors.ts";
+import { notJailed } from "../jail/jail.ts";
 import { createScrubber, type Logger } from "../log.ts";
 import type { CommandResult, Credentials, Key, ValidateResult } from "../model.ts";
 import type { Kluctl } from "../ports.ts";
 import { type Call, toArguments } from "./arguments.ts";
 import { hostsAsking } from "./asking-hosts.ts";
+import type { Confine } from "./confine.ts";
+import {
+  type ConfinedLimits,
+  type ConfinedRun,
+  createConfinement,
+  defaultConfinedLimits,
+  type JailDemands,
+} from "./confinement.ts";
 import { explainDecryption, toDecryption } from "./decryption.ts";
 import { createDirectories, type JobDirectory } from "./directories.ts";
 import { type Environment, toSharedEnvironment, withDecryption, withLogins } from "./environment.ts";
@@ -24,7 +33,7 @@ import type { RendererLimits } from "./warm/fork-server-process.ts";
 import type { StartWatched } from "./watched.ts";
 import { createWarmRenderers, type RendererStart } from "./warm/renderers.ts";
 
-export interface KluctlLimits extends Omit<ProcessLimits, "timeoutMs">, RendererLimits {
+export interface KluctlLimits extends Omit<ProcessLimits, "timeoutMs">, RendererLimits, ConfinedLimits {
   /** So long after the lease was renewed kluctl is killed; with a margin less than what makes the lease free for others. */
   readonly leaseSilenceMs: number;
   /** kluctl keeps its time-out itself, mostly; so much later we do. */
@@ -42,6 +51,7 @@ const defaultLimits: KluctlLimits = {
   // Of a warm renderer. More than any real project needs: the time-out ends a template that loops long before.
   rendererBytes: 4 * 1024 ** 3,
   rendererSeconds: 3_600,
+  ...defaultConfinedLimits,
 };
 
 /** Each finds one more host, of those that a project includes something of. */
@@ -66,6 +76,10 @@ export interface KluctlDeps {
   readonly warm?: boolean | undefined;
   /** Who starts kluctl, and clears away after it; the server itself, if left out. */
   readonly starter?: KluctlStarter | undefined;
+  /** Confines the runs that are to be cold: a branch that nobody has approved yet can do nothing but render. */
+  readonly confine?: Confine | undefined;
+  /** What the kernel has to give for that; all there is, if left out. */
+  readonly jail?: Partial<JailDemands> | undefined;
   /** For people who look on. Of previews nothing is told: they are of code that nobody has approved yet. */
   readonly tell?: TellLine | undefined;
   readonly observe?: KluctlObserver | undefined;
@@ -116,6 +130,20 @@ export function createKluctl({ binary, kubeconfigFor, log, observe, ...deps }: K
         observe: observe?.rendererStarted,
       })
     : undefined;
+
+  const confinement =
+    deps.confine &&
+    createConfinement({
+      confine: deps.confine,
+      demands: { files: true, network: true, ...deps.jail },
+      directories,
+      workDir: deps.workDir,
+      env: deps.env,
+      systemPython: deps.systemPython,
+      limits: { ...limits, timeoutMs: 0 },
+      start: deps.starter?.startWatched,
+      log,
+    });
 
   const findBinary = createBinary({
     binary,
@@ -189,25 +217,29 @@ export function createKluctl({ binary, kubeconfigFor, log, observe, ...deps }: K
     onEnded: (ended: Ended) => void,
   ): Promise<T> {
     const binary = await prepare();
-    const warm = renderers?.find(binary, run.cold);
     const { git, oci, helm } = run.credentials;
     if (isSince(binary, 2, 23) && helm.some(({ credentialsId }) => credentialsId !== undefined)) {
       // In the words of its own controller, which takes no older form at all.
       throw new PrepareError("spec.helmCredentials can not be used anymore, please switch to spec.credentials.helm");
     }
-    const job = await directories.create(run.deployment.namespace, {
-      bringsLogins: git.length + oci.length + helm.length > 0,
-      cluster: run.cluster?.fingerprint,
-    });
+    const confined = run.cold ? await confinement?.begin(binary, run, signal) : undefined;
+    const warm = confined ? undefined : renderers?.find(binary, run.cold);
+    const job =
+      confined?.job ??
+      (await directories.create(run.deployment.namespace, {
+        bringsLogins: git.length + oci.length + helm.length > 0,
+        cluster: run.cluster?.fingerprint,
+      }));
     const keyring = createKeyring({ home: job.keyring, searchPath: sharedEnv["PATH"] ?? "", limits, onLeft });
-    const wanted = AbortSignal.any([signal, stopping.signal]);
+    const wanted = AbortSignal.any([signal, stopping.signal, ...(confined ? [confined.overfull] : [])]);
     let teller: LineTeller | undefined;
     let outcome: T | undefined;
     let ended: Ended | undefined;
     try {
       const logins = toLogins(run.credentials, job.path, asking.get(run.credentials));
       const keys = toDecryption(run.decryption, job.path);
-      const kubeconfig = run.cluster?.kubeconfig ?? (await kubeconfigFor(run.impersonate));
+      const kubeconfig =
+        confined?.access.kubeconfig ?? run.cluster?.kubeconfig ?? (await kubeconfigFor(run.impersonate));
       const others = new Map([...logins.files, ...keys.files]);
       const files = await writeJobFiles({ dir: job.path, call, run, kubeconfig, others });
       await keyring.import(keys.pgpKeys, wanted);
@@ -220,17 +252,17 @@ export function createKluctl({ binary, kubeconfigFor, log, observe, ...deps }: K
       if (deps.tell && !cold)
         teller = createLineTeller({ deployment, reconcileId, command: call.command, known: secrets, tell: deps.tell });
       const logLine = createLineLogger(log, call.command, run);
+      const args = [
+        ...toArguments(call, run, files),
+        ...kubeconfigFlags(binary, files.kubeconfig),
+        ...(confined?.flags ?? warm?.flags ?? pythonFlags(binary)),
+      ];
       ended = await runProcess({
         name: `kluctl ${call.command}`,
-        command: binary.path,
-        args: [
-          ...toArguments(call, run, files),
-          ...kubeconfigFlags(binary, files.kubeconfig),
-          ...(warm?.flags ?? pythonFlags(binary)),
-        ],
+        ...(confined?.jailed(binary.path, args) ?? { command: binary.path, args }),
         env: {
           ...threads.of(deployment, call.command),
-          ...withDecryption(withLogins(sharedEnv, logins, logins.knownHosts), keys),
+          ...withDecryption(withLogins(confined?.env ?? sharedEnv, logins, logins.knownHosts), keys),
           ...job.env,
           ...warm?.env,
           KUBECONFIG: files.kubeconfig,
@@ -251,13 +283,16 @@ export function createKluctl({ binary, kubeconfigFor, log, observe, ...deps }: K
         },
       });
       onEnded(ended);
-      if (!warm) renderers?.unpacked(binary);
+      if (!warm && !confined) renderers?.unpacked(binary);
       const readIt = (file: string, size: number) => read(file, size, wanted);
-      return (outcome = await readOutcome(ended, files.result, readIt, toWords));
+      outcome = await readOutcome(ended, files.result, readIt, toWords);
+      return confined ? (outcome = { ...outcome, maskedValues: confined.access.maskedValues?.() }) : outcome;
     } catch (error) {
+      if (confined) throw explainJail(error, confined, ended);
       throw explainRefusal(explainDecryption(error, run.decryption), run, ended?.stderr);
     } finally {
       await teller?.end(outcome);
+      await confined?.close();
       cleanUp(keyring, job);
     }
   }
@@ -329,9 +364,23 @@ export function createKluctl({ binary, kubeconfigFor, log, observe, ...deps }: K
     async stop() {
       stopping.abort();
       while (running.size > 0) await Promise.allSettled(running); // what ends leaves a directory to be removed
-      await renderers?.stop();
+      await Promise.all([renderers?.stop(), confinement?.stop()]);
     },
   };
+}
+
+/** In place of what only follows from it. */
+function explainJail(error: unknown, { overfull, access }: ConfinedRun, ended: Ended | undefined): unknown {
+  if (overfull.aborted) {
+    const { message } = overfull.reason as Error;
+    return new PrepareError(`the preview was ended because ${message}`);
+  }
+  if (ended?.exitCode === notJailed) {
+    return new KluctlUnavailableError(`previews cannot be confined here: ${ended.stderr.trim().slice(-300)}`);
+  }
+  const refused = access.refusals?.() ?? [];
+  const isNews = error instanceof PrepareError && refused.some((words) => !error.message.includes(words));
+  return isNews ? new PrepareError(`${error.message}\n\n${refused.join("\n")}`) : error;
 }
 
 /** What must not be read in kluctl's words, besides what looks like a secret anyway. */

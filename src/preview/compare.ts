@@ -137,6 +137,7 @@ async function diff(
     identity,
     timeoutMs: loopTimeoutMs(deployment.spec),
     cold: true,
+    slot: merge.slot,
   });
   const result = await deps.kluctl.diff(run, toDeployOptions(deployment, true), signal);
   log.info({ ...deployment.key, reconcileID: reconcileId, ms: clock.now() - startedAt }, "compared for a preview");

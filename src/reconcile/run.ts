@@ -11,10 +11,11 @@ export interface RunContext {
   readonly held?: Held | undefined;
   readonly timeoutMs: number;
   readonly cold?: boolean | undefined;
+  readonly slot?: string | undefined;
 }
 
 export function toRun({ key, spec }: Deployment, context: RunContext): Run {
-  const { reconcileId, checkout, credentials, identity, held, timeoutMs, cold } = context;
+  const { reconcileId, checkout, credentials, identity, held, timeoutMs, cold, slot } = context;
   return {
     ...identity,
     deployment: key,
@@ -32,6 +33,7 @@ export function toRun({ key, spec }: Deployment, context: RunContext): Run {
     credentials,
     timeoutMs,
     cold,
+    slot,
     held,
   };
 }

@@ -296,7 +296,8 @@ export function createSources(deps: SourcesDeps): GitSources {
     const id = await idOf(remote);
     // Both have to be in the mirror before it is cloned; what it has once, it keeps.
     await mirrors.withCommit(remote, id, base, { signal }, () => Promise.resolve());
-    const root = await work.create();
+    const slot = await work.create();
+    const root = join(slot, "clone");
     try {
       await mirrors.withCommit(remote, id, head, { signal }, (mirror) => cloneInto(root, mirror, remote, signal));
       const merge = await clones.run(() => mergeInto(git, { root, head, base, isMerged }, signal), { signal });
@@ -305,12 +306,12 @@ export function createSources(deps: SourcesDeps): GitSources {
           checkPath(path);
           return findProject(root, path);
         };
-        return { kind: "merged", changed: merge.changed, project, release: () => release(root) };
+        return { kind: "merged", changed: merge.changed, slot, project, release: () => release(slot) };
       }
-      await removeDirectory(root);
+      await removeDirectory(slot);
       return { kind: "conflict", paths: merge.conflicts };
     } catch (error) {
-      await removeDirectory(root);
+      await removeDirectory(slot);
       throw error;
     }
   }

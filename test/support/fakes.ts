@@ -192,6 +192,7 @@ export function fakeSources(refs: Record<string, string> = { "refs/heads/main": 
       if (merge.conflict) return Promise.resolve({ kind: "conflict", paths: merge.conflict });
       return Promise.resolve({
         kind: "merged",
+        slot: "/merge",
         changed: merge.changed,
         project: (path) =>
           merge.paths === undefined || merge.paths.includes(path)

@@ -18,6 +18,8 @@ export interface ForkServerOptions {
   readonly env: Readonly<Record<string, string>>;
   readonly cwd: string;
   readonly limits: RendererLimits;
+  /** What confines each renderer; none of them is, if left out. */
+  readonly jail?: string | undefined;
   /** A renderer was refused, and started cold. */
   readonly onRefused: (why: string) => void;
   /** It ended though nobody wanted it to. */
@@ -36,6 +38,7 @@ const graceMs = 2_000;
 export async function startForkServer(options: ForkServerOptions): Promise<ForkServer> {
   const { python, script, socket, env, cwd, limits, onRefused, onEnded } = options;
   const args = [script, socket, String(limits.rendererBytes), String(limits.rendererSeconds)];
+  if (options.jail !== undefined) args.push(options.jail);
   // In a group of its own: Ctrl-C ends us, and we end it when kluctl needs it no more.
   const child = spawn(python, args, { cwd, env, detached: true, stdio: ["pipe", "pipe", "pipe"] });
   const { promise: listens, resolve: listening } = Promise.withResolvers<void>();

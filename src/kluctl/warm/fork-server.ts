@@ -1,3 +1,6 @@
+import { confiningInPython } from "../../jail/python.ts";
+import { jailVariable } from "./light-stand-in.ts";
+
 /**
  * The program of the fork server, for kluctl's own Python. Four interpreters with their libraries are most of what a run
  * of kluctl costs; here one of them imports the libraries once, and is copied for each that kluctl wants.
@@ -11,14 +14,18 @@
  * - The renderer sends its exit status itself: the server may crash, and those that run do not notice.
  * - Each renderer leads a process group, which ends with it: what a template starts stays in there.
  *
- * Arguments: the socket's path, the memory and the CPU seconds that a renderer may take. Descriptor 0 is open as long as
+ * Arguments: the socket's path, the memory and the CPU seconds that a renderer may take; and for previews, what confines
+ * each renderer before it sees a template: with that, one that cannot be confined does not run. Descriptor 0 is open as long as
  * we live. On descriptor 1 it says `listening` once, and `cold <why>` for each renderer that it refuses.
  */
 export const forkServer = String.raw`
-import array, fcntl, gc, marshal, os, resource, runpy, select, signal, socket, sys, types
+import array, fcntl, gc, json, marshal, os, resource, runpy, select, signal, socket, sys, types
 
 path, memory, cpu = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
+jail = json.loads(sys.argv[4]) if len(sys.argv) > 4 else None
 F_SETSIG = 10  # Linux's; the module does not name it
+
+${confiningInPython}
 
 
 def receive(conn):
@@ -38,7 +45,10 @@ def receive(conn):
 
 def read_at_start(environ):
     names = (b"PYTHON", b"LC_", b"LANG", b"TZ")
-    return {name: value for name, value in environ.items() if name.startswith(names) and name != b"PYTHONPATH"}
+    read = {name: value for name, value in environ.items() if name.startswith(names) and name != b"PYTHONPATH"}
+    if read.get(b"LC_CTYPE") == b"C.UTF-8":
+        del read[b"LC_CTYPE"]  # what an interpreter puts there itself when there is no locale
+    return read
 
 
 def folders(environ):
@@ -104,10 +114,16 @@ def become(descriptors, cwd, environ):
         os.close(descriptor)
     os.chdir(cwd)
     os.environb.clear()
-    os.environb.update(environ)
+    os.environb.update(environ if jail is None else only_pythons(environ))
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-    bound(resource.RLIMIT_AS, memory)
-    bound(resource.RLIMIT_CPU, cpu)
+    if jail is None:
+        bound(resource.RLIMIT_AS, memory)
+        bound(resource.RLIMIT_CPU, cpu)
+
+
+def only_pythons(environ):
+    names = (b"PYTHON", b"LC_", b"LANG", b"TZ")
+    return {name: value for name, value in environ.items() if name.startswith(names)}
 
 
 def bound(what, most):
@@ -196,6 +212,12 @@ def render(conn, request):
     except OSError:
         return
     end_with(conn)
+    if jail is not None:
+        try:
+            confine(jail, os.fsdecode(environ.get(b"${jailVariable}", b"")).splitlines())
+        except BaseException as error:
+            os.write(2, f"not confined: {error!r}\n".encode())
+            return
     status = run(args, environ)
     status = flush() or status
     conn.send(bytes([status]))
@@ -224,6 +246,8 @@ os.umask(0o077)
 os.nice(10)
 resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
 prove_end_with()
+if jail is not None:
+    prove_confined(jail)
 signal.signal(signal.SIGCHLD, reap)
 listener = socket.socket(socket.AF_UNIX)
 listener.bind(path)

@@ -2,7 +2,7 @@
 import { chmod, copyFile, link, mkdir, readdir, stat, symlink, truncate, writeFile } from "node:fs/promises";
 import { basename, dirname, join } from "node:path";
 import { isSince } from "../version.ts";
-import { canBeLight, lightEnvironment, toLightStandIn } from "./light-stand-in.ts";
+import { canBeLight, lightEnvironment, toJailedStandIn, toLightStandIn } from "./light-stand-in.ts";
 import { toLauncher, toStandIn } from "./stand-in.ts";
 
 /** Where kluctl unpacks what it brings along. */
@@ -40,6 +40,10 @@ export interface LayoutOptions {
   readonly searchPath: string;
   /** Whether the stand-in is to be the light one; where the machine has what it needs, if left out. */
   readonly light?: boolean | undefined;
+  /** For previews: what confines the interpreter where no server takes a renderer. */
+  readonly jail?: ((interpreter: string) => string) | undefined;
+  /** In place of kluctl's own. */
+  readonly interpreter?: string | undefined;
 }
 
 /** Throws what people shall read as the reason for cold renderers. */
@@ -50,8 +54,9 @@ export async function createLayout(options: LayoutOptions): Promise<Layout> {
 }
 
 /** Since 2.25 kluctl takes `python3` from PATH if it is told to. The libraries are its own all the same. */
-async function onSearchPath({ dir, socket, unpacked, searchPath, light }: LayoutOptions): Promise<Layout> {
-  const interpreter = await findInterpreter(unpacked.python);
+async function onSearchPath(options: LayoutOptions): Promise<Layout> {
+  const { dir, socket, unpacked, searchPath, light, jail } = options;
+  const interpreter = options.interpreter ?? (await findInterpreter(unpacked.python));
   const bin = join(dir, "bin");
   await mkdir(bin);
   const { python, env } = await writeStandIn(join(bin, "python3"), {
@@ -60,6 +65,8 @@ async function onSearchPath({ dir, socket, unpacked, searchPath, light }: Layout
     interpreter,
     renderersIn: "/go-embed-jinja2/",
     light,
+    jail,
+    foreign: options.interpreter !== undefined,
   });
   return { python, ways: { env: { ...env, PATH: `${bin}:${searchPath}` }, flags: ["--use-system-python"] } };
 }
@@ -69,15 +76,25 @@ async function onSearchPath({ dir, socket, unpacked, searchPath, light }: Layout
  * Python of ours: links to the files of its own, but for `bin/python3`. If that is not as kluctl wants it, kluctl unpacks
  * the real one over it.
  */
-async function inItsPlace({ dir, createCopy, socket, unpacked, light }: LayoutOptions): Promise<Layout> {
+async function inItsPlace(options: LayoutOptions): Promise<Layout> {
+  const { dir, createCopy, socket, unpacked, light, jail } = options;
   const found = await findInterpreter(unpacked.temporary);
   const original = dirname(dirname(found));
   const temporary = await createCopy();
   const home = join(temporary, basename(original));
   await linkTree(original, home, "bin/python3");
   const launcher = join(home, "bin/python3");
-  const interpreter = join(home, "bin", basename(found));
-  const { python, env } = await writeStandIn(launcher, { dir, socket, interpreter, renderersIn: "", light });
+  const interpreter = options.interpreter ?? join(home, "bin", basename(found));
+  const foreign = options.interpreter !== undefined;
+  const { python, env } = await writeStandIn(launcher, {
+    dir,
+    socket,
+    interpreter,
+    renderersIn: "",
+    light,
+    jail,
+    foreign,
+  });
   await truncate(launcher, (await stat(join(original, "bin/python3"))).size);
   return { python, home, ways: { env: { ...env, TMPDIR: temporary }, flags: [] } };
 }
@@ -88,14 +105,20 @@ interface StandInOptions {
   readonly interpreter: string;
   readonly renderersIn: string;
   readonly light: boolean | undefined;
+  readonly jail: LayoutOptions["jail"];
+  readonly foreign: boolean;
 }
 
 async function writeStandIn(launcher: string, { dir, socket, interpreter, renderersIn, ...wanted }: StandInOptions) {
   const python = join(dir, "python");
   await symlink(interpreter, python);
   const places = { socket, python, renderersIn };
-  const light = wanted.light ?? (await canBeLight());
-  await writeFile(launcher, light ? toLightStandIn(places) : toLauncher(python), { flag: "wx" });
+  const { jail } = wanted;
+  const light = jail !== undefined || (wanted.light ?? (await canBeLight()));
+  const text = jail
+    ? toJailedStandIn({ ...places, jail: jail(interpreter), foreign: wanted.foreign })
+    : toLightStandIn(places);
+  await writeFile(launcher, light ? text : toLauncher(python), { flag: "wx" });
   await chmod(launcher, 0o700);
   if (!light) await writeFile(`${launcher}.py`, toStandIn(places));
   return { python, env: light ? lightEnvironment : {} };

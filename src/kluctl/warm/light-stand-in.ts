@@ -3,6 +3,7 @@
  * says, and it starts in less than half of the time. Five of them start for each kluctl.
  */
 import { access, constants } from "node:fs/promises";
+import { confining } from "../../jail/launcher.ts";
 import type { StandInPlaces } from "./stand-in.ts";
 
 const perl = "/usr/bin/perl";
@@ -37,11 +38,55 @@ ${program}__END__
 `;
 }
 
+export interface JailedStandInPlaces extends StandInPlaces {
+  /** What confines a renderer that no server takes, as the launcher reads it; what it may read is added to it. */
+  readonly jail: string;
+  /** Whether it is another Python than kluctl's, which finds its own libraries. */
+  readonly foreign: boolean;
+}
+
+/**
+ * The stand-in of previews. Where no server takes a renderer, it starts the real Python in a jail. Nothing runs unconfined,
+ * and nothing but kluctl's renderers runs at all.
+ */
+export function toJailedStandIn({ jail, foreign, ...places }: JailedStandInPlaces): string {
+  const { socket, python, renderersIn } = places;
+  const calls = systemCalls[process.arch];
+  return `#!${perl}
+my ($socket, $python, $renderers_in, $own_jail) = (${[socket, python, renderersIn, jail].map(quote).join(", ")});
+my ($sendmsg, $tee) = (${calls?.sendmsg}, ${calls?.tee});
+${foreign ? "delete $ENV{PYTHONHOME};" : ""}
+${confining()}
+${handingOver}
+${jailedProgram}__END__
+`;
+}
+
+/** Tells a renderer's jail which directories it may read, a line for each. */
+export const jailVariable = "TOWLINE_RENDERER_READS";
+
+const jailedProgram = String.raw`
+$SIG{PIPE} = "IGNORE";
+unless (is_kluctls()) {
+  print STDERR "not confined: kluctl starts a Python that is no renderer of its own\n";
+  exit 125;
+}
+exit 0 if has_nothing_to_do();
+my $status = hand_over();
+exit $status if defined $status;
+$SIG{PIPE} = "DEFAULT";
+my $reads = join "", map { "read $_\n" } split /\n/, $ENV{${jailVariable}};
+confine($own_jail . $reads);
+exec { $python } $python, @ARGV;
+exit 127;
+`;
+
 function quote(text: string): string {
   return `'${text.replace(/[\\']/g, "\\$&")}'`;
 }
 
-const program = String.raw`
+/** What both stand-ins do: find out what they are started for, and hand it over to the fork server. */
+const handingOver = String.raw`
 delete $ENV{PERL_SKIP_LOCALE_INIT};
 
 sub is_kluctls {
@@ -99,7 +144,9 @@ sub hand_over {
   sysread($conn, my $status, 1) or return 137;
   return ord $status;
 }
+`;
 
+const program = String.raw`${handingOver}
 sub elsewhere {
   for my $folder (split /:/, $ENV{PATH}) {
     my $path = "$folder/python3";

@@ -1,0 +1,231 @@
+/** Runs of kluctl on what nobody has approved yet: in a jail, with a place and an access of their own. */
+import { mkdir, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { KluctlUnavailableError } from "../errors.ts";
+import { kluctlFilter } from "../jail/filter.ts";
+import { inJail, type Jail } from "../jail/jail.ts";
+import type { Logger } from "../log.ts";
+import type { Confine, ConfinedAccess } from "./confine.ts";
+import type { Directories, OwnDirectory } from "./directories.ts";
+import { type Environment, toConfinedEnvironment } from "./environment.ts";
+import type { AnyRun } from "./job-files.ts";
+import { type ProcessLimits, runProcess } from "./process.ts";
+import { watchRoom } from "./room.ts";
+import { type Binary, isSince } from "./version.ts";
+import type { RendererLimits } from "./warm/fork-server-process.ts";
+import { createJailedRenderers, type JailedPlace } from "./warm/jailed-renderers.ts";
+import { jailVariable } from "./warm/light-stand-in.ts";
+import type { StartWatched } from "./watched.ts";
+
+export interface ConfinedLimits {
+  /** Private memory of kluctl, and of each renderer. */
+  readonly kluctlBytes: number;
+  readonly previewRendererBytes: number;
+  /** CPU time of a renderer. */
+  readonly previewRendererSeconds: number;
+  /** All that a run writes. */
+  readonly writtenBytes: number;
+  readonly writtenFiles: number;
+}
+
+export const defaultConfinedLimits: ConfinedLimits = {
+  kluctlBytes: 1024 ** 3,
+  previewRendererBytes: 512 * 1024 ** 2,
+  previewRendererSeconds: 60,
+  writtenBytes: 1024 ** 3,
+  writtenFiles: 100_000,
+};
+
+/** What the kernel has to give; nothing is started with less. */
+export interface JailDemands {
+  readonly files: boolean;
+  readonly network: boolean;
+  /** The newest version of Landlock that is used, for tests. */
+  readonly abi?: number | undefined;
+}
+
+export interface ConfinementDeps {
+  readonly confine: Confine;
+  readonly demands: JailDemands;
+  readonly directories: Directories;
+  readonly workDir: string;
+  readonly env: Environment;
+  /** Whether `python3` of PATH takes the place of kluctl's. */
+  readonly systemPython?: boolean | undefined;
+  readonly limits: ProcessLimits & RendererLimits & ConfinedLimits;
+  readonly start?: StartWatched | undefined;
+  readonly log: Logger;
+}
+
+export interface Confinement {
+  begin(binary: Binary, run: AnyRun, signal: AbortSignal): Promise<ConfinedRun>;
+  stop(): Promise<void>;
+}
+
+export interface ConfinedRun {
+  readonly job: OwnDirectory;
+  readonly access: ConfinedAccess;
+  readonly env: Readonly<Record<string, string>>;
+  readonly flags: readonly string[];
+  /** Aborts when the run has written more than it may. */
+  readonly overfull: AbortSignal;
+  jailed(command: string, args: readonly string[]): { command: string; args: string[] };
+  close(): Promise<void>;
+}
+
+/** Of libraries, certificates and time zones. No part of /proc, and none of what the server has in /etc. */
+const systemRead = [
+  "/etc/ssl",
+  "/etc/pki",
+  "/etc/ca-certificates",
+  "/etc/ld.so.cache",
+  "/etc/localtime",
+  "/dev/urandom",
+];
+const systemPrograms = ["/usr", "/lib", "/lib64", "/bin"];
+const openFiles = 4_096;
+
+export function createConfinement(deps: ConfinementDeps): Confinement {
+  const { confine, demands, directories, env, limits, log } = deps;
+  const own = toConfinedEnvironment(env);
+  const renderers = createJailedRenderers({
+    unpacked: directories.unpacked,
+    workDir: deps.workDir,
+    searchPath: own["PATH"] ?? "",
+    env: Object.fromEntries(Object.entries(own).filter(([name]) => /^(PATH$|PYTHON|LC_|LANG|TZ)/.test(name))),
+    limits,
+    jail: {
+      limits: {
+        data: limits.previewRendererBytes,
+        files: 64,
+        fileSize: 0,
+        cpu: limits.previewRendererSeconds,
+      },
+      abi: demands.abi,
+      files: demands.files,
+    },
+    systemPython: deps.systemPython,
+    log,
+  });
+  const prepared = new Map<string, Promise<void>>();
+  const stopping = new AbortController();
+
+  function jailFor(
+    place: JailedPlace,
+    binary: Binary,
+    { job, slot, ports }: { job: OwnDirectory; slot: string; ports: readonly number[] },
+  ): Jail {
+    const trusted = ["SSL_CERT_FILE", "SSL_CERT_DIR"].flatMap((name) => own[name]?.split(":") ?? []);
+    return {
+      read: [...systemRead, ...trusted, slot],
+      execute: [...systemPrograms, binary.path, ...place.programs],
+      write: [job.path, "/dev/null"],
+      ports,
+      filter: kluctlFilter(),
+      limits: { data: limits.kluctlBytes, files: openFiles, fileSize: limits.writtenBytes },
+      demands,
+    };
+  }
+
+  function environmentOf(place: JailedPlace, job: OwnDirectory, slot: string): Record<string, string> {
+    const reads = [slot, ...job.included].join("\n");
+    return { ...own, ...place.ways.env, ...job.env, [jailVariable]: reads };
+  }
+
+  /**
+   * Once for each kluctl: has it unpack and compile its Python, which nothing in a jail could, by a project that has
+   * nothing in it. Then the same in a jail, so that a machine where that cannot work is found out by no one's preview, and
+   * so that the renderers' server has learnt its libraries from nobody else.
+   */
+  async function prepare(binary: Binary): Promise<void> {
+    const job = await directories.create("towline", { bringsLogins: false });
+    try {
+      const [project, output] = [join(job.path, "project"), join(job.path, "rendered")];
+      await mkdir(project);
+      await writeFile(join(project, "deployment.yaml"), "deployments: [] # {{ 6 * 7 }}\n");
+      const args = ["render", "--no-update-check", "--offline-kubernetes", `--project-dir=${project}`];
+      const command = { command: binary.path, args: [...args, `--render-output-dir=${output}`] };
+      await render({ ...command, env: { ...own, ...job.env }, cwd: project });
+      const place = await renderers.find(binary);
+      const jailedJob = await directories.createOwn(place.unpacked);
+      try {
+        const jail = jailFor(place, binary, { job: jailedJob, slot: project, ports: [] });
+        const inside = [...args, `--render-output-dir=${join(jailedJob.path, "rendered")}`, ...place.ways.flags];
+        const env = environmentOf(place, jailedJob, project);
+        await render({ ...inJail(jail, binary.path, inside), env, cwd: jailedJob.path });
+      } finally {
+        await jailedJob.remove();
+      }
+    } finally {
+      await job.remove();
+    }
+  }
+
+  async function render(spec: { command: string; args: string[]; env: Record<string, string>; cwd: string }) {
+    const { exitCode, stderr } = await runProcess({
+      name: "kluctl render",
+      ...spec,
+      limits: { ...limits, timeoutMs: 60_000 },
+      signal: stopping.signal,
+      start: deps.start,
+    });
+    if (exitCode === 0) return;
+    const words = stderr.trim().split("\n").slice(-3).join("; ").slice(-500);
+    throw new KluctlUnavailableError(`kluctl cannot render a preview in a jail here: ${words}`);
+  }
+
+  async function isPrepared(binary: Binary): Promise<void> {
+    let preparing = prepared.get(binary.file);
+    if (preparing === undefined) {
+      preparing = prepare(binary);
+      prepared.set(binary.file, preparing);
+      preparing.catch(() => prepared.delete(binary.file));
+    }
+    await preparing;
+  }
+
+  return {
+    async begin(binary, run, signal) {
+      if (isSince(binary, 2, 23) && !isSince(binary, 2, 25)) {
+        const words = `kluctl ${binary.version} takes no renderers but its own, which nothing confines: use 2.25 or newer`;
+        throw new KluctlUnavailableError(words);
+      }
+      await isPrepared(binary);
+      const slot = run.slot;
+      if (slot === undefined) throw new Error("a confined run needs a slot");
+      const place = await renderers.find(binary);
+      const [job, access] = await both(directories.createOwn(place.unpacked), confine.open(run, slot, signal));
+      const room = watchRoom(job.path, { bytes: limits.writtenBytes, files: limits.writtenFiles });
+      return {
+        job,
+        access,
+        env: { ...environmentOf(place, job, slot), ...access.env },
+        flags: place.ways.flags,
+        overfull: room.signal,
+        jailed: (command, args) => inJail(jailFor(place, binary, { job, slot, ports: access.ports }), command, args),
+        async close() {
+          room.stop();
+          await access.close();
+        },
+      };
+    },
+
+    async stop() {
+      stopping.abort();
+      await Promise.allSettled(prepared.values());
+      await renderers.stop();
+    },
+  };
+}
+
+/** Where one of them fails, nothing is left of the other. */
+async function both(
+  making: Promise<OwnDirectory>,
+  opening: Promise<ConfinedAccess>,
+): Promise<[OwnDirectory, ConfinedAccess]> {
+  const [job, access] = await Promise.allSettled([making, opening]);
+  if (job.status === "fulfilled" && access.status === "fulfilled") return [job.value, access.value];
+  if (job.status === "fulfilled") await job.value.remove();
+  if (access.status === "fulfilled") await access.value.close();
+  throw (access.status === "rejected" ? access.reason : (job as PromiseRejectedResult).reason) as Error;
+}
