@@ -1,4 +1,5 @@
 /** The seams: what the decisions need from the outside, in their words. Each is small enough to be faked with a Map. */
+import type { IncomingMessage } from "node:http";
 import type {
   AsOf,
   Cause,
@@ -95,8 +96,8 @@ export interface Secrets {
 export interface ServiceAccounts {
   /** `undefined` if there is none. */
   annotations(namespace: string, name: string): Promise<Readonly<Record<string, string>> | undefined>;
-  /** A token that tells somebody outside of the cluster who it is. */
-  createToken(namespace: string, name: string, of: { audience: string; seconds: number }): Promise<string>;
+  /** A token that tells who it is: the audience, or the API server itself if there is none. */
+  createToken(namespace: string, name: string, of: { audience?: string; seconds: number }): Promise<string>;
 }
 
 /** What people offer from their own machines instead of sources, with `kluctl gitops`. */
@@ -227,6 +228,30 @@ export interface RemoteCluster {
   readonly kubeconfig: string;
   /** Equal for kubeconfigs that lead to the same server: what is remembered of one is not true of others. */
   readonly fingerprint: string;
+}
+
+/** A request to an API server, as it is sent. */
+export interface ApiExchange {
+  readonly method: string;
+  /** From the server's root, with its query. */
+  readonly path: string;
+  readonly headers: Readonly<Record<string, string>>;
+  readonly body?: Buffer | undefined;
+  readonly signal: AbortSignal;
+}
+
+/** An API server as one account meets it: what is sent carries the login, which nobody gets to see. */
+export interface ApiAccess {
+  /** Equal for the same API server. */
+  readonly cluster: string;
+  /** Equal for the same login to the same API server. */
+  readonly account: string;
+  /** Resolves once the answer's headers are there; the body is still to be read. */
+  send(exchange: ApiExchange): Promise<IncomingMessage>;
+  /** The login was refused: the next request brings a fresh one. */
+  renewLogin(): void;
+  /** Nobody uses it any more. */
+  release(): void;
 }
 
 /** What kluctl may decrypt the project's encrypted files with. */

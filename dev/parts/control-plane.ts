@@ -32,11 +32,13 @@ export const apiServerTools = ["etcd", "kube-apiserver"] as const;
 export async function startApiServer({
   tools,
   stateDir,
+  args = [],
 }: {
   readonly tools: ToolPaths<(typeof apiServerTools)[number]>;
   readonly stateDir: string;
+  readonly args?: readonly string[];
 }): Promise<ControlPlane> {
-  const parts = await startParts(tools, stateDir);
+  const parts = await startParts(tools, stateDir, () => args);
   return { kubeconfig: parts.files.kubeconfig, server: parts.server, stop: parts.stop };
 }
 

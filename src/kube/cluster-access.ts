@@ -66,6 +66,11 @@ export function tokenFileOf(user: User): string | undefined {
   return typeof config?.config?.tokenFile === "string" ? config.config.tokenFile : undefined;
 }
 
+/** The same place, for those who bring a login of their own. */
+export function withoutLogin({ cluster }: ClusterAccess): ClusterAccess {
+  return createAccess(cluster, undefined);
+}
+
 function createAccess(cluster: Cluster, user: User | undefined): ClusterAccess {
   const exec = new ExecAuth();
   let whole: Promise<Pick<ClusterAccess, "applyTo">> | undefined;

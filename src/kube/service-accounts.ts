@@ -27,7 +27,7 @@ export function createServiceAccounts({ client }: { client: Pick<KubeClient, "re
 
     async createToken(namespace, name, { audience, seconds }) {
       const path = `${pathOf(namespace, name)}/token`;
-      const spec = { audiences: [audience], expirationSeconds: seconds };
+      const spec = { audiences: audience === undefined ? undefined : [audience], expirationSeconds: seconds };
       const body = { apiVersion: "authentication.k8s.io/v1", kind: "TokenRequest", spec };
       return TokenRequest.parse(await client.request({ method: "POST", path, body })).status.token;
     },

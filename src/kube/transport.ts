@@ -13,7 +13,7 @@ export interface Exchange {
   readonly as?: string | undefined;
   /** That user's groups. */
   readonly asGroups?: readonly string[] | undefined;
-  readonly body?: string | undefined;
+  readonly body?: string | Buffer | undefined;
   readonly signal: AbortSignal;
 }
 

@@ -56,6 +56,8 @@ export interface CommandResult {
   readonly warnings: readonly ResultError[];
   /** Hash over the rendered objects in deployment order, equal to kluctl's own `lastObjectsHash`. */
   readonly objectsHash: string;
+  /** Of Secrets of which kluctl got masks only: what else the result says may hold copies. In memory alone, never stored. */
+  readonly maskedValues?: readonly string[] | undefined;
 }
 
 export interface ValidateResult {

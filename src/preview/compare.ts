@@ -63,6 +63,7 @@ export async function compare(
     const identity = await deps.readIdentity(deployment, { serviceAccount });
     knownSecrets = [...knownSecrets, ...identity.secrets];
     const result = await deps.limit(() => diff(target, identity, deps, log, signal), { signal });
+    knownSecrets = [...knownSecrets, ...(result.maskedValues ?? [])];
     const found = await describeSafely(result, { knownSecrets, prune: deployment.spec.prune }, signal);
     if (found.concealed !== undefined) log.warn({ ...deployment.key, why: found.concealed }, "only counts are told");
     const { new: created, changed, deleted, orphan, errors } = found.counts;

@@ -1,6 +1,7 @@
 import { describe, expect, test } from "vitest";
 import { KilledError, PrepareError, QueueUnavailableError, SourceError } from "../../../src/errors.ts";
 import type { PreviewDeps } from "../../../src/preview/preview.ts";
+import { anObject, aResult } from "../../support/deployments.ts";
 import { fakeSecrets } from "../../support/fakes.ts";
 import { aChange, aPreviewWorld, base, inFolder, named } from "../../support/preview.ts";
 
@@ -36,6 +37,19 @@ describe("what fails", () => {
     await run();
     expect(previews()[0]).toMatchObject({ state: "failed", failure: expect.stringContaining("cannot clone") });
     expect(JSON.stringify(previews())).not.toContain(password);
+  });
+
+  test("is told without what kluctl was shown masks of", async () => {
+    const { run, previews, kluctl } = aPreviewWorld([named("a")]);
+    const changes = [
+      { type: "update" as const, jsonPath: "data.url", oldValue: "db:correct-horse", newValue: "db:new" },
+    ];
+    const object = anObject({ changes });
+    kluctl.answers.diff = aResult({ objects: [object], maskedValues: ["correct-horse"] });
+    await run();
+    expect(previews()[0]).toMatchObject({ state: "done", counts: { changed: 1 } });
+    expect(JSON.stringify(previews())).not.toContain("correct-horse");
+    expect(JSON.stringify(previews())).toContain("db:new");
   });
 
   test("for want of a login of the project is told for those that lack it", async () => {

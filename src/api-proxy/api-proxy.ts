@@ -1,0 +1,122 @@
+/**
+ * The API server as a preview's kluctl meets it. kluctl gets no login, only an address of this proxy that is made for its run
+ * and dies with it. The login is added here, writes become dry runs, and values of Secrets become masks.
+ */
+import { randomBytes } from "node:crypto";
+import { once } from "node:events";
+import { createServer, type Server } from "node:http";
+import type { AddressInfo, Socket } from "node:net";
+import type { Duplex } from "node:stream";
+import type { Logger } from "../log.ts";
+import type { ApiAccess, Identity } from "../ports.ts";
+import { createDiscovery } from "./discovery.ts";
+import { toStatus } from "./refusal.ts";
+import { createRefusedLists } from "./refused-lists.ts";
+import { createSession, defaultLimits, type Session, type SessionLimits } from "./session.ts";
+
+export interface ApiProxyDeps {
+  /** Throws PrepareError where the run has nobody to ask as. */
+  readonly login: (run: Pick<Identity, "impersonate" | "cluster">) => Promise<ApiAccess>;
+  readonly limits?: Partial<SessionLimits> | undefined;
+  /** Monotonic milliseconds. */
+  readonly now?: (() => number) | undefined;
+  readonly log: Logger;
+}
+
+export interface OpenedApi {
+  /** The text of a kubeconfig whose only context is "default". */
+  readonly kubeconfig: string;
+  readonly port: number;
+  /** Values of Secrets that the run got masks of, and that nobody may be shown. */
+  maskedValues(): string[];
+  close(): Promise<void>;
+}
+
+export interface ApiProxy {
+  open(run: Pick<Identity, "impersonate" | "cluster">): Promise<OpenedApi>;
+  /** Ends all runs' requests. */
+  close(): Promise<void>;
+}
+
+const mostConnections = 2_000;
+
+export function createApiProxy({ login, limits, now = () => performance.now(), log }: ApiProxyDeps): ApiProxy {
+  const sessions = new Map<string, Session>();
+  const discovery = createDiscovery(now);
+  const refused = createRefusedLists(now);
+  /** One port for as long as the process lives: kluctl keeps what it knows of a cluster by host and port. */
+  let listening: Promise<{ server: Server; port: number }> | undefined;
+
+  async function listen() {
+    const server = createServer({ requestTimeout: 120_000, headersTimeout: 10_000, keepAliveTimeout: 0 });
+    server.maxConnections = mostConnections;
+    server.on("request", (req, res) => {
+      const { port } = server.address() as AddressInfo;
+      const [path = "", rest] = split(req.url ?? "");
+      const session = req.headers.host === `127.0.0.1:${port}` && rest !== undefined ? sessions.get(path) : undefined;
+      if (session !== undefined) {
+        void session.handle(req, res, rest as string);
+        return;
+      }
+      req.resume();
+      res.writeHead(404, { "Content-Type": "application/json", Connection: "close" });
+      res.end(JSON.stringify(toStatus(404, "there is no such preview")));
+    });
+    // Neither is needed to compare, and both would go on past these rules.
+    const hangUp = (_: unknown, socket: Duplex) => void socket.destroy();
+    server.on("upgrade", hangUp);
+    server.on("connect", hangUp);
+    server.on("clientError", (_, socket: Socket) => void socket.destroy());
+    server.listen(0, "127.0.0.1");
+    await once(server, "listening");
+    return { server, port: (server.address() as AddressInfo).port };
+  }
+
+  return {
+    async open(run) {
+      const access = await login(run);
+      listening ??= listen();
+      listening.catch(() => (listening = undefined));
+      const { port } = await listening;
+      const path = randomBytes(32).toString("base64url");
+      const session = createSession({ access, discovery, refused, limits: { ...defaultLimits, ...limits }, now, log });
+      sessions.set(path, session);
+      return {
+        kubeconfig: toKubeconfig(`http://127.0.0.1:${port}/${path}`),
+        port,
+        maskedValues: () => session.maskedValues(),
+        async close() {
+          sessions.delete(path);
+          session.close();
+        },
+      };
+    },
+    async close() {
+      for (const session of sessions.values()) session.close();
+      sessions.clear();
+      const { server } = (await listening) ?? {};
+      if (server === undefined) return;
+      const closed = once(server, "close");
+      server.close();
+      server.closeAllConnections();
+      await closed;
+    },
+  };
+}
+
+/** `/path/rest` into `path` and `/rest`. */
+function split(url: string): [string, string] | [] {
+  const end = url.indexOf("/", 1);
+  return url.startsWith("/") && end !== -1 ? [url.slice(1, end), url.slice(end)] : [];
+}
+
+function toKubeconfig(server: string): string {
+  return JSON.stringify({
+    apiVersion: "v1",
+    kind: "Config",
+    "current-context": "default",
+    contexts: [{ name: "default", context: { cluster: "default", user: "default" } }],
+    clusters: [{ name: "default", cluster: { server } }],
+    users: [{ name: "default", user: {} }],
+  });
+}

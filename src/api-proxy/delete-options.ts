@@ -1,0 +1,24 @@
+/**
+ * The body of a DELETE. Where there is one, the API server takes its options from it and none from the query: without
+ * `dryRun` in the body, the object would be gone whatever the query says. Pure.
+ */
+import { z } from "zod";
+import { parseJson } from "../json.ts";
+import { Refusal } from "./refusal.ts";
+
+const DeleteOptions = z.strictObject({
+  kind: z.literal("DeleteOptions").optional(),
+  apiVersion: z.string().optional(),
+  gracePeriodSeconds: z.int().nullish(),
+  propagationPolicy: z.string().nullish(),
+  orphanDependents: z.boolean().nullish(),
+  preconditions: z.strictObject({ uid: z.string().nullish(), resourceVersion: z.string().nullish() }).nullish(),
+  dryRun: z.tuple([z.literal("All")]).nullish(),
+});
+
+/** Throws Refusal. */
+export function toDryRunDelete(body: Buffer, query: Readonly<Record<string, unknown>>): Buffer {
+  const { success, data } = DeleteOptions.safeParse(body.length === 0 ? query : parseJson(body.toString("utf8")));
+  if (!success) throw new Refusal(400, "a preview may not delete with these options");
+  return Buffer.from(JSON.stringify({ ...data, kind: "DeleteOptions", apiVersion: "v1", dryRun: ["All"] }));
+}

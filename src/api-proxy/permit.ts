@@ -1,0 +1,210 @@
+/**
+ * Which requests of a preview's kluctl reach the API server, and how: reads, and writes as dry runs. What passes is written
+ * again from its parts, so that the API server reads the same in it as these rules did. Pure.
+ */
+import type { IncomingHttpHeaders } from "node:http";
+import { negotiate } from "./negotiate.ts";
+import { Refusal } from "./refusal.ts";
+
+export type Method = "GET" | "POST" | "PUT" | "PATCH" | "DELETE";
+
+export interface Permitted {
+  readonly what: "discovery" | "schema" | "list" | "object";
+  readonly method: Method;
+  /** With its query. */
+  readonly path: string;
+  readonly accept: string;
+  /** Of what is written. */
+  readonly contentType?: string | undefined;
+  /** Nothing of the answer may pass with a Secret's values in it. */
+  readonly isSecret: boolean;
+  /** Of a DELETE: what its query said, for the body that counts instead. */
+  readonly deleteOptions?: Readonly<Record<string, unknown>> | undefined;
+}
+
+export interface ProxyRequest {
+  readonly method: string;
+  /** Below the run's own path: from `/api` on. */
+  readonly url: string;
+  readonly headers: IncomingHttpHeaders;
+}
+
+/** Throws Refusal. */
+export function permit({ method, url, headers }: ProxyRequest): Permitted {
+  if (!isMethod(method))
+    throw new Refusal(405, `a preview may not send ${/^[A-Z-]{1,20}$/.test(method) ? method : "this"}`);
+  const mark = url.indexOf("?");
+  const segments = readPath(mark === -1 ? url : url.slice(0, mark));
+  const query = readQuery(mark === -1 ? "" : url.slice(mark + 1));
+  const path = `/${segments.map(encodeSegment).join("/")}`;
+
+  const meta = metaKind(segments);
+  if (meta !== undefined) {
+    if (method !== "GET") throw new Refusal(403, `a preview may only read ${path}`);
+    const kept = pick(query, meta === "schema" ? ["hash"] : [], path);
+    return { what: meta, method, path: path + kept, accept: negotiate(headers.accept, meta), isSecret: false };
+  }
+
+  const { group, resource, name } = readResource(segments);
+  const isSecret = group === "" && resource === "secrets";
+  const what = name === undefined ? "list" : "object";
+  const shared = {
+    what,
+    method,
+    accept: negotiate(headers.accept, isSecret ? "secret" : "resource"),
+    isSecret,
+  } as const;
+  if (method === "GET") return { ...shared, path: path + pick(query, what === "list" ? listing : reading, path) };
+  if (reviews.has(group)) throw new Refusal(403, `a preview may not ask for ${resource}.${group}`);
+  if ((name === undefined) !== (method === "POST")) {
+    const whole = method === "POST" ? "create an object at the path of another" : `${method} all ${resource} at once`;
+    throw new Refusal(403, `a preview may not ${whole}`);
+  }
+  const dryRun = query.get("dryRun");
+  if (dryRun !== undefined && dryRun !== "All") throw new Refusal(400, "dryRun has to be All");
+  if (method === "DELETE") {
+    pick(query, ["dryRun", ...deleting], path);
+    return { ...shared, path: `${path}?dryRun=All`, deleteOptions: readDeleteQuery(query) };
+  }
+  const kept = pick(new Map([...query, ["dryRun", "All"]]), method === "PATCH" ? patching : writing, path);
+  return { ...shared, path: path + kept, contentType: readContentType(method, headers["content-type"]) };
+}
+
+const methods: readonly string[] = ["GET", "POST", "PUT", "PATCH", "DELETE"] satisfies Method[];
+
+function isMethod(method: string): method is Method {
+  return methods.includes(method);
+}
+
+/** Ask about logins and rights: nothing that a diff needs. */
+const reviews = new Set(["authentication.k8s.io", "authorization.k8s.io"]);
+/** Parts of old paths that make something else of the rest of it, and what binds pods without naming one in the path. */
+const special = new Set(["watch", "proxy", "bindings"]);
+
+const listing = ["labelSelector", "fieldSelector", "limit", "continue", "resourceVersion", "resourceVersionMatch"];
+const reading = ["resourceVersion"];
+const writing = ["dryRun", "fieldManager", "fieldValidation"];
+const patching = [...writing, "force"];
+const deleting = ["propagationPolicy", "gracePeriodSeconds"];
+/** Of the client's own comfort; the API server does without. */
+const dropped = new Set(["pretty", "timeout", "timeoutSeconds"]);
+
+/** A JSON patch is not among them: it can copy a Secret's value to where nobody looks for one. */
+const patchTypes = [
+  "application/apply-patch+yaml",
+  "application/merge-patch+json",
+  "application/strategic-merge-patch+json",
+];
+
+/** Decoded. What decodes to something that a path is made of is refused, however it is spelled. */
+function readPath(path: string): string[] {
+  if (!path.startsWith("/") || path.length > 2_000) throw new Refusal(400, "this is no path of the Kubernetes API");
+  return path
+    .slice(1)
+    .split("/")
+    .map((raw) => {
+      const segment = decode(raw);
+      // eslint-disable-next-line no-control-regex
+      if (segment === "" || /^\.\.?$|[/\\%;?#\x00-\x1f\x7f]/.test(segment)) {
+        throw new Refusal(400, "this is no path of the Kubernetes API");
+      }
+      return segment;
+    });
+}
+
+function encodeSegment(segment: string): string {
+  return encodeURIComponent(segment).replaceAll("%3A", ":").replaceAll("%40", "@");
+}
+
+function decode(text: string): string {
+  try {
+    return decodeURIComponent(text);
+  } catch {
+    throw new Refusal(400, "the request's address is not encoded correctly");
+  }
+}
+
+function readQuery(text: string): Map<string, string> {
+  const query = new Map<string, string>();
+  if (text.length > 8_000 || text.includes(";")) throw new Refusal(400, "the request's query is not one of Kubernetes");
+  for (const part of text.split("&")) {
+    if (part === "") continue;
+    const at = part.indexOf("=");
+    const spaced = part.replaceAll("+", " ");
+    const name = decode(at === -1 ? spaced : spaced.slice(0, at));
+    if (query.has(name)) throw new Refusal(400, "the request's query names a parameter twice");
+    query.set(name, at === -1 ? "" : decode(spaced.slice(at + 1)));
+  }
+  return query;
+}
+
+/** The query with these parameters; others are refused. */
+function pick(query: ReadonlyMap<string, string>, allowed: readonly string[], path: string): string {
+  const kept: [string, string][] = [];
+  for (const [name, value] of query) {
+    if (dropped.has(name)) continue;
+    if (!allowed.includes(name)) {
+      const shown = /^\w{1,40}$/.test(name) ? name : "this";
+      throw new Refusal(400, `a preview may not ask ${path} with the parameter ${shown}`);
+    }
+    kept.push([name, value]);
+  }
+  return kept.length === 0 ? "" : `?${new URLSearchParams(kept)}`;
+}
+
+const groupName = /^[a-z0-9][-a-z0-9.]{0,252}$/;
+const resourceName = /^[a-z0-9](?:[-a-z0-9.]{0,251}[a-z0-9])?$/;
+
+function metaKind(segments: readonly string[]): "discovery" | "schema" | undefined {
+  const [root, ...rest] = segments;
+  const known = rest.every((part) => groupName.test(part));
+  if (root === "version") return rest.length === 0 ? "discovery" : undefined;
+  if (root === "api") return rest.length <= 1 && known ? "discovery" : undefined;
+  if (root === "apis") return rest.length <= 2 && known ? "discovery" : undefined;
+  if (root === "openapi") {
+    const isDocument = rest[0] === "v2" ? rest.length === 1 : rest[0] === "v3" && rest.length <= 4;
+    return isDocument && known ? "schema" : undefined;
+  }
+  return undefined;
+}
+
+function readResource([root, ...parts]: readonly string[]): { group: string; resource: string; name?: string } {
+  const group = root === "api" ? "" : root === "apis" ? (parts.shift() ?? "") : undefined;
+  const version = parts.shift();
+  if (
+    group === undefined ||
+    version === undefined ||
+    (group !== "" && !groupName.test(group)) ||
+    !groupName.test(version)
+  ) {
+    throw new Refusal(403, "a preview may only ask for objects of the Kubernetes API");
+  }
+  const inNamespace = parts[0] === "namespaces" && parts.length > 2;
+  const [resource = "", name, subresource] = inNamespace ? parts.slice(2) : parts;
+  // The API server takes these two, after a namespace, for the namespace's own.
+  const ofNamespace = inNamespace && (resource === "status" || resource === "finalize");
+  if (subresource !== undefined || ofNamespace) {
+    const shown = ofNamespace ? `namespaces/${resource}` : `${resource}/${subresource}`;
+    throw new Refusal(403, `a preview may not ask for ${/^[a-z/]{1,80}$/.test(shown) ? shown : "a part of an object"}`);
+  }
+  if (special.has(resource) || !resourceName.test(resource)) throw new Refusal(403, "a preview may not ask for this");
+  return { group, resource, ...(name !== undefined && { name }) };
+}
+
+function readContentType(method: Method, header: string | undefined): string {
+  const type = header?.split(";", 1)[0]?.trim().toLowerCase() ?? "application/json";
+  const allowed = method === "PATCH" ? patchTypes : ["application/json"];
+  if (!allowed.includes(type))
+    throw new Refusal(415, `a preview may not send this as ${method}: use ${allowed.join(" or ")}`);
+  return type;
+}
+
+function readDeleteQuery(query: ReadonlyMap<string, string>): Record<string, unknown> {
+  const seconds = query.get("gracePeriodSeconds");
+  if (seconds !== undefined && !/^\d{1,9}$/.test(seconds)) throw new Refusal(400, "gracePeriodSeconds is not a number");
+  const policy = query.get("propagationPolicy");
+  return {
+    ...(policy !== undefined && { propagationPolicy: policy }),
+    ...(seconds !== undefined && { gracePeriodSeconds: Number(seconds) }),
+  };
+}

@@ -1,0 +1,34 @@
+/** An answer of the API server, read to its end. */
+import type { IncomingMessage } from "node:http";
+import { Refusal } from "./refusal.ts";
+
+export interface WholeAnswer {
+  readonly status: number;
+  readonly headers: IncomingMessage["headers"];
+  readonly body: Buffer;
+}
+
+/** Rejects for one that is cut off, and throws Refusal for one that is longer than this. */
+export async function readAnswer(answer: IncomingMessage, mostBytes: number): Promise<WholeAnswer> {
+  try {
+    const tooLong = () => new Refusal(502, "the API server's answer is too long for a preview");
+    const body = await readBytes(answer, mostBytes, tooLong);
+    return { status: answer.statusCode ?? 0, headers: answer.headers, body };
+  } catch (error) {
+    answer.destroy();
+    throw error;
+  }
+}
+
+export async function readBytes(message: IncomingMessage, mostBytes: number, tooLong: () => Error): Promise<Buffer> {
+  const chunks: Buffer[] = [];
+  let length = 0;
+  // The connection of one that is too long still carries the answer that says so.
+  for await (const chunk of message.iterator({ destroyOnReturn: false })) {
+    length += (chunk as Buffer).length;
+    if (length > mostBytes) throw tooLong();
+    chunks.push(chunk as Buffer);
+  }
+  if (!message.complete) throw new Error("the connection was cut before its end");
+  return Buffer.concat(chunks, length);
+}

@@ -1,0 +1,215 @@
+/** One run's requests to the API server. */
+import type { IncomingMessage, ServerResponse } from "node:http";
+import { pipeline } from "node:stream/promises";
+import { Transform } from "node:stream";
+import { parseJson } from "../json.ts";
+import type { Logger } from "../log.ts";
+import type { ApiAccess } from "../ports.ts";
+import { toDryRunDelete } from "./delete-options.ts";
+import type { Discovery } from "./discovery.ts";
+import { isJson } from "./negotiate.ts";
+import { permit, type Permitted } from "./permit.ts";
+import { readAnswer, readBytes } from "./read-answer.ts";
+import { Refusal, toStatus } from "./refusal.ts";
+import type { RefusedLists } from "./refused-lists.ts";
+import { createSecretMasks } from "./secret-masks.ts";
+
+export interface SessionDeps {
+  readonly access: ApiAccess;
+  readonly discovery: Discovery;
+  readonly refused: RefusedLists;
+  readonly limits: SessionLimits;
+  /** Monotonic milliseconds. */
+  readonly now: () => number;
+  readonly log: Logger;
+}
+
+export interface SessionLimits {
+  /** Of a run. */
+  readonly requests: number;
+  readonly atOnce: number;
+  /** Twice what the API server takes. */
+  readonly bodyBytes: number;
+  /** Of an answer about Secrets, which has to be read to its end. */
+  readonly secretBytes: number;
+  /** Of an answer that is passed on as it comes. */
+  readonly answerBytes: number;
+  readonly timeoutMs: number;
+}
+
+export const defaultLimits: SessionLimits = {
+  // kluctl makes some hundred, and one or two more for each object.
+  requests: 100_000,
+  atOnce: 64,
+  bodyBytes: 6 * 2 ** 20,
+  secretBytes: 64 * 2 ** 20,
+  answerBytes: 512 * 2 ** 20,
+  timeoutMs: 65_000,
+};
+
+export interface Session {
+  /** `url`: below the run's own path. Never rejects. */
+  handle(req: IncomingMessage, res: ServerResponse, url: string): Promise<void>;
+  /** Values of Secrets that the run got masks of. */
+  maskedValues(): string[];
+  close(): void;
+}
+
+export function createSession({ access, discovery, refused, limits, now, log }: SessionDeps): Session {
+  const masks = createSecretMasks();
+  const openedAt = now();
+  const ended = new AbortController();
+  /** Refusals in the log: kluctl's own requests bring none, and a project's could bring any number. */
+  let untold = 10;
+  let requests = 0;
+  let running = 0;
+
+  async function handle(req: IncomingMessage, res: ServerResponse, url: string): Promise<void> {
+    const abort = new AbortController();
+    const stop = () => abort.abort();
+    res.once("close", stop);
+    ended.signal.addEventListener("abort", stop, { once: true });
+    const timer = setTimeout(stop, limits.timeoutMs);
+    running++;
+    try {
+      if (++requests > limits.requests)
+        throw new Refusal(403, `a preview may not make more than ${limits.requests} requests`);
+      if (running > limits.atOnce) throw new Refusal(429, "a preview may not make so many requests at once");
+      await answer(req, res, url, abort.signal);
+    } catch (error) {
+      fail(req, res, error, abort.signal);
+    } finally {
+      running--;
+      clearTimeout(timer);
+      res.off("close", stop);
+      ended.signal.removeEventListener("abort", stop);
+    }
+  }
+
+  async function answer(req: IncomingMessage, res: ServerResponse, url: string, signal: AbortSignal): Promise<void> {
+    const { method = "", headers } = req;
+    const request = permit({ method, url, headers });
+    const body = await readBytes(
+      req,
+      limits.bodyBytes,
+      () => new Refusal(413, "the request is too long for a preview"),
+    );
+    if (request.what === "discovery" || request.what === "schema") {
+      const { status, headers: said, body: document } = await discovery.answer(access, request, openedAt);
+      return send(res, status, said["content-type"], document);
+    }
+    const known = request.method === "GET" && request.what === "list" && refused.find(access.account, request.path);
+    if (known) return send(res, 403, json, known);
+    const upstream = await ask(request, toBody(request, body), signal);
+    await pass(request, upstream, res);
+  }
+
+  function toBody({ method, isSecret, deleteOptions }: Permitted, body: Buffer): Buffer | undefined {
+    if (method === "GET") return undefined;
+    if (method === "DELETE") return toDryRunDelete(body, deleteOptions ?? {});
+    const document = isSecret ? parseJson(body.toString("utf8")) : undefined;
+    return document === undefined ? body : Buffer.from(JSON.stringify(masks.unmask(document)));
+  }
+
+  /** Nothing that is sent changes anything, so all of it may be sent again: with a new login, or on another connection. */
+  async function ask(request: Permitted, body: Buffer | undefined, signal: AbortSignal): Promise<IncomingMessage> {
+    const { method, path, accept, contentType = json } = request;
+    const headers = {
+      Accept: accept,
+      ...(body && { "Content-Type": contentType, "Content-Length": String(body.length) }),
+    };
+    const exchange = { method, path, headers, body, signal };
+    let upstream: IncomingMessage;
+    try {
+      upstream = await access.send(exchange);
+    } catch (error) {
+      if (signal.aborted || error instanceof Refusal) throw error;
+      return access.send(exchange);
+    }
+    if (upstream.statusCode !== 401) return upstream;
+    upstream.resume();
+    access.renewLogin();
+    return access.send(exchange);
+  }
+
+  async function pass(request: Permitted, upstream: IncomingMessage, res: ServerResponse): Promise<void> {
+    const { statusCode: status = 502, headers } = upstream;
+    if (!isJson(headers["content-type"]) || (status >= 300 && status < 400) || headers["content-encoding"]) {
+      upstream.destroy();
+      // A proxy before the API server, and words of Go's own for what it does not know, speak otherwise.
+      throw new Refusal(status === 404 ? 404 : 502, `the API server answered ${status} in another form than JSON`);
+    }
+    if (request.isSecret) {
+      const { body } = await readAnswer(upstream, limits.secretBytes);
+      const masked = masks.answer(parseJson(body.toString("utf8")));
+      return send(res, status, json, Buffer.from(JSON.stringify(masked)), headers["retry-after"]);
+    }
+    if (status === 403 && request.what === "list") {
+      const { body } = await readAnswer(upstream, limits.answerBytes);
+      if (request.method === "GET") refused.remember(access.account, request.path, body);
+      return send(res, status, json, body);
+    }
+    for (const name of ["content-type", "content-length", "retry-after", "warning"]) {
+      const value = headers[name];
+      if (value !== undefined) res.setHeader(name, value);
+    }
+    res.writeHead(status);
+    await pipeline(upstream, bounded(limits.answerBytes), res);
+  }
+
+  function fail(req: IncomingMessage, res: ServerResponse, error: unknown, signal: AbortSignal): void {
+    if (res.headersSent || res.destroyed) {
+      // kluctl has to see that it is not whole.
+      res.destroy();
+      return;
+    }
+    if (error instanceof Refusal) {
+      if (error.status < 500 && untold-- > 0)
+        log.info({ method: req.method, why: error.message }, "refused a request of a preview");
+      req.resume();
+      send(res, error.status, json, toText(error.status, error.message), error.status === 429 ? "1" : undefined);
+      return;
+    }
+    req.resume();
+    const [status, why] = signal.aborted ? [504, "no answer in time"] : [502, (error as Error).message];
+    log.warn({ method: req.method, err: error }, "a request of a preview did not reach the API server");
+    send(res, status, json, toText(status, `the API server cannot be reached: ${why}`));
+  }
+
+  return {
+    handle,
+    maskedValues: () => masks.values(),
+    close() {
+      ended.abort();
+      access.release();
+    },
+  };
+}
+
+const json = "application/json";
+
+function toText(status: number, message: string): Buffer {
+  return Buffer.from(JSON.stringify(toStatus(status, message)));
+}
+
+function send(res: ServerResponse, status: number, type: string | undefined, body: Buffer, retryAfter?: string): void {
+  res.writeHead(status, {
+    ...(type !== undefined && { "Content-Type": type }),
+    "Content-Length": body.length,
+    ...(retryAfter !== undefined && { "Retry-After": retryAfter }),
+    // What is left of it is not read.
+    ...(status === 413 && { Connection: "close" }),
+  });
+  res.end(body);
+}
+
+function bounded(mostBytes: number): Transform {
+  let length = 0;
+  return new Transform({
+    transform(chunk: Buffer, _, done) {
+      length += chunk.length;
+      if (length > mostBytes) done(new Error("the answer is too long for a preview"));
+      else done(null, chunk);
+    },
+  });
+}

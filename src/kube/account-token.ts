@@ -1,0 +1,74 @@
+/** The token of a service account, asked for again before it ends. */
+import { ApiError, PrepareError } from "../errors.ts";
+import type { Key } from "../model.ts";
+import type { ServiceAccounts } from "../ports.ts";
+
+export interface AccountToken {
+  /** Throws PrepareError where there can be none until somebody changes something. */
+  get(): Promise<string>;
+  /** It was refused: the next is another one. */
+  drop(): void;
+}
+
+interface Given {
+  readonly token: string;
+  readonly at: number;
+}
+
+/** The API server gives none for less. */
+const seconds = 600;
+const freshMs = 300_000;
+/** A little before the end that the API server knows. */
+const usableMs = (seconds - 30) * 1_000;
+
+/** `whose`: login that asks for it, in messages. */
+export function createAccountToken(
+  { namespace, name }: Key,
+  {
+    serviceAccounts,
+    whose,
+    now,
+  }: { serviceAccounts: Pick<ServiceAccounts, "createToken">; whose: string; now: () => number },
+): AccountToken {
+  let given: Given | undefined;
+  let asked: Promise<Given> | undefined;
+
+  async function ask(): Promise<Given> {
+    const at = now();
+    try {
+      return { token: await serviceAccounts.createToken(namespace, name, { seconds }), at };
+    } catch (error) {
+      throw explain(error);
+    }
+  }
+
+  function explain(error: unknown): unknown {
+    if (!(error instanceof ApiError)) return error;
+    const account = `service account ${namespace}/${name}`;
+    if (error.status === 404) {
+      return new PrepareError(
+        `a preview needs the ${account}, and the cluster has none of that name; create it, or name another`,
+      );
+    }
+    if (error.status !== 403) return error;
+    return new PrepareError(
+      `${whose} may not create a token for the ${account}, which a preview needs: ${error.message}; grant it "create" on serviceaccounts/token of that account (see docs/rights.md)`,
+    );
+  }
+
+  return {
+    async get() {
+      if (given && now() - given.at < freshMs) return given.token;
+      asked ??= ask().finally(() => (asked = undefined));
+      try {
+        return (given = await asked).token;
+      } catch (error) {
+        if (given && !(error instanceof PrepareError) && now() - given.at < usableMs) return given.token;
+        throw error;
+      }
+    },
+    drop() {
+      given = undefined;
+    },
+  };
+}

@@ -1,0 +1,169 @@
+import { randomBytes } from "node:crypto";
+import { expect, test } from "vitest";
+import { createSecretMasks } from "../../../src/api-proxy/secret-masks.ts";
+
+const base64 = (text: string | Buffer) => Buffer.from(text).toString("base64");
+
+interface Masked {
+  readonly data?: Record<string, string>;
+  readonly stringData?: Record<string, string>;
+  readonly metadata: { readonly annotations?: Record<string, string>; readonly labels?: Record<string, string> };
+  readonly items?: readonly Masked[];
+}
+
+function secret(data: Record<string, string>, metadata: object = {}) {
+  const encoded = Object.entries(data).map(([name, value]) => [name, base64(value)] as const);
+  return {
+    kind: "Secret",
+    apiVersion: "v1",
+    metadata: { name: "login", ...metadata },
+    data: Object.fromEntries(encoded),
+    type: "Opaque",
+  };
+}
+
+test("nothing of a value is left, and equal values look equal within a run alone", () => {
+  const [one, other] = [createSecretMasks(), createSecretMasks()];
+  const masked = one.answer(secret({ password: "hunter22", again: "hunter22", user: "ann-the-admin" })) as Masked;
+  const later = one.answer(secret({ password: "hunter22" })) as Masked;
+  const elsewhere = other.answer(secret({ password: "hunter22" })) as Masked;
+
+  const shown = JSON.stringify(masked);
+  for (const value of ["hunter22", "ann-the-admin"]) {
+    expect(shown).not.toContain(value);
+    expect(shown).not.toContain(base64(value));
+  }
+  expect(masked).toMatchObject({ kind: "Secret", type: "Opaque", metadata: { name: "login" } });
+  expect(masked.data?.["again"]).toBe(masked.data?.["password"]);
+  expect(masked.data?.["user"]).not.toBe(masked.data?.["password"]);
+  expect(later.data?.["password"]).toBe(masked.data?.["password"]);
+  expect(elsewhere.data?.["password"]).not.toBe(masked.data?.["password"]);
+  expect(Buffer.from(masked.data?.["password"] ?? "", "base64").toString()).toMatch(/^masked-[0-9a-f]{44}$/);
+  expect(one.values().toSorted()).toEqual(["ann-the-admin", "hunter22"]);
+});
+
+test("a mask stays as it is, and what only looks like one does not", () => {
+  const masks = createSecretMasks();
+  const masked = masks.answer(secret({ password: "hunter22" })) as Masked;
+  expect((masks.answer(masked) as Masked).data).toEqual(masked.data);
+  const forged = `masked-${"0".repeat(44)}`;
+  const answer = masks.answer(secret({ password: forged })) as Masked;
+  expect(answer.data?.["password"]).not.toBe(base64(forged));
+});
+
+test("a value that a project copies from one Secret into another is compared as itself", () => {
+  const masks = createSecretMasks();
+  const { data } = masks.answer(secret({ password: "hunter22" })) as Masked;
+  const mask = Buffer.from(data?.["password"] ?? "", "base64").toString();
+  const url = (password: string) => `postgres://shop:${password}@db`;
+  const written = {
+    ...secret({ copy: mask, url: url(mask), other: "new" }, { annotations: { note: mask } }),
+    stringData: { text: url(mask) },
+  };
+  const sent = masks.unmask(written) as Masked;
+  expect(sent.data).toEqual(secret({ copy: "hunter22", url: url("hunter22"), other: "new" }).data);
+  expect(sent.stringData).toEqual({ text: url("hunter22") });
+  // Nowhere but among values, all of which are masked in the answer.
+  expect(sent.metadata.annotations).toEqual({ note: mask });
+});
+
+test("masks of another run mean nothing", () => {
+  const { data } = createSecretMasks().answer(secret({ password: "hunter22" })) as Masked;
+  const written = { ...secret({}), data };
+  expect(createSecretMasks().unmask(written)).toEqual(written);
+});
+
+test("lists and what tools left in annotations hold no value", () => {
+  const masks = createSecretMasks();
+  const former = JSON.stringify(secret({ password: "the-one-before" }));
+  const annotations = {
+    "kubectl.kubernetes.io/last-applied-configuration": former,
+    "tool/copy": "password is hunter22!",
+    "tool/copy64": base64("hunter22"),
+    "meta.helm.sh/release-name": "shop",
+  };
+  const whole = secret({ password: "hunter22" }, { annotations, labels: { app: "shop" } });
+  const list = { kind: "SecretList", apiVersion: "v1", metadata: { resourceVersion: "1" }, items: [whole] };
+  const shown = JSON.stringify([masks.answer(list), masks.answer(whole)]);
+  for (const value of ["hunter22", base64("hunter22"), "the-one-before", base64("the-one-before")]) {
+    expect(shown).not.toContain(value);
+  }
+  expect(shown).toContain('"meta.helm.sh/release-name":"shop"');
+  expect(shown).toContain('"app":"shop"');
+});
+
+test("values of all kinds become masks", () => {
+  const masks = createSecretMasks();
+  const binary = Buffer.concat([Buffer.from([0xff, 0xfe, 0x00]), randomBytes(2_000)]);
+  const odd = {
+    kind: "Secret",
+    apiVersion: "v1",
+    metadata: {},
+    data: { binary: base64(binary), empty: "", none: null, number: 7 },
+  };
+  const { data = {} } = masks.answer(odd) as Masked;
+  for (const value of Object.values(data)) expect(Buffer.from(value, "base64").toString()).toMatch(/^masked-/);
+  expect(masks.values()).toContain(base64(binary));
+});
+
+test("an answer of another kind does not pass", () => {
+  const masks = createSecretMasks();
+  const table = { kind: "Table", apiVersion: "meta.k8s.io/v1", metadata: {}, rows: [{ cells: ["hunter22"] }] };
+  for (const answer of [
+    table,
+    { kind: "ConfigMap", metadata: {}, data: {} },
+    { data: {} },
+    [],
+    "hunter22",
+    undefined,
+    null,
+  ]) {
+    expect(() => masks.answer(answer)).toThrow("something else than a Secret");
+  }
+});
+
+test("words of the API server that may quote a Secret do not pass, and those about rights do", () => {
+  const masks = createSecretMasks();
+  const causes = [
+    { reason: "FieldValueInvalid", field: "data.password", message: 'Invalid value: "hunter22": too short' },
+  ];
+  const status = (code: number, message: string, more: object = {}) => ({
+    kind: "Status",
+    apiVersion: "v1",
+    status: "Failure",
+    code,
+    message,
+    ...more,
+  });
+  const shown = (answer: unknown) => JSON.stringify(masks.answer(answer));
+  const invalid = status(422, 'Secret "login" is invalid: data.password: Invalid value: "hunter22"', {
+    reason: "Invalid",
+    details: { name: "login", causes },
+  });
+  expect(shown(invalid)).not.toContain("hunter22");
+  expect(shown(invalid)).toContain("data.password");
+  expect(masks.answer(invalid)).toMatchObject({ code: 422, reason: "Invalid" });
+  expect(shown(status(403, 'admission webhook "check" denied the request: hunter22 is weak'))).not.toContain(
+    "hunter22",
+  );
+  expect(shown(status(500, "hunter22"))).not.toContain("hunter22");
+  const forbidden =
+    'secrets "login" is forbidden: User "system:serviceaccount:shop:preview" cannot get resource "secrets"';
+  expect(shown(status(403, forbidden))).toContain("cannot get resource");
+  const conflict = {
+    message: 'conflict with "kubectl-edit" using v1',
+    reason: "FieldManagerConflict",
+    field: ".data.password",
+  };
+  expect(shown(status(409, "Apply failed with 1 conflict", { details: { causes: [conflict] } }))).toContain(
+    "kubectl-edit",
+  );
+});
+
+test("a run cannot have more Secrets read than memory bears", () => {
+  const masks = createSecretMasks();
+  const read = () => {
+    for (let i = 0; i < 40; i++) masks.answer(secret({ [`key${i}`]: `${i}${"x".repeat(1_000_000)}` }));
+  };
+  expect(read).toThrow("MiB of Secrets");
+});
