@@ -45,9 +45,7 @@ export function deployStatuses(
 function lineOf(commit: string, { spec, status }: GitDeployment, head: string | undefined): Line | undefined {
   if (status.observedCommit !== commit) {
     if (head !== commit) return undefined;
-    return spec.suspend
-      ? { state: "success", description: "suspended, nothing is deployed" }
-      : queued;
+    return spec.suspend ? { state: "success", description: "suspended, nothing is deployed" } : queued;
   }
   if (isReconciling(status)) return beingDeployed;
   if (status.lastPrepareError !== undefined) {
