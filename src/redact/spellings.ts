@@ -45,9 +45,14 @@ function writtenForms(text: string): Set<string> {
   return new Set([text, json, jsonInJson, encodeURIComponent(text.toWellFormed()), query]);
 }
 
+/** What is longer is hardly ever packed twice, and would take long to look for. */
+const maxPackedTwice = 1_000;
+
 function opaqueForms(value: Buffer, inJson: Buffer): string[] {
   const hex = value.toString("hex");
-  const packed = inJson.equals(value) ? [value] : [value, inJson];
+  // By itself in base64, as in a Secret's `data`, and what holds that in base64 again.
+  const twice = value.length > maxPackedTwice ? [] : [Buffer.from(value.toString("base64").replace(/=+$/, ""))];
+  const packed = [...(inJson.equals(value) ? [value] : [value, inJson]), ...twice];
   return [hex, hex.toUpperCase(), ...packed.flatMap(base64Forms)];
 }
 

@@ -19,6 +19,8 @@ const spellings: Record<string, (value: string) => string> = {
   "base64 in lines": (value) => base64(value).replace(/.{10}/g, "$&\n    "),
   "base64 of more than the value": (value) => base64(`user:${value}`),
   "base64 of JSON with the value": (value) => base64(`{"a":${JSON.stringify(value)}}`).replaceAll("=", ""),
+  "base64 twice": (value) => base64(base64(value)),
+  "base64 of a Secret with the value": (value) => base64(`data:\n  password: ${base64(value)}\n`),
   "in a URL": encodeURIComponent,
   "in a query": goQueryEscape,
   "in a URL, lower case": (value) => encodeURIComponent(value).replace(/%../g, (hex) => hex.toLowerCase()),
