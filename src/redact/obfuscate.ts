@@ -36,6 +36,7 @@ export function obfuscate(result: CommandResult, known: readonly string[]): Comm
     ...document,
     ...(document["deployment"] !== undefined && { deployment: hideTree(document["deployment"], redactor, hide) }),
     ...fieldsOf(document, ["command", "target", "overridesPatch"], (value) => redactLeaves(value, redactor)),
+    ...fieldsOf(document, ["seenImages"], (value) => hideImages(value, redactor)),
   };
   const doubt = redactor.doubt();
   if (doubt === undefined) return withDocument({ ...result, objects }, result, hidden);
@@ -46,7 +47,7 @@ export function obfuscate(result: CommandResult, known: readonly string[]): Comm
     objects: result.objects.map((object) => withTexts(object, namesIn)),
     warnings: [...result.warnings, { ref: { kind: "", name: "" }, message }],
   };
-  const { command, target, overridesPatch: _, ...rest } = document;
+  const { command, target, overridesPatch: _, seenImages: __, ...rest } = document;
   const { command: name, initiator, startTime, endTime, dryRun } = record(command) ?? {};
   const { name: targetName, discriminator } = record(target) ?? {};
   return withDocument(bare, result, {
@@ -160,6 +161,15 @@ function hideVars(source: Document, redactor: Redactor, hide: Hide): unknown {
   const { renderedVars, ...rest } = source;
   const known = redactLeaves(rest, redactor) as Document;
   return { ...known, renderedSensitive: true, renderedVars: mapLeaves(renderedVars, (leaf) => hide(textOf(leaf))) };
+}
+
+/** Names of images are rendered like everything else; the objects that they are for are found by their names. */
+function hideImages(images: unknown, redactor: Redactor): unknown {
+  if (!Array.isArray(images)) return null;
+  return images.map((image: unknown) => {
+    const { object, ...rest } = record(image) ?? {};
+    return { ...(redactLeaves(rest, redactor) as Document), ...(object !== undefined && { object }) };
+  });
 }
 
 function redactLeaves(value: unknown, redactor: Redactor): unknown {

@@ -46,6 +46,7 @@ function result({ vars = [], objects }: { vars?: readonly Source[]; objects?: re
     command: { command: "deploy", args: { a: password } },
     deployment,
     compactedObjects,
+    seenImages: [{ image: `registry.example.com/${password}`, object: ref("Deployment", "login"), container: "a" }],
   });
 }
 
@@ -126,6 +127,13 @@ test.each<[string, Source]>([
 test("known secrets are hidden in what a command was given", () => {
   const stored = obfuscate(result({ objects: [] }), [password]).document;
   expect(stored["command"]).toEqual({ command: "deploy", args: { a: "*****" } });
+});
+
+test("a secret in the name of an image is hidden, and which object it is for stays readable", () => {
+  const stored = obfuscate(result({}), []).document;
+  expect(stored["seenImages"]).toEqual([
+    { image: "registry.example.com/*****", object: ref("Deployment", "login"), container: "a" },
+  ]);
 });
 
 test("of a result whose secrets cannot be known only names are stored, and it says so", () => {
