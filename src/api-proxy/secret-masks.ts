@@ -5,6 +5,7 @@
 import { createHmac, randomBytes } from "node:crypto";
 import { isUtf8 } from "node:buffer";
 import { z } from "zod";
+import { maskFields } from "./mask-fields.ts";
 import { Refusal, toStatus } from "./refusal.ts";
 
 export interface SecretMasks {
@@ -87,12 +88,19 @@ export function createSecretMasks(): SecretMasks {
     return made;
   }
 
+  /** The mask of the whole stands above masks of fields, so that the two are equal where the values are. */
+  function toShown(value: Buffer): string {
+    const whole = toMask(value);
+    const inFields = maskFields(value, (text) => toMask(Buffer.from(text)));
+    return inFields === undefined ? whole : `# ${whole}\n${inFields}`;
+  }
+
   const toBytes = (value: unknown, encoding: "base64" | "utf8") =>
     typeof value === "string" ? Buffer.from(value, encoding) : Buffer.from(JSON.stringify(value) ?? "");
 
   function maskData(data: Readonly<Record<string, unknown>>, encoding: "base64" | "utf8"): Record<string, string> {
     const masked = Object.entries(data).map(([name, value]) => {
-      const shown = toMask(toBytes(value, encoding));
+      const shown = toShown(toBytes(value, encoding));
       return [name, encoding === "base64" ? Buffer.from(shown).toString("base64") : shown] as const;
     });
     return Object.fromEntries(masked);

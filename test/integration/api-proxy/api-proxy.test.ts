@@ -282,11 +282,15 @@ test("the real kluctl finds the same behind the proxy, but for the values of Sec
   });
   await create(secret("same", { password }));
   await create(secret("other", { password, user: "ann", gone: "x" }));
-  await create(secret("copied", { url: `postgres://${password}@db` }));
+  await create(secret("copied", { url: `postgres://${password}@db`, mail: "ann@example.com" }));
+  await create(secret("variables", { vars: stringify({ shop: { mail: "ann@example.com", size: "1" } }) }));
   const projectDir = await createProject(join(dir, "project"), {
     ".kluctl.yaml": `discriminator: ${namespace}`,
     "deployment.yaml": stringify({
-      vars: [{ clusterSecret: { name: "login", namespace, key: "password", targetPath: "copy" } }],
+      vars: [
+        { clusterSecret: { name: "login", namespace, key: "password", targetPath: "copy" } },
+        { clusterSecret: { name: "variables", namespace, key: "vars" } },
+      ],
       deployments: [{ path: "app" }],
     }),
     "app/settings.yaml": object("ConfigMap", "settings", { data: { color: "blue", size: "1" } }),
@@ -295,7 +299,9 @@ test("the real kluctl finds the same behind the proxy, but for the values of Sec
     "app/other.yaml": object("Secret", "other", {
       stringData: { password: "another-password", user: "ann", more: "y" },
     }),
-    "app/copied.yaml": object("Secret", "copied", { stringData: { url: "postgres://{{ copy }}@db" } }),
+    "app/copied.yaml": object("Secret", "copied", {
+      stringData: { url: "postgres://{{ copy }}@db", mail: "{{ shop.mail }}" },
+    }),
     "app/login-new.yaml": object("Secret", "made", { stringData: { password: "{{ copy }}" } }),
   });
   const diff = async (kubeconfig: string, impersonate?: string) => {
@@ -325,6 +331,10 @@ test("the real kluctl finds the same behind the proxy, but for the values of Sec
   const keysOf = (name: string) => objects.find(({ ref }) => ref.kind === "Secret" && ref.name === name)?.secretKeys;
   expect(keysOf("other")).toContainEqual({ key: "password", change: "changed" });
   expect(keysOf("other")).toContainEqual({ key: "user", change: "unchanged" });
+  // Made from what templates have masks of only.
+  for (const name of ["same", "copied"]) {
+    expect(new Set(keysOf(name)?.map(({ change }) => change)), name).toEqual(new Set(["unchanged"]));
+  }
   // What `stringData` of the project leaves alone stays: kluctl is not the only one who owns it.
   expect(keysOf("other")).toContainEqual({ key: "more", change: "added" });
 

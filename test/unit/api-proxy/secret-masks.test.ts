@@ -1,5 +1,6 @@
 import { randomBytes } from "node:crypto";
 import { expect, test } from "vitest";
+import { parse, stringify } from "yaml";
 import { createSecretMasks } from "../../../src/api-proxy/secret-masks.ts";
 
 const base64 = (text: string | Buffer) => Buffer.from(text).toString("base64");
@@ -65,6 +66,39 @@ test("a value that a project copies from one Secret into another is compared as 
   expect(sent.stringData).toEqual({ text: url("hunter22") });
   // Nowhere but among values, all of which are masked in the answer.
   expect(sent.metadata.annotations).toEqual({ note: mask });
+});
+
+test("of variables in a Secret the names stay, and of what is in no good order nothing", () => {
+  const masks = createSecretMasks();
+  const shown = (value: string) => {
+    const { data } = masks.answer(secret({ vars: value })) as Masked;
+    return Buffer.from(data?.["vars"] ?? "", "base64").toString();
+  };
+  const vars = {
+    db: { host: "db.internal", password: "hunter22", port: 5_432, tls: true, more: ["s3cret-one", null] },
+    empty: "",
+  };
+  const text = shown(stringify(vars));
+  for (const value of ["db.internal", "hunter22", "5432", "true", "s3cret-one"]) expect(text).not.toContain(value);
+  const mask = expect.stringMatching(/^masked-/);
+  const masked = { db: { host: mask, password: mask, port: 0, tls: false, more: [mask, null] }, empty: "" };
+  expect(parse(text)).toEqual(masked);
+  expect(parse(shown(JSON.stringify(vars)))).toEqual(masked);
+  expect(shown(stringify(vars))).toBe(text);
+  expect(shown(stringify({ ...vars, db: { ...vars.db, port: 5_433 } }))).not.toBe(text);
+  expect(masks.values()).toContain("hunter22");
+
+  for (const other of [
+    "a1b2c3d4e5f6: admin\n",
+    "hunter22 is my password: yes\n",
+    "user:hunter22",
+    "- hunter22\n",
+    `${"{a: ".repeat(30)}b${"}".repeat(30)}`,
+    "a: &a [x, x]\nb: &b [*a, *a]\nc: *b\n<<: *z\n",
+    "a: {b: [",
+  ]) {
+    expect(shown(other)).toMatch(/^masked-[0-9a-f]{44}$/);
+  }
 });
 
 test("masks of another run mean nothing", () => {

@@ -1,0 +1,45 @@
+/**
+ * Secrets that hold YAML, as those do that kluctl takes for variables: their fields stay, so that templates find them, and
+ * only what stands in them is replaced. Pure.
+ */
+import { isUtf8 } from "node:buffer";
+import { parse, stringify } from "yaml";
+
+const longest = 256 * 1024;
+const deepest = 20;
+
+/** `undefined`: not a mapping with names that anybody may see, so that nothing of it may be shown. */
+export function maskFields(value: Buffer, mask: (text: string) => string): string | undefined {
+  if (value.length > longest || !isUtf8(value)) return undefined;
+  try {
+    const document: unknown = parse(value.toString("utf8"), { logLevel: "error" });
+    return isMapping(document) ? stringify(maskLeaves(document, mask, 0)) : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+function isMapping(value: unknown): value is Record<string, unknown> {
+  return typeof value === "object" && value !== null && !Array.isArray(value);
+}
+
+/** Throws for what is nobody's variables. A number becomes none, a switch is off: their types are what templates rely on. */
+function maskLeaves(value: unknown, mask: (text: string) => string, depth: number): unknown {
+  if (depth > deepest) throw new Error("too deep");
+  if (typeof value === "string") return value === "" ? "" : mask(value);
+  if (typeof value === "number" || typeof value === "bigint") return 0;
+  if (typeof value === "boolean") return false;
+  if (value === null) return null;
+  if (Array.isArray(value)) return value.map((item) => maskLeaves(item, mask, depth + 1));
+  if (!isMapping(value)) throw new Error("not a value of JSON");
+  const entries = Object.entries(value).map(([name, field]) => {
+    if (!isName(name)) throw new Error("not a name");
+    return [name, maskLeaves(field, mask, depth + 1)] as const;
+  });
+  return Object.fromEntries(entries);
+}
+
+/** What people call variables. A token would be longer, or have more digits. */
+function isName(text: string): boolean {
+  return /^[A-Za-z_][\w.-]{0,39}$/.test(text) && text.replaceAll(/\D/g, "").length <= 3;
+}
