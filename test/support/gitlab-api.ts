@@ -42,6 +42,10 @@ export function createGitlabApp(state: GitlabState, folder: string, webUrl: stri
     state.requests.push(`${req.method} ${req.url}`);
     const person = state.people.find(({ token }) => token === req.get("private-token"));
     if (person === undefined) return void res.status(401).json({ message: "401 Unauthorized" });
+    if (person.onlyReads && req.method !== "GET") {
+      const description = "The request requires higher privileges than provided by the access token.";
+      return void res.status(403).json({ error: "insufficient_scope", error_description: description, scope: "api" });
+    }
     res.locals["person"] = person;
     next();
   });
@@ -53,7 +57,8 @@ export function createGitlabApp(state: GitlabState, folder: string, webUrl: stri
       (project) => String(project.id) === id || project.path.toLowerCase() === id.toLowerCase(),
     );
     // Private, and its existence is a secret.
-    if (found && personOf(res).developerOf.has(found.id)) return found;
+    const { developerOf, reporterOf } = personOf(res);
+    if (found && (developerOf.has(found.id) || reporterOf.has(found.id))) return found;
     res.status(404).json({ message: "404 Project Not Found" });
     return undefined;
   }
@@ -91,7 +96,9 @@ export function createGitlabApp(state: GitlabState, folder: string, webUrl: stri
     const project = projectOf(req, res);
     if (project === undefined) return;
     const { hostname } = new URL(webUrl);
+    const level = personOf(res).developerOf.has(project.id) ? 30 : 20;
     res.json({
+      permissions: { project_access: { access_level: level, notification_level: 3 }, group_access: null },
       ...{ id: project.id, path_with_namespace: project.path, web_url: `${webUrl}/${project.path}` },
       http_url_to_repo: `${webUrl}/${project.path}.git`,
       ssh_url_to_repo: `git@ssh.${hostname}:${project.path}.git`,
@@ -184,7 +191,9 @@ export function createGitlabApp(state: GitlabState, folder: string, webUrl: stri
   api.get("/projects/:id/repository/commits/:sha/statuses", (req, res) => {
     const project = projectOf(req, res);
     if (project === undefined) return;
-    const json = latestJobs(project, req.params.sha).map(({ job, pipeline }) => ({
+    const { name } = req.query;
+    const latest = latestJobs(project, req.params.sha).filter(({ job }) => name === undefined || job.name === name);
+    const json = latest.map(({ job, pipeline }) => ({
       ...{ id: job.id, name: job.name, status: job.status, description: job.description, target_url: job.targetUrl },
       ...{ ref: pipeline.ref, sha: pipeline.sha, pipeline_id: pipeline.id },
     }));
@@ -194,6 +203,7 @@ export function createGitlabApp(state: GitlabState, folder: string, webUrl: stri
   api.post("/projects/:id/statuses/:sha", (req, res) => {
     const project = projectOf(req, res);
     if (project === undefined) return;
+    if (!personOf(res).developerOf.has(project.id)) return void res.status(403).json({ message: "403 Forbidden" });
     if (state.statusConflicts > 0) {
       state.statusConflicts--;
       return void res.status(409).json({ message: "Another update to this commit status is in progress" });

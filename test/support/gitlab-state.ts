@@ -9,6 +9,10 @@ export interface Person {
   readonly developerOf: Set<number>;
   /** Ids of those in which it may do more. */
   readonly maintainerOf: Set<number>;
+  /** Ids of those in which it may read and comment. */
+  readonly reporterOf: Set<number>;
+  /** The token has the scope `read_api`, not `api`. */
+  onlyReads?: boolean;
 }
 
 /** In GitLab's words, with what it never shows. */
@@ -88,6 +92,7 @@ export function newPerson(username: string): Person {
     token: `glpat-${randomBytes(10).toString("hex")}`,
     developerOf: new Set(),
     maintainerOf: new Set(),
+    reporterOf: new Set(),
   };
 }
 

@@ -1,6 +1,13 @@
-import { expect, test } from "vitest";
+import { spawn } from "node:child_process";
+import { once } from "node:events";
+import { readFileSync } from "node:fs";
+import { createInterface } from "node:readline";
+import { describe, expect, test } from "vitest";
+import { parse } from "yaml";
+import { findLackingAccess } from "../../../src/forge/write-access.ts";
 import type { CommitStatus } from "../../../src/model.ts";
 import { repoId } from "../../../src/repo-url.ts";
+import { silentLog } from "../../support/fakes.ts";
 import { describeForge } from "../../support/forge-conformance.ts";
 import { type GitlabHost, useGitlabHost } from "../../support/gitlab-host.ts";
 
@@ -140,4 +147,88 @@ test("one that is being merged is still open, and one without a commit is none",
   expect(await forge.pullRequest(key)).toMatchObject({ state: "open" });
   if (request) Object.assign(request, { sha: null });
   expect(await forge.pullRequest(key)).toBeUndefined();
+});
+
+describe("what a login may write is found out without writing anything", () => {
+  const asks = async (prepare: (host: GitlabHost) => void) => {
+    const host = await useGitlabHost();
+    await host.openPullRequest();
+    prepare(host);
+    const login = { token: host.bot.token };
+    const lacking = findLackingAccess({ kind: "gitlab", apiUrl: host.apiUrl, login, log: silentLog }, host.repoName);
+    return { lacking, host };
+  };
+  const reports = ({ bot, project }: GitlabHost) => {
+    bot.developerOf.delete(project.id);
+    bot.reporterOf.add(project.id);
+  };
+
+  test.each<[string, (host: GitlabHost) => void, string[]]>([
+    ["a developer", () => undefined, []],
+    ["a reporter, who may only comment", reports, ["commit statuses"]],
+    ["a token that may only read", ({ bot }) => void (bot.onlyReads = true), ["comments", "commit statuses"]],
+  ])("%s", async (_, prepare, expected) => {
+    const { lacking, host } = await asks(prepare);
+    expect(await lacking).toEqual(expected);
+    expect(host.project.pipelines).toEqual([]);
+    expect(host.project.requests.flatMap(({ notes }) => notes)).toEqual([]);
+  });
+
+  test("somebody who may not see the project", async () => {
+    const { lacking, host } = await asks(({ bot, project }) => void bot.developerOf.delete(project.id));
+    await expect(lacking).rejects.toThrow(/give the login access to it/);
+    await expect(lacking).rejects.not.toThrow(host.bot.token);
+  });
+});
+
+describe("the job of the documentation lets a merge train wait for Towline", () => {
+  const page = readFileSync(new URL("../../../docs/pull-requests.md", import.meta.url), "utf8");
+  const [, yaml = ""] = /```yaml\n(towline:\n[^]*?)```/.exec(page) ?? [];
+  const { towline: job } = parse(yaml) as { towline: { script: string[] } };
+
+  /** As GitLab's runner does it, with its predefined variables; every pause ends at once, and is told. */
+  async function runJob(host: GitlabHost, sha: string, onPause: () => Promise<unknown> = async () => undefined) {
+    const script = ["set -e", 'sleep() { echo "pause"; read -r _; }', ...job.script].join("\n");
+    const env = {
+      PATH: process.env["PATH"],
+      CI_API_V4_URL: host.apiUrl,
+      CI_PROJECT_ID: String(host.project.id),
+      CI_MERGE_REQUEST_SOURCE_BRANCH_SHA: sha,
+      TOWLINE_STATUS_TOKEN: host.bot.token,
+    };
+    const child = spawn("sh", ["-c", script], { env, stdio: ["pipe", "pipe", "inherit"] });
+    const lines: string[] = [];
+    const ended = once(child, "close");
+    for await (const line of createInterface(child.stdout)) {
+      lines.push(line);
+      if (line !== "pause") continue;
+      await onPause();
+      child.stdin.write("\n");
+    }
+    const [code] = (await ended) as [number];
+    return { code, lines };
+  }
+
+  test("until it is known, and passes then", async () => {
+    const { host, forge, commit, head } = await useCommit();
+    host.bot.onlyReads = true; // its own token has no other scope
+    const writing = (status: CommitStatus) => async () => {
+      host.bot.onlyReads = false;
+      await forge.setStatus(commit, status);
+      host.bot.onlyReads = true;
+    };
+    const steps = [writing({ ...done, context: "towline/shop/staging" }), writing(pending), writing(done)];
+    const { code, lines } = await runJob(host, head, async () => steps.shift()?.());
+    expect(lines).toEqual(["pause", "pause", "pause"]);
+    expect(code).toBe(0);
+  });
+
+  test.each(["failure", "canceled"] as const)("and fails with a %s", async (state) => {
+    const { host, forge, commit, head } = await useCommit();
+    await forge.setStatus(commit, pending);
+    await forge.setStatus(commit, { ...done, state });
+    const { code, lines } = await runJob(host, head);
+    expect(code).toBe(1);
+    expect(lines).toEqual([`Towline: ${state === "failure" ? "failed" : "canceled"}`]);
+  });
 });
