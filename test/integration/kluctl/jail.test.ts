@@ -1,6 +1,6 @@
 import { once } from "node:events";
 import { type AddressInfo, createServer } from "node:net";
-import { mkdir, mkdtemp, readFile, rm, symlink, writeFile } from "node:fs/promises";
+import { mkdir, mkdtemp, readdir, readFile, rm, symlink, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { beforeAll, describe, expect, onTestFinished, test } from "vitest";
@@ -116,5 +116,155 @@ describe.each([
     expect(Object.entries(others).filter(([, answer]) => answer !== "refused")).toEqual([]);
     expect(Object.keys(others).length).toBeGreaterThan(50);
     expect(lines.filter(({ msg }) => String(msg).includes("start cold"))).toHaveLength(how === "cold" ? 1 : 0);
+  });
+});
+
+describe("declarations of a hostile branch, which kluctl itself obeys,", () => {
+  const nothing = "deployments: [{path: app}]";
+
+  test.each([
+    ["an absolute path", (canary: string) => `vars: [{file: ${canary}}]\n${nothing}`],
+    ["a path above the project", () => `vars: [{file: ../../canary.yaml}]\n${nothing}`],
+    ["a link", () => `vars: [{file: link.yaml}]\n${nothing}`],
+    ["kluctl's own environment", () => `vars: [{file: /proc/self/environ}]\n${nothing}`],
+    ["a chart behind a link", () => `deployments: [{path: chart}]`],
+    ["a resource behind a link", () => `deployments: [{path: linked}]`],
+    [
+      "a host of its own",
+      (_: string, port: number) => `vars: [{http: {url: "http://127.0.0.1:${port}/?{{ 1 }}"}}]\n${nothing}`,
+    ],
+    ["a kustomization of another host", () => `deployments: [{path: remote}]`],
+    ["a repository on the disk", (canary: string) => `deployments: [{git: {url: "file://${canary}"}}]`],
+  ])("%s gives nothing away", async (_name, deployment) => {
+    const { jailed, run, slot, dir, cluster } = await useJail();
+    const canary = join(dir, "canary.yaml");
+    await writeFile(canary, "canary: CANARY-file\n");
+    await mkdir(join(dir, "secrets/templates"), { recursive: true });
+    await writeFile(join(dir, "secrets/Chart.yaml"), "apiVersion: v2\nname: CANARY-chart\nversion: 1.0.0\n");
+    let hits = 0;
+    const server = createServer((socket) => {
+      hits++;
+      socket.end("HTTP/1.1 200 OK\r\ncontent-length: 22\r\n\r\ncanary: CANARY-http\r\n\r\n");
+    }).listen(0, "127.0.0.1");
+    onTestFinished(() => void server.close());
+    await once(server, "listening");
+    const { port } = server.address() as AddressInfo;
+    const projectDir = await createProject(join(slot, "clone"), {
+      "deployment.yaml": deployment(canary, port),
+      "app/found.yaml": configMap(cluster.namespace, "{{ canary }}"),
+      "chart/helm-chart.yaml": `helmChart: {path: link, releaseName: x, namespace: ${cluster.namespace}}`,
+      "chart/helm-values.yaml": "{}",
+      "linked/kustomization.yaml": "resources: [link.yaml]",
+      "remote/kustomization.yaml": `resources: ["http://127.0.0.1:${port}/canary.yaml"]`,
+    });
+    await symlink(canary, join(projectDir, "link.yaml"));
+    await symlink(canary, join(projectDir, "linked/link.yaml"));
+    await symlink(join(dir, "secrets"), join(projectDir, "chart/link"));
+
+    const told = await jailed.diff(run({ projectDir }), noDiffOptions, signal).then(
+      (result) => JSON.stringify(result),
+      (error: Error) => error.message,
+    );
+
+    expect(told).not.toContain("CANARY");
+    expect(told).toMatch(/not found|permission denied|fs-security-constraint|not supported/);
+    expect(hits).toBe(0);
+  });
+
+  test("systemEnvVars show none of the server's", async () => {
+    const { jailed, run, slot, cluster } = await useJail();
+    const names = ["KLUCTL_GIT_PASSWORD", "AWS_SECRET_ACCESS_KEY"];
+    const projectDir = await createProject(join(slot, "clone"), {
+      "deployment.yaml": `vars: [{systemEnvVars: {${names.map((name, at) => `a${at}: "${name}:none"`).join(", ")}}}]\n${nothing}`,
+      "app/found.yaml": configMap(cluster.namespace, "{{ a0 }} {{ a1 }}"),
+    });
+
+    const result = await jailed.diff(run({ projectDir }), noDiffOptions, signal);
+
+    expect(data(result)["found"]).toBe("none none");
+  });
+});
+
+describe("a branch that exhausts", () => {
+  async function renderAlone(found: string, options: Parameters<typeof useJail>[0] = {}) {
+    const { jailed, run, slot, cluster } = await useJail(options);
+    const project = async (text: string) => {
+      await rm(join(slot, "clone"), { recursive: true, force: true });
+      const files = { "deployment.yaml": nothing, "app/found.yaml": configMap(cluster.namespace, text) };
+      return run({ projectDir: await createProject(join(slot, "clone"), files), timeoutMs: 20_000 });
+    };
+    const nothing = "deployments: [{path: app}]";
+    const failure = await jailed.diff(await project(found), noDiffOptions, signal).then(
+      () => undefined,
+      (error: Error) => error,
+    );
+    const next = await jailed.diff(await project("{{ 6 * 7 }}"), noDiffOptions, signal);
+    return { failure, next: data(next)["found"] };
+  }
+
+  test.each([
+    ["memory", `{{ "x" * 3000000000 }}`],
+    ["output", `{{ "x" * 400000000 }}`],
+    ["processor time", `{% for a in range(100000) %}{% for b in range(100000) %}{% endfor %}{% endfor %}`],
+  ])("%s fails alone, and the next one works", async (_name, found) => {
+    const limits = { previewRendererSeconds: 3, kluctlBytes: 600 * 1024 ** 2 };
+    const { failure, next } = await renderAlone(found, { ...canConfineItself, limits });
+
+    expect(failure).toBeInstanceOf(Error);
+    expect(next).toBe("42");
+  });
+
+  test("the disk fails alone, in words that say so, and leaves nothing behind", async () => {
+    const { jailed, run, slot, dir, cluster } = await useJail({ limits: { writtenBytes: 8 * 1024 ** 2 } });
+    const files = Object.fromEntries(
+      Array.from({ length: 40 }, (_, at) => [
+        `app${at}/found.yaml`,
+        configMap(cluster.namespace, `{{ "x" * 900000 }}`),
+      ]),
+    );
+    const paths = Object.keys(files).map((name) => `{path: ${name.split("/")[0]}}`);
+    const projectDir = await createProject(join(slot, "clone"), {
+      "deployment.yaml": `deployments: [${paths.join(", ")}]`,
+      ...files,
+    });
+
+    const failed = await jailed.diff(run({ projectDir }), noDiffOptions, signal).catch((error: Error) => error);
+
+    expect(String(failed)).toMatch(/wrote more than 8 MiB|file too large/);
+    await expect.poll(() => readdir(join(dir, "work")).then((left) => left.length)).toBeLessThan(2); // the stand-in's place
+  });
+});
+
+describe("a kernel with an older Landlock", () => {
+  test.each([1, 3, 6])("version %i lets a template find as little", async (abi) => {
+    const { jailed, run, slot, dir, cluster } = await useJail({
+      ...canConfineItself,
+      jail: { abi, network: abi >= 4 },
+    });
+    const canary = join(dir, "canary");
+    await writeFile(canary, "CANARY-file");
+    const clone = join(slot, "clone");
+    const attack = attackProgram({ canary, above: dir, clone, pid: process.pid, port: 9 });
+    const projectDir = await createProject(clone, {
+      "deployment.yaml": "deployments: [{path: app}]",
+      "app/found.yaml": configMap(cluster.namespace, attackTemplate(join(clone, "attack.py"))),
+      "attack.py": attack,
+    });
+
+    const result = await jailed.diff(run({ projectDir }), noDiffOptions, signal);
+    const found = JSON.parse(Buffer.from(data(result)["found"] ?? "", "base64").toString()) as Record<string, string>;
+
+    const { environment: _, python: __, ...others } = found;
+    expect(Object.entries(others).filter(([, answer]) => answer !== "refused")).toEqual([]);
+  });
+
+  test.each([
+    [0, /no Landlock, which keeps files apart/],
+    [3, /no rules for ports/],
+  ])("version %i does not do where it is demanded, and nothing is rendered", async (abi, words) => {
+    const { jailed, run, slot } = await useJail({ jail: { abi } });
+    const projectDir = await createProject(join(slot, "clone"), { "deployment.yaml": "deployments: []" });
+
+    await expect(jailed.diff(run({ projectDir }), noDiffOptions, signal)).rejects.toThrow(words);
   });
 });
