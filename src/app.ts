@@ -1,5 +1,6 @@
 /** Builds the house from a Config: what is made here is all there is, and nobody else makes anything. */
 import { hostname } from "node:os";
+import { join } from "node:path";
 import { connectProducer, connectWorker } from "../jobs/connection.ts";
 import { createDeliveries } from "../jobs/deliveries.ts";
 import { createFairness } from "../jobs/fairness.ts";
@@ -14,6 +15,7 @@ import { createLiveAudit } from "./app/live-audit.ts";
 import { checkLogins, openLiveForges } from "./app/live-forges.ts";
 import { findRedis, watchRedis } from "./app/redis.ts";
 import { createInStage } from "./app/stages.ts";
+import { findIsolation, isolationProperties, logIsolation } from "./app/isolation.ts";
 import { startReload } from "./app/reload.ts";
 import { createSkippingParts } from "./app/skipping.ts";
 import { openSourceOverrides } from "./app/source-overrides.ts";
@@ -101,7 +103,10 @@ export async function startApp(config: Config, log: Logger, reading?: Reading): 
   deployments.onChange(({ kind, deployment }) => {
     if (kind === "removed") deploymentMetrics.gone(deployment.key);
   });
-  const tools = startTools({ live, client, logLines, secretList, metrics, deploymentMetrics, inStage, log });
+  const isolation = await findIsolation(config, join(config.dataDir, "kluctl-work"));
+  if (isolation) logIsolation(isolation, log);
+  metrics.outside.isolated(isolationProperties, isolation?.provided ?? {});
+  const tools = startTools({ live, isolation, client, logLines, secretList, metrics, deploymentMetrics, inStage, log });
   const { sources, kluctl } = tools;
   const { forges, webhookSources, speaksFor } = await openLiveForges(live, { metrics, clock, log });
 
@@ -135,6 +140,7 @@ export async function startApp(config: Config, log: Logger, reading?: Reading): 
         problem: () => (begun.leadership ? begun.leadership.problem() : "the server is starting"),
       },
       stopping,
+      isolation,
     },
     metrics,
     tracing,

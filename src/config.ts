@@ -151,6 +151,7 @@ export interface Config {
   };
   readonly preview: {
     readonly enabled: boolean;
+    readonly isolation: "required" | "auto" | "off";
     readonly forksInMergeQueue: boolean;
     readonly serviceAccountName?: string | undefined;
     readonly concurrency: number;
@@ -285,6 +286,7 @@ function toConfig(parsed: z.output<typeof configSchema>, env: ConfigSources["env
     lease: { durationMs: lease.duration },
     preview: {
       enabled: preview.enabled,
+      isolation: preview.isolation,
       forksInMergeQueue: preview.forksInMergeQueue,
       serviceAccountName: preview.serviceAccountName,
       concurrency: preview.concurrency ?? Math.min(64, Math.max(2, Math.floor(cores / 2))),

@@ -4,6 +4,7 @@ import type { WatchedDeployments } from "../kube/deployments.ts";
 import type { KluctlProcesses } from "../kluctl/kluctl.ts";
 import type { Leadership } from "../kube/leader.ts";
 import type { Clock } from "../ports.ts";
+import type { Isolation } from "./isolation.ts";
 
 export interface ChecksDeps {
   readonly deployments: Pick<WatchedDeployments, "synced" | "age" | "problem" | "all">;
@@ -17,11 +18,14 @@ export interface ChecksDeps {
   /** Whether it is this server's turn to work. */
   readonly leadership: Pick<Leadership, "waitsFor" | "problem">;
   readonly previews: () => boolean;
+  /** `undefined`: they are not confined. */
+  readonly isolation?: Isolation | undefined;
   readonly clock: Clock;
 }
 
 export function createChecks(deps: ChecksDeps): Check[] {
-  const { deployments, checkRedis, kluctl, sweep, lastDelivery, stopping, leadership, previews, clock } = deps;
+  const { deployments, checkRedis, kluctl, sweep, lastDelivery, stopping, leadership, previews, isolation, clock } =
+    deps;
   return [
     {
       name: "server",
@@ -58,7 +62,7 @@ export function createChecks(deps: ChecksDeps): Check[] {
     },
     {
       name: "previews",
-      check: () => ({ ok: true, enabled: previews() }),
+      check: () => ({ ok: true, enabled: previews(), isolation: isolation ?? { mode: "off" } }),
     },
     {
       name: "webhooks",

@@ -40,6 +40,7 @@ import { readGitCredentials } from "../reconcile/credentials.ts";
 import { createReadIdentity } from "../reconcile/identity.ts";
 import { createSources } from "../source/sources.ts";
 import { groupsToImpersonate } from "./page-actions.ts";
+import { examineIsolation } from "./isolation.ts";
 import { loginOf } from "./previews.ts";
 import { findRedis } from "./redis.ts";
 
@@ -166,6 +167,7 @@ export async function runDoctor(options: DoctorOptions): Promise<readonly Sectio
         }),
     },
     { group: "Surroundings", subject: "kluctl", run: () => examineKluctl(() => kluctl.version()) },
+    { group: "Surroundings", subject: "isolation of previews", run: () => examineIsolation(config) },
     {
       group: "Surroundings",
       subject: "Redis",

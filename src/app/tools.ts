@@ -3,6 +3,7 @@ import { join } from "node:path";
 import type { LogLines } from "../../jobs/log-lines.ts";
 import type { Config } from "../config.ts";
 import type { LiveConfig } from "../config/live.ts";
+import type { Confine } from "../kluctl/confine.ts";
 import { createKluctl } from "../kluctl/kluctl.ts";
 import type { KubeClient } from "../kube/client.ts";
 import type { Logger, SecretList } from "../log.ts";
@@ -10,12 +11,16 @@ import type { Metrics } from "../metrics.ts";
 import type { DeploymentMetrics } from "../metrics/deployments.ts";
 import { createSources, gitHome } from "../source/sources.ts";
 import { type Starter, startStarter } from "../starter/starter.ts";
+import { createConfine } from "./confine.ts";
+import { type Isolation, refusing, toDemands } from "./isolation.ts";
 import { createLiveKluctl } from "./live-kluctl.ts";
 import { type InStage, stagedKluctl, stagedSources } from "./stages.ts";
 
 export interface ToolsDeps {
   readonly live: LiveConfig;
-  readonly client: Pick<KubeClient, "kubeconfig">;
+  readonly client: Pick<KubeClient, "kubeconfig" | "request">;
+  /** `undefined`: previews are not confined. */
+  readonly isolation: Isolation | undefined;
   /** Get kluctl's own lines, for those who follow a run on the page. */
   readonly logLines: Pick<LogLines, "tell">;
   readonly secretList: Pick<SecretList, "scrub">;
@@ -45,8 +50,9 @@ export function startTools(deps: ToolsDeps) {
       checkout: (seconds) => deps.metrics.gitRan("checkout", true, seconds),
     },
   });
+  const confine = deps.isolation && openConfine(deps);
   const kluctl = stagedKluctl(
-    createLiveKluctl(live, (config) => createKluctlOf(config, starter, deps), log),
+    createLiveKluctl(live, (config) => createKluctlOf(config, starter, confine, deps), log),
     inStage,
   );
   return {
@@ -54,15 +60,22 @@ export function startTools(deps: ToolsDeps) {
     kluctl,
     async stop() {
       await kluctl.stop();
+      await confine?.stop();
       await starter.stop();
     },
   };
 }
 
+function openConfine({ live, client, log }: ToolsDeps) {
+  const allowServerLogin = () => live.now.preview.isolation !== "required";
+  return createConfine({ live, client, allowServerLogin, log });
+}
+
 function createKluctlOf(
   { path = "kluctl", cacheDir, unpackedDir, systemPython, warm }: Config["kluctl"],
   starter: Starter,
-  { live, client, logLines, secretList, metrics, deploymentMetrics, log }: ToolsDeps,
+  confine: Confine | undefined,
+  { live, isolation, client, logLines, secretList, metrics, deploymentMetrics, log }: ToolsDeps,
 ) {
   const { dataDir, lease } = live.now;
   return createKluctl({
@@ -77,6 +90,8 @@ function createKluctlOf(
     limits: { leaseSilenceMs: (lease.durationMs * 2) / 3 },
     systemPython,
     warm,
+    confine: isolation && confine && refusing(isolation, confine),
+    jail: isolation && toDemands(isolation),
     tell(deployment, line) {
       if (live.now.ui) logLines.tell(deployment, { ...line, text: secretList.scrub(line.text) });
     },

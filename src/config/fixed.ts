@@ -19,6 +19,7 @@ const fixed: Fixed = {
   kubernetes: ["kubeconfig", "context", "namespaces"],
   lease: ["durationMs"],
   results: ["namespace"],
+  preview: ["isolation"],
   controllerName: true,
   controllerNamespace: true,
   leaderElection: true,

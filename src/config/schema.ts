@@ -533,6 +533,10 @@ export const configSchema = z.strictObject({
         description:
           "Shows on pull requests what merging them would change; needs a login for the git host's API. Whoever can push a branch then runs code on the server before any review: read docs/preview-security.md first.",
       }),
+      isolation: z.enum(["required", "auto", "off"], { error: "must be required, auto or off" }).prefault("off").meta({
+        description:
+          "Confines what a preview runs, so that a branch can do nothing but render. `required`: no preview where something of it cannot be had. `auto`: as much as there is, and the server says what is missing. `off`: none of it.",
+      }),
       forksInMergeQueue: flag.prefault(false).meta({
         description:
           "Renders groups of a merge queue also if a member comes from a fork, or if nobody can show where it comes from: see docs/pull-requests.md.",

@@ -103,8 +103,11 @@ for name, attempt in tries.items():
     except (OSError, ValueError, MemoryError, ImportError, AttributeError, subprocess.SubprocessError, RuntimeError) as error:
         found[name] = "refused"
 found["environment"] = json.dumps(dict(os.environ))
+environment = ", ".join(sorted(os.environ))
 found["python"] = " ".join(sys.orig_argv)
 result = json.dumps(found)
+got = [name for name, answer in found.items() if answer != "refused" and name not in ("environment", "python")]
+told = ", ".join(got) or "nothing"
 `;
 }
 
@@ -145,8 +148,20 @@ const rawCalls: Readonly<Record<string, Readonly<Record<string, readonly number[
   },
 };
 
-/** A template that runs the program of a file of the clone, and prints what it found. */
+/** A template that runs the program of a file of the clone, and prints all that it found. */
 export function attackTemplate(file: string): string {
-  const builtins = `cycler.__init__.__globals__["__builtins__"]`;
-  return `{% set scope = {} %}{% set _ = ${builtins}["exec"](${builtins}["open"]("${file}").read(), scope) %}{{ scope.result | b64encode }}`;
+  return `${running(`${builtins}["open"]("${file}").read()`)}{{ scope.result | b64encode }}`;
+}
+
+/** A template that runs the program, and prints what it got by name, and with which environment it ran. */
+export function attackInPlace(program: string): string {
+  const text = Buffer.from(program).toString("base64");
+  const decoded = `${builtins}["__import__"]("base64").b64decode("${text}")`;
+  return `${running(decoded)}got {{ scope.told }} with {{ scope.environment }}`;
+}
+
+const builtins = `cycler.__init__.__globals__["__builtins__"]`;
+
+function running(code: string): string {
+  return `{% set scope = {} %}{% set _ = ${builtins}["exec"](${code}, scope) %}`;
 }

@@ -1,0 +1,88 @@
+/** Whether previews are confined here, in each of the ways that count: found out at the start, said wherever people look. */
+import { mkdir } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import type { Config } from "../config.ts";
+import { PrepareError } from "../errors.ts";
+import { probeJail } from "../jail/probe.ts";
+import type { Confine } from "../kluctl/confine.ts";
+import type { Logger } from "../log.ts";
+import { type Finding, ok, problem, warning } from "../doctor/finding.ts";
+
+export const isolationProperties = ["files", "processes", "credentials", "network"] as const;
+
+type Property = (typeof isolationProperties)[number];
+
+export interface Isolation {
+  readonly mode: "required" | "auto";
+  /** What is in force, by what provides it. */
+  readonly provided: Partial<Readonly<Record<Property, string>>>;
+  /** What is not: why, and what to do. */
+  readonly missing: Partial<Readonly<Record<Property, string>>>;
+}
+
+const providers: Readonly<Record<Property, string>> = {
+  files: "Landlock",
+  processes: "seccomp",
+  credentials: "a proxy before the API server",
+  network: "Landlock's rules for ports, seccomp and a proxy",
+};
+
+/** `undefined` where previews are not to be confined. */
+export async function findIsolation({ preview }: Pick<Config, "preview">, dir: string): Promise<Isolation | undefined> {
+  if (preview.isolation === "off") return undefined;
+  await mkdir(dir, { recursive: true, mode: 0o700 });
+  const found = await probeJail(dir);
+  const why: Record<Property, string | undefined> = { ...found, credentials: undefined };
+  const provided: Isolation["provided"] = {};
+  const missing: Isolation["missing"] = {};
+  for (const property of isolationProperties) {
+    const text = why[property];
+    Object.assign(text === undefined ? provided : missing, { [property]: text ?? providers[property] });
+  }
+  return { mode: preview.isolation, provided, missing };
+}
+
+/** Why no preview is rendered; `undefined` where they are. */
+function refusalOf({ mode, missing }: Isolation): string | undefined {
+  const texts = Object.entries(missing).map(([property, why]) => `${property}: ${why}`);
+  if (mode === "auto" || texts.length === 0) return undefined;
+  return `pull requests are not rendered here, as preview.isolation is "required" and something is missing. ${texts.join(". ")}. With preview.isolation: auto they are rendered with what there is.`;
+}
+
+/** What refuses runs in the server's place, before anything is opened for them. */
+export function refusing(isolation: Isolation, confine: Confine): Confine {
+  const refusal = refusalOf(isolation);
+  return refusal === undefined ? confine : { open: () => Promise.reject(new PrepareError(refusal)) };
+}
+
+/** What the kernel has to give to each run; with less nothing is started. */
+export function toDemands({ missing }: Isolation): { readonly files: boolean; readonly network: boolean } {
+  return { files: missing.files === undefined, network: missing.network === undefined };
+}
+
+export function logIsolation(isolation: Isolation, log: Logger): void {
+  const { mode, provided, missing } = isolation;
+  if (Object.keys(missing).length === 0) log.info({ mode, ...provided }, "previews are confined");
+  else if (mode === "auto") log.warn({ mode, provided, missing }, "previews are confined in part only");
+  else log.error({ mode, provided, missing }, "previews are refused: they cannot be confined");
+}
+
+/** For `towline doctor`, of the machine that it runs on. */
+export async function examineIsolation(config: Pick<Config, "preview">): Promise<Finding[]> {
+  if (!config.preview.enabled) return [];
+  const isolation = await findIsolation(config, tmpdir());
+  if (isolation === undefined) return [];
+  const subject = "isolation of previews";
+  const { mode, provided, missing } = isolation;
+  const held = Object.entries(provided).map(([property, by]) => `${property} (${by})`);
+  const lacking = Object.entries(missing).map(([property, why]) =>
+    mode === "required"
+      ? problem(
+          subject,
+          `${property}: ${why}`,
+          "until then previews are refused; preview.isolation: auto renders them with what there is",
+        )
+      : warning(subject, `${property}: ${why}`, "until then a branch can do more than render"),
+  );
+  return lacking.length > 0 ? lacking : [ok(subject, `on this machine: ${held.join(", ")}`)];
+}

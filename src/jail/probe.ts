@@ -1,0 +1,93 @@
+/** What the kernel gives to confine previews, found out by trying: a program in a jail that has to fail at all it tries. */
+import { execFile } from "node:child_process";
+import { once } from "node:events";
+import { mkdtemp, rm, writeFile } from "node:fs/promises";
+import { type AddressInfo, createServer } from "node:net";
+import { join } from "node:path";
+import { kluctlFilter } from "./filter.ts";
+import { inJail } from "./jail.ts";
+
+/** Each as `undefined` where it holds, or why it does not and what to do. */
+export interface KernelJail {
+  /** What is not given to a preview, it can neither read nor write. */
+  readonly files: string | undefined;
+  /** It reaches no process that is not its own. */
+  readonly processes: string | undefined;
+  /** It connects to no TCP port but those that it is given, and to nothing else. */
+  readonly network: string | undefined;
+}
+
+const needsLandlock =
+  "Landlock is missing: it takes Linux 5.13 or newer, with landlock among its security modules (lsm=), and a seccomp profile of the container that lets its calls pass";
+const needsPorts = "Landlock's rules for TCP ports are missing: they take Linux 6.7 or newer";
+const needsSeccomp =
+  "seccomp filters cannot be set: the machine has to be x86-64 or arm64, and let unprivileged programs set them";
+const needsPerl = "/usr/bin/perl is missing: install perl-base";
+
+/** Prints the name of each attempt that succeeds. */
+const attempts = String.raw`
+my ($canary, $port, $pid) = @ARGV;
+my $loopback = pack("S n C4 x8", 2, $port, 127, 0, 0, 1);
+print "files\n" if open(my $file, "<", $canary) || opendir(my $dir, "/") || open(my $new, ">", "$canary.new");
+my $tcp;
+print "network\n" if socket($tcp, 2, 1, 0) && connect($tcp, $loopback);
+print "processes\n" if socket(my $udp, 2, 2, 0) || socket(my $netlink, 16, 3, 0) || socket(my $mptcp, 2, 1, 262);
+my ($ptrace, $prlimit, $seven, $limits) = (${process.arch === "arm64" ? "117, 261" : "101, 302"}, 7, pack("Q2", 64, 64));
+my $attach = 16;
+print "processes\n" if syscall($ptrace, $attach, $pid + 0, 0, 0) == 0 || syscall($prlimit, $pid + 0, $seven, 0, $limits) == 0;
+print "tried all\n";
+`;
+
+export async function probeJail(
+  workDir: string,
+  { abi }: { readonly abi?: number | undefined } = {},
+): Promise<KernelJail> {
+  const dir = await mkdtemp(join(workDir, "probe-"));
+  const server = createServer((socket) => socket.end()).listen(0, "127.0.0.1");
+  try {
+    await once(server, "listening");
+    const canary = join(dir, "canary");
+    await writeFile(canary, "canary");
+    const { port } = server.address() as AddressInfo;
+    const jail = {
+      read: ["/dev/null"],
+      execute: ["/usr", "/lib", "/lib64", "/bin"],
+      write: [],
+      ports: [],
+      filter: kluctlFilter(),
+      limits: {},
+      demands: { abi, files: false, network: false },
+    };
+    const { command, args } = inJail(jail, "/usr/bin/perl", [
+      "-e",
+      attempts,
+      canary,
+      String(port),
+      String(process.pid),
+    ]);
+    return toJail(await run(command, args));
+  } finally {
+    server.close();
+    await rm(dir, { recursive: true, force: true });
+  }
+}
+
+function toJail({ printed, missing }: { printed: string; missing: boolean }): KernelJail {
+  if (missing) return { files: needsPerl, processes: needsPerl, network: needsPerl };
+  const came = new Set(printed.split("\n"));
+  // What did not run to its end has shown nothing.
+  if (!came.has("tried all")) return { files: needsSeccomp, processes: needsSeccomp, network: needsSeccomp };
+  return {
+    files: came.has("files") ? needsLandlock : undefined,
+    processes: came.has("processes") ? needsSeccomp : undefined,
+    network: came.has("files") ? needsLandlock : came.has("network") ? needsPorts : undefined,
+  };
+}
+
+async function run(command: string, args: readonly string[]): Promise<{ printed: string; missing: boolean }> {
+  return new Promise((resolve) => {
+    execFile(command, args, { env: {}, timeout: 30_000 }, (error, stdout) => {
+      resolve({ printed: stdout, missing: error?.code === "ENOENT" });
+    });
+  });
+}

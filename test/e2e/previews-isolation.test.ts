@@ -1,0 +1,122 @@
+/** Branches that try to do more than render, on a server that confines its previews. */
+import { randomBytes } from "node:crypto";
+import { createServer, type AddressInfo } from "node:net";
+import { once } from "node:events";
+import { readdir, readFile, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { Redis } from "ioredis";
+import { expect, onTestFinished, test } from "vitest";
+import { attackInPlace, attackProgram } from "../support/attacks.ts";
+import { patience } from "../support/patience.ts";
+import { aProject, aSpec } from "../support/project.ts";
+import { type OpenPullRequest, type PullRequests, usePullRequests } from "../support/pull-requests.ts";
+import { type TestWorld, useWorld } from "../support/world.ts";
+
+const canary = `CANARY-${randomBytes(8).toString("hex")}`;
+
+/** One deployment that follows `main`, deployed already. */
+async function useShop(isolation: "required" | "auto", extra: Record<string, string> = {}) {
+  const world = await useWorld();
+  const pulls = await usePullRequests(world, { TOWLINE_PREVIEW_ISOLATION: isolation, ...extra });
+  const { namespace } = world.cluster;
+  await pulls.repo.push(aProject({ namespace }));
+  const deployment = world.cluster.deployment("shop");
+  await deployment.create(aSpec(pulls.repo.url));
+  await deployment.settles();
+  return { world, pulls, namespace };
+}
+
+/** All that people and other servers can read of what a preview did. */
+async function readAround({ redis, cluster, dir }: TestWorld, pulls: PullRequests, pull: OpenPullRequest) {
+  const connection = new Redis(redis.url);
+  onTestFinished(() => connection.disconnect());
+  const keys = await connection.keys(`${redis.prefix}*`);
+  const dumps = await Promise.all(keys.map(async (key) => (await connection.dumpBuffer(key))?.toString("latin1")));
+  const events = await cluster.core.listNamespacedEvent({ namespace: cluster.namespace });
+  return {
+    comments: JSON.stringify(await pull.comments()),
+    statuses: JSON.stringify(await pulls.statuses(pull.head)),
+    log: pulls.towline.lines.map((line) => JSON.stringify(line)).join("\n"),
+    redis: dumps.join("\n"),
+    events: JSON.stringify(events.items),
+    left: (await filesBelow(dir)).join("\n"),
+  };
+}
+
+/** What was written beside the runs, and holds the canary. */
+async function filesBelow(dir: string): Promise<string[]> {
+  const entries = await readdir(dir, { recursive: true, withFileTypes: true });
+  const files = entries.filter((entry) => entry.isFile()).map(({ parentPath, name }) => join(parentPath, name));
+  const texts = await Promise.all(files.map((file) => readFile(file, "latin1").catch(() => "")));
+  return files.filter((file, at) => !file.endsWith("secret-of-the-server") && texts[at]?.includes(canary));
+}
+
+test("the code of a branch gets nothing, the next preview works, and the server says what is in force", async () => {
+  const { world, pulls, namespace } = await useShop("auto");
+  const { towline } = pulls;
+  const secret = join(world.dir, "secret-of-the-server");
+  await writeFile(secret, canary);
+  const listener = createServer((socket) => socket.end(canary)).listen(0, "127.0.0.1");
+  onTestFinished(() => void listener.close());
+  await once(listener, "listening");
+  const { port } = listener.address() as AddressInfo;
+  const clone = join(world.dir, "no-such-clone");
+  const program = attackProgram({ canary: secret, above: world.dir, clone, pid: process.pid, port });
+
+  const pull = await pulls.open(aProject({ namespace, data: { color: attackInPlace(program) } }));
+  const comment = await pull.comment("merging changes");
+
+  expect(comment).toContain("got nothing with");
+  const around = await readAround(world, pulls, pull);
+  for (const [place, text] of Object.entries(around)) expect([place, text.includes(canary)]).toEqual([place, false]);
+
+  const next = await pulls.open(aProject({ namespace, data: { color: "blue" } }));
+  expect(await next.comment("merging changes")).toContain("blue");
+  const ready = (await (await fetch(`${towline.adminUrl}/readyz`)).json()) as { checks: Record<string, unknown> };
+  expect(ready.checks["previews"]).toMatchObject({ isolation: { mode: "auto", provided: { files: "Landlock" } } });
+  expect(await (await fetch(`${towline.adminUrl}/metrics`)).text()).toContain(
+    'towline_preview_isolation{property="files"} 1',
+  );
+  expect(towline.lines.map(({ msg }) => msg)).toContain("previews are confined");
+}, 120_000);
+
+test("what a branch declares for kluctl itself reaches no file and no host of the server", async () => {
+  const { world, pulls, namespace } = await useShop("auto");
+  const secret = join(world.dir, "secret-of-the-server");
+  await writeFile(secret, `canary: ${canary}\n`);
+  let hits = 0;
+  const listener = createServer((socket) => {
+    hits++;
+    socket.end(`HTTP/1.1 200 OK\r\n\r\ncanary: ${canary}\r\n`);
+  }).listen(0, "127.0.0.1");
+  onTestFinished(() => void listener.close());
+  await once(listener, "listening");
+  const { port } = listener.address() as AddressInfo;
+  const project = aProject({ namespace, data: { color: "{{ canary }}" } });
+  const declared = [
+    [`file: ${secret}`, "not found"],
+    [`http: {url: "http://127.0.0.1:${port}/"}`, "permission denied"],
+  ] as const;
+
+  for (const [vars, words] of declared) {
+    const deployment = `vars: [{${vars}}]\ndeployments: [{path: app}]\n`;
+    const pull = await pulls.open({ ...project, "deployment.yaml": deployment });
+    await pull.comment(words);
+    const around = await readAround(world, pulls, pull);
+    for (const [place, text] of Object.entries(around)) expect([place, text.includes(canary)]).toEqual([place, false]);
+  }
+  expect(hits).toBe(0);
+}, 120_000);
+
+test("a branch that takes all memory fails alone, and the server goes on", async () => {
+  const { pulls, namespace } = await useShop("auto");
+  const pull = await pulls.open(aProject({ namespace, data: { color: `{{ "x" * 3000000000 }}` } }));
+  await pull.comment("failed");
+
+  const next = await pulls.open(aProject({ namespace, data: { color: "blue" } }));
+
+  expect(await next.comment("merging changes")).toContain("blue");
+  const ready = await fetch(`${pulls.towline.adminUrl}/readyz`);
+  expect(ready.status).toBe(200);
+  await expect.poll(() => pulls.statuses(next.head), patience).toMatchObject({ towline: /success/ });
+}, 120_000);
