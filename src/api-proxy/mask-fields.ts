@@ -5,14 +5,19 @@
 import { isUtf8 } from "node:buffer";
 import { parse, stringify } from "yaml";
 
-const longest = 256 * 1024;
+/** To read more would take longer than anything else of a diff. */
+const longest = 32 * 1024;
+/** The first field, or a comment before it. */
+const begins = /^\s*(?:[#{%]|---|["']?[A-Za-z_][\w.-]*["']?\s*:)/;
 const deepest = 20;
 
 /** `undefined`: not a mapping with names that anybody may see, so that nothing of it may be shown. */
 export function maskFields(value: Buffer, mask: (text: string) => string): string | undefined {
   if (value.length > longest || !isUtf8(value)) return undefined;
+  const text = value.toString("utf8");
+  if (!begins.test(text)) return undefined;
   try {
-    const document: unknown = parse(value.toString("utf8"), { logLevel: "error" });
+    const document: unknown = parse(text, { logLevel: "error" });
     return isMapping(document) ? stringify(maskLeaves(document, mask, 0)) : undefined;
   } catch {
     return undefined;

@@ -10,7 +10,7 @@ export interface RefusedLists {
 
 /** So much later than it was given, a new right may be noticed. */
 const rememberedMs = 30_000;
-const mostRemembered = 10_000;
+const mostRemembered = 5_000;
 const longestAnswer = 4_096;
 
 export function createRefusedLists(now: () => number): RefusedLists {

@@ -21,7 +21,7 @@ const mask = /^masked-([0-9a-f]{32})([0-9a-f]{12})$/;
 const masksIn = /masked-[0-9a-f]{44}/g;
 const lastApplied = "kubectl.kubernetes.io/last-applied-configuration";
 /** All values of a run together. They stay in memory until it ends. */
-const mostBytes = 32 * 2 ** 20;
+const mostBytes = 16 * 2 ** 20;
 /** Shorter ones are found in too many texts by chance. */
 const leastLength = 6;
 
@@ -63,6 +63,8 @@ const Status = z.object({
 export function createSecretMasks(): SecretMasks {
   const key = randomBytes(32);
   const values = new Map<string, Buffer>();
+  /** Mask of the whole → what is shown of it. */
+  const shown = new Map<string, string>();
   let bytes = 0;
 
   const hash = (what: string, value: Buffer | string) =>
@@ -91,8 +93,13 @@ export function createSecretMasks(): SecretMasks {
   /** The mask of the whole stands above masks of fields, so that the two are equal where the values are. */
   function toShown(value: Buffer): string {
     const whole = toMask(value);
-    const inFields = maskFields(value, (text) => toMask(Buffer.from(text)));
-    return inFields === undefined ? whole : `# ${whole}\n${inFields}`;
+    let text = shown.get(whole);
+    if (text === undefined) {
+      const inFields = maskFields(value, (field) => toMask(Buffer.from(field)));
+      text = inFields === undefined ? whole : `# ${whole}\n${inFields}`;
+      shown.set(whole, text);
+    }
+    return text;
   }
 
   const toBytes = (value: unknown, encoding: "base64" | "utf8") =>
@@ -100,8 +107,8 @@ export function createSecretMasks(): SecretMasks {
 
   function maskData(data: Readonly<Record<string, unknown>>, encoding: "base64" | "utf8"): Record<string, string> {
     const masked = Object.entries(data).map(([name, value]) => {
-      const shown = toShown(toBytes(value, encoding));
-      return [name, encoding === "base64" ? Buffer.from(shown).toString("base64") : shown] as const;
+      const text = toShown(toBytes(value, encoding));
+      return [name, encoding === "base64" ? Buffer.from(text).toString("base64") : text] as const;
     });
     return Object.fromEntries(masked);
   }

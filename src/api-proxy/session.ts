@@ -30,7 +30,7 @@ export interface SessionLimits {
   readonly atOnce: number;
   /** Twice what the API server takes. */
   readonly bodyBytes: number;
-  /** Of an answer about Secrets, which has to be read to its end. */
+  /** Of an answer about Secrets, which has to be read to its end: nothing else happens here while it is masked. */
   readonly secretBytes: number;
   /** Of an answer that is passed on as it comes. */
   readonly answerBytes: number;
@@ -42,7 +42,7 @@ export const defaultLimits: SessionLimits = {
   requests: 100_000,
   atOnce: 64,
   bodyBytes: 6 * 2 ** 20,
-  secretBytes: 64 * 2 ** 20,
+  secretBytes: 8 * 2 ** 20,
   answerBytes: 512 * 2 ** 20,
   timeoutMs: 65_000,
 };
@@ -145,7 +145,7 @@ export function createSession({ access, discovery, refused, limits, now, log }: 
       return send(res, status, json, Buffer.from(JSON.stringify(masked)), headers["retry-after"]);
     }
     if (status === 403 && request.what === "list") {
-      const { body } = await readAnswer(upstream, limits.answerBytes);
+      const { body } = await readAnswer(upstream, limits.secretBytes);
       if (request.method === "GET") refused.remember(access.account, request.path, body);
       return send(res, status, json, body);
     }
@@ -172,7 +172,8 @@ export function createSession({ access, discovery, refused, limits, now, log }: 
     }
     req.resume();
     const [status, why] = signal.aborted ? [504, "no answer in time"] : [502, (error as Error).message];
-    log.warn({ method: req.method, err: error }, "a request of a preview did not reach the API server");
+    if (!ended.signal.aborted)
+      log.warn({ method: req.method, err: error }, "a request of a preview did not reach the API server");
     send(res, status, json, toText(status, `the API server cannot be reached: ${why}`));
   }
 
