@@ -3,9 +3,10 @@
  * of the requests of a diff are refused, and nearly always as they were a moment ago.
  */
 
+/** By the address as a client wrote it, and only after that one was let through. */
 export interface RefusedLists {
-  find(account: string, path: string): Buffer | undefined;
-  remember(account: string, path: string, answer: Buffer): void;
+  find(account: string, url: string): Buffer | undefined;
+  remember(account: string, url: string, answer: Buffer): void;
 }
 
 /** So much later than it was given, a new right may be noticed. */
@@ -15,21 +16,21 @@ const longestAnswer = 4_096;
 
 export function createRefusedLists(now: () => number): RefusedLists {
   const refused = new Map<string, { readonly answer: Buffer; readonly at: number }>();
-  const keyOf = (account: string, path: string) => JSON.stringify([account, path]);
+  const keyOf = (account: string, url: string) => JSON.stringify([account, url]);
 
   return {
-    find(account, path) {
-      const key = keyOf(account, path);
+    find(account, url) {
+      const key = keyOf(account, url);
       const known = refused.get(key);
       if (known === undefined) return undefined;
       if (now() - known.at < rememberedMs) return known.answer;
       refused.delete(key);
       return undefined;
     },
-    remember(account, path, answer) {
+    remember(account, url, answer) {
       if (answer.length > longestAnswer) return;
       if (refused.size >= mostRemembered) refused.clear();
-      refused.set(keyOf(account, path), { answer, at: now() });
+      refused.set(keyOf(account, url), { answer, at: now() });
     },
   };
 }

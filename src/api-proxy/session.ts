@@ -30,8 +30,8 @@ export interface SessionLimits {
   readonly atOnce: number;
   /** Twice what the API server takes. */
   readonly bodyBytes: number;
-  /** Of an answer about Secrets, which has to be read to its end: nothing else happens here while it is masked. */
-  readonly secretBytes: number;
+  /** Of an answer that has to be read to its end. Nothing else happens here while Secrets are masked. */
+  readonly wholeBytes: number;
   /** Of an answer that is passed on as it comes. */
   readonly answerBytes: number;
   readonly timeoutMs: number;
@@ -42,7 +42,7 @@ export const defaultLimits: SessionLimits = {
   requests: 100_000,
   atOnce: 64,
   bodyBytes: 6 * 2 ** 20,
-  secretBytes: 8 * 2 ** 20,
+  wholeBytes: 8 * 2 ** 20,
   answerBytes: 512 * 2 ** 20,
   timeoutMs: 65_000,
 };
@@ -65,6 +65,13 @@ export function createSession({ access, discovery, refused, limits, now, log }: 
   let running = 0;
 
   async function handle(req: IncomingMessage, res: ServerResponse, url: string): Promise<void> {
+    // Most of what kluctl asks for, so that it costs nearly nothing.
+    const known = req.method === "GET" && requests < limits.requests && refused.find(access.account, url);
+    if (known) {
+      requests++;
+      req.resume();
+      return send(res, 403, json, known);
+    }
     const abort = new AbortController();
     const stop = () => abort.abort();
     res.once("close", stop);
@@ -98,10 +105,8 @@ export function createSession({ access, discovery, refused, limits, now, log }: 
       const { status, headers: said, body: document } = await discovery.answer(access, request, openedAt);
       return send(res, status, said["content-type"], document);
     }
-    const known = request.method === "GET" && request.what === "list" && refused.find(access.account, request.path);
-    if (known) return send(res, 403, json, known);
     const upstream = await ask(request, toBody(request, body), signal);
-    await pass(request, upstream, res);
+    await pass(request, upstream, res, url);
   }
 
   function toBody({ method, isSecret, deleteOptions }: Permitted, body: Buffer): Buffer | undefined {
@@ -132,22 +137,21 @@ export function createSession({ access, discovery, refused, limits, now, log }: 
     return access.send(exchange);
   }
 
-  async function pass(request: Permitted, upstream: IncomingMessage, res: ServerResponse): Promise<void> {
+  async function pass(request: Permitted, upstream: IncomingMessage, res: ServerResponse, url: string): Promise<void> {
     const { statusCode: status = 502, headers } = upstream;
     if (!isJson(headers["content-type"]) || (status >= 300 && status < 400) || headers["content-encoding"]) {
       upstream.destroy();
       // A proxy before the API server, and words of Go's own for what it does not know, speak otherwise.
       throw new Refusal(status === 404 ? 404 : 502, `the API server answered ${status} in another form than JSON`);
     }
-    if (request.isSecret) {
-      const { body } = await readAnswer(upstream, limits.secretBytes);
-      const masked = masks.answer(parseJson(body.toString("utf8")));
-      return send(res, status, json, Buffer.from(JSON.stringify(masked)), headers["retry-after"]);
-    }
-    if (status === 403 && request.what === "list") {
-      const { body } = await readAnswer(upstream, limits.secretBytes);
-      if (request.method === "GET") refused.remember(access.account, request.path, body);
-      return send(res, status, json, body);
+    const isRefusedList = status === 403 && request.what === "list" && request.method === "GET";
+    if (request.isSecret || isRefusedList) {
+      const { body } = await readAnswer(upstream, limits.wholeBytes);
+      const shown = request.isSecret
+        ? Buffer.from(JSON.stringify(masks.answer(parseJson(body.toString("utf8")))))
+        : body;
+      if (isRefusedList) refused.remember(access.account, url, shown);
+      return send(res, status, json, shown, headers["retry-after"]);
     }
     for (const name of ["content-type", "content-length", "retry-after", "warning"]) {
       const value = headers[name];
