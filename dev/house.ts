@@ -25,6 +25,8 @@ const house = [
   "kube",
   "overrides",
   "api-proxy",
+  "egress-proxy",
+  "stub-decryption",
   "forges",
   "login",
   "doctor",
@@ -37,7 +39,7 @@ const rooms: readonly Room[] = [
   {
     name: "ground",
     files:
-      /^src\/(?:(?:model|errors|report|address|tracing|delivery-record|limit|kept|duration|repo-url|oci-url|git-ref|work-directories|untar|repo-key|git-marker|json|go-bool|merge-patch|template-code|monotonic)\.ts|(?:config|log|model)(?:\.ts|\/)|redact\/|thread\/)/,
+      /^src\/(?:(?:model|errors|report|address|tracing|delivery-record|limit|kept|duration|repo-url|oci-url|git-ref|work-directories|untar|repo-key|git-marker|json|go-bool|merge-patch|host-rule|template-code|monotonic)\.ts|(?:config|log|model)(?:\.ts|\/)|redact\/|thread\/)/,
     mayImport: [],
   },
   { name: "ports", files: /^src\/ports\.ts$/, mayImport: ["ground"] },
@@ -55,6 +57,8 @@ const rooms: readonly Room[] = [
   { name: "kube", files: /^src\/kube\//, mayImport: ["ground", "ports"] },
   { name: "overrides", files: /^src\/overrides\//, mayImport: ["ground", "ports"] },
   { name: "api-proxy", files: /^src\/api-proxy\//, mayImport: ["ground", "ports"] },
+  { name: "egress-proxy", files: /^src\/egress-proxy\//, mayImport: ["ground"] },
+  { name: "stub-decryption", files: /^src\/stub-decryption\//, mayImport: ["ground"] },
   { name: "forges", files: /^src\/forge\/[^/]+\.ts$/, mayImport: ["ground", "ports", "a forge"] },
   { name: "a forge", files: /^src\/forge\/[^/]+\//, mayImport: ["ground", "ports", "forges"] },
   { name: "login", files: /^src\/login\//, mayImport: ["ground", "ports"] },

@@ -75,15 +75,39 @@ const embedded: readonly { readonly prefix: readonly number[]; readonly at: read
 export function isForbiddenAddress(address: string): boolean {
   const bytes = addressBytes(address);
   if (bytes === undefined) return false;
-  const startsWith = (prefix: readonly number[]) => prefix.every((byte, i) => bytes[i] === byte);
-  const isForbiddenV4 = (v4: readonly (number | undefined)[]) =>
-    forbiddenV4.some((prefix) => prefix.every((byte, i) => v4[i] === byte));
-  if (bytes.length === 4) return isForbiddenV4(bytes);
-  const isLinkLocal = bytes[0] === 0xfe && ((bytes[1] ?? 0) & 0xc0) === 0x80;
-  if (isLinkLocal || startsWith(awsV6) || startsWith(googleV6)) return true;
-  return embedded.some(
-    ({ prefix, at }) => startsWith(prefix) && at.some((places) => isForbiddenV4(places.map((i) => bytes[i]))),
-  );
+  const isLinkLocal = bytes.length === 16 && bytes[0] === 0xfe && ((bytes[1] ?? 0) & 0xc0) === 0x80;
+  if (isLinkLocal || isBelow(bytes, awsV6) || isBelow(bytes, googleV6)) return true;
+  return v4In(bytes).some((v4) => forbiddenV4.some((prefix) => isBelow(v4, prefix)));
+}
+
+/** Loopback, "this host", multicast and broadcast: nothing that somebody else serves. */
+export function isLocalAddress(address: string): boolean {
+  const bytes = addressBytes(address);
+  if (bytes === undefined) return false;
+  if (bytes.length === 16 && bytes[0] === 0xff) return true;
+  const [first] = v4In(bytes).at(-1) ?? [];
+  return first !== undefined && (first === 0 || first === 127 || first >= 224);
+}
+
+/** Whether two addresses may lead to the same machine, one of them perhaps as an IPv4 address within IPv6. */
+export function isSameAddress(one: string, other: string): boolean {
+  const [a, b] = [one, other].map((text) => {
+    const bytes = addressBytes(text);
+    return bytes === undefined ? [text] : [bytes.join(), ...v4In(bytes).map((v4) => v4.join())];
+  });
+  return a?.some((text) => b?.includes(text)) ?? false;
+}
+
+function isBelow(bytes: readonly (number | undefined)[], prefix: readonly number[]): boolean {
+  return prefix.every((byte, i) => bytes[i] === byte);
+}
+
+/** The IPv4 addresses that an address is or may lead to. `::1` counts as one, `0.0.0.1`. */
+function v4In(bytes: readonly number[]): readonly (readonly (number | undefined)[])[] {
+  if (bytes.length === 4) return [bytes];
+  return embedded
+    .filter(({ prefix }) => isBelow(bytes, prefix))
+    .flatMap(({ at }) => at.map((places) => places.map((i) => bytes[i])));
 }
 
 /**

@@ -1,0 +1,98 @@
+/** What one run may reach, what it has used of its limits, and what it was refused. */
+import type { Readable } from "node:stream";
+import { type HostRule, matchesRule, parseHostRule, type Target } from "../host-rule.ts";
+
+export interface EgressLimits {
+  /** Connections of one run at once. */
+  readonly connections: number;
+  /** Of one run, in both directions together. */
+  readonly bytes: number;
+  /** A connection over which nothing comes for so long is closed. */
+  readonly idleMs: number;
+  readonly connectMs: number;
+}
+
+/** Said to a person who reads why a preview failed. */
+export class RefusedError extends Error {
+  override name = "RefusedError";
+}
+
+/** A hostile run could be refused anything, any number of times. */
+const mostRefusals = 10;
+
+export interface EgressRun {
+  readonly signal: AbortSignal;
+  readonly operators: readonly HostRule[];
+  /** Throws RefusedError. */
+  allow(target: Target, defaultPort: number): void;
+  /** Of what comes from the run; the same as `hold` otherwise. Throws RefusedError if there are too many. */
+  enter(socket: Readable): void;
+  /** Counts what it reads, and closes it with the run. */
+  hold(socket: Readable): void;
+  refused(why: string): void;
+  refusals(): readonly string[];
+  close(): void;
+}
+
+/** `operators`: the hosts that every preview may reach. */
+export function createEgressRun(
+  allowed: readonly string[],
+  operators: readonly string[],
+  limits: EgressLimits,
+): EgressRun {
+  const rules = toRules([...allowed, ...operators]);
+  const closing = new AbortController();
+  const entered = new Set<Readable>();
+  const held = new Set<Readable>();
+  const refusals = new Set<string>();
+  let bytes = 0;
+
+  function refused(why: string): void {
+    if (refusals.size < mostRefusals) refusals.add(why);
+  }
+
+  function close(): void {
+    closing.abort(new Error("the run is over"));
+    for (const socket of held) socket.destroy();
+  }
+
+  function count(more: number): void {
+    bytes += more;
+    if (bytes <= limits.bytes) return;
+    refused(`a preview may not transfer more than ${Math.floor(limits.bytes / 1024 ** 2)} MiB`);
+    close();
+  }
+
+  function hold(socket: Readable): void {
+    held.add(socket);
+    socket.once("close", () => held.delete(socket));
+    socket.on("data", (chunk: Buffer) => count(chunk.length));
+    if (closing.signal.aborted) socket.destroy();
+  }
+
+  return {
+    signal: closing.signal,
+    operators: toRules(operators),
+    allow(target, defaultPort) {
+      if (rules.some((rule) => matchesRule(target, rule, defaultPort))) return;
+      const name = target.port === defaultPort ? target.host : `${target.host}:${target.port}`;
+      throw new RefusedError(`previews may not reach ${name}; an operator can add it to preview.hosts`);
+    },
+    enter(socket) {
+      if (entered.size >= limits.connections) {
+        throw new RefusedError(`a preview may have no more than ${limits.connections} connections at once`);
+      }
+      entered.add(socket);
+      socket.once("close", () => entered.delete(socket));
+      hold(socket);
+    },
+    hold,
+    refused,
+    refusals: () => [...refusals],
+    close,
+  };
+}
+
+function toRules(texts: readonly string[]): HostRule[] {
+  return texts.map(parseHostRule).filter((rule) => rule !== undefined);
+}
