@@ -19,6 +19,8 @@ const annotations: Readonly<Record<keyof typeof annotation, string>> = {
   paths:
     "globs from the repository's root of what concerns it besides its directory. [Monorepos](monorepos.md#files-outside-of-the-directory)",
   preview: '`"false"`: pull requests are not previewed for it. [Pull requests](pull-requests.md#who-is-previewed)',
+  previewDecrypt:
+    '`"true"`: isolated previews of it decrypt encrypted files. [Encrypted files](preview-security.md#encrypted-files)',
   confirmPrune: "lets a prune that waits go on. [Prune and delete](deployments.md#prune-and-delete)",
   fullInterval:
     "at the latest after so long a real look, even if nothing can have changed; `1h` unless configured otherwise. [What is left out](reliability.md#what-is-left-out)",

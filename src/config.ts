@@ -154,6 +154,7 @@ export interface Config {
     readonly isolation: "required" | "auto" | "off";
     readonly forksInMergeQueue: boolean;
     readonly serviceAccountName?: string | undefined;
+    readonly hosts: readonly string[];
     readonly concurrency: number;
     readonly intervalMs: number;
   };
@@ -289,6 +290,7 @@ function toConfig(parsed: z.output<typeof configSchema>, env: ConfigSources["env
       isolation: preview.isolation,
       forksInMergeQueue: preview.forksInMergeQueue,
       serviceAccountName: preview.serviceAccountName,
+      hosts: preview.hosts,
       concurrency: preview.concurrency ?? Math.min(64, Math.max(2, Math.floor(cores / 2))),
       intervalMs: preview.interval,
     },

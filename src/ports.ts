@@ -193,7 +193,28 @@ export interface Merged {
   readonly slot: string;
   /** The directory of the project at this path. Throws SourceError. */
   project(path: string): Promise<string>;
+  /**
+   * The same with placeholders in place of all encrypted values, in a clone of its own. `of`: of that commit instead of the
+   * merge, or of the base where it is not known. Throws SourceError, PrepareError.
+   */
+  stubbed(path: string, signal: AbortSignal, of?: { readonly deployed: string | undefined }): Promise<Stubbed>;
+  /** From which hosts the projects of the base fetch something, as far as their files name them. Throws SourceError. */
+  baseHosts(signal: AbortSignal): Promise<readonly string[]>;
   release(): Promise<void>;
+}
+
+export interface Stubbed {
+  /** The directory that holds the clone, and nothing else. */
+  readonly slot: string;
+  readonly projectDir: string;
+  /** All of the repository: path from its root → digest of what is encrypted in that file. */
+  readonly encrypted: ReadonlyMap<string, string>;
+}
+
+/** What finds encrypted values in a checkout, and puts placeholders in their place. */
+export interface EncryptedFiles {
+  find(root: string, signal: AbortSignal): Promise<Stubbed["encrypted"]>;
+  stub(root: string, signal: AbortSignal): Promise<Stubbed["encrypted"]>;
 }
 
 /** With the logins that may be tried on it, first match wins. */
@@ -306,6 +327,8 @@ export interface Run extends Partial<Identity> {
   readonly cold?: boolean | undefined;
   /** The directory that holds the project's clone and nothing else: of the server's, all that a confined run may read. */
   readonly slot?: string | undefined;
+  /** Hosts that a confined run may reach, each as in `preview.hosts`. */
+  readonly hosts?: readonly string[] | undefined;
   /** The fence: kluctl ends before somebody else can take the lease. Required for what mutates. */
   readonly held?: Held | undefined;
 }

@@ -77,6 +77,8 @@ const Preview = z.object({
   objectsLeftOut: count,
   errors: z.array(Message),
   warnings: z.array(Message),
+  /** Placeholders stand for what so many files of the project have encrypted; `changed`: those in which that is new. */
+  encrypted: z.object({ files: count, changed: z.array(z.string()) }).optional(),
   /** kluctl's words, with its file and line, or git's. */
   failure: z.string().optional(),
   /** `render`: what the merge holds cannot be rendered. `run`: something else came in between; nobody's change is to blame. */

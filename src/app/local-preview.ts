@@ -127,6 +127,9 @@ async function mergeOf(copy: WorkingCopy): Promise<Merge> {
     changed: { complete: true, paths: merge.changed },
     slot: merge.dir,
     project: (path) => Promise.resolve(join(merge.dir, path)),
+    // Asked for only where previews get no keys; here people use their own.
+    stubbed: (path) => Promise.resolve({ slot: merge.dir, projectDir: join(merge.dir, path), encrypted: new Map() }),
+    baseHosts: () => Promise.resolve([]),
     release: () => Promise.resolve(), // the working copy does
   };
 }

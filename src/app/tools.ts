@@ -10,6 +10,7 @@ import type { Logger, SecretList } from "../log.ts";
 import type { Metrics } from "../metrics.ts";
 import type { DeploymentMetrics } from "../metrics/deployments.ts";
 import { createSources, gitHome } from "../source/sources.ts";
+import { findEncrypted, stubEncrypted } from "../stub-decryption/stub-encrypted.ts";
 import { type Starter, startStarter } from "../starter/starter.ts";
 import { createConfine } from "./confine.ts";
 import { type Isolation, refusing, toDemands } from "./isolation.ts";
@@ -39,6 +40,7 @@ export function startTools(deps: ToolsDeps) {
     git: starter.git,
     log,
     env: process.env,
+    encrypted: { find: findEncrypted, stub: stubEncrypted },
     limits: {
       get callMs() {
         return live.now.git.timeoutMs;

@@ -1,6 +1,7 @@
 /** The configuration file: one schema, from which the types, the flags, the variables and the documentation follow. */
 import { z } from "zod";
 import { parseDuration } from "../duration.ts";
+import { parseHostRule } from "../host-rule.ts";
 import { bindAddressError, parseBindAddress } from "./bind-address.ts";
 import { parseBytes } from "./bytes.ts";
 import { findNearest } from "./nearest.ts";
@@ -69,6 +70,12 @@ const proxySecret = z
 
 /** An address, or a block of them. */
 const network = text.refine(isNetwork, 'must be an address like "10.0.0.7" or a block like "10.0.0.0/24"');
+
+/** A host that previews may reach. */
+const hostRule = text.refine(
+  (rule) => parseHostRule(rule) !== undefined,
+  'must be a host like "charts.example.com", "charts.example.com:8443" or "*.example.com"',
+);
 
 const appId = z
   .union([z.string().trim(), z.number()], { error: "must be the App's id" })
@@ -545,6 +552,10 @@ export const configSchema = z.strictObject({
         defaultText: "the deployment's own",
         description:
           "Service account that previews act as, in each deployment's namespace; it needs to read, and to create and patch with dry-run.",
+      }),
+      hosts: z.array(hostRule, { error: "must be a list" }).prefault([]).meta({
+        description:
+          "Hosts that isolated previews may reach besides those of the deployment's own source and logins, such as chart repositories without a login: `host`, `host:port` or `*.example.com`.",
       }),
       concurrency: integer(1, 256).optional().meta({
         defaultText: "half the number of cores, at least 2",

@@ -51,10 +51,9 @@ function renderBody(report: Report, room: number, over: boolean): string {
 /** Compared, and there is nothing to tell. */
 function isUneventful(preview: Preview): boolean {
   const { errors, warnings } = preview.counts;
-  const { state, concealed, approval, drift } = preview;
-  return (
-    state === "done" && !isChanged(preview) && errors + warnings + drift === 0 && !concealed && approval !== "pending"
-  );
+  const { state, concealed, approval, drift, encrypted } = preview;
+  const isSaid = concealed !== undefined || approval === "pending" || (encrypted?.changed.length ?? 0) > 0;
+  return state === "done" && !isChanged(preview) && errors + warnings + drift === 0 && !isSaid;
 }
 
 function describeLeftOut({ sectionsLeftOut, objectsLeftOut, linesLeftOut }: Sections): string {

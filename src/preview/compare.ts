@@ -1,8 +1,8 @@
 /** One deployment of a preview: what the real kluctl says the merge would change in the cluster. */
 import { PrepareError, SourceError } from "../errors.ts";
 import type { Logger } from "../log.ts";
-import type { CommandResult, Credentials, GitDeployment } from "../model.ts";
-import type { Clock, Identity, Kluctl, Merged } from "../ports.ts";
+import { annotation, type CommandResult, type Credentials, type GitDeployment } from "../model.ts";
+import type { Clock, Identity, Kluctl, Merged, Stubbed } from "../ports.ts";
 import { credentialSecrets } from "../reconcile/credentials.ts";
 import type { ReadIdentity } from "../reconcile/identity.ts";
 import { changeWaits, loopTimeoutMs } from "../reconcile/decide.ts";
@@ -12,6 +12,9 @@ import { toDeployOptions, toRun } from "../reconcile/run.ts";
 import type { Preview } from "../report.ts";
 import { redactText } from "../redact/redact-text.ts";
 import { describeSafely } from "./describe-diff.ts";
+import { describeEncrypted, explainUndecrypted } from "./encrypted-files.ts";
+import { hostsOf } from "./reach.ts";
+import type { Undecrypted } from "./undecrypted.ts";
 import { makeVisible } from "./visible-text.ts";
 
 /** A deployment that the merge concerns. */
@@ -36,6 +39,8 @@ export interface CompareDeps {
     readonly serverSecrets?: readonly string[] | undefined;
     /** `undefined`: no prune waits for anybody. */
     readonly pruneGuard?: PruneGuard | undefined;
+    /** Whether kluctl is confined for previews: then it gets no keys, unless a deployment says so, and reaches few hosts. */
+    readonly confined?: boolean | undefined;
   };
   readonly newId: () => string;
   readonly clock: Clock;
@@ -59,18 +64,25 @@ export async function compare(
   let knownSecrets = [...credentialSecrets(target.credentials), ...(deps.settings.serverSecrets ?? [])];
   const working = toWorking(deployment, cluster);
   try {
-    const { serviceAccount } = deps.settings;
-    const identity = await deps.readIdentity(deployment, { serviceAccount });
+    const { serviceAccount, confined = false } = deps.settings;
+    const decrypts = !confined || deployment.annotations[annotation.previewDecrypt]?.trim() === "true";
+    const identity = await deps.readIdentity(deployment, { serviceAccount, decrypts });
     knownSecrets = [...knownSecrets, ...identity.secrets];
-    const result = await deps.limit(() => diff(target, identity, deps, log, signal), { signal });
-    knownSecrets = [...knownSecrets, ...(result.maskedValues ?? [])];
-    const found = await describeSafely(result, { knownSecrets, prune: deployment.spec.prune }, signal);
+    const comparing = { target, identity, deps, log, signal };
+    const { result, undecrypted, encrypted } = await deps.limit(
+      () => (decrypts ? diffDecrypted(comparing) : diffUndecrypted(comparing)),
+      { signal },
+    );
+    const masked = [result, undecrypted?.reference].flatMap((one) => one?.maskedValues ?? []);
+    knownSecrets = [...knownSecrets, ...masked];
+    const found = await describeSafely(result, { knownSecrets, prune: deployment.spec.prune, undecrypted }, signal);
     if (found.concealed !== undefined) log.warn({ ...deployment.key, why: found.concealed }, "only counts are told");
     const { new: created, changed, deleted, orphan, errors } = found.counts;
     const pruneWaits = findPruneThatWaits(deployment, result, deps.settings);
     const nothingWaits = working.approval === "after-merge" && created + changed + deleted + orphan + errors === 0;
     const approval = nothingWaits ? undefined : working.approval;
-    return { preview: { ...working, ...found, state: "done", approval, ...(pruneWaits && { pruneWaits }) } };
+    const rest = { ...(pruneWaits && { pruneWaits }), ...(encrypted && { encrypted }) };
+    return { preview: { ...working, ...found, state: "done", approval, ...rest } };
   } catch (error) {
     const { message, retry } = toFailure(error);
     const failed = retry === "person" && isOfTheMerge(error) ? "render" : "run";
@@ -119,26 +131,74 @@ function remoteName({ targetKey }: GitDeployment["status"]): string {
   return targetKey?.clusterId.slice(0, 8) || "another cluster";
 }
 
+interface Comparing {
+  readonly target: Target;
+  readonly identity: Identity;
+  readonly deps: CompareDeps;
+  readonly log: Logger;
+  readonly signal: AbortSignal;
+}
+
+interface Difference {
+  readonly result: CommandResult;
+  readonly undecrypted?: Undecrypted | undefined;
+  readonly encrypted?: Preview["encrypted"];
+}
+
+async function diffDecrypted(comparing: Comparing): Promise<Difference> {
+  const { deployment, merge } = comparing.target;
+  if ("error" in merge) throw merge.error;
+  const projectDir = await merge.project(deployment.spec.source.path);
+  return { result: await diff({ projectDir, slot: merge.slot }, comparing) };
+}
+
+/** Without any key. What is encrypted is the same in the merge and in what is deployed, if the files say the same. */
+async function diffUndecrypted(comparing: Comparing): Promise<Difference> {
+  const { target, log, signal } = comparing;
+  const { deployment, merge } = target;
+  if ("error" in merge) throw merge.error;
+  const { path } = deployment.spec.source;
+  const [merged] = await Promise.all([merge.stubbed(path, signal), merge.baseHosts(signal)]);
+  const result = await diff(merged, comparing).catch((error: unknown) => {
+    throw explainUndecrypted(error);
+  });
+  const deployed = await merge
+    .stubbed(path, signal, { deployed: deployment.status.observedCommit })
+    .catch((error: unknown) => giveUp(error));
+  if (merged.encrypted.size + (deployed?.encrypted.size ?? 0) === 0) return { result };
+  const reference = deployed && (await diff(deployed, comparing).catch((error: unknown) => giveUp(error)));
+  return {
+    result,
+    undecrypted: { reference },
+    encrypted: describeEncrypted(path, merged.encrypted, deployed?.encrypted),
+  };
+
+  /** A project that is new, or that cannot be rendered as it is deployed. */
+  function giveUp(error: unknown): undefined {
+    signal.throwIfAborted();
+    log.info({ ...deployment.key, error: toFailure(error).message }, "the deployed commit cannot be compared");
+  }
+}
+
 /** Under no lease: it changes nothing, and neither waits behind the deployment's own loops nor holds them up. */
 async function diff(
-  { deployment, credentials, merge }: Target,
-  identity: Identity,
-  deps: CompareDeps,
-  log: Logger,
-  signal: AbortSignal,
-) {
-  if ("error" in merge) throw merge.error;
+  { projectDir, slot }: Pick<Stubbed, "projectDir" | "slot">,
+  { target, identity, deps, log, signal }: Comparing,
+): Promise<CommandResult> {
+  const { deployment, credentials, merge } = target;
   const { newId, clock } = deps;
+  const baseHosts = deps.settings.confined && "baseHosts" in merge ? await merge.baseHosts(signal) : [];
   const reconcileId = newId();
   const startedAt = clock.now();
   const run = toRun(deployment, {
     reconcileId,
-    checkout: { projectDir: await merge.project(deployment.spec.source.path) },
+    checkout: { projectDir },
     credentials,
     identity,
     timeoutMs: loopTimeoutMs(deployment.spec),
     cold: true,
-    slot: merge.slot,
+    slot,
+    hosts: hostsOf(deployment, credentials, baseHosts),
   });
   const result = await deps.kluctl.diff(run, toDeployOptions(deployment, true), signal);
   log.info({ ...deployment.key, reconcileID: reconcileId, ms: clock.now() - startedAt }, "compared for a preview");

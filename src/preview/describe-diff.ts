@@ -8,6 +8,7 @@ import { comparedLength, diffObject, maxComparedLength } from "./object-diff.ts"
 import { inThread, largeText, ThreadError } from "../thread/in-thread.ts";
 import { findRisks, refusesChange } from "./risks.ts";
 import { secretKeysOf } from "./secret-keys.ts";
+import { type Undecrypted, valuesToHide, withoutEncrypted } from "./undecrypted.ts";
 import { cutLine, makeVisible } from "./visible-text.ts";
 
 type Description = Pick<Preview, "counts" | "objects" | "objectsLeftOut" | "errors" | "warnings" | "concealed">;
@@ -17,6 +18,8 @@ interface DescribeOptions {
   readonly knownSecrets: readonly string[];
   /** Whether the deployment deletes what is no longer in its project. */
   readonly prune: boolean;
+  /** Where placeholders stand for what is encrypted. */
+  readonly undecrypted?: Undecrypted | undefined;
 }
 
 const maxObjects = 500;
@@ -30,10 +33,14 @@ export async function describeSafely(
   options: DescribeOptions,
   signal: AbortSignal,
 ): Promise<Description> {
-  if (weightOf(result) + weightOfSecrets(options.knownSecrets) <= largeText) return describeDiff(result, options);
+  const { knownSecrets, undecrypted } = options;
+  const reference = undecrypted?.reference;
+  const weight = weightOf(result) + weightOfSecrets(knownSecrets) + (reference ? weightOf(reference) : 0);
+  if (weight <= largeText) return describeDiff(result, options);
   const parts = { ...result, document: { deployment: result.document["deployment"] } };
+  const known = undecrypted && { reference: reference && { ...reference, document: {} } };
   try {
-    return await inThread(import.meta.url, describeDiff, [parts, options], signal);
+    return await inThread(import.meta.url, describeDiff, [parts, { ...options, undecrypted: known }], signal);
   } catch (error) {
     signal.throwIfAborted();
     return { ...unreadable, ...(error instanceof ThreadError && { concealed: error.message }) };
@@ -44,10 +51,14 @@ export async function describeSafely(
  * Never throws: of a result that cannot be read, or whose secrets cannot be known, it tells only what is safe. Takes seconds
  * for some megabytes.
  */
-export function describeDiff(result: CommandResult, { knownSecrets, prune }: DescribeOptions): Description {
+export function describeDiff(
+  result: CommandResult,
+  { knownSecrets, prune, undecrypted }: DescribeOptions,
+): Description {
   try {
-    const redactor = redactorOf(result, knownSecrets);
-    const description = describe(result, redactor, prune);
+    const redactor = redactorOf(result, [...knownSecrets, ...(undecrypted ? valuesToHide(undecrypted) : [])]);
+    const objects = undecrypted ? withoutEncrypted(result.objects, undecrypted) : result.objects;
+    const description = describe({ ...result, objects }, redactor, prune);
     const doubt = redactor.doubt();
     return doubt === undefined ? description : conceal(description, doubt);
   } catch {

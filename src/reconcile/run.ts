@@ -12,10 +12,11 @@ export interface RunContext {
   readonly timeoutMs: number;
   readonly cold?: boolean | undefined;
   readonly slot?: string | undefined;
+  readonly hosts?: readonly string[] | undefined;
 }
 
 export function toRun({ key, spec }: Deployment, context: RunContext): Run {
-  const { reconcileId, checkout, credentials, identity, held, timeoutMs, cold, slot } = context;
+  const { reconcileId, checkout, credentials, identity, held, timeoutMs, cold, slot, hosts } = context;
   return {
     ...identity,
     deployment: key,
@@ -34,6 +35,7 @@ export function toRun({ key, spec }: Deployment, context: RunContext): Run {
     timeoutMs,
     cold,
     slot,
+    hosts,
     held,
   };
 }

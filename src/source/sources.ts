@@ -8,7 +8,7 @@ import { RemoteBusyError, SourceError } from "../errors.ts";
 import { commitOf, describeRef, refName } from "../git-ref.ts";
 import type { Logger } from "../log.ts";
 import type { AsOf, GitCredential, GitRef, Heads, Repository } from "../model.ts";
-import type { Checkout, GitCheckoutSource, Merge, MergeSource, Sources } from "../ports.ts";
+import type { Checkout, EncryptedFiles, GitCheckoutSource, Merge, MergeSource, Sources } from "../ports.ts";
 import { systemLookup } from "../address.ts";
 import type { Lookup } from "../address.ts";
 import { checkOut, checkPath, cloneMirror, findProject } from "./clone.ts";
@@ -18,6 +18,7 @@ import { createLimit } from "../limit.ts";
 import { parseLsRemote } from "./ls-remote.ts";
 import { findChanges, mergeInto } from "./merge.ts";
 import { CommitMissing, createMirrors, type Waiting } from "./mirrors.ts";
+import { findNamedHosts } from "./named-hosts.ts";
 import { createOciSources } from "./oci.ts";
 import { createRemoteGit } from "./remote-git.ts";
 import { askerId, keyedId, remoteId, toRemote } from "./remote.ts";
@@ -26,6 +27,7 @@ import { readServerGitLogins } from "./server-logins.ts";
 import { createShare } from "./share.ts";
 import { createSlowness } from "./slowness.ts";
 import { createSharedCheckouts } from "./shared-checkouts.ts";
+import { createStubbedClones } from "./stubbed.ts";
 import { createWorkDirectories, removeDirectory } from "../work-directories.ts";
 import { writeOnce } from "./write-once.ts";
 
@@ -83,6 +85,8 @@ export interface SourcesDeps {
   /** Of `http`, `https` and `ssh`, the ones that are spoken. */
   readonly protocols?: readonly string[] | undefined;
   readonly lookup?: Lookup | undefined;
+  /** Without it no merge can be had with placeholders. */
+  readonly encrypted?: EncryptedFiles | undefined;
   readonly observe?: SourcesObserver | undefined;
 }
 
@@ -302,11 +306,31 @@ export function createSources(deps: SourcesDeps): GitSources {
       await mirrors.withCommit(remote, id, head, { signal }, (mirror) => cloneInto(root, mirror, remote, signal));
       const merge = await clones.run(() => mergeInto(git, { root, head, base, isMerged }, signal), { signal });
       if ("changed" in merge) {
-        const project = async (path: string) => {
-          checkPath(path);
-          return findProject(root, path);
+        const clone = async (copy: string, copying: AbortSignal) => cloneInto(copy, root, remote, copying);
+        const encrypted = deps.encrypted ?? noEncrypted;
+        let named: Promise<readonly string[]> | undefined;
+        const stubbed = createStubbedClones({ git, work, encrypted, slot, root, base, clone, remove: release });
+        return {
+          kind: "merged",
+          changed: merge.changed,
+          slot,
+          async project(path) {
+            checkPath(path);
+            return findProject(root, path);
+          },
+          stubbed: async (path, asking, of) =>
+            explained(remote, asking, async () => {
+              checkPath(path);
+              const { root: copy, ...made } = await stubbed.get(asking, of);
+              return { ...made, projectDir: await findProject(copy, path) };
+            }),
+          baseHosts: async (asking) =>
+            explained(remote, asking, () => (named ??= findNamedHosts(git, { root, commit: base }, asking))),
+          async release() {
+            await stubbed.release();
+            await release(slot);
+          },
         };
-        return { kind: "merged", changed: merge.changed, slot, project, release: () => release(slot) };
       }
       await removeDirectory(slot);
       return { kind: "conflict", paths: merge.conflicts };
@@ -387,6 +411,11 @@ export function createSources(deps: SourcesDeps): GitSources {
     },
   };
 }
+
+const noEncrypted: EncryptedFiles = {
+  find: () => Promise.resolve(new Map()),
+  stub: () => Promise.resolve(new Map()),
+};
 
 function withHosts(credential: GitCredential, knownHosts: string): GitCredential {
   return { ...credential, knownHosts: [credential.knownHosts, knownHosts].filter(Boolean).join("\n") };

@@ -155,6 +155,10 @@ interface FakeMerge {
   conflict?: readonly string[];
   error?: Error;
   paths?: readonly string[];
+  /** What is encrypted in it, and in what it is compared with. */
+  encrypted?: ReadonlyMap<string, string>;
+  encryptedBefore?: ReadonlyMap<string, string>;
+  hosts?: readonly string[];
 }
 
 /** A remote whose refs a test moves. */
@@ -192,12 +196,19 @@ export function fakeSources(refs: Record<string, string> = { "refs/heads/main": 
       if (merge.conflict) return Promise.resolve({ kind: "conflict", paths: merge.conflict });
       return Promise.resolve({
         kind: "merged",
-        slot: "/merge",
         changed: merge.changed,
+        slot: "/merge",
         project: (path) =>
           merge.paths === undefined || merge.paths.includes(path)
             ? Promise.resolve(`/merge/${path}`)
             : Promise.reject(new SourceError("path-not-found", `there is no directory ${path}`)),
+        stubbed: (path, _signal, of) =>
+          Promise.resolve({
+            slot: "/stubbed",
+            projectDir: `/${of === undefined ? "stubbed" : (of.deployed ?? "base")}/${path}`,
+            encrypted: (of === undefined ? merge.encrypted : merge.encryptedBefore) ?? new Map<string, string>(),
+          }),
+        baseHosts: () => Promise.resolve(merge.hosts ?? []),
         release: () => Promise.resolve(void released.push(`merge of ${source.head}`)),
       });
     },

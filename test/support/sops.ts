@@ -66,7 +66,29 @@ interface Encrypted {
 }
 
 /** A YAML file whose texts and whole numbers are encrypted. */
-export function encryptedYaml(document: object, { dataKey, masterKeys, fields }: Encrypted): string {
+export function encryptedYaml(document: object, encryption: Encrypted): string {
+  return stringify(encryptedDocument(document, encryption));
+}
+
+/** The same as JSON, as SOPS indents it. */
+export function encryptedJson(document: object, encryption: Encrypted): string {
+  return JSON.stringify(encryptedDocument(document, encryption), undefined, "\t");
+}
+
+/** A file of variables, which has its metadata in variables as well. */
+export function encryptedDotenv(variables: Readonly<Record<string, string>>, encryption: Encrypted): string {
+  const { sops, ...values } = encryptedDocument(variables, encryption);
+  const lines = [...Object.entries(values), ...flatten("sops", sops)];
+  return lines.map(([name, value]) => `${name}=${String(value).replaceAll("\n", "\\n")}\n`).join("");
+}
+
+function flatten(name: string, value: unknown): [string, unknown][] {
+  if (typeof value !== "object" || value === null) return [[name, value]];
+  const separator = Array.isArray(value) ? "__list_" : name === "sops" ? "_" : "__map_";
+  return Object.entries(value).flatMap(([key, item]) => flatten(`${name}${separator}${key}`, item));
+}
+
+function encryptedDocument(document: object, { dataKey, masterKeys, fields }: Encrypted) {
   const encrypt = (value: unknown, path: readonly string[]): unknown => {
     if (typeof value === "string") return encryptText(value, path, dataKey);
     if (typeof value === "number") return encryptText(String(value), path, dataKey, "int");
@@ -86,7 +108,7 @@ export function encryptedYaml(document: object, { dataKey, masterKeys, fields }:
     ...(fields ? { encrypted_regex: `^(${fields.join("|")})$` } : { unencrypted_suffix: "_unencrypted" }),
     version: "3.8.1",
   };
-  return stringify({ ...(Object.fromEntries(entries) as object), sops });
+  return { ...(Object.fromEntries(entries) as Record<string, unknown>), sops };
 }
 
 function encryptText(text: string, path: readonly string[], dataKey: Buffer, type = "str"): string {

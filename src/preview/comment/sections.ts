@@ -49,9 +49,9 @@ export function renderSections(groups: readonly Group[], room: number): Sections
   };
 }
 
-function hasDetails({ state, objects, objectsLeftOut, errors, warnings, concealed }: Preview): boolean {
+function hasDetails({ state, objects, objectsLeftOut, errors, warnings, concealed, encrypted }: Preview): boolean {
   if (state === "working") return false;
-  if (state === "failed" || concealed !== undefined) return true;
+  if (state === "failed" || concealed !== undefined || encrypted?.changed.length) return true;
   return objects.length + objectsLeftOut + errors.length + warnings.length > 0;
 }
 
@@ -87,9 +87,9 @@ function renderSection(group: Group, open: boolean, room: number): Part | undefi
     blocks.push(take("", toLines(preview.failure ?? "It is not known why."), left), end);
     return { text: blocks.join("\n\n"), objectsLeftOut: 0, linesLeftOut };
   }
-  const { errors, warnings, objects, concealed, pruneWaits } = preview;
-  if (pruneWaits !== undefined) {
-    const block = describePruneThatWaits(pruneWaits);
+  const { errors, warnings, objects, concealed, encrypted, pruneWaits } = preview;
+  const notes = [pruneWaits && describePruneThatWaits(pruneWaits), encrypted && describeEncrypted(encrypted)];
+  for (const block of notes.filter((note) => note !== undefined)) {
     blocks.push(block);
     left -= block.length + 2;
   }
@@ -112,6 +112,12 @@ function describePruneThatWaits({ doomed, deployed, empty }: NonNullable<Preview
     `**The prune waits for a word.** ${what} After a merge they stay until somebody confirms it, with the annotation ` +
     "that the message of `Ready` names."
   );
+}
+
+function describeEncrypted({ changed }: NonNullable<Preview["encrypted"]>): string {
+  const note =
+    "Encrypted values are not decrypted in previews: placeholders stand for them, as `encrypted0123456789a`.";
+  return changed.length === 0 ? note : `${note} They change in ${changed.map(code).join(", ")}.`;
 }
 
 function titleOf({ previews, preview }: Group): string {

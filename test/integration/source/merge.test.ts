@@ -2,6 +2,8 @@ import { existsSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, test } from "vitest";
 import type { Merge, Merged } from "../../../src/ports.ts";
+import { findEncrypted, stubEncrypted } from "../../../src/stub-decryption/stub-encrypted.ts";
+import { ageMasterKey, blueKey, encryptedYaml } from "../../support/sops.ts";
 import { type Repo, useGitHost, useSources } from "../../support/source.ts";
 
 const signal = new AbortController().signal;
@@ -147,4 +149,68 @@ test("in which files two commits differ is asked of the mirror, either way, and 
   expect(await sources.changes(repository, head, head, signal)).toEqual({ complete: true, paths: [] });
   expect(seen).toEqual({ lsRemotes: 0, fetches: 1 });
   await expect(sources.changes(repository, "0".repeat(40), head, signal)).rejects.toThrow("there is no commit");
+});
+
+test("what is encrypted has placeholders, in the merge and in what is deployed, for all who ask", async () => {
+  const repo = (await useGitHost()).repo("shop");
+  const key = { dataKey: blueKey.dataKey, masterKeys: ageMasterKey(blueKey) };
+  repo.write("app/secret.yaml", encryptedYaml({ password: "first" }, key));
+  const deployed = repo.push("first");
+  repo.write("app/secret.yaml", encryptedYaml({ password: "second" }, key));
+  const base = repo.push("second");
+  repo.git("checkout", "-q", "-b", "feature");
+  repo.write("app/more.yaml", encryptedYaml({ password: "third" }, key));
+  const head = repo.push("on the branch");
+  const { sources, work } = useSources({ encrypted: { find: findEncrypted, stub: stubEncrypted } });
+  const merge = merged(await sources.merge({ url: repo.url, credentials: [], head, base }, signal));
+  const secretOf = ({ projectDir }: { projectDir: string }) => readFileSync(join(projectDir, "secret.yaml"), "utf8");
+
+  const [stubbed, again, before, unknown] = await Promise.all([
+    merge.stubbed("app", signal),
+    merge.stubbed("app", signal),
+    merge.stubbed("app", signal, { deployed }),
+    merge.stubbed("app", signal, { deployed: "0".repeat(40) }),
+  ]);
+  expect(again).toEqual(stubbed);
+  expect(stubbed.projectDir).toBe(join(stubbed.slot, "clone/app"));
+  expect([...stubbed.encrypted.keys()].sort()).toEqual(["app/more.yaml", "app/secret.yaml"]);
+  expect([...before.encrypted.keys()]).toEqual(["app/secret.yaml"]);
+  expect(secretOf(stubbed)).toMatch(/^password: encrypted\w{11}\n$/);
+  expect(secretOf(unknown)).toBe(secretOf(stubbed)); // the base's
+  expect(secretOf(before)).not.toBe(secretOf(stubbed));
+  expect(secretOf({ projectDir: await merge.project("app") })).toContain("ENC[");
+  await expect(merge.stubbed("../..", signal)).rejects.toMatchObject({ problem: "refused" });
+  await expect(merge.stubbed("gone", signal)).rejects.toMatchObject({ problem: "path-not-found" });
+
+  await merge.release();
+  expect(work()).toEqual([]);
+});
+
+test("a merge without anything encrypted is not copied, and says from where its base fetches", async () => {
+  const repo = (await useGitHost()).repo("shop");
+  repo.write("app/helm-chart.yaml", "helmChart:\n  repo: https://charts.example.com/stable\n  chartVersion: 1.0.0\n");
+  repo.write("app/oci/helm-chart.yml", "helmChart: {repo: 'oci://registry.example.com:5000/charts/x'}\n");
+  repo.write(
+    "deployment.yaml",
+    'deployments:\n- git: {url: "https://me@git.example.com/a.git"}\n# url: https://no.example.com\n',
+  );
+  repo.write("app/kustomization.yaml", "resources:\n  - https://raw.example.com/a.yaml\n  - web.yaml\n");
+  repo.write("app/web.yaml", "url: https://elsewhere.example.com\n");
+  const base = repo.push("first");
+  repo.git("checkout", "-q", "-b", "feature");
+  repo.write("app/more/helm-chart.yaml", "helmChart: {repo: https://evil.example.com}\n");
+  const head = repo.push("on the branch");
+  const { sources } = useSources({ encrypted: { find: findEncrypted, stub: stubEncrypted } });
+  const merge = merged(await sources.merge({ url: repo.url, credentials: [], head, base }, signal));
+
+  expect(await merge.stubbed("app", signal)).toMatchObject({
+    slot: merge.slot,
+    projectDir: await merge.project("app"),
+  });
+  expect([...(await merge.baseHosts(signal))].sort()).toEqual([
+    "charts.example.com",
+    "git.example.com",
+    "raw.example.com",
+    "registry.example.com:5000",
+  ]);
 });

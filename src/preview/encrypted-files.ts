@@ -1,0 +1,38 @@
+/** What is told of encrypted files that nothing decrypts: which of them change, and why one keeps a project from rendering. Pure. */
+import { PrepareError } from "../errors.ts";
+import { annotation } from "../model.ts";
+import type { Stubbed } from "../ports.ts";
+import type { Preview } from "../report.ts";
+import { cutLine, makeVisible } from "./visible-text.ts";
+
+const mostPaths = 20;
+
+/** Of the project at this path; those of others in the repository are not its business. */
+export function describeEncrypted(
+  path: string,
+  merged: Stubbed["encrypted"],
+  deployed: Stubbed["encrypted"] | undefined,
+): Preview["encrypted"] {
+  const isOwn = (file: string) => path === "" || file.startsWith(`${path}/`);
+  const own = [...merged].filter(([file]) => isOwn(file));
+  const changed = own.filter(([file, digest]) => deployed?.get(file) !== digest).map(([file]) => file);
+  const gone = [...(deployed?.keys() ?? [])].filter((file) => isOwn(file) && !merged.has(file));
+  if (own.length + gone.length === 0) return undefined;
+  const paths = [...changed, ...gone].sort();
+  const shown = paths.slice(0, mostPaths).map((file) => cutLine(makeVisible(file), 200));
+  return {
+    files: own.length,
+    changed: paths.length > mostPaths ? [...shown, `and ${paths.length - mostPaths} more`] : shown,
+  };
+}
+
+/** An encrypted file of another repository, or one that does not look as SOPS writes it. */
+export function explainUndecrypted(error: unknown): unknown {
+  if (!(error instanceof PrepareError) || !error.message.includes("Failed to get the data key")) return error;
+  const [said = ""] = error.message.split("\n\nName a Secret with the key");
+  return new PrepareError(
+    `${said}\n\nPreviews do not decrypt, and for this file there is no placeholder: only files of the repository itself have some. ` +
+      `Whoever may change the KluctlDeployment can have its previews decrypt, with the annotation ${annotation.previewDecrypt}: "true".`,
+    { cause: error },
+  );
+}

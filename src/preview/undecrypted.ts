@@ -1,0 +1,74 @@
+/**
+ * What a merge changes where nothing was decrypted. Placeholders differ from all that is in the cluster, so the merge is
+ * compared with what the deployed commit gives, with the same placeholders: what is equal in both is no change, and what
+ * differs from the cluster in both is never shown as it is there, for it may have been decrypted. Pure.
+ */
+import type { Change, CommandResult, ObjectRef, ResultObject } from "../model.ts";
+import { isSecret } from "../redact/secrets-of.ts";
+import { mask } from "../redact/shapes.ts";
+
+export interface Undecrypted {
+  /** Of the deployed commit; `undefined` if it could not be compared. */
+  readonly reference: CommandResult | undefined;
+}
+
+/** Shorter ones are found everywhere. */
+const shortestValue = 6;
+
+export function withoutEncrypted(objects: readonly ResultObject[], { reference }: Undecrypted): ResultObject[] {
+  const deployed = new Map(reference?.objects.map((object) => [idOf(object.ref), object]));
+  return objects.map((object) => compareWith(object, deployed.get(idOf(object.ref))));
+}
+
+/** The values in the cluster that may have been decrypted, wherever they turn up. Those of Secrets are known anyway. */
+export function valuesToHide({ reference }: Undecrypted): string[] {
+  const changes = reference?.objects.filter(({ ref }) => !isSecret(ref)).flatMap((object) => object.changes) ?? [];
+  return changes.flatMap(({ oldValue }) => textsIn(oldValue)).filter((text) => text.length >= shortestValue);
+}
+
+function compareWith(object: ResultObject, deployed: ResultObject | undefined): ResultObject {
+  if (object.changes.length === 0) return object;
+  if (deployed?.rendered === undefined || object.rendered === undefined) {
+    return { ...object, changes: object.changes.map(hideOld) };
+  }
+  if (deployed.rendered === object.rendered) return { ...object, changes: [] };
+  // Of a Secret, the keys are told, by comparing whole contents.
+  if (isSecret(object.ref)) return { ...object, remote: deployed.rendered, applied: object.rendered };
+  return { ...object, changes: object.changes.flatMap((change) => compareChange(change, deployed.changes)) };
+}
+
+function compareChange(change: Change, deployed: readonly Change[]): Change[] {
+  const same = deployed.find(({ jsonPath }) => jsonPath === change.jsonPath);
+  if (same !== undefined) return compareValues(change, same);
+  const touched = deployed.some(
+    ({ jsonPath }) => isBelow(jsonPath, change.jsonPath) || isBelow(change.jsonPath, jsonPath),
+  );
+  // What is in the cluster is what the deployed commit gives without anything decrypted.
+  return [touched ? hideOld(change) : change];
+}
+
+/** From the deployed commit's value to the merge's; the cluster's is left out. */
+function compareValues({ jsonPath, type, newValue }: Change, deployed: Change): Change[] {
+  if (type === "delete" && deployed.type === "delete") return [];
+  if (deployed.type === "delete") return [{ type: "insert", jsonPath, newValue }];
+  if (type === "delete") return [{ type, jsonPath, oldValue: deployed.newValue }];
+  const isEqual = JSON.stringify(newValue) === JSON.stringify(deployed.newValue);
+  return isEqual ? [] : [{ type: "update", jsonPath, oldValue: deployed.newValue, newValue }];
+}
+
+function hideOld({ type, jsonPath, newValue }: Change): Change {
+  return { type, jsonPath, ...(type !== "insert" && { oldValue: mask }), ...(type !== "delete" && { newValue }) };
+}
+
+function isBelow(path: string, other: string): boolean {
+  return path.startsWith(other) && /^[.[]/.test(path.slice(other.length));
+}
+
+function textsIn(value: unknown): string[] {
+  if (typeof value === "string" || typeof value === "number") return [String(value)];
+  return typeof value === "object" && value !== null ? Object.values(value).flatMap(textsIn) : [];
+}
+
+function idOf({ group = "", kind, namespace = "", name }: ObjectRef): string {
+  return JSON.stringify([group, kind, namespace, name]);
+}

@@ -1,0 +1,81 @@
+/** Clones of a merge, and of what is deployed, that hold placeholders instead of encrypted values. */
+import { join } from "node:path";
+import type { EncryptedFiles, Stubbed } from "../ports.ts";
+import { checkOut } from "./clone.ts";
+import type { WorkDirectories } from "../work-directories.ts";
+import type { Git } from "./git.ts";
+
+export interface StubbedClonesDeps {
+  readonly git: Git;
+  readonly work: Pick<WorkDirectories, "create">;
+  readonly encrypted: EncryptedFiles;
+  /** The merge, checked out, and the directory that holds it. Nobody writes into it. */
+  readonly root: string;
+  readonly slot: string;
+  readonly base: string;
+  /** Clones it, without a working tree. */
+  readonly clone: (to: string, signal: AbortSignal) => Promise<void>;
+  /** Never rejects. */
+  readonly remove: (slot: string) => Promise<void>;
+}
+
+interface StubbedClone extends Omit<Stubbed, "projectDir"> {
+  readonly root: string;
+}
+
+/** One for each commit, whoever asks, until they are released. */
+export interface StubbedClones {
+  get(signal: AbortSignal, of?: { readonly deployed: string | undefined }): Promise<StubbedClone>;
+  release(): Promise<void>;
+}
+
+export function createStubbedClones({ git, work, encrypted, root, base, ...deps }: StubbedClonesDeps): StubbedClones {
+  const made = new Map<string, Promise<StubbedClone>>();
+  const slots: string[] = [];
+
+  async function stub(commit: string, signal: AbortSignal): Promise<StubbedClone> {
+    const slot = await work.create();
+    slots.push(slot);
+    const copy = join(slot, "clone");
+    await deps.clone(copy, signal);
+    await checkOut(git, copy, commit, signal);
+    return { slot, root: copy, encrypted: await encrypted.stub(copy, signal) };
+  }
+
+  /** Most repositories have nothing encrypted: then the merge is rendered as it lies there. */
+  async function stubMerge(signal: AbortSignal): Promise<StubbedClone> {
+    const found = await encrypted.find(root, signal);
+    if (found.size === 0) return { slot: deps.slot, root, encrypted: found };
+    return stub(await hashOf("HEAD", signal), signal);
+  }
+
+  async function hashOf(name: string, signal: AbortSignal): Promise<string> {
+    const args = ["rev-parse", "--verify", "--end-of-options", `${name}^{commit}`];
+    return (await git(args, { at: { tree: root }, protocols: [], signal })).trim();
+  }
+
+  /** It may have been pushed over, or belong to another branch that this clone does not have. */
+  async function findDeployed(deployed: string | undefined, signal: AbortSignal): Promise<string> {
+    if (deployed === undefined || deployed === base || !/^[0-9a-f]{40,64}$/.test(deployed)) return base;
+    return hashOf(deployed, signal).catch(() => base);
+  }
+
+  async function once(commit: string, make: () => Promise<StubbedClone>): Promise<StubbedClone> {
+    const known = made.get(commit) ?? make();
+    made.set(commit, known);
+    known.catch(() => made.get(commit) === known && made.delete(commit));
+    return known;
+  }
+
+  return {
+    async get(signal, of) {
+      if (of === undefined) return once("merge", () => stubMerge(signal));
+      const commit = await findDeployed(of.deployed, signal);
+      return once(commit, () => stub(commit, signal));
+    },
+    async release() {
+      await Promise.allSettled(made.values());
+      await Promise.all(slots.map(deps.remove));
+    },
+  };
+}

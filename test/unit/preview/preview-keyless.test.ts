@@ -1,0 +1,96 @@
+import { expect, test } from "vitest";
+import { PrepareError } from "../../../src/errors.ts";
+import { annotation } from "../../../src/model.ts";
+import type { Run } from "../../../src/ports.ts";
+import { aResult, anObject } from "../../support/deployments.ts";
+import { fakeReadIdentity, fakeSecrets } from "../../support/fakes.ts";
+import { aPreviewWorld, inFolder, named } from "../../support/preview.ts";
+
+const decryption = { secretName: "keys" };
+const keys = { "main.agekey": "AGE-SECRET-KEY-1" };
+
+function aWorld(overrides: Parameters<typeof named>[1] = {}, settings = { confined: true }) {
+  const deployment = named("prod", { spec: { ...inFolder("app"), decryption }, ...overrides });
+  const readIdentity = fakeReadIdentity({ secrets: fakeSecrets({ "shop/keys": keys }) });
+  const world = aPreviewWorld([deployment], { settings, readIdentity });
+  return { ...world, projects: () => world.kluctl.runs.map(({ run }) => (run as Run).projectDir) };
+}
+
+test("without keys, a project is rendered with placeholders, and compared with what is deployed", async () => {
+  const { run, sources, kluctl, projects, previews } = aWorld({ status: { observedCommit: "c".repeat(40) } });
+  sources.nextMerge.encrypted = new Map([
+    ["app/same.yaml", "1"],
+    ["app/other.yaml", "2"],
+    ["elsewhere/secret.yaml", "3"],
+  ]);
+  sources.nextMerge.encryptedBefore = new Map([
+    ["app/same.yaml", "1"],
+    ["app/other.yaml", "1"],
+    ["app/gone.yaml", "1"],
+  ]);
+  expect(await run()).toEqual({ kind: "done" });
+  expect(projects()).toEqual(["/stubbed/app", `/${"c".repeat(40)}/app`]);
+  for (const { run } of kluctl.runs) expect(run.decryption).toBeUndefined();
+  expect(previews()[0]?.encrypted).toEqual({ files: 2, changed: ["app/gone.yaml", "app/other.yaml"] });
+});
+
+test("a confined run is told which hosts it may reach", async () => {
+  const { run, sources, kluctl } = aWorld();
+  sources.nextMerge.hosts = ["charts.example.com"];
+  await run();
+  expect(kluctl.runs.map(({ run }) => (run as Run).hosts)).toEqual([["git.example.com", "charts.example.com"]]);
+});
+
+test("where nothing is encrypted, nothing is rendered twice", async () => {
+  const { run, projects, previews } = aWorld();
+  await run();
+  expect(projects()).toEqual(["/stubbed/app"]);
+  expect(previews()[0]).toMatchObject({ counts: { changed: 1 } });
+  expect(previews()[0]?.encrypted).toBeUndefined();
+});
+
+test("what was encrypted until now counts as well", async () => {
+  const { run, sources, projects } = aWorld();
+  sources.nextMerge.encryptedBefore = new Map([["app/gone.yaml", "1"]]);
+  await run();
+  expect(projects()).toEqual(["/stubbed/app", "/base/app"]);
+});
+
+test("where the deployed commit cannot be rendered, the values of the cluster are hidden", async () => {
+  const { run, sources, kluctl, previews } = aWorld();
+  sources.nextMerge.encrypted = new Map([["app/a.yaml", "1"]]);
+  const changes = [{ type: "update", jsonPath: "data.a", oldValue: "canary-value", newValue: "open" }] as const;
+  const object = anObject({ changes, rendered: "{}" });
+  const diff = kluctl.diff.bind(kluctl);
+  let runs = 0;
+  kluctl.diff = (...args) => {
+    kluctl.answers.diff = ++runs === 1 ? aResult({ objects: [object] }) : new PrepareError("it is broken");
+    return diff(...args);
+  };
+  await run();
+  expect(runs).toBe(2);
+  expect(previews()[0]).toMatchObject({ state: "done", counts: { changed: 1 } });
+  expect(JSON.stringify(previews())).not.toContain("canary");
+});
+
+test.each([
+  ["the server hands out keys", {}, { confined: false }],
+  ["the resource asks for it", { annotations: { [annotation.previewDecrypt]: "true" } }, { confined: true }],
+])("a preview decrypts where %s", async (_, overrides, settings) => {
+  const { run, kluctl, projects } = aWorld(overrides, settings);
+  await run();
+  expect(projects()).toEqual(["/merge/app"]);
+  expect(kluctl.runs[0]?.run.decryption?.data).toEqual(keys);
+});
+
+test("a file that has no placeholder is explained", async () => {
+  const { run, kluctl, previews } = aWorld();
+  kluctl.answers.diff = new PrepareError(
+    "vars.yaml: Failed to get the data key required to decrypt the SOPS file.\n\nName a Secret with the key in spec.decryption.secretRef.",
+  );
+  await run();
+  expect(previews()[0]?.failure).toMatch(
+    /Failed to get the data key[^]*Previews do not decrypt[^]*towline\.dev\/preview-decrypt/,
+  );
+  expect(previews()[0]?.failure).not.toContain("Name a Secret");
+});

@@ -1,0 +1,90 @@
+import { expect, test } from "vitest";
+import type { Change, ResultObject } from "../../../src/model.ts";
+import { describeDiff } from "../../../src/preview/describe-diff.ts";
+import { aResult, anObject } from "../../support/deployments.ts";
+
+const was = "encrypted0123456789a";
+const becomes = "encryptedfedcba98765";
+const secret = "canary-of-the-cluster";
+
+function update(jsonPath: string, oldValue: unknown, newValue: unknown): Change {
+  return { type: "update", jsonPath, oldValue, newValue };
+}
+
+/** As the merge and the deployed commit render it; each differs from the cluster by its changes. */
+function anObjectOf(rendered: unknown, changes: Change[], overrides: Partial<ResultObject> = {}): ResultObject {
+  return anObject({ rendered: JSON.stringify(rendered), changes, ...overrides });
+}
+
+function describe(merged: ResultObject, deployed?: ResultObject, errors: string[] = []) {
+  const reference = deployed && aResult({ objects: [deployed] });
+  const messages = errors.map((message) => ({ ref: merged.ref, message }));
+  const options = { knownSecrets: [], prune: false, undecrypted: { reference } };
+  const { objects, ...rest } = describeDiff(aResult({ objects: [merged], errors: messages }), options);
+  return { ...rest, objects, diff: objects[0]?.diff?.split("\n") };
+}
+
+test("what is rendered as before is no change, however much it differs from what is decrypted in the cluster", () => {
+  const object = anObjectOf({ data: { a: was, port: 1 } }, [update("data.a", secret, was), update("data.port", 80, 1)]);
+  expect(describe(object, object)).toMatchObject({ objects: [], counts: { changed: 0 } });
+});
+
+test("a change goes from the placeholder of before to the one of now, or to what stands there in the open", () => {
+  const deployed = anObjectOf({ data: { a: was } }, [update("data.a", secret, was)]);
+  const changed = anObjectOf({ data: { a: becomes } }, [update("data.a", secret, becomes)]);
+  expect(describe(changed, deployed).diff).toEqual([" data.a:", `-  ${was}`, `+  ${becomes}`]);
+
+  const open = anObjectOf({ data: { a: "open" } }, [update("data.a", secret, "open")]);
+  expect(describe(open, deployed).diff).toEqual([" data.a:", `-  ${was}`, "+  open"]);
+
+  const gone = anObjectOf({}, [{ type: "delete", jsonPath: "data.a", oldValue: secret }]);
+  expect(describe(gone, deployed).diff).toEqual([" data.a:", `-  ${was}`]);
+});
+
+test("beside it, what was never encrypted is shown as it is in the cluster", () => {
+  const deployed = anObjectOf({ data: { a: was, b: "1" } }, [update("data.a", secret, was)]);
+  const merged = anObjectOf({ data: { a: was, b: "2" } }, [update("data.a", secret, was), update("data.b", "1", "2")]);
+  expect(describe(merged, deployed).diff).toEqual([" data.b:", "-  1", "+  2"]);
+});
+
+test.each([
+  ["whole", update("data", { a: secret }, { b: "x" }), update("data.a", secret, was)],
+  ["in part", update("data.list[0].a", secret, "x"), update("data.list", [{ a: secret }], [{ a: was }])],
+])("what may be secret %s is not shown as it is in the cluster", (_, change, before) => {
+  const { diff } = describe(anObjectOf({ n: 1 }, [change]), anObjectOf({ n: 0 }, [before]));
+  expect(diff?.join("\n")).toMatch(/^-.*\*\*\*/m);
+  expect(diff?.join("\n")).not.toContain("canary");
+});
+
+test("where the deployed commit cannot be compared, nothing is shown as it is in the cluster", () => {
+  const merged = anObjectOf({ data: { a: "open" } }, [update("data.a", secret, "open")]);
+  for (const deployed of [undefined, anObject({ ref: { kind: "ConfigMap", name: "other" } })]) {
+    expect(describe(merged, deployed).diff?.join("\n")).toMatch(/^ data\.a:\n- {2}\*+\n\+ {2}open$/);
+  }
+});
+
+test("what differs from the placeholders in the cluster is hidden wherever it turns up", () => {
+  const deployed = anObjectOf({ data: { a: was } }, [update("data.a", secret, was)]);
+  const merged = anObjectOf({ data: { a: was, b: secret } }, [
+    update("data.a", secret, was),
+    { type: "insert", jsonPath: "data.b", newValue: `--${secret}--` },
+  ]);
+  const told = describe(merged, deployed, [
+    `${secret} is no host, and ${Buffer.from(secret).toString("base64")} neither`,
+  ]);
+  expect(told.errors).toHaveLength(1);
+  expect(JSON.stringify(told)).not.toContain("canary");
+  expect(JSON.stringify(told)).not.toContain(Buffer.from(secret).toString("base64").slice(0, 20));
+});
+
+test("of a Secret, the keys are told whose files say something else", () => {
+  const ref = { version: "v1", kind: "Secret", name: "db" };
+  const live = JSON.stringify({ data: { a: Buffer.from(secret).toString("base64") } });
+  const of = (a: string, b?: string) =>
+    anObjectOf({ data: { a, b } }, [update("data.a", "Y2FuYXJ5", a)], { ref, remote: live, applied: live });
+  expect(describe(of(was, was), of(was, was)).objects).toEqual([]);
+  expect(describe(of(was, becomes), of(was, was)).objects[0]?.secretKeys).toEqual([
+    { key: "a", change: "unchanged" },
+    { key: "b", change: "changed" },
+  ]);
+});
