@@ -1,8 +1,11 @@
-/** What a confined run of kluctl gets from outside: a way to its cluster, and none to anywhere else. */
+/** What a confined run of kluctl gets from outside: a way to its cluster, and one to the hosts that it may reach. */
 import { createApiProxy } from "../api-proxy/api-proxy.ts";
 import type { LiveConfig } from "../config/live.ts";
+import { createEgressProxy } from "../egress-proxy/egress-proxy.ts";
+import { parseTarget, type Target } from "../host-rule.ts";
 import type { Confine } from "../kluctl/confine.ts";
 import { type ApiLoginsDeps, createApiLogins } from "../kube/api-logins.ts";
+import { loadKubeConfig } from "../kube/kubeconfig.ts";
 import type { Logger } from "../log.ts";
 
 export interface ConfineDeps {
@@ -10,33 +13,61 @@ export interface ConfineDeps {
   readonly client: ApiLoginsDeps["client"];
   /** Whether deployments without an account are compared with the server's own login. */
   readonly allowServerLogin: () => boolean;
+  readonly env: NodeJS.ProcessEnv;
   readonly log: Logger;
 }
 
-/** One port of loopback, for as long as the process lives; each run has an address of its own there. */
+/** Two ports of loopback, for as long as the process lives; each run has addresses of its own there. */
 export function createConfine({
   live,
   client,
   allowServerLogin,
+  env,
   log,
 }: ConfineDeps): Confine & { stop(): Promise<void> } {
-  const logins = createApiLogins({ kubernetes: live.now.kubernetes, client, allowServerLogin });
+  const { kubernetes } = live.now;
+  const logins = createApiLogins({ kubernetes, client, allowServerLogin });
   const api = createApiProxy({ login: (run) => logins.login(run), log });
+  let apiServers: readonly Target[] | undefined;
+  const egress = createEgressProxy({
+    hosts: () => live.now.preview.hosts,
+    apiServers: () => (apiServers ??= findApiServers(loadKubeConfig(kubernetes).cluster.server, env)),
+    env,
+    log,
+  });
   return {
     async open(run, _slot, signal) {
       signal.throwIfAborted();
       const cluster = await api.open(run);
+      const way = await egress.open(run.hosts ?? []).catch(async (error: unknown) => {
+        await cluster.close();
+        throw error;
+      });
       return {
         kubeconfig: cluster.kubeconfig,
-        env: {},
-        ports: [cluster.port],
+        env: way.env,
+        ports: [cluster.port, way.port],
         maskedValues: () => cluster.maskedValues(),
-        close: () => cluster.close(),
+        refusals: () => way.refusals(),
+        close: async () => void (await Promise.all([cluster.close(), way.close()])),
       };
     },
     async stop() {
-      await api.close();
+      await Promise.all([api.close(), egress.stop()]);
       logins.close();
     },
   };
+}
+
+function findApiServers(
+  server: string,
+  { KUBERNETES_SERVICE_HOST, KUBERNETES_SERVICE_PORT }: NodeJS.ProcessEnv,
+): Target[] {
+  const url = new URL(server);
+  const inPod = KUBERNETES_SERVICE_HOST?.includes(":") ? `[${KUBERNETES_SERVICE_HOST}]` : KUBERNETES_SERVICE_HOST;
+  const places = [
+    `${url.hostname}:${url.port || (url.protocol === "https:" ? 443 : 80)}`,
+    `${inPod ?? ""}:${KUBERNETES_SERVICE_PORT ?? ""}`,
+  ];
+  return places.map(parseTarget).filter((target) => target !== undefined);
 }

@@ -122,6 +122,7 @@ export function startPreviews(deps: PreviewsDeps): Previews {
         dryRun,
         serverSecrets: knownSecrets(live.now),
         pruneGuard: pruneGuardOf(live.now),
+        confined: own.isolation !== "off",
       };
     },
     clusterName: async () => live.now.clusterName ?? (await deps.clusterId()).slice(0, 8),

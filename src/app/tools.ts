@@ -70,7 +70,7 @@ export function startTools(deps: ToolsDeps) {
 
 function openConfine({ live, client, log }: ToolsDeps) {
   const allowServerLogin = () => live.now.preview.isolation !== "required";
-  return createConfine({ live, client, allowServerLogin, log });
+  return createConfine({ live, client, allowServerLogin, env: process.env, log });
 }
 
 function createKluctlOf(
