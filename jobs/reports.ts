@@ -45,6 +45,7 @@ const Status = z.object({
   state: z.enum(["pending", "success", "failure", "canceled"]),
   description: z.string(),
   url: z.string().optional(),
+  proposed: z.boolean().optional(),
 });
 
 const deadlineMs = 2_000;

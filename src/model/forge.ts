@@ -91,6 +91,8 @@ export interface CommitStatus {
   readonly description: string;
   /** Where more is to be read. */
   readonly url?: string | undefined;
+  /** Says what merging would change, although nothing more is to be read anywhere. */
+  readonly proposed?: boolean | undefined;
 }
 
 /** A comment of ours on a pull request. */

@@ -117,7 +117,8 @@ export function createMergeGroupPreview(deps: MergeGroupDeps) {
     if (request.ended && following.length === 0) return end();
     // What cannot be read leaves the status without a link: the queue still gets its answer.
     const pullRequest = await forge.pullRequest({ ...group, number: queue.pullRequest }, signal).catch(unlessRefused);
-    const report = (verdict: Verdict) => record({ context: aggregateContext, ...verdict, url: pullRequest?.url });
+    const about = { context: aggregateContext, url: pullRequest?.url, proposed: true };
+    const report = (verdict: Verdict) => record({ ...about, ...verdict });
     const verdict = await compareGroup(
       { group, queue, following, forge, renderForks: deps.renderForks },
       { ...attempt, report, log },

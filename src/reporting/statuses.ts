@@ -37,9 +37,9 @@ export function sharedStatuses(reports: readonly Report[], groups: Iterable<Comm
   return [...worst.values()];
 }
 
-/** Statuses of pull requests lead somewhere, those of pushed commits do not: that tells them apart. */
-export function isPreviewLine({ url }: CommitStatus): boolean {
-  return url !== undefined;
+/** Statuses of pull requests lead somewhere, those of pushed commits do not: that tells them apart, or else what they say of themselves. */
+export function isPreviewLine({ url, proposed = false }: CommitStatus): boolean {
+  return url !== undefined || proposed;
 }
 
 /** `url`: where the whole is shown. */
