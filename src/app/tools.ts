@@ -42,6 +42,7 @@ export function startTools(deps: ToolsDeps) {
     env: process.env,
     encrypted: { find: findEncrypted, stub: stubEncrypted },
     limits: {
+      proposed: deps.isolation && proposedTree,
       get callMs() {
         return live.now.git.timeoutMs;
       },
@@ -67,6 +68,9 @@ export function startTools(deps: ToolsDeps) {
     },
   };
 }
+
+/** What a branch may have a server check out for its preview. */
+const proposedTree = { files: 200_000, bytes: 1024 ** 3 };
 
 function openConfine({ live, client, log }: ToolsDeps) {
   const allowServerLogin = () => live.now.preview.isolation !== "required";

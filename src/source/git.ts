@@ -13,7 +13,7 @@ import { writeOnce } from "./write-once.ts";
 /** Its last words. The remote's own are among them, so that they may be any. */
 const keptOfStderr = 8 * 1024;
 /** What half a million refs take. All of it is held in memory, and a remote could go on for ever. */
-const mostPrinted = 64 * 1024 * 1024;
+const mostPrintedAtAll = 64 * 1024 * 1024;
 
 /** git ended with a failure, was stopped, or could not be started. */
 export class GitFailure extends GitError {
@@ -41,6 +41,8 @@ export interface GitCall {
   readonly group?: boolean | undefined;
   /** Ends git when it has printed nothing for so long. */
   readonly silenceMs?: number | undefined;
+  /** Bytes after which git is ended, if fewer than for others. */
+  readonly mostPrinted?: number | undefined;
   readonly signal?: AbortSignal | undefined;
 }
 
@@ -127,7 +129,8 @@ export function createGit({ home, env }: { home: string; env: NodeJS.ProcessEnv 
     GIT_SSH_VARIANT: "ssh",
   };
 
-  return async function git(args, { at, protocols, config, env: callEnv, answers = [], group, silenceMs, signal }) {
+  return async function git(args, { at, protocols, config, env: callEnv, answers = [], group, silenceMs, ...call }) {
+    const { signal, mostPrinted = mostPrintedAtAll } = call;
     await mkdir(home, { recursive: true, mode: 0o700 }); // whoever cleans up temporary files may have taken it away
     const script = join(home, "git-group.sh");
     // Whole: bash would take the half of it for a git that has nothing to say.

@@ -26,6 +26,7 @@ import type { Remote } from "./remote.ts";
 import { readServerGitLogins } from "./server-logins.ts";
 import { createShare } from "./share.ts";
 import { createSlowness } from "./slowness.ts";
+import { checkTreeSize, type TreeLimits } from "./tree-size.ts";
 import { createSharedCheckouts } from "./shared-checkouts.ts";
 import { createStubbedClones } from "./stubbed.ts";
 import { createWorkDirectories, removeDirectory } from "../work-directories.ts";
@@ -57,6 +58,8 @@ export interface SourceLimits {
   readonly checkoutIdleMs: number;
   /** So many checkouts are kept that nobody uses, one for each repository at most. */
   readonly idleCheckouts: number;
+  /** Of a proposed commit that is to be merged; any, if left out. */
+  readonly proposed?: TreeLimits | undefined;
 }
 
 const defaultSourceLimits: SourceLimits = {
@@ -303,7 +306,15 @@ export function createSources(deps: SourcesDeps): GitSources {
     const slot = await work.create();
     const root = join(slot, "clone");
     try {
-      await mirrors.withCommit(remote, id, head, { signal }, (mirror) => cloneInto(root, mirror, remote, signal));
+      await mirrors.withCommit(remote, id, head, { signal }, async (mirror) => {
+        const most = limits.proposed;
+        // While it is cloned, so that it takes no time of its own; the clone has no files yet.
+        const checked = await Promise.allSettled([
+          most && checkTreeSize(git, { mirror, commit: head, most }, signal),
+          cloneInto(root, mirror, remote, signal),
+        ]);
+        for (const one of checked) if (one.status === "rejected") throw one.reason;
+      });
       const merge = await clones.run(() => mergeInto(git, { root, head, base, isMerged }, signal), { signal });
       if ("changed" in merge) {
         const clone = async (copy: string, copying: AbortSignal) => cloneInto(copy, root, remote, copying);

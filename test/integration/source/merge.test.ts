@@ -1,3 +1,4 @@
+import { execFileSync } from "node:child_process";
 import { existsSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, test } from "vitest";
@@ -213,4 +214,26 @@ test("a merge without anything encrypted is not copied, and says from where its 
     "raw.example.com",
     "registry.example.com:5000",
   ]);
+});
+
+test("a commit of too many or too large files is not checked out, however few objects it is made of", async () => {
+  const repo = (await useGitHost()).repo("shop");
+  const { head, base } = diverge(repo);
+  repo.git("checkout", "-q", "-b", "bomb");
+  // Ten directories in ten directories, and so on: one blob and eight trees.
+  const cwd = repo.git("rev-parse", "--show-toplevel").trim();
+  const run = (input: string) => execFileSync("git", ["mktree"], { cwd, input, encoding: "utf8" }).trim();
+  const blob = repo.git("rev-parse", "HEAD:README").trim();
+  let tree = run(`100644 blob ${blob}\tfile\n`);
+  for (let depth = 0; depth < 8; depth++) {
+    tree = run(Array.from({ length: 10 }, (_, at) => `040000 tree ${tree}\td${at}\n`).join(""));
+  }
+  const bomb = repo.git("commit-tree", tree, "-p", base, "-m", "bomb").trim();
+  repo.git("push", "-q", "origin", `${bomb}:refs/heads/bomb`);
+  const { sources, work } = useSources({ limits: { proposed: { files: 1_000, bytes: 1_000_000 } } });
+  const merge = (commit: string) => sources.merge({ url: repo.url, credentials: [], head: commit, base }, signal);
+
+  await expect(merge(bomb)).rejects.toThrow("has more than 1000 files or 1 MiB");
+  expect(work()).toEqual([]);
+  await merged(await merge(head)).release();
 });
