@@ -45,7 +45,10 @@ export async function findIsolation({ preview }: Pick<Config, "preview">, dir: s
 /** Why no preview is rendered; `undefined` where they are. */
 function refusalOf({ mode, missing }: Isolation): string | undefined {
   const texts = Object.entries(missing).map(([property, why]) => `${property}: ${why}`);
-  if (mode === "auto" || texts.length === 0) return undefined;
+  if (texts.length === 0) return undefined;
+  // Nothing is started without filters: there would be nothing left of a jail.
+  if (missing.processes !== undefined) return `pull requests are not rendered here: ${missing.processes}`;
+  if (mode === "auto") return undefined;
   return `pull requests are not rendered here, as preview.isolation is "required" and something is missing. ${texts.join(". ")}. With preview.isolation: auto they are rendered with what there is.`;
 }
 
@@ -63,7 +66,8 @@ export function toDemands({ missing }: Isolation): { readonly files: boolean; re
 export function logIsolation(isolation: Isolation, log: Logger): void {
   const { mode, provided, missing } = isolation;
   if (Object.keys(missing).length === 0) log.info({ mode, ...provided }, "previews are confined");
-  else if (mode === "auto") log.warn({ mode, provided, missing }, "previews are confined in part only");
+  else if (refusalOf(isolation) === undefined)
+    log.warn({ mode, provided, missing }, "previews are confined in part only");
   else log.error({ mode, provided, missing }, "previews are refused: they cannot be confined");
 }
 

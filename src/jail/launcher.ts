@@ -87,6 +87,7 @@ sub confine {
       delete $ENV{$name} unless grep { index($name, $_) == 0 } @kept;
     }
   }
+  refuse("this is not Linux") unless $^O eq "linux";
   refuse("there is no filter for this processor") unless length $filter;
 
   # Whatever else was left open; at worst it is there already that the command gets what we have.

@@ -17,6 +17,7 @@ export interface KernelJail {
   readonly network: string | undefined;
 }
 
+const needsLinux = "this is not Linux";
 const needsLandlock =
   "Landlock is missing: it takes Linux 5.13 or newer, with landlock among its security modules (lsm=), and a seccomp profile of the container that lets its calls pass";
 const needsPorts = "Landlock's rules for TCP ports are missing: they take Linux 6.7 or newer";
@@ -42,6 +43,7 @@ export async function probeJail(
   workDir: string,
   { abi }: { readonly abi?: number | undefined } = {},
 ): Promise<KernelJail> {
+  if (process.platform !== "linux") return { files: needsLinux, processes: needsLinux, network: needsLinux };
   const dir = await mkdtemp(join(workDir, "probe-"));
   const server = createServer((socket) => socket.end()).listen(0, "127.0.0.1");
   try {

@@ -58,6 +58,8 @@ export interface ConfinementDeps {
 }
 
 export interface Confinement {
+  /** In the background, so that the first run does not wait for it; once, and what fails is told by the first run. */
+  prepare(binary: Binary): void;
   begin(binary: Binary, run: AnyRun, signal: AbortSignal): Promise<ConfinedRun>;
   stop(): Promise<void>;
 }
@@ -184,9 +186,16 @@ export function createConfinement(deps: ConfinementDeps): Confinement {
     await preparing;
   }
 
+  const begun = new Set<string>();
   return {
+    prepare(binary) {
+      if (begun.has(binary.file) || !takesStandIn(binary)) return;
+      begun.add(binary.file);
+      isPrepared(binary).catch(() => undefined);
+    },
+
     async begin(binary, run, signal) {
-      if (isSince(binary, 2, 23) && !isSince(binary, 2, 25)) {
+      if (!takesStandIn(binary)) {
         const words = `kluctl ${binary.version} takes no renderers but its own, which nothing confines: use 2.25 or newer`;
         throw new KluctlUnavailableError(words);
       }
@@ -216,6 +225,11 @@ export function createConfinement(deps: ConfinementDeps): Confinement {
       await renderers.stop();
     },
   };
+}
+
+/** Neither does 2.23 nor 2.24. */
+function takesStandIn(binary: Binary): boolean {
+  return !isSince(binary, 2, 23) || isSince(binary, 2, 25);
 }
 
 /** Where one of them fails, nothing is left of the other. */

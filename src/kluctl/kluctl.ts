@@ -182,6 +182,7 @@ export function createKluctl({ binary, kubeconfigFor, log, observe, ...deps }: K
 
   async function prepare(): Promise<Binary> {
     const [binary] = await Promise.all([findBinary(), directories.prepare()]);
+    confinement?.prepare(binary);
     return binary;
   }
 
