@@ -109,6 +109,26 @@ system:serviceaccount:{{ .Release.Namespace }}:{{ include "towline.serviceAccoun
 {{- end }}
 {{- end }}
 
+{{- /* As JSON, of the accounts in `.names`: those that previews ask the API server as, by tokens of theirs. */ -}}
+{{- define "towline.rights.tokens" -}}
+{{- $preview := .root.Values.config.preview }}
+{{- $account := .root.Values.preview.serviceAccount.name }}
+{{- if or (not $preview.enabled) (eq ($preview.isolation | default "off") "off") }}[]
+{{- else if $account }}{{ toJson (ternary (list $account) list (has $account .names)) }}
+{{- else }}{{ toJson .names }}
+{{- end }}
+{{- end }}
+
+{{- /* What kluctl of a preview sends is sent with a token of the account that `.names` names, and never with the server's own. */ -}}
+{{- define "towline.rules.tokens" -}}
+- apiGroups: [""]
+  resources: [serviceaccounts/token]
+  {{- if not (has "*" .names) }}
+  resourceNames: {{ toJson .names }}
+  {{- end }}
+  verbs: [create]
+{{- end }}
+
 {{- /* In the namespace of the results, and nowhere else. */ -}}
 {{- define "towline.rules.results" -}}
 # Results, as `kluctl gitops` and kluctl's web UI look for them.

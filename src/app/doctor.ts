@@ -221,13 +221,12 @@ export async function runDoctor(options: DoctorOptions): Promise<readonly Sectio
       namespace: key.namespace,
       name: spec.serviceAccountName ?? defaultServiceAccount,
     }));
-    const texts = new Set(named.flatMap(({ namespace, name }) => (name === undefined ? [] : [`${namespace}/${name}`])));
-    const accounts = [...texts].sort().map((text) => {
-      const [namespace = "", name = ""] = text.split("/");
-      return { namespace, name };
-    });
+    const { enabled, isolation, serviceAccountName } = config.preview;
+    const confined = enabled && isolation !== "off" ? named : [];
+    const previewing = confined.map(({ namespace, name }) => ({ namespace, name: serviceAccountName ?? name }));
     return {
-      accounts,
+      accounts: distinct(named),
+      previewAccounts: distinct(previewing),
       asServer: named.some(({ name }) => name === undefined),
       decrypts: sound.some(({ spec }) => spec.decryption !== undefined),
     };
@@ -244,6 +243,17 @@ export async function runDoctor(options: DoctorOptions): Promise<readonly Sectio
     client.close();
     await rm(dir, { recursive: true, force: true, maxRetries: 5 });
   }
+}
+
+/** Each account once, in order; those that name none are left out. */
+function distinct(accounts: readonly { namespace: string; name?: string | undefined }[]): Key[] {
+  const texts = new Set(
+    accounts.flatMap(({ namespace, name }) => (name === undefined ? [] : [`${namespace}/${name}`])),
+  );
+  return [...texts].sort().map((text) => {
+    const [namespace = "", name = ""] = text.split("/");
+    return { namespace, name };
+  });
 }
 
 /** Those that can be asked the time: of http and https. */

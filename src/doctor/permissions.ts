@@ -19,6 +19,8 @@ export interface PermissionsInput {
   readonly decrypts: boolean;
   /** `namespace/name` of the accounts that deployments are deployed as. */
   readonly accounts: readonly { readonly namespace: string; readonly name: string }[];
+  /** Those that confined previews act as, each with a token of its own. */
+  readonly previewAccounts: readonly { readonly namespace: string; readonly name: string }[];
   /** Some deployments are deployed with the server's own rights. */
   readonly asServer: boolean;
   /** Groups, as the cluster knows them, of people who may ask for something on the page, and are asked for in their name. */
@@ -164,7 +166,7 @@ function neededRights({
   legacy,
   decrypts,
   readsSecrets,
-}: Omit<PermissionsInput, "accounts" | "asServer" | "operatorGroups" | "asksWhatPeopleSee">): {
+}: Omit<PermissionsInput, "accounts" | "previewAccounts" | "asServer" | "operatorGroups" | "asksWhatPeopleSee">): {
   need: Need;
   namespace: string | undefined;
 }[] {
@@ -187,13 +189,14 @@ export async function examinePermissions(
   cluster: Pick<DoctorCluster, "may" | "namespaceExists">,
   input: PermissionsInput,
 ): Promise<Finding[]> {
-  const { resultsNamespace, accounts, asServer, operatorGroups, asksWhatPeopleSee } = input;
+  const { resultsNamespace, accounts, previewAccounts, asServer, operatorGroups, asksWhatPeopleSee } = input;
   const judged = await Promise.all(neededRights(input).map(({ need, namespace }) => judge(cluster, need, namespace)));
   const kubeSystem = { group: "", resource: "namespaces", name: "kube-system" };
   const more = await Promise.all([
     readsKubeSystem(cluster, kubeSystem),
     resultsNamespaceThere(cluster, resultsNamespace),
     ...accounts.map((account) => impersonates(cluster, account)),
+    ...previewAccounts.map((account) => givesToken(cluster, account)),
     ...operatorGroups.map((name) => asksFor(cluster, name)),
     ...(asksWhatPeopleSee ? [reviewsAccess(cluster)] : []),
     ...(asServer ? [deploysAnything(cluster)] : []),
@@ -262,6 +265,21 @@ async function impersonates(
         subject,
         "may not impersonate it",
         "grant impersonate on serviceaccounts to the server's service account",
+      );
+}
+
+async function givesToken(
+  cluster: Pick<DoctorCluster, "may">,
+  { namespace, name }: { readonly namespace: string; readonly name: string },
+): Promise<Finding> {
+  const subject = `tokens of service account ${namespace}/${name}`;
+  const token = { group: "", resource: "serviceaccounts", subresource: "token", namespace, name };
+  return (await cluster.may({ verb: "create", ...token }))
+    ? ok(subject, "create")
+    : problem(
+        subject,
+        "may not create them: pull requests of its deployments are not previewed",
+        "grant create on serviceaccounts/token of that account to the server's service account; docs/rights.md",
       );
 }
 

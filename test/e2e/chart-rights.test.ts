@@ -40,8 +40,13 @@ interface Configured {
 }
 
 /** The chart, without its pods: the server runs here, with the token of its account. */
-async function install(values: { rbac?: object; preview?: object; ui?: object }): Promise<Installed> {
-  const { ui, ...others } = values;
+async function install(values: {
+  rbac?: object;
+  preview?: object;
+  previews?: object;
+  ui?: object;
+}): Promise<Installed> {
+  const { ui, previews, ...others } = values;
   const release = await useCluster();
   const helm = await useHelm(release);
   const results = uniqueName("results");
@@ -57,6 +62,7 @@ async function install(values: { rbac?: object; preview?: object; ui?: object })
       results: { namespace: results },
       sourceOverride: { bindAddress: ":8082" },
       ...(ui && { ui }),
+      ...(previews && { preview: previews }),
     },
   });
   const { namespace } = release;
@@ -84,7 +90,12 @@ async function install(values: { rbac?: object; preview?: object; ui?: object })
 }
 
 /** What the doctor finds of the server's rights: the list that the chart has to agree with. */
-async function rightsProblems({ release, login, results, variables }: Installed, accounts: string[]) {
+async function rightsProblems(
+  { release, login, results, variables }: Installed,
+  accounts: string[],
+  previewAccounts: string[] = [],
+) {
+  const toKey = (text: string) => ({ namespace: text.split("/")[0] ?? "", name: text.split("/")[1] ?? "" });
   const client = createKubeClient({ kubeconfig: login.kubeconfig });
   onTestFinished(() => client.close());
   const namespaces = variables["TOWLINE_KUBERNETES_NAMESPACES"]?.split(",") ?? [];
@@ -100,7 +111,8 @@ async function rightsProblems({ release, login, results, variables }: Installed,
       legacy: true,
       readsSecrets: variables["TOWLINE_KUBERNETES_READ_SECRETS_AS"] === "server",
       decrypts: false,
-      accounts: accounts.map((text) => ({ namespace: text.split("/")[0] ?? "", name: text.split("/")[1] ?? "" })),
+      accounts: accounts.map(toKey),
+      previewAccounts: previewAccounts.map(toKey),
       asServer: false,
       operatorGroups: [],
       asksWhatPeopleSee: false,
@@ -278,6 +290,38 @@ test("with the right to act as named accounts the server does its whole job, pre
   expect(await cluster.data("settings")).toBeUndefined();
   const forbidden = pulls.towline.lines.filter((line) => JSON.stringify(line).includes("forbidden"));
   expect(forbidden.filter((line) => line["name"] !== "stranger")).toEqual([]);
+});
+
+test("confined previews are compared with tokens of their account, and the server can get those of no other", async () => {
+  const world = await useWorld();
+  const { cluster } = world;
+  const { namespace } = cluster;
+  const account = uniqueName("preview");
+  const [installed] = await Promise.all([
+    install({
+      preview: { serviceAccount: { create: true, name: account, namespaces: [namespace] } },
+      previews: { enabled: true, isolation: "required" },
+    }),
+    createAccount(cluster, "towline-deployer"),
+  ]);
+  const { login, variables } = installed;
+  const accounts = [`${namespace}/towline-deployer`, `${namespace}/${account}`];
+  await expect.poll(() => rightsProblems(installed, accounts, [`${namespace}/${account}`]), patience).toEqual([]);
+  const pulls = await usePullRequests(world, { ...variables, TOWLINE_PREVIEW_ISOLATION: "required" });
+  await pulls.repo.push(aProject({ namespace }));
+  const shop = cluster.deployment("shop");
+  await shop.create(aSpec(pulls.repo.url));
+  await shop.settles();
+  const pull = await pulls.open(aProject({ namespace, data: { color: "green" } }));
+  expect(await pull.comment("took")).toMatch(/- +red\n\+ +green/);
+
+  const token = (name: string) => ({
+    method: "POST" as const,
+    path: `/api/v1/namespaces/${namespace}/serviceaccounts/${name}/token?dryRun=All`,
+    body: { spec: {} },
+  });
+  const attempts = { preview: token(account), deployer: token("towline-deployer"), default: token("default") };
+  expect(await tryAll(login, attempts)).toEqual({ preview: "yes", deployer: "role", default: "role" });
 });
 
 test("with roles in its namespaces the server works in all of them, and has no right anywhere else", async () => {

@@ -124,6 +124,7 @@ test("every verb the server needs is asked for, and a missing one is named with 
     readsSecrets: true,
     decrypts: false,
     accounts: [{ namespace: "shop", name: "deployer" }],
+    previewAccounts: [{ namespace: "shop", name: "preview" }],
     asServer: true,
     operatorGroups: ["team:ops"],
     asksWhatPeopleSee: true,
@@ -133,11 +134,15 @@ test("every verb the server needs is asked for, and a missing one is named with 
   expect(all.asked).toContainEqual(
     expect.objectContaining({ verb: "impersonate", resource: "serviceaccounts", namespace: "shop", name: "deployer" }),
   );
+  expect(all.asked).toContainEqual(
+    expect.objectContaining({ verb: "create", subresource: "token", namespace: "shop", name: "preview" }),
+  );
 
   const few = fakeDoctorCluster({
     missingNamespaces: ["kluctl-results"],
     forbidden: ({ verb, subresource, resource }) =>
       subresource === "status" ||
+      (verb === "create" && subresource === "token") ||
       verb === "impersonate" ||
       resource === "namespaces" ||
       resource === "*" ||
@@ -149,6 +154,7 @@ test("every verb the server needs is asked for, and a missing one is named with 
     "problem namespace kube-system: may not get it: its UID is the cluster's in every result",
     "problem namespace kluctl-results: is not there, and the server may not make it",
     "problem service account shop/deployer: may not impersonate it",
+    "problem tokens of service account shop/preview: may not create them: pull requests of its deployments are not previewed",
     "warning group team:ops: may not impersonate it: who is in it can ask for nothing on the page",
     "warning subjectaccessreviews.authorization.k8s.io: may not create them: people who log in see nothing on the page",
     expect.stringMatching(/^warning everything else: the server is no cluster-admin/),
@@ -161,6 +167,7 @@ test("every verb the server needs is asked for, and a missing one is named with 
   const missing = await examinePermissions(more, {
     ...input,
     accounts: [],
+    previewAccounts: [],
     overrides: "kluctl-system",
     legacy: true,
     decrypts: true,
