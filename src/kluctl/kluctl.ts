@@ -379,10 +379,16 @@ function explainJail(error: unknown, { overfull, access }: ConfinedRun, ended: E
   if (ended?.exitCode === notJailed) {
     return new KluctlUnavailableError(`previews cannot be confined here: ${ended.stderr.trim().slice(-300)}`);
   }
-  const refused = access.refusals?.() ?? [];
-  const isNews = error instanceof PrepareError && refused.some((words) => !error.message.includes(words));
-  return isNews ? new PrepareError(`${error.message}\n\n${refused.join("\n")}`) : error;
+  if (!(error instanceof PrepareError)) return error;
+  const known = [...(access.refusals?.() ?? []), ...(noNetwork.test(error.message) ? [noNetworkAdvice] : [])];
+  const news = known.filter((words) => !error.message.includes(words));
+  return news.length === 0 ? error : new PrepareError([`${error.message}\n`, ...news].join("\n"));
 }
+
+/** Go's words for what a jail refuses: to resolve a name, and to connect to anything but a proxy. */
+const noNetwork = /socket: address family not supported|connect: (?:permission denied|operation not permitted)/;
+const noNetworkAdvice =
+  "previews reach hosts through a proxy only, which `http` vars and ssh cannot use: fetch over https, or keep a copy in the repository";
 
 /** What must not be read in kluctl's words, besides what looks like a secret anyway. */
 function secretsOf({ credentials: { git, oci, helm }, secrets = [] }: AnyRun): string[] {

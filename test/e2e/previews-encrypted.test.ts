@@ -115,7 +115,12 @@ test("a preview that fetches from a host that nobody allowed says which, and wha
   await deployment.create(aSpec(pulls.repo.url));
   await deployment.reaches("Ready");
 
-  const include = { git: { url: "https://elsewhere.example.com/library.git" } };
-  const pull = await pulls.open({ "deployment.yaml": stringify({ deployments: [{ path: "app" }, include] }) });
-  await pull.comment("previews may not reach elsewhere.example.com; an operator can add it to preview.hosts");
+  const open = async (more: object) =>
+    pulls.open({ "deployment.yaml": stringify({ deployments: [{ path: "app" }], ...more }) });
+  const https = await open({ deployments: [{ git: { url: "https://elsewhere.example.com/library.git" } }] });
+  await https.comment("previews may not reach elsewhere.example.com; an operator can add it to preview.hosts");
+  const ssh = await open({ deployments: [{ git: { url: "ssh://git@elsewhere.example.com/library.git" } }] });
+  await ssh.comment("which `http` vars and ssh cannot use: fetch over https");
+  const http = await open({ vars: [{ http: { url: "http://10.0.0.1/vars.yaml" } }] });
+  await http.comment("which `http` vars and ssh cannot use: fetch over https");
 });
