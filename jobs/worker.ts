@@ -137,10 +137,10 @@ export function startWorker<L extends Lane>(deps: WorkerDeps<L>): RunningWorker 
       log.warn({ job: job.id }, "dropped a job that this version cannot read; the sweep will ask again");
       return;
     }
-    // BullMQ may fetch one more job after it was told to stop.
+    const request = isJoined(lane, parsed) ? ((await joined.take(parsed)) as LaneRequests[L]) : parsed;
+    // BullMQ may fetch one more job after it was told to stop, and nobody waits for what is not running by then.
     if (stopping) return later(job, 0);
 
-    const request = isJoined(lane, parsed) ? ((await joined.take(parsed)) as LaneRequests[L]) : parsed;
     const controller = new AbortController();
     const ended =
       request.kind === "preview" || request.kind === "merge-group" ? superseding.watch(request, controller) : undefined;

@@ -171,6 +171,38 @@ test("a worker that stops lets running work end", async () => {
   expect({ active, left: waiting + delayed }).toEqual({ active: 0, left: 1 });
 });
 
+test("a job that is about to begin when its worker stops is left to another one", async () => {
+  const { queue, work, redis } = await useQueue();
+  const [asking, held] = [gate(), gate()];
+  const connection = redis.worker();
+  const evalsha = connection.evalsha.bind(connection);
+  // Why it was asked for is the last question to Redis before it begins.
+  connection.evalsha = (async (...args: Parameters<typeof evalsha>) => {
+    asking.open();
+    await held.opened;
+    return evalsha(...args);
+  }) as typeof evalsha;
+  const runs: string[] = [];
+  const first = work(
+    async () => {
+      runs.push("first");
+      return done;
+    },
+    { connection },
+  );
+  await queue.enqueue([aRequest()]);
+  await asking.opened;
+  const stopped = first.stop(10_000);
+  held.open();
+  await stopped;
+  work(async ({ cause }, { attempt }) => {
+    runs.push(`another, ${cause} ${attempt}`);
+    return done;
+  });
+
+  await vi.waitFor(() => expect(runs).toEqual(["another, push 1"]), patience);
+});
+
 test("work that does not end in time is handed to another worker at once, as if it had not been tried", async () => {
   const { queue, work } = await useQueue();
   const first = work(
