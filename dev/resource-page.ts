@@ -21,6 +21,8 @@ const annotations: Readonly<Record<keyof typeof annotation, string>> = {
   preview: '`"false"`: pull requests are not previewed for it. [Pull requests](pull-requests.md#who-is-previewed)',
   previewDecrypt:
     '`"true"`: isolated previews of it decrypt encrypted files. [Encrypted files](preview-security.md#encrypted-files)',
+  allowPreview:
+    "commits of forks that may be previewed for it, as `towline preview --allow` writes them. [Forks](pull-requests.md#forks)",
   confirmPrune: "lets a prune that waits go on. [Prune and delete](deployments.md#prune-and-delete)",
   fullInterval:
     "at the latest after so long a real look, even if nothing can have changed; `1h` unless configured otherwise. [What is left out](reliability.md#what-is-left-out)",

@@ -229,6 +229,7 @@ export async function startApp(config: Config, log: Logger, reading?: Reading): 
       metrics,
       deploymentMetrics,
       tracing,
+      audit: (line) => auditLog.info(line, line.action),
       clock,
       log,
     });

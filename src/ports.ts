@@ -137,6 +137,12 @@ export interface Sources {
    * name is used again, so that the many deployments of one push share one. Without a name the remote is asked.
    */
   heads(repository: Repository, asOf: AsOf | undefined, signal?: AbortSignal, options?: Leaving): Promise<Heads>;
+  /** One `ls-remote` of these refs by their full names, whatever they are: the commits of those that the remote has. */
+  commitsAt(
+    repository: Repository,
+    names: readonly string[],
+    signal: AbortSignal,
+  ): Promise<ReadonlyMap<string, string>>;
   /**
    * The repository at the ref's commit, a normal clone that others who want the same read too; or what is in the
    * artifact. Nobody writes into it. It is there until it is released. Throws SourceError.

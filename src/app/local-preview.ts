@@ -62,6 +62,7 @@ export async function previewLocally(options: LocalPreviewOptions): Promise<Repo
       secrets,
       sources: {
         heads: () => Promise.resolve(headsOf(copy)),
+        commitsAt: () => Promise.resolve(new Map()), // of forks only
         merge: () => mergeOf(copy),
       },
       kluctl,

@@ -26,7 +26,9 @@ import { createTracedJobs } from "./traced.ts";
 import type { Clock, Forge, Kluctl, Secrets, Sources } from "../ports.ts";
 import { renderComment } from "../preview/comment.ts";
 import { createMergeGroupPreview } from "../preview/merge-group.ts";
+import type { AllowedFork } from "../preview/open.ts";
 import { createPreview } from "../preview/preview.ts";
+import { startAllowedWaking } from "../preview/wake-allowed.ts";
 import type { ReadIdentity } from "../reconcile/identity.ts";
 import { createMarker, type Marker } from "../reporting/marker.ts";
 import { startReportWatch } from "../reporting/watching.ts";
@@ -52,6 +54,7 @@ export interface PreviewsDeps {
   readonly clusterId: () => Promise<string>;
   readonly metrics: Metrics;
   readonly tracing: Tracing;
+  readonly audit: (line: AllowedFork) => void;
   readonly clock: Clock;
   readonly log: Logger;
 }
@@ -125,6 +128,7 @@ export function startPreviews(deps: PreviewsDeps): Previews {
         confined: own.isolation !== "off",
       };
     },
+    audit: deps.audit,
     clusterName: async () => live.now.clusterName ?? (await deps.clusterId()).slice(0, 8),
     newId: randomUUID,
     write: (...group: [MergeGroupKey, readonly GitDeployment[], AbortSignal]) =>
@@ -178,6 +182,7 @@ export function startPreviews(deps: PreviewsDeps): Previews {
   });
 
   const stopWatch = startReportWatch({ deployments, forges, reports, queue, log });
+  const stopWaking = startAllowedWaking({ deployments, forges, reports, queue, clock, log });
   const startSweep = ({ enabled, intervalMs }: Config["preview"]) =>
     enabled
       ? startPullRequestsSweep({ deployments, forges, reports, queue, everyMs: intervalMs, clock, log })
@@ -201,6 +206,7 @@ export function startPreviews(deps: PreviewsDeps): Previews {
   return {
     async stop(drainMs) {
       stopWatch();
+      stopWaking();
       await sweep?.stop();
       await Promise.all([previewer.stop(drainMs), reporter.stop(drainMs)]);
     },

@@ -1,11 +1,12 @@
 /** `towline get previews`: the pull requests that are open, and what merging each would change. */
 import { createReports } from "../../jobs/reports.ts";
 import { followsGit, pullRequestText } from "../model.ts";
+import { type Allowance, allowancesOf, isSamePullRequest } from "../preview/allowances.ts";
 import { describeReport } from "../preview/summary.ts";
 import type { Report } from "../report.ts";
 import { type ClusterFlags, withClusterFlags } from "./cluster.ts";
 import type { Define } from "./commands.ts";
-import { ageText, listing, type Format, isForPeople, outputOption, short } from "./output.ts";
+import { ageText, listing, type Format, isForPeople, orDash, outputOption, short } from "./output.ts";
 import { withServerMemory } from "./server-memory.ts";
 import { plain, table } from "./table.ts";
 
@@ -31,12 +32,22 @@ export const defineGetPreviews: Define = (command, { env, columns, out, err }) =
     .addOption(outputOption())
     .addHelpText("after", help)
     .action(async (flags: Flags) => {
+      const now = Date.now();
       const all = await withServerMemory({ env, flags, err }, async ({ found, connection, prefix }) => {
         const following = found.map(({ deployment }) => deployment).filter(followsGit);
+        const allowances = following.flatMap((deployment) => allowancesOf(deployment, now));
         const repos = [...new Set(following.map(({ repo }) => repo))];
         const reports = createReports({ connection, prefix });
         const open = (await Promise.all(repos.map((repo) => reports.open(repo)))).flat();
-        return Promise.all(open.map(({ pullRequest }) => reports.find(pullRequest)));
+        return Promise.all(
+          open.map(async ({ pullRequest }) => {
+            const report = await reports.find(pullRequest);
+            const allowed = allowances.filter((one) =>
+              isSamePullRequest(one.pullRequest, pullRequestText(pullRequest)),
+            );
+            return report && { ...report, ...(allowed.length > 0 && { allowed: toAllowed(allowed) }) };
+          }),
+        );
       });
       const reports = all.filter((report) => report !== undefined).sort((a, b) => b.startedAt - a.startedAt);
       if (reports.length === 0 && isForPeople(flags.output)) out("No open pull request has been previewed.\n");
@@ -44,14 +55,44 @@ export const defineGetPreviews: Define = (command, { env, columns, out, err }) =
     });
 };
 
-function toTable(reports: readonly Report[], wide: boolean): string {
+/** A commit of a fork that somebody has allowed, for as long as the last of the deployments allows it. */
+interface Allowed {
+  readonly head: string;
+  readonly until: string;
+}
+
+function toAllowed(allowances: readonly Allowance[]): Allowed[] {
+  const byHead = Map.groupBy(allowances, ({ head }) => head);
+  return [...byHead].map(([head, those]) => ({
+    head,
+    until:
+      those
+        .map(({ until }) => until)
+        .sort()
+        .at(-1) ?? "",
+  }));
+}
+
+interface Listed extends Report {
+  readonly allowed?: readonly Allowed[];
+}
+
+function toTable(reports: readonly Listed[], wide: boolean): string {
   const now = Date.now();
-  const head = ["PULL REQUEST", "INTO", "HEAD", "STATE", "AGE", "VERDICT", ...(wide ? ["DEPLOYMENTS"] : [])];
+  const someAllowed = reports.some(({ allowed }) => allowed !== undefined);
+  const head = [
+    ...["PULL REQUEST", "INTO", "HEAD", "STATE", "AGE", "VERDICT"],
+    ...(someAllowed ? ["ALLOWED"] : []),
+    ...(wide ? ["DEPLOYMENTS"] : []),
+  ];
   const rows = reports.map((report) => {
-    const { pullRequest, baseBranch, head: commit, state, startedAt, finishedAt, previews } = report;
+    const { pullRequest, baseBranch, head: commit, state, startedAt, finishedAt, previews, allowed = [] } = report;
     const names = previews.map(({ deployment }) => `${deployment.namespace}/${deployment.name}`).join(", ");
     const verdict = plain(describeReport(report));
     const age = ageText(now - (finishedAt ?? startedAt));
+    const allowedText = allowed
+      .map((one) => `${short(one.head)} for ${ageText(Date.parse(one.until) - now)}`)
+      .join(", ");
     return [
       pullRequestText(pullRequest),
       plain(baseBranch),
@@ -59,6 +100,7 @@ function toTable(reports: readonly Report[], wide: boolean): string {
       state,
       age,
       verdict,
+      ...(someAllowed ? [orDash(allowedText)] : []),
       ...(wide ? [names] : []),
     ];
   });

@@ -3,6 +3,7 @@ import { followsGit } from "../model.ts";
 import { renderComment } from "../preview/comment.ts";
 import { repoId } from "../repo-url.ts";
 import type { Report } from "../report.ts";
+import { allowPreview } from "./allow-preview.ts";
 import { listOfBothApis } from "./both-apis.ts";
 import { clusterConfig, type ClusterFlags, withClusterFlags } from "./cluster.ts";
 import type { Define } from "./commands.ts";
@@ -14,6 +15,7 @@ import { openWorkingCopy, type WorkingCopy } from "./working-copy.ts";
 interface Flags extends ClusterFlags {
   readonly into?: string;
   readonly fetch: boolean;
+  readonly allow?: string;
   readonly output: "markdown" | "json" | "yaml";
 }
 
@@ -29,6 +31,12 @@ dry-run what they deploy. Values of Secrets are masked. Nothing is changed but w
   towline preview ~/src/shop --into release    another one, into another branch
   towline preview -n shop | glow -             only deployments of one namespace, shown by a markdown reader
 
+With --allow nothing is compared here. A pull request from a fork is previewed by no server unless somebody who may change the
+KluctlDeployments has read it, and says so: then the server renders this one commit, with all that a branch of the repository
+gets, for the deployments of these namespaces that follow it. It holds for seven days, and ends with the next push to the fork.
+
+  towline preview --allow github:org/shop#7 3f2c1ab0c7d94e8d1f0a6b5c4e3d2f1a0b9c8d7e
+
 Exit codes:
   0  all that is concerned could be compared
   1  something could not: it does not merge, it cannot be rendered, or the cluster cannot be asked
@@ -39,12 +47,24 @@ const maxLength = 250_000;
 
 export const definePreview: Define = (command, { env, out, err }, onCode) => {
   withClusterFlags(command)
-    .argument("[directory]", "a working copy of git, or a directory in one", ".")
+    .argument(
+      "[directory]",
+      "a working copy of git, or a directory in one; with --allow the full hash of the commit",
+      ".",
+    )
     .option("--into <branch>", "what it would be merged into; the remote's default branch if left out")
     .option("--no-fetch", "take that branch as it was fetched last")
+    .option(
+      "--allow <pull-request>",
+      "let the server preview this one from a fork, at that commit: forge:org/repo#number",
+    )
     .addOption(dataOption("markdown"))
     .addHelpText("after", help)
     .action(async (directory: string, flags: Flags) => {
+      if (flags.allow !== undefined) {
+        const isTold = await allowPreview({ pullRequest: flags.allow, commit: directory }, flags, { env, out, err });
+        return onCode(isTold ? 0 : 1);
+      }
       const cluster = clusterConfig(env, flags);
       const { config, kubernetes, namespaces } = cluster;
       const { createKubeClient } = await import("../kube/client.ts"); // `--help` does not wait for these

@@ -263,6 +263,8 @@ export const annotation = {
   preview: "towline.dev/preview",
   /** `"true"`: isolated previews decrypt with the deployment's keys, so that whoever can push a branch can read it all. */
   previewDecrypt: "towline.dev/preview-decrypt",
+  /** Commits of forks that may be previewed for this deployment; `towline preview --allow` writes it. */
+  allowPreview: "towline.dev/allow-preview",
   /** The hash that a prune which waits for somebody to confirm it has named. */
   confirmPrune: "towline.dev/confirm-prune",
   /** Comma-separated names, `name` or `namespace/name`, of the deployments that have to be ready before this one. */

@@ -50,6 +50,13 @@ export function pullRequestText({ forge, repoName, number }: PullRequestKey): st
   return `${forge}:${repoName}#${number}`;
 }
 
+/** What `pullRequestText` wrote, or somebody as it does. */
+export function parsePullRequestText(text: string): PullRequestKey | undefined {
+  const { forge, repoName, number } =
+    /^(?<forge>[^:#]+):(?<repoName>[^:#]+)#(?<number>[1-9]\d{0,14})$/.exec(text)?.groups ?? {};
+  return forge && repoName ? { forge, repoName, number: Number(number) } : undefined;
+}
+
 /** Why a pull request is to be previewed. */
 export type PreviewCause =
   | "pull-request" // the forge told that it changed

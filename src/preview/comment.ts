@@ -37,7 +37,7 @@ export function renderComment(report: Report, { maxLength, marker }: CommentOpti
 
 function renderBody(report: Report, room: number, over: boolean): string {
   const { obstacle, previews } = report;
-  if (obstacle !== undefined) return renderObstacle(obstacle, room);
+  if (obstacle !== undefined) return renderObstacle(obstacle, report, room);
   if (previews.every(isUneventful)) return "";
 
   const groups = groupPreviews(previews);

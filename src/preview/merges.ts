@@ -2,7 +2,7 @@
 import { SourceError } from "../errors.ts";
 import { isBranchTip } from "../git-ref.ts";
 import type { Ignored } from "../match.ts";
-import { type Credentials, type GitDeployment, noCredentials, type PullRequest } from "../model.ts";
+import { type Credentials, type GitDeployment, noCredentials, type PullRequest, type Repository } from "../model.ts";
 import type { Merge, Merged, Secrets, Sources } from "../ports.ts";
 import { credentialsKey, readCredentials } from "../reconcile/credentials.ts";
 import { type Known, matchPullRequest } from "./match.ts";
@@ -41,9 +41,16 @@ export class HeadOnNoBranch extends SourceError {
   }
 }
 
+/** The host's own ref of the pull request is at another commit than the one that somebody allowed, or there is none. */
+export class HeadNotProposed extends SourceError {
+  constructor({ key, head }: Pick<PullRequest, "key" | "head">) {
+    super("ref-not-found", `git does not have ${head.slice(0, 7)} as the head of pull request ${key.number}`);
+  }
+}
+
 export interface MergesDeps {
   readonly secrets: Secrets;
-  readonly sources: Pick<Sources, "heads" | "merge">;
+  readonly sources: Pick<Sources, "heads" | "commitsAt" | "merge">;
 }
 
 /** Never rejects, so that nothing is left behind: whoever calls releases the merges, also when some of them failed. */
@@ -76,7 +83,8 @@ async function mergeForLogin(
     if (base === undefined) throw new SourceError("ref-not-found", `there is no branch ${baseBranch} to merge into`);
     const { concerned: deployments, ignored } = matchPullRequest(pullRequest, candidates, { defaultRef });
     if (deployments.length === 0) return { kind: "nobody", base, ignored };
-    if (!isBranchTip(head, heads)) throw new HeadOnNoBranch(head);
+    if (pullRequest.fork) await checkProposed(pullRequest, repository, sources, signal);
+    else if (!isBranchTip(head, heads)) throw new HeadOnNoBranch(head);
     // Of this very commit, wherever its branch is by now.
     const merge: Merge = await sources.merge({ ...repository, head, base }, signal);
     if (merge.kind === "conflict") return { kind: "conflict", base, paths: merge.paths };
@@ -85,4 +93,20 @@ async function mergeForLogin(
   } catch (error) {
     return { kind: "failed", deployments: candidates, credentials, error };
   }
+}
+
+/**
+ * Hosts put the head of a pull request there by themselves, also of forks: GitHub, Gitea and Forgejo the first, GitLab the
+ * second. Where a host does not, it takes write access.
+ */
+async function checkProposed(
+  pullRequest: PullRequest,
+  repository: Repository,
+  sources: MergesDeps["sources"],
+  signal: AbortSignal,
+): Promise<void> {
+  const { number } = pullRequest.key;
+  const names = [`refs/pull/${number}/head`, `refs/merge-requests/${number}/head`];
+  const found = await sources.commitsAt(repository, names, signal);
+  if (![...found.values()].includes(pullRequest.head)) throw new HeadNotProposed(pullRequest);
 }

@@ -1,21 +1,41 @@
 /** The preview of a pull request that is open: reads top to bottom. */
 import { QueueUnavailableError } from "../errors.ts";
 import type { Logger } from "../log.ts";
-import type { Attempt, GitDeployment, Outcome, PreviewRequest, PullRequest } from "../model.ts";
+import {
+  type Attempt,
+  type GitDeployment,
+  keyText,
+  type Outcome,
+  type PreviewRequest,
+  type PullRequest,
+  pullRequestText,
+} from "../model.ts";
 import { toFailure } from "../reconcile/failures.ts";
 import type { Report } from "../report.ts";
+import { findAllowance } from "./allowances.ts";
 import { compare, type CompareDeps, toWorking } from "./compare.ts";
 import { redactText } from "../redact/redact-text.ts";
 import { makeVisible } from "./visible-text.ts";
 import { type Early, startEarly } from "./early.ts";
 import { describeFindings, type Findings, toReport } from "./findings.ts";
 import { matchPullRequest } from "./match.ts";
-import { HeadOnNoBranch, mergeForEachLogin, type MergedOrNot, type MergesDeps } from "./merges.ts";
+import { HeadNotProposed, HeadOnNoBranch, mergeForEachLogin, type MergedOrNot, type MergesDeps } from "./merges.ts";
 import { findBase, findConflict, release, toTargets } from "./targets.ts";
 
 export interface OpenDeps extends MergesDeps, CompareDeps {
   /** What people call the cluster. */
   readonly clusterName: () => Promise<string>;
+  /** Told before code of a fork is rendered that somebody has allowed. */
+  readonly audit?: ((rendered: AllowedFork) => void) | undefined;
+}
+
+/** Code from a fork that is rendered with all that a branch gets, because somebody has allowed this commit. */
+export interface AllowedFork {
+  readonly action: "preview-fork";
+  readonly pullRequest: string;
+  readonly commit: string;
+  /** Those whose annotations allow it. */
+  readonly deployments: readonly string[];
 }
 
 export interface OpenPullRequest extends Attempt {
@@ -34,16 +54,21 @@ export const earlyAfterMs = 2_000;
 export async function previewOpen(open: OpenPullRequest, deps: OpenDeps): Promise<Outcome> {
   const { pullRequest, signal, log } = open;
   const startedAt = deps.clock.now();
-  const { concerned: candidates, ignored } = matchPullRequest(pullRequest, open.deployments);
+  const matched = matchPullRequest(pullRequest, open.deployments);
+  const { candidates, withheld } = pullRequest.fork
+    ? findAllowed(pullRequest, matched.concerned, startedAt)
+    : { candidates: matched.concerned, withheld: [] };
+  const ignored = [...matched.ignored, ...withheld];
   const findings: Findings = { previews: [], ignored, secrets: deps.settings.serverSecrets ?? [] };
+  const notRendered = { kind: "fork", agit: pullRequest.agit } as const;
 
   async function finish(finishedAt = deps.clock.now()): Promise<void> {
     await open.save(toReport(open, findings, { startedAt, finishedAt }));
     log.info({ ...describeFindings(findings), ms: finishedAt - startedAt }, "previewed");
   }
 
-  if (pullRequest.fork && candidates.length > 0) findings.obstacle = { kind: "fork", agit: pullRequest.agit };
-  if (pullRequest.fork || candidates.length === 0) {
+  if (candidates.length === 0) {
+    if (withheld.length > 0) findings.obstacle = notRendered;
     await finish();
     return { kind: "done" };
   }
@@ -58,6 +83,15 @@ export async function previewOpen(open: OpenPullRequest, deps: OpenDeps): Promis
   const early = startEarly({ afterMs: earlyAfterMs, sleep: open.sleep, tell }, signal);
   try {
     const merges = await mergeForEachLogin(pullRequest, candidates, deps, signal);
+    if (pullRequest.fork && merges.some(({ kind }) => kind === "merged")) {
+      const allowedFor = candidates.map(({ key }) => keyText(key));
+      deps.audit?.({
+        action: "preview-fork",
+        pullRequest: pullRequestText(pullRequest.key),
+        commit: pullRequest.head,
+        deployments: allowedFor,
+      });
+    }
     const unsure = await compareMerges({ ...open, merges }, findings, early, deps);
     await early.stop();
     signal.throwIfAborted();
@@ -77,6 +111,11 @@ export async function previewOpen(open: OpenPullRequest, deps: OpenDeps): Promis
       await finish(unchanged?.finishedAt);
       return { kind: "done" };
     }
+    if (error instanceof HeadNotProposed && open.lastAttempt) {
+      findings.obstacle = notRendered;
+      await finish();
+      return { kind: "done" };
+    }
     if (retry === "person" || open.lastAttempt) {
       findings.obstacle = { kind: "failed", message: words };
       findings.previews = [];
@@ -84,6 +123,18 @@ export async function previewOpen(open: OpenPullRequest, deps: OpenDeps): Promis
     }
     return { kind: "failed", retry, message: words };
   }
+}
+
+/** Of a fork only what somebody has allowed for a deployment, at this very commit. */
+function findAllowed(pullRequest: PullRequest, concerned: readonly GitDeployment[], now: number) {
+  const isAllowed = (deployment: GitDeployment) => findAllowance(deployment, pullRequest, now) !== undefined;
+  const withheld = concerned
+    .filter((deployment) => !isAllowed(deployment))
+    .map(({ key }) => ({
+      deployment: keyText(key),
+      reason: "it comes from a fork, and nobody has allowed this commit",
+    }));
+  return { candidates: concerned.filter(isAllowed), withheld };
 }
 
 /**

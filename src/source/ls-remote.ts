@@ -22,6 +22,15 @@ export function parseLsRemote(output: string): Heads {
   return { defaultRef, commits };
 }
 
+/** Of refs that were asked for by name: git takes a name for the end of one, so that it tells of others too. */
+export function parseRefs(output: string, names: readonly string[]): ReadonlyMap<string, string> {
+  const found = output.split("\n").flatMap((text) => {
+    const { commit, name } = line.exec(text)?.groups ?? {};
+    return commit !== undefined && name !== undefined && names.includes(name) ? [[name, commit] as const] : [];
+  });
+  return new Map(found);
+}
+
 /** Simple servers, and fetches, do not say what HEAD points to, only which commit that is. */
 export function guessDefault(head: string, commits: ReadonlyMap<string, string>): string | undefined {
   const usual = ["refs/heads/main", "refs/heads/master"];

@@ -15,7 +15,7 @@ import { checkOut, checkPath, cloneMirror, findProject } from "./clone.ts";
 import { explain } from "./explain.ts";
 import { createGit, type Git, GitFailure } from "./git.ts";
 import { createLimit } from "../limit.ts";
-import { parseLsRemote } from "./ls-remote.ts";
+import { parseLsRemote, parseRefs } from "./ls-remote.ts";
 import { findChanges, mergeInto } from "./merge.ts";
 import { CommitMissing, createMirrors, type Waiting } from "./mirrors.ts";
 import { findNamedHosts } from "./named-hosts.ts";
@@ -159,17 +159,25 @@ export function createSources(deps: SourcesDeps): GitSources {
     return toRemote({ url, credentials: [...known, ...logins] }, protocols);
   }
 
-  async function lsRemote(remote: Remote, { signal, leaves }: Partial<Waiting>): Promise<Heads> {
+  async function lsRemote(remote: Remote, waiting: Partial<Waiting>): Promise<Heads> {
+    return parseLsRemote(await askRefs(remote, [], waiting));
+  }
+
+  async function askRefs(
+    remote: Remote,
+    names: readonly string[],
+    { signal, leaves }: Partial<Waiting>,
+  ): Promise<string> {
     const from = performance.now();
     let ok = false;
     try {
-      const output = await remoteGit(remote, (address) => ["ls-remote", "--symref", "--", address], {
+      const output = await remoteGit(remote, (address) => ["ls-remote", "--symref", "--", address, ...names], {
         signal,
         leaves,
         quick: true,
       });
       ok = true;
-      return parseLsRemote(output);
+      return output;
     } finally {
       observe?.lsRemote((performance.now() - from) / 1_000, ok);
     }
@@ -370,6 +378,11 @@ export function createSources(deps: SourcesDeps): GitSources {
     async heads(repository: Repository, asOf, signal, options) {
       const remote = await toRemoteOf(repository);
       return explained(remote, signal, () => headsOf(remote, asOf, { ...options, signal }));
+    },
+
+    async commitsAt(repository, names, signal) {
+      const remote = await toRemoteOf(repository);
+      return explained(remote, signal, async () => parseRefs(await askRefs(remote, names, { signal }), names));
     },
 
     async checkout(source, asOf, signal, options) {

@@ -176,6 +176,10 @@ export function fakeSources(refs: Record<string, string> = { "refs/heads/main": 
   const heads = (): Heads => ({ defaultRef: "refs/heads/main", commits: new Map(Object.entries(refs)) });
   const port: Sources = {
     heads: () => (failing.error ? Promise.reject(failing.error) : Promise.resolve(heads())),
+    commitsAt: (_repository, names) =>
+      failing.error
+        ? Promise.reject(failing.error)
+        : Promise.resolve(new Map(Object.entries(refs).filter(([name]) => names.includes(name)))),
     checkout(source, asOf) {
       asOfs.push(asOf);
       if (source.kind !== "oci") seen.push(source.seen);

@@ -1,4 +1,5 @@
 /** Why nothing was compared. */
+import { pullRequestText } from "../../model.ts";
 import type { Report } from "../../report.ts";
 import { plural } from "../summary.ts";
 import { cutLines } from "./lines.ts";
@@ -17,10 +18,20 @@ const onNoBranch =
   "none of them points at the head of this pull request now. Its branch was deleted or has moved, or only a merge queue " +
   "has it. Push the branch again; somebody who may write to the repository can do that.";
 
-export function renderObstacle(obstacle: NonNullable<Report["obstacle"]>, room: number): string {
+/** By the server's cluster, not by anything that can be written here. */
+function howToAllow({ pullRequest, head }: Pick<Report, "pullRequest" | "head">): string {
+  const command = `towline preview --allow ${pullRequestText(pullRequest)} ${head}`;
+  return `Or somebody who may change the deployments in the cluster reads this very commit, and has it previewed: ${code(command)}`;
+}
+
+export function renderObstacle(
+  obstacle: NonNullable<Report["obstacle"]>,
+  report: Pick<Report, "pullRequest" | "head">,
+  room: number,
+): string {
   switch (obstacle.kind) {
     case "fork":
-      return `${whyBranches} ${obstacle.agit ? pushedForReview : fromFork}`;
+      return `${whyBranches} ${obstacle.agit ? pushedForReview : fromFork}\n\n${howToAllow(report)}`;
     case "no-branch":
       return `${whyBranches} ${onNoBranch}`;
     case "conflict":

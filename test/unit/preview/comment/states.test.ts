@@ -182,6 +182,8 @@ test("a fork is told why nothing was rendered", () => {
 
     Rendering a project runs its code, with access to what the deployment may read. Towline does that only for branches of this repository: somebody who may write to it can push this branch there.
 
+    Or somebody who may change the deployments in the cluster reads this very commit, and has it previewed: \`towline preview --allow gitea:example/shop#7 3f2c1ab7f0c94d1b8c5e2a6d0f3b9e8a7c6d5e4f\`
+
     <sub>Head \`3f2c1ab\`, base \`main\` · 2026-01-02 14:02:11 UTC</sub>"
   `);
 });
