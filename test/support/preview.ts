@@ -22,7 +22,16 @@ export const aChange = aResult({ objects: [changed] });
 interface Options extends Partial<
   Pick<
     PreviewDeps,
-    "enabled" | "forges" | "speaksFor" | "kluctl" | "limit" | "readIdentity" | "settings" | "secrets" | "slowForMs"
+    | "audit"
+    | "enabled"
+    | "forges"
+    | "speaksFor"
+    | "kluctl"
+    | "limit"
+    | "readIdentity"
+    | "settings"
+    | "secrets"
+    | "slowForMs"
   >
 > {
   pullRequest?: Partial<PullRequest>;

@@ -43,6 +43,7 @@ test("a queue whose pull request the login may not read gets its answer after th
         await expect.poll(statesOf).toEqual(["pending"]);
         throw new SourceError("unauthorized", "the login is not accepted any more");
       },
+      commitsAt: () => Promise.resolve(new Map()),
       merge: () => Promise.reject(new Error("nothing is merged")),
     },
     settings: {},
