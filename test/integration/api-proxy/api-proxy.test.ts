@@ -360,6 +360,24 @@ async function holds(dir: string, text: string): Promise<boolean> {
   return contents.some((content) => content.includes(text));
 }
 
+test("what many runs ask at once of the kinds there are, the API server is asked once, and all hear the same", async () => {
+  const { open, user } = await useProxy();
+  const paths = ["/version", "/api", "/api/v1", "/apis/apps/v1", "/apis/rbac.authorization.k8s.io/v1"];
+  const runs = await Promise.all(Array.from({ length: 40 }, open));
+  const answers = await Promise.all(paths.map((path) => Promise.all(runs.map((run) => call(run, "GET", path)))));
+  for (const [i, all] of answers.entries()) {
+    expect(new Set(all.map(({ status }) => status)), paths[i]).toEqual(new Set([200]));
+    expect(new Set(all.map(({ text }) => text)).size, paths[i]).toBe(1);
+  }
+  expect(answers[2]?.[0]?.text).toContain('"kind":"Namespace"');
+  const asked = (await audited.audit()).filter(({ user: { username } }) => username === user);
+  for (const path of paths)
+    expect(
+      asked.filter(({ requestURI }) => requestURI === path),
+      path,
+    ).toHaveLength(1);
+});
+
 describe("the address of a run", () => {
   test("is another one for each, and dead when the run is over", async () => {
     const { open } = await useProxy();
