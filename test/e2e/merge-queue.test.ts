@@ -24,10 +24,19 @@ function moreIn({ cluster: { namespace } }: TestWorld, name = "more"): string {
   return JSON.stringify({ apiVersion: "v1", kind: "ConfigMap", metadata: { name, namespace } });
 }
 
+async function metrics({ adminUrl }: Towline): Promise<string> {
+  return (await fetch(`${adminUrl}/metrics`)).text();
+}
+
+/** Waits for the sweep's first look at the one repository; the next one is a day later. */
+async function isSwept(towline: Towline): Promise<void> {
+  await expect.poll(() => metrics(towline), patience).toMatch(/^towline_sweep_looks_total\{result="ok"\} [1-9]/m);
+}
+
 /** Waits until every job that was asked for is over. */
-async function settles({ adminUrl }: Towline): Promise<void> {
+async function settles(towline: Towline): Promise<void> {
   const unsettled = async () => {
-    const text = await (await fetch(`${adminUrl}/metrics`)).text();
+    const text = await metrics(towline);
     const jobs = [...text.matchAll(/^towline_queue_jobs\{lane="(?:preview|report)".*\} (\d+)$/gm)];
     return jobs.map(([, count]) => Number(count));
   };
@@ -109,10 +118,11 @@ test.each([
   ["previews are switched off", { TOWLINE_PREVIEW_ENABLED: "false" }],
 ])("a group of another branch than git has says nothing of the commit, also where %s", async (_, variables) => {
   const world = await useWorld();
-  const { pulls, queue } = await useQueue(world, { ...variables, TOWLINE_SWEEP_INTERVAL: "1h" });
+  const { pulls, queue } = await useQueue(world, { ...variables, TOWLINE_SWEEP_INTERVAL: "24h" });
   const deployment = world.cluster.deployment("shop");
   await deployment.create(aSpec(pulls.repo.url));
   await deployment.settles();
+  await isSwept(pulls.towline); // or the sweep finds the group, and answers it
   const group = await queue.make(await pulls.open({ "app/broken.yml": "{{ nobody.knows }}\n" }));
   const genuine = "TOWLINE_PREVIEW_ENABLED" in variables ? /^success: not compared/ : /^failure: .*broken\.yml/;
 
