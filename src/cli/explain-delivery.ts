@@ -15,6 +15,7 @@ import {
   type RepoId,
   type Request,
 } from "../model.ts";
+import { findAllowance } from "../preview/allowances.ts";
 import { matchPullRequest } from "../preview/match.ts";
 import { repoId } from "../repo-url.ts";
 
@@ -73,7 +74,7 @@ export async function explainDelivery(deps: ExplainDeps): Promise<Explanation> {
     event.kind === "pull-request" && requests.some(({ kind }) => kind === "preview")
       ? matchPullRequest(event, candidates)
       : undefined;
-  const fork = event.kind === "pull-request" && event.fork;
+  const previewed = (pull?.concerned ?? []).filter((deployment) => mayBePreviewed(event, deployment));
   return {
     forge: event.forge,
     genuine: verdict?.genuine ?? "unknown",
@@ -81,17 +82,25 @@ export async function explainDelivery(deps: ExplainDeps): Promise<Explanation> {
     event,
     remembered: deps.remembered,
     matched: requests.flatMap((request) => (request.kind === "reconcile" ? keyText(request.deployment) : [])),
-    previews: fork ? [] : (pull?.concerned.map(({ key }) => keyText(key)) ?? []),
+    previews: previewed.map(({ key }) => keyText(key)),
     ignored: [...receipt.ignored, ...(pull?.ignored ?? [])],
-    reason: receipt.reason ?? (pull && reasonWithoutPreview(candidates.length, fork)),
+    reason: receipt.reason ?? (pull && reasonWithoutPreview(event, candidates.length, previewed.length)),
     repos,
     others: countOthers(deployments, candidates),
   };
 }
 
-function reasonWithoutPreview(candidates: number, fork: boolean): string | undefined {
+/** Of a fork, what somebody has allowed. */
+function mayBePreviewed(event: GitEvent, deployment: GitDeployment): boolean {
+  if (event.kind !== "pull-request" || !event.fork) return true;
+  const { forge, repoName, number, head } = event;
+  return findAllowance(deployment, { key: { forge, repoName, number }, head }, Date.now()) !== undefined;
+}
+
+function reasonWithoutPreview(event: GitEvent, candidates: number, previewed: number): string | undefined {
   if (candidates === 0) return "no deployment follows this repository";
-  return fork ? "it comes from a fork, whose code is not run" : undefined;
+  const isWithheld = event.kind === "pull-request" && event.fork && previewed === 0;
+  return isWithheld ? "it comes from a fork, whose code is not run" : undefined;
 }
 
 function countOthers(

@@ -87,6 +87,17 @@ test("a pull request is explained by whom its preview would be about", async () 
   expect(forked.out).toContain("nothing is done: it comes from a fork, whose code is not run");
   expect(forked.code).toBe(1);
 
+  const until = new Date(Date.now() + 3_600_000).toISOString();
+  const allowance = { pullRequest: "github:example/shop#7", repo: "github.com/example/shop", head: about.head, until };
+  const annotations = JSON.stringify({ "towline.dev/allow-preview": JSON.stringify([allowance]) });
+  const named = "{ name: staging, namespace: shop }";
+  const allowing = deployment("staging", url).replace(named, named.replace(" }", `, annotations: ${annotations} }`));
+  const allowed = await towline(["webhook", "explain", "--manifests", useManifests(allowing)], {
+    env: login,
+    input: recorded(fork),
+  });
+  expect(allowed.out).toContain("would be previewed (1)\n  shop/staging\n");
+
   const without = await towline(call, {
     env: { TOWLINE_GITHUB_WEBHOOK_SECRET: githubSecret, TOWLINE_PREVIEW_ENABLED: "true" },
     input: recorded(given),
