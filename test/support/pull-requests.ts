@@ -123,6 +123,9 @@ export async function usePullRequestHost(): Promise<PullRequestHost> {
     async openFromFork(file, text) {
       const from = await host.somebody();
       const branch = uniqueName("feature");
+      // Gitea records a first push after git has ended; a fork made before stays empty.
+      const isEmpty = () => gitea.call<{ empty: boolean }>("GET", path).then(({ empty }) => empty);
+      await expect.poll(isEmpty, patience).toBe(false);
       await from.call("POST", `${path}/forks`, {});
       const at = `/repos/${from.name}/shop/contents/${file}`;
       const { sha } = await from.call<{ sha: string }>("GET", `${at}?ref=main`);
