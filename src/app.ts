@@ -104,7 +104,7 @@ export async function startApp(config: Config, log: Logger, reading?: Reading): 
     if (kind === "removed") deploymentMetrics.gone(deployment.key);
   });
   const isolation = await findIsolation(config, join(config.dataDir, "kluctl-work"));
-  if (isolation) logIsolation(isolation, log);
+  if (isolation && config.preview.enabled) logIsolation(isolation, log);
   metrics.outside.isolated(isolationProperties, isolation?.provided ?? {});
   const tools = startTools({ live, isolation, client, logLines, secretList, metrics, deploymentMetrics, inStage, log });
   const { sources, kluctl } = tools;

@@ -97,6 +97,7 @@ function createKluctlOf(
     systemPython,
     warm,
     confine: isolation && confine && refusing(isolation, confine),
+    expectsConfined: () => live.now.preview.enabled,
     jail: isolation && toDemands(isolation),
     tell(deployment, line) {
       if (live.now.ui) logLines.tell(deployment, { ...line, text: secretList.scrub(line.text) });

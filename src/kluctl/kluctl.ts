@@ -78,6 +78,8 @@ export interface KluctlDeps {
   readonly starter?: KluctlStarter | undefined;
   /** Confines the runs that are to be cold: a branch that nobody has approved yet can do nothing but render. */
   readonly confine?: Confine | undefined;
+  /** Whether such runs are to be expected, so that the first finds all prepared. Yes, if left out. */
+  readonly expectsConfined?: (() => boolean) | undefined;
   /** What the kernel has to give for that; all there is, if left out. */
   readonly jail?: Partial<JailDemands> | undefined;
   /** For people who look on. Of previews nothing is told: they are of code that nobody has approved yet. */
@@ -182,7 +184,7 @@ export function createKluctl({ binary, kubeconfigFor, log, observe, ...deps }: K
 
   async function prepare(): Promise<Binary> {
     const [binary] = await Promise.all([findBinary(), directories.prepare()]);
-    confinement?.prepare(binary);
+    if (deps.expectsConfined?.() ?? true) confinement?.prepare(binary);
     return binary;
   }
 
