@@ -70,6 +70,11 @@ export class PrepareError extends Error {
   override name = "PrepareError";
 }
 
+/** An operator has to change something before this deployment is previewed: what merges has nothing to do with it. */
+export class PreviewRefusedError extends Error {
+  override name = "PreviewRefusedError";
+}
+
 /** kluctl ended before it could say what it did: time-out, lost lease, shutdown, out of memory. */
 export class KilledError extends Error {
   override name = "KilledError";

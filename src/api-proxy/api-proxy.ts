@@ -15,7 +15,7 @@ import { createRefusedLists } from "./refused-lists.ts";
 import { createSession, defaultLimits, type Session, type SessionLimits } from "./session.ts";
 
 export interface ApiProxyDeps {
-  /** Throws PrepareError where the run has nobody to ask as. */
+  /** Throws PreviewRefusedError where the run has nobody to ask as. */
   readonly login: (run: Pick<Identity, "impersonate" | "cluster">) => Promise<ApiAccess>;
   readonly limits?: Partial<SessionLimits> | undefined;
   /** Monotonic milliseconds. */

@@ -2,7 +2,7 @@
 import { mkdir } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import type { Config } from "../config.ts";
-import { PrepareError } from "../errors.ts";
+import { PreviewRefusedError } from "../errors.ts";
 import { probeJail } from "../jail/probe.ts";
 import type { Confine } from "../kluctl/confine.ts";
 import type { Logger } from "../log.ts";
@@ -55,7 +55,7 @@ function refusalOf({ mode, missing }: Isolation): string | undefined {
 /** What refuses runs in the server's place, before anything is opened for them. */
 export function refusing(isolation: Isolation, confine: Confine): Confine {
   const refusal = refusalOf(isolation);
-  return refusal === undefined ? confine : { open: () => Promise.reject(new PrepareError(refusal)) };
+  return refusal === undefined ? confine : { open: () => Promise.reject(new PreviewRefusedError(refusal)) };
 }
 
 /** What the kernel has to give to each run; with less nothing is started. */

@@ -1,10 +1,10 @@
 /** The token of a service account, asked for again before it ends. */
-import { ApiError, PrepareError } from "../errors.ts";
+import { ApiError, PreviewRefusedError } from "../errors.ts";
 import type { Key } from "../model.ts";
 import type { ServiceAccounts } from "../ports.ts";
 
 export interface AccountToken {
-  /** Throws PrepareError where there can be none until somebody changes something. */
+  /** Throws PreviewRefusedError where there can be none until somebody changes something. */
   get(): Promise<string>;
   /** It was refused: the next is another one. */
   drop(): void;
@@ -46,12 +46,12 @@ export function createAccountToken(
     if (!(error instanceof ApiError)) return error;
     const account = `service account ${namespace}/${name}`;
     if (error.status === 404) {
-      return new PrepareError(
+      return new PreviewRefusedError(
         `a preview needs the ${account}, and the cluster has none of that name; create it, or name another`,
       );
     }
     if (error.status !== 403) return error;
-    return new PrepareError(
+    return new PreviewRefusedError(
       `${whose} may not create a token for the ${account}, which a preview needs: ${error.message}; grant it "create" on serviceaccounts/token of that account (see docs/rights.md)`,
     );
   }
@@ -63,7 +63,7 @@ export function createAccountToken(
       try {
         return (given = await asked).token;
       } catch (error) {
-        if (given && !(error instanceof PrepareError) && now() - given.at < usableMs) return given.token;
+        if (given && !(error instanceof PreviewRefusedError) && now() - given.at < usableMs) return given.token;
         throw error;
       }
     },

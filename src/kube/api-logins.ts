@@ -6,7 +6,7 @@ import { createHash } from "node:crypto";
 import { parse } from "yaml";
 import { z } from "zod";
 import { resolveAllowed, systemLookup, toNodeLookup } from "../address.ts";
-import { PrepareError } from "../errors.ts";
+import { PreviewRefusedError } from "../errors.ts";
 import type { Key } from "../model.ts";
 import type { ApiAccess, Identity, RemoteCluster } from "../ports.ts";
 import { type AccountToken, createAccountToken } from "./account-token.ts";
@@ -26,7 +26,7 @@ export interface ApiLoginsDeps {
 }
 
 export interface ApiLogins {
-  /** Throws PrepareError. */
+  /** Throws PreviewRefusedError. */
   login(run: Pick<Identity, "impersonate" | "cluster">): Promise<ApiAccess>;
   close(): void;
 }
@@ -117,8 +117,8 @@ export function createApiLogins({
   return {
     async login({ impersonate, cluster }) {
       if (cluster === undefined && impersonate === undefined && !allowServerLogin()) {
-        throw new PrepareError(
-          "a preview needs a service account, or it would see all that the server may: set preview.serviceAccountName, or spec.serviceAccountName of the deployment",
+        throw new PreviewRefusedError(
+          "a preview needs a service account, or it would see all that the server may: name one by preview.serviceAccountName for all of them, or by the deployment's spec.serviceAccountName (docs/preview-security.md)",
         );
       }
       const there = cluster === undefined ? (home ??= openHome()) : openRemote(cluster, impersonate);
@@ -174,7 +174,7 @@ function withOwnLogin({ cluster, id, own, as: { headers: more, ...acting } }: Pl
 
 function toAccount(user: string): Key {
   const [, namespace, name] = /^system:serviceaccount:([^:]+):([^:]+)$/.exec(user) ?? [];
-  if (namespace === undefined || name === undefined) throw new PrepareError(`${user} is not a service account`);
+  if (namespace === undefined || name === undefined) throw new PreviewRefusedError(`${user} is not a service account`);
   return { namespace, name };
 }
 
@@ -197,7 +197,8 @@ const Impersonating = z.looseObject({
 function withoutImpersonation(kubeconfig: string): { text: string; as: Acting } {
   const { users, ...rest } = Impersonating.parse(parse(kubeconfig));
   const { as, "as-uid": uid, "as-groups": asGroups, "as-user-extra": extra, ...login } = users[0]?.user ?? {};
-  if (extra !== undefined) throw new PrepareError("a preview cannot act as a user with as-user-extra in a kubeConfig");
+  if (extra !== undefined)
+    throw new PreviewRefusedError("a preview cannot act as a user with as-user-extra in a kubeConfig");
   return {
     text: JSON.stringify({ ...rest, users: [{ ...users[0], user: login }] }),
     as: { as, asGroups, headers: uid === undefined ? {} : { "Impersonate-Uid": uid } },

@@ -1,5 +1,5 @@
 /** One deployment of a preview: what the real kluctl says the merge would change in the cluster. */
-import { PrepareError, SourceError } from "../errors.ts";
+import { PrepareError, PreviewRefusedError, SourceError } from "../errors.ts";
 import type { Logger } from "../log.ts";
 import { annotation, type CommandResult, type Credentials, type GitDeployment } from "../model.ts";
 import type { Clock, Identity, Kluctl, Merged, Stubbed } from "../ports.ts";
@@ -50,6 +50,8 @@ export interface Compared {
   readonly preview: Preview;
   /** Of a failure: who can mend it. */
   readonly retry?: Failure["retry"] | undefined;
+  /** An operator can, of whom no delivery tells: it is tried again after a while. */
+  readonly refused?: boolean | undefined;
 }
 
 /** Never rejects: what fails is told, and the other deployments' previews go on. */
@@ -88,7 +90,8 @@ export async function compare(
     const failed = retry === "person" && isOfTheMerge(error) ? "render" : "run";
     const failure = makeVisible(await redactText(message, knownSecrets));
     if (!signal.aborted) log.warn({ ...deployment.key, retry, error: failure }, "a preview failed");
-    return { preview: { ...working, state: "failed", failure, failed }, retry };
+    const refused = error instanceof PreviewRefusedError;
+    return { preview: { ...working, state: "failed", failure, failed }, retry, refused };
   }
 }
 

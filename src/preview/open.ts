@@ -182,8 +182,9 @@ export async function compareMerges(
     early.again();
     const retries = await Promise.all(
       targets.map(async (target, at) => {
-        const { preview, retry } = await compare(target, cluster, deps, log, signal);
+        const { preview, retry, refused } = await compare(target, cluster, deps, log, signal);
         previews[at] = preview;
+        if (refused) findings.mendable = true;
         return retry;
       }),
     );

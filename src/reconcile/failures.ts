@@ -4,6 +4,7 @@ import {
   KilledError,
   KluctlUnavailableError,
   PrepareError,
+  PreviewRefusedError,
   SourceError,
   type SourceProblem,
 } from "../errors.ts";
@@ -33,6 +34,7 @@ export function toFailure(error: unknown): Failure {
   if (error instanceof SourceError)
     return { message, retry: sourceRetry[error.problem], inKluctlsWords: error.inKluctlsWords };
   if (error instanceof PrepareError) return { message, retry: transient(message) ? "soon" : "person" };
+  if (error instanceof PreviewRefusedError) return { message, retry: "person" };
   // What ran into its time-out once will most likely do so again: let the interval try, not a tight loop.
   if (error instanceof KilledError) return { message, retry: error.why === "timeout" ? "person" : "soon" };
   if (error instanceof KluctlUnavailableError || error instanceof ApiError) return { message, retry: "soon" };

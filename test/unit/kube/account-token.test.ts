@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { ApiError, PrepareError } from "../../../src/errors.ts";
+import { ApiError, PreviewRefusedError } from "../../../src/errors.ts";
 import { createAccountToken } from "../../../src/kube/account-token.ts";
 
 const minute = 60_000;
@@ -57,7 +57,7 @@ test("while the API server gives no answer, a token is used until it ends", asyn
 test("what a person has to change is said as such", async () => {
   const { token, state } = useToken();
   state.error = new ApiError(404, 'serviceaccounts "preview" not found');
-  await expect(token.get()).rejects.toThrow(PrepareError);
+  await expect(token.get()).rejects.toThrow(PreviewRefusedError);
   await expect(token.get()).rejects.toThrow("needs the service account shop/preview");
   state.error = new ApiError(403, "forbidden");
   await expect(token.get()).rejects.toThrow("the server may not create a token for the service account shop/preview");

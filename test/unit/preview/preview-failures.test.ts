@@ -1,5 +1,11 @@
 import { describe, expect, test } from "vitest";
-import { KilledError, PrepareError, QueueUnavailableError, SourceError } from "../../../src/errors.ts";
+import {
+  KilledError,
+  PrepareError,
+  PreviewRefusedError,
+  QueueUnavailableError,
+  SourceError,
+} from "../../../src/errors.ts";
 import type { PreviewDeps } from "../../../src/preview/preview.ts";
 import { anObject, aResult } from "../../support/deployments.ts";
 import { fakeSecrets } from "../../support/fakes.ts";
@@ -105,6 +111,14 @@ describe("what fails", () => {
     expect(told).toMatchObject([{ state: "done", mendable: true, previews }]);
   });
 
+  test("because an operator has to act is told at once, and looked at again later", async () => {
+    const { run, told, kluctl } = aPreviewWorld([named("a")]);
+    kluctl.answers.diff = new PreviewRefusedError("a preview needs a service account");
+    expect(await run()).toEqual({ kind: "done" });
+    const previews = [{ state: "failed", failure: "a preview needs a service account" }];
+    expect(told).toMatchObject([{ state: "done", mendable: true, previews }]);
+  });
+
   test("before anything could be compared is tried again, and told at the last try", async () => {
     const { run, told, sources } = aPreviewWorld([named("a")]);
     sources.failing.error = new SourceError("unreachable", "git.example.com does not answer");
@@ -170,6 +184,7 @@ describe("a failed preview", () => {
     ["a directory that the merge has not", new SourceError("path-not-found", "there is no directory app"), "render"],
     ["a template that reads what does not answer", new PrepareError("dial tcp: i/o timeout"), "run"],
     ["a login that is refused", new SourceError("unauthorized", "authentication failed"), "run"],
+    ["a server that refuses it", new PreviewRefusedError("a preview needs a service account"), "run"],
     ["a kluctl that took too long", new KilledError("timeout", "kluctl took longer than 2m"), "run"],
     ["an answer of kluctl that cannot be read", new Error("kluctl's result cannot be read"), "run"],
   ])("is blamed on the pull request only if that may be to blame: %s", async (_, error, failed) => {
