@@ -20,6 +20,7 @@ import { examineClocks, examineWriteAccess } from "../doctor/forges.ts";
 import { examineLegacy, readLegacy } from "../doctor/legacy.ts";
 import { examineNamespaces } from "../doctor/namespaces.ts";
 import { examinePermissions } from "../doctor/permissions.ts";
+import { examinePreviewAccounts } from "../doctor/preview-accounts.ts";
 import { examineRepositories } from "../doctor/repositories.ts";
 import { examineController } from "../doctor/running-controller.ts";
 import { examineServer } from "../doctor/server.ts";
@@ -35,7 +36,7 @@ import { createSecrets } from "../kube/secrets.ts";
 import { createServiceAccounts } from "../kube/service-accounts.ts";
 import { createLimit } from "../limit.ts";
 import { createLogger, type Logger } from "../log.ts";
-import { followsGit, isMalformed, type Key } from "../model.ts";
+import { type Deployment, followsGit, isMalformed, type Key, type MalformedDeployment } from "../model.ts";
 import { readGitCredentials } from "../reconcile/credentials.ts";
 import { createReadIdentity } from "../reconcile/identity.ts";
 import { createSources } from "../source/sources.ts";
@@ -169,6 +170,11 @@ export async function runDoctor(options: DoctorOptions): Promise<readonly Sectio
     { group: "Surroundings", subject: "kluctl", run: () => examineKluctl(() => kluctl.version()) },
     { group: "Surroundings", subject: "isolation of previews", run: () => examineIsolation(config) },
     {
+      group: "Rights",
+      subject: "accounts of previews",
+      run: async () => examinePreviewAccounts(cluster, config, soundOf(await all())),
+    },
+    {
       group: "Surroundings",
       subject: "Redis",
       run: () =>
@@ -214,7 +220,7 @@ export async function runDoctor(options: DoctorOptions): Promise<readonly Sectio
   ];
 
   function accountsOf(all: Awaited<ReturnType<typeof found>>) {
-    const sound = all.flatMap(({ deployment }) => (isMalformed(deployment) ? [] : [deployment]));
+    const sound = soundOf(all);
     // Rights on another cluster are that cluster's to say.
     const here = sound.filter(({ spec }) => spec.kubeConfig === undefined);
     const named = here.map(({ key, spec }) => ({
@@ -243,6 +249,10 @@ export async function runDoctor(options: DoctorOptions): Promise<readonly Sectio
     client.close();
     await rm(dir, { recursive: true, force: true, maxRetries: 5 });
   }
+}
+
+function soundOf(all: readonly { readonly deployment: Deployment | MalformedDeployment }[]): Deployment[] {
+  return all.flatMap(({ deployment }) => (isMalformed(deployment) ? [] : [deployment]));
 }
 
 /** Each account once, in order; those that name none are left out. */
