@@ -15,8 +15,9 @@ import { createLiveAudit } from "./app/live-audit.ts";
 import { checkLogins, openLiveForges } from "./app/live-forges.ts";
 import { findRedis, watchRedis } from "./app/redis.ts";
 import { createInStage } from "./app/stages.ts";
-import { findIsolation, isolationProperties, logIsolation } from "./app/isolation.ts";
+import { findIsolation, type Isolation, isolationProperties, logIsolation } from "./app/isolation.ts";
 import { startReload } from "./app/reload.ts";
+import { findRunner } from "./app/runner-isolation.ts";
 import { createSkippingParts } from "./app/skipping.ts";
 import { openSourceOverrides } from "./app/source-overrides.ts";
 import { startTools } from "./app/tools.ts";
@@ -103,10 +104,17 @@ export async function startApp(config: Config, log: Logger, reading?: Reading): 
   deployments.onChange(({ kind, deployment }) => {
     if (kind === "removed") deploymentMetrics.gone(deployment.key);
   });
-  const isolation = await findIsolation(config, join(config.dataDir, "kluctl-work"));
-  if (isolation && config.preview.enabled) logIsolation(isolation, log);
-  metrics.outside.isolated(isolationProperties, isolation?.provided ?? {});
-  const tools = startTools({ live, isolation, client, logLines, secretList, metrics, deploymentMetrics, inStage, log });
+  const showIsolation = (found: Isolation | undefined) => {
+    if (found && config.preview.enabled) logIsolation(found, log);
+    metrics.outside.isolated(isolationProperties, found?.provided ?? {});
+  };
+  const runner = findRunner(config, showIsolation);
+  const isolation = runner?.isolation ?? (await findIsolation(config, join(config.dataDir, "kluctl-work")));
+  if (runner === undefined) showIsolation(isolation);
+  const tools = startTools({
+    ...{ live, isolation, dispatch: runner?.dispatch, client, logLines, secretList },
+    ...{ metrics, deploymentMetrics, inStage, log },
+  });
   const { sources, kluctl } = tools;
   const { forges, webhookSources, speaksFor } = await openLiveForges(live, { metrics, clock, log });
 
@@ -282,6 +290,7 @@ export async function startApp(config: Config, log: Logger, reading?: Reading): 
         await working;
       }
       await begun.work?.stop(drainMs);
+      runner?.stop();
       await tools.stop();
       await sourceOverrides?.stop();
       await leadership.stop(); // not before: now somebody else may begin

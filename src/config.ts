@@ -20,6 +20,7 @@ import {
 } from "./config/schema.ts";
 import { Secret } from "./config/secret.ts";
 import { readConfigFile } from "./config/file.ts";
+import type { Target } from "./host-rule.ts";
 
 export { Secret } from "./config/secret.ts";
 
@@ -45,6 +46,11 @@ export interface ForgeConfig {
   /** A GitHub App; never together with a token. */
   readonly app?: { readonly id: string; readonly privateKey: Secret } | undefined;
   readonly insecureAllowUnsigned: boolean;
+}
+
+/** Of a socket in the file system. */
+interface SocketPath {
+  readonly path: string;
 }
 
 /** Without an address: nowhere. */
@@ -157,6 +163,12 @@ export interface Config {
     readonly hosts: readonly string[];
     readonly concurrency: number;
     readonly intervalMs: number;
+    readonly runner: {
+      /** Absent: the server renders previews itself. */
+      readonly address?: Target | SocketPath | undefined;
+      readonly token?: Secret | undefined;
+      readonly bindAddress: BindAddress | SocketPath;
+    };
   };
   readonly prune: { readonly confirm: boolean; readonly confirmPercent: number; readonly confirmFromObjects: number };
   readonly statusName: string;
@@ -213,7 +225,7 @@ export function configWarnings({ forges, ui }: Config): readonly string[] {
 }
 
 /** Every secret, for those who have to keep them out of what they write. */
-export function secretValues({ forges, redis, ui }: Config): readonly string[] {
+export function secretValues({ forges, redis, ui, preview }: Config): readonly string[] {
   const secrets = forges.flatMap(({ token, app, webhookSecrets }) => [
     ...webhookSecrets,
     ...(token ? [token] : []),
@@ -222,6 +234,7 @@ export function secretValues({ forges, redis, ui }: Config): readonly string[] {
   if (ui?.token) secrets.push(ui.token);
   if (ui?.proxy?.secret) secrets.push(ui.proxy.secret.value);
   if (ui?.oidc) secrets.push(ui.oidc.clientSecret);
+  if (preview.runner.token) secrets.push(preview.runner.token);
   if (redis.sentinelPassword) secrets.push(redis.sentinelPassword);
   const url = redis.url?.reveal();
   const password = url && URL.parse(url)?.password;
@@ -293,6 +306,7 @@ function toConfig(parsed: z.output<typeof configSchema>, env: ConfigSources["env
       hosts: preview.hosts,
       concurrency: preview.concurrency ?? Math.min(64, Math.max(2, Math.floor(cores / 2))),
       intervalMs: preview.interval,
+      runner: toRunner(preview.runner),
     },
     git: { timeoutMs: git.timeout },
     shutdown: { drainMs: shutdown.drain },
@@ -329,6 +343,10 @@ function toUi({ proxyHeader, proxyGroupsHeader, proxyAddresses, oidc: asked, ...
     // Then a proxy is all there is that names people, and it lets through whom it likes.
     viewerGroups: viewerGroups.length + operatorGroups.length === 0 ? ["*"] : viewerGroups,
   };
+}
+
+function toRunner({ address, token, bindAddress }: z.output<typeof configSchema>["preview"]["runner"]) {
+  return { address, token, bindAddress };
 }
 
 /** Complete, or not there: the checks of the document have said what is missing. */

@@ -19,6 +19,9 @@ const written = [
   "kubernetes.namespaces",
   "kubernetes.readSecretsAs",
   "preview.serviceAccountName",
+  "preview.runner.address",
+  "preview.runner.tokenFile",
+  "preview.runner.bindAddress",
 ];
 
 /** The keys of `config`. A secret is none: values are kept in the cluster, and often in git. */

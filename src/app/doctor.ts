@@ -42,6 +42,7 @@ import { createReadIdentity } from "../reconcile/identity.ts";
 import { createSources } from "../source/sources.ts";
 import { groupsToImpersonate } from "./page-actions.ts";
 import { examineIsolation } from "./isolation.ts";
+import { askRunner } from "./runner-isolation.ts";
 import { loginOf } from "./previews.ts";
 import { findRedis } from "./redis.ts";
 
@@ -168,7 +169,11 @@ export async function runDoctor(options: DoctorOptions): Promise<readonly Sectio
         }),
     },
     { group: "Surroundings", subject: "kluctl", run: () => examineKluctl(() => kluctl.version()) },
-    { group: "Surroundings", subject: "isolation of previews", run: () => examineIsolation(config) },
+    {
+      group: "Surroundings",
+      subject: "isolation of previews",
+      run: async () => examineIsolation(config, await askRunner(config)),
+    },
     {
       group: "Rights",
       subject: "accounts of previews",

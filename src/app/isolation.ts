@@ -6,6 +6,7 @@ import { PreviewRefusedError } from "../errors.ts";
 import { probeJail } from "../jail/probe.ts";
 import type { Confine } from "../kluctl/confine.ts";
 import type { Logger } from "../log.ts";
+import type { RunnerReport } from "../preview-runner/task.ts";
 import { type Finding, ok, problem, warning } from "../doctor/finding.ts";
 
 export const isolationProperties = ["files", "processes", "credentials", "network"] as const;
@@ -18,6 +19,8 @@ export interface Isolation {
   readonly provided: Partial<Readonly<Record<Property, string>>>;
   /** What is not: why, and what to do. */
   readonly missing: Partial<Readonly<Record<Property, string>>>;
+  /** Where previews are rendered, if not here. */
+  readonly runner?: string | undefined;
 }
 
 const providers: Readonly<Record<Property, string>> = {
@@ -30,6 +33,11 @@ const providers: Readonly<Record<Property, string>> = {
 /** `undefined` where previews are not to be confined. */
 export async function findIsolation({ preview }: Pick<Config, "preview">, dir: string): Promise<Isolation | undefined> {
   if (preview.isolation === "off") return undefined;
+  return examineMachine(preview.isolation, dir);
+}
+
+/** By the kernel of this machine. */
+export async function examineMachine(mode: Isolation["mode"], dir: string): Promise<Isolation> {
   await mkdir(dir, { recursive: true, mode: 0o700 });
   const found = await probeJail(dir);
   const why: Record<Property, string | undefined> = { ...found, credentials: undefined };
@@ -39,11 +47,29 @@ export async function findIsolation({ preview }: Pick<Config, "preview">, dir: s
     const text = why[property];
     Object.assign(text === undefined ? provided : missing, { [property]: text ?? providers[property] });
   }
-  return { mode: preview.isolation, provided, missing };
+  return { mode, provided, missing };
+}
+
+/** Of what a runner says of itself, the ways that are known here; of those that it does not name, none is in force. */
+export function toIsolation(
+  mode: Isolation["mode"],
+  runner: string,
+  said: RunnerReport | Error | undefined,
+): Isolation {
+  const provided: Isolation["provided"] = {};
+  const missing: Isolation["missing"] = {};
+  for (const property of isolationProperties) {
+    const by = said === undefined || said instanceof Error ? undefined : said.provided[property];
+    const why = said === undefined ? "the preview runner has not answered yet" : said instanceof Error ? said.message : said.missing[property]; // prettier-ignore
+    Object.assign(by === undefined ? missing : provided, {
+      [property]: by ?? why ?? "the preview runner does not name it",
+    });
+  }
+  return { mode, runner, provided, missing };
 }
 
 /** Why no preview is rendered; `undefined` where they are. */
-function refusalOf({ mode, missing }: Isolation): string | undefined {
+export function refusalOf({ mode, missing }: Isolation): string | undefined {
   const texts = Object.entries(missing).map(([property, why]) => `${property}: ${why}`);
   if (texts.length === 0) return undefined;
   // Nothing is started without filters: there would be nothing left of a jail.
@@ -64,20 +90,21 @@ export function toDemands({ missing }: Isolation): { readonly files: boolean; re
 }
 
 export function logIsolation(isolation: Isolation, log: Logger): void {
-  const { mode, provided, missing } = isolation;
-  if (Object.keys(missing).length === 0) log.info({ mode, ...provided }, "previews are confined");
+  const { mode, runner, provided, missing } = isolation;
+  const place = { mode, ...(runner !== undefined && { runner }) };
+  if (Object.keys(missing).length === 0) log.info({ ...place, ...provided }, "previews are confined");
   else if (refusalOf(isolation) === undefined)
-    log.warn({ mode, provided, missing }, "previews are confined in part only");
-  else log.error({ mode, provided, missing }, "previews are refused: they cannot be confined");
+    log.warn({ ...place, provided, missing }, "previews are confined in part only");
+  else log.error({ ...place, provided, missing }, "previews are refused: they cannot be confined");
 }
 
-/** For `towline doctor`, of the machine that it runs on. */
-export async function examineIsolation(config: Pick<Config, "preview">): Promise<Finding[]> {
+/** For `towline doctor`: of the machine that it runs on, or of a runner. */
+export async function examineIsolation(config: Pick<Config, "preview">, atRunner?: Isolation): Promise<Finding[]> {
   if (!config.preview.enabled) return [];
-  const isolation = await findIsolation(config, tmpdir());
+  const isolation = atRunner ?? (await findIsolation(config, tmpdir()));
   if (isolation === undefined) return [];
   const subject = "isolation of previews";
-  const { mode, provided, missing } = isolation;
+  const { mode, runner, provided, missing } = isolation;
   const held = Object.entries(provided).map(([property, by]) => `${property} (${by})`);
   const lacking = Object.entries(missing).map(([property, why]) =>
     mode === "required"
@@ -88,5 +115,12 @@ export async function examineIsolation(config: Pick<Config, "preview">): Promise
         )
       : warning(subject, `${property}: ${why}`, "until then a branch can do more than render"),
   );
-  return lacking.length > 0 ? lacking : [ok(subject, `on this machine: ${held.join(", ")}`)];
+  return lacking.length > 0
+    ? lacking
+    : [
+        ok(
+          subject,
+          `${runner === undefined ? "on this machine" : `at the preview runner ${runner}`}: ${held.join(", ")}`,
+        ),
+      ];
 }

@@ -4,17 +4,19 @@ import type { LogLines } from "../../jobs/log-lines.ts";
 import type { Config } from "../config.ts";
 import type { LiveConfig } from "../config/live.ts";
 import type { Confine } from "../kluctl/confine.ts";
-import { createKluctl } from "../kluctl/kluctl.ts";
+import { createKluctl, type KluctlObserver, type KluctlProcesses } from "../kluctl/kluctl.ts";
 import type { KubeClient } from "../kube/client.ts";
 import type { Logger, SecretList } from "../log.ts";
 import type { Metrics } from "../metrics.ts";
 import type { DeploymentMetrics } from "../metrics/deployments.ts";
+import type { Dispatch } from "../preview-runner/dispatch.ts";
 import { createSources, gitHome } from "../source/sources.ts";
 import { findEncrypted, stubEncrypted } from "../stub-decryption/stub-encrypted.ts";
 import { type Starter, startStarter } from "../starter/starter.ts";
 import { createConfine } from "./confine.ts";
 import { type Isolation, refusing, toDemands } from "./isolation.ts";
 import { createLiveKluctl } from "./live-kluctl.ts";
+import { withRunner } from "./runner-kluctl.ts";
 import { type InStage, stagedKluctl, stagedSources } from "./stages.ts";
 
 export interface ToolsDeps {
@@ -22,6 +24,8 @@ export interface ToolsDeps {
   readonly client: Pick<KubeClient, "kubeconfig" | "request">;
   /** `undefined`: previews are not confined. */
   readonly isolation: Isolation | undefined;
+  /** `undefined`: previews are rendered here. */
+  readonly dispatch: Dispatch | undefined;
   /** Get kluctl's own lines, for those who follow a run on the page. */
   readonly logLines: Pick<LogLines, "tell">;
   readonly secretList: Pick<SecretList, "scrub">;
@@ -54,10 +58,8 @@ export function startTools(deps: ToolsDeps) {
     },
   });
   const confine = deps.isolation && openConfine(deps);
-  const kluctl = stagedKluctl(
-    createLiveKluctl(live, (config) => createKluctlOf(config, starter, confine, deps), log),
-    inStage,
-  );
+  const own = createLiveKluctl(live, (config) => createKluctlOf(config, starter, confine, deps), log);
+  const kluctl = stagedKluctl(confine && deps.dispatch ? atRunner(own, confine, deps.dispatch, deps) : own, inStage);
   return {
     sources: stagedSources(sources, inStage),
     kluctl,
@@ -77,11 +79,29 @@ function openConfine({ live, client, log }: ToolsDeps) {
   return createConfine({ live, client, allowServerLogin, env: process.env, log });
 }
 
+function atRunner(kluctl: KluctlProcesses, confine: Confine, dispatch: Dispatch, deps: ToolsDeps): KluctlProcesses {
+  const { isolation, live } = deps;
+  if (isolation === undefined) return kluctl;
+  const workDir = join(live.now.dataDir, "kluctl-work");
+  return withRunner({ kluctl, dispatch, isolation, confine, workDir, observe: observerOf(deps) });
+}
+
+function observerOf({ metrics, deploymentMetrics }: Pick<ToolsDeps, "metrics" | "deploymentMetrics">): KluctlObserver {
+  return {
+    started: (command) => metrics.kluctlStarted(command),
+    ran(command, seconds, how, deployment) {
+      metrics.kluctlRan(command, how, seconds);
+      deploymentMetrics.kluctlRan(deployment, command, seconds);
+    },
+    rendererStarted: (start) => metrics.rendererStarted(start),
+  };
+}
+
 function createKluctlOf(
   { path = "kluctl", cacheDir, unpackedDir, systemPython, warm }: Config["kluctl"],
   starter: Starter,
   confine: Confine | undefined,
-  { live, isolation, client, logLines, secretList, metrics, deploymentMetrics, log }: ToolsDeps,
+  { live, isolation, dispatch, client, logLines, secretList, metrics, deploymentMetrics, log }: ToolsDeps,
 ) {
   const { dataDir, lease } = live.now;
   return createKluctl({
@@ -96,19 +116,12 @@ function createKluctlOf(
     limits: { leaseSilenceMs: (lease.durationMs * 2) / 3 },
     systemPython,
     warm,
-    confine: isolation && confine && refusing(isolation, confine),
+    confine: dispatch ? undefined : isolation && confine && refusing(isolation, confine),
     expectsConfined: () => live.now.preview.enabled,
     jail: isolation && toDemands(isolation),
     tell(deployment, line) {
       if (live.now.ui) logLines.tell(deployment, { ...line, text: secretList.scrub(line.text) });
     },
-    observe: {
-      started: (command) => metrics.kluctlStarted(command),
-      ran(command, seconds, how, deployment) {
-        metrics.kluctlRan(command, how, seconds);
-        deploymentMetrics.kluctlRan(deployment, command, seconds);
-      },
-      rendererStarted: (start) => metrics.rendererStarted(start),
-    },
+    observe: observerOf({ metrics, deploymentMetrics }),
   });
 }

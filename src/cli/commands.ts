@@ -67,6 +67,12 @@ export const commands: readonly CommandEntry[] = [
     load: async () => (await import("./server-commands.ts")).defineControllerRun,
   },
   {
+    path: ["preview-runner"],
+    summary: "render previews for a server, in a place where nothing else is",
+    section: run,
+    load: async () => (await import("./preview-runner.ts")).definePreviewRunner,
+  },
+  {
     path: ["get", "deployments"],
     aliases: ["deployment", "kd"],
     summary: "show the KluctlDeployments: ready, commit, drift, and what each waits for",

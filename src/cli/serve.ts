@@ -22,7 +22,12 @@ const extraStopMs = 10_000;
 const lingerMs = 2_000;
 
 /** Resolves with the exit code once the server has stopped. */
-export async function serve(config: Config, log: Logger, start: StartApp): Promise<number> {
+export async function serve(
+  config: Config,
+  log: Logger,
+  start: StartApp,
+  warnings: readonly string[] = configWarnings(config),
+): Promise<number> {
   const ending = Promise.withResolvers<"stopped" | "crashed">();
   let signalled = false;
   const onSignal = (signal: NodeJS.Signals): void => {
@@ -38,7 +43,7 @@ export async function serve(config: Config, log: Logger, start: StartApp): Promi
   process.on("SIGTERM", onSignal).on("SIGINT", onSignal);
   process.on("uncaughtException", onCrash).on("unhandledRejection", onCrash);
 
-  for (const warning of configWarnings(config)) log.warn(warning);
+  for (const warning of warnings) log.warn(warning);
   const starting = start(config, log);
   const stopGivingBack = startGivingBack(log);
   let code: number;

@@ -19,7 +19,7 @@ const fixed: Fixed = {
   kubernetes: ["kubeconfig", "context", "namespaces"],
   lease: ["durationMs"],
   results: ["namespace"],
-  preview: ["isolation"],
+  preview: ["isolation", "runner"],
   controllerName: true,
   controllerNamespace: true,
   leaderElection: true,

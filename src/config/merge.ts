@@ -202,6 +202,10 @@ function readSecretFiles(
   if (isSection(ui)) for (const key of ["token", "proxySecret"]) readInto(ui, ["ui"], key);
   if (isSection(ui) && isSection(ui["oidc"])) readInto(ui["oidc"], ["ui", "oidc"], "clientSecret");
 
+  const preview = document["preview"];
+  const runner = isSection(preview) ? preview["runner"] : undefined;
+  if (isSection(runner)) readInto(runner, ["preview", "runner"], "token");
+
   const forges = document["forges"];
   for (const [index, forge] of (Array.isArray(forges) ? forges : []).entries()) {
     if (!isSection(forge)) continue;

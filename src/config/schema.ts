@@ -1,7 +1,7 @@
 /** The configuration file: one schema, from which the types, the flags, the variables and the documentation follow. */
 import { z } from "zod";
 import { parseDuration } from "../duration.ts";
-import { parseHostRule } from "../host-rule.ts";
+import { parseHostRule, parseTarget } from "../host-rule.ts";
 import { bindAddressError, parseBindAddress } from "./bind-address.ts";
 import { parseBytes } from "./bytes.ts";
 import { findNearest } from "./nearest.ts";
@@ -62,6 +62,13 @@ const uiToken = z
   .min(shortestUiToken, `is too short: the page's token has ${shortestUiToken} characters or more`)
   .transform((value) => new Secret(value));
 
+/** Whoever knows it can have previews rendered, and be taken for what renders them. */
+const runnerToken = z
+  .string({ error: "must be text: put it in quotes" })
+  .trim()
+  .min(shortestUiToken, `is too short: the preview runner's token has ${shortestUiToken} characters or more`)
+  .transform((value) => new Secret(value));
+
 const proxySecret = z
   .string({ error: "must be text: put it in quotes" })
   .trim()
@@ -76,6 +83,26 @@ const hostRule = text.refine(
   (rule) => parseHostRule(rule) !== undefined,
   'must be a host like "charts.example.com", "charts.example.com:8443" or "*.example.com"',
 );
+
+/** Where the preview runner is: `host:port`, or the path of a socket. */
+const runnerAddress = text.transform((value, ctx) => {
+  const found = parseSocketPath(value) ?? parseTarget(value);
+  if (found !== undefined) return found;
+  ctx.addIssue({ code: "custom", message: 'must be like "towline-previews:8092" or "unix:/run/previews/socket"' });
+  return z.NEVER;
+});
+
+/** Where the preview runner listens: the same, and the host may be missing. */
+const runnerBindAddress = text.transform((value, ctx) => {
+  const found = parseSocketPath(value) ?? parseBindAddress(value);
+  if (typeof found === "object") return found;
+  ctx.addIssue({ code: "custom", message: 'must be like ":8092", "127.0.0.1:8092" or "unix:/run/previews/socket"' });
+  return z.NEVER;
+});
+
+function parseSocketPath(value: string): { readonly path: string } | undefined {
+  return /^unix:\/./.test(value) ? { path: value.slice("unix:".length) } : undefined;
+}
 
 const appId = z
   .union([z.string().trim(), z.number()], { error: "must be the App's id" })
@@ -564,6 +591,30 @@ export const configSchema = z.strictObject({
       interval: duration("30s", "24h").prefault("5m").meta({
         description: "How often forges are asked for pull requests whose webhooks were lost.",
       }),
+      runner: z
+        .strictObject({
+          address: runnerAddress.optional().meta({
+            description:
+              "Where a `towline preview-runner` listens, as `host:port` or `unix:` and a path. Previews are then rendered there and nowhere else; it needs `preview.isolation`.",
+          }),
+          token: runnerToken.optional().meta({
+            secret: true,
+            description: `What the server and its preview runner know each other by, ${shortestUiToken} characters or more. Use it for nothing else.`,
+          }),
+          tokenFile: path.optional().meta({ description: "File to read that token from." }),
+          bindAddress: runnerBindAddress.prefault(":8092").meta({
+            description:
+              "Of `towline preview-runner` alone: where it listens, as `host:port`, `:port` or `unix:` and a path.",
+          }),
+        })
+        .prefault({}),
+    })
+    .superRefine(({ isolation, runner: { address, token } }, ctx) => {
+      if (address === undefined) return;
+      const add = (key: string[], message: string) => ctx.addIssue({ code: "custom", path: key, message });
+      if (token === undefined)
+        add(["runner", "token"], "is missing: set it or tokenFile, as the preview runner has it");
+      if (isolation === "off") add(["isolation"], "is off: a preview runner renders confined; set required or auto");
     })
     .prefault({}),
   prune: z

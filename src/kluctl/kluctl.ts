@@ -3,7 +3,7 @@ import { KilledError, KluctlUnavailableError, PrepareError } from "../errors.ts"
 import { notJailed } from "../jail/jail.ts";
 import { createScrubber, type Logger } from "../log.ts";
 import type { CommandResult, Credentials, Key, ValidateResult } from "../model.ts";
-import type { Kluctl } from "../ports.ts";
+import type { DiffOptions, Kluctl, Run } from "../ports.ts";
 import { type Call, toArguments } from "./arguments.ts";
 import { hostsAsking } from "./asking-hosts.ts";
 import type { Confine } from "./confine.ts";
@@ -113,7 +113,17 @@ export interface KluctlProcesses extends Kluctl {
 
 type Reported = CommandResult | ValidateResult;
 
-export function createKluctl({ binary, kubeconfigFor, log, observe, ...deps }: KluctlDeps): KluctlProcesses {
+/** For those who want what kluctl wrote, and not what it means. */
+export interface KluctlRuns extends KluctlProcesses {
+  diffInto(
+    run: Run,
+    options: DiffOptions,
+    read: ReadResult<CommandResult>,
+    signal: AbortSignal,
+  ): Promise<CommandResult>;
+}
+
+export function createKluctl({ binary, kubeconfigFor, log, observe, ...deps }: KluctlDeps): KluctlRuns {
   const limits = { ...defaultLimits, ...deps.limits };
   const sharedEnv = toSharedEnvironment(deps.env);
   const directories = createDirectories({ ...deps, remove: deps.starter?.removeDirectory });
@@ -349,6 +359,7 @@ export function createKluctl({ binary, kubeconfigFor, log, observe, ...deps }: K
 
   return {
     diff: (run, options, signal) => start({ command: "diff", options }, run, readCommandResult, signal),
+    diffInto: (run, options, read, signal) => start({ command: "diff", options }, run, read, signal),
     deploy: (run, options, signal) => startFenced({ command: "deploy", options }, run, signal),
     pokeImages: (run, options, signal) => startFenced({ command: "poke-images", options }, run, signal),
     validate: (run, signal) => start({ command: "validate" }, run, readValidateResult, signal),
@@ -382,8 +393,15 @@ function explainJail(error: unknown, { overfull, access }: ConfinedRun, ended: E
     return new KluctlUnavailableError(`previews cannot be confined here: ${ended.stderr.trim().slice(-300)}`);
   }
   if (!(error instanceof PrepareError)) return error;
-  const known = [...(access.refusals?.() ?? []), ...(noNetwork.test(error.message) ? [noNetworkAdvice] : [])];
-  const news = known.filter((words) => !error.message.includes(words));
+  return withReasons(error, [
+    ...(access.refusals?.() ?? []),
+    ...(noNetwork.test(error.message) ? [noNetworkAdvice] : []),
+  ]);
+}
+
+/** Those that it does not give itself. */
+export function withReasons(error: PrepareError, reasons: readonly string[]): PrepareError {
+  const news = reasons.filter((words) => !error.message.includes(words));
   return news.length === 0 ? error : new PrepareError([`${error.message}\n`, ...news].join("\n"));
 }
 
@@ -393,13 +411,13 @@ const noNetworkAdvice =
   "previews reach hosts through a proxy only, which `http` vars and ssh cannot use: fetch over https, or keep a copy in the repository";
 
 /** What must not be read in kluctl's words, besides what looks like a secret anyway. */
-function secretsOf({ credentials: { git, oci, helm }, secrets = [] }: AnyRun): string[] {
+export function secretsOf({ credentials: { git, oci, helm }, secrets = [] }: AnyRun): string[] {
   const passwords = [...git, ...oci, ...helm].map(({ password }) => password);
   const tokens = oci.flatMap(({ identityToken, token }) => [identityToken, token]);
   return [...passwords, ...tokens, ...secrets].filter((secret) => secret !== undefined);
 }
 
-function endOf(error: unknown): RunEnd {
+export function endOf(error: unknown): RunEnd {
   if (error instanceof KilledError) return error.why;
   if (error instanceof PrepareError) return "prepare";
   return error instanceof KluctlUnavailableError ? "unavailable" : "failed";

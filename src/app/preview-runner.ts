@@ -1,0 +1,142 @@
+/** `towline preview-runner`: renders previews for servers, where nothing of theirs is. */
+import { connect } from "node:net";
+import { join } from "node:path";
+import type { App } from "../app.ts";
+import type { Config } from "../config.ts";
+import { ConfigError } from "../errors.ts";
+import type { ConfinedAccess } from "../kluctl/confine.ts";
+import { createKluctl } from "../kluctl/kluctl.ts";
+import type { ReadResult } from "../kluctl/result.ts";
+import type { Logger } from "../log.ts";
+import type { CommandResult } from "../model.ts";
+import { type RunnerPlace, startRunner } from "../preview-runner/runner.ts";
+import type { Task } from "../preview-runner/task.ts";
+import { createWorkDirectories, removeDirectory } from "../work-directories.ts";
+import { createDataDir } from "./data-dir.ts";
+import { examineMachine, logIsolation, toDemands } from "./isolation.ts";
+import { ownVersion } from "./runner-isolation.ts";
+
+/** What is seen to reach nothing may be given to a preview without Landlock's rules for ports. */
+const askEveryMs = 60_000;
+
+export async function startPreviewRunner(
+  config: Config,
+  log: Logger,
+  env: NodeJS.ProcessEnv,
+): Promise<Pick<App, "drainMs" | "lost" | "stop">> {
+  const { dataDir, kluctl: tool, preview, shutdown } = config;
+  const { token, bindAddress } = preview.runner;
+  if (token === undefined) throw new ConfigError("a preview runner needs preview.runner.token, or tokenFile");
+  await createDataDir(dataDir);
+  const workDir = join(dataDir, "kluctl-work");
+  const machine = await examineMachine(preview.isolation === "off" ? "required" : preview.isolation, workDir);
+  let isCutOff = await reachesNothing(env);
+  const timer = setInterval(() => void reachesNothing(env).then((cut) => (isCutOff = cut)), askEveryMs);
+  timer.unref();
+  const isolation = () => withNetwork(machine, isCutOff);
+  logIsolation(isolation(), log);
+
+  const accesses = new Map<string, ConfinedAccess>();
+  const kluctl = createKluctl({
+    binary: tool.path ?? "kluctl",
+    cacheDir: tool.cacheDir ?? join(dataDir, "kluctl-cache"),
+    unpackedDir: tool.unpackedDir,
+    workDir,
+    kubeconfigFor: () => Promise.reject(new Error("a preview runner has no login to a cluster")),
+    env,
+    log,
+    systemPython: tool.systemPython,
+    warm: tool.warm,
+    confine: {
+      open: (_run, slot) => {
+        const access = accesses.get(slot);
+        return access ? Promise.resolve(access) : Promise.reject(new Error("there is no such run"));
+      },
+    },
+    jail: toDemands(machine),
+  });
+  const version = await kluctl.version();
+  const slots = createWorkDirectories(join(dataDir, "slots"));
+  await slots.sweep();
+
+  async function render(
+    { run, options }: Task,
+    { slot, projectDir, kubeconfig, env: variables, ports }: RunnerPlace,
+    send: (file: string) => Promise<void>,
+    signal: AbortSignal,
+  ): Promise<void> {
+    accesses.set(slot, { kubeconfig, env: variables, ports, close: () => Promise.resolve() });
+    const sendIt: ReadResult<CommandResult> = async (file) => {
+      await send(file);
+      return unread;
+    };
+    try {
+      await kluctl.diffInto({ ...run, cold: true, slot, projectDir }, options, sendIt, signal);
+    } finally {
+      accesses.delete(slot);
+    }
+  }
+
+  const runner = await startRunner({
+    token: token.reveal(),
+    bind: bindAddress,
+    report: () => {
+      const { provided, missing } = isolation();
+      return { version: ownVersion(), provided, missing };
+    },
+    concurrency: preview.concurrency,
+    work: slots,
+    removeDirectory,
+    render,
+    log,
+  });
+  log.info({ previews: runner.at, kluctl: version }, "listening");
+  return {
+    drainMs: () => shutdown.drainMs,
+    lost: new Promise(() => undefined),
+    async stop() {
+      clearInterval(timer);
+      log.info({ running: runner.running(), drainMs: shutdown.drainMs }, "stopping");
+      await runner.stop(shutdown.drainMs);
+      await kluctl.stop();
+      log.info("stopped");
+    },
+  };
+}
+
+/** The server reads it. */
+const unread: CommandResult = { document: {}, objects: [], objectsHash: "", errors: [], warnings: [] };
+
+const place = "at a preview runner without logins";
+
+function withNetwork(machine: Awaited<ReturnType<typeof examineMachine>>, isCutOff: boolean): typeof machine {
+  const { mode, provided, missing } = machine;
+  const said = Object.fromEntries(Object.entries(provided).map(([property, by]) => [property, `${by}, ${place}`]));
+  if (!isCutOff) return { mode, provided: said, missing };
+  const { network, ...others } = missing;
+  const by = network === undefined ? `${said["network"] ?? ""} that reaches nothing else` : `seccomp and a proxy, ${place} that reaches nothing else`; // prettier-ignore
+  // What filters sockets by their kind is missing where filters are.
+  if (others.processes !== undefined) return { mode, provided: said, missing };
+  return { mode, provided: { ...said, network: by }, missing: others };
+}
+
+/**
+ * Whether a network policy holds, or there is no way out, found out by trying: the API server, which every pod is told of;
+ * elsewhere an address that nobody has, to which there is no route.
+ */
+async function reachesNothing({
+  KUBERNETES_SERVICE_HOST,
+  KUBERNETES_SERVICE_PORT,
+}: NodeJS.ProcessEnv): Promise<boolean> {
+  const { promise, resolve } = Promise.withResolvers<boolean>();
+  const inPod = KUBERNETES_SERVICE_HOST !== undefined;
+  const socket = connect(inPod ? Number(KUBERNETES_SERVICE_PORT ?? 443) : 443, KUBERNETES_SERVICE_HOST ?? "192.0.2.1");
+  socket.setTimeout(3_000, () => resolve(inPod));
+  socket.once("connect", () => resolve(false));
+  socket.once("error", ({ code = "" }: NodeJS.ErrnoException) => {
+    resolve(["ENETUNREACH", "EHOSTUNREACH", "EACCES", "EPERM", "ETIMEDOUT"].includes(code));
+  });
+  const reached = await promise;
+  socket.destroy();
+  return reached;
+}

@@ -1,0 +1,204 @@
+/** The server's side: a connection to the runner for each run, on which the server answers what the runner asks for. */
+import { once } from "node:events";
+import { createWriteStream } from "node:fs";
+import http2 from "node:http2";
+import net from "node:net";
+import { pipeline } from "node:stream/promises";
+import tls from "node:tls";
+import { KilledError, KluctlUnavailableError, PrepareError } from "../errors.ts";
+import { bounded, identity, readJson, sessionOptions, tlsOptions, toKey, watchSilence } from "./link.ts";
+import { findLinks, packSlot } from "./slot.ts";
+import { type Outcome, outcomeSchema, reportSchema, type RunnerReport, type Task } from "./task.ts";
+
+export type RunnerAddress = { readonly host: string; readonly port: number } | { readonly path: string };
+
+export function nameOf(address: RunnerAddress): string {
+  return "path" in address ? address.path : `${address.host}:${address.port}`;
+}
+
+export interface DispatchDeps {
+  readonly address: RunnerAddress;
+  readonly token: string;
+  /** The server's own: a runner of another one gets no task. */
+  readonly version: string;
+  /** Hears what each runner says of itself, or why none answers. */
+  readonly onReport?: ((report: RunnerReport | Error) => void) | undefined;
+}
+
+export interface Assignment {
+  readonly task: Omit<Task, "links">;
+  /** The directory that holds the clone and nothing else. */
+  readonly slot: string;
+  /** Where kluctl's result is to be written, as it wrote it. */
+  readonly result: string;
+  /** Throws what the run fails with on a runner like that. */
+  readonly accept: (report: RunnerReport) => void;
+}
+
+export interface Dispatch {
+  /** Throws KluctlUnavailableError where no runner can be had, KilledError where it ended before the run did. */
+  run(assignment: Assignment, signal: AbortSignal): Promise<Outcome>;
+  /** Asks what the runner is, without a task for it. */
+  examine(signal: AbortSignal): Promise<RunnerReport>;
+}
+
+const connectMs = 10_000;
+const [longestReport, longestOutcome, longestResult] = [64 * 1024, 4 * 1024 ** 2, 256 * 1024 ** 2];
+
+export function createDispatch({ address, token, version, onReport }: DispatchDeps): Dispatch {
+  const name = nameOf(address);
+  const place = "path" in address ? address : { ...address, host: address.host.replaceAll(/^\[|\]$/g, "") };
+  const psk = toKey(token);
+
+  /** Whatever is asked of it, it is answered by `answer`, until the outcome is there. */
+  async function talk<T>(
+    signal: AbortSignal,
+    answer: (ask: Asked, ended: PromiseWithResolvers<T>) => Promise<void>,
+  ): Promise<T> {
+    const socket = await connect(signal);
+    const session = http2.performServerHandshake(socket, sessionOptions);
+    const ended = Promise.withResolvers<T>();
+    const stop = () => ended.reject(new KilledError("stopped", `the run at the preview runner was stopped`));
+    const lost = () =>
+      ended.reject(
+        new KilledError("signal", `the preview runner ${name} ended, or the connection to it, before the run did`),
+      );
+    signal.addEventListener("abort", stop, { once: true });
+    session.on("error", lost);
+    session.once("close", lost);
+    socket.once("close", lost);
+    watchSilence(session, lost);
+    session.on("stream", (stream: http2.ServerHttp2Stream, headers: http2.IncomingHttpHeaders) => {
+      stream.on("error", () => undefined); // whoever reads or writes it hears of it
+      answer({ stream, path: headers[":path"] ?? "" }, ended).catch((error: unknown) => {
+        if (isOfConnection(error)) return lost();
+        ended.reject(error);
+        stream.close(http2.constants.NGHTTP2_INTERNAL_ERROR);
+      });
+    });
+    try {
+      if (signal.aborted) stop();
+      return await ended.promise;
+    } finally {
+      signal.removeEventListener("abort", stop);
+      session.destroy();
+      socket.destroy();
+    }
+  }
+
+  async function connect(signal: AbortSignal): Promise<tls.TLSSocket> {
+    const socket = tls.connect({
+      ...tlsOptions,
+      ...place,
+      checkServerIdentity: () => undefined, // it has no certificate: it knows the token
+      pskCallback: () => ({ psk, identity }),
+    });
+    const giveUp = () => void socket.destroy(new Error("the work is not wanted any more"));
+    const timer = setTimeout(() => socket.destroy(new Error(`no answer within ${connectMs / 1_000} s`)), connectMs);
+    signal.addEventListener("abort", giveUp, { once: true });
+    try {
+      if (signal.aborted) giveUp();
+      await once(socket, "secureConnect");
+      socket.setKeepAlive(true, 30_000);
+      socket.on("error", () => undefined); // `close` follows
+      return socket;
+    } catch (error) {
+      socket.destroy();
+      signal.throwIfAborted();
+      const why = new KluctlUnavailableError(`previews are rendered by the preview runner ${name}, ${explain(error)}`);
+      onReport?.(why);
+      throw why;
+    } finally {
+      clearTimeout(timer);
+      signal.removeEventListener("abort", giveUp);
+    }
+  }
+
+  async function readReport({ stream }: Asked): Promise<RunnerReport> {
+    const report = reportSchema.parse(await readJson(stream, longestReport));
+    onReport?.(report);
+    return report;
+  }
+
+  return {
+    run({ task, slot, result, accept }, signal) {
+      return talk<Outcome>(signal, async (ask, ended) => {
+        switch (ask.path) {
+          case "/task": {
+            const report = await readReport(ask);
+            if (report.version !== version) throw otherVersion(name, report.version, version);
+            accept(report);
+            return send(ask, { ...task, links: await findLinks(slot) });
+          }
+          case "/slot":
+            ask.stream.respond({ ":status": 200 });
+            return pipeline(packSlot(slot), ask.stream).catch((error: unknown) => {
+              if (isOfConnection(error)) throw error;
+              const words = "a file of the merge cannot be sent to the preview runner: is its name not UTF-8?";
+              throw new PrepareError(words, { cause: error });
+            });
+          case "/result":
+            await pipeline(bounded(ask.stream, longestResult), createWriteStream(result, { flags: "wx", mode: 0o600 }));
+            return send(ask, {});
+          case "/outcome":
+            ended.resolve(outcomeSchema.parse(await readJson(ask.stream, longestOutcome)));
+            return undefined;
+          default:
+            return join(ask, task.ports);
+        }
+      });
+    },
+
+    examine(signal) {
+      return talk<RunnerReport>(signal, async (ask, ended) => {
+        if (ask.path !== "/task") throw new Error("the preview runner asks for more than it gets");
+        ended.resolve(await readReport(ask));
+      });
+    },
+  };
+}
+
+interface Asked {
+  readonly stream: http2.ServerHttp2Stream;
+  readonly path: string;
+}
+
+function send({ stream }: Asked, document: object): void {
+  stream.respond({ ":status": 200 });
+  stream.end(JSON.stringify(document));
+}
+
+/** Between kluctl and one of the proxies that were opened for its run. */
+async function join({ stream, path }: Asked, ports: readonly number[]): Promise<void> {
+  const port = ports.find((one) => path === `/ports/${one}`);
+  if (port === undefined) throw new Error("the preview runner asks for a port that it was not given");
+  const socket = net.connect({ host: "127.0.0.1", port, allowHalfOpen: true });
+  const end = (): void => {
+    socket.destroy();
+    stream.close();
+  };
+  socket.on("error", end).on("close", end);
+  stream.on("close", end);
+  stream.respond({ ":status": 200 });
+  stream.pipe(socket).pipe(stream);
+  return Promise.resolve();
+}
+
+/** The other side is gone: that says more than which of the streams noticed it first. */
+function isOfConnection(error: unknown): boolean {
+  const { code = "" } = error as NodeJS.ErrnoException;
+  return /^(?:ERR_HTTP2_|ERR_STREAM_|ECONNRESET$|EPIPE$)/.test(code);
+}
+
+function explain(error: unknown): string {
+  const { code = "", message } = error as NodeJS.ErrnoException;
+  if (/ALERT|BAD_RECORD|DECRYPT/.test(code)) return "which does not take this server's preview.runner.token";
+  if (code.startsWith("ERR_SSL")) return "but what answers there is no preview runner";
+  return `which does not answer: ${code || message}`;
+}
+
+function otherVersion(name: string, theirs: string, ours: string): Error {
+  return new KluctlUnavailableError(
+    `the preview runner ${name} is Towline ${theirs}, and this server is ${ours}: both have to be the same, as they are after an update`,
+  );
+}

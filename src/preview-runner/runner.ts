@@ -1,0 +1,206 @@
+/**
+ * The runner's side: it listens for servers, has them give it a task, and does it. It keeps nothing of a run, and reaches
+ * nobody by itself: what kluctl connects to goes through the server's own connection.
+ */
+import { once } from "node:events";
+import { createReadStream } from "node:fs";
+import { mkdir, rm } from "node:fs/promises";
+import http2 from "node:http2";
+import net, { type AddressInfo } from "node:net";
+import { join } from "node:path";
+import { text } from "node:stream/consumers";
+import { pipeline } from "node:stream/promises";
+import tls from "node:tls";
+import { KilledError, KluctlUnavailableError, PrepareError } from "../errors.ts";
+import { createLimit } from "../limit.ts";
+import type { Logger } from "../log.ts";
+import { ArchiveError } from "../untar.ts";
+import type { WorkDirectories } from "../work-directories.ts";
+import { identity, sessionOptions, tlsOptions, toKey, watchSilence } from "./link.ts";
+import { unpackSlot } from "./slot.ts";
+import { type Outcome, type RunnerReport, type Task, taskSchema } from "./task.ts";
+
+export interface RunnerPlace {
+  /** Holds the clone, and nothing else. */
+  readonly slot: string;
+  readonly projectDir: string;
+  readonly kubeconfig: string;
+  readonly env: Readonly<Record<string, string>>;
+  /** Of loopback: what the two above name. */
+  readonly ports: readonly number[];
+}
+
+export interface RunnerDeps {
+  readonly token: string;
+  /** Without a host: all addresses. */
+  readonly bind: { readonly host?: string | undefined; readonly port: number } | { readonly path: string };
+  readonly report: () => RunnerReport;
+  readonly concurrency: number;
+  readonly work: Pick<WorkDirectories, "create">;
+  readonly removeDirectory: (path: string) => Promise<void>;
+  /** Runs kluctl. `send` takes the file with its result while that is there. */
+  readonly render: (
+    task: Task,
+    place: RunnerPlace,
+    send: (file: string) => Promise<void>,
+    signal: AbortSignal,
+  ) => Promise<void>;
+  readonly log: Logger;
+}
+
+export interface Runner {
+  /** Where it listens: a port, or the path of a socket. */
+  readonly at: number | string;
+  running(): number;
+  /** Takes no more tasks; those that run may go on for so long. */
+  stop(drainMs: number): Promise<void>;
+}
+
+/** kluctl reads the API in parallel; a hostile project could open any number. */
+const mostConnectionsOfRun = 128;
+
+export async function startRunner({ token, bind, report, concurrency, log, ...deps }: RunnerDeps): Promise<Runner> {
+  const psk = toKey(token);
+  const limit = createLimit(concurrency);
+  const running = new Map<tls.TLSSocket, Promise<void>>();
+
+  const server = tls.createServer({
+    ...tlsOptions,
+    pskCallback: (_socket, name) => (name === identity ? psk : null),
+    handshakeTimeout: 10_000,
+  });
+  server.on("secureConnection", (socket) => {
+    const serving = serve(socket).finally(() => running.delete(socket));
+    running.set(socket, serving);
+  });
+  server.on("tlsClientError", (error: NodeJS.ErrnoException, socket) => {
+    socket.destroy();
+    // Probes open connections and say nothing.
+    if (error.code?.startsWith("ERR_SSL")) log.warn({ code: error.code }, "refused a connection: another token");
+  });
+  // What a runner before this one has left would be in the way.
+  if ("path" in bind) await rm(bind.path, { force: true });
+  server.listen({ ...bind });
+  await once(server, "listening");
+
+  async function serve(socket: tls.TLSSocket): Promise<void> {
+    const over = new AbortController();
+    const end = () => over.abort(new Error("the server does not want it any more"));
+    socket.on("error", end).once("close", end);
+    const session = http2.connect("http://server", { ...sessionOptions, createConnection: () => socket });
+    session.on("error", end).once("close", end);
+    watchSilence(session, () => socket.destroy());
+    const ask = asking(session);
+    try {
+      // Most connections only ask what this runner is, and end there.
+      const answer = await ask("/task", JSON.stringify(report())).catch(() => "");
+      if (answer === "") return;
+      const task = taskSchema.parse(JSON.parse(answer));
+      await limit.run(() => work(task, session, ask, over.signal), { signal: over.signal });
+    } catch (error) {
+      if (!over.signal.aborted) log.warn({ err: error }, "a task could not be done");
+    } finally {
+      session.destroy();
+      socket.destroy();
+    }
+  }
+
+  async function work(task: Task, session: http2.ClientHttp2Session, ask: Ask, signal: AbortSignal): Promise<void> {
+    const dir = await deps.work.create();
+    const doors: net.Server[] = [];
+    try {
+      const outcome = await attempt(async () => {
+        const slot = join(dir, "slot");
+        await mkdir(slot, { mode: 0o700 });
+        const archive = session.request({ ":path": "/slot", ":method": "GET" });
+        const [root = "."] = task.projectDir.split("/");
+        await unpackSlot(archive, { slot, root, links: task.links }, signal);
+        const ports = new Map<number, number>();
+        for (const port of task.ports) {
+          const door = await openDoor(session, port);
+          doors.push(door);
+          ports.set(port, (door.address() as AddressInfo).port);
+        }
+        const here = (words: string) => moved(words, ports);
+        const env = Object.fromEntries(Object.entries(task.env).map(([name, value]) => [name, here(value)]));
+        const access = { kubeconfig: here(task.kubeconfig), env, ports: [...ports.values()] };
+        const place = { slot, projectDir: join(slot, task.projectDir), ...access };
+        const send = async (file: string) => {
+          const stream = session.request({ ":path": "/result", ":method": "POST" });
+          await pipeline(createReadStream(file), stream);
+          await text(stream);
+        };
+        await deps.render(task, place, send, signal);
+      });
+      signal.throwIfAborted();
+      await ask("/outcome", JSON.stringify(outcome));
+    } finally {
+      for (const door of doors) door.close();
+      await deps.removeDirectory(dir).catch((err: unknown) => log.warn({ err }, "could not remove a directory"));
+    }
+  }
+
+  return {
+    at: "path" in bind ? bind.path : (server.address() as AddressInfo).port,
+    running: () => running.size,
+    async stop(drainMs) {
+      server.close();
+      const late = setTimeout(() => {
+        for (const socket of running.keys()) socket.destroy();
+      }, drainMs);
+      await Promise.allSettled(running.values());
+      clearTimeout(late);
+    },
+  };
+}
+
+type Ask = (path: string, body: string) => Promise<string>;
+
+function asking(session: http2.ClientHttp2Session): Ask {
+  return async (path, body) => {
+    const stream = session.request({ ":path": path, ":method": "POST" });
+    stream.end(body);
+    return text(stream);
+  };
+}
+
+/** A port of loopback whose connections end at a port of the server. */
+async function openDoor(session: http2.ClientHttp2Session, port: number): Promise<net.Server> {
+  const door = net.createServer({ allowHalfOpen: true }, (socket) => {
+    if (session.destroyed || session.closed) return void socket.destroy();
+    const stream = session.request({ ":path": `/ports/${port}`, ":method": "POST" });
+    const end = (): void => {
+      socket.destroy();
+      stream.close();
+    };
+    socket.on("error", end).on("close", end);
+    stream.on("error", end).on("close", end);
+    socket.pipe(stream).pipe(socket);
+    return undefined;
+  });
+  door.maxConnections = mostConnectionsOfRun;
+  door.listen(0, "127.0.0.1");
+  await once(door, "listening");
+  return door;
+}
+
+function moved(words: string, ports: ReadonlyMap<number, number>): string {
+  return words.replaceAll(/(?<=127\.0\.0\.1:)\d+\b/g, (port) => String(ports.get(Number(port)) ?? port));
+}
+
+async function attempt(render: () => Promise<void>): Promise<Outcome> {
+  try {
+    await render();
+    return { done: true };
+  } catch (error) {
+    const { message } = error as Error;
+    if (error instanceof PrepareError) return { failed: "prepare", message };
+    if (error instanceof ArchiveError)
+      return { failed: "prepare", message: `the merge cannot be unpacked: ${message}` };
+    if (error instanceof KluctlUnavailableError) return { failed: "unavailable", message };
+    if (error instanceof KilledError) {
+      return { failed: error.why === "lease-lost" ? "stopped" : error.why, message };
+    }
+    return { failed: "other", message };
+  }
+}

@@ -1,0 +1,108 @@
+/** What a server sends to its preview runner, and what comes back. Both are of the same version, or nothing is run. */
+import { z } from "zod";
+import type { DiffOptions, Run } from "../ports.ts";
+
+const text = z.string();
+const optional = z.string().optional();
+const texts = z.array(z.string());
+
+const tls = { cert: optional, key: optional, ca: optional, insecureSkipTlsVerify: z.boolean() };
+const git = z.object({
+  ...{ host: text, namedHost: optional, path: optional, secretName: text, username: text, password: optional },
+  ...{ identity: optional, knownHosts: optional, ca: optional },
+});
+const oci = z.object({
+  ...tls,
+  ...{ registry: text, repository: optional, secretName: text, username: optional, password: optional },
+  ...{ identityToken: optional, token: optional, plainHttp: z.boolean() },
+});
+const helm = z.object({
+  ...tls,
+  ...{ credentialsId: optional, host: text, path: optional, secretName: text, username: optional, password: optional },
+  passCredentialsAll: z.boolean(),
+});
+
+const run = z.object({
+  deployment: z.object({ namespace: text, name: text }),
+  reconcileId: text,
+  target: optional,
+  targetNameOverride: optional,
+  context: optional,
+  args: z.record(text, z.unknown()).optional(),
+  images: z.array(z.record(text, z.unknown())),
+  includeTags: texts,
+  excludeTags: texts,
+  includeDeploymentDirs: texts,
+  excludeDeploymentDirs: texts,
+  credentials: z.object({ git: z.array(git), oci: z.array(oci), helm: z.array(helm) }),
+  decryption: z
+    .strictObject({
+      secretName: optional,
+      data: z.record(text, text),
+      webIdentity: z.object({ roleArn: text, token: text }).optional(),
+    })
+    .optional(),
+  timeoutMs: z.number(),
+});
+
+const options = z.object({
+  forceApply: z.boolean(),
+  replaceOnError: z.boolean(),
+  forceReplaceOnError: z.boolean(),
+});
+
+export const taskSchema = z.object({
+  run,
+  options,
+  /** Below the slot. */
+  projectDir: text,
+  /** Symbolic links of the slot, which the archive leaves out. */
+  links: z.array(z.object({ path: text, target: text })),
+  kubeconfig: text,
+  env: z.record(text, text),
+  /** Of the server's loopback, as the kubeconfig and the environment name them. */
+  ports: z.array(z.int().min(1).max(65_535)).max(8),
+});
+
+export type Task = z.output<typeof taskSchema>;
+export type TaskRun = z.output<typeof run>;
+
+/** What a run needs of what the server knows: no login to a cluster, and no list of what nobody may read. */
+export function toTaskRun(wanted: Run): TaskRun {
+  const { deployment, reconcileId, target, targetNameOverride, context, args, images, timeoutMs } = wanted;
+  const { includeTags, excludeTags, includeDeploymentDirs, excludeDeploymentDirs, credentials, decryption } = wanted;
+  const { namespace, name } = deployment;
+  const filters = { includeTags, excludeTags, includeDeploymentDirs, excludeDeploymentDirs };
+  // As it will be read: what is not named here stays here.
+  return run.parse({
+    ...{ deployment: { namespace, name }, reconcileId, target, targetNameOverride, context, args, images, timeoutMs },
+    ...{ ...filters, credentials, decryption },
+  });
+}
+
+export type TaskOptions = z.output<typeof options>;
+
+export function toTaskOptions({ forceApply, replaceOnError, forceReplaceOnError }: DiffOptions): TaskOptions {
+  return { forceApply, replaceOnError, forceReplaceOnError };
+}
+
+/** What a runner is, and what its kernel and its network give; sent before each task. */
+export const reportSchema = z.object({
+  version: text,
+  /** In which ways previews are confined there, by what. */
+  provided: z.record(text, text),
+  /** In which they are not: why, and what to do. */
+  missing: z.record(text, text),
+});
+
+export type RunnerReport = z.output<typeof reportSchema>;
+
+export const outcomeSchema = z.union([
+  z.object({ done: z.literal(true) }),
+  z.object({
+    failed: z.enum(["prepare", "unavailable", "timeout", "stopped", "signal", "other"]),
+    message: z.string().max(2 * 1024 ** 2),
+  }),
+]);
+
+export type Outcome = z.output<typeof outcomeSchema>;

@@ -1,0 +1,117 @@
+/** Previews that a process of its own renders, with nothing of the server's in it. */
+import { randomBytes } from "node:crypto";
+import { once } from "node:events";
+import { readdir, readFile, writeFile } from "node:fs/promises";
+import { type AddressInfo, createServer } from "node:net";
+import { join } from "node:path";
+import { expect, onTestFinished, test } from "vitest";
+import { attackInPlace, attackProgram } from "../support/attacks.ts";
+import { patience } from "../support/patience.ts";
+import { runnerToken, runnerVariables, useRunner } from "../support/preview-runner.ts";
+import { aProject, aSpec } from "../support/project.ts";
+import { usePullRequests } from "../support/pull-requests.ts";
+import { type TestWorld, useWorld } from "../support/world.ts";
+
+const canary = `CANARY-${randomBytes(8).toString("hex")}`;
+
+/** One deployment that follows `main`, deployed already. */
+async function useShop(world: TestWorld, extra: Record<string, string>) {
+  const pulls = await usePullRequests(world, { TOWLINE_PREVIEW_ISOLATION: "auto", ...extra });
+  const { namespace } = world.cluster;
+  await pulls.repo.push(aProject({ namespace }));
+  const deployment = world.cluster.deployment("shop");
+  await deployment.create(aSpec(pulls.repo.url));
+  await deployment.settles();
+  return { pulls, namespace };
+}
+
+/** A port that nobody listens on. */
+async function useFreePort(): Promise<number> {
+  const server = createServer().listen(0, "127.0.0.1");
+  await once(server, "listening");
+  const { port } = server.address() as AddressInfo;
+  server.close();
+  await once(server, "close");
+  return port;
+}
+
+test("a runner renders a pull request, gets nothing of the server's, and keeps nothing", async () => {
+  const world = await useWorld();
+  const runner = await useRunner(world);
+  const { pulls, namespace } = await useShop(world, runnerVariables(runner.port));
+  const { towline } = pulls;
+
+  const pull = await pulls.open(aProject({ namespace, data: { color: "blue" } }));
+  expect(await pull.comment("merging changes")).toContain("blue");
+  await expect.poll(() => pulls.statuses(pull.head), patience).toMatchObject({ towline: /success/ });
+
+  const secret = join(world.dir, "secret-of-the-server");
+  await writeFile(secret, canary);
+  const listener = createServer((socket) => socket.end(canary)).listen(0, "127.0.0.1");
+  onTestFinished(() => void listener.close());
+  await once(listener, "listening");
+  const { port } = listener.address() as AddressInfo;
+  const clone = join(world.dir, "no-such-clone");
+  const pid = runner.child.pid ?? 0;
+  const program = attackProgram({ canary: secret, above: world.dir, clone, pid, port });
+  const hostile = await pulls.open(aProject({ namespace, data: { color: attackInPlace(program) } }));
+  expect(await hostile.comment("merging changes")).toContain("got nothing with");
+
+  const environment = await readFile(`/proc/${pid}/environ`, "latin1");
+  for (const ours of [world.redis.prefix, pulls.gitea.login.token, runnerToken, world.cluster.kubeconfig]) {
+    expect(environment).not.toContain(ours);
+  }
+  await expect.poll(() => readdir(join(runner.dataDir, "slots")), patience).toEqual([]);
+  const ready = (await (await fetch(`${towline.adminUrl}/readyz`)).json()) as { checks: Record<string, unknown> };
+  expect(ready.checks["previews"]).toMatchObject({
+    isolation: { mode: "auto", runner: `127.0.0.1:${runner.port}`, provided: { files: /runner without logins/ } },
+  });
+  expect(await (await fetch(`${towline.adminUrl}/metrics`)).text()).toContain(
+    'towline_preview_isolation{property="files"} 1',
+  );
+  runner.child.kill("SIGTERM");
+  expect(await runner.ended).toBe(0);
+}, 180_000);
+
+test("a pull request is rendered by the next runner when one is killed in mid-run", async () => {
+  const world = await useWorld();
+  const first = await useRunner(world);
+  const { pulls, namespace } = await useShop(world, runnerVariables(first.port));
+  const slow = `{% for i in range(30000000) %}{% endfor %}blue`;
+  const pull = await pulls.open(aProject({ namespace, data: { color: slow } }));
+  await expect.poll(() => readdir(join(first.dataDir, "slots")), patience).not.toEqual([]);
+
+  first.child.kill("SIGKILL");
+  await first.ended;
+  await useRunner(world, first.port);
+
+  expect(await pull.comment("merging changes")).toContain("blue");
+}, 180_000);
+
+test("without a runner nothing is rendered, the comment says so, and a runner that comes is used", async () => {
+  const world = await useWorld();
+  const port = await useFreePort();
+  const { pulls, namespace } = await useShop(world, runnerVariables(port));
+  const pull = await pulls.open(aProject({ namespace, data: { color: "blue" } }));
+
+  const comment = await pull.comment("which does not answer");
+
+  expect(comment).toContain(`previews are rendered by the preview runner 127.0.0.1:${port}, which does not answer`);
+  const ready = await fetch(`${pulls.towline.adminUrl}/readyz`);
+  expect(ready.status).toBe(200);
+  expect(JSON.stringify(await ready.json())).toContain("which does not answer");
+  await useRunner(world, port);
+  expect(await pull.comment("merging changes")).toContain("blue");
+}, 180_000);
+
+test("a runner with another token renders nothing", async () => {
+  const world = await useWorld();
+  const runner = await useRunner(world);
+  const { pulls, namespace } = await useShop(world, runnerVariables(runner.port, "another-token-than-the-runner-has"));
+  const pull = await pulls.open(aProject({ namespace, data: { color: "blue" } }));
+
+  expect(await pull.comment("preview.runner.token")).toContain("does not take this server");
+
+  expect(runner.lines.map(({ msg }) => msg)).toContain("refused a connection: another token");
+  expect(await readdir(join(runner.dataDir, "slots")).catch(() => [])).toEqual([]);
+}, 180_000);

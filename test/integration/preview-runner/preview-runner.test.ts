@@ -1,0 +1,260 @@
+/** A server and a preview runner over real connections, with a stand-in for kluctl. */
+import { once } from "node:events";
+import { mkdir, readdir, readFile, readlink, symlink, writeFile } from "node:fs/promises";
+import net, { type AddressInfo } from "node:net";
+import { join } from "node:path";
+import { text } from "node:stream/consumers";
+import { expect, onTestFinished, test } from "vitest";
+import { PrepareError } from "../../../src/errors.ts";
+import { noCredentials } from "../../../src/model.ts";
+import { type Assignment, createDispatch, type DispatchDeps } from "../../../src/preview-runner/dispatch.ts";
+import { type RunnerDeps, startRunner } from "../../../src/preview-runner/runner.ts";
+import { toTaskRun } from "../../../src/preview-runner/task.ts";
+import { createWorkDirectories, removeDirectory } from "../../../src/work-directories.ts";
+import { silentLog } from "../../support/fakes.ts";
+import { useTempDir } from "../../support/world.ts";
+
+const token = "a-token-of-the-preview-runner-for-tests";
+const report = { version: "1.2.3", provided: { files: "Landlock" }, missing: {} };
+
+async function useRunner(deps: Partial<RunnerDeps> = {}) {
+  const dir = await useTempDir();
+  const runner = await startRunner({
+    token,
+    bind: { host: "127.0.0.1", port: 0 },
+    report: () => report,
+    concurrency: 2,
+    work: createWorkDirectories(dir),
+    removeDirectory,
+    render: () => Promise.resolve(),
+    log: silentLog,
+    ...deps,
+  });
+  onTestFinished(() => runner.stop(0));
+  const dispatch = (more: Partial<DispatchDeps> = {}) =>
+    createDispatch({ address: { host: "127.0.0.1", port: Number(runner.at) }, token, version: "1.2.3", ...more });
+  return { runner, dir, dispatch };
+}
+
+/** A clone with these files in a slot, and what is to be done with it. */
+async function useAssignment(files: Record<string, string> = {}, more: Partial<Assignment["task"]> = {}) {
+  const [slot, out] = [await useTempDir(), await useTempDir()];
+  for (const [name, content] of Object.entries({ "clone/deployment.yaml": "deployments: []\n", ...files })) {
+    await mkdir(join(slot, name, ".."), { recursive: true });
+    await writeFile(join(slot, name), content);
+  }
+  const run = toTaskRun({
+    deployment: { namespace: "shop", name: "staging" },
+    reconcileId: "1",
+    projectDir: "",
+    images: [],
+    ...{ includeTags: [], excludeTags: [], includeDeploymentDirs: [], excludeDeploymentDirs: [] },
+    credentials: noCredentials,
+    timeoutMs: 60_000,
+  });
+  const options = { forceApply: false, replaceOnError: false, forceReplaceOnError: false };
+  const task = { run, options, projectDir: "clone", kubeconfig: "{}", env: {}, ports: [], ...more };
+  return { task, slot, result: join(out, "result.yaml"), accept: () => undefined } satisfies Assignment;
+}
+
+const never = new AbortController().signal;
+
+test("a runner gets the files of the slot, gives back what was written, and keeps nothing", async () => {
+  let seen: Record<string, string> = {};
+  const { dispatch, dir } = await useRunner({
+    async render(task, { slot, projectDir }, send) {
+      const file = join(projectDir, "app", "settings.yml");
+      seen = { content: await readFile(file, "utf8"), entries: (await readdir(slot)).join(), target: task.run.target ?? "" }; // prettier-ignore
+      await writeFile(join(slot, "result"), "what kluctl wrote");
+      await send(join(slot, "result"));
+    },
+  });
+  const assignment = await useAssignment({
+    "clone/app/settings.yml": "color: red",
+    "clone/.git/config": "[core]\n\tfsmonitor = evil\n",
+  });
+
+  const outcome = await dispatch().run(assignment, never);
+
+  expect(outcome).toEqual({ done: true });
+  expect(seen).toEqual({ content: "color: red", entries: "clone", target: "" });
+  expect(await readFile(assignment.result, "utf8")).toBe("what kluctl wrote");
+  await expect.poll(() => readdir(dir)).toEqual([]);
+});
+
+test("links arrive as they are, wherever they lead, and nothing is written through one", async () => {
+  const found: string[] = [];
+  const { dispatch } = await useRunner({
+    async render(_task, { projectDir }) {
+      for (const name of ["inside", "outside", "up"]) found.push(await readlink(join(projectDir, name)));
+      found.push((await readFile(join(projectDir, ".git", "config"), "utf8")).split("\n", 1)[0] ?? "");
+    },
+  });
+  const assignment = await useAssignment({ "clone/app/file": "x", "clone/.git/config": "[evil]\n" });
+  await symlink("app/file", join(assignment.slot, "clone/inside"));
+  await symlink("/etc/passwd", join(assignment.slot, "clone/outside"));
+  await symlink("../../..", join(assignment.slot, "clone/up"));
+
+  expect(await dispatch().run(assignment, never)).toEqual({ done: true });
+
+  expect(found).toEqual(["app/file", "/etc/passwd", "../../..", "[core]"]);
+});
+
+test("what kluctl connects to goes through the server, to the ports of its run alone", async () => {
+  const echo = net.createServer((socket) => void socket.pipe(socket)).listen(0, "127.0.0.1");
+  const other = net.createServer((socket) => socket.end("other")).listen(0, "127.0.0.1");
+  onTestFinished(() => void [echo, other].map((server) => server.close()));
+  await Promise.all([echo, other].map((server) => once(server, "listening")));
+  const port = (echo.address() as AddressInfo).port;
+  const answers: string[] = [];
+  const { dispatch } = await useRunner({
+    async render(_task, { kubeconfig, env, ports }) {
+      const [own = 0] = ports;
+      expect(own).not.toBe(port);
+      expect(kubeconfig).toBe(`http://127.0.0.1:${own}/path`);
+      expect(env).toEqual({ HTTPS_PROXY: `http://login:x@127.0.0.1:${own}` });
+      const socket = net.connect(own, "127.0.0.1");
+      socket.end("hello");
+      answers.push(await text(socket));
+    },
+  });
+  const assignment = await useAssignment(
+    {},
+    {
+      kubeconfig: `http://127.0.0.1:${port}/path`,
+      env: { HTTPS_PROXY: `http://login:x@127.0.0.1:${port}` },
+      ports: [port],
+    },
+  );
+
+  expect(await dispatch().run(assignment, never)).toEqual({ done: true });
+
+  expect(answers).toEqual(["hello"]);
+});
+
+test("a run ends at the runner when the server does not want it any more", async () => {
+  const stopped = Promise.withResolvers<boolean>();
+  const started = Promise.withResolvers<void>();
+  const { dispatch, runner } = await useRunner({
+    render: (_task, _place, _send, signal) => {
+      started.resolve();
+      return new Promise((_, reject) => {
+        signal.addEventListener("abort", () => {
+          stopped.resolve(true);
+          reject(signal.reason as Error);
+        });
+      });
+    },
+  });
+  const abort = new AbortController();
+  const running = dispatch().run(await useAssignment(), abort.signal);
+  await started.promise;
+  abort.abort();
+
+  await expect(running).rejects.toMatchObject({ why: "stopped" });
+  expect(await stopped.promise).toBe(true);
+  await expect.poll(() => runner.running()).toBe(0);
+});
+
+test("a runner that ends in mid-run is told as that", async () => {
+  const started = Promise.withResolvers<void>();
+  const { dispatch, runner } = await useRunner({
+    render: (_task, _place, _send, signal) => {
+      started.resolve();
+      return new Promise((_, reject) => signal.addEventListener("abort", () => reject(signal.reason as Error)));
+    },
+  });
+  const running = dispatch().run(await useAssignment(), never);
+  await started.promise;
+  void runner.stop(0);
+
+  await expect(running).rejects.toMatchObject({ why: "signal", message: expect.stringContaining("ended") });
+});
+
+test("a runner that is asked to stop ends what it has begun, and begins nothing more", async () => {
+  const [started, gate] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
+  const { dispatch, runner } = await useRunner({
+    async render() {
+      started.resolve();
+      await gate.promise;
+    },
+  });
+  const running = dispatch().run(await useAssignment(), never);
+  await started.promise;
+  const stopped = runner.stop(600_000);
+
+  await expect(dispatch().run(await useAssignment(), never)).rejects.toThrow("which does not answer");
+  gate.resolve();
+
+  expect(await running).toEqual({ done: true });
+  await stopped;
+});
+
+test("what a run fails with comes back by its kind", async () => {
+  const { dispatch } = await useRunner({ render: () => Promise.reject(new PrepareError("target prod not found")) });
+
+  expect(await dispatch().run(await useAssignment(), never)).toEqual({
+    failed: "prepare",
+    message: "target prod not found",
+  });
+});
+
+test("no task goes to a runner of another version, of another token, or to none", async () => {
+  let rendered = 0;
+  const { dispatch, runner } = await useRunner({ render: async () => void rendered++ });
+  const assignment = await useAssignment();
+
+  await expect(dispatch({ version: "1.2.4" }).run(assignment, never)).rejects.toThrow(
+    "is Towline 1.2.3, and this server is 1.2.4",
+  );
+  await expect(dispatch({ token: "another-token-than-the-runner-has" }).run(assignment, never)).rejects.toThrow(
+    "does not take this server's preview.runner.token",
+  );
+  await runner.stop(0);
+  await expect(dispatch().run(assignment, never)).rejects.toThrow("which does not answer");
+  expect(rendered).toBe(0);
+});
+
+test("a run that the server does not accept there is not begun", async () => {
+  let rendered = 0;
+  const { dispatch } = await useRunner({ render: async () => void rendered++ });
+  const accept = () => {
+    throw new PrepareError("something is missing");
+  };
+
+  await expect(dispatch().run({ ...(await useAssignment()), accept }, never)).rejects.toThrow("something is missing");
+
+  expect(rendered).toBe(0);
+});
+
+test("more runs than there are places wait for their turn, and a server may ask meanwhile", async () => {
+  const gates = [Promise.withResolvers<void>(), Promise.withResolvers<void>(), Promise.withResolvers<void>()];
+  let begun = 0;
+  const { dispatch } = await useRunner({ render: () => gates[begun++]?.promise ?? Promise.resolve() });
+  const runs = [0, 1, 2].map(async () => dispatch().run(await useAssignment(), never));
+  await expect.poll(() => begun).toBe(2);
+
+  expect(await dispatch().examine(never)).toEqual(report);
+  expect(begun).toBe(2);
+  for (const gate of gates) gate.resolve();
+
+  expect(await Promise.all(runs)).toEqual([{ done: true }, { done: true }, { done: true }]);
+});
+
+test("a runner can listen on a socket, also where another one was killed", async () => {
+  const path = join(await useTempDir(), "socket");
+  await useRunner({ bind: { path } });
+  const { dispatch } = await useRunner({ bind: { path } });
+
+  expect(await dispatch({ address: { path } }).run(await useAssignment(), never)).toEqual({ done: true });
+});
+
+test("a stranger who connects without the token gets nothing, and hinders nobody", async () => {
+  const { dispatch, runner } = await useRunner();
+  const stranger = net.connect(Number(runner.at), "127.0.0.1");
+  stranger.on("error", () => undefined);
+  stranger.write("GET / HTTP/1.1\r\n\r\n");
+
+  expect(await dispatch().run(await useAssignment(), never)).toEqual({ done: true });
+  expect(await text(stranger).catch(() => "")).not.toContain("HTTP");
+});
