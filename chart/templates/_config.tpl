@@ -16,6 +16,17 @@
 {{- .Values.redis.auth.existingSecret | default (include "towline.redis.fullname" .) }}
 {{- end }}
 
+{{- /* Where the Secret with the token of the preview runner is mounted, and what the runner is called. */ -}}
+{{- define "towline.runner.secretDir" -}}/etc/towline/preview-runner{{- end }}
+
+{{- define "towline.runner.fullname" -}}{{ include "towline.fullname" . }}-previews{{- end }}
+
+{{- define "towline.runner.secretName" -}}
+{{- .Values.preview.runner.auth.existingSecret | default (include "towline.runner.fullname" .) }}
+{{- end }}
+
+{{- define "towline.runner.port" -}}8092{{- end }}
+
 {{- /* The server's configuration file. Its keys are the server's own; the chart adds what it knows better. */ -}}
 {{- define "towline.config" -}}
 {{- $config := deepCopy .Values.config }}
@@ -65,6 +76,10 @@
 {{- with .Values.preview.serviceAccount.name }}
 {{- $_ := set $config "preview" (merge (dict "serviceAccountName" .) (get $config "preview" | default dict)) }}
 {{- end }}
+{{- if .Values.preview.runner.enabled }}
+{{- $runner := dict "address" (printf "%s:%s" (include "towline.runner.fullname" .) (include "towline.runner.port" .)) "tokenFile" (printf "%s/token" (include "towline.runner.secretDir" .)) }}
+{{- $_ := set $config "preview" (merge (dict "runner" $runner) (get $config "preview" | default dict)) }}
+{{- end }}
 {{- toYaml $config }}
 {{- end }}
 
@@ -91,6 +106,9 @@
 {{- end }}
 {{- else if or .externalRedis.url .externalRedis.existingSecret }}
 {{- fail "externalRedis is set, and so is redis.enabled: set redis.enabled=false to use yours." }}
+{{- end }}
+{{- if and .preview.runner.enabled (eq .config.preview.isolation "off") }}
+{{- fail "preview.runner.enabled: set config.preview.isolation to required or auto. What runs previews confines them." }}
 {{- end }}
 {{- $own := list "serviceAccountName" "imagePullSecrets" "priorityClassName" "enableServiceLinks" "terminationGracePeriodSeconds" "securityContext" "containers" "volumes" "nodeSelector" "tolerations" "affinity" "topologySpreadConstraints" }}
 {{- range $key, $_ := .extraPodSpec }}

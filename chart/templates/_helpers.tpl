@@ -45,6 +45,11 @@ app.kubernetes.io/component: server
 app.kubernetes.io/component: redis
 {{- end }}
 
+{{- define "towline.runner.selectorLabels" -}}
+{{ include "towline.instanceLabels" . }}
+app.kubernetes.io/component: preview-runner
+{{- end }}
+
 {{- define "towline.serviceAccountName" -}}
 {{- if .Values.serviceAccount.create }}
 {{- default (include "towline.fullname" .) .Values.serviceAccount.name }}

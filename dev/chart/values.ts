@@ -239,6 +239,34 @@ export const valuesSchema = z.strictObject({
         { apiGroup: "policy", resources: ["poddisruptionbudgets"] },
       ]),
     }),
+    runner: section(
+      "Pods of their own for previews, which reach nothing, have no login and know no Secret but the token that the server knows them by: docs/preview-security.md.",
+      {
+        enabled: flag(
+          false,
+          "Renders previews there, and not in the server's pods. Needs `config.preview.isolation` to be `required` or `auto`.",
+        ),
+        replicaCount: integer(0, 1, "Pods."),
+        auth: section("The token. Without `existingSecret` one is made at the first install, and kept by upgrades.", {
+          existingSecret: text(
+            "Secret with the token, of 24 characters or more. Needed where charts are rendered without a cluster, as Argo CD does.",
+          ),
+          tokenKey: text("Key of the token.", "token"),
+        }),
+        resources: passed("Resources of a pod: with `config.preview.concurrency` deployments at once.", {
+          requests: { cpu: "100m", memory: "256Mi" },
+          limits: { memory: "2Gi" },
+        }),
+        volumeSize: matching(quantity, "Limit of what a pod writes: working copies and kluctl's cache.", "5Gi"),
+        podLabels: labels("More labels of the pods."),
+        podAnnotations: labels("More annotations of the pods."),
+        runtimeClassName: text("Runtime class, as for gVisor or Kata; empty: the cluster's default."),
+        priorityClassName: text("Priority class."),
+        nodeSelector: labels("Node selector."),
+        tolerations: list("Tolerations."),
+        affinity: passed("Affinity."),
+      },
+    ),
   }),
   admissionPolicy: section("Rules of the API server for what roles cannot say. Kubernetes 1.30 or newer.", {
     enabled: flag(

@@ -131,6 +131,12 @@ const matrix: Readonly<Record<string, Values>> = {
     preview: { serviceAccount: { create: true, name: "towline-preview", comparesIn: ["*"] } },
     config: { sourceOverride: { bindAddress: ":8082" } },
   },
+  "previews in pods of their own": {
+    forges: [gitea],
+    config: { preview: { enabled: true, isolation: "required" } },
+    preview: { runner: { enabled: true, runtimeClassName: "gvisor" } },
+    networkPolicy: { egress: { enabled: true } },
+  },
   "the rights of kluctl's controller": { rbac: { tier: "cluster-admin" }, admissionPolicy: { enabled: false } },
   "OpenShift, which chooses user and group": {
     podSecurityContext: { runAsUser: null, runAsGroup: null, fsGroup: null },
@@ -422,6 +428,57 @@ test("whatever is set, the API server and our configuration take what is rendere
   }
 });
 
+test("the pod of previews has nothing of the server's, and reaches nothing", async () => {
+  const helm = await useHelm(await useCluster());
+  const values = {
+    ...matrix["previews in pods of their own"],
+    extraEnv: [{ name: "HTTPS_PROXY", value: "http://proxy:3128" }],
+    serviceAccount: { annotations: { "eks.amazonaws.com/role-arn": "arn:aws:iam::1:role/towline" } },
+  };
+  const objects = await helm.template("tow", values);
+  const named = <T>(kind: string, component: string) =>
+    objects.find(
+      (one) => one.kind === kind && one.metadata.labels?.["app.kubernetes.io/component"] === component,
+    ) as T & Rendered;
+  const runner = "preview-runner";
+  const pod = named<V1Deployment>("Deployment", runner).spec?.template.spec as V1PodSpec;
+
+  const account = named<{ automountServiceAccountToken: boolean }>("ServiceAccount", runner);
+  expect(pod).toMatchObject({
+    automountServiceAccountToken: false,
+    serviceAccountName: account.metadata.name,
+    runtimeClassName: "gvisor",
+    securityContext: { runAsNonRoot: true, seccompProfile: { type: "RuntimeDefault" } },
+    containers: [
+      { args: ["preview-runner"], securityContext: { readOnlyRootFilesystem: true, capabilities: { drop: ["ALL"] } } },
+    ],
+  });
+  expect(account).toMatchObject({ automountServiceAccountToken: false });
+  expect(account.metadata.annotations).toBeUndefined();
+  const subjects = objects.flatMap(({ kind, ...rest }) => (kind.endsWith("RoleBinding") ? [rest["subjects"]] : []));
+  expect(JSON.stringify(subjects)).not.toContain(account.metadata.name);
+  const secret = named<V1Secret>("Secret", runner);
+  const volumes = pod.volumes ?? [];
+  expect(volumes.filter(({ emptyDir }) => emptyDir === undefined)).toEqual([
+    { name: "token", secret: expect.objectContaining({ secretName: secret.metadata.name }) },
+  ]);
+  const env = pod.containers[0]?.env ?? [];
+  expect(env.filter(({ value }) => value === undefined)).toEqual([]);
+  expect(env.map(({ name }) => name).filter((name) => !name.startsWith("TOWLINE_"))).toEqual([]);
+
+  const policy = named<{ spec: Record<string, unknown> }>("NetworkPolicy", runner).spec;
+  expect(policy).toMatchObject({
+    policyTypes: ["Ingress", "Egress"],
+    ingress: [{ from: [{ podSelector: { matchLabels: { "app.kubernetes.io/component": "server" } } }] }],
+  });
+  expect(policy["egress"]).toBeUndefined();
+  const { address, token } = configOf(objects).preview.runner;
+  expect(address).toEqual({ host: named("Service", runner).metadata.name, port: 8092 });
+  expect(token).toBeDefined();
+  const mounts = podOf(objects).containers[0]?.volumeMounts ?? [];
+  expect(mounts.map(({ mountPath }) => mountPath)).toContain("/etc/towline/preview-runner");
+});
+
 test("what is said after an installation leads to webhooks and to the page, however they are reached", async () => {
   const helm = await useHelm(await useCluster());
   // Others may make the usual one between two questions of Helm's.
@@ -459,6 +516,10 @@ test("what makes no sense is refused in words that say what to do", async () => 
   const helm = await useHelm(cluster);
   const { keys: _, ...keyless } = gitea;
   const refused: readonly (readonly [Values, RegExp])[] = [
+    [
+      { preview: { runner: { enabled: true } }, config: { preview: { isolation: "off" } } },
+      /preview.runner.enabled: set config.preview.isolation to required or auto/,
+    ],
     [{ config: { sweep: { intervall: "30s" } } }, /additional properties 'intervall' not allowed/],
     [{ metrics: { prometheusRule: { runbookUrl: "runbook.md" } } }, /runbookUrl.*does not match pattern/],
     [{ replicas: 1 }, /additional properties 'replicas' not allowed/],

@@ -27,10 +27,10 @@ interface Service {
 const root = join(import.meta.dirname, "../../..");
 const read = (name: string) => readFileSync(join(root, name), "utf8");
 const compose = parse(read("docker-compose.yml")) as {
-  readonly services: Readonly<Record<"towline" | "redis" | "gitea", Service>>;
+  readonly services: Readonly<Record<"towline" | "redis" | "gitea" | "previews", Service>>;
   readonly volumes: Readonly<Record<string, null>>;
 };
-const { towline, redis, gitea } = compose.services;
+const { towline, redis, gitea, previews } = compose.services;
 const { stages } = parseDockerfile(read("Dockerfile"));
 const last = stages.at(-1)?.instructions ?? [];
 const instruction = (name: string) => last.filter((one) => one.name === name);
@@ -51,7 +51,8 @@ test("the server's variables are the configuration's, and without values the ser
 
 test("what the server writes is writable, and nothing else", () => {
   const volumes = instruction("VOLUME").flatMap(({ list = [] }) => list);
-  const mounted = (towline.volumes ?? []).map((volume) => (typeof volume === "string" ? volume.split(":")[1] : volume));
+  const writable = (towline.volumes ?? []).filter((volume) => typeof volume !== "string" || !volume.endsWith(":ro"));
+  const mounted = writable.map((volume) => (typeof volume === "string" ? volume.split(":")[1] : volume));
   const files = mounted.filter((volume) => typeof volume === "object");
   expect(files).toMatchObject([{ target: "/kubeconfig", read_only: true }]);
   expect(towline.environment?.["KUBECONFIG"]).toBe("/kubeconfig");
@@ -67,7 +68,7 @@ test("every service has no more rights than it needs, a version, and says how it
     expect(service.security_opt, name).toEqual(["no-new-privileges:true"]);
     if (service === towline) expect(instruction("HEALTHCHECK")).toHaveLength(1);
     else {
-      expect(service.image, name).toMatch(/:\d+\.\d+\.\d+/);
+      if (service.image !== towline.image) expect(service.image, name).toMatch(/:\d+\.\d+\.\d+/);
       expect(service.healthcheck, name).toBeDefined();
     }
     for (const volume of service.volumes ?? []) {
@@ -77,6 +78,21 @@ test("every service has no more rights than it needs, a version, and says how it
   expect(towline.read_only && redis.read_only).toBe(true);
   expect(gitea.profiles).toEqual(["try"]);
   expect(towline.depends_on).toEqual({ redis: { condition: "service_healthy" } });
+});
+
+test("what renders previews has no network, none of the server's volumes, and a socket that the server finds", () => {
+  expect(previews).toMatchObject({ image: towline.image, network_mode: "none", read_only: true, user: towline.user });
+  expect(previews.profiles).toEqual(["previews"]);
+  expect(Object.keys(previews.environment ?? {}).filter((name) => !name.startsWith("TOWLINE_PREVIEW_"))).toEqual([]);
+  const [volume = "", ...more] = (previews.volumes ?? []).map(String);
+  const [name, at = ""] = volume.split(":");
+  expect(more).toEqual([]);
+  expect(towline.volumes).toContain(`${name}:/run/previews:ro`);
+  const { runner } = parseConfig({ env: previewsEnv() }).preview;
+  expect(runner.bindAddress).toEqual({ path: `${at}/socket` });
+  for (const file of ["docker-compose.yml", ".env.example"]) {
+    expect(read(file)).toContain("TOWLINE_PREVIEW_RUNNER_ADDRESS=unix:/run/previews/socket");
+  }
 });
 
 test("Redis keeps what it is given, forgets nothing for want of memory, and asks for a password that is set", () => {
@@ -111,6 +127,13 @@ test("what the image is built with are arguments of the Dockerfile, with the sam
   for (const page of ["docs/image.md", ".env.example"]) expect(read(page)).toContain(version);
 });
 
+function previewsEnv(): Record<string, string> {
+  const values = Object.entries(previews.environment ?? {}).map(
+    ([name, value]) => [name, toValue(name, value)] as const,
+  );
+  return Object.fromEntries(values);
+}
+
 function imageEnv(): Record<string, string> {
   return Object.assign({}, ...instruction("ENV").map(({ text }) => toPairs(text))) as Record<string, string>;
 }
@@ -119,6 +142,8 @@ function imageEnv(): Record<string, string> {
 function toValue(name: string, value: string | null): string {
   if (value !== null)
     return value.replaceAll(/\$\{\w+(?::-(\w+)|:\?[^}]*)\}/g, (_, otherwise?: string) => otherwise ?? "p".repeat(16));
+  if (name === "TOWLINE_PREVIEW_ISOLATION") return "required";
+  if (name === "TOWLINE_PREVIEW_RUNNER_ADDRESS") return "unix:/run/previews/socket";
   if (name.endsWith("_URL")) return "https://git.example.com/api";
   return "s".repeat(24);
 }
