@@ -520,7 +520,7 @@ export const configSchema = z.strictObject({
       warm: oneOf(["on", "off"]).prefault("on").meta({
         variable: "TOWLINE_WARM",
         description:
-          "Keeps kluctl's template renderers warm, which halves the time of a loop and takes 40 MB. Linux only; kluctl 2.22, 2.25 or newer.",
+          "Keeps kluctl's template renderers warm, which halves the time of a loop and takes 40 MB, and as much again for isolated previews. Linux only; kluctl 2.22, 2.25 or newer.",
       }),
     })
     .prefault({}),

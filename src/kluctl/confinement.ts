@@ -14,7 +14,7 @@ import { watchRoom } from "./room.ts";
 import { type Binary, isSince } from "./version.ts";
 import type { RendererLimits } from "./warm/fork-server-process.ts";
 import { createJailedRenderers, type JailedPlace } from "./warm/jailed-renderers.ts";
-import { jailVariable } from "./warm/light-stand-in.ts";
+import type { RendererStart } from "./warm/renderers.ts";
 import type { StartWatched } from "./watched.ts";
 
 export interface ConfinedLimits {
@@ -52,6 +52,9 @@ export interface ConfinementDeps {
   readonly env: Environment;
   /** Whether `python3` of PATH takes the place of kluctl's. */
   readonly systemPython?: boolean | undefined;
+  /** Whether renderers are kept warm. */
+  readonly warm: boolean;
+  readonly observe?: ((start: RendererStart) => void) | undefined;
   readonly limits: ProcessLimits & RendererLimits & ConfinedLimits;
   readonly start?: StartWatched | undefined;
   readonly log: Logger;
@@ -107,9 +110,10 @@ export function createConfinement(deps: ConfinementDeps): Confinement {
       files: demands.files,
     },
     systemPython: deps.systemPython,
+    warm: deps.warm,
     log,
   });
-  const prepared = new Map<string, Promise<void>>();
+  const places = new Map<string, Promise<JailedPlace>>();
   const stopping = new AbortController();
 
   function jailFor(
@@ -129,9 +133,9 @@ export function createConfinement(deps: ConfinementDeps): Confinement {
     };
   }
 
-  function environmentOf(place: JailedPlace, job: OwnDirectory, slot: string): Record<string, string> {
-    const reads = [slot, ...job.included].join("\n");
-    return { ...own, ...place.ways.env, ...job.env, [jailVariable]: reads };
+  async function admit(place: JailedPlace, job: OwnDirectory, slot: string) {
+    const { env, end } = await place.admit([slot, ...job.included]);
+    return { env: { ...own, ...place.ways.env, ...job.env, ...env }, end };
   }
 
   /**
@@ -139,7 +143,7 @@ export function createConfinement(deps: ConfinementDeps): Confinement {
    * nothing in it. Then the same in a jail, so that a machine where that cannot work is found out by no one's preview, and
    * so that the renderers' server has learnt its libraries from nobody else.
    */
-  async function prepare(binary: Binary): Promise<void> {
+  async function prepare(binary: Binary): Promise<JailedPlace> {
     const job = await directories.create("towline", { bringsLogins: false });
     try {
       const [project, output] = [join(job.path, "project"), join(job.path, "rendered")];
@@ -148,16 +152,21 @@ export function createConfinement(deps: ConfinementDeps): Confinement {
       const args = ["render", "--no-update-check", "--offline-kubernetes", `--project-dir=${project}`];
       const command = { command: binary.path, args: [...args, `--render-output-dir=${output}`] };
       await render({ ...command, env: { ...own, ...job.env }, cwd: project });
-      const place = await renderers.find(binary);
+      const place = await renderers.open(binary);
       const jailedJob = await directories.createOwn(place.unpacked);
+      const admission = await admit(place, jailedJob, project);
       try {
         const jail = jailFor(place, binary, { job: jailedJob, slot: project, ports: [] });
         const inside = [...args, `--render-output-dir=${join(jailedJob.path, "rendered")}`, ...place.ways.flags];
-        const env = environmentOf(place, jailedJob, project);
-        await render({ ...inJail(jail, binary.path, inside), env, cwd: jailedJob.path });
+        await render({ ...inJail(jail, binary.path, inside), env: admission.env, cwd: jailedJob.path });
+      } catch (error) {
+        place.retire();
+        throw error;
       } finally {
+        admission.end();
         await jailedJob.remove();
       }
+      return place;
     } finally {
       await job.remove();
     }
@@ -176,14 +185,30 @@ export function createConfinement(deps: ConfinementDeps): Confinement {
     throw new KluctlUnavailableError(`kluctl cannot render a preview in a jail here: ${words}`);
   }
 
-  async function isPrepared(binary: Binary): Promise<void> {
-    let preparing = prepared.get(binary.file);
-    if (preparing === undefined) {
-      preparing = prepare(binary);
-      prepared.set(binary.file, preparing);
-      preparing.catch(() => prepared.delete(binary.file));
-    }
-    await preparing;
+  function open(binary: Binary): Promise<JailedPlace> {
+    const known = places.get(binary.file);
+    if (known !== undefined) return known;
+    // Of a kluctl that was replaced.
+    for (const other of places.values()) other.then((place) => place.retire()).catch(() => undefined);
+    places.clear();
+    const opening = prepare(binary);
+    places.set(binary.file, opening);
+    opening.catch(() => forget(binary, opening));
+    return opening;
+  }
+
+  function forget({ file }: Binary, opening: Promise<JailedPlace>): void {
+    if (places.get(file) === opening) places.delete(file);
+  }
+
+  /** Again, with all that it proves, where the fork server has ended. */
+  async function find(binary: Binary): Promise<JailedPlace> {
+    const opening = open(binary);
+    const place = await opening;
+    if (place.start() !== "gone") return place;
+    place.retire();
+    forget(binary, opening);
+    return open(binary);
   }
 
   const begun = new Set<string>();
@@ -191,7 +216,7 @@ export function createConfinement(deps: ConfinementDeps): Confinement {
     prepare(binary) {
       if (begun.has(binary.file) || !takesStandIn(binary)) return;
       begun.add(binary.file);
-      isPrepared(binary).catch(() => undefined);
+      open(binary).catch(() => undefined);
     },
 
     async begin(binary, run, signal) {
@@ -199,20 +224,23 @@ export function createConfinement(deps: ConfinementDeps): Confinement {
         const words = `kluctl ${binary.version} takes no renderers but its own, which nothing confines: use 2.25 or newer`;
         throw new KluctlUnavailableError(words);
       }
-      await isPrepared(binary);
+      const place = await find(binary);
       const slot = run.slot;
       if (slot === undefined) throw new Error("a confined run needs a slot");
-      const place = await renderers.find(binary);
       const [job, access] = await both(directories.createOwn(place.unpacked), confine.open(run, slot, signal));
+      const admission = await admit(place, job, slot);
+      const start = place.start();
+      deps.observe?.(start === "warm" ? "warm" : deps.warm ? "fallback" : "cold");
       const room = watchRoom(job.path, { bytes: limits.writtenBytes, files: limits.writtenFiles });
       return {
         job,
         access,
-        env: { ...environmentOf(place, job, slot), ...access.env },
+        env: { ...admission.env, ...access.env },
         flags: place.ways.flags,
         overfull: room.signal,
         jailed: (command, args) => inJail(jailFor(place, binary, { job, slot, ports: access.ports }), command, args),
         async close() {
+          admission.end();
           room.stop();
           await access.close();
         },
@@ -221,7 +249,7 @@ export function createConfinement(deps: ConfinementDeps): Confinement {
 
     async stop() {
       stopping.abort();
-      await Promise.allSettled(prepared.values());
+      await Promise.allSettled(places.values());
       await renderers.stop();
     },
   };

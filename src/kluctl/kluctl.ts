@@ -152,6 +152,8 @@ export function createKluctl({ binary, kubeconfigFor, log, observe, ...deps }: K
       workDir: deps.workDir,
       env: deps.env,
       systemPython: deps.systemPython,
+      warm: deps.warm ?? false,
+      observe: observe?.rendererStarted,
       limits: { ...limits, timeoutMs: 0 },
       start: deps.starter?.startWatched,
       log,

@@ -1,4 +1,5 @@
 /** What the code of a hostile branch tries, in the renderers: a program in Python, and what it needs to find. */
+import { confiningInPython } from "../../src/jail/python.ts";
 
 export interface AttackPlaces {
   /** A file with a secret, outside of all that a renderer may read. */
@@ -14,8 +15,8 @@ export interface AttackPlaces {
 }
 
 /**
- * Each attempt by its name: `refused`, or what it got. `execute` has the kernel run a call by its number, where this Python
- * can do that.
+ * Each attempt by its name: `refused`, or what it got. Some have the kernel run a call by its number, as what confines
+ * renderers does.
  */
 export function attackProgram({ canary, above, clone, pid, port }: AttackPlaces): string {
   return String.raw`
@@ -84,15 +85,11 @@ tries = {
     "many files": lambda: [os.open(clone + "/deployment.yaml", 0) for _ in range(2000)],
     "much memory": lambda: bytearray(3 << 30),
 }
+${confiningInPython}
 try:
-    import ctypes
-    call = ctypes.CDLL(None, use_errno=True).syscall
-    numbers = ${JSON.stringify(rawCalls[process.arch] ?? {})}
-    def raw(number, *args):
-        if call(ctypes.c_long(number), *[ctypes.c_long(one) if isinstance(one, int) else one for one in args]) < 0:
-            raise OSError(ctypes.get_errno(), "refused")
-    for name, [number, *args] in numbers.items():
-        tries["call " + name] = lambda number=number, args=args: raw(number, *args)
+    ask = kernel()
+    for name, call in ${JSON.stringify(rawCalls[process.arch] ?? {})}.items():
+        tries["call " + name] = lambda call=call: ask(*call)
 except Exception:
     pass
 

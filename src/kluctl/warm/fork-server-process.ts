@@ -28,6 +28,8 @@ export interface ForkServerOptions {
 
 export interface ForkServer {
   readonly pid: number;
+  /** Before a run of a preview begins, and when it is over. What is said to one that has ended is lost. */
+  tell(run: { readonly run: string; readonly reads?: readonly string[] }): Promise<void>;
   stop(): Promise<void>;
 }
 
@@ -69,6 +71,7 @@ export async function startForkServer(options: ForkServerOptions): Promise<ForkS
   });
   return {
     pid: child.pid ?? 0, // it listens, so it has one
+    tell: (run) => new Promise((resolve) => child.stdin.write(`${JSON.stringify(run)}\n`, () => resolve())),
     async stop() {
       stopping = true;
       await stop();

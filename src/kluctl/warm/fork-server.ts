@@ -1,5 +1,5 @@
 import { confiningInPython } from "../../jail/python.ts";
-import { jailVariable } from "./light-stand-in.ts";
+import { passVariable } from "./light-stand-in.ts";
 
 /**
  * The program of the fork server, for kluctl's own Python. Four interpreters with their libraries are most of what a run
@@ -14,12 +14,17 @@ import { jailVariable } from "./light-stand-in.ts";
  * - The renderer sends its exit status itself: the server may crash, and those that run do not notice.
  * - Each renderer leads a process group, which ends with it: what a template starts stays in there.
  *
+ * For previews each renderer is confined before it sees a template, and one that cannot be does not run. Which run it belongs to,
+ * and so what it may read, is not for it to say: it has a pass that we gave to that run alone, and that ends with the run. The
+ * server knows passes by their hashes only, as its copies could print whatever it knows. What has closed its connection
+ * ends all the same: the server keeps it open as long as the renderer is there.
+ *
  * Arguments: the socket's path, the memory and the CPU seconds that a renderer may take; and for previews, what confines
- * each renderer before it sees a template: with that, one that cannot be confined does not run. Descriptor 0 is open as long as
- * we live. On descriptor 1 it says `listening` once, and `cold <why>` for each renderer that it refuses.
+ * each of them. Descriptor 0 is open as long as we live; for previews it says with a line of JSON which runs begin, with what
+ * they may read, and which have ended. On descriptor 1 it says `listening` once, and `cold <why>` for each renderer that it refuses.
  */
 export const forkServer = String.raw`
-import array, fcntl, gc, json, marshal, os, resource, runpy, select, signal, socket, sys, types
+import array, fcntl, gc, hashlib, json, marshal, os, resource, runpy, select, signal, socket, sys, types
 
 path, memory, cpu = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
 jail = json.loads(sys.argv[4]) if len(sys.argv) > 4 else None
@@ -48,6 +53,8 @@ def read_at_start(environ):
     read = {name: value for name, value in environ.items() if name.startswith(names) and name != b"PYTHONPATH"}
     if read.get(b"LC_CTYPE") == b"C.UTF-8":
         del read[b"LC_CTYPE"]  # what an interpreter puts there itself when there is no locale
+    if b"PYTHONHOME" in read:
+        read[b"PYTHONHOME"] = os.path.realpath(read[b"PYTHONHOME"])  # in a directory of its own, it is a link
     return read
 
 
@@ -69,6 +76,9 @@ own = read_at_start(os.environb)
 base = sys.path[1:]
 learned = None
 scripts = {}
+runs = {}  # what each may read, by the hash of its pass
+renderers = {}  # of previews: the connection of each, by its process
+heard = b""
 
 
 def learn(args, environ):
@@ -105,6 +115,29 @@ def why_not(args, environ):
         return "its environment asks for another interpreter"
     if args[0] != "-c" and identity(args, environ) != learned:
         return "it is another renderer than the one that was imported"
+    if not has_run(environ):
+        return "the preview that it belongs to is over"
+
+
+def has_run(environ):
+    return jail is None or run_of(environ) in runs
+
+
+def run_of(environ):
+    return hashlib.sha256(environ.get(b"${passVariable}", b"")).hexdigest()
+
+
+def hear():
+    """Which runs begin and end. Returns whether somebody is still there to say it."""
+    global heard
+    more = os.read(alive, 1 << 16)
+    *lines, heard = (heard + more).split(b"\n")
+    for line in map(json.loads, lines):
+        if "reads" in line:
+            runs[line["run"]] = line["reads"]
+        else:
+            runs.pop(line["run"], None)
+    return more != b""
 
 
 def become(descriptors, cwd, environ):
@@ -214,7 +247,7 @@ def render(conn, request):
     end_with(conn)
     if jail is not None:
         try:
-            confine(jail, os.fsdecode(environ.get(b"${jailVariable}", b"")).splitlines())
+            confine(jail, runs[run_of(environ)])
         except BaseException as error:
             os.write(2, f"not confined: {error!r}\n".encode())
             return
@@ -224,20 +257,38 @@ def render(conn, request):
     os.killpg(0, signal.SIGKILL)  # itself, and what the template has left running
 
 
+def kill(pid):
+    try:
+        os.killpg(pid, signal.SIGKILL)
+    except ProcessLookupError:
+        pass  # it has not rendered
+
+
 def reap(*_):
     try:
         while ended := os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT):
-            try:
-                os.killpg(ended.si_pid, signal.SIGKILL)  # before its id can be somebody else's
-            except ProcessLookupError:
-                pass  # it has not rendered
+            kill(ended.si_pid)  # before its id can be somebody else's
             os.waitpid(ended.si_pid, 0)
+            conn = renderers.pop(ended.si_pid, None)
+            if conn is not None:
+                conn.close()
     except ChildProcessError:
+        pass
+
+
+def close_if_open(descriptor):
+    try:
+        os.close(descriptor)
+    except OSError:
         pass
 
 
 # A renderer's descriptors 0 to 2 come from kluctl, and sys.stdin and its like shall be as the interpreter made them: so
 # nobody reads from them or writes to them before.
+if jail is not None:
+    for name in os.listdir("/proc/self/fd"):
+        if int(name) > 2:
+            close_if_open(int(name))  # of whoever started the server
 alive, report, null = os.dup(0), os.dup(1), os.open(os.devnull, os.O_RDWR)
 os.dup2(null, 0)
 os.dup2(null, 1)
@@ -254,7 +305,12 @@ listener.bind(path)
 listener.listen(256)
 os.write(report, b"listening\n")
 
-while alive not in select.select([listener, alive], [], [])[0]:
+while True:
+    ready = select.select([listener, alive], [], [])[0]
+    if alive in ready:
+        if not hear():
+            break
+        continue  # it was said before its renderers could come
     conn, _ = listener.accept()
     request = None
     if learned is None:
@@ -263,10 +319,14 @@ while alive not in select.select([listener, alive], [], [])[0]:
         except Exception:
             conn.close()  # it starts cold
             continue
-        if request[1][0] != "-c":
+        if request[1][0] != "-c" and has_run(request[3]):
             learn(request[1], request[3])
-    if os.fork() == 0:
-        listener.close()
+    signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGCHLD])  # until it is known who it is
+    pid = os.fork()
+    if pid == 0:
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGCHLD])
+        for other in (listener, *renderers.values()):
+            other.close()
         os.close(alive)
         try:
             render(conn, request)
@@ -274,5 +334,14 @@ while alive not in select.select([listener, alive], [], [])[0]:
             os._exit(0)
     for descriptor in request[0] if request else ():
         os.close(descriptor)
-    conn.close()
+    if jail is None:
+        conn.close()
+    else:
+        renderers[pid] = conn
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGCHLD])
+
+signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGCHLD])
+for pid in renderers:
+    kill(pid)
+    os.kill(pid, signal.SIGKILL)  # it may lead no group yet
 `;

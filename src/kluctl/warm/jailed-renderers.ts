@@ -1,9 +1,10 @@
 /**
  * Renderers of previews: each in a jail that lets it read the project and Python, and nothing else. They are copies of a
- * fork server that serves previews alone and whose copies confine themselves; where there can be none, as kluctl's Python
- * is linked statically up to 2.22, each starts cold, in a jail as well.
+ * fork server that serves previews alone and whose copies confine themselves; where there can be none, or there is to be
+ * none, each starts cold, in a jail as well.
  */
-import { readdir, realpath, rm, writeFile } from "node:fs/promises";
+import { createHash, randomBytes } from "node:crypto";
+import { readdir, realpath, writeFile } from "node:fs/promises";
 import { basename, delimiter, dirname, join } from "node:path";
 import { rendererFilter } from "../../jail/filter.ts";
 import { type JailLimits, toText } from "../../jail/jail.ts";
@@ -13,10 +14,14 @@ import { type Binary, isSince } from "../version.ts";
 import { forkServer } from "./fork-server.ts";
 import { type ForkServer, type RendererLimits, startForkServer } from "./fork-server-process.ts";
 import { createLayout, type Layout, type Unpacked, type Ways } from "./layout.ts";
+import { passVariable, readsVariable } from "./light-stand-in.ts";
 
 export interface JailedRenderers {
-  /** For a kluctl whose Python lies unpacked already: nothing in a jail can do that. */
-  find(binary: Binary): Promise<JailedPlace>;
+  /**
+   * For a kluctl whose Python lies unpacked already: nothing in a jail can do that. Its first run has to be one of ours: the
+   * fork server learns from it which libraries to import.
+   */
+  open(binary: Binary): Promise<JailedPlace>;
   stop(): Promise<void>;
 }
 
@@ -26,6 +31,19 @@ export interface JailedPlace {
   readonly programs: readonly string[];
   /** The unpacked directories that kluctl looks for, by their name. */
   readonly unpacked: ReadonlyMap<string, string>;
+  /** How its renderers start. Where the fork server has ended, or could not start a while ago, another place has another. */
+  start(): "warm" | "cold" | "gone";
+  /** Before a run whose renderers may read this. */
+  admit(reads: readonly string[]): Promise<Admission>;
+  /** When it is to be used no more. It ends with the last of the runs that were admitted. */
+  retire(): void;
+}
+
+/** Of one run. */
+export interface Admission {
+  readonly env: Readonly<Record<string, string>>;
+  /** Once kluctl has ended: no renderer is given to it any more. */
+  end(): void;
 }
 
 export interface JailedRenderersDeps {
@@ -38,25 +56,28 @@ export interface JailedRenderersDeps {
   readonly jail: { readonly limits: Required<JailLimits>; readonly abi?: number | undefined; readonly files: boolean };
   /** Whether `python3` of the search path takes the place of kluctl's. */
   readonly systemPython?: boolean | undefined;
+  /** Else there is no fork server. */
+  readonly warm: boolean;
   readonly log: Logger;
 }
 
-interface Opened extends JailedPlace {
-  readonly server: ForkServer | undefined;
+interface Served extends ForkServer {
+  hasEnded(): boolean;
 }
 
 /** Of time zones and shared libraries: no secrets, and the same for everybody. */
 const common = ["/dev/null", "/dev/urandom", "/etc/localtime", "/etc/ld.so.cache", "/usr", "/lib", "/lib64"];
 const loaders = ["/lib64/ld-linux-x86-64.so.2", "/lib/ld-linux-aarch64.so.1"];
 
-export function createJailedRenderers(deps: JailedRenderersDeps): JailedRenderers {
-  const { unpacked, env, limits, jail, log } = deps;
-  const [work, copies] = [createWorkDirectories(deps.workDir), createWorkDirectories(unpacked.copies)];
-  const places = new Map<string, Promise<Opened>>();
-  /** They stay: a kluctl that was started with what lies there may still run. */
-  const used: string[] = [];
+/** After a fork server that did not start. */
+const retryMs = 600_000;
 
-  async function open(binary: Binary): Promise<Opened> {
+export function createJailedRenderers(deps: JailedRenderersDeps): JailedRenderers {
+  const { unpacked, env, limits, jail, warm, log } = deps;
+  const [work, copies] = [createWorkDirectories(deps.workDir), createWorkDirectories(unpacked.copies)];
+  const places = new Set<() => Promise<void>>();
+
+  async function open(binary: Binary): Promise<JailedPlace> {
     const directories: string[] = [];
     const create = async (where: typeof work) => {
       const path = await where.create();
@@ -93,9 +114,12 @@ export function createJailedRenderers(deps: JailedRenderersDeps): JailedRenderer
       });
       const found = await withCopy(original, layout);
       const libraries = [...found.values(), ...(interpreter ? [dirname(dirname(interpreter))] : [])];
-      const server = await startServer({ binary, layout, dir, socket, script }, libraries);
-      used.push(...directories);
-      return { ways: layout.ways, programs: [dir, ...libraries], unpacked: found, server };
+      const server = warm ? await startServer({ layout, dir, socket, script }, libraries) : undefined;
+      const admitting = createAdmitting(server, async () => {
+        await server?.stop();
+        await Promise.all(directories.map(removeDirectory));
+      });
+      return { ways: layout.ways, programs: [dir, ...libraries], unpacked: found, ...admitting };
     } catch (error) {
       await Promise.all(directories.map(removeDirectory));
       throw error;
@@ -104,10 +128,10 @@ export function createJailedRenderers(deps: JailedRenderersDeps): JailedRenderer
 
   /** `undefined`, and told, where it cannot be: what there is instead is as safe. */
   async function startServer(
-    { binary, layout, dir, socket, script }: { binary: Binary; layout: Layout; dir: string; socket: string; script: string }, // prettier-ignore
+    { layout, dir, socket, script }: { layout: Layout; dir: string; socket: string; script: string },
     libraries: readonly string[],
-  ): Promise<ForkServer | undefined> {
-    await rm(socket, { force: true });
+  ): Promise<Served | undefined> {
+    let [told, ended] = [false, false];
     const given = {
       read: [...libraries, ...common],
       filter: rendererFilter({ starts: false }),
@@ -116,7 +140,7 @@ export function createJailedRenderers(deps: JailedRenderersDeps): JailedRenderer
       ...(jail.abi !== undefined && { abi: jail.abi }),
     };
     try {
-      return await startForkServer({
+      const server = await startForkServer({
         python: layout.python,
         script,
         socket,
@@ -124,38 +148,66 @@ export function createJailedRenderers(deps: JailedRenderersDeps): JailedRenderer
         cwd: dir,
         limits,
         jail: JSON.stringify(given),
-        onRefused: (why) => log.warn({ why }, "a renderer of a preview starts cold, which takes longer"),
+        onRefused(why) {
+          if (!told) log.warn({ why }, "a renderer of a preview starts cold, which takes longer");
+          told = true;
+        },
         onEnded(error) {
-          places.delete(binary.file); // the next preview starts another
+          ended = true;
           log.warn({ error: error.message }, "the renderers of previews have to be started again");
         },
       });
+      log.info({ pid: server.pid }, "renderers of previews are kept warm");
+      return { ...server, hasEnded: () => ended };
     } catch (error) {
-      log.info(
+      log.warn(
         { why: (error as Error).message },
-        "renderers of previews start cold: this Python cannot confine itself",
+        "renderers of previews start cold, which takes longer: no Python that confines itself",
       );
       return undefined;
     }
   }
 
-  return {
-    find(binary) {
-      const known = places.get(binary.file);
-      if (known) return known;
-      const opening = open(binary);
-      places.set(binary.file, opening);
-      opening.catch(() => places.delete(binary.file)); // another try may find what was missing
-      return opening;
-    },
+  function createAdmitting(
+    server: Served | undefined,
+    close: () => Promise<void>,
+  ): Pick<JailedPlace, "start" | "admit" | "retire"> {
+    let [admitted, retired] = [0, false];
+    const triedAt = performance.now();
+    const isGone = () => (server ? server.hasEnded() : warm && performance.now() > triedAt + retryMs);
+    places.add(close);
+    const closeIfUnused = (): void => {
+      if (!retired || admitted > 0 || !places.delete(close)) return;
+      close().catch((error: unknown) => log.warn({ err: error }, "could not remove a directory of renderers"));
+    };
+    return {
+      start: () => (isGone() ? "gone" : server ? "warm" : "cold"),
 
-    async stop() {
-      for (const opening of places.values()) {
-        const opened = await opening.catch(() => undefined);
-        await opened?.server?.stop();
-      }
-      await Promise.all(used.map(removeDirectory));
-    },
+      async admit(reads) {
+        admitted++;
+        const pass = randomBytes(32).toString("base64url");
+        const run = createHash("sha256").update(pass).digest("hex");
+        await server?.tell({ run, reads });
+        return {
+          env: { [readsVariable]: reads.join("\n"), [passVariable]: pass },
+          end() {
+            void server?.tell({ run });
+            admitted--;
+            closeIfUnused();
+          },
+        };
+      },
+
+      retire() {
+        retired = true;
+        closeIfUnused();
+      },
+    };
+  }
+
+  return {
+    open,
+    stop: async () => void (await Promise.all([...places].map((close) => close()))),
   };
 }
 

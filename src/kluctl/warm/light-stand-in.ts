@@ -62,8 +62,10 @@ ${jailedProgram}__END__
 `;
 }
 
-/** Tells a renderer's jail which directories it may read, a line for each. */
-export const jailVariable = "TOWLINE_RENDERER_READS";
+/** Tells the jail of a renderer that starts cold which directories it may read, a line for each. */
+export const readsVariable = "TOWLINE_RENDERER_READS";
+/** Shows the fork server which run a renderer belongs to. */
+export const passVariable = "TOWLINE_RENDERER_PASS";
 
 const jailedProgram = String.raw`
 $SIG{PIPE} = "IGNORE";
@@ -75,7 +77,7 @@ exit 0 if has_nothing_to_do();
 my $status = hand_over();
 exit $status if defined $status;
 $SIG{PIPE} = "DEFAULT";
-my $reads = join "", map { "read $_\n" } split /\n/, $ENV{${jailVariable}};
+my $reads = join "", map { "read $_\n" } split /\n/, $ENV{${readsVariable}};
 confine($own_jail . $reads);
 exec { $python } $python, @ARGV;
 exit 127;

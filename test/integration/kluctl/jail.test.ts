@@ -3,11 +3,12 @@ import { type AddressInfo, createServer } from "node:net";
 import { mkdir, mkdtemp, readdir, readFile, rm, symlink, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { beforeAll, describe, expect, onTestFinished, test } from "vitest";
+import { beforeAll, describe, expect, onTestFinished, test, vi } from "vitest";
 import type { KluctlDeps } from "../../../src/kluctl/kluctl.ts";
 import type { CommandResult } from "../../../src/model.ts";
 import { collectLogs, createProject, createShop, newKluctl, newRun, noDiffOptions } from "../../support/fake-kluctl.ts";
 import { attackProgram, attackTemplate } from "../../support/attacks.ts";
+import { patience } from "../../support/patience.ts";
 import { uniqueName, useCluster, useKluctl, useTempDir } from "../../support/world.ts";
 
 const signal = new AbortController().signal;
@@ -21,9 +22,9 @@ beforeAll(async () => {
 
 /**
  * The same kluctl twice: as deploys use it, and as previews do, whose access is the cluster itself, with nothing between
- * them. With `systemPython` the renderers are copies of a fork server, else each starts cold.
+ * them. With `warm` the renderers are copies of a fork server, else each starts cold.
  */
-async function useJail(options: Partial<Pick<KluctlDeps, "systemPython" | "jail" | "limits">> = {}) {
+async function useJail(options: Partial<Pick<KluctlDeps, "systemPython" | "warm" | "jail" | "limits">> = {}) {
   const [cluster, binary, dir] = await Promise.all([useCluster(), useKluctl(), useTempDir()]);
   const kubeconfig = await readFile(cluster.kubeconfig, "utf8");
   const port = Number(new URL(/https?:[^"\s]+/.exec(kubeconfig)?.[0] ?? "").port);
@@ -50,7 +51,8 @@ async function useJail(options: Partial<Pick<KluctlDeps, "systemPython" | "jail"
   };
 }
 
-const canConfineItself = { systemPython: true };
+const warm = { warm: true };
+const again = "the renderers of previews have to be started again";
 
 /** What became of each object's data. */
 function data(result: CommandResult): Record<string, string> {
@@ -69,7 +71,8 @@ data:
 
 describe.each([
   ["cold", {}],
-  ["from the fork server", canConfineItself],
+  ["from the fork server", warm],
+  ["from one of the system's Python", { ...warm, systemPython: true }],
 ] as const)("renderers %s", (how, options) => {
   test("the shop renders in a jail what it renders outside of one", async () => {
     const { open, jailed, run, slot } = await useJail(options);
@@ -115,8 +118,28 @@ describe.each([
     expect(python?.includes("fork-server")).toBe(how !== "cold");
     expect(Object.entries(others).filter(([, answer]) => answer !== "refused")).toEqual([]);
     expect(Object.keys(others).length).toBeGreaterThan(50);
-    expect(lines.filter(({ msg }) => String(msg).includes("start cold"))).toHaveLength(how === "cold" ? 1 : 0);
+    expect(lines.filter(({ msg }) => /starts? cold/.test(String(msg)))).toEqual([]);
   });
+});
+
+test("the fork server that dies is followed by another, which has learnt nothing from a preview", async () => {
+  const { jailed, run, slot, cluster, lines } = await useJail(warm);
+  const how = `{{ cycler.__init__.__globals__["__builtins__"]["__import__"]("sys").orig_argv | length }}`;
+  const projectDir = await createProject(join(slot, "clone"), {
+    "deployment.yaml": "deployments: [{path: app}]",
+    "app/found.yaml": configMap(cluster.namespace, how),
+  });
+  const preview = async () => data(await jailed.diff(run({ projectDir }), noDiffOptions, signal))["found"];
+  const pids = () =>
+    lines.filter(({ msg }) => msg === "renderers of previews are kept warm").map((line) => line["pid"]);
+  const first = await preview();
+  expect(Number(first)).toBeGreaterThan(3); // arguments of the fork server
+
+  process.kill(Number(pids()[0]), "SIGKILL");
+  await vi.waitFor(() => expect(lines.map(({ msg }) => msg)).toContain(again), patience);
+
+  expect(await preview()).toBe(first);
+  expect(new Set(pids()).size).toBe(2);
 });
 
 describe("declarations of a hostile branch, which kluctl itself obeys,", () => {
@@ -208,7 +231,7 @@ describe("a branch that exhausts", () => {
     ["processor time", `{% for a in range(100000) %}{% for b in range(100000) %}{% endfor %}{% endfor %}`],
   ])("%s fails alone, and the next one works", async (_name, found) => {
     const limits = { previewRendererSeconds: 3, kluctlBytes: 600 * 1024 ** 2 };
-    const { failure, next } = await renderAlone(found, { ...canConfineItself, limits });
+    const { failure, next } = await renderAlone(found, { ...warm, limits });
 
     expect(failure).toBeInstanceOf(Error);
     expect(next).toBe("42");
@@ -238,7 +261,7 @@ describe("a branch that exhausts", () => {
 describe("a kernel with an older Landlock", () => {
   test.each([1, 3, 6])("version %i lets a template find as little", async (abi) => {
     const { jailed, run, slot, dir, cluster } = await useJail({
-      ...canConfineItself,
+      ...warm,
       jail: { abi, network: abi >= 4 },
     });
     const canary = join(dir, "canary");
