@@ -13,11 +13,14 @@ export interface WakingDeps {
 
 /** Two hundred resources that are applied together are one batch: their repository is asked once, not for each. */
 const gatherMs = 20;
+/** What Redis did not take, and no sweep finds. */
+const againMs = 5_000;
 
-/** Returns how to stop. What Redis does not take is left to the sweep: it finds the same from the same resources. */
+/** Returns how to stop. What Redis does not take is left to the sweep, where it finds the same from the same resources. */
 export function startWaking({ deployments, queue, log }: WakingDeps): () => void {
   let gathered: ReconcileRequest[] = [];
   let planned: NodeJS.Timeout | undefined;
+  let stopped = false;
 
   async function flush(requests: readonly ReconcileRequest[]): Promise<void> {
     // Whoever asks, or just edited it, expects git as it is now, and not as it was when somebody last looked.
@@ -29,15 +32,24 @@ export function startWaking({ deployments, queue, log }: WakingDeps): () => void
   function ask(deployment: Deployment | MalformedDeployment, cause: Cause): void {
     const repo = isMalformed(deployment) ? undefined : deployment.repo;
     gathered.push({ kind: "reconcile", deployment: deployment.key, cause, repo });
+    plan(gatherMs);
+  }
+
+  function plan(afterMs: number): void {
     planned ??= setTimeout(() => {
       planned = undefined;
       const requests = gathered;
       gathered = [];
       flush(requests).catch((error: unknown) => {
         const reason = error instanceof Error ? error.message : String(error);
-        log.warn({ requests: requests.length, error: reason }, "could not queue changes; the sweep will");
+        log.warn({ requests: requests.length, error: reason }, "could not queue changes; trying again");
+        // Nothing in a resource says that another one is gone.
+        const lost = requests.filter(({ cause }) => cause === "drift");
+        if (stopped || lost.length === 0) return;
+        gathered.unshift(...lost);
+        plan(againMs);
       });
-    }, gatherMs);
+    }, afterMs);
   }
 
   deployments.onChange(({ kind, deployment, previous }) => {
@@ -46,5 +58,8 @@ export function startWaking({ deployments, queue, log }: WakingDeps): () => void
     if (kind !== "removed") return;
     for (const other of findRelieved(deployment, deployments.all())) ask(other, "drift");
   });
-  return () => clearTimeout(planned);
+  return () => {
+    stopped = true;
+    clearTimeout(planned);
+  };
 }

@@ -1,4 +1,4 @@
-import { expect, test, vi } from "vitest";
+import { expect, onTestFinished, test, vi } from "vitest";
 import { QueueUnavailableError } from "../../../src/errors.ts";
 import type { Deployment, RepoId, Request } from "../../../src/model.ts";
 import { startWaking, type WakingDeps } from "../../../src/reconcile/waking.ts";
@@ -8,15 +8,17 @@ import { silentLog } from "../../support/fakes.ts";
 function aQueue(failing = false) {
   const moved: RepoId[] = [];
   const requests: Request[] = [];
+  const redis = { failing, refused: 0 };
   const queue: WakingDeps["queue"] = {
     markMoved: (repo) => Promise.resolve(void moved.push(repo)),
     enqueue(some) {
-      if (failing) return Promise.reject(new QueueUnavailableError("down"));
+      if (redis.failing) redis.refused++;
+      if (redis.failing) return Promise.reject(new QueueUnavailableError("down"));
       requests.push(...some);
       return Promise.resolve({ queued: some.length });
     },
   };
-  return { queue, moved, requests };
+  return { queue, moved, requests, redis };
 }
 
 function watching(queue: WakingDeps["queue"], left: Deployment[] = []) {
@@ -50,4 +52,22 @@ test("who shared the discriminator of a deployment that goes is looked at", asyn
   const { queue, requests } = aQueue();
   watching(queue, [other!, stranger])(gone!, "removed");
   await vi.waitFor(() => expect(requests).toMatchObject([{ deployment: other!.key, cause: "drift" }]));
+});
+
+test("that a deployment is gone is told again where Redis did not take it: no sweep would find out", async () => {
+  vi.useFakeTimers();
+  onTestFinished(() => void vi.useRealTimers());
+  const targetKey = { clusterId: "cluster-1", discriminator: "shop" };
+  const [gone, other] = ["gone", "other"].map((name) =>
+    aDeployment({ key: { namespace: "shop", name }, status: { targetKey } }),
+  );
+  const { queue, requests, redis } = aQueue(true);
+  const watched = watching(queue, [other!]);
+  watched(gone!, "removed");
+  watched(aDeployment({ key: { namespace: "shop", name: "changed" } }));
+  await vi.advanceTimersByTimeAsync(1_000);
+  expect(redis.refused).toBe(1);
+  redis.failing = false;
+  await vi.advanceTimersByTimeAsync(10_000);
+  expect(requests).toMatchObject([{ deployment: other!.key, cause: "drift" }]);
 });
