@@ -82,6 +82,8 @@ export function createRefsSweep(deps: RefsSweepDeps): RefsSweep {
   const { deployments, queue, everyMs, clock, log, observe } = deps;
   const stopped = new AbortController();
   const asked = new Map<string, Asked>();
+  /** Deployments whose ref was gone, and has not been asked for since it is back. */
+  const gone = new Set<string>();
   const onHost = new Map<string, number>();
   let groups = new Map<string, Group>();
   let groupedAt = -Infinity;
@@ -111,6 +113,7 @@ export function createRefsSweep(deps: RefsSweepDeps): RefsSweep {
     );
     const known = new Set([...groups.values()].flatMap(({ members }) => members.map(({ key }) => keyText(key))));
     for (const key of asked.keys()) if (!known.has(key)) asked.delete(key);
+    for (const key of gone) if (!known.has(key)) gone.delete(key);
   }
 
   function tick(): void {
@@ -218,6 +221,7 @@ export function createRefsSweep(deps: RefsSweepDeps): RefsSweep {
       // Half a period early, so that the look in a period's time counts.
       const silenceMs = Math.min(everyMs() * (2 ** times - 0.5), longestSilenceMs);
       asked.set(key, { commit, times, againAt: now + silenceMs });
+      if (commit !== undefined) gone.delete(key);
       // Its status is to say that it is not deployed: nobody missed anything.
       if (deployment.spec.suspend) continue;
       log.info(
@@ -258,10 +262,14 @@ export function createRefsSweep(deps: RefsSweepDeps): RefsSweep {
   /** Whether it has to be looked at. One that stays behind, since it fails, is asked for less and less often. */
   function differs({ key, spec, status }: GitDeployment, heads: Heads, now: number): boolean {
     const commit = commitOf(spec.source.ref, heads);
+    if (commit === undefined) gone.add(keyText(key));
+    // At the commit that is recorded, which says nothing of the error.
+    else if (gone.has(keyText(key)) && status.lastPrepareError !== undefined && !spec.suspend) return true;
     const pending = pendingCommitOf({ spec, status });
     const isGone = commit === undefined && spec.suspend && pending === undefined; // there is nothing to tell
     if (isGone || (commit !== undefined && commit === (pending ?? status.observedCommit))) {
       asked.delete(keyText(key));
+      gone.delete(keyText(key));
       return false;
     }
     if (commit === undefined && status.lastPrepareError !== undefined) return false; // its status says so

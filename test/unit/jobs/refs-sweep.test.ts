@@ -239,6 +239,23 @@ test("a deleted branch is asked for until the status says so", async () => {
   expect(requests).toHaveLength(2);
 });
 
+test("a branch that is back where it was is found, by a deployment that still says that it is gone", async () => {
+  const failing = { lastPrepareError: "no such branch" };
+  const { refs, requests } = useSweep([
+    following("lost", { status: failing }),
+    following("other", { ref: { branch: "dev" }, status: failing }),
+    following("suspended", { suspend: true, status: failing }),
+  ]);
+  refs.set("refs/heads/dev", "c1");
+  refs.delete("refs/heads/main");
+  await pass(minute);
+  expect(requests).toEqual([]); // their statuses say so
+
+  refs.set("refs/heads/main", "c1");
+  await pass(10 * minute);
+  expect(requests.map(({ deployment }) => deployment.name)).toEqual(["lost"]);
+});
+
 test("a remote that fails is asked less and less often, and the others as ever", async () => {
   const looks: Record<string, number> = { good: 0, bad: 0 };
   let broken = true;
