@@ -3,6 +3,7 @@
  * agree with kluctl's own controller, so that the two can be exchanged without a redeploy.
  */
 import type { DeploymentSpec, DeploymentStatus, ResultError } from "../model.ts";
+import { timeOf } from "./time.ts";
 
 export interface DecisionInput {
   readonly spec: DeploymentSpec;
@@ -74,7 +75,7 @@ function deployReason(
   if (spec.manual && status.lastManualObjectsHash !== spec.manualObjectsHash) return "approval-changed";
   if (status.observedGeneration !== generation) return "spec-changed";
   if (spec.suspend) return undefined;
-  const deployedAt = Date.parse(last.endTime);
+  const deployedAt = timeOf(last.endTime);
   if (spec.deployIntervalMs !== undefined && deployedAt + spec.deployIntervalMs <= now) return "interval";
   if (last.errors > 0 && (retrying || (retryAt ?? deployedAt + retryAfterMs(spec)) <= now)) return "retry";
   if (spec.prune && pruneConfirmed) return "prune-confirmed";
@@ -89,7 +90,7 @@ function validateDue({ spec, status, now, retryAt }: DecisionInput): boolean {
   const last = status.lastValidateResult;
   if (last === undefined) return true;
   if (spec.suspend) return false;
-  const validatedAt = Date.parse(last.endTime);
+  const validatedAt = timeOf(last.endTime);
   if (last.errors > 0 && (retryAt ?? validatedAt + retryAfterMs(spec)) <= now) return true;
   return validatedAt + validateEveryMs(spec) <= now;
 }

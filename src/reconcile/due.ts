@@ -2,7 +2,9 @@
 import { annotation, isMalformed, type Cause, type Deployment, type MalformedDeployment } from "../model.ts";
 import { isReconciling, readyCondition } from "./conditions.ts";
 import { retryAfterMs, validateEveryMs } from "./decide.ts";
+import { hashToConfirm } from "./pruning.ts";
 import { asksAnew, givenUpAt, isAnnotated, isAsked } from "./requests.ts";
+import { timeOf } from "./time.ts";
 
 /** What a process has seen of a deployment, and the status alone does not say. Epoch milliseconds. */
 export interface Seen {
@@ -33,18 +35,25 @@ export function dueAt(deployment: Deployment | MalformedDeployment, seen: Seen, 
 
 function nextCheckAt(deployment: Deployment, { lastLoopAt, retryAt }: Seen, now: number): number {
   const { spec, status } = deployment;
+  if (isPruneConfirmed(deployment)) return now;
   const looked = lastLook(deployment, lastLoopAt, now);
   if (looked === undefined) return retryAt ?? now;
   const ready = readyCondition(status)?.status === "True";
   const times = [looked + (ready ? spec.intervalMs : Math.min(retryAfterMs(spec), spec.intervalMs))];
   if (retryAt !== undefined) times.push(retryAt);
   if (spec.deployIntervalMs !== undefined && status.lastDeployResult !== undefined) {
-    times.push(Math.max(Date.parse(status.lastDeployResult.endTime) + spec.deployIntervalMs, looked));
+    times.push(Math.max(timeOf(status.lastDeployResult.endTime) + spec.deployIntervalMs, looked));
   }
   if (spec.validate && status.lastValidateResult !== undefined) {
-    times.push(Math.max(Date.parse(status.lastValidateResult.endTime) + validateEveryMs(spec), looked));
+    times.push(Math.max(timeOf(status.lastValidateResult.endTime) + validateEveryMs(spec), looked));
   }
   return Math.min(...times);
+}
+
+/** Whether the very prune that waits has been confirmed: perhaps while no server watched, or Redis took no request. */
+function isPruneConfirmed({ annotations, status }: Deployment): boolean {
+  const hash = hashToConfirm(readyCondition(status)?.message ?? "");
+  return hash !== undefined && annotations[annotation.confirmPrune] === hash;
 }
 
 /** Whether a change of the resource is worth a look at once, and why. */

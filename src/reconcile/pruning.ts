@@ -75,6 +75,11 @@ export function findWaiting(
   return { hash, message };
 }
 
+/** The hash that a message asks somebody to confirm. */
+export function hashToConfirm(message: string): string | undefined {
+  return /towline\.dev\/confirm-prune=([0-9a-f]{16})\b/.exec(message)?.[1];
+}
+
 /** `undefined`: nobody has to confirm it. */
 export function findLargePrune(result: CommandResult, guard: PruneGuard): LargePrune | undefined {
   const doomed = findDoomed(result).length;

@@ -14,6 +14,7 @@ import {
   requestAnnotation,
 } from "../model.ts";
 import { loopTimeoutMs } from "./decide.ts";
+import { timeOf } from "./time.ts";
 
 type Entry = Deployment | MalformedDeployment;
 
@@ -67,7 +68,7 @@ export function asksAnew(deployment: Entry, previous: Entry | undefined): boolea
 export function givenUpAt(deployment: Deployment): number | undefined {
   const begun = manualKinds.flatMap((kind) => unfinished(deployment, kind)?.startTime ?? []);
   if (begun.length === 0) return undefined;
-  return Math.min(...begun.map((time) => Date.parse(time) || 0)) + 2 * loopTimeoutMs(deployment.spec);
+  return Math.min(...begun.map(timeOf)) + 2 * loopTimeoutMs(deployment.spec);
 }
 
 function annotationOf({ annotations }: Entry, kind: ManualKind): string | undefined {

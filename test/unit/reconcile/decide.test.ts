@@ -164,3 +164,14 @@ test("where changes do not count, an interval, a broken off deploy and who asks 
   );
   expect(deployRegardless({ ...input, asked: true })).toBe("asked");
 });
+
+test("when nobody can read when the last deploy or validation ended, their intervals are over", () => {
+  const status = {
+    ...deployed,
+    lastDeployResult: aSummary({ endTime: "yesterday" }),
+    lastValidateResult: aValidation({ endTime: "yesterday" }),
+  };
+  const spec = aSpec({ deployIntervalMs: 86_400_000, validate: true });
+  expect(decide(input({ spec, status }), "h1").deploy).toBe("interval");
+  expect(decide(input({ spec: aSpec({ validate: true }), status }), "h1")).toMatchObject({ validate: true });
+});

@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import { dueAt, wakes } from "../../../src/reconcile/due.ts";
-import type { Condition, MalformedDeployment } from "../../../src/model.ts";
+import type { Condition, Deployment, MalformedDeployment } from "../../../src/model.ts";
 import { aDeployment, aSummary, aValidation } from "../../support/deployments.ts";
 
 const now = Date.parse("2026-01-01T01:00:00Z");
@@ -135,4 +135,24 @@ test("a loop that was broken off is taken up by the next server that starts", ()
   expect(wakes("added", brokenOff, undefined)).toBe("interval");
   expect(wakes("changed", brokenOff, aDeployment({ status: healthy }))).toBeUndefined();
   expect(wakes("added", aDeployment({ status: healthy }), undefined)).toBeUndefined();
+});
+
+test("a deployment is due at once, and not at no time at all, when nobody can read when it was last deployed", () => {
+  const status = { ...healthy, lastDeployResult: aSummary({ endTime: "yesterday" }) };
+  expect(dueAt(aDeployment({ spec: { deployIntervalMs: 60_000 }, status }), { lastLoopAt: now }, now)).toBe(now);
+});
+
+test("a prune that was confirmed while nobody watched is due, and nothing else that somebody wrote there is", () => {
+  const message = "deploy succeeded. They are not pruned: towline.dev/confirm-prune=0123456789abcdef. Another note.";
+  const waiting = (confirmed: string | undefined, words = message, suspend = false) =>
+    aDeployment({
+      spec: { suspend },
+      status: { ...healthy, conditions: [{ ...ready("True"), message: words }] },
+      annotations: confirmed === undefined ? {} : { "towline.dev/confirm-prune": confirmed },
+    });
+  const due = (deployment: Deployment) => dueAt(deployment, { lastLoopAt: now }, now);
+  expect(due(waiting("0123456789abcdef"))).toBe(now);
+  for (const other of [undefined, "", "0123", "fedcba9876543210"]) expect(due(waiting(other))).toBe(now + 300_000);
+  expect(due(waiting("0123456789abcdef", "deploy succeeded."))).toBe(now + 300_000);
+  expect(due(waiting("0123456789abcdef", message, true))).toBe(Infinity);
 });
