@@ -3,7 +3,7 @@ import { mkdir } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import type { Config } from "../config.ts";
 import { PreviewRefusedError } from "../errors.ts";
-import { probeJail } from "../jail/probe.ts";
+import { type KernelJail, probeJail } from "../jail/probe.ts";
 import type { Confine } from "../kluctl/confine.ts";
 import type { Logger } from "../log.ts";
 import type { RunnerReport } from "../preview-runner/task.ts";
@@ -38,8 +38,7 @@ export async function findIsolation({ preview }: Pick<Config, "preview">, dir: s
 
 /** By the kernel of this machine. */
 export async function examineMachine(mode: Isolation["mode"], dir: string): Promise<Isolation> {
-  await mkdir(dir, { recursive: true, mode: 0o700 });
-  const found = await probeJail(dir);
+  const found = await probe(dir);
   const why: Record<Property, string | undefined> = { ...found, credentials: undefined };
   const provided: Isolation["provided"] = {};
   const missing: Isolation["missing"] = {};
@@ -48,6 +47,17 @@ export async function examineMachine(mode: Isolation["mode"], dir: string): Prom
     Object.assign(text === undefined ? provided : missing, { [property]: text ?? providers[property] });
   }
   return { mode, provided, missing };
+}
+
+/** A server that only deploys does not depend on it, so that what fails here is no reason not to start. */
+async function probe(dir: string): Promise<KernelJail> {
+  try {
+    await mkdir(dir, { recursive: true, mode: 0o700 });
+    return await probeJail(dir);
+  } catch (error) {
+    const untried = `it could not be tried: ${(error as Error).message}`;
+    return { files: untried, processes: untried, network: untried };
+  }
 }
 
 /** Of what a runner says of itself, the ways that are known here; of those that it does not name, none is in force. */
