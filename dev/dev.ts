@@ -58,7 +58,7 @@ async function writeServerConfig({ controlPlane, redis, gitea }: Addresses, stat
     webhooks: { host: "127.0.0.1", port },
     admin: { host: "127.0.0.1", port: adminPort },
     ui: { host: "127.0.0.1", port: pagePort, token, tokenRole: "operator", actAs: "server" },
-    preview: { enabled: true },
+    preview: { enabled: true, isolation: "auto" }, // as far as this kernel can; nobody else can push here
     dataDir: join(stateDir, "server"),
     redis: { url: redis.url },
     kubernetes: { kubeconfig: controlPlane.kubeconfig, namespaces: ["default"] },

@@ -2,11 +2,14 @@
 import { createKubeClient, type KubeClient } from "../../src/kube/client.ts";
 import { startWatch } from "../../src/kube/watch.ts";
 import { createLogger } from "../../src/log.ts";
+import { previewAccountObjects } from "../parts/preview-account.ts";
 
 export interface Cluster {
   readonly kubeconfig: string;
   readonly client: KubeClient;
   createNamespace(name: string): Promise<void>;
+  /** For servers that preview pull requests. */
+  createPreviewAccount(namespace: string): Promise<void>;
   createDeployment(namespace: string, name: string, spec: object): Promise<void>;
   /** Writes a status as a server would. */
   setStatus(namespace: string, name: string, status: object): Promise<void>;
@@ -52,6 +55,11 @@ export function openCluster(kubeconfig: string, now: () => number): Cluster {
     async createNamespace(name) {
       const body = { apiVersion: "v1", kind: "Namespace", metadata: { name } };
       await client.request({ method: "POST", path: "/api/v1/namespaces", body });
+    },
+    async createPreviewAccount(namespace) {
+      for (const { path, body } of previewAccountObjects(namespace)) {
+        await client.request({ method: "POST", path, body });
+      }
     },
     async createDeployment(namespace, name, spec) {
       const body = {

@@ -56,6 +56,7 @@ async function measure(stage: Stage): Promise<readonly Row[]> {
   const login = await client.createCollaborator(remote, "towline-large", reporterScopes);
   const forge = { apiUrl: `${login.url}/api/v1`, token: login.token };
   await stage.cluster.createNamespace(namespace);
+  await stage.cluster.createPreviewAccount(namespace);
   const server = await stage.startTowline({ name: namespace, namespace, concurrency: 2, forge });
   await client.registerWebhook(remote, { ...server.webhook, events: ["push", "pull_request"] });
 

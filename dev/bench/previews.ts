@@ -38,7 +38,7 @@ export const previews: Measurement = {
         `${one.opened.length} pull requests that concern one deployment of three objects, then ${twenty.opened.length} that concern ${twenty.count}, on Gitea. ` +
         "Each is opened, pushed to once and closed; one value is changed. The clock starts when Gitea says that it is open, or `git push` is done, " +
         "and stops when Gitea has taken the comment that tells what the merge would change. Comparing is kluctl, " +
-        "started cold for a preview, as many at once as is the default. Waiting for Gitea's answers is called forge, " +
+        'confined by isolation "required", as many at once as is the default. Waiting for Gitea\'s answers is called forge, ' +
         "except what is asked while something is compared. Comments are built of made-up reports, for the limits of GitHub and GitLab.",
       tables: [
         splits("opened, one deployment", one.opened),
@@ -97,6 +97,7 @@ async function prepare(stage: Stage, count: number): Promise<Scene> {
   const login = await client.createCollaborator(remote, `towline-${count}`, reporterScopes);
   const proxy = await stage.forgeProxy(`${login.url}/api/v1`);
   await stage.cluster.createNamespace(namespace);
+  await stage.cluster.createPreviewAccount(namespace);
   const forge = { apiUrl: proxy.apiUrl, token: login.token };
   const server = await stage.startTowline({ name: namespace, namespace, concurrency: 2, forge });
   await client.registerWebhook(remote, { ...server.webhook, events: ["push", "pull_request"] });

@@ -6,6 +6,7 @@ import { stripTypeScriptTypes } from "node:module";
 import { join, resolve } from "node:path";
 import { cacheDir } from "../cache.ts";
 import { freePort } from "../parts/port.ts";
+import { previewAccount } from "../parts/preview-account.ts";
 import { startProcess } from "../parts/process.ts";
 import { findCommand } from "./usage.ts";
 
@@ -21,7 +22,7 @@ export interface TowlineOptions {
   readonly concurrency: number;
   /** As the image runs it, compiled; the sources when absent. */
   readonly program?: string | undefined;
-  /** Without it the git host is told nothing, and pull requests are not previewed. */
+  /** Without it the git host is told nothing. With it pull requests are previewed, as the account of their namespace. */
   readonly forge?: ForgeLogin | undefined;
   /** Without it there is no page. */
   readonly pageToken?: string | undefined;
@@ -93,7 +94,7 @@ export async function startTowline(options: TowlineOptions): Promise<Towline> {
     admin: { host: "127.0.0.1", port: adminPort },
     ...(pageToken && { ui: { host: "127.0.0.1", port: pagePort, token: pageToken } }),
     log: { format: "json" },
-    preview: { enabled: forge !== undefined },
+    preview: { enabled: forge !== undefined, isolation: "required", serviceAccountName: previewAccount },
     dataDir: join(stateDir, name),
     redis: { url: redisUrl, prefix: options.prefix ?? name },
     kubernetes: { kubeconfig, namespaces: [namespace] },

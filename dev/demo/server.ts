@@ -59,8 +59,9 @@ export async function startServer(options: ServerOptions): Promise<DemoServer> {
     // Whoever looks may also try the buttons: nobody but the server has a login to this cluster.
     ui: { host: "127.0.0.1", port: pagePort, token, tokenRole: "operator", actAs: "server" },
     log: { format: "json" },
-    // Nobody but whoever runs the demo can push to its Gitea.
-    preview: { enabled: true },
+    // Nobody but whoever runs the demo can push to its Gitea: previews are confined as far as this machine's kernel can,
+    // and no account has to be made for them in a cluster that is somebody's.
+    preview: { enabled: true, isolation: "auto" },
     clusterName: "demo",
     dataDir: join(stateDir, "server"),
     redis: { url: redis.url },

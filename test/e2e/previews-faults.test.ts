@@ -4,7 +4,7 @@ import { text } from "node:stream/consumers";
 import { expect, test } from "vitest";
 import { readiness, useFaultServer } from "../support/faults.ts";
 import { useForgeProxy } from "../support/forge-proxy.ts";
-import { useJournal } from "../support/journal.ts";
+import { journaled, useJournal } from "../support/journal.ts";
 import { findProcessesOf } from "../support/processes.ts";
 import { aProject, aSpec } from "../support/project.ts";
 import { giteaVariables, type PullRequestHost, usePullRequestHost, usePullRequests } from "../support/pull-requests.ts";
@@ -58,7 +58,7 @@ test("two servers on one Redis leave one comment, and when the one that compares
   const world = await useWorld();
   const journal = await useJournal(world);
   const host = await usePullRequestHost();
-  const variables = giteaVariables(host.gitea);
+  const variables = { ...giteaVariables(host.gitea), ...journaled };
   const servers = await Promise.all([
     useFaultServer(world, journal, "one", variables),
     useFaultServer(world, journal, "two", variables),
@@ -90,7 +90,7 @@ test("a server that is told to stop hands what it compares to the other one", as
   const world = await useWorld();
   const journal = await useJournal(world);
   const host = await usePullRequestHost();
-  const variables = { ...giteaVariables(host.gitea), TOWLINE_SHUTDOWN_DRAIN: "1s" };
+  const variables = { ...giteaVariables(host.gitea), ...journaled, TOWLINE_SHUTDOWN_DRAIN: "1s" };
   const servers = await Promise.all([
     useFaultServer(world, journal, "one", variables),
     useFaultServer(world, journal, "two", variables),
@@ -117,7 +117,7 @@ test("a server that dies right after it wrote the comment leaves none that the o
   const apiUrl = `${host.gitea.login.url}/api/v1`;
   const start = async (name: string) => {
     const proxy = await useForgeProxy(apiUrl);
-    const variables = { ...giteaVariables(host.gitea), TOWLINE_GITEA_API_URL: proxy.apiUrl };
+    const variables = { ...giteaVariables(host.gitea), ...journaled, TOWLINE_GITEA_API_URL: proxy.apiUrl };
     const server = await useFaultServer(world, journal, name, variables);
     await host.tell(server);
     return { proxy, server };
@@ -174,6 +174,7 @@ test("without webhooks the sweep finds pull requests, and what Redis forgot is f
   const towline = await useTowline(world, {
     ...giteaVariables(host.gitea),
     TOWLINE_REDIS_URL: `unix://${redis.socket}`,
+    ...journaled,
     TOWLINE_KLUCTL: journal.kluctl,
     TOWLINE_PREVIEW_INTERVAL: "30s",
   });

@@ -1,10 +1,11 @@
 /** Where a preview ends: with something newer, with its pull request, at a fork, and at what its identity may not do. */
+import { existsSync } from "node:fs";
 import { access, readdir, rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { expect, test, vi } from "vitest";
 import { createAccount } from "../support/accounts.ts";
-import { useJournal } from "../support/journal.ts";
-import { findProcessesOf, findRunsOf } from "../support/processes.ts";
+import { journaled, useJournal } from "../support/journal.ts";
+import { findRunsOf } from "../support/processes.ts";
 import { aProject, aSpec } from "../support/project.ts";
 import { giteaVariables, rendersWhile, usePullRequestHost, usePullRequests } from "../support/pull-requests.ts";
 import { useTowline } from "../support/towline.ts";
@@ -18,9 +19,13 @@ async function useGate({ dir }: TestWorld): Promise<{ readonly file: string; ope
   return { file, open: () => rm(file) };
 }
 
-/** The processes in which templates wait at the gate. */
-function waiting(gate: string): number[] {
-  return findProcessesOf(gate).map(({ pid }) => pid);
+/** The processes of kluctl whose project has a template that waits at the gate. */
+function waiting({ dir }: TestWorld): number[] {
+  const isSlow = (command: string) => {
+    const [, project] = /--project-dir=(\S+)/.exec(command) ?? [];
+    return project !== undefined && existsSync(join(project, "app/slow.yml"));
+  };
+  return findRunsOf(dir, process.pid).flatMap(({ pid, command }) => (isSlow(command) ? pid : []));
 }
 
 test("a newer head ends the older one's preview with everything below it, and nobody reads of the older one", async () => {
@@ -41,9 +46,10 @@ test("a newer head ends the older one's preview with everything below it, and no
   await expect
     .poll(() => pulls.statuses(pull.head), patience)
     .toMatchObject({ towline: "pending: comparing 1 deployment" });
-  await expect.poll(() => waiting(gate.file), patience).not.toEqual([]);
-  const running = findRunsOf(world.dir, process.pid);
-  expect(running.map(({ command }) => command.split(" ")[0])).toContain(world.kluctl);
+  await expect.poll(() => waiting(world), patience).not.toEqual([]);
+  let running = findRunsOf(world.dir, process.pid);
+  const programs = () => (running = findRunsOf(world.dir, process.pid)).map(({ command }) => command.split(" ")[0]);
+  await expect.poll(programs, patience).toContain(world.kluctl);
   const [comment] = await pull.comments();
 
   const head = await pull.push({ ...aProject({ namespace, data: { color: "teal" } }), "app/slow.yml": undefined });
@@ -79,14 +85,14 @@ test("a base that moves ends a preview too, but not for ever", async () => {
 
   const pull = await pulls.open({ "app/slow.yml": rendersWhile(gate.file, { namespace }) });
   await pull.comment("comparing 1 deployment"); // from here on it is known which pull requests the base concerns
-  await expect.poll(() => waiting(gate.file), patience).not.toEqual([]);
+  await expect.poll(() => waiting(world), patience).not.toEqual([]);
   // What was deployed, and what the sweep finds, count as moves too: at most three times, whatever they come from.
   let base = "";
   const endedBy = async (times: number): Promise<boolean> => {
-    const before = waiting(gate.file);
+    const before = waiting(world);
     base = await pulls.repo.push({ README: `moved ${times} times\n` });
     await deployment.settles(base);
-    const ended = () => expect(waiting(gate.file).filter((pid) => before.includes(pid))).toEqual([]);
+    const ended = () => expect(waiting(world).filter((pid) => before.includes(pid))).toEqual([]);
     // The first time it has to end, the last time it must not: that is not waited for as long.
     return vi.waitFor(ended, times === 1 ? patience : { timeout: 6_000, interval: 100 }).then(
       () => true,
@@ -96,7 +102,7 @@ test("a base that moves ends a preview too, but not for ever", async () => {
   let ended = 0;
   while (ended < 4 && (await endedBy(ended + 1))) {
     ended++;
-    await expect.poll(() => waiting(gate.file), patience).not.toEqual([]);
+    await expect.poll(() => waiting(world), patience).not.toEqual([]);
   }
   expect(ended).toBeGreaterThanOrEqual(1);
   expect(ended).toBeLessThanOrEqual(3);
@@ -144,7 +150,7 @@ test("a pull request that is closed or merged while it is compared ends that, an
   const world = await useWorld();
   const { namespace } = world.cluster;
   const journal = await useJournal(world);
-  const pulls = await usePullRequests(world, { TOWLINE_KLUCTL: journal.kluctl });
+  const pulls = await usePullRequests(world, { ...journaled, TOWLINE_KLUCTL: journal.kluctl });
   await pulls.repo.push(aProject({ namespace }));
   const deployment = world.cluster.deployment("shop");
   await deployment.create(aSpec(pulls.repo.url, { suspend: true }));
@@ -176,7 +182,8 @@ test("nothing of a fork is fetched or rendered, the comment says so and why, and
   const { namespace } = world.cluster;
   const journal = await useJournal(world);
   const dataDir = join(world.dir, "data");
-  const pulls = await usePullRequests(world, { TOWLINE_KLUCTL: journal.kluctl, TOWLINE_DATA_DIR: dataDir });
+  const variables = { ...journaled, TOWLINE_KLUCTL: journal.kluctl, TOWLINE_DATA_DIR: dataDir };
+  const pulls = await usePullRequests(world, variables);
   const base = await pulls.repo.push({ ...aProject({ namespace }), "app/other.yml": "" });
   const deployment = world.cluster.deployment("shop");
   await deployment.create(aSpec(pulls.repo.url));
@@ -254,7 +261,8 @@ test("previews act as the account that is configured for them; deploys, and prev
 
   await stopTelling();
   await restricted.stop();
-  await host.tell(await useTowline(world, giteaVariables(host.gitea)));
+  const own = { TOWLINE_PREVIEW_SERVICE_ACCOUNT_NAME: "" };
+  await host.tell(await useTowline(world, { ...giteaVariables(host.gitea), ...own }));
   const job = { apiVersion: "v1", kind: "Secret", metadata: { name: "beyond", namespace } };
   const beyond = await host.open({ "app/beyond.yml": JSON.stringify(job) });
   expect(await beyond.comment("forbidden")).toContain(`system:serviceaccount:${namespace}:deployer`);

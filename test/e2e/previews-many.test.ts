@@ -1,7 +1,7 @@
 /** A pull request that concerns twenty deployments: one merge, a bounded number of processes, one comment. */
 import { expect, test } from "vitest";
 import { useForgeProxy } from "../support/forge-proxy.ts";
-import { useJournal, type JournalRun } from "../support/journal.ts";
+import { journaled, useJournal, type JournalRun } from "../support/journal.ts";
 import { aProject, aSpec } from "../support/project.ts";
 import { giteaVariables, usePullRequestHost } from "../support/pull-requests.ts";
 import { useTowline, type Towline } from "../support/towline.ts";
@@ -41,6 +41,7 @@ test("twenty deployments share one merge, are compared a few at a time, and end 
   const variables = {
     ...giteaVariables(host.gitea),
     TOWLINE_GITEA_API_URL: proxy.apiUrl,
+    ...journaled,
     TOWLINE_KLUCTL: journal.kluctl,
     TOWLINE_PREVIEW_CONCURRENCY: String(atOnce),
     TOWLINE_SWEEP_INTERVAL: "24h",

@@ -4,7 +4,7 @@ import { githubPullRequest } from "../support/deliveries.ts";
 import { type LocalGithub, useLocalGithub, useLocalPullRequests } from "../support/local-hosts.ts";
 import { patience } from "../support/patience.ts";
 import { aProject, aSpec } from "../support/project.ts";
-import { useTowline } from "../support/towline.ts";
+import { previewVariables, useTowline } from "../support/towline.ts";
 import { type TestWorld, useWorld } from "../support/world.ts";
 
 /** Both have a deployment named after their namespace. */
@@ -20,7 +20,7 @@ async function useServers(worlds: readonly [TestWorld, TestWorld], local: LocalG
   const other = await useTowline(second, {
     ...local.variables,
     TOWLINE_GITHUB_API_URL: local.apiUrl,
-    TOWLINE_PREVIEW_ENABLED: "true",
+    ...previewVariables,
     TOWLINE_STATUS_NAME: names[1] ?? "towline",
   });
   for (const { cluster } of worlds) {

@@ -11,6 +11,9 @@ import { giteaVariables, type OpenPullRequest, usePullRequestHost } from "../sup
 import { useTowline } from "../support/towline.ts";
 import { type TestWorld, useWorld } from "../support/world.ts";
 
+/** What is confined leaves no trace behind. */
+const unconfined = { TOWLINE_PREVIEW_ISOLATION: "off" };
+
 /** A template that leaves a file behind wherever it is rendered. */
 function useTrace({ dir, cluster: { namespace } }: TestWorld, name: string) {
   const file = join(dir, name);
@@ -48,6 +51,7 @@ test("on a Gitea, what a reader pushes for review without a branch is answered a
   const first = await host.pushForReview(reader, "one", swept!.changes);
   const towline = await useTowline(world, {
     ...giteaVariables(host.gitea),
+    ...unconfined,
     TOWLINE_PREVIEW_INTERVAL: "30s",
   });
   await isAnswered(first);
@@ -86,7 +90,7 @@ test("on a Gitea that passes it off as one from a branch, such a pull request is
     };
     answer().catch(() => res.destroy());
   });
-  const variables = { ...giteaVariables(host.gitea), TOWLINE_GITEA_API_URL: proxy.apiUrl };
+  const variables = { ...giteaVariables(host.gitea), ...unconfined, TOWLINE_GITEA_API_URL: proxy.apiUrl };
   await host.tell(await useTowline(world, variables));
   await host.repo.push(aProject({ namespace }));
   await world.cluster.deployment("shop").create(aSpec(host.repo.url, { suspend: true }));
@@ -109,7 +113,7 @@ test.each([
   async (_name, useHost, queue) => {
     const [world, local] = await Promise.all([useWorld(), useHost()]);
     const { namespace } = world.cluster;
-    const pulls = await useLocalPullRequests(world, local);
+    const pulls = await useLocalPullRequests(world, local, { variables: () => unconfined });
     await pulls.push(aProject({ namespace }));
     const deployment = world.cluster.deployment("shop");
     await deployment.create(aSpec(pulls.repo.url, { suspend: true }));
@@ -139,6 +143,7 @@ test.each([
   const { namespace } = world.cluster;
   // To the server that is two hosts, and the repository is on the other one.
   const variables = (apiUrl: string) => ({
+    ...unconfined,
     TOWLINE_GITLAB_API_URL: apiUrl.replace("127.0.0.1", "localhost"),
     TOWLINE_GITEA_API_URL: "http://127.0.0.1:1/api/v1",
   });
@@ -172,7 +177,7 @@ test("a login for a git host alone has nothing rendered, and the server says wha
   const host = await usePullRequestHost();
   const trace = useTrace(world, "trace");
   const { TOWLINE_PREVIEW_ENABLED: _, ...login } = giteaVariables(host.gitea);
-  const towline = await useTowline(world, { ...login, TOWLINE_PREVIEW_INTERVAL: "30s" });
+  const towline = await useTowline(world, { ...login, ...unconfined, TOWLINE_PREVIEW_INTERVAL: "30s" });
   await host.tell(towline);
   const commit = await host.repo.push(aProject({ namespace }));
   const deployment = world.cluster.deployment("shop");

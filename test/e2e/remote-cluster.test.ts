@@ -18,7 +18,8 @@ test("a kubeconfig in a Secret leads to another cluster, for all that becomes of
   const [world, remote] = await Promise.all([useWorld(), useRemoteCluster()]);
   const { cluster } = world;
   const { namespace } = remote;
-  const pulls = await usePullRequests(world);
+  // As the accounts of the deployments, or by the login of their kubeconfig.
+  const pulls = await usePullRequests(world, { TOWLINE_PREVIEW_SERVICE_ACCOUNT_NAME: "" });
   const { repo } = pulls;
   const project = (data: Record<string, string>) => aProject({ namespace, name: "{{ args.name }}", data });
   await repo.push(project({ color: "red" }));
@@ -91,10 +92,15 @@ test("a kubeconfig in a Secret leads to another cluster, for all that becomes of
   await limited!.reaches("Ready");
   expect(await remote.data("limited")).toEqual({ color: "red" });
 
+  // A token takes more than a name.
+  const place = { name: "limited", namespace: ours };
+  await remote.core.createNamespace({ body: { metadata: { name: ours } } });
+  await remote.core.createNamespacedServiceAccount({ namespace: ours, body: { metadata: place } });
   const pull = await pulls.open(project({ color: "blue" }));
   const comment = await pull.comment("took");
   expect(comment).toMatch(/- +red\n\+ +blue/);
   expect(comment).toContain(remote.id.slice(0, 8));
+  expect(comment).not.toContain("could not be compared");
   expect(await remote.data("all")).toEqual({ color: "red" });
 
   await Promise.all([all!.delete(), limited!.delete()]);

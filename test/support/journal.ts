@@ -44,6 +44,9 @@ export interface Journal {
   hold(condition: string): Promise<() => Promise<void>>;
 }
 
+/** For servers that preview, too: nothing that is confined could write a journal, or wait for what it cannot read. */
+export const journaled = { TOWLINE_PREVIEW_ISOLATION: "off" };
+
 /** How often a call says that it is alive. */
 const beatSeconds = 0.1;
 

@@ -21,7 +21,7 @@ import { type ForgeProxy, useForgeProxy } from "./forge-proxy.ts";
 import { type GithubHost, useGithubHost } from "./github-host.ts";
 import { type GitlabHost, useGitlabHost } from "./gitlab-host.ts";
 import { latestJobs } from "./gitlab-state.ts";
-import { type Towline, useTowline } from "./towline.ts";
+import { previewVariables, type Towline, useTowline } from "./towline.ts";
 import { patience } from "./patience.ts";
 import { type TestRepository, type TestWorld, uniqueName } from "./world.ts";
 
@@ -196,7 +196,7 @@ export async function useLocalPullRequests(
   const repository = { name: local.repoName, url: deliveredUrl ?? repo.url };
   const proxy = await useForgeProxy(local.apiUrl);
   const apiUrl = { [`TOWLINE_${kind.toUpperCase()}_API_URL`]: proxy.apiUrl };
-  const more = { TOWLINE_PREVIEW_ENABLED: "true", TOWLINE_CLUSTER_NAME: "eu-1", ...variables(proxy.apiUrl) };
+  const more = { ...previewVariables, TOWLINE_CLUSTER_NAME: "eu-1", ...variables(proxy.apiUrl) };
   const towline = await useTowline(world, { ...local.variables, ...apiUrl, ...more });
 
   async function deliver({ rawHeaders, body }: Delivery): Promise<void> {

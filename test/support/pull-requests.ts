@@ -1,7 +1,7 @@
 /** Pull requests on the real Gitea, as the people see them who work there. */
 import { expect, onTestFinished } from "vitest";
 import { createWorkCopy, type FileChanges } from "../../dev/parts/work-copy.ts";
-import { type Towline, useTowline } from "./towline.ts";
+import { previewVariables, type Towline, useTowline } from "./towline.ts";
 import { type TestForge, type TestRepository, type TestWorld, uniqueName, useGitea, useTempDir } from "./world.ts";
 import { patience } from "./patience.ts";
 
@@ -59,7 +59,7 @@ export function giteaVariables({ login }: TestForge): Record<string, string> {
   return {
     TOWLINE_GITEA_API_URL: `${login.url}/api/v1`,
     TOWLINE_GITEA_TOKEN: login.token,
-    TOWLINE_PREVIEW_ENABLED: "true",
+    ...previewVariables,
   };
 }
 
@@ -212,15 +212,19 @@ function onPullRequest(
   };
 }
 
-/** A ConfigMap `slow` that kluctl renders for as long as the file exists. */
+/**
+ * A ConfigMap `slow` that kluctl renders for as long as the file exists, five minutes at most. A template that is confined
+ * cannot read the file, but it sees whether there is one.
+ */
 export function rendersWhile(file: string, { namespace }: { namespace: string }): string {
-  const wait = `while [ -e ${file} ]; do sleep 0.1; done; echo done`;
+  const os = "lipsum.__globals__.os";
+  const wait = `{% for _ in range(3000) if ${os}.path.exists('${file}') %}{{ ${os}.sys.modules.time.sleep(0.1) or '' }}{% endfor %}`;
   return [
     "apiVersion: v1",
     "kind: ConfigMap",
     `metadata: { name: slow, namespace: ${namespace} }`,
     "data:",
-    `  was: "{{ lipsum.__globals__.os.popen('${wait}').read() | trim }}"`,
+    `  was: "${wait}done"`,
     "",
   ].join("\n");
 }

@@ -7,6 +7,7 @@ import { createInterface } from "node:readline";
 import { pino } from "pino";
 import { expect, onTestFinished } from "vitest";
 import { startApp } from "../../src/app.ts";
+import { previewAccount } from "../../dev/parts/preview-account.ts";
 import { loadConfig } from "../../src/config.ts";
 import { createSecretList } from "../../src/log.ts";
 import { wrongSkip } from "../../src/reconcile/skip/skip-audit.ts";
@@ -33,6 +34,15 @@ export interface TowlineProcess extends Towline {
   readonly ended: Promise<number | NodeJS.Signals>;
 }
 
+/** With them a server previews pull requests, as the account that each world has for that. */
+export const previewVariables = {
+  TOWLINE_PREVIEW_ENABLED: "true",
+  TOWLINE_PREVIEW_SERVICE_ACCOUNT_NAME: previewAccount,
+};
+
+/** On a kernel that cannot confine all of it, `TOWLINE_PREVIEW_ISOLATION=auto npm test` has the others run. */
+const isolation = process.env["TOWLINE_PREVIEW_ISOLATION"];
+
 /** The variables of a server for this world. It watches this test's namespace only, so that tests run side by side. */
 export function environment(world: TestWorld, extra: Record<string, string> = {}): Record<string, string> {
   return {
@@ -50,6 +60,7 @@ export function environment(world: TestWorld, extra: Record<string, string> = {}
     TOWLINE_DATA_DIR: `${world.dir}/${randomUUID().slice(0, 8)}`,
     TOWLINE_SWEEP_INTERVAL: "30s",
     TOWLINE_SWEEP_AUDIT_SKIPS: "1",
+    ...(isolation && { TOWLINE_PREVIEW_ISOLATION: isolation }),
     ...extra,
   };
 }

@@ -5,6 +5,7 @@ import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { inject, onTestFinished } from "vitest";
 import { type GitHttp, type GitHttpOptions, startGitHttp } from "../../dev/parts/git-http.ts";
+import { previewAccountObjects } from "../../dev/parts/preview-account.ts";
 import { createGiteaClient, type GiteaClient, type GiteaRepository } from "../../dev/parts/gitea-client.ts";
 import type { GiteaLogin } from "../../dev/parts/gitea.ts";
 import { createWorkCopy, type WorkCopy } from "../../dev/parts/work-copy.ts";
@@ -125,10 +126,22 @@ export interface TestWorld {
   repo(name: string): Promise<TestRepository>;
 }
 
+/** As which pull requests are previewed, if a test has that done. */
+async function createPreviewAccount({ namespace, objects }: TestCluster): Promise<void> {
+  const bodies = previewAccountObjects(namespace).map(({ body }) => body);
+  for (const body of bodies) await objects.create(body);
+  onTestFinished(async () => {
+    if (!inject("worldEnds")) for (const body of bodies) await objects.delete(body).catch(() => undefined);
+  });
+}
+
 /** A cluster, a Redis, a git server and the real kluctl. */
 export async function useWorld(): Promise<TestWorld> {
   const [cluster, redis, git, dir, kluctl] = await Promise.all([
-    useCluster(),
+    useCluster().then(async (cluster) => {
+      await createPreviewAccount(cluster);
+      return cluster;
+    }),
     useRedis(),
     useGitServer(),
     useTempDir(),
