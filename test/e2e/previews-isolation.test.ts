@@ -6,8 +6,10 @@ import { readdir, readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { Redis } from "ioredis";
 import { expect, onTestFinished, test } from "vitest";
+import { previewAccount } from "../../dev/parts/preview-account.ts";
 import { attackInPlace, attackProgram } from "../support/attacks.ts";
 import { patience } from "../support/patience.ts";
+import { findRunsOf } from "../support/processes.ts";
 import { aProject, aSpec } from "../support/project.ts";
 import { type OpenPullRequest, type PullRequests, usePullRequests } from "../support/pull-requests.ts";
 import { type TestWorld, useWorld } from "../support/world.ts";
@@ -23,7 +25,7 @@ async function useShop(isolation: "required" | "auto", extra: Record<string, str
   const deployment = world.cluster.deployment("shop");
   await deployment.create(aSpec(pulls.repo.url));
   await deployment.settles();
-  return { world, pulls, namespace };
+  return { world, pulls, deployment, namespace };
 }
 
 /** All that people and other servers can read of what a preview did. */
@@ -52,7 +54,7 @@ async function filesBelow(dir: string): Promise<string[]> {
 }
 
 test("the code of a branch gets nothing, the next preview works, and the server says what is in force", async () => {
-  const { world, pulls, namespace } = await useShop("auto");
+  const { world, pulls, namespace } = await useShop("required");
   const { towline } = pulls;
   const secret = join(world.dir, "secret-of-the-server");
   await writeFile(secret, canary);
@@ -73,7 +75,7 @@ test("the code of a branch gets nothing, the next preview works, and the server 
   const next = await pulls.open(aProject({ namespace, data: { color: "blue" } }));
   expect(await next.comment("merging changes")).toContain("blue");
   const ready = (await (await fetch(`${towline.adminUrl}/readyz`)).json()) as { checks: Record<string, unknown> };
-  expect(ready.checks["previews"]).toMatchObject({ isolation: { mode: "auto", provided: { files: "Landlock" } } });
+  expect(ready.checks["previews"]).toMatchObject({ isolation: { mode: "required", provided: { files: "Landlock" } } });
   expect(await (await fetch(`${towline.adminUrl}/metrics`)).text()).toContain(
     'towline_preview_isolation{property="files"} 1',
   );
@@ -108,15 +110,41 @@ test("what a branch declares for kluctl itself reaches no file and no host of th
   expect(hits).toBe(0);
 }, 120_000);
 
-test("a branch that takes all memory fails alone, and the server goes on", async () => {
-  const { pulls, namespace } = await useShop("auto");
-  const pull = await pulls.open(aProject({ namespace, data: { color: `{{ "x" * 3000000000 }}` } }));
-  await pull.comment("failed");
+test("branches that take memory, processes, time and output fail alone, and the server goes on", async () => {
+  const { world, pulls, deployment, namespace } = await useShop("required");
+  const os = "lipsum.__globals__.os";
+  const greedy = {
+    memory: `{{ "x" * 3000000000 }}`,
+    forks: `{% for _ in range(1000000) %}{{ ${os}.fork() }}{% endfor %}`,
+    loop: `{% for _ in range(10 ** 12) %}{% endfor %}`,
+    output: `{% for _ in range(2000) %}{{ "x" * 1000000 }}{% endfor %}`,
+  };
+  await deployment.patch({ spec: { timeout: "10s" } }); // ends a loop before its CPU time does
+  await deployment.settles();
+  const opened = [];
+  for (const color of Object.values(greedy)) opened.push(await pulls.open(aProject({ namespace, data: { color } })));
+  for (const pull of opened) await pull.comment("❌");
 
+  await deployment.patch({ spec: { timeout: "2m" } });
+  await deployment.settles();
   const next = await pulls.open(aProject({ namespace, data: { color: "blue" } }));
-
   expect(await next.comment("merging changes")).toContain("blue");
   const ready = await fetch(`${pulls.towline.adminUrl}/readyz`);
   expect(ready.status).toBe(200);
   await expect.poll(() => pulls.statuses(next.head), patience).toMatchObject({ towline: /success/ });
+  await expect.poll(() => findRunsOf(world.dir, process.pid), patience).toEqual([]);
+}, 400_000);
+
+test("a deployment without an account is not compared, the comment says what to do, and that is enough", async () => {
+  const { pulls, deployment, namespace } = await useShop("required", { TOWLINE_PREVIEW_SERVICE_ACCOUNT_NAME: "" });
+
+  const pull = await pulls.open(aProject({ namespace, data: { color: "blue" } }));
+  const body = await pull.comment("a preview needs a service account");
+  expect(body).toContain("could not be compared");
+  expect(body).toContain("preview.serviceAccountName");
+
+  await deployment.patch({ spec: { serviceAccountName: previewAccount } });
+  await deployment.settles();
+  await pull.push(aProject({ namespace, data: { color: "green" } }));
+  expect(await pull.comment("merging changes")).toContain("green");
 }, 120_000);
