@@ -236,7 +236,10 @@ test("with the right to act as named accounts the server does its whole job, pre
   const { namespace } = cluster;
   const account = uniqueName("preview");
   const [installed] = await Promise.all([
-    install({ preview: { serviceAccount: { create: true, name: account, namespaces: [namespace] } } }),
+    install({
+      preview: { serviceAccount: { create: true, name: account, namespaces: [namespace] } },
+      previews: { enabled: true },
+    }),
     createAccount(cluster, "towline-deployer").then(() => letReadSecrets(cluster, "towline-deployer")),
   ]);
   const { login, variables, results } = installed;
@@ -322,6 +325,25 @@ test("confined previews are compared with tokens of their account, and the serve
   });
   const attempts = { preview: token(account), deployer: token("towline-deployer"), default: token("default") };
   expect(await tryAll(login, attempts)).toEqual({ preview: "yes", deployer: "role", default: "role" });
+});
+
+test("where nothing is set but preview.enabled, pull requests are compared as what deploys", async () => {
+  const world = await useWorld();
+  const { cluster } = world;
+  const { namespace } = cluster;
+  const [installed] = await Promise.all([
+    install({ previews: { enabled: true } }),
+    createAccount(cluster, "towline-deployer"),
+  ]);
+  const accounts = [`${namespace}/towline-deployer`];
+  await expect.poll(() => rightsProblems(installed, accounts, accounts), patience).toEqual([]);
+  const pulls = await usePullRequests(world, { TOWLINE_PREVIEW_SERVICE_ACCOUNT_NAME: "", ...installed.variables });
+  await pulls.repo.push(aProject({ namespace }));
+  await cluster.deployment("shop").create(aSpec(pulls.repo.url));
+  await cluster.deployment("shop").reaches("Ready");
+
+  const pull = await pulls.open(aProject({ namespace, data: { color: "green" } }));
+  expect(await pull.comment("took")).toMatch(/- +red\n\+ +green/);
 });
 
 test("with roles in its namespaces the server works in all of them, and has no right anywhere else", async () => {
