@@ -27,6 +27,7 @@ import { startWork, type StartedWork } from "./app/work.ts";
 import { type Config, knownSecrets } from "./config.ts";
 import { createLiveConfig } from "./config/live.ts";
 import { epochNow } from "./monotonic.ts";
+import { readKubernetesVersion } from "./kube/cluster-facts.ts";
 import { startLeadership, type Leadership } from "./kube/leader.ts";
 import { createServerEvents } from "./kube/server-events.ts";
 import { createLogger, createSecretList, type Logger } from "./log.ts";
@@ -234,6 +235,8 @@ export async function startApp(config: Config, log: Logger, reading?: Reading): 
       consumer,
       fairness,
       clusterId: () => client.clusterId(),
+      isolation,
+      kubernetesVersion: () => readKubernetesVersion(client),
       metrics,
       deploymentMetrics,
       tracing,

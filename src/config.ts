@@ -158,6 +158,7 @@ export interface Config {
   readonly preview: {
     readonly enabled: boolean;
     readonly isolation: "required" | "auto" | "off";
+    readonly forks: "off" | "isolated";
     readonly forksInMergeQueue: boolean;
     readonly serviceAccountName?: string | undefined;
     readonly hosts: readonly string[];
@@ -301,6 +302,7 @@ function toConfig(parsed: z.output<typeof configSchema>, env: ConfigSources["env
     preview: {
       enabled: preview.enabled,
       isolation: preview.isolation,
+      forks: preview.forks,
       forksInMergeQueue: preview.forksInMergeQueue,
       serviceAccountName: preview.serviceAccountName,
       hosts: preview.hosts,

@@ -75,6 +75,17 @@ export class PreviewRefusedError extends Error {
   override name = "PreviewRefusedError";
 }
 
+/** What was to be rendered from its files alone needs more. */
+export class NeedsMoreError extends PrepareError {
+  override name = "NeedsMoreError";
+  readonly needs: "cluster" | "network";
+
+  constructor(needs: "cluster" | "network", message: string, options?: ErrorOptions) {
+    super(message, options);
+    this.needs = needs;
+  }
+}
+
 /** kluctl ended before it could say what it did: time-out, lost lease, shutdown, out of memory. */
 export class KilledError extends Error {
   override name = "KilledError";

@@ -351,6 +351,11 @@ export interface DeployOptions extends DiffOptions {
   readonly abortOnError: boolean;
 }
 
+export interface RenderOptions {
+  /** Of Kubernetes, for charts; kluctl's own choice if left out. */
+  readonly kubernetesVersion?: string | undefined;
+}
+
 /** The real kluctl, one process per call. Throws PrepareError, KilledError or KluctlUnavailableError. */
 export interface Kluctl {
   /** As it calls itself: `2.28.2`. */
@@ -359,6 +364,11 @@ export interface Kluctl {
   deploy(run: Run, options: DeployOptions, signal: AbortSignal): Promise<CommandResult>;
   pokeImages(run: Run, options: { dryRun: boolean }, signal: AbortSignal): Promise<CommandResult>;
   validate(run: Run, signal: AbortSignal): Promise<ValidateResult>;
+  /**
+   * All objects of the project, as its files alone give them: without cluster, logins and network, in a jail that lacks nothing.
+   * Elsewhere it is refused. Throws NeedsMoreError where a project cannot do without.
+   */
+  render(run: Run, options: RenderOptions, signal: AbortSignal): Promise<CommandResult>;
   /** What a prune would delete, as orphans. It deletes nothing itself: kluctl would wait until all of it is gone. */
   prune(run: Run, signal: AbortSignal): Promise<CommandResult>;
   /** Deletes every object that carries the discriminator; needs no project. */

@@ -77,6 +77,8 @@ const Preview = z.object({
   objectsLeftOut: count,
   errors: z.array(Message),
   warnings: z.array(Message),
+  /** Rendered without the cluster, and compared with the base rendered like that: nothing in it is live. */
+  isolated: z.literal(true).optional(),
   /** Placeholders stand for what so many files of the project have encrypted; `changed`: those in which that is new. */
   encrypted: z.object({ files: count, changed: z.array(z.string()) }).optional(),
   /** kluctl's words, with its file and line, or git's. */
@@ -88,7 +90,12 @@ const Preview = z.object({
 });
 
 const Obstacle = z.discriminatedUnion("kind", [
-  z.object({ kind: z.literal("fork"), agit: z.boolean().optional() }),
+  z.object({
+    kind: z.literal("fork"),
+    agit: z.boolean().optional(),
+    /** Why it is not even rendered without the cluster, where forks are to be. */
+    why: z.string().optional(),
+  }),
   z.object({ kind: z.literal("no-branch") }),
   z.object({ kind: z.literal("conflict"), paths: z.array(z.string()) }),
   z.object({ kind: z.literal("failed"), message: z.string() }),

@@ -88,6 +88,14 @@ export function refusalOf({ mode, missing }: Isolation): string | undefined {
   return `pull requests are not rendered here, as preview.isolation is "required" and something is missing. ${texts.join(". ")}. With preview.isolation: auto they are rendered with what there is.`;
 }
 
+/** Why forks are not rendered, though they are to be: strangers get no less than all of it. Strangers read it, too. */
+export function refusalOfForks(isolation: Isolation | undefined): string | undefined {
+  if (isolation?.runner !== undefined)
+    return "This server is set to render forks in isolation, and its preview runner cannot render without a cluster";
+  if (isolation !== undefined && Object.keys(isolation.missing).length === 0) return undefined;
+  return "This server is set to render forks in isolation, and cannot isolate them (`towline doctor` says why)";
+}
+
 /** What refuses runs in the server's place, before anything is opened for them. */
 export function refusing(isolation: Isolation, confine: Confine): Confine {
   const refusal = refusalOf(isolation);
@@ -116,6 +124,7 @@ export async function examineIsolation(config: Pick<Config, "preview">, atRunner
   const subject = "isolation of previews";
   const { mode, runner, provided, missing } = isolation;
   const held = Object.entries(provided).map(([property, by]) => `${property} (${by})`);
+  const forks = config.preview.forks === "isolated" ? ", and nothing of forks is rendered" : "";
   const lacking = Object.entries(missing).map(([property, why]) =>
     mode === "required"
       ? problem(
@@ -123,7 +132,7 @@ export async function examineIsolation(config: Pick<Config, "preview">, atRunner
           `${property}: ${why}`,
           "until then previews are refused; preview.isolation: auto renders them with what there is",
         )
-      : warning(subject, `${property}: ${why}`, "until then a branch can do more than render"),
+      : warning(subject, `${property}: ${why}`, `until then a branch can do more than render${forks}`),
   );
   return lacking.length > 0
     ? lacking

@@ -71,6 +71,7 @@ export function createLiveKluctl(
     deploy: (...asked) => call((kluctl) => kluctl.deploy(...asked)),
     pokeImages: (...asked) => call((kluctl) => kluctl.pokeImages(...asked)),
     validate: (...asked) => call((kluctl) => kluctl.validate(...asked)),
+    render: (...asked) => call((kluctl) => kluctl.render(...asked)),
     prune: (...asked) => call((kluctl) => kluctl.prune(...asked)),
     delete: (...asked) => call((kluctl) => kluctl.delete(...asked)),
     stop: async () => void (await Promise.all([...all].map(({ kluctl }) => kluctl.stop()))),

@@ -35,6 +35,7 @@ import { startReportWatch } from "../reporting/watching.ts";
 import { writeGroupStatus } from "../reporting/write-group-status.ts";
 import { createCommitStatusWriter } from "../reporting/write-commit-status.ts";
 import { createReportWriter } from "../reporting/write-report.ts";
+import { type Isolation, refusalOfForks } from "./isolation.ts";
 import { pruneGuardOf } from "./prune-guard.ts";
 
 export interface PreviewsDeps {
@@ -55,6 +56,9 @@ export interface PreviewsDeps {
   readonly metrics: Metrics;
   readonly tracing: Tracing;
   readonly audit: (line: AllowedFork) => void;
+  /** `undefined`: previews are not confined. */
+  readonly isolation: Isolation | undefined;
+  readonly kubernetesVersion: () => Promise<string | undefined>;
   readonly clock: Clock;
   readonly log: Logger;
 }
@@ -99,6 +103,10 @@ export function startPreviews(deps: PreviewsDeps): Previews {
   const { live, forges, deployments, secrets, sources, queue, reports, consumer, fairness, metrics, clock, log } = deps;
   const shared = { connection: consumer, prefix: live.now.redis.prefix, fairness, log };
 
+  const isolatedForks = () => ({
+    refusal: refusalOfForks(deps.isolation),
+    kubernetesVersion: deps.kubernetesVersion,
+  });
   const comparisons = createLimit(live.now.preview.concurrency);
   const previewing = {
     get enabled() {
@@ -126,6 +134,7 @@ export function startPreviews(deps: PreviewsDeps): Previews {
         serverSecrets: knownSecrets(live.now),
         pruneGuard: pruneGuardOf(live.now),
         confined: own.isolation !== "off",
+        forks: own.forks === "isolated" ? isolatedForks() : undefined,
       };
     },
     audit: deps.audit,

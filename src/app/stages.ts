@@ -42,6 +42,7 @@ export function stagedKluctl<K extends Kluctl>(kluctl: K, inStage: InStage): K {
     diff: (...asked) => inStage("diff", () => kluctl.diff(...asked), hasErrors),
     deploy: (...asked) => inStage("deploy", () => kluctl.deploy(...asked), hasErrors),
     pokeImages: (...asked) => inStage("deploy", () => kluctl.pokeImages(...asked), hasErrors),
+    render: (...asked) => inStage("diff", () => kluctl.render(...asked)),
     validate: (...asked) => inStage("validate", () => kluctl.validate(...asked), hasErrors),
     delete: (...asked) => inStage("delete", () => kluctl.delete(...asked), hasErrors),
   };

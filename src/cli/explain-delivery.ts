@@ -74,7 +74,7 @@ export async function explainDelivery(deps: ExplainDeps): Promise<Explanation> {
     event.kind === "pull-request" && requests.some(({ kind }) => kind === "preview")
       ? matchPullRequest(event, candidates)
       : undefined;
-  const previewed = (pull?.concerned ?? []).filter((deployment) => mayBePreviewed(event, deployment));
+  const previewed = (pull?.concerned ?? []).filter((deployment) => mayBePreviewed(event, deployment, config));
   return {
     forge: event.forge,
     genuine: verdict?.genuine ?? "unknown",
@@ -90,9 +90,9 @@ export async function explainDelivery(deps: ExplainDeps): Promise<Explanation> {
   };
 }
 
-/** Of a fork, what somebody has allowed. */
-function mayBePreviewed(event: GitEvent, deployment: GitDeployment): boolean {
-  if (event.kind !== "pull-request" || !event.fork) return true;
+/** Of a fork, what somebody has allowed, unless forks are rendered in isolation. */
+function mayBePreviewed(event: GitEvent, deployment: GitDeployment, { preview }: Pick<Config, "preview">): boolean {
+  if (event.kind !== "pull-request" || !event.fork || preview.forks === "isolated") return true;
   const { forge, repoName, number, head } = event;
   return findAllowance(deployment, { key: { forge, repoName, number }, head }, Date.now()) !== undefined;
 }

@@ -31,8 +31,8 @@ dry-run what they deploy. Values of Secrets are masked. Nothing is changed but w
   towline preview ~/src/shop --into release    another one, into another branch
   towline preview -n shop | glow -             only deployments of one namespace, shown by a markdown reader
 
-With --allow nothing is compared here. A pull request from a fork is previewed by no server unless somebody who may change the
-KluctlDeployments has read it, and says so: then the server renders this one commit, with all that a branch of the repository
+With --allow nothing is compared here. A pull request from a fork is compared with a cluster by no server unless somebody who may
+change the KluctlDeployments has read it, and says so: then the server renders this one commit, with all that a branch of the repository
 gets, for the deployments of these namespaces that follow it. It holds for seven days, and ends with the next push to the fork.
 
   towline preview --allow github:org/shop#7 3f2c1ab0c7d94e8d1f0a6b5c4e3d2f1a0b9c8d7e

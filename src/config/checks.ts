@@ -13,6 +13,7 @@ export function checkDocument(document: Section): Problem[] {
     ...checkPorts(document),
     ...checkRedis(document["redis"]),
     ...checkUi(document),
+    ...checkPreview(sectionOf(document, "preview")),
   ];
 }
 
@@ -115,6 +116,11 @@ function checkOidc(ui: Section): Problem[] {
       what: 'and ui.operatorGroups are empty: name groups, or "*" for everybody who can log in at the provider',
     });
   return problems;
+}
+
+function checkPreview({ forks, isolation }: Section): Problem[] {
+  if (forks !== "isolated" || isolation !== "off") return [];
+  return [{ where: "preview.forks", what: "is isolated, and preview.isolation is off: set that to required or auto" }];
 }
 
 function checkProxy(document: Section): Problem[] {

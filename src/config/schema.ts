@@ -571,6 +571,10 @@ export const configSchema = z.strictObject({
         description:
           "Confines what a preview runs, so that a branch can do nothing but render. `required`: no preview where something of it cannot be had. `auto`: as much as there is, and the server says what is missing. `off`: none of it.",
       }),
+      forks: z.enum(["off", "isolated"], { error: "must be off or isolated" }).prefault("off").meta({
+        description:
+          "What is rendered of pull requests from forks. `off`: nothing but what somebody has allowed. `isolated`: everything, without the cluster, logins, keys and network, compared with the base rendered the same way; needs all of `preview.isolation`.",
+      }),
       forksInMergeQueue: flag.prefault(false).meta({
         description:
           "Renders groups of a merge queue also if a member comes from a fork, or if nobody can show where it comes from: see docs/pull-requests.md.",

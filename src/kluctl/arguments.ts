@@ -1,5 +1,5 @@
 /** kluctl's command line. Pure. */
-import type { DeployOptions, DiffOptions, LocalOverride, Run } from "../ports.ts";
+import type { DeployOptions, DiffOptions, LocalOverride, RenderOptions, Run } from "../ports.ts";
 
 /** What is wanted of kluctl. */
 export type Call =
@@ -7,6 +7,7 @@ export type Call =
   | { readonly command: "deploy"; readonly options: DeployOptions }
   | { readonly command: "poke-images"; readonly options: { readonly dryRun: boolean } }
   | { readonly command: "validate" }
+  | { readonly command: "render"; readonly options: RenderOptions }
   | { readonly command: "prune" }
   | { readonly command: "delete"; readonly options: { readonly discriminator: string; readonly dryRun: boolean } };
 
@@ -46,8 +47,8 @@ export function toArguments(call: Call, run: Omit<Run, "projectDir">, files: Cal
     ...run.excludeDeploymentDirs.map((dir) => `--exclude-deployment-dir=${dir}`),
     ...(run.localOverrides ?? []).map(toOverride),
     ...toOptions(call),
-    "-o", // short for --output-format, or for --output of validate
-    `yaml=${files.result}`,
+    // Short for --output-format, or for --output of validate. A render is printed.
+    ...(call.command === "render" ? [] : ["-o", `yaml=${files.result}`]),
   ];
 }
 
@@ -78,6 +79,8 @@ function toOptions(call: Call): string[] {
       return [whole, notStored, "--yes", `--dry-run=${call.options.dryRun}`];
     case "validate":
       return [];
+    case "render":
+      return ["--offline-kubernetes", "--print-all", ...flag("kubernetes-version", call.options.kubernetesVersion)];
     case "prune":
       return [whole, notStored, "--yes", "--dry-run"];
     case "delete": {

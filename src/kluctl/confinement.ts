@@ -1,7 +1,7 @@
 /** Runs of kluctl on what nobody has approved yet: in a jail, with a place and an access of their own. */
 import { mkdir, writeFile } from "node:fs/promises";
 import { join } from "node:path";
-import { KluctlUnavailableError } from "../errors.ts";
+import { KluctlUnavailableError, PreviewRefusedError } from "../errors.ts";
 import { kluctlFilter } from "../jail/filter.ts";
 import { inJail, type Jail } from "../jail/jail.ts";
 import type { Logger } from "../log.ts";
@@ -9,6 +9,7 @@ import type { Confine, ConfinedAccess } from "./confine.ts";
 import type { Directories, OwnDirectory } from "./directories.ts";
 import { type Environment, toConfinedEnvironment } from "./environment.ts";
 import type { AnyRun } from "./job-files.ts";
+import { noAccess, notIsolated } from "./offline.ts";
 import { type ProcessLimits, runProcess } from "./process.ts";
 import { watchRoom } from "./room.ts";
 import { type Binary, isSince } from "./version.ts";
@@ -63,7 +64,8 @@ export interface ConfinementDeps {
 export interface Confinement {
   /** In the background, so that the first run does not wait for it; once, and what fails is told by the first run. */
   prepare(binary: Binary): void;
-  begin(binary: Binary, run: AnyRun, signal: AbortSignal): Promise<ConfinedRun>;
+  /** `offline`: with no way out of its jail, and only where that lacks nothing. */
+  begin(binary: Binary, run: AnyRun, signal: AbortSignal, how: { readonly offline: boolean }): Promise<ConfinedRun>;
   stop(): Promise<void>;
 }
 
@@ -219,7 +221,8 @@ export function createConfinement(deps: ConfinementDeps): Confinement {
       open(binary).catch(() => undefined);
     },
 
-    async begin(binary, run, signal) {
+    async begin(binary, run, signal, { offline }) {
+      if (offline && !(demands.files && demands.network)) throw new PreviewRefusedError(notIsolated);
       if (!takesStandIn(binary)) {
         const words = `kluctl ${binary.version} takes no renderers but its own, which nothing confines: use 2.25 or newer`;
         throw new KluctlUnavailableError(words);
@@ -227,7 +230,8 @@ export function createConfinement(deps: ConfinementDeps): Confinement {
       const place = await find(binary);
       const slot = run.slot;
       if (slot === undefined) throw new Error("a confined run needs a slot");
-      const [job, access] = await both(directories.createOwn(place.unpacked), confine.open(run, slot, signal));
+      const opening = offline ? Promise.resolve(noAccess) : confine.open(run, slot, signal);
+      const [job, access] = await both(directories.createOwn(place.unpacked), opening);
       const admission = await admit(place, job, slot);
       const start = place.start();
       deps.observe?.(start === "warm" ? "warm" : deps.warm ? "fallback" : "cold");

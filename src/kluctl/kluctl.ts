@@ -1,5 +1,5 @@
 /** The real kluctl behind the port: one process for each call, with a directory of its own that goes with it. */
-import { KilledError, KluctlUnavailableError, PrepareError } from "../errors.ts";
+import { KilledError, KluctlUnavailableError, PrepareError, PreviewRefusedError } from "../errors.ts";
 import { notJailed } from "../jail/jail.ts";
 import { createScrubber, type Logger } from "../log.ts";
 import type { CommandResult, Credentials, Key, ValidateResult } from "../model.ts";
@@ -22,6 +22,7 @@ import { createKeyring, type Keyring } from "./keyring.ts";
 import { createLineLogger } from "./line-logger.ts";
 import { createLineTeller, type LineTeller, type TellLine } from "./said-lines.ts";
 import { explainHostKey, explainRefusal, toLogins } from "./logins.ts";
+import { explainOffline, keepPrinted, noAccess, noNetwork, notIsolated, printedBytes, readRender } from "./offline.ts";
 import { toOrphans } from "./orphans.ts";
 import { explainDisk, readOutcome } from "./outcome.ts";
 import { type Ended, type ProcessLimits, runProcess } from "./process.ts";
@@ -237,7 +238,9 @@ export function createKluctl({ binary, kubeconfigFor, log, observe, ...deps }: K
       // In the words of its own controller, which takes no older form at all.
       throw new PrepareError("spec.helmCredentials can not be used anymore, please switch to spec.credentials.helm");
     }
-    const confined = run.cold ? await confinement?.begin(binary, run, signal) : undefined;
+    const offline = call.command === "render";
+    const confined = run.cold ? await confinement?.begin(binary, run, signal, { offline }) : undefined;
+    if (offline && confined === undefined) throw new PreviewRefusedError(notIsolated);
     const warm = confined ? undefined : renderers?.find(binary, run.cold);
     const job =
       confined?.job ??
@@ -269,7 +272,7 @@ export function createKluctl({ binary, kubeconfigFor, log, observe, ...deps }: K
       const logLine = createLineLogger(log, call.command, run);
       const args = [
         ...toArguments(call, run, files),
-        ...kubeconfigFlags(binary, files.kubeconfig),
+        ...(offline ? [] : kubeconfigFlags(binary, files.kubeconfig)),
         ...(confined?.flags ?? warm?.flags ?? pythonFlags(binary)),
       ];
       ended = await runProcess({
@@ -285,6 +288,7 @@ export function createKluctl({ binary, kubeconfigFor, log, observe, ...deps }: K
         cwd: job.path,
         limits: {
           ...limits,
+          ...(offline && { keptBytes: printedBytes }),
           silenceMs: run.held ? limits.leaseSilenceMs : limits.silenceMs,
           timeoutMs: run.timeoutMs + limits.overtimeMs,
         },
@@ -299,6 +303,7 @@ export function createKluctl({ binary, kubeconfigFor, log, observe, ...deps }: K
       });
       onEnded(ended);
       if (!warm && !confined) renderers?.unpacked(binary);
+      if (offline) await keepPrinted(ended, files.result);
       const readIt = (file: string, size: number) => read(file, size, wanted);
       outcome = await readOutcome(ended, files.result, readIt, toWords);
       return confined ? (outcome = { ...outcome, maskedValues: confined.access.maskedValues?.() }) : outcome;
@@ -365,6 +370,7 @@ export function createKluctl({ binary, kubeconfigFor, log, observe, ...deps }: K
     deploy: (run, options, signal) => startFenced({ command: "deploy", options }, run, signal),
     pokeImages: (run, options, signal) => startFenced({ command: "poke-images", options }, run, signal),
     validate: (run, signal) => start({ command: "validate" }, run, readValidateResult, signal),
+    render: (run, options, signal) => start({ command: "render", options }, { ...run, cold: true }, readRender, signal),
     prune: async (run, signal) => toOrphans(await start({ command: "prune" }, run, readCommandResult, signal)),
     delete: (run, options, signal) => startFenced({ command: "delete", options }, run, signal),
 
@@ -395,6 +401,7 @@ function explainJail(error: unknown, { overfull, access }: ConfinedRun, ended: E
     return new KluctlUnavailableError(`previews cannot be confined here: ${ended.stderr.trim().slice(-300)}`);
   }
   if (!(error instanceof PrepareError)) return error;
+  if (access === noAccess) return explainOffline(error);
   return withReasons(error, [
     ...(access.refusals?.() ?? []),
     ...(noNetwork.test(error.message) ? [noNetworkAdvice] : []),
@@ -407,8 +414,6 @@ export function withReasons(error: PrepareError, reasons: readonly string[]): Pr
   return news.length === 0 ? error : new PrepareError([`${error.message}\n`, ...news].join("\n"));
 }
 
-/** Go's words for what a jail refuses: to resolve a name, and to connect to anything but a proxy. */
-const noNetwork = /socket: address family not supported|connect: (?:permission denied|operation not permitted)/;
 const noNetworkAdvice =
   "previews reach hosts through a proxy only, which `http` vars and ssh cannot use: fetch over https, or keep a copy in the repository";
 

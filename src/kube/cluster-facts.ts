@@ -1,5 +1,6 @@
 /** What rendering and dry runs depend on besides objects: the cluster's version, its kinds, and their schemas. */
 import { createHash } from "node:crypto";
+import { z } from "zod";
 import { ApiError } from "../errors.ts";
 import type { KubeClient } from "./client.ts";
 
@@ -21,6 +22,15 @@ export async function readClusterFacts({ request }: Pick<KubeClient, "request">)
   ]);
   return createHash("sha256").update(JSON.stringify(answers)).digest("base64");
 }
+
+/** As it calls itself: `v1.32.2`. */
+export async function readKubernetesVersion({ request }: Pick<KubeClient, "request">): Promise<string | undefined> {
+  const answer = await request({ method: "GET", path: "/version" });
+  return Version.safeParse(answer).data?.gitVersion;
+}
+
+/** It becomes an argument. */
+const Version = z.object({ gitVersion: z.string().regex(/^v[\w.+-]{1,100}$/) });
 
 /** Kubernetes before 1.24 has none. */
 function ignoreMissing(error: unknown): undefined {

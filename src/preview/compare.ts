@@ -26,7 +26,7 @@ export interface Target {
 }
 
 export interface CompareDeps {
-  readonly kluctl: Pick<Kluctl, "diff">;
+  readonly kluctl: Pick<Kluctl, "diff" | "render">;
   readonly readIdentity: ReadIdentity;
   /** Bounds how many previews this process makes at once, of all pull requests together. Waits for its turn. */
   readonly limit: <T>(work: () => Promise<T>, options: { signal: AbortSignal }) => Promise<T>;
@@ -41,9 +41,19 @@ export interface CompareDeps {
     readonly pruneGuard?: PruneGuard | undefined;
     /** Whether kluctl is confined for previews: then it gets no keys, unless a deployment says so, and reaches few hosts. */
     readonly confined?: boolean | undefined;
+    /** `undefined`: nothing of forks is rendered but what somebody has allowed. */
+    readonly forks?: IsolatedForks | undefined;
   };
   readonly newId: () => string;
   readonly clock: Clock;
+}
+
+/** Forks that are rendered without the cluster. */
+export interface IsolatedForks {
+  /** Why this server cannot do that, for people who propose something. */
+  readonly refusal?: string | undefined;
+  /** Of the server's own cluster: charts depend on it. */
+  readonly kubernetesVersion: () => Promise<string | undefined>;
 }
 
 export interface Compared {
@@ -106,12 +116,12 @@ function findPruneThatWaits(
 }
 
 /** What the files of the merge bring about, unlike a login, the network or kluctl itself. */
-function isOfTheMerge(error: unknown): boolean {
+export function isOfTheMerge(error: unknown): boolean {
   return error instanceof PrepareError || (error instanceof SourceError && error.problem === "path-not-found");
 }
 
 /** What is said of a deployment before it has been compared. */
-export function toWorking({ key, spec, status }: GitDeployment, cluster: string): Preview {
+export function toWorking({ key, spec, status }: GitDeployment, cluster: string, { isolated = false } = {}): Preview {
   const drifted = status.lastDriftDetectionResult?.document["objects"];
   return {
     deployment: key,
@@ -119,13 +129,14 @@ export function toWorking({ key, spec, status }: GitDeployment, cluster: string)
     cluster: spec.kubeConfig ? remoteName(status) : cluster,
     state: "working",
     suspended: spec.suspend,
-    approval: !spec.manual ? undefined : changeWaits(spec, status) ? "pending" : "after-merge",
+    approval: !spec.manual ? undefined : changeWaits(spec, status) && !isolated ? "pending" : "after-merge",
     counts: { new: 0, changed: 0, deleted: 0, orphan: 0, errors: 0, warnings: 0 },
-    drift: Array.isArray(drifted) ? drifted.length : 0,
+    drift: Array.isArray(drifted) && !isolated ? drifted.length : 0,
     objects: [],
     objectsLeftOut: 0,
     errors: [],
     warnings: [],
+    ...(isolated && { isolated }),
   };
 }
 

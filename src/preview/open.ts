@@ -18,6 +18,7 @@ import { redactText } from "../redact/redact-text.ts";
 import { makeVisible } from "./visible-text.ts";
 import { type Early, startEarly } from "./early.ts";
 import { describeFindings, type Findings, toReport } from "./findings.ts";
+import { compareIsolated } from "./isolated.ts";
 import { matchPullRequest } from "./match.ts";
 import { HeadNotProposed, HeadOnNoBranch, mergeForEachLogin, type MergedOrNot, type MergesDeps } from "./merges.ts";
 import { findBase, findConflict, release, toTargets } from "./targets.ts";
@@ -55,12 +56,14 @@ export async function previewOpen(open: OpenPullRequest, deps: OpenDeps): Promis
   const { pullRequest, signal, log } = open;
   const startedAt = deps.clock.now();
   const matched = matchPullRequest(pullRequest, open.deployments);
-  const { candidates, withheld } = pullRequest.fork
-    ? findAllowed(pullRequest, matched.concerned, startedAt)
-    : { candidates: matched.concerned, withheld: [] };
+  const { forks } = deps.settings;
+  const { allowed, isolated, withheld } = pullRequest.fork
+    ? sortFork(pullRequest, matched.concerned, forks, startedAt)
+    : { allowed: matched.concerned, isolated: [], withheld: [] };
+  const candidates = [...allowed, ...isolated];
   const ignored = [...matched.ignored, ...withheld];
   const findings: Findings = { previews: [], ignored, secrets: deps.settings.serverSecrets ?? [] };
-  const notRendered = { kind: "fork", agit: pullRequest.agit } as const;
+  const notRendered = { kind: "fork", agit: pullRequest.agit, why: forks?.refusal } as const;
 
   async function finish(finishedAt = deps.clock.now()): Promise<void> {
     await open.save(toReport(open, findings, { startedAt, finishedAt }));
@@ -68,7 +71,10 @@ export async function previewOpen(open: OpenPullRequest, deps: OpenDeps): Promis
   }
 
   if (candidates.length === 0) {
-    if (withheld.length > 0) findings.obstacle = notRendered;
+    if (withheld.length > 0) {
+      findings.obstacle = notRendered;
+      if (notRendered.why !== undefined) findings.mendable = true;
+    }
     await finish();
     return { kind: "done" };
   }
@@ -83,16 +89,15 @@ export async function previewOpen(open: OpenPullRequest, deps: OpenDeps): Promis
   const early = startEarly({ afterMs: earlyAfterMs, sleep: open.sleep, tell }, signal);
   try {
     const merges = await mergeForEachLogin(pullRequest, candidates, deps, signal);
-    if (pullRequest.fork && merges.some(({ kind }) => kind === "merged")) {
-      const allowedFor = candidates.map(({ key }) => keyText(key));
+    if (pullRequest.fork && allowed.length > 0 && merges.some(({ kind }) => kind === "merged")) {
       deps.audit?.({
         action: "preview-fork",
         pullRequest: pullRequestText(pullRequest.key),
         commit: pullRequest.head,
-        deployments: allowedFor,
+        deployments: allowed.map(({ key }) => keyText(key)),
       });
     }
-    const unsure = await compareMerges({ ...open, merges }, findings, early, deps);
+    const unsure = await compareMerges({ ...open, merges, isolated }, findings, early, deps);
     await early.stop();
     signal.throwIfAborted();
     if (unsure > 0) findings.mendable = true;
@@ -125,16 +130,19 @@ export async function previewOpen(open: OpenPullRequest, deps: OpenDeps): Promis
   }
 }
 
-/** Of a fork only what somebody has allowed for a deployment, at this very commit. */
-function findAllowed(pullRequest: PullRequest, concerned: readonly GitDeployment[], now: number) {
+/** A fork gets all that a branch gets where somebody has allowed this very commit, and nothing but a render elsewhere, if that. */
+function sortFork(
+  pullRequest: PullRequest,
+  concerned: readonly GitDeployment[],
+  forks: OpenDeps["settings"]["forks"],
+  now: number,
+) {
   const isAllowed = (deployment: GitDeployment) => findAllowance(deployment, pullRequest, now) !== undefined;
-  const withheld = concerned
-    .filter((deployment) => !isAllowed(deployment))
-    .map(({ key }) => ({
-      deployment: keyText(key),
-      reason: "it comes from a fork, and nobody has allowed this commit",
-    }));
-  return { candidates: concerned.filter(isAllowed), withheld };
+  const allowed = concerned.filter(isAllowed);
+  const others = concerned.filter((deployment) => !isAllowed(deployment));
+  if (forks !== undefined && forks.refusal === undefined) return { allowed, isolated: others, withheld: [] };
+  const reason = "it comes from a fork, and nobody has allowed this commit";
+  return { allowed, isolated: [], withheld: others.map(({ key }) => ({ deployment: keyText(key), reason })) };
 }
 
 /**
@@ -150,6 +158,8 @@ function findUnchanged({ cause, previous, pullRequest: { head } }: OpenPullReque
 export interface Compared extends Pick<Attempt, "lastAttempt" | "signal"> {
   readonly merges: readonly MergedOrNot[];
   readonly pullRequest: Pick<PullRequest, "repoUrls" | "baseBranch">;
+  /** Those that are rendered without the cluster instead. */
+  readonly isolated?: readonly GitDeployment[] | undefined;
   readonly log: Logger;
 }
 
@@ -158,7 +168,7 @@ export interface Compared extends Pick<Attempt, "lastAttempt" | "signal"> {
  * may mend.
  */
 export async function compareMerges(
-  { merges, pullRequest, lastAttempt, log, signal }: Compared,
+  { merges, pullRequest, isolated = [], lastAttempt, log, signal }: Compared,
   findings: Findings,
   early: Pick<Early, "again">,
   deps: OpenDeps,
@@ -177,12 +187,16 @@ export async function compareMerges(
     if (unreadable && (unreadable.everywhere || !lastAttempt)) throw unreadable.error;
 
     const cluster = await deps.clusterName();
-    const previews = targets.map(({ deployment }) => toWorking(deployment, cluster));
+    const isIsolated = (deployment: GitDeployment) => isolated.includes(deployment);
+    const previews = targets.map(({ deployment }) =>
+      toWorking(deployment, cluster, { isolated: isIsolated(deployment) }),
+    );
     findings.previews = previews;
     early.again();
     const retries = await Promise.all(
       targets.map(async (target, at) => {
-        const { preview, retry, refused } = await compare(target, cluster, deps, log, signal);
+        const compareIt = isIsolated(target.deployment) ? compareIsolated : compare;
+        const { preview, retry, refused } = await compareIt(target, cluster, deps, log, signal);
         previews[at] = preview;
         if (refused) findings.mendable = true;
         return retry;

@@ -54,12 +54,13 @@ export function describeFailure({ failed }: Preview): string {
 export function describePreview(preview: Preview): string {
   switch (preview.state) {
     case "working":
-      return "comparing with the live cluster";
+      return preview.isolated ? "comparing with the base branch" : "comparing with the live cluster";
     case "failed":
       return describeFailure(preview);
     case "done":
       return [
         describeChanges(preview.counts) || "no change",
+        preview.isolated && "rendered without the cluster",
         preview.suspended && "suspended",
         preview.approval === "pending" && "waits for approval",
         preview.approval === "after-merge" && isChanged(preview) && "will wait for approval",
@@ -68,6 +69,11 @@ export function describePreview(preview: Preview): string {
         .filter((part) => typeof part === "string")
         .join("; ");
   }
+}
+
+/** Whether nothing of it was compared with a cluster. */
+export function areIsolated(previews: readonly Preview[]): boolean {
+  return previews.length > 0 && previews.every(({ isolated }) => isolated);
 }
 
 /** What the deployments of a report have in common. */
@@ -124,8 +130,9 @@ export function describeReport(report: Pick<Report, "state" | "obstacle" | "prev
   const verdict = [broken, merging].filter(Boolean).join("; ");
   const found = describeChangedObjects(effect?.changes ?? totals.changes);
   const more = effect?.others ? `; ${plural(effect.others.changed, "suspended deployment")} would change` : "";
-  const full = `${verdict}${found && `: ${found}`}${more}`;
-  return full.length <= longestVerdict ? full : `${verdict}${more}`;
+  const how = areIsolated(report.previews) ? "; rendered without the cluster" : "";
+  const texts = [`${verdict}${found && `: ${found}`}${more}${how}`, `${verdict}${more}${how}`];
+  return texts.find(({ length }) => length <= longestVerdict) ?? `${verdict}${more}`;
 }
 
 /** What a merge changes. */

@@ -1,6 +1,13 @@
 /** Has a pull request previewed once somebody has allowed its commit. */
 import type { Logger } from "../log.ts";
-import { annotation, followsGit, type GitDeployment, parsePullRequestText, type PreviewRequest } from "../model.ts";
+import {
+  annotation,
+  followsGit,
+  type GitDeployment,
+  keyText,
+  parsePullRequestText,
+  type PreviewRequest,
+} from "../model.ts";
 import type { Clock, DeploymentChange, Queue, Reports } from "../ports.ts";
 import { type Allowance, allowancesOf } from "./allowances.ts";
 
@@ -29,19 +36,21 @@ export function startAllowedWaking({ deployments, forges, reports, queue, clock,
   /** `isFirstSeen`: it may have been allowed, and previewed, before this server started. */
   async function wake(deployment: GitDeployment, isFirstSeen: boolean): Promise<void> {
     const allowances = allowancesOf(deployment, clock.now());
-    const requests = await Promise.all(allowances.map((allowance) => toRequest(allowance, isFirstSeen)));
+    const requests = await Promise.all(allowances.map((allowance) => toRequest(allowance, deployment, isFirstSeen)));
     const asked = requests.filter((request) => request !== undefined);
     if (asked.length > 0) await queue.enqueue(asked);
   }
 
   async function toRequest(
     { pullRequest, head }: Allowance,
+    { key: own }: GitDeployment,
     isFirstSeen: boolean,
   ): Promise<PreviewRequest | undefined> {
     const key = parsePullRequestText(pullRequest);
     if (key === undefined || !forges.has(key.forge)) return undefined;
     const report = isFirstSeen ? await reports.find(key) : undefined;
-    const isDone = report?.head === head && report.obstacle?.kind !== "fork";
+    const isInPart = report?.previews.some((one) => one.isolated && keyText(one.deployment) === keyText(own));
+    const isDone = report?.head === head && report.obstacle?.kind !== "fork" && !isInPart;
     return isDone ? undefined : { kind: "preview", pullRequest: key, cause: "pull-request" };
   }
 }

@@ -22,7 +22,10 @@ function weightOfObject(object: ResultObject): number {
 }
 
 function lengthOf({ oldValue, newValue, unifiedDiff }: Change): number {
-  const texts = [oldValue, newValue, unifiedDiff].map((value) => (typeof value === "string" ? value.length : 0));
+  const texts = [oldValue, newValue, unifiedDiff].map((value) => {
+    if (typeof value === "object" && value !== null) return JSON.stringify(value).length;
+    return typeof value === "string" ? value.length : 0;
+  });
   // kluctl adds a diff to each change, which has all lines of both values.
   return texts.reduce((sum, length) => sum + length, 0);
 }

@@ -71,8 +71,10 @@ export function areMany({ length }: readonly unknown[]): boolean {
   return length > mostLines;
 }
 
-function stateOf({ state, counts }: Preview): CommitStatus["state"] {
+/** What only the cluster is missing for is no fault of a fork. */
+function stateOf({ state, counts, isolated, failed }: Preview): CommitStatus["state"] {
   if (state === "working") return "pending";
+  if (isolated && failed === "run") return "success";
   return state === "failed" || counts.errors > 0 ? "failure" : "success";
 }
 

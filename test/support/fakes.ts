@@ -119,6 +119,7 @@ export function fakeKluctl(answers: Partial<Record<keyof Kluctl, CommandResult |
   };
   const port: Kluctl = {
     diff: answer("diff"),
+    render: answer("render"),
     deploy: answer("deploy"),
     pokeImages: answer("pokeImages"),
     version: () => Promise.resolve("2.28.2"),
@@ -159,6 +160,8 @@ interface FakeMerge {
   encrypted?: ReadonlyMap<string, string>;
   encryptedBefore?: ReadonlyMap<string, string>;
   hosts?: readonly string[];
+  /** Throws where there is no such project. */
+  stubbed?: (of: { readonly deployed: string | undefined } | undefined) => void | Promise<void>;
 }
 
 /** A remote whose refs a test moves. */
@@ -206,12 +209,14 @@ export function fakeSources(refs: Record<string, string> = { "refs/heads/main": 
           merge.paths === undefined || merge.paths.includes(path)
             ? Promise.resolve(`/merge/${path}`)
             : Promise.reject(new SourceError("path-not-found", `there is no directory ${path}`)),
-        stubbed: (path, _signal, of) =>
-          Promise.resolve({
+        async stubbed(path, _signal, of) {
+          await merge.stubbed?.(of);
+          return {
             slot: "/stubbed",
             projectDir: `/${of === undefined ? "stubbed" : (of.deployed ?? "base")}/${path}`,
             encrypted: (of === undefined ? merge.encrypted : merge.encryptedBefore) ?? new Map<string, string>(),
-          }),
+          };
+        },
         baseHosts: () => Promise.resolve(merge.hosts ?? []),
         release: () => Promise.resolve(void released.push(`merge of ${source.head}`)),
       });

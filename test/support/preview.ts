@@ -1,7 +1,7 @@
 /** One pull request, the deployments that follow its base branch, and what came of previewing it. */
 import { expect, vi } from "vitest";
 import { KilledError } from "../../src/errors.ts";
-import type { Attempt, Deployment, PreviewRequest, PullRequest } from "../../src/model.ts";
+import type { Attempt, CommandResult, Deployment, PreviewRequest, PullRequest } from "../../src/model.ts";
 import type { Run } from "../../src/ports.ts";
 import { createPreview, type PreviewDeps } from "../../src/preview/preview.ts";
 import type { Report } from "../../src/report.ts";
@@ -18,6 +18,21 @@ const changed = anObject({
   changes: [{ type: "update", jsonPath: "data.a", oldValue: "1", newValue: "2", unifiedDiff: "-1\n+2" }],
 });
 export const aChange = aResult({ objects: [changed] });
+
+export type Rendered = Readonly<Record<string, unknown>>;
+
+/** What kluctl prints, as it is read. */
+export function aRender(...objects: Rendered[]): CommandResult {
+  return aResult({
+    objects: objects.map((object) => {
+      const { apiVersion = "v1", kind, metadata } = object;
+      const [version, group] = (apiVersion as string).split("/").toReversed();
+      const { name, namespace } = metadata as { name: string; namespace?: string };
+      const ref = { ...(group && { group }), version, kind: kind as string, name, namespace };
+      return anObject({ ref, changes: [], rendered: JSON.stringify(object) });
+    }),
+  });
+}
 
 interface Options extends Partial<
   Pick<
@@ -119,6 +134,7 @@ export function slowKluctl() {
         );
         runs.push({ run, finish: end(() => resolve(aChange)) });
       }),
+    render: () => Promise.reject(new Error("nothing is rendered here")),
   };
   return { ...port, runs, running: () => running };
 }

@@ -1,6 +1,7 @@
 /** What surrounds the details: the verdict, what has to be known about it, and what was compared with what. */
 import { isOpen, type Preview, type Report } from "../../report.ts";
 import {
+  areIsolated,
   describeChangedObjects,
   describeChanges,
   describeFailed,
@@ -11,6 +12,7 @@ import {
   plural,
   totalsOf,
 } from "../summary.ts";
+import { commandToAllow } from "./obstacle.ts";
 import { code } from "./text.ts";
 
 /** As often as this the base has to move before it is worth a line. */
@@ -34,14 +36,15 @@ export function renderVerdict(report: Report): string {
   }
 }
 
-function describeMerge({ state, previews }: Report): string {
+function describeMerge({ state, previews, baseBranch }: Report): string {
   const totals = totalsOf(previews);
   const { deployments, working, changes } = totals;
   if (deployments === 0) {
     return state === "working" ? "looking for what merging would change …" : "merging concerns no deployment";
   }
   if (state === "working" || working > 0) {
-    return `comparing ${plural(deployments, "deployment")} with the live cluster …`;
+    const live = areIsolated(previews) ? code(baseBranch) : "the live cluster";
+    return `comparing ${plural(deployments, "deployment")} with ${live} …`;
   }
   const broken = describeFailed(totals);
   const effect = effectOf(previews);
@@ -64,6 +67,7 @@ function describeEffect({ suspended, where, changed, deleting, changes }: Effect
 export function renderNotes(report: Report): string[] {
   const { state, restarts, base, previews, obstacle } = report;
   const notes: string[] = [];
+  if (isOpen(report) && previews.some(({ isolated }) => isolated)) notes.push(describeIsolation(report));
   if (state === "merged" && previews.length > 0) notes.push(describeFollowers(previews));
   if (state === "closed") notes.push("Nothing of it is deployed.");
   const done = previews.filter((preview) => preview.state !== "working").length;
@@ -74,6 +78,16 @@ export function renderNotes(report: Report): string[] {
     notes.push(`${code(report.baseBranch)} moves faster than this can be compared, and has moved on${since}.`);
   }
   return notes;
+}
+
+/** For whoever proposes something, and knows nothing of the cluster. */
+function describeIsolation(report: Report): string {
+  const some = areIsolated(report.previews) ? "This is" : "Some deployments are";
+  return (
+    `**${some} rendered without the cluster**, because it does not come from a branch of this repository: it compares what ` +
+    `the files give before and after the merge, not what is live in the cluster. To have it compared with the cluster, somebody ` +
+    `who may change the deployments reads this very commit and allows it: ${code(commandToAllow(report))}`
+  );
 }
 
 function describeFollowers(previews: readonly Preview[]): string {
@@ -96,12 +110,15 @@ function describeSuspended(previews: readonly Preview[]): string[] {
 }
 
 /** What was compared with what, and when. */
-export function renderFooter({ head, base, baseBranch, finishedAt, startedAt, obstacle }: Report): string {
+export function renderFooter({ head, base, baseBranch, finishedAt, startedAt, obstacle, previews }: Report): string {
   const at = base === undefined ? "" : ` at ${code(shortHash(base))}`;
   const compared = base !== undefined && obstacle === undefined;
+  const live = areIsolated(previews)
+    ? `compared with ${code(baseBranch)}, without the cluster`
+    : "compared with the live cluster";
   const parts = [
     compared
-      ? `Merge of ${code(shortHash(head))} into ${code(baseBranch)}${at}, compared with the live cluster`
+      ? `Merge of ${code(shortHash(head))} into ${code(baseBranch)}${at}, ${live}`
       : `Head ${code(shortHash(head))}, base ${code(baseBranch)}${at}`,
     finishedAt === undefined ? `since ${time(startedAt)}` : time(finishedAt),
     finishedAt !== undefined && compared && `took ${duration(finishedAt - startedAt)}`,

@@ -58,10 +58,21 @@ function isWhole({ objects, objectsLeftOut, concealed }: Preview): boolean {
 
 /** Equal for previews that say the same, in whatever namespaces. */
 function contentId(preview: Preview): string {
-  const { state, counts, objects, errors, warnings, failure, failed, pruneWaits, encrypted } = preview;
+  const { state, counts, objects, errors, warnings, failure, failed, isolated, pruneWaits, encrypted } = preview;
   const what = objects.map(({ ref, action, risks, diff, secretKeys }) => {
     return [ref.kind, ref.name, action, risks, diff, secretKeys];
   });
-  const content = JSON.stringify([state, counts, what, errors, warnings, failure, failed, pruneWaits, encrypted]);
+  const content = JSON.stringify([
+    state,
+    counts,
+    what,
+    errors,
+    warnings,
+    failure,
+    failed,
+    isolated,
+    pruneWaits,
+    encrypted,
+  ]);
   return createHash("sha256").update(content).digest("base64");
 }

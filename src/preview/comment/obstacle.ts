@@ -19,9 +19,12 @@ const onNoBranch =
   "has it. Push the branch again; somebody who may write to the repository can do that.";
 
 /** By the server's cluster, not by anything that can be written here. */
-function howToAllow({ pullRequest, head }: Pick<Report, "pullRequest" | "head">): string {
-  const command = `towline preview --allow ${pullRequestText(pullRequest)} ${head}`;
-  return `Or somebody who may change the deployments in the cluster reads this very commit, and has it previewed: ${code(command)}`;
+function howToAllow(report: Pick<Report, "pullRequest" | "head">): string {
+  return `Or somebody who may change the deployments in the cluster reads this very commit, and has it previewed: ${code(commandToAllow(report))}`;
+}
+
+export function commandToAllow({ pullRequest, head }: Pick<Report, "pullRequest" | "head">): string {
+  return `towline preview --allow ${pullRequestText(pullRequest)} ${head}`;
 }
 
 export function renderObstacle(
@@ -31,7 +34,13 @@ export function renderObstacle(
 ): string {
   switch (obstacle.kind) {
     case "fork":
-      return `${whyBranches} ${obstacle.agit ? pushedForReview : fromFork}\n\n${howToAllow(report)}`;
+      return [
+        `${whyBranches} ${obstacle.agit ? pushedForReview : fromFork}`,
+        obstacle.why && `${obstacle.why}.`,
+        howToAllow(report),
+      ]
+        .filter(Boolean)
+        .join("\n\n");
     case "no-branch":
       return `${whyBranches} ${onNoBranch}`;
     case "conflict":

@@ -137,6 +137,7 @@ function remarkOf(preview: Preview, over: boolean): string {
   const remarks = [
     state === "failed" && describeFailure(preview),
     state === "done" && !isChanged(preview) && counts.errors === 0 && "no change",
+    preview.isolated === true && "without the cluster",
     suspended && "suspended: a merge deploys nothing here",
     approval === "pending" && "waits for approval",
     approval === "after-merge" && isChanged(preview) && "will wait for approval",

@@ -90,6 +90,16 @@ test("what is listened for cannot share a port, unless a free one is taken", () 
   expect(parseConfig({ env: { TOWLINE_ADMIN_PORT: "0", TOWLINE_WEBHOOKS_PORT: "0" } }).admin.port).toBe(0);
 });
 
+test("forks are not rendered in an isolation that is switched off", () => {
+  const env = { TOWLINE_PREVIEW_FORKS: "isolated" };
+  expect(problemsOf({ env: { ...env, TOWLINE_PREVIEW_ISOLATION: "off" } })).toContain(
+    "preview.forks (TOWLINE_PREVIEW_FORKS)  is isolated, and preview.isolation is off: set that to required or auto",
+  );
+  expect(problemsOf({ env: { TOWLINE_PREVIEW_FORKS: "all" } })).toContain("must be off or isolated");
+  expect(parseConfig({ env: { ...env, TOWLINE_PREVIEW_ISOLATION: "auto" } }).preview.forks).toBe("isolated");
+  expect(parseConfig({ env: {} }).preview.forks).toBe("off");
+});
+
 test("broken YAML is told by line and column, without quoting the file", () => {
   const load = (text: string) => () => loadConfig({ env: { TOWLINE_CONFIG: "/c.yaml" }, readFile: () => text });
   expect(load("redis:\n  url: *hunter2\n")).toThrow(/\/c\.yaml is not valid YAML\n.*begin with \*/);

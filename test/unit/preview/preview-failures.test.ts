@@ -14,6 +14,7 @@ import { aChange, aPreviewWorld, base, inFolder, named } from "../../support/pre
 describe("what fails", () => {
   test("for one deployment is told, and the others are compared", async () => {
     const kluctl: PreviewDeps["kluctl"] = {
+      render: () => Promise.reject(new Error("nothing is rendered here")),
       diff: ({ deployment: { name } }) =>
         name === "b" ? Promise.reject(new PrepareError("template failed: app.yaml:3")) : Promise.resolve(aChange),
     };

@@ -3,7 +3,7 @@ import { annotation, type Deployment } from "../../../src/model.ts";
 import type { DeploymentChange } from "../../../src/ports.ts";
 import { startAllowedWaking } from "../../../src/preview/wake-allowed.ts";
 import { aDeployment } from "../../support/deployments.ts";
-import { aReport, fakeQueue, fakeReports } from "../../support/fake-reports.ts";
+import { aPreview, aReport, fakeQueue, fakeReports } from "../../support/fake-reports.ts";
 import { silentLog } from "../../support/fakes.ts";
 
 const now = Date.parse("2026-01-01T00:00:00Z");
@@ -54,6 +54,13 @@ test("a server that starts makes up for what was allowed while none ran, and for
   await reports.save(aReport({ pullRequest, head, obstacle: undefined }));
   change({ kind: "added", deployment: allowing() });
   await reports.save(aReport({ pullRequest, head, obstacle: { kind: "fork" } }));
+  change({ kind: "added", deployment: allowing() });
+  await vi.waitFor(() => expect(queue.requests).toEqual([request]));
+});
+
+test("what was rendered without the cluster is compared with it once that is allowed", async () => {
+  const { change, queue, reports } = setUp();
+  await reports.save(aReport({ pullRequest, head, previews: [aPreview({ isolated: true, deployment: plain.key })] }));
   change({ kind: "added", deployment: allowing() });
   await vi.waitFor(() => expect(queue.requests).toEqual([request]));
 });

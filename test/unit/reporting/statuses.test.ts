@@ -46,6 +46,22 @@ test.each<[string, Partial<Report>, string[][]]>([
     ],
   ],
   [
+    "from a fork, that only the cluster is missing for",
+    { previews: [aPreview({ state: "failed", failed: "run", isolated: true })] },
+    [
+      ["towline/shop/prod", "success"],
+      ["towline", "success"],
+    ],
+  ],
+  [
+    "from a fork that breaks the project",
+    { previews: [aPreview({ state: "failed", failed: "render", isolated: true })] },
+    [
+      ["towline/shop/prod", "failure"],
+      ["towline", "failure"],
+    ],
+  ],
+  [
     "with errors in some objects",
     { previews: [aPreview({ counts: { ...counts, errors: 1 } })] },
     [

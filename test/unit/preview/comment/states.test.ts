@@ -334,3 +334,39 @@ test("a prune that will wait for somebody is said where the deletions are", () =
   expect(render(sampleReport([empty]))).toContain("The merge renders no object at all, and 12 objects would go. After");
   expect(describePreview(empty)).toBe("12 deleted; its prune will wait for somebody to confirm it");
 });
+
+test("what was rendered without the cluster is said in words of whoever proposes it, and how more is had", () => {
+  const objects = sample("change").previews[0]?.objects ?? [];
+  const isolated = samplePreview("prod", { objects, isolated: true });
+  const command = `\`towline preview --allow gitea:example/shop#7 ${sampleReport([]).head}\``;
+  const body = render(sampleReport([isolated]));
+
+  expect(body).toContain(
+    "**This is rendered without the cluster**, because it does not come from a branch of this repo",
+  );
+  expect(body).toContain("it compares what the files give before and after the merge, not what is live in the cluster");
+  expect(body).toContain(command);
+  expect(body).toContain("into `main` at `9d41e07`, compared with `main`, without the cluster ·");
+  expect(body).not.toContain("compared with the live cluster");
+  expect(describePreview(isolated)).toBe("3 changed, 1 new; rendered without the cluster");
+  expect(describeReport(sampleReport([isolated]))).toBe(
+    "changes 1 deployment: 3 objects changed, 1 new; rendered without the cluster",
+  );
+
+  const working = samplePreview("prod", { state: "working", isolated: true });
+  expect(render(sampleReport([working], { state: "working" }))).toContain("comparing 1 deployment with `main` …");
+  expect(describePreview(working)).toBe("comparing with the base branch");
+
+  const mixed = render(sampleReport([isolated, samplePreview("staging", { objects })]));
+  expect(mixed).toContain("**Some deployments are rendered without the cluster**");
+  expect(mixed).toMatch(/`shop\/prod`.*\| without the cluster \|/);
+  expect(mixed).toContain("compared with the live cluster");
+});
+
+test("a server that cannot isolate a fork says so, and what can be done", () => {
+  const why = "This server is set to render forks in isolation, and cannot isolate them (`towline doctor` says why)";
+  const body = render(sampleReport([], { obstacle: { kind: "fork", why } }));
+  expect(body).toContain("### Towline: not rendered, because it comes from a fork");
+  expect(body).toContain(`\n${why}.\n`);
+  expect(body).toContain("towline preview --allow");
+});

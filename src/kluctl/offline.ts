@@ -1,0 +1,84 @@
+/** Rendering of files alone, for strangers: no cluster, no login, no network. What kluctl prints is the result. */
+import { readFile, writeFile } from "node:fs/promises";
+import { parseAllDocuments } from "yaml";
+import { NeedsMoreError, PrepareError } from "../errors.ts";
+import type { CommandResult, ObjectRef, ResultObject } from "../model.ts";
+import { inThread, largeText } from "../thread/in-thread.ts";
+import type { ConfinedAccess } from "./confine.ts";
+import type { Ended } from "./process.ts";
+import type { ReadResult } from "./result.ts";
+
+/** There is no weaker way, so that no setting opens one. */
+export const notIsolated =
+  "a fork is rendered in isolation only, and here some of that is missing: see preview.isolation and `towline doctor`";
+
+/** A way to nowhere. */
+export const noAccess: ConfinedAccess = {
+  kubeconfig: "apiVersion: v1\nkind: Config\n",
+  env: {},
+  ports: [],
+  close: () => Promise.resolve(),
+};
+
+/** Of all objects of a project together. */
+export const printedBytes = 16 * 1024 * 1024;
+
+/** To where a result is read from. Of what is longer only the end was kept. */
+export async function keepPrinted({ exitCode, stdout }: Ended, file: string): Promise<void> {
+  if (exitCode !== 0) return;
+  if (Buffer.byteLength(stdout) >= printedBytes) {
+    throw new PrepareError(`its objects are more than ${printedBytes / 1024 ** 2} MiB`);
+  }
+  // `wx`: kluctl may write into this directory too. A project without objects prints nothing.
+  await writeFile(file, `---\n${stdout}`, { mode: 0o600, flag: "wx" });
+}
+
+export const readRender: ReadResult<CommandResult> = (file, size, signal) =>
+  size > largeText ? inThread(import.meta.url, readRenderFile, [file], signal) : readRenderFile(file);
+
+/** @inThread */
+export async function readRenderFile(file: string): Promise<CommandResult> {
+  const objects = parseAllDocuments(await readFile(file, "utf8")).map((document): unknown => {
+    if (document.errors.length > 0) throw new Error("an object cannot be read");
+    return document.toJS();
+  });
+  return { document: {}, objects: objects.filter(isRecord).map(toObject), errors: [], warnings: [], objectsHash: "" };
+}
+
+function toObject(rendered: Readonly<Record<string, unknown>>): ResultObject {
+  const unchanged = { changes: [], new: false, orphan: false, deleted: false, hook: false };
+  return { ref: refOf(rendered), ...unchanged, rendered: JSON.stringify(rendered) };
+}
+
+function refOf({ apiVersion, kind, metadata }: Readonly<Record<string, unknown>>): ObjectRef {
+  const [, group, version] = /^(?:(.*)\/)?([^/]*)$/.exec(textOf(apiVersion)) ?? [];
+  const { name, namespace } = isRecord(metadata) ? metadata : {};
+  return {
+    ...(group && { group }),
+    ...(version && { version }),
+    kind: textOf(kind),
+    name: textOf(name),
+    ...(textOf(namespace) && { namespace: textOf(namespace) }),
+  };
+}
+
+function textOf(value: unknown): string {
+  return typeof value === "string" ? value : "";
+}
+
+function isRecord(value: unknown): value is Readonly<Record<string, unknown>> {
+  return typeof value === "object" && value !== null && !Array.isArray(value);
+}
+
+/** Go's words for what a jail refuses: to resolve a name, and to connect to anything but a proxy. */
+export const noNetwork = /socket: address family not supported|connect: (?:permission denied|operation not permitted)/;
+
+const needs = [
+  ["cluster", /loading vars from cluster is disabled/],
+  ["network", noNetwork],
+] as const;
+
+export function explainOffline(error: PrepareError): PrepareError {
+  const found = needs.find(([, words]) => words.test(error.message));
+  return found ? new NeedsMoreError(found[0], error.message, { cause: error }) : error;
+}

@@ -1,0 +1,132 @@
+/**
+ * A deployment in the preview of a fork: what the merge's files give that the base's do not. Neither is compared with the
+ * cluster, of which nothing is read, and nothing that the deployment may use is handed out.
+ */
+import { NeedsMoreError, PrepareError, PreviewRefusedError, SourceError } from "../errors.ts";
+import type { Logger } from "../log.ts";
+import { type CommandResult, noCredentials } from "../model.ts";
+import type { Merged, Stubbed } from "../ports.ts";
+import { credentialSecrets } from "../reconcile/credentials.ts";
+import { loopTimeoutMs } from "../reconcile/decide.ts";
+import { type Failure, toFailure } from "../reconcile/failures.ts";
+import { toRun } from "../reconcile/run.ts";
+import { redactText } from "../redact/redact-text.ts";
+import type { Preview } from "../report.ts";
+import { type Compared, type CompareDeps, isOfTheMerge, type Target, toWorking } from "./compare.ts";
+import { describeSafely } from "./describe-diff.ts";
+import { describeEncrypted } from "./encrypted-files.ts";
+import { compareRendersSafely } from "./render-diff.ts";
+import { makeVisible } from "./visible-text.ts";
+
+/** Anybody may propose something that never ends. */
+const longestRenderMs = 120_000;
+
+/** What the proposed commit is not to blame for. */
+class BaseError extends PrepareError {}
+
+/** Never rejects: what fails is told, and the other deployments' previews go on. */
+export async function compareIsolated(
+  target: Target,
+  cluster: string,
+  deps: CompareDeps,
+  log: Logger,
+  signal: AbortSignal,
+): Promise<Compared> {
+  const { deployment } = target;
+  const knownSecrets = [...credentialSecrets(target.credentials), ...(deps.settings.serverSecrets ?? [])];
+  const working = toWorking(deployment, cluster, { isolated: true });
+  try {
+    const { result, encrypted } = await deps.limit(() => renderBoth(target, deps, log, signal), { signal });
+    const found = await describeSafely(result, { knownSecrets, prune: deployment.spec.prune }, signal);
+    if (found.concealed !== undefined) log.warn({ ...deployment.key, why: found.concealed }, "only counts are told");
+    return { preview: { ...working, ...found, state: "done", ...(encrypted && { encrypted }) } };
+  } catch (error) {
+    const { message, retry } = toIsolatedFailure(error);
+    const isToBlame = retry === "person" && isOfTheMerge(error) && !isWithoutCluster(error);
+    const failure = makeVisible(await redactText(message, knownSecrets));
+    if (!signal.aborted) log.warn({ ...deployment.key, retry, error: failure }, "a preview failed");
+    const refused = error instanceof PreviewRefusedError;
+    return { preview: { ...working, state: "failed", failure, failed: isToBlame ? "render" : "run" }, retry, refused };
+  }
+}
+
+interface Difference {
+  readonly result: CommandResult;
+  readonly encrypted: Preview["encrypted"];
+}
+
+/** One after the other: a stranger's pull request takes no more at once than any other. */
+async function renderBoth(
+  { deployment, merge }: Target,
+  deps: CompareDeps,
+  log: Logger,
+  signal: AbortSignal,
+): Promise<Difference> {
+  if ("error" in merge) throw merge.error;
+  const { path } = deployment.spec.source;
+  const merged = await merge.stubbed(path, signal);
+  const base = await findBase(merge, path, signal);
+  const kubernetesVersion = deployment.spec.kubeConfig ? undefined : await deps.settings.forks?.kubernetesVersion();
+  const before = base && (await render(base).catch(blameBase));
+  const after = await render(merged);
+  return {
+    result: await compareRendersSafely(before ?? { ...after, objects: [] }, after, signal),
+    encrypted: describeEncrypted(path, merged.encrypted, base?.encrypted),
+  };
+
+  async function render({ projectDir, slot }: Stubbed): Promise<CommandResult> {
+    const reconcileId = deps.newId();
+    const startedAt = deps.clock.now();
+    const run = toRun(deployment, {
+      reconcileId,
+      checkout: { projectDir },
+      credentials: noCredentials,
+      identity: { secrets: [] },
+      timeoutMs: Math.min(loopTimeoutMs(deployment.spec), longestRenderMs),
+      cold: true,
+      slot,
+    });
+    const result = await deps.kluctl.render({ ...run, context: undefined }, { kubernetesVersion }, signal);
+    log.info({ ...deployment.key, reconcileID: reconcileId, ms: deps.clock.now() - startedAt }, "rendered for a fork");
+    return result;
+  }
+}
+
+/** `undefined` for a project that the merge brings. */
+async function findBase(merge: Merged, path: string, signal: AbortSignal): Promise<Stubbed | undefined> {
+  return merge.stubbed(path, signal, { deployed: undefined }).catch((error: unknown) => {
+    if (error instanceof SourceError && error.problem === "path-not-found") return undefined;
+    throw error;
+  });
+}
+
+function blameBase(error: unknown): never {
+  throw error instanceof PrepareError && !(error instanceof NeedsMoreError)
+    ? new BaseError(error.message, { cause: error })
+    : error;
+}
+
+function isWithoutCluster(error: unknown): boolean {
+  return error instanceof NeedsMoreError || error instanceof BaseError;
+}
+
+const needed: Readonly<Record<NeedsMoreError["needs"], string>> = {
+  cluster: "it reads variables from there",
+  network: "it fetches something over the network, which is not there either",
+};
+
+function toIsolatedFailure(error: unknown): Pick<Failure, "message" | "retry"> {
+  const { message, retry } = toFailure(error);
+  if (error instanceof NeedsMoreError) {
+    return {
+      message: `This cannot be rendered without the cluster, because ${needed[error.needs]}.\n\n${message}`,
+      retry: "person",
+    };
+  }
+  if (error instanceof BaseError) {
+    const words =
+      "What is on the base branch cannot be rendered without the cluster: there is nothing to compare with.";
+    return { message: `${words}\n\n${message}`, retry: "person" };
+  }
+  return { message, retry };
+}

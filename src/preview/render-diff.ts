@@ -1,0 +1,105 @@
+/**
+ * What differs between two renders of a project, in the words of kluctl's diff: so that it is masked, ranked and shown by the
+ * same code. Nothing in it was ever compared with a cluster. Pure.
+ */
+import { isDeepStrictEqual } from "node:util";
+import { parseJson } from "../json.ts";
+import type { Change, CommandResult, ObjectRef, ResultObject } from "../model.ts";
+import { lengthOfTexts } from "../redact/weight.ts";
+import { inThread, largeText } from "../thread/in-thread.ts";
+
+/** `compareRenders` without stopping the event loop. */
+export async function compareRendersSafely(
+  base: CommandResult,
+  head: CommandResult,
+  signal: AbortSignal,
+): Promise<CommandResult> {
+  if (lengthOfTexts(base) + lengthOfTexts(head) <= largeText) return compareRenders(base, head);
+  return inThread(import.meta.url, compareRenders, [base, head], signal);
+}
+
+/** Of objects that are in one render only, those of the base count as no longer in the project. */
+export function compareRenders(base: CommandResult, head: CommandResult): CommandResult {
+  const before = byId(base);
+  const after = byId(head);
+  const objects = [...new Set([...after.keys(), ...before.keys()])].map((id) =>
+    toResultObject(before.get(id), after.get(id)),
+  );
+  return { ...head, objects };
+}
+
+function byId({ objects }: CommandResult): ReadonlyMap<string, ResultObject> {
+  return new Map(objects.map((object) => [idOf(object.ref), object]));
+}
+
+function toResultObject(before: ResultObject | undefined, after: ResultObject | undefined): ResultObject {
+  const [old, now] = [before?.rendered, after?.rendered];
+  return {
+    ref: after?.ref ?? before?.ref ?? { kind: "", name: "" },
+    changes: old !== undefined && now !== undefined ? changesBetween(parseJson(old), parseJson(now)) : [],
+    new: before === undefined,
+    orphan: after === undefined,
+    deleted: false,
+    hook: false,
+    rendered: now,
+    remote: old,
+    applied: now,
+  };
+}
+
+/** Deeper, and of longer paths, values are compared as wholes: whoever wrote them may want this to take long. */
+const deepest = 32;
+const longestPath = 400;
+/** With more the whole object counts as one change. */
+const mostChanges = 1_000;
+
+function changesBetween(before: unknown, after: unknown): Change[] {
+  const found: Change[] = [];
+  addChanges({ path: "", depth: 0, before, after }, found);
+  return found.length <= mostChanges ? found : [{ type: "update", jsonPath: "", oldValue: before, newValue: after }];
+}
+
+interface Pair {
+  readonly path: string;
+  readonly depth: number;
+  readonly before: unknown;
+  readonly after: unknown;
+}
+
+function addChanges({ path, depth, before, after }: Pair, found: Change[]): void {
+  if (found.length > mostChanges) return;
+  const isList = Array.isArray(before);
+  if (!isAlike(before, after) || depth === deepest || path.length > longestPath) {
+    if (!isDeepStrictEqual(before, after))
+      found.push({ type: "update", jsonPath: path, oldValue: before, newValue: after });
+    return;
+  }
+  const [old, now] = [new Map(Object.entries(before as object)), new Map(Object.entries(after as object))];
+  for (const key of new Set([...old.keys(), ...now.keys()])) {
+    const jsonPath = isList ? `${path}[${key}]` : joined(path, key);
+    if (!now.has(key)) found.push({ type: "delete", jsonPath, oldValue: old.get(key) });
+    else if (!old.has(key)) found.push({ type: "insert", jsonPath, newValue: now.get(key) });
+    else addChanges({ path: jsonPath, depth: depth + 1, before: old.get(key), after: now.get(key) }, found);
+  }
+}
+
+/** Two mappings, or two lists of the same length: of others nobody knows which entry became which. */
+function isAlike(before: unknown, after: unknown): boolean {
+  if (Array.isArray(before) && Array.isArray(after)) return before.length === after.length;
+  return isRecord(before) && isRecord(after);
+}
+
+function joined(path: string, key: string): string {
+  const plain = /^[A-Za-z_][\w-]*$/.test(key);
+  if (!plain) return `${path}[${JSON.stringify(key)}]`;
+  return path === "" ? key : `${path}.${key}`;
+}
+
+/** The same object in another version of its API is the same. */
+function idOf({ group = "", kind, namespace = "", name }: ObjectRef): string {
+  return JSON.stringify([group, kind, namespace, name]);
+}
+
+function isRecord(value: unknown): value is Readonly<Record<string, unknown>> {
+  return typeof value === "object" && value !== null && !Array.isArray(value);
+}

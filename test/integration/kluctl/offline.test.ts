@@ -1,0 +1,166 @@
+/** A project rendered from its files alone, by the real kluctl in its jail: what strangers propose. */
+import { once } from "node:events";
+import { mkdir, mkdtemp, rm, writeFile } from "node:fs/promises";
+import { type AddressInfo, createServer } from "node:net";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { beforeAll, expect, onTestFinished, test } from "vitest";
+import { NeedsMoreError, PreviewRefusedError } from "../../../src/errors.ts";
+import type { KluctlDeps } from "../../../src/kluctl/kluctl.ts";
+import { collectLogs, createProject, createShop, newKluctl, newRun } from "../../support/fake-kluctl.ts";
+import { attackProgram, attackTemplate } from "../../support/attacks.ts";
+import { useKluctl, useTempDir } from "../../support/world.ts";
+
+const signal = new AbortController().signal;
+
+/** Unpacking Python takes seconds: once for all tests of this file. */
+let cacheDir: string;
+beforeAll(async () => {
+  cacheDir = await mkdtemp(join(tmpdir(), "towline-test-"));
+  return () => rm(cacheDir, { recursive: true, force: true });
+});
+
+async function useOffline(options: Partial<Pick<KluctlDeps, "jail" | "confine">> = {}) {
+  const [binary, dir] = await Promise.all([useKluctl(), useTempDir()]);
+  const opened: string[] = [];
+  const env = { PATH: "/usr/bin:/bin", KLUCTL_GIT_PASSWORD: "CANARY-login", AWS_SECRET_ACCESS_KEY: "CANARY-cloud" };
+  const kluctl = newKluctl(dir, {
+    binary,
+    log: collectLogs().log,
+    cacheDir,
+    env,
+    kubeconfigFor: () => Promise.reject(new Error("nobody may have a kubeconfig")),
+    confine: {
+      open(run) {
+        opened.push(run.deployment.name);
+        return Promise.reject(new Error("nobody may have an access"));
+      },
+    },
+    ...options,
+  });
+  onTestFinished(() => kluctl.stop());
+  const slot = join(dir, "slot");
+  await mkdir(slot);
+  const render = (projectDir: string, more: Parameters<typeof newRun>[0] = {}, kubernetesVersion?: string) =>
+    kluctl.render(newRun({ slot, projectDir, ...more }), { kubernetesVersion }, signal);
+  return { dir, slot, clone: join(slot, "clone"), opened, render };
+}
+
+const configMap = (found: string) => `
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: found, namespace: shop}
+data:
+  found: >-
+    ${found}
+`;
+const app = "deployments: [{path: app}]";
+
+async function failureOf(rendering: Promise<unknown>): Promise<Error> {
+  return rendering.then(
+    () => Promise.reject(new Error("it was rendered")),
+    (error: unknown) => error as Error,
+  );
+}
+
+test("all objects of the shop come out, and the same again, though nobody has a kubeconfig", async () => {
+  const { clone, render, opened } = await useOffline();
+  const projectDir = await createShop(clone);
+  const shop = { target: "staging", args: { environment: "t" } };
+
+  const [one, again] = [await render(projectDir, shop), await render(projectDir, shop, "v1.30.1")];
+
+  const texts = ({ objects }: typeof one) => objects.map(({ rendered }) => rendered).sort();
+  expect(one.objects).toHaveLength(9);
+  expect(texts(again)).toEqual(texts(one));
+  expect(one.objects.map(({ ref }) => ref.kind)).toContain("Deployment");
+  expect(one.errors).toEqual([]);
+  expect(opened).toEqual([]);
+});
+
+test("a project without objects gives none", async () => {
+  const { clone, render } = await useOffline();
+  expect((await render(await createProject(clone, { "deployment.yaml": "deployments: []" }))).objects).toEqual([]);
+});
+
+test("what only the cluster or the network has is asked for in vain, and that is why it fails", async () => {
+  const { clone, render } = await useOffline();
+  let hits = 0;
+  const listener = createServer((socket) => (hits++, socket.end())).listen(0, "127.0.0.1");
+  onTestFinished(() => void listener.close());
+  await once(listener, "listening");
+  const { port } = listener.address() as AddressInfo;
+  const sources: [NeedsMoreError["needs"], string][] = [
+    ["cluster", "clusterSecret: {name: login, namespace: shop, key: vars}"],
+    ["cluster", "clusterConfigMap: {name: login, namespace: shop, key: vars}"],
+    ["network", `http: {url: "http://127.0.0.1:${port}/"}`],
+    ["network", `vault: {address: "http://127.0.0.1:${port}", path: secret/data/simple}`],
+    ["network", `git: {url: "https://127.0.0.1:${port}/org/other.git", path: vars.yaml}`],
+  ];
+  for (const [at, [needs, source]] of sources.entries()) {
+    const projectDir = await createProject(join(clone, String(at)), {
+      "deployment.yaml": `vars: [{${source}}]\n${app}`,
+      "app/found.yaml": configMap("nothing"),
+    });
+    const error = await failureOf(render(projectDir));
+    expect([source, error.message, error instanceof NeedsMoreError ? error.needs : undefined]).toEqual([
+      source,
+      error.message,
+      needs,
+    ]);
+  }
+  expect(hits).toBe(0);
+});
+
+test("neither a template's code nor what kluctl obeys finds anything", async () => {
+  const { clone, dir, render } = await useOffline();
+  const canary = join(dir, "canary.yaml");
+  await writeFile(canary, "found: CANARY-file");
+  const server = createServer((socket) => socket.end("CANARY-socket")).listen(0, "127.0.0.1");
+  onTestFinished(() => void server.close());
+  await once(server, "listening");
+  const { port } = server.address() as AddressInfo;
+  const attacking = await createProject(clone, {
+    "deployment.yaml": app,
+    "app/found.yaml": configMap(attackTemplate(join(clone, "attack.py"))),
+    "attack.py": attackProgram({ canary, above: dir, clone, pid: process.pid, port }),
+  });
+  const { data } = JSON.parse((await render(attacking)).objects[0]?.rendered ?? "{}") as { data: { found: string } };
+  const found = JSON.parse(Buffer.from(data.found, "base64").toString()) as Record<string, string>;
+  const { environment, python: _, ...others } = found;
+  expect(environment).not.toContain("CANARY");
+  expect(Object.entries(others).filter(([name, answer]) => answer !== "refused" && name !== "link")).toEqual([]);
+
+  for (const vars of [`file: ${canary}`, "file: ../../../canary.yaml"]) {
+    const projectDir = await createProject(join(clone, "declares"), {
+      "deployment.yaml": `vars: [{${vars}}]\n${app}`,
+      "app/found.yaml": configMap("{{ found }}"),
+    });
+    expect((await failureOf(render(projectDir))).message).not.toContain("CANARY");
+    await rm(projectDir, { recursive: true });
+  }
+  const asking = await createProject(join(clone, "asks"), {
+    "deployment.yaml": `vars: [{systemEnvVars: {found: "KLUCTL_GIT_PASSWORD:nothing", more: "KUBECONFIG:nothing"}}]\n${app}`,
+    "app/found.yaml": configMap("{{ found }}"),
+  });
+  expect((await render(asking)).objects[0]?.rendered).toContain("nothing");
+});
+
+test("it is refused where nothing confines it, or where a part of that is missing", async () => {
+  for (const options of [{ confine: undefined }, { jail: { files: false } }, { jail: { network: false } }]) {
+    const { clone, render } = await useOffline(options as Parameters<typeof useOffline>[0]);
+    const projectDir = await createProject(clone, { "deployment.yaml": app, "app/found.yaml": configMap("x") });
+    const error = await failureOf(render(projectDir));
+    expect(error).toBeInstanceOf(PreviewRefusedError);
+    expect(error.message).toContain("in isolation only");
+  }
+});
+
+test("more objects than anybody reads are refused", async () => {
+  const { clone, render } = await useOffline();
+  const projectDir = await createProject(clone, {
+    "deployment.yaml": app,
+    "app/found.yaml": configMap(`{{ "x" * 17 * 1024 * 1024 }}`),
+  });
+  expect((await failureOf(render(projectDir))).message).toContain("more than 16 MiB");
+});
