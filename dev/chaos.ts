@@ -5,6 +5,7 @@ import { join, resolve } from "node:path";
 import { randomInt } from "node:crypto";
 import { promisify } from "node:util";
 import { type EpisodeReport, invariants, playEpisode } from "./chaos/episode.ts";
+import type { Version } from "./chaos/replica.ts";
 import { endOfRun } from "./end-of-run.ts";
 import { readOptions } from "./options.ts";
 import { findTools } from "./tools.ts";
@@ -23,6 +24,8 @@ A failed episode leaves a folder with its story, journal, ledger and logs. Every
   --real         the real kluctl instead of a model of it
   --shrink       looks for a shorter story of each episode that fails
   --server DIR   runs the server of another checkout, with its node_modules
+  --previous DIR begins with the server of another checkout; in the course of each episode servers are replaced, from that one to
+                 this one and back, and it ends with this one
   --keep-going   plays on after an episode has failed
   --folder DIR   where failed episodes are kept: chaos/ here
   --help         this text
@@ -37,6 +40,7 @@ const options = readOptions(
     real: { type: "boolean", default: false },
     shrink: { type: "boolean", default: false },
     server: { type: "string" },
+    previous: { type: "string" },
     "keep-going": { type: "boolean", default: false },
     folder: { type: "string" },
   },
@@ -57,14 +61,14 @@ async function main(): Promise<void> {
   const seed = wholeNumber("seed") ?? randomInt(1, 1_000_000);
   const only = wholeNumber("episode");
   const replicas = wholeNumber("replicas");
-  const server = options.server === undefined ? root : resolve(options.server);
   const dir = resolve(options.folder ?? join(root, "chaos"));
   await mkdir(dir, { recursive: true });
   const progress = { say: (line: string) => void process.stderr.write(`${line}\n`) };
   const tools = await findTools(options.real ? ["redis-server", "kluctl"] : ["redis-server"], progress);
   const world = await startWorld(["controlPlane"], progress);
   const { kubeconfig } = await world.part("controlPlane");
-  const auditsSkips = await knowsAudits(server);
+  const checkouts = [options.server ?? root, ...(options.previous === undefined ? [] : [options.previous])];
+  const versions = await Promise.all(checkouts.map((checkout) => toVersion(resolve(checkout))));
   // Everything that was started ends with us; a second Ctrl-C does not wait for an episode to be put away.
   signal.addEventListener("abort", () => void world.stop().finally(() => process.exit(130)));
 
@@ -81,8 +85,7 @@ async function main(): Promise<void> {
       kubeconfig,
       redisServer: tools["redis-server"],
       ...("kluctl" in tools && { kluctl: tools.kluctl as string }),
-      server,
-      auditsSkips,
+      versions,
       replicas,
       shrinks: options.shrink,
       signal,
@@ -100,7 +103,7 @@ async function main(): Promise<void> {
 
 /** With what else decides what is played. */
 function replayOf(seed: number, episode: number): string {
-  const others = (["replicas", "server"] as const).flatMap((name) => {
+  const others = (["replicas", "server", "previous"] as const).flatMap((name) => {
     const value = options[name];
     return value === undefined ? [] : [`--${name} ${value}`];
   });
@@ -108,20 +111,20 @@ function replayOf(seed: number, episode: number): string {
   return `npm run chaos -- ${words.join(" ")}`;
 }
 
-/** Of a checkout from before there was such a setting, the same skips are judged by what is in the cluster alone. */
-async function knowsAudits(server: string): Promise<boolean> {
+/** Where a checkout is from before there was such a setting, the same skips are judged by what is in the cluster alone. */
+async function toVersion(dir: string): Promise<Version> {
   const run = promisify(execFile);
-  const { stdout } = await run(process.execPath, [join(server, "src/cli.ts"), "config", "schema"], { cwd: server });
-  return stdout.includes("auditSkips");
+  const { stdout } = await run(process.execPath, [join(dir, "src/cli.ts"), "config", "schema"], { cwd: dir });
+  return { dir, auditsSkips: stdout.includes("auditSkips") };
 }
 
 function describe(
   episode: number,
-  { violations, broken, faults, commands, deploys, seconds, folder }: EpisodeReport,
+  { violations, broken, faults, traits, commands, deploys, seconds, folder }: EpisodeReport,
   leftMs: number,
 ): string {
   const verdict = broken === undefined ? (violations.length === 0 ? "ok" : "VIOLATED") : "BROKEN";
-  const facts = `${commands} commands, ${deploys} deploys, ${Math.round(seconds)} s`;
+  const facts = [...traits, `${commands} commands`, `${deploys} deploys`, `${Math.round(seconds)} s`].join(", ");
   const head = `episode ${episode}: ${verdict} (${facts}; ${Math.ceil(leftMs / 60_000)} min left) ${faults.join(", ")}`;
   const found = violations.map(({ invariant, what }) => `    ${invariant}: ${what}`);
   const why = broken === undefined ? [] : [`    ${broken}`];

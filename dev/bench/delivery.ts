@@ -9,20 +9,21 @@ export interface Delivery {
 export interface Pushed {
   readonly url: string;
   readonly commit: string;
-  readonly path: string;
+  /** Changed files; none: the host does not say which. */
+  readonly paths: readonly string[];
   /** The body is made this long by what the commit's message says. */
   readonly bytes?: number;
 }
 
 /** All but `x-gitea-delivery`, which is another one each time and not signed. */
-export function createDelivery({ url, commit, path, bytes = 0 }: Pushed, secret: string): Delivery {
+export function createDelivery({ url, commit, paths, bytes = 0 }: Pushed, secret: string): Delivery {
   const write = (message: string) =>
     JSON.stringify({
       ref: "refs/heads/main",
       before: "1".repeat(40),
       after: commit,
       total_commits: 1,
-      commits: [{ id: commit, message, added: [], modified: [path], removed: [] }],
+      commits: [{ id: commit, message, added: [], modified: paths, removed: [] }],
       repository: { full_name: "bench/project", clone_url: url, html_url: url, default_branch: "main" },
     });
   const body = write("x".repeat(Math.max(0, bytes - write("").length)));

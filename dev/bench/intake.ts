@@ -27,7 +27,7 @@ export const intake: Measurement = {
     const repositories = await prepare(stage, namespace);
     const server = await stage.startTowline({ name: namespace, namespace, concurrency: 2 });
     const deliveries = repositories.map(({ url, commit }) =>
-      createDelivery({ url, commit, path: "release.yaml", bytes }, server.webhook.secret),
+      createDelivery({ url, commit, paths: ["release.yaml"], bytes }, server.webhook.secret),
     );
     const seconds = stage.quick ? 5 : 20;
     const order: Order = { url: server.webhook.url, perSecond, seconds, warmSeconds, connections, deliveries };
@@ -94,7 +94,7 @@ export const strangers: Measurement = {
     const repositories = await prepare(stage, namespace);
     const server = await stage.startTowline({ name: namespace, namespace, concurrency: 2 });
     const deliveries = repositories.map(({ url, commit }) =>
-      createDelivery({ url, commit, path: "release.yaml", bytes }, server.webhook.secret),
+      createDelivery({ url, commit, paths: ["release.yaml"], bytes }, server.webhook.secret),
     );
     const { url } = server.webhook;
     const seconds = stage.quick ? 5 : 30;

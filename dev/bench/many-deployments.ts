@@ -188,7 +188,7 @@ async function sampleIdle(stage: Stage, server: Towline): Promise<Omit<MemoryRow
 }
 
 async function sendPush({ webhook }: Towline, url: string, commit: string): Promise<void> {
-  const { body, headers } = createDelivery({ url, commit, path: "release.yaml" }, webhook.secret);
+  const { body, headers } = createDelivery({ url, commit, paths: ["release.yaml"] }, webhook.secret);
   const answer = await fetch(webhook.url, {
     method: "POST",
     headers: { ...headers, ...anew, "x-gitea-delivery": randomUUID() },

@@ -109,7 +109,7 @@ export async function populate(stage: Stage, options: PopulationOptions): Promis
 }
 
 async function deliver({ webhook }: Towline, url: string, commit: string): Promise<void> {
-  const { body, headers } = createDelivery({ url, commit, path: "release.yaml" }, webhook.secret);
+  const { body, headers } = createDelivery({ url, commit, paths: ["release.yaml"] }, webhook.secret);
   const answer = await fetch(webhook.url, {
     method: "POST",
     headers: { ...headers, ...anew, "x-gitea-delivery": randomUUID() },

@@ -34,7 +34,9 @@ export const atRest: readonly RestInvariant[] = [
   { name: "what people changed is reported as drift", check: untoldDrift },
   { name: "the queue is empty", check: (_, { queued }) => queued.map((job) => `${job} is there still`) },
   { name: "no job was given up", check: (_, { failed }) => failed },
+  { name: "nothing in Redis outlives its job", check: (_, { strayKeys }) => strayKeys.map((key) => `${key} is there`) },
   { name: "nothing of a dead replica is left", check: (_, { leftovers }) => leftovers },
+  { name: "no server keeps files and sockets open", check: unclosed },
 ];
 
 export function checkAlways(history: History): Violation[] {
@@ -162,11 +164,12 @@ function unready(history: History, { expected }: Rest): string[] {
     const { deployment: name, status, spec, generation } = seen;
     const facts = factsOf(history, name);
     if (facts === undefined || spec.suspend || isRefused(history, seen) || waitsForOther(history, facts)) return [];
-    const head = history.pushes.findLast(({ repo }) => repo === facts.repo)?.commit;
+    const heads = headsOf(history, facts);
+    const head = heads.at(-1);
     const { ready, observedCommit, observedGeneration } = status;
     const words = `Ready is ${ready?.status} (${ready?.reason}: ${ready?.message})`;
     if (head === undefined) return ready?.status === "False" ? [] : [`${name}: its branch is deleted, and ${words}`];
-    if (observedCommit !== head) return [`${name} is at ${observedCommit}, its head is ${head}; ${words}`];
+    if (!heads.includes(observedCommit)) return [`${name} is at ${observedCommit}, its head is ${head}; ${words}`];
     if (observedGeneration !== generation)
       return [`${name}: generation ${generation} is not seen, ${observedGeneration} is; ${words}`];
     if (waitsForApproval(seen)) return [];
@@ -175,6 +178,14 @@ function unready(history: History, { expected }: Rest): string[] {
     const hasError = wrong !== undefined && "error" in wrong && status.lastPrepareError !== undefined;
     return hasError && ready?.status === "False" ? [] : [`${name} at its head ${head}: ${words}`];
   });
+}
+
+/** What it may be at: the branch's head, the last one; or an older commit, if nobody was told that it concerns it. */
+function headsOf({ pushes, sweeps }: History, { repo, path }: DeploymentFacts): (string | undefined)[] {
+  const theirs = pushes.filter((push) => push.repo === repo);
+  const concerns = ({ paths }: Push) => paths.length === 0 || paths.some((one) => one.startsWith(`${path}/`));
+  const first = sweeps ? theirs.length - 1 : theirs.findLastIndex(concerns);
+  return theirs.slice(Math.max(0, first)).map(({ commit }) => commit);
 }
 
 function otherContent(history: History, { expected }: Rest): string[] {
@@ -209,6 +220,15 @@ function untoldDrift(history: History, { expected }: Rest): string[] {
       return differs && write.run === "person" ? [`${name} reports no drift, and somebody changed ${object}`] : [];
     });
   });
+}
+
+/** Connections to what was away may be in the course of being replaced. */
+const moreDescriptors = 30;
+
+function unclosed(_: History, { descriptors }: Rest): string[] {
+  return descriptors
+    .filter(({ first, last }) => last > first + moreDescriptors)
+    .map(({ replica, first, last }) => `${replica} has ${last} files and sockets open, and had ${first}`);
 }
 
 /** Another deployment of its group was there first. */

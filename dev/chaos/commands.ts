@@ -4,6 +4,7 @@ import fc from "fast-check";
 import type { Fault, Faults } from "./faults.ts";
 import { faultNames, moments } from "./faults.ts";
 import { type DeploymentPlan, libraryContent, libraryFile, objectNames } from "./projects.ts";
+import type { Push } from "./history.ts";
 import type { Repository } from "./repository.ts";
 import type { Stage } from "./stage.ts";
 
@@ -18,7 +19,7 @@ export interface Real {
   readonly faults: Faults;
   readonly namespace: string;
   /** Deliveries that come late. */
-  readonly late: (() => Promise<void>)[];
+  readonly late: (() => Promise<unknown>)[];
   /** What takes until faults are over. */
   readonly pending: Promise<void>[];
   /** What was done, in words, with the time. */
@@ -54,6 +55,8 @@ const seconds = 1_000;
 /** For what may never come, since something was just broken. */
 const patienceMs = 8 * seconds;
 const silenceMs = 12 * seconds;
+/** Outages of the API server: shorter than a Lease, and longer than all tries of a job take. */
+const [short, long] = [8 * seconds, 200 * seconds];
 
 const one = fc.nat({ max: 11 });
 
@@ -113,13 +116,20 @@ const strikeOrder = fc.record<StrikeOrder>({
   delivery: fc.constantFrom(...deliveryKinds),
 });
 
-export function anyCommand(): fc.Arbitrary<Command> {
+/** Of the episodes that the commands are for. */
+export interface Traits {
+  readonly isShort: boolean;
+  /** There is another version to replace servers by. */
+  readonly replaces: boolean;
+}
+
+export function anyCommand({ isShort, replaces }: Traits): fc.Arbitrary<Command> {
   const weighted: { weight: number; arbitrary: fc.Arbitrary<Command> }[] = [
     { weight: 7, arbitrary: pushOrder.map(toPush) },
     { weight: 3, arbitrary: regretOrder.map(toRegret) },
     { weight: 2, arbitrary: pushOrder.map(toCalmPush) },
-    { weight: 1, arbitrary: one.map(toSetBack) },
-    { weight: 1, arbitrary: one.map(toRewrite) },
+    { weight: 1, arbitrary: fc.tuple(one, fc.constantFrom(...deliveryKinds)).map(toSetBack) },
+    { weight: 1, arbitrary: fc.tuple(one, fc.constantFrom(...deliveryKinds)).map(toRewrite) },
     { weight: 1, arbitrary: one.map(toDeleteBranch) },
     { weight: 1, arbitrary: fc.constant(toLate()) },
     { weight: 1, arbitrary: one.map(toEdit) },
@@ -132,6 +142,8 @@ export function anyCommand(): fc.Arbitrary<Command> {
     { weight: 3, arbitrary: fault.map(toFault) },
     { weight: 1, arbitrary: fc.constant(toRestart()) },
     { weight: 1, arbitrary: fc.constant(toPause()) },
+    { weight: replaces ? 6 : 1, arbitrary: fc.nat({ max: 2 }).map(toReplace) },
+    { weight: 1, arbitrary: (isShort ? fc.constant(short) : fc.constantFrom(short, short, short, long)).map(toOutage) },
   ];
   return fc.oneof(...weighted);
 }
@@ -162,10 +174,9 @@ function toPush(order: PushOrder): Command {
     const deployment = planOf(real, order.deployment);
     const repository = repositoryOf(real, kind === "change included" ? "base" : deployment.repo);
     const changes = changesOf(order, deployment, repository, model, real);
-    const commit = await repository.push(changes, kind);
-    const path = [...(changes.at(-1) ?? new Map<string, string>()).keys()][0] ?? "README.md";
-    await deliver({ delivery, to: order.to, repo: repository.name, commit, path }, real);
-    await waitForRun(real, deployment.name, commit, until);
+    const push = await repository.push(changes, kind);
+    await deliver(push, order, real);
+    await waitForRun(real, deployment.name, push, until);
   });
 }
 
@@ -234,8 +245,8 @@ function changesBack(repository: Repository): ReadonlyMap<string, string> {
 function toRegret({ deployment, delivery, to }: { deployment: number; delivery: string; to: number }): Command {
   return command(`push and regret of ${deployment} (the revert ${delivery})`, async (model, real) => {
     const { name } = planOf(real, deployment);
-    const commit = await changeAll(deployment, to, model, real);
-    await waitForRun(real, name, commit, "an object");
+    const push = await changeAll(deployment, to, model, real);
+    await waitForRun(real, name, push, "an object");
     await takeBack(deployment, { delivery, to }, real);
   });
 }
@@ -252,7 +263,7 @@ function toStrike({ fault, deployment, regrets, delivery }: StrikeOrder): Comman
   });
 }
 
-async function changeAll(index: number, to: number, model: Model, real: Real): Promise<string> {
+async function changeAll(index: number, to: number, model: Model, real: Real): Promise<Push> {
   const deployment = planOf(real, index);
   const repository = repositoryOf(real, deployment.repo);
   const color = `color-${++model.pushes}`;
@@ -260,33 +271,23 @@ async function changeAll(index: number, to: number, model: Model, real: Real): P
   const change = objectNames.map(
     (name) => [plan.contentFile(deployment, name), plan.content(deployment, name, color)] as const,
   );
-  const commit = await repository.push([new Map(change)], "Change all");
-  const path = plan.contentFile(deployment, objectNames[0]);
-  await deliver({ delivery: "delivered", to, repo: repository.name, commit, path }, real);
-  return commit;
+  const push = await repository.push([new Map(change)], "Change all");
+  await deliver(push, { delivery: "delivered", to }, real);
+  return push;
 }
 
-async function takeBack(
-  index: number,
-  { delivery, to }: Pick<DeliveryOrder, "delivery" | "to">,
-  real: Real,
-): Promise<void> {
-  const deployment = planOf(real, index);
-  const repository = repositoryOf(real, deployment.repo);
-  const commit = await repository.push([changesBack(repository)], "Change all back");
-  const path = real.stage.plan.contentFile(deployment, objectNames[0]);
-  await deliver({ delivery, to, repo: repository.name, commit, path }, real);
+async function takeBack(index: number, order: DeliveryOrder, real: Real): Promise<void> {
+  const repository = repositoryOf(real, planOf(real, index).repo);
+  const push = await repository.push([changesBack(repository)], "Change all back");
+  await deliver(push, order, real);
 }
 
 interface DeliveryOrder {
   readonly delivery: string;
   readonly to: number;
-  readonly repo: string;
-  readonly commit: string;
-  readonly path: string;
 }
 
-async function deliver({ delivery, to, ...push }: DeliveryOrder, { stage, late }: Real): Promise<void> {
+async function deliver(push: Push, { delivery, to }: DeliveryOrder, { stage, late }: Real): Promise<void> {
   const replica = stage.replicas[to % stage.replicas.length];
   if (replica === undefined || delivery === "dropped") return;
   const send = () => stage.deliver(push, replica);
@@ -300,7 +301,7 @@ async function deliver({ delivery, to, ...push }: DeliveryOrder, { stage, late }
   if (delivery === "delivered twice") await send();
 }
 
-async function waitForRun(real: Real, name: string, commit: string, until: string): Promise<void> {
+async function waitForRun(real: Real, name: string, { commit }: Push, until: string): Promise<void> {
   if (until === "nothing") return;
   const from = performance.now();
   const isThere = () =>
@@ -313,17 +314,18 @@ async function waitForRun(real: Real, name: string, commit: string, until: strin
   while (!isThere() && performance.now() - from < patienceMs) await sleep(20);
 }
 
-function toSetBack(index: number): Command {
-  return command(`force-push of ${index} to the commit before`, async (_, real) => {
+function toSetBack([index, delivery]: readonly [number, string]): Command {
+  return command(`force-push of ${index} to the commit before (${delivery})`, async (_, real) => {
     const repository = repositoryOf(real, planOf(real, index).repo);
     const before = repository.commits().at(-2);
-    if (before !== undefined) await repository.setBack(before);
+    if (before !== undefined) await deliver(await repository.setBack(before), { delivery, to: index }, real);
   });
 }
 
-function toRewrite(index: number): Command {
-  return command(`rewrite of ${index}'s head`, async (_, real) => {
-    await repositoryOf(real, planOf(real, index).repo).rewrite();
+function toRewrite([index, delivery]: readonly [number, string]): Command {
+  return command(`rewrite of ${index}'s head (${delivery})`, async (_, real) => {
+    const push = await repositoryOf(real, planOf(real, index).repo).rewrite();
+    await deliver(push, { delivery, to: index }, real);
   });
 }
 
@@ -332,7 +334,7 @@ function toDeleteBranch(index: number): Command {
     const repository = repositoryOf(real, planOf(real, index).repo);
     if (repository.head() !== undefined) await repository.deleteBranch();
     await waitForWords(real, 3);
-    await repository.restoreBranch();
+    await deliver(await repository.restoreBranch(), { delivery: "delivered", to: index }, real);
   });
 }
 
@@ -406,6 +408,25 @@ function describeFault({ name, victim, moment, forMs, buries }: Fault): string {
 function toRestart(): Command {
   return command("start replicas that are dead", async (_, { stage }) => {
     for (const replica of stage.replicas) if (!stage.buried.has(replica)) await replica.start();
+  });
+}
+
+/** As a rolling update does, with its jobs queued and running. */
+function toReplace(index: number): Command {
+  return command(`replace r${index + 1}`, async (_, { stage, story }) => {
+    const replica = stage.replicas[index % stage.replicas.length];
+    if (replica === undefined || stage.buried.has(replica)) return;
+    await replica.roll();
+    story.push(`  ${replica.name} is of version ${replica.version()} now`);
+  });
+}
+
+/** Everybody waits: what was requested meanwhile has to be done after that. */
+function toOutage(ms: number): Command {
+  return command(`the API server is away for ${ms / seconds} s`, async (_, { stage }) => {
+    for (const { api } of stage.replicas) await api.close();
+    await sleep(ms);
+    for (const { api } of stage.replicas) await api.open();
   });
 }
 

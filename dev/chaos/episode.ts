@@ -5,14 +5,11 @@ import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import fc from "fast-check";
 import { always, atRest, checkAlways, checkAtRest, type Violation } from "./checker.ts";
-import { anyCommand, type Command, type Real } from "./commands.ts";
+import { anyCommand, type Command, type Real, type Traits } from "./commands.ts";
 import { createFaults } from "./faults.ts";
 import { deployAll, settleMs, type Stage, type StageOptions, startStage } from "./stage.ts";
 
-export interface EpisodeOptions extends Pick<
-  StageOptions,
-  "kubeconfig" | "redisServer" | "kluctl" | "server" | "auditsSkips"
-> {
+export interface EpisodeOptions extends Pick<StageOptions, "kubeconfig" | "redisServer" | "kluctl" | "versions"> {
   readonly seed: number;
   readonly episode: number;
   /** The command that plays it again, for people. */
@@ -33,6 +30,8 @@ export interface EpisodeReport {
   readonly broken?: string | undefined;
   readonly commands: number;
   readonly faults: readonly string[];
+  /** What is not usual in it. */
+  readonly traits: readonly string[];
   readonly deploys: number;
   readonly seconds: number;
   /** Of a failed one. */
@@ -55,6 +54,7 @@ interface Settings {
   readonly replicas: number;
   readonly pauseMs: number;
   readonly clocksMs: readonly number[];
+  readonly sweeps: boolean;
 }
 
 const hour = 3_600_000;
@@ -65,10 +65,11 @@ const settings = fc.record<Settings>({
     { weight: 3, arbitrary: fc.constant([0, 0, 0]) },
     { weight: 1, arbitrary: fc.array(fc.constantFrom(0, 2 * hour, -2 * hour, 90_000), { minLength: 3, maxLength: 3 }) },
   ),
+  sweeps: fc.constantFrom(true, true, false),
 });
-function aStory({ fewest, most }: { fewest: number; most: number }) {
+function aStory({ fewest, most }: { fewest: number; most: number }, traits: Traits) {
   return fc
-    .commands([anyCommand()], { maxCommands: most, size: "max" })
+    .commands([anyCommand(traits)], { maxCommands: most, size: "max" })
     .filter((commands) => [...commands].length >= fewest);
 }
 
@@ -76,7 +77,8 @@ export async function playEpisode(options: EpisodeOptions): Promise<EpisodeRepor
   const startedAt = performance.now();
   let last: Omit<EpisodeReport, "seconds"> | undefined;
   let tries = 0;
-  const story = aStory(options.isShort ? lengths.short : lengths.usual);
+  const traits = { isShort: options.isShort === true, replaces: options.versions.length > 1 };
+  const story = aStory(options.isShort ? lengths.short : lengths.usual, traits);
   const property = fc.asyncProperty(settings, story, async (chosen, commands) => {
     last = await play({ ...chosen, replicas: options.replicas ?? chosen.replicas }, [...commands], options, tries++);
     return last.violations.length === 0 && last.broken === undefined;
@@ -135,8 +137,17 @@ async function play(
   const failed = violations.length > 0 || broken !== undefined;
   if (failed && stage) await writeEvidence(folder, { stage, chosen, story, faults, violations, broken }, options);
   await stage?.stop().catch((error: unknown) => (broken ??= `could not be put away: ${String(error)}`));
-  const report = { violations, commands: commands.length, faults, deploys };
+  const report = { violations, commands: commands.length, faults, traits: describeSettings(chosen), deploys };
   return { ...report, ...(broken && { broken }), ...(failed && { folder }) };
+}
+
+function describeSettings({ replicas, clocksMs, sweeps }: Settings): string[] {
+  const differ = new Set(clocksMs.slice(0, replicas)).size > 1;
+  return [
+    ...(replicas === 2 ? [] : [`${replicas} replicas`]),
+    ...(differ ? ["clocks that differ"] : []),
+    ...(sweeps ? [] : ["no sweep"]),
+  ];
 }
 
 /** Nothing is judged before two sweeps and a Lease are over; what is right then has to be right by itself. */

@@ -17,12 +17,15 @@ export const faultNames = [
   "Redis frozen",
   "Redis flushed",
   "Redis full",
+  "Redis goes back",
+  "Redis read-only",
   "Redis cut",
   "Redis silent",
   "Redis slow",
   "API away",
   "API silent",
   "API cut",
+  "API 401",
   "API 429",
   "API 500",
   "API conflicts",
@@ -33,9 +36,18 @@ export const faultNames = [
   "git breaks off",
   "git half-closes",
   "clock set",
+  "disk full",
 ] as const;
 
 export type FaultName = (typeof faultNames)[number];
+
+/** What takes the place of losses that nothing but a look at all of git makes up for, where nobody takes one. */
+const harmless: Partial<Record<FaultName, FaultName>> = {
+  "kill and flush": "kill",
+  "Redis lost": "Redis killed",
+  "Redis flushed": "Redis killed",
+  "Redis goes back": "Redis killed",
+};
 
 /** Where in the work of a deploy it strikes. */
 export const moments = [
@@ -109,7 +121,8 @@ export function createFaults(stage: Stage): Faults {
   }
 
   async function act(fault: Fault, victim: Replica, pid: number | undefined): Promise<void> {
-    const { name, moment, forMs } = fault;
+    const { moment, forMs } = fault;
+    const name = stage.sweeps ? fault.name : (harmless[fault.name] ?? fault.name);
     const { redis, git } = stage;
     const where = moment ? ` at ${moment.event}${moment.number || ""}` : "";
     struck.push(`${name} (${victim.name}${where})`);
@@ -161,6 +174,14 @@ export function createFaults(stage: Stage): Faults {
         await redis.fill(true);
         after(forMs, () => void redis.fill(false));
       },
+      "Redis goes back": async () => {
+        const goBack = await redis.remember();
+        after(forMs ?? 3_000, () => void goBack());
+      },
+      "Redis read-only": async () => {
+        await redis.demote(true);
+        after(forMs, () => void redis.demote(false));
+      },
       "Redis cut": () => victim.redis.cut(),
       "Redis silent": () => {
         victim.redis.blackHole(true);
@@ -184,6 +205,7 @@ export function createFaults(stage: Stage): Faults {
         });
       },
       "API cut": () => victim.api.cut(),
+      "API 401": () => answer(anything, { status: 401 }, 20),
       "API 429": () => answer(anything, { status: 429, headers: { "retry-after": "1" } }, 20),
       "API 500": () => answer(anything, { status: 500 }, 20),
       "API conflicts": () => answer(isWrite, { status: 409, body: "{}" }, 3),
@@ -203,6 +225,10 @@ export function createFaults(stage: Stage): Faults {
       "git breaks off": () => git.resetAt(700),
       "git half-closes": () => git.halfClose(),
       "clock set": () => victim.setClock((fault.victim - 1) * 3_600_000),
+      "disk full": async () => {
+        await victim.fillDisk(true);
+        after(forMs, () => void victim.fillDisk(false));
+      },
     };
     await byName[name]();
   }

@@ -80,6 +80,8 @@ export interface Push {
   readonly repo: string;
   readonly commit: string | undefined;
   readonly at: number;
+  /** Files that its commits change; none: a host would not say which. */
+  readonly paths: readonly string[];
 }
 
 /** A webhook, and what the server said. */
@@ -94,6 +96,8 @@ export interface Delivery {
 export interface DeploymentFacts {
   readonly name: string;
   readonly repo: string;
+  /** The project's directory. */
+  readonly path: string;
   /** Deployments of one group have one discriminator: only the first of them is deployed. */
   readonly group?: string | undefined;
   /** Whose commits it reads besides its own repository's. */
@@ -109,6 +113,8 @@ export type Expected =
   | { readonly error: string };
 
 export interface History {
+  /** Git is looked at every few seconds. Otherwise a push is known by its webhook alone, to those whose files it changes. */
+  readonly sweeps: boolean;
   readonly deployments: readonly DeploymentFacts[];
   readonly runs: readonly Run[];
   readonly objects: readonly ObjectWrite[];
@@ -129,6 +135,10 @@ export interface Rest {
   readonly queued: readonly string[];
   /** Jobs that were given up. */
   readonly failed: readonly string[];
-  /** Processes and work directories of replicas that are gone, and keys that only they knew. */
+  /** Keys in Redis of jobs that are gone. */
+  readonly strayKeys: readonly string[];
+  /** Processes and work directories of replicas that are gone. */
   readonly leftovers: readonly string[];
+  /** Files and sockets that the servers that live hold, and how many it were before anything happened. */
+  readonly descriptors: readonly { readonly replica: string; readonly first: number; readonly last: number }[];
 }

@@ -4,8 +4,6 @@ import type { DeploymentFacts } from "./history.ts";
 import type { Tree } from "./render.ts";
 
 export interface DeploymentPlan extends DeploymentFacts {
-  /** The project's directory. */
-  readonly path: string;
   readonly spec: Readonly<Record<string, unknown>>;
   readonly annotations: Readonly<Record<string, string>>;
   /** Outside of its directory: what the project reads without naming it there. */

@@ -1,5 +1,5 @@
 /** A Redis of one episode, to be killed, frozen, filled and emptied at will. */
-import { rm } from "node:fs/promises";
+import { cp, rm } from "node:fs/promises";
 import { join } from "node:path";
 import { Redis } from "ioredis";
 import { findCommand } from "../bench/usage.ts";
@@ -16,6 +16,10 @@ export interface EpisodeRedis {
   flush(): Promise<void>;
   /** Takes no more writes until it is called with `false`. */
   fill(on: boolean): Promise<void>;
+  /** Resolves to how to bring it back to what it is now: as a failover to a replica that lags does. */
+  remember(): Promise<() => Promise<void>>;
+  /** A replica of what is away, as while a failover is in progress: it refuses writes. */
+  demote(on: boolean): Promise<void>;
   /** All keys; nothing if it does not answer. */
   ask<T>(question: (client: Redis) => Promise<T>): Promise<T | undefined>;
   stop(): Promise<void>;
@@ -29,7 +33,10 @@ export interface EpisodeRedisOptions {
 
 export function createEpisodeRedis({ program, dir, logFile }: EpisodeRedisOptions): EpisodeRedis {
   const socket = join(dir, "redis.sock");
+  const written = join(dir, "appendonlydir");
   let running: RunningProcess | undefined;
+  let starting: Promise<void> | undefined;
+  let memories = 0;
 
   async function ask<T>(question: (client: Redis) => Promise<T>): Promise<T | undefined> {
     const client = new Redis({
@@ -52,26 +59,45 @@ export function createEpisodeRedis({ program, dir, logFile }: EpisodeRedisOption
     if (running) process.kill(findCommand(running.pid, program), name);
   }
 
+  async function launch(): Promise<void> {
+    const args = ["--port", "0", "--unixsocket", socket, "--dir", dir, "--save", "", "--appendonly", "yes"];
+    args.push("--appendfsync", "always", "--maxmemory-policy", "noeviction", "--loglevel", "warning");
+    args.push("--set-proc-title", "no"); // by its command it is found
+    running = await startProcess({ name: "redis", command: program, args, logFile });
+    await running.ready(async () => (await ask((client) => client.ping())) === "PONG");
+  }
+
+  async function start(): Promise<void> {
+    if (!running) await (starting ??= launch().finally(() => (starting = undefined)));
+  }
+
+  async function kill({ loses = false } = {}): Promise<void> {
+    const killed = running;
+    if (!killed) return;
+    signal("SIGKILL");
+    running = undefined;
+    await killed.exited;
+    await killed.stop();
+    if (loses) await rm(written, { recursive: true, force: true });
+  }
+
   return {
     socket,
     ask,
-    async start() {
-      if (running) return;
-      const args = ["--port", "0", "--unixsocket", socket, "--dir", dir, "--save", "", "--appendonly", "yes"];
-      args.push("--appendfsync", "always", "--maxmemory-policy", "noeviction", "--loglevel", "warning");
-      args.push("--set-proc-title", "no"); // by its command it is found
-      running = await startProcess({ name: "redis", command: program, args, logFile });
-      await running.ready(async () => (await ask((client) => client.ping())) === "PONG");
+    start,
+    kill,
+    async remember() {
+      const memory = join(dir, `redis-as-it-was-${++memories}`);
+      await cp(written, memory, { recursive: true });
+      return async () => {
+        const wasRunning = running !== undefined;
+        await kill({ loses: true });
+        await cp(memory, written, { recursive: true });
+        if (wasRunning) await start();
+      };
     },
-    async kill({ loses = false } = {}) {
-      const killed = running;
-      if (!killed) return;
-      signal("SIGKILL");
-      running = undefined;
-      await killed.exited;
-      await killed.stop();
-      if (loses) await rm(join(dir, "appendonlydir"), { recursive: true, force: true });
-    },
+    demote: async (on) =>
+      void (await ask((client) => (on ? client.replicaof("127.0.0.1", 1) : client.replicaof("NO", "ONE")))),
     freeze: () => signal("SIGSTOP"),
     thaw: () => signal("SIGCONT"),
     flush: async () => void (await ask((client) => client.flushall())),

@@ -1,7 +1,8 @@
 /** One `towline serve` of an episode, as a process of its own, with its own way to everything it needs. */
-import { readFileSync } from "node:fs";
+import { readdirSync, readFileSync } from "node:fs";
 import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
+import { setTimeout as sleep } from "node:timers/promises";
 import { cacheDir } from "../cache.ts";
 import { findCommand } from "../bench/usage.ts";
 import { type FaultProxy, startFaultProxy } from "../parts/kube-fault-proxy.ts";
@@ -10,6 +11,7 @@ import { type RunningProcess, startProcess } from "../parts/process.ts";
 import { findProcessesOf, type FoundProcess } from "../parts/processes.ts";
 import { aShiftedClock } from "../parts/shifted-clock.ts";
 import { startTcpProxy, type TcpProxy } from "../parts/tcp-proxy.ts";
+import { createSmallDisk } from "./small-disk.ts";
 
 export interface ReplicaOptions {
   readonly name: string;
@@ -21,11 +23,21 @@ export interface ReplicaOptions {
   readonly kluctl: string;
   readonly warm: boolean;
   readonly webhookSecret: string;
-  /** The checkout whose server is run. */
-  readonly server: string;
-  readonly auditsSkips: boolean;
+  /** The one whose server is run; with a second one, what it can be replaced by. */
+  readonly versions: readonly Version[];
+  /** Index of the one that it begins with. */
+  readonly version: number;
+  /** Between two looks at git. */
+  readonly sweepMs: number;
   /** By how much its clock is ahead, milliseconds. */
   readonly clockMs: number;
+}
+
+/** A checkout. */
+export interface Version {
+  readonly dir: string;
+  /** It knows the setting. */
+  readonly auditsSkips: boolean;
 }
 
 export interface Replica {
@@ -39,15 +51,23 @@ export interface Replica {
   /** Process ids that its Leases are held with, of all its lives. */
   readonly pids: readonly number[];
   start(): Promise<void>;
+  /** Ends it as a rolling update does, and starts the next of its versions, or the same if there is one only. */
+  roll(): Promise<void>;
+  /** Index of the one that runs, or is started next. */
+  version(): number;
   isReady(): Promise<boolean>;
   kill(signal: NodeJS.Signals): void;
   /** The small process that starts git and kluctl. */
   killStarter(): void;
   setClock(ms: number): Promise<void>;
+  /** The disk that its data is on; nothing happens where it has none of its own. */
+  fillDisk(on: boolean): Promise<void>;
   /** All network faults end. */
   heal(): Promise<void>;
   /** What it has started and is there still. */
   processes(): readonly FoundProcess[];
+  /** Files and sockets that the server holds; `undefined` while it is dead. */
+  descriptors(): number | undefined;
   logs(): readonly LogLine[];
   stop(): Promise<void>;
 }
@@ -59,20 +79,24 @@ export interface LogLine {
   readonly [field: string]: unknown;
 }
 
-export const sweepMs = 5_000;
+/** With it, what a webhook did not tell is found soon; without it, not before an episode is over. */
+export const sweeps = { soon: 5_000, never: 24 * 3_600_000 };
+/** For what a server that is told to end may take. */
+const endsWithinMs = 20_000;
 /** Long enough to be renewed on a machine that is busy with others. */
 export const leaseMs = 12_000;
 
 export async function createReplica(options: ReplicaOptions): Promise<Replica> {
-  const { name, dir, namespace, kubeconfig, redisSocket, kluctl, warm, webhookSecret, server } = options;
+  const { name, dir, namespace, kubeconfig, redisSocket, kluctl, warm, webhookSecret, versions } = options;
   const [api, redis] = [await startFaultProxy(kubeconfig), await startTcpProxy({ path: redisSocket })];
   const [port, adminPort] = [await freePort(), await freePort()];
   const clock = await aShiftedClock(dir, options.clockMs, `clock-${name}`);
   const dataDir = join(dir, name);
+  const disk = await createSmallDisk(dataDir);
   const [kubeconfigFile, configFile] = [join(dir, `${name}.kubeconfig`), join(dir, `${name}.json`)];
   const logFile = join(dir, `${name}.log`);
   await writeFile(kubeconfigFile, api.kubeconfig);
-  const config = {
+  const toConfig = ({ auditsSkips }: Version) => ({
     forges: [{ id: "gitea", kind: "gitea", webhookSecrets: [webhookSecret] }],
     webhooks: { host: "127.0.0.1", port },
     admin: { host: "127.0.0.1", port: adminPort },
@@ -85,13 +109,13 @@ export async function createReplica(options: ReplicaOptions): Promise<Replica> {
     lease: { duration: `${leaseMs}ms` },
     git: { timeout: "10s" },
     shutdown: { drain: "5s" },
-    sweep: { interval: `${sweepMs}ms`, ...(options.auditsSkips && { auditSkips: 1 }) },
-  };
-  await writeFile(configFile, JSON.stringify(config), { mode: 0o600 });
+    sweep: { interval: `${options.sweepMs}ms`, ...(auditsSkips && { auditSkips: 1 }) },
+  });
   const pids: number[] = [];
   const lives: RunningProcess[] = [];
   let running: RunningProcess | undefined;
   let apiIsOpen = true;
+  let version = options.version;
 
   const node = () => {
     try {
@@ -108,22 +132,26 @@ export async function createReplica(options: ReplicaOptions): Promise<Replica> {
     api: {
       ...api,
       async close() {
-        if (apiIsOpen) await api.close();
+        if (!apiIsOpen) return;
         apiIsOpen = false;
+        await api.close();
       },
       async open() {
-        if (!apiIsOpen) await api.open();
+        if (apiIsOpen) return;
         apiIsOpen = true;
+        await api.open();
       },
     },
     pids,
     isAlive: () => running !== undefined,
     async start() {
       if (running) return;
+      const chosen = versions[version] as Version;
+      await writeFile(configFile, JSON.stringify(toConfig(chosen)), { mode: 0o600 });
       const started = await startProcess({
         name,
         command: process.execPath,
-        args: [join(server, "src/cli.ts"), "serve", "--config", configFile],
+        args: [join(chosen.dir, "src/cli.ts"), "serve", "--config", configFile],
         logFile,
         env: {
           PATH: process.env["PATH"],
@@ -132,7 +160,7 @@ export async function createReplica(options: ReplicaOptions): Promise<Replica> {
           NODE_COMPILE_CACHE: join(cacheDir(), "compiled"),
           ...clock.env,
         },
-        cwd: server,
+        cwd: chosen.dir,
         leavesChildren: true,
       });
       running = started;
@@ -142,6 +170,16 @@ export async function createReplica(options: ReplicaOptions): Promise<Replica> {
       });
       await started.ready(async () => node() !== undefined);
       pids.push(node() ?? 0);
+    },
+    version: () => version,
+    async roll() {
+      const before = running;
+      replica.kill("SIGTERM");
+      const inTime = await Promise.race([before?.exited, sleep(endsWithinMs, "late", { ref: false })]);
+      if (inTime === "late") replica.kill("SIGKILL"); // it is frozen, or waits for what is away
+      if (running === before) running = undefined;
+      version = (version + 1) % versions.length;
+      await replica.start();
     },
     async isReady() {
       const response = await fetch(`http://127.0.0.1:${adminPort}/readyz`, { signal: AbortSignal.timeout(3_000) });
@@ -158,12 +196,18 @@ export async function createReplica(options: ReplicaOptions): Promise<Replica> {
       if (starter) process.kill(starter.pid, "SIGKILL");
     },
     setClock: clock.set,
+    fillDisk: async (on) => disk?.fill(on),
     async heal() {
+      await disk?.fill(false);
       redis.heal();
       api.blackHole(false);
       await replica.api.open();
     },
     processes: () => findProcessesOf(dataDir).filter(({ command }) => !command.startsWith("/bin/sh -c")),
+    descriptors() {
+      const pid = node();
+      return pid === undefined ? undefined : countDescriptors(pid);
+    },
     logs: () => readLines(logFile),
     async stop() {
       replica.kill("SIGCONT");
@@ -171,9 +215,18 @@ export async function createReplica(options: ReplicaOptions): Promise<Replica> {
       for (const { pid } of findProcessesOf(dataDir)) process.kill(pid, "SIGKILL");
       api.stop();
       await redis.stop();
+      await disk?.stop();
     },
   };
   return replica;
+}
+
+function countDescriptors(pid: number): number | undefined {
+  try {
+    return readdirSync(`/proc/${pid}/fd`).length;
+  } catch {
+    return undefined; // it has just ended
+  }
 }
 
 function readLines(file: string): LogLine[] {

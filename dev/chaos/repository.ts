@@ -15,13 +15,13 @@ export interface Repository {
   /** Commits on the branch from its first, oldest first. */
   commits(): readonly string[];
   /** Each of these changes is a commit; all of them are one push. */
-  push(changes: readonly ReadonlyMap<string, string>[], message: string): Promise<string>;
+  push(changes: readonly ReadonlyMap<string, string>[], message: string): Promise<Push>;
   /** Sets the branch back to a commit that it was at. */
-  setBack(commit: string): Promise<void>;
+  setBack(commit: string): Promise<Push>;
   /** The same files under a new commit, which replaces the last one. */
-  rewrite(): Promise<string>;
+  rewrite(): Promise<Push>;
   deleteBranch(): Promise<void>;
-  restoreBranch(): Promise<void>;
+  restoreBranch(): Promise<Push>;
 }
 
 export interface RepositoryOptions {
@@ -38,11 +38,12 @@ export async function createRepository({ name, url, copy, files, onPush }: Repos
   let line: string[] = [];
   let deleted = false;
 
-  async function upload(): Promise<void> {
-    const commit = line.at(-1) as string;
-    onPush({ repo: name, commit, at: Date.now() });
+  async function upload(paths: readonly string[] = []): Promise<Push> {
+    const push: Push = { repo: name, commit: head(), at: Date.now(), paths };
+    onPush(push);
     deleted = false;
     await copy.git("push", "--quiet", "--force", "origin", "HEAD:refs/heads/main");
+    return push;
   }
 
   async function commitFiles(changes: ReadonlyMap<string, string>, message: string): Promise<string> {
@@ -66,13 +67,12 @@ export async function createRepository({ name, url, copy, files, onPush }: Repos
     commits: () => line,
     async push(changes, message) {
       for (const change of changes) await commitFiles(change, message);
-      await upload();
-      return head();
+      return upload([...new Set(changes.flatMap((change) => [...change.keys()]))]);
     },
     async setBack(commit) {
       line = line.slice(0, line.indexOf(commit) + 1);
       await copy.git("reset", "--quiet", "--hard", commit);
-      await upload();
+      return upload();
     },
     async rewrite() {
       const tree = trees.get(head()) as Tree;
@@ -80,14 +80,13 @@ export async function createRepository({ name, url, copy, files, onPush }: Repos
       const commit = await copy.git("rev-parse", "HEAD");
       trees.set(commit, tree);
       line = [...line.slice(0, -1), commit];
-      await upload();
-      return commit;
+      return upload();
     },
     async deleteBranch() {
-      onPush({ repo: name, commit: undefined, at: Date.now() });
+      onPush({ repo: name, commit: undefined, at: Date.now(), paths: [] });
       deleted = true;
       await copy.git("push", "--quiet", "origin", ":refs/heads/main");
     },
-    restoreBranch: upload,
+    restoreBranch: () => upload(),
   };
 }

@@ -18,7 +18,7 @@ import { writeModelKluctl } from "./model-program.ts";
 import { createPlan, type DeploymentPlan, type Plan } from "./projects.ts";
 import { createEpisodeRedis, type EpisodeRedis } from "./redis.ts";
 import { hashOf, RenderError, renderProject, type Tree } from "./render.ts";
-import { createReplica, leaseMs, type Replica, sweepMs } from "./replica.ts";
+import { createReplica, leaseMs, type Replica, sweeps, type Version } from "./replica.ts";
 import { createRepository, type Repository } from "./repository.ts";
 
 export interface StageOptions {
@@ -31,9 +31,10 @@ export interface StageOptions {
   /** The real kluctl, if it takes the model's place. */
   readonly kluctl?: string | undefined;
   readonly replicas: number;
-  /** The checkout whose server is run. */
-  readonly server: string;
-  readonly auditsSkips: boolean;
+  /** The one whose server is run at last; with a second one, what they begin with. */
+  readonly versions: readonly Version[];
+  /** Git is looked at every few seconds. Otherwise a webhook that is lost stays lost, and Redis loses nothing. */
+  readonly sweeps: boolean;
   /** Between two objects of a deploy. */
   readonly pauseMs: number;
   /** By how much each replica's clock is ahead. */
@@ -52,9 +53,12 @@ export interface Stage {
   readonly people: People;
   /** Replicas that stay dead. */
   readonly buried: Set<Replica>;
-  /** Tells a replica that a branch moved; never throws. */
-  deliver(push: { repo: string; commit: string; path: string }, to: Replica): Promise<void>;
-  /** Ends all faults, and waits until those that live are ready. */
+  readonly sweeps: boolean;
+  /** Tells a replica that a branch moved; never throws. Resolves to what it answers, 0 if it does not. */
+  deliver(push: Push, to: Replica): Promise<number>;
+  /** Remembers how many files and sockets the servers hold, before anything happens to them. */
+  countDescriptors(): void;
+  /** Ends all faults, and waits until those that live are ready, in the version that is run at last. */
   heal(): Promise<void>;
   history(): History;
   rest(): Promise<Rest>;
@@ -76,7 +80,7 @@ const run = promisify(execFile);
 const webhookSecret = "a-webhook-secret-of-the-chaos-harness";
 
 export async function startStage(options: StageOptions): Promise<Stage> {
-  const { dir, kubeconfig, namespace, redisServer, server } = options;
+  const { dir, kubeconfig, namespace, redisServer, versions } = options;
   const stops: (() => Promise<void> | void)[] = [];
   const stop = async () => {
     for (const one of stops.splice(0).reverse()) await one();
@@ -150,8 +154,9 @@ export async function startStage(options: StageOptions): Promise<Stage> {
         kluctl,
         warm: options.kluctl !== undefined,
         webhookSecret,
-        server,
-        auditsSkips: options.auditsSkips,
+        versions,
+        version: versions.length - 1,
+        sweepMs: options.sweeps ? sweeps.soon : sweeps.never,
         clockMs: options.clocksMs[i] ?? 0,
       });
       replicas.push(replica);
@@ -161,6 +166,7 @@ export async function startStage(options: StageOptions): Promise<Stage> {
 
     const people = createPeople();
     const buried = new Set<Replica>();
+    const firstDescriptors = new Map<string, number>();
 
     return {
       plan,
@@ -173,22 +179,10 @@ export async function startStage(options: StageOptions): Promise<Stage> {
       people,
       buried,
       stop,
-      async deliver({ repo, commit, path }, to) {
-        const { body, headers } = createDelivery({ url: urlOf(repo), commit, path }, webhookSecret);
-        const at = Date.now();
-        const status = await fetch(to.webhooksUrl, {
-          method: "POST",
-          body,
-          headers: { ...headers, "x-gitea-delivery": randomUUID() },
-          signal: AbortSignal.timeout(10_000),
-        }).then(
-          async (answer) => {
-            await answer.arrayBuffer();
-            return answer.status;
-          },
-          () => 0,
-        );
-        deliveries.push({ repo, commit, at, status });
+      sweeps: options.sweeps,
+      deliver,
+      countDescriptors() {
+        for (const { name, descriptors } of replicas) firstDescriptors.set(name, descriptors() ?? 0);
       },
       async heal() {
         git.heal();
@@ -196,18 +190,25 @@ export async function startStage(options: StageOptions): Promise<Stage> {
         await redis.start();
         redis.thaw();
         await redis.fill(false);
+        await redis.demote(false);
         for (const replica of replicas) replica.kill("SIGCONT");
         for (const repository of repositories.values())
           if (repository.head() === undefined) await repository.restoreBranch();
+        // One that starts looks at all of git: it would find what was lost.
+        if (!options.sweeps && replicas.some((replica) => replica.isAlive() && !buried.has(replica)))
+          for (const replica of replicas) if (!replica.isAlive()) buried.add(replica);
         const living = replicas.filter((replica) => !buried.has(replica));
+        for (const replica of living) if (replica.version() !== 0) await replica.roll();
         await Promise.all(living.map((replica) => replica.start()));
         await waitFor("the replicas to be ready", async () => {
           await Promise.all(living.map((replica) => replica.start())); // one that was to stop may just have ended
           const ready = await Promise.all(living.map((replica) => replica.isReady().catch(() => false)));
           return ready.every(Boolean);
         });
+        if (!options.sweeps) await redeliver(living);
       },
       history: () => ({
+        sweeps: options.sweeps,
         deployments: plan.deployments,
         runs: journal.runs(),
         objects: inOrder(ledger.objects),
@@ -228,8 +229,46 @@ export async function startStage(options: StageOptions): Promise<Stage> {
         expected: new Map(plan.deployments.map((one) => [one.name, expect(one)])),
         ...(await readQueue()),
         leftovers: await findLeftovers(),
+        descriptors: replicas.flatMap(({ name, descriptors }) => {
+          const [first, last] = [firstDescriptors.get(name), descriptors()];
+          return first === undefined || last === undefined ? [] : [{ replica: name, first, last }];
+        }),
       }),
     };
+
+    async function deliver({ repo, commit, paths }: Push, to: Replica): Promise<number> {
+      if (commit === undefined) return 0;
+      const { body, headers } = createDelivery({ url: urlOf(repo), commit, paths }, webhookSecret);
+      const at = Date.now();
+      const status = await fetch(to.webhooksUrl, {
+        method: "POST",
+        body,
+        headers: { ...headers, "x-gitea-delivery": randomUUID() },
+        signal: AbortSignal.timeout(10_000),
+      }).then(
+        async (answer) => {
+          await answer.arrayBuffer();
+          return answer.status;
+        },
+        () => 0,
+      );
+      deliveries.push({ repo, commit, at, status });
+      return status;
+    }
+
+    /** As git hosts do, or people who look at their list of failed deliveries. The first pushes were before there were deployments. */
+    async function redeliver(to: readonly Replica[]): Promise<void> {
+      for (const push of pushes.slice(repositories.size)) {
+        if (push.commit === undefined) continue;
+        const isTaken = () =>
+          deliveries.some(({ commit, at, status }) => commit === push.commit && at >= push.at && status === 202);
+        await waitFor("a delivery to be taken", async () => {
+          if (isTaken()) return true;
+          for (const replica of to) if ((await deliver(push, replica)) === 202) return true;
+          return false;
+        });
+      }
+    }
 
     function renderedAt(deployment: DeploymentPlan, { repo, commit }: Push): [string, Expected][] {
       if (repo !== deployment.repo || commit === undefined) return [];
@@ -302,17 +341,22 @@ export async function startStage(options: StageOptions): Promise<Stage> {
       return ledger.liveStatuses().get(name)?.deleting === true;
     }
 
-    async function readQueue(): Promise<Pick<Rest, "queued" | "failed">> {
+    async function readQueue(): Promise<Pick<Rest, "queued" | "failed" | "strayKeys">> {
       const found = await redis.ask(async (redisClient) => {
         const keys = await redisClient.keys("chaos:*");
         const queued: string[] = [];
+        const known = new Set<string>();
         for (const key of keys) {
-          const [, lane, state] = /^chaos:(\w+):(wait|active|paused|prioritized|delayed)$/.exec(key) ?? [];
+          const [, lane, state] = jobStates.exec(key) ?? [];
           if (state === undefined) continue;
           const isList = (await redisClient.type(key)) === "list";
           const ids = isList ? await redisClient.lrange(key, 0, -1) : await redisClient.zrange(key, "0", "-1");
-          queued.push(...ids.filter((id) => !id.startsWith("0:")).map((id) => `${lane} job ${id} (${state})`));
+          const jobs = ids.filter((id) => !id.startsWith("0:"));
+          for (const id of jobs) known.add(`${lane}:${id}`);
+          if (!/completed|failed/.test(state)) queued.push(...jobs.map((id) => `${lane} job ${id} (${state})`));
         }
+        // Looked at in one go only while nothing is in progress: otherwise they may just have come.
+        const strayKeys = queued.length > 0 ? [] : keys.filter((key) => isStray(key, known));
         const failed: string[] = [];
         for (const key of keys.filter((one) => /^chaos:\w+:failed$/.test(one))) {
           for (const id of await redisClient.zrange(key, "0", "-1")) {
@@ -320,9 +364,9 @@ export async function startStage(options: StageOptions): Promise<Stage> {
             if (/stalled/.test(reason)) failed.push(`${id}: ${reason}`);
           }
         }
-        return { queued, failed };
+        return { queued, failed, strayKeys };
       });
-      return found ?? { queued: ["Redis does not answer"], failed: [] };
+      return found ?? { queued: ["Redis does not answer"], failed: [], strayKeys: [] };
     }
 
     async function findLeftovers(): Promise<string[]> {
@@ -354,6 +398,15 @@ export async function startStage(options: StageOptions): Promise<Stage> {
   }
 }
 
+const jobStates = /^chaos:(\w+):(wait|active|paused|prioritized|delayed|completed|failed)$/;
+
+/** What a job keeps in Redis beside the lists of jobs: none of it outlives the job. */
+function isStray(key: string, known: ReadonlySet<string>): boolean {
+  const [, lane, id] = /^chaos:(\w+):([0-9a-f]{8}-[0-9a-f-]{27})$/.exec(key) ?? [];
+  if (id !== undefined) return !known.has(`${lane}:${id}`);
+  return /^chaos:\w+:(?:[^:]+:lock$|de:|dn:)|^chaos:causes:/.test(key);
+}
+
 /** Those of kluctl's runs. */
 async function jobsOf(dataDir: string): Promise<string[]> {
   const found = await readdir(join(dataDir, "kluctl-work"), { withFileTypes: true }).catch(() => []);
@@ -377,10 +430,10 @@ async function waitFor(what: string, is: () => Promise<boolean> | boolean, withi
 }
 
 /** Two sweeps and one Lease. */
-export const settleMs = 2 * sweepMs + leaseMs;
+export const settleMs = 2 * sweeps.soon + leaseMs;
 
 /** Creates all of them, and waits until nothing is left to do. */
-export async function deployAll({ plan, people, ledger }: Stage): Promise<void> {
+export async function deployAll({ plan, people, ledger, countDescriptors }: Stage): Promise<void> {
   // Which of a group was there first has to be certain.
   const later = plan.deployments.filter(
     ({ group }, i) => plan.deployments.findIndex((one) => one.group === group) < i && group,
@@ -395,4 +448,5 @@ export async function deployAll({ plan, people, ledger }: Stage): Promise<void> 
       }),
     );
   }
+  countDescriptors();
 }

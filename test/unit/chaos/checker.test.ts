@@ -1,7 +1,7 @@
 /** Each invariant is broken on purpose, and has to be the one that is reported: a check that cannot fail is worth nothing. */
 import { expect, test } from "vitest";
 import { always, atRest, checkAlways, checkAtRest } from "../../../dev/chaos/checker.ts";
-import type { Expected, History, ObjectWrite, Rest, Run, StatusWrite } from "../../../dev/chaos/history.ts";
+import type { Expected, History, ObjectWrite, Push, Rest, Run, StatusWrite } from "../../../dev/chaos/history.ts";
 
 const [red, blue] = ["1".repeat(40), "2".repeat(40)];
 
@@ -26,6 +26,10 @@ function aRun(run: Partial<Run> = {}): Run {
 
 function aWrite(write: Partial<ObjectWrite> = {}): ObjectWrite {
   return { version: 11, at: 150, name: "shop-a", deleted: false, data: { color: "red" }, run: "run-1", ...write };
+}
+
+function aPush(push: Partial<Push> = {}): Push {
+  return { repo: "shop", commit: red, at: 50, paths: [], ...push };
 }
 
 interface StatusOverrides extends Partial<Omit<StatusWrite, "status" | "spec">> {
@@ -63,7 +67,8 @@ const redContent: Expected = { objects: new Map([["shop-a", { color: "red" }]]),
 /** One deployment was deployed once, and is ready. */
 function aHistory(history: Partial<History> = {}): History {
   return {
-    deployments: [{ name: "shop", repo: "shop", often: true }],
+    sweeps: true,
+    deployments: [{ name: "shop", repo: "shop", path: "shop", often: true }],
     runs: [aRun()],
     objects: [aWrite()],
     leases: [
@@ -71,7 +76,7 @@ function aHistory(history: Partial<History> = {}): History {
       { version: 19, at: 290, deployment: "shop", holder: "" },
     ],
     statuses: [aStatus()],
-    pushes: [{ repo: "shop", commit: red, at: 50 }],
+    pushes: [aPush()],
     deliveries: [],
     rendered: new Map([["shop", new Map([[red, redContent]])]]),
     wrongSkips: [],
@@ -80,7 +85,8 @@ function aHistory(history: Partial<History> = {}): History {
 }
 
 function aRest(rest: Partial<Rest> = {}): Rest {
-  return { expected: new Map([["shop", redContent]]), queued: [], failed: [], leftovers: [], ...rest };
+  const nothing = { queued: [], failed: [], strayKeys: [], leftovers: [], descriptors: [] };
+  return { expected: new Map([["shop", redContent]]), ...nothing, ...rest };
 }
 
 function violated(history: History, rest: Rest = aRest()): string[] {
@@ -122,10 +128,7 @@ const planted: Readonly<Record<string, readonly (readonly [string, History, Rest
     [
       "red is deployed after blue, and the branch stayed at blue",
       aHistory({
-        pushes: [
-          { repo: "shop", commit: red, at: 10 },
-          { repo: "shop", commit: blue, at: 20 },
-        ],
+        pushes: [aPush({ at: 10 }), aPush({ commit: blue, at: 20 })],
         runs: [aRun({ commit: blue }), aRun({ id: "run-2", startedAt: 210, endedAt: 220 })],
         statuses: [aStatus({ status: { observedCommit: blue } })],
       }),
@@ -155,11 +158,12 @@ const planted: Readonly<Record<string, readonly (readonly [string, History, Rest
     [
       "it stays at an older commit",
       aHistory({
-        pushes: [
-          { repo: "shop", commit: red, at: 50 },
-          { repo: "shop", commit: blue, at: 60 },
-        ],
+        pushes: [aPush(), aPush({ commit: blue, at: 60 })],
       }),
+    ],
+    [
+      "a webhook told of a commit, and it stays at the one before",
+      aHistory({ sweeps: false, pushes: [aPush(), aPush({ commit: blue, at: 60, paths: ["shop/a.yml"] })] }),
     ],
     ["it is not ready, and its head is fine", aHistory({ statuses: [brokenBefore] })],
     ["a change of the spec is not seen", aHistory({ statuses: [aStatus({ generation: 2 })] })],
@@ -185,7 +189,11 @@ const planted: Readonly<Record<string, readonly (readonly [string, History, Rest
   ],
   "the queue is empty": [["a job waits", aHistory(), aRest({ queued: ["reconcile job 1 (wait)"] })]],
   "no job was given up": [["a job was given up", aHistory(), aRest({ failed: ["1: stalled"] })]],
+  "nothing in Redis outlives its job": [["a lock", aHistory(), aRest({ strayKeys: ["chaos:reconcile:1:lock"] })]],
   "nothing of a dead replica is left": [["a process", aHistory(), aRest({ leftovers: ["r1: process 7"] })]],
+  "no server keeps files and sockets open": [
+    ["a socket of each fault", aHistory(), aRest({ descriptors: [{ replica: "r1", first: 40, last: 90 }] })],
+  ],
 };
 
 test("a history in which nothing is wrong violates nothing", () => {
@@ -227,13 +235,13 @@ const allowed: readonly (readonly [string, History, Rest?])[] = [
   [
     "the branch is set back to an older commit, which is deployed",
     aHistory({
-      pushes: [
-        { repo: "shop", commit: red, at: 10 },
-        { repo: "shop", commit: blue, at: 20 },
-        { repo: "shop", commit: red, at: 205 },
-      ],
+      pushes: [aPush({ at: 10 }), aPush({ commit: blue, at: 20 }), aPush({ at: 205 })],
       runs: [aRun({ commit: blue }), aRun({ id: "run-2", startedAt: 210, endedAt: 220 })],
     }),
+  ],
+  [
+    "no webhook told of a commit that is of another project, and nobody looks",
+    aHistory({ sweeps: false, pushes: [aPush(), aPush({ commit: blue, at: 60, paths: ["shopping/a.yml"] })] }),
   ],
   [
     "what waits for approval is not deployed",
