@@ -106,6 +106,7 @@ export async function startRunner({ token, bind, report, concurrency, log, ...de
   }
 
   async function work(task: Task, session: http2.ClientHttp2Session, ask: Ask, signal: AbortSignal): Promise<void> {
+    const startedAt = performance.now();
     const dir = await deps.work.create();
     const doors: net.Server[] = [];
     try {
@@ -132,6 +133,9 @@ export async function startRunner({ token, bind, report, concurrency, log, ...de
         };
         await deps.render(task, place, send, signal);
       });
+      const { deployment, reconcileId } = task.run;
+      const ms = Math.round(performance.now() - startedAt);
+      log.info({ ...deployment, reconcileID: reconcileId, ms, ...("failed" in outcome && { failed: outcome.failed }) }, "rendered for a server"); // prettier-ignore
       signal.throwIfAborted();
       await ask("/outcome", JSON.stringify(outcome));
     } finally {

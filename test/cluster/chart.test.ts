@@ -9,9 +9,16 @@ import { nodeAddress } from "../../dev/cluster/node.ts";
 import { gitops } from "../support/gitops-client.ts";
 import { patience } from "../support/patience.ts";
 import { aProject, aSpec } from "../support/project.ts";
-import { chart, type GitHost, openCluster, openGitHost, type RealCluster } from "../support/real-cluster.ts";
+import {
+  chart,
+  type GitHost,
+  type HostedRepository,
+  openCluster,
+  openGitHost,
+  type RealCluster,
+} from "../support/real-cluster.ts";
 import { type TestCluster, useNamespace } from "../support/world-cluster.ts";
-import { type TestRepository, uniqueName } from "../support/world.ts";
+import { uniqueName } from "../support/world.ts";
 
 const namespace = "kluctl-system";
 const inNamespace = ["--namespace", namespace];
@@ -31,7 +38,8 @@ beforeAll(async () => {
     await real.kubectl("config", "view", "--minify", "--output=jsonpath={.clusters[0].cluster.server}"),
   );
   await real.kubectl("create", "namespace", namespace);
-  await real.kubectl("create", "secret", "generic", "gitea", ...inNamespace, `--from-literal=webhook-secret=${secret}`);
+  const logins = [`--from-literal=webhook-secret=${secret}`, `--from-literal=token=${host.token}`];
+  await real.kubectl("create", "secret", "generic", "gitea", ...inNamespace, ...logins);
   await real.kubectl("create", "secret", "generic", "page", ...inNamespace, `--from-literal=token=${secret}`);
   const values = await real.values({
     forges: [
@@ -40,10 +48,14 @@ beforeAll(async () => {
         kind: "gitea",
         apiUrl: `${host.url}/api/v1`,
         existingSecret: "gitea",
-        keys: { webhookSecrets: "webhook-secret" },
+        keys: { webhookSecrets: "webhook-secret", token: "token" },
       },
     ],
-    config: { sourceOverride: { bindAddress: ":8082" } },
+    config: {
+      sourceOverride: { bindAddress: ":8082" },
+      preview: { enabled: true, isolation: "required" },
+    },
+    preview: { runner: { enabled: true } },
     page: { existingSecret: "page" },
     // As narrow as they get: all that is tested here has to do with that.
     networkPolicy: {
@@ -62,7 +74,7 @@ const servers = async () =>
 /** A namespace with an account that deploys into it, and a repository whose pushes are told. */
 async function useProject(): Promise<{
   cluster: TestCluster;
-  repo: TestRepository;
+  repo: HostedRepository;
   world: Parameters<typeof gitops>[0];
 }> {
   const cluster = await useNamespace(real.kubeconfig, uniqueName("apps"));
@@ -164,6 +176,7 @@ test("a server reaches what its policies name, and is reached by whom they name"
     admin: `${await address("towline-admin")}:9090`,
     page: `${await address("towline-page")}:80`,
     redis: `${await address("towline-redis")}:6379`,
+    previews: `${await address("towline-previews")}:8092`,
     apiServer: `${nodeAddress}:${apiServer.port}`,
     gitHost: new URL(host.url).host,
     kubelet: `${nodeAddress}:10250`, // stands for all that nobody has named
@@ -175,12 +188,22 @@ test("a server reaches what its policies name, and is reached by whom they name"
     return JSON.parse(await real.kubectl("exec", "--namespace", where, pod, ...command)) as unknown;
   };
   const outside = { apiServer: "open", gitHost: "open", kubelet: "open" };
-  const stranger = { webhooks: "open", admin: "closed", page: "closed", redis: "closed", ...outside };
+  const inside = { admin: "closed", page: "closed", redis: "closed", previews: "closed" };
+  const stranger = { webhooks: "open", ...inside, ...outside };
   expect(await ask("default", "asking")).toEqual(stranger);
   expect(await ask(namespace, "asking")).toEqual(stranger);
   expect(await ask("monitoring", "asking")).toEqual({ ...stranger, admin: "open", page: "open" });
   const server = await ask(namespace, "deployment/towline");
-  expect(server).toMatchObject({ redis: "open", apiServer: "open", gitHost: "open", kubelet: "closed" });
+  expect(server).toMatchObject({
+    redis: "open",
+    previews: "open",
+    apiServer: "open",
+    gitHost: "open",
+    kubelet: "closed",
+  });
+  // Not even the server that it works for.
+  const everything = Object.fromEntries(Object.keys(targets).map((name) => [name, "closed"]));
+  expect(await ask(namespace, "deployment/towline-previews")).toEqual(everything);
 });
 
 /** Whether a connection comes about within a while. */
@@ -213,6 +236,37 @@ test("a push is told through the Service, and deployed as the account of its nam
   await deployment.until("the pushed commit", ({ status }) => status?.["observedCommit"] === commit);
   await deployment.settles(commit);
   expect(await cluster.data("settings")).toEqual({ color: "blue" });
+});
+
+test("a pull request is rendered in a pod that has no login, no network and no Secret but its token", async () => {
+  const { cluster, repo } = await useProject();
+  await repo.push(aProject({ namespace: cluster.namespace }));
+  const deployment = cluster.deployment("shop");
+  await deployment.create(aSpec(repo.url));
+  await deployment.settles();
+  await repo.push(aProject({ namespace: cluster.namespace, data: { color: "blue" } }), { branch: "feature" });
+  const proposal = { title: "Change", head: "feature", base: "main" };
+  const { number } = await host.call<{ number: number }>("POST", `${repo.path}/pulls`, proposal);
+  const comments = async () =>
+    (await host.call<{ body: string }[]>("GET", `${repo.path}/issues/${number}/comments`)).map(({ body }) => body);
+  await expect.poll(async () => (await comments()).join("\n"), patience).toContain("merging changes");
+  expect((await comments()).join("\n")).toContain("blue");
+
+  const runner = "deployment/towline-previews";
+  expect(await real.kubectl("logs", ...inNamespace, runner)).toContain(cluster.namespace); // that it was this one
+  const look = `ls /var/run/secrets/kubernetes.io 2>&1; ls /etc/towline; touch /app/x 2>&1; env | grep -c -i -e redis= -e gitea; grep -E "^(CapEff|NoNewPrivs|Seccomp):" /proc/1/status`;
+  const shown = await real.kubectl("exec", ...inNamespace, runner, "--", "sh", "-c", look);
+  expect(shown.trim().split("\n")).toEqual([
+    expect.stringContaining("No such file or directory"),
+    "preview-runner",
+    expect.stringContaining("Read-only file system"),
+    "0",
+    expect.stringMatching(/^CapEff:\t0+$/),
+    "NoNewPrivs:\t1",
+    "Seccomp:\t2",
+  ]);
+  const ready = await real.kubectl("logs", ...inNamespace, "deployment/towline");
+  expect(ready).toMatch(/"network":"[^"]*that reaches nothing else"/);
 });
 
 test("kluctl gitops finds the pods: it offers working copies through a port-forward, and follows logs", async () => {

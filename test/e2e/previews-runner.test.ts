@@ -45,6 +45,10 @@ test("a runner renders a pull request, gets nothing of the server's, and keeps n
   expect(await pull.comment("merging changes")).toContain("blue");
   await expect.poll(() => pulls.statuses(pull.head), patience).toMatchObject({ towline: /success/ });
 
+  expect(runner.lines).toContainEqual(
+    expect.objectContaining({ msg: "rendered for a server", namespace, name: "shop" }),
+  );
+
   const secret = join(world.dir, "secret-of-the-server");
   await writeFile(secret, canary);
   const listener = createServer((socket) => socket.end(canary)).listen(0, "127.0.0.1");

@@ -82,8 +82,14 @@ export async function openCluster(): Promise<RealCluster> {
 
 export interface GitHost extends GiteaClient {
   readonly url: string;
-  /** Whose pushes are told to a webhook, if one is named. */
-  repo(name: string, webhook?: { readonly url: string; readonly secret: string }): Promise<TestRepository>;
+  readonly token: string;
+  /** Whose pushes and pull requests are told to a webhook, if one is named. */
+  repo(name: string, webhook?: { readonly url: string; readonly secret: string }): Promise<HostedRepository>;
+}
+
+export interface HostedRepository extends TestRepository {
+  /** At the host's API. */
+  readonly path: string;
 }
 
 /** Where pods reach it. It ends with the cluster. */
@@ -95,10 +101,13 @@ export async function openGitHost(): Promise<GitHost> {
   return {
     ...client,
     url: gitea.url,
+    token: gitea.token,
     async repo(name, webhook) {
       const repository = await client.createRepository(gitea.user, name);
-      if (webhook) await client.registerWebhook(repository, webhook);
-      return { url: repository.cloneUrl, ...(await createWorkCopy(join(dir, "work", name), repository.pushUrl)) };
+      const events = ["push", "create", "delete", "pull_request"];
+      if (webhook) await client.registerWebhook(repository, { ...webhook, events });
+      const copy = await createWorkCopy(join(dir, "work", name), repository.pushUrl);
+      return { url: repository.cloneUrl, path: `/repos/${gitea.user}/${name}`, ...copy };
     },
   };
 }
