@@ -43,7 +43,12 @@ test("a push to its git host deploys into the cluster of one's kubeconfig", asyn
 
   const client = createGiteaClient({ url: "http://127.0.0.1:3000", user: "ada", token });
   const repository = await client.createRepository("ada", "shop");
-  await client.registerWebhook(repository, { url: "http://127.0.0.1:8080/webhooks/gitea", secret: webhookSecret });
+  const events = ["push", "create", "delete", "pull_request"];
+  await client.registerWebhook(repository, {
+    url: "http://127.0.0.1:8080/webhooks/gitea",
+    secret: webhookSecret,
+    events,
+  });
   const copy = await createWorkCopy(join(dir, "shop"), repository.pushUrl);
   const first = await copy.push(aProject({ namespace: cluster.namespace }));
   const deployment = cluster.deployment("shop");
@@ -78,6 +83,24 @@ test("a push to its git host deploys into the cluster of one's kubeconfig", asyn
   const third = await copy.push(aProject({ namespace: cluster.namespace, data: { color: "green" } }));
   await deployment.settles(third);
   expect(await cluster.data("settings")).toEqual({ color: "green" });
+
+  // Pull requests are rendered by a container that has no network.
+  await compose.set({
+    TOWLINE_PREVIEW_ENABLED: "true",
+    TOWLINE_PREVIEW_ISOLATION: "auto", // its kubeconfig is all the account there is
+    TOWLINE_PREVIEW_RUNNER_ADDRESS: "unix:/run/previews/socket",
+    TOWLINE_PREVIEW_RUNNER_TOKEN: newSecret(),
+  });
+  await compose.run("--profile", "previews", "up", "--detach", "--wait");
+  await copy.push(aProject({ namespace: cluster.namespace, data: { color: "violet" } }), { branch: "feature" });
+  const proposal = { title: "Change", head: "feature", base: "main" };
+  const { number } = await client.call<{ number: number }>("POST", "/repos/ada/shop/pulls", proposal);
+  const comments = () => client.call<{ body: string }[]>("GET", `/repos/ada/shop/issues/${number}/comments`);
+  await vi.waitFor(async () => expect(JSON.stringify(await comments())).toContain("merging changes"), patience);
+  expect(JSON.stringify(await comments())).toContain("violet");
+  const previews = toContainer(await compose.run("--profile", "previews", "ps", "--quiet", "previews"));
+  expect(await previews.logs()).toContain('"msg":"rendered for a server"');
+  expect(await previews.logs()).toMatch(/"network":"[^"]*that reaches nothing else"/);
 });
 
 /** With `.env` made of the example, as its top says. */
@@ -94,7 +117,12 @@ async function useCompose(dir: string, first: Record<string, string>) {
   // Built already, and with the checksum of whatever kluctl is in it.
   await writeFile(
     override,
-    stringify({ services: { towline: { image, platform, ...(isEmulated && { healthcheck: emulatedHealthcheck }) } } }),
+    stringify({
+      services: {
+        towline: { image, platform, ...(isEmulated && { healthcheck: emulatedHealthcheck }) },
+        previews: { image, platform },
+      },
+    }),
   );
   const files = ["--file", join(root, "docker-compose.yml"), "--file", override, "--env-file", file];
   const named = ["--project-directory", root, "--project-name", "towline-test", ...files, "--profile", "try"];
@@ -105,7 +133,7 @@ async function useCompose(dir: string, first: Record<string, string>) {
   };
   onTestFinished(async ({ task }) => {
     if (task.result?.state === "fail") console.error(await run("logs", "--tail", "50"));
-    await run("down", "--volumes", "--timeout", "30");
+    await run("--profile", "previews", "down", "--volumes", "--timeout", "30");
   });
   return { run, set };
 }
