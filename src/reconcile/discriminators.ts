@@ -98,7 +98,7 @@ function areDisjoint(one: DeploymentSpec, other: DeploymentSpec): boolean {
         one.excludeDeploymentDirs,
         other.includeDeploymentDirs,
         other.excludeDeploymentDirs,
-        (a, b) => a === b || `${a}/`.startsWith(`${b}/`) || `${b}/`.startsWith(`${a}/`),
+        (a, b) => `${a}/`.startsWith(`${b}/`) || `${b}/`.startsWith(`${a}/`),
       );
 }
 

@@ -1,6 +1,7 @@
 import { expect, test } from "vitest";
-import { Fairness, urgencyAt } from "../../../jobs/fairness.ts";
-import type { Cause, PreviewCause, RepoId } from "../../../src/model.ts";
+import { createFairness, Fairness, firstPlaceOf, moreUrgentOf, urgencyAt, urgencyOf } from "../../../jobs/fairness.ts";
+import { laneOf, lanes } from "../../../jobs/lanes.ts";
+import type { Cause, MergeGroupRequest, PreviewCause, RepoId, Request } from "../../../src/model.ts";
 import { aPreviewRequest, aPullRequestKey, aRequest } from "../../support/jobs.ts";
 
 const bullmqLargest = 2_097_152;
@@ -150,4 +151,118 @@ test("where nobody works the lines begin anew after some time, so that nobody is
   fairness.started(first);
   time.now += 9 * 60_000;
   expect(fairness.place(about("push", "mono"))).toBe(first + 1);
+});
+
+const aMergeGroup = (ended: boolean, repoName = "org/mono"): MergeGroupRequest => ({
+  kind: "merge-group",
+  group: { forge: "github", repoName, commit: "c".repeat(40), branch: "gh-readonly-queue/main/pr-7", base: "b" },
+  ended,
+});
+
+test("a merge group that ended goes before one that waits for its check, and repositories take turns", () => {
+  expect([aMergeGroup(true), aMergeGroup(false)].map(urgencyOf)).toEqual([0, 1]);
+  const fairness = new Fairness();
+  const repos = ["org/mono", "org/mono", "org/shop"];
+  const places = repos.map((repoName) => fairness.place(aMergeGroup(true, repoName)));
+  expect(places).toEqual([1, 2, 1]);
+});
+
+test("of two requests for one subject the more urgent is acted on, and else the later one", () => {
+  const [push, change, later] = [about("push", "a"), about("change", "a"), about("sweep", "a")];
+  expect(moreUrgentOf(push, change)).toBe(push);
+  expect(moreUrgentOf(change, push)).toBe(push);
+  expect(moreUrgentOf(change, later)).toBe(later);
+});
+
+test("the first place of a class is behind all of the one before, and before all of its own", () => {
+  const fairness = new Fairness();
+  fairness.started(399_999);
+  const [last, change] = [fairness.place(about("push", "a")), fairness.place(about("change", "a"))];
+  expect([last, change].map((place) => place < firstPlaceOf(1))).toEqual([true, false]);
+  expect([last, firstPlaceOf(1), change].map(urgencyAt)).toEqual([0, 1, 1]);
+});
+
+test("what has waited for long has one line of its own where it moves up to", () => {
+  const fairness = new Fairness();
+  const pushes = [1, 2, 3].map(() => fairness.place(about("push", "mono")));
+  const aged = [fairness.placeOfAged(0), fairness.placeOfAged(0)];
+  expect([...pushes, ...aged]).toEqual([1, 2, 3, 1, 2]);
+  expect(urgencyAt(fairness.placeOfAged(1))).toBe(1);
+});
+
+test("how long a subject takes is half of what it took last, and half of what was known before", () => {
+  const fairness = new Fairness();
+  for (const seconds of [10, 20]) fairness.took(of("slow", "mono"), seconds);
+  expect([fairness.place(of("slow", "mono")), fairness.place(of("next", "mono"))]).toEqual([1, 16]);
+});
+
+test("however long a job takes, its repository's next turn is no more than sixty short jobs away", () => {
+  const fairness = new Fairness();
+  fairness.took(of("endless", "mono"), 3_600);
+  expect([fairness.place(of("endless", "mono")), fairness.place(of("next", "mono"))]).toEqual([1, 61]);
+});
+
+test("of too many subjects those that ran longest ago are forgotten, and nobody else", () => {
+  const fairness = new Fairness();
+  fairness.took(of("forgotten", "mono"), 40);
+  fairness.took(of("often", "mono"), 40);
+  for (let i = 0; i < 20_000; i++) {
+    fairness.took(of(`one-${i}`, "mono"), 2);
+    if (i === 10_000) fairness.took(of("often", "mono"), 40);
+  }
+  const placesOf = (name: string) => {
+    const [first, next] = [fairness.place(of(name, name)), fairness.place(of("short", name))];
+    return next - first;
+  };
+  expect(["forgotten", "one-0", "often", "one-1"].map(placesOf)).toEqual([1, 1, 40, 2]);
+});
+
+test("a place that somebody was given behind stays taken", () => {
+  const fairness = new Fairness();
+  const first = fairness.place(about("push", "a"));
+  fairness.place(about("push", "a"));
+  fairness.giveBack(first, about("push", "a"));
+  expect(fairness.place(about("push", "a"))).toBe(3);
+});
+
+test("jobs that start out of order send nobody before the one that is furthest", () => {
+  const fairness = new Fairness();
+  for (const priority of [5, 2]) fairness.started(priority);
+  expect(fairness.place(about("push", "late"))).toBe(6);
+});
+
+test("a long job at the end of its class takes no place of the next class", () => {
+  const fairness = new Fairness();
+  fairness.started(399_990);
+  fairness.took(of("slow", "mono"), 60);
+  const slow = fairness.place(of("slow", "mono"));
+  fairness.giveBack(slow, of("slow", "mono"));
+  expect([slow, fairness.place(of("slow", "mono"))]).toEqual([399_991, 399_991]);
+  expect(fairness.place(of("next", "mono"))).toBe(399_999);
+});
+
+test("each lane has an order of its own", () => {
+  const fairness = createFairness();
+  expect(Object.keys(fairness).toSorted()).toEqual(lanes.toSorted());
+  fairness.reconcile.place(about("push", "a"));
+  expect(fairness.manual.place(about("manual", "a"))).toBe(1);
+});
+
+test.each<[string, Request, string]>([
+  ["a push", about("push", "a"), "reconcile"],
+  ["what a person asked for", about("manual", "a"), "manual"],
+  ["a pull request", aPreviewRequest(7), "preview"],
+  ["a merge group", aMergeGroup(false), "preview"],
+  ["a report", { kind: "report", pullRequest: aPullRequestKey(7) }, "report"],
+  [
+    "a pushed commit",
+    {
+      kind: "commit-status",
+      commit: { forge: "gitea", repoName: "org/mono", commit: "c".repeat(40) },
+      repo: "git.example.com/org/mono" as RepoId,
+    },
+    "report",
+  ],
+])("%s waits in its lane", (_, request, lane) => {
+  expect(laneOf(request)).toBe(lane);
 });

@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { match } from "../../../src/match.ts";
+import { describeIgnored, match, reposOf } from "../../../src/match.ts";
 import { annotation, type GitDeployment, type GitSource, type PushEvent } from "../../../src/model.ts";
 import { repoId } from "../../../src/repo-url.ts";
 import { aDeployment, aSpec } from "../../support/deployments.ts";
@@ -76,6 +76,7 @@ describe("the repository", () => {
   test("needs one usable spelling in the payload", () => {
     expect(outcome(push({ repoUrls: ["not a url", `${url}.git`] }), following({}))).toBe("matched");
     expect(outcome(push({ repoUrls: ["not a url", "/org/shop"] }), following({}))).toBe("elsewhere");
+    expect([...reposOf({ repoUrls: ["not a url", `${url}.git`, url] })]).toEqual([repoId(url)]);
   });
 });
 
@@ -135,6 +136,7 @@ describe("the changed paths", () => {
       { annotations: { [annotation.paths]: "shared, charts/*/values.yaml" } },
     );
     expect(outcome(paths("shared/a/b"), deployment)).toBe("matched");
+    expect(outcome(paths("docs/a", "shared/a"), deployment)).toBe("matched");
     expect(outcome(paths("charts/db/values.yaml"), deployment)).toBe("matched");
     expect(outcome(paths("shop/x"), deployment)).toBe("matched");
     expect(outcome(paths("charts/db/x.yaml", "shared2/x"), deployment)).toBe(
@@ -168,4 +170,14 @@ describe("a deployment that wants no push", () => {
   test("is not one whose annotation says anything else", () => {
     expect(outcome(push(), following({}, { annotations: { [annotation.webhooks]: "true" } }))).toBe("matched");
   });
+});
+
+test("a log line names twenty of those that a push does not concern, and counts the others", () => {
+  const ignored = (many: number) =>
+    Array.from({ length: many }, (_, i) => ({ deployment: `shop/${i}`, reason: "suspended" }));
+  expect(describeIgnored([])).toEqual({ ignored: undefined, ignoredMore: undefined });
+  expect(describeIgnored(ignored(1))).toEqual({ ignored: { "shop/0": "suspended" }, ignoredMore: undefined });
+  expect(describeIgnored(ignored(20)).ignoredMore).toBeUndefined();
+  const { ignored: named, ignoredMore } = describeIgnored(ignored(22));
+  expect([Object.keys(named ?? {}).length, ignoredMore]).toEqual([20, 2]);
 });

@@ -1,5 +1,18 @@
 import { expect, test } from "vitest";
-import { inProgress, prepareError, toConditions, verdictOf, withNotes } from "../../../src/reconcile/conditions.ts";
+import {
+  failureOf,
+  firstErrors,
+  inProgress,
+  isReconciling,
+  pendingCommitOf,
+  prepareError,
+  readyCondition,
+  resultMessage,
+  toConditions,
+  verdictOf,
+  withNotes,
+  withPendingCommit,
+} from "../../../src/reconcile/conditions.ts";
 import { aSpec, aStatus, aSummary, aValidation } from "../../support/deployments.ts";
 
 test("what we add begins a sentence, whatever kluctl's words end with", () => {
@@ -59,9 +72,12 @@ test("a project that cannot be prepared is told in the words of the kluctl that 
     const { ready, error } = of(version);
     expect([ready.reason, ready.message, error]).toEqual(["PrepareFailed", pointer, "target x not existent"]);
   }
-  expect(prepareError("2 errors occurred:\n\t* a\n\t* b\n", undefined, "2.28.2").ready.message).toBe(
+  const several = (text: string) => prepareError(text, undefined, "2.28.2").ready.message;
+  expect(several("2 errors occurred:\n\t* a\n\t* b\n")).toBe(
     "prepare failed with 2 errors. Check status.lastPrepareError for details: a (and 1 more)",
   );
+  expect(several("12 errors occurred:\n\t* a\n\t* b\n")).toMatch(/^prepare failed with 12 errors\. /);
+  expect(several("1 error occurred:\n\t* a\n")).toMatch(/^prepare failed with 1 errors\. /);
 });
 
 test("what kluctl's controller says of a failure comes first, and what we know of it after that", () => {
@@ -76,4 +92,104 @@ test("what kluctl's controller says of a failure comes first, and what we know o
   expect(prepareError(message, words, "2.28.2").error).toBe(
     `failed to clone git source: http transport: authentication required (${message})`,
   );
+});
+
+test("Ready stays as it was while work goes on, and is unknown before the first verdict", () => {
+  const [ready] = toConditions([], 1, { status: "False", reason: "A", message: "why" }, undefined, "t1");
+  const [kept] = toConditions([ready!], 2, undefined, "Performing reconcile", "t2");
+  expect(kept).toMatchObject({ status: "False", reason: "A", message: "why", lastTransitionTime: "t1" });
+  expect(toConditions([], 1, undefined, "Performing reconcile", "t1")).toMatchObject([
+    { type: "Ready", status: "Unknown", reason: "Progressing" },
+    { type: "Reconciling", status: "True", reason: "Progressing", message: "Performing reconcile" },
+  ]);
+});
+
+test("conditions of others, in whatever order, are never taken for ours", () => {
+  const of = (type: string, status: "True" | "False", reason: string) =>
+    ({ type, status, reason, message: "", lastTransitionTime: `since ${reason}` }) as const;
+  const conditions = [of("Theirs", "True", "A"), of("Ready", "False", "B"), of("Reconciling", "True", "C")];
+  expect(readyCondition(aStatus({ conditions }))?.reason).toBe("B");
+  expect(toConditions(conditions, 1, undefined, "Performing reconcile", "now")).toMatchObject([
+    { type: "Theirs", reason: "A" },
+    { type: "Ready", reason: "B", lastTransitionTime: "since B" },
+    { type: "Reconciling", lastTransitionTime: "since C" },
+  ]);
+});
+
+test("a reconciliation is in progress while Reconciling is true, whatever others' conditions say", () => {
+  const condition = (type: string, status: "True" | "False") =>
+    aStatus({ conditions: [{ type, status, reason: "", message: "", lastTransitionTime: "" }] });
+  expect(isReconciling(condition("Reconciling", "True"))).toBe(true);
+  expect(isReconciling(condition("Reconciling", "False"))).toBe(false);
+  expect(isReconciling(condition("Stalled", "True"))).toBe(false);
+});
+
+test("a message that the API server could refuse is cut", () => {
+  const messageOf = (length: number) =>
+    toConditions([], 1, { status: "False", reason: "A", message: "x".repeat(length) }, undefined, "t1")[0]?.message;
+  expect(messageOf(20_000)).toHaveLength(20_000);
+  expect(messageOf(20_001)).toBe(`${"x".repeat(20_000)}...`);
+});
+
+test("an interrupted deploy is a failure, however it went before", () => {
+  expect(verdictOf(aSpec(), aStatus({ lastDeployResult: aSummary() }))).toMatchObject({
+    status: "False",
+    reason: "DeployFailed",
+    message: expect.stringContaining("interrupted") as string,
+  });
+});
+
+test("where nothing is to be validated, what an earlier validation said does not count", () => {
+  const status = aStatus({
+    lastObjectsHash: "h1",
+    lastDeployResult: aSummary(),
+    lastValidateResult: aValidation({ errors: 1 }),
+  });
+  expect(verdictOf(aSpec({ validate: false }), status)).toMatchObject({ status: "True", message: "deploy succeeded." });
+});
+
+test("a result counts what happened, and nothing that did not", () => {
+  const all = { newObjects: 1, changedObjects: 2, appliedHookObjects: 3, deletedObjects: 4, orphanObjects: 5 };
+  expect(resultMessage(aSummary({ warnings: 1, ...all }), "deploy")).toBe(
+    "deploy succeeded with 1 warnings. 1 new objects. 2 changed objects. 3 hooks run. 4 deleted objects. 5 orphan objects.",
+  );
+  expect(resultMessage(aSummary({ errors: 1 }), "prune")).toBe("prune failed with 1 errors.");
+  expect(resultMessage(aSummary(), "diff")).toBe("diff succeeded.");
+});
+
+test("a result with errors is a failure, one with warnings is none", () => {
+  const told = { ref: { kind: "ConfigMap", name: "settings" }, message: "immutable" };
+  expect(failureOf({ errors: [], warnings: [told] }, "deploy")).toBeUndefined();
+  expect(failureOf({ errors: [told], warnings: [told] }, "deploy")).toBe("deploy failed with 1 errors and 1 warnings.");
+});
+
+test("an event names the first three errors, with the object where one is known", () => {
+  const error = (name: string) => ({ ref: { kind: name && "ConfigMap", name }, message: "immutable" });
+  expect(firstErrors(["a", "", "c", "d"].map(error))).toBe(
+    "ConfigMap/a: immutable · immutable · ConfigMap/c: immutable",
+  );
+});
+
+const [newer, older] = ["2".repeat(40), "1".repeat(40)];
+
+test("a suspended deployment says which newer commit is not deployed, and says it once", () => {
+  const told = withPendingCommit("deploy succeeded.", older);
+  expect(told).toBe(`deploy succeeded. Suspended: commit ${older} is not deployed.`);
+  expect(withPendingCommit(told, newer)).toBe(`deploy succeeded. Suspended: commit ${newer} is not deployed.`);
+  expect(withPendingCommit(told, undefined)).toBe("deploy succeeded.");
+  expect(withPendingCommit(`${told} It says so.`, undefined)).toBe(`${told} It says so.`); // not our words, or not the last
+});
+
+test("the commit that is not deployed is read from Ready, while it is suspended and not deployed after all", () => {
+  const message = withPendingCommit("deploy succeeded.", newer);
+  const status = aStatus({
+    observedCommit: older,
+    conditions: toConditions([], 1, { status: "True", reason: "A", message }, undefined, "t1"),
+  });
+  expect(pendingCommitOf({ spec: aSpec({ suspend: true }), status })).toBe(newer);
+  expect(pendingCommitOf({ spec: aSpec({ suspend: false }), status })).toBeUndefined();
+  expect(pendingCommitOf({ spec: aSpec({ suspend: true }), status: { ...status, observedCommit: newer } })).toBe(
+    undefined,
+  );
+  expect(pendingCommitOf({ spec: aSpec({ suspend: true }), status: aStatus() })).toBeUndefined();
 });

@@ -1,5 +1,14 @@
 import { expect, test } from "vitest";
-import { decide, deployRegardless, loopTimeoutMs, type DecisionInput } from "../../../src/reconcile/decide.ts";
+import {
+  changeWaits,
+  decide,
+  deployRegardless,
+  hashToApprove,
+  isInterrupted,
+  loopTimeoutMs,
+  notApproved,
+  type DecisionInput,
+} from "../../../src/reconcile/decide.ts";
 import type { DeploymentSpec, DeploymentStatus } from "../../../src/model.ts";
 import { aSpec, aStatus, aSummary, aValidation } from "../../support/deployments.ts";
 
@@ -24,6 +33,8 @@ const table: Case[] = [
   { when: "the rendered objects changed", hash: "h2", deploy: "objects-changed" },
   { when: "the spec changed", generation: 2, deploy: "spec-changed" },
   { when: "the deploy interval has passed", spec: { deployIntervalMs: 60_000 }, deploy: "interval" },
+  { when: "the deploy interval ends this very moment", spec: { deployIntervalMs: 3_600_000 }, deploy: "interval" },
+  { when: "the deploy interval ends in a moment", spec: { deployIntervalMs: 3_600_001 }, deploy: undefined },
   { when: "the deploy interval has not passed", spec: { deployIntervalMs: 7_200_000 }, deploy: undefined },
   {
     when: "it is suspended, intervals do not count",
@@ -63,6 +74,32 @@ const table: Case[] = [
     deploy: undefined,
   },
   { when: "a deploy that succeeded is not to be tried again", retryAt: now, deploy: undefined },
+  { when: "a deploy that succeeded is not tried again by a retry either", retrying: true, deploy: undefined },
+  {
+    when: "the last deploy failed, and the retry interval ends this very moment",
+    spec: { retryIntervalMs: 3_600_000 },
+    status: { ...deployed, lastDeployResult: aSummary({ errors: 1 }) },
+    deploy: "retry",
+  },
+  {
+    when: "the last deploy failed, and it is suspended",
+    spec: { suspend: true },
+    status: { ...deployed, lastDeployResult: aSummary({ errors: 1 }) },
+    retrying: true,
+    deploy: undefined,
+  },
+  {
+    when: "it is suspended, what somebody asks for finds a change",
+    spec: { suspend: true },
+    hash: "h2",
+    deploy: "objects-changed",
+  },
+  {
+    when: "another approval was given, and nobody has to approve anything",
+    spec: { manualObjectsHash: "h2" },
+    status: { ...deployed, lastManualObjectsHash: "h1" },
+    deploy: undefined,
+  },
   { when: "manual and nothing changed", spec: { manual: true }, deploy: undefined, waits: false },
   { when: "manual and nobody approved", spec: { manual: true }, hash: "h2", deploy: undefined, waits: true },
   {
@@ -165,6 +202,26 @@ test("where changes do not count, an interval, a broken off deploy and who asks 
   expect(deployRegardless({ ...input, asked: true })).toBe("asked");
 });
 
+test("a confirmed prune is a reason to deploy, where the deployment prunes", () => {
+  const confirmed = (spec: Partial<DeploymentSpec>, pruneConfirmed = true) =>
+    decide(input({ spec: aSpec(spec), pruneConfirmed }), "h1").deploy;
+  expect(confirmed({ prune: true })).toBe("prune-confirmed");
+  expect(confirmed({ prune: false })).toBeUndefined();
+  expect(confirmed({ prune: true }, false)).toBeUndefined();
+  expect(confirmed({ prune: true, suspend: true })).toBeUndefined();
+});
+
+test("a validation is due when its interval ends, and one that failed when the retry interval ends", () => {
+  const at = (msAgo: number) => new Date(now - msAgo).toISOString();
+  const validates = (spec: Partial<DeploymentSpec>, msAgo: number, errors = 0) => {
+    const status = { ...deployed, lastValidateResult: aValidation({ endTime: at(msAgo), errors }) };
+    return decide(input({ spec: aSpec({ validate: true, ...spec }), status }), "h1").validate;
+  };
+  expect([59_999, 60_000].map((ms) => validates({ validateIntervalMs: 60_000 }, ms))).toEqual([false, true]);
+  expect([299_999, 300_000].map((ms) => validates({}, ms))).toEqual([false, true]); // as often as it is looked at
+  expect([29_999, 30_000].map((ms) => validates({ retryIntervalMs: 30_000 }, ms, 1))).toEqual([false, true]);
+});
+
 test("when nobody can read when the last deploy or validation ended, their intervals are over", () => {
   const status = {
     ...deployed,
@@ -174,4 +231,57 @@ test("when nobody can read when the last deploy or validation ended, their inter
   const spec = aSpec({ deployIntervalMs: 86_400_000, validate: true });
   expect(decide(input({ spec, status }), "h1").deploy).toBe("interval");
   expect(decide(input({ spec: aSpec({ validate: true }), status }), "h1")).toMatchObject({ validate: true });
+});
+
+test("a deploy whose end nobody recorded was interrupted; before the first one there is nothing to interrupt", () => {
+  expect(isInterrupted(aStatus({ lastDeployResult: aSummary() }))).toBe(true);
+  expect(isInterrupted(deployed)).toBe(false);
+  expect(isInterrupted(aStatus())).toBe(false);
+});
+
+const applied = (hash: string, errors = 0) => aSummary({ errors, document: { renderedObjectsHash: hash } });
+const compared = (hash: unknown) => ({ document: { renderedObjectsHash: hash }, endTime: "2026-01-01T00:30:00Z" });
+
+test.each<{ when: string; spec?: Partial<DeploymentSpec>; status: Partial<DeploymentStatus>; approve?: string }>([
+  { when: "nothing was ever rendered", status: {} },
+  { when: "it was rendered and never applied", status: { lastObjectsHash: "h2" }, approve: "h2" },
+  {
+    when: "what was rendered is what was approved",
+    spec: { manualObjectsHash: "h2" },
+    status: { lastObjectsHash: "h2" },
+  },
+  {
+    when: "what was rendered is what is applied",
+    status: { lastObjectsHash: "h2", lastDeployResult: applied("h2") },
+  },
+  {
+    when: "what was rendered is something else than what is applied",
+    status: { lastObjectsHash: "h2", lastDeployResult: applied("h1") },
+    approve: "h2",
+  },
+  {
+    when: "what was rendered was applied, and not all of it went well",
+    status: { lastObjectsHash: "h2", lastDeployResult: applied("h2", 1) },
+    approve: "h2",
+  },
+  {
+    when: "a deploy was interrupted, and what it applied was compared since",
+    status: { lastDeployResult: applied("h2"), lastDriftDetectionResult: compared("h2") },
+    approve: "h2",
+  },
+  {
+    when: "another version of kluctl's controller compared it, and left no hash",
+    status: { lastDriftDetectionResult: compared(7) },
+  },
+  { when: "nobody has to approve it", spec: { manual: false }, status: { lastObjectsHash: "h2" } },
+])("$when → waits for the approval of $approve", ({ spec, status, approve }) => {
+  const manual = aSpec({ manual: true, ...spec });
+  expect(hashToApprove(manual, aStatus(status))).toBe(approve);
+  expect(changeWaits(manual, aStatus(status))).toBe(approve !== undefined);
+});
+
+test("a deploy that applied something else than was approved is an error of no object, and names both hashes", () => {
+  const { ref, message } = notApproved("h1", "h2");
+  expect(ref).toEqual({ kind: "", name: "" });
+  expect(message).toMatch(/^the deploy rendered and applied h2 instead of h1, which was approved/);
 });

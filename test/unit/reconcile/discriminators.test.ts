@@ -1,6 +1,14 @@
 import { expect, test } from "vitest";
 import type { Deployment, TargetKey } from "../../../src/model.ts";
-import { findFirst, findSharing, isNewcomer, mayCollide } from "../../../src/reconcile/discriminators.ts";
+import {
+  findFirst,
+  findRelieved,
+  findSharing,
+  isNewcomer,
+  mayCollide,
+  refusal,
+  sharingNote,
+} from "../../../src/reconcile/discriminators.ts";
 import { aDeployment, aSummary } from "../../support/deployments.ts";
 
 const key: TargetKey = { clusterId: "cluster-1", targetName: "prod", discriminator: "shop-prod" };
@@ -66,6 +74,79 @@ test.each<{ when: string; mine?: Deployment; other: Deployment; shares: boolean 
     shares: true,
   },
   {
+    when: "one of several tags is the other's",
+    mine: fresh({ includeTags: ["b"] }),
+    other: deployed("first", { spec: { includeTags: ["b", "c"] } }),
+    shares: true,
+  },
+  {
+    when: "each has its own tags, and leaves out some",
+    mine: fresh({ includeTags: ["a"], excludeTags: ["x"] }),
+    other: deployed("first", { spec: { includeTags: ["b"], excludeTags: ["y"] } }),
+    shares: false,
+  },
+  {
+    when: "each has its own directories, and leaves out some",
+    mine: fresh({ includeDeploymentDirs: ["apps/a"], excludeDeploymentDirs: ["apps/a/x"] }),
+    other: deployed("first", { spec: { includeDeploymentDirs: ["apps/b"], excludeDeploymentDirs: ["apps/b/y"] } }),
+    shares: false,
+  },
+  {
+    when: "each has its own tags, and one chooses by directories as well",
+    mine: fresh({ includeTags: ["a"], includeDeploymentDirs: ["apps/a"] }),
+    other: deployed("first", { spec: { includeTags: ["b"] } }),
+    shares: true,
+  },
+  {
+    when: "each has its own directories, and one chooses by tags as well",
+    mine: fresh({ includeTags: ["a"], includeDeploymentDirs: ["apps/a"] }),
+    other: deployed("first", { spec: { includeDeploymentDirs: ["apps/b"] } }),
+    shares: true,
+  },
+  {
+    when: "one has a directory that holds one of the other",
+    mine: fresh({ includeDeploymentDirs: ["apps"] }),
+    other: deployed("first", { spec: { includeDeploymentDirs: ["apps/a"] } }),
+    shares: true,
+  },
+  {
+    when: "both have the same directory",
+    mine: fresh({ includeDeploymentDirs: ["apps/a"] }),
+    other: deployed("first", { spec: { includeDeploymentDirs: ["apps/a"] } }),
+    shares: true,
+  },
+  {
+    when: "a directory's name begins with that of another's",
+    mine: fresh({ includeDeploymentDirs: ["apps/a"] }),
+    other: deployed("first", { spec: { includeDeploymentDirs: ["apps/ab"] } }),
+    shares: false,
+  },
+  {
+    when: "one leaves out the directory that the other has",
+    mine: fresh({ excludeDeploymentDirs: ["apps/a"] }),
+    other: deployed("first", { spec: { includeDeploymentDirs: ["apps/a"] } }),
+    shares: false,
+  },
+  {
+    when: "one leaves out only some of what the other has",
+    mine: fresh({ excludeTags: ["a"] }),
+    other: deployed("first", { spec: { includeTags: ["a", "b"] } }),
+    shares: true,
+  },
+  {
+    when: "both leave out the same, and have all the rest",
+    mine: fresh({ excludeTags: ["a"] }),
+    other: deployed("first", { spec: { excludeTags: ["a"] } }),
+    shares: true,
+  },
+  {
+    when: "one chooses by tags and by directories, none of which the other has",
+    mine: fresh({ includeTags: ["a"], includeDeploymentDirs: ["apps/a"] }),
+    other: deployed("first", { spec: { includeTags: ["b"], includeDeploymentDirs: ["apps/b"] } }),
+    shares: true,
+  },
+  { when: "the newcomer only tries", mine: fresh({ dryRun: true }), other: first, shares: false },
+  {
     when: "one chooses by tags and one by directories",
     mine: fresh({ includeTags: ["a"] }),
     other: deployed("first", { spec: { includeDeploymentDirs: ["apps"] } }),
@@ -89,6 +170,9 @@ test("whoever has deployed under the key is no newcomer, whatever the target is 
   expect(isNewcomer(fresh(), key)).toBe(true);
   expect(isNewcomer(first, { ...key, targetName: "renamed" })).toBe(false);
   expect(isNewcomer(first, { ...key, discriminator: "another" })).toBe(true);
+  expect(isNewcomer(aDeployment({ status: { targetKey: key } }), key)).toBe(true); // it has only compared
+  const { discriminator: _, ...bare } = key;
+  expect(isNewcomer(deployed("first", { status: { targetKey: undefined } }), bare)).toBe(true);
 });
 
 test("only where a project is deployed already is it worth to compare before the first deploy", () => {
@@ -105,4 +189,43 @@ test("a newcomer waits for one that is being deleted and takes its objects along
   expect(findSharing(fresh(), key, [going])).toEqual([]);
   const leaving = deployed("first", { deletionTimestamp: "2026-01-01T00:00:00Z" });
   expect(findFirst(fresh(), key, [leaving])).toEqual([]);
+});
+
+test("whoever deploys no objects, as in a dry run, collides with nobody", () => {
+  expect(mayCollide(fresh({ dryRun: true }), [first])).toBe(false);
+  expect(mayCollide(fresh({ deployMode: "poke-images" }), [first])).toBe(false);
+});
+
+test("one that is being deleted and leaves its objects where they are is waited for by nobody", () => {
+  const leaving = { deletionTimestamp: "2026-01-01T00:00:00Z" };
+  expect(mayCollide(fresh(), [deployed("first", leaving)])).toBe(false);
+  const suspended = deployed("first", { ...leaving, spec: { delete: true, suspend: true } });
+  expect(mayCollide(fresh(), [suspended])).toBe(false);
+  expect(findFirst(fresh(), key, [suspended])).toEqual([]);
+  expect(findFirst(fresh(), key, [deployed("first", { spec: { delete: true } })])).toHaveLength(1);
+});
+
+test("a resource that cannot be read shares nothing", () => {
+  const { spec: _spec, repo: _repo, ...identity } = first;
+  const malformed = { ...identity, problem: "spec.interval is missing" };
+  expect(findSharing(fresh(), key, [malformed])).toEqual([]);
+  expect(mayCollide(fresh(), [malformed])).toBe(false);
+  expect(findRelieved(first, [malformed])).toEqual([]);
+});
+
+test("when one goes, those that deploy under the same discriminator to the same cluster are looked at", () => {
+  const [same, another] = [deployed("same"), deployed("x", { status: { targetKey: { ...key, discriminator: "x" } } })];
+  expect(findRelieved(first, [same, another, fresh()])).toEqual([same]);
+  expect(findRelieved(fresh(), [same, fresh()])).toEqual([]); // it never deployed
+  const { discriminator: _, ...bare } = key;
+  const without = deployed("without", { status: { targetKey: bare } });
+  expect(findRelieved(without, [without])).toEqual([]);
+});
+
+test("the words name whom it shares with, and no more than three of them", () => {
+  const names = ["a", "b", "c", "d", "e"].map((name) => deployed(name));
+  expect(sharingNote("shop-prod", names.slice(0, 3))).toContain('"shop-prod" with shop/a, shop/b, shop/c: nothing');
+  expect(sharingNote("shop-prod", names)).toContain("with shop/a, shop/b, shop/c and 2 more: nothing");
+  expect(refusal("shop-prod", [first])).toMatch(/^not deployed: shop\/first, which was there first/);
+  expect(refusal("shop-prod", [])).toMatch(/^not deployed: another deployment, which/);
 });

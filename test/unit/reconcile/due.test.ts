@@ -35,6 +35,11 @@ test("a failure is looked at after the retry interval", () => {
   expect(dueAt(deployment, { lastLoopAt: now }, now)).toBe(now + 30_000);
 });
 
+test("one that says nothing of whether it is ready is looked at as a failure is", () => {
+  const deployment = aDeployment({ spec: { retryIntervalMs: 30_000 }, status: { observedGeneration: 1 } });
+  expect(dueAt(deployment, { lastLoopAt: now }, now)).toBe(now + 30_000);
+});
+
 test("a failure is looked at when it is to be tried again, but no later than the interval says", () => {
   const deployment = aDeployment({ status: { observedGeneration: 1, conditions: [ready("False")] } });
   expect(dueAt(deployment, { lastLoopAt: now, retryAt: now + 60_000 }, now)).toBe(now + 60_000);
@@ -137,9 +142,91 @@ test("a loop that was broken off is taken up by the next server that starts", ()
   expect(wakes("added", aDeployment({ status: healthy }), undefined)).toBeUndefined();
 });
 
+test("a failure is never looked at less often than what is well", () => {
+  const failed = { observedGeneration: 1, conditions: [ready("False")] };
+  const deployment = aDeployment({ spec: { retryIntervalMs: 3_600_000 }, status: failed });
+  expect(dueAt(deployment, { lastLoopAt: now }, now)).toBe(now + 300_000);
+  const well = aDeployment({ spec: { retryIntervalMs: 30_000 }, status: healthy });
+  expect(dueAt(well, { lastLoopAt: now }, now)).toBe(now + 300_000);
+});
+
+test("an interval to deploy or to validate begins with the first deploy or validation, and only where it is wanted", () => {
+  const day = 24 * 3_600_000;
+  const due = (spec: object, status: object) =>
+    dueAt(
+      aDeployment({ spec: { intervalMs: day, ...spec }, status: { ...healthy, ...status } }),
+      { lastLoopAt: now },
+      now,
+    );
+  const validated = { lastValidateResult: aValidation({ endTime: "2026-01-01T01:00:00Z" }) };
+  const deployed = { lastDeployResult: aSummary({ endTime: "2026-01-01T01:00:00Z" }) };
+  expect(due({ deployIntervalMs: 60_000 }, {})).toBe(now + day);
+  expect(due({}, deployed)).toBe(now + day);
+  expect(due({ validate: true, validateIntervalMs: 60_000 }, validated)).toBe(now + 60_000);
+  expect(due({ validate: false, validateIntervalMs: 60_000 }, validated)).toBe(now + day);
+  expect(due({ validate: true, validateIntervalMs: 60_000 }, {})).toBe(now + day);
+  const past = { lastValidateResult: aValidation({ endTime: "2026-01-01T00:00:00Z" }) };
+  expect(due({ validate: true, validateIntervalMs: 60_000 }, past)).toBe(now);
+});
+
+test("the last look is the latest that is known, but none of the future: another server's clock may be ahead", () => {
+  const looked = (endTime: string) => ({ ...healthy, lastDriftDetectionResult: { document: {}, endTime } });
+  const due = (endTime: string, lastLoopAt?: number) =>
+    dueAt(aDeployment({ status: looked(endTime) }), { lastLoopAt }, now);
+  expect(due("2026-01-01T00:59:00Z", now - 120_000)).toBe(now - 60_000 + 300_000);
+  expect(due("2026-01-01T00:58:00Z", now - 60_000)).toBe(now - 60_000 + 300_000);
+  expect(due("2026-01-02T00:00:00Z", now - 60_000)).toBe(now + 300_000);
+  expect(due("yesterday", now - 60_000)).toBe(now - 60_000 + 300_000);
+  expect(due("yesterday")).toBe(now); // nobody knows of any look
+});
+
 test("a deployment is due at once, and not at no time at all, when nobody can read when it was last deployed", () => {
   const status = { ...healthy, lastDeployResult: aSummary({ endTime: "yesterday" }) };
   expect(dueAt(aDeployment({ spec: { deployIntervalMs: 60_000 }, status }), { lastLoopAt: now }, now)).toBe(now);
+});
+
+test("after a restart the latest of what is recorded counts", () => {
+  const status = {
+    ...healthy,
+    lastDriftDetectionResult: { document: {}, endTime: "2026-01-01T00:10:00Z" },
+    lastDeployResult: aSummary({ endTime: "2026-01-01T00:59:00Z" }),
+    lastValidateResult: aValidation({ endTime: "2026-01-01T00:20:00Z" }),
+  };
+  expect(dueAt(aDeployment({ status }), {}, now)).toBe(Date.parse("2026-01-01T00:59:00Z") + 300_000);
+});
+
+test("a request is given up this very moment when nobody can be at it any more", () => {
+  const begun = (startTime: string) => ({ request: { requestValue: "a" }, startTime, reconcileId: "" });
+  const due = (startTime: string) => {
+    const status = { ...healthy, validateRequestResult: begun(startTime) };
+    return dueAt(aDeployment({ spec: { suspend: true, timeoutMs: 1_800_000 }, status }), {}, now);
+  };
+  expect(due("2026-01-01T00:00:00Z")).toBe(now);
+  expect(due("2026-01-01T00:00:01Z")).toBe(Infinity);
+});
+
+test("one of the same name that was deleted and created again is news, even of the same generation", () => {
+  const before = aDeployment({ status: healthy });
+  const after = aDeployment({ uid: "another" });
+  expect(wakes("changed", after, before)).toBe("change");
+  expect(wakes("changed", aDeployment(), aDeployment({ resourceVersion: "0" }))).toBeUndefined(); // seen before
+});
+
+test("a resource that is being deleted wakes whoever starts", () => {
+  const going = aDeployment({ status: healthy, deletionTimestamp: "2026-01-01T00:00:00Z" });
+  expect(wakes("added", going, undefined)).toBe("change");
+  expect(wakes("changed", going, going)).toBeUndefined();
+});
+
+test("a confirmed prune wakes once, and nothing that was confirmed before does", () => {
+  const confirmed = (hash: string) =>
+    aDeployment({ status: healthy, annotations: { "towline.dev/confirm-prune": hash } });
+  const before = aDeployment({ status: healthy });
+  expect(wakes("changed", confirmed("1"), before)).toBe("change");
+  expect(wakes("changed", confirmed("2"), confirmed("1"))).toBe("change");
+  expect(wakes("changed", confirmed("1"), confirmed("1"))).toBeUndefined();
+  expect(wakes("changed", before, confirmed("1"))).toBeUndefined();
+  expect(wakes("changed", confirmed(""), before)).toBeUndefined();
 });
 
 test("a prune that was confirmed while nobody watched is due, and nothing else that somebody wrote there is", () => {
@@ -155,4 +242,17 @@ test("a prune that was confirmed while nobody watched is due, and nothing else t
   for (const other of [undefined, "", "0123", "fedcba9876543210"]) expect(due(waiting(other))).toBe(now + 300_000);
   expect(due(waiting("0123456789abcdef", "deploy succeeded."))).toBe(now + 300_000);
   expect(due(waiting("0123456789abcdef", message, true))).toBe(Infinity);
+});
+
+test("a spec that cannot be read wakes once for each problem", () => {
+  const { spec: _spec, repo: _repo, ...identity } = aDeployment();
+  const malformed = (generation: number, problem: string, reported?: string): MalformedDeployment => ({
+    ...identity,
+    ...{ generation, problem, status: { conditions: [], lastPrepareError: reported } },
+  });
+  expect(wakes("added", malformed(1, "a"), undefined)).toBe("change");
+  expect(wakes("added", malformed(1, "a", "a"), undefined)).toBeUndefined();
+  expect(wakes("changed", malformed(2, "b", "a"), malformed(1, "a", "a"))).toBe("change");
+  expect(wakes("changed", malformed(2, "a", "a"), malformed(1, "a", "a"))).toBeUndefined();
+  expect(wakes("changed", malformed(1, "a", "a"), aDeployment())).toBeUndefined();
 });

@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { parseRepoUrl, repoId } from "../../../src/repo-url.ts";
+import { parseRepoUrl, repoId, withoutLogin } from "../../../src/repo-url.ts";
 import { cpuMs } from "../../support/cpu-time.ts";
 
 const letters = "abcdefghijklmnopqrstuvwxyz0123456789";
@@ -118,4 +118,57 @@ test("no URL keeps it busy, however long", () => {
   const startedAt = cpuMs();
   expect(repoId(`https://h.example/a${"/".repeat(1_000_000)}b`)).toBeUndefined();
   expect(cpuMs() - startedAt).toBeLessThan(1_000);
+});
+
+test.each([
+  ["https://h.example/org/shop.git", { protocol: "https:", hostAndPort: "h.example", username: "", path: "org/shop" }],
+  ["https://H.example:443/Org/Shop/", { protocol: "https:", hostAndPort: "h.example", path: "Org/Shop" }],
+  ["http://h.example:443/a", { protocol: "http:", host: "h.example", hostAndPort: "h.example:443" }],
+  ["ssh://git@h.example:22/a", { protocol: "ssh:", hostAndPort: "h.example", username: "git" }],
+  ["ssh://git@h.example:2222/a", { host: "h.example", hostAndPort: "h.example:2222", username: "git" }],
+  ["git://h.example:9418/a", { protocol: "git:", hostAndPort: "h.example" }],
+  ["git@h.example:a/b.git", { protocol: "ssh:", host: "h.example", username: "git", path: "a/b" }],
+  ["h.example:/a/b", { protocol: "ssh:", username: "", path: "a/b" }],
+  ["git@[::1]:a/b", { protocol: "ssh:", host: "[::1]", path: "a/b" }],
+  ["https://me%40org@h.example/a%20b", { username: "me@org", path: "a b" }],
+  ["https://h.example/a.git.git", { path: "a.git" }],
+  ["https://h.example/a/.git/", { path: "a" }],
+  ["https://h.example/a.github/b", { path: "a.github/b" }],
+  ["https://h.example//a//", { path: "a" }],
+])("%s is understood as git understands it", (url, expected) => {
+  expect(parseRepoUrl(url)).toMatchObject(expected);
+});
+
+test.each([
+  "https://h.example/a%0ab",
+  "https://h.example/a b",
+  "https://h.example/%zz",
+  "https://%zz@h.example/a",
+  "https://h.example/a/./b%2f..",
+  "https://h.example/a%2f%2fb",
+  "https://h.example/a%2f.%2fb",
+  "-u@h.example:a/b",
+  "https://h.example",
+  "https://-h.example/a",
+  "ext::sh",
+  "ftp://h.example/a",
+  `https://h.example/${"a".repeat(3_983)}`,
+])("%s is the URL of no repository", (url) => {
+  expect(parseRepoUrl(url)).toBeUndefined();
+});
+
+test("a URL may be as long as any that is used", () => {
+  expect(parseRepoUrl(`https://h.example/${"a".repeat(3_982)}`)?.path).toHaveLength(3_982);
+});
+
+test.each([
+  ["https://user:password@h.example/a", "https://h.example/a"],
+  ["https://token@h.example/a@b", "https://h.example/a@b"],
+  ["HTTPS://token@h.example/a", "HTTPS://h.example/a"],
+  ["ssh://git@h.example/a", "ssh://git@h.example/a"],
+  ["ssh://git:password@h.example/a", "ssh://git@h.example/a"],
+  ["git@h.example:a/b", "git@h.example:a/b"],
+  ["https://h.example/a@b", "https://h.example/a@b"],
+])("of %s people are shown %s", (url, shown) => {
+  expect(withoutLogin(url)).toBe(shown);
 });

@@ -1,0 +1,120 @@
+/** `npm run mutate`: changes the decisions one small thing at a time, and reports the changes that no unit test notices. */
+import { mkdtempSync, readFileSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join, relative, resolve } from "node:path";
+import { Stryker } from "@stryker-mutator/core";
+import { core, type CoreFile } from "./mutate/core.ts";
+import { type FileVerdict, judge } from "./mutate/survivors.ts";
+import { readOptions } from "./options.ts";
+
+const help = `npm run mutate [-- options]
+
+Changes one thing at a time in the pure decisions (a comparison, a condition, a statement …) and runs the unit tests of
+the place, in a copy of the sources. A change that no test notices is a mutant that lives. dev/mutate/core.ts lists the files,
+and the mutants that may live with the reason; any other that lives fails the command.
+
+  --only FILE     mutates this file alone; may be given several times
+  --minutes N     ends with what is known after so long: 60
+  --help          this text
+`;
+
+const options = readOptions(
+  { only: { type: "string", multiple: true, default: [] }, minutes: { type: "string", default: "60" } },
+  help,
+);
+
+const say = (line: string) => void process.stdout.write(`${line}\n`);
+const root = join(import.meta.dirname, "..");
+
+process.chdir(root);
+const files = filesToMutate();
+const minutes = Number(options.minutes);
+if (!(minutes > 0)) fail(`--minutes: ${JSON.stringify(options.minutes)} is not a number of minutes`);
+
+const tempDir = mkdtempSync(join(tmpdir(), "towline-mutate-"));
+// However it ends: Stryker ends the process itself on Ctrl-C.
+process.on("exit", () => rmSync(tempDir, { recursive: true, force: true, maxRetries: 5 }));
+
+const startedAt = performance.now();
+const verdicts = new Map<string, FileVerdict>();
+setTimeout(() => {
+  report();
+  say(`not finished after ${minutes} minutes`);
+  process.exit(1);
+}, minutes * 60_000).unref();
+
+for (const [file, { tests, mayLive }] of files) {
+  const verdict = judge(readFileSync(file, "utf8"), await mutate(file, tests), mayLive);
+  verdicts.set(file, verdict);
+  say(describe(file, verdict));
+}
+report();
+if ([...verdicts.values()].some(isWrong)) process.exitCode = 1;
+// A handle that a test runner forgot must not keep us.
+process.exit();
+
+function mutate(file: string, tests: string): ReturnType<Stryker["runMutationTest"]> {
+  process.env["MUTATE_TESTS"] = tests;
+  return new Stryker({
+    mutate: [file],
+    // Words are for people, and tests do not repeat each of them.
+    mutator: { excludedMutations: ["StringLiteral"] },
+    testRunner: "vitest",
+    plugins: [import.meta.resolve("@stryker-mutator/vitest-runner")],
+    vitest: { configFile: "dev/mutate/vitest.config.ts", related: true },
+    concurrency: 2,
+    // A machine that is busy with something else is no reason to believe that a mutant never ends.
+    timeoutMS: 30_000,
+    tempDirName: tempDir,
+    cleanTempDir: "always",
+    ignorePatterns: ["/chaos", "/dist", "/site"],
+    // TypeScript 7 has no API to read it with, and nobody needs it there.
+    tsconfigFile: "none",
+    reporters: ["progress-append-only"],
+    allowConsoleColors: false,
+  }).runMutationTest();
+}
+
+function filesToMutate(): readonly (readonly [string, CoreFile])[] {
+  if (options.only.length === 0) return Object.entries(core);
+  return options.only.map((path) => {
+    const file = relative(root, resolve(path));
+    return [file, core[file] ?? fail(`--only: ${file} is not one of ${Object.keys(core).join(", ")}`)];
+  });
+}
+
+function report(): void {
+  const [killed, total] = [sum(({ killed }) => killed), sum(({ total }) => total)];
+  const took = Math.round((performance.now() - startedAt) / 60_000);
+  const unexplained = sum(({ survivors }) => survivors.length);
+  say(
+    `${verdicts.size} of ${files.length} files in ${took} minutes: ${killed} of ${total} mutants killed` +
+      ` (${percent(killed, total)}), ${total - killed - unexplained} live for a reason, ${unexplained} without one`,
+  );
+}
+
+function describe(file: string, verdict: FileVerdict): string {
+  const { killed, total, survivors, outdated } = verdict;
+  return [
+    `${isWrong(verdict) ? "FAIL" : "ok  "} ${file}: ${killed} of ${total} killed (${percent(killed, total)})`,
+    ...survivors.map(({ line, mutant }) => `       line ${line} lives: ${mutant}`),
+    ...outdated.map((mutant) => `       on the list of dev/mutate/core.ts, and does not live: ${mutant}`),
+  ].join("\n");
+}
+
+function isWrong({ survivors, outdated }: FileVerdict): boolean {
+  return survivors.length > 0 || outdated.length > 0;
+}
+
+function sum(of: (verdict: FileVerdict) => number): number {
+  return [...verdicts.values()].reduce((all, verdict) => all + of(verdict), 0);
+}
+
+function percent(part: number, whole: number): string {
+  return whole === 0 ? "–" : `${((100 * part) / whole).toFixed(1)} %`;
+}
+
+function fail(message: string): never {
+  process.stderr.write(`${message}\n`);
+  process.exit(2);
+}

@@ -1,0 +1,75 @@
+/**
+ * The decisions that `npm run mutate` changes one small thing at a time, the tests that have to notice, and the mutants that
+ * may live, with the reason. Any other that lives fails the command, and so does one of these that does not live any more.
+ */
+import type { Allowed } from "./survivors.ts";
+
+export interface CoreFile {
+  /** A glob: what is decided there is for its own tests to say, and not for whatever happens to run it. */
+  readonly tests: string;
+  readonly mayLive: readonly Allowed[];
+}
+
+const [matching, reconciling, queueing] = [
+  "test/unit/match/**/*.test.ts",
+  "test/unit/reconcile/**/*.test.ts",
+  "test/unit/jobs/**/*.test.ts",
+];
+
+export const core: Readonly<Record<string, CoreFile>> = {
+  "src/match.ts": { tests: matching, mayLive: [] },
+  "src/path-glob.ts": {
+    tests: matching,
+    mayLive: [
+      {
+        why: "`undefined` always stands for many and is never asked whether it fits: the check is for the type",
+        mutants: ["(part, name) => [-part !== undefined-]{+true+} && matchesName(part, name),"],
+      },
+      {
+        why: "what is read behind a pattern's end is `undefined`: in a name it fits nothing, in a path it repeats the last part",
+        mutants: [
+          "if ([-part < pattern.length-]{+part <= pattern.length+} && standsForMany(current)) {",
+          "} else if ([-part < pattern.length-]{+true+} && fits(current, items[item] as Item)) {",
+          "} else if ([-part < pattern.length-]{+part <= pattern.length+} && fits(current, items[item] as Item)) {",
+        ],
+      },
+    ],
+  },
+  "src/reconcile/decide.ts": {
+    tests: reconciling,
+    mayLive: [
+      {
+        why: "without an interval the sum is no number, and that is never before now: the check is for the type",
+        mutants: [
+          'if ([-spec.deployIntervalMs !== undefined-]{+true+} && deployedAt + spec.deployIntervalMs <= now) return "interval";',
+        ],
+      },
+    ],
+  },
+  "src/reconcile/due.ts": { tests: reconciling, mayLive: [] },
+  "src/reconcile/conditions.ts": {
+    tests: reconciling,
+    mayLive: [
+      {
+        why: "only what comes second in the list is read",
+        mutants: [
+          'const [, count] = /(\\d+) errors? occurred:/.exec(message) ?? [-[]-]{+["Stryker was here"]+};',
+          'const [, commit] = pendingPattern.exec(readyCondition(status)?.message ?? "") ?? [-[]-]{+["Stryker was here"]+};',
+        ],
+      },
+    ],
+  },
+  "src/reconcile/discriminators.ts": { tests: reconciling, mayLive: [] },
+  "jobs/fairness.ts": {
+    tests: queueing,
+    mayLive: [
+      {
+        why: "whether the lines begin again at ten minutes, or a millisecond later, makes no difference to anybody",
+        mutants: [
+          "if ([-this.#now() - this.#knownAt > forgottenAfterMs-]{+this.#now() - this.#knownAt >= forgottenAfterMs+}) this.idle();",
+        ],
+      },
+    ],
+  },
+  "jobs/lanes.ts": { tests: queueing, mayLive: [] },
+};

@@ -1,0 +1,67 @@
+/** What a run of `npm run mutate` says of one file: the mutants that no test notices, and how they compare with those that may live. */
+
+/** A mutant, as far as it is needed here. Lines and columns count from 1. */
+export interface Mutant {
+  readonly status: string;
+  readonly location: { readonly start: Position; readonly end: Position };
+  readonly replacement?: string | undefined;
+}
+
+interface Position {
+  readonly line: number;
+  readonly column: number;
+}
+
+/** Mutants that no test can or should notice. */
+export interface Allowed {
+  readonly why: string;
+  /** As `describeMutant` writes them. */
+  readonly mutants: readonly string[];
+}
+
+export interface FileVerdict {
+  readonly killed: number;
+  readonly total: number;
+  /** Alive, and not allowed to be. */
+  readonly survivors: readonly Survivor[];
+  /** Allowed to live, and not alive: the list is out of date. */
+  readonly outdated: readonly string[];
+}
+
+export interface Survivor {
+  readonly line: number;
+  readonly mutant: string;
+}
+
+const statusesAlive = ["Survived", "NoCoverage"];
+const statusesKilled = ["Killed", "Timeout"];
+
+export function judge(source: string, mutants: readonly Mutant[], allowed: readonly Allowed[]): FileVerdict {
+  const mayLive = new Set(allowed.flatMap(({ mutants }) => mutants));
+  const alive = mutants
+    .filter(({ status }) => statusesAlive.includes(status))
+    .map((mutant) => ({ line: mutant.location.start.line, mutant: describeMutant(source, mutant) }));
+  const killed = mutants.filter(({ status }) => statusesKilled.includes(status)).length;
+  return {
+    killed,
+    total: killed + alive.length,
+    survivors: alive.filter(({ mutant }) => !mayLive.has(mutant)),
+    outdated: [...mayLive].filter((mutant) => !alive.some((one) => one.mutant === mutant)),
+  };
+}
+
+/** `if ([-a < b-]{+a <= b+}) return;`: the line as `git diff --word-diff` would show it, so that it stays true when lines move. */
+export function describeMutant(source: string, { location, replacement = "" }: Mutant): string {
+  const { start, end } = location;
+  const lines = source.split("\n");
+  const span = lines.slice(start.line - 1, end.line);
+  const before = (span[0] ?? "").slice(0, start.column - 1);
+  const last = span.at(-1) ?? "";
+  const after = last.slice(end.column - 1);
+  const was = span.join("\n").slice(before.length, span.join("\n").length - after.length);
+  return inOneLine(`${before}[-${was}-]{+${replacement}+}${after}`);
+}
+
+function inOneLine(text: string): string {
+  return text.replace(/\s+/g, " ").trim();
+}

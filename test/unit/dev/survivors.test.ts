@@ -1,0 +1,41 @@
+import { expect, test } from "vitest";
+import { describeMutant, judge, type Mutant } from "../../../dev/mutate/survivors.ts";
+
+const source = ["function isOld(ageMs: number) {", "  return ageMs >= limitMs;", "}"].join("\n");
+const boundary = mutant("Survived", [2, 10, 2, 26], "ageMs > limitMs");
+const emptied = mutant("NoCoverage", [1, 31, 3, 2], "{}");
+
+function mutant(status: string, [line, column, lastLine, lastColumn]: number[], replacement: string): Mutant {
+  const position = (line = 0, column = 0) => ({ line, column });
+  return { status, location: { start: position(line, column), end: position(lastLine, lastColumn) }, replacement };
+}
+
+test("a mutant is shown as the line that it changes", () => {
+  expect(describeMutant(source, boundary)).toBe("return [-ageMs >= limitMs-]{+ageMs > limitMs+};");
+  expect(describeMutant(source, emptied)).toBe("function isOld(ageMs: number) [-{ return ageMs >= limitMs; }-]{+{}+}");
+});
+
+test("a mutant that lives has to be on the list, whether or not a test comes by", () => {
+  expect(judge(source, [boundary, emptied, { ...boundary, status: "Killed" }], [])).toEqual({
+    killed: 1,
+    total: 3,
+    survivors: [
+      { line: 2, mutant: describeMutant(source, boundary) },
+      { line: 1, mutant: describeMutant(source, emptied) },
+    ],
+    outdated: [],
+  });
+});
+
+test("one that may live is no fault, and one that is on the list and does not live is", () => {
+  const allowed = [{ why: "no age is exactly the limit", mutants: [describeMutant(source, boundary)] }];
+  expect(judge(source, [boundary], allowed)).toMatchObject({ killed: 0, total: 1, survivors: [], outdated: [] });
+  expect(judge(source, [{ ...boundary, status: "Timeout" }], allowed)).toMatchObject({
+    killed: 1,
+    outdated: [describeMutant(source, boundary)],
+  });
+});
+
+test("what cannot be run counts for nothing", () => {
+  expect(judge(source, [{ ...boundary, status: "RuntimeError" }], [])).toMatchObject({ total: 0, survivors: [] });
+});
