@@ -113,7 +113,7 @@ system:serviceaccount:{{ .Release.Namespace }}:{{ include "towline.serviceAccoun
 {{- define "towline.rights.tokens" -}}
 {{- $preview := .root.Values.config.preview }}
 {{- $account := .root.Values.preview.serviceAccount.name }}
-{{- if or (not $preview.enabled) (eq ($preview.isolation | default "off") "off") }}[]
+{{- if or (not $preview.enabled) (eq ($preview.isolation | default "required") "off") }}[]
 {{- else if $account }}{{ toJson (ternary (list $account) list (has $account .names)) }}
 {{- else }}{{ toJson .names }}
 {{- end }}

@@ -280,13 +280,14 @@ function toDocument({ forge, apiUrl, context }: Answers, { secretFile, keyFile }
   return {
     forges: [{ id: forge, kind: forge, ...(apiUrl && { apiUrl }), webhookSecretFiles: [secretFile], ...app }],
     ...(context && { kubernetes: { context } }),
-    preview: { enabled: false },
+    preview: { enabled: false, serviceAccountName: "towline-preview" },
   };
 }
 
 /** What stands above `preview:` in the file. */
-const aboutPreviews = `# With true and a login for the git host's API, pull requests show what merging them would change. Whoever can push a branch
-# then runs code on the server before any review: read docs/preview-security.md first.
+const aboutPreviews = `# With true and a login for the git host's API, pull requests show what merging them would change. They are rendered before
+# any review: read docs/preview-security.md first. They are compared as this service account of the deployment's namespace,
+# which has to be there: examples/preview-identity/service-account.yaml makes one.
 `;
 
 /** In the words of each host's own form. */

@@ -565,12 +565,15 @@ export const configSchema = z.strictObject({
     .strictObject({
       enabled: flag.prefault(false).meta({
         description:
-          "Shows on pull requests what merging them would change; needs a login for the git host's API. Whoever can push a branch then runs code on the server before any review: read docs/preview-security.md first.",
+          "Shows on pull requests what merging them would change; needs a login for the git host's API. Pull requests are then rendered before any review, confined by `preview.isolation`: read docs/preview-security.md first.",
       }),
-      isolation: z.enum(["required", "auto", "off"], { error: "must be required, auto or off" }).prefault("off").meta({
-        description:
-          "Confines what a preview runs, so that a branch can do nothing but render. `required`: no preview where something of it cannot be had. `auto`: as much as there is, and the server says what is missing. `off`: none of it.",
-      }),
+      isolation: z
+        .enum(["required", "auto", "off"], { error: "must be required, auto or off" })
+        .prefault("required")
+        .meta({
+          description:
+            "Confines what a preview runs, so that a branch can do nothing but render. `required`: no preview where something of it cannot be had. `auto`: as much as there is, and the server says what is missing. `off`: none of it, so that everybody who can push a branch can run code on the server.",
+        }),
       forks: z.enum(["off", "isolated"], { error: "must be off or isolated" }).prefault("off").meta({
         description:
           "What is rendered of pull requests from forks. `off`: nothing but what somebody has allowed. `isolated`: everything, without the cluster, logins, keys and network, compared with the base rendered the same way; needs all of `preview.isolation`.",
@@ -582,7 +585,7 @@ export const configSchema = z.strictObject({
       serviceAccountName: kubernetesName.optional().meta({
         defaultText: "the deployment's own",
         description:
-          "Service account that previews act as, in each deployment's namespace; it needs to read, and to create and patch with dry-run.",
+          "Service account that previews act as, in each deployment's namespace; it needs to read, and to create and patch with dry-run. With `preview.isolation: required` a deployment without any is not previewed.",
       }),
       hosts: z.array(hostRule, { error: "must be a list" }).prefault([]).meta({
         description:

@@ -47,7 +47,7 @@ export function createAccountToken(
     const account = `service account ${namespace}/${name}`;
     if (error.status === 404) {
       return new PreviewRefusedError(
-        `a preview needs the ${account}, and the cluster has none of that name; create it, or name another`,
+        `a preview needs the ${account}, and the cluster has none of that name; create it (docs/preview-security.md), or name another`,
       );
     }
     if (error.status !== 403) return error;

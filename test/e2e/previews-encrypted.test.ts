@@ -61,7 +61,7 @@ test("a preview shows nothing of what is encrypted, and no change where there is
   const world = await useWorld();
   const { cluster } = world;
   const { namespace } = cluster;
-  const pulls = await usePullRequests(world, { TOWLINE_PREVIEW_ISOLATION: "auto" });
+  const pulls = await usePullRequests(world);
   const { repo, towline } = pulls;
   const project = encryptedProject(namespace);
   await repo.push(project);
@@ -109,7 +109,7 @@ test("a preview shows nothing of what is encrypted, and no change where there is
 test("a preview that fetches from a host that nobody allowed says which, and what to do", async () => {
   const world = await useWorld();
   const { namespace } = world.cluster;
-  const pulls = await usePullRequests(world, { TOWLINE_PREVIEW_ISOLATION: "auto" });
+  const pulls = await usePullRequests(world);
   await pulls.repo.push(aProject({ namespace }));
   const deployment = world.cluster.deployment("shop");
   await deployment.create(aSpec(pulls.repo.url));

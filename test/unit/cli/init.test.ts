@@ -32,7 +32,9 @@ test("init writes a configuration that is valid and a secret that only its owner
   expect(out).not.toContain(secret);
   // Nothing that is in the file or added to it later, but this line, has anybody's code rendered.
   expect(config.preview.enabled).toBe(false);
-  expect(readFile(file)).toMatch(/# then runs code on the server before any review.*\npreview:\n {2}enabled: false\n/);
+  expect(readFile(file)).toMatch(
+    /# any review: read.*\n.*\npreview:\n {2}enabled: false\n {2}serviceAccountName: towline-preview\n/,
+  );
   expect(out).toContain("preview.enabled in the file");
 
   const again = await towline([...github, "--file", file]);
