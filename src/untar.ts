@@ -1,4 +1,4 @@
-/** Unpacks a tar that somebody else made: only files and directories, only below the target, only so much. */
+/** Unpacks a tar.gz that somebody else made: only files and directories, only below the target, only so much. */
 import { once } from "node:events";
 import type { Readable } from "node:stream";
 import { pipeline } from "node:stream/promises";
@@ -25,30 +25,15 @@ const overheadPerEntry = 4 * 1024;
  * git's own directories, whose configuration can name programs to run. Throws ArchiveError; what was unpacked by then
  * stays.
  */
-export async function untar(
-  archive: Readable,
-  directory: string,
-  limits: UntarLimits,
-  signal?: AbortSignal,
-): Promise<void> {
-  const unpackAll = (chunks: AsyncIterable<Buffer>) => unpack(bounded(chunks, limits), directory, limits);
-  await explained(() => pipeline(archive, unpackAll, { signal }), signal);
-}
-
-/** The same of a tar.gz. */
 export async function untarGz(
   archive: Readable,
   directory: string,
   limits: UntarLimits,
   signal?: AbortSignal,
 ): Promise<void> {
-  const unpackAll = (chunks: AsyncIterable<Buffer>) => unpack(bounded(chunks, limits), directory, limits);
-  await explained(() => pipeline(archive, createGunzip(), unpackAll, { signal }), signal);
-}
-
-async function explained(unpacking: () => Promise<void>, signal: AbortSignal | undefined): Promise<void> {
   try {
-    await unpacking();
+    const unpackAll = (chunks: AsyncIterable<Buffer>) => unpack(bounded(chunks, limits), directory, limits);
+    await pipeline(archive, createGunzip(), unpackAll, { signal });
   } catch (error) {
     signal?.throwIfAborted();
     throw explain(error as NodeJS.ErrnoException);

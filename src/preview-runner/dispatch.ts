@@ -6,8 +6,9 @@ import net from "node:net";
 import { pipeline } from "node:stream/promises";
 import tls from "node:tls";
 import { KilledError, KluctlUnavailableError, PrepareError } from "../errors.ts";
+import { ArchiveError } from "../untar.ts";
+import { pack } from "./archive.ts";
 import { bounded, identity, readJson, sessionOptions, tlsOptions, toKey, watchSilence } from "./link.ts";
-import { findLinks, packSlot } from "./slot.ts";
 import { type Outcome, outcomeSchema, reportSchema, type RunnerReport, type Task } from "./task.ts";
 
 export type RunnerAddress = { readonly host: string; readonly port: number } | { readonly path: string };
@@ -26,7 +27,7 @@ export interface DispatchDeps {
 }
 
 export interface Assignment {
-  readonly task: Omit<Task, "links">;
+  readonly task: Task;
   /** The directory that holds the clone and nothing else. */
   readonly slot: string;
   /** Where kluctl's result is to be written, as it wrote it. */
@@ -71,7 +72,8 @@ export function createDispatch({ address, token, version, onReport }: DispatchDe
     session.on("stream", (stream: http2.ServerHttp2Stream, headers: http2.IncomingHttpHeaders) => {
       stream.on("error", () => undefined); // whoever reads or writes it hears of it
       answer({ stream, path: headers[":path"] ?? "" }, ended).catch((error: unknown) => {
-        if (isOfConnection(error)) return lost();
+        // The runner wants no more of it, and says why in the outcome; if it is gone itself, the session ends.
+        if (isOfStream(error)) return stream.close();
         ended.reject(error);
         stream.close(http2.constants.NGHTTP2_INTERNAL_ERROR);
       });
@@ -122,20 +124,23 @@ export function createDispatch({ address, token, version, onReport }: DispatchDe
 
   return {
     run({ task, slot, result, accept }, signal) {
+      let isAccepted = false;
+      const admit = inOrder();
       return talk<Outcome>(signal, async (ask, ended) => {
+        admit(ask.path, isAccepted);
         switch (ask.path) {
           case "/task": {
             const report = await readReport(ask);
             if (report.version !== version) throw otherVersion(name, report.version, version);
             accept(report);
-            return send(ask, { ...task, links: await findLinks(slot) });
+            isAccepted = true;
+            return send(ask, task);
           }
           case "/slot":
             ask.stream.respond({ ":status": 200 });
-            return pipeline(packSlot(slot), ask.stream).catch((error: unknown) => {
-              if (isOfConnection(error)) throw error;
-              const words = "a file of the merge cannot be sent to the preview runner: is its name not UTF-8?";
-              throw new PrepareError(words, { cause: error });
+            return pipeline(pack(slot), ask.stream).catch((error: unknown) => {
+              if (!(error instanceof ArchiveError)) throw error;
+              throw new PrepareError(`the merge cannot be sent to the preview runner: ${error.message}`);
             });
           case "/result":
             await pipeline(bounded(ask.stream, longestResult), createWriteStream(result, { flags: "wx", mode: 0o600 }));
@@ -163,6 +168,19 @@ interface Asked {
   readonly path: string;
 }
 
+const questions = ["/task", "/slot", "/result", "/outcome"];
+
+/** Throws where a runner asks for something twice or too early. A run that fails has no result. */
+function inOrder(): (path: string, isAccepted: boolean) => void {
+  let next = 0;
+  return (path, isAccepted) => {
+    const at = questions.indexOf(path);
+    if (at === 0 ? next > 0 : !isAccepted || (at > 0 && at < next))
+      throw new Error("the preview runner asks for something twice, or too early");
+    if (at >= 0) next = at + 1;
+  };
+}
+
 function send({ stream }: Asked, document: object): void {
   stream.respond({ ":status": 200 });
   stream.end(JSON.stringify(document));
@@ -172,6 +190,7 @@ function send({ stream }: Asked, document: object): void {
 async function join({ stream, path }: Asked, ports: readonly number[]): Promise<void> {
   const port = ports.find((one) => path === `/ports/${one}`);
   if (port === undefined) throw new Error("the preview runner asks for a port that it was not given");
+  if (stream.destroyed || stream.closed) return;
   const socket = net.connect({ host: "127.0.0.1", port, allowHalfOpen: true });
   const end = (): void => {
     socket.destroy();
@@ -184,8 +203,8 @@ async function join({ stream, path }: Asked, ports: readonly number[]): Promise<
   return Promise.resolve();
 }
 
-/** The other side is gone: that says more than which of the streams noticed it first. */
-function isOfConnection(error: unknown): boolean {
+/** The other side has ended a stream, be it alone or with all others. */
+function isOfStream(error: unknown): boolean {
   const { code = "" } = error as NodeJS.ErrnoException;
   return /^(?:ERR_HTTP2_|ERR_STREAM_|ECONNRESET$|EPIPE$)/.test(code);
 }

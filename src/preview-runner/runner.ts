@@ -16,8 +16,9 @@ import { createLimit } from "../limit.ts";
 import type { Logger } from "../log.ts";
 import { ArchiveError } from "../untar.ts";
 import type { WorkDirectories } from "../work-directories.ts";
-import { identity, sessionOptions, tlsOptions, toKey, watchSilence } from "./link.ts";
-import { unpackSlot } from "./slot.ts";
+import { unpack } from "./archive.ts";
+import { bounded, identity, sessionOptions, tlsOptions, toKey, watchSilence } from "./link.ts";
+import { writeRepository } from "./repository.ts";
 import { type Outcome, type RunnerReport, type Task, taskSchema } from "./task.ts";
 
 export interface RunnerPlace {
@@ -55,6 +56,9 @@ export interface Runner {
   /** Takes no more tasks; those that run may go on for so long. */
   stop(drainMs: number): Promise<void>;
 }
+
+/** A task holds what resources of the API may hold, which are some megabytes at most. */
+const longestAnswer = 16 * 1024 ** 2;
 
 /** kluctl reads the API in parallel; a hostile project could open any number. */
 const mostConnectionsOfRun = 128;
@@ -115,7 +119,8 @@ export async function startRunner({ token, bind, report, concurrency, log, ...de
         await mkdir(slot, { mode: 0o700 });
         const archive = session.request({ ":path": "/slot", ":method": "GET" });
         const [root = "."] = task.projectDir.split("/");
-        await unpackSlot(archive, { slot, root, links: task.links }, signal);
+        await unpack(archive, slot, signal);
+        await writeRepository(join(slot, root));
         const ports = new Map<number, number>();
         for (const port of task.ports) {
           const door = await openDoor(session, port);
@@ -129,7 +134,7 @@ export async function startRunner({ token, bind, report, concurrency, log, ...de
         const send = async (file: string) => {
           const stream = session.request({ ":path": "/result", ":method": "POST" });
           await pipeline(createReadStream(file), stream);
-          await text(stream);
+          await text(bounded(stream, longestAnswer));
         };
         await deps.render(task, place, send, signal);
       });
@@ -164,7 +169,7 @@ function asking(session: http2.ClientHttp2Session): Ask {
   return async (path, body) => {
     const stream = session.request({ ":path": path, ":method": "POST" });
     stream.end(body);
-    return text(stream);
+    return text(bounded(stream, longestAnswer));
   };
 }
 

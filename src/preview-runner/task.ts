@@ -56,8 +56,6 @@ export const taskSchema = z.object({
   options,
   /** Below the slot. */
   projectDir: text,
-  /** Symbolic links of the slot, which the archive leaves out. */
-  links: z.array(z.object({ path: text, target: text })),
   kubeconfig: text,
   env: z.record(text, text),
   /** Of the server's loopback, as the kubeconfig and the environment name them. */

@@ -1,13 +1,17 @@
 /** A server and a preview runner over real connections, with a stand-in for kluctl. */
 import { once } from "node:events";
-import { mkdir, readdir, readFile, readlink, symlink, writeFile } from "node:fs/promises";
+import { mkdirSync, symlinkSync } from "node:fs";
+import { chmod, mkdir, readdir, readFile, readlink, stat, symlink, writeFile } from "node:fs/promises";
+import http2 from "node:http2";
 import net, { type AddressInfo } from "node:net";
 import { join } from "node:path";
 import { text } from "node:stream/consumers";
+import tls from "node:tls";
 import { expect, onTestFinished, test } from "vitest";
 import { PrepareError } from "../../../src/errors.ts";
 import { noCredentials } from "../../../src/model.ts";
 import { type Assignment, createDispatch, type DispatchDeps } from "../../../src/preview-runner/dispatch.ts";
+import { sessionOptions, tlsOptions, toKey } from "../../../src/preview-runner/link.ts";
 import { type RunnerDeps, startRunner } from "../../../src/preview-runner/runner.ts";
 import { toTaskRun } from "../../../src/preview-runner/task.ts";
 import { createWorkDirectories, removeDirectory } from "../../../src/work-directories.ts";
@@ -55,6 +59,28 @@ async function useAssignment(files: Record<string, string> = {}, more: Partial<A
   const options = { forceApply: false, replaceOnError: false, forceReplaceOnError: false };
   const task = { run, options, projectDir: "clone", kubeconfig: "{}", env: {}, ports: [], ...more };
   return { task, slot, result: join(out, "result.yaml"), accept: () => undefined } satisfies Assignment;
+}
+
+/** What knows the token, and may do with a server's connection what it wants. */
+async function useRogue(serve: (session: http2.ClientHttp2Session) => unknown, deps: Partial<DispatchDeps> = {}) {
+  const server = tls.createServer({ ...tlsOptions, pskCallback: () => toKey(token) }, (socket) => {
+    socket.on("error", () => undefined);
+    const session = http2.connect("http://server", { ...sessionOptions, createConnection: () => socket });
+    session.on("error", () => undefined);
+    void Promise.resolve(serve(session)).catch(() => undefined);
+  });
+  server.listen(0, "127.0.0.1");
+  onTestFinished(() => void server.close());
+  await once(server, "listening");
+  const { port } = server.address() as AddressInfo;
+  return createDispatch({ address: { host: "127.0.0.1", port }, token, version: "1.2.3", ...deps });
+}
+
+function request(session: http2.ClientHttp2Session, path: string, body: object = {}): http2.ClientHttp2Stream {
+  const stream = session.request({ ":path": path, ":method": "POST" });
+  stream.on("error", () => undefined);
+  stream.end(JSON.stringify(body));
+  return stream;
 }
 
 const never = new AbortController().signal;
@@ -257,4 +283,141 @@ test("a stranger who connects without the token gets nothing, and hinders nobody
 
   expect(await dispatch().run(await useAssignment(), never)).toEqual({ done: true });
   expect(await text(stranger).catch(() => "")).not.toContain("HTTP");
+});
+
+test("names arrive as git has them, whatever their bytes are", async () => {
+  const found: string[] = [];
+  const { dispatch } = await useRunner({
+    async render(_task, { projectDir }) {
+      found.push(...(await readdir(projectDir, { encoding: "latin1" })));
+      const [odd] = await readdir(Buffer.from(`${projectDir}/d\xff`, "latin1"), { encoding: "latin1" });
+      found.push(odd ?? "", await readlink(Buffer.from(`${projectDir}/l\xff`, "latin1"), "latin1"));
+    },
+  });
+  const assignment = await useAssignment({ "clone/dev-disk-by\\x2dlabel.mount": "[Mount]" });
+  const place = (name: string) => Buffer.from(join(assignment.slot, "clone", name), "latin1");
+  for (const name of ["a\xff", "b\xfe", "c\xfd"]) await writeFile(place(name), "x");
+  await mkdir(place("d\xff"));
+  await writeFile(place("d\xff/e\xff"), "x");
+  await symlink(Buffer.from("to\xff", "latin1"), place("l\xff"));
+
+  expect(await dispatch().run(assignment, never)).toEqual({ done: true });
+
+  const names = ["a\xff", "b\xfe", "c\xfd", "d\xff", "l\xff", "e\xff", "to\xff"];
+  expect(found.toSorted()).toEqual([...names, ".git", "deployment.yaml", "dev-disk-by\\x2dlabel.mount"].toSorted());
+});
+
+test("files arrive whole, empty and large ones, and programs stay programs", async () => {
+  const large = Buffer.alloc(3 * 1024 ** 2 + 1, "0123456789abcdef");
+  const seen: unknown[] = [];
+  const { dispatch } = await useRunner({
+    async render(_task, { projectDir }) {
+      seen.push((await readFile(join(projectDir, "large"))).equals(large), await readFile(join(projectDir, "empty"), "utf8")); // prettier-ignore
+      for (const name of ["large", "program"])
+        seen.push(((await stat(join(projectDir, name))).mode & 0o777).toString(8));
+    },
+  });
+  const assignment = await useAssignment({ "clone/empty": "", "clone/program": "#!/bin/sh" });
+  await writeFile(join(assignment.slot, "clone/large"), large);
+  await chmod(join(assignment.slot, "clone/program"), 0o755);
+
+  expect(await dispatch().run(assignment, never)).toEqual({ done: true });
+
+  expect(seen).toEqual([true, "", "600", "700"]);
+});
+
+test("a tree of any depth arrives", async () => {
+  const deep = `clone/${"d/".repeat(1_100)}file`;
+  let content = "";
+  const { dispatch } = await useRunner({
+    render: async (_task, { slot }) => void (content = await readFile(join(slot, deep), "utf8")),
+  });
+
+  expect(await dispatch().run(await useAssignment({ [deep]: "found" }), never)).toEqual({ done: true });
+
+  expect(content).toBe("found");
+});
+
+test("a branch with more links than can be held is refused in words", async () => {
+  let rendered = 0;
+  const { dispatch } = await useRunner({ render: async () => void rendered++ });
+  const assignment = await useAssignment();
+  const target = "t/".repeat(2_000);
+  for (let i = 0; i < 17_000; i++) symlinkSync(target, join(assignment.slot, "clone", `link-${i}`));
+
+  const running = dispatch().run(assignment, never);
+
+  await expect(running).rejects.toThrow("the merge cannot be sent to the preview runner: the names in it are longer");
+  await expect(running).rejects.toBeInstanceOf(PrepareError);
+  expect(rendered).toBe(0);
+});
+
+test("what the runner cannot unpack is the branch's fault, and not a runner that ended", async () => {
+  const { dispatch } = await useRunner();
+  const assignment = await useAssignment();
+  // As long as a path may be at the server; the runner's own directory is deeper.
+  const deep = join(assignment.slot, "clone", "d".repeat(200), "/");
+  const room = 4_090 - deep.length;
+  mkdirSync(deep + `${"d".repeat(199)}/`.repeat(Math.floor(room / 200)) + "d".repeat(room % 200), { recursive: true });
+  await writeFile(join(assignment.slot, "large"), Buffer.alloc(8 * 1024 ** 2));
+
+  expect(await dispatch().run(assignment, never)).toEqual({
+    failed: "prepare",
+    message: "the merge cannot be unpacked: a name in it is too long",
+  });
+});
+
+test("a runner that gives up streams of a run does not end it", async () => {
+  const listener = net.createServer().listen(0, "127.0.0.1");
+  onTestFinished(() => void listener.close());
+  await once(listener, "listening");
+  const { port } = listener.address() as AddressInfo;
+  const dispatch = await useRogue(async (session) => {
+    await text(request(session, "/task", report));
+    request(session, "/slot").close(http2.constants.NGHTTP2_CANCEL);
+    for (let i = 0; i < 20; i++) request(session, `/ports/${port}`).close(http2.constants.NGHTTP2_CANCEL);
+    request(session, "/outcome", { failed: "prepare", message: "it cannot be unpacked" });
+  });
+
+  const outcome = await dispatch.run(await useAssignment({ "clone/file": "x".repeat(1_000_000) }, { ports: [port] }), never); // prettier-ignore
+
+  expect(outcome).toEqual({ failed: "prepare", message: "it cannot be unpacked" });
+});
+
+test("a runner that takes a part of the files leaves none of them open", async () => {
+  const dispatch = await useRogue(async (session) => {
+    await text(request(session, "/task", report));
+    const slot = request(session, "/slot");
+    await once(slot, "data");
+    slot.close(http2.constants.NGHTTP2_CANCEL);
+    request(session, "/outcome", { failed: "other", message: "enough" });
+  });
+  const assignment = await useAssignment();
+  for (const name of ["a", "b", "c", "d"]) {
+    await writeFile(join(assignment.slot, "clone", name), Buffer.alloc(4 * 1024 ** 2));
+  }
+  const open = async () => {
+    const paths = await Promise.all((await readdir("/proc/self/fd")).map((fd) => readlink(`/proc/self/fd/${fd}`).catch(() => ""))); // prettier-ignore
+    return paths.filter((path) => path.startsWith(assignment.slot));
+  };
+
+  for (let i = 0; i < 5; i++) await dispatch.run(assignment, never);
+
+  await expect.poll(open).toEqual([]);
+});
+
+test.each([
+  ["the files twice", ["/task", "/slot", "/slot"]],
+  ["the task twice", ["/task", "/task"]],
+  ["the files before the task", ["/slot"]],
+  ["a port before the task", ["/ports/1"]],
+  ["the files after the result", ["/task", "/result", "/slot"]],
+])("a runner that asks for %s gets nothing more", async (_what, paths) => {
+  const dispatch = await useRogue(async (session) => {
+    for (const path of paths) await text(request(session, path, report));
+  });
+
+  const running = dispatch.run(await useAssignment({}, { ports: [1] }), never);
+
+  await expect(running).rejects.toThrow("the preview runner asks for something twice, or too early");
 });
