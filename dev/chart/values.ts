@@ -253,11 +253,14 @@ export const valuesSchema = z.strictObject({
           ),
           tokenKey: text("Key of the token.", "token"),
         }),
-        resources: passed("Resources of a pod: with `config.preview.concurrency` deployments at once.", {
-          requests: { cpu: "100m", memory: "256Mi" },
-          limits: { memory: "2Gi" },
-        }),
-        volumeSize: matching(quantity, "Limit of what a pod writes: working copies and kluctl's cache.", "5Gi"),
+        resources: passed(
+          "Resources of a pod. Without `limits.memory` it is 2.5 GiB for each of `config.preview.concurrency`.",
+          { requests: { cpu: "100m", memory: "256Mi" } },
+        ),
+        volumeSize: matching(
+          quantity,
+          "Limit of what a pod writes: working copies and kluctl's cache. Empty: 2.5 GiB for each of `config.preview.concurrency`.",
+        ),
         podLabels: labels("More labels of the pods."),
         podAnnotations: labels("More annotations of the pods."),
         runtimeClassName: text("Runtime class, as for gVisor or Kata; empty: the cluster's default."),

@@ -1,5 +1,5 @@
 /** `towline preview-runner`: renders previews for servers, where nothing of theirs is. */
-import { connect } from "node:net";
+import { networkInterfaces } from "node:os";
 import { join } from "node:path";
 import type { App } from "../app.ts";
 import type { Config } from "../config.ts";
@@ -12,6 +12,7 @@ import type { CommandResult } from "../model.ts";
 import { type RunnerPlace, startRunner } from "../preview-runner/runner.ts";
 import type { Task } from "../preview-runner/task.ts";
 import { createWorkDirectories, removeDirectory } from "../work-directories.ts";
+import { isCutOff } from "./cut-off.ts";
 import { createDataDir } from "./data-dir.ts";
 import { examineMachine, logIsolation, toDemands } from "./isolation.ts";
 import { ownVersion } from "./runner-isolation.ts";
@@ -30,10 +31,11 @@ export async function startPreviewRunner(
   await createDataDir(dataDir);
   const workDir = join(dataDir, "kluctl-work");
   const machine = await examineMachine(preview.isolation === "off" ? "required" : preview.isolation, workDir);
-  let isCutOff = await reachesNothing(env);
-  const timer = setInterval(() => void reachesNothing(env).then((cut) => (isCutOff = cut)), askEveryMs);
+  const look = () => isCutOff({ env, interfaces: networkInterfaces(), patienceMs: 2_000 });
+  let reachesNothing = await look();
+  const timer = setInterval(() => void look().then((cut) => (reachesNothing = cut)), askEveryMs);
   timer.unref();
-  const isolation = () => withNetwork(machine, isCutOff);
+  const isolation = () => withNetwork(machine, reachesNothing);
   logIsolation(isolation(), log);
 
   const accesses = new Map<string, ConfinedAccess>();
@@ -71,7 +73,9 @@ export async function startPreviewRunner(
       return unread;
     };
     try {
-      await kluctl.diffInto({ ...run, cold: true, slot, projectDir }, options, sendIt, signal);
+      const { data = {}, webIdentity } = run.decryption ?? {};
+      const secrets = [...Object.values(data), webIdentity?.token ?? ""].filter((secret) => secret !== "");
+      await kluctl.diffInto({ ...run, secrets, cold: true, slot, projectDir }, options, sendIt, signal);
     } finally {
       accesses.delete(slot);
     }
@@ -109,34 +113,13 @@ const unread: CommandResult = { document: {}, objects: [], objectsHash: "", erro
 
 const place = "at a preview runner without logins";
 
-function withNetwork(machine: Awaited<ReturnType<typeof examineMachine>>, isCutOff: boolean): typeof machine {
+function withNetwork(machine: Awaited<ReturnType<typeof examineMachine>>, reachesNothing: boolean): typeof machine {
   const { mode, provided, missing } = machine;
   const said = Object.fromEntries(Object.entries(provided).map(([property, by]) => [property, `${by}, ${place}`]));
-  if (!isCutOff) return { mode, provided: said, missing };
+  if (!reachesNothing) return { mode, provided: said, missing };
   const { network, ...others } = missing;
   const by = network === undefined ? `${said["network"] ?? ""} that reaches nothing else` : `seccomp and a proxy, ${place} that reaches nothing else`; // prettier-ignore
   // What filters sockets by their kind is missing where filters are.
   if (others.processes !== undefined) return { mode, provided: said, missing };
   return { mode, provided: { ...said, network: by }, missing: others };
-}
-
-/**
- * Whether a network policy holds, or there is no way out, found out by trying: the API server, which every pod is told of;
- * elsewhere an address that nobody has, to which there is no route.
- */
-async function reachesNothing({
-  KUBERNETES_SERVICE_HOST,
-  KUBERNETES_SERVICE_PORT,
-}: NodeJS.ProcessEnv): Promise<boolean> {
-  const { promise, resolve } = Promise.withResolvers<boolean>();
-  const inPod = KUBERNETES_SERVICE_HOST !== undefined;
-  const socket = connect(inPod ? Number(KUBERNETES_SERVICE_PORT ?? 443) : 443, KUBERNETES_SERVICE_HOST ?? "192.0.2.1");
-  socket.setTimeout(3_000, () => resolve(inPod));
-  socket.once("connect", () => resolve(false));
-  socket.once("error", ({ code = "" }: NodeJS.ErrnoException) => {
-    resolve(["ENETUNREACH", "EHOSTUNREACH", "EACCES", "EPERM", "ETIMEDOUT"].includes(code));
-  });
-  const reached = await promise;
-  socket.destroy();
-  return reached;
 }

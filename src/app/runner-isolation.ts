@@ -39,9 +39,15 @@ export function findRunner(
     if (isNews) onChange(next);
   }
 
-  const ask = () => void dispatch.examine(stopping.signal).catch(() => undefined); // `onReport` heard why
-  ask();
-  const timer = setInterval(ask, askEveryMs);
+  let isAsking = false;
+  async function ask(): Promise<void> {
+    if (isAsking) return;
+    isAsking = true;
+    await dispatch.examine(stopping.signal).catch(() => undefined); // `onReport` heard why
+    isAsking = false;
+  }
+  void ask();
+  const timer = setInterval(() => void ask(), askEveryMs);
   timer.unref();
   return {
     dispatch,
@@ -67,6 +73,6 @@ export async function askRunner({ preview }: Pick<Config, "preview">): Promise<I
   const { runner, isolation: mode } = preview;
   if (runner.address === undefined || runner.token === undefined || mode === "off") return undefined;
   const dispatch = createDispatch({ address: runner.address, token: runner.token.reveal(), version: ownVersion() });
-  const said = await dispatch.examine(AbortSignal.timeout(20_000)).catch((error: unknown) => error as Error);
+  const said = await dispatch.examine(new AbortController().signal).catch((error: unknown) => error as Error);
   return toIsolation(mode, nameOf(runner.address), said);
 }

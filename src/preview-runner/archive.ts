@@ -18,16 +18,23 @@ const headBytes = 9;
 
 const chunkBytes = 64 * 1024;
 
-/** Of what a branch may bring. Links and names are held in memory, the former until all files are written. */
-const most = { entries: 400_000, links: 50_000, bytes: 1024 ** 3, nameBytes: 64 * 1024 ** 2 };
-
-/** All below the directory but git's own, which holds the history of every branch, and what is no file. */
-export function pack(dir: string): AsyncGenerator<Buffer> {
-  return inChunks(packEntries(dir));
+/** Of what a branch may bring. Links are held in memory until all files are written, names of directories until they are read. */
+export interface SlotLimits {
+  readonly entries: number;
+  readonly links: number;
+  readonly bytes: number;
+  /** With what links lead to. */
+  readonly nameBytes: number;
 }
 
-async function* packEntries(dir: string): AsyncGenerator<Buffer> {
-  const count = counting();
+export const slotLimits: SlotLimits = { entries: 400_000, links: 50_000, bytes: 1024 ** 3, nameBytes: 64 * 1024 ** 2 };
+
+/** All below the directory but git's own, which holds the history of every branch, and what is no file. */
+export function pack(dir: string, limits: SlotLimits): AsyncGenerator<Buffer> {
+  return inChunks(packEntries(dir, counting(limits)));
+}
+
+async function* packEntries(dir: string, count: Count): AsyncGenerator<Buffer> {
   const toHead = (kind: Kind, name: string, size: number): Buffer => {
     count(kind, name, size);
     const head = Buffer.alloc(headBytes);
@@ -85,25 +92,26 @@ async function* inChunks(pieces: AsyncIterable<Buffer>): AsyncGenerator<Buffer> 
 }
 
 /** Unpacks into an empty directory that is there. Throws ArchiveError for what cannot be taken; what is there by then stays. */
-export async function unpack(archive: Readable, dir: string, signal: AbortSignal): Promise<void> {
+export async function unpack(archive: Readable, dir: string, limits: SlotLimits, signal: AbortSignal): Promise<void> {
   try {
-    await pipeline(archive, (chunks: AsyncIterable<Buffer>) => unpackEntries(chunks, dir), { signal });
+    await pipeline(archive, (chunks: AsyncIterable<Buffer>) => unpackEntries(chunks, dir, counting(limits)), {
+      signal,
+    });
   } catch (error) {
     signal.throwIfAborted();
     throw explain(error as NodeJS.ErrnoException);
   }
 }
 
-async function unpackEntries(chunks: AsyncIterable<Buffer>, dir: string): Promise<void> {
+async function unpackEntries(chunks: AsyncIterable<Buffer>, dir: string, count: Count): Promise<void> {
   const { take, some } = reading(chunks);
-  const count = counting();
   const links: { readonly name: string; readonly target: Buffer }[] = [];
   for (;;) {
     const head = await take(headBytes);
     const kind = kinds[head.readUInt8(0)];
+    if (kind === undefined) throw new ArchiveError("it is no archive");
     const name = (await take(head.readUInt16BE(1))).toString("latin1");
     const size = head.readUIntBE(3, 6);
-    if (kind === undefined) throw new ArchiveError("it is no archive");
     if (kind === "end") break;
     if (!isBelow(name)) throw new ArchiveError(`it holds a file named ${JSON.stringify(name.slice(0, 200))}, which would lead out of it`); // prettier-ignore
     count(kind, name, size);
@@ -162,7 +170,9 @@ function reading(chunks: AsyncIterable<Buffer>): { readonly take: Some; readonly
   return { take, some };
 }
 
-function counting(): (kind: Kind, name: string, size: number) => void {
+type Count = (kind: Kind, name: string, size: number) => void;
+
+function counting(most: SlotLimits): Count {
   let [entries, links, bytes, nameBytes] = [0, 0, 0, 0];
   return (kind, name, size) => {
     entries++;

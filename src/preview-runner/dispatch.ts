@@ -7,7 +7,7 @@ import { pipeline } from "node:stream/promises";
 import tls from "node:tls";
 import { KilledError, KluctlUnavailableError, PrepareError } from "../errors.ts";
 import { ArchiveError } from "../untar.ts";
-import { pack } from "./archive.ts";
+import { pack, slotLimits, type SlotLimits } from "./archive.ts";
 import { bounded, identity, readJson, sessionOptions, tlsOptions, toKey, watchSilence } from "./link.ts";
 import { type Outcome, outcomeSchema, reportSchema, type RunnerReport, type Task } from "./task.ts";
 
@@ -24,7 +24,21 @@ export interface DispatchDeps {
   readonly version: string;
   /** Hears what each runner says of itself, or why none answers. */
   readonly onReport?: ((report: RunnerReport | Error) => void) | undefined;
+  readonly limits?: SlotLimits | undefined;
+  readonly patience?: Partial<Patience> | undefined;
 }
+
+/** A runner that is there and never ends would hold a job for ever. */
+interface Patience {
+  /** Until it says what it is. */
+  readonly reportMs: number;
+  /** For a place among its runs. */
+  readonly placeMs: number;
+  /** For the files and the result, beside the time that the run itself may take. */
+  readonly overtimeMs: number;
+}
+
+const usualPatience: Patience = { reportMs: 20_000, placeMs: 15 * 60_000, overtimeMs: 5 * 60_000 };
 
 export interface Assignment {
   readonly task: Task;
@@ -46,19 +60,31 @@ export interface Dispatch {
 const connectMs = 10_000;
 const [longestReport, longestOutcome, longestResult] = [64 * 1024, 4 * 1024 ** 2, 256 * 1024 ** 2];
 
-export function createDispatch({ address, token, version, onReport }: DispatchDeps): Dispatch {
+export function createDispatch({
+  address,
+  token,
+  version,
+  onReport,
+  limits = slotLimits,
+  patience,
+}: DispatchDeps): Dispatch {
+  const { reportMs, placeMs, overtimeMs } = { ...usualPatience, ...patience };
   const name = nameOf(address);
   const place = "path" in address ? address : { ...address, host: address.host.replaceAll(/^\[|\]$/g, "") };
   const psk = toKey(token);
 
-  /** Whatever is asked of it, it is answered by `answer`, until the outcome is there. */
-  async function talk<T>(
-    signal: AbortSignal,
-    answer: (ask: Asked, ended: PromiseWithResolvers<T>) => Promise<void>,
-  ): Promise<T> {
+  /** Whatever is asked of it, it is answered by `answer`, until the outcome is there or time is over. */
+  async function converse<T>(signal: AbortSignal, answer: (ask: Asked, talk: Talk<T>) => Promise<void>): Promise<T> {
     const socket = await connect(signal);
     const session = http2.performServerHandshake(socket, sessionOptions);
     const ended = Promise.withResolvers<T>();
+    let timer: NodeJS.Timeout | undefined;
+    const within: Talk<T>["within"] = (ms, or) => {
+      clearTimeout(timer);
+      timer = setTimeout(() => ended.reject(new KluctlUnavailableError(`the preview runner ${name} ${or}`)), ms);
+      timer.unref(); // it may be set when all is over
+    };
+    within(reportMs, "does not say what it is");
     const stop = () => ended.reject(new KilledError("stopped", `the run at the preview runner was stopped`));
     const lost = () =>
       ended.reject(
@@ -71,7 +97,7 @@ export function createDispatch({ address, token, version, onReport }: DispatchDe
     watchSilence(session, lost);
     session.on("stream", (stream: http2.ServerHttp2Stream, headers: http2.IncomingHttpHeaders) => {
       stream.on("error", () => undefined); // whoever reads or writes it hears of it
-      answer({ stream, path: headers[":path"] ?? "" }, ended).catch((error: unknown) => {
+      answer({ stream, path: headers[":path"] ?? "" }, { resolve: ended.resolve, within }).catch((error: unknown) => {
         // The runner wants no more of it, and says why in the outcome; if it is gone itself, the session ends.
         if (isOfStream(error)) return stream.close();
         ended.reject(error);
@@ -82,6 +108,7 @@ export function createDispatch({ address, token, version, onReport }: DispatchDe
       if (signal.aborted) stop();
       return await ended.promise;
     } finally {
+      clearTimeout(timer);
       signal.removeEventListener("abort", stop);
       session.destroy();
       socket.destroy();
@@ -118,7 +145,9 @@ export function createDispatch({ address, token, version, onReport }: DispatchDe
 
   async function readReport({ stream }: Asked): Promise<RunnerReport> {
     const report = reportSchema.parse(await readJson(stream, longestReport));
-    onReport?.(report);
+    const error = report.version === version ? undefined : otherVersion(name, report.version, version);
+    onReport?.(error ?? report);
+    if (error !== undefined) throw error;
     return report;
   }
 
@@ -126,19 +155,19 @@ export function createDispatch({ address, token, version, onReport }: DispatchDe
     run({ task, slot, result, accept }, signal) {
       let isAccepted = false;
       const admit = inOrder();
-      return talk<Outcome>(signal, async (ask, ended) => {
+      return converse<Outcome>(signal, async (ask, talk) => {
         admit(ask.path, isAccepted);
         switch (ask.path) {
           case "/task": {
-            const report = await readReport(ask);
-            if (report.version !== version) throw otherVersion(name, report.version, version);
-            accept(report);
+            accept(await readReport(ask));
             isAccepted = true;
+            talk.within(placeMs, "had no place for this run in time");
             return send(ask, task);
           }
           case "/slot":
+            talk.within(task.run.timeoutMs + overtimeMs, "did not end the run in time");
             ask.stream.respond({ ":status": 200 });
-            return pipeline(pack(slot), ask.stream).catch((error: unknown) => {
+            return pipeline(pack(slot, limits), ask.stream).catch((error: unknown) => {
               if (!(error instanceof ArchiveError)) throw error;
               throw new PrepareError(`the merge cannot be sent to the preview runner: ${error.message}`);
             });
@@ -146,7 +175,7 @@ export function createDispatch({ address, token, version, onReport }: DispatchDe
             await pipeline(bounded(ask.stream, longestResult), createWriteStream(result, { flags: "wx", mode: 0o600 }));
             return send(ask, {});
           case "/outcome":
-            ended.resolve(outcomeSchema.parse(await readJson(ask.stream, longestOutcome)));
+            talk.resolve(outcomeSchema.parse(await readJson(ask.stream, longestOutcome)));
             return undefined;
           default:
             return join(ask, task.ports);
@@ -154,13 +183,24 @@ export function createDispatch({ address, token, version, onReport }: DispatchDe
       });
     },
 
-    examine(signal) {
-      return talk<RunnerReport>(signal, async (ask, ended) => {
-        if (ask.path !== "/task") throw new Error("the preview runner asks for more than it gets");
-        ended.resolve(await readReport(ask));
-      });
+    async examine(signal) {
+      try {
+        return await converse<RunnerReport>(signal, async (ask, talk) => {
+          if (ask.path !== "/task") throw new Error("the preview runner asks for more than it gets");
+          talk.resolve(await readReport(ask));
+        });
+      } catch (error) {
+        if (!signal.aborted) onReport?.(error as Error);
+        throw error;
+      }
     },
   };
+}
+
+interface Talk<T> {
+  readonly resolve: (outcome: T) => void;
+  /** From now on; the limit before it is over. */
+  readonly within: (ms: number, or: string) => void;
 }
 
 interface Asked {

@@ -16,7 +16,7 @@ import { createLimit } from "../limit.ts";
 import type { Logger } from "../log.ts";
 import { ArchiveError } from "../untar.ts";
 import type { WorkDirectories } from "../work-directories.ts";
-import { unpack } from "./archive.ts";
+import { slotLimits, unpack } from "./archive.ts";
 import { bounded, identity, sessionOptions, tlsOptions, toKey, watchSilence } from "./link.ts";
 import { writeRepository } from "./repository.ts";
 import { type Outcome, type RunnerReport, type Task, taskSchema } from "./task.ts";
@@ -63,24 +63,36 @@ const longestAnswer = 16 * 1024 ** 2;
 /** kluctl reads the API in parallel; a hostile project could open any number. */
 const mostConnectionsOfRun = 128;
 
+/** Servers have one for each run and one to ask with; anybody in the network can open more. */
+const mostServerConnections = 256;
+
+const refusalsEveryMs = 60_000;
+
 export async function startRunner({ token, bind, report, concurrency, log, ...deps }: RunnerDeps): Promise<Runner> {
   const psk = toKey(token);
   const limit = createLimit(concurrency);
   const running = new Map<tls.TLSSocket, Promise<void>>();
+  const warn = atMostEvery(refusalsEveryMs, (code: string) =>
+    log.warn({ code }, "refused a connection: another token"),
+  );
+  let isStopping = false;
 
   const server = tls.createServer({
     ...tlsOptions,
     pskCallback: (_socket, name) => (name === identity ? psk : null),
     handshakeTimeout: 10_000,
   });
+  server.maxConnections = mostServerConnections;
   server.on("secureConnection", (socket) => {
+    if (isStopping) return void socket.destroy();
     const serving = serve(socket).finally(() => running.delete(socket));
     running.set(socket, serving);
+    return undefined;
   });
   server.on("tlsClientError", (error: NodeJS.ErrnoException, socket) => {
     socket.destroy();
     // Probes open connections and say nothing.
-    if (error.code?.startsWith("ERR_SSL")) log.warn({ code: error.code }, "refused a connection: another token");
+    if (error.code?.startsWith("ERR_SSL")) warn(error.code);
   });
   // What a runner before this one has left would be in the way.
   if ("path" in bind) await rm(bind.path, { force: true });
@@ -119,7 +131,7 @@ export async function startRunner({ token, bind, report, concurrency, log, ...de
         await mkdir(slot, { mode: 0o700 });
         const archive = session.request({ ":path": "/slot", ":method": "GET" });
         const [root = "."] = task.projectDir.split("/");
-        await unpack(archive, slot, signal);
+        await unpack(archive, slot, slotLimits, signal);
         await writeRepository(join(slot, root));
         const ports = new Map<number, number>();
         for (const port of task.ports) {
@@ -153,6 +165,7 @@ export async function startRunner({ token, bind, report, concurrency, log, ...de
     at: "path" in bind ? bind.path : (server.address() as AddressInfo).port,
     running: () => running.size,
     async stop(drainMs) {
+      isStopping = true;
       server.close();
       const late = setTimeout(() => {
         for (const socket of running.keys()) socket.destroy();
@@ -160,6 +173,15 @@ export async function startRunner({ token, bind, report, concurrency, log, ...de
       await Promise.allSettled(running.values());
       clearTimeout(late);
     },
+  };
+}
+
+function atMostEvery<T>(ms: number, call: (value: T) => void): (value: T) => void {
+  let nextAt = 0;
+  return (value) => {
+    if (performance.now() < nextAt) return;
+    nextAt = performance.now() + ms;
+    call(value);
   };
 }
 

@@ -1,6 +1,6 @@
 /** A server and a preview runner over real connections, with a stand-in for kluctl. */
 import { once } from "node:events";
-import { mkdirSync, symlinkSync } from "node:fs";
+import { mkdirSync } from "node:fs";
 import { chmod, mkdir, readdir, readFile, readlink, stat, symlink, writeFile } from "node:fs/promises";
 import http2 from "node:http2";
 import net, { type AddressInfo } from "node:net";
@@ -10,6 +10,7 @@ import tls from "node:tls";
 import { expect, onTestFinished, test } from "vitest";
 import { PrepareError } from "../../../src/errors.ts";
 import { noCredentials } from "../../../src/model.ts";
+import { slotLimits } from "../../../src/preview-runner/archive.ts";
 import { type Assignment, createDispatch, type DispatchDeps } from "../../../src/preview-runner/dispatch.ts";
 import { sessionOptions, tlsOptions, toKey } from "../../../src/preview-runner/link.ts";
 import { type RunnerDeps, startRunner } from "../../../src/preview-runner/runner.ts";
@@ -342,12 +343,12 @@ test("a branch with more links than can be held is refused in words", async () =
   let rendered = 0;
   const { dispatch } = await useRunner({ render: async () => void rendered++ });
   const assignment = await useAssignment();
-  const target = "t/".repeat(2_000);
-  for (let i = 0; i < 17_000; i++) symlinkSync(target, join(assignment.slot, "clone", `link-${i}`));
+  for (let i = 0; i < 3; i++) await symlink("target", join(assignment.slot, "clone", `link-${i}`));
+  const limits = { ...slotLimits, links: 2 };
 
-  const running = dispatch().run(assignment, never);
+  const running = dispatch({ limits }).run(assignment, never);
 
-  await expect(running).rejects.toThrow("the merge cannot be sent to the preview runner: the names in it are longer");
+  await expect(running).rejects.toThrow("the merge cannot be sent to the preview runner: it holds more than 2 symbolic links"); // prettier-ignore
   await expect(running).rejects.toBeInstanceOf(PrepareError);
   expect(rendered).toBe(0);
 });
@@ -420,4 +421,71 @@ test.each([
   const running = dispatch.run(await useAssignment({}, { ports: [1] }), never);
 
   await expect(running).rejects.toThrow("the preview runner asks for something twice, or too early");
+});
+
+test.each([
+  ["says nothing", [], { reportMs: 20 }, "does not say what it is"],
+  ["has no place for a run", ["/task"], { placeMs: 20 }, "had no place for this run"],
+  ["never ends a run", ["/task", "/slot"], { overtimeMs: 20 }, "did not end the run in time"],
+])("a runner that answers and %s does not hold a job for ever", async (_what, paths, patience, words) => {
+  const dispatch = await useRogue(
+    async (session) => {
+      for (const path of paths) await text(request(session, path, report));
+    },
+    { patience },
+  );
+  const assignment = await useAssignment();
+  assignment.task.run.timeoutMs = 20;
+
+  await expect(dispatch.run(assignment, never)).rejects.toThrow(words);
+});
+
+test("whatever keeps a runner from saying what it is, is heard of", async () => {
+  const heard: (object | Error)[] = [];
+  const deps = { onReport: (said: object) => void heard.push(said), patience: { reportMs: 20 } };
+  const silent = await useRogue(() => undefined, deps);
+  const gone = await useRogue((session) => session.destroy(), deps);
+  const { dispatch } = await useRunner();
+
+  for (const { examine } of [silent, gone, dispatch({ version: "1.2.4", ...deps })]) {
+    await expect(examine(never)).rejects.toThrow();
+  }
+
+  expect(heard.map(String)).toEqual(
+    expect.arrayContaining([
+      expect.stringContaining("does not say what it is"),
+      expect.stringContaining("ended"),
+      expect.stringContaining("is Towline 1.2.3, and this server is 1.2.4"),
+    ]),
+  );
+  expect(heard.every((said) => said instanceof Error)).toBe(true);
+});
+
+test("a runner that stops takes no task from a connection that was still being made", async () => {
+  const { runner } = await useRunner();
+  let stopped: Promise<void> | undefined;
+  const socket = tls.connect({
+    ...tlsOptions,
+    ...{ port: Number(runner.at), host: "127.0.0.1", checkServerIdentity: () => undefined },
+    pskCallback: () => {
+      stopped = runner.stop(600_000);
+      return { psk: toKey(token), identity: "towline" };
+    },
+  });
+  socket.on("error", () => undefined); // whether it is ended before its handshake is or after
+
+  await new Promise((resolve) => socket.once("close", resolve));
+
+  await stopped;
+});
+
+test("strangers who try again and again fill no log", async () => {
+  const lines: string[] = [];
+  const log = { ...silentLog, warn: (...words: unknown[]) => void lines.push(JSON.stringify(words)) };
+  const { dispatch } = await useRunner({ log: log as RunnerDeps["log"] });
+  const stranger = dispatch({ token: "another-token-than-the-runner-has" });
+
+  for (let i = 0; i < 3; i++) await expect(stranger.examine(never)).rejects.toThrow("preview.runner.token");
+
+  await expect.poll(() => lines).toHaveLength(1);
 });
