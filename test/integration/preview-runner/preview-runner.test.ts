@@ -375,12 +375,16 @@ test("a runner that gives up streams of a run does not end it", async () => {
   const { port } = listener.address() as AddressInfo;
   const dispatch = await useRogue(async (session) => {
     await text(request(session, "/task", report));
-    request(session, "/slot").close(http2.constants.NGHTTP2_CANCEL);
+    const slot = request(session, "/slot");
+    await once(slot, "data");
+    slot.close(http2.constants.NGHTTP2_CANCEL);
     for (let i = 0; i < 20; i++) request(session, `/ports/${port}`).close(http2.constants.NGHTTP2_CANCEL);
+    // The server has seen all of that before it hears how the run ended.
+    for (let i = 0; i < 3; i++) await new Promise((resolve) => session.ping(resolve));
     request(session, "/outcome", { failed: "prepare", message: "it cannot be unpacked" });
   });
 
-  const outcome = await dispatch.run(await useAssignment({ "clone/file": "x".repeat(1_000_000) }, { ports: [port] }), never); // prettier-ignore
+  const outcome = await dispatch.run(await useAssignment({ "clone/file": "x".repeat(16_000_000) }, { ports: [port] }), never); // prettier-ignore
 
   expect(outcome).toEqual({ failed: "prepare", message: "it cannot be unpacked" });
 });
