@@ -2,7 +2,7 @@
 import { createKubeClient, type KubeClient } from "../../src/kube/client.ts";
 import { startWatch } from "../../src/kube/watch.ts";
 import { createLogger } from "../../src/log.ts";
-import { previewAccountObjects } from "../parts/preview-account.ts";
+import { previewAccount, previewAccountObjects } from "../parts/preview-account.ts";
 
 export interface Cluster {
   readonly kubeconfig: string;
@@ -10,6 +10,8 @@ export interface Cluster {
   createNamespace(name: string): Promise<void>;
   /** For servers that preview pull requests. */
   createPreviewAccount(namespace: string): Promise<void>;
+  /** The same with as few rights as comparing the project takes. */
+  createComparingAccount(namespace: string): Promise<void>;
   createDeployment(namespace: string, name: string, spec: object): Promise<void>;
   /** Writes a status as a server would. */
   setStatus(namespace: string, name: string, status: object): Promise<void>;
@@ -60,6 +62,21 @@ export function openCluster(kubeconfig: string, now: () => number): Cluster {
       for (const { path, body } of previewAccountObjects(namespace)) {
         await client.request({ method: "POST", path, body });
       }
+    },
+    async createComparingAccount(namespace) {
+      const name = previewAccount;
+      const rbac = "/apis/rbac.authorization.k8s.io/v1";
+      const rules = [{ apiGroups: [""], resources: ["configmaps", "serviceaccounts", "services"], verbs: ["*"] }];
+      const seen = [{ apiGroups: [""], resources: ["namespaces"], verbs: ["get", "list"] }];
+      const subjects = [{ kind: "ServiceAccount", name, namespace }];
+      const metadata = { name: `${namespace}-${name}` };
+      const roleRef = (kind: string) => ({ apiGroup: "rbac.authorization.k8s.io", kind, ...metadata });
+      const post = (path: string, body: object) => client.request({ method: "POST", path, body });
+      await post(`/api/v1/namespaces/${namespace}/serviceaccounts`, { metadata: { name } });
+      await post(`${rbac}/namespaces/${namespace}/roles`, { metadata, rules });
+      await post(`${rbac}/namespaces/${namespace}/rolebindings`, { metadata, roleRef: roleRef("Role"), subjects });
+      await post(`${rbac}/clusterroles`, { metadata, rules: seen });
+      await post(`${rbac}/clusterrolebindings`, { metadata, roleRef: roleRef("ClusterRole"), subjects });
     },
     async createDeployment(namespace, name, spec) {
       const body = {

@@ -8,7 +8,7 @@ import type { Cluster } from "./cluster.ts";
 import { type ForgeProxy, startForgeProxy } from "./forge-proxy.ts";
 import { type Peer, startPeer } from "./peer.ts";
 import { project } from "./project.ts";
-import { type ForgeLogin, startTowline, type Towline } from "./towline.ts";
+import { type ForgeLogin, type Isolation, startTowline, type Towline } from "./towline.ts";
 
 /** Lives as long as the run. */
 export interface StageDeps {
@@ -32,6 +32,7 @@ export interface ServerOptions {
 export interface TowlineServerOptions extends ServerOptions {
   /** With it, pull requests are previewed. */
   readonly forge?: ForgeLogin;
+  readonly isolation?: Isolation;
   /** The page's token; without it there is no page. */
   readonly pageToken?: string;
   readonly program?: string;

@@ -24,6 +24,8 @@ export interface TowlineOptions {
   readonly program?: string | undefined;
   /** Without it the git host is told nothing. With it pull requests are previewed, as the account of their namespace. */
   readonly forge?: ForgeLogin | undefined;
+  /** Of previews; `required` when absent. */
+  readonly isolation?: Isolation | undefined;
   /** Without it there is no page. */
   readonly pageToken?: string | undefined;
   /** What its keys in Redis begin with: servers that share it share their work. `name` when absent. */
@@ -39,6 +41,8 @@ export interface TowlineOptions {
   /** Whether kluctl's renderers are kept warm. */
   readonly warm?: "on" | "off" | undefined;
 }
+
+export type Isolation = "off" | "required";
 
 export interface ForgeLogin {
   readonly apiUrl: string;
@@ -94,7 +98,11 @@ export async function startTowline(options: TowlineOptions): Promise<Towline> {
     admin: { host: "127.0.0.1", port: adminPort },
     ...(pageToken && { ui: { host: "127.0.0.1", port: pagePort, token: pageToken } }),
     log: { format: "json" },
-    preview: { enabled: forge !== undefined, isolation: "required", serviceAccountName: previewAccount },
+    preview: {
+      enabled: forge !== undefined,
+      isolation: options.isolation ?? "required",
+      serviceAccountName: previewAccount,
+    },
     dataDir: join(stateDir, name),
     redis: { url: redisUrl, prefix: options.prefix ?? name },
     kubernetes: { kubeconfig, namespaces: [namespace] },
