@@ -356,7 +356,7 @@ export async function startStage(options: StageOptions): Promise<Stage> {
           if (!/completed|failed/.test(state)) queued.push(...jobs.map((id) => `${lane} job ${id} (${state})`));
         }
         // Looked at in one go only while nothing is in progress: otherwise they may just have come.
-        const strayKeys = queued.length > 0 ? [] : keys.filter((key) => isStray(key, known));
+        const strayKeys = queued.length > 0 ? [] : keys.filter((key) => isStray(key, known, versions.length > 1));
         const failed: string[] = [];
         for (const key of keys.filter((one) => /^chaos:\w+:failed$/.test(one))) {
           for (const id of await redisClient.zrange(key, "0", "-1")) {
@@ -400,11 +400,15 @@ export async function startStage(options: StageOptions): Promise<Stage> {
 
 const jobStates = /^chaos:(\w+):(wait|active|paused|prioritized|delayed|completed|failed)$/;
 
-/** What a job keeps in Redis beside the lists of jobs: none of it outlives the job. */
-function isStray(key: string, known: ReadonlySet<string>): boolean {
+/**
+ * What a job keeps in Redis beside the lists of jobs: none of it outlives the job. Why jobs were asked for is taken by those who
+ * know of that; where an older version took the job, the next one of ours takes it.
+ */
+function isStray(key: string, known: ReadonlySet<string>, isMixed: boolean): boolean {
   const [, lane, id] = /^chaos:(\w+):([0-9a-f]{8}-[0-9a-f-]{27})$/.exec(key) ?? [];
   if (id !== undefined) return !known.has(`${lane}:${id}`);
-  return /^chaos:\w+:(?:[^:]+:lock$|de:|dn:)|^chaos:causes:/.test(key);
+  if (key.startsWith("chaos:causes:")) return !isMixed;
+  return /^chaos:\w+:(?:[^:]+:lock$|de:|dn:)/.test(key);
 }
 
 /** Those of kluctl's runs. */
