@@ -7,6 +7,7 @@ import { type Mutant, mutate } from "./mutate.ts";
 import { createRandom } from "./random.ts";
 import { type Answer, send } from "./send.ts";
 import { type ServerOptions, startServer } from "./server.ts";
+import { createTimes } from "./times.ts";
 
 export interface FuzzOptions extends Omit<ServerOptions, "repositories"> {
   readonly seed: number;
@@ -54,15 +55,16 @@ export async function playFuzz(options: FuzzOptions): Promise<FuzzReport> {
   const first = options.from ?? 0;
   const answers = new Map<string, number>();
   const findings: Finding[] = [];
-  const [times, bytes, slow]: [number[], number[], number[]] = [[], [], []];
+  const times = createTimes();
+  const [bytes, slow]: [number[], number[]] = [[], []];
   let [next, sent] = [first, 0];
 
   const find = (finding: Finding) => void (findings.length < mostFindings && findings.push(finding));
   const report = (): FuzzReport => ({
     ...{ sent, answers, findings, bytes },
-    p50: quantile(times, 0.5) ?? NaN,
-    p99: quantile(times, 0.99) ?? NaN,
-    longest: times.reduce((most, ms) => Math.max(most, ms), 0),
+    p50: times.quantile(0.5),
+    p99: times.quantile(0.99),
+    longest: times.longest(),
   });
   const isOver = () => next >= first + deliveries || signal?.aborted === true || findings.length >= mostFindings;
 
@@ -72,7 +74,7 @@ export async function playFuzz(options: FuzzOptions): Promise<FuzzReport> {
       const mutant = mutantOf(corpus, options.seed, delivery);
       const answer = await send(mutant, server.port, agent);
       sent++;
-      if (!mutant.breaksOff) times.push(answer.ms);
+      if (!mutant.breaksOff) times.add(answer.ms);
       answers.set(String(answer.status), (answers.get(String(answer.status)) ?? 0) + 1);
       const what = judge(mutant, answer);
       if (what !== undefined) find({ delivery, what });

@@ -2,6 +2,7 @@
 import { expect, test } from "vitest";
 import { readCorpus } from "../../../dev/fuzz/corpus.ts";
 import { findGrowth, judge, mutantOf } from "../../../dev/fuzz/play.ts";
+import { createTimes } from "../../../dev/fuzz/times.ts";
 
 const corpus = readCorpus();
 const genuine = { ...mutantOf(corpus, 1, 1), isGenuine: true, breaksOff: false };
@@ -22,6 +23,15 @@ test("memory that grows from the second quarter to the last is found", () => {
   const samples = (last: number) => Array.from({ length: 100 }, (_, i) => (i < 75 ? 200e6 : last));
   expect(findGrowth(samples(210e6))).toBeUndefined();
   expect(findGrowth(samples(300e6))).toBe("memory grew from 200 to 300 MB");
+});
+
+test("times are summed up to a tenth of a millisecond", () => {
+  const times = createTimes();
+  expect(times.quantile(0.5)).toBeNaN();
+  for (let ms = 1; ms <= 100; ms++) times.add(ms + 0.04);
+  times.add(120_000);
+  expect([times.quantile(0.01), times.quantile(0.5), times.quantile(0.99)]).toEqual([2, 51, 100]);
+  expect(times.longest()).toBe(120_000);
 });
 
 test("a delivery comes again by its number", () => {
