@@ -3,7 +3,8 @@
  *
  * A request that finds a job of its subject waiting makes no other: that job reads git when it starts, and learns then by
  * which causes it was asked for (joined.ts). One that finds it running is kept and runs right after it. One that finds it
- * waiting for another try takes its place at once. Only `interval` asks for less: it is content with any job there is.
+ * waiting for another try takes its place at once. Only `interval`, and the sweep of pull requests, ask for less: they are
+ * content with any job there is.
  */
 import { randomUUID } from "node:crypto";
 import { type Job, Queue as BullQueue } from "bullmq";
@@ -365,8 +366,12 @@ function joiningCause(request: Request): Cause | undefined {
   return laneOf(request) === "reconcile" && "deployment" in request && !isContent(request) ? request.cause : undefined;
 }
 
-/** Whether any job of its subject will do, even one that runs already. */
+/**
+ * Whether any job of its subject will do, even one that runs already: a sweep that sees a pull request while it is previewed
+ * has found nothing that nobody told of, and must not end that preview to begin it again.
+ */
 function isContent(request: Request): boolean {
+  if (request.kind === "preview") return request.cause === "sweep";
   return request.kind === "reconcile" && request.cause === "interval";
 }
 

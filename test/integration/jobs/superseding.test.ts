@@ -72,6 +72,25 @@ test("a branch that moves all the time breaks a preview off three times, and the
   expect(results.filter((result) => result === "done")).toHaveLength(1);
 });
 
+test("a sweep that sees a pull request while it is previewed neither ends that preview nor asks for another", async () => {
+  const jobs = await useQueue();
+  const { runs, results } = usePreviews(jobs);
+  await ask(jobs, "pull-request");
+  await ask(jobs, "pull-request", 8);
+  await vi.waitFor(() => expect(runs).toHaveLength(2), patience);
+
+  await ask(jobs, "sweep");
+  // Of what comes together, the change counts: it is told of by the host, while the sweep has seen the same.
+  await Promise.all([ask(jobs, "sweep", 8), ask(jobs, "pull-request", 8)]);
+
+  await vi.waitFor(() => expect(runs).toHaveLength(3), patience);
+  expect(runs[2]?.request).toMatchObject({ cause: "pull-request", pullRequest: { number: 8 } });
+  expect(runs[0]?.signal.aborted).toBe(false);
+  for (const { end } of runs) end();
+  await vi.waitFor(async () => expect(await jobs.queue.depth()).toEqual(nothing), patience);
+  expect(results.toSorted()).toEqual(["done", "done", "skipped"]);
+});
+
 test("a changed pull request is always newer, however often its preview gave way", async () => {
   const jobs = await useQueue();
   const { runs } = usePreviews(jobs);
