@@ -85,10 +85,11 @@ def learn(args, environ):
     """Imports what the first renderer would: its script does, when it is not the main one."""
     global learned
     learned = identity(args, environ)
-    sys.path[:] = [os.path.dirname(args[0]), *folders(environ), *base]
+    # Without the links, which go with the first run: packages import parts of themselves later, where they were found.
+    sys.path[:] = [*map(os.path.realpath, (os.path.dirname(args[0]), *folders(environ))), *base]
     runpy.run_path(args[0], run_name="imported")
     scripts[args[0]] = compiled(args[0])
-    for name in ("go_jinja2.ext", "jinja2.ext", "ext.images_ext", "jsonpath_ng.ext", "slugify"):
+    for name in ("go_jinja2.ext", "jinja2.debug", "jinja2.ext", "ext.images_ext", "jsonpath_ng.ext", "slugify"):
         try:
             __import__(name)
         except ImportError:

@@ -1,7 +1,7 @@
 /** The renderers of previews one by one, as kluctl starts them: whom they belong to, and when they end. */
 import { spawn } from "node:child_process";
 import { once } from "node:events";
-import { mkdir, readdir, stat, writeFile } from "node:fs/promises";
+import { mkdir, readdir, rm, stat, symlink, writeFile } from "node:fs/promises";
 import { basename, join } from "node:path";
 import { text } from "node:stream/consumers";
 import { expect, onTestFinished, test, vi } from "vitest";
@@ -13,7 +13,10 @@ import { useTempDir } from "../../support/world.ts";
 
 const gibibyte = 1024 ** 3;
 
-/** A fork server that knows its libraries, and two runs of it, each with a file that the other may not read. */
+/**
+ * A fork server that knows its libraries, by links that are gone meanwhile, as every run of kluctl has its own; and two runs of
+ * it, each with a file that the other may not read.
+ */
 async function useRuns() {
   const [python, dir] = await Promise.all([useKluctlPython(), useTempDir()]);
   const { log, lines } = collectLogs();
@@ -56,7 +59,16 @@ async function useRuns() {
       },
     };
   };
-  expect(await start(a.env).render("{{ 6 * 7 }}")).toEqual({ result: "42" });
+  const links = join(dir, "links");
+  await mkdir(links);
+  const linked = python.libraries.split(":").map(async (library, i) => {
+    const link = join(links, String(i));
+    await symlink(library, link);
+    return link;
+  });
+  const first = start({ ...a.env, PYTHONPATH: (await Promise.all(linked)).join(":") });
+  expect(await first.render("{{ 6 * 7 }}")).toEqual({ result: "42" });
+  await rm(links, { recursive: true });
   return { place, a, b, start, lines, stop: () => renderers.stop() };
 }
 
@@ -70,6 +82,16 @@ test("a renderer reads what its own run may read, whatever it says of itself", a
   expect(await start(b.env).render(read(join(b.slot, "file")))).toEqual({ result: "of b" });
   const other = await start({ ...a.env, TOWLINE_RENDERER_READS: "/" }).render(read(join(b.slot, "file")));
   expect(other.error).toContain("Permission denied");
+});
+
+test("a template that fails says why, warm as cold", async () => {
+  const { a, b, start } = await useRuns();
+  const warm = start(a.env).render("{{ nobody.knows }}");
+  const cold = start({ ...b.env, TOWLINE_RENDERER_PASS: "guessed" }).render("{{ nobody.knows }}");
+
+  const expected = { error: expect.stringContaining("UndefinedError: 'nobody' is undefined") };
+  expect(await cold).toEqual(expected);
+  expect(await warm).toEqual(await cold);
 });
 
 test("without the pass of a run that is not over, there is none from the fork server", async () => {
