@@ -15,9 +15,10 @@ import { createLiveAudit } from "./app/live-audit.ts";
 import { checkLogins, openLiveForges } from "./app/live-forges.ts";
 import { findRedis, watchRedis } from "./app/redis.ts";
 import { createInStage } from "./app/stages.ts";
-import { findIsolation, type Isolation, isolationProperties, logIsolation } from "./app/isolation.ts";
+import { findIsolation, forksOf } from "./app/isolation.ts";
 import { startReload } from "./app/reload.ts";
 import { findRunner } from "./app/runner-isolation.ts";
+import { createShowIsolation } from "./app/show-isolation.ts";
 import { createSkippingParts } from "./app/skipping.ts";
 import { openSourceOverrides } from "./app/source-overrides.ts";
 import { startTools } from "./app/tools.ts";
@@ -105,10 +106,7 @@ export async function startApp(config: Config, log: Logger, reading?: Reading): 
   deployments.onChange(({ kind, deployment }) => {
     if (kind === "removed") deploymentMetrics.gone(deployment.key);
   });
-  const showIsolation = (found: Isolation | undefined) => {
-    if (found && config.preview.enabled) logIsolation(found, log);
-    metrics.outside.isolated(isolationProperties, found?.provided ?? {});
-  };
+  const showIsolation = createShowIsolation({ live, metrics, log });
   const runner = findRunner(config, showIsolation);
   const isolation = runner?.isolation ?? (await findIsolation(config, join(config.dataDir, "kluctl-work")));
   if (runner === undefined) showIsolation(isolation);
@@ -150,6 +148,7 @@ export async function startApp(config: Config, log: Logger, reading?: Reading): 
       },
       stopping,
       isolation,
+      forks: () => forksOf(live.now, isolation),
     },
     metrics,
     tracing,

@@ -4,7 +4,7 @@ import type { WatchedDeployments } from "../kube/deployments.ts";
 import type { KluctlProcesses } from "../kluctl/kluctl.ts";
 import type { Leadership } from "../kube/leader.ts";
 import type { Clock } from "../ports.ts";
-import type { Isolation } from "./isolation.ts";
+import type { Forks, Isolation } from "./isolation.ts";
 
 export interface ChecksDeps {
   readonly deployments: Pick<WatchedDeployments, "synced" | "age" | "problem" | "all">;
@@ -20,12 +20,24 @@ export interface ChecksDeps {
   readonly previews: () => boolean;
   /** `undefined`: they are not confined. */
   readonly isolation?: Isolation | undefined;
+  readonly forks: () => Forks;
   readonly clock: Clock;
 }
 
 export function createChecks(deps: ChecksDeps): Check[] {
-  const { deployments, checkRedis, kluctl, sweep, lastDelivery, stopping, leadership, previews, isolation, clock } =
-    deps;
+  const {
+    deployments,
+    checkRedis,
+    kluctl,
+    sweep,
+    lastDelivery,
+    stopping,
+    leadership,
+    previews,
+    isolation,
+    forks,
+    clock,
+  } = deps;
   return [
     {
       name: "server",
@@ -62,7 +74,7 @@ export function createChecks(deps: ChecksDeps): Check[] {
     },
     {
       name: "previews",
-      check: () => ({ ok: true, enabled: previews(), isolation: isolation ?? { mode: "off" } }),
+      check: () => ({ ok: true, enabled: previews(), forks: forks(), isolation: isolation ?? { mode: "off" } }),
     },
     {
       name: "webhooks",

@@ -21,6 +21,8 @@ export interface Isolation {
   readonly missing: Partial<Readonly<Record<Property, string>>>;
   /** Where previews are rendered, if not here. */
   readonly runner?: string | undefined;
+  /** Whether that does not answer, so that nothing is known of it. */
+  readonly unanswered?: boolean | undefined;
 }
 
 const providers: Readonly<Record<Property, string>> = {
@@ -75,7 +77,8 @@ export function toIsolation(
       [property]: by ?? why ?? "the preview runner does not name it",
     });
   }
-  return { mode, runner, provided, missing };
+  const unanswered = said === undefined || said instanceof Error;
+  return { mode, runner, provided, missing, ...(unanswered && { unanswered }) };
 }
 
 /** Why no preview is rendered; `undefined` where they are. */
@@ -90,11 +93,21 @@ export function refusalOf({ mode, missing }: Isolation): string | undefined {
 
 /** Why forks are not rendered, though they are to be: strangers get no less than all of it. Strangers read it, too. */
 export function refusalOfForks(isolation: Isolation | undefined): string | undefined {
-  if (isolation?.runner !== undefined)
-    return "This server is set to render forks in isolation, and its preview runner cannot render without a cluster";
+  // Each run asks the runner itself, and is tried again where there is no answer.
+  if (isolation?.unanswered) return undefined;
   if (isolation !== undefined && Object.keys(isolation.missing).length === 0) return undefined;
   return "This server is set to render forks in isolation, and cannot isolate them (`towline doctor` says why)";
 }
+
+/** What becomes of pull requests from forks that nobody has allowed. */
+export function forksOf({ preview }: Pick<Config, "preview">, isolation: Isolation | undefined): Forks {
+  if (preview.forks === "off") return "off";
+  if (isolation?.unanswered) return "waiting";
+  return isolation !== undefined && Object.keys(isolation.missing).length === 0 ? "isolated" : "refused";
+}
+
+/** `refused`: isolation is not in force. `waiting`: for the runner, which does not answer. */
+export type Forks = "off" | "isolated" | "refused" | "waiting";
 
 /** What refuses runs in the server's place, before anything is opened for them. */
 export function refusing(isolation: Isolation, confine: Confine): Confine {
@@ -107,10 +120,11 @@ export function toDemands({ missing }: Isolation): { readonly files: boolean; re
   return { files: missing.files === undefined, network: missing.network === undefined };
 }
 
-export function logIsolation(isolation: Isolation, log: Logger): void {
+export function logIsolation(isolation: Isolation, forks: Forks, log: Logger): void {
   const { mode, runner, provided, missing } = isolation;
-  const place = { mode, ...(runner !== undefined && { runner }) };
-  if (Object.keys(missing).length === 0) log.info({ ...place, ...provided }, "previews are confined");
+  const place = { mode, ...(runner !== undefined && { runner }), ...(forks !== "off" && { forks }) };
+  if (isolation.unanswered) log.error({ ...place, error: missing.files }, "previews wait for the preview runner");
+  else if (Object.keys(missing).length === 0) log.info({ ...place, ...provided }, "previews are confined");
   else if (refusalOf(isolation) === undefined)
     log.warn({ ...place, provided, missing }, "previews are confined in part only");
   else log.error({ ...place, provided, missing }, "previews are refused: they cannot be confined");
@@ -123,8 +137,13 @@ export async function examineIsolation(config: Pick<Config, "preview">, atRunner
   if (isolation === undefined) return [];
   const subject = "isolation of previews";
   const { mode, runner, provided, missing } = isolation;
+  if (isolation.unanswered)
+    return [problem(subject, missing.files ?? "", "until then previews fail, and are tried again")];
   const held = Object.entries(provided).map(([property, by]) => `${property} (${by})`);
-  const forks = config.preview.forks === "isolated" ? ", and nothing of forks is rendered" : "";
+  const forks = forksOf(config, isolation);
+  const withheld = forks === "refused" ? ", and nothing of forks is rendered" : "";
+  const included = forks === "isolated" ? "; forks are rendered there too, without the cluster" : "";
+  const place = runner === undefined ? "on this machine" : `at the preview runner ${runner}`;
   const lacking = Object.entries(missing).map(([property, why]) =>
     mode === "required"
       ? problem(
@@ -132,14 +151,7 @@ export async function examineIsolation(config: Pick<Config, "preview">, atRunner
           `${property}: ${why}`,
           "until then previews are refused; preview.isolation: auto renders them with what there is",
         )
-      : warning(subject, `${property}: ${why}`, `until then a branch can do more than render${forks}`),
+      : warning(subject, `${property}: ${why}`, `until then a branch can do more than render${withheld}`),
   );
-  return lacking.length > 0
-    ? lacking
-    : [
-        ok(
-          subject,
-          `${runner === undefined ? "on this machine" : `at the preview runner ${runner}`}: ${held.join(", ")}`,
-        ),
-      ];
+  return lacking.length > 0 ? lacking : [ok(subject, `${place}: ${held.join(", ")}${included}`)];
 }

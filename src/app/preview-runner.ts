@@ -36,7 +36,7 @@ export async function startPreviewRunner(
   const timer = setInterval(() => void look().then((cut) => (reachesNothing = cut)), askEveryMs);
   timer.unref();
   const isolation = () => withNetwork(machine, reachesNothing);
-  logIsolation(isolation(), log);
+  logIsolation(isolation(), "off", log);
 
   const accesses = new Map<string, ConfinedAccess>();
   const kluctl = createKluctl({
@@ -55,19 +55,19 @@ export async function startPreviewRunner(
         return access ? Promise.resolve(access) : Promise.reject(new Error("there is no such run"));
       },
     },
-    jail: toDemands(machine),
+    jail: { ...toDemands(machine), reachesNothing: () => reachesNothing },
   });
   const version = await kluctl.version();
   const slots = createWorkDirectories(join(dataDir, "slots"));
   await slots.sweep();
 
   async function render(
-    { run, options }: Task,
-    { slot, projectDir, kubeconfig, env: variables, ports }: RunnerPlace,
+    { run, call }: Task,
+    { slot, projectDir, access }: RunnerPlace,
     send: (file: string) => Promise<void>,
     signal: AbortSignal,
   ): Promise<void> {
-    accesses.set(slot, { kubeconfig, env: variables, ports, close: () => Promise.resolve() });
+    if (access) accesses.set(slot, { ...access, close: () => Promise.resolve() });
     const sendIt: ReadResult<CommandResult> = async (file) => {
       await send(file);
       return unread;
@@ -75,7 +75,9 @@ export async function startPreviewRunner(
     try {
       const { data = {}, webIdentity } = run.decryption ?? {};
       const secrets = [...Object.values(data), webIdentity?.token ?? ""].filter((secret) => secret !== "");
-      await kluctl.diffInto({ ...run, secrets, cold: true, slot, projectDir }, options, sendIt, signal);
+      const placed = { ...run, secrets, cold: true, slot, projectDir };
+      if (call.command === "render") await kluctl.renderInto(placed, call.options, sendIt, signal);
+      else await kluctl.diffInto(placed, call.options, sendIt, signal);
     } finally {
       accesses.delete(slot);
     }
@@ -111,14 +113,13 @@ export async function startPreviewRunner(
 /** The server reads it. */
 const unread: CommandResult = { document: {}, objects: [], objectsHash: "", errors: [], warnings: [] };
 
-const place = "at a preview runner without logins";
-
 function withNetwork(machine: Awaited<ReturnType<typeof examineMachine>>, reachesNothing: boolean): typeof machine {
   const { mode, provided, missing } = machine;
-  const said = Object.fromEntries(Object.entries(provided).map(([property, by]) => [property, `${by}, ${place}`]));
+  const said = { ...provided, credentials: `${provided.credentials ?? ""}, and no login at the runner` };
   if (!reachesNothing) return { mode, provided: said, missing };
   const { network, ...others } = missing;
-  const by = network === undefined ? `${said["network"] ?? ""} that reaches nothing else` : `seccomp and a proxy, ${place} that reaches nothing else`; // prettier-ignore
+  const how = network === undefined ? (said.network ?? "") : "seccomp and a proxy";
+  const by = `${how}, at a runner that reaches nothing else`;
   // What filters sockets by their kind is missing where filters are.
   if (others.processes !== undefined) return { mode, provided: said, missing };
   return { mode, provided: { ...said, network: by }, missing: others };

@@ -60,6 +60,9 @@ export function findRunner(
       get missing() {
         return now.missing;
       },
+      get unanswered() {
+        return now.unanswered;
+      },
     },
     stop() {
       clearInterval(timer);

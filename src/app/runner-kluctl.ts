@@ -3,14 +3,23 @@ import { join, relative } from "node:path";
 import { KilledError, KluctlUnavailableError, PrepareError, PreviewRefusedError } from "../errors.ts";
 import type { Confine, ConfinedAccess } from "../kluctl/confine.ts";
 import { endOf, type KluctlObserver, type KluctlProcesses, secretsOf, withReasons } from "../kluctl/kluctl.ts";
+import { explainOffline, noAccess, notIsolated, readRender } from "../kluctl/offline.ts";
 import { readOutcome } from "../kluctl/outcome.ts";
 import { toPlainText } from "../kluctl/output.ts";
-import { readCommandResult } from "../kluctl/result.ts";
+import { readCommandResult, type ReadResult } from "../kluctl/result.ts";
 import { createScrubber } from "../log.ts";
 import type { CommandResult } from "../model.ts";
-import type { DiffOptions, Run } from "../ports.ts";
-import type { Dispatch } from "../preview-runner/dispatch.ts";
-import { type Outcome, toTaskOptions, toTaskRun } from "../preview-runner/task.ts";
+import type { Run } from "../ports.ts";
+import type { Assignment, Dispatch } from "../preview-runner/dispatch.ts";
+import {
+  type Outcome,
+  type RunnerReport,
+  type Task,
+  toDiffCall,
+  toOfflineRun,
+  toRenderCall,
+  toTaskRun,
+} from "../preview-runner/task.ts";
 import { createWorkDirectories, removeDirectory } from "../work-directories.ts";
 import { type Isolation, refusalOf, toIsolation } from "./isolation.ts";
 
@@ -33,10 +42,20 @@ export function withRunner({
 }: RunnerKluctlDeps): KluctlProcesses {
   const work = createWorkDirectories(workDir);
 
-  async function diff(run: Run, options: DiffOptions, signal: AbortSignal): Promise<CommandResult> {
+  /** What one run is, and how what comes back of it is read. */
+  interface Sent {
+    readonly command: Task["call"]["command"];
+    readonly open: (slot: string) => Promise<ConfinedAccess>;
+    readonly toTask: (access: ConfinedAccess) => Pick<Task, "call" | "run">;
+    readonly accept: Assignment["accept"];
+    readonly read: ReadResult<CommandResult>;
+    readonly explain: (error: PrepareError, access: ConfinedAccess) => PrepareError;
+  }
+
+  async function send(run: Run, sent: Sent, signal: AbortSignal): Promise<CommandResult> {
     const { slot } = run;
     if (slot === undefined) throw new Error("a confined run needs a slot");
-    const access = await confine.open(run, slot, signal);
+    const access = await sent.open(slot);
     const dir = await work.create().catch(async (error: unknown) => {
       await access.close();
       throw error;
@@ -45,18 +64,11 @@ export function withRunner({
     const scrub = createScrubber(secretsOf(run));
     const toWords = (text: string) => scrub(toPlainText(text));
     try {
-      const task = {
-        run: toTaskRun(run),
-        options: toTaskOptions(options),
-        projectDir: relative(slot, run.projectDir),
-        kubeconfig: access.kubeconfig,
-        env: { ...access.env },
-        ports: [...access.ports],
-      };
-      const outcome = await dispatch.run({ task, slot, result, accept }, signal);
-      throwFailure(outcome, toWords, access);
+      const task = { ...sent.toTask(access), projectDir: relative(slot, run.projectDir) };
+      const outcome = await dispatch.run({ task, slot, result, accept: sent.accept }, signal);
+      throwFailure(outcome, toWords, (error) => sent.explain(error, access));
       const ended = { exitCode: 0, stdout: "", stderr: "" };
-      const read = await readOutcome(ended, result, (file, size) => readCommandResult(file, size, signal), toWords);
+      const read = await readOutcome(ended, result, (file, size) => sent.read(file, size, signal), toWords);
       return { ...read, maskedValues: access.maskedValues?.() };
     } finally {
       await access.close();
@@ -65,32 +77,60 @@ export function withRunner({
   }
 
   /** Judged by what this very runner says, not by what one said some time ago. */
-  function accept(report: Parameters<Parameters<Dispatch["run"]>[0]["accept"]>[0]): void {
-    const refusal = refusalOf(toIsolation(isolation.mode, isolation.runner ?? "", report));
-    if (refusal !== undefined) throw new PreviewRefusedError(refusal);
-  }
+  const judged = (report: RunnerReport) => toIsolation(isolation.mode, isolation.runner ?? "", report);
 
-  async function observed(run: Run, options: DiffOptions, signal: AbortSignal): Promise<CommandResult> {
+  const diff: KluctlProcesses["diff"] = (run, options, signal) => {
+    const sent: Sent = {
+      command: "diff",
+      open: (slot) => confine.open(run, slot, signal),
+      toTask: (access) => ({ run: toTaskRun(run), call: toDiffCall(options, access) }),
+      accept(report) {
+        const refusal = refusalOf(judged(report));
+        if (refusal !== undefined) throw new PreviewRefusedError(refusal);
+      },
+      read: readCommandResult,
+      explain: (error, access) => withReasons(error, access.refusals?.() ?? []),
+    };
+    return observed(run, sent, signal);
+  };
+
+  const render: KluctlProcesses["render"] = (run, options, signal) => {
+    const sent: Sent = {
+      command: "render",
+      open: () => Promise.resolve(noAccess),
+      toTask: () => ({ run: toOfflineRun(run), call: toRenderCall(options) }),
+      accept(report) {
+        if (Object.keys(judged(report).missing).length > 0) throw new PreviewRefusedError(notIsolated);
+      },
+      read: readRender,
+      explain: explainOffline,
+    };
+    return observed(run, sent, signal);
+  };
+
+  async function observed(run: Run, sent: Sent, signal: AbortSignal): Promise<CommandResult> {
+    const { command } = sent;
     const startedAt = performance.now();
     let how: ReturnType<typeof endOf> = "failed";
-    observe.started?.("diff");
+    observe.started?.(command);
     try {
-      const result = await diff(run, options, signal);
+      const result = await send(run, sent, signal);
       how = result.errors.length > 0 ? "errors" : "ok";
       return result;
     } catch (error) {
       how = endOf(error);
       throw error;
     } finally {
-      observe.ran("diff", (performance.now() - startedAt) / 1_000, how, run.deployment);
+      observe.ran(command, (performance.now() - startedAt) / 1_000, how, run.deployment);
     }
   }
 
   const here = <T>({ cold }: { readonly cold?: boolean | undefined }, call: () => Promise<T>): Promise<T> =>
-    cold ? Promise.reject(new Error("the preview runner can only compare")) : call();
+    cold ? Promise.reject(new Error("a preview runner only compares and renders")) : call();
   return {
     ...kluctl,
-    diff: (run, ...rest) => (run.cold ? observed(run, ...rest) : kluctl.diff(run, ...rest)),
+    diff: (run, ...rest) => (run.cold ? diff(run, ...rest) : kluctl.diff(run, ...rest)),
+    render,
     deploy: (run, ...rest) => here(run, () => kluctl.deploy(run, ...rest)),
     pokeImages: (run, ...rest) => here(run, () => kluctl.pokeImages(run, ...rest)),
     validate: (run, ...rest) => here(run, () => kluctl.validate(run, ...rest)),
@@ -100,12 +140,16 @@ export function withRunner({
 }
 
 /** In the words of the runner's kluctl, as far as they may be read, and why it may have failed. */
-function throwFailure(outcome: Outcome, toWords: (text: string) => string, access: ConfinedAccess): void {
+function throwFailure(
+  outcome: Outcome,
+  toWords: (text: string) => string,
+  explain: (error: PrepareError) => PrepareError,
+): void {
   if (!("failed" in outcome)) return;
   const words = toWords(outcome.message);
   switch (outcome.failed) {
     case "prepare":
-      throw withReasons(new PrepareError(words), access.refusals?.() ?? []);
+      throw explain(new PrepareError(words));
     case "unavailable":
       throw new KluctlUnavailableError(`the preview runner cannot render: ${words}`);
     case "other":

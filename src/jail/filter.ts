@@ -140,9 +140,9 @@ const [stream, typeBits] = [1, 0xf];
 /**
  * kluctl and what it starts: as any program, but for what reaches other processes and the kernel's corners, and for
  * sockets that Landlock's rule on ports does not know: datagrams, netlink, MPTCP, and data sent before the connection is
- * made (TCP Fast Open).
+ * made (TCP Fast Open). What may connect to nothing gets no socket of a network, whatever the kernel's Landlock can do.
  */
-export function kluctlFilter(): string {
+export function kluctlFilter({ connects = true }: { readonly connects?: boolean } = {}): string {
   const noFastOpen = (arg: number): Test => ({ arg, mask: fastOpen, oneOf: [0] });
   return compileFilter({
     rules: [
@@ -152,7 +152,7 @@ export function kluctlFilter(): string {
       {
         calls: ["socket"],
         tests: [
-          { arg: 0, oneOf: [unix, inet, inet6] },
+          { arg: 0, oneOf: connects ? [unix, inet, inet6] : [unix] },
           { arg: 1, mask: typeBits, oneOf: [stream] },
           { arg: 2, oneOf: [0, 6] }, // TCP
         ],

@@ -41,6 +41,8 @@ export const defaultConfinedLimits: ConfinedLimits = {
 export interface JailDemands {
   readonly files: boolean;
   readonly network: boolean;
+  /** Whether there is nothing to connect to, whatever the kernel gives: for what is rendered offline. */
+  readonly reachesNothing?: (() => boolean) | undefined;
   /** The newest version of Landlock that is used, for tests. */
   readonly abi?: number | undefined;
 }
@@ -123,15 +125,16 @@ export function createConfinement(deps: ConfinementDeps): Confinement {
     binary: Binary,
     { job, slot, ports }: { job: OwnDirectory; slot: string; ports: readonly number[] },
   ): Jail {
+    const { files, network, abi } = demands;
     const trusted = ["SSL_CERT_FILE", "SSL_CERT_DIR"].flatMap((name) => own[name]?.split(":") ?? []);
     return {
       read: [...systemRead, ...trusted, slot],
       execute: [...systemPrograms, binary.path, ...place.programs],
       write: [job.path, "/dev/null"],
       ports,
-      filter: kluctlFilter(),
+      filter: kluctlFilter({ connects: ports.length > 0 }),
       limits: { data: limits.kluctlBytes, files: openFiles, fileSize: limits.writtenBytes },
-      demands,
+      demands: { files, network, abi },
     };
   }
 
@@ -222,7 +225,7 @@ export function createConfinement(deps: ConfinementDeps): Confinement {
     },
 
     async begin(binary, run, signal, { offline }) {
-      if (offline && !(demands.files && demands.network)) throw new PreviewRefusedError(notIsolated);
+      if (offline && !isWhole(demands)) throw new PreviewRefusedError(notIsolated);
       if (!takesStandIn(binary)) {
         const words = `kluctl ${binary.version} takes no renderers but its own, which nothing confines: use 2.25 or newer`;
         throw new KluctlUnavailableError(words);
@@ -257,6 +260,11 @@ export function createConfinement(deps: ConfinementDeps): Confinement {
       await renderers.stop();
     },
   };
+}
+
+/** As it is asked for again and again, by what there is now. */
+function isWhole({ files, network, reachesNothing }: JailDemands): boolean {
+  return files && (network || (reachesNothing?.() ?? false));
 }
 
 /** Neither does 2.23 nor 2.24. */

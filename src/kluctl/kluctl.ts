@@ -3,7 +3,7 @@ import { KilledError, KluctlUnavailableError, PrepareError, PreviewRefusedError 
 import { notJailed } from "../jail/jail.ts";
 import { createScrubber, type Logger } from "../log.ts";
 import type { CommandResult, Credentials, Key, ValidateResult } from "../model.ts";
-import type { DiffOptions, Kluctl, Run } from "../ports.ts";
+import type { DiffOptions, Kluctl, RenderOptions, Run } from "../ports.ts";
 import { type Call, toArguments } from "./arguments.ts";
 import { hostsAsking } from "./asking-hosts.ts";
 import type { Confine } from "./confine.ts";
@@ -119,6 +119,12 @@ export interface KluctlRuns extends KluctlProcesses {
   diffInto(
     run: Run,
     options: DiffOptions,
+    read: ReadResult<CommandResult>,
+    signal: AbortSignal,
+  ): Promise<CommandResult>;
+  renderInto(
+    run: Run,
+    options: RenderOptions,
     read: ReadResult<CommandResult>,
     signal: AbortSignal,
   ): Promise<CommandResult>;
@@ -364,13 +370,17 @@ export function createKluctl({ binary, kubeconfigFor, log, observe, ...deps }: K
     return start(call, run, readCommandResult, signal);
   }
 
+  const renderInto: KluctlRuns["renderInto"] = (run, options, read, signal) =>
+    start({ command: "render", options }, { ...run, cold: true }, read, signal);
+
   return {
     diff: (run, options, signal) => start({ command: "diff", options }, run, readCommandResult, signal),
     diffInto: (run, options, read, signal) => start({ command: "diff", options }, run, read, signal),
     deploy: (run, options, signal) => startFenced({ command: "deploy", options }, run, signal),
     pokeImages: (run, options, signal) => startFenced({ command: "poke-images", options }, run, signal),
     validate: (run, signal) => start({ command: "validate" }, run, readValidateResult, signal),
-    render: (run, options, signal) => start({ command: "render", options }, { ...run, cold: true }, readRender, signal),
+    render: (run, options, signal) => renderInto(run, options, readRender, signal),
+    renderInto,
     prune: async (run, signal) => toOrphans(await start({ command: "prune" }, run, readCommandResult, signal)),
     delete: (run, options, signal) => startFenced({ command: "delete", options }, run, signal),
 

@@ -23,6 +23,8 @@ export const noAccess: ConfinedAccess = {
 /** Of all objects of a project together. */
 export const printedBytes = 16 * 1024 * 1024;
 
+const separator = "---\n";
+
 /** To where a result is read from. Of what is longer only the end was kept. */
 export async function keepPrinted({ exitCode, stdout }: Ended, file: string): Promise<void> {
   if (exitCode !== 0) return;
@@ -30,11 +32,13 @@ export async function keepPrinted({ exitCode, stdout }: Ended, file: string): Pr
     throw new PrepareError(`its objects are more than ${printedBytes / 1024 ** 2} MiB`);
   }
   // `wx`: kluctl may write into this directory too. A project without objects prints nothing.
-  await writeFile(file, `---\n${stdout}`, { mode: 0o600, flag: "wx" });
+  await writeFile(file, separator + stdout, { mode: 0o600, flag: "wx" });
 }
 
-export const readRender: ReadResult<CommandResult> = (file, size, signal) =>
-  size > largeText ? inThread(import.meta.url, readRenderFile, [file], signal) : readRenderFile(file);
+export const readRender: ReadResult<CommandResult> = (file, size, signal) => {
+  if (size > printedBytes + separator.length) throw new Error("there is more than kluctl may print");
+  return size > largeText ? inThread(import.meta.url, readRenderFile, [file], signal) : readRenderFile(file);
+};
 
 /** @inThread */
 export async function readRenderFile(file: string): Promise<CommandResult> {

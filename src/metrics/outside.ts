@@ -15,8 +15,8 @@ export interface OutsideMetrics {
   watchRestarted(why: string): void;
   /** Whether it is this server's turn to work. */
   leads(leads: boolean): void;
-  /** In which ways previews are confined, of these. */
-  isolated(properties: readonly string[], provided: Readonly<Record<string, string>>): void;
+  /** In which ways previews are confined, of these, and whether forks are rendered like that. */
+  isolated(properties: readonly string[], provided: Readonly<Record<string, string>>, forks: boolean): void;
   /** The configuration was read anew. `restart`: some of it is read at the start only, and has changed. */
   configLoaded(ok: boolean, restart: boolean): void;
   /** `operation`: what of the Forge port; `result`: `ok`, or the problem. */
@@ -65,6 +65,11 @@ export function createOutsideMetrics(registry: Registry): OutsideMetrics {
     name: "towline_preview_isolation",
     help: "Whether previews are confined, in each way: files, processes, credentials, network.",
     labelNames: ["property"],
+    registers,
+  });
+  const isolatedForks = new Gauge({
+    name: "towline_preview_forks_isolated",
+    help: "1 while pull requests from forks are rendered in isolation.",
     registers,
   });
   const leader = new Gauge({ name: "towline_leader", help: "1 while it is this server's turn to work.", registers });
@@ -154,8 +159,9 @@ export function createOutsideMetrics(registry: Registry): OutsideMetrics {
     kubernetesHeldBack: (seconds) => kubernetesHeldBack.inc(seconds),
     watchRestarted: (why) => watchRestarts.inc({ why: whyLabel(why) }),
     leads: (leads) => leader.set(leads ? 1 : 0),
-    isolated(properties, provided) {
+    isolated(properties, provided, forks) {
       for (const property of properties) isolation.set({ property }, property in provided ? 1 : 0);
+      isolatedForks.set(forks ? 1 : 0);
     },
     configLoaded(ok, restart) {
       reloadSuccess.set(ok ? 1 : 0);

@@ -9,7 +9,7 @@ import { KilledError, KluctlUnavailableError, PrepareError } from "../errors.ts"
 import { ArchiveError } from "../untar.ts";
 import { pack, slotLimits, type SlotLimits } from "./archive.ts";
 import { bounded, identity, readJson, sessionOptions, tlsOptions, toKey, watchSilence } from "./link.ts";
-import { type Outcome, outcomeSchema, reportSchema, type RunnerReport, type Task } from "./task.ts";
+import { accessOf, type Outcome, outcomeSchema, reportSchema, type RunnerReport, type Task } from "./task.ts";
 
 export type RunnerAddress = { readonly host: string; readonly port: number } | { readonly path: string };
 
@@ -178,7 +178,7 @@ export function createDispatch({
             talk.resolve(outcomeSchema.parse(await readJson(ask.stream, longestOutcome)));
             return undefined;
           default:
-            return join(ask, task.ports);
+            return join(ask, accessOf(task.call)?.ports ?? []);
         }
       });
     },

@@ -11,7 +11,7 @@ import { join } from "node:path";
 import { text } from "node:stream/consumers";
 import { pipeline } from "node:stream/promises";
 import tls from "node:tls";
-import { KilledError, KluctlUnavailableError, PrepareError } from "../errors.ts";
+import { KilledError, KluctlUnavailableError, PrepareError, PreviewRefusedError } from "../errors.ts";
 import { createLimit } from "../limit.ts";
 import type { Logger } from "../log.ts";
 import { ArchiveError } from "../untar.ts";
@@ -19,16 +19,14 @@ import type { WorkDirectories } from "../work-directories.ts";
 import { slotLimits, unpack } from "./archive.ts";
 import { bounded, identity, sessionOptions, tlsOptions, toKey, watchSilence } from "./link.ts";
 import { writeRepository } from "./repository.ts";
-import { type Outcome, type RunnerReport, type Task, taskSchema } from "./task.ts";
+import { accessOf, type Outcome, type RunnerReport, type Task, type TaskAccess, taskSchema } from "./task.ts";
 
 export interface RunnerPlace {
   /** Holds the clone, and nothing else. */
   readonly slot: string;
   readonly projectDir: string;
-  readonly kubeconfig: string;
-  readonly env: Readonly<Record<string, string>>;
-  /** Of loopback: what the two above name. */
-  readonly ports: readonly number[];
+  /** Its ports are the runner's own. `undefined`: none is given to this run. */
+  readonly access: TaskAccess | undefined;
 }
 
 export interface RunnerDeps {
@@ -133,16 +131,9 @@ export async function startRunner({ token, bind, report, concurrency, log, ...de
         const [root = "."] = task.projectDir.split("/");
         await unpack(archive, slot, slotLimits, signal);
         await writeRepository(join(slot, root));
-        const ports = new Map<number, number>();
-        for (const port of task.ports) {
-          const door = await openDoor(session, port);
-          doors.push(door);
-          ports.set(port, (door.address() as AddressInfo).port);
-        }
-        const here = (words: string) => moved(words, ports);
-        const env = Object.fromEntries(Object.entries(task.env).map(([name, value]) => [name, here(value)]));
-        const access = { kubeconfig: here(task.kubeconfig), env, ports: [...ports.values()] };
-        const place = { slot, projectDir: join(slot, task.projectDir), ...access };
+        const wanted = accessOf(task.call);
+        const access = wanted && (await openDoors(session, wanted, doors));
+        const place = { slot, projectDir: join(slot, task.projectDir), access };
         const send = async (file: string) => {
           const stream = session.request({ ":path": "/result", ":method": "POST" });
           await pipeline(createReadStream(file), stream);
@@ -151,8 +142,9 @@ export async function startRunner({ token, bind, report, concurrency, log, ...de
         await deps.render(task, place, send, signal);
       });
       const { deployment, reconcileId } = task.run;
+      const { command } = task.call;
       const ms = Math.round(performance.now() - startedAt);
-      log.info({ ...deployment, reconcileID: reconcileId, ms, ...("failed" in outcome && { failed: outcome.failed }) }, "rendered for a server"); // prettier-ignore
+      log.info({ ...deployment, reconcileID: reconcileId, command, ms, ...("failed" in outcome && { failed: outcome.failed }) }, "rendered for a server"); // prettier-ignore
       signal.throwIfAborted();
       await ask("/outcome", JSON.stringify(outcome));
     } finally {
@@ -195,6 +187,23 @@ function asking(session: http2.ClientHttp2Session): Ask {
   };
 }
 
+/** The same access by ports of this machine. */
+async function openDoors(
+  session: http2.ClientHttp2Session,
+  access: TaskAccess,
+  doors: net.Server[],
+): Promise<TaskAccess> {
+  const ports = new Map<number, number>();
+  for (const port of access.ports) {
+    const door = await openDoor(session, port);
+    doors.push(door);
+    ports.set(port, (door.address() as AddressInfo).port);
+  }
+  const here = (words: string) => moved(words, ports);
+  const env = Object.fromEntries(Object.entries(access.env).map(([name, value]) => [name, here(value)]));
+  return { kubeconfig: here(access.kubeconfig), env, ports: [...ports.values()] };
+}
+
 /** A port of loopback whose connections end at a port of the server. */
 async function openDoor(session: http2.ClientHttp2Session, port: number): Promise<net.Server> {
   const door = net.createServer({ allowHalfOpen: true }, (socket) => {
@@ -228,7 +237,8 @@ async function attempt(render: () => Promise<void>): Promise<Outcome> {
     if (error instanceof PrepareError) return { failed: "prepare", message };
     if (error instanceof ArchiveError)
       return { failed: "prepare", message: `the merge cannot be unpacked: ${message}` };
-    if (error instanceof KluctlUnavailableError) return { failed: "unavailable", message };
+    if (error instanceof KluctlUnavailableError || error instanceof PreviewRefusedError)
+      return { failed: "unavailable", message };
     if (error instanceof KilledError) {
       return { failed: error.why === "lease-lost" ? "stopped" : error.why, message };
     }

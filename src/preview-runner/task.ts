@@ -1,6 +1,7 @@
 /** What a server sends to its preview runner, and what comes back. Both are of the same version, or nothing is run. */
 import { z } from "zod";
-import type { DiffOptions, Run } from "../ports.ts";
+import { noCredentials } from "../model.ts";
+import type { DiffOptions, RenderOptions, Run } from "../ports.ts";
 
 const text = z.string();
 const optional = z.string().optional();
@@ -45,25 +46,43 @@ const run = z.object({
   timeoutMs: z.number(),
 });
 
-const options = z.object({
-  forceApply: z.boolean(),
-  replaceOnError: z.boolean(),
-  forceReplaceOnError: z.boolean(),
-});
-
-export const taskSchema = z.object({
-  run,
-  options,
-  /** Below the slot. */
-  projectDir: text,
+const access = z.object({
   kubeconfig: text,
   env: z.record(text, text),
   /** Of the server's loopback, as the kubeconfig and the environment name them. */
   ports: z.array(z.int().min(1).max(65_535)).max(8),
 });
 
+const diff = z.object({
+  command: z.literal("diff"),
+  options: z.object({ forceApply: z.boolean(), replaceOnError: z.boolean(), forceReplaceOnError: z.boolean() }),
+  access,
+});
+
+/** From files alone: there is no way from it to the server, nor to anything else. */
+const render = z.object({ command: z.literal("render"), options: z.object({ kubernetesVersion: optional }) });
+
+export const taskSchema = z.object({
+  call: z.discriminatedUnion("command", [diff, render]),
+  run,
+  /** Below the slot. */
+  projectDir: text,
+});
+
 export type Task = z.output<typeof taskSchema>;
+export type TaskCall = Task["call"];
 export type TaskRun = z.output<typeof run>;
+export type TaskAccess = z.output<typeof access>;
+
+interface Access {
+  readonly kubeconfig: string;
+  readonly env: Readonly<Record<string, string>>;
+  readonly ports: readonly number[];
+}
+
+export function accessOf(call: TaskCall): TaskAccess | undefined {
+  return call.command === "diff" ? call.access : undefined;
+}
 
 /** What a run needs of what the server knows: no login to a cluster, and no list of what nobody may read. */
 export function toTaskRun(wanted: Run): TaskRun {
@@ -78,10 +97,19 @@ export function toTaskRun(wanted: Run): TaskRun {
   });
 }
 
-export type TaskOptions = z.output<typeof options>;
+export function toDiffCall({ forceApply, replaceOnError, forceReplaceOnError }: DiffOptions, by: Access): TaskCall {
+  const { kubeconfig, env, ports } = by;
+  const options = { forceApply, replaceOnError, forceReplaceOnError };
+  return { command: "diff", options, access: { kubeconfig, env: { ...env }, ports: [...ports] } };
+}
 
-export function toTaskOptions({ forceApply, replaceOnError, forceReplaceOnError }: DiffOptions): TaskOptions {
-  return { forceApply, replaceOnError, forceReplaceOnError };
+export function toRenderCall({ kubernetesVersion }: RenderOptions): TaskCall {
+  return { command: "render", options: { kubernetesVersion } };
+}
+
+/** Whatever the deployment may use. */
+export function toOfflineRun(wanted: Run): TaskRun {
+  return toTaskRun({ ...wanted, credentials: noCredentials, decryption: undefined });
 }
 
 /** What a runner is, and what its kernel and its network give; sent before each task. */

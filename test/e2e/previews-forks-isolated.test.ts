@@ -1,4 +1,4 @@
-/** Pull requests from forks on a server that renders them without the cluster. */
+/** Pull requests from forks that are rendered without the cluster, by the server itself or by its preview runner. */
 import { randomBytes } from "node:crypto";
 import { readdir, readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
@@ -8,27 +8,31 @@ import { stringify } from "yaml";
 import { attackInPlace, attackProgram } from "../support/attacks.ts";
 import { towline as commandLine } from "../support/command-line.ts";
 import { patience } from "../support/patience.ts";
+import { runnerVariables, useRunner } from "../support/preview-runner.ts";
 import { aProject, aSpec } from "../support/project.ts";
 import { type OpenPullRequest, usePullRequests } from "../support/pull-requests.ts";
 import { environment } from "../support/towline.ts";
 import { type TestWorld, useWorld } from "../support/world.ts";
 
 const canary = `CANARY-${randomBytes(8).toString("hex")}`;
+const places = ["on the server", "at a preview runner"] as const;
+type Place = (typeof places)[number];
 const isolated = { TOWLINE_PREVIEW_FORKS: "isolated", TOWLINE_PREVIEW_ISOLATION: "auto" };
 
 /** A deployment that follows `main` and never deploys: what is live is somebody else's, and differs in a value. */
-async function useShop() {
+async function useShop(place: Place) {
   const world = await useWorld();
   const { cluster } = world;
   const { namespace } = cluster;
-  const pulls = await usePullRequests(world, isolated);
+  const runner = place === "at a preview runner" ? await useRunner(world) : undefined;
+  const pulls = await usePullRequests(world, { ...isolated, ...(runner && runnerVariables(runner.port)) });
   await pulls.repo.push(aProject({ namespace, data: { color: "red", size: "small" } }));
   const live = { metadata: { name: "settings" }, data: { color: "red", size: canary } };
   await cluster.core.createNamespacedConfigMap({ namespace, body: live });
   await cluster.deployment("shop").create(aSpec(pulls.repo.url, { suspend: true }));
   const settings = (data: Record<string, string>) =>
     stringify({ apiVersion: "v1", kind: "ConfigMap", metadata: { name: "settings", namespace }, data });
-  return { world, pulls, namespace, settings };
+  return { world, pulls, namespace, settings, runner };
 }
 
 /** All that people and other servers can read of what a preview did, and what it left on the disk. */
@@ -50,8 +54,8 @@ async function readAround({ redis, cluster, dir }: TestWorld, lines: readonly ob
   };
 }
 
-test("a fork is rendered without the cluster and compared with its base; in full once somebody allows it", async () => {
-  const { world, pulls, settings } = await useShop();
+test.each(places)("a fork is rendered %s without the cluster, and in full once somebody allows it", async (place) => {
+  const { world, pulls, settings, runner } = await useShop(place);
   const pull = await pulls.openFromFork("app/settings.yml", settings({ color: "blue", size: "small" }));
 
   const comment = await pull.comment("would change 1 suspended deployment: 1 object changed");
@@ -65,51 +69,73 @@ test("a fork is rendered without the cluster and compared with its base; in full
   await expect
     .poll(() => pulls.statuses(pull.head), patience)
     .toMatchObject({ towline: expect.stringMatching(/^success: .*rendered without the cluster/) as string });
+  const { adminUrl } = pulls.towline;
+  const ready = (await (await fetch(`${adminUrl}/readyz`)).json()) as { checks: Record<string, unknown> };
+  expect(ready.checks["previews"]).toMatchObject({ forks: "isolated" });
+  expect(await (await fetch(`${adminUrl}/metrics`)).text()).toContain("towline_preview_forks_isolated 1");
+  const commands = () => {
+    const lines = runner?.lines.filter(({ msg }) => msg === "rendered for a server");
+    return lines && [...new Set(lines.map(({ command }) => command))];
+  };
+  expect(commands()).toEqual(runner && ["render"]);
 
   // What is allowed gets what a branch gets: the object in the cluster is none of kluctl's.
   expect((await commandLine(["preview", "--allow", name, pull.head], { env: environment(world) })).code).toBe(0);
   const whole = await pull.comment("kluctl.io/discriminator");
   expect(whole).toContain("compared with the live cluster");
   expect(whole).not.toContain("rendered without the cluster");
+  expect(commands()).toEqual(runner && ["render", "diff"]);
 });
 
-test("a hostile fork gets nothing: no file, environment, token, API server, Redis or Secret", async () => {
-  const { world, pulls, namespace, settings } = await useShop();
-  const { cluster, redis, dir } = world;
-  const secret = join(dir, "secret-of-the-server");
-  await writeFile(secret, `found: ${canary}\n`);
-  const stringData = { vars: `found: ${canary}` };
-  await cluster.core.createNamespacedSecret({ namespace, body: { metadata: { name: "login" }, stringData } });
-  const ports = [new URL(await apiServerOf(cluster.kubeconfig)), new URL(redis.url)].map(({ port }) => Number(port));
-  for (const port of ports) {
-    expect(port).toBeGreaterThan(0);
-    const places = { canary: secret, above: dir, clone: join(dir, "no-such-clone"), pid: process.pid, port };
-    const pull = await pulls.openFromFork(
-      "app/settings.yml",
-      settings({ color: attackInPlace(attackProgram(places)), size: "small" }),
+test.each(places)(
+  "a hostile fork gets nothing %s: no file, environment, token, port or Secret",
+  async (place) => {
+    const { world, pulls, namespace, settings, runner } = await useShop(place);
+    const { cluster, redis, dir } = world;
+    const secret = join(dir, "secret-of-the-server");
+    await writeFile(secret, `found: ${canary}\n`);
+    const stringData = { vars: `found: ${canary}` };
+    await cluster.core.createNamespacedSecret({ namespace, body: { metadata: { name: "login" }, stringData } });
+    const [api = 0, store = 0] = [await apiServerOf(cluster.kubeconfig), redis.url].map((url) =>
+      Number(new URL(url).port),
     );
-    const comment = await pull.comment("got nothing with");
-    expect(comment).toContain("rendered without the cluster");
-    const around = await readAround(world, pulls.towline.lines, pull);
-    for (const [place, text] of Object.entries(around)) expect([place, text.includes(canary)]).toEqual([place, false]);
-  }
+    const pid = runner?.child.pid ?? process.pid;
+    for (const port of runner ? [api, runner.port] : [api, store]) {
+      expect(port).toBeGreaterThan(0);
+      const places = { canary: secret, above: dir, clone: join(dir, "no-such-clone"), pid, port };
+      const pull = await pulls.openFromFork(
+        "app/settings.yml",
+        settings({ color: attackInPlace(attackProgram(places)), size: "small" }),
+      );
+      const comment = await pull.comment("got nothing with");
+      expect(comment).toContain("rendered without the cluster");
+      const around = await readAround(world, pulls.towline.lines, pull);
+      for (const [place, text] of Object.entries(around))
+        expect([place, text.includes(canary)]).toEqual([place, false]);
+    }
+    if (runner) {
+      await expect.poll(() => readdir(join(runner.dataDir, "slots")), patience).toEqual([]);
+      expect(JSON.stringify(runner.lines)).not.toContain(canary);
+    }
 
-  const [api = 0, store = 0] = ports;
-  const declared = [
-    [`file: ${secret}`, "cannot be rendered"],
-    [`http: {url: "https://127.0.0.1:${api}/version"}`, "because it fetches something over the network"],
-    [`http: {url: "http://127.0.0.1:${store}/"}`, "because it fetches something over the network"],
-    [`clusterSecret: {name: login, namespace: ${namespace}, key: vars}`, "because it reads variables from there"],
-  ] as const;
-  for (const [vars, words] of declared) {
-    const text = `vars: [{${vars}}]\ndeployments: [{path: app}]\n`;
-    const pull = await pulls.openFromFork("deployment.yaml", text);
-    const comment = await pull.comment(words);
-    expect(comment).toContain(`towline preview --allow`);
-    const around = await readAround(world, pulls.towline.lines, pull);
-    for (const [place, text] of Object.entries(around)) expect([place, text.includes(canary)]).toEqual([place, false]);
-  }
-}, 300_000);
+    const declared = [
+      [`file: ${secret}`, "cannot be rendered"],
+      [`http: {url: "https://127.0.0.1:${api}/version"}`, "because it fetches something over the network"],
+      [`http: {url: "http://127.0.0.1:${store}/"}`, "because it fetches something over the network"],
+      [`clusterSecret: {name: login, namespace: ${namespace}, key: vars}`, "because it reads variables from there"],
+    ] as const;
+    for (const [vars, words] of declared) {
+      const text = `vars: [{${vars}}]\ndeployments: [{path: app}]\n`;
+      const pull = await pulls.openFromFork("deployment.yaml", text);
+      const comment = await pull.comment(words);
+      expect(comment).toContain(`towline preview --allow`);
+      const around = await readAround(world, pulls.towline.lines, pull);
+      for (const [place, text] of Object.entries(around))
+        expect([place, text.includes(canary)]).toEqual([place, false]);
+    }
+  },
+  300_000,
+);
 
 async function apiServerOf(kubeconfig: string): Promise<string> {
   return /https?:[^"\s]+/.exec(await readFile(kubeconfig, "utf8"))?.[0] ?? "";

@@ -68,7 +68,10 @@ test("a runner renders a pull request, gets nothing of the server's, and keeps n
   await expect.poll(() => readdir(join(runner.dataDir, "slots")), patience).toEqual([]);
   const ready = (await (await fetch(`${towline.adminUrl}/readyz`)).json()) as { checks: Record<string, unknown> };
   expect(ready.checks["previews"]).toMatchObject({
-    isolation: { mode: "auto", runner: `127.0.0.1:${runner.port}`, provided: { files: /runner without logins/ } },
+    isolation: {
+      ...{ mode: "auto", runner: `127.0.0.1:${runner.port}` },
+      provided: { files: "Landlock", credentials: expect.stringContaining("no login at the runner") as string },
+    },
   });
   expect(await (await fetch(`${towline.adminUrl}/metrics`)).text()).toContain(
     'towline_preview_isolation{property="files"} 1',

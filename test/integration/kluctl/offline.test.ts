@@ -8,7 +8,7 @@ import { beforeAll, expect, onTestFinished, test } from "vitest";
 import { NeedsMoreError, PreviewRefusedError } from "../../../src/errors.ts";
 import type { KluctlDeps } from "../../../src/kluctl/kluctl.ts";
 import { collectLogs, createProject, createShop, newKluctl, newRun } from "../../support/fake-kluctl.ts";
-import { attackProgram, attackTemplate } from "../../support/attacks.ts";
+import { attackInPlace, attackProgram, attackTemplate } from "../../support/attacks.ts";
 import { useKluctl, useTempDir } from "../../support/world.ts";
 
 const signal = new AbortController().signal;
@@ -154,6 +154,52 @@ test("it is refused where nothing confines it, or where a part of that is missin
     expect(error).toBeInstanceOf(PreviewRefusedError);
     expect(error.message).toContain("in isolation only");
   }
+});
+
+test("where the machine reaches nothing a kernel without rules for ports is enough, and there is no socket all the same", async () => {
+  let cutOff = true;
+  const jail = { network: false, abi: 3, reachesNothing: () => cutOff };
+  const { clone, render } = await useOffline({ jail });
+  let hits = 0;
+  const listener = createServer((socket) => (hits++, socket.end())).listen(0, "127.0.0.1");
+  onTestFinished(() => void listener.close());
+  await once(listener, "listening");
+  const { port } = listener.address() as AddressInfo;
+  const plain = await createProject(join(clone, "plain"), {
+    "deployment.yaml": app,
+    "app/found.yaml": configMap("something"),
+  });
+  const asking = await createProject(join(clone, "asking"), {
+    "deployment.yaml": `vars: [{http: {url: "http://127.0.0.1:${port}/"}}]\n${app}`,
+    "app/found.yaml": configMap("something"),
+  });
+
+  expect((await render(plain)).objects).toHaveLength(1);
+  expect(await failureOf(render(asking))).toMatchObject({ needs: "network" });
+  expect(hits).toBe(0);
+  cutOff = false;
+  expect(await failureOf(render(plain))).toBeInstanceOf(PreviewRefusedError);
+});
+
+// docs/preview-security.md says so: Landlock has no rule for it.
+test("a template can tell that a file is there, and how large it is, and nothing of what is in it", async () => {
+  const { clone, dir, render } = await useOffline();
+  const canary = join(dir, "canary");
+  await writeFile(canary, "CANARY-file");
+  const look = `
+import os
+told = [os.path.exists("${canary}"), os.path.exists("${canary}.other"), os.stat("${canary}").st_size]
+try:
+    environment = open("${canary}").read()
+except OSError:
+    environment = "nothing in it"
+`;
+  const projectDir = await createProject(clone, {
+    "deployment.yaml": app,
+    "app/found.yaml": configMap(attackInPlace(look)),
+  });
+
+  expect((await render(projectDir)).objects[0]?.rendered).toContain("got [True, False, 11] with nothing in it");
 });
 
 test("more objects than anybody reads are refused", async () => {

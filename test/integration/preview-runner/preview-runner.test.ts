@@ -14,7 +14,7 @@ import { slotLimits } from "../../../src/preview-runner/archive.ts";
 import { type Assignment, createDispatch, type DispatchDeps } from "../../../src/preview-runner/dispatch.ts";
 import { sessionOptions, tlsOptions, toKey } from "../../../src/preview-runner/link.ts";
 import { type RunnerDeps, startRunner } from "../../../src/preview-runner/runner.ts";
-import { toTaskRun } from "../../../src/preview-runner/task.ts";
+import { type TaskAccess, toDiffCall, toRenderCall, toTaskRun } from "../../../src/preview-runner/task.ts";
 import { createWorkDirectories, removeDirectory } from "../../../src/work-directories.ts";
 import { silentLog } from "../../support/fakes.ts";
 import { useTempDir } from "../../support/world.ts";
@@ -42,7 +42,7 @@ async function useRunner(deps: Partial<RunnerDeps> = {}) {
 }
 
 /** A clone with these files in a slot, and what is to be done with it. */
-async function useAssignment(files: Record<string, string> = {}, more: Partial<Assignment["task"]> = {}) {
+async function useAssignment(files: Record<string, string> = {}, access: Partial<TaskAccess> = {}) {
   const [slot, out] = [await useTempDir(), await useTempDir()];
   for (const [name, content] of Object.entries({ "clone/deployment.yaml": "deployments: []\n", ...files })) {
     await mkdir(join(slot, name, ".."), { recursive: true });
@@ -58,7 +58,8 @@ async function useAssignment(files: Record<string, string> = {}, more: Partial<A
     timeoutMs: 60_000,
   });
   const options = { forceApply: false, replaceOnError: false, forceReplaceOnError: false };
-  const task = { run, options, projectDir: "clone", kubeconfig: "{}", env: {}, ports: [], ...more };
+  const call = toDiffCall(options, { kubeconfig: "{}", env: {}, ports: [], ...access });
+  const task = { call, run, projectDir: "clone" };
   return { task, slot, result: join(out, "result.yaml"), accept: () => undefined } satisfies Assignment;
 }
 
@@ -135,11 +136,11 @@ test("what kluctl connects to goes through the server, to the ports of its run a
   const port = (echo.address() as AddressInfo).port;
   const answers: string[] = [];
   const { dispatch } = await useRunner({
-    async render(_task, { kubeconfig, env, ports }) {
-      const [own = 0] = ports;
+    async render(_task, { access }) {
+      const [own = 0] = access?.ports ?? [];
       expect(own).not.toBe(port);
-      expect(kubeconfig).toBe(`http://127.0.0.1:${own}/path`);
-      expect(env).toEqual({ HTTPS_PROXY: `http://login:x@127.0.0.1:${own}` });
+      expect(access?.kubeconfig).toBe(`http://127.0.0.1:${own}/path`);
+      expect(access?.env).toEqual({ HTTPS_PROXY: `http://login:x@127.0.0.1:${own}` });
       const socket = net.connect(own, "127.0.0.1");
       socket.end("hello");
       answers.push(await text(socket));
@@ -157,6 +158,20 @@ test("what kluctl connects to goes through the server, to the ports of its run a
   expect(await dispatch().run(assignment, never)).toEqual({ done: true });
 
   expect(answers).toEqual(["hello"]);
+});
+
+test("what is rendered from its files alone is given no way to the server", async () => {
+  let seen: unknown;
+  const { dispatch } = await useRunner({ render: async ({ call }, { access }) => void (seen = { call, access }) });
+  const assignment = await useAssignment();
+  const call = toRenderCall({ kubernetesVersion: "v1.32.2" });
+
+  expect(await dispatch().run({ ...assignment, task: { ...assignment.task, call } }, never)).toEqual({ done: true });
+
+  expect(seen).toEqual({
+    call: { command: "render", options: { kubernetesVersion: "v1.32.2" } },
+    access: undefined,
+  });
 });
 
 test("a run ends at the runner when the server does not want it any more", async () => {
@@ -366,6 +381,23 @@ test("what the runner cannot unpack is the branch's fault, and not a runner that
     failed: "prepare",
     message: "the merge cannot be unpacked: a name in it is too long",
   });
+});
+
+test("a runner that asks for a port in a run that has none gets nothing more", async () => {
+  let connections = 0;
+  const listener = net.createServer((socket) => (connections++, socket.end())).listen(0, "127.0.0.1");
+  onTestFinished(() => void listener.close());
+  await once(listener, "listening");
+  const { port } = listener.address() as AddressInfo;
+  const dispatch = await useRogue(async (session) => {
+    await text(request(session, "/task", report));
+    await text(request(session, `/ports/${port}`));
+  });
+  const assignment = await useAssignment();
+  const running = dispatch.run({ ...assignment, task: { ...assignment.task, call: toRenderCall({}) } }, never);
+
+  await expect(running).rejects.toThrow("a port that it was not given");
+  expect(connections).toBe(0);
 });
 
 test("a runner that gives up streams of a run does not end it", async () => {

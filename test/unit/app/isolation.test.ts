@@ -1,7 +1,7 @@
 import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { expect, test } from "vitest";
-import { findIsolation, refusalOfForks } from "../../../src/app/isolation.ts";
+import { findIsolation, forksOf, refusalOfForks, toIsolation } from "../../../src/app/isolation.ts";
 import { loadConfig } from "../../../src/config.ts";
 import { useTempDir } from "../../support/world.ts";
 
@@ -31,6 +31,26 @@ test("forks are rendered only where all of isolation is in force, whatever the m
       expect(refusalOfForks({ mode, provided, missing })).not.toContain("kernel");
     }
   }
-  expect(refusalOfForks({ mode: "required", runner: "previews:8443", provided: all, missing: {} })).toContain("runner");
   expect(refusalOfForks(undefined)).toContain("cannot isolate them");
+});
+
+test("of a runner that is away nothing is known: each run of a fork asks it, and none counts as isolated before", () => {
+  const { network: _, ...others } = all;
+  const at = (said: Parameters<typeof toIsolation>[2]) => toIsolation("auto", "previews:8443", said);
+  const whole = at({ version: "1", provided: all, missing: {} });
+  const partial = at({ version: "1", provided: others, missing: { network: "it reaches DNS" } });
+  const away = [at(undefined), at(new Error("which does not answer"))];
+
+  expect(refusalOfForks(whole)).toBeUndefined();
+  expect(refusalOfForks(partial)).toContain("cannot isolate them");
+  expect(away.map(refusalOfForks)).toEqual([undefined, undefined]);
+  const forks = (isolation: Parameters<typeof forksOf>[1], setting: "off" | "isolated") => {
+    const { config } = loadConfig({ env: { TOWLINE_PREVIEW_FORKS: setting }, readFile: () => "" });
+    return forksOf(config, isolation);
+  };
+  expect([whole, partial, ...away, undefined].map((isolation) => forks(isolation, "isolated"))).toEqual([
+    "isolated",
+    ...["refused", "waiting", "waiting", "refused"],
+  ]);
+  expect(forks(whole, "off")).toBe("off");
 });

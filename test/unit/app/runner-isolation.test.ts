@@ -1,6 +1,7 @@
 /** What is said of the isolation where a runner renders. */
 import { expect, test } from "vitest";
-import { refusalOf, toIsolation } from "../../../src/app/isolation.ts";
+import { examineIsolation, refusalOf, toIsolation } from "../../../src/app/isolation.ts";
+import { loadConfig } from "../../../src/config.ts";
 
 const version = "1.2.3";
 const all = { files: "Landlock", processes: "seccomp", credentials: "a proxy", network: "a network policy" };
@@ -22,4 +23,23 @@ test("a runner that is away, or leaves something out, has nothing in force of it
   expect(partial.missing).toEqual({ network: "the preview runner does not name it" });
   expect(refusalOf(partial)).toContain("network: the preview runner does not name it");
   expect(refusalOf(toIsolation("auto", "previews:8092", undefined))).toContain("has not answered yet");
+});
+
+test("doctor names what is in force at the runner, forks included, and says once that one is away", async () => {
+  const env = { TOWLINE_PREVIEW_ENABLED: "true", TOWLINE_PREVIEW_FORKS: "isolated" };
+  const { config } = loadConfig({ env, readFile: () => "" });
+  const found = async (said: Parameters<typeof toIsolation>[2]) =>
+    (await examineIsolation(config, toIsolation("auto", "previews:8092", said))).map((finding) =>
+      JSON.stringify(finding),
+    );
+  const { network: _, ...others } = all;
+
+  const [whole, ...none] = await found({ version, provided: all, missing: {} });
+  expect(whole).toContain("at the preview runner previews:8092: files (Landlock), processes (seccomp)");
+  expect(whole).toContain("forks are rendered there too, without the cluster");
+  expect(none).toEqual([]);
+  const partial = await found({ version, provided: others, missing: { network: "it reaches DNS" } });
+  expect(partial).toEqual([expect.stringMatching(/network: it reaches DNS.*nothing of forks is rendered/)]);
+  const away = await found(new Error("the preview runner previews:8092, which does not answer"));
+  expect(away).toEqual([expect.stringMatching(/"problem".*which does not answer.*tried again/)]);
 });

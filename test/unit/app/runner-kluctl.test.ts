@@ -1,0 +1,94 @@
+/** What a server sends to its preview runner, and how it takes what comes back. */
+import { writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { expect, test } from "vitest";
+import { withRunner } from "../../../src/app/runner-kluctl.ts";
+import { NeedsMoreError, PreviewRefusedError } from "../../../src/errors.ts";
+import type { KluctlProcesses } from "../../../src/kluctl/kluctl.ts";
+import { printedBytes } from "../../../src/kluctl/offline.ts";
+import type { Assignment } from "../../../src/preview-runner/dispatch.ts";
+import type { Outcome } from "../../../src/preview-runner/task.ts";
+import { newRun } from "../../support/fake-kluctl.ts";
+import { useTempDir } from "../../support/world.ts";
+
+const all = { files: "Landlock", processes: "seccomp", credentials: "a proxy", network: "Landlock" };
+const never = new AbortController().signal;
+
+/** A runner that answers with this, and a deployment that may use a login and a key. */
+async function useRender(answer: { provided?: object; result?: string; outcome?: Outcome } = {}) {
+  const { provided = all, result, outcome = { done: true } } = answer;
+  const workDir = await useTempDir();
+  const sent: Assignment["task"][] = [];
+  const ran: string[] = [];
+  const refuse = () => Promise.reject(new Error("nobody may have that"));
+  const kluctl = withRunner({
+    kluctl: { render: refuse, diff: refuse } as unknown as KluctlProcesses,
+    dispatch: {
+      async run({ task, accept, result: file }) {
+        accept({ version: "1", provided: { ...provided }, missing: {} });
+        sent.push(task);
+        if (result !== undefined) await writeFile(file, result);
+        return outcome;
+      },
+      examine: refuse,
+    },
+    isolation: { mode: "auto", runner: "previews:8092", provided: {}, missing: {} },
+    confine: { open: refuse },
+    workDir,
+    observe: { ran: (command, _seconds, how) => void ran.push(`${command} ${how}`) },
+  });
+  const run = newRun({
+    ...{ slot: workDir, projectDir: join(workDir, "clone"), target: "prod" },
+    credentials: {
+      git: [{ host: "git.example.com", secretName: "login", username: "me", password: "a-password" }],
+      ...{ oci: [], helm: [] },
+    },
+    decryption: { data: { "age.agekey": "AGE-SECRET-KEY-1" } },
+  });
+  return { sent, ran, render: () => kluctl.render(run, { kubernetesVersion: "v1.32.2" }, never) };
+}
+
+test("a fork is rendered at the runner without any access, login or key", async () => {
+  const { sent, ran, render } = await useRender({
+    result: "---\napiVersion: v1\nkind: ConfigMap\nmetadata: {name: settings}\n",
+  });
+
+  expect((await render()).objects.map(({ ref }) => ref)).toEqual([
+    { version: "v1", kind: "ConfigMap", name: "settings" },
+  ]);
+
+  expect(sent).toMatchObject([
+    {
+      call: { command: "render", options: { kubernetesVersion: "v1.32.2" } },
+      run: { target: "prod", credentials: { git: [], oci: [], helm: [] } },
+      projectDir: "clone",
+    },
+  ]);
+  expect(JSON.stringify(sent)).not.toMatch(/a-password|AGE-SECRET-KEY|kubeconfig|ports/);
+  expect(ran).toEqual(["render ok"]);
+});
+
+test("a fork is sent to no runner that lacks a part of isolation, though branches are with auto", async () => {
+  for (const property of Object.keys(all)) {
+    const provided = Object.fromEntries(Object.entries(all).filter(([name]) => name !== property));
+    const { sent, render } = await useRender({ provided });
+    await expect(render()).rejects.toBeInstanceOf(PreviewRefusedError);
+    expect(sent).toEqual([]);
+  }
+});
+
+test("what a fork lacks is known by the words of the runner's kluctl", async () => {
+  const failed = (message: string): { outcome: Outcome } => ({ outcome: { failed: "prepare", message } });
+  const needs = async (message: string) => (await useRender(failed(message))).render().catch((error: unknown) => error);
+
+  expect(await needs("loading vars from cluster is disabled")).toMatchObject({ needs: "cluster" });
+  expect(await needs("dial tcp: socket: address family not supported by protocol")).toMatchObject({ needs: "network" });
+  expect(await needs("target prod not found")).not.toBeInstanceOf(NeedsMoreError);
+});
+
+test("a runner that gives back more than kluctl may print is not read", async () => {
+  const { render, ran } = await useRender({ result: "x".repeat(printedBytes + 5) });
+
+  await expect(render()).rejects.toThrow("no document that we know");
+  expect(ran).toEqual(["render failed"]);
+});
