@@ -20,13 +20,15 @@ system:serviceaccount:{{ .Release.Namespace }}:{{ include "towline.serviceAccoun
   namespace: {{ .Release.Namespace }}
 {{- end }}
 
-{{- /* As JSON: the account of previews, and what is in rbac.serviceAccounts without a namespace. */ -}}
+{{- /* As JSON: what is in rbac.serviceAccounts without a namespace, and the account of previews that are not confined. */ -}}
 {{- define "towline.rights.names" -}}
 {{- $names := list }}
 {{- range .Values.rbac.serviceAccounts }}
 {{- if not (contains "/" .) }}{{ $names = append $names . }}{{ end }}
 {{- end }}
+{{- if eq (.Values.config.preview.isolation | default "required") "off" }}
 {{- with .Values.preview.serviceAccount.name }}{{ $names = append $names . }}{{ end }}
+{{- end }}
 {{- toJson ($names | uniq) }}
 {{- end }}
 

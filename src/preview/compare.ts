@@ -78,7 +78,7 @@ export async function compare(
   try {
     const { serviceAccount, confined = false } = deps.settings;
     const decrypts = !confined || deployment.annotations[annotation.previewDecrypt]?.trim() === "true";
-    const identity = await deps.readIdentity(deployment, { serviceAccount, decrypts });
+    const identity = await deps.readIdentity(deployment, { serviceAccount, decrypts, byToken: confined });
     knownSecrets = [...knownSecrets, ...identity.secrets];
     const comparing = { target, identity, deps, log, signal };
     const { result, undecrypted, encrypted } = await deps.limit(

@@ -26,18 +26,20 @@ export interface IdentityOptions {
   readonly serviceAccount?: string | undefined;
   /** False: for what needs no project. */
   readonly decrypts?: boolean;
+  /** Whether kluctl gets to the cluster by a token of the account, so that nobody has to be impersonated. */
+  readonly byToken?: boolean;
 }
 
 /** Throws PrepareError. */
 export type ReadIdentity = (deployment: Deployment, options?: IdentityOptions) => Promise<Identity>;
 
 export function createReadIdentity(deps: IdentityDeps): ReadIdentity {
-  return async function readIdentity(deployment, { serviceAccount, decrypts = true } = {}) {
+  return async function readIdentity(deployment, { serviceAccount, decrypts = true, byToken = false } = {}) {
     const { key, spec } = deployment;
     const account = serviceAccount ?? spec.serviceAccountName ?? deps.defaultServiceAccount;
     const impersonate =
       account === undefined ? undefined : serviceAccountUser({ namespace: key.namespace, name: account });
-    if (impersonate !== undefined && spec.kubeConfig === undefined) await assertAllowed(impersonate, deps);
+    if (impersonate !== undefined && !byToken && spec.kubeConfig === undefined) await assertAllowed(impersonate, deps);
     const [remote, decryption] = await Promise.all([
       readCluster(deployment, impersonate, deps),
       decrypts ? readDecryptionKeys(deployment, deps) : undefined,

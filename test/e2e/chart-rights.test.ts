@@ -243,8 +243,8 @@ test("with the right to act as named accounts the server does its whole job, pre
     createAccount(cluster, "towline-deployer").then(() => letReadSecrets(cluster, "towline-deployer")),
   ]);
   const { login, variables, results } = installed;
-  const accounts = [`${namespace}/towline-deployer`, `${namespace}/${account}`];
-  await expect.poll(() => rightsProblems(installed, accounts), patience).toEqual([]);
+  const deployer = [`${namespace}/towline-deployer`];
+  await expect.poll(() => rightsProblems(installed, deployer, [`${namespace}/${account}`]), patience).toEqual([]);
   const pulls = await usePullRequests(world, variables);
   await pulls.repo.push(aProject({ namespace }));
 
@@ -308,8 +308,8 @@ test("confined previews are compared with tokens of their account, and the serve
     createAccount(cluster, "towline-deployer"),
   ]);
   const { login, variables } = installed;
-  const accounts = [`${namespace}/towline-deployer`, `${namespace}/${account}`];
-  await expect.poll(() => rightsProblems(installed, accounts, [`${namespace}/${account}`]), patience).toEqual([]);
+  const deployer = [`${namespace}/towline-deployer`];
+  await expect.poll(() => rightsProblems(installed, deployer, [`${namespace}/${account}`]), patience).toEqual([]);
   const pulls = await usePullRequests(world, { ...variables, TOWLINE_PREVIEW_ISOLATION: "required" });
   await pulls.repo.push(aProject({ namespace }));
   const shop = cluster.deployment("shop");
@@ -323,8 +323,15 @@ test("confined previews are compared with tokens of their account, and the serve
     path: `/api/v1/namespaces/${namespace}/serviceaccounts/${name}/token?dryRun=All`,
     body: { spec: {} },
   });
-  const attempts = { preview: token(account), deployer: token("towline-deployer"), default: token("default") };
-  expect(await tryAll(login, attempts)).toEqual({ preview: "yes", deployer: "role", default: "role" });
+  const acting = {
+    method: "GET" as const,
+    path: "/version",
+    headers: { "impersonate-user": `system:serviceaccount:${namespace}:${account}` },
+  };
+  const attempts = { preview: token(account), deployer: token("towline-deployer"), default: token("default"), acting };
+  expect(await tryAll(login, attempts)).toEqual({
+    ...{ preview: "yes", deployer: "role", default: "role", acting: "role" },
+  });
 });
 
 test("where nothing is set but preview.enabled, pull requests are compared as what deploys", async () => {

@@ -183,6 +183,25 @@ describe("a deployment", () => {
     await run();
     expect(kluctl.runs[0]?.run.impersonate).toBe(user);
   });
+
+  test("a server that may not impersonate the account still compares what is confined, by a token of it", async () => {
+    const readIdentity = fakeReadIdentity({ refusedToActAs: () => Promise.resolve("it may not") });
+    const previewWhere = async (confined: boolean) => {
+      const settings = { serviceAccount: "previewer", confined };
+      const { run, kluctl, told } = aPreviewWorld([named("prod")], { settings, readIdentity });
+      await run();
+      return { users: kluctl.runs.map(({ run: { impersonate } }) => impersonate), preview: told.at(-1)?.previews[0] };
+    };
+
+    expect(await previewWhere(true)).toMatchObject({
+      users: ["system:serviceaccount:shop:previewer"],
+      preview: { state: "done" },
+    });
+    expect(await previewWhere(false)).toMatchObject({
+      users: [],
+      preview: { state: "failed", failure: expect.stringContaining("may not act as") as string },
+    });
+  });
 });
 
 describe("a pull request that is not open any more", () => {
