@@ -1,3 +1,5 @@
+import { monotonicNow } from "../monotonic.ts";
+
 /** Lets callers that want the same answer share one question. */
 export interface Share<T> {
   /**
@@ -15,7 +17,11 @@ interface Entry<T> {
   settled: boolean;
 }
 
-export function createShare<T>(limits: { maxAgeMs: number; maxEntries: number }, now: () => number): Share<T> {
+/** `now` in milliseconds, of a clock that nobody sets: else one that is set back would keep an answer for hours. */
+export function createShare<T>(
+  limits: { maxAgeMs: number; maxEntries: number },
+  now: () => number = monotonicNow,
+): Share<T> {
   const entries = new Map<string, Entry<T>>(); // in order of asking: the first is the oldest
 
   function forget(key: string, entry: Entry<T>): void {

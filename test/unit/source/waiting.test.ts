@@ -1,6 +1,7 @@
+import { setTimeout } from "node:timers/promises";
 import { setFlagsFromString } from "node:v8";
 import { runInNewContext } from "node:vm";
-import { expect, test, vi } from "vitest";
+import { expect, onTestFinished, test, vi } from "vitest";
 import { createLimit } from "../../../src/limit.ts";
 import { createShare } from "../../../src/source/share.ts";
 
@@ -55,6 +56,20 @@ test("an answer is shared until it is too old, and the oldest are forgotten", as
   await get("b");
   await get("c");
   expect(await get("a")).toBe(5);
+});
+
+test("a clock that is set back keeps no answer", async () => {
+  vi.useFakeTimers({ toFake: ["Date"] });
+  onTestFinished(() => void vi.useRealTimers());
+  const share = createShare<number>({ maxAgeMs: 20, maxEntries: 2 });
+  let asked = 0;
+  const get = (): Promise<number> => share.get("a", async () => ++asked);
+  expect(await get()).toBe(1);
+
+  vi.setSystemTime(Date.now() - 2 * 3_600_000);
+  await setTimeout(30);
+
+  expect(await get()).toBe(2);
 });
 
 test("an answer that is too old is not kept, even if there is room for it", async () => {
