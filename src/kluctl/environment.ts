@@ -71,10 +71,32 @@ export function toSharedEnvironment(env: Environment): Record<string, string> {
   return { ...garbageCollection, ...Object.fromEntries(set) };
 }
 
+/**
+ * Of the git that kluctl starts for a kustomization of another repository. The project writes what it is called with: with a
+ * repository on the disk or over ssh, `?ref=--upload-pack=` would start any program. No configuration of a repository's may either.
+ */
+const harmlessGit = {
+  GIT_ALLOW_PROTOCOL: "https:http",
+  GIT_CONFIG_NOSYSTEM: "1",
+  GIT_TERMINAL_PROMPT: "0",
+  ...toGitConfig({ "core.hooksPath": "/dev/null", "core.fsmonitor": "false", "safe.bareRepository": "explicit" }),
+};
+
+function toGitConfig(settings: Readonly<Record<string, string>>): Record<string, string> {
+  const entries = Object.entries(settings).flatMap(([key, value], at) => [
+    [`GIT_CONFIG_KEY_${at}`, key],
+    [`GIT_CONFIG_VALUE_${at}`, value],
+  ]);
+  return Object.fromEntries([["GIT_CONFIG_COUNT", String(Object.keys(settings).length)], ...entries]) as Record<
+    string,
+    string
+  >;
+}
+
 /** The same for what nobody has approved yet: templates can read it, so it holds no login and nothing that leads to one. */
 export function toConfinedEnvironment(env: Environment): Record<string, string> {
   const passed = Object.entries(toSharedEnvironment(env)).filter(([name]) => unsecret.has(name));
-  return Object.fromEntries(passed);
+  return { ...Object.fromEntries(passed), ...harmlessGit };
 }
 
 /** One login as kluctl reads it: the end of each variable's name, and its value. */

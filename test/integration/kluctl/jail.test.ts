@@ -194,6 +194,27 @@ describe("declarations of a hostile branch, which kluctl itself obeys,", () => {
     expect(hits).toBe(0);
   });
 
+  test.each([
+    ["on the disk", (clone: string) => `file://${clone}/none.git`],
+    ["behind ssh", () => "ssh://git@127.0.0.1/none.git"],
+  ])("a kustomization of a repository %s starts no program of the project", async (_name, repository) => {
+    const { jailed, run, slot } = await useJail();
+    const clone = join(slot, "clone");
+    const projectDir = await createProject(clone, {
+      "deployment.yaml": nothing,
+      "app/kustomization.yaml": `resources: ["${repository(clone)}?ref=--upload-pack=sh%20${clone}/program"]`,
+      program: "echo STARTED-$((40 + 2)) >&2",
+    });
+
+    const told = await jailed.diff(run({ projectDir }), noDiffOptions, signal).then(
+      (result) => JSON.stringify(result),
+      (error: Error) => error.message,
+    );
+
+    expect(told).not.toContain("STARTED-42");
+    expect(told).toMatch(/transport '(?:file|ssh)' not allowed/);
+  });
+
   test("systemEnvVars show none of the server's", async () => {
     const { jailed, run, slot, cluster } = await useJail();
     const names = ["KLUCTL_GIT_PASSWORD", "AWS_SECRET_ACCESS_KEY"];
