@@ -81,7 +81,8 @@ export function createDispatch({
     let timer: NodeJS.Timeout | undefined;
     const within: Talk<T>["within"] = (ms, or) => {
       clearTimeout(timer);
-      timer = setTimeout(() => ended.reject(new KluctlUnavailableError(`the preview runner ${name} ${or}`)), ms);
+      const giveUp = () => ended.reject(new KluctlUnavailableError(`the preview runner ${name} ${or}`));
+      timer = setTimeout(giveUp, Math.min(ms, 2 ** 31 - 1)); // a longer one would fire at once
       timer.unref(); // it may be set when all is over
     };
     within(reportMs, "does not say what it is");

@@ -459,6 +459,14 @@ test.each([
   await expect(running).rejects.toThrow("the preview runner asks for something twice, or too early");
 });
 
+test("a run of a deployment that is looked at once a month has its time", async () => {
+  const { dispatch } = await useRunner();
+  const assignment = await useAssignment();
+  assignment.task.run.timeoutMs = 31 * 24 * 3_600_000;
+
+  await expect(dispatch().run(assignment, never)).resolves.toEqual({ done: true });
+});
+
 test.each([
   ["says nothing", [], { reportMs: 20 }, "does not say what it is"],
   ["has no place for a run", ["/task"], { placeMs: 20 }, "had no place for this run"],
