@@ -194,6 +194,13 @@ async function diffUndecrypted(comparing: Comparing): Promise<Difference> {
   }
 }
 
+/** For a deployment that names no time-out, which is looked at once a day perhaps: a branch that waits would hold a place for so long. */
+const usualTimeoutMs = 10 * 60_000;
+
+function timeoutOf({ spec }: GitDeployment): number {
+  return spec.timeoutMs === undefined ? Math.min(loopTimeoutMs(spec), usualTimeoutMs) : loopTimeoutMs(spec);
+}
+
 /** Under no lease: it changes nothing, and neither waits behind the deployment's own loops nor holds them up. */
 async function diff(
   { projectDir, slot }: Pick<Stubbed, "projectDir" | "slot">,
@@ -209,7 +216,7 @@ async function diff(
     checkout: { projectDir },
     credentials,
     identity,
-    timeoutMs: loopTimeoutMs(deployment.spec),
+    timeoutMs: timeoutOf(deployment),
     cold: true,
     slot,
     hosts: hostsOf(deployment, credentials, baseHosts),

@@ -45,6 +45,17 @@ test("an open pull request is merged, compared with the cluster, and written dow
   expect([cluster.patches, cluster.events]).toEqual([[], []]);
 });
 
+test("a branch holds a place no longer than its resource says, or for ten minutes", async () => {
+  const day = 24 * 3_600_000;
+  const { run, kluctl } = aPreviewWorld([
+    named("daily", { spec: { ...inFolder("app"), intervalMs: day } }),
+    named("long", { spec: { ...inFolder("app"), intervalMs: day, timeoutMs: 3_600_000 } }),
+    named("often", { spec: { ...inFolder("app"), intervalMs: 120_000 } }),
+  ]);
+  await run();
+  expect(kluctl.runs.map(({ run: { timeoutMs } }) => timeoutMs)).toEqual([600_000, 3_600_000, 120_000]);
+});
+
 describe("nothing is said", () => {
   test("where there is no login for the forge's API", async () => {
     const { run, told } = aPreviewWorld([named("prod")], { forges: new Map() });
