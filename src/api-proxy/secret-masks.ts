@@ -1,16 +1,18 @@
 /**
- * What a run gets to see instead of the values of Secrets: a keyed hash of each, by a key that lives as long as the run. Equal
- * values look equal, so that a diff is right, and nobody can tell from a mask what it stands for.
+ * What a run gets to see instead of the values of Secrets: a hash of each and of where it stands, by a key that lives as long as
+ * the run. What stays as it is looks the same, so that a diff is right, and nobody can tell from a mask what it stands for. A
+ * project could have guesses masked as well, and compare. So there are few for a value that is live, and of what is not there
+ * to be compared with, masks are new ones each time.
  */
 import { createHmac, randomBytes } from "node:crypto";
 import { isUtf8 } from "node:buffer";
 import { z } from "zod";
-import { maskFields } from "./mask-fields.ts";
+import { longestFields, maskFields } from "./mask-fields.ts";
 import { Refusal, toStatus } from "./refusal.ts";
 
 export interface SecretMasks {
-  /** An answer about Secrets, without their values. Throws Refusal for one that is none. */
-  answer(document: unknown): unknown;
+  /** An answer about Secrets, without their values: to who reads them, or tries to write. Throws Refusal for one that is none. */
+  answer(document: unknown, to: "read" | "write"): unknown;
   /** What is written about a Secret, with the values that its masks stand for: a project may have copied some. */
   unmask(document: unknown): unknown;
   /** The values that were masked: nobody else may show them either. */
@@ -22,14 +24,32 @@ const masksIn = /masked-[0-9a-f]{44}/g;
 const lastApplied = "kubectl.kubernetes.io/last-applied-configuration";
 /** All values of a run together. They stay in memory until it ends. */
 const mostBytes = 16 * 2 ** 20;
+const mostValues = 50_000;
+/** Of one place: what is live, what the merge makes of it, and what may change meanwhile. Each more would be a guess. */
+const mostTries = 4;
+/** What is taken apart into fields, of all values of a run. */
+const mostFields = 6 * longestFields;
+/** Of what is written in place of masks. A few masks of a long value would be more than the memory holds. */
+const mostUnmasked = 6 * 2 ** 20;
+/** Longer annotations hold whole objects, in whatever encoding. */
+const longestAnnotation = 512;
+/** More values than this are not looked for in annotations, which are masked then: it would take seconds. */
+const mostLookedFor = 500;
 /** Shorter ones are found in too many texts by chance. */
 const leastLength = 6;
+
+/** Of a Secret, and below: what is masked there. */
+type Place = readonly string[];
 
 const fields = z.record(z.string(), z.unknown());
 const Secret = z.looseObject({
   apiVersion: z.string().optional(),
   kind: z.literal("Secret").optional(), // the items of a list may lack it
-  metadata: z.looseObject({ annotations: fields.nullish() }),
+  metadata: z.looseObject({
+    namespace: z.string().nullish(),
+    name: z.string().nullish(),
+    annotations: fields.nullish(),
+  }),
   type: z.string().optional(),
   immutable: z.boolean().nullish(),
   data: fields.nullish(),
@@ -65,7 +85,12 @@ export function createSecretMasks(): SecretMasks {
   const values = new Map<string, Buffer>();
   /** Mask of the whole → what is shown of it. */
   const shown = new Map<string, string>();
+  /** Where something is live → of how many values there are masks. */
+  const tries = new Map<string, number>();
+  /** Of the answer that is being masked. */
+  let to: { readonly what: "read" | "write"; readonly nonce: string } = { what: "read", nonce: "" };
   let bytes = 0;
+  let fieldBytes = 0;
 
   const hash = (what: string, value: Buffer | string) =>
     createHmac("sha256", key).update(what).update(value).digest("hex");
@@ -76,26 +101,37 @@ export function createSecretMasks(): SecretMasks {
     return body !== undefined && hash("check", body).slice(0, 12) === check;
   }
 
-  function toMask(value: Buffer): string {
+  function toMask(value: Buffer, at: Place): string {
     const text = value.toString("latin1");
     if (isOwn(text)) return text;
-    const body = hash("value", value).slice(0, 32);
+    const place = JSON.stringify(at);
+    const isLive = to.what === "read" || tries.has(place);
+    const body = hash(`value ${place}${isLive ? "" : to.nonce}`, value).slice(0, 32);
     const made = `masked-${body}${hash("check", body).slice(0, 12)}`;
     if (!values.has(made)) {
       bytes += value.length;
-      if (bytes > mostBytes)
-        throw new Refusal(413, `a preview may not read more than ${mostBytes / 2 ** 20} MiB of Secrets`);
+      if (bytes > mostBytes || values.size >= mostValues)
+        throw new Refusal(413, `a preview may not read more than ${mostBytes / 2 ** 20} MiB of Secrets, or ${mostValues} values`); // prettier-ignore
+      const tried = (tries.get(place) ?? 0) + 1;
+      if (isLive && tried > mostTries)
+        throw new Refusal(403, `a preview may not try more than ${mostTries} values of one key of a Secret`);
+      if (isLive) tries.set(place, tried);
       values.set(made, value);
     }
     return made;
   }
 
   /** The mask of the whole stands above masks of fields, so that the two are equal where the values are. */
-  function toShown(value: Buffer): string {
-    const whole = toMask(value);
+  function toShown(value: Buffer, place: Place): string {
+    const whole = toMask(value, place);
     let text = shown.get(whole);
     if (text === undefined) {
-      const inFields = maskFields(value, (field) => toMask(Buffer.from(field)));
+      const taken = value.length > longestFields ? 0 : value.length;
+      const inFields =
+        fieldBytes + taken > mostFields
+          ? undefined
+          : maskFields(value, (field, path) => toMask(Buffer.from(field), [...place, ...path]));
+      fieldBytes += taken;
       text = inFields === undefined ? whole : `# ${whole}\n${inFields}`;
       shown.set(whole, text);
     }
@@ -105,19 +141,32 @@ export function createSecretMasks(): SecretMasks {
   const toBytes = (value: unknown, encoding: "base64" | "utf8") =>
     typeof value === "string" ? Buffer.from(value, encoding) : Buffer.from(JSON.stringify(value) ?? "");
 
-  function maskData(data: Readonly<Record<string, unknown>>, encoding: "base64" | "utf8"): Record<string, string> {
+  function maskData(
+    data: Readonly<Record<string, unknown>>,
+    encoding: "base64" | "utf8",
+    of: Place,
+  ): Record<string, string> {
     const masked = Object.entries(data).map(([name, value]) => {
-      const text = toShown(toBytes(value, encoding));
+      const text = toShown(toBytes(value, encoding), [...of, "data", name]);
       return [name, encoding === "base64" ? Buffer.from(text).toString("base64") : text] as const;
     });
     return Object.fromEntries(masked);
   }
 
   /** Annotations in which tools keep the whole object, or a value of it. */
-  function maskAnnotations(texts: Readonly<Record<string, unknown>>, own: readonly string[]): Record<string, unknown> {
+  function maskAnnotations(
+    texts: Readonly<Record<string, unknown>>,
+    own: readonly string[],
+    of: Place,
+  ): Record<string, unknown> {
+    const tells = (name: string, text: unknown) =>
+      typeof text !== "string" ||
+      name === lastApplied ||
+      text.length > longestAnnotation ||
+      own.length > mostLookedFor ||
+      own.some((value) => text.includes(value));
     const masked = Object.entries(texts).map(([name, text]) => {
-      const tells = name === lastApplied || (typeof text === "string" && own.some((value) => text.includes(value)));
-      return [name, tells ? toMask(toBytes(text, "utf8")) : text] as const;
+      return [name, tells(name, text) ? toMask(toBytes(text, "utf8"), [...of, "annotations", name]) : text] as const;
     });
     return Object.fromEntries(masked);
   }
@@ -135,31 +184,43 @@ export function createSecretMasks(): SecretMasks {
       ...Object.values(data ?? {}).flatMap((value) => [String(value), toBytes(value, "base64").toString("utf8")]),
       ...Object.values(stringData ?? {}).map(String),
     ].filter((value) => value.length >= leastLength);
-    const { annotations } = metadata;
+    const { annotations, namespace, name } = metadata;
+    const of = [namespace ?? "", name ?? ""];
     return {
       ...(kind && { kind }),
       ...(apiVersion && { apiVersion }),
       metadata: {
         ...metadata,
-        ...(annotations && { annotations: maskAnnotations(annotations, plain) }),
+        ...(annotations && { annotations: maskAnnotations(annotations, plain, of) }),
       },
       ...(immutable !== undefined && { immutable }),
-      ...(data && { data: maskData(data, "base64") }),
-      ...(stringData && { stringData: maskData(stringData, "utf8") }),
+      ...(data && { data: maskData(data, "base64", of) }),
+      ...(stringData && { stringData: maskData(stringData, "utf8", of) }),
       ...(type !== undefined && { type }),
     };
   }
 
-  function unmaskText(text: string): string {
-    return text.replaceAll(masksIn, (found) => (isOwn(found) ? (values.get(found)?.toString("utf8") ?? found) : found));
-  }
+  function unmasker() {
+    let left = mostUnmasked;
+    /** `undefined` for what is no mask of ours. */
+    function find(text: string): Buffer | undefined {
+      const value = isOwn(text) ? values.get(text) : undefined;
+      left -= value?.length ?? 0;
+      if (left < 0) throw new Refusal(413, "the values that stand in this Secret are too long for a preview");
+      return value;
+    }
+    const inText = (text: string): string =>
+      text.replaceAll(masksIn, (found) => find(found)?.toString("utf8") ?? found);
 
-  function unmaskBase64(text: string): string {
-    const plain = Buffer.from(text, "base64");
-    const whole = plain.toString("latin1");
-    if (isOwn(whole)) return values.get(whole)?.toString("base64") ?? text;
-    if (!isUtf8(plain) || !plain.includes("masked-")) return text;
-    return Buffer.from(unmaskText(plain.toString("utf8"))).toString("base64");
+    function inBase64(text: string): string {
+      const plain = Buffer.from(text, "base64");
+      const whole = find(plain.toString("latin1"));
+      if (whole !== undefined) return whole.toString("base64");
+      if (!isUtf8(plain) || !plain.includes("masked-")) return text;
+      return Buffer.from(inText(plain.toString("utf8"))).toString("base64");
+    }
+
+    return { inText, inBase64 };
   }
 
   const unmaskData = (data: Readonly<Record<string, unknown>>, unmaskOne: (text: string) => string) =>
@@ -168,7 +229,8 @@ export function createSecretMasks(): SecretMasks {
     );
 
   return {
-    answer(document) {
+    answer(document, what) {
+      to = { what, nonce: randomBytes(16).toString("hex") };
       const status = Status.safeParse(document).data;
       if (status) return maskStatus(status);
       const list = Secrets.safeParse(document).data;
@@ -182,10 +244,11 @@ export function createSecretMasks(): SecretMasks {
       const { success, data: secret } = Secret.safeParse(document);
       if (!success) return document;
       const { data, stringData } = secret;
+      const { inText, inBase64 } = unmasker();
       return {
         ...secret,
-        ...(data && { data: unmaskData(data, unmaskBase64) }),
-        ...(stringData && { stringData: unmaskData(stringData, unmaskText) }),
+        ...(data && { data: unmaskData(data, inBase64) }),
+        ...(stringData && { stringData: unmaskData(stringData, inText) }),
       };
     },
     values: () =>

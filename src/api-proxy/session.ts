@@ -147,8 +147,9 @@ export function createSession({ access, discovery, refused, limits, now, log }: 
     const isRefusedList = status === 403 && request.what === "list" && request.method === "GET";
     if (request.isSecret || isRefusedList) {
       const { body } = await readAnswer(upstream, limits.wholeBytes);
+      const to = request.method === "GET" ? "read" : "write";
       const shown = request.isSecret
-        ? Buffer.from(JSON.stringify(masks.answer(parseJson(body.toString("utf8")))))
+        ? Buffer.from(JSON.stringify(masks.answer(parseJson(body.toString("utf8")), to)))
         : body;
       if (isRefusedList) refused.remember(access.account, url, shown);
       return send(res, status, json, shown, headers["retry-after"]);

@@ -1,9 +1,20 @@
 import { randomBytes } from "node:crypto";
+import { gzipSync } from "node:zlib";
 import { expect, test } from "vitest";
 import { parse, stringify } from "yaml";
 import { createSecretMasks } from "../../../src/api-proxy/secret-masks.ts";
 
 const base64 = (text: string | Buffer) => Buffer.from(text).toString("base64");
+
+/** Of Secrets that are there. */
+function createMasks() {
+  const { answer, ...others } = createSecretMasks();
+  return {
+    ...others,
+    answer: (document: unknown) => answer(document, "read"),
+    written: (document: unknown) => answer(document, "write"),
+  };
+}
 
 interface Masked {
   readonly data?: Record<string, string>;
@@ -23,10 +34,10 @@ function secret(data: Record<string, string>, metadata: object = {}) {
   };
 }
 
-test("nothing of a value is left, and equal values look equal within a run alone", () => {
-  const [one, other] = [createSecretMasks(), createSecretMasks()];
-  const masked = one.answer(secret({ password: "hunter22", again: "hunter22", user: "ann-the-admin" })) as Masked;
-  const later = one.answer(secret({ password: "hunter22" })) as Masked;
+test("nothing of a value is left, and what stays as it is looks the same within a run alone", () => {
+  const [one, other] = [createMasks(), createMasks()];
+  const masked = one.answer(secret({ password: "hunter22", user: "ann-the-admin" })) as Masked;
+  const later = one.written(secret({ password: "hunter22" })) as Masked;
   const elsewhere = other.answer(secret({ password: "hunter22" })) as Masked;
 
   const shown = JSON.stringify(masked);
@@ -35,7 +46,6 @@ test("nothing of a value is left, and equal values look equal within a run alone
     expect(shown).not.toContain(base64(value));
   }
   expect(masked).toMatchObject({ kind: "Secret", type: "Opaque", metadata: { name: "login" } });
-  expect(masked.data?.["again"]).toBe(masked.data?.["password"]);
   expect(masked.data?.["user"]).not.toBe(masked.data?.["password"]);
   expect(later.data?.["password"]).toBe(masked.data?.["password"]);
   expect(elsewhere.data?.["password"]).not.toBe(masked.data?.["password"]);
@@ -43,8 +53,41 @@ test("nothing of a value is left, and equal values look equal within a run alone
   expect(one.values().toSorted()).toEqual(["ann-the-admin", "hunter22"]);
 });
 
+test("no guess can be compared with a value that is masked, but for a few in its own place", () => {
+  const masks = createMasks();
+  const passwordIn = (answer: unknown) => (answer as Masked).data?.["password"];
+  const live = passwordIn(masks.answer(secret({ password: "hunter22" })));
+  const mask = Buffer.from(live ?? "", "base64").toString();
+
+  const guess = secret({ password: "hunter22" }, { name: "of-the-branch" });
+  const copy = masks.unmask({ ...secret({}, { name: "of-the-branch" }), data: secret({ password: mask }).data });
+  const shown = [guess, guess, copy, copy].map((written) => passwordIn(masks.written(written)));
+  const elsewhere = (masks.answer(secret({ other: "hunter22" })) as Masked).data?.["other"];
+  expect(new Set([live, elsewhere, ...shown]).size).toBe(6);
+
+  const guessed = ["hunter20", "hunter21", "hunter23"].map((password) => masks.written(secret({ password })));
+  expect(guessed.map(passwordIn)).not.toContain(live);
+  expect(() => masks.written(secret({ password: "hunter24" }))).toThrow("may not try more than");
+  expect(passwordIn(masks.written(secret({ password: "hunter22" })))).toBe(live);
+});
+
+test("values in place of masks are no more than a request may be long", () => {
+  const masks = createMasks();
+  const { data } = masks.answer(secret({ release: "x".repeat(500_000) })) as Masked;
+  const mask = Buffer.from(data?.["release"] ?? "", "base64").toString();
+  const once = { ...secret({}), stringData: { text: `see ${mask}` } };
+  expect((masks.unmask(once) as Masked).stringData?.["text"]).toHaveLength(500_004);
+  for (const written of [
+    { ...secret({}), stringData: { text: mask.repeat(1_000) } },
+    secret({ text: mask.repeat(1_000) }),
+    { ...secret({}), stringData: Object.fromEntries(Array.from({ length: 100 }, (_, at) => [`key${at}`, mask])) },
+  ]) {
+    expect(() => masks.unmask(written)).toThrow("too long for a preview");
+  }
+});
+
 test("a mask stays as it is, and what only looks like one does not", () => {
-  const masks = createSecretMasks();
+  const masks = createMasks();
   const masked = masks.answer(secret({ password: "hunter22" })) as Masked;
   expect((masks.answer(masked) as Masked).data).toEqual(masked.data);
   const forged = `masked-${"0".repeat(44)}`;
@@ -53,7 +96,7 @@ test("a mask stays as it is, and what only looks like one does not", () => {
 });
 
 test("a value that a project copies from one Secret into another is compared as itself", () => {
-  const masks = createSecretMasks();
+  const masks = createMasks();
   const { data } = masks.answer(secret({ password: "hunter22" })) as Masked;
   const mask = Buffer.from(data?.["password"] ?? "", "base64").toString();
   const url = (password: string) => `postgres://shop:${password}@db`;
@@ -69,10 +112,10 @@ test("a value that a project copies from one Secret into another is compared as 
 });
 
 test("of variables in a Secret the names stay, and of what is in no good order nothing", () => {
-  const masks = createSecretMasks();
-  const shown = (value: string) => {
-    const { data } = masks.answer(secret({ vars: value })) as Masked;
-    return Buffer.from(data?.["vars"] ?? "", "base64").toString();
+  const masks = createMasks();
+  const shown = (value: string, key = "vars") => {
+    const { data } = masks.answer(secret({ [key]: value })) as Masked;
+    return Buffer.from(data?.[key] ?? "", "base64").toString();
   };
   const vars = {
     db: { host: "db.internal", password: "hunter22", port: 5_432, tls: true, more: ["s3cret-one", null] },
@@ -88,7 +131,7 @@ test("of variables in a Secret the names stay, and of what is in no good order n
   expect(shown(stringify({ ...vars, db: { ...vars.db, port: 5_433 } }))).not.toBe(text);
   expect(masks.values()).toContain("hunter22");
 
-  for (const other of [
+  for (const [at, other] of [
     "a1b2c3d4e5f6: admin\n",
     "hunter22 is my password: yes\n",
     "user:hunter22",
@@ -96,24 +139,26 @@ test("of variables in a Secret the names stay, and of what is in no good order n
     `${"{a: ".repeat(30)}b${"}".repeat(30)}`,
     "a: &a [x, x]\nb: &b [*a, *a]\nc: *b\n<<: *z\n",
     "a: {b: [",
-  ]) {
-    expect(shown(other)).toMatch(/^masked-[0-9a-f]{44}$/);
+    Array.from({ length: 2_000 }, (_, at) => `a${at % 999}${"b".repeat(at / 999)}: x\n`).join(""),
+  ].entries()) {
+    expect(shown(other, `other${at}`)).toMatch(/^masked-[0-9a-f]{44}$/);
   }
 });
 
 test("masks of another run mean nothing", () => {
-  const { data } = createSecretMasks().answer(secret({ password: "hunter22" })) as Masked;
+  const { data } = createMasks().answer(secret({ password: "hunter22" })) as Masked;
   const written = { ...secret({}), data };
-  expect(createSecretMasks().unmask(written)).toEqual(written);
+  expect(createMasks().unmask(written)).toEqual(written);
 });
 
 test("lists and what tools left in annotations hold no value", () => {
-  const masks = createSecretMasks();
+  const masks = createMasks();
   const former = JSON.stringify(secret({ password: "the-one-before" }));
   const annotations = {
     "kubectl.kubernetes.io/last-applied-configuration": former,
     "tool/copy": "password is hunter22!",
     "tool/copy64": base64("hunter22"),
+    "tool/packed": gzipSync(former.repeat(10) + randomBytes(600).toString("hex")).toString("base64"),
     "meta.helm.sh/release-name": "shop",
   };
   const whole = secret({ password: "hunter22" }, { annotations, labels: { app: "shop" } });
@@ -122,12 +167,13 @@ test("lists and what tools left in annotations hold no value", () => {
   for (const value of ["hunter22", base64("hunter22"), "the-one-before", base64("the-one-before")]) {
     expect(shown).not.toContain(value);
   }
+  expect(shown).not.toContain(annotations["tool/packed"]);
   expect(shown).toContain('"meta.helm.sh/release-name":"shop"');
   expect(shown).toContain('"app":"shop"');
 });
 
 test("values of all kinds become masks", () => {
-  const masks = createSecretMasks();
+  const masks = createMasks();
   const binary = Buffer.concat([Buffer.from([0xff, 0xfe, 0x00]), randomBytes(2_000)]);
   const odd = {
     kind: "Secret",
@@ -141,7 +187,7 @@ test("values of all kinds become masks", () => {
 });
 
 test("an answer of another kind does not pass", () => {
-  const masks = createSecretMasks();
+  const masks = createMasks();
   const table = { kind: "Table", apiVersion: "meta.k8s.io/v1", metadata: {}, rows: [{ cells: ["hunter22"] }] };
   for (const answer of [
     table,
@@ -157,7 +203,7 @@ test("an answer of another kind does not pass", () => {
 });
 
 test("words of the API server that may quote a Secret do not pass, and those about rights do", () => {
-  const masks = createSecretMasks();
+  const masks = createMasks();
   const causes = [
     { reason: "FieldValueInvalid", field: "data.password", message: 'Invalid value: "hunter22": too short' },
   ];
@@ -195,9 +241,14 @@ test("words of the API server that may quote a Secret do not pass, and those abo
 });
 
 test("a run cannot have more Secrets read than memory bears", () => {
-  const masks = createSecretMasks();
+  const masks = createMasks();
   const read = () => {
     for (let i = 0; i < 40; i++) masks.answer(secret({ [`key${i}`]: `${i}${"x".repeat(1_000_000)}` }));
   };
   expect(read).toThrow("MiB of Secrets");
+
+  const many = Object.fromEntries(Array.from({ length: 30_000 }, (_, at) => [`key${at}`, `${at}`]));
+  const next = createMasks();
+  next.written(secret(many));
+  expect(() => next.written(secret(many))).toThrow("50000 values");
 });
