@@ -39,6 +39,8 @@ const [numberAt, architectureAt, argumentsAt] = [0, 4, 16];
 
 const allow = 0x7fff0000;
 const kill = 0x80000000;
+/** Asks the process that watches. Where there is none, the call fails. */
+const ask = 0x7fc00000;
 const refuse = (errno: number) => 0x00050000 + errno;
 const [eperm, eacces, enosys, eafnosupport] = [1, 13, 38, 97].map(refuse) as [number, number, number, number];
 
@@ -142,11 +144,20 @@ const [stream, typeBits] = [1, 0xf];
  * sockets that Landlock's rule on ports does not know: datagrams, netlink, MPTCP, and data sent before the connection is
  * made (TCP Fast Open). What may connect to nothing gets no socket of a network, whatever the kernel's Landlock can do.
  */
-export function kluctlFilter({ connects = true }: { readonly connects?: boolean } = {}): string {
+export function kluctlFilter({
+  connects = true,
+  watched,
+}: {
+  readonly connects?: boolean | undefined;
+  /** Whether somebody is asked before it connects to anything. */
+  readonly watched: boolean;
+}): string {
   const noFastOpen = (arg: number): Test => ({ arg, mask: fastOpen, oneOf: [0] });
   return compileFilter({
     rules: [
       { calls: meddling, answer: eperm },
+      // What leaves the group would outlive the run.
+      { calls: ["setsid", "setpgid"], answer: eperm },
       { calls: ["clone"], tests: [{ arg: 0, mask: newNamespaces, oneOf: [0] }], answer: allow, otherwise: eperm },
       { calls: ["clone3"], answer: enosys },
       {
@@ -162,6 +173,7 @@ export function kluctlFilter({ connects = true }: { readonly connects?: boolean 
       { calls: ["sendto", "sendmmsg"], tests: [noFastOpen(3)], answer: allow, otherwise: eperm },
       { calls: ["sendmsg"], tests: [noFastOpen(2)], answer: allow, otherwise: eperm },
       { calls: ["prlimit64"], tests: [{ arg: 0, oneOf: [0] }], answer: allow, otherwise: eperm },
+      { calls: ["connect"], answer: watched ? ask : allow },
     ],
     others: allow,
     unknown: enosys,

@@ -13,10 +13,19 @@ export interface Jail {
   /** The TCP ports that may be connected to; `undefined`: any. */
   readonly ports?: readonly number[] | undefined;
   readonly filter: string;
+  /** Landlock's rules name ports, and no addresses. So who connects is watched, where that is to be. */
+  readonly watched?: Watched | undefined;
   readonly limits: JailLimits;
   readonly demands: Demands;
   /** The environment that is kept, if not all of it: what begins with one of these. */
   readonly environment?: readonly string[] | undefined;
+}
+
+/** Nothing is connected to but the ports, on 127.0.0.1, and sockets in these directories. */
+interface Watched {
+  /** In place of the other: it asks. */
+  readonly filter: string;
+  readonly sockets: readonly string[];
 }
 
 /** Bytes, seconds, and counts. */
@@ -50,13 +59,15 @@ export function inJail(jail: Jail, command: string, args: readonly string[]): { 
 }
 
 /** What the launcher reads: one word and its value on each line. */
-export function toText({ read, execute, write, ports, filter, limits, demands, environment }: Jail): string {
+export function toText({ read, execute, write, ports, filter, watched, limits, demands, environment }: Jail): string {
   const lines: [string, string | number][] = [
     ...read.map((path): [string, string] => ["read", path]),
     ...execute.map((path): [string, string] => ["execute", path]),
     ...write.map((path): [string, string] => ["write", path]),
     ...(ports === undefined ? [] : ([["ports", ports.join(" ")]] as [string, string][])),
     ["filter", filter],
+    ...(watched === undefined ? [] : ([["watched", watched.filter]] as [string, string][])),
+    ...(watched?.sockets ?? []).map((path): [string, string] => ["sockets", path]),
     ["limit", "4 0"], // no core dumps: they hold secrets
     ...Object.entries(limits).map(([name, most]): [string, string] => [
       "limit",

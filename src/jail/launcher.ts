@@ -5,9 +5,11 @@
 import process from "node:process";
 
 /** What the calls are known by that Perl has no word for. Landlock's, close_range's are the same everywhere. */
-const numbers: Readonly<Record<string, { prctl: number; seccomp: number; prlimit: number; capset: number }>> = {
-  x64: { prctl: 157, seccomp: 317, prlimit: 302, capset: 126 },
-  arm64: { prctl: 167, seccomp: 277, prlimit: 261, capset: 91 },
+const numbers: Readonly<
+  Record<string, Record<"prctl" | "seccomp" | "prlimit" | "capset" | "sendmsg" | "recvmsg", number>>
+> = {
+  x64: { prctl: 157, seccomp: 317, prlimit: 302, capset: 126, sendmsg: 46, recvmsg: 47 },
+  arm64: { prctl: 167, seccomp: 277, prlimit: 261, capset: 91, sendmsg: 211, recvmsg: 212 },
 };
 
 /** Perl that defines `confine`, which takes what `toText` gives, and ends the process with 125 if it cannot. */
@@ -17,15 +19,107 @@ export function confining(arch: string = process.arch): string {
 }
 
 export function launcher(arch: string = process.arch): string {
+  const { sendmsg, recvmsg } = numbers[arch] ?? { sendmsg: 0, recvmsg: 0 };
   return `${confining(arch)}
+my ($sendmsg, $recvmsg) = (${sendmsg}, ${recvmsg});
+${watching}
 my $jail = shift @ARGV;
-confine($jail);
 my $command = shift @ARGV;
+if ($jail =~ /^watched /m) { watch($jail) } else { confine($jail) }
 exec { $command } $command, @ARGV;
 print STDERR "$command cannot be started: $!\\n";
 exit 126;
 `;
 }
+
+/**
+ * The launcher stays as the parent of what it starts, and is asked by the kernel before anything in there connects. It reads
+ * the address and lets the call go on. That is enough for what a project has kluctl do; a program of the project's own could change
+ * the address meanwhile, which leaves it what Landlock allows.
+ */
+const watching = String.raw`
+# As the kernel has them: of an address to send with a descriptor, and of what it asks and is answered.
+sub message {
+  return pack("Q L x4 P Q P Q l x4", 0, 0, $_[0], 1, $_[1], length $_[1], 0);
+}
+my ($ask_receive, $ask_answer, $ask_valid) = (0xc0502100, 0xc0182101, 0x40082102);
+
+# Returns in the child, confined.
+sub watch {
+  my ($jail) = @_;
+  socketpair(my $here, my $there, 1, 1, 0) or refuse("no pair of sockets: $!");
+  my $child = fork;
+  refuse("no process: $!") unless defined $child;
+  my $byte = "+";
+  my $vector = pack("P Q", $byte, 1);
+  if ($child == 0) {
+    close $here;
+    my $listener = confine($jail);
+    return unless defined $listener;
+    my $descriptor = pack("Q l2 l x4", 20, 1, 1, $listener);
+    my $message = message($vector, $descriptor);
+    syscall($sendmsg, fileno($there), $message, 0) == 1 or refuse("nobody watches: $!");
+    return;
+  }
+  close $there;
+  $SIG{$_} = "IGNORE" for qw(TERM INT HUP);
+  $SIG{CHLD} = sub { };
+  my $descriptor = pack("x24");
+  my $message = message($vector, $descriptor);
+  my $listener = syscall($recvmsg, fileno($here), $message, 0) == 1 ? unpack("x16 l", $descriptor) : undef;
+  close $here;
+  if (defined $listener) { answer($listener, $jail, $child) }
+  else { waitpid($child, 0) }
+  exit($? & 127 ? 128 + ($? & 127) : $? >> 8);
+}
+
+# Until the child has ended.
+sub answer {
+  my ($listener, $jail, $child) = @_;
+  my ($ports) = $jail =~ /^ports (.*)$/m;
+  my %ports = map { $_ => 1 } split / /, $ports // "";
+  my @sockets = $jail =~ /^sockets (.*)$/mg;
+  open(my $asked, "+<&=", $listener) or refuse("nobody can be asked: $!");
+  my $each = "";
+  vec($each, $listener, 1) = 1;
+  until (waitpid($child, 1) == $child) {
+    my $ready = $each;
+    # Its end may come right before.
+    next unless select($ready, undef, undef, 0.1) > 0;
+    my $question = pack("x80");
+    ioctl($asked, $ask_receive, $question) or next;
+    my ($id, $pid, $address, $length) = unpack("Q L x28 Q2", $question);
+    my $may = may_connect(read_memory($pid, $address, $length), \%ports, \@sockets);
+    my $still = pack("Q", $id);
+    ioctl($asked, $ask_valid, $still) or next; # its number may be somebody else's by now
+    my $answer = pack("Q q l L", $id, 0, $may ? 0 : -13, $may ? 1 : 0);
+    ioctl($asked, $ask_answer, $answer);
+  }
+}
+
+sub read_memory {
+  my ($pid, $address, $length) = @_;
+  return "" if $length < 2 || $length > 128;
+  sysopen(my $memory, "/proc/$pid/mem", 0) or return "";
+  sysseek($memory, $address, 0) or return "";
+  my $bytes = "";
+  return (sysread($memory, $bytes, $length) // 0) == $length ? $bytes : "";
+}
+
+sub may_connect {
+  my ($bytes, $ports, $sockets) = @_;
+  return 0 if length $bytes < 8;
+  my $family = unpack("S", $bytes);
+  if ($family == 2) {
+    my ($port, @address) = unpack("x2 n C4", $bytes);
+    return "@address" eq "127 0 0 1" && $ports->{$port};
+  }
+  return 0 unless $family == 1;
+  my $path = unpack("x2 Z*", $bytes);
+  return 0 if $path =~ m{/\.\.(?:/|\z)};
+  return scalar grep { index($path, "$_/") == 0 } @$sockets;
+}
+`;
 
 const program = String.raw`
 my ($create_ruleset, $add_rule, $restrict_self, $close_range) = (444, 445, 446, 436);
@@ -70,12 +164,14 @@ sub landlock {
 }
 
 sub confine {
-  my (@files, @ports, @limits, %demands, @kept, $filter, $most, $wants_ports);
+  my (@files, @ports, @limits, %demands, @kept, $filter, $watched, $most, $wants_ports);
   for (split /\n/, $_[0]) {
     my ($name, $value) = split / /, $_, 2;
     if ($name eq "read" || $name eq "execute" || $name eq "write") { push @files, [$name, $value] }
     elsif ($name eq "ports") { $wants_ports = 1; @ports = split / /, $value }
     elsif ($name eq "filter") { $filter = pack("H*", $value) }
+    elsif ($name eq "watched") { $watched = pack("H*", $value) }
+    elsif ($name eq "sockets") { next }
     elsif ($name eq "limit") { push @limits, [split / /, $value] }
     elsif ($name eq "abi") { $most = $value + 0 }
     elsif ($name eq "demand") { $demands{$value} = 1 }
@@ -118,8 +214,15 @@ sub confine {
     syscall($prlimit, $none, $resource, $new, $none) == 0 or refuse("limit $resource: $!");
   }
 
+  my ($mode, $flags, $listens) = (1, 0, 8);
+  if (defined $watched) {
+    my $code = pack("S x6 P", length($watched) / 8, $watched);
+    my $listener = syscall($seccomp, $mode, $listens, $code);
+    return $listener if $listener >= 0;
+    refuse("the kernel does not let connections be watched: $!") if $demands{network};
+  }
   my $code = pack("S x6 P", length($filter) / 8, $filter);
-  my ($mode, $flags) = (1, 0);
   syscall($seccomp, $mode, $flags, $code) == 0 or refuse("seccomp: $!");
+  return;
 }
 `;

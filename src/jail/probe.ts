@@ -5,7 +5,7 @@ import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { type AddressInfo, createServer } from "node:net";
 import { join } from "node:path";
 import { kluctlFilter } from "./filter.ts";
-import { inJail } from "./jail.ts";
+import { inJail, type Jail } from "./jail.ts";
 
 /** Each as `undefined` where it holds, or why it does not and what to do. */
 export interface KernelJail {
@@ -13,7 +13,7 @@ export interface KernelJail {
   readonly files: string | undefined;
   /** It reaches no process that is not its own. */
   readonly processes: string | undefined;
-  /** It connects to no TCP port but those that it is given, and to nothing else. */
+  /** It connects to no TCP port but those of this machine that it is given, and to nothing else. */
   readonly network: string | undefined;
 }
 
@@ -21,6 +21,8 @@ const needsLinux = "this is not Linux";
 const needsLandlock =
   "Landlock is missing: it takes Linux 5.13 or newer, with landlock among its security modules (lsm=), and a seccomp profile of the container that lets its calls pass";
 const needsPorts = "Landlock's rules for TCP ports are missing: they take Linux 6.7 or newer";
+const needsWatch =
+  "connections cannot be watched: seccomp's notifications are missing, or the memory of a process that this one has started cannot be read";
 const needsSeccomp =
   "seccomp filters cannot be set: the machine has to be x86-64 or arm64, and let unprivileged programs set them";
 const needsPerl = "/usr/bin/perl is missing: install perl-base";
@@ -39,6 +41,15 @@ print "processes\n" if syscall($ptrace, $attach, $pid + 0, 0, 0) == 0 || syscall
 print "tried all\n";
 `;
 
+/** Prints what becomes of connections to a port that is given: of this machine, and of another address. */
+const connections = String.raw`
+my ($port) = @ARGV;
+for my $last (1, 2) {
+  socket(my $tcp, 2, 1, 0);
+  print connect($tcp, pack("S n C4 x8", 2, $port, 127, 0, 0, $last)) ? "connected\n" : "refused\n" x ($! == 13);
+}
+`;
+
 export async function probeJail(
   workDir: string,
   { abi }: { readonly abi?: number | undefined } = {},
@@ -51,12 +62,12 @@ export async function probeJail(
     const canary = join(dir, "canary");
     await writeFile(canary, "canary");
     const { port } = server.address() as AddressInfo;
-    const jail = {
+    const jail: Jail = {
       read: ["/dev/null"],
       execute: ["/usr", "/lib", "/lib64", "/bin"],
       write: [],
       ports: [],
-      filter: kluctlFilter(),
+      filter: kluctlFilter({ watched: false }),
       limits: {},
       demands: { abi, files: false, network: false },
     };
@@ -67,7 +78,12 @@ export async function probeJail(
       String(port),
       String(process.pid),
     ]);
-    return toJail(await run(command, args));
+    const found = toJail(await run(command, args));
+    if (found.network !== undefined) return found;
+    const watched = { filter: kluctlFilter({ watched: true }), sockets: [] };
+    const watching = inJail({ ...jail, ports: [port], watched }, "/usr/bin/perl", ["-e", connections, String(port)]);
+    const { printed } = await run(watching.command, watching.args);
+    return { ...found, network: printed === "connected\nrefused\n" ? undefined : needsWatch };
   } finally {
     server.close();
     await rm(dir, { recursive: true, force: true });

@@ -132,7 +132,11 @@ export function createConfinement(deps: ConfinementDeps): Confinement {
       execute: [...systemPrograms, binary.path, ...place.programs],
       write: [job.path, "/dev/null"],
       ports,
-      filter: kluctlFilter({ connects: ports.length > 0 }),
+      filter: kluctlFilter({ connects: ports.length > 0, watched: false }),
+      // Without a port there is nothing that it could connect to anyway.
+      ...(ports.length > 0 && {
+        watched: { filter: kluctlFilter({ watched: true }), sockets: [...place.programs, job.path] },
+      }),
       limits: { data: limits.kluctlBytes, files: openFiles, fileSize: limits.writtenBytes },
       demands: { files, network, abi },
     };

@@ -1,5 +1,5 @@
 /** What came of a run of kluctl. */
-import { stat } from "node:fs/promises";
+import { lstat } from "node:fs/promises";
 import { KilledError, KluctlUnavailableError, PrepareError } from "../errors.ts";
 import { ThreadError } from "../thread/in-thread.ts";
 import type { Ended } from "./process.ts";
@@ -18,10 +18,10 @@ export async function readOutcome<T>(
   read: (file: string, size: number) => Promise<T>,
   toWords: (text: string) => string,
 ): Promise<T> {
-  const size = await stat(resultFile).then(
-    (info) => info.size,
-    () => 0,
-  );
+  const info = await lstat(resultFile).catch(() => undefined);
+  // A link would have us read what it leads to, and a pipe would never end.
+  if (info !== undefined && !info.isFile()) throw new Error("kluctl's result cannot be read: it is no file");
+  const size = info?.size ?? 0;
   if (size === 0) throw toFailure(ended, toWords);
   // Nothing of the document and no parser's message goes into the error: it holds secrets.
   if (size > longestResult) throw new Error(`kluctl's result cannot be read: it has ${size} bytes`);

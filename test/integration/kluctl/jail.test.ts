@@ -1,9 +1,13 @@
+import { execFile } from "node:child_process";
 import { once } from "node:events";
 import { type AddressInfo, createServer } from "node:net";
 import { mkdir, mkdtemp, readdir, readFile, rm, symlink, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { promisify } from "node:util";
 import { beforeAll, describe, expect, onTestFinished, test, vi } from "vitest";
+import { kluctlFilter } from "../../../src/jail/filter.ts";
+import { inJail, type Jail } from "../../../src/jail/jail.ts";
 import type { KluctlDeps } from "../../../src/kluctl/kluctl.ts";
 import type { CommandResult } from "../../../src/model.ts";
 import { collectLogs, createProject, createShop, newKluctl, newRun, noDiffOptions } from "../../support/fake-kluctl.ts";
@@ -24,14 +28,17 @@ beforeAll(async () => {
  * The same kluctl twice: as deploys use it, and as previews do, whose access is the cluster itself, with nothing between
  * them. With `warm` the renderers are copies of a fork server, else each starts cold.
  */
-async function useJail(options: Partial<Pick<KluctlDeps, "systemPython" | "warm" | "jail" | "limits">> = {}) {
+async function useJail({
+  ports = [],
+  ...options
+}: Partial<Pick<KluctlDeps, "systemPython" | "warm" | "jail" | "limits">> & { ports?: readonly number[] } = {}) {
   const [cluster, binary, dir] = await Promise.all([useCluster(), useKluctl(), useTempDir()]);
   const kubeconfig = await readFile(cluster.kubeconfig, "utf8");
   const port = Number(new URL(/https?:[^"\s]+/.exec(kubeconfig)?.[0] ?? "").port);
   const { log, lines } = collectLogs();
   const env = { PATH: "/usr/bin:/bin", KLUCTL_GIT_PASSWORD: "CANARY-login", AWS_SECRET_ACCESS_KEY: "CANARY-cloud" };
   const confine = {
-    open: () => Promise.resolve({ kubeconfig, env: {}, ports: [port], close: () => Promise.resolve() }),
+    open: () => Promise.resolve({ kubeconfig, env: {}, ports: [port, ...ports], close: () => Promise.resolve() }),
   };
   const shared = { binary, log, kubeconfigFor: () => kubeconfig, cacheDir, env };
   const open = newKluctl(dir, shared);
@@ -215,6 +222,25 @@ describe("declarations of a hostile branch, which kluctl itself obeys,", () => {
     expect(told).toMatch(/transport '(?:file|ssh)' not allowed/);
   });
 
+  test("another machine is not reached at a port that kluctl may connect to on this one", async () => {
+    let hits = 0;
+    const elsewhere = createServer((socket) => {
+      hits++;
+      socket.end("HTTP/1.1 200 OK\r\ncontent-length: 19\r\n\r\ncanary: CANARY-http");
+    }).listen(0, "127.0.0.2");
+    onTestFinished(() => void elsewhere.close());
+    await once(elsewhere, "listening");
+    const { port } = elsewhere.address() as AddressInfo;
+    const { jailed, run, slot, cluster } = await useJail({ ports: [port] });
+    const projectDir = await createProject(join(slot, "clone"), {
+      "deployment.yaml": `vars: [{http: {url: "http://127.0.0.2:${port}/"}}]\n${nothing}`,
+      "app/found.yaml": configMap(cluster.namespace, "{{ canary }}"),
+    });
+
+    await expect(jailed.diff(run({ projectDir }), noDiffOptions, signal)).rejects.toThrow("permission denied");
+    expect(hits).toBe(0);
+  });
+
   test("systemEnvVars show none of the server's", async () => {
     const { jailed, run, slot, cluster } = await useJail();
     const names = ["KLUCTL_GIT_PASSWORD", "AWS_SECRET_ACCESS_KEY"];
@@ -277,6 +303,38 @@ describe("a branch that exhausts", () => {
     expect(String(failed)).toMatch(/wrote more than 8 MiB|file too large/);
     await expect.poll(() => readdir(join(dir, "work")).then((left) => left.length)).toBeLessThan(2); // the stand-in's place
   });
+});
+
+test("what kluctl starts stays in its group, which ends with the run, and connects to sockets of the run alone", async () => {
+  const dir = await useTempDir();
+  const [own, other] = [join(dir, "own"), join(dir, "other")];
+  for (const place of [own, other]) {
+    await mkdir(place);
+    const server = createServer((socket) => socket.end()).listen(join(place, "socket"));
+    onTestFinished(() => void server.close());
+    await once(server, "listening");
+  }
+  const jail: Jail = {
+    ...{ read: ["/dev/null"], execute: ["/usr", "/lib", "/lib64", "/bin"], write: [], ports: [9], limits: {} },
+    filter: kluctlFilter({ watched: false }),
+    watched: { filter: kluctlFilter({ watched: true }), sockets: [own] },
+    demands: { files: true, network: true },
+  };
+  const program = String.raw`
+fork and exit(wait() == -1 ? 1 : $? >> 8);
+print "left\n" if setpgrp(0, 0) || syscall(${process.arch === "arm64" ? 157 : 112}) >= 0;
+for my $path (@ARGV) {
+  socket(my $unix, 1, 1, 0);
+  print connect($unix, pack("S a*", 1, "$path\0")) ? "connected\n" : "$!\n";
+}
+exit 3;
+`;
+  const paths = [join(own, "socket"), join(other, "socket"), join(own, "../other/socket")];
+  const { command, args } = inJail(jail, "/usr/bin/perl", ["-e", program, ...paths]);
+
+  const ended = await promisify(execFile)(command, args, { env: {} }).catch((error: unknown) => error);
+
+  expect(ended).toMatchObject({ code: 3, stdout: "connected\nPermission denied\nPermission denied\n" });
 });
 
 describe("a kernel with an older Landlock", () => {
