@@ -85,9 +85,9 @@ export async function compare(
       () => (decrypts ? diffDecrypted(comparing) : diffUndecrypted(comparing)),
       { signal },
     );
-    const masked = [result, undecrypted?.reference].flatMap((one) => one?.maskedValues ?? []);
-    knownSecrets = [...knownSecrets, ...masked];
-    const found = await describeSafely(result, { knownSecrets, prune: deployment.spec.prune, undecrypted }, signal);
+    const maskedValues = [result, undecrypted?.reference].flatMap((one) => one?.maskedValues ?? []);
+    const hiding = { knownSecrets, maskedValues, prune: deployment.spec.prune, undecrypted };
+    const found = await describeSafely(result, hiding, signal);
     if (found.concealed !== undefined) log.warn({ ...deployment.key, why: found.concealed }, "only counts are told");
     const { new: created, changed, deleted, orphan, errors } = found.counts;
     const pruneWaits = findPruneThatWaits(deployment, result, deps.settings);

@@ -2,11 +2,12 @@
 import type { CommandResult, ObjectRef, ResultError, ResultObject } from "../model.ts";
 import { redactorOf, type Redactor } from "../redact/redactor.ts";
 import { isSecret } from "../redact/secrets-of.ts";
-import { weightOf, weightOfSecrets } from "../redact/weight.ts";
+import { lengthOfTexts, weightOf, weightOfSecrets } from "../redact/weight.ts";
 import type { Preview, PreviewObject } from "../report.ts";
 import { comparedLength, diffObject, maxComparedLength } from "./object-diff.ts";
 import { inThread, largeText, ThreadError } from "../thread/in-thread.ts";
 import { findRisks, refusesChange } from "./risks.ts";
+import { withoutSaid } from "./said-values.ts";
 import { secretKeysOf } from "./secret-keys.ts";
 import { type Undecrypted, valuesToHide, withoutEncrypted } from "./undecrypted.ts";
 import { cutLine, makeVisible } from "./visible-text.ts";
@@ -16,6 +17,8 @@ type Description = Pick<Preview, "counts" | "objects" | "objectsLeftOut" | "erro
 interface DescribeOptions {
   /** What must not be read besides the values of the result's Secrets, such as the logins for git. */
   readonly knownSecrets: readonly string[];
+  /** Values of Secrets that kluctl got masks of. */
+  readonly maskedValues?: readonly string[] | undefined;
   /** Whether the deployment deletes what is no longer in its project. */
   readonly prune: boolean;
   /** Where placeholders stand for what is encrypted. */
@@ -33,9 +36,14 @@ export async function describeSafely(
   options: DescribeOptions,
   signal: AbortSignal,
 ): Promise<Description> {
-  const { knownSecrets, undecrypted } = options;
+  const { knownSecrets, maskedValues = [], undecrypted } = options;
   const reference = undecrypted?.reference;
-  const weight = weightOf(result) + weightOfSecrets(knownSecrets) + (reference ? weightOf(reference) : 0);
+  const own = maskedValues.length > 0 ? lengthOfTexts({ ...result, objects: toldObjects(result) }) : 0;
+  const weight =
+    own +
+    weightOf(result) +
+    weightOfSecrets([...knownSecrets, ...maskedValues]) +
+    (reference ? weightOf(reference) : 0);
   if (weight <= largeText) return describeDiff(result, options);
   const parts = { ...result, document: { deployment: result.document["deployment"] } };
   const known = undecrypted && { reference: reference && { ...reference, document: {} } };
@@ -53,10 +61,12 @@ export async function describeSafely(
  */
 export function describeDiff(
   result: CommandResult,
-  { knownSecrets, prune, undecrypted }: DescribeOptions,
+  { knownSecrets, maskedValues = [], prune, undecrypted }: DescribeOptions,
 ): Description {
   try {
-    const redactor = redactorOf(result, [...knownSecrets, ...(undecrypted ? valuesToHide(undecrypted) : [])]);
+    const masked = withoutSaid(maskedValues, toldObjects(result));
+    const hidden = [...knownSecrets, ...masked, ...(undecrypted ? valuesToHide(undecrypted) : [])];
+    const redactor = redactorOf(result, hidden);
     const objects = undecrypted ? withoutEncrypted(result.objects, undecrypted) : result.objects;
     const description = describe({ ...result, objects }, redactor, prune);
     const doubt = redactor.doubt();
@@ -64,6 +74,14 @@ export function describeDiff(
   } catch {
     return unreadable;
   }
+}
+
+/** Those whose own text a comment can show, or an error quote. */
+function toldObjects({ objects, errors, warnings }: CommandResult): ResultObject[] {
+  const messages = [...errors, ...warnings];
+  return objects.filter(
+    (object) => object.new || object.changes.length > 0 || messages.some(({ ref }) => isSame(ref, object.ref)),
+  );
 }
 
 const unreadable: Description = {
