@@ -254,12 +254,12 @@ export const valuesSchema = z.strictObject({
           tokenKey: text("Key of the token.", "token"),
         }),
         resources: passed(
-          "Resources of a pod. Without `limits.memory` it is 2.5 GiB for each of `config.preview.concurrency`.",
+          "Resources of a pod. Without `limits.memory` it is 3 GiB for each of `config.preview.concurrency`, and 512 MiB.",
           { requests: { cpu: "100m", memory: "256Mi" } },
         ),
         volumeSize: matching(
           quantity,
-          "Limit of what a pod writes: working copies and kluctl's cache. Empty: 2.5 GiB for each of `config.preview.concurrency`.",
+          "Limit of what a pod writes: working copies and kluctl's cache. Empty: 3 GiB for each of `config.preview.concurrency`, and 512 MiB.",
         ),
         podLabels: labels("More labels of the pods."),
         podAnnotations: labels("More annotations of the pods."),

@@ -459,9 +459,9 @@ test("the pod of previews has nothing of the server's, and reaches nothing", asy
   const subjects = objects.flatMap(({ kind, ...rest }) => (kind.endsWith("RoleBinding") ? [rest["subjects"]] : []));
   expect(JSON.stringify(subjects)).not.toContain(account.metadata.name);
   const secret = named<V1Secret>("Secret", runner);
-  expect(pod.containers[0]?.resources).toEqual({ requests: { cpu: "100m", memory: "256Mi" }, limits: { memory: "7680Mi" } }); // prettier-ignore
+  expect(pod.containers[0]?.resources).toEqual({ requests: { cpu: "100m", memory: "256Mi" }, limits: { memory: "9728Mi" } }); // prettier-ignore
   const volumes = pod.volumes ?? [];
-  expect(volumes.flatMap(({ emptyDir }) => emptyDir?.sizeLimit ?? [])).toEqual(["7680Mi", "7680Mi", "7680Mi"]);
+  expect(volumes.flatMap(({ emptyDir }) => emptyDir?.sizeLimit ?? [])).toEqual(["9728Mi", "9728Mi", "9728Mi"]);
   expect(volumes.filter(({ emptyDir }) => emptyDir === undefined)).toEqual([
     { name: "token", secret: expect.objectContaining({ secretName: secret.metadata.name }) },
   ]);

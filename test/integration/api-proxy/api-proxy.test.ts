@@ -187,6 +187,46 @@ test("no request shows a Secret's value, whatever the account may read", async (
   expect(run.maskedValues()).toContain(password);
 });
 
+// docs/preview-security.md says so: a diff could not be right without.
+test("of a value that it never sees a preview can tell whether a guess is right, whether two are equal, and how long one is", async () => {
+  const { cluster, open } = await useProxy();
+  await cluster.create({
+    apiVersion: "v1",
+    kind: "Secret",
+    metadata: { name: "twin" },
+    stringData: { copy: password },
+  } as KubernetesObject);
+  const run = await open();
+  const all = `/api/v1/namespaces/${cluster.namespace}/secrets`;
+  const valueIn = ({ text }: { readonly text: string }, key: string) => {
+    const { data = {} } = JSON.parse(text) as { readonly data?: Readonly<Record<string, string>> };
+    return Buffer.from(data[key] ?? "", "base64").toString();
+  };
+  const live = async (name: string, key: string) => valueIn(await call(run, "GET", `${all}/${name}`), key);
+  const proposed = async (name: string, key: string, value: string) => {
+    const body = { kind: "Secret", metadata: { name }, stringData: { [key]: value } };
+    return valueIn(await call(run, "PATCH", `${all}/${name}`, { body, headers: merge }), key);
+  };
+  const [shown, twin, user] = [
+    await live("login", "password"),
+    await live("twin", "copy"),
+    await live("login", "user"),
+  ];
+
+  expect(shown).not.toContain(password);
+  expect(await proposed("login", "password", password)).toBe(shown);
+  expect(await proposed("login", "password", "another guess")).not.toBe(shown);
+  expect(await proposed("twin", "copy", shown)).toBe(twin);
+  expect(await proposed("login", "user", shown)).not.toBe(user);
+  const mostBytes = 2 ** 20; // of all values of a Secret
+  const fits = async (length: number) => {
+    const stringData = { value: shown + "x".repeat(mostBytes - length) };
+    const body = { apiVersion: "v1", kind: "Secret", metadata: { generateName: "a-" }, stringData };
+    return (await call(run, "POST", all, { body, headers: plain })).status === 201;
+  };
+  expect([await fits(password.length), await fits(password.length - 1)]).toEqual([true, false]);
+});
+
 test("nothing that is sent changes anything, and all of it is sent as the account", async () => {
   const { cluster, user, open } = await useProxy();
   const run = await open();
