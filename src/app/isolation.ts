@@ -101,7 +101,7 @@ export function refusalOfForks(isolation: Isolation | undefined): string | undef
 
 /** What becomes of pull requests from forks that nobody has allowed. */
 export function forksOf({ preview }: Pick<Config, "preview">, isolation: Isolation | undefined): Forks {
-  if (preview.forks === "off") return "off";
+  if (!preview.enabled || preview.forks === "off") return "off";
   if (isolation?.unanswered) return "waiting";
   return isolation !== undefined && Object.keys(isolation.missing).length === 0 ? "isolated" : "refused";
 }

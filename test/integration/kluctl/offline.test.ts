@@ -1,6 +1,6 @@
 /** A project rendered from its files alone, by the real kluctl in its jail: what strangers propose. */
 import { once } from "node:events";
-import { mkdir, mkdtemp, rm, writeFile } from "node:fs/promises";
+import { mkdir, mkdtemp, rm, symlink, writeFile } from "node:fs/promises";
 import { type AddressInfo, createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -182,15 +182,16 @@ test("where the machine reaches nothing a kernel without rules for ports is enou
 });
 
 // docs/preview-security.md says so: Landlock has no rule for it.
-test("a template can tell that a file is there, and how large it is, and nothing of what is in it", async () => {
+test("a template can tell that a file is there, how large it is and where a link leads, and nothing of what is in it", async () => {
   const { clone, dir, render } = await useOffline();
   const canary = join(dir, "canary");
   await writeFile(canary, "CANARY-file");
+  await symlink("somewhere", join(dir, "link"));
   const look = `
 import os
-told = [os.path.exists("${canary}"), os.path.exists("${canary}.other"), os.stat("${canary}").st_size]
+told = [os.path.exists("${canary}"), os.path.exists("${canary}.other"), os.stat("${canary}").st_size, os.readlink("${dir}/link")]
 try:
-    environment = open("${canary}").read()
+    environment = open("${canary}").read() or os.listdir("${dir}")
 except OSError:
     environment = "nothing in it"
 `;
@@ -199,7 +200,9 @@ except OSError:
     "app/found.yaml": configMap(attackInPlace(look)),
   });
 
-  expect((await render(projectDir)).objects[0]?.rendered).toContain("got [True, False, 11] with nothing in it");
+  expect((await render(projectDir)).objects[0]?.rendered).toContain(
+    "got [True, False, 11, 'somewhere'] with nothing in it",
+  );
 });
 
 test("more objects than anybody reads are refused", async () => {

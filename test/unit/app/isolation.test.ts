@@ -44,13 +44,14 @@ test("of a runner that is away nothing is known: each run of a fork asks it, and
   expect(refusalOfForks(whole)).toBeUndefined();
   expect(refusalOfForks(partial)).toContain("cannot isolate them");
   expect(away.map(refusalOfForks)).toEqual([undefined, undefined]);
-  const forks = (isolation: Parameters<typeof forksOf>[1], setting: "off" | "isolated") => {
-    const { config } = loadConfig({ env: { TOWLINE_PREVIEW_FORKS: setting }, readFile: () => "" });
-    return forksOf(config, isolation);
+  const forks = (isolation: Parameters<typeof forksOf>[1], setting: "off" | "isolated", enabled = true) => {
+    const env = { TOWLINE_PREVIEW_FORKS: setting, TOWLINE_PREVIEW_ENABLED: String(enabled) };
+    return forksOf(loadConfig({ env, readFile: () => "" }).config, isolation);
   };
   expect([whole, partial, ...away, undefined].map((isolation) => forks(isolation, "isolated"))).toEqual([
     "isolated",
     ...["refused", "waiting", "waiting", "refused"],
   ]);
   expect(forks(whole, "off")).toBe("off");
+  expect(forks(whole, "isolated", false)).toBe("off");
 });
