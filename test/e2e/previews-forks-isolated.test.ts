@@ -102,7 +102,7 @@ test.each(places)(
     const pid = runner?.child.pid ?? process.pid;
     for (const port of runner ? [api, runner.port] : [api, store]) {
       expect(port).toBeGreaterThan(0);
-      const places = { canary: secret, above: dir, clone: join(dir, "no-such-clone"), pid, port };
+      const places = { files: { secret }, ports: { listener: port }, above: dir, pid };
       const pull = await pulls.openFromFork(
         "app/settings.yml",
         settings({ color: attackInPlace(attackProgram(places)), size: "small" }),

@@ -2,22 +2,24 @@
 import { randomBytes } from "node:crypto";
 import { createServer, type AddressInfo } from "node:net";
 import { once } from "node:events";
-import { readdir, readFile, writeFile } from "node:fs/promises";
+import { glob, readdir, readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { Redis } from "ioredis";
 import { expect, onTestFinished, test } from "vitest";
+import { stringify } from "yaml";
 import { previewAccount } from "../../dev/parts/preview-account.ts";
 import { attackInPlace, attackProgram } from "../support/attacks.ts";
 import { patience } from "../support/patience.ts";
 import { findRunsOf } from "../support/processes.ts";
 import { aProject, aSpec } from "../support/project.ts";
 import { type OpenPullRequest, type PullRequests, usePullRequests } from "../support/pull-requests.ts";
+import { startVictim } from "../support/victim.ts";
 import { type TestWorld, useWorld } from "../support/world.ts";
 
 const canary = `CANARY-${randomBytes(8).toString("hex")}`;
 
 /** One deployment that follows `main`, deployed already. */
-async function useShop(isolation: "required" | "auto", extra: Record<string, string> = {}) {
+async function useShop(isolation: "required" | "auto" | "off", extra: Record<string, string> = {}) {
   const world = await useWorld();
   const pulls = await usePullRequests(world, { TOWLINE_PREVIEW_ISOLATION: isolation, ...extra });
   const { namespace } = world.cluster;
@@ -53,24 +55,90 @@ async function filesBelow(dir: string): Promise<string[]> {
   return files.filter((file, at) => !file.endsWith("secret-of-the-server") && texts[at]?.includes(canary));
 }
 
-test("the code of a branch gets nothing, the next preview works, and the server says what is in force", async () => {
+/** A project whose template tries everything, and tells by name what it got. */
+async function useHostile({ cluster, redis, dir }: TestWorld, { towline }: PullRequests, tells: string[] = []) {
+  const secret = join(dir, "secret-of-the-server");
+  await writeFile(secret, canary);
+  const [mirror = "", work = ""] = await Promise.all(
+    ["git/mirrors/*/config", "kluctl-work"].map((at) => findOne(dir, at)),
+  );
+  const { child, pid } = await startVictim();
+  onTestFinished(() => void child.kill("SIGKILL"));
+  const apiServer = /https?:[^"\s]+/.exec(await readFile(cluster.kubeconfig, "utf8"))?.[0] ?? "";
+  const program = attackProgram({
+    files: { secret },
+    others: { mirror, kubeconfig: cluster.kubeconfig, "the server's environment": `/proc/${process.pid}/environ` },
+    ports: portsOf({ Redis: redis.url, server: towline.adminUrl, "API server": apiServer }),
+    above: dir,
+    work,
+    pid,
+    tells,
+  });
+  return aProject({ namespace: cluster.namespace, data: { color: attackInPlace(program) } });
+}
+
+async function findOne(dir: string, pattern: string): Promise<string> {
+  for await (const path of glob(join(dir, "*", pattern))) return path;
+  throw new Error(`nothing is like ${pattern}`);
+}
+
+function portsOf(urls: Readonly<Record<string, string>>): Record<string, number> {
+  return Object.fromEntries(Object.entries(urls).map(([name, url]) => [name, Number(new URL(url).port)]));
+}
+
+/** A project that writes a live Secret where nobody looks for it, and wants a hook to run. */
+function stealing(namespace: string) {
+  const metadata = (name: string, annotations?: object) => ({ name, namespace, ...(annotations && { annotations }) });
+  const files = aProject({
+    namespace,
+    data: {
+      plain: "{{ found }}",
+      backwards: "{{ found | reverse }}",
+      encoded: "{{ found | b64encode }}",
+      apart: "{{ found | list | join(' ') }}",
+    },
+    objects: {
+      "named.yml": { apiVersion: "v1", kind: "ConfigMap", metadata: metadata("{{ found | lower }}") },
+      "refused.yml": {
+        apiVersion: "v1",
+        kind: "Service",
+        metadata: metadata("refused"),
+        spec: { type: "{{ found }}", ports: [{ port: 80 }] },
+      },
+      "hook.yml": {
+        apiVersion: "v1",
+        kind: "ConfigMap",
+        metadata: metadata("hook", { "kluctl.io/hook": "pre-deploy" }),
+      },
+    },
+  });
+  const vars = [{ clusterSecret: { name: "live", namespace, key: "vars" } }];
+  return { ...files, "deployment.yaml": stringify({ vars, deployments: [{ path: "app" }] }) };
+}
+
+/** As a template can write it. */
+function spellings(secret: string): string[] {
+  const letters = [...secret];
+  const encoded = Buffer.from(secret).toString("base64").slice(0, 20);
+  return [secret, secret.toLowerCase(), letters.toReversed().join(""), letters.join(" "), encoded];
+}
+
+test("a branch gets nothing by its code, no live Secret and no hook; the next preview works, and the server says what is in force", async () => {
   const { world, pulls, namespace } = await useShop("required");
   const { towline } = pulls;
-  const secret = join(world.dir, "secret-of-the-server");
-  await writeFile(secret, canary);
-  const listener = createServer((socket) => socket.end(canary)).listen(0, "127.0.0.1");
-  onTestFinished(() => void listener.close());
-  await once(listener, "listening");
-  const { port } = listener.address() as AddressInfo;
-  const clone = join(world.dir, "no-such-clone");
-  const program = attackProgram({ canary: secret, above: world.dir, clone, pid: process.pid, port });
+  const body = { metadata: { name: "live" }, stringData: { vars: `found: ${canary}\n` } };
+  await world.cluster.core.createNamespacedSecret({ namespace, body });
 
-  const pull = await pulls.open(aProject({ namespace, data: { color: attackInPlace(program) } }));
-  const comment = await pull.comment("merging changes");
-
-  expect(comment).toContain("got nothing with");
-  const around = await readAround(world, pulls, pull);
-  for (const [place, text] of Object.entries(around)) expect([place, text.includes(canary)]).toEqual([place, false]);
+  const pull = await pulls.open(await useHostile(world, pulls));
+  expect(await pull.comment("merging changes")).toContain("got nothing with");
+  const thief = await pulls.open(stealing(namespace));
+  expect(await thief.comment("backwards")).not.toContain("hook");
+  for (const one of [pull, thief]) {
+    for (const [place, text] of Object.entries(await readAround(world, pulls, one))) {
+      expect([place, spellings(canary).filter((secret) => text.includes(secret))]).toEqual([place, []]);
+    }
+  }
+  expect(await world.cluster.find("v1", "ConfigMap", "hook")).toBeUndefined();
 
   const next = await pulls.open(aProject({ namespace, data: { color: "blue" } }));
   expect(await next.comment("merging changes")).toContain("blue");
@@ -81,6 +149,26 @@ test("the code of a branch gets nothing, the next preview works, and the server 
   );
   expect(towline.lines.map(({ msg }) => msg)).toContain("previews are confined");
 }, 120_000);
+
+test("without isolation the same branches get what is told of there: the attempts are real", async () => {
+  const { world, pulls, namespace } = await useShop("off");
+  const body = { metadata: { name: "live" }, stringData: { vars: `found: ${canary}\n` } };
+  await world.cluster.core.createNamespacedSecret({ namespace, body });
+
+  const tells = [
+    ...["programs: shell", "connections: TCP to Redis", "connections: TCP to server", "connections: TCP to API server"],
+    ...["login: a kubeconfig", "files: read secret", "files: read mirror", "files: read kubeconfig"],
+    ...["others: environment", "processes: signal", "writing: into the project"],
+  ];
+  const pull = await pulls.open(await useHostile(world, pulls, tells));
+  const comment = await pull.comment("merging changes");
+  for (const told of tells) expect(comment).toContain(told.replace(":", ""));
+  const thief = await pulls.open(stealing(namespace));
+  const [, , backwards = "", , encoded = ""] = spellings(canary);
+  const told = await thief.comment(backwards);
+  expect(told).not.toContain(canary); // as it is, it is masked even so
+  expect(told).not.toContain(encoded);
+}, 180_000);
 
 test("what a branch declares for kluctl itself reaches no file and no host of the server", async () => {
   const { world, pulls, namespace } = await useShop("auto");

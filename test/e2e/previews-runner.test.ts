@@ -55,9 +55,8 @@ test("a runner renders a pull request, gets nothing of the server's, and keeps n
   onTestFinished(() => void listener.close());
   await once(listener, "listening");
   const { port } = listener.address() as AddressInfo;
-  const clone = join(world.dir, "no-such-clone");
   const pid = runner.child.pid ?? 0;
-  const program = attackProgram({ canary: secret, above: world.dir, clone, pid, port });
+  const program = attackProgram({ files: { secret }, ports: { listener: port }, above: world.dir, pid });
   const hostile = await pulls.open(aProject({ namespace, data: { color: attackInPlace(program) } }));
   expect(await hostile.comment("merging changes")).toContain("got nothing with");
 

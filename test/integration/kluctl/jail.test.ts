@@ -1,17 +1,25 @@
 import { execFile } from "node:child_process";
 import { once } from "node:events";
 import { type AddressInfo, createServer } from "node:net";
-import { mkdir, mkdtemp, readdir, readFile, rm, symlink, writeFile } from "node:fs/promises";
+import { glob, mkdir, mkdtemp, readdir, readFile, rm, symlink, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
-import { join } from "node:path";
+import { dirname, join } from "node:path";
 import { promisify } from "node:util";
 import { beforeAll, describe, expect, onTestFinished, test, vi } from "vitest";
+import { parse } from "yaml";
 import { kluctlFilter } from "../../../src/jail/filter.ts";
 import { inJail, type Jail } from "../../../src/jail/jail.ts";
 import type { KluctlDeps } from "../../../src/kluctl/kluctl.ts";
 import type { CommandResult } from "../../../src/model.ts";
-import { collectLogs, createProject, createShop, newKluctl, newRun, noDiffOptions } from "../../support/fake-kluctl.ts";
-import { attackProgram, attackTemplate } from "../../support/attacks.ts";
+import {
+  collectLogs,
+  createExample,
+  createProject,
+  newKluctl,
+  newRun,
+  noDiffOptions,
+} from "../../support/fake-kluctl.ts";
+import { attackProgram, attackTemplate, gotBy, readAttack } from "../../support/attacks.ts";
 import { patience } from "../../support/patience.ts";
 import { uniqueName, useCluster, useKluctl, useTempDir } from "../../support/world.ts";
 
@@ -58,6 +66,37 @@ async function useJail({
   };
 }
 
+interface ExampleProject {
+  readonly name: string;
+  readonly targets: readonly string[];
+  create(dir: string): Promise<string>;
+}
+
+/** Of examples/, and of the blocks of the documentation that make one. */
+async function findProjects(): Promise<ExampleProject[]> {
+  const root = join(import.meta.dirname, "../../..");
+  const targetsIn = (text: string) =>
+    (parse(text) as { targets: { name: string }[] }).targets.map((target) => target.name);
+  const projects: ExampleProject[] = [];
+  for await (const path of glob("*/.kluctl.yaml", { cwd: join(root, "examples") })) {
+    const name = dirname(path);
+    const targets = targetsIn(await readFile(join(root, "examples", path), "utf8"));
+    projects.push({ name, targets, create: (dir) => createExample(name, dir) });
+  }
+  for await (const page of glob("*.md", { cwd: join(root, "docs") })) {
+    const text = await readFile(join(root, "docs", page), "utf8");
+    const block = (file: string) => new RegExp(`^# ${file}\\n((?:(?!\`\`\`).*\\n)*)`, "m").exec(text)?.[1];
+    const [config, deployment] = [block("\\.kluctl\\.yaml"), block("deployment\\.yaml")];
+    if (config === undefined || deployment === undefined) continue;
+    const { deployments } = parse(deployment) as { deployments: { path: string }[] };
+    const objects = deployments.map(({ path }) => [`${path}/found.yaml`, configMap("default", "{{ target.name }}")]);
+    const files = { ".kluctl.yaml": config, "deployment.yaml": deployment, ...Object.fromEntries(objects) };
+    projects.push({ name: page, targets: targetsIn(config), create: (dir) => createProject(dir, files) });
+  }
+  expect(projects.map(({ name }) => name)).toEqual(expect.arrayContaining(["shop", "migrate-from-flux.md"]));
+  return projects;
+}
+
 const warm = { warm: true };
 const again = "the renderers of previews have to be started again";
 
@@ -81,20 +120,25 @@ describe.each([
   ["from the fork server", warm],
   ["from one of the system's Python", { ...warm, systemPython: true }],
 ] as const)("renderers %s", (how, options) => {
-  test("the shop renders in a jail what it renders outside of one", async () => {
+  test("every example renders in a jail what it renders outside of one, byte for byte", async () => {
     const { open, jailed, run, slot } = await useJail(options);
-    const projectDir = await createShop(join(slot, "clone"));
-    const shop = run({ projectDir, target: "staging", args: { environment: uniqueName("t") } });
+    for (const { name, targets, create } of await findProjects()) {
+      const projectDir = await create(join(slot, "clone"));
+      for (const target of targets) {
+        const project = run({ projectDir, target, args: { environment: uniqueName("t") } });
 
-    const outside = await open.diff(shop, noDiffOptions, signal);
-    const inside = await jailed.diff(shop, noDiffOptions, signal);
+        const outside = await open.diff(project, noDiffOptions, signal);
+        const inside = await jailed.diff(project, noDiffOptions, signal);
 
-    expect(inside.errors).toEqual([]);
-    expect(inside.objects).toHaveLength(9);
-    // kluctl lists them in another order each time.
-    const texts = ({ objects }: CommandResult) => objects.map(({ rendered }) => rendered).sort();
-    expect(texts(inside)).toEqual(texts(outside));
-    expect(inside.objectsHash).toBe(outside.objectsHash);
+        expect(inside.errors, name).toEqual([]);
+        expect(inside.objects.length, name).toBeGreaterThan(0);
+        // kluctl lists them in another order each time.
+        const texts = ({ objects }: CommandResult) => objects.map(({ rendered }) => rendered).sort();
+        expect(texts(inside), name).toEqual(texts(outside));
+        expect(inside.objectsHash, name).toBe(outside.objectsHash);
+      }
+      await rm(projectDir, { recursive: true });
+    }
   });
 
   test("a template's code finds no environment, no file, no process and no socket", async () => {
@@ -105,26 +149,21 @@ describe.each([
     onTestFinished(() => void server.close());
     await once(server, "listening");
     const { port } = server.address() as AddressInfo;
-    const clone = join(slot, "clone");
-    const attack = attackProgram({ canary, above: dir, clone, pid: process.pid, port });
-    const projectDir = await createProject(clone, {
+    const places = { files: { canary }, ports: { listener: port }, above: dir, pid: process.pid };
+    const projectDir = await createProject(join(slot, "clone"), {
       "deployment.yaml": "deployments: [{path: app}]",
-      "app/found.yaml": configMap(cluster.namespace, `${attackTemplate(join(clone, "attack.py"))}`),
-      "attack.py": attack,
+      "app/found.yaml": configMap(cluster.namespace, attackTemplate(attackProgram(places))),
     });
     await symlink(canary, join(projectDir, "link"));
 
     const result = await jailed.diff(run({ projectDir }), noDiffOptions, signal);
-    const found = JSON.parse(Buffer.from(data(result)["found"] ?? "", "base64").toString()) as Record<string, string>;
+    const attacked = readAttack(data(result)["found"] ?? "");
 
-    const { environment, python, ...others } = found;
-    expect(environment).not.toContain("CANARY");
-    expect(
-      Object.keys(JSON.parse(environment ?? "{}") as object).filter((name) => !/^(PYTHON|LC_|LANG|TZ)/.test(name)),
-    ).toEqual([]);
-    expect(python?.includes("fork-server")).toBe(how !== "cold");
-    expect(Object.entries(others).filter(([, answer]) => answer !== "refused")).toEqual([]);
-    expect(Object.keys(others).length).toBeGreaterThan(50);
+    expect(gotBy(attacked)).toEqual([]);
+    expect(Object.keys(attacked.found).length).toBeGreaterThan(80);
+    const names = Object.keys(attacked.environment).filter((name) => !/^(PYTHON|LC_|LANG|TZ)/.test(name));
+    expect(names).toEqual([]);
+    expect(attacked.python.includes("fork-server")).toBe(how !== "cold");
     expect(lines.filter(({ msg }) => /starts? cold/.test(String(msg)))).toEqual([]);
   });
 });
@@ -149,23 +188,10 @@ test("the fork server that dies is followed by another, which has learnt nothing
   expect(new Set(pids()).size).toBe(2);
 });
 
-describe("declarations of a hostile branch, which kluctl itself obeys,", () => {
+describe("what a hostile branch declares, which kluctl itself obeys,", () => {
   const nothing = "deployments: [{path: app}]";
 
-  test.each([
-    ["an absolute path", (canary: string) => `vars: [{file: ${canary}}]\n${nothing}`],
-    ["a path above the project", () => `vars: [{file: ../../canary.yaml}]\n${nothing}`],
-    ["a link", () => `vars: [{file: link.yaml}]\n${nothing}`],
-    ["kluctl's own environment", () => `vars: [{file: /proc/self/environ}]\n${nothing}`],
-    ["a chart behind a link", () => `deployments: [{path: chart}]`],
-    ["a resource behind a link", () => `deployments: [{path: linked}]`],
-    [
-      "a host of its own",
-      (_: string, port: number) => `vars: [{http: {url: "http://127.0.0.1:${port}/?{{ 1 }}"}}]\n${nothing}`,
-    ],
-    ["a kustomization of another host", () => `deployments: [{path: remote}]`],
-    ["a repository on the disk", (canary: string) => `deployments: [{git: {url: "file://${canary}"}}]`],
-  ])("%s gives nothing away", async (_name, deployment) => {
+  test("gives nothing away", async () => {
     const { jailed, run, slot, dir, cluster } = await useJail();
     const canary = join(dir, "canary.yaml");
     await writeFile(canary, "canary: CANARY-file\n");
@@ -179,26 +205,40 @@ describe("declarations of a hostile branch, which kluctl itself obeys,", () => {
     onTestFinished(() => void server.close());
     await once(server, "listening");
     const { port } = server.address() as AddressInfo;
-    const projectDir = await createProject(join(slot, "clone"), {
-      "deployment.yaml": deployment(canary, port),
-      "app/found.yaml": configMap(cluster.namespace, "{{ canary }}"),
-      "chart/helm-chart.yaml": `helmChart: {path: link, releaseName: x, namespace: ${cluster.namespace}}`,
-      "chart/helm-values.yaml": "{}",
-      "linked/kustomization.yaml": "resources: [link.yaml]",
-      "remote/kustomization.yaml": `resources: ["http://127.0.0.1:${port}/canary.yaml"]`,
-    });
-    await symlink(canary, join(projectDir, "link.yaml"));
-    await symlink(canary, join(projectDir, "linked/link.yaml"));
-    await symlink(join(dir, "secrets"), join(projectDir, "chart/link"));
+    const declarations = {
+      "an absolute path": `vars: [{file: ${canary}}]\n${nothing}`,
+      "a path above the project": `vars: [{file: ../../canary.yaml}]\n${nothing}`,
+      "a link": `vars: [{file: link.yaml}]\n${nothing}`,
+      "kluctl's own environment": `vars: [{file: /proc/self/environ}]\n${nothing}`,
+      "a chart behind a link": `deployments: [{path: chart}]`,
+      "a resource behind a link": `deployments: [{path: linked}]`,
+      "a host of its own": `vars: [{http: {url: "http://127.0.0.1:${port}/?{{ 1 }}"}}]\n${nothing}`,
+      "a kustomization of another host": `deployments: [{path: remote}]`,
+      "a repository on the disk": `deployments: [{git: {url: "file://${canary}"}}]`,
+    };
+    for (const [name, deployment] of Object.entries(declarations)) {
+      const projectDir = await createProject(join(slot, "clone"), {
+        "deployment.yaml": deployment,
+        "app/found.yaml": configMap(cluster.namespace, "{{ canary }}"),
+        "chart/helm-chart.yaml": `helmChart: {path: link, releaseName: x, namespace: ${cluster.namespace}}`,
+        "chart/helm-values.yaml": "{}",
+        "linked/kustomization.yaml": "resources: [link.yaml]",
+        "remote/kustomization.yaml": `resources: ["http://127.0.0.1:${port}/canary.yaml"]`,
+      });
+      await symlink(canary, join(projectDir, "link.yaml"));
+      await symlink(canary, join(projectDir, "linked/link.yaml"));
+      await symlink(join(dir, "secrets"), join(projectDir, "chart/link"));
 
-    const told = await jailed.diff(run({ projectDir }), noDiffOptions, signal).then(
-      (result) => JSON.stringify(result),
-      (error: Error) => error.message,
-    );
+      const told = await jailed.diff(run({ projectDir }), noDiffOptions, signal).then(
+        (result) => JSON.stringify(result),
+        (error: Error) => error.message,
+      );
 
-    expect(told).not.toContain("CANARY");
-    expect(told).toMatch(/not found|permission denied|fs-security-constraint|not supported/);
-    expect(hits).toBe(0);
+      expect(told, name).not.toContain("CANARY");
+      expect(told, name).toMatch(/not found|permission denied|fs-security-constraint|not supported/);
+      expect(hits, name).toBe(0);
+      await rm(projectDir, { recursive: true });
+    }
   });
 
   test.each([
@@ -243,15 +283,15 @@ describe("declarations of a hostile branch, which kluctl itself obeys,", () => {
 
   test("systemEnvVars show none of the server's", async () => {
     const { jailed, run, slot, cluster } = await useJail();
-    const names = ["KLUCTL_GIT_PASSWORD", "AWS_SECRET_ACCESS_KEY"];
+    const names = ["KLUCTL_GIT_PASSWORD", "KLUCTL_GIT_0_PASSWORD", "AWS_SECRET_ACCESS_KEY"];
     const projectDir = await createProject(join(slot, "clone"), {
       "deployment.yaml": `vars: [{systemEnvVars: {${names.map((name, at) => `a${at}: "${name}:none"`).join(", ")}}}]\n${nothing}`,
-      "app/found.yaml": configMap(cluster.namespace, "{{ a0 }} {{ a1 }}"),
+      "app/found.yaml": configMap(cluster.namespace, "{{ a0 }} {{ a1 }} {{ a2 }}"),
     });
 
     const result = await jailed.diff(run({ projectDir }), noDiffOptions, signal);
 
-    expect(data(result)["found"]).toBe("none none");
+    expect(data(result)["found"]).toBe("none none none");
   });
 });
 
@@ -345,19 +385,15 @@ describe("a kernel with an older Landlock", () => {
     });
     const canary = join(dir, "canary");
     await writeFile(canary, "CANARY-file");
-    const clone = join(slot, "clone");
-    const attack = attackProgram({ canary, above: dir, clone, pid: process.pid, port: 9 });
-    const projectDir = await createProject(clone, {
+    const places = { files: { canary }, ports: { nobody: 9 }, above: dir, pid: process.pid };
+    const projectDir = await createProject(join(slot, "clone"), {
       "deployment.yaml": "deployments: [{path: app}]",
-      "app/found.yaml": configMap(cluster.namespace, attackTemplate(join(clone, "attack.py"))),
-      "attack.py": attack,
+      "app/found.yaml": configMap(cluster.namespace, attackTemplate(attackProgram(places))),
     });
 
     const result = await jailed.diff(run({ projectDir }), noDiffOptions, signal);
-    const found = JSON.parse(Buffer.from(data(result)["found"] ?? "", "base64").toString()) as Record<string, string>;
 
-    const { environment: _, python: __, ...others } = found;
-    expect(Object.entries(others).filter(([, answer]) => answer !== "refused")).toEqual([]);
+    expect(gotBy(readAttack(data(result)["found"] ?? ""))).toEqual([]);
   });
 
   test.each([

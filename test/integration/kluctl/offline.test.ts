@@ -8,7 +8,7 @@ import { beforeAll, expect, onTestFinished, test } from "vitest";
 import { NeedsMoreError, PreviewRefusedError } from "../../../src/errors.ts";
 import type { KluctlDeps } from "../../../src/kluctl/kluctl.ts";
 import { collectLogs, createProject, createShop, newKluctl, newRun } from "../../support/fake-kluctl.ts";
-import { attackInPlace, attackProgram, attackTemplate } from "../../support/attacks.ts";
+import { attackInPlace, attackProgram, attackTemplate, gotBy, readAttack } from "../../support/attacks.ts";
 import { useKluctl, useTempDir } from "../../support/world.ts";
 
 const signal = new AbortController().signal;
@@ -120,16 +120,15 @@ test("neither a template's code nor what kluctl obeys finds anything", async () 
   onTestFinished(() => void server.close());
   await once(server, "listening");
   const { port } = server.address() as AddressInfo;
+  const places = { files: { canary }, ports: { listener: port }, above: dir, pid: process.pid };
   const attacking = await createProject(clone, {
     "deployment.yaml": app,
-    "app/found.yaml": configMap(attackTemplate(join(clone, "attack.py"))),
-    "attack.py": attackProgram({ canary, above: dir, clone, pid: process.pid, port }),
+    "app/found.yaml": configMap(attackTemplate(attackProgram(places))),
   });
   const { data } = JSON.parse((await render(attacking)).objects[0]?.rendered ?? "{}") as { data: { found: string } };
-  const found = JSON.parse(Buffer.from(data.found, "base64").toString()) as Record<string, string>;
-  const { environment, python: _, ...others } = found;
-  expect(environment).not.toContain("CANARY");
-  expect(Object.entries(others).filter(([name, answer]) => answer !== "refused" && name !== "link")).toEqual([]);
+  const attacked = readAttack(data.found);
+  expect(JSON.stringify(attacked.environment)).not.toContain("CANARY");
+  expect(gotBy(attacked)).toEqual([]);
 
   for (const vars of [`file: ${canary}`, "file: ../../../canary.yaml"]) {
     const projectDir = await createProject(join(clone, "declares"), {

@@ -1,0 +1,170 @@
+/** What each setting stops of two branches that try everything: as docs/preview-security.md has it in its table. */
+import { execFile } from "node:child_process";
+import { chmod, chown, copyFile, cp, mkdir, readFile } from "node:fs/promises";
+import { dirname, join } from "node:path";
+import process from "node:process";
+import { promisify } from "node:util";
+import { expect, test } from "vitest";
+import { cacheDir } from "../../../dev/cache.ts";
+import { mayLack } from "../../support/attacks.ts";
+import { type Aim, aims, type Seen, type SettingName, settings, tryCanaries } from "../../support/canaries.ts";
+import { createPod } from "../../support/emulated-pod.ts";
+import { useKluctlPython } from "../../support/renderers.ts";
+import { useCluster, useKluctl, useTempDir } from "../../support/world.ts";
+import type { TestCluster } from "../../support/world-cluster.ts";
+
+const run = promisify(execFile);
+const repository = join(import.meta.dirname, "../../..");
+
+/** The table's first column. */
+const rows: Readonly<Record<Aim, string>> = {
+  programs: "start programs, fork, push, or leave something running, from a template",
+  connections: "connect to Redis, to sockets of the server, to the cloud's metadata or to DNS, from a template",
+  processes: "signal, trace or slow down other processes, from a template",
+  kernel: "reach kernel interfaces that are rarely needed, from a template",
+  environment: "find secrets in the environment of a template",
+  others: "read other processes' environment, memory or arguments from a template",
+  login: "find a login to the cluster in what its own run was given",
+  files: "read files of the server from a template: tokens, mounted Secrets, other checkouts",
+  writing: "write files, hooks, Python or caches that others use from a template",
+  "declared files": "read files by `vars: file`, or by links as vars or charts",
+  "declared variables": "read the server's logins by `systemEnvVars`",
+  "declared programs": "have kluctl start programs that the project names (through git)",
+  "declared hosts": "have kluctl connect to other hosts (`http` vars, remote kustomizations)",
+  "declared Secrets": "read the value of a Secret in the cluster by `clusterSecret`",
+  memory: "take more memory, output, CPU time or disk than a preview may",
+};
+
+/** Where a cell says it in other words. */
+const words: Partial<Record<Aim, Readonly<Record<"possible" | "stopped", string>>>> = {
+  memory: { possible: "ends when time is over", stopped: "fails alone" },
+};
+
+/** The documented cells of each setting, by the first column. */
+async function readTable(): Promise<Map<string, Record<string, string>>> {
+  const page = await readFile(join(repository, "docs/preview-security.md"), "utf8");
+  const [, table = ""] = /^What each setting stops:\n\n((?:\|.*\n)+)/m.exec(page) ?? [];
+  const lines = table
+    .trimEnd()
+    .split("\n")
+    .map((line) =>
+      line
+        .split("|")
+        .slice(1, -1)
+        .map((cell) => cell.trim()),
+    );
+  const [[, ...columns] = [], , ...cells] = lines;
+  return new Map(
+    columns.map((column, at) => [
+      column,
+      Object.fromEntries(cells.map(([row = "", ...said]) => [row, said[at] ?? ""])),
+    ]),
+  );
+}
+
+/** The same of what was seen. What neither worked wholly nor not at all is told as what it was. */
+function toCells({ found }: Seen): Record<string, string> {
+  return Object.fromEntries(aims.map((aim) => [rows[aim], toCell(aim, found)]));
+}
+
+function toCell(aim: Aim, found: Seen["found"]): string {
+  const tried = Object.entries(found).filter(([name]) => name.startsWith(`${aim}: `));
+  const got = tried.filter(([, answer]) => answer !== "refused");
+  const lacking = tried.filter(([name, answer]) => answer === "refused" && !mayLack.has(name)).map(([name]) => name);
+  if (tried.length > 0 && got.length === 0) return words[aim]?.stopped ?? "stopped";
+  if (got.length > 0 && lacking.length === 0) return words[aim]?.possible ?? "possible";
+  return `got ${got.map((one) => one.join(" ")).join(", ") || "nothing"}, and not ${lacking.join(", ") || "anything"}`;
+}
+
+/** A namespace with a Secret that only its readers may know. */
+async function useSecret(): Promise<TestCluster> {
+  const cluster = await useCluster();
+  const body = { metadata: { name: "login" }, stringData: { vars: "found: CANARY-secret\n" } };
+  await cluster.core.createNamespacedSecret({ namespace: cluster.namespace, body });
+  return cluster;
+}
+
+/** Where kluctl's Python lies unpacked. */
+async function useUnpacked(): Promise<string> {
+  await useKluctlPython();
+  return join(cacheDir(), "kluctl");
+}
+
+test("the documentation has a column for each setting, and a row for each kind of attempt", async () => {
+  const table = await readTable();
+  expect([...table.keys()]).toEqual(Object.keys(settings));
+  for (const cells of table.values()) expect(Object.keys(cells).toSorted()).toEqual(Object.values(rows).toSorted());
+});
+
+test.each(Object.keys(settings) as SettingName[])(
+  "with %s two hostile branches get what the documentation says, and no more",
+  async (name) => {
+    const [table, cluster, binary, unpackedDir, dir] = await Promise.all([
+      readTable(),
+      useSecret(),
+      useKluctl(),
+      useUnpacked(),
+      useTempDir(),
+    ]);
+    const { kubeconfig, namespace } = cluster;
+
+    const seen = await tryCanaries(settings[name], { dir, binary, unpackedDir, kubeconfig, namespace });
+
+    expect(toCells(seen)).toEqual(table.get(name));
+    expect(seen.next).toBe("42");
+    const { confined } = settings[name];
+    expect(seen.python.includes("fork-server")).toBe(confined);
+    expect(JSON.stringify(seen.environment).includes("CANARY")).toBe(!confined);
+    expect(Object.keys(seen.found).length).toBeGreaterThan(100);
+  },
+);
+
+/** Python, kluctl, Node and the sources where the pod's user can read them. */
+async function usePod() {
+  const [dir, binary, unpacked] = await Promise.all([useTempDir(), useKluctl(), useUnpacked()]);
+  await chmod(dir, 0o755);
+  const copy = join(dir, "unpacked");
+  await mkdir(copy);
+  for (const place of ["tmp", "python"]) {
+    const filter = (path: string) => !/\.lock$|\/shop-[^/]*$/.test(path);
+    await cp(join(unpacked, place), join(copy, place), { recursive: true, verbatimSymlinks: true, filter });
+  }
+  await run("chmod", ["-R", "a+rX", copy]);
+  const places = { app: repository, node: dirname(process.execPath), kluctl: dirname(binary) };
+  return { pod: await createPod(dir, places), places, binary, unpackedDir: copy };
+}
+
+test.each(["`auto` without Landlock", "`required`", "`forks: isolated`"] satisfies SettingName[])(
+  "in a restricted pod %s stops the same",
+  async (name) => {
+    const [table, cluster, { pod, places, binary, unpackedDir }] = await Promise.all([
+      readTable(),
+      useSecret(),
+      usePod(),
+    ]);
+    const kubeconfig = join(pod.data, "kubeconfig");
+    await copyFile(cluster.kubeconfig, kubeconfig);
+    await chown(kubeconfig, pod.uid, pod.uid).catch(() => undefined); // the user's own
+    const kluctl = join(pod.at(places.kluctl), binary.slice(places.kluctl.length));
+    const deps = { dir: pod.data, binary: kluctl, unpackedDir, kubeconfig, namespace: cluster.namespace };
+    const script = join(pod.at(places.app), "test/integration/kluctl/pod-canaries-fixture.ts");
+    const node = join(pod.at(places.node), "node");
+    const { command, args } = pod.command(node, [script, name, JSON.stringify(deps)]);
+
+    const env = { PATH: "/usr/bin:/bin", HOME: pod.data };
+    const { stdout } = await run(command, args, { env, cwd: "/", maxBuffer: 1 << 24 });
+
+    type Told = { seen: Seen; missing: object; self: Record<string, string> };
+    const { seen, missing, self } = JSON.parse(stdout) as Told;
+    expect(self).toEqual({
+      root: pod.whole ? "EROFS" : "EACCES",
+      capabilities: "0000000000000000",
+      noNewPrivileges: "1",
+      seccomp: "2",
+      uid: String(pod.uid),
+    });
+    expect(missing).toEqual({});
+    expect(toCells(seen)).toEqual(table.get(name));
+    expect(seen.next).toBe("42");
+  },
+);
