@@ -2,7 +2,7 @@
 import { randomBytes } from "node:crypto";
 import { createServer, type AddressInfo } from "node:net";
 import { once } from "node:events";
-import { glob, readdir, readFile, writeFile } from "node:fs/promises";
+import { glob, readdir, readFile, rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { Redis } from "ioredis";
 import { expect, onTestFinished, test } from "vitest";
@@ -10,9 +10,17 @@ import { stringify } from "yaml";
 import { previewAccount } from "../../dev/parts/preview-account.ts";
 import { attackInPlace, attackProgram } from "../support/attacks.ts";
 import { patience } from "../support/patience.ts";
-import { findRunsOf } from "../support/processes.ts";
+import { findProcessesOf, findRunsOf } from "../support/processes.ts";
 import { aProject, aSpec } from "../support/project.ts";
-import { type OpenPullRequest, type PullRequests, usePullRequests } from "../support/pull-requests.ts";
+import {
+  giteaVariables,
+  type OpenPullRequest,
+  type PullRequests,
+  rendersWhile,
+  usePullRequestHost,
+  usePullRequests,
+} from "../support/pull-requests.ts";
+import { useTowlineProcess } from "../support/towline.ts";
 import { startVictim } from "../support/victim.ts";
 import { type TestWorld, useWorld } from "../support/world.ts";
 
@@ -238,3 +246,57 @@ test("a deployment without an account is not compared, the comment says what to 
   await pull.push(aProject({ namespace, data: { color: "green" } }));
   expect(await pull.comment("merging changes")).toContain("green");
 }, 120_000);
+
+test("a branch that fills its share of the disk fails alone, and leaves no room taken", async () => {
+  const { world, pulls, namespace } = await useShop("required");
+  const gate = join(world.dir, "gate");
+  await writeFile(gate, "");
+  // What is not to be rendered is copied for each time that its directory is named.
+  const pull = await pulls.open({
+    ".templateignore": "ballast\n",
+    "many/ballast": "\n".repeat(16 * 1024 ** 2),
+    "deployment.yaml": stringify({ deployments: Array.from({ length: 70 }, () => ({ path: "many" })) }),
+    "many/slow.yml": rendersWhile(gate, { namespace }),
+  });
+
+  expect(await pull.comment("❌")).toContain("wrote more than 1024 MiB");
+
+  await rm(gate);
+  await expect.poll(() => findRunsOf(world.dir, process.pid), patience).toEqual([]);
+  const next = await pulls.open(aProject({ namespace, data: { color: "blue" } }));
+  expect(await next.comment("merging changes")).toContain("blue");
+  expect((await fetch(`${pulls.towline.adminUrl}/readyz`)).status).toBe(200);
+}, 180_000);
+
+test("of a server that is killed while it renders a branch nothing is left, and the next one previews it", async () => {
+  const world = await useWorld();
+  const { namespace } = world.cluster;
+  const host = await usePullRequestHost();
+  const dataDir = join(world.dir, "data");
+  const variables = { ...giteaVariables(host.gitea), TOWLINE_DATA_DIR: dataDir };
+  const first = await useTowlineProcess(world, variables);
+  const stopTelling = await host.tell(first);
+  await host.repo.push(aProject({ namespace }));
+  await world.cluster.deployment("shop").create(aSpec(host.repo.url, { suspend: true }));
+  const gate = join(world.dir, "gate");
+  await writeFile(gate, "");
+  const pull = await host.open({ "app/slow.yml": rendersWhile(gate, { namespace }) });
+  const rendering = () => findRunsOf(dataDir, first.child.pid ?? 0).map(({ command }) => command.split(" ")[0]);
+  await expect.poll(rendering, patience).toContain(world.kluctl);
+  const own = async () => {
+    const paths = await readdir(dataDir, { recursive: true });
+    return paths.filter((path) => path.split("/").at(-1)?.startsWith(`${first.child.pid}-`));
+  };
+  expect((await own()).length).toBeGreaterThan(1); // a checkout, and what kluctl works in
+
+  first.child.kill("SIGKILL");
+  await first.ended;
+  await expect.poll(() => findProcessesOf(dataDir), patience).toEqual([]);
+
+  await stopTelling();
+  await rm(gate);
+  await host.tell(await useTowlineProcess(world, variables));
+  await pull.push({ README: "again\n" });
+  await pull.comment("slow");
+  await expect.poll(own, patience).toEqual([]);
+}, 180_000);
