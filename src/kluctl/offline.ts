@@ -7,6 +7,7 @@ import { inThread, largeText } from "../thread/in-thread.ts";
 import type { ConfinedAccess } from "./confine.ts";
 import type { Ended } from "./process.ts";
 import type { ReadResult } from "./result.ts";
+import { optionsFor } from "./yaml-slices.ts";
 
 /** There is no weaker way, so that no setting opens one. */
 export const notIsolated =
@@ -35,14 +36,18 @@ export async function keepPrinted({ exitCode, stdout }: Ended, file: string): Pr
   await writeFile(file, separator + stdout, { mode: 0o600, flag: "wx" });
 }
 
+/** Characters of YAML, which takes ten times as long as other text. */
+const largeYaml = largeText / 10;
+
 export const readRender: ReadResult<CommandResult> = (file, size, signal) => {
   if (size > printedBytes + separator.length) throw new Error("there is more than kluctl may print");
-  return size > largeText ? inThread(import.meta.url, readRenderFile, [file], signal) : readRenderFile(file);
+  return size > largeYaml ? inThread(import.meta.url, readRenderFile, [file], signal) : readRenderFile(file);
 };
 
 /** @inThread */
 export async function readRenderFile(file: string): Promise<CommandResult> {
-  const objects = parseAllDocuments(await readFile(file, "utf8")).map((document): unknown => {
+  const text = await readFile(file, "utf8");
+  const objects = parseAllDocuments(text, optionsFor(text)).map((document): unknown => {
     if (document.errors.length > 0) throw new Error("an object cannot be read");
     return document.toJS();
   });

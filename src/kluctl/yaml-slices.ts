@@ -1,7 +1,17 @@
 import { setImmediate as turn } from "node:timers/promises";
-import { parse } from "yaml";
+import { type DocumentOptions, parse as parseYaml, type ParseOptions } from "yaml";
 
 const sliceLength = 128 * 1024;
+
+/**
+ * kluctl writes no name twice. To make sure takes time that grows with the square of what a project writes into one mapping, so
+ * it is done where that is little.
+ */
+export function optionsFor(text: string): ParseOptions & DocumentOptions {
+  return { uniqueKeys: text.length < 10_000 };
+}
+
+const parse = (text: string): unknown => parseYaml(text, optionsFor(text));
 
 /**
  * Parses a YAML mapping without holding up the event loop: a result of 10 MB takes a second. The text is cut where a
@@ -30,7 +40,7 @@ async function parseSection(section: string): Promise<Record<string, unknown>> {
   for (let start = headEnd; start < section.length;) {
     const next = section.indexOf("\n- ", start + sliceLength);
     const end = next === -1 ? section.length : next + 1;
-    const entries: unknown = parse(section.slice(start, end));
+    const entries = parse(section.slice(start, end));
     if (!Array.isArray(entries)) throw new Error("a list in the result cannot be read");
     for (const entry of entries) list.push(entry);
     start = end;

@@ -68,11 +68,12 @@ const nothing: Side = { raw: [], shown: [] };
 
 /** Redacted before its lines are torn apart: what is secret may stand in several of them. */
 function sideOf(value: unknown, redactor: Redactor): Side {
-  const raw = toYamlLines(value, { leaf: same, key: same });
+  const raw = toYamlLines(value, { leaf: same, key: same, deep: same });
   // Text by text, before quotes and escapes of our own come to it; and then as a whole.
   const lines = toYamlLines(value, {
     leaf: (text) => redactor.text(redactor.leaf(text)),
     key: (text) => redactor.text(text),
+    deep: () => "(nested too deeply to be shown)",
   });
   return { raw, shown: redactor.text(lines.join("\n")).split("\n") };
 }

@@ -37,7 +37,7 @@ function textsOf({ ref, rendered }: ResultObject): string[] {
     texts.push(text);
     return text;
   };
-  const lines = toYamlLines(parseJson(rendered), { leaf: note, key: note });
+  const lines = toYamlLines(parseJson(rendered), { leaf: note, key: note, deep: note });
   return [...texts, lines.join("\n")];
 }
 

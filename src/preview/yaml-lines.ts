@@ -4,29 +4,35 @@
 export interface Wording {
   leaf(text: string): string;
   key(text: string): string;
+  /** Of what is nested too deeply to be read: all of it, as JSON. */
+  deep(json: string): string;
 }
 
 /** A text by itself is its lines as they are. */
 export function toYamlLines(value: unknown, wording: Wording): string[] {
   if (typeof value === "string") return textLines(wording.leaf(value));
-  return nested(value, wording);
+  return nested(value, wording, 0);
 }
 
-function nested(value: unknown, wording: Wording): string[] {
+/** Each level indents all lines below it, and whoever wrote them may want that to take long. */
+const deepest = 64;
+
+function nested(value: unknown, wording: Wording, depth: number): string[] {
+  if (depth > deepest) return [wording.deep(JSON.stringify(value))];
   if (Array.isArray(value)) {
     if (value.length === 0) return ["[]"];
-    return value.flatMap((item) => hang("- ", toItemLines(item, wording)));
+    return value.flatMap((item) => hang("- ", toItemLines(item, wording, depth + 1)));
   }
   if (typeof value === "object" && value !== null) {
     const entries = Object.entries(value);
     if (entries.length === 0) return ["{}"];
-    return entries.flatMap(([key, item]) => field(toKey(wording.key(key)), item, wording));
+    return entries.flatMap(([key, item]) => field(toKey(wording.key(key)), item, wording, depth + 1));
   }
   return textLines(wording.leaf(String(value)));
 }
 
-function field(key: string, value: unknown, wording: Wording): string[] {
-  const lines = toItemLines(value, wording);
+function field(key: string, value: unknown, wording: Wording, depth: number): string[] {
+  const lines = toItemLines(value, wording, depth);
   if (typeof value === "string") {
     return lines.length === 1 ? [`${key}: ${lines[0]}`] : [`${key}: |`, ...lines.map((line) => `  ${line}`)];
   }
@@ -36,8 +42,8 @@ function field(key: string, value: unknown, wording: Wording): string[] {
   return [`${key}:`, ...(Array.isArray(value) ? lines : lines.map((line) => `  ${line}`))];
 }
 
-function toItemLines(value: unknown, wording: Wording): string[] {
-  if (typeof value !== "string") return nested(value, wording);
+function toItemLines(value: unknown, wording: Wording, depth: number): string[] {
+  if (typeof value !== "string") return nested(value, wording, depth);
   const lines = textLines(wording.leaf(value));
   return lines.length === 1 ? [quoteIfOdd(lines[0]!)] : lines;
 }

@@ -7,6 +7,7 @@ import { applyDelta } from "../../../src/kluctl/delta.ts";
 import { objectsHash } from "../../../src/kluctl/objects-hash.ts";
 import { parseCommandResult, parseValidateResult } from "../../../src/kluctl/result.ts";
 import { parseYamlInSlices } from "../../../src/kluctl/yaml-slices.ts";
+import { cpuMs } from "../../support/cpu-time.ts";
 
 const a = { version: "v1", kind: "ConfigMap", name: "a" };
 const b = { version: "v1", kind: "ConfigMap", name: "b" };
@@ -143,6 +144,14 @@ describe("a result", () => {
       warnings: [],
     });
   });
+});
+
+test("a mapping of tens of thousands of names, which a project may write, is read in time that grows with its length", async () => {
+  const names = Array.from({ length: 40_000 }, (_, at) => `  name${at}: x\n`);
+  const before = cpuMs();
+  const { values } = await parseYamlInSlices(`values:\n${names.join("")}`);
+  expect(cpuMs() - before).toBeLessThan(6_000);
+  expect(Object.keys(values as object)).toHaveLength(40_000);
 });
 
 describe("a large document", () => {

@@ -26,6 +26,17 @@ function aSecret(data: Record<string, string>, overrides: Partial<ResultObject> 
   return named("Secret", "db", { rendered: json, remote: json, applied: json, ...overrides });
 }
 
+test("what is nested more deeply than anybody reads is compared, and not shown", () => {
+  const nested = (value: string) => `${'{"a":'.repeat(900)}"${value}"${"}".repeat(900)}`;
+  const rendered = `{"kind":"Odd","spec":${nested("new")}}`;
+  const lines = diffOf(anObject({ new: true, rendered })) ?? [];
+  expect(lines.length).toBeLessThan(80);
+  expect(lines.at(-1)?.trim()).toMatch(/^\+ +\(nested too deeply to be shown\)$/);
+
+  const change = diffOf(changed(JSON.parse(nested("old")), JSON.parse(nested("new"))));
+  expect(change?.filter((line) => /^[-+]/.test(line)).map((line) => line[0])).toEqual(["-", "+"]);
+});
+
 test("what is new, changed, deleted and left behind is told; what stays and what merely runs is not", () => {
   const objects = [
     named("ConfigMap", "same"),
