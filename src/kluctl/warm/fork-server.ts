@@ -29,6 +29,7 @@ import array, fcntl, gc, hashlib, json, marshal, os, resource, runpy, select, si
 path, memory, cpu = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
 jail = json.loads(sys.argv[4]) if len(sys.argv) > 4 else None
 F_SETSIG = 10  # Linux's; the module does not name it
+MOST_BYTES = 4 << 20  # of a request; the kernel takes less of arguments and environment together
 
 ${confiningInPython}
 
@@ -40,6 +41,8 @@ def receive(conn):
     for _, _, data in ancillary:
         descriptors.frombytes(data)
     rest, parts = int.from_bytes(head, "big"), []
+    if rest > MOST_BYTES:
+        raise ValueError("it is too long")
     while rest > 0:
         parts.append(conn.recv(rest))
         if not parts[-1]:
@@ -248,7 +251,9 @@ def render(conn, request):
     end_with(conn)
     if jail is not None:
         try:
-            confine(jail, runs[run_of(environ)])
+            reads, environ = runs[run_of(environ)], only_pythons(environ)
+            runs.clear()  # a template could find out what others may read
+            confine(jail, reads)
         except BaseException as error:
             os.write(2, f"not confined: {error!r}\n".encode())
             return

@@ -109,7 +109,7 @@ test("without the pass of a run that is not over, there is none from the fork se
   expect(refused).toHaveLength(1);
 });
 
-test("a renderer finds no pass of another run in what it is a copy of", async () => {
+test("a renderer finds neither the pass of another run nor its files in what it is a copy of", async () => {
   const { a, b, start } = await useRuns();
   const search = `${reach}{% set at = namespace(frame=module("sys")._getframe(), text="") %}
     {%- for _ in range(100) %}{% if at.frame %}
@@ -117,7 +117,8 @@ test("a renderer finds no pass of another run in what it is a copy of", async ()
     {%- endif %}{% endfor %}{{ at.text }}`;
   const { result = "" } = await start(a.env).render(search);
 
-  expect(result).toContain(b.slot); // of the server's own variables
+  expect(result).toContain(a.slot); // of the server's own variables
+  expect(result).not.toContain(b.slot);
   expect(result).not.toContain(b.env["TOWLINE_RENDERER_PASS"]);
 });
 
