@@ -1,6 +1,7 @@
 /** Runs of kluctl on what nobody has approved yet: in a jail, with a place and an access of their own. */
 import { mkdir, writeFile } from "node:fs/promises";
 import { join } from "node:path";
+import type { Memory } from "../config/available-memory.ts";
 import { KluctlUnavailableError, PreviewRefusedError } from "../errors.ts";
 import { kluctlFilter } from "../jail/filter.ts";
 import { inJail, type Jail } from "../jail/jail.ts";
@@ -11,6 +12,7 @@ import { type Environment, toConfinedEnvironment } from "./environment.ts";
 import type { AnyRun } from "./job-files.ts";
 import { noAccess, notIsolated } from "./offline.ts";
 import { type ProcessLimits, runProcess } from "./process.ts";
+import { readContainerMemory, watchMemory } from "./memory.ts";
 import { watchRoom } from "./room.ts";
 import { type Binary, isSince } from "./version.ts";
 import type { RendererLimits } from "./warm/fork-server-process.ts";
@@ -60,6 +62,8 @@ export interface ConfinementDeps {
   readonly observe?: ((start: RendererStart) => void) | undefined;
   readonly limits: ProcessLimits & RendererLimits & ConfinedLimits;
   readonly start?: StartWatched | undefined;
+  /** Of the container, if it limits it. */
+  readonly memory?: (() => Memory | undefined) | undefined;
   readonly log: Logger;
 }
 
@@ -76,7 +80,7 @@ export interface ConfinedRun {
   readonly access: ConfinedAccess;
   readonly env: Readonly<Record<string, string>>;
   readonly flags: readonly string[];
-  /** Aborts when the run has written more than it may. */
+  /** Aborts when the run has written more than it may, or memory runs out. */
   readonly overfull: AbortSignal;
   jailed(command: string, args: readonly string[]): { command: string; args: string[] };
   close(): Promise<void>;
@@ -242,17 +246,19 @@ export function createConfinement(deps: ConfinementDeps): Confinement {
       const admission = await admit(place, job, slot);
       const start = place.start();
       deps.observe?.(start === "warm" ? "warm" : deps.warm ? "fallback" : "cold");
+      const memory = watchMemory(deps.memory ?? readContainerMemory);
       const room = watchRoom(job.path, { bytes: limits.writtenBytes, files: limits.writtenFiles });
       return {
         job,
         access,
         env: { ...admission.env, ...access.env },
         flags: place.ways.flags,
-        overfull: room.signal,
+        overfull: AbortSignal.any([room.signal, memory.signal]),
         jailed: (command, args) => inJail(jailFor(place, binary, { job, slot, ports: access.ports }), command, args),
         async close() {
           admission.end();
           room.stop();
+          memory.stop();
           await access.close();
         },
       };

@@ -1,4 +1,5 @@
 /** The real kluctl behind the port: one process for each call, with a directory of its own that goes with it. */
+import type { Memory } from "../config/available-memory.ts";
 import { KilledError, KluctlUnavailableError, PrepareError, PreviewRefusedError } from "../errors.ts";
 import { notJailed } from "../jail/jail.ts";
 import { createScrubber, type Logger } from "../log.ts";
@@ -83,6 +84,8 @@ export interface KluctlDeps {
   readonly expectsConfined?: (() => boolean) | undefined;
   /** What the kernel has to give for that; all there is, if left out. */
   readonly jail?: Partial<JailDemands> | undefined;
+  /** Of the container, if it limits it; as the kernel says it, if left out. */
+  readonly memory?: (() => Memory | undefined) | undefined;
   /** For people who look on. Of previews nothing is told: they are of code that nobody has approved yet. */
   readonly tell?: TellLine | undefined;
   readonly observe?: KluctlObserver | undefined;
@@ -163,6 +166,7 @@ export function createKluctl({ binary, kubeconfigFor, log, observe, ...deps }: K
       observe: observe?.rendererStarted,
       limits: { ...limits, timeoutMs: 0 },
       start: deps.starter?.startWatched,
+      memory: deps.memory,
       log,
     });
 
@@ -404,8 +408,8 @@ export function createKluctl({ binary, kubeconfigFor, log, observe, ...deps }: K
 /** In place of what only follows from it. */
 function explainJail(error: unknown, { overfull, access }: ConfinedRun, ended: Ended | undefined): unknown {
   if (overfull.aborted) {
-    const { message } = overfull.reason as Error;
-    return new PrepareError(`the preview was ended because ${message}`);
+    const reason = overfull.reason as Error;
+    return reason instanceof KilledError ? reason : new PrepareError(`the preview was ended because ${reason.message}`);
   }
   if (ended?.exitCode === notJailed) {
     return new KluctlUnavailableError(`previews cannot be confined here: ${ended.stderr.trim().slice(-300)}`);

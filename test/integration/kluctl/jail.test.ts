@@ -39,7 +39,9 @@ beforeAll(async () => {
 async function useJail({
   ports = [],
   ...options
-}: Partial<Pick<KluctlDeps, "systemPython" | "warm" | "jail" | "limits">> & { ports?: readonly number[] } = {}) {
+}: Partial<Pick<KluctlDeps, "systemPython" | "warm" | "jail" | "limits" | "memory">> & {
+  ports?: readonly number[];
+} = {}) {
   const [cluster, binary, dir] = await Promise.all([useCluster(), useKluctl(), useTempDir()]);
   const kubeconfig = await readFile(cluster.kubeconfig, "utf8");
   const port = Number(new URL(/https?:[^"\s]+/.exec(kubeconfig)?.[0] ?? "").port);
@@ -296,6 +298,8 @@ describe("what a hostile branch declares, which kluctl itself obeys,", () => {
 });
 
 describe("a branch that exhausts", () => {
+  const nothing = "deployments: [{path: app}]";
+
   async function renderAlone(found: string, options: Parameters<typeof useJail>[0] = {}) {
     const { jailed, run, slot, cluster } = await useJail(options);
     const project = async (text: string) => {
@@ -303,7 +307,6 @@ describe("a branch that exhausts", () => {
       const files = { "deployment.yaml": nothing, "app/found.yaml": configMap(cluster.namespace, text) };
       return run({ projectDir: await createProject(join(slot, "clone"), files), timeoutMs: 20_000 });
     };
-    const nothing = "deployments: [{path: app}]";
     const failure = await jailed.diff(await project(found), noDiffOptions, signal).then(
       () => undefined,
       (error: Error) => error,
@@ -322,6 +325,29 @@ describe("a branch that exhausts", () => {
 
     expect(failure).toBeInstanceOf(Error);
     expect(next).toBe("42");
+  });
+
+  test("the memory of the server's container is ended before that is, and the next one works", async () => {
+    const limitBytes = 1_000 * 1024 ** 2;
+    let share = 0.9;
+    const { jailed, run, slot, cluster } = await useJail({
+      ...warm,
+      memory: () => ({ limitBytes, usedBytes: share * limitBytes }),
+    });
+    const waits = `{{ cycler.__init__.__globals__["__builtins__"]["__import__"]("time").sleep(3600 if args.waits else 0) }}`;
+    const projectDir = await createProject(join(slot, "clone"), {
+      "deployment.yaml": nothing,
+      "app/found.yaml": configMap(cluster.namespace, waits),
+    });
+    const preview = (isLong: boolean) =>
+      jailed.diff(run({ projectDir, args: { waits: isLong } }), noDiffOptions, signal);
+
+    const failure = await preview(true).catch((error: unknown) => error);
+    share = 0.5;
+
+    expect(failure).toMatchObject({ name: "KilledError", why: "signal" });
+    expect((failure as Error).message).toContain("took more memory than 85 % of 1000 MiB");
+    expect(data(await preview(false))["found"]).toBe("None");
   });
 
   test("the disk fails alone, in words that say so, and leaves nothing behind", async () => {
