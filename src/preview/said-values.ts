@@ -10,15 +10,23 @@ import { piecesOf } from "../redact/secret-pieces.ts";
 import { isSecret } from "../redact/secrets-of.ts";
 import { toYamlLines } from "./yaml-lines.ts";
 
-/** Of looking for a half of the values. What is not found by then counts as said: nobody guesses that many by chance. */
-const mostLooks = 400;
+/**
+ * About so long it may take to find out which values are said, in microseconds. What is not found by then counts as said:
+ * nobody says so many in so much text by chance.
+ */
+const mostWork = 2_000_000;
+const [workOfValue, workOfCharacter] = [50, 1];
+/** Of objects and of keys; longer texts are no names. */
+const longestName = 253;
 
 /** Of a value that is said in part, the other parts stay. */
 export function withoutSaid(values: readonly string[], objects: readonly ResultObject[]): string[] {
-  const texts = [...new Set(objects.flatMap(textsOf))];
-  const said = new Set(saidAmong(values, texts, { left: mostLooks }));
+  if (createRedactor(values).doubt() !== undefined) return [...values]; // then nothing is shown anyway
+  const texts = [...new Set(objects.flatMap(textsOf))].map(withoutShapes);
+  const work = { left: mostWork };
+  const said = new Set(saidAmong(values, texts, work));
   const parts = [...new Set([...said].flatMap(partsOf))];
-  const saidParts = new Set(saidAmong(parts, texts, { left: mostLooks }));
+  const saidParts = new Set(saidAmong(parts, texts, work));
   return [...values.filter((value) => !said.has(value)), ...parts.filter((part) => !saidParts.has(part))];
 }
 
@@ -43,17 +51,34 @@ function textsOf({ ref, rendered }: ResultObject): string[] {
 
 const unknowing = createRedactor([]);
 
-/** By halves, and each in what the whole was found in. */
-function saidAmong(values: readonly string[], texts: readonly string[], looks: { left: number }): readonly string[] {
-  if (values.length === 0 || texts.length === 0) return [];
-  const redactor = createRedactor(values);
-  const touched = texts.filter((text) => hides(redactor, text));
-  if (touched.length === 0) return [];
-  if (values.length === 1 || --looks.left <= 0) return values;
-  const middle = Math.ceil(values.length / 2);
-  return [values.slice(0, middle), values.slice(middle)].flatMap((half) => saidAmong(half, touched, looks));
+/** A text, and what becomes of it whatever the values are. */
+interface Said {
+  readonly text: string;
+  readonly shown: string;
+  /** `undefined` for what is no name. */
+  readonly shownAsName: string | undefined;
 }
 
-function hides({ text: inText, leaf, name }: Redactor, text: string): boolean {
-  return inText(leaf(text)) !== unknowing.text(text) || name(text) !== unknowing.name(text);
+function withoutShapes(text: string): Said {
+  const isName = text.length <= longestName;
+  return { text, shown: unknowing.text(text), shownAsName: isName ? unknowing.name(text) : undefined };
+}
+
+/** By halves, and each in what the whole was found in. */
+function saidAmong(values: readonly string[], texts: readonly Said[], work: { left: number }): readonly string[] {
+  if (values.length === 0 || texts.length === 0) return [];
+  if (work.left < 0) return values;
+  const length = texts.reduce((sum, { text }) => sum + text.length, 0);
+  work.left -= values.length * workOfValue + length * workOfCharacter;
+  const redactor = createRedactor(values);
+  const touched = texts.filter((said) => hides(redactor, said));
+  if (touched.length === 0) return [];
+  if (values.length === 1) return values;
+  const middle = Math.ceil(values.length / 2);
+  return [values.slice(0, middle), values.slice(middle)].flatMap((half) => saidAmong(half, touched, work));
+}
+
+function hides(redactor: Redactor, { text, shown, shownAsName }: Said): boolean {
+  if (redactor.text(redactor.leaf(text)) !== shown) return true;
+  return shownAsName !== undefined && redactor.name(text) !== shownAsName;
 }

@@ -62,10 +62,23 @@ test("logins and the values of the project's own Secrets are hidden, whoever say
 });
 
 test("of many values those that are said are found", () => {
-  const values = Array.from({ length: 2_000 }, (_, i) => `value-number-${i}-of-many`);
+  const values = Array.from({ length: 1_500 }, (_, i) => `value-number-${i}-of-many`);
   const said = [values[17], values[1_234]];
 
   const left = withoutSaid(values, [guessing(...said.map(String))]);
 
   expect(left).toEqual(values.filter((value) => !said.includes(value)));
+});
+
+test("so many values that none can be looked for are all kept, so that nothing is shown", () => {
+  const values = Array.from({ length: 25_000 }, (_, i) => `value-number-${i}-of-many`);
+
+  expect(withoutSaid(values, [guessing(values[3] ?? "")])).toEqual(values);
+  expect(toldOf({ objects: [guessing(values[3] ?? "")] }, values)).toContain("too many secret values");
+});
+
+test("a project that says more than can be told apart gets no stars for any of it", () => {
+  const values = Array.from({ length: 800 }, (_, i) => `value-number-${i}-of-many`);
+
+  expect(withoutSaid(values, [guessing(...values)])).toEqual([]);
 });
