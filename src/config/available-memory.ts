@@ -26,21 +26,24 @@ function ofMachine(read: ReadText): Memory {
 }
 
 function ofCgroup2(read: ReadText): Memory | undefined {
-  return ofFiles(read, "/sys/fs/cgroup", "memory.max", "memory.current", "inactive_file");
+  return ofFiles(read, "/sys/fs/cgroup", "memory.max", "memory.current", ["inactive_file", "active_file"]);
 }
 
 function ofCgroup1(read: ReadText): Memory | undefined {
   const [limit, usage] = ["memory.limit_in_bytes", "memory.usage_in_bytes"];
-  return ofFiles(read, "/sys/fs/cgroup/memory", limit, usage, "total_inactive_file");
+  return ofFiles(read, "/sys/fs/cgroup/memory", limit, usage, ["total_inactive_file", "total_active_file"]);
 }
 
-/** Files that were read and can be dropped at any time are counted by the kernel, and are no pressure. */
+/**
+ * Files that were read and can be dropped at any time are counted by the kernel, and are no pressure: neither those that nobody
+ * has asked for again, nor those of a repository that is read all the time.
+ */
 function ofFiles(
   read: ReadText,
   folder: string,
   limitFile: string,
   usedFile: string,
-  droppable: string,
+  droppable: readonly string[],
 ): Memory | undefined {
   const [limit, used] = [
     toNumber(tryRead(read, `${folder}/${limitFile}`)),
@@ -48,7 +51,10 @@ function ofFiles(
   ];
   if (limit === undefined || used === undefined || limit >= noLimit) return undefined;
   const stat = tryRead(read, `${folder}/memory.stat`) ?? "";
-  const cached = Number(new RegExp(`^${droppable} (\\d+)$`, "m").exec(stat)?.[1] ?? 0);
+  const cached = droppable.reduce(
+    (sum, name) => sum + Number(new RegExp(`^${name} (\\d+)$`, "m").exec(stat)?.[1] ?? 0),
+    0,
+  );
   return { limitBytes: limit, usedBytes: Math.max(0, used - cached) };
 }
 

@@ -52,14 +52,14 @@ test("a container's limit is read as cgroup v2 and as v1 have it, without what t
   const v2 = {
     "/sys/fs/cgroup/memory.max": `${512 * mebibyte}\n`,
     "/sys/fs/cgroup/memory.current": `${400 * mebibyte}\n`,
-    "/sys/fs/cgroup/memory.stat": `anon 1\ninactive_file ${100 * mebibyte}\n`,
+    "/sys/fs/cgroup/memory.stat": `anon 1\ninactive_file ${60 * mebibyte}\nactive_file ${40 * mebibyte}\n`,
   };
   const expected = { limitBytes: 512 * mebibyte, usedBytes: 300 * mebibyte };
   expect(readMemory(from(v2))).toEqual(expected);
   const v1 = {
     "/sys/fs/cgroup/memory/memory.limit_in_bytes": `${512 * mebibyte}\n`,
     "/sys/fs/cgroup/memory/memory.usage_in_bytes": `${400 * mebibyte}\n`,
-    "/sys/fs/cgroup/memory/memory.stat": `inactive_file 5\ntotal_inactive_file ${100 * mebibyte}\n`,
+    "/sys/fs/cgroup/memory/memory.stat": `inactive_file 5\ntotal_inactive_file ${60 * mebibyte}\ntotal_active_file ${40 * mebibyte}\n`,
   };
   expect(readMemory(from(v1))).toEqual(expected);
 });
