@@ -60,7 +60,8 @@ export async function createPod(dir: string, mounts: Readonly<Record<string, str
 function mayUnshare(root: boolean): boolean {
   try {
     const own = root ? [] : ["--map-root-user"];
-    execFileSync("unshare", ["--mount", "--pid", "--ipc", "--fork", ...own, "true"], { stdio: "ignore" });
+    // In some containers a process table of one's own cannot be looked at.
+    execFileSync("unshare", ["--mount-proc", "--pid", "--ipc", "--fork", ...own, "true"], { stdio: "ignore" });
     return true;
   } catch {
     return false;
