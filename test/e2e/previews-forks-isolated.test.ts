@@ -11,11 +11,12 @@ import { patience } from "../support/patience.ts";
 import { runnerVariables, useRunner } from "../support/preview-runner.ts";
 import { aProject, aSpec } from "../support/project.ts";
 import { type OpenPullRequest, usePullRequests } from "../support/pull-requests.ts";
+import { useTowlinePod } from "../support/towline-pod.ts";
 import { environment } from "../support/towline.ts";
 import { type TestWorld, useWorld } from "../support/world.ts";
 
 const canary = `CANARY-${randomBytes(8).toString("hex")}`;
-const places = ["on the server", "at a preview runner"] as const;
+const places = ["on the server", "at a preview runner in a pod"] as const;
 type Place = (typeof places)[number];
 const isolated = { TOWLINE_PREVIEW_FORKS: "isolated", TOWLINE_PREVIEW_ISOLATION: "auto" };
 
@@ -24,7 +25,8 @@ async function useShop(place: Place) {
   const world = await useWorld();
   const { cluster } = world;
   const { namespace } = cluster;
-  const runner = place === "at a preview runner" ? await useRunner(world) : undefined;
+  const inPod = place === "at a preview runner in a pod";
+  const runner = inPod ? await useRunner(world, { pod: await useTowlinePod() }) : undefined;
   const pulls = await usePullRequests(world, { ...isolated, ...(runner && runnerVariables(runner.port)) });
   await pulls.repo.push(aProject({ namespace, data: { color: "red", size: "small" } }));
   const live = { metadata: { name: "settings" }, data: { color: "red", size: canary } };

@@ -89,7 +89,7 @@ test("a pull request is rendered by the next runner when one is killed in mid-ru
 
   first.child.kill("SIGKILL");
   await first.ended;
-  await useRunner(world, first.port);
+  await useRunner(world, { port: first.port });
 
   expect(await pull.comment("merging changes")).toContain("blue");
 }, 180_000);
@@ -106,7 +106,7 @@ test("without a runner nothing is rendered, the comment says so, and a runner th
   const ready = await fetch(`${pulls.towline.adminUrl}/readyz`);
   expect(ready.status).toBe(200);
   expect(JSON.stringify(await ready.json())).toContain("which does not answer");
-  await useRunner(world, port);
+  await useRunner(world, { port });
   expect(await pull.comment("merging changes")).toContain("blue");
 }, 180_000);
 

@@ -6,6 +6,7 @@ import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
 import { onTestFinished } from "vitest";
+import type { TowlinePod } from "./towline-pod.ts";
 import type { LogLine } from "./towline.ts";
 import type { TestWorld } from "./world.ts";
 
@@ -25,22 +26,29 @@ export function runnerVariables(port: number, token = runnerToken): Record<strin
   return { TOWLINE_PREVIEW_RUNNER_ADDRESS: `127.0.0.1:${port}`, TOWLINE_PREVIEW_RUNNER_TOKEN: token };
 }
 
-/** Resolves once it listens; `port` 0 takes any. */
-export async function useRunner({ dir, kluctl, kluctlCache }: TestWorld, port = 0): Promise<RunnerProcess> {
-  const dataDir = join(dir, `runner-${randomUUID().slice(0, 8)}`);
-  const tokenFile = join(dir, "runner-token");
-  await writeFile(tokenFile, runnerToken, { mode: 0o600 });
+/** Resolves once it listens; `port` 0 takes any. In a pod it is as the chart runs it, and only SIGKILL reaches it. */
+export async function useRunner(
+  { dir, kluctl, kluctlCache }: TestWorld,
+  { port = 0, pod }: { port?: number; pod?: TowlinePod } = {},
+): Promise<RunnerProcess> {
+  const dataDir = join(pod?.pod.data ?? dir, `runner-${randomUUID().slice(0, 8)}`);
+  const tokenFile = pod ? await pod.write("runner-token", runnerToken) : join(dir, "runner-token");
+  if (!pod) await writeFile(tokenFile, runnerToken, { mode: 0o600 });
   const env = {
     PATH: "/usr/bin:/bin",
     TOWLINE_LOG_FORMAT: "json",
     TOWLINE_PREVIEW_ISOLATION: "auto",
     TOWLINE_PREVIEW_RUNNER_TOKEN_FILE: tokenFile,
     TOWLINE_PREVIEW_RUNNER_BIND_ADDRESS: `127.0.0.1:${port}`,
-    TOWLINE_KLUCTL: kluctl,
-    TOWLINE_KLUCTL_CACHE_DIR: kluctlCache,
+    TOWLINE_KLUCTL: pod?.kluctl ?? kluctl,
+    ...(pod ? { TOWLINE_KLUCTL_UNPACKED_DIR: pod.unpackedDir } : { TOWLINE_KLUCTL_CACHE_DIR: kluctlCache }),
     TOWLINE_DATA_DIR: dataDir,
   };
-  const child = spawn(process.execPath, ["src/cli.ts", "preview-runner"], { env, stdio: ["ignore", "pipe", "pipe"] });
+  const { command, args } = pod?.node("src/cli.ts", "preview-runner") ?? {
+    command: process.execPath,
+    args: ["src/cli.ts", "preview-runner"],
+  };
+  const child = spawn(command, args, { env, stdio: ["ignore", "pipe", "pipe"] });
   const ended = once(child, "exit").then(([code, signal]) => (code ?? signal) as number | NodeJS.Signals);
   onTestFinished(async () => {
     child.kill("SIGKILL");

@@ -1,15 +1,12 @@
 /** What each setting stops of two branches that try everything: as docs/preview-security.md has it in its table. */
 import { execFile } from "node:child_process";
-import { chmod, chown, copyFile, cp, mkdir, readFile } from "node:fs/promises";
-import { dirname, join } from "node:path";
-import process from "node:process";
+import { readFile } from "node:fs/promises";
+import { join } from "node:path";
 import { promisify } from "node:util";
 import { expect, test } from "vitest";
-import { cacheDir } from "../../../dev/cache.ts";
 import { mayLack } from "../../support/attacks.ts";
 import { type Aim, aims, type Seen, type SettingName, settings, tryCanaries } from "../../support/canaries.ts";
-import { createPod } from "../../support/emulated-pod.ts";
-import { useKluctlPython } from "../../support/renderers.ts";
+import { useTowlinePod, useUnpacked } from "../../support/towline-pod.ts";
 import { useCluster, useKluctl, useTempDir } from "../../support/world.ts";
 import type { TestCluster } from "../../support/world-cluster.ts";
 
@@ -84,12 +81,6 @@ async function useSecret(): Promise<TestCluster> {
   return cluster;
 }
 
-/** Where kluctl's Python lies unpacked. */
-async function useUnpacked(): Promise<string> {
-  await useKluctlPython();
-  return join(cacheDir(), "kluctl");
-}
-
 test("the documentation has a column for each setting, and a row for each kind of attempt", async () => {
   const table = await readTable();
   expect([...table.keys()]).toEqual(Object.keys(settings));
@@ -119,37 +110,15 @@ test.each(Object.keys(settings) as SettingName[])(
   },
 );
 
-/** Python, kluctl, Node and the sources where the pod's user can read them. */
-async function usePod() {
-  const [dir, binary, unpacked] = await Promise.all([useTempDir(), useKluctl(), useUnpacked()]);
-  await chmod(dir, 0o755);
-  const copy = join(dir, "unpacked");
-  await mkdir(copy);
-  for (const place of ["tmp", "python"]) {
-    const filter = (path: string) => !/\.lock$|\/shop-[^/]*$/.test(path);
-    await cp(join(unpacked, place), join(copy, place), { recursive: true, verbatimSymlinks: true, filter });
-  }
-  await run("chmod", ["-R", "a+rX", copy]);
-  const places = { app: repository, node: dirname(process.execPath), kluctl: dirname(binary) };
-  return { pod: await createPod(dir, places), places, binary, unpackedDir: copy };
-}
-
 test.each(["`auto` without Landlock", "`required`", "`forks: isolated`"] satisfies SettingName[])(
   "in a restricted pod %s stops the same",
   async (name) => {
-    const [table, cluster, { pod, places, binary, unpackedDir }] = await Promise.all([
-      readTable(),
-      useSecret(),
-      usePod(),
-    ]);
-    const kubeconfig = join(pod.data, "kubeconfig");
-    await copyFile(cluster.kubeconfig, kubeconfig);
-    await chown(kubeconfig, pod.uid, pod.uid).catch(() => undefined); // the user's own
-    const kluctl = join(pod.at(places.kluctl), binary.slice(places.kluctl.length));
-    const deps = { dir: pod.data, binary: kluctl, unpackedDir, kubeconfig, namespace: cluster.namespace };
-    const script = join(pod.at(places.app), "test/integration/kluctl/pod-canaries-fixture.ts");
-    const node = join(pod.at(places.node), "node");
-    const { command, args } = pod.command(node, [script, name, JSON.stringify(deps)]);
+    const [table, cluster, towline] = await Promise.all([readTable(), useSecret(), useTowlinePod()]);
+    const { pod, unpackedDir } = towline;
+    const kubeconfig = await towline.write("kubeconfig", await readFile(cluster.kubeconfig, "utf8"));
+    const deps = { dir: pod.data, binary: towline.kluctl, unpackedDir, kubeconfig, namespace: cluster.namespace };
+    const script = "test/integration/kluctl/pod-canaries-fixture.ts";
+    const { command, args } = towline.node(script, name, JSON.stringify(deps));
 
     const env = { PATH: "/usr/bin:/bin", HOME: pod.data };
     const { stdout } = await run(command, args, { env, cwd: "/", maxBuffer: 1 << 24 });
