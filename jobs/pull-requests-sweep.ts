@@ -25,7 +25,7 @@ export interface PullRequestsSweepDeps {
   readonly deployments: Pick<Deployments, "all">;
   /** Those with a login, by id. */
   readonly forges: ReadonlyMap<string, SweptForge>;
-  readonly reports: Pick<PullRequestReports, "open" | "find">;
+  readonly reports: Pick<PullRequestReports, "open" | "find" | "refused">;
   readonly queue: Pick<JobQueue, "enqueue" | "claim">;
   /** How often each repository is looked at, by whichever replica comes first. */
   readonly everyMs?: number | undefined;
@@ -113,9 +113,27 @@ export function startPullRequestsSweep(deps: PullRequestsSweepDeps): PullRequest
       known.delete(id);
     }
     missed.push(...[...known.values()].map(({ pullRequest }) => pullRequest)); // those that are no longer open
-    if (missed.length === 0) return;
-    await queue.enqueue(missed.map((pullRequest) => ({ kind: "preview", pullRequest, cause: "sweep" }) as const));
-    log.info({ pullRequests: missed.map(pullRequestText) }, "found pull requests that nobody told of");
+    if (missed.length > 0) {
+      await queue.enqueue(missed.map((pullRequest) => ({ kind: "preview", pullRequest, cause: "sweep" }) as const));
+      log.info({ pullRequests: missed.map(pullRequestText) }, "found pull requests that nobody told of");
+    }
+    await retryRefused(forge, repoName, missed);
+  }
+
+  /** Somebody may have given the login its rights meanwhile, or exchanged it. */
+  async function retryRefused({ id }: SweptForge, repoName: string, missed: readonly PullRequestKey[]): Promise<void> {
+    const asked = new Set(missed.map(pullRequestId));
+    const refused = (await reports.refused(id)).filter(
+      (key) => key.repoName.toLowerCase() === repoName.toLowerCase() && !asked.has(pullRequestId(key)),
+    );
+    if (refused.length === 0) return;
+    const requests = refused.map(async (pullRequest) =>
+      (await reports.find(pullRequest)) === undefined
+        ? ({ kind: "preview", pullRequest, cause: "sweep" } as const)
+        : ({ kind: "report", pullRequest } as const),
+    );
+    await queue.enqueue(await Promise.all(requests));
+    log.debug({ pullRequests: refused.map(pullRequestText) }, "retrying what the forge refused");
   }
 
   async function isNews(pullRequest: PullRequest, known: OpenReport | undefined): Promise<boolean> {

@@ -1,7 +1,8 @@
 /**
  * Reports and written statuses in Redis, for some days. Beside the reports, a hash for each repository says which pull
- * requests are open and what they were previewed at, so that a push or the sweep need not read whole reports; beside the
- * statuses, a set for each repository has the pushed commits that wait for their end.
+ * requests are open and what they were previewed at, so that a push or the sweep need not read whole reports; a set for each
+ * forge has those of which it refused to hear. Beside the statuses, a set for each repository has the pushed commits that wait
+ * for their end.
  */
 import type { Redis } from "ioredis";
 import { z } from "zod";
@@ -70,6 +71,7 @@ export function createReports({ connection, prefix, keepMs = 30 * dayMs }: Repor
     `${prefix}:commit-statuses:${digest(`${forge}:${repoName.toLowerCase()}@${commit}`)}`;
 
   const groupsKey = (commit: CommitKey) => `${prefix}:merge-groups:${digest(commitText(commit).toLowerCase())}`;
+  const refusedKey = (forge: string) => `${prefix}:refused:${forge}`;
   const unsettledKey = (repo: RepoId) => `${prefix}:unsettled:${digest(repo)}`;
 
   async function open(repo: RepoId): Promise<OpenReport[]> {
@@ -150,6 +152,22 @@ export function createReports({ connection, prefix, keepMs = 30 * dayMs }: Repor
         return connection.zrange(unsettledKey(repo), 0, "-1");
       });
       return found.flatMap((json) => parse(CommitKeySchema, json) ?? []);
+    },
+    async setRefused(key, refused) {
+      const { forge, repoName, number } = key;
+      const member = JSON.stringify({ forge, repoName, number });
+      await inTime("remember what was refused", async () =>
+        refused
+          ? connection.zadd(refusedKey(forge), "NX", Date.now(), member) // not for ever: nobody may ever mend it
+          : connection.zrem(refusedKey(forge), member),
+      );
+    },
+    async refused(forge) {
+      const found = await inTime("say what was refused", async () => {
+        await connection.zremrangebyscore(refusedKey(forge), "-inf", String(Date.now() - keepStatusesMs));
+        return connection.zrange(refusedKey(forge), 0, "-1");
+      });
+      return found.flatMap((json) => parse(PullRequestKeySchema, json) ?? []);
     },
   };
 }

@@ -518,6 +518,10 @@ export interface Reports {
   setUnsettled(commit: CommitKey, repo: RepoId, unsettled: boolean): Promise<void>;
   /** The commits pushed to this repository that still have to be told how they end. */
   unsettled(repo: RepoId): Promise<readonly CommitKey[]>;
+  /** Remembers whether a forge refused what there was to say of a pull request, or to ask about it. */
+  setRefused(key: PullRequestKey, refused: boolean): Promise<void>;
+  /** Of this forge, the pull requests of which nobody was told since. */
+  refused(forge: string): Promise<readonly PullRequestKey[]>;
 }
 
 /** One git host with pull requests. All calls throw ForgeError. */

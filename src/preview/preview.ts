@@ -19,7 +19,7 @@ export interface PreviewDeps extends OpenDeps {
   /** Those with a login for their API, by id. */
   readonly forges: ReadonlyMap<string, Pick<Forge, "pullRequest">>;
   readonly deployments: Pick<Deployments, "tracking"> & { synced(): boolean };
-  readonly reports: Pick<Reports, "find" | "save">;
+  readonly reports: Pick<Reports, "find" | "save" | "setRefused">;
   readonly queue: Pick<Queue, "enqueue">;
   /** Absent: none is known to be slow. */
   readonly slowForMs?: Sources["slowForMs"] | undefined;
@@ -50,7 +50,9 @@ export function createPreview(deps: PreviewDeps): PreviewPullRequest {
     try {
       return await look(request, attempt, log);
     } catch (error) {
-      return toOutcome(error, attempt.signal, log);
+      const outcome = toOutcome(error, attempt.signal, log);
+      if (outcome.kind === "failed" && outcome.retry === "person") await deps.reports.setRefused(pullRequest, true);
+      return outcome;
     }
   };
 

@@ -9,6 +9,7 @@ import {
   isMalformed,
   type Outcome,
   type PullRequest,
+  type PullRequestKey,
   pullRequestText,
   type ReportRequest,
 } from "../model.ts";
@@ -52,6 +53,12 @@ export function createReportWriter(deps: ReportWriterDeps) {
   return async function writeReport({ pullRequest: key }: ReportRequest, signal?: AbortSignal): Promise<Outcome> {
     const forge = forges.get(key.forge);
     if (forge === undefined) return { kind: "skipped", why: "the forge is not configured any more" };
+    const outcome = await tell(forge, key, signal);
+    if (outcome.kind !== "later") await reports.setRefused(key, outcome.kind === "failed");
+    return outcome;
+  };
+
+  async function tell(forge: Forge, key: PullRequestKey, signal: AbortSignal | undefined): Promise<Outcome> {
     const report = await reports.find(key);
     if (report === undefined) return { kind: "skipped", why: "nothing is known of this pull request any more" };
     try {
@@ -64,7 +71,7 @@ export function createReportWriter(deps: ReportWriterDeps) {
     } catch (error) {
       return told(report, toForgeOutcome(error));
     }
-  };
+  }
 
   /** Right before anything is written: a report that is not of this head and base is of no use to anybody. */
   async function whyStale(report: Report, now: PullRequest, signal: AbortSignal | undefined) {

@@ -227,6 +227,33 @@ test("a base that moved without a webhook is compared with as soon as the sweep 
   await resolves(host, pull.head);
 });
 
+test("a comment that the host refused is written once it takes it, though nothing changed meanwhile", async () => {
+  const world = await useWorld();
+  const host = await usePullRequestHost();
+  const apiUrl = `${host.gitea.login.url}/api/v1`;
+  const proxy = await useForgeProxy(apiUrl);
+  const variables = { TOWLINE_GITEA_API_URL: proxy.apiUrl, TOWLINE_PREVIEW_INTERVAL: "30s" };
+  await host.tell(await useTowline(world, { ...giteaVariables(host.gitea), ...variables }));
+  const { project } = await useShop(world, host, { suspend: true });
+  let refused = 0;
+  proxy.fail((req, res) => {
+    if (req.method !== "GET" && req.url?.endsWith("/comments") && ++refused) return void res.writeHead(403).end("{}");
+    void passOn(req, apiUrl).then(async (answer) => {
+      const total = answer.headers.get("x-total-count");
+      res.writeHead(answer.status, { "content-type": "application/json", ...(total && { "x-total-count": total }) });
+      res.end(await answer.text());
+    });
+  });
+
+  const pull = await host.open(project("blue"));
+  await resolves(host, pull.head);
+  expect(await pull.comments()).toEqual([]);
+  expect(refused).toBeGreaterThan(0);
+
+  proxy.clear();
+  await pull.comment("blue");
+});
+
 test("a forge that is down delays comments only", async () => {
   const world = await useWorld();
   const host = await usePullRequestHost();

@@ -1,5 +1,11 @@
 /** What is known of pull requests, and what is asked for, in memory. */
-import { type CommitKey, type CommitStatus, type Request, pullRequestText } from "../../src/model.ts";
+import {
+  type CommitKey,
+  type CommitStatus,
+  type PullRequestKey,
+  type Request,
+  pullRequestText,
+} from "../../src/model.ts";
 import type { Queue, Reports } from "../../src/ports.ts";
 import type { Preview, Report } from "../../src/report.ts";
 
@@ -10,6 +16,8 @@ export function fakeReports() {
   const groups = new Map<string, ReadonlyMap<string, CommitStatus>>();
   /** By repository, and in it by the commit. */
   const unsettled = new Map<string, Map<string, CommitKey>>();
+  /** By `pullRequestText`. */
+  const refused = new Map<string, PullRequestKey>();
   const commitText = ({ forge, repoName, commit }: CommitKey) => `${forge}:${repoName}@${commit}`;
   const port: Reports = {
     save: (report) => Promise.resolve(void saved.set(pullRequestText(report.pullRequest), report)),
@@ -46,6 +54,12 @@ export function fakeReports() {
       return Promise.resolve();
     },
     unsettled: (repo) => Promise.resolve([...(unsettled.get(repo)?.values() ?? [])]),
+    setRefused(key, is) {
+      if (is) refused.set(pullRequestText(key), key);
+      else refused.delete(pullRequestText(key));
+      return Promise.resolve();
+    },
+    refused: (forge) => Promise.resolve([...refused.values()].filter((key) => key.forge === forge)),
   };
   return { ...port, saved };
 }

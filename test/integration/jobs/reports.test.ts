@@ -176,6 +176,23 @@ test("commits are unsettled until they are not, whatever else stands there", asy
   expect(await reports.unsettled(repo)).toEqual([other]);
 });
 
+test("what a forge refused is remembered by forge until it is told, whatever else stands there", async () => {
+  const { reports, another, client, prefix } = await useReports();
+  const [one, other] = [aPullRequestKey(), { ...aPullRequestKey(), number: 8 }];
+  await reports.setRefused(one, true);
+  await reports.setRefused(one, true);
+  await reports.setRefused(other, true);
+  await reports.setRefused({ ...one, forge: "another" }, true);
+  const [key = ""] = await client().keys(`${prefix}:refused:${one.forge}`);
+  await client().zadd(key, Date.now(), "{not json", Date.now(), "{}");
+  await client().zadd(key, Date.now() - 30 * 24 * 3_600_000, JSON.stringify({ ...one, number: 9 }));
+
+  expect(await another().refused(one.forge)).toEqual(expect.arrayContaining([one, other]));
+  expect(await reports.refused(one.forge)).toHaveLength(2);
+  await reports.setRefused(one, false);
+  expect(await reports.refused(one.forge)).toEqual([other]);
+});
+
 test("what is too large for Redis is refused, and what was there stays", async () => {
   const { reports } = await useReports();
   await reports.save(aReport());
@@ -218,6 +235,8 @@ test.each(["frozen", "stopped"] as const)(
       reports.saveStatuses(commit, [pending]),
       reports.setUnsettled(commit, repo, true),
       reports.unsettled(repo),
+      reports.setRefused(aPullRequestKey(), true),
+      reports.refused("gitea"),
     ];
     for (const { reason } of (await Promise.allSettled(calls)) as PromiseRejectedResult[]) {
       expect(reason).toBeInstanceOf(QueueUnavailableError);

@@ -262,3 +262,25 @@ test("a sweep that is stopped ends what it asks, and asks no more", async () => 
   expect(signals.map(({ aborted }) => aborted)).toEqual([true]);
   expect(redis.requests).toEqual([]);
 });
+
+test("what a forge refused is told again at each look until it is taken", async () => {
+  const { forge, redis, asked } = useSweep();
+  const key = (number: number) => ({ forge: "gitea", repoName: "org/shop", number });
+  const { head } = forge.put(1);
+  await redis.save(1, { head });
+  await redis.reports.setRefused(key(1), true);
+  await redis.reports.setRefused(key(2), true);
+  await redis.reports.setRefused({ ...key(3), repoName: "org/another" }, true);
+  await redis.reports.setRefused({ ...key(4), forge: "another" }, true);
+  await pass(minute);
+  expect(redis.requests.splice(0)).toEqual([
+    { kind: "report", pullRequest: key(1) },
+    { kind: "preview", pullRequest: key(2), cause: "sweep" }, // of which nothing is known
+  ]);
+  await redis.reports.setRefused(key(2), false);
+  await pass(everyMs);
+  expect(asked()).toEqual(["report"]);
+  await redis.reports.setRefused(key(1), false);
+  await pass(everyMs);
+  expect(redis.requests).toEqual([]);
+});

@@ -166,10 +166,11 @@ describe("a forge", () => {
     ["rate-limited", undefined, { kind: "later", afterMs: 60_000 }],
     ["unauthorized", undefined, { kind: "failed", retry: "person" }],
   ] as const)("that is %s (%s ms): %o", async (problem, retryAfterMs, outcome) => {
-    const { run, forge, told } = aPreviewWorld([named("a")]);
+    const { run, forge, told, reports } = aPreviewWorld([named("a")]);
     forge.fail(problem, retryAfterMs);
     expect(await run()).toMatchObject(outcome);
     expect(told).toEqual([]);
+    expect(await reports.refused("gitea")).toHaveLength(outcome.kind === "failed" ? 1 : 0);
   });
 });
 

@@ -228,6 +228,21 @@ test("statuses that are refused do not keep the comment from being written, nor 
   expect(lines()).toHaveLength(2);
 });
 
+test("what a forge refused is remembered until it took it", async () => {
+  const { write, forge, reports, bodies } = await setUp();
+  forge.fail("unauthorized");
+  expect(await write()).toMatchObject({ kind: "failed" });
+  expect(await reports.refused("gitea")).toEqual([key]);
+  forge.fail("unreachable");
+  expect(await write()).toMatchObject({ kind: "later" });
+  expect(await reports.refused("gitea")).toEqual([key]);
+
+  forge.fail();
+  expect(await write()).toEqual({ kind: "done" });
+  expect(bodies()).toHaveLength(1);
+  expect(await reports.refused("gitea")).toEqual([]);
+});
+
 test("pull requests, reports and forges that are gone are no failure", async () => {
   const { write, forge, reports } = await setUp();
   forge.pullRequests.clear();
