@@ -14,7 +14,8 @@ import { startWorld } from "./world.ts";
 const help = `npm run chaos [-- options]
 
 Plays episodes one after the other: a real API server and Redis, replicas of \`towline serve\`, twelve deployments over four
-repositories; people push, edit and delete while servers, Redis, git host and network fail. Then it checks that nothing was lost.
+repositories; people push, edit, delete and, in one of three episodes, propose changes on a real Gitea while servers, Redis, git host and
+network fail. Then it checks that nothing was lost.
 A failed episode leaves a folder with its story, journal, ledger and logs. Everything else ends with the run.
 
   --minutes N    begins no further episode after so long: 60
@@ -47,6 +48,8 @@ const options = readOptions(
   help,
 );
 
+/** Processes and mounts of an episode that is broken off. */
+const putAwayWithinMs = 30_000;
 const root = join(import.meta.dirname, "..");
 const say = (line: string) => void process.stdout.write(`${line}\n`);
 
@@ -69,8 +72,10 @@ async function main(): Promise<void> {
   const { kubeconfig } = await world.part("controlPlane");
   const checkouts = [options.server ?? root, ...(options.previous === undefined ? [] : [options.previous])];
   const versions = await Promise.all(checkouts.map((checkout) => toVersion(resolve(checkout))));
-  // Everything that was started ends with us; a second Ctrl-C does not wait for an episode to be put away.
-  signal.addEventListener("abort", () => void world.stop().finally(() => process.exit(130)));
+  // The episode is put away first, unless that takes too long; a second Ctrl-C does not wait for it.
+  signal.addEventListener("abort", () =>
+    setTimeout(() => void world.stop().finally(() => process.exit(130)), putAwayWithinMs),
+  );
 
   const startedAt = performance.now();
   const left = () => minutes * 60_000 - (performance.now() - startedAt);
@@ -86,10 +91,16 @@ async function main(): Promise<void> {
       redisServer: tools["redis-server"],
       ...("kluctl" in tools && { kluctl: tools.kluctl as string }),
       versions,
+      findGitea: () => world.part("gitea"),
       replicas,
       shrinks: options.shrink,
       signal,
     });
+    if (signal.aborted) {
+      await rm(join(dir, `chaos-${seed}-${episode}`), { recursive: true, force: true });
+      process.exitCode = 130;
+      break;
+    }
     reports.push(report);
     const failed = report.folder !== undefined;
     if (!failed) await rm(join(dir, `chaos-${seed}-${episode}`), { recursive: true, force: true });
@@ -115,7 +126,7 @@ function replayOf(seed: number, episode: number): string {
 async function toVersion(dir: string): Promise<Version> {
   const run = promisify(execFile);
   const { stdout } = await run(process.execPath, [join(dir, "src/cli.ts"), "config", "schema"], { cwd: dir });
-  return { dir, auditsSkips: stdout.includes("auditSkips") };
+  return { dir, auditsSkips: stdout.includes("auditSkips"), confines: stdout.includes("isolation") };
 }
 
 function describe(

@@ -37,6 +37,8 @@ export const atRest: readonly RestInvariant[] = [
   { name: "nothing in Redis outlives its job", check: (_, { strayKeys }) => strayKeys.map((key) => `${key} is there`) },
   { name: "nothing of a dead replica is left", check: (_, { leftovers }) => leftovers },
   { name: "no server keeps files and sockets open", check: unclosed },
+  { name: "each pull request has one comment, about its head and base", check: otherComments },
+  { name: "the check of each open pull request comes to an end", check: openChecks },
 ];
 
 export function checkAlways(history: History): Violation[] {
@@ -229,6 +231,30 @@ function unclosed(_: History, { descriptors }: Rest): string[] {
   return descriptors
     .filter(({ first, last }) => last > first + moreDescriptors)
     .map(({ replica, first, last }) => `${replica} has ${last} files and sockets open, and had ${first}`);
+}
+
+/** What could not be compared says so, and is tried again after longer than anybody waits here. */
+const failure = /could not be (?:compared|tried)|cannot be (?:rendered|merged)|not rendered|\d errors?\b/;
+
+function otherComments(_: History, { pullRequests }: Rest): string[] {
+  return pullRequests.flatMap(({ name, state, isConcerned, comments, says }) => {
+    const [comment] = comments;
+    if (comments.length > 1) return [`${name} has ${comments.length} comments`];
+    if (comment === undefined) return isConcerned ? [`${name} has no comment`] : [];
+    const needed = failure.test(comment) ? says.slice(0, state === "open" ? aboutHeadAndBase : 1) : says;
+    return needed
+      .filter((text) => !comment.includes(text))
+      .map((text) => `${name} is ${state}, and its comment does not say ${text}: ${comment.slice(0, 1_000)}`);
+  });
+}
+
+/** The first of what a comment says; the others say what merging would change. */
+const aboutHeadAndBase = 2;
+
+function openChecks(_: History, { pullRequests }: Rest): string[] {
+  return pullRequests
+    .filter(({ state, check }) => state === "open" && (check === undefined || check === "pending"))
+    .map(({ name, check }) => `the check of ${name} is ${check ?? "missing"}`);
 }
 
 /** Another deployment of its group was there first. */

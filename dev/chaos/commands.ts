@@ -2,10 +2,12 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import fc from "fast-check";
 import type { Fault, Faults } from "./faults.ts";
-import { faultNames, moments } from "./faults.ts";
+import { commentMoments, faultNames, forgeFaultNames, moments } from "./faults.ts";
+import type { MergeStyle, PullRequest, PullRequestEvent, PullRequests } from "./pull-requests.ts";
 import { type DeploymentPlan, libraryContent, libraryFile, objectNames } from "./projects.ts";
 import type { Push } from "./history.ts";
 import type { Repository } from "./repository.ts";
+import type { Replica } from "./replica.ts";
 import type { Stage } from "./stage.ts";
 
 /** What the commands know without looking: nothing that a fault can change. */
@@ -24,6 +26,7 @@ export interface Real {
   readonly pending: Promise<void>[];
   /** What was done, in words, with the time. */
   readonly story: string[];
+  readonly signal?: AbortSignal | undefined;
 }
 
 export type Command = fc.AsyncCommand<Model, Real>;
@@ -80,27 +83,32 @@ const pushOrder = fc.record<PushOrder>({
 
 const regretOrder = fc.record({ deployment: one, delivery: fc.constantFrom(...deliveryKinds), to: fc.nat({ max: 2 }) });
 
-const fault = fc.record<Fault>({
-  name: fc.oneof(
-    // Half of all are those of processes, and of what dies along with a machine.
-    {
-      weight: 3,
-      arbitrary: fc.constantFrom(
-        "kill",
-        "kill",
-        "kill and flush",
-        "kill and flush",
-        "freeze",
-        "kill kluctl",
-        "kill starter",
-      ),
-    },
+/** Half of all are those of processes, and of what dies along with a machine. */
+const processFaults = [
+  "kill",
+  "kill",
+  "kill and flush",
+  "kill and flush",
+  "freeze",
+  "kill kluctl",
+  "kill starter",
+] as const;
+
+function aFaultName({ proposes }: Traits): fc.Arbitrary<Fault["name"]> {
+  return fc.oneof(
+    { weight: 3, arbitrary: fc.constantFrom(...processFaults) },
     { weight: 3, arbitrary: fc.constantFrom(...faultNames) },
-  ),
-  victim: fc.nat({ max: 2 }),
-  forMs: fc.option(fc.constantFrom(2 * seconds, 5 * seconds, 12 * seconds), { nil: undefined }),
-  buries: fc.boolean(),
-});
+    { weight: proposes ? 2 : 0, arbitrary: fc.constantFrom(...forgeFaultNames) },
+  );
+}
+
+const aFault = (traits: Traits) =>
+  fc.record<Fault>({
+    name: aFaultName(traits),
+    victim: fc.nat({ max: 2 }),
+    forMs: fc.option(fc.constantFrom(2 * seconds, 5 * seconds, 12 * seconds), { nil: undefined }),
+    buries: fc.boolean(),
+  });
 
 interface StrikeOrder {
   readonly fault: Fault;
@@ -109,28 +117,57 @@ interface StrikeOrder {
   readonly delivery: (typeof deliveryKinds)[number];
 }
 
-const strikeOrder = fc.record<StrikeOrder>({
-  fault: fc.tuple(fault, fc.constantFrom(...moments)).map(([drawn, moment]) => ({ ...drawn, moment })),
+const aStrikeOrder = (traits: Traits) =>
+  fc.record<StrikeOrder>({
+    fault: fc.tuple(aFault(traits), fc.constantFrom(...moments)).map(([drawn, moment]) => ({ ...drawn, moment })),
+    deployment: one,
+    regrets: fc.constantFrom(true, false, false),
+    delivery: fc.constantFrom(...deliveryKinds),
+  });
+
+interface PullOrder {
+  /** Of those that were opened; where there is none, one is. */
+  readonly pull: number;
+  readonly deployment: number;
+  readonly object: number;
+  readonly delivery: (typeof deliveryKinds)[number];
+  readonly to: number;
+}
+
+const pullOrder = fc.record<PullOrder>({
+  pull: fc.nat({ max: 5 }),
   deployment: one,
-  regrets: fc.constantFrom(true, false, false),
+  object: fc.nat({ max: objectNames.length - 1 }),
   delivery: fc.constantFrom(...deliveryKinds),
+  to: fc.nat({ max: 2 }),
 });
+
+const aPullStrike = (traits: Traits) =>
+  fc.tuple(
+    pullOrder,
+    fc
+      .tuple(aFault(traits), fc.constantFrom(...commentMoments))
+      .map(([drawn, moment]): Fault => ({ ...drawn, moment })),
+  );
 
 /** Of the episodes that the commands are for. */
 export interface Traits {
   readonly isShort: boolean;
   /** There is another version to replace servers by. */
   readonly replaces: boolean;
+  /** There are pull requests. */
+  readonly proposes: boolean;
 }
 
-export function anyCommand({ isShort, replaces }: Traits): fc.Arbitrary<Command> {
+export function anyCommand(traits: Traits): fc.Arbitrary<Command> {
+  const { isShort, replaces, proposes } = traits;
   const weighted: { weight: number; arbitrary: fc.Arbitrary<Command> }[] = [
     { weight: 7, arbitrary: pushOrder.map(toPush) },
     { weight: 3, arbitrary: regretOrder.map(toRegret) },
     { weight: 2, arbitrary: pushOrder.map(toCalmPush) },
     { weight: 1, arbitrary: fc.tuple(one, fc.constantFrom(...deliveryKinds)).map(toSetBack) },
     { weight: 1, arbitrary: fc.tuple(one, fc.constantFrom(...deliveryKinds)).map(toRewrite) },
-    { weight: 1, arbitrary: one.map(toDeleteBranch) },
+    { weight: proposes ? 0 : 1, arbitrary: one.map(toDeleteBranch) }, // a forge refuses that for the default branch
     { weight: 1, arbitrary: fc.constant(toLate()) },
     { weight: 1, arbitrary: one.map(toEdit) },
     { weight: 1, arbitrary: one.map(toSuspend) },
@@ -138,13 +175,22 @@ export function anyCommand({ isShort, replaces }: Traits): fc.Arbitrary<Command>
     { weight: 1, arbitrary: one.map(toRecreate) },
     { weight: 1, arbitrary: fc.tuple(one, fc.nat({ max: 2 }), fc.boolean()).map(toTamper) },
     { weight: 1, arbitrary: fc.constant(toApprove()) },
-    { weight: 9, arbitrary: strikeOrder.map(toStrike) },
-    { weight: 3, arbitrary: fault.map(toFault) },
+    { weight: 9, arbitrary: aStrikeOrder(traits).map(toStrike) },
+    { weight: 3, arbitrary: aFault(traits).map(toFault) },
     { weight: 1, arbitrary: fc.constant(toRestart()) },
     { weight: 1, arbitrary: fc.constant(toPause()) },
     { weight: replaces ? 6 : 1, arbitrary: fc.nat({ max: 2 }).map(toReplace) },
     { weight: 1, arbitrary: (isShort ? fc.constant(short) : fc.constantFrom(short, short, short, long)).map(toOutage) },
   ];
+  if (proposes)
+    weighted.push(
+      { weight: 5, arbitrary: pullOrder.map(toOpen) },
+      { weight: 3, arbitrary: fc.tuple(pullOrder, fc.boolean()).map(toPushToPull) },
+      { weight: 2, arbitrary: pullOrder.map(toRetarget) },
+      { weight: 2, arbitrary: pullOrder.map(toClose) },
+      { weight: 3, arbitrary: fc.tuple(pullOrder, fc.constantFrom("merge", "squash", "rebase")).map(toMerge) },
+      { weight: 6, arbitrary: aPullStrike(traits).map(toPullStrike) },
+    );
   return fc.oneof(...weighted);
 }
 
@@ -152,6 +198,7 @@ function command(words: string, run: (model: Model, real: Real) => Promise<void>
   return {
     check: () => true,
     async run(model, real) {
+      real.signal?.throwIfAborted();
       real.story.push(`${new Date().toISOString().slice(11, 23)} ${words}`);
       await run(model, real);
     },
@@ -287,10 +334,18 @@ interface DeliveryOrder {
   readonly to: number;
 }
 
-async function deliver(push: Push, { delivery, to }: DeliveryOrder, { stage, late }: Real): Promise<void> {
+function deliver(push: Push, order: DeliveryOrder, real: Real): Promise<void> {
+  return deliverTo(order, real, (replica) => real.stage.deliver(push, replica));
+}
+
+async function deliverTo(
+  { delivery, to }: DeliveryOrder,
+  { stage, late }: Real,
+  sendTo: (replica: Replica) => Promise<number>,
+): Promise<void> {
   const replica = stage.replicas[to % stage.replicas.length];
   if (replica === undefined || delivery === "dropped") return;
-  const send = () => stage.deliver(push, replica);
+  const send = () => sendTo(replica);
   if (delivery === "late") return void late.push(send);
   const sent = send();
   if (delivery === "killed while delivered") {
@@ -392,6 +447,76 @@ function toApprove(): Command {
       const manualObjectsHash = stage.ledger.liveStatuses().get(deployment.name)?.status.lastObjectsHash;
       if (manualObjectsHash !== undefined) await stage.people.patch(deployment, { spec: { manualObjectsHash } });
     }
+  });
+}
+
+function toOpen(order: PullOrder): Command {
+  return command(`open a pull request of ${order.deployment}.${order.object} (${order.delivery})`, (model, real) =>
+    openOne(order, model, real),
+  );
+}
+
+async function openOne(order: PullOrder, model: Model, real: Real): Promise<void> {
+  const deployment = planOf(real, order.deployment);
+  const object = objectNames[order.object] as string;
+  const event = await real.stage.pullRequests?.open(deployment, object, `color-${++model.pushes}`);
+  await deliverEvent(event, order, real);
+}
+
+async function deliverEvent(event: PullRequestEvent | undefined, order: DeliveryOrder, real: Real): Promise<void> {
+  if (event === undefined) return void real.story.push("  the host refuses");
+  real.story.push(`  ${event.action} ${event.repository.name}#${event.number}`);
+  await deliverTo(order, real, (replica) => real.stage.deliverPullRequest(event, replica));
+}
+
+/** Something is done to one that was opened before. */
+function onPull(
+  words: string,
+  order: PullOrder,
+  act: (all: PullRequests, pull: PullRequest, model: Model) => Promise<PullRequestEvent | undefined>,
+): Command {
+  return command(`${words} pull request ${order.pull} (${order.delivery})`, async (model, real) => {
+    const all = real.stage.pullRequests;
+    const pull = all?.all[order.pull % all.all.length];
+    if (all === undefined || pull === undefined) return openOne(order, model, real);
+    await deliverEvent(await act(all, pull, model), order, real);
+  });
+}
+
+function toPushToPull([order, rebase]: readonly [PullOrder, boolean]): Command {
+  return onPull(rebase ? "rebase" : "push to", order, (all, pull, model) =>
+    all.push(pull, `color-${++model.pushes}`, rebase),
+  );
+}
+
+function toRetarget(order: PullOrder): Command {
+  return onPull("retarget", order, (all, pull) => all.retarget(pull));
+}
+
+function toClose(order: PullOrder): Command {
+  return onPull("close or reopen", order, (all, pull) => all.close(pull));
+}
+
+function toMerge([order, style]: readonly [PullOrder, MergeStyle]): Command {
+  return command(`${style} pull request ${order.pull} (${order.delivery})`, async (model, real) => {
+    const all = real.stage.pullRequests;
+    const pull = all?.all[order.pull % all.all.length];
+    if (all === undefined || pull === undefined) return openOne(order, model, real);
+    const merged = await all.merge(pull, style);
+    if (merged) await deliver(merged.push, order, real);
+    await deliverEvent(merged?.event, order, real);
+  });
+}
+
+/** A fault strikes around a comment: that of a new pull request, or of a push to one. */
+function toPullStrike([order, fault]: readonly [PullOrder, Fault]): Command {
+  return command(`propose ${order.deployment}.${order.object} and ${describeFault(fault)}`, async (model, real) => {
+    await real.faults.strike(fault);
+    const told = { ...order, delivery: "delivered" } as const;
+    if (order.pull % 2 === 0) await openOne(told, model, real);
+    else await toPushToPull([told, true]).run(model, real);
+    const from = performance.now();
+    while (real.faults.isArmed(fault) && performance.now() - from < patienceMs) await sleep(20);
   });
 }
 

@@ -4,12 +4,15 @@ import { mkdir, rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import fc from "fast-check";
+import type { GiteaLogin } from "../parts/gitea.ts";
 import { always, atRest, checkAlways, checkAtRest, type Violation } from "./checker.ts";
 import { anyCommand, type Command, type Real, type Traits } from "./commands.ts";
 import { createFaults } from "./faults.ts";
 import { deployAll, settleMs, type Stage, type StageOptions, startStage } from "./stage.ts";
 
 export interface EpisodeOptions extends Pick<StageOptions, "kubeconfig" | "redisServer" | "kluctl" | "versions"> {
+  /** Starts a Gitea, or finds the one that runs; without it, there are no pull requests. */
+  readonly findGitea?: (() => Promise<GiteaLogin>) | undefined;
   readonly seed: number;
   readonly episode: number;
   /** The command that plays it again, for people. */
@@ -57,6 +60,9 @@ interface Settings {
   readonly sweeps: boolean;
 }
 
+/** And where the pull requests are, if there are any. */
+type Scene = Settings & Pick<StageOptions, "gitea">;
+
 const hour = 3_600_000;
 const settings = fc.record<Settings>({
   replicas: fc.oneof({ weight: 9, arbitrary: fc.constant(2) }, { weight: 1, arbitrary: fc.constant(3) }),
@@ -77,10 +83,18 @@ export async function playEpisode(options: EpisodeOptions): Promise<EpisodeRepor
   const startedAt = performance.now();
   let last: Omit<EpisodeReport, "seconds"> | undefined;
   let tries = 0;
-  const traits = { isShort: options.isShort === true, replaces: options.versions.length > 1 };
+  const traits = {
+    isShort: options.isShort === true,
+    replaces: options.versions.length > 1,
+    proposes: options.findGitea !== undefined && seedOf(options) % 3 === 0,
+  };
+  const gitea = traits.proposes ? await options.findGitea?.() : undefined;
   const story = aStory(options.isShort ? lengths.short : lengths.usual, traits);
   const property = fc.asyncProperty(settings, story, async (chosen, commands) => {
-    last = await play({ ...chosen, replicas: options.replicas ?? chosen.replicas }, [...commands], options, tries++);
+    const replicas = options.replicas ?? chosen.replicas;
+    // Pull requests are promised to be right once the forge was asked what is open.
+    const sweeps = chosen.sweeps || traits.proposes;
+    last = await play({ ...chosen, replicas, sweeps, gitea }, [...commands], options, tries++);
     return last.violations.length === 0 && last.broken === undefined;
   });
   const details = await fc.check(property, {
@@ -100,7 +114,7 @@ function seedOf({ seed, episode }: EpisodeOptions): number {
 type Played = Omit<EpisodeReport, "seconds">;
 
 async function play(
-  chosen: Settings,
+  { gitea, ...chosen }: Scene,
   commands: readonly Command[],
   options: EpisodeOptions,
   tryNumber: number,
@@ -117,11 +131,11 @@ async function play(
   let violations: Violation[] = [];
   let broken: string | undefined;
   try {
-    stage = await startStage({ ...options, ...chosen, dir: folder, namespace });
+    stage = await startStage({ ...options, ...chosen, gitea, dir: folder, namespace });
     await deployAll(stage);
     const acting = createFaults(stage);
     faults = acting.struck;
-    const real: Real = { stage, faults: acting, namespace, late: [], pending: [], story };
+    const real: Real = { stage, faults: acting, namespace, late: [], pending: [], story, signal };
     const model = { suspended: new Set<string>(), pushes: 0 };
     await fc.asyncModelRun(() => ({ model, real }), commands);
     signal?.throwIfAborted();
@@ -137,16 +151,23 @@ async function play(
   const failed = violations.length > 0 || broken !== undefined;
   if (failed && stage) await writeEvidence(folder, { stage, chosen, story, faults, violations, broken }, options);
   await stage?.stop().catch((error: unknown) => (broken ??= `could not be put away: ${String(error)}`));
-  const report = { violations, commands: commands.length, faults, traits: describeSettings(chosen), deploys };
+  const report = {
+    violations,
+    commands: commands.length,
+    faults,
+    traits: describeSettings(chosen, stage?.pullRequests?.all.length),
+    deploys,
+  };
   return { ...report, ...(broken && { broken }), ...(failed && { folder }) };
 }
 
-function describeSettings({ replicas, clocksMs, sweeps }: Settings): string[] {
+function describeSettings({ replicas, clocksMs, sweeps }: Settings, pullRequests: number | undefined): string[] {
   const differ = new Set(clocksMs.slice(0, replicas)).size > 1;
   return [
     ...(replicas === 2 ? [] : [`${replicas} replicas`]),
     ...(differ ? ["clocks that differ"] : []),
     ...(sweeps ? [] : ["no sweep"]),
+    ...(pullRequests === undefined ? [] : [`${pullRequests} pull requests`]),
   ];
 }
 
@@ -162,7 +183,8 @@ async function settle(stage: Stage, signal: AbortSignal | undefined): Promise<Vi
     const stays = left.filter(({ what }) => now - (since.get(what) ?? now) > atMostMs);
     const isOver = left.length === 0 || stays.length > 0 || now - from > neverMs;
     if (isOver) return [...checkAlways(stage.history()), ...(stays.length > 0 ? stays : left)];
-    await sleep(500, undefined, { signal });
+    if (signal?.aborted) throw new Error(`ended while ${left.map(({ what }) => what).join("; ")}`);
+    await sleep(stage.pullRequests ? 3_000 : 500, undefined, { signal }).catch(() => undefined);
   }
 }
 
@@ -182,6 +204,7 @@ async function writeEvidence(
   { replay }: EpisodeOptions,
 ): Promise<void> {
   const history = stage.history();
+  const pullRequests = (await stage.pullRequests?.facts().catch(() => undefined)) ?? [];
   const lines = (all: readonly unknown[]) => all.map((one) => `${JSON.stringify(one)}\n`).join("");
   const words = [
     `Replay: ${replay}`,
@@ -202,6 +225,7 @@ async function writeEvidence(
     writeFile(join(folder, "objects.jsonl"), lines(history.objects)),
     writeFile(join(folder, "leases.jsonl"), lines(history.leases)),
     writeFile(join(folder, "statuses.jsonl"), lines(history.statuses)),
+    writeFile(join(folder, "pull-requests.jsonl"), lines(pullRequests)),
     writeFile(join(folder, "pushes.jsonl"), lines([...history.pushes, ...history.deliveries])),
   ]);
 }

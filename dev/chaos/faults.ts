@@ -1,4 +1,5 @@
 /** What goes wrong in an episode, now or at an event of the journal. */
+import type { CommentEvent } from "./forge-proxy.ts";
 import type { JournalEvent } from "./journal.ts";
 import type { Replica } from "./replica.ts";
 import type { Stage } from "./stage.ts";
@@ -9,7 +10,9 @@ export const faultNames = [
   "terminate",
   "freeze",
   "kill starter",
+  "freeze starter",
   "kill kluctl",
+  "end kluctl",
   "freeze kluctl",
   "kill renderers",
   "Redis killed",
@@ -20,6 +23,7 @@ export const faultNames = [
   "Redis goes back",
   "Redis read-only",
   "Redis cut",
+  "Redis half-closes",
   "Redis silent",
   "Redis slow",
   "API away",
@@ -30,16 +34,31 @@ export const faultNames = [
   "API 500",
   "API conflicts",
   "API forgets watches",
+  "API 410",
   "git away",
   "git silent",
   "git slow",
   "git breaks off",
   "git half-closes",
+  "git drips",
+  "git lags",
   "clock set",
   "disk full",
 ] as const;
 
-export type FaultName = (typeof faultNames)[number];
+/** Of the host's API, where there are pull requests. */
+export const forgeFaultNames = [
+  "forge away",
+  "forge silent",
+  "forge slow",
+  "forge drips",
+  "forge breaks off",
+  "forge 500",
+  "forge 429",
+  "token rotated",
+] as const;
+
+export type FaultName = (typeof faultNames)[number] | (typeof forgeFaultNames)[number];
 
 /** What takes the place of losses that nothing but a look at all of git makes up for, where nobody takes one. */
 const harmless: Partial<Record<FaultName, FaultName>> = {
@@ -47,7 +66,15 @@ const harmless: Partial<Record<FaultName, FaultName>> = {
   "Redis lost": "Redis killed",
   "Redis flushed": "Redis killed",
   "Redis goes back": "Redis killed",
+  "git lags": "git slow",
 };
+
+/** Longer, and an answer of a replica that lags is believed. */
+const mostLagMs = 2_000;
+/** Longer, and nobody can end what the starter has started in time. */
+const mostStarterMs = 5_000;
+
+const gone = JSON.stringify({ kind: "Status", code: 410, reason: "Expired", message: "too old resource version" });
 
 /** Where in the work of a deploy it strikes. */
 export const moments = [
@@ -59,13 +86,19 @@ export const moments = [
   { event: "end", number: 0 },
 ] as const satisfies readonly Pick<JournalEvent, "event" | "number">[];
 
-export type Moment = (typeof moments)[number];
+/** Before a comment is written, and after that before the server knows. */
+export const commentMoments = [
+  { event: "telling", number: 0 },
+  { event: "told", number: 0 },
+] as const satisfies readonly { readonly event: CommentEvent; readonly number: 0 }[];
+
+export type Moment = (typeof moments)[number] | (typeof commentMoments)[number];
 
 export interface Fault {
   readonly name: FaultName;
   /** Index of the replica that it strikes when no run of kluctl says which one. */
   readonly victim: number;
-  /** At the next such moment of a deploy; at once, if left out. */
+  /** At the next such moment of a deploy, or of a comment; at once, if left out. */
   readonly moment?: Moment | undefined;
   /** So long it lasts; otherwise until everything is healed. */
   readonly forMs?: number | undefined;
@@ -101,6 +134,12 @@ export function createFaults(stage: Stage): Faults {
     await act(fault, victim, run.pid);
   });
 
+  stage.onComment(async (event, victim) => {
+    const index = armed.findIndex(({ moment }) => moment?.event === event);
+    const [fault] = index === -1 ? [] : armed.splice(index, 1);
+    if (fault) await act(fault, victim, undefined);
+  });
+
   /** Another one is left to go on. */
   function bury(victim: Replica): void {
     if (stage.replicas.some((other) => other !== victim && !stage.buried.has(other))) stage.buried.add(victim);
@@ -123,7 +162,7 @@ export function createFaults(stage: Stage): Faults {
   async function act(fault: Fault, victim: Replica, pid: number | undefined): Promise<void> {
     const { moment, forMs } = fault;
     const name = stage.sweeps ? fault.name : (harmless[fault.name] ?? fault.name);
-    const { redis, git } = stage;
+    const { redis, git, gitHost } = stage;
     const where = moment ? ` at ${moment.event}${moment.number || ""}` : "";
     struck.push(`${name} (${victim.name}${where})`);
     const signal = (to: number | undefined, what: NodeJS.Signals) => {
@@ -147,8 +186,13 @@ export function createFaults(stage: Stage): Faults {
         victim.kill("SIGSTOP");
         after(forMs, () => victim.kill("SIGCONT"));
       },
-      "kill starter": () => victim.killStarter(),
+      "kill starter": () => victim.signalStarter("SIGKILL"),
+      "freeze starter": () => {
+        victim.signalStarter("SIGSTOP");
+        after(Math.min(forMs ?? mostStarterMs, mostStarterMs), () => victim.signalStarter("SIGCONT"));
+      },
       "kill kluctl": () => signal(pid, "SIGKILL"),
+      "end kluctl": () => signal(pid, "SIGTERM"),
       "freeze kluctl": () => {
         signal(pid, "SIGSTOP");
         after(forMs ?? 3_000, () => signal(pid, "SIGCONT"));
@@ -183,6 +227,7 @@ export function createFaults(stage: Stage): Faults {
         after(forMs, () => void redis.demote(false));
       },
       "Redis cut": () => victim.redis.cut(),
+      "Redis half-closes": () => victim.redis.halfClose(),
       "Redis silent": () => {
         victim.redis.blackHole(true);
         after(forMs, () => victim.redis.blackHole(false));
@@ -210,6 +255,10 @@ export function createFaults(stage: Stage): Faults {
       "API 500": () => answer(anything, { status: 500 }, 20),
       "API conflicts": () => answer(isWrite, { status: 409, body: "{}" }, 3),
       "API forgets watches": () => victim.api.endWatches(),
+      "API 410": () => {
+        answer((request) => request.includes("watch=true"), { status: 410, body: gone }, 3);
+        victim.api.endWatches();
+      },
       "git away": () => {
         git.refuse(true);
         after(forMs, () => git.refuse(false));
@@ -224,6 +273,38 @@ export function createFaults(stage: Stage): Faults {
       },
       "git breaks off": () => git.resetAt(700),
       "git half-closes": () => git.halfClose(),
+      "git drips": () => {
+        git.drip(true);
+        after(forMs, () => git.drip(false));
+      },
+      "git lags": async () => {
+        await gitHost.lag?.(true);
+        after(Math.min(forMs ?? mostLagMs, mostLagMs), () => void gitHost.lag?.(false));
+      },
+      "forge away": () => {
+        for (const { forge } of stage.replicas) forge?.refuse(true);
+        after(forMs, () => stage.replicas.forEach(({ forge }) => forge?.refuse(false)));
+      },
+      "forge silent": () => {
+        victim.forge?.blackHole(true);
+        after(forMs, () => victim.forge?.blackHole(false));
+      },
+      "forge slow": () => {
+        victim.forge?.delay(1_000);
+        after(forMs, () => victim.forge?.delay(0));
+      },
+      "forge drips": () => {
+        victim.forge?.drip(true);
+        after(forMs, () => victim.forge?.drip(false));
+      },
+      "forge breaks off": () => victim.forge?.resetAt(300),
+      "forge 500": () => victim.forge?.answer(500, 4),
+      "forge 429": () => victim.forge?.answer(429, 4),
+      "token rotated": async () => {
+        await gitHost.gitea?.rotateToken();
+        const write = () => Promise.all(stage.replicas.map((replica) => replica.writeToken()));
+        after(forMs ?? 3_000, () => void write());
+      },
       "clock set": () => victim.setClock((fault.victim - 1) * 3_600_000),
       "disk full": async () => {
         await victim.fillDisk(true);

@@ -112,6 +112,20 @@ export type Expected =
   | { readonly objects: ReadonlyMap<string, Readonly<Record<string, string>>>; readonly hash: string }
   | { readonly error: string };
 
+/** A pull request as people see it at the end, and what has to stand there. */
+export interface PullRequestFacts {
+  readonly name: string;
+  readonly state: "open" | "closed" | "merged";
+  /** Its merge changes files of a deployment, or cannot be tried: there has to be a comment. */
+  readonly isConcerned: boolean;
+  /** Those that the server wrote. */
+  readonly comments: readonly string[];
+  /** What a comment has to say: what it is about, and what merging would change. */
+  readonly says: readonly string[];
+  /** The check beside its head that people can require, if there is any. */
+  readonly check?: string | undefined;
+}
+
 export interface History {
   /** Git is looked at every few seconds. Otherwise a push is known by its webhook alone, to those whose files it changes. */
   readonly sweeps: boolean;
@@ -139,6 +153,7 @@ export interface Rest {
   readonly strayKeys: readonly string[];
   /** Processes and work directories of replicas that are gone. */
   readonly leftovers: readonly string[];
+  readonly pullRequests: readonly PullRequestFacts[];
   /** Files and sockets that the servers that live hold, and how many it were before anything happened. */
   readonly descriptors: readonly { readonly replica: string; readonly first: number; readonly last: number }[];
 }

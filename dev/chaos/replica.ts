@@ -11,6 +11,8 @@ import { type RunningProcess, startProcess } from "../parts/process.ts";
 import { findProcessesOf, type FoundProcess } from "../parts/processes.ts";
 import { aShiftedClock } from "../parts/shifted-clock.ts";
 import { startTcpProxy, type TcpProxy } from "../parts/tcp-proxy.ts";
+import { type CommentEvent, type ForgeProxy, startForgeProxy } from "./forge-proxy.ts";
+import type { EpisodeGitea } from "./git-host.ts";
 import { createSmallDisk } from "./small-disk.ts";
 
 export interface ReplicaOptions {
@@ -31,6 +33,9 @@ export interface ReplicaOptions {
   readonly sweepMs: number;
   /** By how much its clock is ahead, milliseconds. */
   readonly clockMs: number;
+  /** Where it is told of pull requests, and previews them. */
+  readonly gitea?: EpisodeGitea | undefined;
+  readonly onComment: (event: CommentEvent) => Promise<void>;
 }
 
 /** A checkout. */
@@ -38,6 +43,8 @@ export interface Version {
   readonly dir: string;
   /** It knows the setting. */
   readonly auditsSkips: boolean;
+  /** It can confine previews, which the model of kluctl has no part in. */
+  readonly confines: boolean;
 }
 
 export interface Replica {
@@ -47,6 +54,8 @@ export interface Replica {
   readonly dataDir: string;
   readonly api: FaultProxy;
   readonly redis: TcpProxy;
+  /** Where there are pull requests. */
+  readonly forge?: ForgeProxy | undefined;
   isAlive(): boolean;
   /** Process ids that its Leases are held with, of all its lives. */
   readonly pids: readonly number[];
@@ -58,8 +67,10 @@ export interface Replica {
   isReady(): Promise<boolean>;
   kill(signal: NodeJS.Signals): void;
   /** The small process that starts git and kluctl. */
-  killStarter(): void;
+  signalStarter(signal: NodeJS.Signals): void;
   setClock(ms: number): Promise<void>;
+  /** Gives it the token that is good now. */
+  writeToken(): Promise<void>;
   /** The disk that its data is on; nothing happens where it has none of its own. */
   fillDisk(on: boolean): Promise<void>;
   /** All network faults end. */
@@ -96,8 +107,17 @@ export async function createReplica(options: ReplicaOptions): Promise<Replica> {
   const [kubeconfigFile, configFile] = [join(dir, `${name}.kubeconfig`), join(dir, `${name}.json`)];
   const logFile = join(dir, `${name}.log`);
   await writeFile(kubeconfigFile, api.kubeconfig);
-  const toConfig = ({ auditsSkips }: Version) => ({
-    forges: [{ id: "gitea", kind: "gitea", webhookSecrets: [webhookSecret] }],
+  const { gitea, onComment } = options;
+  const forge = gitea && (await startForgeProxy({ host: new URL(gitea.url), onComment }));
+  const tokenFile = join(dir, `${name}.token`);
+  const writeToken = async () => {
+    if (gitea) await writeFile(tokenFile, gitea.token(), { mode: 0o600 });
+  };
+  await writeToken();
+  const forgeLogin = forge && { apiUrl: `http://127.0.0.1:${forge.port}/api/v1`, tokenFile };
+  const toConfig = ({ auditsSkips, confines }: Version) => ({
+    forges: [{ id: "gitea", kind: "gitea", webhookSecrets: [webhookSecret], ...forgeLogin }],
+    ...(forge && { preview: { enabled: true, interval: "30s", ...(confines && { isolation: "off" }) } }),
     webhooks: { host: "127.0.0.1", port },
     admin: { host: "127.0.0.1", port: adminPort },
     log: { format: "json", level: "debug" },
@@ -129,6 +149,7 @@ export async function createReplica(options: ReplicaOptions): Promise<Replica> {
     webhooksUrl: `http://127.0.0.1:${port}/webhooks/gitea`,
     dataDir,
     redis,
+    forge,
     api: {
       ...api,
       async close() {
@@ -190,15 +211,19 @@ export async function createReplica(options: ReplicaOptions): Promise<Replica> {
       if (pid !== undefined) process.kill(pid, signal);
       if (signal === "SIGKILL") running = undefined;
     },
-    killStarter() {
+    signalStarter(signal) {
       const pid = node();
       const starter = findProcessesOf(dataDir, [pid]).find(({ command }) => command.includes("starter-process"));
-      if (starter) process.kill(starter.pid, "SIGKILL");
+      if (starter) signalIfThere(starter.pid, signal);
     },
     setClock: clock.set,
+    writeToken,
     fillDisk: async (on) => disk?.fill(on),
     async heal() {
+      for (const { pid } of findProcessesOf(dataDir)) signalIfThere(pid, "SIGCONT");
       await disk?.fill(false);
+      forge?.heal();
+      await writeToken();
       redis.heal();
       api.blackHole(false);
       await replica.api.open();
@@ -214,11 +239,20 @@ export async function createReplica(options: ReplicaOptions): Promise<Replica> {
       await Promise.all(lives.map((life) => life.stop(10_000)));
       for (const { pid } of findProcessesOf(dataDir)) process.kill(pid, "SIGKILL");
       api.stop();
+      await forge?.stop();
       await redis.stop();
       await disk?.stop();
     },
   };
   return replica;
+}
+
+function signalIfThere(pid: number, signal: NodeJS.Signals): void {
+  try {
+    process.kill(pid, signal);
+  } catch {
+    // It has just ended.
+  }
 }
 
 function countDescriptors(pid: number): number | undefined {

@@ -22,6 +22,18 @@ export interface Repository {
   rewrite(): Promise<Push>;
   deleteBranch(): Promise<void>;
   restoreBranch(): Promise<Push>;
+  /** A commit on top of the branch's head, or of the other branch's, as the new head of that other branch. */
+  propose(branch: string, changes: ReadonlyMap<string, string>, from: "head" | "branch"): Promise<string>;
+  /** The host has merged something into the branch; `at` is before that. */
+  takeOver(at: number): Promise<Push>;
+  /** What a merge of the commit into the branch is; `undefined` if it cannot be merged. */
+  mergeOf(commit: string): Promise<Merge | undefined>;
+}
+
+export interface Merge {
+  /** Files in which it differs from the branch. */
+  readonly paths: readonly string[];
+  readonly tree: Tree;
 }
 
 export interface RepositoryOptions {
@@ -35,6 +47,7 @@ export interface RepositoryOptions {
 
 export async function createRepository({ name, url, copy, files, onPush }: RepositoryOptions): Promise<Repository> {
   const trees = new Map<string, Tree>();
+  const merges = new Map<string, Promise<Merge | undefined>>();
   let line: string[] = [];
   let deleted = false;
 
@@ -52,6 +65,22 @@ export async function createRepository({ name, url, copy, files, onPush }: Repos
     trees.set(commit, new Map([...before, ...changes]));
     line.push(commit);
     return commit;
+  }
+
+  async function readTree(treeish: string): Promise<Tree> {
+    const paths = (await copy.git("ls-tree", "-r", "--name-only", treeish)).split("\n");
+    const read = async (path: string) => [path, `${await copy.git("show", `${treeish}:${path}`)}\n`] as const;
+    return new Map(await Promise.all(paths.map(read)));
+  }
+
+  async function differing(one: string, other: string): Promise<string[]> {
+    return (await copy.git("diff", "--name-only", one, other)).split("\n").filter(Boolean);
+  }
+
+  async function merged(onto: string, commit: string): Promise<Merge | undefined> {
+    const tree = await copy.git("merge-tree", "--write-tree", onto, commit).catch(() => undefined);
+    if (tree === undefined) return undefined;
+    return { paths: await differing(onto, tree), tree: await readTree(tree) };
   }
 
   const head = () => line.at(-1) as string;
@@ -88,5 +117,29 @@ export async function createRepository({ name, url, copy, files, onPush }: Repos
       await copy.git("push", "--quiet", "origin", ":refs/heads/main");
     },
     restoreBranch: () => upload(),
+    async propose(branch, changes, from) {
+      await copy.git("checkout", "--quiet", ...(from === "head" ? ["-B", branch, "main"] : [branch]));
+      const commit = await copy.commit(Object.fromEntries(changes), "Propose");
+      await copy.git("push", "--quiet", "--force", "origin", `HEAD:refs/heads/${branch}`);
+      await copy.git("checkout", "--quiet", "main");
+      return commit;
+    },
+    async takeOver(at) {
+      const before = head();
+      await copy.git("fetch", "--quiet", "origin", "main");
+      await copy.git("reset", "--quiet", "--hard", "FETCH_HEAD");
+      const commit = await copy.git("rev-parse", "HEAD");
+      trees.set(commit, await readTree(commit));
+      line.push(commit);
+      const push = { repo: name, commit, at, paths: await differing(before, commit) };
+      onPush(push);
+      return push;
+    },
+    mergeOf(commit) {
+      const [onto, key] = [head(), `${head()} ${commit}`];
+      const merge = merges.get(key) ?? merged(onto, commit);
+      merges.set(key, merge);
+      return merge;
+    },
   };
 }

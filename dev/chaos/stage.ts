@@ -1,21 +1,22 @@
 /** The world of one episode: repositories, replicas and everything between them, and what people can do there. */
 import { randomUUID } from "node:crypto";
 import { readdir } from "node:fs/promises";
-import { execFile } from "node:child_process";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
-import { promisify } from "node:util";
 import { createKubeClient } from "../../src/kube/client.ts";
 import { wrongSkip } from "../../src/reconcile/skip/skip-audit.ts";
-import { createDelivery } from "../bench/delivery.ts";
-import { startGitHttp } from "../parts/git-http.ts";
+import { createDelivery, createPullRequestDelivery, type Delivery as SignedDelivery } from "../bench/delivery.ts";
+import type { GiteaLogin } from "../parts/gitea.ts";
 import { startTcpProxy, type TcpProxy } from "../parts/tcp-proxy.ts";
-import { createWorkCopy, gitEnvironment } from "../parts/work-copy.ts";
+import { createWorkCopy } from "../parts/work-copy.ts";
+import type { CommentEvent } from "./forge-proxy.ts";
+import { type GitHost, otherBranch, startBareHost, useGiteaHost } from "./git-host.ts";
 import type { Delivery, Expected, History, Push, Rest } from "./history.ts";
 import { startJournal, type Journal } from "./journal.ts";
 import { type Ledger, startLedger } from "./ledger.ts";
 import { writeModelKluctl } from "./model-program.ts";
 import { createPlan, type DeploymentPlan, type Plan } from "./projects.ts";
+import { createPullRequests, type PullRequestEvent, type PullRequests } from "./pull-requests.ts";
 import { createEpisodeRedis, type EpisodeRedis } from "./redis.ts";
 import { hashOf, RenderError, renderProject, type Tree } from "./render.ts";
 import { createReplica, leaseMs, type Replica, sweeps, type Version } from "./replica.ts";
@@ -28,6 +29,8 @@ export interface StageOptions {
   readonly kubeconfig: string;
   readonly namespace: string;
   readonly redisServer: string;
+  /** The repositories are on this Gitea, where there are pull requests; otherwise on a host that has none. */
+  readonly gitea?: GiteaLogin | undefined;
   /** The real kluctl, if it takes the model's place. */
   readonly kluctl?: string | undefined;
   readonly replicas: number;
@@ -48,6 +51,8 @@ export interface Stage {
   readonly redis: EpisodeRedis;
   /** Between the replicas and the git host. */
   readonly git: TcpProxy;
+  readonly gitHost: GitHost;
+  readonly pullRequests?: PullRequests | undefined;
   readonly journal: Journal;
   readonly ledger: Ledger;
   readonly people: People;
@@ -56,6 +61,10 @@ export interface Stage {
   readonly sweeps: boolean;
   /** Tells a replica that a branch moved; never throws. Resolves to what it answers, 0 if it does not. */
   deliver(push: Push, to: Replica): Promise<number>;
+  /** The same of what happened to a pull request. */
+  deliverPullRequest(event: PullRequestEvent, to: Replica): Promise<number>;
+  /** Called for each comment that a replica writes, before it knows of it. */
+  onComment(listener: CommentListener): void;
   /** Remembers how many files and sockets the servers hold, before anything happens to them. */
   countDescriptors(): void;
   /** Ends all faults, and waits until those that live are ready, in the version that is run at last. */
@@ -64,6 +73,8 @@ export interface Stage {
   rest(): Promise<Rest>;
   stop(): Promise<void>;
 }
+
+export type CommentListener = (event: CommentEvent, by: Replica) => Promise<void>;
 
 /** They speak to the API server directly. */
 export interface People {
@@ -76,7 +87,6 @@ export interface People {
   destroy(deployment: DeploymentPlan, object: string): Promise<void>;
 }
 
-const run = promisify(execFile);
 const webhookSecret = "a-webhook-secret-of-the-chaos-harness";
 
 export async function startStage(options: StageOptions): Promise<Stage> {
@@ -102,12 +112,12 @@ export async function startStage(options: StageOptions): Promise<Stage> {
     });
     stops.push(() => removeNamespace());
 
-    const bare = join(dir, "bare");
-    const host = await startGitHttp({ root: bare });
-    stops.push(() => host.stop());
-    const git = await startTcpProxy({ port: Number(new URL(host.url).port), host: "127.0.0.1" });
+    const gitHost = options.gitea ? await useGiteaHost(options.gitea, namespace) : await startBareHost(dir);
+    const { gitea } = gitHost;
+    stops.push(() => gitHost.stop());
+    const git = await startTcpProxy({ port: gitHost.port, host: "127.0.0.1" });
     stops.push(() => git.stop());
-    const urlOf = (repo: string) => `http://127.0.0.1:${git.port}/${repo}.git`;
+    const urlOf = (repo: string) => `http://127.0.0.1:${git.port}/${gitHost.prefix}${repo}.git`;
 
     const plan = createPlan(namespace, urlOf);
     const pushes: Push[] = [];
@@ -115,15 +125,13 @@ export async function startStage(options: StageOptions): Promise<Stage> {
     const repositories = new Map(
       await Promise.all(
         plan.repositories.map(async (name) => {
-          const remote = await host.createRepository(name);
-          // A branch that is the only one may be deleted as well.
-          await run("git", ["-C", join(bare, `${name}.git`), "config", "receive.denyDeleteCurrent", "ignore"], {
-            env: gitEnvironment,
-          });
+          const remote = await gitHost.createRepository(name);
           const copy = await createWorkCopy(join(dir, "work", name), remote);
           const files = plan.files(name);
           const onPush = (push: Push) => void pushes.push(push);
-          return [name, await createRepository({ name, url: urlOf(name), copy, files, onPush })] as const;
+          const repository = await createRepository({ name, url: urlOf(name), copy, files, onPush });
+          if (gitea) await repository.propose(otherBranch, new Map(), "head");
+          return [name, repository] as const;
         }),
       ),
     );
@@ -133,6 +141,7 @@ export async function startStage(options: StageOptions): Promise<Stage> {
     await redis.start();
 
     const replicas: Replica[] = [];
+    const commentListeners: CommentListener[] = [];
     const journal = await startJournal({
       socket: join(dir, "journal.sock"),
       replicaOf: (address) => replicas.find(({ api }) => api.server === address)?.name ?? address,
@@ -145,7 +154,7 @@ export async function startStage(options: StageOptions): Promise<Stage> {
     stops.push(() => ledger.stop());
 
     for (let i = 0; i < options.replicas; i++) {
-      const replica = await createReplica({
+      const replica: Replica = await createReplica({
         name: `r${i + 1}`,
         dir,
         namespace,
@@ -158,6 +167,10 @@ export async function startStage(options: StageOptions): Promise<Stage> {
         version: versions.length - 1,
         sweepMs: options.sweeps ? sweeps.soon : sweeps.never,
         clockMs: options.clocksMs[i] ?? 0,
+        gitea,
+        async onComment(event) {
+          for (const listener of commentListeners) await listener(event, replica);
+        },
       });
       replicas.push(replica);
       stops.push(() => replica.stop());
@@ -165,6 +178,8 @@ export async function startStage(options: StageOptions): Promise<Stage> {
     await Promise.all(replicas.map((replica) => replica.start()));
 
     const people = createPeople();
+    const pullRequests =
+      gitea && createPullRequests({ gitea, plan, repositories, treeOf, liveObjects: () => ledger.liveObjects() });
     const buried = new Set<Replica>();
     const firstDescriptors = new Map<string, number>();
 
@@ -174,6 +189,8 @@ export async function startStage(options: StageOptions): Promise<Stage> {
       replicas,
       redis,
       git,
+      gitHost,
+      pullRequests,
       journal,
       ledger,
       people,
@@ -181,11 +198,17 @@ export async function startStage(options: StageOptions): Promise<Stage> {
       stop,
       sweeps: options.sweeps,
       deliver,
+      deliverPullRequest: ({ action, number, pullRequest, repository: { name } }, to) => {
+        const names = { url: urlOf(name), repoName: `${gitHost.prefix}${name}` };
+        return send(createPullRequestDelivery({ ...names, action, number, pullRequest }, webhookSecret), to);
+      },
+      onComment: (listener) => void commentListeners.push(listener),
       countDescriptors() {
         for (const { name, descriptors } of replicas) firstDescriptors.set(name, descriptors() ?? 0);
       },
       async heal() {
         git.heal();
+        await gitHost.lag?.(false);
         await Promise.all(replicas.map((replica) => replica.heal()));
         await redis.start();
         redis.thaw();
@@ -229,6 +252,7 @@ export async function startStage(options: StageOptions): Promise<Stage> {
         expected: new Map(plan.deployments.map((one) => [one.name, expect(one)])),
         ...(await readQueue()),
         leftovers: await findLeftovers(),
+        pullRequests: (await pullRequests?.facts()) ?? [],
         descriptors: replicas.flatMap(({ name, descriptors }) => {
           const [first, last] = [firstDescriptors.get(name), descriptors()];
           return first === undefined || last === undefined ? [] : [{ replica: name, first, last }];
@@ -238,9 +262,15 @@ export async function startStage(options: StageOptions): Promise<Stage> {
 
     async function deliver({ repo, commit, paths }: Push, to: Replica): Promise<number> {
       if (commit === undefined) return 0;
-      const { body, headers } = createDelivery({ url: urlOf(repo), commit, paths }, webhookSecret);
+      const pushed = { url: urlOf(repo), commit, paths, ...(gitea && { repoName: `${gitHost.prefix}${repo}` }) };
       const at = Date.now();
-      const status = await fetch(to.webhooksUrl, {
+      const status = await send(createDelivery(pushed, webhookSecret), to);
+      deliveries.push({ repo, commit, at, status });
+      return status;
+    }
+
+    function send({ body, headers }: SignedDelivery, to: Replica): Promise<number> {
+      return fetch(to.webhooksUrl, {
         method: "POST",
         body,
         headers: { ...headers, "x-gitea-delivery": randomUUID() },
@@ -252,8 +282,6 @@ export async function startStage(options: StageOptions): Promise<Stage> {
         },
         () => 0,
       );
-      deliveries.push({ repo, commit, at, status });
-      return status;
     }
 
     /** As git hosts do, or people who look at their list of failed deliveries. The first pushes were before there were deployments. */
@@ -275,12 +303,13 @@ export async function startStage(options: StageOptions): Promise<Stage> {
       return [[commit, expect(deployment, repositories.get(repo)?.treeAt(commit))]];
     }
 
+    function treeOf(url: string): Tree {
+      const found = [...repositories.values()].find((one) => one.url === url);
+      if (found?.head() === undefined) throw new RenderError(`${url} has no branch`);
+      return found.tree();
+    }
+
     function expect({ repo, path }: DeploymentPlan, tree?: Tree): Expected {
-      const treeOf = (url: string) => {
-        const found = [...repositories.values()].find((one) => one.url === url);
-        if (found?.head() === undefined) throw new RenderError(`${url} has no branch`);
-        return found.tree();
-      };
       try {
         const { objects } = renderProject({ tree: tree ?? treeOf(urlOf(repo)), path, included: treeOf });
         return { objects: new Map(objects.map(({ metadata, data }) => [metadata.name, data])), hash: hashOf(objects) };

@@ -23,6 +23,8 @@ export interface GitHttp {
   readonly requests: { infoRefs: number; uploadPack: number; receivePack: number };
   /** Creates an empty bare repository and returns its URL. */
   createRepository(name: string): Promise<string>;
+  /** Serves what is read from the repositories below another directory until it is called with `undefined`; pushes go on. */
+  readFrom(root: string | undefined): void;
   /** Answers everything with this status until it is called with `undefined`. */
   failWith(status: number | undefined): void;
   stop(): Promise<void>;
@@ -34,18 +36,19 @@ export async function startGitHttp({ root, host = "127.0.0.1", login }: GitHttpO
   const requests = { infoRefs: 0, uploadPack: 0, receivePack: 0 };
   const expected = login && `Basic ${Buffer.from(`${login.username}:${login.password}`).toString("base64")}`;
   let failure: number | undefined;
+  let readRoot = root;
 
   const server = createServer((req, res) => {
     const { pathname, searchParams } = new URL(req.url ?? "/", "http://git");
-    if (pathname.endsWith("/git-receive-pack") || searchParams.get("service") === "git-receive-pack")
-      requests.receivePack++;
+    const isPush = pathname.endsWith("/git-receive-pack") || searchParams.get("service") === "git-receive-pack";
+    if (isPush) requests.receivePack++;
     else if (pathname.endsWith("/info/refs")) requests.infoRefs++;
     else if (pathname.endsWith("/git-upload-pack")) requests.uploadPack++;
 
     if (failure !== undefined) res.writeHead(failure).end();
     else if (expected !== undefined && req.headers.authorization !== expected)
       res.writeHead(401, { "www-authenticate": 'Basic realm="git"' }).end();
-    else serve(root, req, res);
+    else serve(isPush ? root : readRoot, req, res);
   });
   server.listen(0, host);
   await once(server, "listening");
@@ -65,6 +68,9 @@ export async function startGitHttp({ root, host = "127.0.0.1", login }: GitHttpO
       ] as const)
         await run("git", ["-C", dir, "config", key, value], { env: gitEnvironment });
       return `${url}/${name}.git`;
+    },
+    readFrom(other = root) {
+      readRoot = other;
     },
     failWith(status) {
       failure = status;

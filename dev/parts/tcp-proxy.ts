@@ -15,6 +15,8 @@ export interface TcpProxy {
   blackHole(on: boolean): void;
   /** Each piece of an answer comes this much later. */
   delay(ms: number): void;
+  /** Answers come a few bytes at a time. */
+  drip(on: boolean): void;
   /** Resets the next connection after so many bytes of the answer. */
   resetAt(byte: number): void;
   /** As if nothing had been. What a black hole swallowed is gone: its connections are reset. */
@@ -22,22 +24,29 @@ export interface TcpProxy {
   stop(): Promise<void>;
 }
 
+/** What drips: so many bytes, with so long a pause between them. */
+const [dripBytes, dripMs] = [256, 20];
+
 export async function startTcpProxy(behind: NetConnectOpts): Promise<TcpProxy> {
   const pairs = new Set<readonly [Socket, Socket]>();
   let refuses = false;
   let hole = false;
   let delayMs = 0;
+  let drips = false;
   let resetByte: number | undefined;
 
   /** In order, however long each piece is held. */
-  function pass(from: Socket, to: Socket, onBytes: (count: number) => void, waits: () => number): void {
+  function pass(from: Socket, to: Socket, isAnswer: boolean, onBytes: (count: number) => void = () => undefined): void {
     let passed = Promise.resolve();
     from.on("data", (chunk: Buffer) => {
       if (hole) return;
-      const ms = waits();
+      const ms = isAnswer ? delayMs : 0;
       passed = passed.then(async () => {
         if (ms > 0) await sleep(ms);
-        if (to.writable) to.write(chunk);
+        for (const piece of isAnswer && drips ? piecesOf(chunk) : [chunk]) {
+          if (piece !== chunk) await sleep(dripMs);
+          if (to.writable) to.write(piece);
+        }
         onBytes(chunk.length);
       });
     });
@@ -51,20 +60,10 @@ export async function startTcpProxy(behind: NetConnectOpts): Promise<TcpProxy> {
     pairs.add(pair);
     let left = resetByte;
     resetByte = undefined;
-    pass(
-      upstream,
-      client,
-      (count) => {
-        if (left !== undefined && (left -= count) <= 0) client.resetAndDestroy();
-      },
-      () => delayMs,
-    );
-    pass(
-      client,
-      upstream,
-      () => undefined,
-      () => 0,
-    );
+    pass(upstream, client, true, (count) => {
+      if (left !== undefined && (left -= count) <= 0) client.resetAndDestroy();
+    });
+    pass(client, upstream, false);
     for (const [one, other] of [pair, [upstream, client] as const]) {
       one.on("error", () => undefined);
       one.on("close", () => {
@@ -96,12 +95,15 @@ export async function startTcpProxy(behind: NetConnectOpts): Promise<TcpProxy> {
     delay(ms) {
       delayMs = ms;
     },
+    drip(on) {
+      drips = on;
+    },
     resetAt(byte) {
       resetByte = byte;
     },
     heal() {
       if (hole) cut();
-      [refuses, hole, delayMs, resetByte] = [false, false, 0, undefined];
+      [refuses, hole, delayMs, drips, resetByte] = [false, false, 0, false, undefined];
     },
     async stop() {
       server.close();
@@ -109,4 +111,10 @@ export async function startTcpProxy(behind: NetConnectOpts): Promise<TcpProxy> {
       if (server.listening) await once(server, "close");
     },
   };
+}
+
+function piecesOf(chunk: Buffer): Buffer[] {
+  return Array.from({ length: Math.ceil(chunk.length / dripBytes) }, (_, i) =>
+    chunk.subarray(i * dripBytes, (i + 1) * dripBytes),
+  );
 }

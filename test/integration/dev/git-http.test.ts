@@ -1,5 +1,7 @@
+import { cp } from "node:fs/promises";
+import { dirname, join } from "node:path";
 import { expect, test } from "vitest";
-import { useGitServer } from "../../support/world.ts";
+import { useGitServer, useTempDir } from "../../support/world.ts";
 
 test("what is pushed can be listed, and each listing is counted", async () => {
   const git = await useGitServer();
@@ -41,4 +43,19 @@ test("a login is asked for, and a failure lasts until it is taken back", async (
   await expect(repo.git("ls-remote", "origin")).rejects.toThrow(/503/);
   git.failWith(undefined);
   expect(await repo.git("ls-remote", "origin")).toContain("refs/heads/main");
+});
+
+test("a replica that lags shows what was there, while pushes go on", async () => {
+  const git = await useGitServer();
+  const repo = await git.repo("shop");
+  const before = await repo.push({ "a.txt": "one\n" });
+  const copy = join(await useTempDir(), "as-it-was");
+  await cp(join(dirname(dirname(repo.dir)), "bare"), copy, { recursive: true });
+
+  git.readFrom(copy);
+  const after = await repo.push({ "a.txt": "two\n" });
+  expect(await repo.git("ls-remote", "origin", "refs/heads/main")).toContain(before);
+
+  git.readFrom(undefined);
+  expect(await repo.git("ls-remote", "origin", "refs/heads/main")).toContain(after);
 });

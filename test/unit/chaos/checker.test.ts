@@ -1,7 +1,16 @@
 /** Each invariant is broken on purpose, and has to be the one that is reported: a check that cannot fail is worth nothing. */
 import { expect, test } from "vitest";
 import { always, atRest, checkAlways, checkAtRest } from "../../../dev/chaos/checker.ts";
-import type { Expected, History, ObjectWrite, Push, Rest, Run, StatusWrite } from "../../../dev/chaos/history.ts";
+import type {
+  Expected,
+  History,
+  ObjectWrite,
+  PullRequestFacts,
+  Push,
+  Rest,
+  Run,
+  StatusWrite,
+} from "../../../dev/chaos/history.ts";
 
 const [red, blue] = ["1".repeat(40), "2".repeat(40)];
 
@@ -62,6 +71,21 @@ function aStatus({ status, spec, ...write }: StatusOverrides = {}): StatusWrite 
   };
 }
 
+/** Its comment is about its head and base, and says what merging changes. */
+function aPullRequest(facts: Partial<PullRequestFacts> = {}): PullRequestFacts {
+  return {
+    name: "shop#1",
+    state: "open",
+    isConcerned: true,
+    comments: ["+color: blue\nMerge of `2222222` into `main` at `1111111`"],
+    says: ["`2222222`", "`main`", "at `1111111`", "blue"],
+    check: "success",
+    ...facts,
+  };
+}
+
+const pulls = (facts: Partial<PullRequestFacts>) => aRest({ pullRequests: [aPullRequest(facts)] });
+
 const redContent: Expected = { objects: new Map([["shop-a", { color: "red" }]]), hash: "hash-red" };
 
 /** One deployment was deployed once, and is ready. */
@@ -85,7 +109,7 @@ function aHistory(history: Partial<History> = {}): History {
 }
 
 function aRest(rest: Partial<Rest> = {}): Rest {
-  const nothing = { queued: [], failed: [], strayKeys: [], leftovers: [], descriptors: [] };
+  const nothing = { queued: [], failed: [], strayKeys: [], leftovers: [], descriptors: [], pullRequests: [] };
   return { expected: new Map([["shop", redContent]]), ...nothing, ...rest };
 }
 
@@ -194,6 +218,49 @@ const planted: Readonly<Record<string, readonly (readonly [string, History, Rest
   "no server keeps files and sockets open": [
     ["a socket of each fault", aHistory(), aRest({ descriptors: [{ replica: "r1", first: 40, last: 90 }] })],
   ],
+  "each pull request has one comment, about its head and base": [
+    [
+      "two replicas wrote one each",
+      aHistory(),
+      pulls({ comments: [...aPullRequest().comments, "Merge of `2222222`"] }),
+    ],
+    ["there is none", aHistory(), pulls({ comments: [] })],
+    [
+      "it is about an older head",
+      aHistory(),
+      pulls({ comments: ["+blue\nMerge of `3333333` into `main` at `1111111`"] }),
+    ],
+    [
+      "it is about another base",
+      aHistory(),
+      pulls({ comments: ["+blue\nMerge of `2222222` into `stable` at `1111111`"] }),
+    ],
+    [
+      "the base has moved since",
+      aHistory(),
+      pulls({ comments: ["+blue\nMerge of `2222222` into `main` at `4444444`"] }),
+    ],
+    ["it says nothing of a change", aHistory(), pulls({ comments: ["Merge of `2222222` into `main` at `1111111`"] })],
+    [
+      "it failed at an older head",
+      aHistory(),
+      pulls({ comments: ["could not be compared\nHead `3333333`, base `main`"] }),
+    ],
+    [
+      "it is open again, and the comment says that it is closed",
+      aHistory(),
+      pulls({ comments: ["closed without merging\nMerge of `2222222` into `stable`"] }),
+    ],
+    [
+      "it is merged, and the comment looks as if it were open",
+      aHistory(),
+      pulls({ state: "merged", isConcerned: false, says: ["merged into `main`"] }),
+    ],
+  ],
+  "the check of each open pull request comes to an end": [
+    ["it is pending for ever", aHistory(), pulls({ check: "pending" })],
+    ["it never came", aHistory(), pulls({ check: undefined })],
+  ],
 };
 
 test("a history in which nothing is wrong violates nothing", () => {
@@ -263,6 +330,23 @@ const allowed: readonly (readonly [string, History, Rest?])[] = [
     aHistory({ statuses: [aStatus({ spec: { suspend: true }, generation: 2 })] }),
   ],
 ];
+
+const rightPulls: readonly (readonly [string, Partial<PullRequestFacts>])[] = [
+  ["its comment says what merging changes", {}],
+  ["its merge concerns no deployment, and there is no comment", { isConcerned: false, comments: [] }],
+  [
+    "what could not be compared says so, about its head and base",
+    { comments: ["1 of 1 deployments could not be compared\nHead `2222222`, base `main`"] },
+  ],
+  ["it was closed before anybody commented", { state: "closed", isConcerned: false, comments: [], says: ["closed"] }],
+];
+
+test.each(rightPulls.map(([what, facts]) => ({ what, facts })))(
+  "a pull request may stay as it is: $what",
+  ({ facts }) => {
+    expect(violated(aHistory(), pulls(facts))).toEqual([]);
+  },
+);
 
 test.each(allowed.map(([what, history, rest]) => ({ what, history, rest })))("$what", ({ history, rest }) => {
   expect(violated(history, rest)).toEqual([]);
