@@ -78,14 +78,15 @@ export interface PlainRequest extends Dialing {
 export async function openRequest(plain: PlainRequest, deps: DialDeps): Promise<http.ClientRequest> {
   const { target, operators, url, method, headers, signal } = plain;
   const upstream = findUpstream(deps.env, "http", target);
-  const options = { method, headers, agent: false as const, signal };
+  const options = { method, headers, signal };
   if (upstream !== undefined) {
     await judgeAddress(target, operators, deps);
     const { request } = upstream.protocol === "https:" ? https : http;
     const { headers: login, ...place } = placeOf(upstream);
-    return request({ ...options, ...place, headers: { ...headers, ...login }, path: url.href });
+    return request({ ...options, ...place, agent: false, headers: { ...headers, ...login }, path: url.href });
   }
   const socket = await connect({ target, operators, signal }, deps);
+  // Without any agent: one, be it none of ours, would connect by itself, to port 80 of this machine.
   return http.request({ ...options, createConnection: () => socket, path: `${url.pathname}${url.search}` });
 }
 

@@ -129,7 +129,9 @@ export function createEgressProxy({ hosts, env, log, lookup = systemLookup, ...d
       run.allow(target, 80);
       const reads = ["GET", "HEAD"].includes(method) || (method === "POST" && /\/git-upload-pack$/.test(url.pathname));
       if (!reads) throw new RefusedError(`previews may only read from ${target.host}, and ${method} is more than that`);
-      const headers = Object.fromEntries(Object.entries(request.headers).filter(([name]) => !hopByHop.test(name)));
+      const kept = ([name]: [string, unknown]) =>
+        !hopByHop.test(name) && (method === "POST" || name !== "content-length");
+      const headers = Object.fromEntries(Object.entries(request.headers).filter(kept));
       const asked = { url, target, method, headers: { ...headers, host: url.host } };
       const sent = await openRequest({ ...asked, operators: run.operators, signal: run.signal }, dialing);
       pass(run, target, request, response, sent);
@@ -159,7 +161,12 @@ export function createEgressProxy({ hosts, env, log, lookup = systemLookup, ...d
       run.hold(incoming);
       incoming.pipe(response);
     });
-    request.pipe(sent);
+    // What only reads has no body: behind the request it would be taken for another one.
+    if (request.method === "POST") request.pipe(sent);
+    else {
+      request.resume();
+      sent.end();
+    }
   }
 
   let listening: Promise<unknown> | undefined;

@@ -79,6 +79,7 @@ const harmlessGit = {
   GIT_ALLOW_PROTOCOL: "https:http",
   GIT_CONFIG_NOSYSTEM: "1",
   GIT_TERMINAL_PROMPT: "0",
+  GIT_HTTP_PROXY_AUTHMETHOD: "basic", // else it asks first how, which our proxy does not answer
   ...toGitConfig({ "core.hooksPath": "/dev/null", "core.fsmonitor": "false", "safe.bareRepository": "explicit" }),
 };
 

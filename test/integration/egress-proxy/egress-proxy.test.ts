@@ -2,6 +2,7 @@
 import { once } from "node:events";
 import http from "node:http";
 import net, { type AddressInfo } from "node:net";
+import { text } from "node:stream/consumers";
 import { expect, onTestFinished, test, vi } from "vitest";
 import { createEgressProxy, type EgressAccess, type EgressProxyDeps } from "../../../src/egress-proxy/egress-proxy.ts";
 import { silentLog } from "../../support/fakes.ts";
@@ -207,6 +208,25 @@ test("without TLS the same hosts can be read from, and nothing more", async () =
   expect((await get(access, "http://charts.example.com:8080/")).words).toContain("may not reach");
   expect((await get(access, "http://evil.example.com/")).words).toContain("may not reach evil.example.com;");
   expect(server.asked).toHaveLength(2);
+});
+
+test("without TLS, too, what is connected to is what was judged, and a reader's body stays behind", async () => {
+  const server = await useServer();
+  const { open } = useProxy({}, { hosts: () => [`127.0.0.1:${server.port}`] });
+  const access = await open([]);
+  const url = `http://127.0.0.1:${server.port}/index.yaml`;
+
+  expect(await get(access, url)).toMatchObject({ status: 200, body: "hello" });
+
+  const socket = net.connect(access.port, "127.0.0.1");
+  const more = "DELETE /everything HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n";
+  const body = `${more.length.toString(16)}\r\n${more}\r\n0\r\n\r\n`;
+  socket.write(
+    `GET ${url} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n${loginOf(access.env)}Transfer-Encoding: chunked\r\n\r\n${body}`,
+  );
+  expect((await text(socket)).split("\r\n")[0]).toBe("HTTP/1.1 200 OK");
+  const asked = `GET /index.yaml 127.0.0.1:${server.port}`;
+  expect(server.asked).toEqual([asked, asked]);
 });
 
 test("where a redirect leads is judged like everything else", async () => {

@@ -63,3 +63,39 @@ test("an include is fetched by way of the proxy, and one from elsewhere fails in
   expect(access.refusals()).toEqual([words]);
   expect(new Set(upstream.asked.map((line) => line.split(" ")[1]))).toEqual(new Set([`${name}:443`]));
 });
+
+test("a kustomization of a repository is fetched by git, in kluctl's jail, by way of the proxy", async () => {
+  const [cluster, binary, dir] = await Promise.all([useCluster(), useKluctl(), useTempDir()]);
+  const host = await useGitHost();
+  const library = host.repo("library");
+  library.write("kustomization.yaml", "resources: [one.yaml]");
+  library.write(
+    "one.yaml",
+    `{apiVersion: v1, kind: ConfigMap, metadata: {name: one, namespace: ${cluster.namespace}}}`,
+  );
+  library.push();
+  const at = new URL(host.url).host;
+  const proxy = createEgressProxy({ hosts: () => [at], apiServers: () => [], env: {}, log: silentLog });
+  onTestFinished(() => proxy.stop());
+  const access = await proxy.open([]);
+  const kubeconfig = await readFile(cluster.kubeconfig, "utf8");
+  const apiPort = Number(new URL(/https?:[^"\s]+/.exec(kubeconfig)?.[0] ?? "").port);
+  const open = () => Promise.resolve({ ...access, kubeconfig, ports: [apiPort, access.port] });
+  const env = { PATH: process.env["PATH"] };
+  const kluctl = newKluctl(dir, { binary, log: silentLog, kubeconfigFor: () => kubeconfig, env, confine: { open } });
+  onTestFinished(() => kluctl.stop());
+  const slot = join(dir, "slot");
+  const projectDir = await createProject(join(slot, "clone"), {
+    "deployment.yaml": "deployments: [{path: app}]",
+    "app/kustomization.yaml": `resources: ["${host.url}/library.git"]`,
+  });
+
+  const result = await kluctl.diff(
+    newRun({ projectDir, slot, cold: true }),
+    noDiffOptions,
+    new AbortController().signal,
+  );
+
+  expect(result).toMatchObject({ errors: [], objects: [{ ref: { name: "one" }, new: true }] });
+  expect(host.counts.fetch).toBeGreaterThan(0);
+});
