@@ -6,6 +6,7 @@ import { now } from "./bench/clock.ts";
 import { openCluster } from "./bench/cluster.ts";
 import { describeMachine } from "./bench/machine.ts";
 import type { Measurement } from "./bench/measurement.ts";
+import { exhausting } from "./bench/exhausting.ts";
 import { footprint } from "./bench/footprint.ts";
 import { gitops } from "./bench/gitops.ts";
 import { idleLoop } from "./bench/idle-loop.ts";
@@ -38,6 +39,7 @@ const measurements: readonly Measurement[] = [
   manyDeployments,
   intake,
   strangers,
+  exhausting,
   large,
   footprint,
   thePage,

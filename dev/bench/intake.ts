@@ -159,7 +159,7 @@ async function besideStrangers(url: string, work: () => Promise<Sent>): Promise<
   }
 }
 
-function describeLost({ sent, accepted, others }: Sent): string {
+export function describeLost({ sent, accepted, others }: Sent): string {
   const what = Object.entries(others).map(([outcome, times]) => `${outcome}: ${times}`);
   return [String(sent - accepted), ...what].join(", ");
 }
@@ -181,7 +181,7 @@ async function prepare(stage: Stage, namespace: string): Promise<{ url: string; 
   return repositories;
 }
 
-async function send({ stateDir }: Stage, order: Order): Promise<Sent> {
+export async function send({ stateDir }: Stage, order: Order): Promise<Sent> {
   const file = join(stateDir, "order.json");
   const logFile = join(stateDir, "logs", `sender-${Date.now()}.log`);
   await writeFile(file, JSON.stringify(order), { mode: 0o600 });

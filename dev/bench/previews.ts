@@ -136,7 +136,7 @@ interface Played {
   readonly cpu: number;
 }
 
-interface Scene {
+export interface Scene {
   readonly namespace: string;
   readonly isolation: Isolation;
   readonly repository: Repository & { readonly client: GiteaClient; readonly remote: GiteaRepository };
@@ -144,11 +144,16 @@ interface Scene {
   readonly server: Towline;
 }
 
-async function prepare(stage: Stage, count: number, isolation: Isolation): Promise<Scene> {
-  const namespace = `bench-previews-${count}-${isolation}`;
+/** A server that previews what is opened in a repository on Gitea, which so many deployments follow. */
+export async function prepare(
+  stage: Stage,
+  count: number,
+  isolation: Isolation,
+  namespace = `bench-previews-${count}-${isolation}`,
+): Promise<Scene> {
   const repository = await stage.giteaRepository(namespace);
   const { client, remote, url, first } = repository;
-  const login = await client.createCollaborator(remote, `towline-${count}-${isolation}`, reporterScopes);
+  const login = await client.createCollaborator(remote, `login-${namespace}`, reporterScopes);
   const proxy = await stage.forgeProxy(`${login.url}/api/v1`);
   await stage.cluster.createNamespace(namespace);
   await stage.cluster.createComparingAccount(namespace);
@@ -166,7 +171,7 @@ async function prepare(stage: Stage, count: number, isolation: Isolation): Promi
 }
 
 /** One pull request: opened, pushed to, closed. */
-async function play(scene: Scene, value: string): Promise<Played> {
+export async function play(scene: Scene, value: string): Promise<Played> {
   const { copy, client, remote } = scene.repository;
   const repo = `/repos/${remote.owner}/${remote.name}`;
   await copy.git("checkout", "--quiet", "-b", value, "main");

@@ -1,0 +1,121 @@
+/** Signed deliveries at a steady rate, alone and beside branches whose templates take whatever they can get. */
+import { setTimeout as sleep } from "node:timers/promises";
+import { createDelivery } from "./delivery.ts";
+import { describeLost, send } from "./intake.ts";
+import { type Measurement, milliseconds, type Report } from "./measurement.ts";
+import { play, prepare, type Scene } from "./previews.ts";
+import { pushRelease } from "./project.ts";
+import type { Order, Sent } from "./send-pushes.ts";
+import { startSampling } from "./usage.ts";
+
+const perSecond = 50;
+const bytes = 8 * 1024;
+const connections = 64;
+const warmSeconds = 3;
+const pushEveryMs = 2_000;
+const goalMs = 200;
+
+const os = "lipsum.__globals__.os";
+/** What a renderer may take is used up by each of them; none is over before the next push to it. */
+const greedy: Readonly<Record<string, string>> = {
+  memory: `{% set all = [] %}{% for _ in range(100000) %}{% set _ = all.append("x" * 10000000 ~ loop.index) %}{% endfor %}`,
+  processes: `{% for _ in range(10 ** 9) %}{{ ${os}.fork() }}{% endfor %}`,
+  time: `{% for _ in range(10 ** 12) %}{% endfor %}`,
+  output: `{% for _ in range(10 ** 6) %}{{ "x" * 1000000 }}{% endfor %}`,
+};
+
+export const exhausting: Measurement = {
+  name: "exhausting",
+  title: "Webhook intake beside branches that exhaust",
+  async run(stage) {
+    const scene = await prepare(stage, 1, "required", "bench-exhausting");
+    const { server, repository } = scene;
+    const { url, first: commit } = repository;
+    const repoName = `${repository.remote.owner}/${repository.remote.name}`;
+    const deliveries = [
+      createDelivery({ url, commit, repoName, paths: ["release.yaml"], bytes }, server.webhook.secret),
+    ];
+    const seconds = stage.quick ? 5 : 30;
+    const order: Order = { url: server.webhook.url, perSecond, seconds, warmSeconds, connections, deliveries };
+    await play(scene, "warm");
+
+    const alone = await send(stage, order);
+    const sampled = startSampling(server.pid);
+    const { sent: beside, pushes } = await besideGreedy(scene, () => send(stage, order));
+    const usage = sampled();
+    const { opened } = await play(scene, "after");
+    await server.stop();
+
+    const each = (what: string, of: (sent: Sent) => string) => [what, of(alone), of(beside)];
+    const lost = beside.sent - beside.accepted;
+    return {
+      how:
+        `${alone.sent} deliveries of 8 KB, each signed, ${perSecond} a second, about one deployment whose pull requests are previewed with \`preview.isolation: required\`. ` +
+        `Then the same while four pull requests take memory, processes, time and output without end; one of them is pushed to every ${pushEveryMs / 1_000} s, ${pushes} times together. ` +
+        "Everything shares two cores.",
+      tables: [
+        {
+          head: ["deliveries", "alone", "beside them"],
+          rows: [
+            each("sent", ({ sent }) => String(sent)),
+            each("answered with 202", ({ accepted }) => String(accepted)),
+            each("lost", describeLost),
+            each("latency, p50", ({ p50 }) => milliseconds(p50)),
+            each("latency, p99", ({ p99 }) => milliseconds(p99)),
+            each("latency, max", ({ max }) => milliseconds(max)),
+            each("the sender itself was late by at most", ({ latest }) => milliseconds(latest)),
+          ],
+        },
+      ],
+      notes: [
+        `The next pull request had its comment ${milliseconds(opened.comment.to - opened.doneAt)} after it was opened, behind what was still at work.`,
+      ],
+      goals: [
+        {
+          what: `intake at ${perSecond}/s beside branches that exhaust: p99`,
+          wanted: `< ${goalMs} ms`,
+          measured: milliseconds(beside.p99),
+          met: beside.p99 < goalMs,
+        },
+        {
+          what: `intake at ${perSecond}/s beside branches that exhaust: lost`,
+          wanted: "0",
+          measured: String(lost),
+          met: lost === 0,
+        },
+      ],
+      memory: [{ when: `${perSecond} deliveries a second beside branches that exhaust`, ...usage }],
+    } satisfies Report;
+  },
+};
+
+/** The pull requests stay open until the work is done, and are closed then. */
+async function besideGreedy(
+  { repository: { copy, client, remote } }: Scene,
+  work: () => Promise<Sent>,
+): Promise<{ sent: Sent; pushes: number }> {
+  const repo = `/repos/${remote.owner}/${remote.name}`;
+  const numbers: number[] = [];
+  for (const [branch, template] of Object.entries(greedy)) {
+    await copy.git("checkout", "--quiet", "-b", branch, "main");
+    await pushRelease(copy, template, branch);
+    const proposal = { title: branch, head: branch, base: "main" };
+    numbers.push((await client.call<{ number: number }>("POST", `${repo}/pulls`, proposal)).number);
+  }
+  let [over, pushes] = [false, 0];
+  const pushing = (async () => {
+    for (const kinds = Object.entries(greedy); !over; await sleep(pushEveryMs)) {
+      const [branch = "", template = ""] = kinds[pushes % kinds.length] ?? [];
+      await copy.git("checkout", "--quiet", branch);
+      await pushRelease(copy, `${template}{# ${++pushes} #}`, branch);
+    }
+  })();
+  try {
+    return { sent: await work(), pushes };
+  } finally {
+    over = true;
+    await pushing;
+    for (const number of numbers) await client.call("PATCH", `${repo}/pulls/${number}`, { state: "closed" });
+    await copy.git("checkout", "--quiet", "main");
+  }
+}
