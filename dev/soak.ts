@@ -77,9 +77,13 @@ async function main(): Promise<void> {
 function describe({ minutes, ...sample }: Sample): string {
   const parts = (Object.keys(measures) as Measure[]).map((measure) => {
     const { title, unit } = measures[measure];
-    return `${title.toLowerCase()} ${sample[measure].toFixed(0)} ${unit}`.trim();
+    return `${title.toLowerCase()} ${words(sample[measure], unit)}`;
   });
   return `${minutes.toFixed(0)} min: ${parts.join(", ")}`;
+}
+
+function words(value: number, unit: string): string {
+  return unit === "" ? value.toFixed(0) : `${value.toFixed(1)} ${unit}`;
 }
 
 function summarize({ samples, pushes, skippedPushes, reconciliations, skipped, findings }: SoakReport): void {
@@ -89,7 +93,7 @@ function summarize({ samples, pushes, skippedPushes, reconciliations, skipped, f
     const values = samples.map((sample) => sample[measure]);
     const { title, unit } = measures[measure];
     const [last, rise] = [values.at(-1) ?? NaN, riseOf(values)];
-    say(`${title}: ${last.toFixed(1)} ${unit}, ${rise.toFixed(1)} ${unit} more over the second half`);
+    say(`${title}: ${words(last, unit)}, ${words(rise, unit)} more over the second half`);
   }
   for (const finding of findings) say(`FOUND ${finding}`);
 }
