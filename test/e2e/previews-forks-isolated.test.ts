@@ -7,6 +7,7 @@ import { expect, onTestFinished, test } from "vitest";
 import { stringify } from "yaml";
 import { attackInPlace, attackProgram } from "../support/attacks.ts";
 import { towline as commandLine } from "../support/command-line.ts";
+import { textsBelow } from "../support/files-below.ts";
 import { patience } from "../support/patience.ts";
 import { runnerVariables, useRunner } from "../support/preview-runner.ts";
 import { aProject, aSpec } from "../support/project.ts";
@@ -44,15 +45,14 @@ async function readAround({ redis, cluster, dir }: TestWorld, lines: readonly ob
   const keys = await connection.keys(`${redis.prefix}*`);
   const dumps = await Promise.all(keys.map(async (key) => (await connection.dumpBuffer(key))?.toString("latin1")));
   const events = await cluster.core.listNamespacedEvent({ namespace: cluster.namespace });
-  const entries = await readdir(dir, { recursive: true, withFileTypes: true });
-  const files = entries.filter((entry) => entry.isFile() && entry.name !== "secret-of-the-server");
-  const texts = files.map(({ parentPath, name }) => readFile(join(parentPath, name), "latin1").catch(() => ""));
+  const texts = await textsBelow(dir);
+  texts.delete(join(dir, "secret-of-the-server"));
   return {
     comments: JSON.stringify(await pull.comments()),
     log: lines.map((line) => JSON.stringify(line)).join("\n"),
     redis: dumps.join("\n"),
     events: JSON.stringify(events.items),
-    left: (await Promise.all(texts)).join("\n"),
+    left: [...texts.values()].join("\n"),
   };
 }
 

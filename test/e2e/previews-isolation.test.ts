@@ -2,13 +2,14 @@
 import { randomBytes } from "node:crypto";
 import { createServer, type AddressInfo } from "node:net";
 import { once } from "node:events";
-import { glob, readdir, readFile, rm, writeFile } from "node:fs/promises";
+import { glob, readFile, rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { Redis } from "ioredis";
 import { expect, onTestFinished, test } from "vitest";
 import { stringify } from "yaml";
 import { previewAccount } from "../../dev/parts/preview-account.ts";
 import { attackInPlace, attackProgram } from "../support/attacks.ts";
+import { pathsBelow, textsBelow } from "../support/files-below.ts";
 import { patience } from "../support/patience.ts";
 import { findProcessesOf, findRunsOf } from "../support/processes.ts";
 import { aProject, aSpec } from "../support/project.ts";
@@ -51,16 +52,16 @@ async function readAround({ redis, cluster, dir }: TestWorld, pulls: PullRequest
     log: pulls.towline.lines.map((line) => JSON.stringify(line)).join("\n"),
     redis: dumps.join("\n"),
     events: JSON.stringify(events.items),
-    left: (await filesBelow(dir)).join("\n"),
+    left: (await canariesBelow(dir)).join("\n"),
   };
 }
 
 /** What was written beside the runs, and holds the canary. */
-async function filesBelow(dir: string): Promise<string[]> {
-  const entries = await readdir(dir, { recursive: true, withFileTypes: true });
-  const files = entries.filter((entry) => entry.isFile()).map(({ parentPath, name }) => join(parentPath, name));
-  const texts = await Promise.all(files.map((file) => readFile(file, "latin1").catch(() => "")));
-  return files.filter((file, at) => !file.endsWith("secret-of-the-server") && texts[at]?.includes(canary));
+async function canariesBelow(dir: string): Promise<string[]> {
+  const texts = [...(await textsBelow(dir))];
+  return texts
+    .filter(([path, text]) => !path.endsWith("secret-of-the-server") && text.includes(canary))
+    .map(([path]) => path);
 }
 
 /** A project whose template tries everything, and tells by name what it got. */
@@ -284,7 +285,7 @@ test("of a server that is killed while it renders a branch nothing is left, and 
   const rendering = () => findRunsOf(dataDir, first.child.pid ?? 0).map(({ command }) => command.split(" ")[0]);
   await expect.poll(rendering, patience).toContain(world.kluctl);
   const own = async () => {
-    const paths = await readdir(dataDir, { recursive: true });
+    const paths = await pathsBelow(dataDir);
     return paths.filter((path) => path.split("/").at(-1)?.startsWith(`${first.child.pid}-`));
   };
   expect((await own()).length).toBeGreaterThan(1); // a checkout, and what kluctl works in

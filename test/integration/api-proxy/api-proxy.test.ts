@@ -1,5 +1,4 @@
 /** The proxy in front of a real API server that writes down every request. */
-import { readdir, readFile } from "node:fs/promises";
 import { request } from "node:http";
 import { connect } from "node:net";
 import { join } from "node:path";
@@ -13,6 +12,7 @@ import { createKubeClient } from "../../../src/kube/client.ts";
 import { describeDiff } from "../../../src/preview/describe-diff.ts";
 import { type AuditedCluster, startAuditedCluster } from "../../support/audited-cluster.ts";
 import { createProject, newKluctl, newRun, noDiffOptions } from "../../support/fake-kluctl.ts";
+import { textsBelow } from "../../support/files-below.ts";
 import { patience } from "../../support/patience.ts";
 import { uniqueName, useKluctl, useTempDir } from "../../support/world.ts";
 import { type TestCluster, useNamespace } from "../../support/world-cluster.ts";
@@ -392,12 +392,7 @@ test("the real kluctl finds the same behind the proxy, but for the values of Sec
 
 /** Whether a file below the directory holds the text. */
 async function holds(dir: string, text: string): Promise<boolean> {
-  const entries = await readdir(dir, { recursive: true, withFileTypes: true }).catch(() => []);
-  const files = entries.filter((entry) => entry.isFile() && !entry.parentPath.includes("/cache"));
-  const contents = await Promise.all(
-    files.map((entry) => readFile(join(entry.parentPath, entry.name)).catch(() => "")),
-  );
-  return contents.some((content) => content.includes(text));
+  return [...(await textsBelow(dir))].some(([path, content]) => !path.includes("/cache/") && content.includes(text));
 }
 
 test("what many runs ask at once of the kinds there are, the API server is asked once, and all hear the same", async () => {
