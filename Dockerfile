@@ -5,7 +5,7 @@
 # docs/image.md says what is in the image, where that checksum is, and how the image is run.
 
 # Debian 13: its git is 2.47, that of Debian 12 is 2.39. `npm run pin` writes its digest; a release is refused without one.
-ARG NODE_IMAGE=node:24-trixie-slim
+ARG NODE_IMAGE=node:24-trixie-slim@sha256:8ec5d7557396cfe32d21c3f9c13072355ceab22b584578ca4bb28af31120cffe
 
 # ---------------------------------------------------------------------------------------------------------------------
 # What the server needs of npm, for the architecture that it runs on.

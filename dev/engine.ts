@@ -6,7 +6,7 @@ import { parseCLI, startVitest } from "vitest/node";
 import { cacheDir } from "./cache.ts";
 import { countTests, formatCounts } from "./count-tests.ts";
 import { endOfRun } from "./end-of-run.ts";
-import { provideBases, provideBothBases } from "./engine/bases.ts";
+import { baseOfDockerfile, provideBases, provideBothBases } from "./engine/bases.ts";
 import { buildImage } from "./engine/build.ts";
 import { type Engine, startEngine } from "./engine/daemon.ts";
 import { startEmulation } from "./engine/emulation.ts";
@@ -88,15 +88,19 @@ async function workWith(using: Using): Promise<void> {
   if (options.image === undefined) {
     const both = isForeign ? await provideBothBases(using) : undefined;
     try {
-      await buildImage({ ...using, tag, base: both?.name });
+      const base = both?.name ?? standIns.get(await baseOfDockerfile());
+      await buildImage({ ...using, tag, base });
     } finally {
       await both?.stop();
     }
   }
   if (options.save !== undefined) await engine.docker("save", "--output", options.save, tag);
   if (options.measure) await measure(engine, tag, architecture);
-  if (!options.build) await test(tag, architecture, tools["docker-compose"], engine.env);
-  if (standIns.length > 0) say(`stand-ins: ${standIns.join(", ")}`);
+  if (!options.build) {
+    process.env["TEST_STAND_INS"] = JSON.stringify(Object.fromEntries(standIns));
+    await test(tag, architecture, tools["docker-compose"], engine.env);
+  }
+  if (standIns.size > 0) say(`stand-ins: ${[...standIns.values()].join(", ")}`);
 }
 
 /** Where Docker's packages put what adds commands to `docker`. */

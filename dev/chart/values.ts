@@ -73,7 +73,10 @@ const image = (repository: string, tag: string, tagText: string, digest = "") =>
   section("Image. Its repository is looked for where the cluster looks by default, unless it names a registry.", {
     repository: text("Repository, with the registry if it is not the cluster's default.", repository),
     tag: text(tagText, tag),
-    digest: text("`sha256:…`, to pin exactly these bytes.", digest),
+    digest: text(
+      "`sha256:…`, to pin exactly these bytes. The tag is ignored then: empty it to use another tag.",
+      digest,
+    ),
     pullPolicy: z
       .enum(["Always", "IfNotPresent", "Never"])
       .prefault("IfNotPresent")
@@ -146,7 +149,12 @@ export const valuesSchema = z.strictObject({
     .meta({ description: "The server's configuration, as in docs/configuration.md." }),
   redis: section("A small Valkey for this release: one pod, and what is queued survives it.", {
     enabled: flag(true, "Whether there is one. If not, set `externalRedis`."),
-    image: image("valkey/valkey", "8.1", "Tag."),
+    image: image(
+      "valkey/valkey",
+      "8.1.10",
+      "Tag.",
+      "sha256:640c5e62cea04b6d6f2084232651d0cc70362d31f4f805e7be94dbed6855e8f2",
+    ),
     auth: section("Its password. Without `existingSecret` one is made at the first install, and kept by upgrades.", {
       existingSecret: text(
         "Secret with the password (letters and digits). Needed where charts are rendered without a cluster, as Argo CD does.",

@@ -28,7 +28,9 @@ export interface BaseOptions {
 }
 
 interface Base {
-  /** As the Dockerfile or docker-compose.yml has it. */
+  /** As the Dockerfile or docker-compose.yml has it, with its digest. */
+  readonly reference: string;
+  /** Without the digest, which a stand-in does not have. */
   readonly name: string;
   readonly recipe: "node" | "valkey" | "gitea";
   readonly architecture: Architecture;
@@ -36,19 +38,20 @@ interface Base {
   fill(dir: string): Promise<void>;
 }
 
-/** Returns the names of those that are stand-ins. */
-export async function provideBases(options: BaseOptions): Promise<string[]> {
-  const standIns: string[] = [];
+/** Returns the name of each stand-in, by the reference that it stands in for. */
+export async function provideBases(options: BaseOptions): Promise<Map<string, string>> {
+  const standIns = new Map<string, string>();
   for (const base of await listBases(options.say)) {
     const { engine } = options;
-    const label = await labelOf(base.name, engine);
-    const isPulled = label === "" || (label === undefined && (await isPullable(engine, base.name)));
+    const isPulled =
+      (await labelOf(base.reference, engine)) === "" ||
+      ((await labelOf(base.name, engine)) === undefined && (await isPullable(engine, base.reference)));
     if (isPulled) continue;
     if (!engine.isPrivate)
-      throw new Error(`${base.name} cannot be pulled. With --private, a stand-in is made of Debian's packages.`);
-    standIns.push(base.name);
+      throw new Error(`${base.reference} cannot be pulled. With --private, a stand-in is made of Debian's packages.`);
+    standIns.set(base.reference, base.name);
     const recipe = await hashOf(base);
-    if (label !== recipe) await compose(base, recipe, options);
+    if ((await labelOf(base.name, engine)) !== recipe) await compose(base, recipe, options);
   }
   return standIns;
 }
@@ -120,19 +123,22 @@ async function isPullable(engine: Engine, name: string): Promise<boolean> {
   );
 }
 
+/** What the Dockerfile starts from unless a build argument says otherwise. */
+export async function baseOfDockerfile(): Promise<string> {
+  return parseDockerfile(await readFile(join(root, "Dockerfile"), "utf8")).args["NODE_IMAGE"]!;
+}
+
 async function listBases(say: BaseOptions["say"]): Promise<Base[]> {
-  const read = (name: string) => readFile(join(root, name), "utf8");
-  // A stand-in has another digest.
-  const node = parseDockerfile(await read("Dockerfile")).args["NODE_IMAGE"]!.replace(/@.*/, "");
-  const { services } = parse(await read("docker-compose.yml")) as {
+  const node = await baseOfDockerfile();
+  const { services } = parse(await readFile(join(root, "docker-compose.yml"), "utf8")) as {
     services: Record<"redis" | "gitea", { image: string }>;
   };
-  const bases: Omit<Base, "architecture">[] = [
-    { name: node, recipe: "node", fill: (dir) => fillNode(dir, ownArchitecture) },
-    { name: services.redis.image, recipe: "valkey", fill: async () => undefined },
-    { name: services.gitea.image, recipe: "gitea", fill: (dir) => fillGitea(dir, say) },
+  const bases: Omit<Base, "name" | "architecture">[] = [
+    { reference: node, recipe: "node", fill: (dir) => fillNode(dir, ownArchitecture) },
+    { reference: services.redis.image, recipe: "valkey", fill: async () => undefined },
+    { reference: services.gitea.image, recipe: "gitea", fill: (dir) => fillGitea(dir, say) },
   ];
-  return bases.map((base) => ({ ...base, architecture: ownArchitecture }));
+  return bases.map((base) => ({ ...base, name: base.reference.replace(/@.*/, ""), architecture: ownArchitecture }));
 }
 
 async function hashOf({ recipe }: Pick<Base, "recipe">): Promise<string> {

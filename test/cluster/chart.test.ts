@@ -57,6 +57,8 @@ beforeAll(async () => {
     },
     preview: { runner: { enabled: true } },
     page: { existingSecret: "page" },
+    // The server's image stands in for Valkey's, and has another digest.
+    redis: { image: { digest: "" } },
     // As narrow as they get: all that is tested here has to do with that.
     networkPolicy: {
       adminFrom: [inMonitoring],

@@ -4,7 +4,7 @@ import { randomBytes } from "node:crypto";
 import { readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { promisify } from "node:util";
-import { stringify } from "yaml";
+import { parse, stringify } from "yaml";
 import { expect, onTestFinished, test, vi } from "vitest";
 import { createGiteaClient } from "../../dev/parts/gitea-client.ts";
 import { freePort } from "../../dev/parts/port.ts";
@@ -114,6 +114,14 @@ async function useCompose(dir: string, first: Record<string, string>) {
     await writeFile(file, example + lines.join(""), { mode: 0o600 });
   };
   await set({});
+  const standIns = JSON.parse(process.env["TEST_STAND_INS"] ?? "{}") as Record<string, string>;
+  const composed = parse(await readFile(join(root, "docker-compose.yml"), "utf8")) as {
+    services: Record<"redis" | "gitea", { image: string }>;
+  };
+  const toImage = (service: "redis" | "gitea") => {
+    const reference = composed.services[service].image;
+    return { image: standIns[reference] ?? reference };
+  };
   // Built already, and with the checksum of whatever kluctl is in it.
   await writeFile(
     override,
@@ -121,6 +129,9 @@ async function useCompose(dir: string, first: Record<string, string>) {
       services: {
         towline: { image, platform, ...(isEmulated && { healthcheck: emulatedHealthcheck }) },
         previews: { image, platform },
+        // A stand-in does not have the digest of what it stands in for.
+        redis: toImage("redis"),
+        gitea: toImage("gitea"),
       },
     }),
   );
