@@ -144,7 +144,9 @@ export function createSession({ access, discovery, refused, limits, now, log }: 
       // A proxy before the API server, and words of Go's own for what it does not know, speak otherwise.
       throw new Refusal(status === 404 ? 404 : 502, `the API server answered ${status} in another form than JSON`);
     }
-    const isRefusedList = status === 403 && request.what === "list" && request.method === "GET";
+    const isReadList = request.what === "list" && request.method === "GET";
+    const isRefusedList = status === 403 && isReadList;
+    if (status === 200 && isReadList) refused.granted(access.account, url);
     if (request.isSecret || isRefusedList) {
       const { body } = await readAnswer(upstream, limits.wholeBytes);
       const to = request.method === "GET" ? "read" : "write";

@@ -71,6 +71,40 @@ test("a list that was refused is not asked for again for a while, by that accoun
   expect(api.requests).toHaveLength(6);
 });
 
+test("what was refused with three label selectors in a row is refused with any, until it is granted or some time is over", async () => {
+  const granted = new Set<string>();
+  const { api, state, open } = await useSession((req, res) =>
+    [...granted].some((selector) => req.url?.includes(selector))
+      ? answerJson(res, 200, list)
+      : answerJson(res, 403, forbidden),
+  );
+  const { call } = await open();
+  const ask = async (selector: string, kind = "configmaps") =>
+    (await call("GET", `/api/v1/${kind}?labelSelector=${selector}`)).status;
+  for (const selector of ["a", "b", "c", "d", "e"]) expect(await ask(selector)).toBe(403);
+  expect(api.requests).toHaveLength(3);
+  // Neither another kind, nor another query, nor a page of the list.
+  expect(await ask("d", "services")).toBe(403);
+  expect(await ask("d&limit=1")).toBe(403);
+  expect(await ask("d%3Be")).toBe(403);
+  expect(api.requests).toHaveLength(5);
+
+  // After a while one is asked for again, which stands for all.
+  state.now += 31_000;
+  for (const selector of ["f", "g", "h"]) expect(await ask(selector)).toBe(403);
+  expect(api.requests).toHaveLength(6);
+
+  // An authorizer that looks at selectors: what it grants to one says that the refusals were about the others.
+  granted.add("mine");
+  state.now += 31_000;
+  expect(await ask("mine")).toBe(200);
+  expect(await ask("theirs")).toBe(403);
+  expect(await ask("mine")).toBe(200);
+  expect(await ask("x")).toBe(403);
+  expect(await ask("mine")).toBe(200);
+  expect(api.requests).toHaveLength(11);
+});
+
 test("a refused login is renewed once, and a cut connection tried again", async () => {
   let count = 0;
   const { api, open } = await useSession((_, res) => {
