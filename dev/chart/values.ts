@@ -69,19 +69,26 @@ function section<Shape extends z.ZodRawShape>(description: string, shape: Shape)
     .meta({ description });
 }
 
-const image = (repository: string, tag: string, tagText: string, digest = "") =>
-  section("Image. Its repository is looked for where the cluster looks by default, unless it names a registry.", {
-    repository: text("Repository, with the registry if it is not the cluster's default.", repository),
-    tag: text(tagText, tag),
-    digest: text(
-      "`sha256:…`, to pin exactly these bytes. The tag is ignored then: empty it to use another tag.",
-      digest,
-    ),
-    pullPolicy: z
-      .enum(["Always", "IfNotPresent", "Never"])
-      .prefault("IfNotPresent")
-      .meta({ description: "Pull policy." }),
-  });
+/** `reference`: `name:tag@sha256:…`, of which the tag and the digest may be missing. */
+const image = (reference: string, tagText: string) => {
+  const [named = "", digest = ""] = reference.split("@");
+  const [repository = "", tag = ""] = named.split(":");
+  return section(
+    "Image. Its repository is looked for where the cluster looks by default, unless it names a registry.",
+    {
+      repository: text("Repository, with the registry if it is not the cluster's default.", repository),
+      tag: text(tagText, tag),
+      digest: text(
+        "`sha256:…`, to pin exactly these bytes. The tag is ignored then: empty it to use another tag.",
+        digest,
+      ),
+      pullPolicy: z
+        .enum(["Always", "IfNotPresent", "Never"])
+        .prefault("IfNotPresent")
+        .meta({ description: "Pull policy." }),
+    },
+  );
+};
 
 /** What a pod of the strictest Pod Security Standard has to say. */
 const podSecurity = () =>
@@ -136,7 +143,7 @@ export const valuesSchema = z.strictObject({
   nameOverride: text("Stands for the chart's name in names and labels."),
   fullnameOverride: text("Stands for the release's and the chart's name."),
   commonLabels: labels("Labels of every object."),
-  image: image("towline/towline", "", "Tag; empty: the chart's appVersion."),
+  image: image("towline/towline", "Tag; empty: the chart's appVersion."),
   imagePullSecrets: list("Secrets to pull images with, as `- name: …`."),
   replicaCount: integer(0, 2, "Servers. They share the work; one alone is enough, two survive a node's end."),
   forges: z
@@ -150,10 +157,8 @@ export const valuesSchema = z.strictObject({
   redis: section("A small Valkey for this release: one pod, and what is queued survives it.", {
     enabled: flag(true, "Whether there is one. If not, set `externalRedis`."),
     image: image(
-      "valkey/valkey",
-      "8.1.10",
+      "valkey/valkey:8.1.10@sha256:640c5e62cea04b6d6f2084232651d0cc70362d31f4f805e7be94dbed6855e8f2",
       "Tag.",
-      "sha256:640c5e62cea04b6d6f2084232651d0cc70362d31f4f805e7be94dbed6855e8f2",
     ),
     auth: section("Its password. Without `existingSecret` one is made at the first install, and kept by upgrades.", {
       existingSecret: text(

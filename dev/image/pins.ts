@@ -4,14 +4,10 @@ interface Place {
   readonly file: string;
   /** What stands before the name, the name with its tag, and the digest if there is one. */
   readonly find: RegExp;
-  /** What goes between name and digest, where the two do not stand together. */
-  readonly toReference?: (name: string) => string;
-  readonly toText?: (name: string, digest: string) => string;
 }
 
 const digest = "sha256:[0-9a-f]{64}";
 
-/** The chart's Valkey is a repository and a tag apart. */
 const places: readonly Place[] = [
   { file: "Dockerfile", find: new RegExp(`(?<=^ARG NODE_IMAGE=)(?<name>[^\\s@]+)(?:@(?<digest>${digest}))?$`, "gm") },
   {
@@ -20,17 +16,7 @@ const places: readonly Place[] = [
   },
   {
     file: "dev/chart/values.ts",
-    find: new RegExp(
-      `(?<=image\\()(?<name>"valkey/valkey", "[\\w.-]+", "Tag\\.")(?:, "(?<digest>${digest})")?(?=\\))`,
-      "g",
-    ),
-    toReference: (name) =>
-      name
-        .split(", ")
-        .slice(0, 2)
-        .map((part) => part.replaceAll('"', ""))
-        .join(":"),
-    toText: (name, found) => `${name}, "${found}"`,
+    find: new RegExp(`(?<=")(?<name>valkey/valkey:[^\\s@"]+)(?:@(?<digest>${digest}))?(?=")`, "g"),
   },
 ];
 
@@ -46,10 +32,10 @@ export interface Pin {
 
 /** Throws if a file names no image where one is expected. */
 export function findPins(file: string, text: string): Pin[] {
-  const { find, toReference = (name: string) => name } = placeOf(file);
+  const { find } = placeOf(file);
   const found = Array.from(text.matchAll(find), ({ groups = {} }) => ({
     file,
-    reference: toReference(groups["name"] ?? ""),
+    reference: groups["name"] ?? "",
     digest: groups["digest"],
   }));
   if (found.length === 0) throw new Error(`${file} names no image where one was expected`);
@@ -58,14 +44,9 @@ export function findPins(file: string, text: string): Pin[] {
 
 /** The file with the digest of each reference. */
 export function writePins(file: string, text: string, digests: ReadonlyMap<string, string>): string {
-  const {
-    find,
-    toReference = (name: string) => name,
-    toText = (name: string, found: string) => `${name}@${found}`,
-  } = placeOf(file);
-  return text.replaceAll(find, (whole, name: string) => {
-    const found = digests.get(toReference(name));
-    return found === undefined ? whole : toText(name, found);
+  return text.replaceAll(placeOf(file).find, (whole, name: string) => {
+    const found = digests.get(name);
+    return found === undefined ? whole : `${name}@${found}`;
   });
 }
 

@@ -23,7 +23,7 @@ test("the digests that docker says are written beside the tags, and a check fail
     cpSync(join(root, file), join(dir, file));
     // As if nothing had been pinned yet.
     const text = readFileSync(join(dir, file), "utf8");
-    writeFileSync(join(dir, file), text.replaceAll(/@sha256:[0-9a-f]{64}|, "sha256:[0-9a-f]{64}"/g, ""));
+    writeFileSync(join(dir, file), text.replaceAll(/@sha256:[0-9a-f]{64}/g, ""));
   }
   const docker = join(dir, "docker");
   writeFileSync(docker, `#!/bin/sh\necho "$4" >> "${dir}/asked"\necho ${digest}\n`);
