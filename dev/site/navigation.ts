@@ -23,7 +23,7 @@ export const navigation: readonly Section[] = [
     pages: ["docs/connect-github.md", "docs/connect-gitlab.md", "docs/connect-gitea.md", "docs/webhooks.md"],
   },
   {
-    title: "Come from elsewhere",
+    title: "Migrate",
     pages: [
       "docs/migrate-from-kluctl-controller.md",
       "docs/controller-run.md",
@@ -55,7 +55,7 @@ export const navigation: readonly Section[] = [
     pages: ["docs/cli.md", "docs/configuration.md", "docs/resource.md", "chart/README.md", "CHANGELOG.md"],
   },
   {
-    title: "Work on it",
+    title: "Contribute",
     pages: ["docs/architecture.md", "CONTRIBUTING.md", "examples/deployments/README.md", "examples/shop/README.md"],
   },
 ];
