@@ -18,7 +18,8 @@ const annotations: Readonly<Record<keyof typeof annotation, string>> = {
   webhooks: '`"false"`: webhooks never concern it. [Whom a push concerns](webhooks.md#whom-a-push-concerns)',
   paths:
     "globs from the repository's root of what concerns it besides its directory. [Monorepos](monorepos.md#files-outside-the-directory)",
-  preview: '`"false"`: pull requests are not previewed for it. [Pull requests](pull-requests.md#which-deployments-are-previewed)',
+  preview:
+    '`"false"`: pull requests are not previewed for it. [Pull requests](pull-requests.md#which-deployments-are-previewed)',
   previewDecrypt:
     '`"true"`: isolated previews of it decrypt encrypted files. [Encrypted files](preview-security.md#encrypted-files)',
   allowPreview:
