@@ -15,26 +15,26 @@ const repository = join(import.meta.dirname, "../../..");
 
 /** The table's first column. */
 const rows: Readonly<Record<Aim, string>> = {
-  programs: "start programs, fork, push, or leave something running, from a template",
+  programs: "start programs, fork, `git push`, or leave a process running, from a template",
   connections: "connect to Redis, to sockets of the server, to the cloud's metadata or to DNS, from a template",
   processes: "signal, trace or slow down other processes, from a template",
-  kernel: "reach kernel interfaces that are rarely needed, from a template",
+  kernel: "reach rarely needed kernel interfaces from a template",
   environment: "find secrets in the environment of a template",
   others: "read other processes' environment, memory or arguments from a template",
-  login: "find a login to the cluster in what its own run was given",
+  login: "find credentials for the cluster in what its own run was given",
   files: "read files of the server from a template: tokens, mounted Secrets, other checkouts",
   writing: "write files, hooks, Python or caches that others use from a template",
-  "declared files": "read files by `vars: file`, or by links as vars or charts",
-  "declared variables": "read the server's logins by `systemEnvVars`",
+  "declared files": "read files by `vars: file`, or by symlinks used as vars or charts",
+  "declared variables": "read the server's credentials by `systemEnvVars`",
   "declared programs": "have kluctl start programs that the project names (through git)",
   "declared hosts": "have kluctl connect to other hosts (`http` vars, remote kustomizations)",
   "declared Secrets": "read the value of a Secret in the cluster by `clusterSecret`",
-  memory: "take more memory, output, CPU time or disk than a preview may",
+  memory: "use more memory, output, CPU time or disk than a preview may",
 };
 
 /** Where a cell says it in other words. */
 const words: Partial<Record<Aim, Readonly<Record<"possible" | "stopped", string>>>> = {
-  memory: { possible: "ends when time is over", stopped: "fails alone" },
+  memory: { possible: "ends at the timeout", stopped: "fails alone" },
 };
 
 /** The documented cells of each setting, by the first column. */
