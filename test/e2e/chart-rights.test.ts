@@ -169,8 +169,8 @@ function inWords(verdicts: Record<string, keyof typeof words>): Record<string, s
   return Object.fromEntries(Object.entries(verdicts).map(([what, verdict]) => [what, words[verdict]]));
 }
 
-const serverTable = "What the server's login can do";
-const previewTable = "What the account of previews can do";
+const serverTable = "What the server's service account can do";
+const previewTable = "What the preview account can do";
 
 /** Lets the account read the Secrets of its namespace, besides what it deploys. */
 async function letReadSecrets(cluster: TestCluster, name: string): Promise<void> {

@@ -68,15 +68,15 @@ export const serverAttempts: Attempts = ({ namespace, elsewhere, deployment, sec
       path: `${deployments}/${deployment}/status${tried}`,
       body: { status: { observedCommit: "any" } },
     },
-    "take a request out of its annotations": change({
+    "remove a request from its annotations": change({
       metadata: { annotations: { "kluctl.io/request-deploy": null } },
     }),
-    "put its finalizer there": change({ metadata: { finalizers: ["finalizers.gitops.kluctl.io"] } }),
+    "add Towline's finalizer": change({ metadata: { finalizers: ["finalizers.gitops.kluctl.io"] } }),
     "change its spec": change({ spec: { target: "another" } }),
     "add a request to its annotations": change({ metadata: { annotations: { "kluctl.io/request-prune": "now" } } }),
-    "take out an annotation of somebody else's": change({ metadata: { annotations: { "example.com/owner": null } } }),
+    "remove another annotation": change({ metadata: { annotations: { "example.com/owner": null } } }),
     "change its labels": change({ metadata: { labels: { team: "another" } } }),
-    "put another finalizer there": change({ metadata: { finalizers: ["example.com/never"] } }),
+    "add another finalizer": change({ metadata: { finalizers: ["example.com/never"] } }),
     "create a KluctlDeployment": {
       method: "POST",
       path: `${deployments}${tried}`,
@@ -96,8 +96,12 @@ export const serverAttempts: Attempts = ({ namespace, elsewhere, deployment, sec
       path: `${leases(namespace)}${tried}`,
       body: named("towline-any"),
     },
-    "hold another Lease there": { method: "POST", path: `${leases(namespace)}${tried}`, body: named("any") },
-    "hold the Lease of a part of Kubernetes": {
+    "hold another Lease in that namespace": {
+      method: "POST",
+      path: `${leases(namespace)}${tried}`,
+      body: named("any"),
+    },
+    "hold the Lease of a Kubernetes component": {
       method: "POST",
       path: `${leases("kube-system")}${tried}`,
       body: named("kube-scheduler"),
@@ -107,19 +111,21 @@ export const serverAttempts: Attempts = ({ namespace, elsewhere, deployment, sec
       path: `${core}/namespaces/${results}/secrets${tried}`,
       body: named("any"),
     },
-    "read a Secret beside a deployment": { method: "GET", path: `${inside}/secrets/${secret}` },
-    "list the Secrets beside a deployment": { method: "GET", path: `${inside}/secrets` },
-    "read a Secret of another namespace": { method: "GET", path: `${outside}/secrets/any` },
+    "read a Secret in a deployment's namespace": { method: "GET", path: `${inside}/secrets/${secret}` },
+    "list the Secrets in a deployment's namespace": { method: "GET", path: `${inside}/secrets` },
+    "read a Secret in another namespace": { method: "GET", path: `${outside}/secrets/any` },
     "list all Secrets": { method: "GET", path: `${core}/secrets?limit=1` },
-    "act as `towline-deployer`": actAs(deployer),
-    "act as `towline-deployer` of another namespace": actAs(`system:serviceaccount:${elsewhere}:towline-deployer`),
-    "act as another service account": actAs(`system:serviceaccount:${namespace}:default`),
-    "act as a controller of Kubernetes": actAs("system:serviceaccount:kube-system:clusterrole-aggregation-controller"),
-    "act as a person": actAs("admin"),
-    "act as a member of a group": actAs(deployer, { "impersonate-group": "system:masters" }),
-    "act with somebody's UID": actAs(deployer, { "impersonate-uid": "any" }),
-    "act with extra attributes": actAs(deployer, { "impersonate-extra-scopes": "any" }),
-    "get a token of `towline-deployer`": {
+    "impersonate `towline-deployer`": actAs(deployer),
+    "impersonate `towline-deployer` of another namespace": actAs(`system:serviceaccount:${elsewhere}:towline-deployer`),
+    "impersonate another service account": actAs(`system:serviceaccount:${namespace}:default`),
+    "impersonate a Kubernetes controller": actAs(
+      "system:serviceaccount:kube-system:clusterrole-aggregation-controller",
+    ),
+    "impersonate a user": actAs("admin"),
+    "impersonate a member of a group": actAs(deployer, { "impersonate-group": "system:masters" }),
+    "impersonate with another UID": actAs(deployer, { "impersonate-uid": "any" }),
+    "impersonate with extra attributes": actAs(deployer, { "impersonate-extra-scopes": "any" }),
+    "create a token of `towline-deployer`": {
       method: "POST",
       path: `${inside}/serviceaccounts/towline-deployer/token${tried}`,
       body: { spec: {} },
@@ -129,7 +135,7 @@ export const serverAttempts: Attempts = ({ namespace, elsewhere, deployment, sec
     "run a command in a Pod": { method: "POST", path: `${inside}/pods/any/exec?command=id` },
     "create a Namespace": { method: "POST", path: `${core}/namespaces${tried}`, body: named("any") },
     "delete a Namespace": { method: "DELETE", path: `${core}/namespaces/${elsewhere}${tried}` },
-    "give somebody cluster-admin": {
+    "grant cluster-admin": {
       method: "POST",
       path: `${rbac}/clusterrolebindings${tried}`,
       body: named("any", toAdmin),
@@ -160,22 +166,22 @@ export function previewAttempts(dryRun: boolean): Attempts {
       },
       "delete a ConfigMap": { method: "DELETE", path: `${inside}/configmaps/${configMap}${query}` },
       "create a Namespace": { method: "POST", path: `${core}/namespaces${query}`, body: named("never-of-previews") },
-      "read a Secret of a namespace that is compared": { method: "GET", path: `${inside}/secrets/${secret}` },
-      "read a Secret of another namespace": { method: "GET", path: `${core}/namespaces/${elsewhere}/secrets/any` },
+      "read a Secret in a namespace that it compares": { method: "GET", path: `${inside}/secrets/${secret}` },
+      "read a Secret in another namespace": { method: "GET", path: `${core}/namespaces/${elsewhere}/secrets/any` },
       "create a Pod": { method: "POST", path: `${inside}/pods${query}`, body: pod },
       "run a command in a Pod": { method: "POST", path: `${inside}/pods/any/exec?command=id` },
-      "get a token of a service account": {
+      "create a token of a service account": {
         method: "POST",
         path: `${inside}/serviceaccounts/default/token${query}`,
         body: { spec: {} },
       },
-      "act as another service account": actAs(`system:serviceaccount:${namespace}:towline-deployer`),
+      "impersonate another service account": actAs(`system:serviceaccount:${namespace}:towline-deployer`),
       "change a KluctlDeployment": {
         method: "PATCH",
         path: `${kluctl}/namespaces/${namespace}/kluctldeployments/${deployment}${query}`,
         body: { spec: { target: "another" } },
       },
-      "give somebody cluster-admin": {
+      "grant cluster-admin": {
         method: "POST",
         path: `${rbac}/clusterrolebindings${query}`,
         body: named("never-of-previews", toAdmin),
