@@ -24,7 +24,7 @@ done
 echo
 row='%-34s%12s%12s\n'
 printf "$row" "kluctl render, ms" "first run" "second run"
-printf "$row" "from what the image has unpacked" "$(least /tmp/image-first)" "$(least /tmp/image-second)"
+printf "$row" "with the unpacked Python" "$(least /tmp/image-first)" "$(least /tmp/image-second)"
 printf "$row" "with an empty cache" "$(least /tmp/empty-first)" "$(least /tmp/empty-second)"
 `;
 
