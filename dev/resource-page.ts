@@ -15,7 +15,8 @@ interface FieldSchema {
 
 /** What they do is said with the rest of the page that they link to. */
 const annotations: Readonly<Record<keyof typeof annotation, string>> = {
-  webhooks: '`"false"`: webhooks never concern it. [Whom a push concerns](webhooks.md#whom-a-push-concerns)',
+  webhooks:
+    '`"false"`: webhooks never concern it. [Which deployments a push affects](webhooks.md#which-deployments-a-push-affects)',
   paths:
     "globs from the repository's root of what concerns it besides its directory. [Monorepos](monorepos.md#files-outside-the-directory)",
   preview:
@@ -26,7 +27,7 @@ const annotations: Readonly<Record<keyof typeof annotation, string>> = {
     "commits of forks that may be previewed for it, as `towline preview --allow` writes them. [Forks](pull-requests.md#forks)",
   confirmPrune: "lets a prune that waits go on. [Prune and delete](deployments.md#prune-and-delete)",
   fullInterval:
-    "at the latest after so long a real look, even if nothing can have changed; `1h` unless configured otherwise. [What is left out](reliability.md#what-is-left-out)",
+    "at the latest after so long a real look, even if nothing can have changed; `1h` unless configured otherwise. [Skipped checks](reliability.md#skipped-checks)",
   dependsOn: "deployments that have to be ready first. [Order](deployments.md#order)",
 };
 
