@@ -1,6 +1,6 @@
 /**
- * `towline preview --allow`: one commit of a fork may be previewed, with all that a branch gets. It is written into the
- * KluctlDeployments, so that it takes the right to change those.
+ * `towline preview --allow`: allows the server to preview one commit of a fork as if it came from a branch of the repository.
+ * The allowance is written to the KluctlDeployments, so that it requires the right to update them.
  */
 import { ApiError, ConfigError } from "../errors.ts";
 import { addressOf, askingManager, isLegacy } from "../kube/asking.ts";
@@ -12,7 +12,7 @@ import { clusterConfig, type ClusterFlags, type FoundDeployment, whyUnwatched } 
 import type { ProgramDeps } from "./commands.ts";
 
 interface Allowing {
-  /** As `towline get previews` names it. */
+  /** Name as in `towline get previews`. */
   readonly pullRequest: string;
   readonly commit: string;
 }
@@ -21,7 +21,7 @@ interface Found extends FoundDeployment {
   readonly deployment: GitDeployment;
 }
 
-/** Prints what became of each deployment that follows the repository. False if one of them could not be told. */
+/** Prints the outcome for each deployment that follows the repository. False if one of them could not be updated. */
 export async function allowPreview(
   { pullRequest, commit }: Allowing,
   flags: ClusterFlags,
@@ -30,13 +30,13 @@ export async function allowPreview(
   const named = parsePullRequestText(pullRequest);
   if (named === undefined) {
     throw new ConfigError(
-      `--allow ${pullRequest} is no pull request: write it as \`towline get previews\` does, e.g. github:org/shop#7`,
+      `--allow: ${JSON.stringify(pullRequest)} is not a pull request; use its name in \`towline get previews\`, such as github:org/shop#7`,
     );
   }
   const head = commit.toLowerCase();
   if (!isFullHash(head)) {
     throw new ConfigError(
-      "which commit? Give the full hash of the head that you have read: towline preview --allow <pull request> <sha>",
+      "--allow needs the full hash of the commit that you have reviewed: towline preview --allow <pull request> <sha>",
     );
   }
   const cluster = clusterConfig(env, flags);
@@ -49,20 +49,20 @@ export async function allowPreview(
       ({ deployment: { repo, key } }) => repo.endsWith(end) && whyUnwatched(key.namespace, cluster) === undefined,
     );
     if (following.length === 0) {
-      throw new Error(`no KluctlDeployment that the server works on follows ${named.repoName}`);
+      throw new Error(`no KluctlDeployment in the watched namespaces follows ${named.repoName}`);
     }
     const now = Date.now();
     const until = new Date(now + longestAllowanceMs).toISOString();
-    let isTold = true;
+    let isWritten = true;
     for (const found of following) {
       const { repo, key } = found.deployment;
       const problem = await write(client, found, { pullRequest, repo, head, until }, now);
-      isTold &&= problem === undefined;
+      isWritten &&= problem === undefined;
       const words = `${pullRequest} may be previewed at ${head.slice(0, 7)} until ${until}`;
       if (problem === undefined) out(`${keyText(key)}: ${words}\n`);
       else err(`${keyText(key)}: not allowed: ${problem}\n`);
     }
-    return isTold;
+    return isWritten;
   } finally {
     client.close();
   }
@@ -72,7 +72,7 @@ function isOfGit(found: FoundDeployment): found is Found {
   return followsGit(found.deployment);
 }
 
-/** What others have allowed meanwhile stays. Returns why it could not be written. */
+/** Keeps allowances that others have written in the meantime. Returns the reason if it could not be written. */
 async function write(
   client: Pick<KubeClient, "request">,
   found: Found,
@@ -94,6 +94,8 @@ async function write(
     if (!(error instanceof ApiError)) throw error;
     if (error.status !== 409) return error.message;
     const again = await createReader(client)(found);
-    return again === undefined || !isOfGit(again) ? "it is gone" : write(client, again, allowance, now);
+    return again === undefined || !isOfGit(again)
+      ? "the deployment no longer exists"
+      : write(client, again, allowance, now);
   }
 }

@@ -1,4 +1,4 @@
-/** The KluctlDeployments of both APIs, as the server sees them: where both have a name, it is the newer one's. */
+/** The KluctlDeployments of both APIs, as the server sees them: if both have the same name, the legacy one is ignored. */
 import { ApiError, ConfigError } from "../errors.ts";
 import { addressOf, isLegacy } from "../kube/asking.ts";
 import type { KubeClient } from "../kube/client.ts";
@@ -18,13 +18,13 @@ import {
 
 export interface BothOptions extends Pick<ClusterConfig, "namespaces" | "areNamed" | "watched"> {
   readonly selector?: string | undefined;
-  /** Told what could not be asked. */
+  /** Receives warnings about what could not be read. */
   readonly err: (text: string) => void;
 }
 
 /**
- * By name, those of one namespace together. Reports what is unexpected about the namespaces, and throws for one that was
- * named and does not exist.
+ * Sorted by namespace and name. Warns about namespaces that do not exist or are not watched; throws if a namespace that the
+ * user named does not exist.
  */
 export async function listOfBothApis(
   client: Pick<KubeClient, "list" | "request">,
@@ -34,7 +34,7 @@ export async function listOfBothApis(
   const found = await listBoth(client, options).catch((error: unknown) => {
     if (selector === undefined || !(error instanceof ApiError && error.status === 400)) throw error;
     throw new ConfigError(
-      `--selector ${JSON.stringify(selector)} is none (${error.message}): write team=shop,tier!=db`,
+      `--selector: ${JSON.stringify(selector)} is not a label selector (${error.message}); use a form such as team=shop,tier!=db`,
     );
   });
   const places = new Set(found.map(({ deployment }) => deployment.key.namespace));
@@ -50,7 +50,7 @@ export async function listOfBothApis(
   return found;
 }
 
-/** Without the right to read namespaces, nobody can tell that one is missing. */
+/** True as well if the caller may not read namespaces. */
 async function mayExist(client: Pick<KubeClient, "request">, namespace: string): Promise<boolean> {
   try {
     return (await readOrNothing(client, `/api/v1/namespaces/${encodeURIComponent(namespace)}`)) !== undefined;
@@ -65,24 +65,24 @@ async function listBoth(
   options: BothOptions,
 ): Promise<readonly FoundDeployment[]> {
   const { namespaces, selector } = options;
-  const older = await listOlder(client, options);
+  const older = await listLegacy(client, options);
   const newer = await listDeployments(client, namespaces, selector, { mayBeMissing: older !== undefined });
   const taken = new Set(newer.map(({ deployment }) => keyText(deployment.key)));
   return [...newer, ...(older ?? []).filter(({ deployment }) => !taken.has(keyText(deployment.key)))].sort(byName);
 }
 
-/** How to read one of them again, whichever API it is of; `undefined` once it is gone. */
+/** Returns a function that reads a deployment of either API again; `undefined` once it is deleted. */
 export function createReader(client: Pick<KubeClient, "request">) {
   const repositories = createGitRepositoryReader(client);
   return async ({ deployment }: FoundDeployment): Promise<FoundDeployment | undefined> => {
     if (!isLegacy(deployment)) return readDeployment(client, deployment.key);
     const resource = parseLegacy(await readOrNothing(client, addressOf(deployment.key, true)));
-    return resource && (await toFoundOlder(resource, repositories))[0];
+    return resource && (await toFoundLegacy(resource, repositories))[0];
   };
 }
 
-/** `undefined` where the cluster does not have that API. */
-async function listOlder(
+/** `undefined` if the cluster does not have that API. */
+async function listLegacy(
   client: Pick<KubeClient, "list" | "request">,
   { namespaces, selector: labelSelector, err }: BothOptions,
 ): Promise<readonly FoundDeployment[] | undefined> {
@@ -95,15 +95,15 @@ async function listOlder(
     );
     const repositories = createGitRepositoryReader(client);
     const resources = lists.flatMap(({ items }) => items.flatMap((item) => parseLegacy(item) ?? []));
-    return (await Promise.all(resources.map((resource) => toFoundOlder(resource, repositories)))).flat();
+    return (await Promise.all(resources.map((resource) => toFoundLegacy(resource, repositories)))).flat();
   } catch (error) {
     if (!(error instanceof ApiError && error.status === 403)) throw error;
-    err(`without those of the older API (flux.kluctl.io): ${error.message}\n`);
+    err(`deployments of the legacy API (flux.kluctl.io) are not shown: ${error.message}\n`);
     return [];
   }
 }
 
-async function toFoundOlder(
+async function toFoundLegacy(
   resource: LegacyResource,
   repositories: ReturnType<typeof createGitRepositoryReader>,
 ): Promise<FoundDeployment[]> {

@@ -1,4 +1,4 @@
-/** How commands find the cluster, and what they read there. */
+/** Options that select the cluster and namespaces, and reads of KluctlDeployments. */
 import { type Command, Option } from "commander";
 import type { Config } from "../config.ts";
 import { ApiError } from "../errors.ts";
@@ -18,12 +18,14 @@ export interface ClusterFlags {
 
 export function withClusterFlags(command: Command): Command {
   return command
-    .option("-c, --config <file>", "the server's configuration file, for its cluster and namespaces (TOWLINE_CONFIG)")
-    .option("--kubeconfig <file>", "of the cluster; KUBECONFIG, ~/.kube/config or the pod's own if there is none")
-    .option("--context <name>", "of the kubeconfig, instead of its current one")
-    .option("-n, --namespace <name>", "only this namespace; give it again for another one", addTo)
+    .option("-c, --config <file>", "The server's configuration file, for its cluster and namespaces (TOWLINE_CONFIG)")
+    .option("--kubeconfig <file>", "Kubeconfig; default: KUBECONFIG, ~/.kube/config or the pod's service account")
+    .option("--context <name>", "Kubeconfig context; default: the current one")
+    .option("-n, --namespace <name>", "Only this namespace; can be repeated", addTo)
     .addOption(
-      new Option("-A, --all-namespaces", "all namespaces, also those no server watches").conflicts("namespace"),
+      new Option("-A, --all-namespaces", "All namespaces, including those that no server watches").conflicts(
+        "namespace",
+      ),
     );
 }
 
@@ -33,17 +35,17 @@ function addTo(value: string, before: readonly string[] = []): readonly string[]
 
 export interface ClusterConfig {
   readonly config: Config;
-  /** As a client takes it. */
+  /** Options of the Kubernetes client. */
   readonly kubernetes: Config["kubernetes"] & { readonly untilAnsweredMs: number };
-  /** Where to look. Empty: everywhere. */
+  /** Selected namespaces. Empty: all. */
   readonly namespaces: readonly string[];
-  /** Whether somebody named them, so that each has to exist. */
+  /** Whether the user named them, so that each has to exist. */
   readonly areNamed: boolean;
-  /** Those that the server works on, as configured. Empty: all. */
+  /** Namespaces that the server watches, as configured. Empty: all. */
   readonly watched: readonly string[];
 }
 
-/** Somebody waits: a cluster that is not there is told soon. */
+/** Short, because the user waits for the command. */
 const untilAnsweredMs = 5_000;
 
 export function clusterConfig(
@@ -59,7 +61,7 @@ export function clusterConfig(
   return { config, kubernetes: { ...kubernetes, untilAnsweredMs }, namespaces, areNamed, watched };
 }
 
-/** Why the server will not do anything with deployments there; `undefined` if it may. */
+/** Why the server ignores deployments in this namespace; `undefined` if it does not. */
 export function whyUnwatched(namespace: string, { watched }: Pick<ClusterConfig, "watched">): string | undefined {
   if (watched.length === 0 || watched.includes(namespace)) return undefined;
   return `no server watches namespace ${namespace}: kubernetes.namespaces is ${watched.join(", ")}`;
@@ -67,11 +69,11 @@ export function whyUnwatched(namespace: string, { watched }: Pick<ClusterConfig,
 
 export interface FoundDeployment {
   readonly deployment: Deployment | MalformedDeployment;
-  /** As the API server has it. */
+  /** The resource as the API server returned it. */
   readonly resource: Readonly<Record<string, unknown>>;
 }
 
-/** By name, those of one namespace together. */
+/** Sorted by namespace and name. */
 export async function listDeployments(
   client: Pick<KubeClient, "list">,
   namespaces: readonly string[],
@@ -110,7 +112,7 @@ function isMissing(error: unknown): boolean {
 function explainMissing(error: unknown): never {
   if (!isMissing(error)) throw error;
   throw new Error(
-    "the cluster does not know KluctlDeployments: kubectl apply --server-side -f chart/files/kluctldeployments.yaml",
+    "the cluster has no KluctlDeployment CRD; install it: kubectl apply --server-side -f chart/files/kluctldeployments.yaml",
     { cause: error },
   );
 }

@@ -1,4 +1,4 @@
-/** `towline completion`: scripts for shells, made from the commands themselves. */
+/** `towline completion`: shell scripts generated from the command definitions. */
 import { Argument, type Command } from "commander";
 import type { Define } from "./commands.ts";
 import { wholeProgram } from "./program.ts";
@@ -7,26 +7,27 @@ const shells = ["bash", "zsh", "fish"] as const;
 type Shell = (typeof shells)[number];
 
 const help = `
-  source <(towline completion bash)                                      bash, for this shell; or from ~/.bashrc
-  source <(towline completion zsh)                                       zsh, for this shell; or from ~/.zshrc
-  towline completion fish > ~/.config/fish/completions/towline.fish      fish
+Completes commands, options and their fixed values, without access to a cluster.
 
-It completes commands, options and their fixed values; it asks no cluster.`;
+Examples:
+  source <(towline completion bash)                                      Enable it in this bash, or put it into ~/.bashrc
+  source <(towline completion zsh)                                       Enable it in this zsh, or put it into ~/.zshrc
+  towline completion fish > ~/.config/fish/completions/towline.fish      Install it for fish`;
 
 export const defineCompletion: Define = (command, { out }) => {
   command
-    .addArgument(new Argument("<shell>", "which").choices(shells))
+    .addArgument(new Argument("<shell>", "Shell to print the script for").choices(shells))
     .addHelpText("after", help)
     .action(async (given: Shell) => out(scripts[given](placesOf(await wholeProgram()))));
 };
 
-/** What may come after a line of words. */
+/** What may follow the words typed so far. */
 interface Place {
   /** `""`, `get`, `get deployments` */
   readonly path: string;
   readonly commands: readonly Word[];
   readonly options: readonly CompletedOption[];
-  /** The fixed values of its argument. */
+  /** Fixed values of the command's argument. */
   readonly values: readonly string[];
 }
 
@@ -44,7 +45,7 @@ interface CompletedOption extends Word {
 const helpOption = {
   word: "--help",
   short: "-h",
-  about: "say how it is used, with examples",
+  about: "Show usage with examples",
   choices: [],
   takesValue: false,
 };
@@ -64,7 +65,7 @@ function placesOf(command: Command, path: readonly string[] = []): Place[] {
 
 const scripts: Readonly<Record<Shell, (places: readonly Place[]) => string>> = { bash, zsh, fish };
 
-/** A line for each place and option that wants a value: `path option`, as a shell's `case` has it. */
+/** One line of a shell's `case` for each place and option that takes a value: `path option`. */
 function casesOf(places: readonly Place[], toLine: (option: CompletedOption) => string | undefined): string {
   const lines = places.flatMap(({ path, options }) =>
     options.flatMap((option) => {
@@ -76,7 +77,7 @@ function casesOf(places: readonly Place[], toLine: (option: CompletedOption) => 
   return lines.join("\n");
 }
 
-/** Words without an option before them name the place; what follows an option with fixed values is one of these. */
+/** The words before the first option name the place. After an option with fixed values, those are offered. */
 function bash(places: readonly Place[]): string {
   const words = places.map(({ path, commands, options, values }) => {
     const all = [...commands, ...options].map(({ word }) => word);

@@ -11,32 +11,34 @@ type Flags = Readonly<Record<string, unknown>>;
 
 const exitCodes = `
 Exit codes:
-  0  the configuration is valid
-  2  it is not, and every problem is named; or the command line is wrong`;
+  0  The configuration is valid
+  2  The configuration is invalid (every problem is printed), or the command line is`;
 
 const printHelp = `
-What is printed could be a configuration file. Beside each value that did not come from the file stands where it came
-from: an option, a variable, or the default. Secrets are ***. With -o json the values alone are printed.
+The output is a valid configuration file. A comment beside each value that does not come from the file names its source: an
+option, a variable or the default. Secrets are printed as ***. With -o json only the values are printed.
 
-  towline config print                           what a server that is started like this would do
-  towline config print --config towline.yaml     the same, with a file
-  towline config print | grep TOWLINE_           only what variables have set
+Examples:
+  towline config print                           Print what \`towline serve\` would use
+  towline config print --config towline.yaml     The same with a configuration file
+  towline config print | grep TOWLINE_           Only values set by variables
 ${exitCodes}`;
 
 const validateHelp = `
-It reads what \`towline serve\` would read: options, variables and the file, and the files that hold secrets. It connects
-to nothing; \`towline doctor\` does.
+Reads the same input as \`towline serve\`: options, variables, the configuration file and files with secrets. It connects to
+nothing; \`towline doctor\` checks the cluster, git hosts and Redis.
 
+Examples:
   towline config validate --config towline.yaml
 ${exitCodes}`;
 
 const schemaHelp = `
   towline config schema > towline.schema.json
-  # yaml-language-server: $schema=./towline.schema.json     (the first line of towline.yaml, for editors)`;
+  # yaml-language-server: $schema=./towline.schema.json     (as the first line of towline.yaml)`;
 
 export const defineConfigPrint: Define = (command, { env, out }) => {
   withConfigFlags(command)
-    .addOption(new Option("-o, --output <format>", "how to print it").choices(["yaml", "json"]).default("yaml"))
+    .addOption(new Option("-o, --output <format>", "Output format").choices(["yaml", "json"]).default("yaml"))
     .addHelpText("after", printHelp)
     .action(({ output, ...flags }: Flags) => {
       const text = printConfig(loadFromFlags(env, flags));

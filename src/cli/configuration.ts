@@ -1,4 +1,4 @@
-/** The options that make a configuration, and the configuration that they make. */
+/** Command-line options for configuration keys, and the configuration loaded from them. */
 import { readFileSync } from "node:fs";
 import { totalmem } from "node:os";
 import { type Command, Option } from "commander";
@@ -12,7 +12,7 @@ type Env = Readonly<Record<string, string | undefined>>;
 
 export const readFile = (path: string): string => readFileSync(path, "utf8");
 
-/** From our own options, by the names that commander gives them. */
+/** Loads the configuration with Towline's own options, by the names that commander gives them. */
 export function loadFromFlags(env: Env, flags: Flags): LoadedConfig {
   const argvFlags = Object.fromEntries(
     flagFields().map(({ path, flag }) => [path, flags[new Option(flag).attributeName()]]),
@@ -20,10 +20,10 @@ export function loadFromFlags(env: Env, flags: Flags): LoadedConfig {
   return loadConfig({ env, argvFlags: { ...argvFlags, config: flags["config"] }, readFile });
 }
 
-/** From kluctl's options and variables. */
+/** Loads the configuration with the options and variables of `kluctl controller run`. */
 export function loadFromControllerFlags(env: Env, flags: Flags): LoadedConfig {
   const argv = Object.fromEntries(
-    // commander takes --no-… for the opposite of an option; those that kluctl has mean nothing here.
+    // commander reads --no-… as the negation of an option; kluctl's options of that form have no effect here.
     controllerFlags.map(({ name }) => [
       name,
       name.startsWith("--no-") ? undefined : flags[new Option(name).attributeName()],
@@ -38,28 +38,28 @@ export function loadFromControllerFlags(env: Env, flags: Flags): LoadedConfig {
     env,
     file: findKluctlFile(env, readFile),
     dataDir: defaultDataDir(env),
-    memoryBytes: Math.min(process.constrainedMemory(), totalmem()) % totalmem(), // 0: the machine's
+    memoryBytes: Math.min(process.constrainedMemory(), totalmem()) % totalmem(), // 0: the machine's memory
   });
   return loadConfig({ env, argvFlags: { ...argvFlags, config: flags["config"] }, flagNames, defaults, readFile });
 }
 
-/** There are many: `--help` leaves them out, or nobody would find the others among them. */
+/** Adds an option for every key. `--help` hides them because they are many; `--help-all` lists them. */
 export function withConfigFlags(command: Command): Command {
-  command.option("-c, --config <file>", "configuration file (TOWLINE_CONFIG)");
+  command.option("-c, --config <file>", "Configuration file (TOWLINE_CONFIG)");
   const options = flagFields().map((field) => {
     const description = `${(field.description ?? "").replaceAll("`", "")} (${field.variable})`;
     return new Option(field.flag + valueText(field), description).hideHelp();
   });
   for (const option of options) command.addOption(option);
   return command
-    .option("--help-all", "this help, with every key of the configuration: each is an option too")
+    .option("--help-all", "Show this help with an option for every configuration key")
     .on("option:help-all", () => {
       for (const option of options) option.hidden = false;
       command.help();
     });
 }
 
-/** Values are read later, by Go's rules: what is a flag without one may have one after a `=`. */
+/** Values are parsed later by Go's rules: a boolean option may have a value after `=`. */
 export function withControllerFlags(command: Command): Command {
   command.option("-c, --config <file>", "Towline's configuration file (TOWLINE_CONFIG)");
   for (const { name, kind, description } of controllerFlags) {

@@ -1,4 +1,4 @@
-/** What `webhook explain` and `webhook replay` have in common: which delivery, and whose. */
+/** Arguments that `webhook explain` and `webhook replay` share: the delivery and its forge. */
 import type { Command } from "commander";
 import type { Config, ForgeConfig } from "../config.ts";
 import { ConfigError } from "../errors.ts";
@@ -9,23 +9,23 @@ import { type DeliveryFlags, forgeOf, type GivenDelivery, readDelivery, withEven
 
 export function withDeliveryFlags(command: Command): Command {
   return command
-    .argument("[file]", "the delivery; - or none: stdin")
-    .option("--forge <id>", "whose webhook it is, if the headers do not tell")
-    .option("--event <name>", "the event, as the host's header has it: push, pull_request …")
-    .option("-H, --header <header...>", "a header of the delivery that the file does not have: 'Name: value'");
+    .argument("[file]", "File with the delivery; default or -: stdin")
+    .option("--forge <id>", "Forge of the delivery, if its headers do not identify it")
+    .option("--event <name>", "Event name as in the git host's header, such as push or pull_request")
+    .option("-H, --header <header...>", "Header to add to the delivery: 'Name: value'");
 }
 
-/** One delivery, from a file or from what the server remembers. */
+/** Throws if both a file and `--delivery` are given. */
 export function refuseBoth(file: string | undefined, { delivery }: { readonly delivery?: string }): void {
   if (file === undefined || delivery === undefined) return;
-  throw new ConfigError(`there are two deliveries, ${file} and --delivery ${delivery}: give one of them`);
+  throw new ConfigError(`use either the file ${file} or --delivery ${delivery}, not both`);
 }
 
 export interface OpenedDelivery {
   readonly delivery: GivenDelivery;
   readonly forge: ForgeConfig;
   readonly source: WebhookSource;
-  /** No header was given with it. */
+  /** The delivery has no headers. */
   readonly payloadOnly: boolean;
 }
 

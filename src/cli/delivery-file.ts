@@ -1,4 +1,4 @@
-/** A delivery as people have it: recorded, copied from the host's page, or only its payload. */
+/** Reads a delivery from a file: a recording, a copy from the git host's page, or only its payload. */
 import { z } from "zod";
 import type { ForgeConfig } from "../config.ts";
 import type { ForgeKind } from "../forge/webhook-source.ts";
@@ -7,7 +7,7 @@ import type { ProgramDeps } from "./commands.ts";
 import { readFile } from "./configuration.ts";
 
 export interface GivenDelivery {
-  /** Names and values in turn. */
+  /** Alternating names and values. */
   readonly rawHeaders: readonly string[];
   readonly body: Buffer;
 }
@@ -19,11 +19,11 @@ export interface DeliveryFlags {
 }
 
 export const deliveryHelp = `
-FILE is one of these; without FILE, or with -, it is read from stdin:
-  the payload alone           as the host's page of recent deliveries shows it. The event is read off it, or given
-                              with --event; headers with -H 'Name: value'
-  headers, empty line, body   as they came over the wire
-  JSON {"headers", "body"}    as recorders write it; also with rawHeaders, a list of names and values in turn`;
+Formats of FILE (default or -: stdin):
+  payload only                As shown on the git host's page of recent deliveries. The event is detected from the payload
+                              or set with --event; add headers with -H 'Name: value'
+  headers, empty line, body   As sent over HTTP
+  JSON {"headers", "body"}    As written by webhook recorders; also with rawHeaders, a list of alternating names and values`;
 
 const Recorded = z.object({
   rawHeaders: z.array(z.string()).optional(),
@@ -31,7 +31,7 @@ const Recorded = z.object({
   body: z.unknown(),
 });
 
-/** Throws with what to do about it. */
+/** Throws with advice if the delivery cannot be read. */
 export async function readDelivery(
   file: string | undefined,
   { header = [] }: DeliveryFlags,
@@ -40,7 +40,7 @@ export async function readDelivery(
   const fromStdin = file === undefined || file === "-";
   const text = fromStdin ? await stdin() : readFile(file);
   const where = fromStdin ? "stdin" : file;
-  if (text.trim() === "") throw new Error(`${where} is empty: give a delivery, see --help`);
+  if (text.trim() === "") throw new Error(`${where} is empty; see --help for the formats of a delivery`);
   const { rawHeaders, body } = parseDelivery(text, where);
   return { rawHeaders: [...rawHeaders, ...header.flatMap(parseHeader)], body: Buffer.from(body) };
 }
@@ -49,7 +49,8 @@ function parseDelivery(text: string, where: string): { rawHeaders: string[]; bod
   const json = parseJson(text);
   if (json === undefined) {
     const [, head = "", body = ""] = /^((?:[^\r\n]+\r?\n)+)\r?\n([\s\S]*)$/.exec(text.trimStart()) ?? [];
-    if (head === "") throw new Error(`${where} is neither JSON nor headers, an empty line and a body: see --help`);
+    if (head === "")
+      throw new Error(`${where} is neither JSON nor an HTTP request (headers, empty line, body); see --help`);
     const lines = head.trim().split(/\r?\n/);
     const headers = lines.filter((line, at) => at > 0 || !/^(POST|HTTP\/)/.test(line)).flatMap(parseHeader);
     return { rawHeaders: headers, body: body.replace(/\r?\n$/, "") };
@@ -67,14 +68,14 @@ function parseDelivery(text: string, where: string): { rawHeaders: string[]; bod
 
 function parseHeader(line: string): [string, string] {
   const at = line.indexOf(":");
-  if (at <= 0) throw new Error(`${JSON.stringify(line.slice(0, 60))} is no header: write 'Name: value'`);
+  if (at <= 0) throw new Error(`${JSON.stringify(line.slice(0, 60))} is not a header; use 'Name: value'`);
   return [line.slice(0, at).trim(), line.slice(at + 1).trim()];
 }
 
-/** Each host's header for the event; a recorded delivery has one. */
+/** Header with the event name, by git host. */
 const eventHeader = { github: "X-GitHub-Event", gitea: "X-Gitea-Event", gitlab: "X-Gitlab-Event" } as const;
 
-/** A payload alone does not name its event as the host would: it is read off it. */
+/** Adds the event header if it is missing, from `event` or else detected from the payload. */
 export function withEvent(kind: ForgeKind, { rawHeaders, body }: GivenDelivery, event?: string): GivenDelivery {
   const name = eventHeader[kind];
   const others = withoutHeaders({ rawHeaders, body }, (one) => event !== undefined && one === name.toLowerCase());
@@ -103,7 +104,7 @@ function guessEvent(body: string): string | undefined {
   return "zen" in payload ? "ping" : undefined;
 }
 
-/** Which host it comes from, as far as its headers tell; Gitea sends GitHub's headers as well. */
+/** The kind of git host, detected from the headers. Gitea sends GitHub's headers as well. */
 function kindOf(headers: readonly string[]): ForgeKind | undefined {
   const names = headers.map((name) => name.toLowerCase());
   if (names.some((name) => /^x-(gitea|forgejo)-/.test(name))) return "gitea";
@@ -111,7 +112,7 @@ function kindOf(headers: readonly string[]): ForgeKind | undefined {
   return names.some((name) => name.startsWith("x-github-")) ? "github" : undefined;
 }
 
-/** The configured forge that would receive it. Throws with what to do if that is not clear. */
+/** The configured forge that would receive the delivery. Throws with advice if none or several match. */
 export function forgeOf(
   { rawHeaders, body }: GivenDelivery,
   forges: readonly ForgeConfig[],
@@ -120,7 +121,7 @@ export function forgeOf(
   const ids = forges.map((forge) => forge.id).join(", ") || "none";
   if (id !== undefined) {
     const named = forges.find((forge) => forge.id === id);
-    if (named === undefined) throw new Error(`there is no forge ${id} in the configuration; it has: ${ids}`);
+    if (named === undefined) throw new Error(`no forge ${id} is configured; configured: ${ids}`);
     return named;
   }
   const payload = parseJson(body.toString("utf8"));
@@ -130,10 +131,12 @@ export function forgeOf(
   const [only, ...others] = fitting;
   if (only === undefined) {
     const what =
-      kind === undefined ? "no forge is configured" : `no forge of kind ${kind} is configured (there is: ${ids})`;
-    throw new Error(`${what}: give the server's configuration with --config or its variables`);
+      kind === undefined ? "no forge is configured" : `no forge of kind ${kind} is configured (configured: ${ids})`;
+    throw new Error(`${what}; pass the server's configuration with --config or its variables`);
   }
   if (others.length > 0)
-    throw new Error(`which forge is it from? Say so with --forge: ${fitting.map((one) => one.id).join(", ")}`);
+    throw new Error(
+      `several forges match the delivery; choose one with --forge: ${fitting.map((one) => one.id).join(", ")}`,
+    );
   return only;
 }

@@ -1,9 +1,9 @@
-/** An explained delivery, for people. Pure. */
+/** Formats an explained delivery as text. Pure. */
 import type { GitEvent } from "../model.ts";
 import type { Explanation } from "./explain-delivery.ts";
 import { plain, table } from "./table.ts";
 
-/** So many of a long list are named. */
+/** Limits of the lists that are printed. */
 const mostPaths = 10;
 const mostOthers = 5;
 
@@ -19,7 +19,7 @@ export function describeExplanation(explanation: Explanation): string {
   const sections = [
     table(facts),
     list(
-      `would be looked at (${matched.length})`,
+      `would be reconciled (${matched.length})`,
       matched.map((name) => [name]),
     ),
     list(
@@ -27,25 +27,25 @@ export function describeExplanation(explanation: Explanation): string {
       previews.map((name) => [name]),
     ),
     list(
-      `not concerned (${ignored.length})`,
+      `not affected (${ignored.length})`,
       ignored.map((one) => [one.deployment, plain(one.reason)]),
     ),
-    reason === undefined ? "" : `nothing is done: ${plain(reason)}\n`,
+    reason === undefined ? "" : `ignored: ${plain(reason)}\n`,
     matched.length + previews.length + ignored.length === 0 && repos.length > 0
       ? list(
-          "what the deployments follow instead",
+          "sources that deployments follow",
           others
             .slice(0, mostOthers)
             .map(({ follows, count }) => [plain(follows), count === 1 ? "1 deployment" : `${count} deployments`]),
         )
       : "",
-    genuine !== false ? "" : "the server would answer 401 and look no further\n",
+    genuine !== false ? "" : "the server would reject it with 401\n",
   ];
   return sections.filter(Boolean).join("\n");
 }
 
 function describeGenuine(genuine: Explanation["genuine"], refused: string | undefined): string {
-  if (genuine === "unknown") return "not known: the payload alone is no proof; its headers can be given as well";
+  if (genuine === "unknown") return "unknown: only the headers prove the sender; add them with -H";
   return genuine ? "yes" : `no. ${refused ?? ""}`;
 }
 
@@ -66,19 +66,19 @@ function describeEvent(event: GitEvent): string {
     }
     case "merge-group": {
       const { repoName, commit, branch, ended } = event;
-      return `group ${commit.slice(0, 7)} of a merge queue of ${plain(repoName)}: ${ended ? "ended" : "made"}, in ${plain(branch)}`;
+      return `merge group ${commit.slice(0, 7)} of ${plain(repoName)} for ${plain(branch)}: ${ended ? "ended" : "created"}`;
     }
     case "ping":
       return "ping";
     case "irrelevant":
-      return "none that matters here";
+      return "an event that Towline ignores";
   }
 }
 
-const notKept = "which paths is not remembered, so every path counts as changed";
+const notKept = "the server does not store paths, so every path counts as changed";
 
 function describePaths({ complete, paths }: { readonly complete: boolean; readonly paths: readonly string[] }): string {
-  if (!complete) return "the host does not list all paths, so every path counts as changed";
+  if (!complete) return "the git host does not list all paths, so every path counts as changed";
   const named = paths.slice(0, mostPaths).map(plain).join(", ");
   return paths.length > mostPaths ? `${named}, and ${paths.length - mostPaths} more` : named || "nothing";
 }

@@ -1,4 +1,4 @@
-/** `towline doctor`: its options, what is shown while it works, and what is printed. */
+/** `towline doctor`: options, progress and output. */
 import { InvalidArgumentError } from "commander";
 import { exitCodeOf } from "../doctor/finding.ts";
 import { toFacts, toText } from "../doctor/show.ts";
@@ -17,38 +17,39 @@ interface Flags {
 }
 
 const help = `
-What it looks at, and never changes:
-  Cluster              the API server, its clock, the definition of KluctlDeployments
-  kluctl's controller  whether it runs: Deployment, Lease, recent writes of a status
-  Deployments          fields and Secrets that would not work; and, by a real \`kluctl diff\` of each, whether a swap
-                       would deploy it again or ask for a new approval
-  Repositories         whether each answers to its logins and has the branch that is followed; whether the forge's login may
-                       write comments and commit statuses there; the hosts' clocks
-  Rights               every verb the server needs, by access reviews
+What it checks, without changing anything:
+  Cluster              The API server, its clock and the KluctlDeployment CRD
+  kluctl's controller  Whether it runs: Deployment, Lease and recent status updates
+  Deployments          Invalid fields and missing Secrets; and, with a real \`kluctl diff\` of each deployment, whether a
+                       swap would deploy it again or need a new approval
+  Repositories         Whether each can be read with its credentials and has the branch to follow; whether the forge's
+                       login may write comments and commit statuses; the clocks of the git hosts
+  Rights               Every permission that the server needs, by access reviews
   Surroundings         kluctl, Redis, forges and their logins, the data directory
 
-Run it with the server's configuration, where the server will run: in its pod, its rights are those of the server. With
-your own login, --service-account asks for the rights of the server's.
+Run it with the server's configuration and in the server's pod, where it has the server's permissions. With your own
+login, check the permissions of the server's service account with --service-account.
 
-  towline doctor                                            before and after a swap
-  towline doctor --no-compare                               without the diffs, which take a second each
-  towline doctor --service-account kluctl-system/towline    from your own machine
+Examples:
+  towline doctor                                            Before and after a swap
+  towline doctor --no-compare                               Without the diffs, which take about a second each
+  towline doctor --service-account kluctl-system/towline    From your own machine
   towline doctor -o json | jq '.checks[] | select(.level != "ok")'
 
 Exit codes:
-  0  all is well
-  1  there are warnings: what somebody should know before the swap
-  2  there are problems: what will not work; or the command line or the configuration is wrong
+  0  No problems or warnings
+  1  Warnings: read them before a swap
+  2  Problems: something will not work; or invalid command line or configuration
 
-What each finding means, and the swap itself: docs/migrate-from-kluctl-controller.md`;
+Findings and the swap are described in docs/migrate-from-kluctl-controller.md`;
 
 export const defineDoctor: Define = (command, { env, doctor, out, err }, onCode) => {
   withConfigFlags(command)
-    .option("--kubeconfig <file>", "of the cluster, instead of what the configuration says")
-    .option("--context <name>", "of the kubeconfig, instead of its current one")
+    .option("--kubeconfig <file>", "Kubeconfig; default: the configured one")
+    .option("--context <name>", "Kubeconfig context; default: the configured or current one")
     .addOption(dataOption())
-    .option("--no-compare", "do not render the deployments")
-    .option("--service-account <namespace/name>", "look at the rights of this service account", parseAccount)
+    .option("--no-compare", "Do not render and compare the deployments")
+    .option("--service-account <namespace/name>", "Check the permissions of this service account", parseAccount)
     .addHelpText("after", help)
     .action(async (flags: Flags) => {
       const { compare, serviceAccount, kubeconfig, context } = flags;
@@ -78,6 +79,6 @@ export const defineDoctor: Define = (command, { env, doctor, out, err }, onCode)
 
 function parseAccount(text: string): Key {
   const [, namespace, name] = /^([a-z0-9-]+)\/([a-z0-9.-]+)$/.exec(text) ?? [];
-  if (namespace === undefined || name === undefined) throw new InvalidArgumentError("Write it as namespace/name.");
+  if (namespace === undefined || name === undefined) throw new InvalidArgumentError("Use the form namespace/name.");
   return { namespace, name };
 }

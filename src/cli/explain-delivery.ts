@@ -1,4 +1,4 @@
-/** What the server would make of a delivery. It asks the server's own intake, with a queue that only listens. */
+/** Explains how the server would handle a delivery, by the server's own intake with a queue that only records requests. */
 import type { Config } from "../config.ts";
 import { createSpeaksFor } from "../forge/forge-hosts.ts";
 import type { Verdict } from "../forge/webhook-source.ts";
@@ -21,9 +21,9 @@ import { repoId } from "../repo-url.ts";
 
 export interface ExplainDeps {
   readonly event: GitEvent;
-  /** `undefined`: only the payload is there, so that nothing can be said about where it comes from. */
+  /** `undefined`: there is only the payload, so that its sender cannot be verified. */
   readonly verdict: Verdict | undefined;
-  /** It is what the server remembers, which knows no paths. */
+  /** The event comes from the server's record, which has no paths. */
   readonly remembered?: true;
   readonly deployments: readonly (Deployment | MalformedDeployment)[];
   readonly config: Pick<Config, "forges" | "preview">;
@@ -32,20 +32,20 @@ export interface ExplainDeps {
 export interface Explanation {
   readonly forge: string;
   readonly genuine: boolean | "unknown";
-  /** Why it is not genuine, and what to do. */
+  /** Why the delivery is not genuine, with advice. */
   readonly refused?: string | undefined;
   readonly event: GitEvent;
   readonly remembered?: true | undefined;
-  /** `namespace/name` of those that would be looked at. */
+  /** `namespace/name` of the deployments that would be reconciled. */
   readonly matched: readonly string[];
-  /** `namespace/name` of those that the preview of a pull request would be about. */
+  /** `namespace/name` of the deployments that would be previewed for a pull request. */
   readonly previews: readonly string[];
   readonly ignored: readonly Ignored[];
-  /** Why nothing at all is concerned, unless `ignored` says it. */
+  /** Why no deployment is affected, unless `ignored` says it. */
   readonly reason?: string | undefined;
-  /** What the payload calls the repository, so that spellings can be compared. */
+  /** Repository names in the payload, to compare spellings. */
   readonly repos: readonly string[];
-  /** Of the deployments that follow something else: what, and how many do. */
+  /** Sources that other deployments follow, with the number of deployments. */
   readonly others: readonly { readonly follows: string; readonly count: number }[];
 }
 
@@ -90,7 +90,7 @@ export async function explainDelivery(deps: ExplainDeps): Promise<Explanation> {
   };
 }
 
-/** Of a fork, what somebody has allowed, unless forks are rendered in isolation. */
+/** For a fork: whether its commit is allowed, unless forks are rendered in isolation. */
 function mayBePreviewed(event: GitEvent, deployment: GitDeployment, { preview }: Pick<Config, "preview">): boolean {
   if (event.kind !== "pull-request" || !event.fork || preview.forks === "isolated") return true;
   const { forge, repoName, number, head } = event;
@@ -100,7 +100,7 @@ function mayBePreviewed(event: GitEvent, deployment: GitDeployment, { preview }:
 function reasonWithoutPreview(event: GitEvent, candidates: number, previewed: number): string | undefined {
   if (candidates === 0) return "no deployment follows this repository";
   const isWithheld = event.kind === "pull-request" && event.fork && previewed === 0;
-  return isWithheld ? "it comes from a fork, whose code is not run" : undefined;
+  return isWithheld ? "the pull request comes from a fork, whose code is not run" : undefined;
 }
 
 function countOthers(
@@ -111,8 +111,7 @@ function countOthers(
   const counts = new Map<string, number>();
   for (const deployment of deployments) {
     if (concerned.has(deployment.uid + keyText(deployment.key))) continue;
-    const follows =
-      "problem" in deployment ? "a source that cannot be read" : (deployment.repo ?? deployment.spec.source.url);
+    const follows = "problem" in deployment ? "an invalid source" : (deployment.repo ?? deployment.spec.source.url);
     counts.set(follows, (counts.get(follows) ?? 0) + 1);
   }
   return [...counts].map(([follows, count]) => ({ follows, count })).sort((a, b) => b.count - a.count);

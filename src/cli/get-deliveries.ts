@@ -1,4 +1,4 @@
-/** `towline get deliveries`: what git hosts have sent, and what became of it. */
+/** `towline get deliveries`: deliveries from git hosts and their outcome. */
 import { createDeliveries } from "../../jobs/deliveries.ts";
 import type { DeliveryRecord } from "../delivery-record.ts";
 import type { Define } from "./commands.ts";
@@ -15,42 +15,43 @@ interface Flags {
 }
 
 const help = `
-The server keeps the last 200 of each forge for a week, and the last 20 that were not genuine: names and reasons, nothing of
-the payload. They are in its Redis, so that this needs the server's configuration.
+For each forge the server keeps the last 200 deliveries for a week, and the last 20 rejected ones: names and reasons, but no
+payloads. They are stored in the server's Redis, so this command needs the server's configuration.
 
-  ANSWER    what the git host was told; 202 is what it should be (docs/webhooks.md)
-  MATCHED   how many deployments it concerned; with -o wide which, and why not the others
-  QUEUED    how many new jobs that made: fewer, where one was waiting already
-  DELIVERY  with -o wide, the host's id of it, for \`towline webhook explain --delivery\`
+  ANSWER    HTTP status sent to the git host; 202 means accepted (docs/webhooks.md)
+  MATCHED   Number of affected deployments; -o wide names them, and says why others are not affected
+  QUEUED    Number of new jobs; lower than MATCHED if jobs were already waiting
+  DELIVERY  With -o wide: the git host's delivery ID, for \`towline webhook explain --delivery\`
 
+Examples:
   towline get deliveries
   towline get deliveries --forge github -o wide
   towline get deliveries -o json | jq '.[] | select(.status != 202)'
 
 Exit codes:
-  0  they are shown
-  1  Redis cannot be asked
-  2  the command line or the configuration is wrong`;
+  0  Success
+  1  Cannot reach Redis
+  2  Invalid command line or configuration`;
 
 export const defineGetDeliveries: Define = (command, { env, columns, out }) => {
   command
-    .option("-c, --config <file>", "the server's configuration file, for its forges and Redis (TOWLINE_CONFIG)")
-    .option("--forge <id>", "only those of this forge")
-    .option("--limit <n>", "the newest so many", "50")
+    .option("-c, --config <file>", "The server's configuration file, for its forges and Redis (TOWLINE_CONFIG)")
+    .option("--forge <id>", "Only deliveries from this forge")
+    .option("--limit <n>", "Maximum number of deliveries, newest first", "50")
     .addOption(outputOption())
     .addHelpText("after", help)
     .action(async (flags: Flags) => {
       const { config } = loadFromFlags(env, { config: flags.config });
       const forges = flags.forge === undefined ? config.forges.map(({ id }) => id) : [flags.forge];
       if (forges.length === 0)
-        throw new Error("no forge is configured here: name the server's with --config or --forge");
+        throw new Error("no forge is configured; pass the server's configuration with --config, or use --forge");
       const all = await withRedis(config, async (connection, log) => {
         const deliveries = createDeliveries({ connection, prefix: config.redis.prefix, log });
         return (await Promise.all(forges.map((forge) => deliveries.latest(forge)))).flat();
       });
       const records = all.toSorted((a, b) => b.at - a.at).slice(0, Math.max(1, Number(flags.limit) || 50));
       if (records.length === 0 && isForPeople(flags.output)) {
-        out(`No delivery of ${forges.join(", ")} is remembered: none came for a week, or none reached the server.\n`);
+        out(`No deliveries from ${forges.join(", ")} in the last 7 days.\n`);
         return;
       }
       out(listing(flags.output, records, columns, toTable));
@@ -85,13 +86,13 @@ function whyOf(record: DeliveryRecord, wide: boolean): string {
   const { refused, reason, status, deployments, matched, previews = 0, ignored, ignoredMore } = record;
   if (refused !== undefined) return refused;
   if (reason !== undefined) return reason;
-  if (status !== 202) return "docs/webhooks.md says what the answer means";
+  if (status !== 202) return "see docs/webhooks.md for the meaning of the answer";
   const concerned = deployments.slice(0, wide ? undefined : 3).join(", ") + (matched > 3 && !wide ? ", …" : "");
   const parts = [
     concerned,
     previews > 0 ? `${previews} ${previews === 1 ? "preview" : "previews"}` : "",
     wide
-      ? ignored.map((one) => `not ${one.deployment}: ${one.reason}`).join("; ") +
+      ? ignored.map((one) => `not affected: ${one.deployment}, ${one.reason}`).join("; ") +
         (ignoredMore > 0 ? `; and ${ignoredMore} more` : "")
       : ignored.length > 0 && matched === 0
         ? `${ignored[0]?.deployment}: ${ignored[0]?.reason}${ignored.length > 1 ? `; and ${ignored.length - 1 + ignoredMore} more` : ""}`

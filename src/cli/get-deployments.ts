@@ -18,36 +18,38 @@ interface Flags extends ClusterFlags {
 }
 
 const help = `
-Without names all are shown. A terminal shows as much of WHY as it is wide, with -o wide all of it. Those of the older API are marked with its name, (flux.kluctl.io).
+Lists all deployments unless names are given. A terminal cuts WHY at its width; -o wide shows all of it. Deployments of the
+legacy API are marked with (flux.kluctl.io).
 
-  READY     as its condition says: the last deploy, and the validation if there is one, went well
-  COMMIT    the newest that was looked at
-  DRIFT     what the live cluster differs in: 2 chg (changed), 1 new, 1 orp (orphaned), 1 del (deleted), 1 err (errors)
-  DEPLOYED  how long ago something was deployed last
-  WHY       what it waits for, or what is wrong
+  READY     The Ready condition: whether the last deploy and, if enabled, the validation succeeded
+  COMMIT    The newest commit that was reconciled
+  DRIFT     Differences in the live cluster: 2 chg (changed), 1 new, 1 orp (orphaned), 1 del (deleted), 1 err (errors)
+  DEPLOYED  Time since the last deploy
+  WHY       What the deployment waits for, or what is wrong
 
+Examples:
   towline get deployments
   towline get deployments -n shop -o wide
   towline get deployments -l team=shop --watch
   towline get deployments -o json | jq '.[] | select(.ready != "True") | .name'
 
 Exit codes:
-  0  they are shown
-  1  the cluster cannot be asked, or one of the names is none
-  2  the command line or the configuration is wrong`;
+  0  Success
+  1  Cannot reach the cluster, or no such deployment
+  2  Invalid command line or configuration`;
 
 const watchEveryMs = 2_000;
 
-/** Of which API it is, where it is not today's. */
+/** `apiVersion` is set for deployments of the legacy API only. */
 interface ShownState extends DeploymentState {
   readonly apiVersion?: string | undefined;
 }
 
 export const defineGetDeployments: Define = (command, { env, columns, out, err }) => {
   withClusterFlags(command)
-    .argument("[names...]", "only these: name, or namespace/name")
-    .option("-l, --selector <labels>", "only those with these labels: team=shop,tier!=db")
-    .option("-w, --watch", "go on, and show each that changes, until Ctrl-C")
+    .argument("[names...]", "Deployments: name or namespace/name; default: all")
+    .option("-l, --selector <labels>", "Only deployments with these labels: team=shop,tier!=db")
+    .option("-w, --watch", "Keep running and print deployments that change, until Ctrl-C")
     .addOption(outputOption())
     .addHelpText("after", help)
     .action(async (names: readonly string[], flags: Flags) => {
@@ -59,12 +61,12 @@ export const defineGetDeployments: Define = (command, { env, columns, out, err }
         const wanted = { names, selector: flags.selector, namespaces };
         const print = (states: readonly ShownState[], first: boolean) =>
           out(listing(flags.output, states, columns, (shown, wide) => toTable(shown, wide, first)));
-        const told = new Set<string>();
-        const tellOnce = (text: string) => void (told.has(text) || (told.add(text), err(text)));
-        const read: ReadStates = () => readStates(client, { ...wanted, ...cluster, err: tellOnce });
+        const warned = new Set<string>();
+        const warnOnce = (text: string) => void (warned.has(text) || (warned.add(text), err(text)));
+        const read: ReadStates = () => readStates(client, { ...wanted, ...cluster, err: warnOnce });
         const states = await read();
         if (states.length === 0 && isForPeople(flags.output))
-          out(`There are no KluctlDeployments${whereOf(flags, namespaces)}.\n`);
+          out(`No KluctlDeployments${whereOf(flags, namespaces)}.\n`);
         else print(states, true);
         if (flags.watch) await untilInterrupted((signal) => watch(read, states, print, signal));
       } finally {
@@ -91,7 +93,7 @@ async function readStates(
   return found.map(({ deployment }) => ({ ...stateOf(deployment, now), apiVersion: deployment.apiVersion }));
 }
 
-/** One list now and then, instead of a watch: it is for a person to look at. */
+/** Polls instead of using a watch, which is enough for a human reader. */
 async function watch(
   read: ReadStates,
   before: readonly ShownState[],
@@ -108,7 +110,7 @@ async function watch(
   }
 }
 
-/** All but what only the clock changes. */
+/** The state without the field that changes with the clock only. */
 function essence(state: ShownState): string {
   return JSON.stringify({ ...state, nextLookAt: undefined });
 }
@@ -116,7 +118,7 @@ function essence(state: ShownState): string {
 function toTable(states: readonly ShownState[], wide: boolean, withHead: boolean): string {
   const now = Date.now();
   const head = ["NAMESPACE", "NAME", "READY", "COMMIT", "DRIFT", "DEPLOYED"];
-  const more = ["NEXT LOOK", "TARGET", "FOLLOWS"];
+  const more = ["NEXT CHECK", "TARGET", "FOLLOWS"];
   const rows = states.map((state) => {
     const { namespace, name, ready, commit, drift, deployedAt, nextLookAt, target, source, ref, path, why } = state;
     const age = deployedAt === undefined ? "–" : ageText(now - deployedAt);

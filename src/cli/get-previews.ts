@@ -1,4 +1,4 @@
-/** `towline get previews`: the pull requests that are open, and what merging each would change. */
+/** `towline get previews`: open pull requests and what merging each would change. */
 import { createReports } from "../../jobs/reports.ts";
 import { followsGit, pullRequestText } from "../model.ts";
 import { type Allowance, allowancesOf, isSamePullRequest } from "../preview/allowances.ts";
@@ -7,7 +7,7 @@ import type { Report } from "../report.ts";
 import { type ClusterFlags, withClusterFlags } from "./cluster.ts";
 import type { Define } from "./commands.ts";
 import { ageText, listing, type Format, isForPeople, orDash, outputOption, short } from "./output.ts";
-import { withServerMemory } from "./server-memory.ts";
+import { withServerStore } from "./server-store.ts";
 import { plain, table } from "./table.ts";
 
 interface Flags extends ClusterFlags {
@@ -15,17 +15,18 @@ interface Flags extends ClusterFlags {
 }
 
 const help = `
-The pull requests into repositories that KluctlDeployments of the cluster follow, as far as the server has previewed them.
-What it found is in its Redis, so that this needs the server's configuration.
+Lists the pull requests that the server has previewed, for repositories that KluctlDeployments of the cluster follow. The
+results are stored in the server's Redis, so this command needs the server's configuration.
 
+Examples:
   towline get previews
-  towline get previews -o wide                                    with the deployments
-  towline get previews -o json | jq '.[].previews[].objects'      everything but secrets
+  towline get previews -o wide                                    With the deployments
+  towline get previews -o json | jq '.[].previews[].objects'      With the changed objects, secrets masked
 
 Exit codes:
-  0  they are shown
-  1  the cluster or Redis cannot be asked
-  2  the command line or the configuration is wrong`;
+  0  Success
+  1  Cannot reach the cluster or Redis
+  2  Invalid command line or configuration`;
 
 export const defineGetPreviews: Define = (command, { env, columns, out, err }) => {
   withClusterFlags(command)
@@ -33,7 +34,7 @@ export const defineGetPreviews: Define = (command, { env, columns, out, err }) =
     .addHelpText("after", help)
     .action(async (flags: Flags) => {
       const now = Date.now();
-      const all = await withServerMemory({ env, flags, err }, async ({ found, connection, prefix }) => {
+      const all = await withServerStore({ env, flags, err }, async ({ found, connection, prefix }) => {
         const following = found.map(({ deployment }) => deployment).filter(followsGit);
         const allowances = following.flatMap((deployment) => allowancesOf(deployment, now));
         const repos = [...new Set(following.map(({ repo }) => repo))];
@@ -55,7 +56,7 @@ export const defineGetPreviews: Define = (command, { env, columns, out, err }) =
     });
 };
 
-/** A commit of a fork that somebody has allowed, for as long as the last of the deployments allows it. */
+/** A commit of a fork that may be previewed, until the last allowance of a deployment expires. */
 interface Allowed {
   readonly head: string;
   readonly until: string;

@@ -1,4 +1,4 @@
-/** `towline get queue`: what runs, waits and failed, and when it is tried again. */
+/** `towline get queue`: active, waiting and failed jobs, and when they are retried. */
 import { createFairness } from "../../jobs/fairness.ts";
 import { createQueue } from "../../jobs/queue.ts";
 import { createReports } from "../../jobs/reports.ts";
@@ -9,7 +9,7 @@ import type { PageJob } from "../../routes/page-facts.ts";
 import { type ClusterFlags, withClusterFlags } from "./cluster.ts";
 import type { Define } from "./commands.ts";
 import { ageText, type Format, isForPeople, listing, orDash, outputOption } from "./output.ts";
-import { withServerMemory } from "./server-memory.ts";
+import { withServerStore } from "./server-store.ts";
 import { plain, table } from "./table.ts";
 
 interface Flags extends ClusterFlags {
@@ -17,29 +17,30 @@ interface Flags extends ClusterFlags {
 }
 
 const help = `
-Up to 20 jobs of each lane and state. The queue is in the server's Redis, so that this needs the server's configuration; why a
-deployment failed is read from its status, why a preview failed from its report.
+Lists up to 20 jobs per lane and state. The queue is stored in the server's Redis, so this command needs the server's
+configuration. The reason is read from the status of the deployment or from the report of the preview.
 
-  STATE  active, waiting, delayed (until NEXT), or failed: not tried again before NEXT, a new commit or a request
-  AGE    since it began, was queued, or failed
-  NEXT   when it is tried again; as the server plans it after a restart, so that it may be sooner
-  WHY    why it failed or is delayed
+  STATE  active, waiting, delayed (until NEXT), or failed (retried at NEXT, on a new commit or on request)
+  AGE    Time since the job started, was queued or failed
+  NEXT   Time of the next attempt, estimated as after a restart of the server; it may be earlier
+  WHY    Why the job failed or is delayed
 
+Examples:
   towline get queue
   towline get queue -n shop -o wide
   towline get queue -o json | jq '.[] | select(.state == "failed")'
 
 Exit codes:
-  0  it is shown
-  1  cannot reach the cluster or Redis
-  2  the command line or the configuration is wrong`;
+  0  Success
+  1  Cannot reach the cluster or Redis
+  2  Invalid command line or configuration`;
 
 export const defineGetQueue: Define = (command, { env, columns, out, err }) => {
   withClusterFlags(command)
     .addOption(outputOption())
     .addHelpText("after", help)
     .action(async (flags: Flags) => {
-      const jobs = await withServerMemory({ env, flags, err }, async ({ cluster, found, connection, prefix, log }) => {
+      const jobs = await withServerStore({ env, flags, err }, async ({ cluster, found, connection, prefix, log }) => {
         const byKey = new Map(found.map(({ deployment }) => [keyText(deployment.key), deployment]));
         const queue = createQueue({ connection, prefix, fairness: createFairness(), log });
         try {
@@ -58,7 +59,7 @@ export const defineGetQueue: Define = (command, { env, columns, out, err }) => {
           await queue.close();
         }
       });
-      if (jobs.length === 0 && isForPeople(flags.output)) out("Nothing runs, waits or has failed.\n");
+      if (jobs.length === 0 && isForPeople(flags.output)) out("No active, waiting or failed jobs.\n");
       else out(listing(flags.output, jobs, columns, toTable));
     });
 };

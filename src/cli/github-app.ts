@@ -1,4 +1,4 @@
-/** One click in a browser makes the GitHub App: a page on this machine posts the manifest, and GitHub comes back to it. */
+/** Creates a GitHub App in the browser: a page on this machine posts the manifest, and GitHub redirects back to it. */
 import { randomBytes, timingSafeEqual } from "node:crypto";
 import { once } from "node:events";
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
@@ -13,42 +13,46 @@ interface AppWish {
   readonly name: string;
   readonly homepage: string;
   readonly webhookUrl: string;
-  /** 0: any. */
+  /** 0: any free port. */
   readonly port: number;
-  /** The page's address, once it is there. */
+  /** Called with the page's address once it is served. */
   readonly onPage: (url: string) => void;
   readonly signal: AbortSignal;
 }
 
-/** GitHub's codes are good for an hour, and so is the page. */
+/** The page is served for an hour, which is how long GitHub's codes are valid. */
 const patienceMs = 3_600_000;
 
-/** Listens on the loopback interface alone, until GitHub has answered. */
+/** Listens on the loopback interface only, until GitHub has answered. */
 export async function makeGithubApp(wish: AppWish): Promise<MadeApp> {
   const { apiUrl, signal } = wish;
-  // Whoever knows the page's address can make the App; `state` proves that the answer belongs to this page.
+  // Knowing the page's address is enough to create the App; `state` proves that the answer belongs to this page.
   const [place, state] = [randomBytes(16).toString("hex"), randomBytes(16).toString("hex")];
   const log = createLogger({ level: "silent", format: "json" });
   const end = AbortSignal.any([signal, AbortSignal.timeout(patienceMs)]);
   const made = Promise.withResolvers<MadeApp>();
-  made.promise.catch(() => undefined); // it may fail before anybody looks
+  made.promise.catch(() => undefined); // it may fail before it is awaited
   let isTaken = false;
 
   async function answer(req: IncomingMessage, res: ServerResponse): Promise<void> {
     const { pathname, searchParams } = URL.parse(`http://loopback${req.url}`) ?? new URL("http://loopback");
-    if (req.method !== "GET") return send(res, 405, "<p>This page is only looked at.</p>");
+    if (req.method !== "GET") return send(res, 405, "<p>Only GET is supported.</p>");
     if (pathname === `/${place}`) return send(res, 200, formPage(wish, state, redirectUrl()));
     const code = searchParams.get("code") ?? "";
-    if (pathname !== `/${place}/made` || code === "") return send(res, 404, "<p>There is nothing here.</p>");
+    if (pathname !== `/${place}/made` || code === "") return send(res, 404, "<p>Not found.</p>");
     if (!isSame(searchParams.get("state") ?? "", state)) {
-      return send(res, 400, "<p>This answer does not belong to this page. Nothing was done.</p>");
+      return send(res, 400, "<p>Invalid state: this answer does not belong to this page. No App was created.</p>");
     }
-    if (isTaken) return send(res, 409, "<p>This was done already: look at the terminal.</p>");
+    if (isTaken) return send(res, 409, "<p>The App was already created: see the terminal.</p>");
     isTaken = true;
     try {
       const app = await fetchMadeApp(apiUrl, code, log, end);
       const install = escape(`${app.html_url}/installations/new`);
-      await send(res, 200, `<p>The App is made. <a href="${install}">Install it</a>, and look at the terminal.</p>`);
+      await send(
+        res,
+        200,
+        `<p>The App is created. <a href="${install}">Install it</a>, and see the terminal for the next steps.</p>`,
+      );
       made.resolve(app);
     } catch (error) {
       await send(res, 502, `<p>${escape((error as Error).message)}</p>`);
@@ -59,7 +63,9 @@ export async function makeGithubApp(wish: AppWish): Promise<MadeApp> {
   const server = createServer((req, res) => void answer(req, res));
   const redirectUrl = () => `http://127.0.0.1:${(server.address() as AddressInfo).port}/${place}/made`;
   const onEnd = () => {
-    made.reject(signal.aborted ? (signal.reason as Error) : new Error("no App was made within an hour: call it again"));
+    made.reject(
+      signal.aborted ? (signal.reason as Error) : new Error("no App was created within an hour; run the command again"),
+    );
   };
   end.addEventListener("abort", onEnd, { once: true });
   try {
@@ -76,17 +82,17 @@ export async function makeGithubApp(wish: AppWish): Promise<MadeApp> {
 
 function formPage({ apiUrl, organization, ...wish }: AppWish, state: string, redirectUrl: string): string {
   const manifest = JSON.stringify(toManifest({ ...wish, redirectUrl }));
-  return `<p>GitHub will ask for a name and make an App for this Towline: it may read and write pull requests and commit
-statuses, read contents, and sends its webhook to ${escape(wish.webhookUrl)}.</p>
+  return `<p>GitHub asks for a name and creates an App for this Towline. The App may read and write pull requests and commit
+statuses and read contents, and sends its webhook to ${escape(wish.webhookUrl)}.</p>
 <form method="post" action="${escape(manifestFormUrl(apiUrl, organization, state))}">
 <input type="hidden" name="manifest" value="${escape(manifest)}">
-<button type="submit">Make the App on GitHub</button>
+<button type="submit">Create the App on GitHub</button>
 </form>`;
 }
 
-/** Until it is sent: the server ends soon after. */
+/** Resolves once the response is sent, because the server stops soon after. */
 async function send(res: ServerResponse, status: number, body: string): Promise<void> {
-  const page = `<!doctype html><html lang="en"><head><meta charset="utf-8"><title>Towline: a GitHub App</title></head>
+  const page = `<!doctype html><html lang="en"><head><meta charset="utf-8"><title>Towline: create a GitHub App</title></head>
 <body><main><h1>Towline</h1>${body}</main></body></html>\n`;
   const headers = {
     "content-type": "text/html; charset=utf-8",
@@ -95,7 +101,7 @@ async function send(res: ServerResponse, status: number, body: string): Promise<
     connection: "close",
   };
   res.writeHead(status, headers).end(page);
-  await finished(res).catch(() => undefined); // a browser may be closed: what counts is what GitHub answered
+  await finished(res).catch(() => undefined); // the browser may be closed; only GitHub's answer matters
 }
 
 const entities: Readonly<Record<string, string>> = { "&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;" };

@@ -1,4 +1,4 @@
-/** `towline init`: a configuration to begin with, and what to enter at the git host. */
+/** `towline init`: writes an initial configuration and shows what to enter at the git host. */
 import { randomBytes } from "node:crypto";
 import { accessSync, chmodSync, constants, existsSync, mkdirSync, writeFileSync } from "node:fs";
 import { basename, dirname, join, resolve } from "node:path";
@@ -31,13 +31,15 @@ interface Flags {
 }
 
 const help = `
-It writes a configuration file and a new webhook secret beside it, and prints what to enter at the git host. On a terminal
-it asks for what is not given; otherwise --forge and --url are needed. Files that are there are left as they are.
-It connects to nothing, unless asked: --ensure-webhooks also makes the webhooks, as \`towline webhook ensure\` does, which
-is for calling again later. --github-app makes a GitHub App instead, with one click: it prints the address of a page on this
-machine, which has to be opened in a browser here (from elsewhere: ssh -L PORT:127.0.0.1:PORT, with --app-port PORT), and
-waits until GitHub has answered. The App's key and webhook secret are written beside the configuration.
+Writes a configuration file and a new webhook secret beside it, and prints what to enter at the git host. On a terminal it
+asks for missing options; otherwise --forge and --url are required. Existing files are never overwritten.
 
+By default it connects to nothing. With --ensure-webhooks it also creates the webhooks, like \`towline webhook ensure\`, which
+can be run again later. With --github-app it creates a GitHub App instead: it prints the address of a page on this machine,
+to be opened in a browser on this machine (from elsewhere: ssh -L PORT:127.0.0.1:PORT, with --app-port PORT), and waits for
+GitHub's answer. The App's key and webhook secret are written beside the configuration.
+
+Examples:
   towline init
   towline init --forge github --url https://towline.example.com
   towline init --forge gitea --url https://towline.example.com --api-url https://gitea.example.com/api/v1 --file conf/towline.yaml
@@ -45,47 +47,49 @@ waits until GitHub has answered. The App's key and webhook secret are written be
   towline init --forge github --url https://towline.example.com --github-app --organization example
 
 Exit codes:
-  0  the files are written, and with --ensure-webhooks the webhooks are there
-  1  they are not: a file is there already, or cannot be written; or a webhook is not, and what is printed says why
-  2  the command line is wrong, or an answer is`;
+  0  The files are written and, with --ensure-webhooks, the webhooks exist
+  1  A file exists or cannot be written, or a webhook could not be created: the output says why
+  2  Invalid command line or answer`;
 
 export const defineInit: Define = (command, { out, err, ask, stdin }, onCode) => {
   command
-    .addOption(new Option("--forge <kind>", "what the git host runs; Forgejo is gitea").choices(forgeKinds))
-    .option("--url <url>", "where git hosts will reach the server: https://towline.example.com")
-    .option("--api-url <url>", "the API of a git host of your own; else the public service")
-    .option("--context <name>", "context of the kubeconfig; else the current one, in a pod its own cluster")
-    .option("--file <path>", "the file to write", "towline.yaml")
-    .option("--ensure-webhooks", "make the webhooks, through the git host's API")
-    .option("--repo <repos...>", "of these repositories, else of those that KluctlDeployments follow")
-    .option("--token-file <file>", "a token that may administer webhooks; it is not kept")
-    .option("--github-app", "make a GitHub App in the browser, and write its key")
-    .option("--organization <name>", "whose App it becomes; else your own")
-    .option("--app-port <port>", "where the page for that listens, on this machine only; else any", "0")
+    .addOption(new Option("--forge <kind>", "Kind of git host; use gitea for Forgejo").choices(forgeKinds))
+    .option("--url <url>", "Address of the server for git hosts: https://towline.example.com")
+    .option("--api-url <url>", "API of a self-hosted git host; default: the public service")
+    .option("--context <name>", "Kubeconfig context; default: the current one, or the cluster of the pod")
+    .option("--file <path>", "File to write", "towline.yaml")
+    .option("--ensure-webhooks", "Create the webhooks through the git host's API")
+    .option("--repo <repos...>", "Repositories to create webhooks for; default: those that KluctlDeployments follow")
+    .option("--token-file <file>", "File with a token that may administer webhooks; the token is not stored")
+    .option("--github-app", "Create a GitHub App in the browser and write its key")
+    .option("--organization <name>", "Organization that owns the App; default: your own account")
+    .option("--app-port <port>", "Loopback port of the page that creates the App; 0: any free port", "0")
     .addHelpText("after", help)
     .action(async (flags: Flags) => {
       const { ensureWebhooks: isEnsured = false, tokenFile, repo = [] } = flags;
       if (isEnsured && tokenFile === undefined) {
         throw new ConfigError(
-          "--ensure-webhooks needs a token that may administer webhooks: give it with --token-file",
+          "--ensure-webhooks needs a token that may administer webhooks; pass it with --token-file",
         );
       }
       const isApp = flags.githubApp === true;
-      if (isApp && isEnsured) throw new ConfigError("an App has a webhook of its own: leave out --ensure-webhooks");
+      if (isApp && isEnsured) {
+        throw new ConfigError("--github-app and --ensure-webhooks exclude each other: an App has its own webhook");
+      }
       if (tokenFile !== undefined && tokenFile !== "-") readFile(tokenFile);
-      checkPlaces([resolve(flags.file)], "remove it, or name another with --file"); // before anybody has answered questions for nothing
+      checkPlaces([resolve(flags.file)], "remove it, or choose another file with --file"); // before asking any questions
       const answers = await askFor(isApp ? { ...flags, forge: flags.forge ?? "github" } : flags, ask, err);
-      if (isApp && answers.forge !== "github") throw new ConfigError("--github-app is for --forge github");
+      if (isApp && answers.forge !== "github") throw new ConfigError("--github-app requires --forge github");
       const places = placesOf(flags.file, answers.forge, isApp);
       const { file, secretFile } = places;
       const elsewhere = join(dirname(flags.file), answers.forge, basename(file));
       const secret = randomBytes(24).toString("hex");
       const example = { secret, app: isApp ? { id: "1", key: "-----BEGIN PRIVATE KEY-----" } : undefined };
-      // Before anything is made: what would not be taken, or cannot be written, is not left behind.
+      // Validate before creating anything, so that a failure leaves nothing behind.
       composeDocument(answers, places, example);
       checkPlaces(
         [places.secretFile, places.keyFile],
-        `secrets are written beside the configuration. Choose another directory, such as --file ${elsewhere}, or remove it if nothing uses it any more`,
+        `secrets are written beside the configuration. Choose another directory, such as --file ${elsewhere}, or remove the file if it is no longer used`,
       );
       mkdirSync(dirname(file), { recursive: true });
       accessSync(dirname(file), constants.W_OK);
@@ -93,7 +97,7 @@ export const defineInit: Define = (command, { out, err, ask, stdin }, onCode) =>
       if (isApp) {
         const made = await untilInterrupted((signal) => makeApp(answers, flags, err, signal));
         if (made === undefined) {
-          err("nothing was made\n");
+          err("interrupted: nothing was created\n");
           return onCode(1);
         }
         const ownSecret = made.webhook_secret ?? undefined;
@@ -118,11 +122,11 @@ export const defineInit: Define = (command, { out, err, ask, stdin }, onCode) =>
     });
 };
 
-/** Where what is written goes. */
+/** Paths of the files to write. */
 interface Places {
   readonly file: string;
   readonly secretFile: string;
-  /** Of an App. */
+  /** File for the private key of a GitHub App. */
   readonly keyFile?: string | undefined;
 }
 
@@ -140,12 +144,12 @@ function placesOf(given: string, forge: ForgeKind, isApp: boolean): Places {
 function checkPlaces(paths: readonly (string | undefined)[], advice: string): void {
   for (const path of paths) {
     if (path !== undefined && existsSync(path)) {
-      throw new Error(`${path} is there already: ${advice}`);
+      throw new Error(`${path} already exists: ${advice}`);
     }
   }
 }
 
-/** The configuration's text. Throws ConfigError for one that the server would not take. */
+/** The text of the configuration file. Throws ConfigError if the server would reject it. */
 function composeDocument(answers: Answers, places: Places, { secret, app }: Contents): string {
   const text = stringify(toDocument(answers, places, app?.id)).replace(/^preview:$/m, `${aboutPreviews}preview:`);
   const files = new Map([
@@ -161,7 +165,7 @@ function composeDocument(answers: Answers, places: Places, { secret, app }: Cont
   return text;
 }
 
-/** The secrets first: a key that GitHub gave is given once. */
+/** Writes secrets first, because GitHub returns the App's key only once. */
 function writeAll(answers: Answers, places: Places, contents: Contents): void {
   const { file, secretFile, keyFile } = places;
   if (keyFile !== undefined && contents.app) writeSecret(keyFile, contents.app.key.trimEnd());
@@ -174,14 +178,16 @@ function writeSecret(path: string, value: string): void {
   chmodSync(path, 0o600);
 }
 
-/** GitHub takes no longer ones. */
+/** GitHub's limit. */
 const longestAppName = 34;
 
 async function makeApp(answers: Answers, flags: Flags, err: (text: string) => void, signal: AbortSignal) {
   const { makeGithubApp } = await import("./github-app.ts"); // `--help` does not wait for it
   const port = Number(flags.appPort);
   if (!Number.isInteger(port) || port < 0 || port > 65_535) {
-    throw new ConfigError(`--app-port ${flags.appPort} is no port: a number from 1 to 65535, or 0 for any`);
+    throw new ConfigError(
+      `--app-port: ${JSON.stringify(flags.appPort)} is not a port; use a number from 1 to 65535, or 0 for any free port`,
+    );
   }
   const { url, apiUrl } = answers;
   return makeGithubApp({
@@ -189,7 +195,7 @@ async function makeApp(answers: Answers, flags: Flags, err: (text: string) => vo
     name: `Towline ${flags.organization ?? url.hostname}`.slice(0, longestAppName).trim(),
     homepage: url.href,
     webhookUrl: webhookUrl(answers),
-    onPage: (page) => err(`Open in a browser on this machine, and follow it:\n\n  ${page}\n\nWaiting for GitHub …\n`),
+    onPage: (page) => err(`Open this page in a browser on this machine:\n\n  ${page}\n\nWaiting for GitHub …\n`),
   });
 }
 
@@ -199,7 +205,7 @@ function describeApp(
   withoutSecret: string | false,
 ): string {
   const ensure = `towline webhook ensure --config ${file} --url ${withoutSecret}`;
-  const hint = withoutSecret ? `\nGitHub made no webhook secret. This sets the one in the file:\n  ${ensure}\n` : "";
+  const hint = withoutSecret ? `\nGitHub returned no webhook secret. Set the one in the file with:\n  ${ensure}\n` : "";
   return `Written: ${file}, the key of the App ${slug} in ${keyFile} and its webhook secret in ${secretFile}
 ${hint}
 Install the App on the repositories that KluctlDeployments follow:
@@ -216,7 +222,7 @@ interface Answers {
 
 type Ask = ((question: string) => Promise<string>) | undefined;
 
-/** What is not given is asked for, where somebody is there: again, until it is an answer. */
+/** Asks for missing options on a terminal, and repeats a question until its answer is valid. */
 async function askFor(flags: Flags, ask: Ask, err: (text: string) => void): Promise<Answers> {
   async function answer<T>(given: string | undefined, question: string, read: (text: string | undefined) => T) {
     if (given !== undefined || ask === undefined) return read(given);
@@ -232,29 +238,29 @@ async function askFor(flags: Flags, ask: Ask, err: (text: string) => void): Prom
   }
   const forge = await answer(flags.forge, `Which git host: ${forgeKinds.join(", ")}?`, (text) => {
     if (isForgeKind(text)) return text;
-    throw new ConfigError(`which git host? Say so with --forge: ${forgeKinds.join(", ")}`);
+    throw new ConfigError(`--forge is required: ${forgeKinds.join(", ")}`);
   });
   return {
     forge,
     apiUrl: await answer(flags.apiUrl, apiQuestions[forge], (text) => readApiUrl(forge, text)),
-    url: await answer(flags.url, "Where will the git host reach the server, https://…?", readUrl),
+    url: await answer(flags.url, "At which address will the git host reach the server (https://…)?", readUrl),
     context: await answer(flags.context, "Which context of the kubeconfig (empty: the current one)?", (text) => text),
   };
 }
 
 const apiPaths = { github: "/api/v3", gitlab: "/api/v4", gitea: "/api/v1" };
-const ownApi = "The API of a host of your own, such as https://";
+const ownApi = "API of a self-hosted instance, such as https://";
 const apiQuestions = {
   github: `${ownApi}github.example.com${apiPaths.github} (empty: github.com):`,
   gitlab: `${ownApi}gitlab.example.com${apiPaths.gitlab} (empty: gitlab.com):`,
-  gitea: `Its API, such as https://gitea.example.com${apiPaths.gitea}:`,
+  gitea: `Gitea's API, such as https://gitea.example.com${apiPaths.gitea}:`,
 };
 
-/** An address without a path is the git host's own, and its API lies below. */
+/** For an address without a path the default API path of the git host is added. */
 function readApiUrl(forge: ForgeKind, text: string | undefined): string | undefined {
-  if (text === undefined && forge === "gitea") throw new ConfigError("Gitea has no public service: give --api-url");
+  if (text === undefined && forge === "gitea") throw new ConfigError("--api-url is required for gitea");
   if (text !== undefined && !isAddress(text)) {
-    throw new ConfigError(`${JSON.stringify(text)} is no address of an API: it begins with https://`);
+    throw new ConfigError(`--api-url: ${JSON.stringify(text)} is not an address; use one that begins with https://`);
   }
   const url = text === undefined ? undefined : new URL(text);
   if (url === undefined || (forge === "github" && url.hostname === "github.com")) return undefined;
@@ -264,7 +270,7 @@ function readApiUrl(forge: ForgeKind, text: string | undefined): string | undefi
 
 function readUrl(text: string | undefined): URL {
   if (text !== undefined && isAddress(text)) return new URL(parseServerAddress(text).base);
-  throw new ConfigError("where will the git host reach the server? Say so with --url: https://towline.example.com");
+  throw new ConfigError("--url is required: the server's address for git hosts, such as https://towline.example.com");
 }
 
 function isAddress(text: string): boolean {
@@ -284,13 +290,13 @@ function toDocument({ forge, apiUrl, context }: Answers, { secretFile, keyFile }
   };
 }
 
-/** What stands above `preview:` in the file. */
-const aboutPreviews = `# With true and a login for the git host's API, pull requests show what merging them would change. They are rendered before
-# any review: read docs/preview-security.md first. They are compared as this service account of the deployment's namespace,
-# which has to be there: examples/preview-identity/service-account.yaml makes one.
+/** Comment above `preview:` in the file. */
+const aboutPreviews = `# Set enabled to true and configure a login for the git host's API to show on pull requests what merging would change. Pull
+# requests are rendered before any review: read docs/preview-security.md first. They are compared with this service account
+# of the deployment's namespace, which has to exist: see examples/preview-identity/service-account.yaml.
 `;
 
-/** In the words of each host's own form. */
+/** Field names as in each git host's form. */
 const forms = {
   github: {
     place: "Settings → Webhooks → Add webhook",
@@ -327,17 +333,17 @@ function describeForm({ forge, url }: Answers, secretFile: string): string {
     [form.secret, `what is in ${secretFile}`],
     [...form.events],
   ];
-  return `Enter at the repository or organization, ${form.place}:
+  return `Enter at the repository or organization, under ${form.place}:
 ${table(rows).replaceAll(/^(?=.)/gm, "  ")}`;
 }
 
 function describeNext({ forge }: Answers, file: string, hasLogin = false): string {
   return `
-Then:
-  towline doctor --config ${file}     whether cluster, git host, Redis and kluctl are as the server needs them
-  towline serve --config ${file}      the server
+Next:
+  towline doctor --config ${file}     Check the cluster, the git host, Redis and kluctl
+  towline serve --config ${file}      Run the server
 
-Without TOWLINE_REDIS_URL the server starts a Redis of its own, which is fine for one server.
-Comments on pull requests need ${hasLogin ? "" : `a login for the API (docs/connect-${forge}.md), and `}preview.enabled in the file, above which it says what that means.
+Without TOWLINE_REDIS_URL the server starts a private Redis, which is enough for one server.
+Comments on pull requests need ${hasLogin ? "" : `a login for the API (docs/connect-${forge}.md) and `}preview.enabled in the file; the comment there explains it.
 `;
 }

@@ -1,4 +1,4 @@
-/** Runs work that Ctrl-C ends, and not the process at once: what was opened is closed again. */
+/** Runs work that Ctrl-C aborts, so that it can clean up. Returns `undefined` if it was interrupted. */
 export async function untilInterrupted<T>(work: (signal: AbortSignal) => Promise<T>): Promise<T | undefined> {
   const controller = new AbortController();
   const interrupt = () => controller.abort();

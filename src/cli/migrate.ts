@@ -1,4 +1,4 @@
-/** `towline migrate`: from the older API to the newer one. */
+/** `towline migrate`: converts KluctlDeployments of the legacy API. */
 import { Option } from "commander";
 import { ApiError } from "../errors.ts";
 import { type Key, keyText } from "../model.ts";
@@ -23,31 +23,32 @@ interface Flags extends ClusterFlags {
 }
 
 const help = `
-It finds the KluctlDeployments of ${legacyApiVersion} and prints each as one of gitops.kluctl.io/v1beta1, with the
-same name and namespace. What is said in another way now, and what cannot be said any more, stands above each as a
-comment, field by field, and on stderr. Nothing is changed in the cluster unless you say --apply.
+Prints each KluctlDeployment of ${legacyApiVersion} as gitops.kluctl.io/v1beta1, with the same name and namespace.
+Fields that are expressed differently, and fields without a counterpart, are listed in a comment above each resource and on
+stderr. Nothing is changed in the cluster without --apply.
 
-If your KluctlDeployments come from git, commit what is printed instead of applying it.
+If your KluctlDeployments are managed in git, commit the output instead of applying it.
 
-  towline migrate                              look at it
-  towline migrate -n shop > shop.yaml          those of one namespace, to be committed
-  towline migrate -n shop --apply              create them; those that are there already are left as they are
+Examples:
+  towline migrate                              Print the converted resources
+  towline migrate -n shop > shop.yaml          Write those of one namespace to a file, to commit it
+  towline migrate -n shop --apply              Create them; existing resources are not changed
 
-What happens then: the server sees two of one name, marks the older one with status.readyForMigration and leaves it alone.
-The newer one is deployed once, because its status is empty; objects that are as git says stay as they are. Delete
-the older one afterwards, never before: with spec.delete, deleting it first would delete what it has deployed.
+Afterwards the server finds two resources of the same name, marks the legacy one with status.readyForMigration and ignores it.
+The new one is deployed once, because its status is empty; objects that match git are not changed. Delete the legacy one
+afterwards, never before: with spec.delete, deleting it first would delete the objects that it has deployed.
 
   kubectl delete kluctldeployments.flux.kluctl.io -n shop NAME
 
 Exit codes:
-  0  all that was found can be expressed
-  1  something has no counterpart and is left out: see the comments that begin with "lost"
-  2  one of them cannot be migrated, or not applied; or the command line or the configuration is wrong`;
+  0  Everything was converted
+  1  Some fields have no counterpart and were dropped: see the comments that begin with "lost"
+  2  A resource could not be converted or applied; or invalid command line or configuration`;
 
 export const defineMigrate: Define = (command, { env, out, err }, onCode) => {
   withClusterFlags(command)
-    .option("--apply", "create them in the cluster, instead of printing them only")
-    .addOption(new Option("-o, --output <format>", "how to print them").choices(["yaml"]).default("yaml"))
+    .option("--apply", "Create the converted resources in the cluster as well")
+    .addOption(new Option("-o, --output <format>", "Output format").choices(["yaml"]).default("yaml"))
     .addHelpText("after", help)
     .action(async (flags: Flags) => {
       const { kubernetes, namespaces } = clusterConfig(env, flags);
@@ -74,9 +75,7 @@ interface MigrateOptions extends Pick<ProgramDeps, "out" | "err"> {
 async function runMigrate({ client, namespaces, apply, out, err }: MigrateOptions): Promise<number> {
   const resources = await findAll(client, namespaces);
   if (resources.length === 0) {
-    err(
-      `There are no KluctlDeployments of ${legacyApiVersion}${namespaces.length > 0 ? ` in ${namespaces.join(", ")}` : ""}.\n`,
-    );
+    err(`No KluctlDeployments of ${legacyApiVersion}${namespaces.length > 0 ? ` in ${namespaces.join(", ")}` : ""}.\n`);
     return 0;
   }
   const migrations = await Promise.all(resources.map(createMigrator(client)));
@@ -110,7 +109,7 @@ async function findAll(client: KubeClient, namespaces: readonly string[]): Promi
   return lists.flat().flatMap((object) => parseLegacy(object) ?? []);
 }
 
-/** Reads what a resource refers to. */
+/** Returns a function that converts a resource, reading the objects that it refers to. */
 function createMigrator(client: KubeClient): (resource: LegacyResource) => Promise<Migration> {
   const repositories = createGitRepositoryReader(client);
   const secrets = createSecrets({ client });
@@ -131,11 +130,11 @@ async function create(
 ): Promise<{ ok: boolean; words: string }> {
   const path = `/apis/gitops.kluctl.io/v1beta1/namespaces/${encodeURIComponent(namespace)}/kluctldeployments`;
   if ((await readOrNothing(client, `${path}/${encodeURIComponent(name)}`)) !== undefined) {
-    return { ok: true, words: "is there already in the newer API; left as it is" };
+    return { ok: true, words: "already exists in gitops.kluctl.io/v1beta1; not changed" };
   }
   try {
     await client.request({ method: "POST", path, query: { fieldManager: "towline-migrate" }, body });
-    return { ok: true, words: "created; it is deployed once now. Delete the older one when this one is Ready" };
+    return { ok: true, words: "created; it will be deployed once. Delete the legacy resource when this one is Ready" };
   } catch (error) {
     if (!(error instanceof ApiError)) throw error;
     return { ok: false, words: `not created: ${error.message}` };

@@ -1,4 +1,4 @@
-/** `-o`: for people, or for programs. */
+/** Output formats (`-o`): tables for people, JSON and YAML for programs. */
 import { Option } from "commander";
 import { stringify } from "yaml";
 import { fit } from "./table.ts";
@@ -6,7 +6,7 @@ import { fit } from "./table.ts";
 export type Format = "table" | "wide" | "json" | "yaml";
 
 export function outputOption(): Option {
-  return new Option("-o, --output <format>", "how to print it")
+  return new Option("-o, --output <format>", "Output format")
     .choices(["table", "wide", "json", "yaml"])
     .default("table");
 }
@@ -15,12 +15,12 @@ export function isForPeople(format: Format): boolean {
   return format === "table" || format === "wide";
 }
 
-/** `undefined` where people read. Times are RFC 3339 there, and what is not known is left out. */
+/** JSON or YAML with times in RFC 3339 and without unknown values; `undefined` for formats for people. */
 export function forPrograms(format: Format, items: readonly unknown[]): string | undefined {
   return format === "json" || format === "yaml" ? toData(format, items, withTimes) : undefined;
 }
 
-/** A list, for whoever it is. What people do not read in full on a terminal of so many columns is cut, but for `wide`. */
+/** Formats a list. Lines of a table, except in `wide`, are cut to the columns of the terminal. */
 export function listing<T>(
   format: Format,
   items: readonly T[],
@@ -31,23 +31,23 @@ export function listing<T>(
   return forPrograms(format, items) ?? fit(toTable(items, wide), wide ? undefined : columns);
 }
 
-/** What is not a list: as it is. */
+/** Formats any value as JSON or YAML. */
 export function toData(format: "json" | "yaml", value: unknown, replacer?: typeof withTimes): string {
   const json = JSON.stringify(value, replacer, 2);
   return format === "json" ? `${json}\n` : stringify(JSON.parse(json), { lineWidth: 0 });
 }
 
-/** `-o` of what is printed as text; or as `markdown`, say. */
+/** `-o` with a format for people, `json` and `yaml`. */
 export function dataOption(forPeople = "text"): Option {
-  return new Option("-o, --output <format>", "how to print it").choices([forPeople, "json", "yaml"]).default(forPeople);
+  return new Option("-o, --output <format>", "Output format").choices([forPeople, "json", "yaml"]).default(forPeople);
 }
 
-/** Our names of times end in `At`, or are `at`. */
+/** Converts times, which are numbers in fields named `at` or `…At`. */
 function withTimes(key: string, value: unknown): unknown {
   return typeof value === "number" && (key.endsWith("At") || key === "at") ? new Date(value).toISOString() : value;
 }
 
-/** `12s`, `5m`, `3h`, `41d`: as kubectl has it. */
+/** `12s`, `5m`, `3h`, `41d`, like kubectl. */
 export function ageText(ms: number): string {
   const seconds = Math.max(0, Math.round(ms / 1_000));
   if (seconds < 120) return `${seconds}s`;
@@ -56,7 +56,7 @@ export function ageText(ms: number): string {
   return `${Math.floor(seconds / 86_400)}d`;
 }
 
-/** A commit as people write it. */
+/** Abbreviates a commit to seven characters. */
 export function short(commit: string | undefined): string {
   return commit?.slice(0, 7) ?? "–";
 }

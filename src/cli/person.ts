@@ -1,4 +1,4 @@
-/** Somebody at a terminal who answers questions, one line each. */
+/** Asks the user at the terminal; each answer is one line. */
 import { createInterface, type Interface } from "node:readline";
 
 export interface Person {
@@ -6,17 +6,17 @@ export interface Person {
   close(): void;
 }
 
-/** One reader for all questions: with a new one for each, what was pasted ahead would be lost. */
-export function createPerson(input: NodeJS.ReadableStream, say: (text: string) => void): Person {
+/** One reader for all questions: a new one for each would lose lines that were pasted ahead. */
+export function createPerson(input: NodeJS.ReadableStream, write: (text: string) => void): Person {
   let reader: Interface | undefined;
   let lines: AsyncIterator<string> | undefined;
   return {
     async ask(question) {
-      say(question);
+      write(question);
       reader ??= createInterface({ input });
       lines ??= reader[Symbol.asyncIterator]();
       const { value, done } = await lines.next();
-      if (done) throw new Error("there is no answer: the input has ended");
+      if (done) throw new Error("no answer: the input ended");
       return value;
     },
     close: () => reader?.close(),

@@ -1,22 +1,23 @@
-/** `towline preview-runner`: the other place where previews are rendered. */
+/** `towline preview-runner`: renders previews outside of the server. */
 import { secretValues } from "../config.ts";
 import { createLogger } from "../log.ts";
 import type { Define } from "./commands.ts";
 import { loadFromFlags, withConfigFlags } from "./configuration.ts";
 
 const help = `
-It needs no login and no way to any host: servers connect to it, and all that a preview asks for goes through them. They
-know each other by preview.runner.token, which has 24 characters or more and is for nothing else: openssl rand -hex 24
+The runner needs no credentials and no network access: servers connect to it, and every request of a preview goes through
+them. Both authenticate with preview.runner.token, 24 characters or more, used for nothing else: openssl rand -hex 24
 
+Examples:
   TOWLINE_PREVIEW_RUNNER_TOKEN_FILE=/run/secrets/runner towline preview-runner
   towline preview-runner --preview-runner-bind-address :8092 --preview-concurrency 4
 
-The server gets the same token, preview.runner.address and preview.isolation: docs/preview-security.md.
+Configure the server with the same token, preview.runner.address and preview.isolation: docs/preview-security.md.
 
 Exit codes:
-  0  the runner was stopped
-  1  it failed
-  2  the command line or the configuration is wrong`;
+  0  The runner was stopped
+  1  Failure
+  2  Invalid command line or configuration`;
 
 export const definePreviewRunner: Define = (command, { env }, onCode) => {
   withConfigFlags(command)

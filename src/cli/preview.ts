@@ -1,4 +1,4 @@
-/** `towline preview`: the comment of a pull request that is not one yet. */
+/** `towline preview`: previews a working copy like a pull request, or allows the preview of a fork. */
 import { followsGit } from "../model.ts";
 import { renderComment } from "../preview/comment.ts";
 import { repoId } from "../repo-url.ts";
@@ -20,50 +20,49 @@ interface Flags extends ClusterFlags {
 }
 
 const help = `
-What merging the working copy would change in the live cluster, as the very comment that a pull request would get. All that is
-there counts, committed or not. It is merged on the side into the newest state of the branch, and the working copy stays as
-it is. Then the real kluctl compares it with the cluster for each KluctlDeployment that follows the repository and branch.
+Prints the comment that a pull request would get: what merging the working copy, with its uncommitted changes, would change
+in the live cluster. The merge with the newest commit of the target branch happens in a temporary directory; the working
+copy is not changed. kluctl then compares the result with the cluster for each KluctlDeployment that follows the repository
+and branch.
 
-It runs kluctl with your own rights (KUBECONFIG), and needs: git, kluctl, and the rights to read KluctlDeployments and to
-dry-run what they deploy. Values of Secrets are masked. Nothing is changed but what git fetch brings.
+kluctl runs with your own permissions (KUBECONFIG). Requirements: git, kluctl, and permission to read KluctlDeployments and
+to dry-run their objects. Values of Secrets are masked. Nothing is changed except by git fetch.
 
-  towline preview                              the working copy of this directory, into the remote's default branch
-  towline preview ~/src/shop --into release    another one, into another branch
-  towline preview -n shop | glow -             only deployments of one namespace, shown by a markdown reader
+Examples:
+  towline preview                              This working copy, merged into the remote's default branch
+  towline preview ~/src/shop --into release    Another working copy and branch
+  towline preview -n shop | glow -             Only deployments of one namespace, shown by a markdown reader
 
-With --allow nothing is compared here. A pull request from a fork is compared with a cluster by no server unless somebody who may
-change the KluctlDeployments has read it, and says so: then the server renders this one commit, with all that a branch of the repository
-gets, for the deployments of these namespaces that follow it. It holds for seven days, and ends with the next push to the fork.
+With --allow nothing is compared locally. By default no server compares a pull request from a fork with a cluster. A user who
+may update the KluctlDeployments can review the fork and allow one commit: the server then previews this commit like a branch
+of the repository, for deployments in the selected namespaces that follow it. The allowance expires after seven days or with
+the next push to the fork.
 
   towline preview --allow github:org/shop#7 3f2c1ab0c7d94e8d1f0a6b5c4e3d2f1a0b9c8d7e
 
 Exit codes:
-  0  all that is concerned could be compared
-  1  something could not: it does not merge, it cannot be rendered, or the cluster cannot be asked
-  2  the command line or the configuration is wrong`;
+  0  All affected deployments were compared
+  1  Merge conflict, rendering failed, or cannot reach the cluster
+  2  Invalid command line or configuration`;
 
-/** More than any forge takes. */
+/** More than the limit of any forge. */
 const maxLength = 250_000;
 
 export const definePreview: Define = (command, { env, out, err }, onCode) => {
   withClusterFlags(command)
-    .argument(
-      "[directory]",
-      "a working copy of git, or a directory in one; with --allow the full hash of the commit",
-      ".",
-    )
-    .option("--into <branch>", "what it would be merged into; the remote's default branch if left out")
-    .option("--no-fetch", "take that branch as it was fetched last")
+    .argument("[directory]", "Git working copy, or a directory in it; with --allow the full hash of the commit", ".")
+    .option("--into <branch>", "Branch to merge into; default: the remote's default branch")
+    .option("--no-fetch", "Do not fetch the branch first")
     .option(
       "--allow <pull-request>",
-      "let the server preview this one from a fork, at that commit: forge:org/repo#number",
+      "Allow the server to preview this pull request from a fork at that commit: forge:org/repo#number",
     )
     .addOption(dataOption("markdown"))
     .addHelpText("after", help)
     .action(async (directory: string, flags: Flags) => {
       if (flags.allow !== undefined) {
-        const isTold = await allowPreview({ pullRequest: flags.allow, commit: directory }, flags, { env, out, err });
-        return onCode(isTold ? 0 : 1);
+        const isAllowed = await allowPreview({ pullRequest: flags.allow, commit: directory }, flags, { env, out, err });
+        return onCode(isAllowed ? 0 : 1);
       }
       const cluster = clusterConfig(env, flags);
       const { config, kubernetes, namespaces } = cluster;
@@ -88,12 +87,12 @@ export const definePreview: Define = (command, { env, out, err }, onCode) => {
         progress.clear();
         if (report === undefined) return onCode(1);
         if (copy.warning !== undefined) err(`${copy.warning}\n`);
-        if (copy.dirty) err("with changes that are not committed\n");
-        if (copy.isMerged) err(`all of it is in ${copy.baseBranch} already: there is nothing to merge\n`);
-        if (deployments.length === 0) err(describeNobody(copy, found, namespaces));
+        if (copy.dirty) err("the preview includes uncommitted changes\n");
+        if (copy.isMerged) err(`nothing to merge: the working copy is already in ${copy.baseBranch}\n`);
+        if (deployments.length === 0) err(describeNoMatch(copy, found, namespaces));
         const text = `${renderComment(report, { maxLength, marker: "" })}\n`;
         out(flags.output === "markdown" ? text : toData(flags.output, report));
-        onCode(isWhole(report) ? 0 : 1);
+        onCode(isComplete(report) ? 0 : 1);
       } finally {
         progress.clear();
         await copy?.release();
@@ -102,11 +101,11 @@ export const definePreview: Define = (command, { env, out, err }, onCode) => {
     });
 };
 
-function isWhole({ obstacle, previews }: Report): boolean {
+function isComplete({ obstacle, previews }: Report): boolean {
   return obstacle === undefined && previews.every(({ state, counts }) => state === "done" && counts.errors === 0);
 }
 
-function describeNobody(
+function describeNoMatch(
   { urls }: WorkingCopy,
   others: readonly { readonly repo: string }[],
   namespaces: readonly string[],
@@ -114,5 +113,5 @@ function describeNobody(
   const followed = [...new Set(others.map(({ repo }) => repo))].slice(0, 5).join(", ") || "nothing";
   const where = namespaces.length === 0 ? "this cluster" : namespaces.join(", ");
   const ids = [...new Set(urls.map((url) => repoId(url) ?? url))].join(", ");
-  return `no KluctlDeployment follows ${ids}; those of ${where} follow ${followed}\n`;
+  return `no KluctlDeployment follows ${ids}; deployments in ${where} follow ${followed}\n`;
 }

@@ -1,13 +1,13 @@
 /**
- * The proxies that git and kluctl heed, for what the process itself asks by `fetch`: the APIs of git hosts, identity providers.
- * The API server of Kubernetes and Redis are asked without: a kubeconfig has a key of its own for that.
+ * Applies the proxy variables that git and kluctl use to the process's own `fetch` calls: APIs of git hosts, identity providers.
+ * Not to the Kubernetes API server, which has `proxy-url` in its kubeconfig, and not to Redis.
  */
 import http from "node:http";
 
 const names = ["http_proxy", "HTTP_PROXY", "https_proxy", "HTTPS_PROXY"];
 const exceptions = ["no_proxy", "NO_PROXY"];
 
-/** For the whole process. A Node older than 24.14 cannot. */
+/** Sets the proxies for the whole process. No effect before Node 24.14. */
 export function useProxies(env: Readonly<Record<string, string | undefined>>): void {
   const proxies = names.flatMap((name) => {
     const proxy = toProxy(env[name] ?? "");
@@ -18,7 +18,7 @@ export function useProxies(env: Readonly<Record<string, string | undefined>>): v
   http.setGlobalProxyFromEnv?.(Object.fromEntries([...proxies, ...except]));
 }
 
-/** As curl and git take it: without a scheme it is HTTP. Other kinds of proxies Node does not know. */
+/** Like curl and git: without a scheme it is an HTTP proxy. `undefined` for kinds of proxies that Node does not support. */
 export function toProxy(value: string): string | undefined {
   const url = /^[a-z][a-z0-9+.-]*:\/\//i.test(value) ? value : `http://${value}`;
   return value !== "" && /^https?:/i.test(url) && URL.canParse(url) ? url : undefined;

@@ -1,4 +1,4 @@
-/** The server's Redis, for what it remembers there. */
+/** Connects to the server's Redis for its stored data. */
 import { existsSync } from "node:fs";
 import type { Redis } from "ioredis";
 import { connectProducer, createReadiness, describeRedisError, withinDeadline } from "../../jobs/connection.ts";
@@ -6,9 +6,9 @@ import { privateSocket } from "../../jobs/private-redis.ts";
 import { type Config, secretValues } from "../config.ts";
 import { createLogger, type Logger } from "../log.ts";
 
-const orInPod = "or ask in its pod: kubectl exec deploy/towline -- towline …";
+const orInPod = "or run the command in its pod: kubectl exec deploy/towline -- towline …";
 
-/** Throws with what to do if there is none, or it does not answer. */
+/** Throws with advice if Redis is not configured or does not answer. */
 export async function withRedis<T>(config: Config, work: (redis: Redis, log: Logger) => Promise<T>): Promise<T> {
   const log = createLogger({ level: "silent", format: "json", secrets: secretValues(config) });
   const redis = connectProducer(await findAddress(config), log);
@@ -17,7 +17,7 @@ export async function withRedis<T>(config: Config, work: (redis: Redis, log: Log
   try {
     await withinDeadline("take a connection", 5_000, createReadiness(redis)).catch((error: unknown) => {
       if (trouble === undefined) throw error;
-      throw new Error(`Redis cannot be reached: ${trouble}. Name the server's with TOWLINE_REDIS_URL, ${orInPod}`);
+      throw new Error(`cannot reach Redis: ${trouble}. Set TOWLINE_REDIS_URL to the server's Redis, ${orInPod}`);
     });
     return await work(redis, log);
   } finally {
@@ -31,6 +31,6 @@ async function findAddress({ redis, dataDir }: Config) {
   const socket = await privateSocket(dataDir);
   if (existsSync(socket)) return { socket };
   throw new Error(
-    `the server remembers this in its Redis, and none is configured here: set TOWLINE_REDIS_URL to the server's, ${orInPod}`,
+    `this data is in the server's Redis, which is not configured here: set TOWLINE_REDIS_URL to it, ${orInPod}`,
   );
 }

@@ -1,4 +1,4 @@
-/** Which deployments a command is about: by name, by label, or all. */
+/** Selects the deployments that a command applies to: by name, by label, or all. */
 import { keyText } from "../model.ts";
 import type { FoundDeployment } from "./cluster.ts";
 
@@ -11,15 +11,15 @@ export interface Wanted {
 }
 
 /**
- * Throws if one of the names is none, or means several.
+ * Throws if a name matches no deployment or several.
  *
- * @param list of some namespaces, or all
+ * @param list lists the deployments of the given namespaces, or of all
  */
 export async function selectDeployments(
   { names, selector, namespaces }: Wanted,
   list: (namespaces: readonly string[], selector: string | undefined) => Promise<readonly FoundDeployment[]>,
 ): Promise<readonly FoundDeployment[]> {
-  // Who names namespaces need not have the right to list all.
+  // With namespaces in the names, no permission to list all namespaces is needed.
   const named = names.map((name) => name.split("/"));
   const all = named.length > 0 && named.every((parts) => parts.length === 2);
   const places = all ? [...new Set(named.map(([namespace = ""]) => namespace))] : namespaces;
@@ -34,9 +34,9 @@ function findOne(name: string, found: readonly FoundDeployment[], places: readon
   if (one !== undefined && others.length === 0) return one;
   if (one !== undefined) {
     const all = fitting.map(({ deployment }) => keyText(deployment.key)).join(", ");
-    throw new Error(`${name} is the name of several: ${all}. Write namespace/name, or -n`);
+    throw new Error(`several KluctlDeployments are named ${name}: ${all}. Use namespace/name or -n`);
   }
   const where = places.length > 0 ? ` in ${places.join(", ")}` : "";
   const there = found.slice(0, 10).map(({ deployment }) => keyText(deployment.key));
-  throw new Error(`there is no KluctlDeployment ${name}${where}; there is: ${there.join(", ") || "none"}`);
+  throw new Error(`no KluctlDeployment ${name}${where}; found: ${there.join(", ") || "none"}`);
 }

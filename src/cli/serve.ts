@@ -1,24 +1,24 @@
-/** Runs the server as this process: signals, and what to do about errors that nobody caught. */
+/** Runs the server in this process, with handlers for signals and uncaught errors. */
 import { constants } from "node:os";
 import { setTimeout as sleep } from "node:timers/promises";
 import { type Config, configWarnings } from "../config.ts";
 import { ConfigError } from "../errors.ts";
 import type { Logger } from "../log.ts";
-import { startGivingBack } from "./spare-memory.ts";
+import { startReturningMemory } from "./return-memory.ts";
 
 export interface App {
-  /** Resolves with the reason when it has to end although nobody asked. */
+  /** Resolves with the reason when the server has to stop without a signal. */
   readonly lost?: Promise<string> | undefined;
-  /** How long running work may go on when it is stopped. */
+  /** How long running work may continue when the server is stopped. */
   drainMs(): number;
   stop(): Promise<void>;
 }
 
 export type StartApp = (config: Config, log: Logger) => Promise<App>;
 
-// For what a clean stop takes besides the running deployments, and for a stop after an unforeseen error.
+// Time for a clean stop in addition to running deployments, and for a stop after an unexpected error.
 const extraStopMs = 10_000;
-// For logs to drain. A handle that somebody forgot to close must not keep the process.
+// Time for logs to drain. A handle that is still open must not keep the process alive.
 const lingerMs = 2_000;
 
 /** Resolves with the exit code once the server has stopped. */
@@ -31,9 +31,9 @@ export async function serve(
   const ending = Promise.withResolvers<"stopped" | "crashed">();
   let signalled = false;
   const onSignal = (signal: NodeJS.Signals): void => {
-    if (signalled) process.exit(128 + constants.signals[signal]); // who asks twice does not want to wait
+    if (signalled) process.exit(128 + constants.signals[signal]); // a second signal ends the process at once
     signalled = true;
-    log.info({ signal }, "asked to stop; a second signal ends it at once");
+    log.info({ signal }, "stopping; a second signal ends the process at once");
     ending.resolve("stopped");
   };
   const onCrash = (err: unknown): void => {
@@ -45,15 +45,15 @@ export async function serve(
 
   for (const warning of warnings) log.warn(warning);
   const starting = start(config, log);
-  const stopGivingBack = startGivingBack(log);
+  const stopReturningMemory = startReturningMemory(log);
   let code: number;
   try {
     let app: App | undefined;
-    // A start that fails is an error; one that hangs can be stopped, and has nothing to drain.
+    // A failed start is an error. A start that hangs can be stopped, and has nothing to drain.
     await Promise.race([starting.then((started) => (app = started)), ending.promise]);
     void starting.then(({ lost }) =>
       lost?.then((reason) => {
-        log.fatal({ reason }, "this server may not go on, stopping");
+        log.fatal({ reason }, "the server cannot continue, stopping");
         ending.resolve("crashed");
       }),
     );
@@ -61,15 +61,15 @@ export async function serve(
     const boundMs = why === "stopped" && app ? app.drainMs() + extraStopMs : extraStopMs;
     const stopped = starting.then((started) => started.stop()).then(() => true);
     const inTime = await Promise.race([stopped, sleep(boundMs, false, { ref: false })]);
-    if (!inTime) log.error({ boundMs }, "not stopped in time, giving up");
+    if (!inTime) log.error({ boundMs }, "stop timed out, ending the process");
     code = why === "stopped" && inTime ? 0 : 1;
   } catch (error) {
-    // Mostly what a person has to mend, and says so; where it comes from in our sources does not help them.
+    // Usually a problem that the user has to fix; a stack trace does not help them.
     log.fatal(`the server failed: ${error instanceof Error ? error.message : String(error)}`);
-    log.debug({ err: error }, "where it failed");
+    log.debug({ err: error }, "stack trace of the failure");
     code = error instanceof ConfigError ? 2 : 1;
   }
-  stopGivingBack();
+  stopReturningMemory();
   setTimeout(() => process.exit(code), lingerMs).unref();
   return code;
 }

@@ -6,22 +6,24 @@ import { loadFromControllerFlags, loadFromFlags, withConfigFlags, withController
 
 const exitCodes = `
 Exit codes:
-  0  the server was stopped
-  1  it failed
-  2  the command line or the configuration is wrong`;
+  0  The server was stopped
+  1  Failure
+  2  Invalid command line or configuration`;
 
 const serveHelp = `
-Every key of the configuration is an option, a variable and a key of the file: --help-all, or docs/configuration.md.
-Options come before variables, and variables before the file. Secrets are never options.
+Every configuration key can be set as an option, as a variable or in the file: see --help-all or docs/configuration.md.
+Options take precedence over variables, and variables over the file. Secrets are never options.
 
+Examples:
   TOWLINE_GITHUB_WEBHOOK_SECRET_FILE=/run/secrets/github towline serve
   towline serve --config towline.yaml --log-level debug
 ${exitCodes}`;
 
 const controllerHelp = `
-Each option is also a variable, --controller-name is KLUCTL_CONTROLLER_NAME. What else Towline can do is set with
-TOWLINE_* variables or a file: docs/configuration.md.
+Every option can be set as a variable: --controller-name is KLUCTL_CONTROLLER_NAME. All other settings of Towline are
+TOWLINE_* variables or keys of its configuration file: docs/configuration.md.
 
+Examples:
   towline controller run --leader-elect --concurrency 8
 ${exitCodes}`;
 

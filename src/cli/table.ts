@@ -1,6 +1,6 @@
-/** Columns that line up, for a terminal. Pure. */
+/** Tables for a terminal. Pure. */
 
-/** Each row ends with a line end; the last column is not padded. */
+/** Aligns the columns. Each row ends with a newline; the last column is not padded. */
 export function table(rows: readonly (readonly string[])[]): string {
   const widths: number[] = [];
   for (const row of rows) for (const [at, cell] of row.entries()) widths[at] = Math.max(widths[at] ?? 0, cell.length);
@@ -15,7 +15,7 @@ export function table(rows: readonly (readonly string[])[]): string {
     .join("");
 }
 
-/** Lines no longer than a terminal is wide: one that is broken no longer lines up. Without a terminal they stay whole. */
+/** Cuts lines to the width of the terminal, because wrapped lines break the alignment. Without a width nothing is cut. */
 export function fit(text: string, columns: number | undefined): string {
   if (columns === undefined) return text;
   const cut = (line: string) => {
@@ -25,7 +25,7 @@ export function fit(text: string, columns: number | undefined): string {
   return text.split("\n").map(cut).join("\n");
 }
 
-/** What others have written, without what would move a terminal's cursor; on one line. */
+/** Removes control characters and line breaks from foreign text. */
 export function plain(text: string): string {
   return text.replaceAll(/[\p{Cc}\p{Cf}\u2028\u2029]+/gu, " ").trim();
 }

@@ -1,4 +1,4 @@
-/** What a terminal can show, and a log or a pipe cannot. */
+/** Colours and progress for terminals. */
 import { styleText } from "node:util";
 
 /** Colours on a terminal only, and not with NO_COLOR. */
@@ -6,7 +6,7 @@ export function paint(colour: Parameters<typeof styleText>[0], text: string): st
   return styleText(colour, text, { stream: process.stdout });
 }
 
-/** One line that changes, for a terminal; for a log, a line now and then. */
+/** Progress as one changing line on a terminal; otherwise at most one line every ten seconds. */
 export function createProgress(err: (text: string) => void) {
   const pauseMs = 10_000;
   let lastAt = -Infinity;

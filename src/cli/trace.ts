@@ -1,4 +1,4 @@
-/** `towline trace`: where is my commit? */
+/** `towline trace`: where a commit is deployed. */
 import { createDeliveries } from "../../jobs/deliveries.ts";
 import { findQueued } from "../../jobs/queued.ts";
 import { createReports } from "../../jobs/reports.ts";
@@ -27,33 +27,34 @@ interface Flags extends ClusterFlags {
 }
 
 const help = `
-What is known of a commit, for each deployment that it concerns:
+Shows the progress of a commit in each deployment that it affects:
 
-  received, queued    when its webhook came; from what the server remembers in Redis, if it can be reached from here
-  rendered, applied   from the stored results and the status of the KluctlDeployment
-  healthy             its Ready condition, and the validation if there is one
-  unchanged           it was rendered, and nothing differs from what is deployed; or it was only tried (dry run)
-  superseded          a newer commit was there before it was looked at; that one was deployed instead
-  suspended           the deployment is suspended, and does not deploy it before it is resumed
-  in progress         it is being reconciled, or was when the server ended: there is no outcome yet
+  received, queued    When the webhook arrived; from the server's Redis, if it can be reached
+  rendered, applied   From the stored results and the status of the KluctlDeployment
+  healthy             From the Ready condition and, if enabled, the validation
+  unchanged           Rendered, and nothing differs from the deployed objects; or a dry run
+  superseded          A newer commit was pushed before the reconciliation and was deployed instead
+  suspended           Not deployed until the deployment is resumed
+  in progress         A reconciliation is running, or was interrupted when the server stopped: no outcome yet
 
-Of the head of a pull request it says what merging it would change, until it is merged.
-Of a push only its last commit is looked at. For one that came along with it, that one is told, and said so.
+For the head of an open pull request, it shows what merging it would change.
+Only the last commit of a push is deployed. For another commit of the push, the last one is shown instead, and named.
 
+Examples:
   towline trace 3f2c1ab
   towline trace HEAD -n shop
-  until towline trace HEAD > /dev/null; do sleep 2; done     in a script, after a push
+  until towline trace HEAD > /dev/null; do sleep 2; done     Wait in a script after a push
 
 Exit codes:
-  0  it is applied, or changes nothing, or something newer took its place, in all deployments that it concerns
-  1  it is not, or not yet; or nobody here knows the commit
-  2  the command line or the configuration is wrong`;
+  0  Applied, unchanged or superseded in all deployments that the commit affects
+  1  Not deployed, or not yet; or no record of the commit
+  2  Invalid command line or configuration`;
 
 const settled: readonly TracedDeployment["state"][] = ["applied", "unchanged", "superseded"];
 
 export const defineTrace: Define = (command, { env, out, err }, onCode) => {
   withClusterFlags(command)
-    .argument("<commit>", "its hash, or at least its first seven characters; in a working copy also HEAD or a branch")
+    .argument("<commit>", "Hash, at least seven characters; in a git working copy also a revision such as HEAD")
     .addOption(outputOption())
     .addHelpText("after", help)
     .action(async (given: string, flags: Flags) => {
@@ -61,14 +62,14 @@ export const defineTrace: Define = (command, { env, out, err }, onCode) => {
       const commit = isHash ? given.toLowerCase() : await resolveRevision(process.cwd(), given);
       if (commit === undefined) {
         throw new ConfigError(
-          `${JSON.stringify(given)} is not a commit: give seven or more characters of its hash or, in a working copy, a revision such as HEAD`,
+          `${JSON.stringify(given)} is not a commit; use at least seven characters of its hash or, in a working copy, a revision such as HEAD`,
         );
       }
       const cluster = clusterConfig(env, flags);
       const { config, kubernetes } = cluster;
       const { createKubeClient } = await import("../kube/client.ts"); // `--help` does not wait for it
       const client = createKubeClient(kubernetes);
-      /** Without it less is known; what is known is shown. */
+      /** Sources that could not be read. The rest is shown nevertheless. */
       const unknown: string[] = [];
       const orElse = <T>(what: string, found: Promise<T>, nothing: T): Promise<T> =>
         found.catch((error: unknown) => {
@@ -78,7 +79,7 @@ export const defineTrace: Define = (command, { env, out, err }, onCode) => {
       try {
         const [found, results] = await Promise.all([
           listOfBothApis(client, { ...cluster, err }),
-          orElse("stored results are not known", listStoredCommands(client, config.results.namespace), []),
+          orElse("cannot read stored results", listStoredCommands(client, config.results.namespace), []),
         ]);
         const deployments = found.map(({ deployment }) => deployment);
         const memory = withRedis(config, async (connection, log) => {
@@ -94,7 +95,7 @@ export const defineTrace: Define = (command, { env, out, err }, onCode) => {
           };
         });
         const none = { deliveries: [], pullRequests: [], queued: new Set<string>() };
-        const remembered = await orElse("deliveries and pull requests are not known", memory, none);
+        const remembered = await orElse("cannot read deliveries and pull requests", memory, none);
         unknown.forEach(err);
         const trace = traceCommit({ commit, deployments, results, ...remembered, now: Date.now() });
         out(
@@ -110,7 +111,7 @@ export const defineTrace: Define = (command, { env, out, err }, onCode) => {
     });
 };
 
-function nobody(watched: readonly string[]): string {
+function noRecord(watched: readonly string[]): string {
   const only = watched.length === 0 ? "" : `The server watches only these namespaces: ${watched.join(", ")}.\n`;
   return `No record of this commit. Possible reasons: no deployment follows its branch, it has not been reconciled yet, or
 a newer commit was there first. \`towline get deliveries\` shows what webhooks reported, \`towline get deployments -o wide\`
@@ -127,14 +128,16 @@ function toText(commit: string, trace: Trace, watched: readonly string[]): strin
   );
   const others = ignored.map((one) => [`  ${one.deployment}`, plain(one.reason)]);
   const along =
-    within === undefined ? "" : `\nIt came along with ${within.slice(0, 12)}: that is looked at, and told of here.`;
+    within === undefined
+      ? ""
+      : `\nThe last commit of the same push is ${within.slice(0, 12)}, whose progress is shown here.`;
   const nowhere = deployments.length === 0 && pullRequests.length === 0;
   return [
     `commit ${whole.slice(0, 12)}${pushed}${along}\n`,
     ...blocks,
     ...pullRequests.map(describeProposed),
-    nowhere ? (ignored.length > 0 ? "It concerns no deployment.\n" : nobody(watched)) : "",
-    others.length > 0 ? `not concerned\n${table(others)}` : "",
+    nowhere ? (ignored.length > 0 ? "It affects no deployment.\n" : noRecord(watched)) : "",
+    others.length > 0 ? `not affected\n${table(others)}` : "",
   ]
     .filter(Boolean)
     .join("\n");

@@ -1,4 +1,4 @@
-/** `towline webhook ensure`: makes and repairs the webhooks at the git hosts, through their APIs. */
+/** `towline webhook ensure`: creates and repairs webhooks through the git hosts' APIs. */
 import { loginOf } from "../app/previews.ts";
 import type { Config, ForgeConfig } from "../config.ts";
 import { secretValues } from "../config.ts";
@@ -29,33 +29,33 @@ export interface EnsureFlags {
 
 const help = `
 Each repository gets a webhook that sends pushes and pull requests to <url>/webhooks/<forge>, with the first of the forge's
-configured secrets. One that sends there already is repaired where it differs: events, content type, switched off, no
-secret. Webhooks that send elsewhere are left alone, and so is what ours send besides. <url> is the server's address; where it
-ends with /webhooks/<forge>, that part is left off, and only this forge is meant. With a GitHub App it is the App's
-own webhook, and whether the App is installed.
+configured secrets. An existing webhook with this address is repaired if needed: events, content type, disabled, no secret.
+Webhooks with other addresses are not changed, and additional events are kept. If <url> ends with /webhooks/<forge>, only
+this forge is selected. For a GitHub App it sets the App's own webhook and checks that the App is installed.
 
-The login is the forge's configured one. It may well not be allowed to administer webhooks: --token-file takes another
-one for this call alone. Git hosts do not show a webhook's secret: after changing it here, use --rotate.
+It uses the forge's configured login. If that login may not administer webhooks, pass another token with --token-file; it is
+used for this call only. Git hosts do not reveal a webhook's secret: after changing the configured one, use --rotate.
 
+Examples:
   towline webhook ensure --url https://towline.example.com --dry-run
   towline webhook ensure example/shop --url https://towline.example.com --token-file admin.token
   towline webhook ensure --url https://towline.example.com --forge gitea --rotate
 
 Exit codes:
-  0  all of them are as they have to be; with --dry-run: would be, as far as can be seen
-  1  one of them is not: what is printed says why
-  2  the command line or the configuration is wrong`;
+  0  All webhooks are correct; with --dry-run: would be, as far as that can be checked
+  1  At least one is not: the output says why
+  2  Invalid command line or configuration`;
 
 type Flags = ClusterFlags & EnsureFlags;
 
 export const defineWebhookEnsure: Define = (command, deps, onCode) => {
   withClusterFlags(command)
-    .argument("[repos...]", "which: owner/name, or a URL; else those that KluctlDeployments follow")
-    .requiredOption("--url <url>", "where git hosts reach the server: https://towline.example.com")
-    .option("--forge <id>", "only those of this forge")
-    .option("--token-file <file>", "a token that may administer webhooks; - is stdin")
-    .option("--rotate", "set the secret again as well")
-    .option("--dry-run", "change nothing, and say what would be done")
+    .argument("[repos...]", "Repositories: owner/name or URL; default: those that KluctlDeployments follow")
+    .requiredOption("--url <url>", "Address of the server for git hosts: https://towline.example.com")
+    .option("--forge <id>", "Only webhooks of this forge")
+    .option("--token-file <file>", "File with a token that may administer webhooks; -: stdin")
+    .option("--rotate", "Set the secret of existing webhooks again")
+    .option("--dry-run", "Show what would be done, without changing anything")
     .addOption(dataOption())
     .addHelpText("after", help)
     .action(async (repos: readonly string[], flags: Flags) => {
@@ -73,17 +73,19 @@ export async function ensureWebhooks(
   const { base, forge: named } = parseServerAddress(flags.url);
   if (named !== undefined && flags.forge !== undefined && named !== flags.forge) {
     throw new ConfigError(
-      `--url is the webhook address of forge ${named}, and --forge is ${flags.forge}: give one of them`,
+      `--url is the webhook address of forge ${named}, but --forge is ${flags.forge}; use one of them`,
     );
   }
   const forges = forgesOf(cluster.config, flags.forge ?? named);
   const { tokenFile } = flags;
   const token = tokenFile && (tokenFile === "-" ? await stdin() : readFile(tokenFile)).trim();
-  if (token === "") throw new ConfigError(`--token-file ${tokenFile}: it is empty`);
-  if (token && forges.length > 1) throw new ConfigError(`which forge is the token for? Say so with --forge`);
+  if (token === "") throw new ConfigError(`--token-file: ${tokenFile} is empty`);
+  if (token && forges.length > 1)
+    throw new ConfigError("several forges are configured: use --forge to select the one that the token is for");
 
   const wanted = repos.length > 0 ? repos.map(parseRepo) : await followed(cluster, err);
-  if (wanted.length === 0) throw new Error("no KluctlDeployment follows a git repository: name the repositories");
+  if (wanted.length === 0)
+    throw new Error("no KluctlDeployment follows a git repository; pass repositories as arguments");
   const scrub = createScrubber([...secretValues(cluster.config), ...(token ? [token] : [])]);
   const found = await Promise.all(
     forges.map((forge) => ensureForge(forge, { wanted, flags, base, token, alone: forges.length === 1 })),
@@ -91,7 +93,7 @@ export async function ensureWebhooks(
   const known = new Set(found.flatMap(({ taken }) => taken));
   const others = wanted.filter((one) => !known.has(one)).map(textOf);
   const isBad = found.some(({ results }) => results.some(({ result }) => result === "failed"));
-  // Those that nobody named may be on hosts whose webhooks nobody wants.
+  // Repositories that the user did not name may be on hosts without a configured forge.
   const isMissed = others.length > 0 && repos.length > 0;
   const isDry = flags.dryRun === true;
   out(
@@ -104,7 +106,7 @@ export async function ensureWebhooks(
   return isBad || isMissed ? 1 : 0;
 }
 
-/** A repository by its identity, or by the name that it has at its host. */
+/** A repository by its identity, or by its name at the git host. */
 type Wanted = { readonly repo: RepoId } | { readonly name: string };
 
 function textOf(wanted: Wanted): string {
@@ -114,7 +116,7 @@ function textOf(wanted: Wanted): string {
 function parseRepo(text: string): Wanted {
   if (/^[\w.-]+(?:\/[\w.-]+)+$/.test(text)) return { name: text };
   const repo = parseRepoUrl(text) && repoId(text);
-  if (repo === undefined) throw new ConfigError(`${plain(text)} is no repository: write owner/name, or its URL`);
+  if (repo === undefined) throw new ConfigError(`"${plain(text)}" is not a repository; use owner/name or a URL`);
   return { repo };
 }
 
@@ -134,8 +136,8 @@ function forgesOf({ forges }: Config, id: string | undefined): readonly ForgeCon
   const ids = forges.map((forge) => forge.id).join(", ") || "none";
   const named = forges.filter((forge) => id === undefined || forge.id === id);
   if (named.length > 0) return named;
-  if (id !== undefined) throw new ConfigError(`there is no forge ${id} in the configuration; it has: ${ids}`);
-  throw new ConfigError("no forge is configured: give the server's configuration with --config or its variables");
+  if (id !== undefined) throw new ConfigError(`no forge ${id} is configured; configured: ${ids}`);
+  throw new ConfigError("no forge is configured; pass the server's configuration with --config or its variables");
 }
 
 interface EnsureOne {
@@ -143,7 +145,7 @@ interface EnsureOne {
   readonly flags: EnsureFlags;
   readonly base: string;
   readonly token: string | undefined;
-  /** A name alone tells nothing where there are several forges. */
+  /** Whether this is the only forge, so that names without a host are unambiguous. */
   readonly alone: boolean;
 }
 
@@ -151,7 +153,7 @@ interface EnsuredForge {
   readonly forge: string;
   readonly url: string;
   readonly results: readonly Ensured[];
-  /** Those that are this forge's. */
+  /** The repositories of this forge. */
   readonly taken: readonly Wanted[];
 }
 
@@ -161,13 +163,13 @@ async function ensureForge(config: ForgeConfig, options: EnsureOne): Promise<Ens
   const url = new URL(`webhooks/${id}`, base).href;
   const log = createLogger({ level: "silent", format: "json" });
   const [secret] = config.webhookSecrets;
-  if (secret === undefined) throw new ConfigError(`forge ${id} has no webhook secret: configure one`);
+  if (secret === undefined) throw new ConfigError(`forge ${id} has no webhook secret; configure one`);
   if (!alone && wanted.some((one) => "name" in one)) {
-    throw new ConfigError("at which forge are these repositories? Say so with --forge, or give their URLs");
+    throw new ConfigError("several forges are configured: use --forge to select one, or pass the repositories as URLs");
   }
   const login: ForgeLogin | undefined = token ? { token } : loginOf(config);
   if (login === undefined) {
-    const why = ["the forge has no login for its API: give a token with --token-file"];
+    const why = ["the forge has no login for its API; pass a token with --token-file"];
     return { forge: id, url, results: [{ name: "all", result: "failed", why }], taken: wanted };
   }
   const forge = await createForge({ id, kind, apiUrl, webUrl, login, log });
@@ -192,13 +194,13 @@ function describe({ forge, url, results }: EnsuredForge, isDry: boolean): string
   const words = {
     created: isDry ? "would be created" : "created",
     repaired: isDry ? "would be repaired" : "repaired",
-    unchanged: "as it has to be",
-    failed: "NOT DONE",
+    unchanged: "unchanged",
+    failed: "FAILED",
   };
   const rows = results.map(({ name, result, why }) => [`  ${name}`, words[result], plain(why.join("; "))]);
   return `${forge}: ${url}\n${rows.length > 0 ? table(rows) : "  no repository of this forge\n"}`;
 }
 
 function describeOthers(others: readonly string[]): string {
-  return others.length === 0 ? "" : `at no configured forge:\n${others.map((one) => `  ${one}\n`).join("")}`;
+  return others.length === 0 ? "" : `not on a configured forge:\n${others.map((one) => `  ${one}\n`).join("")}`;
 }

@@ -1,4 +1,4 @@
-/** `towline webhook explain`: what the server would make of a delivery, by the server's own code. */
+/** `towline webhook explain`: how the server would handle a delivery, by the server's own code. */
 import { readdirSync, readFileSync, statSync } from "node:fs";
 import { join } from "node:path";
 import { parseAllDocuments } from "yaml";
@@ -31,25 +31,26 @@ interface Flags extends ClusterFlags, DeliveryFlags {
 
 const help = `${deliveryHelp}
 
-It is judged as the server would judge it now: with the configured secrets, and against the KluctlDeployments of the
-cluster, or those in files (--manifests). Nothing is sent, queued or changed.
+Evaluates the delivery as the server would now: with the configured secrets, and against the KluctlDeployments in the cluster
+or in files (--manifests). Nothing is sent, queued or changed.
 
-  towline webhook explain delivery.json                         a recorded one
-  pbpaste | towline webhook explain --forge github              the payload from GitHub's "Recent Deliveries"
+Examples:
+  towline webhook explain delivery.json                         A recorded delivery
+  pbpaste | towline webhook explain --forge github              The payload from GitHub's "Recent Deliveries"
   towline webhook explain --delivery 0b6a8a4e-6f1c-4d2e-9d1f-3f2c1ab09d41
-                                                                one that came; what the server remembers is in its Redis
-  towline webhook explain push.json --manifests deploy/         against manifests, without a cluster
+                                                                A delivery that the server received, from its Redis
+  towline webhook explain push.json --manifests deploy/         Against manifests, without a cluster
   towline webhook explain push.json -o json | jq .ignored
 
 Exit codes:
-  0  the server would take it, and it concerns a deployment or a pull request that is previewed
-  1  the server would refuse it, or it concerns nothing: what is printed says why
-  2  the command line or the configuration is wrong`;
+  0  The server would accept it, and it affects a deployment or a preview
+  1  The server would reject it, or it affects nothing: the output says why
+  2  Invalid command line or configuration`;
 
 export const defineWebhookExplain: Define = (command, { env, stdin, out, err }, onCode) => {
   withClusterFlags(withDeliveryFlags(command))
-    .option("--delivery <id>", "no file, but one that the server has taken: its id in `get deliveries -o wide`")
-    .option("--manifests <files...>", "take the KluctlDeployments of these files or directories, not the cluster's")
+    .option("--delivery <id>", "Delivery that the server received, instead of a file: ID from `get deliveries -o wide`")
+    .option("--manifests <files...>", "Use KluctlDeployments from these files or directories instead of the cluster")
     .addOption(dataOption())
     .addHelpText("after", help)
     .action(async (file: string | undefined, flags: Flags) => {
@@ -64,7 +65,7 @@ export const defineWebhookExplain: Define = (command, { env, stdin, out, err }, 
       const deployments = found.map(({ deployment }) => deployment);
       const explanation = await explainDelivery({ ...given, deployments, config });
       out(flags.output === "text" ? describeExplanation(explanation) : toData(flags.output, explanation));
-      onCode(concernsSomething(explanation) ? 0 : 1);
+      onCode(affectsSomething(explanation) ? 0 : 1);
     });
 };
 
@@ -82,7 +83,7 @@ async function read(
   return { event: source.parse(headers, delivery.body), verdict };
 }
 
-/** Only what was genuine is remembered so that it can be taken anew. */
+/** The server stores events of genuine deliveries only. */
 async function recall(delivery: string, forge: string | undefined, config: Config): Promise<Judged> {
   const forges = forge === undefined ? config.forges.map(({ id }) => id) : [forge];
   const found = await withRedis(config, async (connection, log) => {
@@ -93,11 +94,11 @@ async function recall(delivery: string, forge: string | undefined, config: Confi
   const event = found.find((one) => one !== undefined);
   if (event !== undefined) return { event, verdict: genuine, remembered: true };
   throw new Error(
-    `no delivery ${plain(delivery)} is remembered, or it said nothing that could be done again: towline get deliveries -o wide`,
+    `delivery ${plain(delivery)} is not stored, or has no event that can be replayed: see towline get deliveries -o wide`,
   );
 }
 
-function concernsSomething({ genuine, matched, previews }: Explanation): boolean {
+function affectsSomething({ genuine, matched, previews }: Explanation): boolean {
   return genuine !== false && matched.length + previews.length > 0;
 }
 
@@ -111,7 +112,7 @@ async function fromCluster(cluster: ClusterConfig, err: (text: string) => void):
   }
 }
 
-/** Every KluctlDeployment in the files; what else is in them is somebody else's. */
+/** Every KluctlDeployment in the files; other resources are ignored. */
 function readManifests(
   places: readonly string[],
 ): readonly { readonly deployment: Deployment | MalformedDeployment }[] {
@@ -126,13 +127,13 @@ function readManifests(
     const documents = parseAllDocuments(readFileSync(file, "utf8"));
     return documents.flatMap((document) => {
       const [problem] = document.errors;
-      if (problem) throw new Error(`${file} cannot be read: ${problem.message}`);
+      if (problem) throw new Error(`cannot parse ${file}: ${problem.message}`);
       return toFound(asStored(document.toJS()));
     });
   });
 }
 
-/** With what the API server would add. */
+/** Adds the fields that the API server would set. */
 function asStored(document: unknown): unknown {
   const { kind, apiVersion, metadata } = (document ?? {}) as Record<string, unknown>;
   if (kind !== "KluctlDeployment" || !String(apiVersion).startsWith("gitops.kluctl.io/")) return undefined;

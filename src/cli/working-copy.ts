@@ -1,4 +1,4 @@
-/** A working copy of git as somebody has it on their machine, and what merging it would give. Nothing of it is changed. */
+/** A git working copy on the user's machine, and the result of merging it. The working copy is not changed. */
 import { execFile } from "node:child_process";
 import { mkdtemp, rm, stat } from "node:fs/promises";
 import { tmpdir } from "node:os";
@@ -6,31 +6,31 @@ import { dirname, join, resolve } from "node:path";
 import { promisify } from "node:util";
 
 const run = promisify(execFile);
-/** Of branches to choose from. */
+/** Limit of branches listed in an error. */
 const mostNamed = 10;
 const mostBytes = 64 * 1024 ** 2;
 
 export interface WorkingCopy {
-  /** Of all its remotes. */
+  /** URLs of all remotes. */
   readonly urls: readonly string[];
-  /** The commit that is checked out; with changes that are not committed, a commit of all that is there. */
+  /** The commit that is checked out; with uncommitted changes, a temporary commit that includes them. */
   readonly head: string;
   readonly dirty: boolean;
-  /** All that is there is in what it would be merged into. */
+  /** Whether the target branch already contains the head. */
   readonly isMerged: boolean;
-  /** What it would be merged into, and where that is. */
+  /** Branch to merge into, and its commit. */
   readonly baseBranch: string;
   readonly base: string;
-  /** Full name of the remote's default branch, if it is known. */
+  /** Full name of the remote's default branch, if known. */
   readonly defaultRef: string | undefined;
-  /** Why the base may be old. */
+  /** Why the base may be outdated. */
   readonly warning: string | undefined;
   merge(): Promise<LocalMerge>;
-  /** Removes what was made for it. */
+  /** Removes temporary files. */
   release(): Promise<void>;
 }
 
-/** The commit that `HEAD`, a branch, a tag … of a working copy is; `undefined` if it is not one. */
+/** Resolves a revision of a working copy, such as `HEAD`, a branch or a tag; `undefined` if it does not exist. */
 export async function resolveRevision(where: string, revision: string): Promise<string | undefined> {
   const args = ["rev-parse", "--verify", "--quiet", "--end-of-options", `${revision}^{commit}`];
   const found = await git(where, args).catch(() => "");
@@ -42,12 +42,12 @@ export type LocalMerge =
   | { readonly kind: "conflict"; readonly paths: readonly string[] };
 
 export interface OpenOptions {
-  /** The remote's default branch, if left out. */
+  /** Branch to merge into; default: the remote's default branch. */
   readonly into?: string | undefined;
   readonly fetch: boolean;
 }
 
-/** Throws with what to do if it is none, or has nothing to be merged into. */
+/** Throws with advice if it is not a working copy, or has no branch to merge into. */
 export async function openWorkingCopy(where: string, { into, fetch }: OpenOptions): Promise<WorkingCopy> {
   const temporary = await mkdtemp(join(tmpdir(), "towline-preview-"));
   const release = () => rm(temporary, { recursive: true, force: true, maxRetries: 3 });
@@ -63,7 +63,7 @@ async function open(where: string, temporary: string, into: string | undefined, 
   const top = (await findTop(where)).trim();
   const remotes = (await git(top, ["remote"])).split("\n").filter(Boolean);
   const remote = remotes.includes("origin") ? "origin" : remotes[0];
-  if (remote === undefined) throw new Error(`${top} has no remote: deployments are found by its address`);
+  if (remote === undefined) throw new Error(`${top} has no git remote, which is needed to find its deployments`);
   const urls = (await Promise.all(remotes.map((name) => git(top, ["remote", "get-url", "--all", name]))))
     .flatMap((text) => text.split("\n"))
     .filter(Boolean);
@@ -83,9 +83,9 @@ async function open(where: string, temporary: string, into: string | undefined, 
     const why = problem === undefined || isGone ? "" : ` (${problem})`;
     const others = (await branchesOf(top, remote)).filter((name) => name !== baseBranch).slice(0, mostNamed);
     const choice = others.length > 0 ? `: ${others.join(", ")}` : "";
-    throw new Error(`there is no branch ${baseBranch} at ${remote}${why}: name one with --into${choice}`);
+    throw new Error(`no branch ${baseBranch} at ${remote}${why}; choose one with --into${choice}`);
   }
-  const warning = problem && `${remote}/${baseBranch} could not be fetched and may be old: ${problem}`;
+  const warning = problem && `cannot fetch ${remote}/${baseBranch}, which may be outdated: ${problem}`;
   const { head, dirty } = await snapshot(top, join(temporary, "index"));
   const defaultRef = defaultName === undefined ? undefined : `refs/heads/${defaultName}`;
 
@@ -106,13 +106,13 @@ async function open(where: string, temporary: string, into: string | undefined, 
 
 async function findTop(where: string): Promise<string> {
   const is = await stat(where).catch(() => undefined);
-  if (is === undefined) throw new Error(`there is no ${where}: name a working copy of git, or a directory in one`);
+  if (is === undefined) throw new Error(`${where} does not exist; pass a git working copy or a directory in it`);
   try {
     return await git(is.isDirectory() ? where : dirname(where), ["rev-parse", "--show-toplevel"]);
   } catch (error) {
     if (!/not a git repository/.test((error as Error).message)) throw error;
     throw new Error(
-      `${resolve(where)} is in no working copy of git: go to one, or name it: towline preview DIRECTORY`,
+      `${resolve(where)} is not in a git working copy; run the command in one, or pass it: towline preview DIRECTORY`,
       {
         cause: error,
       },
@@ -143,7 +143,7 @@ async function commitOf(top: string, ref: string): Promise<string | undefined> {
   return found.trim() || undefined;
 }
 
-/** All that is there, as `git add -A` would take it, by an index of its own. */
+/** Commits everything that `git add -A` would add, with a separate index. */
 async function snapshot(top: string, index: string): Promise<{ head: string; dirty: boolean }> {
   const head = await commitOf(top, "HEAD");
   if (head === undefined) throw new Error(`${top} has no commit yet`);

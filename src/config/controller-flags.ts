@@ -1,6 +1,6 @@
 /**
- * The options of `kluctl controller run`, and what each is in our configuration: an image can be exchanged and its
- * arguments and `KLUCTL_*` variables stay. Pure.
+ * The options of `kluctl controller run` and the configuration keys that they set, so that Towline's image can replace kluctl's
+ * without changes to arguments and `KLUCTL_*` variables. Pure.
  */
 import { createHash } from "node:crypto";
 import { join } from "node:path";
@@ -9,118 +9,122 @@ import type { KluctlFile } from "./kluctl-file.ts";
 import type { ConfigSources } from "./merge.ts";
 
 export interface ControllerFlag {
-  /** As it is written: `--kubeconfig`. */
+  /** `--kubeconfig` */
   readonly name: string;
   readonly kind: "text" | "boolean" | "integer";
   readonly description: string;
-  /** The key of ours that it sets; without one it has no meaning here, and is taken so that nothing has to be changed. */
+  /** The configuration key that it sets; absent: accepted without effect. */
   readonly path?: string;
-  /** Where the key speaks another language. */
+  /** Converts the value, if the key has other values. */
   readonly to?: (value: string | boolean | number) => unknown;
 }
 
 export const controllerFlags: readonly ControllerFlag[] = [
-  { name: "--kubeconfig", kind: "text", path: "kubernetes.kubeconfig", description: "kubeconfig to use" },
-  { name: "--context", kind: "text", path: "kubernetes.context", description: "context in the kubeconfig" },
+  { name: "--kubeconfig", kind: "text", path: "kubernetes.kubeconfig", description: "Kubeconfig" },
+  { name: "--context", kind: "text", path: "kubernetes.context", description: "Kubeconfig context" },
   {
     name: "--controller-name",
     kind: "text",
     path: "controllerName",
-    description: "field manager, event source and label of metrics (kluctl-controller)",
+    description: "Field manager, event source and label of metrics (kluctl-controller)",
   },
   {
     name: "--controller-namespace",
     kind: "text",
     path: "controllerNamespace",
-    description: "namespace that the controller runs in (kluctl-system)",
+    description: "Namespace that the controller runs in (kluctl-system)",
   },
-  { name: "--namespace", kind: "text", description: "namespace to watch, besides the controller's own; else all" },
+  {
+    name: "--namespace",
+    kind: "text",
+    description: "Namespace to watch in addition to the controller's own; default: all",
+  },
   {
     name: "--metrics-bind-address",
     kind: "text",
     path: "metrics.bindAddress",
-    description: "address of /metrics, 0 for none (:8080)",
+    description: "Address of /metrics; 0: disabled (:8080)",
   },
   {
     name: "--health-probe-bind-address",
     kind: "text",
     path: "probes.bindAddress",
-    description: "address of /healthz and /readyz, 0 for none (:8081)",
+    description: "Address of /healthz and /readyz; 0: disabled (:8081)",
   },
   {
     name: "--source-override-bind-address",
     kind: "text",
     path: "sourceOverride.bindAddress",
-    description: "address for source overrides, 0 for none (:8082)",
+    description: "Address for source overrides; 0: disabled (:8082)",
   },
   {
     name: "--leader-elect",
     kind: "boolean",
     path: "leaderElection",
     to: (on) => (on ? "exclusive" : "off"),
-    description: "let only one controller work at a time",
+    description: "Let only one controller be active at a time",
   },
   {
     name: "--concurrency",
     kind: "integer",
     path: "concurrency",
     to: (count) => Math.max(1, Number(count)),
-    description: "how many KluctlDeployments are worked on at once (4)",
+    description: "Maximum number of concurrent reconciliations (4)",
   },
   {
     name: "--default-service-account",
     kind: "text",
     path: "defaultServiceAccount",
-    description: "service account of deployments that name none",
+    description: "Service account of deployments without serviceAccountName",
   },
-  { name: "--dry-run", kind: "boolean", path: "dryRun", description: "apply nothing, whatever the deployments say" },
+  { name: "--dry-run", kind: "boolean", path: "dryRun", description: "Dry run for all deployments: apply nothing" },
   {
     name: "--command-result-namespace",
     kind: "text",
     path: "results.namespace",
-    description: "namespace of stored results (kluctl-results)",
+    description: "Namespace of stored results (kluctl-results)",
   },
   {
     name: "--write-command-result",
     kind: "boolean",
     path: "results.write",
-    description: "store results in the cluster (true)",
+    description: "Store results in the cluster (true)",
   },
   {
     name: "--keep-command-results-count",
     kind: "integer",
     path: "results.keepCommands",
-    description: "command results to keep of each project and target (5)",
+    description: "Command results to keep per project and target (5)",
   },
   {
     name: "--keep-validate-results-count",
     kind: "integer",
     path: "results.keepValidates",
-    description: "validate results to keep of each project and target (2)",
+    description: "Validate results to keep per project and target (2)",
   },
   {
     name: "--debug",
     kind: "boolean",
     path: "log.level",
     to: (on) => (on ? "debug" : undefined),
-    description: "log more",
+    description: "Log at level debug",
   },
   {
     name: "--use-system-python",
     kind: "boolean",
     path: "kluctl.systemPython",
-    description: "render with python3 on PATH",
+    description: "Render with python3 on PATH",
   },
-  // Of kluctl's other commands, or of programs written in Go.
-  { name: "--force-write-command-result", kind: "boolean", description: "without effect, as in kluctl's controller" },
-  { name: "--no-update-check", kind: "boolean", description: "without effect: there is no such check" },
-  { name: "--no-color", kind: "boolean", description: "without effect: log lines are JSON" },
-  { name: "--cpu-profile", kind: "text", description: "without effect: this is no Go program" },
-  { name: "--gops-agent", kind: "boolean", description: "without effect: this is no Go program" },
-  { name: "--gops-agent-addr", kind: "text", description: "without effect: this is no Go program" },
+  // Options of kluctl's other commands, or specific to Go programs.
+  { name: "--force-write-command-result", kind: "boolean", description: "No effect, as in kluctl's controller" },
+  { name: "--no-update-check", kind: "boolean", description: "No effect: there is no update check" },
+  { name: "--no-color", kind: "boolean", description: "No effect: log lines are JSON" },
+  { name: "--cpu-profile", kind: "text", description: "No effect: not a Go program" },
+  { name: "--gops-agent", kind: "boolean", description: "No effect: not a Go program" },
+  { name: "--gops-agent-addr", kind: "text", description: "No effect: not a Go program" },
 ];
 
-/** What is kluctl's default, or would change what runs already, where ours is another. */
+/** Defaults of kluctl's controller that differ from Towline's, so that replacing it changes no behavior. */
 const defaults = {
   "log.format": "json",
   leaderElection: "off",
@@ -128,26 +132,26 @@ const defaults = {
   "probes.bindAddress": ":8081",
   "sourceOverride.bindAddress": ":8082",
   "admin.enabled": false,
-  "webhooks.port": 8083, // 8080 is the metrics'
-  "prune.confirm": false, // there, nothing waits for a word
-  "shutdown.drain": "5s", // its pods have 10 s to end
+  "webhooks.port": 8083, // 8080 is used for metrics
+  "prune.confirm": false, // kluctl's controller never waits for confirmation
+  "shutdown.drain": "5s", // the grace period of its pods is 10 s
 };
 
 export interface ControllerInput {
-  /** By the option's name, as typed: a text, or true for one without a value. */
+  /** By the option's name: a string, or true for an option without a value. */
   readonly argv: Readonly<Record<string, unknown>>;
   readonly env: ConfigSources["env"];
-  /** kluctl's own configuration file, if there is one. */
+  /** kluctl's own configuration file, if it exists. */
   readonly file?: KluctlFile | undefined;
-  /** Where a server would keep its data that is told of no other place. */
+  /** Default of `dataDir`. */
   readonly dataDir: string;
-  /** What the container may use; 0 if that is not limited. */
+  /** Memory limit of the container; 0: unlimited. */
   readonly memoryBytes: number;
 }
 
 /**
- * For the one configuration there is. Options come before `KLUCTL_*`, these before kluctl's file, and all before
- * `TOWLINE_*` and Towline's file.
+ * Translates to sources of Towline's configuration. Options take precedence over `KLUCTL_*` variables, these over kluctl's
+ * file, and all of them over `TOWLINE_*` variables and Towline's file.
  */
 export function toConfigSources({
   argv,
@@ -171,17 +175,17 @@ export function toConfigSources({
     flags[flag.path] = ours;
     flagNames[flag.path] = origin;
   }
-  if (problems.length > 0) throw new ConfigError(["the command line is not valid", ...problems].join("\n"));
+  if (problems.length > 0) throw new ConfigError(["the command line is invalid", ...problems].join("\n"));
 
   const namespace = given.get("--namespace");
   const controllerNamespace =
     given.get("--controller-namespace") ?? (env["TOWLINE_CONTROLLER_NAMESPACE"] || "kluctl-system");
   if (namespace !== undefined) {
-    // kluctl's controller also sees the deployments beside itself.
+    // kluctl's controller also watches its own namespace.
     flags["kubernetes.namespaces"] = [...new Set([namespace, controllerNamespace])];
     flagNames["kubernetes.namespaces"] = "--namespace";
   }
-  // Controllers of several clusters or namespaces may run on one machine, and were never told of a directory.
+  // Controllers for several clusters or namespaces may run on one machine, and kluctl has no option for a directory.
   const which = [given.get("--kubeconfig"), given.get("--context"), namespace, controllerNamespace];
   const id = createHash("sha256").update(JSON.stringify(which)).digest("hex").slice(0, 8);
   return {
@@ -190,12 +194,12 @@ export function toConfigSources({
     defaults: {
       ...defaults,
       concurrency: concurrencyFor(memoryBytes),
-      dataDir: join(dataDir, id), // short: what renderers are started from must not have a long path
+      dataDir: join(dataDir, id), // short, because the paths of renderers' sockets are limited
     },
   };
 }
 
-/** Where it is said, and what: by an option, a variable or the file, in this order. */
+/** The value of an option and its origin: command line, variable or file, in this order. */
 function find(
   { name }: ControllerFlag,
   { argv, env, file }: Pick<ControllerInput, "argv" | "env" | "file">,
@@ -210,8 +214,8 @@ function find(
 }
 
 /**
- * kluctl's 4, unless the memory would not do: its pods have 512 MiB, which its workers share, and here each runs a
- * process of about 120 MB beside the 160 MB of the server, its Redis and its renderers.
+ * kluctl's default of 4, limited by memory: kluctl's pods have 512 MiB shared by its workers, while here each reconciliation
+ * runs a process of about 120 MB, in addition to 160 MB for the server, its Redis and its renderers.
  */
 function concurrencyFor(memoryBytes: number): number {
   if (memoryBytes <= 0) return 4;
@@ -220,7 +224,7 @@ function concurrencyFor(memoryBytes: number): number {
 
 const words = { text: "text", boolean: "true or false", integer: "a whole number" };
 
-/** As Go's own parsers read it; `undefined` if they would not. A file has whole numbers and booleans of its own. */
+/** Parses like Go's flag package; `undefined` for invalid values. Values of a file may also be integers and booleans. */
 function parse({ kind }: ControllerFlag, raw: unknown): string | boolean | number | undefined {
   const value = Number.isInteger(raw) ? String(raw) : raw;
   if (typeof value === "object") return undefined;

@@ -48,7 +48,7 @@ test("names, namespaces and revisions mean what they mean in kubectl and git, an
   }
   expect(await towline("get", "kd", "nothing")).toMatchObject({
     code: 1,
-    err: expect.stringContaining("there is no KluctlDeployment nothing") as string,
+    err: expect.stringContaining("no KluctlDeployment nothing") as string,
   });
 
   // The server of this configuration watches one namespace.
@@ -64,7 +64,7 @@ test("names, namespaces and revisions mean what they mean in kubectl and git, an
   expect((await towline("trace", "3f2c1ab")).out).toContain(`The server watches only these namespaces: ${namespace}.`);
   const refused = await towline("reconcile", `${other.namespace}/prod`);
   expect(refused.code).toBe(1);
-  expect(refused.err).toContain(`${other.namespace}/prod: not asked: ${why}`);
+  expect(refused.err).toContain(`${other.namespace}/prod: not requested: ${why}`);
   expect((await other.deployment("prod").get())?.metadata?.annotations).toBeUndefined();
 
   const here = { cwd: repo.dir, env: { ...env, PATH: process.env["PATH"], HOME: world.dir } };
@@ -77,6 +77,6 @@ test("names, namespaces and revisions mean what they mean in kubectl and git, an
   const missing = join(world.dir, "missing.json");
   expect(await towline("webhook", "explain", missing)).toMatchObject({
     code: 1,
-    err: `towline: ${missing} cannot be used: there is no such file or directory\n`,
+    err: `towline: cannot use ${missing}: no such file or directory\n`,
   });
 });

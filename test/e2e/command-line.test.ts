@@ -83,9 +83,7 @@ test("the way of commits is told, deployments do what they are asked, and a work
   expect(conflict.out).toContain("### Towline: cannot be merged into `main`");
   expect(conflict.out).toContain("app/settings.yml");
   expect(conflict.code).toBe(1);
-  expect((await towline("preview", repo.dir, "--into", "nowhere")).err).toContain(
-    "there is no branch nowhere at origin",
-  );
+  expect((await towline("preview", repo.dir, "--into", "nowhere")).err).toContain("no branch nowhere at origin");
 });
 
 function settings(namespace: string, color: string): string {

@@ -145,7 +145,7 @@ async function servesAndGivesWay(world: TestWorld, server: Towline): Promise<voi
   expect(await towline(world, "suspend", "shop")).toMatchObject({ code: 0 });
   expect((await deployment.get())?.spec["suspend"]).toBe(true);
   expect((await towline(world, "reconcile", "shop")).err).toContain(
-    "the legacy API reconciles no suspended deployment",
+    "the legacy API cannot reconcile a suspended deployment",
   );
   const settings = aProject({ namespace, data: { color: "green" } })["app/settings.yml"];
   await writeFile(join(repo.dir, "app/settings.yml"), settings ?? "");
@@ -175,7 +175,7 @@ async function servesAndGivesWay(world: TestWorld, server: Towline): Promise<voi
   expect(await cluster.deployment("shop").get()).toBeUndefined();
   expect(await towline(world, "migrate", "--apply")).toMatchObject({
     code: 0,
-    err: expect.stringContaining(`${namespace}/shop: created; it is deployed once now`) as unknown,
+    err: expect.stringContaining(`${namespace}/shop: created; it will be deployed once`) as unknown,
   });
   const taken = await cluster.deployment("shop").reaches("Ready");
   expect(parse(printed.out)).toMatchObject({ apiVersion: taken.apiVersion, spec: { source: taken.spec["source"] } });

@@ -18,11 +18,9 @@ test("zsh completes the same, and says what each is for", async () => {
     const asked = `${shown}\n${script}\nwords=(towline "$@"); CURRENT=$#words; _towline`;
     return (await run(zsh, ["-f", "-c", asked, "zsh", ...words])).stdout.trim().split("\n");
   };
-  expect(await complete("get", "")).toContain(
-    "previews:show the open pull requests, and what merging each would change",
-  );
+  expect(await complete("get", "")).toContain("previews:List open pull requests and what merging each would change");
   expect(await complete("get", "deployments", "--w")).toContain(
-    "--watch:go on, and show each that changes, until Ctrl-C",
+    "--watch:Keep running and print deployments that change, until Ctrl-C",
   );
   expect(await complete("get", "deployments", "shop/prod", "-o", "")).toEqual(["table", "wide", "json", "yaml"]);
   expect(await complete("completion", "")).toEqual(["bash", "zsh", "fish"]);
@@ -43,10 +41,10 @@ test("fish completes the same, and says what each is for", async () => {
     return stdout.trim().split("\n");
   };
   expect(await complete("towline ge")).toEqual([
-    "get\tshow deployments, previews of pull requests, deliveries of git hosts, or the queue",
+    "get\tList deployments, pull request previews, deliveries or queued jobs",
   ]);
   expect(await complete("towline get deployments --w")).toEqual([
-    "--watch\tgo on, and show each that changes, until Ctrl-C",
+    "--watch\tKeep running and print deployments that change, until Ctrl-C",
   ]);
   const formats = (await complete("towline get deployments shop/prod -o ")).map((line) => line.split("\t")[0]);
   expect(formats).toEqual(["json", "table", "wide", "yaml"]);

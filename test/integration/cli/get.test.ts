@@ -21,7 +21,7 @@ test("previews and deliveries are shown to people and to programs, and their abs
   const get = (...argv: string[]) => towline(["get", ...argv], { env });
   api.add("prod");
   expect(await get("previews")).toMatchObject({ code: 0, out: "No open pull request has been previewed.\n" });
-  expect((await get("deliveries")).out).toContain("No delivery of gitea is remembered");
+  expect((await get("deliveries")).out).toContain("No deliveries from gitea in the last 7 days.");
 
   const counts = { ...aPreview().counts, changed: 2 };
   const repo = "git.example.com/shop" as RepoId;
@@ -64,9 +64,12 @@ test("previews and deliveries are shown to people and to programs, and their abs
   const explain = (id: string) => towline(["webhook", "explain", "--delivery", id], { env });
   expect(await explain("d2")).toMatchObject({
     code: 0,
-    out: expect.stringMatching(/genuine +yes[^]*not remembered[^]*shop\/prod/) as string,
+    out: expect.stringMatching(/genuine +yes[^]*does not store paths[^]*shop\/prod/) as string,
   });
-  expect(await explain("d9")).toMatchObject({ code: 1, err: expect.stringContaining("no delivery d9 is") as string });
+  expect(await explain("d9")).toMatchObject({
+    code: 1,
+    err: expect.stringContaining("delivery d9 is not stored") as string,
+  });
   expect((await get("deliveries", "-o", "yaml")).out).toMatch(/^- v: 1\n/);
   expect((await get("deliveries", "-o", "json")).out).toMatch(/"at": "20\d\d-/);
 });

@@ -107,8 +107,10 @@ test("what does not go with an App is said before anything is made", async () =>
   const init = (...argv: string[]) =>
     towline(["init", "--url", "https://towline.example.com", "--github-app", ...argv]);
   expect(await init("--forge", "gitlab", "--api-url", "https://gitlab.example.com/api/v4")).toMatchObject({ code: 2 });
-  expect((await init("--ensure-webhooks", "--token-file", "x")).err).toContain("an App has a webhook of its own");
+  expect((await init("--ensure-webhooks", "--token-file", "x")).err).toContain("an App has its own webhook");
   const dir = mkdtempSync(join(tmpdir(), "towline-test-"));
   onTestFinished(() => rmSync(dir, { recursive: true }));
-  expect((await init("--app-port", "x", "--file", join(dir, "towline.yaml"))).err).toContain("--app-port x is no port");
+  expect((await init("--app-port", "x", "--file", join(dir, "towline.yaml"))).err).toContain(
+    '--app-port: "x" is not a port',
+  );
 });

@@ -22,7 +22,7 @@ test.each([
   const server = useServer("hang-at-stop");
   await server.says("started");
   server.child.kill(signal);
-  await server.says("asked to stop");
+  await server.says("stopping; a second signal ends the process at once");
   server.child.kill(signal);
   expect(await server.ended).toBe(code);
 });
@@ -31,7 +31,7 @@ test("a server that hangs while it starts can be stopped", async () => {
   const server = useServer("hang-at-start");
   await server.says("no forge");
   server.child.kill("SIGTERM");
-  await server.says("asked to stop");
+  await server.says("stopping; a second signal ends the process at once");
   server.child.kill("SIGTERM");
   expect(await server.ended).toBe(143);
 });

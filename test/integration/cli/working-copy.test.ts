@@ -10,9 +10,9 @@ test("a directory that is no working copy is named, with what to do", async () =
   const dir = await useTempDir();
   const open = (where: string) => openWorkingCopy(where, { fetch: true });
   await expect(open(dir)).rejects.toThrow(
-    / is in no working copy of git: go to one, or name it: towline preview DIRECTORY$/,
+    / is not in a git working copy; run the command in one, or pass it: towline preview DIRECTORY$/,
   );
-  await expect(open(join(dir, "gone"))).rejects.toThrow(/^there is no .*gone: name a working copy of git/);
+  await expect(open(join(dir, "gone"))).rejects.toThrow(/gone does not exist; pass a git working copy/);
 });
 
 test("a branch that the remote does not have is told with those that it has, and what is merged already is known", async () => {
@@ -28,7 +28,7 @@ test("a branch that the remote does not have is told with those that it has, and
   git("-C", work, "fetch", "--quiet");
 
   await expect(openWorkingCopy(work, { into: "prod", fetch: true })).rejects.toThrow(
-    "there is no branch prod at origin: name one with --into: main, release",
+    "no branch prod at origin; choose one with --into: main, release",
   );
   const isMerged = async () => {
     const copy = await openWorkingCopy(work, { into: "main", fetch: true });
@@ -39,5 +39,5 @@ test("a branch that the remote does not have is told with those that it has, and
   await writeFile(join(work, "new.yaml"), "a: b");
   expect(await isMerged()).toBe(false);
   git("-C", work, "push", "--quiet", "origin", ":release"); // fetched once, and gone since
-  await expect(openWorkingCopy(work, { into: "release", fetch: true })).rejects.toThrow("there is no branch release");
+  await expect(openWorkingCopy(work, { into: "release", fetch: true })).rejects.toThrow("no branch release at origin");
 });

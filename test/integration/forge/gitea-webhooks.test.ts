@@ -151,7 +151,7 @@ test("a webhook is made once, its deliveries are genuine, and a new secret takes
   }
   expect(await asAdmin(["--url", `${address}/webhooks/github`])).toMatchObject({
     code: 2,
-    err: "towline: there is no forge github in the configuration; it has: gitea\n",
+    err: "towline: no forge github is configured; configured: gitea\n",
   });
   const [made, ...others] = await hooks();
   expect(others).toEqual([]);

@@ -154,9 +154,9 @@ test("what cannot be done is said before anything is asked", async () => {
   const call = (...argv: string[]) => towline(["webhook", "ensure", ...argv], { env });
   expect((await call("org/shop")).err).toContain("--url");
   expect(await call("shop", "--url", url)).toMatchObject({ code: 2 });
-  expect((await call("org/shop", "--url", url)).err).toContain("Say so with --forge");
+  expect((await call("org/shop", "--url", url)).err).toContain("use --forge to select one");
   expect((await call("org/shop", "--url", "ftp://x", "--forge", "github")).err).toContain("is not an address");
   const without = await call("org/shop", "--url", url, "--forge", "github");
   expect(without).toMatchObject({ code: 1 });
-  expect(without.out).toContain("NOT DONE  the forge has no login for its API: give a token with --token-file");
+  expect(without.out).toContain("FAILED  the forge has no login for its API; pass a token with --token-file");
 });

@@ -31,10 +31,10 @@ test("a commit of a fork is allowed in every deployment that follows the reposit
 });
 
 test.each([
-  [["gitea:org/shop", sha], 2, "is no pull request"],
-  [["gitea:org/shop#7"], 2, "which commit?"],
-  [["gitea:org/shop#7", sha.slice(0, 7)], 2, "Give the full hash"],
-  [["gitea:org/elsewhere#7", sha], 1, "no KluctlDeployment that the server works on follows org/elsewhere"],
+  [["gitea:org/shop", sha], 2, '"gitea:org/shop" is not a pull request'],
+  [["gitea:org/shop#7"], 2, "--allow needs the full hash of the commit"],
+  [["gitea:org/shop#7", sha.slice(0, 7)], 2, "--allow needs the full hash of the commit"],
+  [["gitea:org/elsewhere#7", sha], 1, "no KluctlDeployment in the watched namespaces follows org/elsewhere"],
 ])("preview --allow %j is refused", async (argv, code, words) => {
   const api = await useFakeApiServer();
   api.add("staging");

@@ -33,17 +33,17 @@ test("init writes a configuration that is valid and a secret that only its owner
   // Nothing that is in the file or added to it later, but this line, has anybody's code rendered.
   expect(config.preview.enabled).toBe(false);
   expect(readFile(file)).toMatch(
-    /# any review: read.*\n.*\npreview:\n {2}enabled: false\n {2}serviceAccountName: towline-preview\n/,
+    /before any review: read.*\n.*\npreview:\n {2}enabled: false\n {2}serviceAccountName: towline-preview\n/,
   );
   expect(out).toContain("preview.enabled in the file");
 
   const again = await towline([...github, "--file", file]);
-  expect(again).toMatchObject({ code: 1, err: expect.stringContaining("is there already") as string });
+  expect(again).toMatchObject({ code: 1, err: expect.stringContaining("already exists") as string });
   expect(readFile(secretFile).trim()).toBe(secret);
 
   // Its secret would take the place of this one: what is advised has to help.
   const beside = await towline([...github, "--file", join(file, "../other.yaml")]);
-  expect(beside).toMatchObject({ code: 1, err: expect.stringContaining(`${secretFile} is there already`) as string });
+  expect(beside).toMatchObject({ code: 1, err: expect.stringContaining(`${secretFile} already exists`) as string });
   const [, elsewhere = ""] = /--file (\S+),/.exec(beside.err) ?? [];
   expect(await towline([...github, "--file", elsewhere])).toMatchObject({ code: 0 });
   expect(existsSync(join(elsewhere, "../github-webhook.secret"))).toBe(true);
@@ -59,7 +59,7 @@ test("answers that were pasted at once are each taken, and an end of them is sai
   expect([await person.ask("a? "), await person.ask("b? "), await person.ask("c? ")]).toEqual([
     ...["gitlab", "", "https://t.example.com"],
   ]);
-  await expect(person.ask("d? ")).rejects.toThrow("there is no answer");
+  await expect(person.ask("d? ")).rejects.toThrow("no answer: the input ended");
   expect(said).toEqual(["a? ", "b? ", "c? ", "d? "]);
 });
 
@@ -76,10 +76,12 @@ test("what is not given is asked for where somebody is there, and else named", a
   const call = (...argv: string[]) => towline(["init", "--file", other, ...argv]);
   expect(await call()).toMatchObject({
     code: 2,
-    err: expect.stringContaining("--forge: github, gitlab, gitea") as string,
+    err: expect.stringContaining("--forge is required: github, gitlab, gitea") as string,
   });
   expect(await call("--forge", "gitlab")).toMatchObject({ code: 2, err: expect.stringContaining("--url") as string });
-  expect((await call("--forge", "gitea", "--url", "https://t.example.com")).err).toContain("give --api-url");
+  expect((await call("--forge", "gitea", "--url", "https://t.example.com")).err).toContain(
+    "--api-url is required for gitea",
+  );
   expect((await call("--forge", "gitlab", "--url", "https://t.example.com", "--api-url", "nonsense")).code).toBe(2);
   expect(existsSync(other)).toBe(false);
 });
@@ -117,20 +119,20 @@ test("who answers wrongly is asked again, and nobody is asked for a file that is
   expect(code).toBe(0);
   expect(questions).toHaveLength(8);
   expect(err.split("\n")).toEqual([
-    "which git host? Say so with --forge: github, gitlab, gitea",
-    "Gitea has no public service: give --api-url",
-    '"nonsense" is no address of an API: it begins with https://',
-    "where will the git host reach the server? Say so with --url: https://towline.example.com",
+    "--forge is required: github, gitlab, gitea",
+    "--api-url is required for gitea",
+    '--api-url: "nonsense" is not an address; use one that begins with https://',
+    "--url is required: the server's address for git hosts, such as https://towline.example.com",
     "",
   ]);
   const again = await towline(["init", "--file", file], { ask });
-  expect(again).toMatchObject({ code: 1, err: expect.stringContaining("is there already") as string });
+  expect(again).toMatchObject({ code: 1, err: expect.stringContaining("already exists") as string });
   expect(questions).toHaveLength(8);
 });
 
 test("a token that cannot be read is told before anything is written", async () => {
   const file = useFile();
   const { code, err } = await towline([...github, "--file", file, "--ensure-webhooks", "--token-file", "/nonexistent"]);
-  expect([code, err]).toEqual([1, "towline: /nonexistent cannot be used: there is no such file or directory\n"]);
+  expect([code, err]).toEqual([1, "towline: cannot use /nonexistent: no such file or directory\n"]);
   expect(existsSync(file)).toBe(false);
 });

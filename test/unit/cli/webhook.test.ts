@@ -31,8 +31,8 @@ test("a recorded push is explained deployment by deployment, as the server would
   const { code, out } = await towline(["webhook", "explain", "--manifests", manifests], { env, input: recorded(push) });
   expect(out).toMatch(/genuine +yes/);
   expect(out).toMatch(new RegExp(`event +push of ${ref}`));
-  expect(out).toContain("would be looked at (1)\n  shop/staging\n");
-  expect(out).toContain("not concerned (2)\n");
+  expect(out).toContain("would be reconciled (1)\n  shop/staging\n");
+  expect(out).toContain("not affected (2)\n");
   expect(out).toMatch(/shop\/legacy +suspended/);
   expect(out).toMatch(/shop\/prod +follows branch release, the push is to branch main/);
   expect(out).not.toContain("shop/blog");
@@ -42,7 +42,7 @@ test("a recorded push is explained deployment by deployment, as the server would
 test("where nobody follows the repository, the spellings of both sides are shown", async () => {
   const manifests = useManifests(deployment("blog", "https://git.example.com/blog"));
   const { code, out } = await towline(["webhook", "explain", "--manifests", manifests], { env, input: push.body });
-  expect(out).toContain("nothing is done: no deployment follows this repository");
+  expect(out).toContain("ignored: no deployment follows this repository");
   expect(out).toMatch(/git\.example\.com\/blog +1 deployment/);
   expect(code).toBe(1);
 });
@@ -84,7 +84,7 @@ test("a pull request is explained by whom its preview would be about", async () 
 
   const fork = githubPullRequest("opened", { name: "example/shop", url }, { ...about, fork: true });
   const forked = await towline(call, { env: login, input: recorded(fork) });
-  expect(forked.out).toContain("nothing is done: it comes from a fork, whose code is not run");
+  expect(forked.out).toContain("ignored: the pull request comes from a fork, whose code is not run");
   expect(forked.code).toBe(1);
 
   const until = new Date(Date.now() + 3_600_000).toISOString();
@@ -109,11 +109,11 @@ test("what cannot be read, or belongs to no forge, is said with what to do", asy
   const manifests = useManifests(deployment("staging", repository.clone_url));
   const explain = (input: string, variables: Record<string, string> = env) =>
     towline(["webhook", "explain", "--manifests", manifests], { env: variables, input });
-  expect((await explain("")).err).toBe("towline: stdin is empty: give a delivery, see --help\n");
-  expect((await explain("hello")).err).toContain("neither JSON nor headers");
+  expect((await explain("")).err).toBe("towline: stdin is empty; see --help for the formats of a delivery\n");
+  expect((await explain("hello")).err).toContain("neither JSON nor an HTTP request");
   expect((await explain(recorded(push), {})).err).toContain("no forge of kind gitea is configured");
   const two = { ...env, TOWLINE_GITHUB_WEBHOOK_SECRET: githubSecret };
-  expect((await explain(push.body, two)).err).toContain("Say so with --forge: github, gitea");
+  expect((await explain(push.body, two)).err).toContain("choose one with --forge: github, gitea");
   const lines = push.rawHeaders.flatMap((name, at) => (at % 2 === 0 ? [`${name}: ${push.rawHeaders[at + 1]}`] : []));
   expect((await explain(`${lines.join("\r\n")}\r\n\r\n${push.body}`, two)).out).toMatch(/genuine +yes/);
 });
@@ -158,7 +158,7 @@ test("a replayed delivery is signed anew, and what the server answered is said",
   gone.close();
   await once(gone, "close");
   const { err, code } = await towline(["webhook", "replay", "--url", url], { env, input: recorded(push) });
-  expect(err).toContain(`${url} cannot be reached: connect ECONNREFUSED`);
+  expect(err).toContain(`cannot reach ${url}: connect ECONNREFUSED`);
   expect(code).toBe(1);
 });
 
@@ -203,7 +203,10 @@ test("a delivery that the server remembers is taken anew by its page, with the p
   const without = await towline(["webhook", "replay", "--delivery", "a/b"], { env });
   expect(without).toMatchObject({ code: 2, err: expect.stringContaining("TOWLINE_UI_TOKEN_FILE") as string });
   const both = await replay("push.json", "--delivery", "a/b");
-  expect(both).toMatchObject({ code: 2, err: expect.stringContaining("give one of them") as string });
+  expect(both).toMatchObject({
+    code: 2,
+    err: expect.stringContaining("use either the file push.json or --delivery a/b, not both") as string,
+  });
 });
 
 function recorded({ rawHeaders, body }: Delivery): string {

@@ -153,7 +153,7 @@ test.each([
   ["dry-run: [true]\n", "/etc/kluctl/config: dry-run  must be true or false"],
   ["kubeconfig: { a: 1 }\n", "/etc/kluctl/config: kubeconfig  must be text"],
   ["kubeconfig: [\n", "the configuration file /etc/kluctl/config is not valid YAML"],
-  ["- a\n", "the configuration file /etc/kluctl/config has to be a map of kluctl's options"],
+  ["- a\n", "the configuration file /etc/kluctl/config must be a mapping of kluctl's options"],
 ])("kluctl's file with %j is refused", (text, message) => {
   const read = () => {
     const file = findKluctlFile({}, fakeFiles({ "/etc/kluctl/config": text }));
@@ -167,7 +167,7 @@ test("a file of kluctl's that may not be read is told, and none is none", () => 
     throw Object.assign(new Error("no"), { code: "EACCES" });
   };
   expect(() => findKluctlFile({}, forbidden)).toThrow(
-    "/etc/kluctl/config.json cannot be read: the server may not read",
+    "cannot read the configuration file /etc/kluctl/config.json: permission denied",
   );
   expect(findKluctlFile({}, fakeFiles({}))).toBeUndefined();
   expect(findKluctlFile({}, fakeFiles({ "/etc/kluctl/config.yaml": "" }))?.values).toEqual({});

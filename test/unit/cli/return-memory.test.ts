@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, expect, test, vi } from "vitest";
-import { type Heap, heapOfProcess, startGivingBack } from "../../../src/cli/spare-memory.ts";
+import { type Heap, heapOfProcess, startReturningMemory } from "../../../src/cli/return-memory.ts";
 import { createLogger } from "../../../src/log.ts";
 import { patience } from "../../support/patience.ts";
 
@@ -28,7 +28,7 @@ const aWhile = () => vi.advanceTimersByTimeAsync(60_000);
 test("what the start has left behind is given back once the server is quiet, and then there is nothing to do", async () => {
   const { heap, state } = aHeap(130);
   state.busy = 0.5;
-  const stop = startGivingBack(log, heap);
+  const stop = startReturningMemory(log, heap);
   await aWhile();
   expect(state.collected).toBe(0);
   state.busy = 0.01;
@@ -49,7 +49,7 @@ test("what the start has left behind is given back once the server is quiet, and
 test("a server that is calm gives memory back too, but seldom", async () => {
   const { heap, state } = aHeap(130);
   state.busy = 0.1;
-  const stop = startGivingBack(log, heap);
+  const stop = startReturningMemory(log, heap);
   for (const collected of [1, 2]) {
     await vi.advanceTimersByTimeAsync(50_000);
     expect(state.collected).toBe(collected - 1);
@@ -70,7 +70,7 @@ test("a server that is calm gives memory back too, but seldom", async () => {
 test("what a server needed for its work it gives back when it has hardly any, once", async () => {
   const { heap, state } = aHeap(130);
   state.busy = 0.12;
-  const stop = startGivingBack(log, heap);
+  const stop = startReturningMemory(log, heap);
   await aWhile();
   expect(state.collected).toBe(1);
   state.held = 100; // less than what would be worth it
@@ -95,7 +95,7 @@ test("what is given back only some seconds later is not taken for needed", async
   state.busy = 0.01;
   let collected = 0;
   const slow: Heap = { ...heap, collect: () => void collected++ };
-  const stop = startGivingBack(log, slow);
+  const stop = startReturningMemory(log, slow);
   await vi.advanceTimersByTimeAsync(10_000);
   expect(collected).toBe(1);
   state.held = 80;

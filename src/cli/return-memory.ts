@@ -1,6 +1,6 @@
 /**
- * Memory that is not needed any more. For a rush, and its start is one, V8 takes tens of megabytes for what is young, and a
- * server that is quiet again allocates so little that V8 never looks whether they are still needed. It is told to.
+ * Returns unused heap memory to the system. Under load, and at start, V8 grows its young generation by tens of megabytes; an
+ * idle server then allocates so little that V8 never collects. This module triggers the collection.
  */
 import { performance } from "node:perf_hooks";
 import { getHeapStatistics, setFlagsFromString } from "node:v8";
@@ -8,38 +8,38 @@ import { runInNewContext } from "node:vm";
 import type { Logger } from "../log.ts";
 
 export interface Heap {
-  /** Of the time since it was last asked, how much the event loop was busy: 0 to 1. */
+  /** Utilization of the event loop since the previous call: 0 to 1. */
   busy(): number;
-  /** What V8 has of the system. */
+  /** Memory that V8 has allocated from the system. */
   heldBytes(): number;
   /**
-   * Collects garbage once. Nothing else runs meanwhile: some 0.1 s. What is left of it V8 then collects in slices, within some
-   * seconds, and gives back to the system what is not needed: a collection makes it look.
+   * Collects garbage once, which blocks the thread for about 0.1 s. V8 continues in slices over the next seconds, and returns
+   * unused memory to the system.
    */
   collect(): void;
 }
 
 const lookEveryMs = 10_000;
-/** Nobody is held up. */
+/** Below this utilization a collection delays nothing. */
 const quiet = 0.05;
-/** Hardly anybody is, if it happens seldom: so busy is a server with a thousand deployments of which none changes. */
+/** Below this utilization a collection is acceptable once per `seldomMs`: a server with a thousand unchanged deployments. */
 const calm = 0.2;
 const seldomMs = 60_000;
-/** For less than this nobody is held up: it is what comes and goes while nothing happens. */
+/** Less growth than this is not worth a collection: it is normal variation of an idle server. */
 const worthBytes = 24 * 1024 * 1024;
 
 /**
- * Looks now and then whether the server is quiet, or calm for some time, and holds more than it did when it was last told,
- * or has come to need less since: what was held then was held by a busier one. Returns how to stop.
+ * Collects garbage when the server is quiet, or has been calm for some time, and the heap has grown since the previous
+ * collection, or the load has dropped since then. Returns a function that stops it.
  */
-export function startGivingBack(log: Logger, heap: Heap = heapOfProcess()): () => void {
+export function startReturningMemory(log: Logger, heap: Heap = heapOfProcess()): () => void {
   let needed = 0;
   let neededWhile = 0;
   let calmLooks: number[] = [];
   heap.busy();
   const look = () => {
     const held = heap.heldBytes();
-    needed = Math.min(needed, held); // what was told to be given back takes some seconds
+    needed = Math.min(needed, held); // V8 returns memory over some seconds
     const busy = heap.busy();
     calmLooks = busy > calm ? [] : [...calmLooks, busy].slice(-seldomMs / lookEveryMs);
     const calmForLong = calmLooks.length * lookEveryMs >= seldomMs;
@@ -61,7 +61,7 @@ export function startGivingBack(log: Logger, heap: Heap = heapOfProcess()): () =
 
 export function heapOfProcess(): Heap {
   let since = performance.eventLoopUtilization();
-  // The inspector's way collects again and again until nothing is left, which takes half a second after large results.
+  // The inspector's collectGarbage repeats until nothing is left, which takes half a second after large results.
   setFlagsFromString("--expose-gc");
   const collect = runInNewContext("gc") as NodeJS.GCFunction;
   return {

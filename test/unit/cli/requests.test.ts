@@ -45,11 +45,11 @@ test("without waiting it is only asked, and nobody answers in time is said with 
   const { metadata } = api.add("staging", { labels: { team: "shop" } });
   api.add("other");
   const asked = await towline(["reconcile", "-l", "team=shop", "--no-wait", "--kubeconfig", api.kubeconfig]);
-  expect(asked).toMatchObject({ code: 0, out: "shop/staging: asked for\n" });
+  expect(asked).toMatchObject({ code: 0, out: "shop/staging: requested\n" });
   expect(requestOf(metadata)?.requestValue).toMatch(/\S/);
   const late = await towline(["reconcile", "shop/staging", "--timeout", "0s", "--kubeconfig", api.kubeconfig]);
   expect(late.code).toBe(1);
-  expect(late.err).toContain("shop/staging: no answer in time (waiting for the server). Does the server run");
+  expect(late.err).toContain("shop/staging: timed out (waiting for the server). Check that the server runs");
 });
 
 test("suspend and resume set the spec, and wait until the server has seen it", async () => {
@@ -92,7 +92,7 @@ test("those of the older API are asked in its own words, and a suspended one is 
   expect(all).toMatchObject({ code: 0, err: "" });
   expect(await call("reconcile", "suspended")).toMatchObject({
     code: 1,
-    err: "shop/suspended: suspended: the legacy API reconciles no suspended deployment, run `towline resume` first\n",
+    err: "shop/suspended: suspended: the legacy API cannot reconcile a suspended deployment, run `towline resume` first\n",
   });
   expect(asked.sort()).toEqual(["both gitops.kluctl.io/v1beta1", `older ${apiVersion}`]);
   expect(Date.parse(older.metadata.annotations?.["reconcile.fluxcd.io/requestedAt"] ?? "")).not.toBeNaN();
@@ -111,11 +111,11 @@ test("what is asked of whom has to be said, once", async () => {
   const api = await useFakeApiServer();
   api.add("prod");
   const call = (...args: string[]) => towline(["suspend", ...args, "--kubeconfig", api.kubeconfig]);
-  expect(await call()).toMatchObject({ code: 2, err: expect.stringContaining("which ones?") as string });
+  expect(await call()).toMatchObject({ code: 2, err: expect.stringContaining("select deployments by name") as string });
   expect((await call("prod", "--all")).code).toBe(2);
   expect(await call("staging")).toMatchObject({
     code: 1,
-    err: "towline: there is no KluctlDeployment staging; there is: shop/prod\n",
+    err: "towline: no KluctlDeployment staging; found: shop/prod\n",
   });
 });
 
@@ -138,7 +138,7 @@ test("get deployments tells people and programs the same", async () => {
     (await towline(["get", "deployments", "--kubeconfig", api.kubeconfig, ...args], { columns: 60 })).out.split("\n");
   expect((await narrow())[1]).toMatch(/^.{53}suspen…$/);
   expect((await narrow("-o", "wide"))[1]).toMatch(/suspended$/);
-  expect((await get("-n", "blog", "-o", "wide")).out).toBe("There are no KluctlDeployments in blog.\n");
+  expect((await get("-n", "blog", "-o", "wide")).out).toBe("No KluctlDeployments in blog.\n");
 });
 
 function requestOf({ annotations = {} }: FakeResource["metadata"]): { requestValue?: string } | undefined {

@@ -1,7 +1,7 @@
 /**
- * `towline reconcile|suspend|resume`: what people ask of deployments, and waiting for the answer. They speak as
- * `kluctl gitops` does, by annotation and status, so that kluctl's own controller understands them too; with those of the
- * older API as `flux reconcile` does.
+ * `towline reconcile|suspend|resume`: sends a request to deployments and waits for the outcome. Requests use the annotations
+ * and status fields of `kluctl gitops`, so that kluctl's own controller understands them too; for the legacy API those of
+ * `flux reconcile`.
  */
 import { randomUUID } from "node:crypto";
 import { setTimeout as sleep } from "node:timers/promises";
@@ -33,69 +33,72 @@ interface Flags extends ClusterFlags {
 
 type Entry = Deployment | MalformedDeployment;
 
-/** What is asked of one deployment. */
-interface Ask {
-  /** Of a merge patch. */
+/** A request to one deployment. */
+interface DeploymentRequest {
+  /** Body of the merge patch. */
   readonly patch: Readonly<Record<string, unknown>>;
-  /** What is said once it is asked. */
-  readonly asked: string;
+  /** Printed once the request is written. */
+  readonly requested: string;
   /** `undefined` while there is no answer yet. */
   readonly answer: (now: FoundDeployment) => Answer | undefined;
 }
 
-/** What to ask of this one, or the answer where it is not asked. `isNamed`: not picked by label, or with all others. */
-type AskOf = (found: FoundDeployment, isNamed: boolean) => Ask | Answer;
+/** The request to this deployment, or the answer if nothing is requested. `isNamed`: by name, not by label or `--all`. */
+type PlanRequest = (found: FoundDeployment, isNamed: boolean) => DeploymentRequest | Answer;
 
 interface Answer {
   readonly ok: boolean;
   readonly words: string;
 }
 
-/** How often one is looked at; with many, all together no more often than this a second. */
+/** Interval between reads of one deployment; with many deployments, at most `mostPerSecond` reads in total. */
 const pollMs = 1_000;
 const mostPerSecond = 50;
-/** Requests to the API server that are under way at once. */
+/** Limit of concurrent requests to the API server. */
 const atOnce = 16;
 
 const names = `
-Instead of names, -l picks by label, and --all takes all of the namespaces. Those of the older API (flux.kluctl.io) are asked
-in its own way: docs/migrate.md.`;
+Select deployments by name, by label (-l), or all in the selected namespaces (--all). Deployments of the legacy API
+(flux.kluctl.io) are supported too: docs/migrate.md.`;
 
 const exitCodes = `
 Exit codes:
-  0  it is done, for all of them; with --no-wait: it is asked for
-  1  it failed for one of them, or there was no answer in time
-  2  the command line or the configuration is wrong`;
+  0  Done for all deployments; with --no-wait: requested for all
+  1  Failed for at least one deployment, or it did not finish within the timeout
+  2  Invalid command line or configuration`;
 
 const reconcileHelp = `${names}
 
-It asks as \`kluctl gitops reconcile\` does, and waits for the result: the newest commit is rendered and compared, and
-deployed if something changed. What waits for approval is not deployed.
+Sends the same request as \`kluctl gitops reconcile\` and waits for the result: the newest commit is rendered and compared, and
+deployed if something changed. A change that is waiting for approval is not deployed.
 
 A suspended deployment is reconciled only if you name it. It is then deployed like any other, as with kluctl's controller,
-and stays suspended. --all and --selector skip suspended deployments. One of the legacy API cannot be reconciled while it
-is suspended.
+and stays suspended. --all and --selector skip suspended deployments. A deployment of the legacy API cannot be reconciled
+while it is suspended.
 
+Examples:
   towline reconcile shop/staging
   towline reconcile -n shop --all
-  towline reconcile -l team=shop --no-wait        only ask
+  towline reconcile -l team=shop --no-wait        Send the request only
   towline reconcile shop/prod --timeout 30m
 ${exitCodes}`;
 
 const suspendHelp = `${names}
 
-It sets spec.suspend, and waits until the server has seen it: nothing is deployed any more, whatever is pushed. What
-runs already is finished. Where the KluctlDeployment itself comes from git, set spec.suspend there: whoever applies it may set
-it back.
+Sets spec.suspend and waits until the server has observed it. From then on nothing is deployed, whatever is pushed. A
+reconciliation in progress is finished first. If the KluctlDeployment itself is managed in git, set spec.suspend there: the
+tool that applies it may revert the change.
 
+Examples:
   towline suspend shop/prod
   towline suspend -n shop --all
 ${exitCodes}`;
 
 const resumeHelp = `${names}
 
-It takes spec.suspend back, and waits until what was missed is deployed.
+Clears spec.suspend and waits until the changes missed in the meantime are deployed.
 
+Examples:
   towline resume shop/prod
   towline resume -l team=shop
 ${exitCodes}`;
@@ -103,17 +106,17 @@ ${exitCodes}`;
 export const defineReconcile: Define = (command, deps, onCode) => {
   define(command.addHelpText("after", reconcileHelp), deps, onCode, ({ deployment, resource }, isNamed) => {
     if (isSuspended(resource) && !isNamed) return { ok: true, words: "skipped: suspended" };
-    return isLegacy(deployment) ? reconcileOlder(resource) : reconcileNewer(isNamed ? undefined : resource);
+    return isLegacy(deployment) ? reconcileLegacy(resource) : reconcileCurrent(isNamed ? undefined : resource);
   });
 };
 
-/** `unchanged`: only while it is as it was read, so that one which is suspended in between is not deployed. */
-function reconcileNewer(unchanged?: FoundDeployment["resource"]): Ask {
+/** `unchanged`: patch only this version of the resource, so that a deployment suspended in between is not deployed. */
+function reconcileCurrent(unchanged?: FoundDeployment["resource"]): DeploymentRequest {
   const requestValue = randomUUID();
   const { resourceVersion } = (unchanged?.["metadata"] ?? {}) as { resourceVersion?: string };
   return {
     patch: requestPatch("reconcile", requestValue, resourceVersion),
-    asked: "asked for",
+    requested: "requested",
     answer({ deployment }) {
       const result = deployment.status[manualResultField("reconcile")];
       if (result?.request.requestValue !== requestValue || !result.endTime) return undefined;
@@ -127,18 +130,18 @@ function reconcileNewer(unchanged?: FoundDeployment["resource"]): Ask {
   };
 }
 
-function reconcileOlder(resource: FoundDeployment["resource"]): ReturnType<AskOf> {
+function reconcileLegacy(resource: FoundDeployment["resource"]): ReturnType<PlanRequest> {
   if (isSuspended(resource)) {
     return {
       ok: false,
-      words: "suspended: the legacy API reconciles no suspended deployment, run `towline resume` first",
+      words: "suspended: the legacy API cannot reconcile a suspended deployment, run `towline resume` first",
     };
   }
   const requestValue = new Date().toISOString(); // as `flux reconcile` writes it
   return {
     patch: legacyRequestPatch("reconcile", requestValue),
-    asked: "asked for",
-    // It is taken first, and done when nothing is at work any more.
+    requested: "requested",
+    // The request is acknowledged first; it is done when no reconciliation is in progress any more.
     answer: ({ deployment, resource: now }) =>
       lastHandledReconcile(now) === requestValue && !isReconciling(deployment.status)
         ? verdictOf(deployment)
@@ -149,7 +152,7 @@ function reconcileOlder(resource: FoundDeployment["resource"]): ReturnType<AskOf
 export const defineSuspend: Define = (command, deps, onCode) => {
   define(command.addHelpText("after", suspendHelp), deps, onCode, () => ({
     patch: suspendPatch(true),
-    asked: "spec.suspend is set",
+    requested: "spec.suspend is set",
     answer: ({ deployment }) =>
       isSettled(deployment) ? { ok: true, words: "suspended: nothing is deployed" } : undefined,
   }));
@@ -158,24 +161,32 @@ export const defineSuspend: Define = (command, deps, onCode) => {
 export const defineResume: Define = (command, deps, onCode) => {
   define(command.addHelpText("after", resumeHelp), deps, onCode, () => ({
     patch: suspendPatch(false),
-    asked: "spec.suspend is taken back",
+    requested: "spec.suspend is cleared",
     answer: ({ deployment }) => (isSettled(deployment) ? verdictOf(deployment) : undefined),
   }));
 };
 
-function define(command: Command, { env, out, err }: ProgramDeps, onCode: (code: number) => void, askOf: AskOf) {
+function define(
+  command: Command,
+  { env, out, err }: ProgramDeps,
+  onCode: (code: number) => void,
+  planRequest: PlanRequest,
+) {
   withClusterFlags(command)
-    .argument("[names...]", "which: name, or namespace/name")
-    .option("-l, --selector <labels>", "those with these labels: team=shop,tier!=db")
-    .option("--all", "all of the namespaces")
-    .option("--no-wait", "ask, and do not wait for what comes of it")
-    .option("--timeout <duration>", "how long to wait", "10m")
+    .argument("[names...]", "Deployments: name or namespace/name")
+    .option("-l, --selector <labels>", "Deployments with these labels: team=shop,tier!=db")
+    .option("--all", "All deployments in the selected namespaces")
+    .option("--no-wait", "Send the request without waiting for the result")
+    .option("--timeout <duration>", "How long to wait", "10m")
     .addOption(dataOption())
     .action(async (given: readonly string[], flags: Flags) => {
       const timeoutMs = parseDuration(flags.timeout);
-      if (timeoutMs === undefined) throw new ConfigError(`--timeout ${flags.timeout} is none: write 90s, 10m or 1h`);
+      if (timeoutMs === undefined) {
+        throw new ConfigError(`--timeout: ${JSON.stringify(flags.timeout)} is not a duration; use 90s, 5m or 1h30m`);
+      }
       const ways = [given.length > 0, flags.selector !== undefined, flags.all === true].filter(Boolean).length;
-      if (ways !== 1) throw new ConfigError("which ones? Give names, or --selector, or --all; see --help");
+      if (ways !== 1)
+        throw new ConfigError("select deployments by name, with --selector or with --all, and only one of these ways");
       const cluster = clusterConfig(env, flags);
       const { kubernetes, namespaces } = cluster;
       const { createKubeClient } = await import("../kube/client.ts"); // `--help` does not wait for it
@@ -185,37 +196,37 @@ function define(command: Command, { env, out, err }: ProgramDeps, onCode: (code:
         const found = await selectDeployments(wanted, (places, selector) =>
           listOfBothApis(client, { ...cluster, namespaces: places, selector, err }),
         );
-        if (found.length === 0) throw new Error("there is no KluctlDeployment that fits");
+        if (found.length === 0) throw new Error("no KluctlDeployment matches");
         const wait = flags.wait ? timeoutMs : undefined;
         const limit = createLimit(atOnce);
         const everyMs = Math.max(pollMs, (found.length * 1_000) / mostPerSecond);
         const request: KubeClient["request"] = (one) => limit.run(() => client.request(one));
         const read = createReader({ request });
-        const askWatched: AskOf = (one, isNamed) => {
+        const planWatched: PlanRequest = (one, isNamed) => {
           const why = whyUnwatched(one.deployment.key.namespace, cluster);
-          return why === undefined ? askOf(one, isNamed) : { ok: false, words: `not asked: ${why}` };
+          return why === undefined ? planRequest(one, isNamed) : { ok: false, words: `not requested: ${why}` };
         };
         const forPeople = flags.output === "text";
         const results = await untilInterrupted((signal) =>
           Promise.all(
             found.map(async (one): Promise<Answer & { deployment: string }> => {
               const deployment = keyText(one.deployment.key);
-              const told = await askOne(one, {
+              const answer = await sendRequest(one, {
                 isNamed: given.length > 0,
                 request,
                 read,
-                askOf: askWatched,
+                planRequest: planWatched,
                 wait,
                 everyMs,
                 err,
                 signal,
               });
-              if (forPeople) (told.ok ? out : err)(`${deployment}: ${told.words}\n`);
-              return { deployment, ...told };
+              if (forPeople) (answer.ok ? out : err)(`${deployment}: ${answer.words}\n`);
+              return { deployment, ...answer };
             }),
           ),
         );
-        if (results === undefined) err("not waiting any longer; what is asked for goes on\n");
+        if (results === undefined) err("interrupted; the requests stay in effect\n");
         else if (flags.output !== "text") out(toData(flags.output, results));
         onCode(results?.every(({ ok }) => ok) ? 0 : 1);
       } finally {
@@ -224,65 +235,65 @@ function define(command: Command, { env, out, err }: ProgramDeps, onCode: (code:
     });
 }
 
-interface AskDeps extends Pick<ProgramDeps, "err"> {
+interface SendDeps extends Pick<ProgramDeps, "err"> {
   readonly request: KubeClient["request"];
   readonly read: ReturnType<typeof createReader>;
-  readonly askOf: AskOf;
+  readonly planRequest: PlanRequest;
   readonly isNamed: boolean;
-  /** For how long; `undefined`: not at all. */
+  /** Timeout in milliseconds; `undefined`: do not wait. */
   readonly wait: number | undefined;
   readonly everyMs: number;
   readonly signal: AbortSignal;
 }
 
-const gone: Answer = { ok: false, words: "it is gone" };
+const gone: Answer = { ok: false, words: "the deployment no longer exists" };
 
-/** Progress is told on the way. */
-async function askOne(found: FoundDeployment, deps: AskDeps): Promise<Answer> {
-  const { request, read, askOf, isNamed, wait, everyMs, err, signal } = deps;
+/** Writes progress to stderr while waiting. */
+async function sendRequest(found: FoundDeployment, deps: SendDeps): Promise<Answer> {
+  const { request, read, planRequest, isNamed, wait, everyMs, err, signal } = deps;
   const { key } = found.deployment;
   const name = keyText(key);
-  const ask = askOf(found, isNamed);
-  if ("words" in ask) return ask;
-  const { patch, asked, answer } = ask;
+  const planned = planRequest(found, isNamed);
+  if ("words" in planned) return planned;
+  const { patch, requested, answer } = planned;
   try {
     const path = addressOf(key, isLegacy(found.deployment));
     await request({ method: "PATCH", path, query: { fieldManager: askingManager }, body: patch });
   } catch (error) {
     if (!(error instanceof ApiError)) throw error;
-    if (error.status !== 409) return { ok: false, words: `not asked: ${error.message}` };
+    if (error.status !== 409) return { ok: false, words: `not requested: ${error.message}` };
     const now = await read(found);
-    return now === undefined ? gone : askOne(now, deps);
+    return now === undefined ? gone : sendRequest(now, deps);
   }
-  if (wait === undefined) return { ok: true, words: asked };
+  if (wait === undefined) return { ok: true, words: requested };
   const until = Date.now() + wait;
-  let said = "";
+  let shown = "";
   for (;;) {
     const now = await read(found);
     if (now === undefined) return gone;
-    const told = answer(now);
-    if (told !== undefined) return told;
+    const answered = answer(now);
+    if (answered !== undefined) return answered;
     const step = stepOf(now.deployment);
     if (Date.now() > until) {
-      const hint = "Does the server run, and watch this namespace? towline doctor says";
-      return { ok: false, words: `no answer in time (${step}). ${hint}` };
+      const hint = "Check that the server runs and watches this namespace: towline doctor";
+      return { ok: false, words: `timed out (${step}). ${hint}` };
     }
-    if (step !== said) err(`${name}: ${(said = step)} …\n`);
+    if (step !== shown) err(`${name}: ${(shown = step)} …\n`);
     await sleep(everyMs, undefined, { signal });
   }
 }
 
 function stepOf({ status }: Entry): string {
   const step = status.conditions.find(({ type, status: is }) => type === "Reconciling" && is === "True");
-  return step === undefined ? "waiting for the server" : plain(step.message) || "at work";
+  return step === undefined ? "waiting for the server" : plain(step.message) || "in progress";
 }
 
-/** Whether the server has seen the spec as it is, and is through with it. */
+/** Whether the server has observed the current spec and no reconciliation is in progress. */
 function isSettled({ status, generation }: Entry): boolean {
   return (status.observedGeneration ?? 0) >= generation && !isReconciling(status);
 }
 
-/** `reconcileId`: of the reconciliation that was requested. */
+/** `reconcileId`: the ID of the requested reconciliation. */
 function verdictOf(deployment: Entry, reconcileId?: string): Answer {
   const { ready, why, commit, suspended } = stateOf(deployment, Date.now());
   const message = deployment.status.conditions.find(({ type }) => type === "Ready")?.message ?? "";

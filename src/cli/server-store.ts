@@ -1,30 +1,30 @@
-/** For commands that show what the server remembers: the deployments of the cluster, and the server's Redis. */
+/** For commands that show the server's stored data: deployments of the cluster, and the server's Redis. */
 import type { Redis } from "ioredis";
 import type { Logger } from "../log.ts";
 import { listOfBothApis } from "./both-apis.ts";
 import { clusterConfig, type ClusterConfig, type ClusterFlags, type FoundDeployment } from "./cluster.ts";
 import { withRedis } from "./redis.ts";
 
-export interface ServerMemory {
+export interface ServerStore {
   readonly cluster: ClusterConfig;
   readonly found: readonly FoundDeployment[];
   readonly connection: Redis;
-  /** Starts every key of the server's in Redis. */
+  /** Prefix of all keys of the server in Redis. */
   readonly prefix: string;
   readonly log: Logger;
 }
 
-export interface ServerMemoryOptions {
+export interface ServerStoreOptions {
   readonly env: Readonly<Record<string, string | undefined>>;
   readonly flags: ClusterFlags;
-  /** Told what could not be asked. */
+  /** Receives warnings about what could not be read. */
   readonly err: (text: string) => void;
 }
 
-/** Throws with what to do if the cluster or Redis does not answer. */
-export async function withServerMemory<T>(
-  { env, flags, err }: ServerMemoryOptions,
-  work: (memory: ServerMemory) => Promise<T>,
+/** Throws with advice if the cluster or Redis does not answer. */
+export async function withServerStore<T>(
+  { env, flags, err }: ServerStoreOptions,
+  work: (memory: ServerStore) => Promise<T>,
 ): Promise<T> {
   const cluster = clusterConfig(env, flags);
   const { config, kubernetes } = cluster;

@@ -1,4 +1,4 @@
-/** One request to the server, and what it answered. */
+/** Sends one HTTP request to the server. */
 
 const patienceMs = 30_000;
 
@@ -9,14 +9,14 @@ export interface ServerAnswer {
   readonly text: string;
 }
 
-/** Of something that listens on this machine. */
+/** URL of a listener on this machine. */
 export function localAddress({ host, port }: { readonly host: string; readonly port: number }): string {
   const reachable = host === "0.0.0.0" || host === "::" ? "127.0.0.1" : host;
   return `http://${reachable.includes(":") ? `[${reachable}]` : reachable}:${port}`;
 }
 
-/** Throws with what to do if nothing answers. */
-export async function askServer(url: string, request: RequestInit): Promise<ServerAnswer> {
+/** Throws with advice if the server does not answer. */
+export async function callServer(url: string, request: RequestInit): Promise<ServerAnswer> {
   try {
     const signal = AbortSignal.timeout(patienceMs);
     const response = await fetch(url, { ...request, redirect: "manual", signal });
@@ -24,7 +24,7 @@ export async function askServer(url: string, request: RequestInit): Promise<Serv
   } catch (error) {
     const { message, cause } = error as Error;
     const why = cause instanceof Error ? cause.message || (cause as NodeJS.ErrnoException).code : message;
-    throw new Error(`${url} cannot be reached: ${why}. Does the server run there? --url names another address`, {
+    throw new Error(`cannot reach ${url}: ${why}. Check that the server runs there, or use --url`, {
       cause: error,
     });
   }
