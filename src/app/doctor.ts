@@ -1,4 +1,4 @@
-/** Builds what the doctor looks with: the server's own adapters, in a directory that goes when it is done. */
+/** Builds the doctor's checks from the server's own adapters, with a temporary directory. */
 import { randomUUID } from "node:crypto";
 import { access, constants, mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
@@ -48,9 +48,9 @@ import { findRedis } from "./redis.ts";
 
 export interface DoctorOptions {
   readonly config: Config;
-  /** Whose rights are looked at; our own when left out. */
+  /** Account whose permissions are checked; default: the caller. */
   readonly serviceAccount?: Key | undefined;
-  /** Whether each deployment is rendered, which takes a second or so each. */
+  /** Whether to render and compare each deployment, which takes about a second each. */
   readonly compare: boolean;
   readonly env: Readonly<Record<string, string | undefined>>;
   readonly onProgress?: ((text: string) => void) | undefined;
@@ -59,7 +59,7 @@ export interface DoctorOptions {
 
 export async function runDoctor(options: DoctorOptions): Promise<readonly Section[]> {
   const { config, env, signal, onProgress } = options;
-  // What goes wrong is a finding: nobody reads a log here.
+  // Failures are reported as findings, so nothing is logged.
   const log = createLogger({ level: "silent", format: "json", secrets: knownSecrets(config) });
   const now = () => Date.now();
   const client = createKubeClient({ ...config.kubernetes, untilAnsweredMs: 5_000 });
@@ -107,7 +107,7 @@ export async function runDoctor(options: DoctorOptions): Promise<readonly Sectio
   const found = () => (listed ??= cluster.deployments());
   let listedLegacy: ReturnType<typeof readLegacy> | undefined;
   const legacy = () => (listedLegacy ??= cluster.legacy().then((items = []) => readLegacy({ client, secrets }, items)));
-  // Where they cannot be read, that is one finding, and the others are looked at all the same.
+  // If legacy deployments cannot be read, that is one finding, and the other checks continue.
   const all = async () => [...(await found()), ...(await legacy().catch(() => []))];
   const deploymentsDeps: DeploymentsDeps = {
     cluster,
@@ -128,8 +128,8 @@ export async function runDoctor(options: DoctorOptions): Promise<readonly Sectio
     {
       group: "Deployments",
       subject: "deployments",
-      progress: "looking at deployments",
-      run: async (tell) => examineDeployments(deploymentsDeps, await found(), tell),
+      progress: "checking deployments",
+      run: async (report) => examineDeployments(deploymentsDeps, await found(), report),
     },
     {
       group: "Deployments",
@@ -139,7 +139,7 @@ export async function runDoctor(options: DoctorOptions): Promise<readonly Sectio
     {
       group: "Repositories",
       subject: "repositories",
-      progress: "asking git hosts",
+      progress: "checking repositories",
       run: async () =>
         examineRepositories(
           async (deployment) => {
@@ -184,7 +184,7 @@ export async function runDoctor(options: DoctorOptions): Promise<readonly Sectio
       subject: "Redis",
       run: () =>
         examineRedis(
-          () => lookAtRedis({ ...config, dataDir: dir }, log),
+          () => readRedisFacts({ ...config, dataDir: dir }, log),
           config.redis.url === undefined ? "private" : "configured",
         ),
     },
@@ -206,7 +206,7 @@ export async function runDoctor(options: DoctorOptions): Promise<readonly Sectio
           followsGit(deployment) ? deployment.spec.source.url : [],
         );
         const apis = config.forges.flatMap(({ apiUrl }) => apiUrl ?? []);
-        return examineClocks(originsOf([...urls, ...apis]), askDate, now);
+        return examineClocks(originsOf([...urls, ...apis]), fetchDate, now);
       },
     },
     ...config.forges.map((forge) => ({
@@ -226,7 +226,7 @@ export async function runDoctor(options: DoctorOptions): Promise<readonly Sectio
 
   function accountsOf(all: Awaited<ReturnType<typeof found>>) {
     const sound = soundOf(all);
-    // Rights on another cluster are that cluster's to say.
+    // Permissions on another cluster cannot be checked here.
     const here = sound.filter(({ spec }) => spec.kubeConfig === undefined);
     const named = here.map(({ key, spec }) => ({
       namespace: key.namespace,
@@ -260,7 +260,7 @@ function soundOf(all: readonly { readonly deployment: Deployment | MalformedDepl
   return all.flatMap(({ deployment }) => (isMalformed(deployment) ? [] : [deployment]));
 }
 
-/** Each account once, in order; those that name none are left out. */
+/** Removes duplicates and entries without a name, and sorts. */
 function distinct(accounts: readonly { namespace: string; name?: string | undefined }[]): Key[] {
   const texts = new Set(
     accounts.flatMap(({ namespace, name }) => (name === undefined ? [] : [`${namespace}/${name}`])),
@@ -271,20 +271,20 @@ function distinct(accounts: readonly { namespace: string; name?: string | undefi
   });
 }
 
-/** Those that can be asked the time: of http and https. */
+/** Origins of the HTTP and HTTPS URLs, whose responses have the time. */
 function originsOf(urls: readonly string[]): readonly string[] {
   const parsed = urls.map((url) => URL.parse(url)).filter((url) => /^https?:$/.test(url?.protocol ?? ""));
   return [...new Set(parsed.flatMap((url) => url?.origin ?? []))].sort();
 }
 
-/** Whether a host can be reached is another finding. */
-async function askDate(origin: string): Promise<number | undefined> {
+/** `undefined` if the host cannot be reached, which is another check's finding. */
+async function fetchDate(origin: string): Promise<number | undefined> {
   const signal = AbortSignal.timeout(10_000);
   const answer = await fetch(origin, { method: "HEAD", redirect: "manual", signal }).catch(() => undefined);
   return Date.parse(answer?.headers.get("date") ?? "") || undefined;
 }
 
-/** kluctl's unpacked Python is worth seconds; the server's own is taken where there is one. */
+/** Uses the server's cache if it is writable, because unpacking kluctl's Python takes seconds. */
 async function cacheOf(dataDir: string, otherwise: string): Promise<string> {
   const cache = join(dataDir, "kluctl-cache");
   const usable = await access(cache, constants.W_OK).then(
@@ -294,7 +294,7 @@ async function cacheOf(dataDir: string, otherwise: string): Promise<string> {
   return usable ? cache : join(otherwise, "kluctl-cache");
 }
 
-async function lookAtRedis(config: Config, log: Logger): Promise<RedisFacts> {
+async function readRedisFacts(config: Config, log: Logger): Promise<RedisFacts> {
   const { address, privateRedis } = await findRedis(config, log);
   const redis = connectProducer(address, log);
   let trouble: string | undefined;
@@ -303,7 +303,7 @@ async function lookAtRedis(config: Config, log: Logger): Promise<RedisFacts> {
     await withinDeadline("take a connection", 5_000, createReadiness(redis));
     return await checkRedis(redis);
   } catch (error) {
-    throw new Error(trouble === undefined ? (error as Error).message : `it cannot be reached: ${trouble}`);
+    throw new Error(trouble === undefined ? (error as Error).message : `cannot reach Redis: ${trouble}`);
   } finally {
     redis.disconnect();
     await privateRedis?.stop();

@@ -1,36 +1,36 @@
-/** The doctor's checks are data: what runs them, in which order and at the same time as what, is decided here. */
+/** Runs the doctor's checks concurrently and groups their findings. */
 import { type Finding, problem, type Section } from "./finding.ts";
 
 export interface Check {
-  /** What findings are grouped under. */
+  /** Title of the section for its findings. */
   readonly group: string;
-  /** What it is called where it could not be made. */
+  /** Subject of the finding if the check itself fails. */
   readonly subject: string;
-  /** What is said while it runs, of those that take long. `tell` says how far it is. */
+  /** Progress message of a check that takes long; `report` adds how far it is. */
   readonly progress?: string | undefined;
-  readonly run: (tell: (done: string) => void) => Promise<readonly Finding[]>;
+  readonly run: (report: (done: string) => void) => Promise<readonly Finding[]>;
 }
 
 export interface ExamineOptions {
-  /** If it finds a problem, the others have nothing to look at. */
+  /** If it finds a problem, the other checks are skipped. */
   readonly first: Check;
   readonly checks: readonly Check[];
-  /** What is being done at the moment, for people who wait. */
+  /** Receives the current step. */
   readonly onProgress?: ((text: string) => void) | undefined;
 }
 
-/** Makes all checks, and returns what they found in the order in which they are listed. */
+/** Runs all checks and returns their findings in the order of the checks. */
 export async function examine({ first, checks, onProgress }: ExamineOptions): Promise<readonly Section[]> {
   const make = async (check: Check): Promise<readonly Finding[]> => {
     const { subject, progress, run } = check;
-    const tell = (done: string) => {
+    const report = (done: string) => {
       if (progress !== undefined) onProgress?.(`${progress}: ${done}`);
     };
     if (progress !== undefined) onProgress?.(progress);
     try {
-      return await run(tell);
+      return await run(report);
     } catch (error) {
-      return [problem(subject, `could not be checked: ${error instanceof Error ? error.message : String(error)}`)];
+      return [problem(subject, `cannot be checked: ${error instanceof Error ? error.message : String(error)}`)];
     }
   };
   const begun = await make(first);

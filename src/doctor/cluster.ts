@@ -1,4 +1,4 @@
-/** What the doctor asks the API server. It only reads, and asks whether it might do more. */
+/** The doctor's access to the API server: reads and access reviews only. */
 import type { IncomingMessage } from "node:http";
 import { z } from "zod";
 import { ApiError } from "../errors.ts";
@@ -12,11 +12,11 @@ import { isOurId } from "../reconcile/our-ids.ts";
 
 export interface ServerFacts {
   readonly version: string;
-  /** How much our clock is ahead of the API server's. */
+  /** How far this machine's clock is ahead of the API server's. */
   readonly aheadMs: number;
 }
 
-/** A Deployment that runs kluctl's controller, or what was put in its place. */
+/** A Deployment that runs kluctl's controller or its replacement. */
 export interface ControllerFacts {
   readonly key: Key;
   readonly image: string;
@@ -31,51 +31,51 @@ export interface LeaseFacts {
   readonly durationMs: number;
 }
 
-/** Who wrote a resource's status last. */
+/** The last writer of a resource's status. */
 export interface Writer {
   readonly manager: string;
   /** Epoch milliseconds. */
   readonly at: number;
-  /** What it wrote has a Towline's id in it. */
+  /** The status contains an ID of a Towline. */
   readonly isTowline?: true | undefined;
 }
 
 export interface FoundDeployment {
   readonly deployment: Deployment | MalformedDeployment;
-  /** As it was written. */
+  /** The spec before parsing. */
   readonly spec: unknown;
   readonly lastWriter?: Writer | undefined;
 }
 
-/** One verb on one resource, as an authorizer is asked for it. */
+/** Attributes of an access review: one verb on one resource. */
 export interface Access {
   readonly verb: string;
   readonly group: string;
   readonly resource: string;
   readonly subresource?: string | undefined;
-  /** Absent: in all of them, or the resource knows none. */
+  /** Absent: all namespaces, or a cluster-scoped resource. */
   readonly namespace?: string | undefined;
   readonly name?: string | undefined;
 }
 
 export interface DoctorCluster {
   server(): Promise<ServerFacts>;
-  /** Of the API group of KluctlDeployments: `kluctldeployments`, `kluctldeployments/status`; empty without the CRD. */
+  /** Resources of the API group: `kluctldeployments`, `kluctldeployments/status`; empty without the CRD. */
   resources(): Promise<readonly string[]>;
   deployments(): Promise<readonly FoundDeployment[]>;
-  /** Those of the older API, `flux.kluctl.io`, as they are; `undefined` where the cluster does not know it. */
+  /** Resources of the legacy API, unparsed; `undefined` if the cluster does not have that API. */
   legacy(): Promise<readonly unknown[] | undefined>;
-  /** Those that call themselves kluctl's controller, if they may be looked for. */
+  /** Deployments labelled as kluctl's controller, if they may be listed. */
   controllers(namespace: string): Promise<readonly ControllerFacts[] | "forbidden">;
   lease(key: Key): Promise<LeaseFacts | undefined>;
-  /** The lease under which a Towline works on a deployment. */
+  /** The lease that a Towline holds while it reconciles a deployment. */
   ownLease(key: Key): Promise<LeaseFacts | undefined>;
-  /** Also where it may not be looked at: then nobody can say that it is missing. */
+  /** True as well if the caller may not read service accounts. */
   serviceAccountExists(key: Key): Promise<boolean>;
   namespaceExists(name: string): Promise<boolean>;
-  /** Those of the whole cluster that have KluctlDeployments; `undefined` if they may not be listed. */
+  /** All namespaces with KluctlDeployments; `undefined` if they may not be listed. */
   deploymentNamespaces(): Promise<readonly string[] | undefined>;
-  /** Whether we may, or the service account that is asked about. */
+  /** Access review for the caller or the given service account. */
   may(access: Access): Promise<boolean>;
 }
 
@@ -83,7 +83,7 @@ export interface DoctorClusterDeps {
   readonly client: Pick<KubeClient, "request" | "list" | "stream">;
   /** Empty: all. */
   readonly namespaces: readonly string[];
-  /** Whose rights are looked at; our own when left out. */
+  /** Account whose permissions are checked; default: the caller. */
   readonly serviceAccount?: Key | undefined;
   readonly now: () => number;
 }
@@ -101,7 +101,7 @@ const Workload = z.object({
 
 const LeaseObject = z.object({
   spec: z.object({
-    holderIdentity: z.string().catch(""), // given back
+    holderIdentity: z.string().catch(""), // empty once released
     renewTime: Time,
     leaseDurationSeconds: z.number().catch(15),
   }),
@@ -121,11 +121,11 @@ const Managed = z.object({
     .catch(undefined),
 });
 
-/** Of a write, the API server notes the second; who writes has taken the time a little before. */
+/** The API server records writes with a precision of a second, and the writer takes its time a little earlier. */
 const sameWriteMs = 5_000;
 
 export function createDoctorCluster({ client, namespaces, serviceAccount, now }: DoctorClusterDeps): DoctorCluster {
-  /** `undefined` if there is none. */
+  /** `undefined` if it does not exist. */
   async function find(path: string): Promise<unknown> {
     try {
       return await client.request({ method: "GET", path });
@@ -146,14 +146,14 @@ export function createDoctorCluster({ client, namespaces, serviceAccount, now }:
   return {
     async server() {
       const from = now();
-      // Not `request`, which keeps the headers to itself; and this is no watch, as its error would say.
+      // `request` does not return headers; errors of `stream` call it a watch.
       const answer = await client
         .stream({ path: "/version", signal: AbortSignal.timeout(10_000) })
         .catch((cause: unknown) => {
           throw new Error((cause as Error).message.replace(/^watch /, "GET "), { cause });
         });
       const to = now();
-      // It says whole seconds: on average, half a second more has passed.
+      // The header has whole seconds: add half a second on average.
       const date = Date.parse(answer.headers.date ?? "") + 500;
       const aheadMs = Number.isNaN(date) ? 0 : (from + to) / 2 - date;
       const { gitVersion = "of an unknown version" } = JSON.parse(await textOf(answer)) as { gitVersion?: string };
@@ -211,7 +211,7 @@ export function createDoctorCluster({ client, namespaces, serviceAccount, now }:
       const found = await lease(key);
       return found?.holder ? found : undefined;
     },
-    // Also one that was given back: it says when.
+    // Also returned when it was released, because it has the time of that.
     ownLease: ({ namespace, name }) => lease({ namespace, name: leaseName(name) }),
     async serviceAccountExists({ namespace, name }) {
       const path = `/api/v1/namespaces/${namespace}/serviceaccounts/${encodeURIComponent(name)}`;
@@ -250,7 +250,7 @@ async function unlessForbidden<T>(answer: Promise<T>): Promise<T | undefined> {
   }
 }
 
-/** Who a service account is to an authorizer. */
+/** User and groups of a service account in access reviews. */
 function subjectOf({ namespace, name }: Key) {
   return {
     user: `system:serviceaccount:${namespace}:${name}`,
@@ -260,12 +260,12 @@ function subjectOf({ namespace, name }: Key) {
 
 export function lastWriterOf(item: unknown): Writer | undefined {
   const { data } = Managed.safeParse(item);
-  const { lastDriftDetectionResult: look } = data?.status ?? {};
+  const { lastDriftDetectionResult: check } = data?.status ?? {};
   const [last] = (data?.metadata.managedFields ?? [])
     .filter((entry) => (entry as typeof entry | undefined)?.subresource === "status")
     .map(({ manager, time }) => ({ manager, at: time }))
     .sort((a, b) => b.at - a.at);
-  const isTowline = last && look && isOurId(look.reconcileId) && Math.abs(last.at - look.endTime) <= sameWriteMs;
+  const isTowline = last && check && isOurId(check.reconcileId) && Math.abs(last.at - check.endTime) <= sameWriteMs;
   return last && { ...last, ...(isTowline && { isTowline }) };
 }
 

@@ -1,6 +1,6 @@
 /**
- * What a deployment renders to here and now. It is the very comparison that a loop of the server begins with, by a loop
- * that has nothing to write with.
+ * Renders a deployment and compares it with the cluster, with the same code as the server's reconciliation but without any
+ * adapter that writes.
  */
 import { SourceError } from "../errors.ts";
 import type { Deployment } from "../model.ts";
@@ -16,7 +16,7 @@ export interface CompareDeps extends Omit<LoopDeps, keyof typeof writesNothing |
   readonly signal: AbortSignal;
 }
 
-/** Throws Errors that hold no secret. */
+/** Errors contain no secrets. */
 export function createCompare({ signal, ...deps }: CompareDeps): (deployment: Deployment) => Promise<Compared> {
   const loopDeps: LoopDeps = { ...deps, ...writesNothing, settings: { dryRun: true } };
 
@@ -47,7 +47,7 @@ export function createCompare({ signal, ...deps }: CompareDeps): (deployment: De
   };
 }
 
-/** At the commit that the status tells of, so that what is pushed meanwhile is not taken for a difference. */
+/** Pins the commit in the status, so that commits pushed in the meantime are not reported as a difference. */
 function atSeenCommit(deployment: Deployment): Deployment | undefined {
   const { spec, status } = deployment;
   const { source } = spec;
@@ -61,7 +61,7 @@ function isGone(error: unknown): boolean {
 }
 
 function refuse(): never {
-  throw new Error("the doctor changes nothing");
+  throw new Error("the doctor is read-only");
 }
 
 const readOnly: Deployments = {
@@ -82,7 +82,7 @@ const writesNothing = {
   objects: { delete: refuse },
 };
 
-/** Comparing needs no lease; but a loop has one, and tells kluctl's watchdog that it still does. */
+/** Comparing needs no lease, but kluctl's watchdog expects one that is renewed. */
 const unlosable: Held = {
   lost: new AbortController().signal,
   onRenewed(callback) {

@@ -1,4 +1,4 @@
-/** Each deployment: what of it would not work, and what a swap would do to it. */
+/** Checks each deployment for problems, and predicts what a swap would do. */
 import { ApiError } from "../errors.ts";
 import type { Limit } from "../limit.ts";
 import { type Deployment, isMalformed, keyText } from "../model.ts";
@@ -14,9 +14,9 @@ export interface DeploymentsDeps {
   readonly cluster: Pick<DoctorCluster, "serviceAccountExists">;
   readonly secrets: Secrets;
   readonly readIdentity: ReadIdentity;
-  /** Renders and compares, and changes nothing; without it, hashes are not looked at. */
+  /** Renders and compares, read-only; absent: hashes are not checked. */
   readonly compare?: ((deployment: Deployment) => Promise<Compared>) | undefined;
-  /** How many are looked at, and compared, at the same time. */
+  /** Limit of concurrent checks. */
   readonly limit: Limit;
   readonly now: () => number;
 }
@@ -24,14 +24,14 @@ export interface DeploymentsDeps {
 export async function examineDeployments(
   deps: DeploymentsDeps,
   found: readonly FoundDeployment[],
-  tell: (done: string) => void,
+  report: (done: string) => void,
 ): Promise<Finding[]> {
-  if (found.length === 0) return [ok("none", "there is no KluctlDeployment in the watched namespaces")];
+  if (found.length === 0) return [ok("none", "no KluctlDeployment in the watched namespaces")];
   let done = 0;
   const each = await Promise.all(
     found.map(async (one) => {
       const findings = await examineDeployment(deps, one);
-      tell(`${++done} of ${found.length}`);
+      report(`${++done} of ${found.length}`);
       return findings;
     }),
   );
@@ -40,17 +40,17 @@ export async function examineDeployments(
 
 export async function examineDeployment(deps: DeploymentsDeps, found: FoundDeployment): Promise<Finding[]> {
   const findings = await deps.limit.run(() => examineWhole(deps, found));
-  return [...examineOldLogin(found.deployment), ...findings];
+  return [...examineDeprecatedLogin(found.deployment), ...findings];
 }
 
-/** Works, but not for all that it works for under kluctl's controller. */
-function examineOldLogin(deployment: FoundDeployment["deployment"]): Finding[] {
+/** The deprecated credentials work, but for fewer hosts than with kluctl's controller. */
+function examineDeprecatedLogin(deployment: FoundDeployment["deployment"]): Finding[] {
   if (isMalformed(deployment) || !deployment.spec.gitCredentials.some(({ bySource }) => bySource)) return [];
   const host = parseRepoUrl(deployment.spec.source.url)?.host;
-  const where = host === undefined ? "for no host, as the source is none of git" : `for ${host} only`;
-  const what = `spec.source.secretRef is deprecated, and its password is used ${where}: not for what the project includes`;
-  const advice = "name each host in spec.credentials.git";
-  return [warning(keyText(deployment.key), `${what} from other hosts`, advice)];
+  const where = host === undefined ? "for no host, because the source is not a git repository" : `for ${host} only`;
+  const what = `spec.source.secretRef is deprecated; its password is used ${where}, not for includes from other hosts`;
+  const advice = "list each host in spec.credentials.git";
+  return [warning(keyText(deployment.key), what, advice)];
 }
 
 async function examineWhole(deps: DeploymentsDeps, { deployment, spec }: FoundDeployment): Promise<Finding[]> {
@@ -61,8 +61,8 @@ async function examineWhole(deps: DeploymentsDeps, { deployment, spec }: FoundDe
   }
   const faults = [...(await examineSecrets(deps, deployment, spec)), ...(await examineIdentity(deps, deployment))];
   if (faults.length > 0) return faults;
-  if (deployment.spec.suspend) return [ok(subject, "is suspended: nothing is deployed")];
-  if (deps.compare === undefined) return [ok(subject, "its spec and secrets are sound; not compared")];
+  if (deployment.spec.suspend) return [ok(subject, "suspended: nothing is deployed")];
+  if (deps.compare === undefined) return [ok(subject, "spec and Secrets are valid; not compared")];
   try {
     return [judgeSwap(deployment, await deps.compare(deployment), deps.now())];
   } catch (error) {
@@ -70,7 +70,7 @@ async function examineWhole(deps: DeploymentsDeps, { deployment, spec }: FoundDe
     return [
       deployment.status.lastPrepareError === undefined
         ? problem(subject, `would not become ready: ${message}`)
-        : warning(subject, `cannot be prepared, which its status tells already: ${message}`),
+        : warning(subject, `cannot be prepared, as its status already reports: ${message}`),
     ];
   }
 }
@@ -86,28 +86,28 @@ async function examineSecrets({ secrets }: DeploymentsDeps, deployment: Deployme
       data = await secrets.get(key.namespace, secretName, account);
     } catch (error) {
       if (!(error instanceof ApiError && error.status === 403)) throw error;
-      const advice = "grant get on it to who reads it: see kubernetes.readSecretsAs";
-      return [problem(subject, `${field}: ${name} may not be read: ${error.message}`, advice)];
+      const advice = "grant get on it to the account that reads it: see kubernetes.readSecretsAs";
+      return [problem(subject, `${field}: ${name} cannot be read: ${error.message}`, advice)];
     }
     if (data === undefined) return [problem(subject, `${field}: ${name} does not exist`, "create it")];
     const what = missing(Object.keys(data));
-    return what === undefined ? [] : [problem(subject, `${field}: ${name} ${what}`, "add what is missing")];
+    return what === undefined ? [] : [problem(subject, `${field}: ${name} ${what}`, "add the missing key")];
   });
   return (await Promise.all(findings)).flat();
 }
 
-/** Whom kluctl would be on the cluster, and on which one. */
+/** The cluster and identity that kluctl would use. */
 async function examineIdentity({ cluster, readIdentity }: DeploymentsDeps, deployment: Deployment): Promise<Finding[]> {
   const { key, spec } = deployment;
   try {
-    await readIdentity(deployment, { decrypts: false }); // its keys are looked at with the other Secrets
+    await readIdentity(deployment, { decrypts: false }); // its keys are checked with the other Secrets
   } catch (error) {
     return [problem(keyText(key), `spec.kubeConfig: ${(error as Error).message}`)];
   }
   const { serviceAccountName: name } = spec;
-  // Of another cluster, only its own API server knows the accounts.
+  // Accounts of another cluster are known to its own API server only.
   if (name === undefined || spec.kubeConfig !== undefined) return [];
   if (await cluster.serviceAccountExists({ namespace: key.namespace, name })) return [];
-  const what = `spec.serviceAccountName: there is no service account ${key.namespace}/${name}`;
-  return [problem(keyText(key), what, "create it, and grant it what the project deploys")];
+  const what = `spec.serviceAccountName: service account ${key.namespace}/${name} does not exist`;
+  return [problem(keyText(key), what, "create it, and grant it permissions for the objects of the project")];
 }

@@ -1,13 +1,13 @@
-/** What a check found: one line for people. */
+/** The result of a check: one line of the report. */
 
 export const levels = ["ok", "warning", "problem"] as const;
 
-/** `warning`: something that somebody should know before the swap. `problem`: something that will not work. */
+/** `warning`: should be read before a swap. `problem`: something will not work. */
 export type Level = (typeof levels)[number];
 
 export interface Finding {
   readonly level: Level;
-  /** What it is about: `shop/staging`, `Redis`. */
+  /** `shop/staging`, `Redis` */
   readonly subject: string;
   readonly message: string;
   /** What to do. */
@@ -32,7 +32,7 @@ export interface Section {
   readonly findings: readonly Finding[];
 }
 
-/** 0: all is well, 1: there are warnings, 2: there are problems. */
+/** 0: no warnings or problems, 1: warnings, 2: problems. */
 export function exitCodeOf(sections: readonly Section[]): number {
   return Math.max(0, ...sections.flatMap(({ findings }) => findings.map(({ level }) => levels.indexOf(level))));
 }

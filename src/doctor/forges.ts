@@ -1,4 +1,4 @@
-/** What the forges' logins may write at the repositories that are followed, and whether the hosts' clocks agree with ours. */
+/** Checks whether the forges' logins may write at the followed repositories, and the clocks of the git hosts. */
 import { followsGit, type RepoId } from "../model.ts";
 import type { FoundDeployment } from "./cluster.ts";
 import { type Finding, ok, problem, warning } from "./finding.ts";
@@ -7,7 +7,7 @@ export interface ForgeLooker {
   readonly id: string;
   /** `undefined` for a repository of another host. */
   readonly repoName: (repo: RepoId) => string | undefined;
-  /** What the login may not write there. Throws Errors that say what is wrong. */
+  /** What the login may not write there. Throws if that cannot be checked. */
   readonly lacks: (repoName: string) => Promise<readonly string[]>;
 }
 
@@ -17,7 +17,7 @@ export async function examineWriteAccess(
 ): Promise<Finding[]> {
   const repos = new Set(found.flatMap(({ deployment }) => (followsGit(deployment) ? [deployment.repo] : [])));
   const names = [...repos].sort().flatMap((repo) => repoName(repo) ?? []);
-  const look = async (name: string): Promise<Finding> => {
+  const check = async (name: string): Promise<Finding> => {
     const subject = `forge ${id}`;
     try {
       const lacking = await lacks(name);
@@ -25,35 +25,35 @@ export async function examineWriteAccess(
       return problem(
         subject,
         `${name}: the login may not write ${lacking.join(" and ")}`,
-        `give it that right: docs/connect-github.md, connect-gitlab.md or connect-gitea.md`,
+        `grant it that permission: docs/connect-github.md, connect-gitlab.md or connect-gitea.md`,
       );
     } catch (error) {
       return problem(subject, `${name}: ${(error as Error).message}`);
     }
   };
-  return Promise.all(names.map(look));
+  return Promise.all(names.map(check));
 }
 
-/** Git hosts stamp what they send, and Apps log in by the time of day. */
+/** Git hosts sign deliveries with a timestamp, and Apps log in with one. */
 const mostSkewMs = 30_000;
 
-/** `dateOf`: when a host says it is, in epoch milliseconds; `undefined` if it does not say. */
+/** `dateOf`: the time at a host in epoch milliseconds; `undefined` if unknown. */
 export async function examineClocks(
   origins: readonly string[],
   dateOf: (origin: string) => Promise<number | undefined>,
   now: () => number,
 ): Promise<Finding[]> {
-  const looked = await Promise.all(
+  const findings = await Promise.all(
     origins.map(async (origin): Promise<Finding[]> => {
       const from = now();
       const date = await dateOf(origin);
       if (date === undefined) return [];
-      const aheadMs = (from + now()) / 2 - (date + 500); // it says whole seconds
+      const aheadMs = (from + now()) / 2 - (date + 500); // the header has whole seconds
       const { host } = new URL(origin);
-      if (Math.abs(aheadMs) <= mostSkewMs) return [ok("clock", `agrees with that of ${host}`)];
+      if (Math.abs(aheadMs) <= mostSkewMs) return [ok("clock", `in sync with ${host}`)];
       const skew = `${Math.abs(aheadMs / 1_000).toFixed(0)} s ${aheadMs > 0 ? "ahead of" : "behind"}`;
-      return [warning("clock", `this machine's is ${skew} that of ${host}`, "set both by NTP")];
+      return [warning("clock", `this machine's clock is ${skew} that of ${host}`, "synchronize both with NTP")];
     }),
   );
-  return looked.flat();
+  return findings.flat();
 }

@@ -1,4 +1,4 @@
-/** Deployments of the older API: the same questions as of the others, and answers in the older API's words. */
+/** Checks deployments of the legacy API like the others, with findings that name the legacy API's fields. */
 import type { KubeClient } from "../kube/client.ts";
 import { toEntry } from "../kube/legacy/entry.ts";
 import { createGitRepositoryReader } from "../kube/legacy/git-repositories.ts";
@@ -15,13 +15,13 @@ export interface LegacyReaderDeps {
   readonly secrets: Secrets;
 }
 
-/** One of the older API, as the server would work on it; `spec` is the translated one. */
+/** A deployment of the legacy API as the server would reconcile it; `spec` is the translated spec. */
 export interface FoundLegacy extends FoundDeployment {
-  /** Whether it follows a GitRepository of Flux. */
+  /** Whether it follows a Flux GitRepository. */
   readonly viaFlux: boolean;
 }
 
-/** Reads what the resources refer to. */
+/** Parses the resources and reads the objects that they refer to. */
 export async function readLegacy(
   { client, secrets }: LegacyReaderDeps,
   items: readonly unknown[],
@@ -60,26 +60,26 @@ export async function examineLegacy(
 ): Promise<Finding[]> {
   if (found.length === 0) return [];
   const twins = new Set(newer.map(({ deployment }) => keyText(deployment.key)));
-  const count = `${found.length} ${found.length === 1 ? "deployment" : "deployments"} of the older API`;
+  const count = `${found.length} ${found.length === 1 ? "deployment" : "deployments"} of the legacy API`;
   const each = found.map(async (one) => {
     const subject = `${keyText(one.deployment.key)} (flux.kluctl.io)`;
     if (twins.has(keyText(one.deployment.key))) {
-      return [ok(subject, "is left alone: there is one of the same name in the newer API")];
+      return [ok(subject, "ignored: gitops.kluctl.io has a deployment of the same name")];
     }
     const findings = await examineDeployment(deps, one);
-    return findings.map((finding) => ({ ...finding, subject, message: inOlderWords(finding.message, one) }));
+    return findings.map((finding) => ({ ...finding, subject, message: withLegacyFields(finding.message, one) }));
   });
   return [
-    ok("flux.kluctl.io", `${count}: served; \`towline migrate\` writes them for the newer one`),
+    ok("flux.kluctl.io", `${count} served; \`towline migrate\` converts them`),
     ...(await Promise.all(each)).flat(),
   ];
 }
 
-function inOlderWords(message: string, { viaFlux }: FoundLegacy): string {
+function withLegacyFields(message: string, { viaFlux }: FoundLegacy): string {
   return message
     .replaceAll(
       "spec.credentials.git[0]",
-      viaFlux ? "spec.sourceRef: its GitRepository's login" : "spec.source.secretRef",
+      viaFlux ? "spec.sourceRef: the GitRepository's credentials" : "spec.source.secretRef",
     )
     .replaceAll("spec.credentials.helm[", "spec.helmCredentials[");
 }

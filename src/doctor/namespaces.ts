@@ -1,4 +1,4 @@
-/** The namespaces that the server watches, and the deployments that it therefore does not see. */
+/** Checks the watched namespaces, and reports deployments in other namespaces. */
 import type { DoctorCluster } from "./cluster.ts";
 import { type Finding, ok, warning } from "./finding.ts";
 
@@ -9,9 +9,9 @@ export async function examineNamespaces(
   cluster: Pick<DoctorCluster, "namespaceExists" | "deploymentNamespaces">,
   namespaces: readonly string[],
 ): Promise<Finding[]> {
-  if (namespaces.length === 0) return [ok(subject, "all are watched")];
+  if (namespaces.length === 0) return [ok(subject, "all namespaces are watched")];
   const elsewhere = (await cluster.deploymentNamespaces())?.filter((name) => !namespaces.includes(name));
-  const unseen = elsewhere?.length ? `; KluctlDeployments elsewhere are not: ${elsewhere.join(", ")}` : "";
+  const unseen = elsewhere?.length ? `; not watched, but with KluctlDeployments: ${elsewhere.join(", ")}` : "";
   const missing = await Promise.all(
     namespaces.map(async (name) =>
       (await cluster.namespaceExists(name))
@@ -19,7 +19,7 @@ export async function examineNamespaces(
         : [
             warning(
               subject,
-              `${name} is to be watched and does not exist`,
+              `${name} is configured to be watched but does not exist`,
               "create it, or correct kubernetes.namespaces",
             ),
           ],

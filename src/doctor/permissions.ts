@@ -1,4 +1,4 @@
-/** What the server has to be allowed, verb by verb, and whether it is. */
+/** Checks every permission that the server needs, verb by verb. */
 import { ApiError } from "../errors.ts";
 import type { Access, DoctorCluster } from "./cluster.ts";
 import { type Finding, ok, problem, warning } from "./finding.ts";
@@ -7,39 +7,39 @@ export interface PermissionsInput {
   /** Empty: all. */
   readonly namespaces: readonly string[];
   readonly resultsNamespace: string;
-  /** Where the Lease is that says who serves the cluster; absent if nobody asks. */
+  /** Namespace of the leader election Lease; absent if leader election is off. */
   readonly leader: string | undefined;
-  /** Where the keys lie by which `kluctl gitops` offers local files; absent if it cannot. */
+  /** Namespace of the keys for source overrides of `kluctl gitops`; absent if disabled. */
   readonly overrides: string | undefined;
-  /** The cluster knows the older API, `flux.kluctl.io`. */
+  /** Whether the cluster has the legacy API, `flux.kluctl.io`. */
   readonly legacy: boolean;
-  /** Secrets that deployments name are read with its own login, not as their accounts. */
+  /** Whether the server reads the Secrets of deployments with its own account. */
   readonly readsSecrets: boolean;
-  /** Some deployments decrypt files. */
+  /** Whether some deployments decrypt files. */
   readonly decrypts: boolean;
-  /** `namespace/name` of the accounts that deployments are deployed as. */
+  /** Service accounts that deployments use. */
   readonly accounts: readonly { readonly namespace: string; readonly name: string }[];
-  /** Those that confined previews act as, each with a token of its own. */
+  /** Service accounts of confined previews, for which the server creates tokens. */
   readonly previewAccounts: readonly { readonly namespace: string; readonly name: string }[];
-  /** Some deployments are deployed with the server's own rights. */
+  /** Whether some deployments use the server's own permissions. */
   readonly asServer: boolean;
-  /** Groups, as the cluster knows them, of people who may ask for something on the page, and are asked for in their name. */
+  /** Groups of page operators, named as in the cluster, which the server impersonates for their requests. */
   readonly operatorGroups: readonly string[];
-  /** People come to the page by name, and the cluster is asked what they may see. */
+  /** Whether the page checks by access reviews what logged-in users may see. */
   readonly asksWhatPeopleSee: boolean;
 }
 
-/** What the server has to be allowed with its own login, whoever deploys. */
+/** A permission that the server's own account needs. */
 export interface Need {
   readonly group: string;
   readonly resource: string;
   readonly subresource?: string;
-  /** One is enough; to create it, no name can be asked for. */
+  /** Name of the single object needed; ignored for `create`, which cannot be restricted by name. */
   readonly name?: string;
   readonly verbs: readonly string[];
-  /** What does not work without. */
+  /** What does not work without the permission. */
   readonly without: string;
-  /** Nothing is wrong without, for most. */
+  /** If set, a missing permission is only a warning. */
   readonly optional?: boolean;
 }
 
@@ -49,26 +49,26 @@ const perNamespace: readonly Need[] = [
     group: "gitops.kluctl.io",
     resource: "kluctldeployments",
     verbs: ["get", "list", "watch"],
-    without: "no deployment is seen",
+    without: "deployments cannot be found",
   },
   {
     group: "gitops.kluctl.io",
     resource: "kluctldeployments",
     verbs: ["patch"],
-    without: "requests cannot be taken and finalizers not set",
+    without: "requests cannot be accepted and finalizers cannot be set",
   },
   {
     group: "gitops.kluctl.io",
     resource: "kluctldeployments",
     subresource: "status",
     verbs: ["patch"],
-    without: "no status can be written",
+    without: "status cannot be written",
   },
   {
     group: "coordination.k8s.io",
     resource: "leases",
     verbs: ["get", "create", "update"],
-    without: "nothing is deployed, for every deployment is worked on under a Lease",
+    without: "nothing is deployed, because each reconciliation needs a Lease",
   },
   { group: "", resource: "events", verbs: ["create", "patch"], without: "no Events are written" },
 ];
@@ -77,7 +77,7 @@ const forSecrets: Need = {
   group: "",
   resource: "secrets",
   verbs: ["get"],
-  without: "logins and keys of deployments cannot be read",
+  without: "credentials and keys of deployments cannot be read",
 };
 
 const withoutRole = "the AWS role of a service account is not used to decrypt";
@@ -116,7 +116,7 @@ const ofLegacy: readonly Need[] = [
   },
 ];
 
-const withoutOverrides = "`kluctl gitops` cannot offer files of its user's machine";
+const withoutOverrides = "source overrides of `kluctl gitops` do not work";
 const forOverrides: readonly Need[] = [
   {
     group: "",
@@ -138,7 +138,7 @@ const inResults: Need = {
   group: "",
   resource: "secrets",
   verbs: ["list", "create", "patch", "delete"],
-  without: "no result is stored, so `kluctl gitops` and the web UI show none",
+  without: "results cannot be stored, so `kluctl gitops` and the web UI show none",
 };
 
 const asLeader: Need = {
@@ -146,18 +146,18 @@ const asLeader: Need = {
   resource: "leases",
   name: "5ab5d0f9.kluctl.io",
   verbs: ["get", "create", "update"],
-  without: "it cannot see whether kluctl's own controller runs, nor keep it from running",
+  without: "leader election with kluctl's own controller does not work, so both may run at the same time",
 };
 
 const aboutItself: Need = {
   group: "",
   resource: "events",
   verbs: ["create"],
-  without: "no Events tell of a changed configuration",
+  without: "no Events are written for a changed configuration",
   optional: true,
 };
 
-/** Each right, and where: `undefined` is in all namespaces. */
+/** Each permission and its namespace; `undefined`: all namespaces. */
 function neededRights({
   namespaces,
   resultsNamespace,
@@ -221,7 +221,7 @@ async function judge(
   return report(subject, `may not ${missing.join(", ")}: ${without}`, "grant it to the server's service account");
 }
 
-/** Its UID tells clusters apart, in every result. */
+/** Its UID identifies the cluster in every result. */
 async function readsKubeSystem(
   cluster: Pick<DoctorCluster, "may">,
   attributes: Omit<Access, "verb">,
@@ -232,7 +232,7 @@ async function readsKubeSystem(
   const subject = "namespace kube-system";
   return may
     ? ok(subject, "get")
-    : problem(subject, "may not get it: its UID is the cluster's in every result", "grant get on namespaces");
+    : problem(subject, "may not get it: its UID identifies the cluster in results", "grant get on namespaces");
 }
 
 async function resultsNamespaceThere(
@@ -241,16 +241,16 @@ async function resultsNamespaceThere(
 ): Promise<Finding> {
   const subject = `namespace ${name}`;
   try {
-    if (await cluster.namespaceExists(name)) return ok(subject, "is there");
+    if (await cluster.namespaceExists(name)) return ok(subject, "exists");
   } catch (error) {
-    // The server has no need to read it: what it may do in there has been asked.
+    // The server does not need to read it: its permissions in the namespace are checked above.
     if (!(error instanceof ApiError && error.status === 403)) throw error;
-    return ok(subject, "not looked at: there is no right to read namespaces");
+    return ok(subject, "not checked: no permission to read namespaces");
   }
   const mayCreate = await cluster.may({ verb: "create", group: "", resource: "namespaces" });
   return mayCreate
-    ? ok(subject, "is not there yet; the server makes it")
-    : problem(subject, "is not there, and the server may not make it", `kubectl create namespace ${name}`);
+    ? ok(subject, "does not exist yet; the server creates it")
+    : problem(subject, "does not exist, and the server may not create it", `kubectl create namespace ${name}`);
 }
 
 async function impersonates(
@@ -278,8 +278,8 @@ async function givesToken(
     ? ok(subject, "create")
     : problem(
         subject,
-        "may not create them: pull requests of its deployments are not previewed",
-        "grant create on serviceaccounts/token of that account to the server's service account; docs/rights.md",
+        "may not create them: pull requests are not previewed for its deployments",
+        "grant create on serviceaccounts/token of that account to the server's service account; see docs/rights.md",
       );
 }
 
@@ -289,20 +289,20 @@ async function reviewsAccess(cluster: Pick<DoctorCluster, "may">): Promise<Findi
     ? ok(subject, "create")
     : warning(
         subject,
-        "may not create them: people who log in see nothing on the page",
-        "grant create on subjectaccessreviews to the server's service account, or set ui.actAs: server; docs/rights.md",
+        "may not create them: users who log in see nothing on the page",
+        "grant create on subjectaccessreviews to the server's service account, or set ui.actAs: server; see docs/rights.md",
       );
 }
 
-/** Who is in it cannot be known here. */
+/** The members of the group cannot be listed here. */
 async function asksFor(cluster: Pick<DoctorCluster, "may">, name: string): Promise<Finding> {
   const subject = `group ${name}`;
   return (await cluster.may({ verb: "impersonate", group: "", resource: "groups", name }))
     ? ok(subject, "impersonate")
     : warning(
         subject,
-        "may not impersonate it: who is in it can ask for nothing on the page",
-        "with the chart, name the people in rbac.pageUsers; docs/rights.md",
+        "may not impersonate it: its members cannot send requests on the page",
+        "with the chart, list the users in rbac.pageUsers; see docs/rights.md",
       );
 }
 
@@ -310,11 +310,11 @@ async function deploysAnything(cluster: Pick<DoctorCluster, "may">): Promise<Fin
   const subject = "everything else";
   const may = await cluster.may({ verb: "*", group: "*", resource: "*" });
   return may
-    ? ok(subject, "all rights, for deployments without a serviceAccountName")
+    ? ok(subject, "all permissions, for deployments without a serviceAccountName")
     : warning(
         subject,
-        "the server is no cluster-admin: deployments without a serviceAccountName are deployed with its own rights",
-        "give them a serviceAccountName, or the server what they deploy",
+        "the server is not cluster-admin: deployments without a serviceAccountName are deployed with the server's permissions",
+        "set a serviceAccountName on them, or grant the server permissions for their objects",
       );
 }
 

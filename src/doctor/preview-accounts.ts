@@ -1,4 +1,4 @@
-/** Whether there is an account to compare each deployment's pull requests as, where previews are confined. */
+/** Checks that each deployment has a service account for confined previews. */
 import type { Config } from "../config.ts";
 import { type Deployment, keyText } from "../model.ts";
 import type { DoctorCluster } from "./cluster.ts";
@@ -12,7 +12,7 @@ export async function examinePreviewAccounts(
   deployments: readonly Deployment[],
 ): Promise<Finding[]> {
   if (!preview.enabled || preview.isolation === "off") return [];
-  // Of another cluster, only its own API server knows the accounts.
+  // Accounts of another cluster are known to its own API server only.
   const here = deployments.filter(({ spec }) => spec.kubeConfig === undefined);
   const nameOf = ({ spec }: Deployment) =>
     preview.serviceAccountName ?? spec.serviceAccountName ?? defaultServiceAccount;
@@ -31,7 +31,7 @@ export async function examinePreviewAccounts(
           problem(
             subject,
             `${listed(without)}: no service account, so pull requests are not previewed`,
-            "name one by preview.serviceAccountName, or by spec.serviceAccountName; docs/preview-security.md",
+            "set preview.serviceAccountName or spec.serviceAccountName; see docs/preview-security.md",
           ),
         ]
       : []),
@@ -39,8 +39,8 @@ export async function examinePreviewAccounts(
       ? [
           problem(
             subject,
-            `there is no service account ${listed(missing)}: pull requests are not previewed`,
-            "create it, or name another by preview.serviceAccountName; docs/preview-security.md",
+            `service account ${listed(missing)} does not exist: pull requests are not previewed`,
+            "create it, or set another preview.serviceAccountName; see docs/preview-security.md",
           ),
         ]
       : []),

@@ -1,20 +1,20 @@
-/** Whether kluctl's own controller works on this cluster: the two must not run at the same time. */
+/** Checks whether kluctl's own controller runs in this cluster: the two must not run at the same time. */
 import { keyText, type Key } from "../model.ts";
 import type { ControllerFacts, DoctorCluster, FoundDeployment, LeaseFacts } from "./cluster.ts";
 import { type Finding, ok, warning } from "./finding.ts";
 
-/** Upstream's leader election; `controller run` of either takes it. */
+/** The leader election Lease of kluctl's controller, which `controller run` of both uses. */
 const leaderLease = "5ab5d0f9.kluctl.io";
 
-/** What all Towline servers call themselves there; where one is to work alone, something follows. */
+/** Holder identity of Towline servers; a suffix follows in mode `exclusive`. */
 const towlineHolder = /^towline(?:-|$)/;
 
-/** A status that was written so recently has somebody who writes it. */
+/** A status written within this time has an active writer. */
 const recentMs = 15 * 60_000;
 
 export interface RunningControllerDeps {
   readonly cluster: Pick<DoctorCluster, "controllers" | "lease" | "ownLease">;
-  /** Where kluctl's controller lives. */
+  /** Namespace of kluctl's controller. */
   readonly namespace: string;
   readonly now: () => number;
 }
@@ -36,7 +36,12 @@ export async function examineController(
 
 function describeWorkloads(controllers: readonly ControllerFacts[] | "forbidden"): Finding[] {
   if (controllers === "forbidden") {
-    return [ok("Deployment", "not looked for: there is no right to list Deployments; what is below tells it as well")];
+    return [
+      ok(
+        "Deployment",
+        "not checked: no permission to list Deployments; the Lease and status writes below show it as well",
+      ),
+    ];
   }
   if (controllers.length === 0) return [ok("Deployment", "none is labelled control-plane=kluctl-controller")];
   return controllers.map(describeWorkload);
@@ -45,22 +50,22 @@ function describeWorkloads(controllers: readonly ControllerFacts[] | "forbidden"
 function describeWorkload({ key, image, wanted, ready }: ControllerFacts): Finding {
   const subject = keyText(key);
   const what = `runs ${image}, ${ready} of ${wanted} ready`;
-  if (/towline/i.test(image)) return ok(subject, `${what}: it is a Towline already`);
-  if (wanted === 0) return ok(subject, `is there (${image}), scaled to 0`);
+  if (/towline/i.test(image)) return ok(subject, `${what}: already Towline`);
+  if (wanted === 0) return ok(subject, `scaled to 0 (${image})`);
   const stop = `kubectl -n ${key.namespace} scale deployment ${key.name} --replicas=0`;
-  return warning(subject, what, `stop it before Towline starts, or put Towline's image into it: ${stop}`);
+  return warning(subject, what, `stop it before Towline starts (${stop}), or replace its image with Towline's`);
 }
 
 function describeLease(lease: LeaseFacts | undefined, key: Key, now: number): Finding {
   const subject = `Lease ${keyText(key)}`;
-  if (lease === undefined) return ok(subject, "nobody holds it");
+  if (lease === undefined) return ok(subject, "not held");
   const held = `${lease.holder}, ${ago(now - lease.renewedAt)}`;
-  if (now - lease.renewedAt > lease.durationMs) return ok(subject, `has expired, last held by ${held}`);
-  if (towlineHolder.test(lease.holder)) return ok(subject, `is held by a Towline (${held})`);
-  return warning(subject, `is held by ${held}`, "whoever holds it works on the deployments; stop it before the swap");
+  if (now - lease.renewedAt > lease.durationMs) return ok(subject, `expired, last held by ${held}`);
+  if (towlineHolder.test(lease.holder)) return ok(subject, `held by a Towline (${held})`);
+  return warning(subject, `held by ${held}`, "the holder reconciles the deployments; stop it before the swap");
 }
 
-/** A controller that runs elsewhere, or under another name, is known by what it writes. */
+/** Detects a controller that runs elsewhere or under another name by its status writes. */
 async function describeWrites(
   cluster: Pick<DoctorCluster, "ownLease">,
   deployments: readonly FoundDeployment[],
@@ -71,8 +76,8 @@ async function describeWrites(
     .flatMap(({ deployment: { key }, lastWriter }) => (lastWriter ? [{ key, ...lastWriter }] : []))
     .filter(({ at }) => now - at < recentMs)
     .sort((a, b) => b.at - a.at);
-  // A Towline renews a Lease of the deployment while it works on it; kluctl's controller knows no such Lease. A look that
-  // is left out takes none, and is known by what it wrote.
+  // A Towline holds a Lease of the deployment while it reconciles; kluctl's controller does not. A skipped reconciliation
+  // takes no Lease, and is recognized by the ID in the status.
   const ours = await Promise.all(
     recent.map(async ({ key, at, isTowline }) => {
       if (isTowline) return true;
@@ -84,11 +89,11 @@ async function describeWrites(
   const [newest] = others;
   const count = `${recent.length} of ${deployments.length} deployments`;
   if (newest !== undefined) {
-    const who = `${newest.manager} wrote the status of ${keyText(newest.key)} ${ago(now - newest.at)}`;
-    return warning(subject, who, "that is kluctl's controller, or another server: stop it before the swap");
+    const write = `${newest.manager} wrote the status of ${keyText(newest.key)} ${ago(now - newest.at)}`;
+    return warning(subject, write, "this is kluctl's controller or another server: stop it before the swap");
   }
-  if (recent.length > 0) return ok(subject, `a Towline wrote those of ${count} in the last 15 minutes`);
-  return ok(subject, "nobody wrote one in the last 15 minutes");
+  if (recent.length > 0) return ok(subject, `only by a Towline in the last 15 minutes (${count})`);
+  return ok(subject, "none in the last 15 minutes");
 }
 
 function ago(ms: number): string {

@@ -1,11 +1,11 @@
-/** Which Secrets with logins and keys a deployment names, and which of their keys it cannot do without. Pure. */
+/** The Secrets that a deployment refers to, and the keys that they must have. Pure. */
 import { z } from "zod";
 
 export interface SecretNeed {
-  /** Where the resource names it. */
+  /** Field of the resource that refers to the Secret. */
   readonly field: string;
   readonly secretName: string;
-  /** What is missing among these keys, for people; `undefined` if nothing is. */
+  /** Describes what is missing among these keys; `undefined` if nothing is. */
   readonly missing: (keys: readonly string[]) => string | undefined;
 }
 
@@ -47,7 +47,7 @@ const loginKeys: Record<"git" | "oci" | "helm", SecretNeed["missing"]> = {
 
 const decryptionKeys = ["*.agekey", "*.asc", "sops.aws-kms", "sops.azure-kv", "sops.gcp-kms", "sops.vault-token"];
 
-/** Patterns are names, or `*` and the end of one. */
+/** A pattern is a name, or `*` followed by a suffix. */
 function oneOf(patterns: readonly string[]): SecretNeed["missing"] {
   return (keys) => {
     const there = keys.some((key) =>

@@ -1,7 +1,7 @@
-/** Findings as people read them, and as programs do. Pure. */
+/** Formats findings as text and as data. Pure. */
 import { exitCodeOf, type Finding, levels, type Level, type Section } from "./finding.ts";
 
-/** Adds colour, or does not. */
+/** Colours text on a terminal. */
 export type Paint = (colour: "green" | "yellow" | "red" | "bold", text: string) => string;
 
 const colours: Record<Level, "green" | "yellow" | "red"> = { ok: "green", warning: "yellow", problem: "red" };
@@ -14,7 +14,7 @@ export function toText(sections: readonly Section[], paint: Paint): string {
   return `${[...blocks, summaryOf(sections)].join("\n\n")}\n`;
 }
 
-/** For programs. */
+/** Findings for JSON and YAML. */
 export function toFacts(sections: readonly Section[]) {
   const status = levels[exitCodeOf(sections)];
   const checks = sections.flatMap(({ title, findings }) => findings.map((finding) => ({ group: title, ...finding })));
@@ -27,7 +27,7 @@ function toLine({ level, subject, message, advice }: Finding, width: number, pai
   return `  ${mark}  ${subject.padEnd(width)}  ${oneLine(text)}`;
 }
 
-/** What came from a cluster or a git host neither begins a line nor moves the cursor. */
+/** Removes line breaks and control characters from text of a cluster or git host. */
 function oneLine(text: string): string {
   return text
     .trim()

@@ -1,10 +1,10 @@
-/** What the server needs besides the cluster: kluctl, Redis, forges, a directory. */
+/** Checks what the server needs besides the cluster: kluctl, Redis, forges and the data directory. */
 import { constants } from "node:fs";
 import { access, stat, statfs } from "node:fs/promises";
 import { dirname } from "node:path";
 import { type Finding, ok, problem, warning } from "./finding.ts";
 
-/** kluctl's version, or why there is none. */
+/** kluctl's version, or why it does not run. */
 export async function examineKluctl(version: () => Promise<string>): Promise<Finding[]> {
   try {
     return [ok("kluctl", await version())];
@@ -19,14 +19,14 @@ export interface RedisFacts {
   readonly warnings: readonly string[];
 }
 
-/** `private`: the server starts one by itself; what is looked at is that it can. */
+/** `private`: checks that the server can start its own Redis. */
 export async function examineRedis(
-  look: () => Promise<RedisFacts>,
+  readFacts: () => Promise<RedisFacts>,
   kind: "configured" | "private",
 ): Promise<Finding[]> {
   try {
-    const { version, problems, warnings } = await look();
-    const what = kind === "private" ? `${version}; the server starts a private one, good for one replica` : version;
+    const { version, problems, warnings } = await readFacts();
+    const what = kind === "private" ? `${version}; private to the server, for one replica only` : version;
     const found = [
       ...problems.map((text) => problem("Redis", text)),
       ...warnings.map((text) => warning("Redis", text)),
@@ -38,22 +38,22 @@ export async function examineRedis(
 }
 
 export interface ForgeFacts {
-  /** There are others, and nothing says which hosts are its own. */
+  /** Whether there are other forges, and this one has no configured hosts. */
   readonly isUnbound?: boolean;
-  /** Whether `preview.enabled` says so. */
+  /** Value of `preview.enabled`. */
   readonly previews?: boolean;
 }
 
-/** Without a login, only its webhooks are taken. */
+/** Without a login, only the forge's webhooks are used. */
 export async function examineForge(
   id: string,
   account: (() => Promise<string>) | undefined,
   { isUnbound = false, previews = false }: ForgeFacts = {},
 ): Promise<Finding[]> {
   const subject = `forge ${id}`;
-  const unbound = "which hosts are its own is not known, so that the other forges can speak for its repositories";
+  const unbound = "its hosts are unknown, so other forges can send events for its repositories";
   return [
-    ...(isUnbound ? [warning(subject, unbound, "set its apiUrl, or hosts")] : []),
+    ...(isUnbound ? [warning(subject, unbound, "set its apiUrl or hosts")] : []),
     ...(await examineLogin(subject, account, previews)),
   ];
 }
@@ -63,8 +63,7 @@ async function examineLogin(
   account: (() => Promise<string>) | undefined,
   previews: boolean,
 ): Promise<Finding[]> {
-  if (account === undefined)
-    return [ok(subject, "has no login: its webhooks are taken, pull requests are not previewed")];
+  if (account === undefined) return [ok(subject, "no login: webhooks are accepted, pull requests are not previewed")];
   try {
     const whether = previews ? "are previewed" : "are not previewed (preview.enabled is false)";
     return [ok(subject, `the login works: ${await account()}; pull requests ${whether}`)];
@@ -73,28 +72,28 @@ async function examineLogin(
   }
 }
 
-/** Mirrors of repositories and kluctl's own Python need some. */
+/** For mirrors of repositories and kluctl's unpacked Python. */
 const leastFreeBytes = 2 * 1024 ** 3;
 
-/** Looks, and makes nothing: the server makes it when it starts. */
+/** Read-only: the server creates the directory when it starts. */
 export async function examineDataDir(dir: string): Promise<Finding[]> {
   const subject = "data directory";
   const there = await firstThatExists(dir);
-  const what = there === dir ? `${dir} can be written` : `${dir} can be made`;
+  const what = there === dir ? `${dir} is writable` : `${dir} can be created`;
   try {
     if (!(await stat(there)).isDirectory()) return [problem(subject, `${there} is not a directory`, advice)];
     await access(there, constants.R_OK | constants.W_OK | constants.X_OK);
   } catch (error) {
-    return [problem(subject, `${there} cannot be written: ${String((error as NodeJS.ErrnoException).code)}`, advice)];
+    return [problem(subject, `${there} is not writable: ${String((error as NodeJS.ErrnoException).code)}`, advice)];
   }
   const { bavail, bsize } = await statfs(there);
   const free = `${((Number(bavail) * Number(bsize)) / 1024 ** 3).toFixed(1)} GiB free`;
   return Number(bavail) * Number(bsize) < leastFreeBytes
-    ? [warning(subject, `${what}, but there is little room: ${free}`, "give it 2 GiB or more")]
+    ? [warning(subject, `${what}, but has little space: ${free}`, "provide 2 GiB or more")]
     : [ok(subject, `${what}, ${free}`)];
 }
 
-const advice = "make it the server's, or set TOWLINE_DATA_DIR to another";
+const advice = "make it writable for the server, or set TOWLINE_DATA_DIR to another directory";
 
 async function firstThatExists(path: string): Promise<string> {
   const exists = await stat(path).then(

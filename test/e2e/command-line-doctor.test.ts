@@ -74,9 +74,9 @@ test("a login that may not write comments and statuses is found, and so is a hos
   const clocks = allowed
     .filter(({ subject }) => subject === "clock")
     .map(({ level, message }) => `${level} ${message}`);
-  expect(clocks).toContain(`ok agrees with that of ${new URL(host.apiUrl).host}`);
+  expect(clocks).toContain(`ok in sync with ${new URL(host.apiUrl).host}`);
   expect(clocks).toContainEqual(
-    expect.stringMatching(`^warning this machine's is (?:7199|7200|7201) s ahead of that of ${lateHost}$`),
+    expect.stringMatching(`^warning this machine's clock is (?:7199|7200|7201) s ahead of that of ${lateHost}$`),
   );
 });
 

@@ -26,7 +26,7 @@ interface Kind {
 }
 
 const unchanged = /^ok nothing would be deployed/;
-const waits = /^ok a change waits for approval, as before/;
+const waits = /^ok a change still waits for approval/;
 
 const kinds: Readonly<Record<string, Kind>> = {
   plain: { spec: { validate: true }, item: aMap, doctor: unchanged },
@@ -46,14 +46,14 @@ const kinds: Readonly<Record<string, Kind>> = {
   failing: {
     spec: { retryInterval: "1h" },
     item: (name) => ({ ...aMap(name), "bad.yml": stringify(mapOf("Not_A_Name")) }),
-    doctor: /^warning its last deploy failed: Towline tries again/,
+    doctor: /^warning its last deploy failed: Towline retries/,
   },
   broken: {
     item: () => ({ "broken.yml": "{{ no_such_function() }}" }),
-    doctor: /^warning cannot be prepared, which its status tells already: .*no_such_function/s,
+    doctor: /^warning cannot be prepared, as its status already reports: .*no_such_function/s,
   },
   drifted: { item: aMap, doctor: unchanged },
-  suspended: { item: aMap, doctor: /^ok is suspended/ },
+  suspended: { item: aMap, doctor: /^ok suspended/ },
 };
 
 function mapOf(name: string, data: Record<string, string> = { size: "{{ args.size }}" }) {

@@ -60,15 +60,17 @@ const pieces: Readonly<Record<string, readonly string[]>> = {
     "deployed objects are no longer in the project.",
     "${what} They are not pruned until somebody confirms it",
   ],
-  "this machine's is … s ahead of its own": ['s ${aheadMs > 0 ? "ahead of" : "behind"} its own'],
-  "runs …, 1 of 1 ready": ["runs ${image}, ${ready} of ${wanted} ready"],
-  "would be deployed again: its objects have the hash … here and … in the status": [
-    "would be deployed again",
-    "its objects have the hash ${short(objectsHash)} here and ",
+  "this machine's clock is … s ahead of the API server's": [
+    's ${aheadMs > 0 ? "ahead of" : "behind"} the API server\'s',
   ],
-  "would be deployed: the flux-kluctl-controller makes the hash …": [
+  "runs …, 1 of 1 ready": ["runs ${image}, ${ready} of ${wanted} ready"],
+  "would be deployed again: the hash of its objects is … here and … in the status": [
+    "would be deployed again",
+    "the hash of its objects is ${short(objectsHash)} here and ",
+  ],
+  "would be deployed: flux-kluctl-controller computes the hash …": [
     "would be deployed: ${why}",
-    "the flux-kluctl-controller makes the hash in its status in another way",
+    "flux-kluctl-controller computes the hash in its status differently",
   ],
 };
 

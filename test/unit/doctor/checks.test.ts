@@ -20,15 +20,15 @@ const lines = (findings: readonly { level: string; subject: string; message: str
 
 test("a cluster without the definition, or with another time, is told so", async () => {
   expect(lines(await examineServer(fakeDoctorCluster()))).toEqual([
-    "ok API server: it is there, v1.32.2",
-    "ok clock: agrees with the API server's",
+    "ok API server: reachable, v1.32.2",
+    "ok clock: in sync with the API server",
     "ok KluctlDeployment: gitops.kluctl.io/v1beta1 is served",
   ]);
   const found = await examineServer(fakeDoctorCluster({ resources: [], aheadMs: -90_000 }));
   expect(lines(found)).toEqual([
-    "ok API server: it is there, v1.32.2",
-    expect.stringContaining("warning clock: this machine's is 90 s behind its own"),
-    "problem KluctlDeployment: the cluster does not know gitops.kluctl.io/v1beta1",
+    "ok API server: reachable, v1.32.2",
+    expect.stringContaining("warning clock: this machine's clock is 90 s behind the API server's"),
+    "problem KluctlDeployment: the cluster does not serve gitops.kluctl.io/v1beta1",
   ]);
 });
 
@@ -50,13 +50,16 @@ test("kluctl's controller is found by its Deployment, its Lease and what it writ
   ]);
   expect(lines(found)).toEqual([
     "warning kluctl-system/kluctl-controller: runs ghcr.io/kluctl/kluctl:v2.22.1, 1 of 1 ready",
-    "warning Lease kluctl-system/5ab5d0f9.kluctl.io: is held by kluctl-controller-7d, 2 s ago",
+    "warning Lease kluctl-system/5ab5d0f9.kluctl.io: held by kluctl-controller-7d, 2 s ago",
     "warning status writes: kluctl-controller wrote the status of shop/staging 40 s ago",
   ]);
 
   const unseen = fakeDoctorCluster({ controllers: "forbidden" });
   const [workload] = await examineController({ cluster: unseen, namespace, now: () => now }, []);
-  expect(workload).toMatchObject({ level: "ok", message: expect.stringContaining("no right to list Deployments") });
+  expect(workload).toMatchObject({
+    level: "ok",
+    message: expect.stringContaining("no permission to list Deployments"),
+  });
 
   const stopped = fakeDoctorCluster({
     controllers: [{ key, image: "ghcr.io/kluctl/kluctl:v2.22.1", wanted: 0, ready: 0 }],
@@ -65,9 +68,9 @@ test("kluctl's controller is found by its Deployment, its Lease and what it writ
   });
   const after = await examineController({ cluster: stopped, namespace, now: () => now }, [wrote("staging", 40)]);
   expect(lines(after)).toEqual([
-    "ok kluctl-system/kluctl-controller: is there (ghcr.io/kluctl/kluctl:v2.22.1), scaled to 0",
-    "ok Lease kluctl-system/5ab5d0f9.kluctl.io: has expired, last held by kluctl-controller-7d, 60 s ago",
-    "ok status writes: a Towline wrote those of 1 of 1 deployments in the last 15 minutes",
+    "ok kluctl-system/kluctl-controller: scaled to 0 (ghcr.io/kluctl/kluctl:v2.22.1)",
+    "ok Lease kluctl-system/5ab5d0f9.kluctl.io: expired, last held by kluctl-controller-7d, 60 s ago",
+    "ok status writes: only by a Towline in the last 15 minutes (1 of 1 deployments)",
   ]);
 });
 
@@ -93,7 +96,7 @@ test("what a Towline wrote without a Lease is no sign of kluctl's controller", a
   };
   const deps = { cluster: fakeDoctorCluster({}), namespace: "kluctl-system", now: () => now };
   expect(lines(await examineController(deps, [found])).at(-1)).toBe(
-    "ok status writes: a Towline wrote those of 1 of 1 deployments in the last 15 minutes",
+    "ok status writes: only by a Towline in the last 15 minutes (1 of 1 deployments)",
   );
 });
 
@@ -150,14 +153,14 @@ test("every verb the server needs is asked for, and a missing one is named with 
   });
   const found = (await examinePermissions(few, input)).filter(({ level }) => level !== "ok");
   expect(lines(found)).toEqual([
-    "problem kluctldeployments/status.gitops.kluctl.io: may not patch: no status can be written",
-    "problem namespace kube-system: may not get it: its UID is the cluster's in every result",
-    "problem namespace kluctl-results: is not there, and the server may not make it",
+    "problem kluctldeployments/status.gitops.kluctl.io: may not patch: status cannot be written",
+    "problem namespace kube-system: may not get it: its UID identifies the cluster in results",
+    "problem namespace kluctl-results: does not exist, and the server may not create it",
     "problem service account shop/deployer: may not impersonate it",
-    "problem tokens of service account shop/preview: may not create them: pull requests of its deployments are not previewed",
-    "warning group team:ops: may not impersonate it: who is in it can ask for nothing on the page",
-    "warning subjectaccessreviews.authorization.k8s.io: may not create them: people who log in see nothing on the page",
-    expect.stringMatching(/^warning everything else: the server is no cluster-admin/),
+    "problem tokens of service account shop/preview: may not create them: pull requests are not previewed for its deployments",
+    "warning group team:ops: may not impersonate it: its members cannot send requests on the page",
+    "warning subjectaccessreviews.authorization.k8s.io: may not create them: users who log in see nothing on the page",
+    expect.stringMatching(/^warning everything else: the server is not cluster-admin/),
   ]);
 
   const more = fakeDoctorCluster({
@@ -177,7 +180,7 @@ test("every verb the server needs is asked for, and a missing one is named with 
     "problem kluctldeployments/status.flux.kluctl.io: may not patch: deployments of flux.kluctl.io are not served",
     "warning serviceaccounts: may not get: the AWS role of a service account is not used to decrypt",
     "warning serviceaccounts/token: may not create: the AWS role of a service account is not used to decrypt",
-    "problem configmaps in kluctl-system: may not get, create, patch: `kluctl gitops` cannot offer files of its user's machine",
+    "problem configmaps in kluctl-system: may not get, create, patch: source overrides of `kluctl gitops` do not work",
   ]);
 
   const scoped = fakeDoctorCluster();
@@ -207,9 +210,7 @@ test("one question to a remote serves all that follow it with the same login", a
     return Promise.resolve(heads);
   }, found);
   expect(questions).toEqual(["prod"]);
-  expect(lines(findings)).toEqual([
-    "problem git.example.com/org/shop: there is no branch gone, which shop/lost follows",
-  ]);
+  expect(lines(findings)).toEqual(["problem git.example.com/org/shop: no branch gone, which shop/lost follows"]);
   const refused = await examineRepositories(() => Promise.reject(new Error("authentication failed")), found);
   expect(lines(refused)).toEqual(["problem git.example.com/org/shop: authentication failed (shop/prod and 2 more)"]);
 });
@@ -234,10 +235,10 @@ test("what surrounds the server is told as it is", async () => {
     "problem forge gitea: the login does not work: it is not there",
   ]);
   expect(lines(await examineForge("gitea", undefined, { isUnbound: true }))).toEqual([
-    "warning forge gitea: which hosts are its own is not known, so that the other forges can speak for its repositories",
-    "ok forge gitea: has no login: its webhooks are taken, pull requests are not previewed",
+    "warning forge gitea: its hosts are unknown, so other forges can send events for its repositories",
+    "ok forge gitea: no login: webhooks are accepted, pull requests are not previewed",
   ]);
-  expect((await examineDataDir(`${import.meta.dirname}/below/it`))[0]?.message).toContain("/below/it can be made");
+  expect((await examineDataDir(`${import.meta.dirname}/below/it`))[0]?.message).toContain("/below/it can be created");
   expect((await examineDataDir(`${import.meta.filename}/below`))[0]?.message).toContain("is not a directory");
 });
 
@@ -247,7 +248,7 @@ test("a check that breaks is a finding, and without an API server nothing else i
   const sections = await examine({ first, checks: [broken] });
   expect(sections.map(({ title, findings }) => [title, ...lines(findings)])).toEqual([
     ["Cluster", "ok API server: is there"],
-    ["Rights", "problem rights: could not be checked: 403 forbidden"],
+    ["Rights", "problem rights: cannot be checked: 403 forbidden"],
   ]);
   const unreachable = { ...first, run: () => Promise.reject(new Error("ECONNREFUSED")) };
   expect(await examine({ first: unreachable, checks: [broken] })).toHaveLength(1);

@@ -58,7 +58,7 @@ async function examine({ deployment, spec = {}, compared = {}, secrets, missingA
 
 test("nothing would be deployed where the objects' hash is that of the status", async () => {
   expect(await examine({})).toEqual([
-    "ok shop/prod nothing would be deployed: the objects' hash is that of the status (aaaaaaaa)",
+    "ok shop/prod nothing would be deployed: the hash of its objects matches the status (aaaaaaaa)",
   ]);
 });
 
@@ -78,15 +78,15 @@ test("another hash of the same commit would be a redeploy, or a new approval", a
 
 test("a commit that the remote has lost is no fault of the swap, and said", async () => {
   const [found] = await examine({ compared: { objectsHash: "bbbbbbbbbb", moved: true, commit: "deadbeef00" } });
-  expect(found).toMatch(/would be deployed again: commit c0ffee00 is gone from the remote, deadbeef was rendered/);
+  expect(found).toMatch(/would be deployed again: the remote no longer has commit c0ffee00, deadbeef was rendered/);
 });
 
 test.each([
-  ["nobody has deployed it yet", { status: {} }],
-  ["its spec was changed", { status: { ...deployed, observedGeneration: 0 } }],
-  ["its deployInterval is over", { status: deployed, spec: { deployIntervalMs: 30_000 } }],
+  ["it was never deployed", { status: {} }],
+  ["its spec changed", { status: { ...deployed, observedGeneration: 0 } }],
+  ["its deployInterval has passed", { status: deployed, spec: { deployIntervalMs: 30_000 } }],
   [
-    "its last deploy failed, and its retryInterval is over",
+    "its last deploy failed and its retryInterval has passed",
     { status: { ...deployed, lastDeployResult: aSummary({ errors: 1 }) }, spec: { retryIntervalMs: 1_000 } },
   ],
 ])("it is told that it would be deployed, and that this is because %s", async (why, parts) => {
@@ -99,7 +99,7 @@ test("a deploy that failed is one that only Towline tries again", async () => {
     status: { ...deployed, lastDeployResult: aSummary({ errors: 1, endTime: "2026-01-01T00:00:30Z" }) },
   });
   expect(await examine({ deployment: failed })).toEqual([
-    "warning shop/prod its last deploy failed: Towline tries again, kluctl's controller waits for a change",
+    "warning shop/prod its last deploy failed: Towline retries, kluctl's controller waits for a change",
   ]);
 });
 
@@ -108,7 +108,7 @@ test("a change that waits for its approval goes on waiting", async () => {
     spec: { manual: true, manualObjectsHash: "old" },
     status: { ...deployed, lastManualObjectsHash: "older" },
   });
-  expect(await examine({ deployment })).toEqual(["ok shop/prod a change waits for approval, as before (aaaaaaaa)"]);
+  expect(await examine({ deployment })).toEqual(["ok shop/prod a change still waits for approval (aaaaaaaa)"]);
 });
 
 test("a project that cannot be rendered is a problem, in kluctl's words", async () => {
@@ -117,7 +117,7 @@ test("a project that cannot be rendered is a problem, in kluctl's words", async 
   ]);
   const known = aDeployment({ status: { ...deployed, lastPrepareError: "target prod not found" } });
   expect(await examine({ deployment: known, compared: new Error("target prod not found") })).toEqual([
-    "warning shop/prod cannot be prepared, which its status tells already: target prod not found",
+    "warning shop/prod cannot be prepared, as its status already reports: target prod not found",
   ]);
 });
 
@@ -138,7 +138,7 @@ test("secrets that are missing, or lack what they are for, are named with their 
     "shop/keys": { "prod.agekey": "…" },
   };
   const [refused] = await examine({ spec, secrets, forbidden: "shop/git" });
-  expect(refused).toMatch(/^problem shop\/prod .*: secret shop\/git may not be read: secrets "git" is forbidden$/);
+  expect(refused).toMatch(/^problem shop\/prod .*: secret shop\/git cannot be read: secrets "git" is forbidden$/);
   expect(await examine({ spec, secrets })).toEqual([
     "problem shop/prod spec.credentials.git[1]: secret shop/empty has none of the keys password, identity",
     "problem shop/prod spec.credentials.helm[0]: secret shop/charts does not exist",
@@ -161,7 +161,7 @@ test("a kubeconfig that would run a program here is refused, also of what is sus
 test("a service account that is not there is a problem", async () => {
   const deployment = aDeployment({ spec: { serviceAccountName: "deployer" }, status: deployed });
   expect(await examine({ deployment, missingAccounts: ["shop/deployer"] })).toEqual([
-    "problem shop/prod spec.serviceAccountName: there is no service account shop/deployer",
+    "problem shop/prod spec.serviceAccountName: service account shop/deployer does not exist",
   ]);
 });
 
@@ -169,7 +169,7 @@ test("what is suspended, malformed or going away is not compared", async () => {
   const fail = new Error("compared all the same");
   const suspended = aDeployment({ spec: { suspend: true }, status: deployed });
   expect(await examine({ deployment: suspended, compared: fail })).toEqual([
-    "ok shop/prod is suspended: nothing is deployed",
+    "ok shop/prod suspended: nothing is deployed",
   ]);
   const malformed = { ...aDeployment(), problem: "spec.interval: is missing\nmissing source spec" };
   expect(await examine({ deployment: malformed, compared: fail })).toEqual([
@@ -229,7 +229,9 @@ test("the deprecated login of a source is told about, and its Secret looked at",
   const spec = { source: { secretRef: { name: "git" }, credentials: [{ secretRef: { name: "older" } }] } };
 
   expect(await examine({ deployment, spec, secrets: { "shop/git": { password: "p" } } })).toEqual([
-    expect.stringMatching(/^warning shop\/prod spec.source.secretRef is deprecated, .* used for git.test only: not/),
+    expect.stringMatching(
+      /^warning shop\/prod spec.source.secretRef is deprecated; .* used for git.test only, not for includes/,
+    ),
     "problem shop/prod spec.source.credentials[0]: secret shop/older does not exist",
   ]);
 });

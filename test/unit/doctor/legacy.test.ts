@@ -58,9 +58,9 @@ test("where there is none of the older API nothing is said", async () => {
 
 test("a sound one would be deployed once, as its hash is made in another way", async () => {
   expect(await examine([older("prod", { source }, deployed), older("moved", { source }), {}])).toEqual([
-    "ok flux.kluctl.io: 2 deployments of the older API: served; `towline migrate` writes them for the newer one",
-    "warning shop/prod (flux.kluctl.io): would be deployed: the flux-kluctl-controller makes the hash in its status in another way",
-    "ok shop/moved (flux.kluctl.io): is left alone: there is one of the same name in the newer API",
+    "ok flux.kluctl.io: 2 deployments of the legacy API served; `towline migrate` converts them",
+    "warning shop/prod (flux.kluctl.io): would be deployed: flux-kluctl-controller computes the hash in its status differently",
+    "ok shop/moved (flux.kluctl.io): ignored: gitops.kluctl.io has a deployment of the same name",
   ]);
 });
 
@@ -71,7 +71,7 @@ test.each([
   [{ source: { ...source, secretRef: { name: "login" } } }, "spec.source.secretRef: secret shop/login does not exist"],
   [
     { sourceRef: { kind: "GitRepository", name: "main" } },
-    "spec.sourceRef: its GitRepository's login: secret shop/flux-login does not exist",
+    "spec.sourceRef: the GitRepository's credentials: secret shop/flux-login does not exist",
   ],
   [
     { source, helmCredentials: [{ secretRef: { name: "charts" } }] },
@@ -85,7 +85,7 @@ test.each([
     { source, decryption: { provider: "sops", secretRef: { name: "keys" } } },
     "spec.decryption: secret shop/keys does not",
   ],
-  [{ source, serviceAccountName: "nobody" }, "spec.serviceAccountName: there is no service account shop/nobody"],
+  [{ source, serviceAccountName: "nobody" }, "spec.serviceAccountName: service account shop/nobody does not exist"],
 ])("what would not work is named with its field (%#)", async (spec, message) => {
   const secrets = { "shop/empty": { url: "https://charts.example.com" } };
   const [, finding] = await examine([older("prod", spec)], secrets);

@@ -34,7 +34,7 @@ test("deployments that no account compares are named, where previews are refused
 });
 
 test("an account that is not there is named once", async () => {
-  const missing = ["problem there is no service account shop/missing: pull requests are not previewed"];
+  const missing = ["problem service account shop/missing does not exist: pull requests are not previewed"];
   expect(await examine({ TOWLINE_PREVIEW_SERVICE_ACCOUNT_NAME: "missing" }, named("a", "b"))).toEqual(missing);
   const own = aDeployment({ spec: { serviceAccountName: "missing" } });
   expect(await examine({}, [own])).toEqual(missing);
