@@ -1,6 +1,6 @@
 /**
- * Writes what is made from the sources: pages of docs/ and files of the chart. With --check it only says what is not current,
- * and which links lead nowhere.
+ * Writes the pages of docs/ and the files of the chart that are generated from the sources. With --check it only reports
+ * outdated files and broken links.
  */
 import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
@@ -29,7 +29,7 @@ for (const [name, content] of Object.entries(files)) {
   if (!process.argv.includes("--check")) {
     writeFileSync(path, content);
   } else if (readFileSync(path, "utf8") !== content) {
-    process.stderr.write(`${name} is not what the schema says: run \`npm run docs\`\n`);
+    process.stderr.write(`${name} is outdated: run \`npm run docs\`\n`);
     process.exitCode = 1;
   }
 }

@@ -1,4 +1,4 @@
-/** The only reader of the environment: flags, TOWLINE_* variables and the configuration file become a Config. */
+/** Builds the Config from options, TOWLINE_* variables and the configuration file. The only reader of the environment. */
 import { availableParallelism } from "node:os";
 import { join } from "node:path";
 import type { z } from "zod";
@@ -34,55 +34,55 @@ export interface ForgeConfig {
   /** `/webhooks/<id>`. */
   readonly id: string;
   readonly kind: ForgeKind;
-  /** Absent: the host's public service. */
+  /** Absent: the public service. */
   readonly apiUrl?: string | undefined;
-  /** Absent: where the API is. */
+  /** Absent: derived from `apiUrl`. */
   readonly webUrl?: string | undefined;
-  /** More that its repositories are read from. */
+  /** Additional host names of its repositories. */
   readonly hosts: readonly string[];
-  /** Any of them signs. Empty only with `insecureAllowUnsigned`. */
+  /** Any of them is accepted. Empty only with `insecureAllowUnsigned`. */
   readonly webhookSecrets: readonly Secret[];
   readonly token?: Secret | undefined;
-  /** A GitHub App; never together with a token. */
+  /** GitHub App, instead of a token. */
   readonly app?: { readonly id: string; readonly privateKey: Secret } | undefined;
   readonly insecureAllowUnsigned: boolean;
 }
 
-/** Of a socket in the file system. */
+/** A Unix socket. */
 interface SocketPath {
   readonly path: string;
 }
 
-/** Without an address: nowhere. */
+/** Disabled if there is no address. */
 interface Listening {
   readonly bindAddress?: BindAddress | undefined;
 }
 
 export type PageRole = (typeof pageRoles)[number];
 
-/** With a token, a proxy, an identity provider, or several of them. */
+/** At least one of `token`, `proxy` and `oidc` is set. */
 export interface UiConfig {
   readonly host: string;
   readonly port: number;
   readonly token?: Secret | undefined;
   readonly tokenRole: PageRole;
-  /** Who asks people who they are, and says so in a header. */
+  /** Authenticating proxy, which sets headers. */
   readonly proxy?:
     | {
         readonly header: string;
         readonly groupsHeader?: string | undefined;
         readonly addresses: readonly string[];
-        /** What the proxy sends along in a header of its own. */
+        /** Secret that the proxy sends in a header. */
         readonly secret?: { readonly header: string; readonly value: Secret } | undefined;
       }
     | undefined;
   readonly oidc?: OidcConfig | undefined;
-  /** `*` is everybody who has a name. */
+  /** `*`: every authenticated user. */
   readonly viewerGroups: readonly string[];
   readonly operatorGroups: readonly string[];
-  /** `group=namespace`, where `*` stands for any group, or any letters of a namespace. Empty: all are seen. */
+  /** `group=namespace`, where `*` is a wildcard. Empty: all namespaces are visible. */
   readonly namespacesByGroup: readonly string[];
-  /** As whom the cluster is asked. */
+  /** Identity for requests to the cluster on behalf of users. */
   readonly actAs: "caller" | "server";
   readonly userPrefix?: string | undefined;
   readonly groupPrefix?: string | undefined;
@@ -99,20 +99,20 @@ export interface OidcConfig {
   readonly sessionMs: number;
 }
 
-/** What the keys mean to people is in config/schema.ts. */
+/** The keys are described in config/schema.ts. */
 export interface Config {
   readonly forges: readonly ForgeConfig[];
   readonly webhooks: {
     readonly host: string;
     readonly port: number;
     readonly maxBodyBytes: number;
-    /** Whose `X-Forwarded-For` is believed. */
+    /** Proxies whose `X-Forwarded-For` is used. */
     readonly proxyAddresses: readonly string[];
   };
   readonly admin: { readonly enabled: boolean; readonly host: string; readonly port: number };
   readonly metrics: Listening;
   readonly probes: Listening;
-  /** The page; absent if nobody has access. */
+  /** Absent: the page is disabled. */
   readonly ui?: UiConfig | undefined;
   readonly sourceOverride: Listening;
   readonly log: { readonly level: LogLevel; readonly format: LogFormat };
@@ -121,9 +121,9 @@ export interface Config {
   /** Without `url`: a private Redis. The URL holds the password. */
   readonly redis: {
     readonly url?: Secret | undefined;
-    /** Authorities that sign its certificate. */
+    /** Certificate authorities. */
     readonly caFile?: string | undefined;
-    /** `host:port` of those that know where it is; the URL's host is then its name among them. */
+    /** `host:port`; the URL's host is then the name of the master. */
     readonly sentinels: readonly string[];
     readonly sentinelPassword?: Secret | undefined;
     readonly prefix: string;
@@ -136,7 +136,7 @@ export interface Config {
     readonly namespaces: readonly string[];
     readonly requestsPerSecond: number;
     readonly allowUnsafeKubeconfigs: boolean;
-    /** Who reads the Secrets that a deployment names: the server, or the deployment's service account. */
+    /** Identity that reads the Secrets of a deployment: the server, or the deployment's service account. */
     readonly readSecretsAs: "server" | "account";
   };
   readonly kluctl: {
@@ -183,7 +183,7 @@ export interface Config {
   readonly dryRun: boolean;
 }
 
-/** A Config, and how it came about: the document as it was written, secrets masked, and who set what. */
+/** A Config with its document, in which secrets are masked, and the origins of its values. */
 export interface LoadedConfig {
   readonly config: Config;
   readonly document: Merged["document"];
@@ -197,35 +197,35 @@ export function parseConfig(sources: ConfigSources): Config {
 
 export interface LoadSources {
   readonly env: ConfigSources["env"];
-  /** By the key's path, and `config`: the file. */
+  /** By the key's path; `config` is the path of the file. */
   readonly argvFlags?: ConfigSources["flags"];
   readonly flagNames?: ConfigSources["flagNames"];
   readonly defaults?: ConfigSources["defaults"];
   readonly readFile: (path: string) => string;
 }
 
-/** Reads the file that --config or TOWLINE_CONFIG names, and those that hold secrets. */
+/** Reads the file of --config or TOWLINE_CONFIG, and files with secrets. */
 export function loadConfig({ env, argvFlags = {}, flagNames, defaults, readFile }: LoadSources): LoadedConfig {
   const named = argvFlags["config"] ?? env["TOWLINE_CONFIG"];
   const file = typeof named === "string" && named !== "" ? readConfigFile(named, readFile) : undefined;
   return resolveConfig({ env, file, flags: argvFlags, flagNames, defaults, readFile });
 }
 
-/** What is allowed and yet deserves a word when the server starts. */
+/** Warnings about a valid configuration, logged at start. */
 export function configWarnings({ forges, ui }: Config): readonly string[] {
   const warnings = forges
     .filter((forge) => forge.insecureAllowUnsigned)
-    .map(({ id }) => `forge ${id} accepts unsigned webhooks: whoever reaches the port can send them`);
+    .map(({ id }) => `forge ${id} accepts unsigned webhooks: anyone who can reach the port can send them`);
   if (ui?.proxy && !ui.proxy.secret && ui.proxy.addresses.some(isBlock)) {
     warnings.push(
-      "ui.proxyAddresses names blocks, and there is no ui.proxySecret: whoever has one of these addresses can be anybody on the page",
+      "ui.proxyAddresses has address blocks and ui.proxySecret is not set: every client in these blocks can impersonate any user of the page",
     );
   }
-  if (forges.length === 0) warnings.push("no forge is configured: there are no webhooks, git is only polled");
+  if (forges.length === 0) warnings.push("no forge is configured: no webhooks, git is only polled");
   return warnings;
 }
 
-/** Every secret, for those who have to keep them out of what they write. */
+/** Values of all secrets, for redaction. */
 export function secretValues({ forges, redis, ui, preview }: Config): readonly string[] {
   const secrets = forges.flatMap(({ token, app, webhookSecrets }) => [
     ...webhookSecrets,
@@ -242,7 +242,7 @@ export function secretValues({ forges, redis, ui, preview }: Config): readonly s
   return [...secrets.map((secret) => secret.reveal()), ...(password ? [password, decodeURIComponent(password)] : [])];
 }
 
-/** Those, and the credentials that the process's environment holds at the moment. */
+/** Like `secretValues`, with the credentials in the process's environment. */
 export function knownSecrets(config: Config): readonly string[] {
   return [...secretValues(config), ...environmentSecrets(process.env)];
 }
@@ -263,7 +263,7 @@ function resolveConfig(sources: ConfigSources): LoadedConfig {
   return { config: toConfig(parsed.data, sources.env), document: maskSecrets(document), origins };
 }
 
-/** What the server takes by itself, and what one kluctl takes. */
+/** Memory of the server and of one kluctl. */
 const [ownBytes, kluctlBytes] = [300 * 1024 ** 2, 200 * 1024 ** 2];
 
 type ParsedUi = z.output<typeof configSchema>["ui"];
@@ -315,9 +315,9 @@ function toConfig(parsed: z.output<typeof configSchema>, env: ConfigSources["env
   };
 }
 
-function toUi({ proxyHeader, proxyGroupsHeader, proxyAddresses, oidc: asked, ...ui }: ParsedUi): Config["ui"] {
+function toUi({ proxyHeader, proxyGroupsHeader, proxyAddresses, oidc: parsedOidc, ...ui }: ParsedUi): Config["ui"] {
   const { proxySecret, proxySecretHeader } = ui;
-  const oidc = toOidc(asked);
+  const oidc = toOidc(parsedOidc);
   if (ui.token === undefined && proxyHeader === undefined && oidc === undefined) return undefined;
   const {
     host,
@@ -342,7 +342,7 @@ function toUi({ proxyHeader, proxyGroupsHeader, proxyAddresses, oidc: asked, ...
         };
   return {
     ...{ host, port, token, tokenRole, proxy, oidc, operatorGroups, namespacesByGroup, actAs, userPrefix, groupPrefix },
-    // Then a proxy is all there is that names people, and it lets through whom it likes.
+    // Without groups, an authenticating proxy decides who has access.
     viewerGroups: viewerGroups.length + operatorGroups.length === 0 ? ["*"] : viewerGroups,
   };
 }
@@ -351,7 +351,7 @@ function toRunner({ address, token, bindAddress }: z.output<typeof configSchema>
   return { address, token, bindAddress };
 }
 
-/** Complete, or not there: the checks of the document have said what is missing. */
+/** `undefined` unless complete; `checkDocument` reports missing keys. */
 function toOidc({ issuer, clientId, clientSecret, redirectUrl, session, ...rest }: ParsedUi["oidc"]) {
   if (!issuer || !clientId || !clientSecret || !redirectUrl) return undefined;
   const { scopes, nameClaim, groupsClaim } = rest;

@@ -1,10 +1,10 @@
-{{- /* Where the Secrets of git hosts are mounted, and Redis's. */ -}}
+{{- /* Mount path of the Secrets of git hosts and Redis. */ -}}
 {{- define "towline.secretsDir" -}}/etc/towline/secrets{{- end }}
 
-{{- /* Where the Secret with the page's token, and its secret at an identity provider, is mounted. */ -}}
+{{- /* Mount path of the page's Secret: token, client secret and proxy secret. */ -}}
 {{- define "towline.page.secretDir" -}}/etc/towline/page{{- end }}
 
-{{- /* Something if somebody has access to the page. */ -}}
+{{- /* Not empty if the page is enabled. */ -}}
 {{- define "towline.hasPage" -}}
 {{- with .Values }}{{ if or .page.existingSecret .config.ui.proxyHeader .config.ui.tokenFile .config.ui.oidc.issuer }}yes{{ end }}{{ end }}
 {{- end }}
@@ -16,7 +16,7 @@
 {{- .Values.redis.auth.existingSecret | default (include "towline.redis.fullname" .) }}
 {{- end }}
 
-{{- /* Where the Secret with the token of the preview runner is mounted, and what the runner is called. */ -}}
+{{- /* Mount path of the Secret with the preview runner's token. */ -}}
 {{- define "towline.runner.secretDir" -}}/etc/towline/preview-runner{{- end }}
 
 {{- define "towline.runner.fullname" -}}{{ include "towline.fullname" . }}-previews{{- end }}
@@ -27,7 +27,7 @@
 
 {{- define "towline.runner.port" -}}8092{{- end }}
 
-{{- /* The server's configuration file. Its keys are the server's own; the chart adds what it knows better. */ -}}
+{{- /* The server's configuration file: `config`, with the keys that the chart sets. */ -}}
 {{- define "towline.config" -}}
 {{- $config := deepCopy .Values.config }}
 {{- $secrets := include "towline.secretsDir" . }}
@@ -51,7 +51,7 @@
 {{- $id := .id }}
 {{- range $field, $_ := .keys }}
 {{- $file := printf "%s/%s/%s" $secrets $id $field }}
-{{- /* A list of secrets is a list of files: webhookSecrets, webhookSecretFiles. */ -}}
+{{- /* A list of secrets becomes a list of files: webhookSecrets, webhookSecretFiles. */ -}}
 {{- if hasSuffix "s" $field }}
 {{- $_ := set $forge (printf "%sFiles" (trimSuffix "s" $field)) (list $file) }}
 {{- else }}
@@ -83,21 +83,21 @@
 {{- toYaml $config }}
 {{- end }}
 
-{{- /* A duration as Go writes it, in whole seconds. */ -}}
+{{- /* Converts a Go duration to whole seconds. */ -}}
 {{- define "towline.seconds" -}}
 {{- $zero := toDate "2006-01-02" "2000-01-01" }}
 {{- sub (int64 (unixEpoch (mustDateModify . $zero))) (int64 (unixEpoch $zero)) }}
 {{- end }}
 
-{{- /* What is wrong with the values as a whole; each part is held against values.schema.json before. */ -}}
+{{- /* Checks that involve several values; values.schema.json checks each one. */ -}}
 {{- define "towline.check" -}}
 {{- with .Values }}
 {{- if and .admissionPolicy.enabled (semverCompare "<1.30.0-0" $.Capabilities.KubeVersion.Version) }}
-{{- fail (printf "admissionPolicy.enabled needs Kubernetes 1.30, and this is %s: set it to false. What roles alone cannot forbid is then allowed, see docs/rights.md." $.Capabilities.KubeVersion.Version) }}
+{{- fail (printf "admissionPolicy.enabled needs Kubernetes 1.30 or newer, but this cluster is %s: set it to false. Permissions that roles cannot limit are then not limited, see docs/rights.md." $.Capabilities.KubeVersion.Version) }}
 {{- end }}
 {{- if not .redis.enabled }}
 {{- if not (or .externalRedis.url .externalRedis.urlKey) }}
-{{- fail "There is no Redis: set redis.enabled=true for one of this release, or externalRedis.url (or externalRedis.existingSecret with externalRedis.urlKey) for one of yours." }}
+{{- fail "No Redis is configured: set redis.enabled=true to install one, or externalRedis.url (or externalRedis.existingSecret with externalRedis.urlKey) to use your own." }}
 {{- end }}
 {{- with .externalRedis }}
 {{- if and (or .urlKey .passwordKey .caKey .sentinelPasswordKey) (not .existingSecret) }}
@@ -105,59 +105,59 @@
 {{- end }}
 {{- end }}
 {{- else if or .externalRedis.url .externalRedis.existingSecret }}
-{{- fail "externalRedis is set, and so is redis.enabled: set redis.enabled=false to use yours." }}
+{{- fail "externalRedis and redis.enabled are both set: set redis.enabled=false to use your own Redis." }}
 {{- end }}
 {{- if and .preview.runner.enabled (eq .config.preview.isolation "off") }}
-{{- fail "preview.runner.enabled: set config.preview.isolation to required or auto. What runs previews confines them." }}
+{{- fail "preview.runner.enabled requires isolation: set config.preview.isolation to required or auto." }}
 {{- end }}
 {{- $own := list "serviceAccountName" "imagePullSecrets" "priorityClassName" "enableServiceLinks" "terminationGracePeriodSeconds" "securityContext" "containers" "volumes" "nodeSelector" "tolerations" "affinity" "topologySpreadConstraints" }}
 {{- range $key, $_ := .extraPodSpec }}
-{{- if has $key $own }}{{ fail (printf "extraPodSpec: the chart itself writes %s, from a value of its own." $key) }}{{ end }}
+{{- if has $key $own }}{{ fail (printf "extraPodSpec: %s is set by the chart: use the value for it instead." $key) }}{{ end }}
 {{- end }}
 {{- range $part, $service := .service }}
 {{- range $key, $_ := $service.extraSpec }}
-{{- if has $key (list "type" "selector" "ports") }}{{ fail (printf "service.%s.extraSpec: the chart itself writes %s." $part $key) }}{{ end }}
+{{- if has $key (list "type" "selector" "ports") }}{{ fail (printf "service.%s.extraSpec: %s is set by the chart." $part $key) }}{{ end }}
 {{- end }}
 {{- end }}
 {{- range $part, $port := dict "webhooks" .config.webhooks.port "admin" .config.admin.port "ui" .config.ui.port }}
-{{- if eq (int $port) 0 }}{{ fail (printf "config.%s.port is 0, and no Service leads to a port that is not known: name one." $part) }}{{ end }}
+{{- if eq (int $port) 0 }}{{ fail (printf "config.%s.port is 0, but a Service needs a fixed port: set one." $part) }}{{ end }}
 {{- end }}
 {{- if and .ingress.enabled (not .ingress.hosts) }}
-{{- fail "ingress.enabled needs ingress.hosts: the host names that git hosts send webhooks to." }}
+{{- fail "ingress.enabled requires ingress.hosts: the host names that git hosts send webhooks to." }}
 {{- end }}
 {{- if and .httpRoute.enabled (not .httpRoute.parentRefs) }}
-{{- fail "httpRoute.enabled needs httpRoute.parentRefs: the gateways that take the webhooks." }}
+{{- fail "httpRoute.enabled requires httpRoute.parentRefs: the gateways that receive webhooks." }}
 {{- end }}
 {{- if and (eq .config.ui.actAs "server") (ne .rbac.tier "cluster-admin") }}
-{{- fail "config.ui.actAs is server: with rbac.tier cluster-admin only may the server's login ask for anything. Leave it at caller, and name people in rbac.pageUsers." }}
+{{- fail "config.ui.actAs server requires rbac.tier cluster-admin: the server's account has no permission to send requests. Use caller, and list users in rbac.pageUsers." }}
 {{- end }}
 {{- if and .config.defaultServiceAccount .rbac.create (ne .rbac.tier "cluster-admin") }}
 {{- $name := .config.defaultServiceAccount }}
 {{- $may := false }}
 {{- range .rbac.serviceAccounts }}{{ if or (eq . "*") (eq . $name) (hasSuffix (printf "/%s" $name) .) }}{{ $may = true }}{{ end }}{{ end }}
-{{- if not $may }}{{ fail (printf "config.defaultServiceAccount: the server may not act as %s: put it into rbac.serviceAccounts." $name) }}{{ end }}
+{{- if not $may }}{{ fail (printf "config.defaultServiceAccount: the server may not impersonate %s: add it to rbac.serviceAccounts." $name) }}{{ end }}
 {{- end }}
 {{- if and .rbac.aggregate.edit (eq .rbac.tier "cluster-admin") (not .config.defaultServiceAccount) }}
-{{- fail "rbac.aggregate.edit: with rbac.tier cluster-admin, deployments that name no service account are deployed as cluster-admin, so whoever may edit one namespace could do anything. Set config.defaultServiceAccount, or grant KluctlDeployments by roles of your own." }}
+{{- fail "rbac.aggregate.edit: with rbac.tier cluster-admin, deployments without serviceAccountName are deployed as cluster-admin, so every user who may edit one namespace would be cluster-admin. Set config.defaultServiceAccount, or grant access to KluctlDeployments with your own roles." }}
 {{- end }}
 {{- if and .page.existingSecret (not .page.tokenKey) (not .page.oidcSecretKey) (not .page.proxySecretKey) }}
-{{- fail "page.existingSecret is set: name what to read there, as page.tokenKey, page.oidcSecretKey or page.proxySecretKey." }}
+{{- fail "page.existingSecret is set without a key: set page.tokenKey, page.oidcSecretKey or page.proxySecretKey." }}
 {{- end }}
 {{- $ids := dict }}
 {{- range .forges }}
-{{- if hasKey $ids .id }}{{ fail (printf "forges: the id %s is there twice." .id) }}{{ end }}
+{{- if hasKey $ids .id }}{{ fail (printf "forges: the id %s is used twice." .id) }}{{ end }}
 {{- $_ := set $ids .id true }}
-{{- if and .keys (not .existingSecret) }}{{ fail (printf "forges: %s has keys and no existingSecret: name the Secret they are in." .id) }}{{ end }}
-{{- if and .existingSecret (not .keys) }}{{ fail (printf "forges: %s has an existingSecret and no keys: name the keys to read, as keys.webhookSecrets." .id) }}{{ end }}
+{{- if and .keys (not .existingSecret) }}{{ fail (printf "forges: %s has keys but no existingSecret: set it to the name of their Secret." .id) }}{{ end }}
+{{- if and .existingSecret (not .keys) }}{{ fail (printf "forges: %s has an existingSecret but no keys: set the keys to read, such as keys.webhookSecrets." .id) }}{{ end }}
 {{- if not (or .insecureAllowUnsigned (dig "webhookSecrets" "" (.keys | default dict))) }}
 {{- fail (printf "forges: %s needs a webhook secret: create a Secret, and set existingSecret to its name and keys.webhookSecrets to its key." .id) }}
 {{- end }}
-{{- if eq .id "redis" }}{{ fail "forges: the id redis is taken: choose another." }}{{ end }}
+{{- if eq .id "redis" }}{{ fail "forges: the id redis is reserved: choose another." }}{{ end }}
 {{- end }}
 {{- end }}
 {{- end }}
 
-{{- /* Which keys of its Secret the server reads Redis's URL and password from; nothing if there is no Secret. */ -}}
+{{- /* Keys of Redis's Secret to mount; empty if there is no Secret. */ -}}
 {{- define "towline.redis.secretItems" -}}
 {{- if .Values.redis.enabled }}
 - key: {{ .Values.redis.auth.passwordKey }}

@@ -1,9 +1,9 @@
-{{- /* The chart's name, cut to what a label may hold. */ -}}
+{{- /* The chart's name, shortened for labels. */ -}}
 {{- define "towline.name" -}}
 {{- default .Chart.Name .Values.nameOverride | trunc 50 | trimSuffix "-" }}
 {{- end }}
 
-{{- /* What objects are called: the release, and the chart where the release's name does not say it. */ -}}
+{{- /* Name of objects: the release, and the chart unless the release's name contains it. */ -}}
 {{- define "towline.fullname" -}}
 {{- if .Values.fullnameOverride }}
 {{- .Values.fullnameOverride | trunc 50 | trimSuffix "-" }}
@@ -17,7 +17,7 @@
 {{- end }}
 {{- end }}
 
-{{- /* Of every object. */ -}}
+{{- /* Labels of every object. */ -}}
 {{- define "towline.labels" -}}
 helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" | trunc 63 | trimSuffix "-" }}
 {{ include "towline.instanceLabels" . }}
@@ -34,7 +34,7 @@ app.kubernetes.io/name: {{ include "towline.name" . }}
 app.kubernetes.io/instance: {{ .Release.Name }}
 {{- end }}
 
-{{- /* By which the server's pods are found. They never change: a Deployment's selector cannot. */ -}}
+{{- /* Selector of the server's pods. It must never change, because a Deployment's selector is immutable. */ -}}
 {{- define "towline.selectorLabels" -}}
 {{ include "towline.instanceLabels" . }}
 app.kubernetes.io/component: server
@@ -58,7 +58,7 @@ app.kubernetes.io/component: preview-runner
 {{- end }}
 {{- end }}
 
-{{- /* An image from its repository, tag and digest. No registry is named: that is the cluster's, or the values', to say. */ -}}
+{{- /* An image reference of repository, tag and digest, with a registry only if the repository has one. */ -}}
 {{- define "towline.image" -}}
 {{- $tag := .image.tag | default .defaultTag -}}
 {{- printf "%s%s%s" .image.repository (ternary (printf ":%s" $tag) "" (ne $tag "")) (ternary (printf "@%s" .image.digest) "" (ne .image.digest "")) -}}

@@ -1,6 +1,6 @@
-{{- /* What the server may do with its own login. `towline doctor` asks for the same, right by right: src/doctor/permissions.ts. */ -}}
+{{- /* Permissions of the server's service account. `towline doctor` checks the same ones: src/doctor/permissions.ts. */ -}}
 
-{{- /* Of what belongs to no namespace: two releases of one name, in two namespaces, are two. */ -}}
+{{- /* Name of cluster-scoped objects, unique for releases of the same name in different namespaces. */ -}}
 {{- define "towline.clusterName" -}}
 {{- if eq .Release.Namespace (include "towline.fullname" .) }}
 {{- include "towline.fullname" . }}
@@ -9,7 +9,7 @@
 {{- end }}
 {{- end }}
 
-{{- /* The server to the API server. */ -}}
+{{- /* User name of the server's service account. */ -}}
 {{- define "towline.user" -}}
 system:serviceaccount:{{ .Release.Namespace }}:{{ include "towline.serviceAccountName" . }}
 {{- end }}
@@ -20,7 +20,7 @@ system:serviceaccount:{{ .Release.Namespace }}:{{ include "towline.serviceAccoun
   namespace: {{ .Release.Namespace }}
 {{- end }}
 
-{{- /* As JSON: what is in rbac.serviceAccounts without a namespace, and the account of previews that are not confined. */ -}}
+{{- /* As JSON: entries of rbac.serviceAccounts without a namespace, and the service account of previews without isolation. */ -}}
 {{- define "towline.rights.names" -}}
 {{- $names := list }}
 {{- range .Values.rbac.serviceAccounts }}
@@ -32,7 +32,7 @@ system:serviceaccount:{{ .Release.Namespace }}:{{ include "towline.serviceAccoun
 {{- toJson ($names | uniq) }}
 {{- end }}
 
-{{- /* As JSON: namespace → names, of what is in rbac.serviceAccounts with a namespace. */ -}}
+{{- /* As JSON: namespace → names, of entries of rbac.serviceAccounts with a namespace. */ -}}
 {{- define "towline.rights.placed" -}}
 {{- $placed := dict }}
 {{- range .Values.rbac.serviceAccounts }}
@@ -44,7 +44,7 @@ system:serviceaccount:{{ .Release.Namespace }}:{{ include "towline.serviceAccoun
 {{- toJson $placed }}
 {{- end }}
 
-{{- /* Of deployments that name none: the first account that the server may act as in every namespace. */ -}}
+{{- /* Default for deployments without serviceAccountName: the first account that may be impersonated in every namespace. */ -}}
 {{- define "towline.defaultServiceAccount" -}}
 {{- if .Values.config.defaultServiceAccount }}
 {{- .Values.config.defaultServiceAccount }}
@@ -62,37 +62,37 @@ system:serviceaccount:{{ .Release.Namespace }}:{{ include "towline.serviceAccoun
 {{- ternary "server" "account" (or .Values.rbac.readSecrets (eq .Values.rbac.tier "cluster-admin")) }}
 {{- end }}
 
-{{- /* In every namespace with deployments. */ -}}
+{{- /* Rules for every namespace with deployments. */ -}}
 {{- define "towline.rules.deployments" -}}
-# Its own resources, and those of the older API where the cluster has it. `patch` is for finalizers, and to take requests
-# out of annotations; the admission policy holds it to that.
+# Its own resources, and those of the legacy API. `patch` is for finalizers and for removing requests from annotations; the
+# admission policy limits it to that.
 - apiGroups: [gitops.kluctl.io, flux.kluctl.io]
   resources: [kluctldeployments]
   verbs: [get, list, watch, patch]
 - apiGroups: [gitops.kluctl.io, flux.kluctl.io]
   resources: [kluctldeployments/status]
   verbs: [patch]
-# What deployments of the older API follow.
+# Sources of deployments of the legacy API.
 - apiGroups: [source.toolkit.fluxcd.io]
   resources: [gitrepositories]
   verbs: [get, list, watch]
-# A deployment is worked on under a Lease beside it.
+# Each reconciliation holds a Lease in the deployment's namespace.
 - apiGroups: [coordination.k8s.io]
   resources: [leases]
   verbs: [get, create, update]
-# What it did, for people.
+# Events of deployments.
 - apiGroups: [""]
   resources: [events]
   verbs: [create, patch]
 {{- if .Values.rbac.readSecrets }}
-# Logins and keys that deployments name. Names of their own cannot be known here, so it is all of them.
+# Credentials and keys of deployments. All Secrets, because their names are unknown here.
 - apiGroups: [""]
   resources: [secrets]
   verbs: [get]
 {{- end }}
 {{- end }}
 
-{{- /* Of the accounts in `.names`; all, if `*` is among them. */ -}}
+{{- /* Rules for the accounts in `.names`; all accounts if it contains `*`. */ -}}
 {{- define "towline.rules.accounts" -}}
 {{- $all := has "*" .names -}}
 - apiGroups: [""]
@@ -111,7 +111,7 @@ system:serviceaccount:{{ .Release.Namespace }}:{{ include "towline.serviceAccoun
 {{- end }}
 {{- end }}
 
-{{- /* As JSON, of the accounts in `.names`: those that previews ask the API server as, by tokens of theirs. */ -}}
+{{- /* As JSON: the accounts in `.names` that previews use, for which the server creates tokens. */ -}}
 {{- define "towline.rights.tokens" -}}
 {{- $preview := .root.Values.config.preview }}
 {{- $account := .root.Values.preview.serviceAccount.name }}
@@ -121,7 +121,7 @@ system:serviceaccount:{{ .Release.Namespace }}:{{ include "towline.serviceAccoun
 {{- end }}
 {{- end }}
 
-{{- /* What kluctl of a preview sends is sent with a token of the account that `.names` names, and never with the server's own. */ -}}
+{{- /* Requests of a preview's kluctl use a token of an account in `.names`, never the server's own. */ -}}
 {{- define "towline.rules.tokens" -}}
 - apiGroups: [""]
   resources: [serviceaccounts/token]
@@ -131,17 +131,17 @@ system:serviceaccount:{{ .Release.Namespace }}:{{ include "towline.serviceAccoun
   verbs: [create]
 {{- end }}
 
-{{- /* In the namespace of the results, and nowhere else. */ -}}
+{{- /* Rules for the namespace of the results only. */ -}}
 {{- define "towline.rules.results" -}}
-# Results, as `kluctl gitops` and kluctl's web UI look for them.
+# Results, which `kluctl gitops` and kluctl's web UI read.
 - apiGroups: [""]
   resources: [secrets]
   verbs: [list, create, patch, delete]
 {{- end }}
 
-{{- /* In the controller's namespace. */ -}}
+{{- /* Rules for the controller's namespace. */ -}}
 {{- define "towline.rules.leader" -}}
-# The Lease that says whether kluctl's own controller runs.
+# The leader election Lease, shared with kluctl's own controller.
 - apiGroups: [coordination.k8s.io]
   resources: [leases]
   verbs: [create]
@@ -149,14 +149,14 @@ system:serviceaccount:{{ .Release.Namespace }}:{{ include "towline.serviceAccoun
   resources: [leases]
   resourceNames: [5ab5d0f9.kluctl.io]
   verbs: [get, update]
-# What became of a changed configuration, for people.
+# Events of configuration changes.
 - apiGroups: [""]
   resources: [events]
   verbs: [create]
 {{- end }}
 
 {{- define "towline.rules.overrides" -}}
-# The keys by which `kluctl gitops` knows who takes the files of a working copy.
+# Keys of source overrides, which authenticate the server to `kluctl gitops`.
 - apiGroups: [""]
   resources: [secrets]
   resourceNames: [kluctl-source-override-secret]
@@ -170,11 +170,11 @@ system:serviceaccount:{{ .Release.Namespace }}:{{ include "towline.serviceAccoun
   verbs: [create]
 {{- end }}
 
-{{- /* For the whole cluster, as people and groups belong to no namespace; nothing if nobody is named on the page, or may ask for anything. */ -}}
+{{- /* Cluster-wide rules for users of the page, because users and groups have no namespace; empty if they are not needed. */ -}}
 {{- define "towline.rules.people" -}}
 {{- with .Values }}
 {{- if and (eq .config.ui.actAs "caller") (or .config.ui.proxyHeader .config.ui.oidc.issuer) (include "towline.hasPage" $) }}
-# What people may see on the page is asked of the API server; an answer lets nobody do anything.
+# Access reviews for what users may see on the page. They grant nothing by themselves.
 - apiGroups: [authorization.k8s.io]
   resources: [subjectaccessreviews]
   verbs: [create]
@@ -188,7 +188,7 @@ system:serviceaccount:{{ .Release.Namespace }}:{{ include "towline.serviceAccoun
 {{- end }}
 {{- end }}
 {{- if and $users (eq .config.ui.actAs "caller") (include "towline.hasPage" $) }}
-# Whom it acts as for what they ask for on the page.
+# Impersonation of users for requests on the page.
 - apiGroups: [""]
   resources: [users]
   {{- if not (has "*" $users) }}

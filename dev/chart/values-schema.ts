@@ -1,4 +1,4 @@
-/** The JSON schema that Helm holds values against. */
+/** The JSON schema that Helm validates values with. */
 import { format, resolveConfig } from "prettier";
 import { z } from "zod";
 import { configJsonSchema, type JsonSchema } from "../../src/config/fields.ts";
@@ -9,7 +9,7 @@ export interface ValueSchema extends JsonSchema {
   readonly items?: ValueSchema;
 }
 
-/** With `config` as the server's configuration has it, but for what the chart does not take. */
+/** The schema of all values; `config` has the keys of the server's configuration that the chart supports. */
 export function valuesJsonSchema(): ValueSchema {
   const schema = z.toJSONSchema(valuesSchema, { io: "input", unrepresentable: "any" }) as ValueSchema;
   const { description } = schema.properties?.["config"] ?? {};
@@ -17,7 +17,7 @@ export function valuesJsonSchema(): ValueSchema {
   return { ...schema, properties: { ...schema.properties, config } as Record<string, ValueSchema> };
 }
 
-/** values.schema.json. */
+/** Generates values.schema.json. */
 export async function valuesSchemaFile(): Promise<string> {
   const schema = withoutOurs(valuesJsonSchema()) as { readonly properties: object };
   const text = JSON.stringify({ ...schema, properties: { ...helmsOwn, ...schema.properties } });
@@ -37,7 +37,7 @@ function prune(schema: ValueSchema, parents: readonly string[], kept: ReadonlySe
   return { ...rest, properties: Object.fromEntries(properties) };
 }
 
-/** Helm's validator would not mind our own words, but they say nothing to anybody there. */
+/** Removes Towline's own keywords, which are meaningless to Helm. */
 function withoutOurs(schema: unknown): unknown {
   if (Array.isArray(schema)) return schema.map(withoutOurs);
   if (typeof schema !== "object" || schema === null) return schema;
@@ -47,7 +47,7 @@ function withoutOurs(schema: unknown): unknown {
   );
 }
 
-/** A property may be called what is a word of ours elsewhere. */
+/** Names of properties are kept, even if they equal one of the keywords. */
 function named(properties: unknown): unknown {
   return Object.fromEntries(Object.entries(properties as object).map(([name, value]) => [name, withoutOurs(value)]));
 }

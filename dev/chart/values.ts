@@ -1,12 +1,12 @@
 /**
- * What can be set when the chart is installed: one schema, from which values.yaml, values.schema.json and the chart's
- * README are made (`npm run docs`). The server's own keys are not here: they come from its configuration's schema.
+ * The schema of the chart's values, from which values.yaml, values.schema.json and the chart's README are generated
+ * (`npm run docs`). The server's own keys come from the schema of its configuration.
  */
 import { z } from "zod";
 import { forgeSchema } from "../../src/config/schema.ts";
 import { configFields, type Field, forgeFields } from "../../src/config/fields.ts";
 
-/** Keys of the configuration that the chart writes by itself, or that name what an image has in its own place. */
+/** Configuration keys that the chart sets itself, or whose value is fixed by the image. */
 const written = [
   "dataDir",
   "webhooks.host",
@@ -24,7 +24,7 @@ const written = [
   "preview.runner.bindAddress",
 ];
 
-/** The keys of `config`. A secret is none: values are kept in the cluster, and often in git. */
+/** The keys of `config`. Secrets are excluded, because values are stored in the cluster and often in git. */
 export function configurable(): readonly Field[] {
   return configFields().filter(({ path, secret }) => !secret && !path.startsWith("redis.") && !written.includes(path));
 }
@@ -32,13 +32,13 @@ export function configurable(): readonly Field[] {
 const text = (description: string, value = "") => z.string().prefault(value).meta({ description });
 const matching = (pattern: RegExp, description: string, value = "") =>
   z.string().regex(pattern).prefault(value).meta({ description });
-/** An amount of bytes as Kubernetes writes it, or nothing where that means no limit. */
+/** A Kubernetes quantity, or empty. */
 const quantity = /^(([0-9]+(\.[0-9]*)?|\.[0-9]+)([KMGTPE]i|[kMGTPE]|[eE][0-9]+)?)?$/;
 const flag = (value: boolean, description: string) => z.boolean().prefault(value).meta({ description });
 const integer = (least: number, value: number, description: string) =>
   z.int().min(least).prefault(value).meta({ description });
 
-/** Where an image in a pod wants another default than a server anywhere: four at once fit into its memory. */
+/** Defaults that differ in the chart; the concurrency fits the default memory limit. */
 export const defaultsInPods: Readonly<Record<string, unknown>> = {
   concurrency: 4,
   "preview.concurrency": 2,
@@ -47,7 +47,7 @@ export const defaultsInPods: Readonly<Record<string, unknown>> = {
 
 type Json = { readonly [key: string]: unknown };
 
-/** Something of Kubernetes's that is passed on as it is. */
+/** A part of a Kubernetes object that is passed through unchanged. */
 const passed = (description: string, value: Json = {}) =>
   z.record(z.string(), z.unknown()).prefault(value).meta({ description });
 const list = (description: string, value: readonly Json[] = []) =>
@@ -69,39 +69,36 @@ function section<Shape extends z.ZodRawShape>(description: string, shape: Shape)
     .meta({ description });
 }
 
-/** `reference`: `name:tag@sha256:…`, of which the tag and the digest may be missing. */
+/** `reference`: `name:tag@sha256:…`; tag and digest are optional. */
 const image = (reference: string, tagText: string) => {
   const [named = "", digest = ""] = reference.split("@");
   const [repository = "", tag = ""] = named.split(":");
-  return section(
-    "Image. Its repository is looked for where the cluster looks by default, unless it names a registry.",
-    {
-      repository: text("Repository, with the registry if it is not the cluster's default.", repository),
-      tag: text(tagText, tag),
-      digest: text(
-        "`sha256:…`, to pin exactly these bytes. The tag is ignored then: empty it to use another tag.",
-        digest,
-      ),
-      pullPolicy: z
-        .enum(["Always", "IfNotPresent", "Never"])
-        .prefault("IfNotPresent")
-        .meta({ description: "Pull policy." }),
-    },
-  );
+  return section("Container image. Without a registry in `repository`, the cluster's default registry is used.", {
+    repository: text("Repository, with the registry unless it is the cluster's default.", repository),
+    tag: text(tagText, tag),
+    digest: text("Digest (`sha256:…`) that pins the image. It overrides the tag: clear it to use another tag.", digest),
+    pullPolicy: z
+      .enum(["Always", "IfNotPresent", "Never"])
+      .prefault("IfNotPresent")
+      .meta({ description: "Pull policy." }),
+  });
 };
 
-/** What a pod of the strictest Pod Security Standard has to say. */
+/** Required by the restricted Pod Security Standard. */
 const podSecurity = () =>
-  passed("Security context of the pod. A `null` takes a key out, as for OpenShift, which chooses user and group.", {
-    runAsNonRoot: true,
-    runAsUser: 65_532,
-    runAsGroup: 65_532,
-    fsGroup: 65_532,
-    fsGroupChangePolicy: "OnRootMismatch",
-    seccompProfile: { type: "RuntimeDefault" },
-  });
+  passed(
+    "Security context of the pod. Set a key to `null` to remove it, for example on OpenShift, which assigns user and group.",
+    {
+      runAsNonRoot: true,
+      runAsUser: 65_532,
+      runAsGroup: 65_532,
+      fsGroup: 65_532,
+      fsGroupChangePolicy: "OnRootMismatch",
+      seccompProfile: { type: "RuntimeDefault" },
+    },
+  );
 const containerSecurity = () =>
-  passed("Security context of its container.", {
+  passed("Security context of the container.", {
     allowPrivilegeEscalation: false,
     readOnlyRootFilesystem: true,
     capabilities: { drop: ["ALL"] },
@@ -109,13 +106,18 @@ const containerSecurity = () =>
 
 const service = (port: number, whose: string) =>
   section(whose, {
-    type: z.enum(["ClusterIP", "NodePort", "LoadBalancer"]).prefault("ClusterIP").meta({ description: "Type." }),
+    type: z
+      .enum(["ClusterIP", "NodePort", "LoadBalancer"])
+      .prefault("ClusterIP")
+      .meta({ description: "Service type." }),
     port: integer(1, port, "Port."),
     annotations: labels("Annotations."),
-    extraSpec: passed("More of its spec, as `loadBalancerSourceRanges` or `externalTrafficPolicy`."),
+    extraSpec: passed(
+      "Additional fields of the Service's spec, such as `loadBalancerSourceRanges` or `externalTrafficPolicy`.",
+    ),
   });
 
-/** One git host: the configuration's own keys but for secrets, which lie in a Secret of the release's namespace. */
+/** One git host: the keys of the configuration except for secrets, which are in a Secret of the release's namespace. */
 const forge = z.strictObject({
   ...forgeSchema.pick({
     id: true,
@@ -126,7 +128,7 @@ const forge = z.strictObject({
     appId: true,
     insecureAllowUnsigned: true,
   }).shape,
-  existingSecret: z.string().min(1).optional().meta({ description: "Secret with what `keys` names." }),
+  existingSecret: z.string().min(1).optional().meta({ description: "Secret with the entries listed in `keys`." }),
   keys: z
     .strictObject(
       Object.fromEntries(
@@ -136,41 +138,45 @@ const forge = z.strictObject({
       ),
     )
     .optional()
-    .meta({ description: "Keys of the Secret. Only those that are named are read." }),
+    .meta({ description: "Keys in the Secret; only the keys set here are read." }),
 });
 
 export const valuesSchema = z.strictObject({
-  nameOverride: text("Stands for the chart's name in names and labels."),
-  fullnameOverride: text("Stands for the release's and the chart's name."),
+  nameOverride: text("Replaces the chart's name in names and labels."),
+  fullnameOverride: text("Replaces the full name, which is made of the release's and the chart's name."),
   commonLabels: labels("Labels of every object."),
   image: image("towline/towline", "Tag; empty: the chart's appVersion."),
-  imagePullSecrets: list("Secrets to pull images with, as `- name: …`."),
-  replicaCount: integer(0, 2, "Servers. They share the work; one alone is enough, two survive a node's end."),
+  imagePullSecrets: list("Pull secrets for images, as `- name: …`."),
+  replicaCount: integer(
+    0,
+    2,
+    "Number of servers. They share the work. One is enough; two keep running if a node fails.",
+  ),
   forges: z
     .array(forge)
     .prefault([])
-    .meta({ description: "The git hosts that send webhooks. Without any, git is only polled." }),
+    .meta({ description: "Git hosts that send webhooks. Without any, git is only polled." }),
   config: z
     .record(z.string(), z.unknown())
     .prefault({})
     .meta({ description: "The server's configuration, as in docs/configuration.md." }),
-  redis: section("A small Valkey for this release: one pod, and what is queued survives it.", {
-    enabled: flag(true, "Whether there is one. If not, set `externalRedis`."),
+  redis: section("A small Valkey for this release: one pod with a persistent queue.", {
+    enabled: flag(true, "Installs Valkey. If false, set `externalRedis`."),
     image: image(
       "valkey/valkey:8.1.10@sha256:640c5e62cea04b6d6f2084232651d0cc70362d31f4f805e7be94dbed6855e8f2",
       "Tag.",
     ),
-    auth: section("Its password. Without `existingSecret` one is made at the first install, and kept by upgrades.", {
+    auth: section("Password. Without `existingSecret` it is generated at the first install and kept by upgrades.", {
       existingSecret: text(
-        "Secret with the password (letters and digits). Needed where charts are rendered without a cluster, as Argo CD does.",
+        "Secret with the password (letters and digits). Required if charts are rendered without access to the cluster, as by Argo CD.",
       ),
       passwordKey: text("Key of the password.", "password"),
     }),
-    persistence: section("Its volume.", {
-      enabled: flag(true, "If not, what is queued is lost with the pod, and found again by the next sweep."),
+    persistence: section("Persistent volume.", {
+      enabled: flag(true, "If false, the queue is lost with the pod; the next sweep finds pending work again."),
       size: matching(quantity, "Size.", "1Gi"),
       storageClass: text("Storage class; empty: the cluster's default."),
-      retain: flag(false, "Keeps the volume when the release is uninstalled. Nothing in it is missed."),
+      retain: flag(false, "Keeps the volume when the release is uninstalled. It contains no data worth keeping."),
     }),
     podSecurityContext: podSecurity(),
     securityContext: containerSecurity(),
@@ -180,70 +186,71 @@ export const valuesSchema = z.strictObject({
     affinity: passed("Affinity."),
     priorityClassName: text("Priority class."),
   }),
-  externalRedis: section("A Redis of yours, 6.2 or newer, or a Valkey: with `noeviction`, best with AOF.", {
+  externalRedis: section("Your own Redis, 6.2 or newer, or Valkey, with `noeviction` and preferably AOF.", {
     url: matching(/^(rediss?:\/\/([^:@/\s]*@)?[^@\s]+)?$/, "`redis://` or `rediss://` (TLS), without the password."),
-    existingSecret: text("Secret with what the keys below name."),
-    passwordKey: text("Key of the password; empty: there is none."),
+    existingSecret: text("Secret with the keys below."),
+    passwordKey: text("Key of the password; empty: no password."),
     urlKey: text("Key of the URL, instead of `url`."),
-    caKey: text("Key of the certificates (PEM) that sign Redis's, if no public authority does."),
+    caKey: text("Key of the certificate authorities (PEM), if Redis's certificate is not signed by a public one."),
     sentinels: z
       .array(z.string().regex(/^\S+:[0-9]+$/))
       .prefault([])
       .meta({
-        description: "Sentinels, as `host:port`. `url` then has their name of the Redis: `redis://mymaster`.",
+        description:
+          "Redis Sentinels, as `host:port`. The host of `url` is then the name of the master: `redis://mymaster`.",
       }),
-    sentinelPasswordKey: text("Key of the sentinels' password; empty: they have none."),
+    sentinelPasswordKey: text("Key of the sentinels' password; empty: no password."),
   }),
-  serviceAccount: section("The server's identity.", {
-    create: flag(true, "Whether the chart makes it."),
-    name: text("Its name; empty: the release's, or `default` if the chart does not make it."),
-    annotations: labels("Annotations, as for a cloud's workload identity."),
+  serviceAccount: section("The server's service account.", {
+    create: flag(true, "Creates the service account."),
+    name: text("Name; empty: the full name of the release, or `default` if `create` is false."),
+    annotations: labels("Annotations, for example for a cloud's workload identity."),
   }),
-  rbac: section("What the server may do with its own login: docs/rights.md.", {
-    create: flag(true, "Whether the chart makes roles and bindings."),
+  rbac: section("Permissions of the server's service account: docs/rights.md.", {
+    create: flag(true, "Creates roles and bindings."),
     tier: z.enum(["impersonation", "namespaced", "cluster-admin"]).prefault("impersonation").meta({
       description:
-        "`impersonation`: its bookkeeping, and to act as `rbac.serviceAccounts`. `namespaced`: the same, in `rbac.namespaces` only. `cluster-admin`: everything, as kluctl's controller may.",
+        "`impersonation`: what the server needs for itself, and impersonation of `rbac.serviceAccounts`. `namespaced`: the same, in `rbac.namespaces` only. `cluster-admin`: everything, like kluctl's controller.",
     }),
     namespaces: texts(
-      "Namespaces with KluctlDeployments; empty: all. The server looks at no others, and its roles are there only.",
+      "Namespaces with KluctlDeployments; empty: all. The server watches only these, and its roles are limited to them.",
     ),
     serviceAccounts: z
       .array(z.string().regex(/^(\*|([a-z0-9]([-a-z0-9]*[a-z0-9])?\/)?[a-z0-9]([-.a-z0-9]*[a-z0-9])?)$/))
       .prefault(["towline-deployer"])
       .meta({
         description:
-          "Service accounts that it may act as: `name`, in each namespace with deployments, or `namespace/name`. Deployments that name none are deployed as the first name. `*` is all of them: with it, the server can do whatever any of them can.",
+          "Service accounts that the server may impersonate: `name`, in each namespace with deployments, or `namespace/name`. Deployments without `serviceAccountName` use the first name. `*`: all, which gives the server the permissions of every service account.",
       }),
     readSecrets: flag(
       false,
-      "Lets it read all Secrets of those namespaces. If not, the Secrets that a deployment names are read as its service account, which needs `get` on them.",
+      "Allows the server to read all Secrets of these namespaces. If false, the Secrets of a deployment are read with its service account, which needs `get` on them.",
     ),
     pageUsers: texts(
-      "People, as the cluster knows them, whom it may act as when they ask for something on the page, with their groups in `config.ui.operatorGroups` and `config.ui.viewerGroups`. `*` is everybody: with it, the server can do whatever any user can.",
+      "Users, by their names in the cluster, that the server may impersonate for requests on the page, with their groups in `config.ui.operatorGroups` and `config.ui.viewerGroups`. `*`: all, which gives the server the permissions of every user.",
     ),
     awsRoles: flag(
       false,
-      "Lets it ask for tokens of `rbac.serviceAccounts`, to decrypt with the AWS roles in their annotations.",
+      "Allows the server to create tokens of `rbac.serviceAccounts`, to decrypt with the AWS roles in their annotations.",
     ),
-    aggregate: section("Adds to Kubernetes's own roles for people, in every namespace that they have them in.", {
-      view: flag(false, "Whoever may `view` may look at KluctlDeployments."),
+    aggregate: section("Aggregation to Kubernetes's default roles for users.", {
+      view: flag(false, "Role `view` may read KluctlDeployments."),
       edit: flag(
         false,
-        "Whoever may `edit`, or is `admin`, may change them: and so deploy as the accounts that the server may act as.",
+        "Roles `edit` and `admin` may change KluctlDeployments, and so deploy with the service accounts that the server may impersonate.",
       ),
     }),
   }),
   preview: section("Previews of pull requests.", {
-    serviceAccount: section("The identity that previews act as, so that they cannot change anything.", {
-      create: flag(false, "Whether the chart makes it, with a role for comparing. Needs `admissionPolicy.enabled`."),
-      name: text("Its name, the same in each deployment's namespace; empty: the deployment's own."),
+    serviceAccount: section("Service account of previews, which cannot change anything.", {
+      create: flag(false, "Creates the service account, with a role for comparing. Needs `admissionPolicy.enabled`."),
+      name: text("Name, the same in each deployment's namespace; empty: the deployment's own service account."),
       annotations: labels("Annotations."),
-      namespaces: texts("Namespaces to make it in: those with KluctlDeployments. Empty: `rbac.namespaces`."),
+      namespaces: texts("Namespaces to create it in: those with KluctlDeployments. Empty: `rbac.namespaces`."),
       comparesIn: texts(
-        "Namespaces that are deployed to, whose objects it may read and try to change, Secrets included. Empty: those it is in. `*`: all.",
+        "Namespaces of deployed objects, in which it may read objects, Secrets included, and dry-run changes. Empty: the namespaces that it is created in. `*`: all.",
       ),
-      resources: list("What it may read and try to change there: name the kinds that your projects deploy.", [
+      resources: list("Resources that it may read and dry-run changes of: list the kinds that your projects deploy.", [
         { apiGroup: "", resources: ["configmaps", "persistentvolumeclaims", "secrets", "serviceaccounts", "services"] },
         { apiGroup: "apps", resources: ["daemonsets", "deployments", "statefulsets"] },
         { apiGroup: "autoscaling", resources: ["horizontalpodautoscalers"] },
@@ -253,30 +260,30 @@ export const valuesSchema = z.strictObject({
       ]),
     }),
     runner: section(
-      "Pods of their own for previews, which reach nothing, have no login and know no Secret but the token that the server knows them by: docs/preview-security.md.",
+      "Separate pods for previews, without network access or credentials and with no Secret but the token that they share with the server: docs/preview-security.md.",
       {
         enabled: flag(
           false,
-          "Renders previews there, and not in the server's pods. Needs `config.preview.isolation` to be `required` or `auto`.",
+          "Renders previews in these pods instead of the server's pods. Needs `config.preview.isolation` `required` or `auto`.",
         ),
-        replicaCount: integer(0, 1, "Pods."),
-        auth: section("The token. Without `existingSecret` one is made at the first install, and kept by upgrades.", {
+        replicaCount: integer(0, 1, "Number of pods."),
+        auth: section("Token. Without `existingSecret` it is generated at the first install and kept by upgrades.", {
           existingSecret: text(
-            "Secret with the token, of 24 characters or more. Needed where charts are rendered without a cluster, as Argo CD does.",
+            "Secret with the token, 24 characters or more. Required if charts are rendered without access to the cluster, as by Argo CD.",
           ),
           tokenKey: text("Key of the token.", "token"),
         }),
         resources: passed(
-          "Resources of a pod. Without `limits.memory` it is 3 GiB for each of `config.preview.concurrency`, and 512 MiB.",
+          "Resources of a pod. `limits.memory` defaults to 512 MiB plus 3 GiB for each of `config.preview.concurrency`.",
           { requests: { cpu: "100m", memory: "256Mi" } },
         ),
         volumeSize: matching(
           quantity,
-          "Limit of what a pod writes: working copies and kluctl's cache. Empty: 3 GiB for each of `config.preview.concurrency`, and 512 MiB.",
+          "Size limit of a pod's volume for working copies and kluctl's cache. Empty: 512 MiB plus 3 GiB for each of `config.preview.concurrency`.",
         ),
-        podLabels: labels("More labels of the pods."),
-        podAnnotations: labels("More annotations of the pods."),
-        runtimeClassName: text("Runtime class, as for gVisor or Kata; empty: the cluster's default."),
+        podLabels: labels("Additional labels of the pods."),
+        podAnnotations: labels("Additional annotations of the pods."),
+        runtimeClassName: text("Runtime class, for example for gVisor or Kata; empty: the cluster's default."),
         priorityClassName: text("Priority class."),
         nodeSelector: labels("Node selector."),
         tolerations: list("Tolerations."),
@@ -284,126 +291,130 @@ export const valuesSchema = z.strictObject({
       },
     ),
   }),
-  admissionPolicy: section("Rules of the API server for what roles cannot say. Kubernetes 1.30 or newer.", {
+  admissionPolicy: section("Admission policies for limits that roles cannot express. Kubernetes 1.30 or newer.", {
     enabled: flag(
       true,
-      "Makes them: previews may only try, and of KluctlDeployments and Leases the server may change only what is its to change.",
+      "Creates them: previews may only dry-run, and the server may change only its own fields of KluctlDeployments and its own Leases.",
     ),
   }),
-  crds: section("The definition of KluctlDeployments.", {
+  crds: section("The CRD of KluctlDeployments.", {
     install: flag(
       true,
-      "Installs it, unless the cluster has one that this release did not install. It is kept when the release goes.",
+      "Installs the CRD, unless the cluster has one that this release did not install. It is kept when the release is uninstalled.",
     ),
   }),
-  page: section("The page, for people: docs/page.md. Without access to it there is none.", {
+  page: section("The page: docs/page.md. Enabled by one of these secrets or `config.ui.proxyHeader`.", {
     existingSecret: text(
-      "Secret with its token, or with the secret of `config.ui.oidc` or of a proxy. Or set `config.ui.proxyHeader`, for a proxy that asks people who they are.",
+      "Secret with the page's token, the client secret of `config.ui.oidc` or the secret of a proxy. Not needed for an authenticating proxy with `config.ui.proxyHeader` only.",
     ),
-    tokenKey: text("Key of the token; empty: there is none.", "token"),
-    oidcSecretKey: text("Key of the secret that goes with `config.ui.oidc.clientId`; empty: there is none."),
-    proxySecretKey: text("Key of what the proxy of `config.ui.proxyHeader` sends along; empty: there is none."),
+    tokenKey: text("Key of the token; empty: no token.", "token"),
+    oidcSecretKey: text("Key of the client secret of `config.ui.oidc.clientId`; empty: no client secret."),
+    proxySecretKey: text("Key of the secret that the proxy of `config.ui.proxyHeader` sends; empty: no secret."),
   }),
-  service: section("A Service for each port, so that only that of webhooks can be opened to the internet.", {
-    webhooks: service(80, "Where webhooks arrive."),
-    page: service(80, "The page, if there is one."),
-    admin: service(9090, "Health and metrics."),
+  service: section("One Service per port, so that only the webhooks' Service can be exposed to the internet.", {
+    webhooks: service(80, "Service for webhooks."),
+    page: service(80, "Service for the page, if enabled."),
+    admin: service(9090, "Service for health and metrics."),
   }),
-  ingress: section("An Ingress that lets in what is below `/webhooks/`, and nothing else.", {
-    enabled: flag(false, "Whether there is one."),
+  ingress: section("Ingress for paths below `/webhooks/` only.", {
+    enabled: flag(false, "Creates the Ingress."),
     className: text("Ingress class; empty: the cluster's default."),
-    annotations: labels("Annotations, as for a certificate."),
-    hosts: texts("Host names, as `towline.example.com`."),
+    annotations: labels("Annotations, for example for a certificate."),
+    hosts: texts("Host names, such as `towline.example.com`."),
     tls: list("TLS, as `- secretName: …` with `hosts: […]`."),
   }),
-  httpRoute: section("The same for the Gateway API.", {
-    enabled: flag(false, "Whether there is one."),
+  httpRoute: section("HTTPRoute of the Gateway API for paths below `/webhooks/` only.", {
+    enabled: flag(false, "Creates the HTTPRoute."),
     annotations: labels("Annotations."),
     hostnames: texts("Host names."),
     parentRefs: list("Gateways, as `- name: …` with `namespace: …`."),
   }),
-  networkPolicy: section("Who may reach whom, where the cluster's network holds policies.", {
-    enabled: flag(true, "Whether there are policies. Redis is then reached by the server only."),
-    webhooksFrom: list("From where webhooks may come; empty: anywhere."),
-    adminFrom: list("From where health and metrics may be asked for; empty: anywhere.", [{ namespaceSelector: {} }]),
-    pageFrom: list("From where the page may be asked for; empty: anywhere.", [{ namespaceSelector: {} }]),
-    egress: section("What the server, and what it renders, may reach.", {
-      enabled: flag(false, "Limits it: to DNS, Redis, the ports below and what `extra` allows."),
+  networkPolicy: section("Network policies, if the cluster's network supports them.", {
+    enabled: flag(true, "Creates network policies. Only the server can then reach Redis."),
+    webhooksFrom: list("Allowed sources of webhooks; empty: any."),
+    adminFrom: list("Allowed clients of health and metrics; empty: any.", [{ namespaceSelector: {} }]),
+    pageFrom: list("Allowed clients of the page; empty: any.", [{ namespaceSelector: {} }]),
+    egress: section("Egress of the server and of kluctl in its pods.", {
+      enabled: flag(false, "Limits egress to DNS, Redis, the ports below and `extra`."),
       ports: z
         .array(z.int().min(1).max(65_535))
         .prefault([22, 80, 443, 6443])
-        .meta({ description: "TCP ports anywhere: git hosts, registries, API servers." }),
-      extra: list("More egress rules, as a git host on another port, or your own Redis."),
+        .meta({ description: "Allowed TCP ports at any address: git hosts, registries, API servers." }),
+      extra: list("Additional egress rules, for example for a git host on another port or your own Redis."),
     }),
   }),
-  podDisruptionBudget: section("How many servers may be taken away at once.", {
-    enabled: flag(true, "Whether there is a budget."),
+  podDisruptionBudget: section("PodDisruptionBudget of the servers.", {
+    enabled: flag(true, "Creates the PodDisruptionBudget."),
     maxUnavailable: z
       .union([z.int().min(0), z.string()])
       .prefault(1)
-      .meta({ description: "Number or percentage." }),
+      .meta({ description: "Maximum number or percentage of unavailable servers." }),
   }),
-  metrics: section("For Prometheus and Grafana.", {
-    serviceMonitor: section("A ServiceMonitor of the Prometheus operator.", {
-      enabled: flag(false, "Whether there is one."),
-      labels: labels("Labels by which your Prometheus finds it."),
-      interval: text("How often it is scraped; empty: as Prometheus does.", ""),
+  metrics: section("Objects for Prometheus and Grafana.", {
+    serviceMonitor: section("ServiceMonitor for the Prometheus operator.", {
+      enabled: flag(false, "Creates the ServiceMonitor."),
+      labels: labels("Labels that your Prometheus selects."),
+      interval: text("Scrape interval; empty: the default of Prometheus.", ""),
       relabelings: list("Relabelings of the target."),
       metricRelabelings: list("Relabelings of the metrics."),
     }),
-    prometheusRule: section("Alerts and recording rules, as a PrometheusRule.", {
-      enabled: flag(false, "Whether there is one."),
-      labels: labels("Labels by which your Prometheus finds it."),
+    prometheusRule: section("PrometheusRule with alerts and recording rules.", {
+      enabled: flag(false, "Creates the PrometheusRule."),
+      labels: labels("Labels that your Prometheus selects."),
       runbookUrl: z
         .string()
         .regex(/^(https?:\/\/[^\s#]+)?$/)
         .prefault("")
         .meta({
-          description:
-            "Where you have the runbook, for the links of the alerts. None: they have its path in the sources.",
+          description: "URL of the runbook for links in alerts; empty: alerts have its path in the sources.",
         }),
     }),
-    dashboard: section("The Grafana dashboard, in a ConfigMap that Grafana's sidecar finds.", {
-      enabled: flag(false, "Whether there is one."),
+    dashboard: section("ConfigMap with the Grafana dashboard, for Grafana's sidecar.", {
+      enabled: flag(false, "Creates the ConfigMap."),
       labels: z
         .record(z.string(), z.string())
         .prefault({ grafana_dashboard: "1" })
-        .meta({ description: "Labels by which the sidecar finds it." }),
-      annotations: labels("Annotations, as for a folder."),
+        .meta({ description: "Labels that the sidecar selects." }),
+      annotations: labels("Annotations, for example for a folder."),
     }),
   }),
-  resources: passed("Resources of a server: with four deployments at once, and kluctl's 200 MB for each.", {
+  resources: passed("Resources of a server, for four concurrent reconciliations with 200 MB each.", {
     requests: { cpu: "100m", memory: "512Mi" },
     limits: { memory: "2Gi" },
   }),
-  volumes: section("What a server may write to. Nothing in it is missed when it is lost.", {
-    dataSize: matching(quantity, "Limit of its data: mirrors of repositories.", "10Gi"),
-    cacheSize: matching(quantity, "Limit of kluctl's cache.", "5Gi"),
-    tmpSize: matching(quantity, "Limit of what runs write: working copies.", "5Gi"),
+  volumes: section("Writable volumes of a server, which can be lost without data loss.", {
+    dataSize: matching(quantity, "Size limit for mirrors of repositories.", "10Gi"),
+    cacheSize: matching(quantity, "Size limit for kluctl's cache.", "5Gi"),
+    tmpSize: matching(quantity, "Size limit for working copies.", "5Gi"),
   }),
-  updateStrategy: passed("How pods are exchanged.", { type: "RollingUpdate", rollingUpdate: { maxUnavailable: 0 } }),
+  updateStrategy: passed("Update strategy of the Deployment.", {
+    type: "RollingUpdate",
+    rollingUpdate: { maxUnavailable: 0 },
+  }),
   podSecurityContext: podSecurity(),
   securityContext: containerSecurity(),
-  podLabels: labels("More labels of the server's pods."),
-  podAnnotations: labels("More annotations of the server's pods."),
+  podLabels: labels("Additional labels of the server's pods."),
+  podAnnotations: labels("Additional annotations of the server's pods."),
   priorityClassName: text("Priority class."),
   nodeSelector: labels("Node selector."),
   tolerations: list("Tolerations."),
   affinity: passed("Affinity."),
-  topologySpreadConstraints: list("How servers are spread; empty: over nodes and zones, as far as that goes."),
-  extraArgs: texts("More options of `towline serve`, as `--log-level=debug`."),
-  extraEnv: list("More variables: `TOWLINE_…`, which come before `config`, or what kluctl's projects read."),
-  extraEnvFrom: list("Secrets and ConfigMaps whose keys are variables."),
-  extraVolumes: list("More volumes."),
-  extraVolumeMounts: list("Where they are mounted."),
+  topologySpreadConstraints: list("Topology spread constraints; empty: spread over nodes and zones if possible."),
+  extraArgs: texts("Additional options of `towline serve`, such as `--log-level=debug`."),
+  extraEnv: list(
+    "Additional environment variables: `TOWLINE_…`, which take precedence over `config`, or variables of kluctl projects.",
+  ),
+  extraEnvFrom: list("Secrets and ConfigMaps whose keys become environment variables."),
+  extraVolumes: list("Additional volumes."),
+  extraVolumeMounts: list("Additional volume mounts."),
   extraPodSpec: passed(
-    "More of the server's pod, as `hostAliases`, `dnsConfig`, `runtimeClassName` or `initContainers`; nothing that the chart writes itself.",
+    "Additional fields of the server's pod spec, such as `hostAliases`, `dnsConfig`, `runtimeClassName` or `initContainers`; fields that the chart sets are not allowed.",
   ),
   extraObjects: z
     .array(z.union([z.string(), z.record(z.string(), z.unknown())]))
     .prefault([])
-    .meta({ description: "More objects of the release. Templates in them are rendered." }),
+    .meta({ description: "Additional objects of the release. Templates in them are rendered." }),
 });
 
-/** Values that Helm sets for a chart that is part of another. */
+/** Values that Helm sets for subcharts. */
 export const helmsOwn = { global: { type: "object" } };

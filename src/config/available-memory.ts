@@ -1,4 +1,4 @@
-/** How much memory there still is for this process and what it starts: of its container, or else of the machine. */
+/** Memory limit and usage of the container, or else of the machine. */
 import { readFileSync } from "node:fs";
 import { freemem, totalmem } from "node:os";
 
@@ -7,10 +7,10 @@ export interface Memory {
   readonly usedBytes: number;
 }
 
-/** Throws when a file is not there. */
+/** Throws if the file does not exist. */
 export type ReadText = (path: string) => string;
 
-/** A limit of this size is none: what cgroup v1 says when nobody set one. */
+/** Larger limits mean "unlimited": cgroup v1 has a huge number if no limit is set. */
 const noLimit = 2 ** 60;
 
 export function readMemory(read: ReadText = (path) => readFileSync(path, "utf8")): Memory {
@@ -35,8 +35,7 @@ function ofCgroup1(read: ReadText): Memory | undefined {
 }
 
 /**
- * Files that were read and can be dropped at any time are counted by the kernel, and are no pressure: neither those that nobody
- * has asked for again, nor those of a repository that is read all the time.
+ * Subtracts the page cache, active and inactive, which the kernel counts as used although it can drop it at any time.
  */
 function ofFiles(
   read: ReadText,
@@ -59,7 +58,7 @@ function ofFiles(
 }
 
 function toNumber(text: string | undefined): number | undefined {
-  return text !== undefined && /^\d+\s*$/.test(text) ? Number(text) : undefined; // "max" is no limit
+  return text !== undefined && /^\d+\s*$/.test(text) ? Number(text) : undefined; // "max" means unlimited
 }
 
 function tryRead(read: ReadText, path: string): string | undefined {

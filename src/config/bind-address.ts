@@ -1,14 +1,14 @@
-/** Addresses to listen on, as Go programs take them. Pure. */
+/** Addresses to listen on, in the form of Go programs. Pure. */
 
 export interface BindAddress {
-  /** Absent: all of this machine's. */
+  /** Absent: all interfaces. */
   readonly host?: string | undefined;
   readonly port: number;
 }
 
-export const bindAddressError = 'must be an address like ":8080" or "127.0.0.1:8080", or "0" for none';
+export const bindAddressError = 'must be an address like ":8080" or "127.0.0.1:8080", or "0" to disable it';
 
-/** `undefined`: nowhere. */
+/** `undefined`: disabled. */
 export function parseBindAddress(text: string): BindAddress | undefined | "wrong" {
   if (text === "0") return undefined;
   const [, bracketed, plain = "", digits = ""] =

@@ -1,6 +1,6 @@
 /**
- * What one key means for another. On the document as it was written, not on what the schema made of it: so these
- * problems are told together with the schema's, not after those are mended.
+ * Checks that involve several keys. They run on the document before the schema parses it, so that their problems are
+ * reported together with those of the schema.
  */
 import { parseBindAddress } from "./bind-address.ts";
 import { isSection, type Section } from "./merge.ts";
@@ -25,13 +25,13 @@ function checkForges(forges: unknown): Problem[] {
     if (!isSection(forge)) continue;
     const { id, kind, webhookSecrets, insecureAllowUnsigned } = forge;
     if (typeof id === "string" && ids.has(id)) {
-      problems.push({ where: pathText(["forges", index, "id"]), what: `"${id}" is already the id of another forge` });
+      problems.push({ where: pathText(["forges", index, "id"]), what: `"${id}" is already used by another forge` });
     }
     ids.add(id);
     if (forge["webUrl"] !== undefined && forge["apiUrl"] === undefined) {
       problems.push({
         where: pathText(["forges", index, "webUrl"]),
-        what: "is set, and apiUrl is not: set both, or neither",
+        what: "is set without apiUrl: set both or neither",
       });
     }
     problems.push(...checkLogin(forge).map(([key, what]) => ({ where: pathText(["forges", index, key]), what })));
@@ -41,26 +41,26 @@ function checkForges(forges: unknown): Problem[] {
       typeof id === "string" && id === kind ? `set TOWLINE_${id.toUpperCase()}_WEBHOOK_SECRET` : "set it";
     problems.push({
       where: pathText(["forges", index, "webhookSecrets"]),
-      what: `is empty: ${variable} or a file, ${shortestWebhookSecret} characters or more`,
+      what: `is empty: ${variable} or a file, with ${shortestWebhookSecret} characters or more`,
     });
   }
   return problems;
 }
 
-/** As `[key, what is wrong]`. */
+/** Returns pairs of a key and its problem. */
 function checkLogin({ kind, apiUrl, token, appId, appPrivateKey }: Section): [string, string][] {
   if (kind === "gitea" && token !== undefined && apiUrl === undefined) {
-    return [["apiUrl", "is missing: a token of a Gitea needs the address of its API"]];
+    return [["apiUrl", "is missing: a token for Gitea needs the address of its API"]];
   }
   if (appId === undefined && appPrivateKey === undefined) return [];
-  if (kind !== "github") return [["appId", "is for a forge of kind github: use a token here"]];
-  if (token !== undefined) return [["appId", "and a token are both set: remove one"]];
-  if (appId === undefined) return [["appId", "is missing: the private key belongs to an App, which has an id"]];
+  if (kind !== "github") return [["appId", "is supported for kind github only: use a token"]];
+  if (token !== undefined) return [["appId", "and token are both set: remove one"]];
+  if (appId === undefined) return [["appId", "is missing: a private key needs the ID of its App"]];
   if (appPrivateKey === undefined) return [["appPrivateKey", "is missing: set it, or appPrivateKeyFile"]];
   return [];
 }
 
-/** The addresses that are listened on, as far as they are readable; 0 takes a port that nobody has. */
+/** Reports addresses that are used twice. Invalid addresses are left to the schema; port 0 never conflicts. */
 function checkPorts(document: Section): Problem[] {
   const forges = document["forges"];
   const admin = sectionOf(document, "admin");
@@ -87,7 +87,7 @@ function checkPorts(document: Section): Problem[] {
   return addresses.flatMap(([where, purpose, host, port], index) => {
     if (port === 0) return [];
     const other = addresses.slice(0, index).find((before) => before[3] === port && meet(before[2], host));
-    return other ? [{ where, what: `is also ${other[0]}: ${purpose} need a port of their own` }] : [];
+    return other ? [{ where, what: `is the same as ${other[0]}: use another port for ${purpose}` }] : [];
   });
 }
 
@@ -107,33 +107,43 @@ function checkOidc(ui: Section): Problem[] {
   if (missing.length === neededForOidc.length) return [];
   const problems = missing.map((key) => ({
     where: `ui.oidc.${key}`,
-    what: "is missing: logging in takes issuer, clientId, clientSecret (or clientSecretFile) and redirectUrl",
+    what: "is missing: logins need issuer, clientId, clientSecret (or clientSecretFile) and redirectUrl",
   }));
   const isEmpty = (list: unknown) => list === undefined || list === "" || (Array.isArray(list) && list.length === 0);
   if (isEmpty(ui["viewerGroups"]) && isEmpty(ui["operatorGroups"]))
     problems.push({
       where: "ui.viewerGroups",
-      what: 'and ui.operatorGroups are empty: name groups, or "*" for everybody who can log in at the provider',
+      what: 'and ui.operatorGroups are both empty: list groups, or "*" for every user who can log in at the provider',
     });
   return problems;
 }
 
 function checkPreview({ forks, isolation }: Section): Problem[] {
   if (forks !== "isolated" || isolation !== "off") return [];
-  return [{ where: "preview.forks", what: "is isolated, and preview.isolation is off: set that to required or auto" }];
+  return [
+    {
+      where: "preview.forks",
+      what: "is isolated but preview.isolation is off: set preview.isolation to required or auto",
+    },
+  ];
 }
 
 function checkProxy(document: Section): Problem[] {
   const { proxyHeader, proxyGroupsHeader, proxySecret, proxyAddresses = [] } = sectionOf(document, "ui");
   if (proxyGroupsHeader !== undefined && proxyHeader === undefined)
-    return [{ where: "ui.proxyHeader", what: "is missing: ui.proxyGroupsHeader says the groups of whom it names" }];
+    return [{ where: "ui.proxyHeader", what: "is missing: ui.proxyGroupsHeader needs it" }];
   if (proxySecret !== undefined && proxyHeader === undefined)
-    return [{ where: "ui.proxyHeader", what: "is missing: ui.proxySecret is what its proxy sends along" }];
+    return [{ where: "ui.proxyHeader", what: "is missing: ui.proxySecret needs it" }];
   const some = Array.isArray(proxyAddresses) ? proxyAddresses.length > 0 : proxyAddresses !== "";
   if (proxyHeader !== undefined && !some)
-    return [{ where: "ui.proxyAddresses", what: "is empty: anybody could send ui.proxyHeader; name the proxy's" }];
+    return [
+      {
+        where: "ui.proxyAddresses",
+        what: "is empty, so any client could send ui.proxyHeader: set the proxy's addresses",
+      },
+    ];
   if (proxyHeader === undefined && some)
-    return [{ where: "ui.proxyHeader", what: "is missing: ui.proxyAddresses says whose header is believed" }];
+    return [{ where: "ui.proxyHeader", what: "is missing: ui.proxyAddresses has no effect without it" }];
   return [];
 }
 
@@ -154,5 +164,5 @@ function checkRedis(redis: unknown): Problem[] {
   const needing = ["password", ...(Array.isArray(sentinels) && sentinels.length > 0 ? ["sentinels"] : [])];
   return needing
     .filter((key) => redis[key] !== undefined)
-    .map((key) => ({ where: `redis.${key}`, what: "needs a redis.url that begins with redis:// or rediss://" }));
+    .map((key) => ({ where: `redis.${key}`, what: "requires a redis.url that begins with redis:// or rediss://" }));
 }

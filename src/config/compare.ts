@@ -1,9 +1,9 @@
-/** What of a configuration is another one now. Pure. */
+/** Differences between two configurations. Pure. */
 import type { Config, ForgeConfig } from "../config.ts";
 import { toWritten } from "./fixed.ts";
 import { Secret } from "./secret.ts";
 
-/** As people name them: `redis.url`, `forges.github.token`; of a forge that came or went, `forges.github`. */
+/** Names of changed keys: `redis.url`, `forges.github.token`; `forges.github` for a forge that was added or removed. */
 export function changedKeys(before: Config, after: Config): string[] {
   const { forges: earlier, ...others } = before;
   const names = new Set([...Object.keys(others), ...Object.keys(after)]);
@@ -14,7 +14,7 @@ export function changedKeys(before: Config, after: Config): string[] {
   ];
 }
 
-/** Of those that are there, the ones that are others now. */
+/** The forges of `after` that are new or changed. */
 export function changedForgeConfigs(before: readonly ForgeConfig[], after: readonly ForgeConfig[]): ForgeConfig[] {
   return after.filter(
     (forge) =>
@@ -30,8 +30,8 @@ export function same(one: unknown, other: unknown): boolean {
 }
 
 /**
- * Equal for configurations that are the same, secrets included: for comparing only, never to be written anywhere. JSON has no
- * secrets: they mask themselves before a replacer sees them, unless it looks at their holder.
+ * Equal for equal configurations, including secrets: for comparison only, must never be written anywhere. The replacer reads
+ * secrets from their holder, because `toJSON` masks them before the replacer sees the value.
  */
 export function fingerprint(value: unknown): string {
   return (

@@ -1,20 +1,20 @@
-/** The credentials that the server's environment holds for all deployments alike. */
+/** Credentials in the server's environment, which apply to all deployments. */
 import { readFileSync, statSync } from "node:fs";
 import { join } from "node:path";
 import { secretsIn, secretsInDockerConfig } from "../redact/secrets-in.ts";
 
 type Environment = Readonly<Record<string, string | undefined>>;
 
-/** For kluctl, git, SOPS and the clouds' secret stores. */
+/** Variables of kluctl, git, SOPS and the clouds' secret stores. */
 const owners = /^(?:KLUCTL|AWS|AZURE|GOOGLE|VAULT|SOPS)_/;
 const credential = /(?:PASSWORD|PASSPHRASE|SECRET|SECRET_ID|TOKEN|KEY|CREDENTIALS)$/;
-/** Some variables name a file, or hold what would be in it. */
+/** Variables that hold either a path or the content of the file. */
 const file = /(?:SSH_KEY|KEY_FILE|TOKEN_FILE|CREDENTIALS|CREDENTIALS_FILE)$/;
 const proxy = /^(?:HTTP|HTTPS|ALL)_PROXY$/i;
-/** Larger files hold no credential. */
+/** Larger files are not credentials. */
 const mostBytes = 100_000;
 
-/** Values that must not be read in anything the server writes. Files are read now; one that cannot be read is left out. */
+/** Values that must not appear in anything the server writes. Reads files now, and skips unreadable ones. */
 export function environmentSecrets(env: Environment): readonly string[] {
   const named = Object.entries(env).flatMap(([name, value]) => {
     if (!value) return [];
@@ -28,7 +28,7 @@ export function environmentSecrets(env: Environment): readonly string[] {
   return [...named, ...dockerSecrets(env)];
 }
 
-/** Registries are asked with what `docker login` wrote, besides the logins of deployments. */
+/** Credentials of `docker login`, which are used for registries in addition to those of deployments. */
 function dockerSecrets({ DOCKER_CONFIG, HOME }: Environment): string[] {
   const folder = DOCKER_CONFIG || (HOME && join(HOME, ".docker"));
   const content = folder && readSmall(join(folder, "config.json"));

@@ -1,9 +1,9 @@
-/** The schema as a list of keys: what flags, variables, the documentation and `config print` are made from. */
+/** The schema as a list of keys, for options, variables, the documentation and `config print`. */
 import { z } from "zod";
 import { configSchema, type FieldMeta, type forgeKinds, forgeSchema } from "./schema.ts";
 
 export interface Field extends FieldMeta {
-  /** As people name it: `webhooks.port`. */
+  /** `webhooks.port` */
   readonly path: string;
   readonly keys: readonly string[];
   readonly variable: string;
@@ -28,19 +28,19 @@ export function configJsonSchema(): JsonSchema {
 
 const made = new Map<z.ZodType, JsonSchema>();
 
-/** Made once: the files are read again every few seconds, and it takes longer than all of the rest of that. */
+/** Cached, because the configuration is reloaded every few seconds and this is the slowest part. */
 function toJsonSchema(schema: z.ZodType): JsonSchema {
   const known = made.get(schema) ?? (z.toJSONSchema(schema, { io: "input", unrepresentable: "any" }) as JsonSchema);
   made.set(schema, known);
   return known;
 }
 
-/** Every key but the forges', in the order of the schema. */
+/** All keys except `forges`, in the order of the schema. */
 export function configFields(): readonly Field[] {
   return fieldsOf(configJsonSchema(), [], "TOWLINE_").filter(({ path }) => path !== "forges");
 }
 
-/** The keys of one forge; `kind` gives the variables of the forge of that id their names. */
+/** The keys of one forge; `kind` is part of the names of its variables. */
 export function forgeFields(kind: (typeof forgeKinds)[number] | "<KIND>"): readonly Field[] {
   const schema = toJsonSchema(forgeSchema);
   const prefix = `TOWLINE_${kind.toUpperCase()}_`;

@@ -1,4 +1,4 @@
-/** What is read at the start only: it is opened or claimed then, or agreed upon with other servers. */
+/** Keys that take effect at start only, because they open a resource or must match other servers. */
 import type { Config } from "../config.ts";
 import type { Secret } from "./secret.ts";
 
@@ -25,21 +25,21 @@ const fixed: Fixed = {
   leaderElection: true,
 };
 
-/** What the server can take over of `next`: the rest stays as it is in effect. */
+/** `next` with the values of `current` for keys that take effect at start only. */
 export function keepFixed(current: Config, next: Config): Config {
   const kept = { ...next } as Record<string, unknown>;
   for (const [name, keys] of Object.entries(fixed)) {
     const was = current[name as keyof Config];
     const becomes = next[name as keyof Config];
     if (keys === true) kept[name] = was;
-    // A section that was not there, or is not any more, has nothing that would stay.
+    // A section that was added or removed has no values to keep.
     else if (isSection(was) && isSection(becomes)) kept[name] = { ...becomes, ...pick(was, keys) };
   }
   const redis = kept["redis"] as Config["redis"];
   return { ...(kept as unknown as Config), redis: { ...redis, url: keepAddress(current.redis.url, next.redis.url) } };
 }
 
-/** Whether a key, as people write it, is read at the start only. `login`: but for the login in it. */
+/** Whether a key of the file takes effect at start only. `login`: except for the credentials in it. */
 export function isFixed(path: string): boolean | "login" {
   const [name = "", key = ""] = path.split(".");
   if (path === "redis.url" || path === "redis.urlFile") return "login";
@@ -47,12 +47,12 @@ export function isFixed(path: string): boolean | "login" {
   return keys === true || keys?.some((one) => toWritten(one) === key) === true;
 }
 
-/** Config speaks of milliseconds where people write durations. */
+/** Maps a name in `Config`, which has units, to the key in the file. */
 export function toWritten(key: string): string {
   return key.replace(/(?:Ms|Bytes)$/, "");
 }
 
-/** A login belongs to the Redis at that address: it comes with no other one. */
+/** Takes new credentials only if the address of Redis is unchanged. */
 function keepAddress(was: Secret | undefined, next: Secret | undefined): Secret | undefined {
   return was && next && addressOf(was) === addressOf(next) ? next : was;
 }

@@ -1,18 +1,18 @@
-/** kluctl's own configuration file: its controller takes from it what neither an option nor a variable says. */
+/** kluctl's own configuration file, which its controller uses below options and variables. */
 import { join } from "node:path";
 import { ConfigError } from "../errors.ts";
 import { readConfigFile } from "./file.ts";
 
 export interface KluctlFile {
   readonly path: string;
-  /** By key, in lower case: an option's name without the dashes. */
+  /** By key in lower case: an option's name without the leading dashes. */
   readonly values: Readonly<Record<string, unknown>>;
 }
 
-/** In kluctl's order; it takes these endings, and reads all of them as YAML. */
+/** Names in kluctl's order; kluctl reads all of them as YAML. */
 const names = ["config.json", "config.yaml", "config.yml", "config"];
 
-/** The first one that is there. Throws a ConfigError for one that cannot be read. */
+/** The first existing file. Throws a ConfigError if it cannot be read. */
 export function findKluctlFile(
   env: Readonly<Record<string, string | undefined>>,
   readFile: (path: string) => string,
@@ -22,7 +22,7 @@ export function findKluctlFile(
     if (!isThere(path, readFile)) continue;
     const content = readConfigFile(path, readFile) ?? {};
     if (typeof content !== "object" || Array.isArray(content)) {
-      throw new ConfigError(`the configuration file ${path} has to be a map of kluctl's options`);
+      throw new ConfigError(`the configuration file ${path} must be a mapping of kluctl's options`);
     }
     return {
       path,
@@ -32,7 +32,7 @@ export function findKluctlFile(
   return undefined;
 }
 
-/** What cannot be read is there: ignoring it would start another server than was asked for. A directory is no file. */
+/** An unreadable file exists: ignoring it would start a server with the wrong options. A directory does not count. */
 function isThere(path: string, readFile: (path: string) => string): boolean {
   try {
     readFile(path);

@@ -1,20 +1,20 @@
-/** The configuration in effect. Who reads it when it is needed sees the new one; who has more to do than that follows it. */
+/** The configuration in effect. Consumers read `now` when they need it, or follow changes if they have to prepare for them. */
 import type { Config } from "../config.ts";
 
 export interface LiveConfig {
   readonly now: Config;
-  /** Called before each change. What throws keeps all of it from happening. `undefined`: it is nothing to this one. */
+  /** Called before each change. An error rejects the whole change; `undefined`: nothing to do. */
   follow(prepare: Prepare): void;
-  /** All of it, or, if it throws, nothing. */
+  /** Applies the whole change or, if it throws, nothing. */
   change(next: Config): Promise<void>;
 }
 
 export type Prepare = (next: Config, current: Config) => Prepared | undefined | Promise<Prepared | undefined>;
 
 export interface Prepared {
-  /** Cannot fail. */
+  /** Applies the change; must not throw. */
   take(): void;
-  /** Gives back what was prepared and is not taken. */
+  /** Releases what was prepared if the change is rejected. */
   drop?: (() => void) | undefined;
 }
 

@@ -1,4 +1,4 @@
-/** Puts file, variables and flags into one document for the schema. Pure, but for the files that hold secrets. */
+/** Merges file, variables and options into one document for the schema. Pure except for reading secret files. */
 import { configFields, type Field, forgeFields } from "./fields.ts";
 import { explainUnreadable } from "./file.ts";
 import { findNearest } from "./nearest.ts";
@@ -10,19 +10,19 @@ export interface ConfigSources {
   readonly env: Readonly<Record<string, string | undefined>>;
   /** The parsed configuration file. */
   readonly file?: unknown;
-  /** By the key's path: `webhooks.port`. Texts, lists of texts, or true. */
+  /** By the key's path, such as `webhooks.port`: strings, lists of strings, or true. */
   readonly flags?: Readonly<Record<string, unknown>> | undefined;
-  /** By the key's path: what a person wrote to set it, where that is not the key's own flag. */
+  /** By the key's path: what the user wrote to set it, if it is not the key's own option. */
   readonly flagNames?: Readonly<Record<string, string>> | undefined;
-  /** By the key's path: what a command means where nobody says anything else. */
+  /** By the key's path: defaults of the command that differ from the schema. */
   readonly defaults?: Readonly<Record<string, unknown>> | undefined;
-  /** Reads a file that holds a secret. */
+  /** Reads a file with a secret. */
   readonly readFile?: ((path: string) => string) | undefined;
 }
 
 export interface Merged {
   readonly document: Section;
-  /** Path of a key → the flag or variable that set it. What is not in here came from the file, or is a default. */
+  /** Path of a key → the option or variable that set it. Other keys come from the file or are defaults. */
   readonly origins: ReadonlyMap<string, string>;
   readonly problems: readonly Problem[];
 }
@@ -37,7 +37,7 @@ export function mergeSources(sources: ConfigSources): Merged {
   const unknown = new Map(ownVariables(env));
   const fields = configFields();
 
-  /** Sets a key from outside of the file; `others` are the keys of which only one counts, as `token` and `tokenFile`. */
+  /** Sets a key from an option or variable, and replaces its alternative, such as `tokenFile` for `token`. */
   function override(
     section: Section,
     place: readonly PropertyKey[],
@@ -91,7 +91,7 @@ export function mergeSources(sources: ConfigSources): Merged {
     if (section) section[field.keys.at(-1) ?? ""] ??= value;
   }
 
-  unknown.delete("TOWLINE_CONFIG"); // names the file that was read
+  unknown.delete("TOWLINE_CONFIG"); // the path of the file, handled by the caller
   const known = [...fields, ...forgeKinds.flatMap(forgeFields)].map(({ variable }) => variable);
   for (const name of unknown.keys()) {
     const meant = findNearest(name, known) ?? known.find((other) => other.endsWith(name.replace("TOWLINE", "")));
@@ -108,7 +108,7 @@ function startDocument(file: unknown, problems: Problem[]): Section {
   return {};
 }
 
-/** A copy. A key without a value, as when everything below it is commented out, counts as not there. */
+/** A copy without keys that have no value, for example because everything below them is commented out. */
 function withoutNulls(value: unknown): unknown {
   if (Array.isArray(value)) return value.map(withoutNulls);
   if (!isSection(value)) return value;
@@ -120,7 +120,7 @@ export function isSection(value: unknown): value is Section {
   return typeof value === "object" && value !== null && !Array.isArray(value);
 }
 
-/** `undefined` where the file has something else than a section; the schema then says so. */
+/** `undefined` if the file has another type there, which the schema reports. */
 function openSection(document: Section, place: readonly string[]): Section | undefined {
   let section: Section = document;
   for (const key of place) {
@@ -145,7 +145,7 @@ function twinsOf(key: string): readonly string[] {
   return [key.endsWith("File") ? key.slice(0, -"File".length) : `${key}File`];
 }
 
-/** Flags and variables are texts. What does not look like the key's type stays one, and the schema complains. */
+/** Converts the string of an option or variable to the key's type. Other strings are left for the schema to report. */
 function toValue({ kind }: Field, value: unknown): unknown {
   if (typeof value !== "string") return value;
   const trimmed = value.trim();
@@ -172,12 +172,12 @@ function readSecretFiles(
     if (typeof path !== "string" || path.trim() === "") return undefined;
     const where = withOrigin(pathText(place), origins);
     try {
-      if (!readFile) throw new Error("files are not read here");
+      if (!readFile) throw new Error("reading files is not supported here");
       const content = readFile(path.trim()).trim();
       if (content === "") problems.push({ where, what: `${path} is empty` });
       return content === "" ? undefined : content;
     } catch (error) {
-      problems.push({ where, what: `${path} cannot be read: ${explainUnreadable(error)}` });
+      problems.push({ where, what: `cannot read ${path}: ${explainUnreadable(error)}` });
       return undefined;
     }
   }
@@ -186,7 +186,7 @@ function readSecretFiles(
     const path = section[`${key}File`];
     if (path === undefined) return;
     if (section[key] !== undefined) {
-      // Two variables that are both set have been told already.
+      // A conflict between two variables is already reported.
       if (origins.has(pathText([...place, key]))) return;
       problems.push({ where: pathText([...place, key]), what: `and ${key}File are both set: remove one` });
       return;
@@ -222,7 +222,7 @@ function readSecretFiles(
   }
 }
 
-/** `webhooks.port (TOWLINE_WEBHOOKS_PORT)`: where to look for what is wrong. */
+/** Adds the origin of a value: `webhooks.port (TOWLINE_WEBHOOKS_PORT)`. */
 export function withOrigin(path: string, origins: ReadonlyMap<string, string>): string {
   const origin = origins.get(path) ?? origins.get(path.replace(/\[\d+\]$/, ""));
   return origin === undefined ? path : `${path} (${origin})`;

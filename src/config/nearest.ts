@@ -1,11 +1,11 @@
-/** The candidate that `word` was probably meant to be, or `undefined` if none is near. Pure. */
+/** The candidate nearest to a misspelled word; `undefined` if none is similar. Pure. */
 export function findNearest(word: string, candidates: Iterable<string>): string | undefined {
   const most = Math.max(1, Math.floor(word.length / 3));
   return [...candidates]
     .map((candidate) => ({
       candidate,
       distance: distanceOf(word.toLowerCase(), candidate.toLowerCase()),
-      shared: sharedPrefix(word, candidate), // the beginning of a word is seldom what is wrong
+      shared: sharedPrefix(word, candidate), // the beginning of a word is rarely misspelled
     }))
     .filter(({ distance }) => distance <= most)
     .sort((one, other) => one.distance - other.distance || other.shared - one.shared)[0]?.candidate;
@@ -22,7 +22,7 @@ function sharedPrefix(one: string, other: string): number {
   return length;
 }
 
-/** Levenshtein's, one row at a time. */
+/** Levenshtein distance, computed row by row. */
 function editDistance(one: string, other: string): number {
   let row = Array.from({ length: other.length + 1 }, (_, i) => i);
   for (let i = 1; i <= one.length; i++) {

@@ -1,4 +1,4 @@
-/** Addresses and blocks of them, as people write them. Pure. */
+/** IP addresses and CIDR blocks. Pure. */
 import { BlockList, isIP } from "node:net";
 
 /** `10.0.0.7`, `10.0.0.0/24`, `fd00::/8`. */
@@ -15,7 +15,7 @@ export function isBlock(network: string): boolean {
   return bits !== undefined && Number(bits) < (isIP(address) === 4 ? 32 : 128);
 }
 
-/** Says of an address whether it lies in any of the networks. */
+/** Returns a function that checks whether an address is in any of the networks. */
 export function createNetworks(networks: readonly string[]): (address: string) => boolean {
   const list = new BlockList();
   for (const text of networks) {
@@ -25,7 +25,7 @@ export function createNetworks(networks: readonly string[]): (address: string) =
     else list.addSubnet(address, Number(bits), family);
   }
   return (address) => {
-    const plain = address.replace(/^::ffff:(?=\d+\.\d+\.\d+\.\d+$)/i, ""); // so a socket for both calls the older ones
+    const plain = address.replace(/^::ffff:(?=\d+\.\d+\.\d+\.\d+$)/i, ""); // dual-stack sockets map IPv4 addresses this way
     const family = isIP(plain);
     return family !== 0 && list.check(plain, family === 4 ? "ipv4" : "ipv6");
   };

@@ -1,4 +1,4 @@
-/** The effective configuration, for people. */
+/** Prints the effective configuration. */
 import { Document } from "yaml";
 import type { Config, LoadedConfig } from "../config.ts";
 import { configFields, type Field, forgeFields } from "./fields.ts";
@@ -24,7 +24,7 @@ function maskKey(section: Section, key: string): void {
   if (value !== undefined) section[key] = Array.isArray(value) ? value.map(() => mask) : mask;
 }
 
-/** YAML that could be a configuration file, with a comment for each value that did not come from one. */
+/** A valid configuration file, with a comment on each value that does not come from the file. */
 export function printConfig({ config, document, origins }: LoadedConfig): string {
   const yaml = new Document({});
   const add = (place: readonly (string | number)[], value: unknown, comment: string | undefined): void => {

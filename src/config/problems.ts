@@ -1,4 +1,4 @@
-/** What is wrong with a configuration, in words. Pure; no value of a secret gets here. */
+/** Formats problems of a configuration. Pure; values of secrets are never included. */
 import type { z } from "zod";
 import { ConfigError } from "../errors.ts";
 import { findNearest } from "./nearest.ts";
@@ -33,7 +33,7 @@ export function didYouMean(word: string | undefined): string {
   return word === undefined ? "" : `; did you mean "${word}"?`;
 }
 
-/** One problem per line, the places in a column of their own. */
+/** One problem per line, in aligned columns. */
 export function toConfigError(problems: readonly Problem[]): ConfigError {
   const width = Math.min(48, Math.max(...problems.map(({ where }) => where.length)));
   const lines = problems.map(({ where, what }) => `  ${where.padEnd(width)}  ${what}`);
@@ -41,7 +41,7 @@ export function toConfigError(problems: readonly Problem[]): ConfigError {
   return new ConfigError([`configuration is not valid (${count})`, ...lines].join("\n"));
 }
 
-/** The schema's own messages say what to do; zod's remaining ones are about whole sections. */
+/** The schema has its own messages with advice; zod's remaining messages are about whole sections. */
 function explain(issue: z.core.$ZodIssue): string {
   if (issue.code === "invalid_type" && issue.expected === "object") return "must be a mapping of keys to values";
   if ("input" in issue && issue.input === undefined) return `is missing: it ${issue.message}`;

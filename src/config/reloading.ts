@@ -1,6 +1,6 @@
 /**
- * Looks now and then whether the configuration's files say something else, and has that taken over. By reading them, not by
- * being told: Kubernetes changes a mounted Secret by turning a link around, and some file systems tell of nothing.
+ * Reloads the configuration when its files change. It polls the files instead of watching them, because Kubernetes updates a
+ * mounted Secret by replacing a symbolic link, and some file systems report no changes.
  */
 import { setTimeout as sleep } from "node:timers/promises";
 import type { Config } from "../config.ts";
@@ -11,80 +11,80 @@ import type { LiveConfig } from "./live.ts";
 
 export interface ReloadingDeps {
   readonly live: LiveConfig;
-  /** Reads all of it anew. Throws an error that names every problem, and no value. */
+  /** Loads the configuration again. Throws an error that names every problem, and no values. */
   readonly load: () => Config;
-  /** Called with what was read, before anything uses it. */
+  /** Called with a new configuration before it takes effect. */
   readonly onRead?: ((next: Config) => void) | undefined;
   readonly observe: { configLoaded(ok: boolean, restart: boolean): void };
-  /** Tells people who do not read the log. */
+  /** Writes an Event. */
   readonly tell?: ((type: "Normal" | "Warning", reason: string, message: string) => void) | undefined;
   readonly log: Logger;
   readonly everyMs?: number | undefined;
 }
 
-/** A file that is being written is read twice: it is taken over when it says the same again. */
+/** A change takes effect once two reads this far apart agree, so that a file is never used while it is being written. */
 const settleMs = 500;
 
-/** Returns how to stop. */
+/** Returns a function that stops it. */
 export function startReloading({ live, load, onRead, observe, tell, log, everyMs = 5_000 }: ReloadingDeps) {
   const stopped = new AbortController();
   const { signal } = stopped;
   let seen = live.now;
   let problem: string | undefined;
-  let told = "";
+  let reported = "";
 
-  async function look(): Promise<void> {
+  async function check(): Promise<void> {
     const next = load();
     if (fingerprint(next) === fingerprint(seen)) return;
     await sleep(Math.min(settleMs, everyMs), undefined, { signal });
-    if (fingerprint(load()) !== fingerprint(next)) return; // still being written: the next look sees it whole
+    if (fingerprint(load()) !== fingerprint(next)) return; // still being written: the next check reads it again
     onRead?.(next);
     const usable = keepFixed(live.now, next);
     const keys = changedKeys(live.now, usable);
     if (keys.length > 0) {
       await live.change(usable);
-      log.info({ keys }, "the configuration was reloaded");
-      tell?.("Normal", "ConfigReloaded", `The configuration was reloaded: ${keys.join(", ")}.`);
+      log.info({ keys }, "configuration reloaded");
+      tell?.("Normal", "ConfigReloaded", `Configuration reloaded: ${keys.join(", ")}.`);
     }
     seen = next;
   }
 
-  async function lookAndTell(): Promise<void> {
+  async function checkAndReport(): Promise<void> {
     try {
-      await look();
-      if (problem !== undefined) log.info("the configuration can be used again");
+      await check();
+      if (problem !== undefined) log.info("configuration is valid again");
       problem = undefined;
     } catch (error) {
       if (signal.aborted) return;
       const { message } = error as Error;
       if (problem !== message) {
-        const what = "the configuration cannot be used as it is now: the last good one stays in effect";
+        const what = "configuration not reloaded: the previous one stays in effect";
         log.error({ error: message }, what);
-        tell?.("Warning", "ConfigNotReloaded", `T${what.slice(1)}. ${message}`);
+        tell?.("Warning", "ConfigNotReloaded", `C${what.slice(1)}. ${message}`);
       }
       problem = message;
     }
     const restart = changedKeys(live.now, seen);
     const waiting = restart.join(", ");
-    if (waiting !== told && waiting !== "") {
-      const what = "these keys have changed and are read at the start only: restart the server";
+    if (waiting !== reported && waiting !== "") {
+      const what = "restart needed: changed keys take effect at start only";
       log.warn({ keys: restart }, what);
-      tell?.("Warning", "RestartNeeded", `T${what.slice(1)}: ${waiting}.`);
+      tell?.("Warning", "RestartNeeded", `R${what.slice(1)}: ${waiting}.`);
     }
-    told = waiting;
+    reported = waiting;
     observe.configLoaded(problem === undefined, restart.length > 0);
   }
 
   async function run(): Promise<void> {
     for (;;) {
       await sleep(everyMs, undefined, { signal, ref: false });
-      await lookAndTell();
+      await checkAndReport();
     }
   }
 
   observe.configLoaded(true, false);
   const running = run().catch((error: unknown) => {
-    if (!signal.aborted) log.error({ err: error }, "the configuration is not looked at any more");
+    if (!signal.aborted) log.error({ err: error }, "configuration reloading stopped");
   });
   return async function stop(): Promise<void> {
     stopped.abort();

@@ -2,7 +2,7 @@ import { inspect } from "node:util";
 
 const mask = "***";
 
-/** A value that cannot be printed by accident: whoever needs it says so with `reveal()`. */
+/** A value that cannot be printed by accident; `reveal()` returns it. */
 export class Secret {
   readonly #value: string;
 

@@ -521,27 +521,27 @@ test("what makes no sense is refused in words that say what to do", async () => 
   const refused: readonly (readonly [Values, RegExp])[] = [
     [
       { preview: { runner: { enabled: true } }, config: { preview: { isolation: "off" } } },
-      /preview.runner.enabled: set config.preview.isolation to required or auto/,
+      /preview.runner.enabled requires isolation: set config.preview.isolation to required or auto/,
     ],
     [{ config: { sweep: { intervall: "30s" } } }, /additional properties 'intervall' not allowed/],
     [{ metrics: { prometheusRule: { runbookUrl: "runbook.md" } } }, /runbookUrl.*does not match pattern/],
     [{ replicas: 1 }, /additional properties 'replicas' not allowed/],
-    [{ redis: { enabled: false } }, /There is no Redis: set redis.enabled=true .* or externalRedis.url/],
-    [{ externalRedis: { url: "redis://r" } }, /set redis.enabled=false to use yours/],
-    [{ forges: [keyless] }, /gitea has an existingSecret and no keys/],
+    [{ redis: { enabled: false } }, /No Redis is configured: set redis.enabled=true .* or externalRedis.url/],
+    [{ externalRedis: { url: "redis://r" } }, /set redis.enabled=false to use your own Redis/],
+    [{ forges: [keyless] }, /gitea has an existingSecret but no keys/],
     [{ forges: [{ id: "github", kind: "github" }] }, /github needs a webhook secret: create a Secret/],
-    [{ forges: [gitea, gitea] }, /the id gitea is there twice/],
-    [{ ingress: { enabled: true } }, /ingress.enabled needs ingress.hosts/],
-    [{ httpRoute: { enabled: true } }, /httpRoute.enabled needs httpRoute.parentRefs/],
-    [{ extraPodSpec: { containers: [] } }, /extraPodSpec: the chart itself writes containers/],
-    [{ service: { admin: { extraSpec: { ports: [] } } } }, /service.admin.extraSpec: the chart itself writes ports/],
+    [{ forges: [gitea, gitea] }, /the id gitea is used twice/],
+    [{ ingress: { enabled: true } }, /ingress.enabled requires ingress.hosts/],
+    [{ httpRoute: { enabled: true } }, /httpRoute.enabled requires httpRoute.parentRefs/],
+    [{ extraPodSpec: { containers: [] } }, /extraPodSpec: containers is set by the chart/],
+    [{ service: { admin: { extraSpec: { ports: [] } } } }, /service.admin.extraSpec: ports is set by the chart/],
     [
       { rbac: { tier: "cluster-admin", aggregate: { edit: true } } },
-      /whoever may edit one namespace could do anything/,
+      /every user who may edit one namespace would be cluster-admin/,
     ],
-    [{ config: { defaultServiceAccount: "other" } }, /may not act as other: put it into rbac.serviceAccounts/],
+    [{ config: { defaultServiceAccount: "other" } }, /may not impersonate other: add it to rbac.serviceAccounts/],
     [{ config: { sweep: { interval: "1x" } } }, /\/config\/sweep\/interval.*does not match pattern/],
-    [{ config: { webhooks: { port: 0 } } }, /config.webhooks.port is 0, and no Service leads to/],
+    [{ config: { webhooks: { port: 0 } } }, /config.webhooks.port is 0, but a Service needs a fixed port/],
     [{ rbac: { tier: "namespaced" } }, /set rbac.namespaces to the namespaces with KluctlDeployments/],
     [{ preview: { serviceAccount: { create: true } } }, /set preview.serviceAccount.name/],
     [
@@ -557,7 +557,7 @@ test("what makes no sense is refused in words that say what to do", async () => 
     refused.map(([values, words]) => expect(helm.template("tow", values), String(words)).rejects.toThrow(words)),
   );
   await expect(helm.template("tow", {}, "--kube-version=1.29.0")).rejects.toThrow(
-    /admissionPolicy.enabled needs Kubernetes 1.30, and this is v1.29.0: set it to false/,
+    /admissionPolicy.enabled needs Kubernetes 1.30 or newer, but this cluster is v1.29.0: set it to false/,
   );
   await helm.template("tow", { admissionPolicy: { enabled: false } }, "--kube-version=1.25.0");
   await expect(helm.run("lint", chartDir, "--strict")).resolves.toContain("0 chart(s) failed");

@@ -125,7 +125,7 @@ test("whatever rights the account gets, it can try everything in its namespace a
   const token = { name: "default", namespace, body: { spec: { audiences: [] } } };
   expect(await answerTo(core.createNamespacedServiceAccountToken(token))).toContain("may only do dry runs");
   const tried = core.createNamespacedServiceAccountToken({ ...token, dryRun: "All" });
-  expect(await answerTo(tried)).toContain("may not ask for tokens");
+  expect(await answerTo(tried)).toContain("may not create tokens");
 
   expect(await cluster.data("settings")).toEqual({ color: "red" });
   expect(await cluster.data("more")).toBeUndefined();

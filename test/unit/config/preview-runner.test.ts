@@ -21,9 +21,9 @@ test("a runner is named by host and port, or by the path of its socket", () => {
 
 test("what cannot be a runner, or would render without a jail, is refused in words", () => {
   for (const address of ["towline-previews", "http://previews:1", "unix:relative", ":8092"]) {
-    expect(() => parse({ address, token }, "auto")).toThrow('must be like "towline-previews:8092"');
+    expect(() => parse({ address, token }, "auto")).toThrow('must be an address like "towline-previews:8092"');
   }
-  expect(() => parse({ bindAddress: "0" })).toThrow("must be like");
+  expect(() => parse({ bindAddress: "0" })).toThrow("must be an address like");
   expect(() => parse({ address: "previews:8092", token }, "off")).toThrow("preview.isolation");
   expect(() => parse({ address: "previews:8092" }, "auto")).toThrow("set it or tokenFile");
   expect(() => parse({ token: "short" })).toThrow("24 characters or more");

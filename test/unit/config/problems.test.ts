@@ -23,15 +23,15 @@ configuration is not valid (12 problems)
   TOWLINE_WEBHOKS_PORT             is not a known variable; did you mean "TOWLINE_WEBHOOKS_PORT"?
   TOWLINE_NAMESPACES               is not a known variable; did you mean "TOWLINE_KUBERNETES_NAMESPACES"?
   forges[1].kind                   "gitlub" is not known; did you mean "gitlab"?
-  forges[1].webhookSecrets[0]      is too short: a webhook secret has 16 characters or more
+  forges[1].webhookSecrets[0]      is too short: a webhook secret needs 16 characters or more
   forges[1].tokn                   is not a known key; did you mean "token"?
   webhooks.maxBody                 must be a size from 1KiB to 25MiB, like "10MiB", or a number of bytes
   admin.port (TOWLINE_ADMIN_PORT)  must be a whole number from 0 to 65535
   log.level (--log-level)          "warning" is not known; did you mean "warn"?
   redis.url                        must be a URL that begins with redis://, rediss:// or unix://
   sweep                            must be a mapping of keys to values
-  forges[0].webhookSecrets         is empty: set TOWLINE_GITHUB_WEBHOOK_SECRET or a file, 16 characters or more
-  forges[2].id                     "github" is already the id of another forge`.trim(),
+  forges[0].webhookSecrets         is empty: set TOWLINE_GITHUB_WEBHOOK_SECRET or a file, with 16 characters or more
+  forges[2].id                     "github" is already used by another forge`.trim(),
   );
 });
 
@@ -71,17 +71,17 @@ test("a file of a secret that cannot be read is named, with the reason", () => {
     throw Object.assign(new Error(`no ${path}`), { code: "ENOENT" });
   };
   expect(problemsOf({ env: { TOWLINE_REDIS_URL_FILE: "/run/url" }, readFile })).toContain(
-    "redis.urlFile (TOWLINE_REDIS_URL_FILE)  /run/url cannot be read: there is no such file",
+    "redis.urlFile (TOWLINE_REDIS_URL_FILE)  cannot read /run/url: no such file",
   );
 });
 
 test("what is listened for cannot share a port, unless a free one is taken", () => {
   const forge = { TOWLINE_GITEA_WEBHOOK_SECRET: "0123456789abcdef" };
-  expect(problemsOf({ env: { ...forge, TOWLINE_ADMIN_PORT: "8080" } })).toContain("is also webhooks.port");
+  expect(problemsOf({ env: { ...forge, TOWLINE_ADMIN_PORT: "8080" } })).toContain("is the same as webhooks.port");
   expect(parseConfig({ env: { TOWLINE_ADMIN_PORT: "8080" } }).admin.port).toBe(8080);
   const metrics = { TOWLINE_METRICS_BIND_ADDRESS: "127.0.0.1:9090" };
   expect(problemsOf({ env: metrics })).toContain(
-    "metrics.bindAddress (TOWLINE_METRICS_BIND_ADDRESS)  is also admin.port",
+    "metrics.bindAddress (TOWLINE_METRICS_BIND_ADDRESS)  is the same as admin.port",
   );
   expect(parseConfig({ env: { ...metrics, TOWLINE_ADMIN_HOST: "127.0.0.2" } }).metrics.bindAddress).toEqual({
     host: "127.0.0.1",
@@ -93,7 +93,7 @@ test("what is listened for cannot share a port, unless a free one is taken", () 
 test("forks are not rendered in an isolation that is switched off", () => {
   const env = { TOWLINE_PREVIEW_FORKS: "isolated" };
   expect(problemsOf({ env: { ...env, TOWLINE_PREVIEW_ISOLATION: "off" } })).toContain(
-    "preview.forks (TOWLINE_PREVIEW_FORKS)  is isolated, and preview.isolation is off: set that to required or auto",
+    "preview.forks (TOWLINE_PREVIEW_FORKS)  is isolated but preview.isolation is off: set preview.isolation to required or auto",
   );
   expect(problemsOf({ env: { TOWLINE_PREVIEW_FORKS: "all" } })).toContain("must be off or isolated");
   expect(parseConfig({ env: { ...env, TOWLINE_PREVIEW_ISOLATION: "auto" } }).preview.forks).toBe("isolated");
@@ -104,7 +104,7 @@ test("broken YAML is told by line and column, without quoting the file", () => {
   const load = (text: string) => () => loadConfig({ env: { TOWLINE_CONFIG: "/c.yaml" }, readFile: () => text });
   expect(load("redis:\n  url: *hunter2\n")).toThrow(/\/c\.yaml is not valid YAML\n.*begin with \*/);
   expect(load("redis:\n  url: [hunter2\n")).toThrow(/line \d+, column \d+/);
-  expect(load("redis:\n  url: a\n  url: hunter2\n")).toThrow("line 3, column 3  this key is already there");
+  expect(load("redis:\n  url: a\n  url: hunter2\n")).toThrow("line 3, column 3  duplicate key");
   for (const text of ["redis:\n  url: *hunter2\n", "a: &hunter2 &b c", "token: [hunter2\n", "- !hunter2 x\n -"]) {
     expect(load(text)).toThrow(ConfigError);
     expect(load(text)).toThrow(/^(?![^]*hunter2)/);
@@ -116,7 +116,7 @@ test("a file that is missing is named", () => {
     throw Object.assign(new Error(), { code: "ENOENT" });
   };
   expect(() => loadConfig({ env: {}, argvFlags: { config: "/c.yaml" }, readFile })).toThrow(
-    "the configuration file /c.yaml cannot be read: there is no such file",
+    "cannot read the configuration file /c.yaml: no such file",
   );
 });
 
@@ -147,8 +147,8 @@ test("a GitHub App takes the place of a token, also where line ends of its key a
 test.each([
   ["without its key", { kind: "github", appId: 7 }, "appPrivateKey  is missing"],
   ["without its id", { kind: "github", appPrivateKey: pem }, "appId  is missing"],
-  ["beside a token", { kind: "github", appId: 7, appPrivateKey: pem, token: "t" }, "appId and a token are both set"],
-  ["on another host", { kind: "gitlab", appId: 7, appPrivateKey: pem }, "appId  is for a forge of kind github"],
+  ["beside a token", { kind: "github", appId: 7, appPrivateKey: pem, token: "t" }, "appId and token are both set"],
+  ["on another host", { kind: "gitlab", appId: 7, appPrivateKey: pem }, "appId  is supported for kind github only"],
   ["with a file's name for a key", { kind: "github", appId: 7, appPrivateKey: "/hunter2" }, "is not a private key"],
 ])("a GitHub App %s is a problem that is named", (_, forge, problem) => {
   const file = { forges: [{ id: "hub", webhookSecrets: ["0123456789abcdef"], ...forge }] };
@@ -160,7 +160,9 @@ test.each([
 test("a token that no header can hold is refused, and not quoted", () => {
   const forge = { id: "hub", kind: "github", webhookSecrets: ["0123456789abcdef"], token: "hunter2\nhunter2" };
   const message = problemsOf({ env: {}, file: { forges: [forge] } });
-  expect(message).toContain("forges[0].token  holds a space, a line end or another character that no token has");
+  expect(message).toContain(
+    "forges[0].token  contains a space, a line break or another character that is invalid in a token",
+  );
   expect(message).not.toContain("hunter2");
 });
 

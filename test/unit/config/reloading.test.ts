@@ -45,7 +45,7 @@ test("what changed is taken over once", async () => {
   expect(applied).toHaveLength(1);
   expect(live.now.forges[0]?.webhookSecrets[0]?.reveal()).toBe("secret-of-github-2");
   expect(seen).toMatchObject({ ok: true, restart: false });
-  expect(messages()).toEqual(["the configuration was reloaded"]);
+  expect(messages()).toEqual(["configuration reloaded"]);
   expect(events).toEqual(["Normal ConfigReloaded"]);
   expect(lines.join()).toContain("forges.github.webhookSecrets");
   expect(lines.join()).not.toContain("secret-of-github");
@@ -58,13 +58,13 @@ test("what cannot be used is told once, and the last good one stays", async () =
   await looked();
   expect(applied).toEqual([]);
   expect(seen.ok).toBe(false);
-  expect(messages()).toEqual(["the configuration cannot be used as it is now: the last good one stays in effect"]);
+  expect(messages()).toEqual(["configuration not reloaded: the previous one stays in effect"]);
   expect(events).toEqual(["Warning ConfigNotReloaded"]);
   expect(lines.join()).toContain("TOWLINE_GITHUB_WEBHOOK_SECRET");
   env["TOWLINE_GITHUB_WEBHOOK_SECRET"] = "secret-of-github-1";
   await looked();
   expect(seen.ok).toBe(true);
-  expect(messages().slice(1).sort()).toEqual(["the configuration can be used again", "the configuration was reloaded"]);
+  expect(messages().slice(1).sort()).toEqual(["configuration is valid again", "configuration reloaded"]);
 });
 
 test("what is read at the start only asks for a restart, until it is as it was; the rest is taken over", async () => {
@@ -73,10 +73,7 @@ test("what is read at the start only asks for a restart, until it is as it was; 
   env["TOWLINE_CONCURRENCY"] = "7";
   await looked();
   expect(seen).toMatchObject({ ok: true, restart: true });
-  expect(messages()).toEqual([
-    "the configuration was reloaded",
-    "these keys have changed and are read at the start only: restart the server",
-  ]);
+  expect(messages()).toEqual(["configuration reloaded", "restart needed: changed keys take effect at start only"]);
   expect(events).toEqual(["Normal ConfigReloaded", "Warning RestartNeeded"]);
   expect(lines[1]).toContain("webhooks.port");
   expect([live.now.webhooks.port, live.now.concurrency, applied.length]).toEqual([8080, 7, 1]);

@@ -21,7 +21,7 @@ test("a proxy's header is believed from named addresses only", () => {
     header: "X-User",
     addresses: ["10.0.0.7", "fd00::/8"],
   });
-  expect(() => parseConfig({ env: header })).toThrow(/ui\.proxyAddresses +is empty: anybody could send/);
+  expect(() => parseConfig({ env: header })).toThrow(/ui\.proxyAddresses +is empty, so any client could send/);
   expect(() => parseConfig({ env: { TOWLINE_UI_PROXY_ADDRESSES: "10.0.0.7" } })).toThrow(/ui\.proxyHeader +is missing/);
   expect(() => parseConfig({ env: { ...header, TOWLINE_UI_PROXY_ADDRESSES: "10.0.0.0/33" } })).toThrow(
     /ui\.proxyAddresses\[0\].*must be an address/,
@@ -31,7 +31,7 @@ test("a proxy's header is believed from named addresses only", () => {
 test("a proxy may have a secret, and one that has not is better no block of addresses", () => {
   const env = { TOWLINE_UI_PROXY_HEADER: "X-User", TOWLINE_UI_PROXY_ADDRESSES: "10.0.0.7/32,10.1.0.0/16" };
   const block = configWarnings(parseConfig({ env }));
-  expect(block.join("\n")).toContain("ui.proxyAddresses names blocks, and there is no ui.proxySecret");
+  expect(block.join("\n")).toContain("ui.proxyAddresses has address blocks and ui.proxySecret is not set");
   const secret = "what-the-proxy-sends-along";
   const config = parseConfig({ env: { ...env, TOWLINE_UI_PROXY_SECRET_FILE: "/s" }, readFile: () => `${secret}\n` });
   expect(configWarnings(config).join("\n")).not.toContain("proxySecret");
@@ -45,8 +45,12 @@ test("a proxy may have a secret, and one that has not is better no block of addr
 test("a short token is refused, and so is the port of something else", () => {
   expect(() => parseConfig({ env: { TOWLINE_UI_TOKEN: "short" } })).toThrow(/ui\.token .*24 characters or more/);
   const env = { TOWLINE_UI_TOKEN: token, TOWLINE_GITHUB_WEBHOOK_SECRET: "secret-of-github-1" };
-  expect(() => parseConfig({ env: { ...env, TOWLINE_UI_PORT: "8080" } })).toThrow(/ui\.port.*is also webhooks\.port/);
-  expect(() => parseConfig({ env: { ...env, TOWLINE_UI_PORT: "9090" } })).toThrow(/ui\.port.*is also admin\.port/);
+  expect(() => parseConfig({ env: { ...env, TOWLINE_UI_PORT: "8080" } })).toThrow(
+    /ui\.port.*is the same as webhooks\.port/,
+  );
+  expect(() => parseConfig({ env: { ...env, TOWLINE_UI_PORT: "9090" } })).toThrow(
+    /ui\.port.*is the same as admin\.port/,
+  );
 });
 
 const oidc = {
@@ -82,7 +86,7 @@ test("a token and a proxy are for looking until somebody says more", () => {
 });
 
 test.each([
-  ["nobody is named who may look", {}, /ui\.viewerGroups +and ui\.operatorGroups are empty/],
+  ["nobody is named who may look", {}, /ui\.viewerGroups +and ui\.operatorGroups are both empty/],
   ["a part is missing", { TOWLINE_UI_OIDC_CLIENT_ID: undefined }, /ui\.oidc\.clientId +is missing/],
   [
     "the issuer can be overheard",
@@ -94,7 +98,7 @@ test.each([
     { TOWLINE_UI_OIDC_REDIRECT_URL: "https://towline.example.com/" },
     /redirectUrl.*must end with \/auth\/callback/,
   ],
-  ["its port is another's", { TOWLINE_UI_PORT: "9090" }, /ui\.port.*is also admin\.port/],
+  ["its port is another's", { TOWLINE_UI_PORT: "9090" }, /ui\.port.*is the same as admin\.port/],
   ["groups without who is in them", { TOWLINE_UI_PROXY_GROUPS_HEADER: "X-G" }, /ui\.proxyHeader +is missing/],
 ])("an identity provider is refused where %s", (_what, env, problem) => {
   expect(() => parseConfig({ env: { ...oidc, ...env }, readFile })).toThrow(problem);
