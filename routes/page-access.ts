@@ -141,8 +141,8 @@ export function createPageAccess(deps: PageAccessDeps): PageAccess {
       if (header !== undefined && (req.headersDistinct[header.toLowerCase()]?.length ?? 0) > 1)
         throw new RequestError(
           400,
-          `The header ${header} is there more than once.`,
-          "The proxy has to remove it from what it is sent.",
+          `The header ${header} is present more than once.`,
+          "The proxy must remove this header from incoming requests.",
         );
     }
     const name = req.get(proxy.header)?.trim();

@@ -50,7 +50,8 @@ export function createPageLogin({ access, provider, audit, log, now, mostLogins 
       legacyHeaders: false,
       standardHeaders: "draft-8",
       validate: { xForwardedForHeader: false, forwardedHeader: false },
-      handler: (_req, res) => tellPerson(res, 429, "Too many logins from here.", "Wait a minute, and try again."),
+      handler: (_req, res) =>
+        tellPerson(res, 429, "Too many logins from this address.", "Wait a minute and try again."),
     }),
     (_req, res, next) => {
       res.set("Cache-Control", "no-store");
@@ -63,11 +64,7 @@ export function createPageLogin({ access, provider, audit, log, now, mostLogins 
 
   function open() {
     if (provider === undefined)
-      throw new RequestError(
-        404,
-        "There is no identity provider here.",
-        "ui.oidc in the server's configuration names one.",
-      );
+      throw new RequestError(404, "No identity provider is configured.", "Set ui.oidc in the server's configuration.");
     return provider;
   }
 
@@ -91,7 +88,7 @@ export function createPageLogin({ access, provider, audit, log, now, mostLogins 
       const opened = await seal.open("login", cookieOf(req, flowCookie) ?? "");
       res.clearCookie(flowCookie, flowOptions(req));
       if (opened === undefined)
-        throw new RequestError(400, "This login was not begun in this browser, or took too long.", "Log in again.");
+        throw new RequestError(400, "This login was not started in this browser, or took too long.", "Log in again.");
       const { flow, place } = opened.content as { flow: unknown; place: string };
       const query = req.originalUrl.includes("?") ? req.originalUrl.slice(req.originalUrl.indexOf("?")) : "";
       let person: Awaited<ReturnType<LoginProvider["finish"]>>;
@@ -112,11 +109,17 @@ export function createPageLogin({ access, provider, audit, log, now, mostLogins 
       const { role, groupsLeftOut } = await access.startNamedSession(req, res, person);
       const sender = { ...senderOf(req, undefined), login: "oidc" as const, person: person.name, role };
       if (role === undefined) {
-        audit({ action: "login", result: "refused", ...sender, status: 403, why: "in no group that has access" });
+        audit({
+          action: "login",
+          result: "refused",
+          ...sender,
+          status: 403,
+          why: "none of the user's groups has access",
+        });
         throw new RequestError(
           403,
-          `You are ${person.name}, and none of your groups may see this page.`,
-          "ui.viewerGroups and ui.operatorGroups in the server's configuration say which may.",
+          `You are logged in as ${person.name}, but none of your groups has access to this page.`,
+          "ui.viewerGroups and ui.operatorGroups in the server's configuration list the groups that have access.",
         );
       }
       const options = { ...ownCookie(req), path: leavingPath };
@@ -130,13 +133,13 @@ export function createPageLogin({ access, provider, audit, log, now, mostLogins 
       if (groupsLeftOut > 0)
         log.warn(
           { person: person.name, groups: person.groups.length, groupsLeftOut },
-          "somebody is in more groups than a cookie holds: those that ui.viewerGroups and ui.operatorGroups do not name are left out",
+          "session cookie too small for all groups of the user: kept only those named in ui.viewerGroups and ui.operatorGroups",
         );
       res.redirect(303, `/${place}`);
     }),
   );
   router.get("/style.css", (_req, res) => void res.type("css").send(style));
-  router.use((_req, res) => tellPerson(res, 404, "There is nothing here.", "The page is at /."));
+  router.use((_req, res) => tellPerson(res, 404, "Not found.", "The page is at /."));
   return router;
 
   async function told(res: Response, work: () => Promise<void>): Promise<void> {
@@ -145,8 +148,8 @@ export function createPageLogin({ access, provider, audit, log, now, mostLogins 
     } catch (error) {
       if (res.headersSent) return void res.destroy();
       if (error instanceof RequestError) return tellPerson(res, error.status, error.message, error.hint);
-      log.error({ err: error }, "a login failed");
-      tellPerson(res, 500, "The server failed.", "Its log says why.");
+      log.error({ err: error }, "login failed");
+      tellPerson(res, 500, "Internal server error.", "See the server's log.");
     }
   }
 }
@@ -182,12 +185,12 @@ function tellPerson(res: Response, status: number, error: string, hint = ""): vo
     .type("html")
     .send(
       `<!doctype html><html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width"><title>Towline</title><link rel="stylesheet" href="/auth/style.css"></head>` +
-        `<body><main><h1>${plain(error)}</h1><p>${plain(hint)}</p><p><a href="/">To the page</a>${other}</p></main></body></html>`,
+        `<body><main><h1>${plain(error)}</h1><p>${plain(hint)}</p><p><a href="/">Back to the page</a>${other}</p></main></body></html>`,
     );
 }
 
 /** What the provider knows of somebody it goes on knowing: without being asked anew, they would be sent back here at once. */
-const asSomebodyElse = ` · <a href="/auth/login?anew">Log in as somebody else</a>`;
+const asSomebodyElse = ` · <a href="/auth/login?anew">Log in as another user</a>`;
 
 const style = `:root { color-scheme: light dark; font: 16px/1.5 system-ui, sans-serif; }
 main { max-width: 36rem; margin: 15vh auto; padding: 0 1rem; }

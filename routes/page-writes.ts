@@ -117,7 +117,8 @@ export function createPageWrites(deps: PageWritesDeps): Router {
     standardHeaders: "draft-8",
     validate: { xForwardedForHeader: false, forwardedHeader: false },
     skip: (_req, res) => callerOf(res) !== undefined,
-    handler: (_req, res) => sendProblem(res, 429, { error: "Too many writes without access.", hint: "Log in first." }),
+    handler: (_req, res) =>
+      sendProblem(res, 429, { error: "Too many unauthorized write requests.", hint: "Log in first." }),
   });
 
   /** Does it for those who may, and answers and tells what came of it. */
@@ -144,15 +145,15 @@ export function createPageWrites(deps: PageWritesDeps): Router {
     if (caller === undefined)
       throw new RequestError(
         401,
-        "Nobody may do this without access.",
-        "Log in, or send the page's token as `Authorization: Bearer …`.",
+        "This requires a login.",
+        "Log in, or send the page token as `Authorization: Bearer …`.",
       );
-    if (!isSameSite(req)) throw new RequestError(403, "This was sent by another site.");
+    if (!isSameSite(req)) throw new RequestError(403, "This request comes from another site.");
     if (!access.hasProof(req, caller))
       throw new RequestError(
         403,
-        "The request lacks the page's own proof.",
-        "Send what /api/access says as `csrf` in the header x-towline-csrf. The page does so once it is loaded again.",
+        "The request has no valid CSRF token.",
+        "Reload the page. A program has to send the `csrf` value of /api/access in the header x-towline-csrf.",
       );
     if (caller.role !== "operator") throw new RequestError(403, ...whyNotOperator(caller));
     return caller;
@@ -160,7 +161,7 @@ export function createPageWrites(deps: PageWritesDeps): Router {
 
   /** What somebody does not see is not there for them. */
   async function seen({ namespace }: Key, caller: Access): Promise<void> {
-    if (!(await sight(caller))(namespace)) throw new RequestError(404, "There is no KluctlDeployment of this name.");
+    if (!(await sight(caller))(namespace)) throw new RequestError(404, "There is no KluctlDeployment with this name.");
   }
 
   router.post(
@@ -181,8 +182,8 @@ export function createPageWrites(deps: PageWritesDeps): Router {
         if (data === undefined)
           throw new RequestError(
             400,
-            "The action is not known.",
-            `Send JSON: {"action": one of ${actions.join(", ")}}.`,
+            "Unknown action.",
+            `Send JSON: {"action": "…"} with one of ${actions.join(", ")}.`,
           );
         await seen(keyOf(req), caller);
         await does.act(keyOf(req), data, caller, (asked) => Object.assign(what, asked));
@@ -216,7 +217,7 @@ export function createPageWrites(deps: PageWritesDeps): Router {
       async (req, caller, what) => {
         const { data } = Retry.safeParse(req.body);
         if (data === undefined)
-          throw new RequestError(400, 'Say what is to be tried again: {"subject": "…"}, as /api/queue names it.');
+          throw new RequestError(400, 'Name the job to retry: {"subject": "…"}, as listed by /api/queue.');
         const lane = textOf(req, "lane");
         const retried = await does.retry(lane, data.subject, caller, (asked) => Object.assign(what, asked));
         return [202, { lane, subject: data.subject, ...retried }];
@@ -251,8 +252,8 @@ export function isSameSite(req: Request): boolean {
 /** What it takes to do more than look. */
 export function whyNotOperator({ by, name = "" }: Access): [error: string, hint: string] {
   return by === "token" || by === "session"
-    ? ["The token is one for looking only.", "Set ui.tokenRole to operator, or log in as somebody."]
-    : [`${name} may look, and do no more.`, "None of your groups is in ui.operatorGroups."];
+    ? ["The page token is read-only.", "Set ui.tokenRole to operator, or log in with an account."]
+    : [`${name} has read-only access.`, "None of your groups is in ui.operatorGroups."];
 }
 
 function textOf(req: Request, name: string): string {

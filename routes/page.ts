@@ -49,7 +49,7 @@ export function createPageRoutes(deps: PageRoutesDeps): Router {
     // No proxy is believed what it says of others' addresses: all that come through one share its tries.
     validate: { xForwardedForHeader: false, forwardedHeader: false },
     handler: (_req, res) =>
-      sendProblem(res, 429, { error: "Too many wrong tokens.", hint: "Wait a minute, and try again." }),
+      sendProblem(res, 429, { error: "Too many invalid tokens.", hint: "Wait a minute and try again." }),
   });
 
   router.use("/api", (_req, res, next) => {
@@ -60,11 +60,11 @@ export function createPageRoutes(deps: PageRoutesDeps): Router {
     const { data } = Login.safeParse(req.body);
     const { token, oidc } = access.logins();
     if (!token) {
-      const hint = oidc ? "Log in at /auth/login." : "Come through the proxy that asks you.";
-      return sendProblem(res, 403, { error: "There is no token here.", hint });
+      const hint = oidc ? "Log in at /auth/login." : "Open the page through the proxy that authenticates users.";
+      return sendProblem(res, 403, { error: "No page token is configured.", hint });
     }
     if (data === undefined || !access.isToken(data.token.trim()))
-      return sendProblem(res, 401, { error: "This is not the token." });
+      return sendProblem(res, 401, { error: "Invalid token." });
     access.startSession(req, res);
     res.status(204).end();
   });
@@ -85,19 +85,19 @@ export function createPageRoutes(deps: PageRoutesDeps): Router {
     }
     if (caller !== undefined) {
       const hint = "None of your groups is in ui.viewerGroups or ui.operatorGroups.";
-      return sendProblem(res, 403, { error: `${caller.name} may not see this.`, hint });
+      return sendProblem(res, 403, { error: `${caller.name} has no access to this page.`, hint });
     }
     const logins = access.logins();
     if (access.hasBearer(req)) {
-      const hint = "It is ui.token in the server's configuration, or in the file that --ui-token-file names.";
-      return void res.status(401).json({ error: "This is not the page's token.", hint, byToken: logins.token, logins });
+      const hint = "The token is ui.token in the server's configuration, or in the file named by --ui-token-file.";
+      return void res.status(401).json({ error: "Invalid page token.", hint, byToken: logins.token, logins });
     }
     const hint = logins.token
-      ? "Log in, or send the page's token as `Authorization: Bearer …`."
+      ? "Log in, or send the page token as `Authorization: Bearer …`."
       : logins.oidc
         ? "Log in at /auth/login."
-        : "Come through the proxy that asks you who you are.";
-    res.status(401).json({ error: "Nobody may see this without access.", hint, byToken: logins.token, logins });
+        : "Open the page through the proxy that authenticates users.";
+    res.status(401).json({ error: "This page requires a login.", hint, byToken: logins.token, logins });
   });
   router.get("/api/access", (req, res) => {
     const caller = callerOf(res)!;
@@ -109,7 +109,7 @@ export function createPageRoutes(deps: PageRoutesDeps): Router {
   /** What is not seen is not there. */
   const seenKeyOf = (req: Request, res: Response) => {
     const key = keyOf(req);
-    if (!seesOf(res)(key.namespace)) throw new RequestError(404, "There is no KluctlDeployment of this name.");
+    if (!seesOf(res)(key.namespace)) throw new RequestError(404, "There is no KluctlDeployment with this name.");
     return key;
   };
   router.get("/api/deployments", (_req, res) => {
@@ -117,12 +117,12 @@ export function createPageRoutes(deps: PageRoutesDeps): Router {
   });
   router.get("/api/deployments/:namespace/:name", async (req, res) => {
     const details = await facts.details(seenKeyOf(req, res));
-    if (details === undefined) throw new RequestError(404, "There is no KluctlDeployment of this name.");
+    if (details === undefined) throw new RequestError(404, "There is no KluctlDeployment with this name.");
     res.json(details);
   });
   router.get("/api/deployments/:namespace/:name/results/:id", async (req, res) => {
     const result = await facts.result(seenKeyOf(req, res), String(req.params["id"]));
-    if (result === undefined) throw new RequestError(404, "This result is not stored, or not any more.");
+    if (result === undefined) throw new RequestError(404, "This result is not stored, or was removed.");
     res.json(result);
   });
   router.get("/api/deliveries", async (req, res) => {
@@ -139,7 +139,7 @@ export function createPageRoutes(deps: PageRoutesDeps): Router {
   router.get("/api/trace/:commit", async (req, res) => {
     const commit = String(req.params["commit"]).toLowerCase();
     if (!/^[0-9a-f]{7,64}$/.test(commit))
-      throw new RequestError(400, "This is no commit: give seven or more characters of its hash.");
+      throw new RequestError(400, "Not a commit hash: enter at least seven of its hexadecimal characters.");
     res.json(limitTrace(await facts.trace(commit), seesOf(res)));
   });
   const openStream = (res: Response, open: (until: number) => boolean) => {
@@ -147,14 +147,14 @@ export function createPageRoutes(deps: PageRoutesDeps): Router {
     const most = seesOf(res) === seesAll ? Infinity : now() + limitedStreamMs;
     if (open(Math.min(callerOf(res)?.until ?? now(), most))) return;
     res.set("Retry-After", "30");
-    sendProblem(res, 503, { error: "Too many pages are open.", hint: "Close one, or look again later." });
+    sendProblem(res, 503, { error: "Too many pages are open.", hint: "Close one, or try again later." });
   };
   router.get("/api/events", (_req, res) => openStream(res, (until) => events.open(res, until, seesOf(res))));
   router.get("/api/deployments/:namespace/:name/log", (req, res) => {
     const key = seenKeyOf(req, res);
     openStream(res, (until) => lines.open(res, key, until));
   });
-  router.use("/api", createNotFound("docs/page.md says what there is."));
+  router.use("/api", createNotFound("docs/page.md lists the API's paths."));
 
   router.use("/auth", createPageLogin(deps));
 
@@ -164,11 +164,14 @@ export function createPageRoutes(deps: PageRoutesDeps): Router {
     res.set("Cache-Control", "no-cache");
     res.sendFile("index.html", { root: assets }, (error?: Error & { status?: number }) => {
       if (error?.status === 404)
-        sendProblem(res, 503, { error: "The page is not built.", hint: "Run `npm run build`. The API is there." });
+        sendProblem(res, 503, {
+          error: "The page has not been built.",
+          hint: "Run `npm run build`. The API is available.",
+        });
       else if (error) next(error);
     });
   });
-  router.use(createNotFound("The page is at /, its API below /api."));
+  router.use(createNotFound("The page is at /, its API under /api."));
   router.use(answerForgetful, createErrorAnswers({ log }));
   return router;
 }
@@ -196,7 +199,7 @@ const securityHeaders = helmet({
 /** Without Redis less is known; its connection tells the log. */
 const answerForgetful: ErrorRequestHandler = (error: unknown, _req, res, next) => {
   if (!(error instanceof QueueUnavailableError) || res.headersSent) return next(error);
-  sendProblem(res, 503, { error: "Redis does not answer.", hint: "What is remembered there is shown when it does." });
+  sendProblem(res, 503, { error: "Redis does not respond.", hint: "The data stored there is shown once it does." });
 };
 
 function seesOf(res: Response): Sees {
@@ -205,13 +208,13 @@ function seesOf(res: Response): Sees {
 
 function sameSite(req: Request, res: Response, next: NextFunction): void {
   if (isSameSite(req)) next();
-  else sendProblem(res, 403, { error: "This was sent by another site." });
+  else sendProblem(res, 403, { error: "This request comes from another site." });
 }
 
 /** What is no name is the name of nothing. */
 function keyOf(req: Request): { namespace: string; name: string } {
   const [namespace, own] = [String(req.params["namespace"]), String(req.params["name"])];
   if (!name.test(namespace) || !name.test(own))
-    throw new RequestError(404, "There is no KluctlDeployment of this name.");
+    throw new RequestError(404, "There is no KluctlDeployment with this name.");
   return { namespace, name: own };
 }

@@ -18,5 +18,5 @@ export function useChanging(): boolean {
 /** Why the caller may change nothing at all; `undefined` if they may. */
 export function useObjection(): string | undefined {
   const access = useContext(AccessContext);
-  return access?.role === "operator" ? undefined : "Only operators may do this.";
+  return access?.role === "operator" ? undefined : "Only operators can do this.";
 }

@@ -15,14 +15,14 @@ const names = ["reconcile", "deploy", "validate", "prune", "approve", "suspend",
 const words: Readonly<Record<Name, { readonly label: string; readonly does: string }>> = {
   reconcile: {
     label: "Reconcile",
-    does: "Compares git with the cluster now, and deploys what has changed, even while suspended",
+    does: "Compare the cluster with git now and deploy what has changed, even if suspended",
   },
-  deploy: { label: "Deploy", does: "Deploys now, even if nothing has changed" },
-  validate: { label: "Validate", does: "Asks now whether everything is healthy" },
-  prune: { label: "Prune …", does: "Deletes from the cluster what is no longer in git" },
-  approve: { label: "Approve …", does: "Lets the change be deployed that waits for it" },
-  suspend: { label: "Suspend", does: "Leaves the deployment alone until it is resumed" },
-  resume: { label: "Resume", does: "Looks at the deployment again" },
+  deploy: { label: "Deploy", does: "Deploy now, even if nothing has changed" },
+  validate: { label: "Validate", does: "Check now whether all objects are healthy" },
+  prune: { label: "Prune …", does: "Delete objects from the cluster that are no longer in git" },
+  approve: { label: "Approve …", does: "Approve the pending change, so that it is deployed" },
+  suspend: { label: "Suspend", does: "Stop reconciling this deployment until it is resumed" },
+  resume: { label: "Resume", does: "Reconcile this deployment again" },
 };
 
 interface Asked {
@@ -91,10 +91,10 @@ export function Actions({ path, details, version }: ActionsProps) {
           onClose={() => setDialog(undefined)}
           onYes={() => void start("prune")}
         >
-          <p>Everything that this deployment once brought to the cluster and that is no longer in git is deleted.</p>
+          <p>Deletes every object that this deployment created in the cluster and that is no longer in git.</p>
           {orphans.length + drift.objectsLeftOut === 0 && (
             <p>
-              <strong>The last comparison found no such object.</strong>
+              <strong>The last comparison found no such objects.</strong>
             </p>
           )}
           <Objects objects={orphans} objectsLeftOut={drift.objectsLeftOut} />
@@ -102,18 +102,18 @@ export function Actions({ path, details, version }: ActionsProps) {
       )}
       {dialog?.name === "approve" && (
         <Confirm
-          title={`Approve the change of ${deployment.namespace}/${deployment.name}?`}
+          title={`Approve the change to ${deployment.namespace}/${deployment.name}?`}
           label="Approve"
           onClose={() => setDialog(undefined)}
           onYes={() => void start("approve", dialog.hash)}
         >
           <p>
-            What is rendered now, and nothing else, may be deployed. Its hash is{" "}
+            Approves the objects as they are rendered now, and nothing else. Their hash is{" "}
             <code class="breaks">{dialog.hash}</code>
           </p>
           {drift.objects.length + drift.objectsLeftOut === 0 && (
             <p>
-              <strong>The last comparison found no object that it would change.</strong>
+              <strong>The last comparison found no object that this would change.</strong>
             </p>
           )}
           <Objects {...drift} />
@@ -190,7 +190,7 @@ function Outcome({ asked, details }: { readonly asked: Asked; readonly details: 
   if (state === "refused")
     return (
       <Notice kind="bad">
-        <strong>{what} was refused.</strong> {problem}
+        <strong>{what} was rejected.</strong> {problem}
       </Notice>
     );
   const { ended, error, working } = state === "sending" ? {} : progressOf(name, at, before, details);
@@ -208,8 +208,8 @@ function Outcome({ asked, details }: { readonly asked: Asked; readonly details: 
     );
   return (
     <Notice>
-      {state === "sending" ? `${what}: asking the server …` : `${what}: asked for at ${clockText(at)} UTC. `}
-      {working ?? (state === "asked" && "It waits for its turn.")}
+      {state === "sending" ? `${what}: sending the request …` : `${what}: requested at ${clockText(at)} UTC. `}
+      {working ?? (state === "asked" && "Waiting in the queue.")}
     </Notice>
   );
 }
@@ -226,26 +226,26 @@ function progressOf(
   before: string | undefined,
   { deployment, requests, results }: PageDeploymentDetails,
 ): Progress {
-  const atWork = deployment.why?.startsWith("at work") ? { working: `It is ${deployment.why}.` } : {};
+  const atWork = deployment.why?.startsWith("in progress") ? { working: `Now ${deployment.why}.` } : {};
   switch (name) {
     case "suspend":
-      return deployment.suspended ? { ended: "It is left alone from now on." } : {};
+      return deployment.suspended ? { ended: "The deployment is no longer reconciled." } : {};
     case "resume":
-      return deployment.suspended ? {} : { ended: "It is looked at again." };
+      return deployment.suspended ? {} : { ended: "The deployment is reconciled again." };
     case "approve": {
       // Results know whole seconds only.
       const deploy = results.find(({ command, startedAt }) => command === "deploy" && startedAt > at - 1_000);
       if (deploy === undefined) return atWork;
-      if (deploy.errors > 0) return { error: "What was approved was deployed with errors, see below." };
-      return { ended: `What was approved is deployed: ${deploy.changes || "nothing differed"}.` };
+      if (deploy.errors > 0) return { error: "The approved change was deployed with errors, see below." };
+      return { ended: `The approved change was deployed: ${deploy.changes || "no differences"}.` };
     }
     default: {
       const request = requests.find(({ kind, job }) => kind === name && job !== before);
       if (request === undefined) return {};
-      if (request.endedAt === undefined) return { working: "It is at work.", ...atWork };
+      if (request.endedAt === undefined) return { working: "In progress.", ...atWork };
       if (request.error !== undefined) return { error: request.error };
       const result = results.find(({ id }) => id === request.resultId);
-      return { ended: result ? `${result.changes || "Nothing differed"}.` : "" };
+      return { ended: result ? `${result.changes || "No differences"}.` : "" };
     }
   }
 }

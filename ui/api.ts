@@ -34,10 +34,12 @@ class ProofError extends Error {
 async function answerOf(res: Response): Promise<unknown> {
   if (res.ok) return res.status === 204 ? undefined : res.json();
   const body = (await res.json().catch(() => undefined)) as Refusal | undefined;
-  const words = [body?.error ?? `The server answered ${res.status}.`, body?.hint].filter(Boolean).join(" ");
+  const words = [body?.error ?? `The server responded with status ${res.status}.`, body?.hint]
+    .filter(Boolean)
+    .join(" ");
   if (res.status === 401)
     throw new NoAccessError(words, body?.logins ?? { token: body?.byToken !== false, oidc: false });
-  const unproven = res.status === 403 && body?.error === "The request lacks the page's own proof.";
+  const unproven = res.status === 403 && body?.error === "The request has no valid CSRF token.";
   throw unproven ? new ProofError(words) : new Error(words);
 }
 

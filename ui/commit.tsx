@@ -29,22 +29,22 @@ export function CommitView({ commit, version }: { readonly commit: string; reado
         <input
           ref={field}
           type="text"
-          aria-label="Hash of the commit"
+          aria-label="Commit hash"
           aria-keyshortcuts="/"
-          placeholder={`Its hash, or the first seven characters or more${searchHint()}`}
+          placeholder={`Commit hash, at least seven characters${searchHint()}`}
           value={text}
           spellcheck={false}
           onInput={(event) => setText(event.currentTarget.value)}
         />
-        <button type="submit">Look</button>
+        <button type="submit">Find</button>
       </form>
       {commit === "" && (
         <p class="quiet">
-          For each deployment that it concerns: when it was received, queued, rendered, applied and healthy; or why it
-          was not, and whom it does not concern.
+          Shows, for each affected deployment, when the commit was received, queued, rendered, applied and healthy, or
+          why it was not; and which deployments it does not affect.
         </p>
       )}
-      {wrong && <Notice kind="bad">This is no commit: give seven or more characters of its hash.</Notice>}
+      {wrong && <Notice kind="bad">Not a commit hash: enter at least seven of its hexadecimal characters.</Notice>}
       {commit !== "" && !wrong && (value ? <Found trace={value} /> : <Loading problem={problem} />)}
     </>
   );
@@ -62,11 +62,11 @@ function Found({ trace }: { readonly trace: Trace }) {
       </p>
       {within && (
         <p>
-          It came along with{" "}
+          Pushed together with{" "}
           <a href={`#/commit/${encodeURIComponent(within)}`}>
             <code>{short(within)}</code>
           </a>
-          , the last commit of its push: that one is looked at, and told of here.
+          , the newest commit of that push. Deployments deploy the newest commit, so its progress is shown here.
         </p>
       )}
       {deployments.length > 1 && (
@@ -97,17 +97,17 @@ function Found({ trace }: { readonly trace: Trace }) {
       {pullRequests.map((one) => (
         <Proposed key={one.name} {...one} />
       ))}
-      {nowhere && ignored.length > 0 && <p>It concerns no deployment.</p>}
+      {nowhere && ignored.length > 0 && <p>No deployment is affected.</p>}
       {nowhere && ignored.length === 0 && (
         <Notice>
-          Nobody here knows it. Either no deployment follows its branch, or it was not looked at yet, or something newer
-          was there already. <a href="#/deliveries">Deliveries</a> shows what webhooks told,{" "}
-          <a href="#/deployments">Deployments</a> who follows what.
+          No record of this commit. Possible reasons: no deployment follows its branch, it has not been checked yet, or
+          a newer commit superseded it. <a href="#/deliveries">Deliveries</a> lists what webhooks reported,{" "}
+          <a href="#/deployments">Deployments</a> shows which deployment follows which branch.
         </Notice>
       )}
       {ignored.length > 0 && (
         <>
-          <h2>Not concerned</h2>
+          <h2>Not affected</h2>
           <ul class="plain">
             {ignored.map(({ deployment, reason }) => (
               <li key={deployment}>

@@ -18,11 +18,18 @@ export function DeliveriesView() {
     <>
       <h1>Deliveries</h1>
       <div class="tools">
-        <SearchField label="Search deliveries" hint="Repository, branch, commit, answer" text={text} onText={setText} />
+        <SearchField
+          label="Search deliveries"
+          hint="Repository, branch, commit, response"
+          text={text}
+          onText={setText}
+        />
       </div>
       {problem && <Notice kind="bad">{problem}</Notice>}
       {!value && !problem && <Loading />}
-      {value?.length === 0 && <p>No forge is configured: there are no webhooks, git is only polled.</p>}
+      {value?.length === 0 && (
+        <p>No forge is configured, so there are no webhooks: changes are found by polling git.</p>
+      )}
       {value?.map((forge) => (
         <Forge key={forge.id} forge={forge} text={text} now={now} />
       ))}
@@ -49,29 +56,30 @@ function Forge({ forge, text, now }: ForgeProps) {
       </h2>
       {silence && (
         <Notice kind="bad">
-          <strong>{silence}</strong> Git is polled meanwhile, so that nothing is lost, only later. If there were pushes
-          since, look at:
+          <strong>{silence}</strong> Meanwhile changes are found by polling git: nothing is lost, but deploys start
+          later. If there were pushes in this time, check:
           <ul>
             {newest?.refused !== undefined && (
-              <li>the webhook's secret: what came last was refused, because {newest.refused}</li>
+              <li>the webhook's secret: the last delivery was rejected: {newest.refused}</li>
             )}
             <li>
-              the webhook's page at the git host: it lists what it sent, and what was answered. Its address has to end
-              in <code>/webhooks/{id}</code>
+              the webhook's page at the git host, which lists its deliveries and our responses. The webhook's URL must
+              end in <code>/webhooks/{id}</code>
             </li>
-            <li>whether the host reaches that address: an Ingress, a firewall, a certificate</li>
+            <li>whether the git host can reach that URL: Ingress, firewall, certificate</li>
             <li>
-              <code>towline webhook explain</code>, with a payload of the host: what would match, and why not the rest
+              <code>towline webhook explain</code>with a payload from the git host: shows which deployments match, and
+              why the others do not
             </li>
           </ul>
         </Notice>
       )}
       {!silence && (
         <p class="quiet">
-          The last genuine one came <Age at={lastGenuineAt} now={now} />.
+          Last verified delivery: <Age at={lastGenuineAt} now={now} />.
         </p>
       )}
-      {deliveries.length > 0 && shown.length === 0 && <p>None is like this.</p>}
+      {deliveries.length > 0 && shown.length === 0 && <p>No deliveries match.</p>}
       <ul class="plain asides">
         {shown.map((delivery, index) => (
           <Delivery key={`${delivery.at} ${delivery.delivery ?? index}`} delivery={delivery} now={now} />
@@ -88,11 +96,11 @@ function Delivery({ delivery, now }: { readonly delivery: DeliveryRecord; readon
   return (
     <li>
       {replayable && delivery.delivery !== undefined && (
-        <Again label="Replay" of={`the delivery about ${about}`} run={() => replay(forge, delivery.delivery ?? "")} />
+        <Again label="Replay" of={`the delivery for ${about}`} run={() => replay(forge, delivery.delivery ?? "")} />
       )}
       <div>
         <span class={`badge ${status === 202 ? "ready" : "failed"}`}>{status}</span>{" "}
-        <strong>{event === "none" ? "not read" : event.replace("-", " ")}</strong> <span class="breaks">{about}</span>{" "}
+        <strong>{event === "none" ? "not parsed" : event.replace("-", " ")}</strong> <span class="breaks">{about}</span>{" "}
         {commit && (
           <a href={`#/commit/${encodeURIComponent(commit)}`}>
             <code>{short(commit)}</code>
@@ -120,7 +128,7 @@ function Delivery({ delivery, now }: { readonly delivery: DeliveryRecord; readon
       {ignored.length > 0 && (
         // Why nothing came of it is what somebody looks for here.
         <details open={matched + previews === 0 && ignored.length <= fewIgnored}>
-          <summary>{ignored.length + ignoredMore} not concerned</summary>
+          <summary>{ignored.length + ignoredMore} not affected</summary>
           <ul>
             {ignored.map(({ deployment, reason: why }) => (
               <li key={deployment}>
@@ -140,7 +148,7 @@ const fewIgnored = 3;
 function matchedText(matched: number, previews: number): string {
   const concerned = matched === 1 ? "1 deployment matched" : `${matched} deployments matched`;
   const previewed = previews === 1 ? "1 pull request to preview" : `${previews} pull requests to preview`;
-  if (matched + previews === 0) return "It concerns no deployment.";
+  if (matched + previews === 0) return "No deployment is affected.";
   return [previews > 0 && previewed, matched > 0 && concerned].filter(Boolean).join(", ");
 }
 

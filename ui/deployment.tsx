@@ -54,7 +54,7 @@ function Details({ path, now, version, ...details }: DetailsProps) {
         <dt>Commit</dt>
         <dd>
           <Commit commit={commit} url={commitUrl} />{" "}
-          {commit && <a href={`#/commit/${encodeURIComponent(commit)}`}>where is it?</a>}
+          {commit && <a href={`#/commit/${encodeURIComponent(commit)}`}>trace</a>}
         </dd>
         <dt>Deployed</dt>
         <dd>
@@ -68,7 +68,7 @@ function Details({ path, now, version, ...details }: DetailsProps) {
         </dd>
         <dt>Drift</dt>
         <dd>{driftText(deployment.drift)}</dd>
-        <dt>Next look</dt>
+        <dt>Next check</dt>
         <dd>{untilText(nextLookAt, now) ?? "when something changes"}</dd>
         <dt>Target</dt>
         <dd>{deployment.target ?? "–"}</dd>
@@ -82,7 +82,7 @@ function Details({ path, now, version, ...details }: DetailsProps) {
       {/* Of one line it is what is said above. */}
       {prepareError && prepareError.trim() !== why && (
         <>
-          <h2>It cannot be prepared</h2>
+          <h2>The project could not be prepared</h2>
           <pre class="words" role="group" tabIndex={0} aria-label="Error">
             {prepareError}
           </pre>
@@ -98,17 +98,17 @@ function Details({ path, now, version, ...details }: DetailsProps) {
         </>
       )}
 
-      <Log path={path} working={why?.startsWith("at work") ?? false} now={now} />
+      <Log path={path} working={why?.startsWith("in progress") ?? false} now={now} />
 
       <h2>Results</h2>
       {details.resultsProblem && <Notice kind="bad">{details.resultsProblem}</Notice>}
-      {results.length === 0 && !details.resultsProblem && <p class="quiet">None is stored.</p>}
+      {results.length === 0 && !details.resultsProblem && <p class="quiet">No stored results.</p>}
       {results.map((result, index) => (
         <Result key={result.id} path={path} result={result} now={now} newest={index === 0} />
       ))}
 
       <h2>Conditions</h2>
-      {conditions.length === 0 && <p class="quiet">There are none yet.</p>}
+      {conditions.length === 0 && <p class="quiet">None yet.</p>}
       <ul class="plain">
         {conditions.map(({ type, status, reason, message, lastTransitionTime }) => (
           <li key={type}>
@@ -148,21 +148,21 @@ function Result({ path, result, now, newest }: ResultProps) {
   return (
     <details class="result" open={open} onToggle={(event) => setOpen(event.currentTarget.open)}>
       <summary>
-        <strong>{dryRun ? `${command}, dry run` : command}</strong> {changes || "nothing differed"}
+        <strong>{dryRun ? `${command}, dry run` : command}</strong> {changes || "no differences"}
         {errors > 0 && <span class="drifted"> {errors === 1 ? "1 error" : `${errors} errors`}</span>}{" "}
         <span class="quiet">
           <Age at={endedAt} now={now} />, {durationText(endedAt - startedAt)}
         </span>
       </summary>
       <p>
-        Of commit <Commit commit={commit} url={commitUrl} />, {timeText(endedAt)}
+        Commit <Commit commit={commit} url={commitUrl} />, {timeText(endedAt)}
       </p>
       {!value && <Loading problem={problem} />}
       {value && (
         <>
           <Problems title="Errors" problems={value.errors} />
           <Problems title="Warnings" problems={value.warnings} />
-          {value.objects.length === 0 ? <p class="quiet">No object differed.</p> : <Objects {...value} />}
+          {value.objects.length === 0 ? <p class="quiet">No objects differed.</p> : <Objects {...value} />}
         </>
       )}
     </details>

@@ -34,7 +34,7 @@ export function Deployments({ all }: { readonly all: readonly PageDeployment[] |
   const now = useNow();
   const shown = useMemo(() => select(all ?? [], text, only), [all, text, only]);
   const counts = useMemo(() => countOf(all ?? []), [all]);
-  if (all === undefined) return <p class="quiet">Asking the server …</p>;
+  if (all === undefined) return <p class="quiet">Loading …</p>;
   return (
     <>
       <h1>Deployments</h1>
@@ -56,11 +56,11 @@ export function Deployments({ all }: { readonly all: readonly PageDeployment[] |
       </div>
       {all.length === 0 && (
         <p>
-          There are no KluctlDeployments in the namespaces that this server watches. Whoever applies one sees it here at
-          once.
+          There are no KluctlDeployments in the namespaces that this server watches. A new one appears here as soon as
+          it is created.
         </p>
       )}
-      {all.length > 0 && shown.length === 0 && <p>None is like this.</p>}
+      {all.length > 0 && shown.length === 0 && <p>No deployments match.</p>}
       {shown.length > 0 && <Rows shown={shown} now={now} />}
     </>
   );
@@ -99,7 +99,7 @@ function Rows({ shown, now }: { readonly shown: readonly PageDeployment[]; reado
         <span>Commit</span>
         <span>Drift</span>
         <span>Deployed</span>
-        <span>Next look</span>
+        <span>Next check</span>
         <span>Why</span>
       </div>
       <ul class="rows" ref={list} style={{ height: `${shown.length * height}px` }}>

@@ -20,9 +20,9 @@ export function PullRequestsView() {
         <>
           <p>No open pull request has been previewed.</p>
           <p class="quiet">
-            One is when a webhook tells of it, it goes into a branch that a deployment follows, and the server has a
-            login for the git host's API. <a href="#/deliveries">Deliveries</a> says what came, and why nothing was
-            done.
+            A pull request is previewed if a webhook reports it, its base is a branch that a deployment follows, and the
+            server has a login for the git host's API. <a href="#/deliveries">Deliveries</a> shows what was received and
+            why it was ignored.
           </p>
         </>
       )}
@@ -58,18 +58,18 @@ export function PullRequestsView() {
 }
 
 const states: readonly (readonly [PageJob["state"], string])[] = [
-  ["active", "Runs now"],
-  ["waiting", "Waits for its turn"],
-  ["delayed", "Waits for another try"],
-  ["failed", "Failed for good within the last day"],
+  ["active", "Running"],
+  ["waiting", "Waiting"],
+  ["delayed", "Waiting for a retry"],
+  ["failed", "Failed permanently within the last day"],
 ];
 
 /** In words of those who have not built it. */
 const purposes: Readonly<Record<string, string>> = {
-  reconcile: "what git, the cluster or the clock asks for",
-  manual: "what people ask for",
-  preview: "what pull requests would change",
-  report: "comments and statuses at the git hosts",
+  reconcile: "reconciliations after a push, a change in the cluster or an interval",
+  manual: "requests by users",
+  preview: "previews of pull requests",
+  report: "comments and commit statuses at git hosts",
 };
 
 type Known = ReadonlyMap<string, PageDeployment>;
@@ -89,9 +89,9 @@ export function QueueView({ known }: { readonly known: Known | undefined }) {
               <th scope="col">Lane</th>
               <th scope="col">Running</th>
               <th scope="col">Waiting</th>
-              <th scope="col">Later</th>
+              <th scope="col">Delayed</th>
               <th scope="col" class="purpose">
-                What for
+                Purpose{" "}
               </th>
             </tr>
           </thead>
@@ -108,7 +108,7 @@ export function QueueView({ known }: { readonly known: Known | undefined }) {
           </tbody>
         </table>
       )}
-      {value && value.jobs.length === 0 && <p class="quiet">Nothing runs, and nothing waits.</p>}
+      {value && value.jobs.length === 0 && <p class="quiet">No jobs are running or waiting.</p>}
       {states.map(([state, title]) => {
         const jobs = together(value?.jobs.filter((job) => job.state === state) ?? []);
         if (jobs.length === 0) return null;
@@ -159,7 +159,7 @@ function Job({ job: { lane, subject, state, at, tries, why, nextAt }, times, kno
           of={subject}
           run={async () => {
             const { queued } = await send<{ queued: boolean }>(`queue/${encodeURIComponent(lane)}/retry`, { subject });
-            return queued ? "It is queued again." : "One waits already.";
+            return queued ? "Queued again." : "Already queued.";
           }}
         />
       )}

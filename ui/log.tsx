@@ -20,12 +20,8 @@ export function Log({ path, working, now }: LogProps) {
   return (
     <section class="log">
       <h2>Log {working && live && <span class="badge waiting live">live</span>}</h2>
-      {!live && <p class="quiet">Nobody tells it at the moment.</p>}
-      {newest ? (
-        <LogOf lines={newest} />
-      ) : (
-        live && <p class="quiet">kluctl has said nothing within the last ten minutes.</p>
-      )}
+      {!live && <p class="quiet">The log stream is disconnected; reconnecting …</p>}
+      {newest ? <LogOf lines={newest} /> : live && <p class="quiet">No output of kluctl in the last ten minutes.</p>}
       {before.map((job) => (
         <details key={job[0]?.job}>
           <summary>
@@ -51,7 +47,7 @@ function LogOf({ lines }: { readonly lines: readonly PageLogLine[] }) {
       ref={box}
       role="log"
       tabIndex={0}
-      aria-label={`What kluctl said at ${clockText(lines[0]?.at)}`}
+      aria-label={`Output of kluctl at ${clockText(lines[0]?.at)}`}
       onScroll={({ currentTarget: { scrollTop, scrollHeight, clientHeight } }) => {
         atEnd.current = scrollHeight - scrollTop - clientHeight < 30;
       }}

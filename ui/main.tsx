@@ -108,7 +108,7 @@ function Shell({ known, live, access, onLogOut }: ShellProps) {
   return (
     <>
       <a class="skip" href="#main" onClick={(event) => (event.preventDefault(), main.current?.focus())}>
-        To the content
+        Skip to content
       </a>
       <header>
         <span class="brand">Towline</span>
@@ -128,7 +128,9 @@ function Shell({ known, live, access, onLogOut }: ShellProps) {
       </header>
       <main id="main" ref={main} tabIndex={-1}>
         <div role="status">
-          {!live && <Notice kind="bad">Not live: the server does not answer. What is shown may be old.</Notice>}
+          {!live && (
+            <Notice kind="bad">Not live: the server does not respond. The data shown may be out of date.</Notice>
+          )}
         </div>
         <View view={view} rest={rest} known={known} all={all} />
       </main>
@@ -175,7 +177,7 @@ function View({ view, rest: [first = "", second = ""], known, all }: ViewProps) 
     default:
       return (
         <p>
-          There is nothing here. <a href="#/deployments">All deployments</a>
+          Page not found. <a href="#/deployments">All deployments</a>
         </p>
       );
   }
@@ -221,7 +223,7 @@ function TokenForm({ isMain, onDone }: { readonly isMain: boolean; readonly onDo
         logIn(token).then(onDone, (error: unknown) => setProblem(messageOf(error)));
       }}
     >
-      <label for="token">Token of the page</label>
+      <label for="token">Page token</label>
       <input
         ref={field}
         id="token"
@@ -233,7 +235,7 @@ function TokenForm({ isMain, onDone }: { readonly isMain: boolean; readonly onDo
         onInput={(event) => setToken(event.currentTarget.value)}
       />
       <p id="token-hint" class="quiet">
-        Whoever runs the server has it: ui.token in its configuration, or the file that --ui-token-file names.
+        The server's administrator sets it: ui.token in the configuration, or the file named by --ui-token-file.
       </p>
       <button type="submit" class={isMain ? "main-button" : undefined}>
         Log in

@@ -43,7 +43,7 @@ export function Notice({
 }
 
 export function Loading({ problem }: { readonly problem?: string | undefined }) {
-  return problem ? <Notice kind="bad">{problem}</Notice> : <p class="quiet">Asking the server …</p>;
+  return problem ? <Notice kind="bad">{problem}</Notice> : <p class="quiet">Loading …</p>;
 }
 
 export function Problems({ title, problems }: { readonly title: string; readonly problems: readonly ShownProblem[] }) {
@@ -78,7 +78,7 @@ export function Again({ label, of, run }: AgainProps) {
   const [outcome, setOutcome] = useState<{ readonly words: string; readonly bad?: boolean } | undefined>(undefined);
   async function start(): Promise<void> {
     if (objection !== undefined) return setOutcome({ words: objection });
-    setOutcome({ words: "Asking the server …" });
+    setOutcome({ words: "Sending the request …" });
     await run().then(
       (words) => setOutcome({ words }),
       (error: unknown) => setOutcome({ words: messageOf(error), bad: true }),

@@ -45,8 +45,8 @@ export type Health = "ready" | "failed" | "waiting" | "working" | "suspended";
 
 export function healthOf({ suspended, ready, why }: PageDeployment): Health {
   if (suspended) return "suspended";
-  if (why?.startsWith("at work")) return "working";
-  if (why?.startsWith("waits")) return "waiting";
+  if (why?.startsWith("in progress")) return "working";
+  if (why?.startsWith("waiting")) return "waiting";
   if (ready === "True") return "ready";
   return ready === "False" ? "failed" : "waiting";
 }
@@ -55,7 +55,7 @@ export const healthWords: Readonly<Record<Health, string>> = {
   ready: "Ready",
   failed: "Failed",
   waiting: "Waiting",
-  working: "At work",
+  working: "In progress",
   suspended: "Suspended",
 };
 
@@ -67,7 +67,7 @@ export function untilText(at: number | undefined, now: number): string | undefin
 
 /** kluctl's short words for a drift, in full: `2 chg, 1 orp`. */
 export function driftText(drift: string | undefined): string {
-  if (drift === undefined) return "nobody has looked yet";
+  if (drift === undefined) return "not compared yet";
   const long: Readonly<Record<string, string>> = { chg: "changed", orp: "orphaned", del: "deleted", err: "errors" };
   return drift.replaceAll(/\b(?:chg|orp|del|err)\b/g, (word) => long[word] ?? word);
 }

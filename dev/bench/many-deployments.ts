@@ -194,5 +194,6 @@ async function sendPush({ webhook }: Towline, url: string, commit: string): Prom
     headers: { ...headers, ...anew, "x-gitea-delivery": randomUUID() },
     body,
   });
-  if (answer.status !== 202) throw new Error(`The server answered ${answer.status}: ${await answer.text()}`);
+  if (answer.status !== 202)
+    throw new Error(`The server responded with status ${answer.status}: ${await answer.text()}`);
 }

@@ -115,7 +115,8 @@ async function deliver({ webhook }: Towline, url: string, commit: string): Promi
     headers: { ...headers, ...anew, "x-gitea-delivery": randomUUID() },
     body,
   });
-  if (answer.status !== 202) throw new Error(`The server answered ${answer.status}: ${await answer.text()}`);
+  if (answer.status !== 202)
+    throw new Error(`The server responded with status ${answer.status}: ${await answer.text()}`);
 }
 
 export interface CrowdOptions extends Omit<PopulationOptions, "deployments"> {

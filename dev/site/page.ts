@@ -36,7 +36,7 @@ export function toHtml({ page, address, sections, up }: PageParts): string {
 <script src="${up}assets/site.js" defer></script>
 </head>
 <body data-up="${up}">
-<a class="skip" href="#content">To the content</a>
+<a class="skip" href="#content">Skip to content</a>
 <header>
 <button id="menu" aria-label="Pages" aria-expanded="false" aria-controls="pages">☰</button>
 <a class="brand" href="${up}index.html">Towline</a>

@@ -66,7 +66,7 @@ export function createPageActions(deps: PageActionsDeps): PageActions {
       totalMs: 0,
     })) as { status?: { allowed?: boolean } };
     if (answer.status?.allowed === true) return undefined;
-    return `${as.as ?? "The server"} may not patch KluctlDeployments in ${key.namespace}.`;
+    return `${as.as ?? "The server"} is not allowed to patch KluctlDeployments in ${key.namespace}.`;
   }
 
   async function ask(as: As, request: Omit<KubeRequest, "as" | "asGroups">): Promise<unknown> {
@@ -129,8 +129,8 @@ export function createPageActions(deps: PageActionsDeps): PageActions {
       if (event === undefined)
         throw new RequestError(
           404,
-          "This delivery cannot be taken anew.",
-          "It is forgotten, was not genuine, or said nothing that could be done again. The git host can send it again.",
+          "This delivery cannot be replayed.",
+          "It is no longer stored, failed verification, or contained nothing to process. Redeliver it from the git host.",
         );
       await mayAskAll(concernedBy(event), caller, as);
       return accept(event);
@@ -140,7 +140,7 @@ export function createPageActions(deps: PageActionsDeps): PageActions {
       const as = asWhom(caller, mapping);
       told({ actedAs: as.as });
       const retried = await queue.retryFailed(lane, subject, (request) => mayAskAll(concerned(request), caller, as));
-      if (retried === undefined) throw new RequestError(404, "Nothing of this subject has failed, or it is forgotten.");
+      if (retried === undefined) throw new RequestError(404, "No failed job with this subject is stored.");
       return retried;
     },
   };
@@ -151,9 +151,9 @@ export function createPageActions(deps: PageActionsDeps): PageActions {
     const places = new Map(all.map((one) => [`${one.key.namespace} ${isLegacy(one)}`, one]));
     for (const one of places.values()) {
       if (!sees(one.key.namespace))
-        throw new RequestError(403, "It concerns deployments of namespaces that you do not see.");
+        throw new RequestError(403, "It affects deployments in namespaces that you cannot see.");
       const why = await mayPatch({ namespace: one.key.namespace, name: "" }, isLegacy(one), as);
-      if (why !== undefined) throw new RequestError(403, `It concerns more than you may ask for: ${why}`);
+      if (why !== undefined) throw new RequestError(403, `It affects deployments that you cannot reconcile: ${why}`);
     }
   }
 
@@ -221,17 +221,17 @@ function isRequest(action: Action): boolean {
 
 function objection(action: Action, deployment: Entry): string | undefined {
   if (isLegacy(deployment) && (action === "validate" || action === "prune" || action === "approve"))
-    return `KluctlDeployments of ${String(deployment.apiVersion)} cannot be asked for this: \`towline migrate\` writes them anew.`;
+    return `KluctlDeployments of ${String(deployment.apiVersion)} do not support this action; convert them with \`towline migrate\`.`;
   return objectionTo(action, deployment);
 }
 
 /** What somebody saw has to be what is approved. */
 function staleness(deployment: Entry, seen: string | undefined): string | undefined {
-  if (seen === undefined) return "Say what is approved: `hash`, as the list of possible actions has it.";
+  if (seen === undefined) return "Name the change to approve: `hash`, as given in the list of possible actions.";
   const pending = pendingHash(deployment);
   return pending === seen
     ? undefined
-    : `What waits is no longer what was looked at: ${String(pending).slice(0, 8)}, not ${seen.slice(0, 8)}. Look at it again.`;
+    : `The pending change is no longer the one that was reviewed: ${String(pending).slice(0, 8)}, not ${seen.slice(0, 8)}. Review it again.`;
 }
 
 /**
@@ -248,8 +248,8 @@ export function asWhom(
   if (!isPlain(user) || isKept(user))
     throw new RequestError(
       403,
-      "The cluster cannot be asked under your name.",
-      "It begins with system:, or has other characters than a header takes. ui.oidc.nameClaim or ui.userPrefix mend that.",
+      "The cluster cannot be accessed under your name.",
+      "It starts with system:, or has characters that are not allowed in a header. Set ui.oidc.nameClaim or ui.userPrefix.",
     );
   const known = new Set([...viewerGroups, ...operatorGroups]);
   const told = groups.filter((group) => known.has(group)).map((group) => groupPrefix + group);
@@ -300,16 +300,17 @@ function explain({ status, message }: ApiError, { as }: As): RequestError {
   if (status === 403 && words.includes(" cannot impersonate "))
     return new RequestError(
       403,
-      `The server may not act as ${as}.`,
-      `${words}. docs/rights.md says how it gets this right.`,
+      `The server is not allowed to impersonate ${as}.`,
+      `${words}. docs/rights.md explains how to grant this.`,
     );
   if (status === 403 || status === 422)
-    return new RequestError(403, `The cluster does not let ${as ?? "the server"} do this.`, words);
+    return new RequestError(403, `The cluster does not allow ${as ?? "the server"} to do this.`, words);
   if (status === 404) return gone();
-  if (status === 409) return new RequestError(409, "Somebody else changes it at the same time.", "Look at it again.");
-  return new RequestError(503, "The API server does not answer as it should.", words);
+  if (status === 409)
+    return new RequestError(409, "The resource is being changed at the same time.", "Reload and try again.");
+  return new RequestError(503, "The API server returned an unexpected response.", words);
 }
 
 function gone(): RequestError {
-  return new RequestError(404, "There is no KluctlDeployment of this name.");
+  return new RequestError(404, "There is no KluctlDeployment with this name.");
 }

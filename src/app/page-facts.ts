@@ -92,7 +92,7 @@ export function createPageFacts(
         }),
         (error: unknown) => ({
           results: [],
-          resultsProblem: `The stored results cannot be read: ${error instanceof Error ? error.message : String(error)}`,
+          resultsProblem: `Cannot read the stored results: ${error instanceof Error ? error.message : String(error)}`,
         }),
       );
       return {

@@ -54,10 +54,10 @@ export function createPageSight({ deployments, client, mapping, now }: PageSight
       throw error.status === 403
         ? new RequestError(
             503,
-            "The server may not ask the API server what you may see.",
-            "It needs the right to create subjectaccessreviews: docs/rights.md.",
+            "The server is not allowed to check your access with the API server.",
+            "Allow it to create subjectaccessreviews: docs/rights.md.",
           )
-        : new RequestError(503, "The API server does not say what you may see.", "Try again.");
+        : new RequestError(503, "The API server did not answer the check of your access.", "Try again.");
     }
   }
 

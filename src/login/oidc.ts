@@ -87,23 +87,23 @@ export function createOidc({ config, log, now = () => performance.now() }: OidcD
   function explain(what: string, error: unknown): RequestError {
     if (error instanceof RequestError) return error;
     const { code, told } = describe(error);
-    log.warn({ issuer, what, ...told }, "a login failed");
+    log.warn({ issuer, what, ...told }, "login failed");
     if (error instanceof client.AuthorizationResponseError)
       return new RequestError(
         403,
         `The identity provider refused the login: ${code}.`,
-        "Ask whoever runs it, or try again.",
+        "Contact the provider's administrator, or try again.",
       );
     if (error instanceof client.ResponseBodyError || error instanceof client.WWWAuthenticateChallengeError)
       return new RequestError(
         502,
-        `The identity provider does not take the login: ${code}.`,
-        "ui.oidc.clientId, clientSecret and redirectUrl have to be as the provider knows them. The server's log says more.",
+        `The identity provider rejected the server's client: ${code}.`,
+        "ui.oidc.clientId, clientSecret and redirectUrl must match the provider's configuration. See the server's log for details.",
       );
     return new RequestError(
       503,
-      `The identity provider ${new URL(issuer).host} ${what === "finding it" ? "cannot be asked" : "gave no answer that can be used"}.`,
-      "Try again; if it stays so, the server's log says why.",
+      `The identity provider ${new URL(issuer).host} ${what === "finding it" ? "cannot be reached" : "returned an invalid response"}.`,
+      "Try again; if it keeps failing, see the server's log.",
     );
   }
 
@@ -132,7 +132,11 @@ export function createOidc({ config, log, now = () => performance.now() }: OidcD
       back.search = query;
       // What came by another way than ours is not held against the provider.
       if (back.searchParams.get("state") !== state)
-        throw new RequestError(400, "This is not the answer to the login that was begun here.", "Log in again.");
+        throw new RequestError(
+          400,
+          "This response does not belong to the login that was started in this browser.",
+          "Log in again.",
+        );
       const { claims, idToken } = await reach("the login", async () => {
         const tokens = await client.authorizationCodeGrant(provider, back, {
           pkceCodeVerifier: verifier,
@@ -169,15 +173,15 @@ export function createOidc({ config, log, now = () => performance.now() }: OidcD
     if (typeof name !== "string" || name.trim() === "" || name.length > longestName)
       throw new RequestError(
         403,
-        `The identity provider does not say who you are: its tokens have no claim ${nameClaim}.`,
-        "Set ui.oidc.nameClaim to one that they have, or ui.oidc.scopes so that they have it.",
+        `The identity provider did not send your name: its tokens have no claim ${nameClaim}.`,
+        "Set ui.oidc.nameClaim to a claim that they have, or add a scope to ui.oidc.scopes that provides it.",
       );
     // Anybody can give any address; some providers write it as text.
     if (nameClaim === "email" && String(claims["email_verified"]) !== "true")
       throw new RequestError(
         403,
-        "Your address is not verified, or the identity provider does not say so.",
-        "Have it verified there. If the provider never says so, set ui.oidc.nameClaim to a claim that people cannot choose.",
+        "Your email address is not verified at the identity provider.",
+        "Verify it there. If the provider never sends email_verified, set ui.oidc.nameClaim to a claim that users cannot choose themselves.",
       );
     return name.trim();
   }
@@ -193,7 +197,7 @@ function describe(error: unknown) {
   const word = wordOf(error) ?? code;
   const why = cause instanceof Error ? cause.message : undefined;
   return {
-    code: /^[a-z_]{1,60}$/.test(word ?? "") ? String(word) : "without saying why",
+    code: /^[a-z_]{1,60}$/.test(word ?? "") ? String(word) : "no reason given",
     told: { name, code: word, error: message, cause: why },
   };
 }

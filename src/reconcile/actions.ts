@@ -16,18 +16,18 @@ export function pendingHash(deployment: Entry): string | undefined {
 
 /** Why this makes no sense as the deployment stands; `undefined` if it does. */
 export function objectionTo(action: Action, deployment: Entry): string | undefined {
-  if (deployment.deletionTimestamp !== undefined) return "It is being deleted.";
+  if (deployment.deletionTimestamp !== undefined) return "The deployment is being deleted.";
   if (isMalformed(deployment))
-    return action === "suspend" || action === "resume" ? undefined : `Its spec cannot be read: ${deployment.problem}`;
+    return action === "suspend" || action === "resume" ? undefined : `The spec is invalid: ${deployment.problem}`;
   const { spec } = deployment;
   switch (action) {
     case "suspend":
-      return spec.suspend ? "It is suspended already." : undefined;
+      return spec.suspend ? "The deployment is already suspended." : undefined;
     case "resume":
-      return spec.suspend ? undefined : "It is not suspended.";
+      return spec.suspend ? undefined : "The deployment is not suspended.";
     case "approve":
-      if (!spec.manual) return "It needs no approval: spec.manual is not set.";
-      return pendingHash(deployment) === undefined ? "Nothing waits for approval." : undefined;
+      if (!spec.manual) return "The deployment needs no approval: spec.manual is not set.";
+      return pendingHash(deployment) === undefined ? "No change is waiting for approval." : undefined;
     default:
       return undefined;
   }

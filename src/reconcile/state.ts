@@ -78,16 +78,16 @@ function whyOf(deployment: Deployment | MalformedDeployment): string | undefined
   const ready = readyCondition(status);
   if (isReconciling(status)) {
     const step = status.conditions.find(({ type }) => type === "Reconciling")?.message ?? "";
-    return `at work: ${inOneLine(step) || "reconciling"}`;
+    return `in progress: ${inOneLine(step) || "reconciling"}`;
   }
   const pending = hashToApprove(spec, status);
   if (pending !== undefined) {
-    return `waits for approval of ${pending.slice(0, 8)} (on the page, by kluctl gitops deploy, or in spec.manualObjectsHash)`;
+    return `waiting for approval of ${pending.slice(0, 8)} (on the page, by kluctl gitops deploy, or in spec.manualObjectsHash)`;
   }
-  if (status.observedGeneration !== generation) return "waits to be looked at: its spec is new";
+  if (status.observedGeneration !== generation) return "waiting for reconciliation: the spec changed";
   if (ready?.status === "True") return wasTried(status) ? "dry run: nothing is applied" : undefined;
   if (status.lastPrepareError) return inOneLine(status.lastPrepareError);
-  return withFirstError(inOneLine(ready?.message ?? ""), status) || "nobody has looked at it yet";
+  return withFirstError(inOneLine(ready?.message ?? ""), status) || "not reconciled yet";
 }
 
 /** Whether the last deploy was a dry run. */

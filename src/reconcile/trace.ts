@@ -150,7 +150,7 @@ function traceDeployment(
   const commands = facts.results.filter((one) => one.deployment === name && one.command === "deploy");
   const steps: TraceStep[] = received
     ? [
-        { step: "received", at: received.at, words: `by forge ${received.forge}, answered ${received.status}` },
+        { step: "received", at: received.at, words: `by forge ${received.forge}, response ${received.status}` },
         ...(received.deployments.includes(name)
           ? [{ step: "queued", at: received.at + received.ms, words: "" } as const]
           : []),
@@ -162,7 +162,7 @@ function traceDeployment(
     if (dryRun && errors === 0)
       steps.push({ step: "note", at, words: `dry run: ${changes || "nothing"} would be applied` });
     else if (errors > 0) steps.push({ step: "failed", at, words: errors === 1 ? "1 error" : `${errors} errors` });
-    else steps.push({ step: "applied", at, words: changes || "nothing differed" });
+    else steps.push({ step: "applied", at, words: changes || "no differences" });
   }
   const tried = commands.some(({ errors, dryRun }) => errors === 0 && dryRun);
   const applied = !tried && (commands.some(({ errors }) => errors === 0) || isDeployed(deployment, isMeant));
@@ -174,7 +174,7 @@ function traceDeployment(
   };
   const isSuspended = !isMalformed(deployment) && deployment.spec.suspend;
   const suspended = (): TracedDeployment => {
-    const words = "it is not deployed before `towline resume`";
+    const words = "not deployed until it is resumed (`towline resume`)";
     return { ...state, state: "suspended", steps: [...steps, { step: "note", words }] };
   };
   if (!isMeant(observed)) {
@@ -182,7 +182,7 @@ function traceDeployment(
     // The result of a deploy is stored before the status tells of it.
     const isAhead = (commands.at(-1)?.endedAt ?? 0) > (timeOf(status.lastDeployResult?.endTime) ?? 0);
     if (isAhead && isReconciling(status)) return inProgress();
-    if (applied) steps.push({ step: "note", words: `since then ${newer} is what is followed` });
+    if (applied) steps.push({ step: "note", words: `superseded by ${newer}` });
     if (applied) return { ...state, state: "applied" };
     if (isSuspended) return suspended();
     const isOlder =
@@ -224,7 +224,7 @@ function endOf(
     status.lastObjectsHash !== undefined &&
     status.lastObjectsHash === deployed?.document["renderedObjectsHash"];
   if (unchanged) {
-    const words = `no rendered change: what ${deployedCommit?.slice(0, 7) ?? "the last deploy"} deployed stays`;
+    const words = `rendered objects unchanged since ${deployedCommit?.slice(0, 7) ?? "the last deploy"}`;
     more.push({ step: "rendered", at: lookedAt(status), words });
   } else if (!applied && steps.every(({ step }) => step !== "rendered") && status.lastPrepareError === undefined) {
     more.push({ step: "rendered", words: "" });
@@ -241,7 +241,7 @@ function endOf(
   if (ready?.status === "True") {
     const checked = !isMalformed(deployment) && deployment.spec.validate && validated?.errors === 0;
     const at = checked ? Date.parse(validated.endTime) : undefined;
-    more.push({ step: "healthy", at, words: checked ? "validated" : "Ready; validation is off" });
+    more.push({ step: "healthy", at, words: checked ? "validated" : "Ready; validation is disabled" });
   } else more.push({ step: "note", words: why ?? "not ready yet" });
   return state(applied ? "applied" : "unchanged");
 }

@@ -30,10 +30,10 @@ test("the way of commits is told, deployments do what they are asked, and a work
   expect(traced).toMatchObject({ code: 0, err: "" });
   expect(traced.out).toContain(`${name}: applied\n`);
   expect(traced.out).toMatch(
-    /received +by forge gitea, answered 202\n.*queued\n.*rendered\n.*applied +1 changed\n.*healthy/,
+    /received +by forge gitea, response 202\n.*queued\n.*rendered\n.*applied +1 changed\n.*healthy/,
   );
   const before = await towline("trace", first);
-  expect(before.out).toContain(`since then ${second.slice(0, 7)} is what is followed`);
+  expect(before.out).toContain(`superseded by ${second.slice(0, 7)}`);
   expect(before.code).toBe(0);
 
   // Nobody told of this one: reconcile finds it.
@@ -44,7 +44,7 @@ test("the way of commits is told, deployments do what they are asked, and a work
     out: `${name}: ready at ${third.slice(0, 7)}. deploy succeeded. 1 changed objects.\n`,
   });
   const unchanged = await towline("trace", third);
-  expect(unchanged.out).toContain(`no rendered change: what ${second.slice(0, 7)} deployed stays`);
+  expect(unchanged.out).toContain(`rendered objects unchanged since ${second.slice(0, 7)}`);
   expect(unchanged.code).toBe(0);
 
   // By the time the fourth is looked at, there is a fifth.

@@ -57,11 +57,11 @@ async function useEachButton(world: TestWorld, server: PageServer): Promise<void
   await page.keyboard.press("Enter");
   await tabTo(page, "Approve");
   await page.keyboard.press("Enter");
-  await see("What was approved is deployed: 2 new.");
+  await see("The approved change was deployed: 2 new.");
   expect(await cluster.data("settings")).toEqual({ color: "red" });
   await vi.waitFor(async () => expect(await button("Approve …").getAttribute("aria-disabled")).toBe("true"), patience);
   await button("Approve …").press("Enter");
-  await see("Nothing waits for approval.");
+  await see("No change is waiting for approval.");
   await examine(page, "actions");
 
   // No webhook told of it.
@@ -86,13 +86,13 @@ async function useEachButton(world: TestWorld, server: PageServer): Promise<void
   await see("Prune: done.");
   expect(await cluster.find("v1", "ConfigMap", "extra")).toBeUndefined();
   await button("Prune …").click();
-  await page.getByRole("dialog").getByText("The last comparison found no such object.").waitFor();
+  await page.getByRole("dialog").getByText("The last comparison found no such objects.").waitFor();
   await page.keyboard.press("Escape");
   await button("Suspend").click();
-  await see("It is left alone from now on.");
+  await see("The deployment is no longer reconciled.");
   expect((await deployment.get())?.spec["suspend"]).toBe(true);
   await button("Resume").click();
-  await see("It is looked at again.");
+  await see("The deployment is reconciled again.");
   expect((await deployment.get())?.spec["suspend"]).not.toBe(true);
 
   expect((await sendPush(server.webhooksUrl, { repo: repo.url, after: second })).status).toBe(202);
@@ -203,7 +203,7 @@ async function runNothing(url: string): Promise<void> {
   await page.reload();
   await login.waitFor();
   expect(await login.getAttribute("href")).toBe(`/auth/login?then=${encodeURIComponent("#/queue")}`);
-  await page.getByLabel("Token of the page").waitFor();
+  await page.getByLabel("Page token").waitFor();
   await examine(page, "login");
   // The browser itself writes down that it was refused.
   expect(trouble.filter((words) => !/status of (?:409|404|401)/.test(words))).toEqual([]);

@@ -36,7 +36,7 @@ test("what kluctl does is told live, what differs stands side by side, and nothi
     .first()
     .waitFor();
   await page.getByText("live", { exact: true }).waitFor();
-  await page.locator("h1").getByText("At work").waitFor();
+  await page.locator("h1").getByText("In progress").waitFor();
   await examine(page, "log");
   await world.cluster.patch({
     ...{ apiVersion: "apps/v1", kind: "Deployment", metadata: { name: "stuck" } },

@@ -46,7 +46,10 @@ test("who logs in does what their role and the cluster let them, and all of it i
 
   // A provider that is down keeps nobody but those who log in from anything.
   const down = await createCookieJar().follow(`${front.url}/auth/login`);
-  expect([down.res.status, await down.res.text()]).toEqual([503, expect.stringContaining("cannot be asked") as string]);
+  expect([down.res.status, await down.res.text()]).toEqual([
+    503,
+    expect.stringContaining("cannot be reached") as string,
+  ]);
   idp.up = true;
   const [operator, stranger, viewer] = [
     await logIn(front.url, idp, olga),
@@ -65,13 +68,13 @@ test("who logs in does what their role and the cluster let them, and all of it i
   const path = `/api/deployments/${namespace}/shop/actions`;
 
   expect(await (await viewer.get(path)).json()).toMatchObject({
-    deploy: { may: false, why: "vic@example.com may look, and do no more." },
+    deploy: { may: false, why: "vic@example.com has read-only access." },
   });
   expect((await viewer.post(path, { action: "deploy" })).status).toBe(403);
   const elsewhere = (await (await stranger.get(path)).json()) as PossibleActions;
   expect(elsewhere.deploy).toEqual({
     may: false,
-    why: `eve@example.com may not patch KluctlDeployments in ${namespace}.`,
+    why: `eve@example.com is not allowed to patch KluctlDeployments in ${namespace}.`,
   });
   // Whom the cluster lets read nothing, the page shows nothing.
   const nobody = await logIn(front.url, idp, { email: "ned@example.com", groups: ["dev"] });
@@ -82,7 +85,7 @@ test("who logs in does what their role and the cluster let them, and all of it i
   const refused = await stranger.post(path, { action: "suspend" });
   expect([refused.status, await refused.json()]).toMatchObject([
     403,
-    { error: "The cluster does not let eve@example.com do this." },
+    { error: "The cluster does not allow eve@example.com to do this." },
   ]);
 
   // What waits is approved as it was seen, and not as it has become.
@@ -91,7 +94,7 @@ test("who logs in does what their role and the cluster let them, and all of it i
   expect(seen).toMatchObject({
     approve: { may: true },
     suspend: { may: true },
-    resume: { may: false, why: "It is not suspended." },
+    resume: { may: false, why: "The deployment is not suspended." },
   });
   const second = await repo.push(aProject({ namespace, data: { color: "blue" } }));
   const push = { repo: repo.url, after: second };
@@ -100,7 +103,7 @@ test("who logs in does what their role and the cluster let them, and all of it i
   const late = await operator.post(path, { action: "approve", hash });
   expect([late.status, await late.json()]).toMatchObject([
     409,
-    { error: expect.stringContaining("no longer what was looked at") as string },
+    { error: expect.stringContaining("no longer the one that was reviewed") as string },
   ]);
   await deployment.settles(second);
   const now = (await (await operator.get(path)).json()) as PossibleActions;
@@ -180,7 +183,7 @@ async function nobodyElseGetsIn(url: string, idp: IdentityProvider): Promise<voi
     {
       person: { email: "mia@example.com", groups: ["hr"] },
       status: 403,
-      words: "none of your groups may see this page",
+      words: "none of your groups has access to this page",
     },
     { person: { ...olga, verified: false }, status: 403, words: "not verified" },
   ];
@@ -217,7 +220,7 @@ async function replays(operator: Person, stranger: Person, server: Towline): Pro
   const refused = await stranger.post(`/api/deliveries/gitea/${encodeURIComponent(delivery)}/replay`, {});
   expect([refused.status, await refused.json()]).toMatchObject([
     403,
-    { error: expect.stringContaining("eve@example.com may not patch KluctlDeployments") as string },
+    { error: expect.stringContaining("eve@example.com is not allowed to patch KluctlDeployments") as string },
   ]);
   await findLine(server, { audit: true, action: "replay", result: "refused", person: eve.email, actedAs: eve.email });
   const again = await operator.post(`/api/deliveries/gitea/${encodeURIComponent(delivery)}/replay`, {});

@@ -29,11 +29,11 @@ test("the page shows what happens as it happens, runs nothing of what it shows, 
   const { page, trouble } = await useBrowserPage();
   const see = (text: string) => page.getByText(text).first().waitFor();
   await page.goto(url);
-  await page.getByText("Whoever runs the server has it").waitFor();
+  await page.getByText("The server's administrator sets it").waitFor();
   await page.keyboard.type("wrong"); // the field is where one begins
   await page.keyboard.press("Enter");
-  await see("This is not the token.");
-  await page.getByLabel("Token of the page").fill(pageToken);
+  await see("Invalid token.");
+  await page.getByLabel("Page token").fill(pageToken);
   await page.keyboard.press("Enter");
   await page.getByRole("heading", { name: "Deployments" }).waitFor();
   const row = page.getByRole("link", { name: `${namespace}/shop` });
@@ -52,7 +52,7 @@ test("the page shows what happens as it happens, runs nothing of what it shows, 
   await row.getByText(second.slice(0, 7)).waitFor();
   await page.keyboard.press("/");
   await page.keyboard.type("no such thing");
-  await see("None is like this.");
+  await see("No deliveries match.");
   await page.getByRole("searchbox").fill("shop");
   await deployment.reaches("Ready");
 
@@ -103,7 +103,7 @@ test("the page shows what happens as it happens, runs nothing of what it shows, 
   await examine(page);
 
   await page.getByRole("button", { name: "Log out" }).click();
-  await page.getByLabel("Token of the page").waitFor();
+  await page.getByLabel("Page token").waitFor();
   await examine(page);
   await vi.waitFor(async () => {
     const cookies = await page.context().cookies();
@@ -127,7 +127,7 @@ async function lookAtMany(url: string): Promise<void> {
   const rows = page.getByRole("listitem");
   await rows.first().waitFor();
   expect(await rows.count()).toBeLessThan(60);
-  await page.getByRole("link", { name: "Deliveries ! No webhooks come from gitea" }).waitFor();
+  await page.getByRole("link", { name: "Deliveries ! No webhooks received from gitea" }).waitFor();
   // One of them may be the real one, told by an event.
   await vi.waitFor(async () => expect(await page.title()).toMatch(/^\(9[23]\) Deployments – Towline$/), patience);
   await examine(page, "deployments-dark");

@@ -19,7 +19,7 @@ export async function usePageServer(world: TestWorld, extra: Record<string, stri
 export async function openPage({ pageUrl }: PageServer, place = "") {
   const opened = await useBrowserPage();
   await opened.page.goto(pageUrl + place);
-  await opened.page.getByLabel("Token of the page").fill(pageToken);
+  await opened.page.getByLabel("Page token").fill(pageToken);
   await opened.page.keyboard.press("Enter");
   return opened;
 }

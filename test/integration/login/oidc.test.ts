@@ -99,7 +99,7 @@ test("a provider that is down, a wrong secret and a claim that nobody has are to
   const oidc = useOidc(idp);
   await expect(oidc.begin()).rejects.toMatchObject({
     status: 503,
-    message: expect.stringContaining("cannot be asked") as string,
+    message: expect.stringContaining("cannot be reached") as string,
   });
   expect(await oidc.leave("an id token")).toBeUndefined();
   idp.up = true;
@@ -134,7 +134,7 @@ test.each([true, false])(
       const { url, flow } = await oidc.begin();
       await expect(oidc.finish(await goThere(url), flow)).rejects.toMatchObject({
         status: 403,
-        message: "Your address is not verified, or the identity provider does not say so.",
+        message: "Your email address is not verified at the identity provider.",
       });
     }
   },

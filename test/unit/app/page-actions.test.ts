@@ -39,7 +39,7 @@ test("every group that may be told is one that the server has to be let imperson
 
 test("nobody is told as one of Kubernetes's own, as the token, or in letters that a header does not take", () => {
   for (const name of ["system:admin", "System:kube-scheduler", "towline:page-token", "ann\r\nX: y", "änn", " "]) {
-    expect(() => asWhom({ name, groups: [] }, caller), name).toThrow("cannot be asked under your name");
+    expect(() => asWhom({ name, groups: [] }, caller), name).toThrow("cannot be accessed under your name");
   }
   expect(() => asWhom({ name: "admin", groups: [] }, { ...caller, userPrefix: "system:" })).toThrow();
 });
@@ -138,12 +138,12 @@ test("what the API server says is told as who it is about", async () => {
       403,
       'users "ann" is forbidden: User "t" cannot impersonate resource "users"',
       403,
-      /^The server may not act as ann/,
+      /^The server is not allowed to impersonate ann/,
     ],
-    [403, 'User "ann" cannot patch resource', 403, /^The cluster does not let ann do this/],
+    [403, 'User "ann" cannot patch resource', 403, /^The cluster does not allow ann to do this/],
     [404, "not found", 404, /^There is no KluctlDeployment/],
-    [409, "the object has been modified", 409, /^Somebody else changes it/],
-    [0, "no answer within 10000 ms", 503, /^The API server does not answer/],
+    [409, "the object has been modified", 409, /^The resource is being changed/],
+    [0, "no response within 10000 ms", 503, /^The API server returned an unexpected response/],
   ];
   for (const [status, message, answered, words] of says) {
     const { act } = useActions(waiting, () => {
@@ -160,22 +160,25 @@ test("what somebody may not do, they are told before they try", async () => {
   const may = useActions(waiting, () => ({ status: { allowed: true } }));
   expect(await may.does.possible(key, ann)).toEqual({
     ...Object.fromEntries(actions.map((action) => [action, { may: true }])),
-    resume: { may: false, why: "It is not suspended." },
+    resume: { may: false, why: "The deployment is not suspended." },
     approve: { may: true, hash: "one" },
   });
   expect(may.asked).toMatchObject([{ as: "ann", asGroups: ["ops"] }]);
   const not = useActions(waiting, () => ({ status: { allowed: false } }));
   expect(await not.does.possible(key, ann)).toMatchObject({
-    deploy: { may: false, why: "ann may not patch KluctlDeployments in shop." },
+    deploy: { may: false, why: "ann is not allowed to patch KluctlDeployments in shop." },
     approve: { may: false, hash: "one" },
   });
   const viewer = await not.does.possible(key, { ...ann, role: "viewer" });
-  expect(viewer).toMatchObject({ deploy: { may: false, why: "ann may look, and do no more." } });
+  expect(viewer).toMatchObject({ deploy: { may: false, why: "ann has read-only access." } });
   const unable = useActions(waiting, () => {
     throw new ApiError(403, 'POST /apis/x: 403 users "ann" is forbidden: User "t" cannot impersonate resource "users"');
   });
   expect(await unable.does.possible(key, ann)).toMatchObject({
-    deploy: { may: false, why: expect.stringMatching(/^The server may not act as ann.*docs\/rights\.md/) as string },
+    deploy: {
+      may: false,
+      why: expect.stringMatching(/^The server is not allowed to impersonate ann.*docs\/rights\.md/) as string,
+    },
   });
 });
 

@@ -77,8 +77,8 @@ test("groups are given namespaces, and nobody sees more than the cluster lets th
 
 test("what the cluster does not say is not seen", async () => {
   for (const [status, words] of [
-    [403, "The server may not ask the API server what you may see."],
-    [500, "The API server does not say what you may see."],
+    [403, "The server is not allowed to check your access with the API server."],
+    [500, "The API server did not answer the check of your access."],
   ] as const) {
     const sight = createPageSight({
       deployments: { all: () => [] },

@@ -51,9 +51,9 @@ test("an object that was refused is drift, though kluctl counts none", () => {
 test.each<[why: string, deployment: Parameters<typeof aDeployment>[0]]>([
   ["suspended", { spec: { suspend: true } }],
   ["is being deleted", { deletionTimestamp: "2026-01-02T11:00:00Z", spec: { suspend: true } }],
-  ["at work: Deploying", { status: status({ conditions: [condition("Reconciling", "True", "Deploying\nmore")] }) }],
-  ["waits for approval of abcdef01", { spec: { manual: true }, status: status({ lastObjectsHash: "abcdef0123" }) }],
-  ["waits to be looked at: its spec is new", { generation: 2, status: status() }],
+  ["in progress: Deploying", { status: status({ conditions: [condition("Reconciling", "True", "Deploying\nmore")] }) }],
+  ["waiting for approval of abcdef01", { spec: { manual: true }, status: status({ lastObjectsHash: "abcdef0123" }) }],
+  ["waiting for reconciliation: the spec changed", { generation: 2, status: status() }],
   ["deploy.yml:14: x", { status: status({ lastPrepareError: "deploy.yml:14: x\n1", conditions: [] }) }],
   ["a.yml: x", { status: status({ lastPrepareError: "1 error occurred:\n\t* a.yml: x\n\n", conditions: [] }) }],
   [
@@ -78,7 +78,7 @@ test.each<[why: string, deployment: Parameters<typeof aDeployment>[0]]>([
     "dry run: nothing is applied",
     { status: status({ lastDeployResult: aSummary({ document: { commandInfo: { dryRun: true } } }) }) },
   ],
-  ["nobody has looked at it yet", { status: status({ conditions: [] }) }],
+  ["not reconciled yet", { status: status({ conditions: [] }) }],
 ])("why: %s", (why, deployment) => {
   expect(stateOf(aDeployment({ generation: 1, ...deployment }), now).why).toContain(why);
 });

@@ -57,11 +57,11 @@ test("a commit that is applied says each step and its time", () => {
       deployment: "shop/prod",
       state: "applied",
       steps: [
-        { step: "received", at, words: "by forge gitea, answered 202" },
+        { step: "received", at, words: "by forge gitea, response 202" },
         { step: "queued", at: at + 11, words: "" },
         { step: "rendered", at: at + 2_000, words: "" },
         { step: "applied", at: at + 3_000, words: "2 changed" },
-        { step: "healthy", at: undefined, words: "Ready; validation is off" },
+        { step: "healthy", at: undefined, words: "Ready; validation is disabled" },
       ],
     },
   ]);
@@ -71,7 +71,7 @@ test("a commit that is applied says each step and its time", () => {
 test("that something newer is followed since does not take back that it was applied", () => {
   const [found] = trace({ observedCommit: newer }, { results: [deployed()] }).deployments;
   expect(found).toMatchObject({ state: "applied" });
-  expect(found?.steps.at(-1)?.words).toBe("since then 9d41e07 is what is followed");
+  expect(found?.steps.at(-1)?.words).toBe("superseded by 9d41e07");
 });
 
 test("a commit that changes nothing that is rendered, one that was overtaken, and one that still waits", () => {
@@ -81,7 +81,7 @@ test("a commit that changes nothing that is rendered, one that was overtaken, an
   expect(unchanged?.steps.at(-2)).toEqual({
     step: "rendered",
     at: Date.parse(driftNow.endTime),
-    words: "no rendered change: what a1b2c3d deployed stays",
+    words: "rendered objects unchanged since a1b2c3d",
   });
   const superseded = trace({ ...status, observedCommit: newer }).deployments[0];
   expect(superseded).toMatchObject({ state: "superseded" });
@@ -167,5 +167,7 @@ test("a deploy that failed is not called unchanged, though what it rendered is w
   expect(stored?.state).toBe("failed");
   expect(stored?.steps.map(({ step }) => step)).toEqual(["received", "queued", "rendered", "failed", "failed"]);
   const forgotten = trace(status).deployments[0];
-  expect(forgotten?.steps.map(({ step, words }) => `${step} ${words}`).join("\n")).not.toContain("no rendered change");
+  expect(forgotten?.steps.map(({ step, words }) => `${step} ${words}`).join("\n")).not.toContain(
+    "rendered objects unchanged",
+  );
 });

@@ -110,7 +110,7 @@ test("somebody in no group sees nothing, and is told why", async () => {
   const res = await page.get("/api/deployments", { "X-User": "eve", "X-Groups": "others" });
   expect(res.status).toBe(403);
   expect(await res.json()).toMatchObject({
-    error: "eve may not see this.",
+    error: "eve has no access to this page.",
     hint: expect.stringContaining("ui.viewerGroups") as string,
   });
   expect((await page.get("/api/events", { "X-User": "eve" })).status).toBe(403);
@@ -195,7 +195,7 @@ test("whom the provider knows as somebody without access can log in as somebody 
   const refused = await page.get("/auth/callback?code=c&state=s", { Cookie: cookieOf(begun) });
   const text = await refused.text();
   expect(refused.status).toBe(403);
-  const [, other = ""] = /href="([^"]+)">Log in as somebody else/.exec(text) ?? [];
+  const [, other = ""] = /href="([^"]+)">Log in as another user/.exec(text) ?? [];
   await page.get(other);
   expect(asked).toEqual([false, true]);
   const [, style = ""] = /<link rel="stylesheet" href="([^"]+)"/.exec(text) ?? [];

@@ -80,7 +80,7 @@ test("wrong tokens are refused, and soon not even listened to", async () => {
   for (const wrong of ["", `${token}x`, token.slice(1)])
     expect((await post("/api/login", { token: wrong })).status).toBe(401);
   const wrong = await get("/api/queue", { Authorization: `Bearer ${token}x` });
-  expect([wrong.status, await wrong.json()]).toMatchObject([401, { error: "This is not the page's token." }]);
+  expect([wrong.status, await wrong.json()]).toMatchObject([401, { error: "Invalid page token." }]);
   expect((await post("/api/login", { token })).status).toBe(429);
   expect((await get("/api/queue", bearer)).status).toBe(429);
 });
@@ -117,7 +117,7 @@ test("what is not there, what is no name and what is out of order are told apart
   facts.queue = () => Promise.reject(new QueueUnavailableError("redis://:secret@redis"));
   const res = await get("/api/queue", bearer);
   expect(res.status).toBe(503);
-  expect(await res.json()).toMatchObject({ error: "Redis does not answer." });
+  expect(await res.json()).toMatchObject({ error: "Redis does not respond." });
 });
 
 test("a server whose page is not built says so", async () => {
