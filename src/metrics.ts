@@ -60,13 +60,13 @@ export function createMetrics({ readQueue, sweepAge, watchAge }: MetricsOptions 
 
   const webhooks = new Counter({
     name: "towline_webhook_requests_total",
-    help: "Deliveries received.",
+    help: "Webhook deliveries received.",
     labelNames: ["forge", "event", "result"],
     registers,
   });
   const webhookSeconds = new Histogram({
     name: "towline_webhook_duration_seconds",
-    help: "From a delivery's arrival to the answer.",
+    help: "Time from a delivery's arrival to the response.",
     buckets: intakeSeconds,
     registers,
   });
@@ -85,20 +85,20 @@ export function createMetrics({ readQueue, sweepAge, watchAge }: MetricsOptions 
   });
   const queueWait = new Histogram({
     name: "towline_queue_wait_seconds",
-    help: "From a request's arrival in the queue to the start of the work.",
+    help: "Time from a request's arrival in the queue to the start of its job.",
     labelNames: ["lane"],
     buckets: [...intakeSeconds, 5, 10, 30, 60, 300],
     registers,
   });
   const reconciles = new Counter({
     name: "towline_reconcile_total",
-    help: "Deployments reconciled.",
+    help: "Reconciliations of deployments.",
     labelNames: ["result"],
     registers,
   });
   const reconcileSeconds = new Histogram({
     name: "towline_reconcile_duration_seconds",
-    help: "How long reconciling one deployment took.",
+    help: "Duration of one reconciliation.",
     buckets: workSeconds,
     registers,
   });
@@ -110,70 +110,70 @@ export function createMetrics({ readQueue, sweepAge, watchAge }: MetricsOptions 
   });
   const previewSeconds = new Histogram({
     name: "towline_preview_duration_seconds",
-    help: "How long previewing one pull request took, all its deployments together.",
+    help: "Duration of the preview of one pull request, with all its deployments.",
     buckets: workSeconds,
     registers,
   });
   const forgeReports = new Counter({
     name: "towline_forge_reports_total",
-    help: "What forges were told: comments with statuses of pull requests, statuses of pushed commits.",
+    help: "Reports to forges: comments and statuses of pull requests, statuses of pushed commits.",
     labelNames: ["what", "result"],
     registers,
   });
   const forgeReportSeconds = new Histogram({
     name: "towline_forge_report_seconds",
-    help: "How long it took to tell a forge.",
+    help: "Duration of one report to a forge.",
     labelNames: ["what"],
     buckets: workSeconds,
     registers,
   });
   const kluctlRuns = new Counter({
     name: "towline_kluctl_runs_total",
-    help: "kluctl processes run.",
+    help: "kluctl processes that have ended.",
     labelNames: ["command", "result"],
     registers,
   });
   const kluctlRunning = new Gauge({
     name: "towline_kluctl_running",
-    help: "kluctl processes that run now.",
+    help: "kluctl processes running now.",
     labelNames: ["command"],
     registers,
   });
   const kluctlSeconds = new Histogram({
     name: "towline_kluctl_run_seconds",
-    help: "How long a kluctl process took.",
+    help: "Duration of a kluctl process.",
     labelNames: ["command"],
     buckets: workSeconds,
     registers,
   });
   const rendererStarts = new Counter({
     name: "towline_kluctl_renderers_total",
-    help: "Runs of kluctl with warm and with cold renderers; fallback: cold where they should have been warm.",
+    help: "kluctl runs with warm and with cold renderers; fallback: cold although they should have been warm.",
     labelNames: ["start"],
     registers,
   });
   const gitSeconds = new Histogram({
     name: "towline_git_seconds",
-    help: "How long git took: ls-remote, fetch, clone.",
+    help: "Duration of git commands: ls-remote, fetch, clone.",
     labelNames: ["operation", "result"],
     buckets: workSeconds,
     registers,
   });
   const pushToApplied = new Histogram({
     name: "towline_push_to_applied_seconds",
-    help: "From a push's delivery to its change in the cluster.",
+    help: "Time from a push's delivery to its change in the cluster.",
     buckets: workSeconds,
     registers,
   });
   const leasesLost = new Counter({
     name: "towline_lease_lost_total",
-    help: "Leases that could not be renewed in time, so that kluctl was ended.",
+    help: "Leases that could not be renewed in time, so that kluctl was stopped.",
     registers,
   });
-  const redis = new Gauge({ name: "towline_redis_up", help: "1 while Redis answers.", registers });
+  const redis = new Gauge({ name: "towline_redis_up", help: "1 while Redis responds.", registers });
   const buildInfo = new Gauge({
     name: "towline_build_info",
-    help: "What runs here.",
+    help: "Version information, as labels; the value is always 1.",
     labelNames: ["version", "commit", "node"],
     registers,
   });
@@ -188,8 +188,8 @@ export function createMetrics({ readQueue, sweepAge, watchAge }: MetricsOptions 
       },
     });
   }
-  age("towline_sweep_age_seconds", "Since the last sweep that was completed.", sweepAge);
-  age("towline_watch_age_seconds", "Since the API server last sent something on the watch.", watchAge);
+  age("towline_sweep_age_seconds", "Time since the last completed sweep.", sweepAge);
+  age("towline_watch_age_seconds", "Time since the API server last sent an event on the watch.", watchAge);
 
   return {
     registry,

@@ -75,19 +75,21 @@ export function createDeploymentMetrics(options: DeploymentMetricsOptions): Depl
   function ofSpec(name: string, help: string, read: (spec: Deployment["spec"]) => number): void {
     gauge(prefix + name, help, own, (entry) => (isMalformed(entry) ? [] : [[read(entry.spec)]]), options.dryRun);
   }
-  ofSpec("prune_enabled", "Whether what is no longer in the project is pruned.", (spec) => Number(spec.prune));
+  ofSpec("prune_enabled", "Whether objects that are no longer in the project are pruned.", (spec) =>
+    Number(spec.prune),
+  );
   ofSpec("delete_enabled", "Whether the objects are deleted together with the deployment.", (spec) =>
     Number(spec.delete),
   );
-  ofSpec("dry_run_enabled", "Whether nothing is applied.", (spec) => Number(options.dryRun() || spec.dryRun));
+  ofSpec("dry_run_enabled", "Whether deploys are dry runs.", (spec) => Number(options.dryRun() || spec.dryRun));
   ofSpec(
     "deployment_interval_seconds",
-    "How often it is deployed even if nothing changed, or else how often it is looked at.",
+    "The deploy interval if it is set, otherwise the interval of checks.",
     (spec) => (spec.deployIntervalMs ?? spec.intervalMs) / 1_000,
   );
   gauge(
     `${prefix}source_spec`,
-    "Where the project comes from; the value means nothing.",
+    "Source of the project, as labels; the value has no meaning.",
     [...own, "url", "path", "ref"],
     (entry) => (isMalformed(entry) ? [] : [[0, sourceLabels(entry.spec.source)]]),
   );
@@ -102,27 +104,27 @@ export function createDeploymentMetrics(options: DeploymentMetricsOptions): Depl
   ofResult("number_of_deleted_objects", "Objects that the last deploy deleted.", "deletedObjects");
   ofResult(
     "number_of_orphan_objects",
-    "Objects that the last deploy found and the project no longer has.",
+    "Objects that the last deploy found and that are no longer in the project.",
     "orphanObjects",
   );
   for (const what of ["errors", "warnings"] as const) {
-    gauge(`${prefix}number_of_${what}`, `How many ${what} the last deploy had.`, [...own, "action"], ({ status }) => {
+    gauge(`${prefix}number_of_${what}`, `Number of ${what} of the last deploy.`, [...own, "action"], ({ status }) => {
       const { lastDeployResult: last } = status;
       return last ? [[last[what], { action: commandOf(last.document).command ?? "deploy" }]] : [];
     });
   }
-  gauge(`${prefix}last_deploy_start_timestamp_seconds`, "When the last deploy began.", own, ({ status }) => {
+  gauge(`${prefix}last_deploy_start_timestamp_seconds`, "Start time of the last deploy.", own, ({ status }) => {
     const startedAt = Date.parse(commandOf(status.lastDeployResult?.document).startTime ?? "");
     return Number.isNaN(startedAt) ? [] : [[startedAt / 1_000]];
   });
-  gauge(`${prefix}last_object_status`, "Whether the last look ended well: 1, or else 0.", own, (entry) => {
+  gauge(`${prefix}last_object_status`, "1 if the last reconciliation succeeded, otherwise 0.", own, (entry) => {
     const value = lastStatus(entry, deployments);
     return value === undefined ? [] : [[value]];
   });
 
   gauge(
     "towline_deployment_drifted_objects",
-    "Objects that the last look found to differ from git, by how they differ.",
+    "Objects that differ from git as of the last check, by kind of difference.",
     [...own, "how"],
     ({ status: { lastDriftDetectionResultMessage: message } }) =>
       message === undefined ? [] : Object.entries(drifts).map(([word, how]) => [countOf(word, message), { how }]),
@@ -146,13 +148,13 @@ export function createDeploymentMetrics(options: DeploymentMetricsOptions): Depl
 
   const timed = (name: string, help: string, labelNames: readonly string[], buckets = defaultBuckets) =>
     addTextHistogram(registry, { name, help, labelNames, buckets });
-  const deploySeconds = timed(`${prefix}deployment_duration_seconds`, "How long a deploy took.", [...own, "mode"]);
-  const validateSeconds = timed(`${prefix}validate_duration_seconds`, "How long a validation took.", own);
-  const pruneSeconds = timed(`${prefix}prune_duration_seconds`, "How long pruning took.", own);
-  const deleteSeconds = timed(`${prefix}delete_duration_seconds`, "How long deleting all objects took.", own);
+  const deploySeconds = timed(`${prefix}deployment_duration_seconds`, "Duration of a deploy.", [...own, "mode"]);
+  const validateSeconds = timed(`${prefix}validate_duration_seconds`, "Duration of a validation.", own);
+  const pruneSeconds = timed(`${prefix}prune_duration_seconds`, "Duration of a prune.", own);
+  const deleteSeconds = timed(`${prefix}delete_duration_seconds`, "Duration of deleting all objects.", own);
   const lookSeconds = timed(
     "gotk_reconcile_duration_seconds",
-    "How long looking at a deployment took.",
+    "Duration of a reconciliation.",
     ofToolkit,
     toolkitBuckets,
   );
@@ -160,25 +162,25 @@ export function createDeploymentMetrics(options: DeploymentMetricsOptions): Depl
   const controller = "kluctldeployment";
   const looks = new Counter({
     name: "controller_runtime_reconcile_total",
-    help: "Looks at deployments, by how they ended.",
+    help: "Reconciliations of deployments, by result.",
     labelNames: ["controller", "result"],
     registers,
   });
   const failedLooks = new Counter({
     name: "controller_runtime_reconcile_errors_total",
-    help: "Looks at deployments that failed.",
+    help: "Failed reconciliations of deployments.",
     labelNames: ["controller"],
     registers,
   });
   const working = new Gauge({
     name: "controller_runtime_active_workers",
-    help: "Deployments that are being looked at.",
+    help: "Deployments being reconciled.",
     labelNames: ["controller"],
     registers,
   });
   new Gauge({
     name: "controller_runtime_max_concurrent_reconciles",
-    help: "Deployments that may be looked at at once.",
+    help: "Maximum number of concurrent reconciliations.",
     labelNames: ["controller"],
     registers,
     collect() {

@@ -40,30 +40,30 @@ export function createOutsideMetrics(registry: Registry): OutsideMetrics {
   const allowances = new Map<string, ForgeAllowance>();
   const kubernetesRequests = new Counter({
     name: "towline_kubernetes_requests_total",
-    help: "Requests to the API server; status 0: no answer.",
+    help: "Requests to the API server; status 0: no response.",
     labelNames: ["method", "status"],
     registers,
   });
   const kubernetesSeconds = new Histogram({
     name: "towline_kubernetes_request_duration_seconds",
-    help: "How long the API server took for an answer.",
+    help: "Response time of the API server.",
     labelNames: ["method"],
     registers,
   });
   const kubernetesHeldBack = new Counter({
     name: "towline_kubernetes_held_back_seconds_total",
-    help: "How long requests waited for their turn before they were sent to the API server, all together.",
+    help: "Total time that requests waited for the rate limit before they were sent to the API server.",
     registers,
   });
   const watchRestarts = new Counter({
     name: "towline_watch_restarts_total",
-    help: "How often the watch of KluctlDeployments broke and was begun anew.",
+    help: "Restarts of the watch of KluctlDeployments.",
     labelNames: ["why"],
     registers,
   });
   const isolation = new Gauge({
     name: "towline_preview_isolation",
-    help: "Whether previews are confined, in each way: files, processes, credentials, network.",
+    help: "Whether previews are confined, by property: files, processes, credentials, network.",
     labelNames: ["property"],
     registers,
   });
@@ -72,38 +72,38 @@ export function createOutsideMetrics(registry: Registry): OutsideMetrics {
     help: "1 while pull requests from forks are rendered in isolation.",
     registers,
   });
-  const leader = new Gauge({ name: "towline_leader", help: "1 while it is this server's turn to work.", registers });
+  const leader = new Gauge({ name: "towline_leader", help: "1 while this server is the leader.", registers });
   const reloadSuccess = new Gauge({
     name: "towline_config_reload_success",
-    help: "1 while the configuration's files can be used; 0 while the last good configuration is in effect.",
+    help: "1 while the configuration files are valid; 0 while the last valid configuration is in effect.",
     registers,
   });
   const reloadedAt = new Gauge({
     name: "towline_config_reload_last_success_timestamp_seconds",
-    help: "When the configuration's files were last read and could be used.",
+    help: "Time of the last successful reload of the configuration files.",
     registers,
   });
   const restartNeeded = new Gauge({
     name: "towline_config_restart_needed",
-    help: "1 if the configuration has changed in what is read at the start only.",
+    help: "1 if a configuration key has changed that is only read at startup.",
     registers,
   });
   const forgeRequests = new Counter({
     name: "towline_forge_requests_total",
-    help: "What was asked of the APIs of git hosts.",
+    help: "Requests to the APIs of git hosts.",
     labelNames: ["forge", "operation", "result"],
     registers,
   });
   const forgeSeconds = new Histogram({
     name: "towline_forge_request_duration_seconds",
-    help: "How long git hosts' APIs took.",
+    help: "Response time of the APIs of git hosts.",
     labelNames: ["forge"],
     buckets: workSeconds,
     registers,
   });
   new Gauge({
     name: "towline_forge_rate_limit_remaining",
-    help: "How many requests a git host said last that it still takes.",
+    help: "Requests left in the git host's rate limit, as last reported.",
     labelNames: ["forge"],
     registers,
     collect() {
@@ -115,13 +115,13 @@ export function createOutsideMetrics(registry: Registry): OutsideMetrics {
   });
   const limits = new Gauge({
     name: "towline_forge_rate_limit",
-    help: "How many requests a git host takes in one of its periods.",
+    help: "Rate limit of the git host, in requests per period.",
     labelNames: ["forge"],
     registers,
   });
   new Gauge({
     name: "towline_forge_rate_limit_wait_seconds",
-    help: "For how long a git host still wants to be left alone.",
+    help: "Time until the git host accepts requests again.",
     labelNames: ["forge"],
     registers,
     collect() {
@@ -130,24 +130,24 @@ export function createOutsideMetrics(registry: Registry): OutsideMetrics {
   });
   const looks = new Counter({
     name: "towline_sweep_looks_total",
-    help: "Remotes that the sweep asked for their branches.",
+    help: "Remotes that the sweep checked for new commits.",
     labelNames: ["result"],
     registers,
   });
   const lookSeconds = new Histogram({
     name: "towline_sweep_look_duration_seconds",
-    help: "How long the sweep waited for a remote.",
+    help: "Time that the sweep waited for a remote.",
     buckets: workSeconds,
     registers,
   });
   const found = new Counter({
     name: "towline_sweep_found_total",
-    help: "Deployments that the sweep found behind their branch, of which no webhook had told.",
+    help: "Deployments that the sweep found behind their branch without a webhook.",
     registers,
   });
   const due = new Counter({
     name: "towline_sweep_due_total",
-    help: "Deployments that the sweep requested because an interval was over, or nobody had ended a reconciliation.",
+    help: "Reconciliations requested by the sweep because an interval was over or a reconciliation was not finished.",
     registers,
   });
 

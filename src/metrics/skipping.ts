@@ -20,24 +20,24 @@ export function createSkippingMetrics(
   const registers = [registry];
   const loops = new Counter({
     name: "towline_interval_loops_total",
-    help: "Loops that an interval asked for; left out where nothing can have changed, or why not.",
+    help: "Checks due by their interval; skipped if nothing can have changed, otherwise the reason why not.",
     labelNames: ["done", "doubt"],
     registers,
   });
   const drifted = new Counter({
     name: "towline_drift_looks_total",
-    help: "Loops that were asked for because an applied object was changed or deleted.",
+    help: "Reconciliations requested because an applied object was changed or deleted.",
     registers,
   });
   const audits = new Counter({
     name: "towline_skip_audits_total",
-    help: "Skipped checks that were run all the same, and what came of it.",
+    help: "Skipped checks that were run anyway as an audit, by result.",
     labelNames: ["result"],
     registers,
   });
   const wrong = new Counter({
     name: "towline_wrong_skips_total",
-    help: "Skipped checks that would have found something, by the evidence that was believed.",
+    help: "Skipped checks that would have found a change, by the evidence they relied on.",
     labelNames: ["believed"],
     registers,
   });
@@ -52,7 +52,7 @@ export function createSkippingMetrics(
       },
     });
   }
-  gauge("towline_applied_objects", "Applied objects of which the version is known.", () => size().objects);
+  gauge("towline_applied_objects", "Applied objects whose version is known.", () => size().objects);
   gauge("towline_applied_objects_watches", "Watches of applied objects.", () => size().watches);
   return {
     intervalLoop: (doubt) => loops.inc({ done: doubt === undefined ? "skipped" : "looked", doubt: doubt ?? "" }),

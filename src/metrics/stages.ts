@@ -20,37 +20,37 @@ export function createStageMetrics(registry: Registry): StageMetrics {
   const [forgeLabel, stageLabel] = [boundLabel(), boundLabel()];
   const lastDelivery = new Gauge({
     name: "towline_webhook_last_delivery_timestamp_seconds",
-    help: "When the last genuine delivery was taken.",
+    help: "Time of the last verified delivery.",
     labelNames: ["forge"],
     registers,
   });
   const matches = new Counter({
     name: "towline_webhook_matched_total",
-    help: "Deployments and pull requests that deliveries concerned.",
+    help: "Deployments and pull requests affected by deliveries.",
     labelNames: ["forge", "what"],
     registers,
   });
   const requests = new Counter({
     name: "towline_queue_requests_total",
-    help: "Requests given to the queue; joined: one of its subject waited already.",
+    help: "Requests added to the queue; joined: a job for the same subject was already waiting.",
     labelNames: ["lane", "cause", "result"],
     registers,
   });
   const queueErrors = new Counter({
     name: "towline_queue_errors_total",
-    help: "Questions to Redis that it did not answer in time.",
+    help: "Redis commands that were not answered in time.",
     registers,
   });
   const stageSeconds = new Histogram({
     name: "towline_stage_duration_seconds",
-    help: "How long one stage of the work on a deployment took.",
+    help: "Duration of one stage of a reconciliation.",
     labelNames: ["stage", "result"],
     buckets: workSeconds,
     registers,
   });
   const pushToLive = new Histogram({
     name: "towline_push_to_live_seconds",
-    help: "From a push's delivery until its commit is Ready.",
+    help: "Time from a push's delivery until its commit is Ready.",
     buckets: workSeconds,
     registers,
   });
