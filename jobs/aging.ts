@@ -60,7 +60,7 @@ export function startAging(deps: AgingDeps): () => void {
   let timer = setTimeout(() => void goOn(), everyMs);
   async function goOn(): Promise<void> {
     await look().catch((error: unknown) =>
-      log.debug({ lane, error: describeRedisError(error) }, "could not move waiting jobs up"),
+      log.debug({ lane, error: describeRedisError(error) }, "could not raise the priority of waiting jobs"),
     );
     if (!stopped) timer = setTimeout(() => void goOn(), everyMs);
   }

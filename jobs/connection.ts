@@ -58,11 +58,11 @@ function connect(address: RedisAddress, log: Logger, options: RedisOptions): Red
   const told = new Set<string>();
   redis.on("error", (error) => {
     const reason = describeRedisError(error);
-    if (!told.has(reason)) log.warn({ error: reason }, "Redis cannot be reached");
+    if (!told.has(reason)) log.warn({ error: reason }, "Redis connection failed");
     told.add(reason);
   });
   redis.on("ready", () => {
-    if (told.size > 0) log.info("Redis can be reached again");
+    if (told.size > 0) log.info("Redis connection restored");
     told.clear();
   });
   return redis;
@@ -98,13 +98,13 @@ export function describeRedisError(error: unknown): string {
   if (!(error instanceof Error)) return "unknown error";
   const { code } = error as NodeJS.ErrnoException;
   const { message } = error;
-  if (message.startsWith("NOAUTH")) return "it wants a password: set TOWLINE_REDIS_PASSWORD";
-  if (message.startsWith("WRONGPASS")) return "it does not accept the password (TOWLINE_REDIS_PASSWORD)";
-  if (message.startsWith("Stream isn't writeable")) return "there is no connection to it";
+  if (message.startsWith("NOAUTH")) return "it requires a password: set TOWLINE_REDIS_PASSWORD";
+  if (message.startsWith("WRONGPASS")) return "it rejected the password (TOWLINE_REDIS_PASSWORD)";
+  if (message.startsWith("Stream isn't writeable")) return "not connected";
   // The client says so as well when they answer, and the Redis that they name does not.
-  if (message.startsWith("All sentinels are unreachable")) return "no sentinel names a Redis that can be reached";
+  if (message.startsWith("All sentinels are unreachable")) return "no sentinel reports a reachable Redis";
   if (code !== undefined && unknownSigner.has(code))
-    return `${message}: name who signs its certificate with TOWLINE_REDIS_CA_FILE`;
+    return `${message}: set TOWLINE_REDIS_CA_FILE to the CA that signed its certificate`;
   return message || code || error.name;
 }
 
@@ -121,7 +121,7 @@ export async function withinDeadline<T>(
   let timer: NodeJS.Timeout | undefined;
   const late = new Promise<never>((_, reject) => {
     timer = setTimeout(() => {
-      const why = new Error(`no answer within ${ms / 1_000} s`);
+      const why = new Error(`no response within ${ms / 1_000} s`);
       controller.abort(why);
       reject(why);
     }, ms);
@@ -181,12 +181,12 @@ export async function checkRedis(redis: Redis): Promise<RedisReport> {
   const policy = field("maxmemory_policy") ?? "noeviction";
   if (policy !== "noeviction") {
     problems.push(
-      `Redis would drop queued work when it is full: set maxmemory-policy to noeviction (it is ${policy}).`,
+      `Redis would drop queued jobs when its memory is full: set maxmemory-policy to noeviction (it is ${policy}).`,
     );
   }
   if (field("aof_enabled") === "0") {
     warnings.push(
-      "Redis keeps no append-only file (appendonly no): queued work is lost when it restarts, until the next sweep.",
+      "Redis has no append-only file (appendonly no): queued jobs are lost when it restarts, until the next sweep finds them again.",
     );
   }
   return { version, problems, warnings };

@@ -102,7 +102,7 @@ export function createDeliveries({ connection, prefix, log }: DeliveriesDeps): D
     if (batch.length === 0) return;
     pauseMs = batch.some(([, { kind, records }]) => records.length >= kept[kind] / 2) ? gatherInRushMs : gatherMs;
     try {
-      await withinDeadline("remember deliveries", 2_000, async (signal) => {
+      await withinDeadline("store deliveries", 2_000, async (signal) => {
         await ready(signal);
         const pipeline = connection.pipeline();
         for (const [key, { kind, records }] of batch) {
@@ -115,7 +115,7 @@ export function createDeliveries({ connection, prefix, log }: DeliveriesDeps): D
         if (failed) throw failed;
       });
     } catch (error) {
-      log.debug({ error: describeRedisError(error) }, "deliveries are not remembered");
+      log.debug({ error: describeRedisError(error) }, "could not store deliveries");
     }
   }
 
@@ -126,7 +126,7 @@ export function createDeliveries({ connection, prefix, log }: DeliveriesDeps): D
   }
 
   async function read(forge: string, kinds: readonly Kind[]): Promise<string[]> {
-    const lists = await withinDeadline("give back the deliveries", 2_000, async (signal) => {
+    const lists = await withinDeadline("return the deliveries", 2_000, async (signal) => {
       await ready(signal);
       return Promise.all(kinds.map((kind) => connection.lrange(keyOf(forge, kind), 0, kept[kind] - 1)));
     });

@@ -121,9 +121,8 @@ export function createDueSweep(deps: DueSweepDeps): DueSweep {
     );
     for (const { deployment, asking } of due) {
       asked.set(keyText(deployment.key), asking);
-      if (asking.retried) log.info({ ...deployment.key }, "failed before; it is time to try again");
-      if (asking.unended && queued > 0)
-        log.info({ ...deployment.key }, "a reconciliation has not ended: requested again");
+      if (asking.retried) log.info({ ...deployment.key }, "retry due after a failure");
+      if (asking.unended && queued > 0) log.info({ ...deployment.key }, "unfinished reconciliation requested again");
     }
     return queued;
   }
@@ -136,7 +135,10 @@ export function createDueSweep(deps: DueSweepDeps): DueSweep {
       if (answer === "skipped") lastLoopAt.set(key, clock.now());
       if (answer === "wanted") await ask([{ deployment, asking }]);
     } catch (error) {
-      log.debug({ ...deployment.key, error: (error as Error).message }, "what is due cannot be queued; trying again");
+      log.debug(
+        { ...deployment.key, error: (error as Error).message },
+        "could not queue a due reconciliation; retrying",
+      );
     } finally {
       sparing.delete(key);
     }

@@ -57,7 +57,7 @@ export function createLogLines({ connection, prefix, log }: LogLinesDeps): LogLi
     count = 0;
     if (batch.size === 0) return;
     try {
-      await withinDeadline("remember log lines", 2_000, async (signal) => {
+      await withinDeadline("store log lines", 2_000, async (signal) => {
         await ready(signal);
         const pipeline = connection.pipeline();
         for (const [key, lines] of batch) {
@@ -69,7 +69,7 @@ export function createLogLines({ connection, prefix, log }: LogLinesDeps): LogLi
         if (failed) throw failed;
       });
     } catch (error) {
-      log.debug({ error: describeRedisError(error) }, "log lines are not remembered");
+      log.debug({ error: describeRedisError(error) }, "could not store log lines");
     }
   }
 
@@ -91,7 +91,7 @@ export function createLogLines({ connection, prefix, log }: LogLinesDeps): LogLi
       timer ??= setTimeout(() => void flush(), gatherMs);
     },
     async read(wanted) {
-      const answers = await withinDeadline("give back log lines", 2_000, async (signal) => {
+      const answers = await withinDeadline("return log lines", 2_000, async (signal) => {
         await ready(signal);
         const pipeline = connection.pipeline();
         for (const { key, last } of wanted) pipeline.xrange(nameOf(keyText(key)), last === "0" ? "-" : `(${last}`, "+");

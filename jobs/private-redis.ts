@@ -55,7 +55,7 @@ export async function startPrivateRedis({ dataDir, binary, log }: PrivateRedisOp
   const executable = binary ?? (await findOnPath(["redis-server", "valkey-server"]));
   if (executable === undefined) {
     throw new ConfigError(
-      "There is no Redis: install redis-server (or valkey-server) for a private one, or set TOWLINE_REDIS_URL.",
+      "No Redis found: install redis-server (or valkey-server) for a private one, or set TOWLINE_REDIS_URL.",
     );
   }
   const dir = resolve(dataDir, "redis");
@@ -66,20 +66,20 @@ export async function startPrivateRedis({ dataDir, binary, log }: PrivateRedisOp
   let ended = false;
   let running = await launch(executable, dir, socket);
   const supervised = supervise();
-  log.info({ dir }, "started a private Redis; several replicas need a shared one (TOWLINE_REDIS_URL)");
+  log.info({ dir }, "private Redis started; several replicas need a shared one (TOWLINE_REDIS_URL)");
 
   async function supervise(): Promise<void> {
     for (;;) {
       const end = await running.exited;
       if (ended) return;
-      log.error({ end, output: running.output() }, "the private Redis ended; starting it again");
+      log.error({ end, output: running.output() }, "private Redis exited; restarting it");
       await sleep(1_000);
       if (ended) return;
       try {
         running = await launch(executable!, dir, socket);
         if (ended) running.child.stdin?.end();
       } catch (error) {
-        log.error({ error: (error as Error).message }, "the private Redis cannot be started");
+        log.error({ error: (error as Error).message }, "could not start the private Redis");
       }
     }
   }
@@ -140,10 +140,10 @@ async function launch(executable: string, dir: string, socket: string): Promise<
   answering.cancel();
   if (outcome === true) return running;
   if (code === inUse) {
-    throw new ConfigError(`Another process uses the data directory ${dir}: give each server a directory of its own.`);
+    throw new ConfigError(`Another process uses the data directory ${dir}: give each server its own directory.`);
   }
   kill(child);
-  const how = outcome === false ? "it did not answer in time" : outcome;
+  const how = outcome === false ? "it did not respond in time" : outcome;
   throw new Error(`The private Redis (${executable}) did not start: ${how}. ${running.output()}`.trim());
 }
 
@@ -183,7 +183,7 @@ async function socketFor(dir: string): Promise<string> {
   // Somebody else could have made it, to listen in.
   if (uid !== process.getuid?.() || (mode & 0o170077) !== constants.S_IFDIR) {
     throw new ConfigError(
-      `${short} is not a directory that only we can use: remove it, or choose a shorter data directory.`,
+      `${short} is not a directory that only this server can access: remove it, or choose a shorter data directory.`,
     );
   }
   return join(short, "redis.sock");

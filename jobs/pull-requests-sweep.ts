@@ -72,7 +72,7 @@ export function startPullRequestsSweep(deps: PullRequestsSweepDeps): PullRequest
         if (!(await queue.claim(`pull requests of ${repo} on ${forge.id}`, Math.floor(everyMs * 0.9)))) continue;
         await look(forge, repo, repoName);
         if ([forge.id, `${forge.id} ${repoName}`].filter((id) => silent.delete(id)).length > 0) {
-          log.info({ forge: forge.id, repo: repoName }, "the forge can be asked for pull requests again");
+          log.info({ forge: forge.id, repo: repoName }, "forge lists pull requests again");
         }
       } catch (error) {
         if (stopped.signal.aborted || tellFailure(error, forge, repoName) === "forge") return;
@@ -85,14 +85,14 @@ export function startPullRequestsSweep(deps: PullRequestsSweepDeps): PullRequest
     const { message } = error as Error;
     if (!(error instanceof ForgeError)) {
       // Redis is away: whoever watches over it says so. What was found is found again.
-      log.debug({ forge: forge.id, error: message }, "sweep of pull requests put off");
+      log.debug({ forge: forge.id, error: message }, "sweep of pull requests postponed");
       return "forge";
     }
     const { problem } = error;
     const what = problem === "unreachable" || problem === "rate-limited" ? "forge" : "repository";
     const id = what === "forge" ? forge.id : `${forge.id} ${repoName}`;
     if (!silent.has(id)) {
-      log.warn({ forge: forge.id, repo: repoName, problem, error: message }, "cannot ask for open pull requests");
+      log.warn({ forge: forge.id, repo: repoName, problem, error: message }, "could not list open pull requests");
     }
     silent.add(id);
     return what;
@@ -115,7 +115,7 @@ export function startPullRequestsSweep(deps: PullRequestsSweepDeps): PullRequest
     missed.push(...[...known.values()].map(({ pullRequest }) => pullRequest)); // those that are no longer open
     if (missed.length > 0) {
       await queue.enqueue(missed.map((pullRequest) => ({ kind: "preview", pullRequest, cause: "sweep" }) as const));
-      log.info({ pullRequests: missed.map(pullRequestText) }, "found pull requests that nobody told of");
+      log.info({ pullRequests: missed.map(pullRequestText) }, "found pull requests without a webhook");
     }
     await retryRefused(forge, repoName, missed);
   }
@@ -133,7 +133,7 @@ export function startPullRequestsSweep(deps: PullRequestsSweepDeps): PullRequest
         : ({ kind: "report", pullRequest } as const),
     );
     await queue.enqueue(await Promise.all(requests));
-    log.debug({ pullRequests: refused.map(pullRequestText) }, "retrying what the forge refused");
+    log.debug({ pullRequests: refused.map(pullRequestText) }, "retrying reports that the forge rejected");
   }
 
   async function isNews(pullRequest: PullRequest, known: OpenReport | undefined): Promise<boolean> {

@@ -230,7 +230,7 @@ export function createQueue({ connection, prefix, fairness, log, observe }: Queu
       // One that waited for long may be there already.
       if (urgencyAt(priority) < urgencyAt(Number(waitingPriority))) await there?.changePriority({ priority });
     } catch (error) {
-      log.debug({ error: describeRedisError(error) }, "a waiting job could not be made more urgent");
+      log.debug({ error: describeRedisError(error) }, "could not raise the priority of a waiting job");
     }
     return false;
   }
@@ -252,17 +252,17 @@ export function createQueue({ connection, prefix, fairness, log, observe }: Queu
       // Whoever asks knows of something that nobody told: git is asked anew.
       const moved = request.kind === "reconcile" && request.repo !== undefined ? [request.repo] : [];
       // Not the old job: what came meanwhile may wait, or run, and there is one of each subject at most.
-      const queued = (await inTime("take the request", () => ask({ requests: [toRetry(request)], moved }))) > 0;
+      const queued = (await inTime("queue the request", () => ask({ requests: [toRetry(request)], moved }))) > 0;
       // Whoever looks at the queue then sees that it is wanted again, not that it has failed.
-      await withinDeadline("forget what failed", deadlineMs, () => Promise.all(failed.map((job) => job.remove())));
+      await withinDeadline("remove the failed job", deadlineMs, () => Promise.all(failed.map((job) => job.remove())));
       return { queued };
     },
     async enqueue(requests, moved = []) {
       // The limit holds also for those who wait behind a batch that Redis does not take.
-      return { queued: await inTime("take the request", () => ask({ requests, moved })) };
+      return { queued: await inTime("queue the request", () => ask({ requests, moved })) };
     },
     async markMoved(repo) {
-      await inTime("note that the repository moved", () => ask({ requests: [], moved: [repo] }));
+      await inTime("record that the repository changed", () => ask({ requests: [], moved: [repo] }));
     },
     async lastMove(repo) {
       try {
@@ -273,7 +273,7 @@ export function createQueue({ connection, prefix, fairness, log, observe }: Queu
     },
     async claim(what, forMs) {
       const key = `${prefix}:claim:${digest(what)}`;
-      return withinDeadline("take the claim", deadlineMs, async (signal) => {
+      return withinDeadline("record the claim", deadlineMs, async (signal) => {
         await ready(signal);
         return (await connection.set(key, "1", "PX", forMs, "NX")) === "OK";
       });
@@ -320,7 +320,8 @@ function listJob(
   if (request === undefined) return undefined;
   const times = { active: job.processedOn, failed: job.finishedOn, waiting: undefined, delayed: undefined };
   const { id = "", attemptsMade: tries, failedReason } = job;
-  const held = job.progress === waitsForHost ? "the git host needs time" : "another job holds the deployment's lease";
+  const held =
+    job.progress === waitsForHost ? "forge temporarily unavailable" : "another job holds the deployment's lease";
   const why = failedReason ?? (state === "delayed" ? held : undefined);
   return { id, lane, request, subject: subjectOf(request), state, at: times[state] ?? job.timestamp, tries, why };
 }
@@ -347,7 +348,7 @@ interface Distinct {
 }
 
 function takes(asked: readonly Asked[]): string {
-  return asked.some(({ requests }) => requests.length > 0) ? "take the request" : "note that the repository moved";
+  return asked.some(({ requests }) => requests.length > 0) ? "queue the request" : "record that the repository changed";
 }
 
 interface Wanted {

@@ -154,7 +154,7 @@ export function createRefsSweep(deps: RefsSweepDeps): RefsSweep {
       if (heads) await askForGroups(group, heads);
     } catch (error) {
       // Redis is away: whoever watches over it says so. What was found is found again.
-      log.debug({ error: (error as Error).message }, "sweep put off");
+      log.debug({ error: (error as Error).message }, "sweep postponed");
       group.nextAt = now + Math.min(everyMs(), 5_000);
     }
   }
@@ -166,17 +166,14 @@ export function createRefsSweep(deps: RefsSweepDeps): RefsSweep {
     try {
       const timeout = AbortSignal.timeout(lookTimeoutMs);
       const heads = await deps.heads(first, AbortSignal.any([stopped.signal, timeout]));
-      if (group.failures > 0) log.info({ repo: first.repo }, "the remote can be asked again");
+      if (group.failures > 0) log.info({ repo: first.repo }, "remote reachable again");
       group.failures = 0;
       observe?.looked(true, (clock.now() - startedAt) / 1_000);
       return heads;
     } catch (error) {
       if (stopped.signal.aborted) return undefined;
       if (group.failures === 0) {
-        log.warn(
-          { repo: first.repo, error: (error as Error).message },
-          "the remote cannot be asked; asking less often",
-        );
+        log.warn({ repo: first.repo, error: (error as Error).message }, "remote unreachable; checking less often");
       }
       group.failures++;
       group.nextAt = clock.now() + Math.min(everyMs() * 2 ** group.failures, longestBackoffMs);
@@ -190,7 +187,7 @@ export function createRefsSweep(deps: RefsSweepDeps): RefsSweep {
     const found = (first && (await deps.groups?.(first.repo, heads))) ?? [];
     if (found.length === 0) return;
     await queue.enqueue(found);
-    log.info({ groups: found.map(({ group }) => commitText(group)) }, "found merge groups that no webhook announced");
+    log.info({ groups: found.map(({ group }) => commitText(group)) }, "found merge groups without a webhook");
   }
 
   async function compare(group: Group, heads: Heads, askedAt: number): Promise<void> {
@@ -226,7 +223,7 @@ export function createRefsSweep(deps: RefsSweepDeps): RefsSweep {
       if (deployment.spec.suspend) continue;
       log.info(
         { ...deployment.key, ref: describeRef(deployment.spec.source.ref), commit },
-        "found a move nobody told of",
+        "found new commits without a webhook",
       );
     }
     observe?.found(concerned.length);

@@ -75,7 +75,7 @@ export function createReports({ connection, prefix, keepMs = 30 * dayMs }: Repor
   const unsettledKey = (repo: RepoId) => `${prefix}:unsettled:${digest(repo)}`;
 
   async function open(repo: RepoId): Promise<OpenReport[]> {
-    const entries = await inTime("say which pull requests are open", async () => {
+    const entries = await inTime("list the open pull requests", async () => {
       const found = Object.entries(await connection.hgetall(openKey(repo)));
       const parsed = found.map(([id, json]) => ({ id, entry: parse(OpenReport, json) }));
       const over = parsed.filter(({ entry }) => entry === undefined || entry.keptUntil < Date.now());
@@ -86,7 +86,7 @@ export function createReports({ connection, prefix, keepMs = 30 * dayMs }: Repor
   }
 
   async function find(key: PullRequestKey): Promise<Report | undefined> {
-    const json = await inTime("give back the report", async () => connection.get(reportKey(key)));
+    const json = await inTime("return the report", async () => connection.get(reportKey(key)));
     return parse(Report, json);
   }
 
@@ -115,10 +115,10 @@ export function createReports({ connection, prefix, keepMs = 30 * dayMs }: Repor
       } else if (repo !== undefined) {
         writing.hdel(openKey(repo), pullRequestId(pullRequest));
       }
-      await inTime("keep the report", async () => allOf(await writing.exec()));
+      await inTime("store the report", async () => allOf(await writing.exec()));
     },
     async statuses(commit) {
-      const lines = await inTime("give back the statuses", async () => connection.hvals(statusesKey(commit)));
+      const lines = await inTime("return the statuses", async () => connection.hvals(statusesKey(commit)));
       return lines.flatMap((json) => parse(Status, json) ?? []);
     },
     async saveStatuses(commit, statuses) {
@@ -126,28 +126,28 @@ export function createReports({ connection, prefix, keepMs = 30 * dayMs }: Repor
       refuseLarge(JSON.stringify(lines), `the list of statuses of ${commit.repoName}@${commit.commit}`);
       const key = statusesKey(commit);
       const writing = connection.multi().hset(key, Object.fromEntries(lines)).pexpire(key, keepStatusesMs);
-      await inTime("keep the statuses", async () => allOf(await writing.exec()));
+      await inTime("store the statuses", async () => allOf(await writing.exec()));
     },
     async groupStatuses(commit) {
-      const found = await inTime("give back the status of a group", async () => connection.hgetall(groupsKey(commit)));
+      const found = await inTime("return the status of a group", async () => connection.hgetall(groupsKey(commit)));
       const known = Object.entries(found).map(([branch, json]) => [branch, parse(Status, json)] as const);
       return new Map(known.flatMap(([branch, status]) => (status ? [[branch, status]] : [])));
     },
     async saveGroupStatus(group, status) {
       const key = groupsKey(group);
       const writing = connection.multi().hset(key, group.branch, JSON.stringify(status)).pexpire(key, keepStatusesMs);
-      await inTime("keep the status of a group", async () => allOf(await writing.exec()));
+      await inTime("store the status of a group", async () => allOf(await writing.exec()));
     },
     async setUnsettled({ forge, repoName, commit }, repo, unsettled) {
       const member = JSON.stringify({ forge, repoName, commit });
-      await inTime("remember the commit", async () =>
+      await inTime("store the commit", async () =>
         unsettled
           ? connection.zadd(unsettledKey(repo), Date.now(), member)
           : connection.zrem(unsettledKey(repo), member),
       );
     },
     async unsettled(repo) {
-      const found = await inTime("say which commits are unsettled", async () => {
+      const found = await inTime("list the unsettled commits", async () => {
         await connection.zremrangebyscore(unsettledKey(repo), "-inf", String(Date.now() - keepStatusesMs));
         return connection.zrange(unsettledKey(repo), 0, "-1");
       });
@@ -156,14 +156,14 @@ export function createReports({ connection, prefix, keepMs = 30 * dayMs }: Repor
     async setRefused(key, refused) {
       const { forge, repoName, number } = key;
       const member = JSON.stringify({ forge, repoName, number });
-      await inTime("remember what was refused", async () =>
+      await inTime("store the rejected report", async () =>
         refused
           ? connection.zadd(refusedKey(forge), "NX", Date.now(), member) // not for ever: nobody may ever mend it
           : connection.zrem(refusedKey(forge), member),
       );
     },
     async refused(forge) {
-      const found = await inTime("say what was refused", async () => {
+      const found = await inTime("list the rejected reports", async () => {
         await connection.zremrangebyscore(refusedKey(forge), "-inf", String(Date.now() - keepStatusesMs));
         return connection.zrange(refusedKey(forge), 0, "-1");
       });
@@ -185,5 +185,5 @@ function allOf(answers: readonly (readonly [Error | null, unknown])[] | null): v
 
 function refuseLarge(json: string, what: string): void {
   const bytes = Buffer.byteLength(json);
-  if (bytes > mostBytes) throw new Error(`${what} is too large to be kept: ${bytes} bytes, at most ${mostBytes}`);
+  if (bytes > mostBytes) throw new Error(`${what} is too large to store: ${bytes} bytes, at most ${mostBytes}`);
 }

@@ -54,7 +54,7 @@ export function createSuperseding({ connection, followUpKey, everyMs, log }: Sup
         if (!error && typeof data === "string" && watched.has(one)) supersede(one, data);
       }
     } catch (error) {
-      log.debug({ error: describeRedisError(error) }, "could not see whether something newer waits");
+      log.debug({ error: describeRedisError(error) }, "could not check for newer requests");
     }
     timer = watched.size > 0 ? setTimeout(() => void look(), everyMs) : undefined;
   }
@@ -74,7 +74,7 @@ export function createSuperseding({ connection, followUpKey, everyMs, log }: Sup
       remember(subject, before + 1);
       if (before >= mostInARow) return;
     }
-    controller.abort(new SupersededError("something newer waits"));
+    controller.abort(new SupersededError("a newer request is waiting"));
   }
 
   function remember(subject: string, times: number): void {

@@ -62,7 +62,7 @@ export function startSweep({ everyMs = () => 60_000, tickMs = 1_000, ...deps }: 
       failing = false;
       askedAt = clock.now();
     } catch (error) {
-      if (!failing) log.warn({ error: (error as Error).message }, "what is due cannot be queued; trying again");
+      if (!failing) log.warn({ error: (error as Error).message }, "could not queue due reconciliations; retrying");
       failing = true;
     }
   }

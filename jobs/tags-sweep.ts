@@ -86,13 +86,13 @@ export function createTagsSweep(deps: TagsSweepDeps): TagsSweep {
         await queue.enqueue(
           group.members.map(({ key }) => ({ kind: "reconcile", deployment: key, cause: "sweep" }) as const),
         );
-        log.info({ artifact, digest, deployments: group.members.length }, "found a tag that moved");
+        log.info({ artifact, digest, deployments: group.members.length }, "found a moved tag");
       }
       group.digest = digest ?? group.digest;
     } catch (error) {
       if (stopped.signal.aborted) return;
       const asText = { artifact, error: (error as Error).message };
-      if (group.failures++ === 0) log.debug(asText, "the registry cannot be asked; asking less often");
+      if (group.failures++ === 0) log.debug(asText, "registry unreachable; checking less often");
       group.nextAt = clock.now() + Math.min(everyMs() * 2 ** group.failures, Math.max(longestBackoffMs, everyMs()));
     }
   }

@@ -124,7 +124,7 @@ export function startWorker<L extends Lane>(deps: WorkerDeps<L>): RunningWorker 
     if (job && job.stalledCounter > maxStalledCount) {
       log.error(
         { job: job.id, subject: job.deduplicationId, error: error.message },
-        "job given up; the sweep will ask again",
+        "job abandoned; the sweep will request it again",
       );
     }
   });
@@ -134,7 +134,7 @@ export function startWorker<L extends Lane>(deps: WorkerDeps<L>): RunningWorker 
     fairness.started(job.priority);
     const parsed = parseJobData(lane, job.data);
     if (parsed === undefined) {
-      log.warn({ job: job.id }, "dropped a job that this version cannot read; the sweep will ask again");
+      log.warn({ job: job.id }, "job dropped: this version cannot read it; the sweep will request it again");
       return;
     }
     const request = isJoined(lane, parsed) ? ((await joined.take(parsed)) as LaneRequests[L]) : parsed;
@@ -182,7 +182,7 @@ export function startWorker<L extends Lane>(deps: WorkerDeps<L>): RunningWorker 
       // The work reports its own failures; this is a fault of ours, or Redis is away, of which its connection tells.
       const subject = subjectOf(request);
       if (!signal.aborted && !(error instanceof QueueUnavailableError))
-        log.error({ subject, error: message, stack }, "the work broke off");
+        log.error({ subject, error: message, stack }, "job failed unexpectedly");
       return { kind: "failed", retry: "soon", message };
     }
   }
@@ -201,7 +201,7 @@ export function startWorker<L extends Lane>(deps: WorkerDeps<L>): RunningWorker 
   ): Promise<never> {
     const ms = Math.min(Math.max(afterMs, timing.busyRetryMs), longestLaterMs);
     if (job.progress !== waitsForHost) {
-      log.info({ job: job.id, subject: subjectOf(request), why, ms }, "put off");
+      log.info({ job: job.id, subject: subjectOf(request), why, ms }, "job delayed");
       await job.updateProgress(waitsForHost); // told once, whoever takes it next
     }
     return later(job, ms);
@@ -213,11 +213,11 @@ export function startWorker<L extends Lane>(deps: WorkerDeps<L>): RunningWorker 
     const said = isElsewhere ? "" : `: ${message.slice(0, longestReason)}`;
     const givenUp = job.attemptsMade + 1 >= maxAttempts;
     if (retry === "person" || givenUp) await settle(request);
-    if (retry === "person") throw new UnrecoverableError(`waits for a person to change something${said}`);
-    if (givenUp) throw new UnrecoverableError(`failed too often, the sweep will request it again${said}`);
+    if (retry === "person") throw new UnrecoverableError(`failed permanently: a change is needed${said}`);
+    if (givenUp) throw new UnrecoverableError(`failed too often; the sweep will request it again${said}`);
     // A request that came meanwhile would wait until all tries are over. It is as good a try: let it run now.
     if (await connection.exists(followUpKey(bull, request))) return;
-    throw new Error(`will be tried again${said}`);
+    throw new Error(`will be retried${said}`);
   }
 
   async function settle(request: LaneRequests[L]): Promise<void> {
@@ -233,10 +233,10 @@ export function startWorker<L extends Lane>(deps: WorkerDeps<L>): RunningWorker 
     stopAging();
     for (const controller of running.values()) controller.abort(new Error("the server is stopping"));
     if (!(await within(timing.abortGraceMs, allEnded()))) {
-      log.warn({ jobs: running.size }, "work did not end in time; another worker will take it");
+      log.warn({ jobs: running.size }, "jobs did not end in time; another worker will take them");
     }
     // With Redis away there is nobody to tell, and BullMQ would wait for it.
-    if (!(await within(closeMs, bull.close(running.size > 0)))) log.warn("Redis did not take the worker's leave");
+    if (!(await within(closeMs, bull.close(running.size > 0)))) log.warn("could not deregister the worker in Redis");
   }
 
   async function allEnded(): Promise<void> {

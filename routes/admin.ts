@@ -77,9 +77,9 @@ export function createAdminRoutes(deps: AdminRoutesDeps, pages: AdminPages = "al
 }
 
 const knownPages: Readonly<Record<AdminPages, string>> = {
-  all: "There are /livez, /readyz, /metrics and /version.",
-  metrics: "There is /metrics.",
-  probes: "There are /healthz and /readyz.",
+  all: "Not found. Available: /livez, /readyz, /metrics and /version.",
+  metrics: "Not found. Available: /metrics.",
+  probes: "Not found. Available: /healthz and /readyz.",
 };
 
 function sendReadiness(res: Response, { ready, checks }: Readiness): void {
@@ -119,7 +119,7 @@ function createReadiness({ checks, checkTimeoutMs = 2_000, now = () => new Date(
 /** A check that throws or hangs fails, and only itself. */
 async function bounded(check: Check, timeoutMs: number): Promise<CheckResult> {
   const { promise: late, resolve } = Promise.withResolvers<CheckResult>();
-  const timer = setTimeout(() => resolve({ ok: false, error: `no answer within ${timeoutMs} ms` }), timeoutMs);
+  const timer = setTimeout(() => resolve({ ok: false, error: `no response within ${timeoutMs} ms` }), timeoutMs);
   try {
     return await Promise.race([Promise.resolve().then(() => check.check()), late]);
   } catch (error) {

@@ -190,8 +190,8 @@ export function createBodyReader({ maxBodyBytes, maxBytesInFlight, senderOf }: B
     if (unpack === undefined)
       throw new RequestError(
         415,
-        "The body's encoding is not known.",
-        "Send it plain, or with gzip, deflate, br or zstd.",
+        "Unsupported content encoding.",
+        "Send the body uncompressed, or with gzip, deflate, br or zstd.",
       );
     const body = receive(req, res, () => {
       if (res.closed) return;
@@ -228,15 +228,15 @@ function nextRoom(needed: number, most: number): number {
 
 function toRequestError(error: NodeJS.ErrnoException): RequestError {
   return error.code === "ERR_BUFFER_TOO_LARGE"
-    ? new RequestError(413, "The body is too large.", "The limit also holds for what a compressed body unpacks to.")
-    : new RequestError(400, "The body cannot be unpacked as its Content-Encoding says.");
+    ? new RequestError(413, "The body is too large.", "The limit also applies to the decompressed size.")
+    : new RequestError(400, "The body cannot be decompressed with its Content-Encoding.");
 }
 
 function refuseSize(res: Response, maxBodyBytes: number): void {
-  sendProblem(res, 413, { error: `The body is too large: ${maxBodyBytes} bytes is the limit.` });
+  sendProblem(res, 413, { error: `The body is too large: the limit is ${maxBodyBytes} bytes.` });
 }
 
 function refuseForNow(res: Response): void {
   res.set("Retry-After", "1");
-  sendProblem(res, 429, { error: "Too many deliveries are being received.", hint: "Send it again." });
+  sendProblem(res, 429, { error: "Too many deliveries are being received.", hint: "Send the delivery again." });
 }

@@ -18,35 +18,37 @@ export function createErrorAnswers({ log }: { readonly log: Logger }): ErrorRequ
     if (res.headersSent) return void res.destroy(); // the answer is given; nobody can be told more
     if (error instanceof QueueUnavailableError) {
       // Not the error itself: what caused it may hold a command to Redis, and that a password.
-      log.warn({ reason: error.message }, "a request could not be queued");
+      log.warn({ reason: error.message }, "could not queue a request");
       res.set("Retry-After", "5");
       return sendProblem(res, 503, {
-        error: "The queue cannot take anything at the moment.",
-        hint: "Send it again; the next sweep finds what was missed.",
+        error: "The queue is not available at the moment.",
+        hint: "Send the delivery again; otherwise the next sweep finds the change.",
       });
     }
     if (error instanceof RequestError)
       return sendProblem(res, error.status, { error: error.message, hint: error.hint });
     const status = clientStatus(error);
-    if (status !== undefined)
-      return sendProblem(res, status, problems[status] ?? { error: "The request is not valid." });
-    log.error({ err: error }, "a request failed");
-    return sendProblem(res, 500, { error: "The server failed.", hint: "Its log says why." });
+    if (status !== undefined) return sendProblem(res, status, problems[status] ?? { error: "Invalid request." });
+    log.error({ err: error }, "request failed");
+    return sendProblem(res, 500, { error: "Internal server error.", hint: "See the server's log." });
   };
 }
 
 const problems: Readonly<Record<number, Problem>> = {
   413: {
     error: "The body is too large.",
-    hint: "The server's limit also holds for what a compressed body unpacks to.",
+    hint: "The server's limit also applies to the decompressed size.",
   },
-  415: { error: "The body's encoding is not known.", hint: "Send it plain, or with gzip, deflate, br or zstd." },
+  415: {
+    error: "Unsupported content encoding.",
+    hint: "Send the body uncompressed, or with gzip, deflate, br or zstd.",
+  },
 };
 
 /** Comes after all routes. `hint` says what there is. */
 export function createNotFound(hint: string): RequestHandler {
   return function answerNotFound(_req, res) {
-    sendProblem(res, 404, { error: "There is nothing here.", hint });
+    sendProblem(res, 404, { error: "Not found.", hint });
   };
 }
 

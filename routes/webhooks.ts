@@ -69,7 +69,7 @@ export function createWebhookApp(deps: WebhookRoutesDeps): Express {
     if (source === undefined) {
       throw new RequestError(
         404,
-        "There is no such forge: the last part of the webhook's URL is the id of a configured one.",
+        "Unknown forge: the last part of the webhook's URL must be the id of a configured forge.",
       );
     }
     return source;
@@ -96,9 +96,9 @@ export function createWebhookApp(deps: WebhookRoutesDeps): Express {
     const body = Buffer.isBuffer(req.body) ? req.body : Buffer.alloc(0); // the signed bytes
     const verdict = await source.verify(headers, body);
     if (!verdict.genuine) {
-      log.warn({ forge: source.id, reason: verdict.reason }, "delivery refused");
+      log.warn({ forge: source.id, reason: verdict.reason }, "delivery rejected");
       res.locals["told"] = { refused: verdict.reason };
-      return sendProblem(res, 401, { error: "The delivery is not genuine.", hint: verdict.reason });
+      return sendProblem(res, 401, { error: "The delivery could not be verified.", hint: verdict.reason });
     }
     // No trace begins with what nobody signed.
     const receipt = await tracing.inSpan("receive", { forge: source.id, bytes: body.length }, async () => {
@@ -119,10 +119,10 @@ export function createWebhookApp(deps: WebhookRoutesDeps): Express {
       findSource(req);
       if (req.method === "POST") return next();
       res.set("Allow", "POST");
-      sendProblem(res, 405, { error: "Only POST is understood here." });
+      sendProblem(res, 405, { error: "Only POST is supported." });
     })
     .post(createBodyReader({ maxBodyBytes, maxBytesInFlight, senderOf: createSenderOf(isProxy) }), receive);
-  app.use(createNotFound("Webhooks come to /webhooks/<forge id>."));
+  app.use(createNotFound("Send webhooks to /webhooks/<forge id>."));
   app.use(createErrorAnswers({ log }));
   return app;
 }
@@ -140,7 +140,7 @@ async function acceptInTime(accept: Accept, event: GitEvent): Promise<Receipt> {
   let timer: NodeJS.Timeout | undefined;
   const late = new Promise<never>((_resolve, reject) => {
     timer = setTimeout(
-      () => reject(new QueueUnavailableError(`the queue did not answer within ${acceptWithinMs} ms`)),
+      () => reject(new QueueUnavailableError(`the queue did not respond within ${acceptWithinMs} ms`)),
       acceptWithinMs,
     );
   });

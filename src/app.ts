@@ -255,8 +255,8 @@ export async function startApp(config: Config, log: Logger, reading?: Reading): 
   const stopReloading = reading && startReload({ live, reading, metrics, tell, log });
   metrics.built({ version, commit, node });
   kluctl.version().then(
-    (found) => log.info({ version: found }, "kluctl is there"),
-    (error: unknown) => log.error({ error: (error as Error).message }, "kluctl cannot be used"),
+    (found) => log.info({ version: found }, "kluctl available"),
+    (error: unknown) => log.error({ error: (error as Error).message }, "kluctl not available"),
   );
   void checkLogins(config.forges, log);
   const { webhooksPort, adminPort, pagePort } = wayIn;

@@ -32,7 +32,7 @@ export class RemoteBusyError extends Error {
   readonly slowForMs: number;
 
   constructor(repo: string, slowForMs: number) {
-    super(`${repo} answers slowly; waiting for the fetch that is in progress`);
+    super(`${repo} responds slowly; waiting for the fetch in progress`);
     this.slowForMs = slowForMs;
   }
 }

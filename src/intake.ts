@@ -131,11 +131,11 @@ export function createIntake(deps: IntakeDeps): Accept {
   }
 
   function reasonNotToPreview({ action, forge }: PullRequestEvent): string | undefined {
-    if (reports() === undefined) return "previews of pull requests are switched off (preview.enabled)";
+    if (reports() === undefined) return "previews of pull requests are disabled (preview.enabled)";
     if (!forges.has(forge)) {
       return noLogin(forge);
     }
-    return action === "other" ? "nothing changed that a preview depends on" : undefined;
+    return action === "other" ? "no change that affects a preview" : undefined;
   }
 
   async function enqueue(requests: readonly Request[], moved: readonly RepoId[] = []): Promise<number> {
@@ -149,7 +149,7 @@ export function createIntake(deps: IntakeDeps): Accept {
   ): Promise<Receipt> {
     const repoUrls = event.repoUrls.filter((url) => speaksFor(event.forge, url));
     if (repoUrls.length === 0 && event.repoUrls.length > 0) {
-      const reason = `the repository is on a host of another forge, for which ${event.forge} cannot speak`;
+      const reason = `the repository is on a host of another forge, which ${event.forge} is not allowed to report`;
       return { delivery: event.delivery, matched: 0, queued: 0, ignored: [], reason };
     }
     switch (event.kind) {

@@ -75,7 +75,7 @@ export function reposOf({ repoUrls }: Pick<PushEvent, "repoUrls">): ReadonlySet<
 function reasonToIgnore(event: PushEvent, deployment: GitDeployment): string | undefined {
   const { source, suspend } = deployment.spec;
   if (isSwitchedOff(deployment, annotation.webhooks)) {
-    return "webhooks are switched off by annotation";
+    return "webhooks are disabled by annotation";
   }
   if (source.ref.commit !== undefined) return `is pinned to ${describeRef(source.ref)}`;
   if (!follows(event, source.ref)) return `follows ${describeRef(source.ref)}, the push is to ${describePushed(event)}`;

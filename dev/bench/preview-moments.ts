@@ -34,7 +34,7 @@ export interface Split {
 export function splitPreview(preview: Preview): Split {
   const { subject, doneAt, comment, asked, lines } = preview;
   const receivedAt = receivedAtOf(lines);
-  const compared = lines.filter(({ msg, pullRequest }) => msg === "compared for a preview" && pullRequest === subject);
+  const compared = lines.filter(({ msg, pullRequest }) => msg === "preview compared" && pullRequest === subject);
   const first = asked.find((one) => kindOf(one) === "read the pull request");
   if (first === undefined || compared.length === 0) throw new Error(`Nothing was compared for ${subject}.`);
   const comparingFrom = Math.min(...compared.map(({ at, ms }) => at - Number(ms)));

@@ -126,7 +126,7 @@ async function measure(stage: Stage, count: number, times: number): Promise<[Rou
 }
 
 async function forkServerBytesOf(server: Towline): Promise<number | undefined> {
-  const line = (await server.lines()).findLast(({ msg }) => msg === "renderers of previews are kept warm");
+  const line = (await server.lines()).findLast(({ msg }) => msg === "preview renderers are kept warm");
   return line && ownBytes(Number(line["pid"]));
 }
 

@@ -85,11 +85,11 @@ function startStory(
   const fail = (error: unknown) => void (failure ??= error instanceof Error ? error : new Error(String(error)));
   const unhear = server.onLine((line) => {
     if (line["pullRequest"] !== subject) return;
-    if (line.msg === "compared for a preview") compared.push(line);
-    if (line.msg === "a preview failed") failed.push(line);
+    if (line.msg === "preview compared") compared.push(line);
+    if (line.msg === "preview failed") failed.push(line);
     if (line.msg === "previewed") onPreviewed(line).catch(fail);
     if (line.msg === "reported" && line["state"] !== "working") onReported(line).catch(fail);
-    if (line.msg === "the forge refuses what is reported") fail(new Error(`${line.msg}: ${String(line["error"])}`));
+    if (line.msg === "forge rejected the report") fail(new Error(`${line.msg}: ${String(line["error"])}`));
   });
   lookOn().catch(fail);
 
@@ -127,7 +127,7 @@ function describePreview(line: LogLine, { compared, failed }: Previewed, head: s
   const notCompared = (detail: string): Step => ({ at, what: "not compared", detail });
   if (line["obstacle"] !== undefined) return [notCompared(String(line["obstacle"]))];
   const failures = failed.map((one) => notCompared(`${nameOf(one)}: ${firstLine(String(one["error"]))}`));
-  if (compared.length === 0) return failures.length > 0 ? failures : [notCompared("it concerns no deployment")];
+  if (compared.length === 0) return failures.length > 0 ? failures : [notCompared("it affects no deployment")];
   const mergedAt = Math.min(...compared.map((one) => one.at - Number(one["ms"])));
   const [short, base] = [head.slice(0, 7), String(line["base"]).slice(0, 7)];
   return [

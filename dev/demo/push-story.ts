@@ -135,7 +135,8 @@ function receipt(line: LogLine, concerned: readonly string[], others: readonly s
 
 function fromLog(line: LogLine): (Step & { detail: string }) | undefined {
   const { at, msg } = line;
-  if (msg === "checked out") return { at, what: "fetched", detail: `commit ${String(line["commit"]).slice(0, 7)}` };
+  if (msg === "source checked out")
+    return { at, what: "fetched", detail: `commit ${String(line["commit"]).slice(0, 7)}` };
   if (msg === "compared")
     return { at, what: "compared", detail: `${count(line, "new", "changed", "orphan")} different` };
   return undefined;

@@ -61,7 +61,7 @@ export function createApiProxy({ login, limits, now = () => performance.now(), l
       }
       req.resume();
       res.writeHead(404, { "Content-Type": "application/json", Connection: "close" });
-      res.end(JSON.stringify(toStatus(404, "there is no such preview")));
+      res.end(JSON.stringify(toStatus(404, "unknown preview")));
     });
     // Neither is needed to compare, and both would go on past these rules.
     const hangUp = (_: unknown, socket: Duplex) => void socket.destroy();

@@ -19,6 +19,6 @@ const DeleteOptions = z.strictObject({
 /** Throws Refusal. */
 export function toDryRunDelete(body: Buffer, query: Readonly<Record<string, unknown>>): Buffer {
   const { success, data } = DeleteOptions.safeParse(body.length === 0 ? query : parseJson(body.toString("utf8")));
-  if (!success) throw new Refusal(400, "a preview may not delete with these options");
+  if (!success) throw new Refusal(400, "a preview cannot delete with these options");
   return Buffer.from(JSON.stringify({ ...data, kind: "DeleteOptions", apiVersion: "v1", dryRun: ["All"] }));
 }

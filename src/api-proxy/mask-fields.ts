@@ -44,7 +44,7 @@ function maskLeaves(value: unknown, mask: Mask, path: readonly string[], leaves:
   if (typeof value === "boolean") return false;
   if (value === null) return null;
   if (Array.isArray(value)) return value.map((item, at) => maskLeaves(item, mask, [...path, String(at)], leaves));
-  if (!isMapping(value)) throw new Error("not a value of JSON");
+  if (!isMapping(value)) throw new Error("not a JSON value");
   const entries = Object.entries(value).map(([name, field]) => {
     if (!isName(name)) throw new Error("not a name");
     return [name, maskLeaves(field, mask, [...path, name], leaves)] as const;

@@ -22,7 +22,7 @@ export function negotiate(accept: string | undefined, what: keyof typeof forms):
     if (["*/*", "application/*", json].includes(form)) return [json];
     return forms[what].filter((one) => toForm(one) === form);
   });
-  if (allowed.length === 0) throw new Refusal(406, `a preview gets answers as ${json} only`);
+  if (allowed.length === 0) throw new Refusal(406, `a preview gets responses as ${json} only`);
   return [...new Set(allowed)].join(",");
 }
 

@@ -32,7 +32,7 @@ export interface ProxyRequest {
 /** Throws Refusal. */
 export function permit({ method, url, headers }: ProxyRequest): Permitted {
   if (!isMethod(method))
-    throw new Refusal(405, `a preview may not send ${/^[A-Z-]{1,20}$/.test(method) ? method : "this"}`);
+    throw new Refusal(405, `a preview cannot send ${/^[A-Z-]{1,20}$/.test(method) ? method : "this"} requests`);
   const mark = url.indexOf("?");
   const segments = readPath(mark === -1 ? url : url.slice(0, mark));
   const query = readQuery(mark === -1 ? "" : url.slice(mark + 1));
@@ -40,7 +40,7 @@ export function permit({ method, url, headers }: ProxyRequest): Permitted {
 
   const meta = metaKind(segments);
   if (meta !== undefined) {
-    if (method !== "GET") throw new Refusal(403, `a preview may only read ${path}`);
+    if (method !== "GET") throw new Refusal(403, `a preview can only read ${path}`);
     const kept = pick(query, meta === "schema" ? ["hash"] : [], path);
     return { what: meta, method, path: path + kept, accept: negotiate(headers.accept, meta), isSecret: false };
   }
@@ -55,13 +55,13 @@ export function permit({ method, url, headers }: ProxyRequest): Permitted {
     isSecret,
   } as const;
   if (method === "GET") return { ...shared, path: path + pick(query, what === "list" ? listing : reading, path) };
-  if (reviews.has(group)) throw new Refusal(403, `a preview may not ask for ${resource}.${group}`);
+  if (reviews.has(group)) throw new Refusal(403, `a preview cannot access ${resource}.${group}`);
   if ((name === undefined) !== (method === "POST")) {
     const whole = method === "POST" ? "create an object at the path of another" : `${method} all ${resource} at once`;
-    throw new Refusal(403, `a preview may not ${whole}`);
+    throw new Refusal(403, `a preview cannot ${whole}`);
   }
   const dryRun = query.get("dryRun");
-  if (dryRun !== undefined && dryRun !== "All") throw new Refusal(400, "dryRun has to be All");
+  if (dryRun !== undefined && dryRun !== "All") throw new Refusal(400, "dryRun must be All");
   if (method === "DELETE") {
     pick(query, ["dryRun", ...deleting], path);
     return { ...shared, path: `${path}?dryRun=All`, deleteOptions: readDeleteQuery(query) };
@@ -98,7 +98,7 @@ const patchTypes = [
 
 /** Decoded. What decodes to something that a path is made of is refused, however it is spelled. */
 function readPath(path: string): string[] {
-  if (!path.startsWith("/") || path.length > 2_000) throw new Refusal(400, "this is no path of the Kubernetes API");
+  if (!path.startsWith("/") || path.length > 2_000) throw new Refusal(400, "not a path of the Kubernetes API");
   return path
     .slice(1)
     .split("/")
@@ -106,7 +106,7 @@ function readPath(path: string): string[] {
       const segment = decode(raw);
       // eslint-disable-next-line no-control-regex
       if (segment === "" || /^\.\.?$|[/\\%;?#\x00-\x1f\x7f]/.test(segment)) {
-        throw new Refusal(400, "this is no path of the Kubernetes API");
+        throw new Refusal(400, "not a path of the Kubernetes API");
       }
       return segment;
     });
@@ -126,13 +126,14 @@ function decode(text: string): string {
 
 function readQuery(text: string): Map<string, string> {
   const query = new Map<string, string>();
-  if (text.length > 8_000 || text.includes(";")) throw new Refusal(400, "the request's query is not one of Kubernetes");
+  if (text.length > 8_000 || text.includes(";"))
+    throw new Refusal(400, "the request's query is not valid for Kubernetes");
   for (const part of text.split("&")) {
     if (part === "") continue;
     const at = part.indexOf("=");
     const spaced = part.replaceAll("+", " ");
     const name = decode(at === -1 ? spaced : spaced.slice(0, at));
-    if (query.has(name)) throw new Refusal(400, "the request's query names a parameter twice");
+    if (query.has(name)) throw new Refusal(400, "the request's query has a parameter twice");
     query.set(name, at === -1 ? "" : decode(spaced.slice(at + 1)));
   }
   return query;
@@ -145,7 +146,7 @@ function pick(query: ReadonlyMap<string, string>, allowed: readonly string[], pa
     if (dropped.has(name)) continue;
     if (!allowed.includes(name)) {
       const shown = /^\w{1,40}$/.test(name) ? name : "this";
-      throw new Refusal(400, `a preview may not ask ${path} with the parameter ${shown}`);
+      throw new Refusal(400, `a preview cannot request ${path} with the parameter ${shown}`);
     }
     kept.push([name, value]);
   }
@@ -177,7 +178,7 @@ function readResource([root, ...parts]: readonly string[]): { group: string; res
     (group !== "" && !groupName.test(group)) ||
     !groupName.test(version)
   ) {
-    throw new Refusal(403, "a preview may only ask for objects of the Kubernetes API");
+    throw new Refusal(403, "a preview can only access objects of the Kubernetes API");
   }
   const inNamespace = parts[0] === "namespaces" && parts.length > 2;
   const [resource = "", name, subresource] = inNamespace ? parts.slice(2) : parts;
@@ -185,9 +186,9 @@ function readResource([root, ...parts]: readonly string[]): { group: string; res
   const ofNamespace = inNamespace && (resource === "status" || resource === "finalize");
   if (subresource !== undefined || ofNamespace) {
     const shown = ofNamespace ? `namespaces/${resource}` : `${resource}/${subresource}`;
-    throw new Refusal(403, `a preview may not ask for ${/^[a-z/]{1,80}$/.test(shown) ? shown : "a part of an object"}`);
+    throw new Refusal(403, `a preview cannot access ${/^[a-z/]{1,80}$/.test(shown) ? shown : "a subresource"}`);
   }
-  if (special.has(resource) || !resourceName.test(resource)) throw new Refusal(403, "a preview may not ask for this");
+  if (special.has(resource) || !resourceName.test(resource)) throw new Refusal(403, "a preview cannot access this");
   return { group, resource, ...(name !== undefined && { name }) };
 }
 
@@ -195,7 +196,7 @@ function readContentType(method: Method, header: string | undefined): string {
   const type = header?.split(";", 1)[0]?.trim().toLowerCase() ?? "application/json";
   const allowed = method === "PATCH" ? patchTypes : ["application/json"];
   if (!allowed.includes(type))
-    throw new Refusal(415, `a preview may not send this as ${method}: use ${allowed.join(" or ")}`);
+    throw new Refusal(415, `a preview cannot send this as ${method}: use ${allowed.join(" or ")}`);
   return type;
 }
 

@@ -11,7 +11,7 @@ export interface WholeAnswer {
 /** Rejects for one that is cut off, and throws Refusal for one that is longer than this. */
 export async function readAnswer(answer: IncomingMessage, mostBytes: number): Promise<WholeAnswer> {
   try {
-    const tooLong = () => new Refusal(502, "the API server's answer is too long for a preview");
+    const tooLong = () => new Refusal(502, "the API server's response is too large for a preview");
     const body = await readBytes(answer, mostBytes, tooLong);
     return { status: answer.statusCode ?? 0, headers: answer.headers, body };
   } catch (error) {
@@ -29,6 +29,6 @@ export async function readBytes(message: IncomingMessage, mostBytes: number, too
     if (length > mostBytes) throw tooLong();
     chunks.push(chunk as Buffer);
   }
-  if (!message.complete) throw new Error("the connection was cut before its end");
+  if (!message.complete) throw new Error("the connection was closed before the response was complete");
   return Buffer.concat(chunks, length);
 }

@@ -111,10 +111,10 @@ export function createSecretMasks(): SecretMasks {
     if (!values.has(made)) {
       bytes += value.length;
       if (bytes > mostBytes || values.size >= mostValues)
-        throw new Refusal(413, `a preview may not read more than ${mostBytes / 2 ** 20} MiB of Secrets, or ${mostValues} values`); // prettier-ignore
+        throw new Refusal(413, `a preview cannot read more than ${mostBytes / 2 ** 20} MiB of Secrets, or ${mostValues} values`); // prettier-ignore
       const tried = (tries.get(place) ?? 0) + 1;
       if (isLive && tried > mostTries)
-        throw new Refusal(403, `a preview may not try more than ${mostTries} values of one key of a Secret`);
+        throw new Refusal(403, `a preview cannot try more than ${mostTries} values for one key of a Secret`);
       if (isLive) tries.set(place, tried);
       values.set(made, value);
     }
@@ -206,7 +206,7 @@ export function createSecretMasks(): SecretMasks {
     function find(text: string): Buffer | undefined {
       const value = isOwn(text) ? values.get(text) : undefined;
       left -= value?.length ?? 0;
-      if (left < 0) throw new Refusal(413, "the values that stand in this Secret are too long for a preview");
+      if (left < 0) throw new Refusal(413, "the values in this Secret are too large for a preview");
       return value;
     }
     const inText = (text: string): string =>
@@ -236,8 +236,7 @@ export function createSecretMasks(): SecretMasks {
       const list = Secrets.safeParse(document).data;
       if (list) return { ...list, items: list.items?.map(maskSecret) ?? [] };
       const { success, data } = Secret.safeParse(document);
-      if (!success || data.kind === undefined)
-        throw new Refusal(502, "the API server answered with something else than a Secret");
+      if (!success || data.kind === undefined) throw new Refusal(502, "the API server's response is not a Secret");
       return maskSecret(data);
     },
     unmask(document) {
@@ -270,7 +269,7 @@ function maskStatus({ message = "", details, ...status }: z.output<typeof Status
   }));
   const fieldsOf = causes?.flatMap(({ field }) => field ?? []) ?? [];
   const about = fieldsOf.length > 0 ? ` for its ${[...new Set(fieldsOf)].join(", ")}` : "";
-  const unsaid = `the API server refused the Secret${about}; its words are not shown, because they may quote a value`;
+  const unsaid = `the API server rejected the Secret${about}; its message is not shown, because it may quote a value`;
   return {
     apiVersion: "v1",
     metadata: {},

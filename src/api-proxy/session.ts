@@ -80,8 +80,8 @@ export function createSession({ access, discovery, refused, limits, now, log }: 
     running++;
     try {
       if (++requests > limits.requests)
-        throw new Refusal(403, `a preview may not make more than ${limits.requests} requests`);
-      if (running > limits.atOnce) throw new Refusal(429, "a preview may not make so many requests at once");
+        throw new Refusal(403, `a preview cannot make more than ${limits.requests} requests`);
+      if (running > limits.atOnce) throw new Refusal(429, "a preview made too many requests at once");
       await answer(req, res, url, abort.signal);
     } catch (error) {
       fail(req, res, error, abort.signal);
@@ -99,7 +99,7 @@ export function createSession({ access, discovery, refused, limits, now, log }: 
     const body = await readBytes(
       req,
       limits.bodyBytes,
-      () => new Refusal(413, "the request is too long for a preview"),
+      () => new Refusal(413, "the request is too large for a preview"),
     );
     if (request.what === "discovery" || request.what === "schema") {
       const { status, headers: said, body: document } = await discovery.answer(access, request, openedAt);
@@ -142,7 +142,7 @@ export function createSession({ access, discovery, refused, limits, now, log }: 
     if (!isJson(headers["content-type"]) || (status >= 300 && status < 400) || headers["content-encoding"]) {
       upstream.destroy();
       // A proxy before the API server, and words of Go's own for what it does not know, speak otherwise.
-      throw new Refusal(status === 404 ? 404 : 502, `the API server answered ${status} in another form than JSON`);
+      throw new Refusal(status === 404 ? 404 : 502, `the API server responded with status ${status} and no JSON`);
     }
     const isReadList = request.what === "list" && request.method === "GET";
     const isRefusedList = status === 403 && isReadList;
@@ -172,15 +172,15 @@ export function createSession({ access, discovery, refused, limits, now, log }: 
     }
     if (error instanceof Refusal) {
       if (error.status < 500 && untold-- > 0)
-        log.info({ method: req.method, why: error.message }, "refused a request of a preview");
+        log.info({ method: req.method, why: error.message }, "request of a preview rejected");
       req.resume();
       send(res, error.status, json, toText(error.status, error.message), error.status === 429 ? "1" : undefined);
       return;
     }
     req.resume();
-    const [status, why] = signal.aborted ? [504, "no answer in time"] : [502, (error as Error).message];
+    const [status, why] = signal.aborted ? [504, "no response in time"] : [502, (error as Error).message];
     if (!ended.signal.aborted)
-      log.warn({ method: req.method, err: error }, "a request of a preview did not reach the API server");
+      log.warn({ method: req.method, err: error }, "request of a preview failed: API server unreachable");
     send(res, status, json, toText(status, `the API server cannot be reached: ${why}`));
   }
 
@@ -216,7 +216,7 @@ function bounded(mostBytes: number): Transform {
   return new Transform({
     transform(chunk: Buffer, _, done) {
       length += chunk.length;
-      if (length > mostBytes) done(new Error("the answer is too long for a preview"));
+      if (length > mostBytes) done(new Error("the response is too large for a preview"));
       else done(null, chunk);
     },
   });

@@ -53,7 +53,7 @@ export function createChecks(deps: ChecksDeps): Check[] {
         const error =
           leadership.problem() ??
           deployments.problem() ??
-          (deployments.synced() ? undefined : "KluctlDeployments are not listed yet");
+          (deployments.synced() ? undefined : "KluctlDeployments have not been listed yet");
         return { ok: error === undefined, error, watchAgeSeconds, deployments: deployments.all().length };
       },
     },

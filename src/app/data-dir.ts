@@ -12,7 +12,7 @@ export async function createDataDir(dir: string): Promise<void> {
     const { code, message } = error as NodeJS.ErrnoException;
     const why = code === "EEXIST" || code === "ENOTDIR" ? "it is not a directory" : (code ?? message);
     throw new ConfigError(
-      `The data directory ${dir} cannot be written: ${why}. Make it the server's, or set TOWLINE_DATA_DIR to another.`,
+      `The data directory ${dir} is not writable: ${why}. Make it writable for the server, or set TOWLINE_DATA_DIR to another directory.`,
       { cause: error },
     );
   }

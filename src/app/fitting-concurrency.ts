@@ -39,8 +39,8 @@ export function createFitting({ configured, read, allow, log }: FittingDeps): Fi
       if (now === before) return;
       allow(now);
       const fields = { concurrency: now, configured: configured(), memory: `${Math.round(share * 100)} %` };
-      if (now < before) log.warn(fields, "memory runs out: fewer deployments are worked on at once");
-      else if (now === configured()) log.info(fields, "there is enough memory again");
+      if (now < before) log.warn(fields, "memory is low: concurrency reduced");
+      else if (now === configured()) log.info(fields, "memory sufficient again: concurrency restored");
     },
   };
 }

@@ -57,7 +57,7 @@ async function probe(dir: string): Promise<KernelJail> {
     await mkdir(dir, { recursive: true, mode: 0o700 });
     return await probeJail(dir);
   } catch (error) {
-    const untried = `it could not be tried: ${(error as Error).message}`;
+    const untried = `the test could not run: ${(error as Error).message}`;
     return { files: untried, processes: untried, network: untried };
   }
 }
@@ -74,7 +74,7 @@ export function toIsolation(
     const by = said === undefined || said instanceof Error ? undefined : said.provided[property];
     const why = said === undefined ? "the preview runner has not answered yet" : said instanceof Error ? said.message : said.missing[property]; // prettier-ignore
     Object.assign(by === undefined ? missing : provided, {
-      [property]: by ?? why ?? "the preview runner does not name it",
+      [property]: by ?? why ?? "the preview runner does not report it",
     });
   }
   const unanswered = said === undefined || said instanceof Error;
@@ -88,7 +88,7 @@ export function refusalOf({ mode, missing }: Isolation): string | undefined {
   // Nothing is started without filters: there would be nothing left of a jail.
   if (missing.processes !== undefined) return `pull requests are not rendered here: ${missing.processes}`;
   if (mode === "auto") return undefined;
-  return `pull requests are not rendered here, as preview.isolation is "required" and something is missing. ${texts.join(". ")}. With preview.isolation: auto they are rendered with what there is.`;
+  return `pull requests are not rendered here, because preview.isolation is "required" and part of the isolation is missing. ${texts.join(". ")}. With preview.isolation: auto they are rendered with the isolation that is available.`;
 }
 
 /** Why forks are not rendered, though they are to be: strangers get no less than all of it. Strangers read it, too. */
@@ -96,7 +96,7 @@ export function refusalOfForks(isolation: Isolation | undefined): string | undef
   // Each run asks the runner itself, and is tried again where there is no answer.
   if (isolation?.unanswered) return undefined;
   if (isolation !== undefined && Object.keys(isolation.missing).length === 0) return undefined;
-  return "This server is set to render forks in isolation, and cannot isolate them (`towline doctor` says why)";
+  return "This server is configured to render forks in isolation, but cannot isolate them (`towline doctor` shows why)";
 }
 
 /** What becomes of pull requests from forks that nobody has allowed. */
@@ -123,11 +123,12 @@ export function toDemands({ missing }: Isolation): { readonly files: boolean; re
 export function logIsolation(isolation: Isolation, forks: Forks, log: Logger): void {
   const { mode, runner, provided, missing } = isolation;
   const place = { mode, ...(runner !== undefined && { runner }), ...(forks !== "off" && { forks }) };
-  if (isolation.unanswered) log.error({ ...place, error: missing.files }, "previews wait for the preview runner");
+  if (isolation.unanswered)
+    log.error({ ...place, error: missing.files }, "previews blocked: waiting for the preview runner");
   else if (Object.keys(missing).length === 0) log.info({ ...place, ...provided }, "previews are confined");
   else if (refusalOf(isolation) === undefined)
-    log.warn({ ...place, provided, missing }, "previews are confined in part only");
-  else log.error({ ...place, provided, missing }, "previews are refused: they cannot be confined");
+    log.warn({ ...place, provided, missing }, "previews are only partly confined");
+  else log.error({ ...place, provided, missing }, "previews are rejected: they cannot be confined");
 }
 
 /** For `towline doctor`: of the machine that it runs on, or of a runner. */
@@ -137,8 +138,7 @@ export async function examineIsolation(config: Pick<Config, "preview">, atRunner
   if (isolation === undefined) return [];
   const subject = "isolation of previews";
   const { mode, runner, provided, missing } = isolation;
-  if (isolation.unanswered)
-    return [problem(subject, missing.files ?? "", "until then previews fail, and are tried again")];
+  if (isolation.unanswered) return [problem(subject, missing.files ?? "", "until then previews fail and are retried")];
   const held = Object.entries(provided).map(([property, by]) => `${property} (${by})`);
   const forks = forksOf(config, isolation);
   const withheld = forks === "refused" ? ", and nothing of forks is rendered" : "";
@@ -149,7 +149,7 @@ export async function examineIsolation(config: Pick<Config, "preview">, atRunner
       ? problem(
           subject,
           `${property}: ${why}`,
-          "until then previews are refused; preview.isolation: auto renders them with what there is",
+          "until then previews are rejected; preview.isolation: auto renders them with the isolation that is available",
         )
       : warning(subject, `${property}: ${why}`, `until then a branch can do more than render${withheld}`),
   );

@@ -73,9 +73,9 @@ export function explainAddress(error: NodeJS.ErrnoException, { host = "", port, 
   const [portOf, hostOf] = variable.startsWith("--") ? [variable, variable] : [`${variable}_PORT`, `${variable}_HOST`];
   const whys: Readonly<Record<string, string>> = {
     EADDRINUSE: `another process listens there; choose another port with ${portOf}`,
-    EACCES: `the server may not use this port; choose one above 1023 with ${portOf}`,
-    EADDRNOTAVAIL: `this machine has no such address; choose another with ${hostOf}`,
-    ENOTFOUND: `this host name is not known; choose another with ${hostOf}`,
+    EACCES: `the server is not allowed to use this port; choose one above 1023 with ${portOf}`,
+    EADDRNOTAVAIL: `this machine does not have this address; choose another with ${hostOf}`,
+    ENOTFOUND: `this host name cannot be resolved; choose another with ${hostOf}`,
   };
   return `Cannot listen for ${purpose} on ${host}:${port}: ${whys[error.code ?? ""] ?? error.message}.`;
 }

@@ -71,9 +71,9 @@ export async function checkLogins(forges: readonly ForgeConfig[], log: Logger): 
     const login = loginOf(forge);
     if (login === undefined) continue;
     try {
-      log.info({ forge: id, user: await findAccount({ kind, apiUrl, login, log }) }, "the login works");
+      log.info({ forge: id, user: await findAccount({ kind, apiUrl, login, log }) }, "forge login works");
     } catch (error) {
-      log.warn({ forge: id, error: (error as Error).message }, "the login does not work");
+      log.warn({ forge: id, error: (error as Error).message }, "forge login failed");
     }
   }
 }

@@ -47,7 +47,7 @@ export function createLiveKluctl(
     try {
       await one.kluctl.stop();
     } catch (error) {
-      log.warn({ err: error }, "the kluctl of before could not be put away");
+      log.warn({ err: error }, "could not remove the previous kluctl");
     }
     all.delete(one);
   }

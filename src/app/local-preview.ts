@@ -77,7 +77,7 @@ export async function previewLocally(options: LocalPreviewOptions): Promise<Repo
     await kluctl.stop();
     await rm(dir, { recursive: true, force: true, maxRetries: 3 });
   }
-  if (report === undefined) throw new Error("the preview came to no end");
+  if (report === undefined) throw new Error("the preview did not finish");
   return report;
 }
 

@@ -44,7 +44,7 @@ export async function startPreviewRunner(
     cacheDir: tool.cacheDir ?? join(dataDir, "kluctl-cache"),
     unpackedDir: tool.unpackedDir,
     workDir,
-    kubeconfigFor: () => Promise.reject(new Error("a preview runner has no login to a cluster")),
+    kubeconfigFor: () => Promise.reject(new Error("a preview runner has no cluster login")),
     env,
     log,
     systemPython: tool.systemPython,
@@ -52,7 +52,7 @@ export async function startPreviewRunner(
     confine: {
       open: (_run, slot) => {
         const access = accesses.get(slot);
-        return access ? Promise.resolve(access) : Promise.reject(new Error("there is no such run"));
+        return access ? Promise.resolve(access) : Promise.reject(new Error("unknown run"));
       },
     },
     jail: { ...toDemands(machine), reachesNothing: () => reachesNothing },

@@ -198,7 +198,7 @@ export function startPreviews(deps: PreviewsDeps): Previews {
       : undefined;
   // A login alone does not say that strangers to the followed branch may have their code rendered.
   const tellIfOff = ({ enabled }: Config["preview"]) => {
-    if (!enabled) log.info({ forges: [...forges.keys()] }, "pull requests are not previewed: preview.enabled is false");
+    if (!enabled) log.info({ forges: [...forges.keys()] }, "previews disabled: preview.enabled is false");
   };
   let sweep = startSweep(live.now.preview);
   tellIfOff(live.now.preview);

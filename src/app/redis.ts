@@ -53,7 +53,7 @@ async function readAuthorities(path: string): Promise<string> {
     throw new ConfigError(`redis.caFile: ${path} cannot be read: ${explainUnreadable(error)}`, { cause: error });
   });
   if (text.includes("-----BEGIN CERTIFICATE-----")) return text;
-  throw new ConfigError(`redis.caFile: ${path} holds no certificate in PEM form`);
+  throw new ConfigError(`redis.caFile: ${path} contains no PEM certificate`);
 }
 
 export interface WatchedRedis {
@@ -73,8 +73,8 @@ export function watchRedis(redis: Redis, metrics: Pick<Metrics, "redisUp">, log:
     metrics.redisUp(true);
     checkRedis(redis).then(
       ({ problems, warnings }) => {
-        for (const problem of problems) log.error({ problem }, "Redis cannot be relied on");
-        for (const warning of warnings) log.warn({ warning }, "Redis may lose work");
+        for (const problem of problems) log.error({ problem }, "Redis is not configured safely");
+        for (const warning of warnings) log.warn({ warning }, "Redis may lose queued jobs");
       },
       () => undefined, // it is gone again, which the connection tells
     );
@@ -82,7 +82,7 @@ export function watchRedis(redis: Redis, metrics: Pick<Metrics, "redisUp">, log:
   return {
     async check() {
       // What a command says that finds no connection is not why there is none.
-      if (trouble !== undefined && redis.status !== "ready") throw new Error(`Redis cannot be reached: ${trouble}`);
+      if (trouble !== undefined && redis.status !== "ready") throw new Error(`Redis connection failed: ${trouble}`);
       return checkRedis(redis);
     },
   };

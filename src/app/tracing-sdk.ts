@@ -28,7 +28,7 @@ export async function startTracing(
     return off;
   const protocol = env["OTEL_EXPORTER_OTLP_TRACES_PROTOCOL"] || env["OTEL_EXPORTER_OTLP_PROTOCOL"];
   if (protocol === "grpc") {
-    log.warn("No traces are sent: OTEL_EXPORTER_OTLP_PROTOCOL is grpc, and only HTTP is spoken (port 4318, mostly)");
+    log.warn("No traces are sent: OTEL_EXPORTER_OTLP_PROTOCOL is grpc, but only HTTP is supported (usually port 4318)");
     return off;
   }
   try {
@@ -53,7 +53,7 @@ export async function startTracing(
     tellTrouble(log);
     context.setGlobalContextManager(new hooks.AsyncLocalStorageContextManager().enable());
     trace.setGlobalTracerProvider(provider);
-    log.info("traces are sent by OpenTelemetry");
+    log.info("tracing with OpenTelemetry enabled");
     return {
       tracing: createTracing(),
       async stop() {
@@ -95,7 +95,7 @@ function tellTrouble(log: Logger): void {
   const told = new Set<string>();
   const tell = (message: string) => {
     const kind = message.slice(0, 40);
-    if (told.size < 20 && !told.has(kind)) log.warn({ error: message.slice(0, 500) }, "traces cannot be sent");
+    if (told.size < 20 && !told.has(kind)) log.warn({ error: message.slice(0, 500) }, "could not send traces");
     told.add(kind);
   };
   const quiet = () => undefined;

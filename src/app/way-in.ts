@@ -126,7 +126,7 @@ export async function startWayIn(deps: WayInDeps): Promise<WayIn> {
         connections: {
           ...mostConnections,
           isProxy: (address) => isProxy(address),
-          onFull: (closed) => log.warn({ closed }, "too many webhook connections: closed the oldest"),
+          onFull: (closed) => log.warn({ closed }, "too many webhook connections: oldest closed"),
         },
       },
     );

@@ -96,7 +96,7 @@ export function startWork(deps: WorkDeps): StartedWork {
   });
   const watching = deployments.start().then(
     () => log.info({ deployments: deployments.all().length }, "watching KluctlDeployments"),
-    (error: unknown) => log.error({ err: error }, "the watch could not be started"),
+    (error: unknown) => log.error({ err: error }, "could not start the watch"),
   );
   startTidying({ deployments, results, clusterId, namespaces: live.now.kubernetes.namespaces, log });
   return {

@@ -32,11 +32,11 @@ export async function openTunnel({ target, operators, signal }: Dialing, deps: D
   const { headers: login, ...place } = placeOf(upstream);
   const headers = { ...login, host: path };
   const asked = request({ ...place, method: "CONNECT", path, headers, agent: false, signal });
-  asked.setTimeout(deps.connectMs, () => asked.destroy(new Error("the server's proxy does not answer in time")));
+  asked.setTimeout(deps.connectMs, () => asked.destroy(new Error("the server's proxy does not respond in time")));
   asked.once("connect", ({ statusCode = 0 }, socket, head) => {
     if (statusCode < 200 || statusCode >= 300) {
       socket.destroy();
-      return reject(new Error(`the server's proxy answers with ${statusCode}`));
+      return reject(new Error(`the server's proxy responded with status ${statusCode}`));
     }
     socket.setTimeout(0);
     if (head.length > 0) socket.unshift(head);
@@ -44,7 +44,7 @@ export async function openTunnel({ target, operators, signal }: Dialing, deps: D
   });
   asked.once("response", ({ statusCode }) => {
     asked.destroy();
-    reject(new Error(`the server's proxy answers with ${statusCode}`));
+    reject(new Error(`the server's proxy responded with status ${statusCode}`));
   });
   asked.once("error", reject);
   asked.end();
@@ -58,7 +58,7 @@ async function connect({ target, operators, signal }: Dialing, { guard, connectM
   const { promise, resolve, reject } = Promise.withResolvers<net.Socket>();
   // A name in any case, so that these addresses are used and no others.
   const socket = net.connect({ host: "judged", port: target.port, lookup, autoSelectFamily: true, signal });
-  socket.setTimeout(connectMs, () => socket.destroy(new Error("it does not answer in time")));
+  socket.setTimeout(connectMs, () => socket.destroy(new Error("it does not respond in time")));
   socket.once("connect", () => {
     socket.setTimeout(0);
     resolve(socket);

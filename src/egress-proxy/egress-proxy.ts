@@ -78,7 +78,7 @@ export function createEgressProxy({ hosts, env, log, lookup = systemLookup, ...d
       return { status: 403, words: error.message };
     }
     const { code, message } = error as NodeJS.ErrnoException;
-    return { status: 502, words: `no connection to ${target?.host ?? "it"}: ${code ?? message}` };
+    return { status: 502, words: `cannot connect to ${target?.host ?? "it"}: ${code ?? message}` };
   }
 
   async function tunnel(request: http.IncomingMessage, socket: Duplex, head: Buffer): Promise<void> {
@@ -89,7 +89,7 @@ export function createEgressProxy({ hosts, env, log, lookup = systemLookup, ...d
       run.enter(socket);
       socket.pause(); // until there is somebody to send to
       target = parseTarget(request.url ?? "");
-      if (target === undefined) throw new RefusedError("previews may only connect to a host and a port");
+      if (target === undefined) throw new RefusedError("previews can only connect to a host and a port");
       run.allow(target, 443);
       const out = await openTunnel({ target, operators: run.operators, signal: run.signal }, dialing);
       join(run, socket, out, head);
@@ -125,10 +125,10 @@ export function createEgressProxy({ hosts, env, log, lookup = systemLookup, ...d
       request.pause();
       const url = /^http:\/\//i.test(text) ? URL.parse(text) : undefined;
       target = url ? parseTarget(`${url.hostname}:${url.port || 80}`) : undefined;
-      if (!url || target === undefined) throw new RefusedError("this is a proxy, and answers nothing else");
+      if (!url || target === undefined) throw new RefusedError("this is a proxy; only proxy requests are supported");
       run.allow(target, 80);
       const reads = ["GET", "HEAD"].includes(method) || (method === "POST" && /\/git-upload-pack$/.test(url.pathname));
-      if (!reads) throw new RefusedError(`previews may only read from ${target.host}, and ${method} is more than that`);
+      if (!reads) throw new RefusedError(`previews can only read from ${target.host}; ${method} is not allowed`);
       const kept = ([name]: [string, unknown]) =>
         !hopByHop.test(name) && (method === "POST" || name !== "content-length");
       const headers = Object.fromEntries(Object.entries(request.headers).filter(kept));
@@ -148,7 +148,7 @@ export function createEgressProxy({ hosts, env, log, lookup = systemLookup, ...d
     response: http.ServerResponse,
     sent: http.ClientRequest,
   ): void {
-    sent.setTimeout(limits.idleMs, () => sent.destroy(new Error("it does not answer in time")));
+    sent.setTimeout(limits.idleMs, () => sent.destroy(new Error("it does not respond in time")));
     sent.once("error", (error) => {
       const { status, words } = explain(error, run, target);
       if (response.headersSent) response.destroy();
@@ -195,7 +195,7 @@ export function createEgressProxy({ hosts, env, log, lookup = systemLookup, ...d
         refusals: () => run.refusals(),
         close() {
           if (runs.delete(login) && run.refusals().length > 0) {
-            log.info({ refusals: run.refusals() }, "a preview asked for hosts that it may not reach");
+            log.info({ refusals: run.refusals() }, "preview tried to reach hosts that are not allowed");
           }
           run.close();
           return Promise.resolve();

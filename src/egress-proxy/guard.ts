@@ -29,18 +29,18 @@ export function createGuard({ lookup, apiServers, ownAddresses = addressesOfMach
     const addresses = await find(host);
     if (addresses.length === 0) throw new Error(`the name ${host} cannot be resolved`);
     if (addresses.some(isForbiddenAddress)) {
-      throw new RefusedAddressError(`${host} is a link-local or metadata address, which nothing may connect to`);
+      throw new RefusedAddressError(`${host} is a link-local or metadata address, to which no connection is allowed`);
     }
     // An operator who names the address itself, with its port, knows what is there.
     const isNamed = isAddress(host) && operators.some((rule) => rule.port === port && matchesRule(target, rule, port));
     const own = ownAddresses();
     if (!isNamed && addresses.some((address) => isLocalAddress(address) || isAmong(address, own))) {
-      throw new RefusedAddressError(`${host} leads to the server itself, which a preview may not connect to`);
+      throw new RefusedAddressError(`${host} is the server itself, to which a preview cannot connect`);
     }
     const served = apiServers().filter((one) => one.port === port);
     const known = await Promise.all(served.map((one) => find(one.host).catch(() => [])));
     if (addresses.some((address) => isAmong(address, known.flat()))) {
-      throw new RefusedAddressError(`${host}:${port} is an API server, which a preview may not connect to this way`);
+      throw new RefusedAddressError(`${host}:${port} is an API server, to which a preview cannot connect this way`);
     }
     return addresses;
   };

@@ -59,7 +59,7 @@ export function createEgressRun(
   function count(more: number): void {
     bytes += more;
     if (bytes <= limits.bytes) return;
-    refused(`a preview may not transfer more than ${Math.floor(limits.bytes / 1024 ** 2)} MiB`);
+    refused(`a preview cannot transfer more than ${Math.floor(limits.bytes / 1024 ** 2)} MiB`);
     close();
   }
 
@@ -76,11 +76,11 @@ export function createEgressRun(
     allow(target, defaultPort) {
       if (rules.some((rule) => matchesRule(target, rule, defaultPort))) return;
       const name = target.port === defaultPort ? target.host : `${target.host}:${target.port}`;
-      throw new RefusedError(`previews may not reach ${name}; an operator can add it to preview.hosts`);
+      throw new RefusedError(`previews cannot reach ${name}; an operator can add it to preview.hosts`);
     },
     enter(socket) {
       if (entered.size >= limits.connections) {
-        throw new RefusedError(`a preview may have no more than ${limits.connections} connections at once`);
+        throw new RefusedError(`a preview can have at most ${limits.connections} connections at once`);
       }
       entered.add(socket);
       socket.once("close", () => entered.delete(socket));

@@ -29,7 +29,7 @@ export async function findAccount({ kind, apiUrl, login, log }: AccountOptions):
       return findGitlabUser(apiUrl ?? "https://gitlab.com/api/v4", token);
     }
     case "gitea":
-      if (apiUrl === undefined) throw new ConfigError("a token of a Gitea needs the address of its API (apiUrl)");
+      if (apiUrl === undefined) throw new ConfigError("a Gitea token needs the URL of the API (apiUrl)");
       return findGiteaUser(apiUrl, token);
   }
 }

@@ -8,7 +8,7 @@ export async function readBody(answer: Response): Promise<Buffer<ArrayBuffer>> {
   for await (const chunk of answer.body ?? []) {
     bytes += chunk.byteLength;
     // Leaving the loop ends the connection.
-    if (bytes > maxAnswerBytes) throw new TooLargeError(`the answer is larger than ${maxAnswerBytes / 1_000_000} MB`);
+    if (bytes > maxAnswerBytes) throw new TooLargeError(`the response is larger than ${maxAnswerBytes / 1_000_000} MB`);
     chunks.push(chunk);
   }
   return Buffer.concat(chunks, bytes);

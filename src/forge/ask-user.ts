@@ -12,9 +12,9 @@ export async function askUser(url: string, headers: Record<string, string>): Pro
       throw new Error(`${url} cannot be reached`, { cause });
     },
   );
-  if (answer.status === 401) throw new Error("the token is not accepted (401): it is wrong, revoked or expired");
-  if (!answer.ok) throw new Error(`${url} answered ${answer.status}`);
+  if (answer.status === 401) throw new Error("the token was rejected (401): it is wrong, revoked or expired");
+  if (!answer.ok) throw new Error(`${url} responded with status ${answer.status}`);
   const user = User.safeParse(await answer.json().catch(() => undefined));
-  if (!user.success) throw new Error(`${url} did not answer with a user: is apiUrl the address of the API?`);
+  if (!user.success) throw new Error(`${url} did not return a user: is apiUrl the URL of the API?`);
   return user.data.login;
 }

@@ -77,7 +77,7 @@ export function createAsk({ apiUrl, headers, hint, token, timeoutMs = defaultTim
       signal?.throwIfAborted();
       if (error instanceof ForgeError) throw error;
       if (error instanceof TooLargeError) throw new ForgeError("refused", `${request}: ${error.message}`);
-      const why = timeout.aborted ? `no answer within ${timeoutMs / 1_000} s` : `no connection (${codeOf(error)})`;
+      const why = timeout.aborted ? `no response within ${timeoutMs / 1_000} s` : `no connection (${codeOf(error)})`;
       throw new ForgeError("unreachable", `${request}: ${why}`, { cause: error });
     }
   };
@@ -102,7 +102,7 @@ export function readAnswer<T extends z.ZodType>(
   if (error === undefined) return data;
   const [issue] = error.issues;
   const where = issue?.path.join(".") || "the answer";
-  const text = `is not answered as documented (${where}: ${issue?.message}): is apiUrl the address of the API?`;
+  const text = `returned an unexpected response (${where}: ${issue?.message}): is apiUrl the URL of the API?`;
   throw new ForgeError("unreachable", `${request}: ${text}`);
 }
 

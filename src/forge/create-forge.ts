@@ -22,11 +22,11 @@ async function createAtApi({ kind, ...options }: Omit<CreateForgeOptions, "webUr
   if (kind === "github") return (await import("./github/forge.ts")).createGithubForge(options);
 
   const { id, apiUrl, login, timeoutMs, onAnswer } = options;
-  if (!("token" in login)) throw new ConfigError(`forge ${id}: only a GitHub has Apps: set a token`);
+  if (!("token" in login)) throw new ConfigError(`forge ${id}: only GitHub supports Apps: set a token`);
   if (kind === "gitlab") {
     const { createGitlabForge } = await import("./gitlab/forge.ts");
     return createGitlabForge({ id, apiUrl, token: login.token, timeoutMs, onAnswer });
   }
-  if (apiUrl === undefined) throw new ConfigError(`forge ${id}: a Gitea needs the address of its API (apiUrl)`);
+  if (apiUrl === undefined) throw new ConfigError(`forge ${id}: a Gitea forge needs the URL of its API (apiUrl)`);
   return createGiteaForge({ id, apiUrl, token: login.token, timeoutMs, onAnswer });
 }

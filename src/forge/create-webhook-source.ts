@@ -16,7 +16,7 @@ export interface CreateWebhookSourceOptions extends WebhookSourceOptions {
 export function createWebhookSource(options: CreateWebhookSourceOptions): WebhookSource {
   const { id, kind, secrets, allowUnsigned, clock = { now: () => Date.now() } } = options;
   if (secrets.some((secret) => secret.trim() === "")) throw new ConfigError(`forge ${id}: a webhook secret is empty`);
-  if (secrets.length === 0 && !allowUnsigned) throw new ConfigError(`forge ${id}: it has no webhook secret`);
+  if (secrets.length === 0 && !allowUnsigned) throw new ConfigError(`forge ${id}: no webhook secret is configured`);
   switch (kind) {
     case "github":
       return createGithubSource(options);

@@ -20,7 +20,9 @@ export async function ensureHooks(options: EnsureHooksOptions): Promise<Ensured[
   const results: Ensured[] = [];
   for (const { name, look } of stepsOf(options)) {
     const waitMs = results.at(-1)?.waitMs;
-    const why = [`not asked: the host takes no more for ${Math.ceil((waitMs ?? 0) / 1_000)} s; try again then`];
+    const why = [
+      `not checked: the host's rate limit is exceeded for ${Math.ceil((waitMs ?? 0) / 1_000)} s; try again then`,
+    ];
     results.push(waitMs === undefined ? await look() : { name, result: "failed", why, waitMs });
   }
   return results;
@@ -51,7 +53,7 @@ function createHooks({ id, kind, apiUrl, wanted, ...options }: EnsureHooksOption
     case "gitlab":
       return createGitlabHooks({ apiUrl, token }, wanted);
     case "gitea":
-      if (apiUrl === undefined) throw new ConfigError(`forge ${id}: a Gitea needs the address of its API (apiUrl)`);
+      if (apiUrl === undefined) throw new ConfigError(`forge ${id}: a Gitea forge needs the URL of its API (apiUrl)`);
       return createGiteaHooks({ apiUrl, token }, wanted);
   }
 }

@@ -25,24 +25,26 @@ export function toForgeError(
     return new ForgeError("rate-limited", `${request}: too many requests (${status})`, { retryAfterMs });
   }
   if (status === 401) {
-    const text = "the token is not accepted (401): it is wrong, revoked or expired; make a new one and configure it";
+    const text = "the token was rejected (401): it is wrong, revoked or expired; create a new one and configure it";
     return new ForgeError("unauthorized", `${request}: ${text}`);
   }
   if (status === 403) return new ForgeError("unauthorized", `${request}: forbidden (403)${words}: ${hint}`);
   if (status === 404 || status === 410) {
-    return new ForgeError("not-found", `${request}: not found (${status}), or not for the token's account: ${hint}`);
+    return new ForgeError(
+      "not-found",
+      `${request}: not found (${status}), or not visible to the token's account: ${hint}`,
+    );
   }
   if (status >= 300 && status < 400) {
-    const text =
-      "is redirected, which is not followed: compare apiUrl and the repository's name with what they are now";
+    const text = "is redirected, which is not followed: check apiUrl and the current name of the repository";
     return new ForgeError("refused", `${request}: ${text}`);
   }
   if (status === 423) return new ForgeError("refused", `${request}: locked (423): is the repository archived?`);
   // 408 and 5xx: the way or the host. 409: somebody else is changing the same thing right now.
   if (status >= 500 || status === 408 || status === 409) {
-    return new ForgeError("unreachable", `${request}: answered ${status}`, { retryAfterMs });
+    return new ForgeError("unreachable", `${request}: response status ${status}`, { retryAfterMs });
   }
-  return new ForgeError("refused", `${request}: refused (${status})${words}`);
+  return new ForgeError("refused", `${request}: rejected (${status})${words}`);
 }
 
 /** From `Retry-After` (seconds or a date) or else from when the limit starts anew (GitHub's and GitLab's headers). */
@@ -62,7 +64,7 @@ export function codeOf(error: unknown): string {
   for (let cause = error; cause instanceof Error; cause = cause.cause) {
     if ("code" in cause && typeof cause.code === "string") return cause.code;
   }
-  return "it broke off";
+  return "connection lost";
 }
 
 function bounded(ms: number): number {

@@ -12,7 +12,7 @@ const Conversion = z.object({
   id: z.int(),
   slug: z.string(),
   html_url: z.url({ protocol: /^https?$/ }),
-  pem: z.string().regex(/^-----BEGIN [A-Z ]*PRIVATE KEY-----/, "is no private key"),
+  pem: z.string().regex(/^-----BEGIN [A-Z ]*PRIVATE KEY-----/, "is not a private key"),
   webhook_secret: z.string().min(16).nullish(),
 });
 
@@ -40,7 +40,7 @@ export function toManifest({ name, homepage, webhookUrl, redirectUrl }: Manifest
   return {
     name,
     url: homepage,
-    description: "Deploys with kluctl, and shows in pull requests what merging would change.",
+    description: "Deploys with kluctl and shows in pull requests what merging would change.",
     hook_attributes: { url: webhookUrl, active: true },
     redirect_url: redirectUrl,
     public: false,

@@ -49,7 +49,7 @@ export async function ensureHook(hooks: Hooks, name: string, { rotate, dryRun }:
     const more = found.length > 1 ? [`${found.length} webhooks have this address: remove all but one`] : [];
     if (hook.lacks.length === 0 && !rotate) return { name, result: "unchanged", why: more };
     if (!dryRun) await hook.repair({ rotate });
-    return { name, result: "repaired", why: [...hook.lacks, ...(rotate ? ["the secret is set again"] : []), ...more] };
+    return { name, result: "repaired", why: [...hook.lacks, ...(rotate ? ["the secret was set again"] : []), ...more] };
   });
 }
 

@@ -6,7 +6,7 @@ import { type DeliveryHeaders, findHeader } from "./webhook-source.ts";
 
 /** Longer texts than any real name, and short enough for a log line. */
 export const Name = z.string().min(1).max(1_000);
-export const Commit = z.string().regex(/^[0-9a-f]{40}([0-9a-f]{24})?$/i, "is not a commit id");
+export const Commit = z.string().regex(/^[0-9a-f]{40}([0-9a-f]{24})?$/i, "is not a commit hash");
 const Url = z.string().min(1).max(4_000);
 
 /** A field we can do without: whatever is not as expected counts as absent. */

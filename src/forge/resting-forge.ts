@@ -12,7 +12,7 @@ export function createRestingForge(forge: Forge, clock: Clock, onRest?: (until: 
   async function ask<T>(question: () => Promise<T>): Promise<T> {
     const restMs = until - clock.now();
     if (restMs > 0) {
-      const message = `forge ${forge.id} is not asked for another ${Math.ceil(restMs / 1_000)} s, as it wants it`;
+      const message = `requests to forge ${forge.id} are paused for ${Math.ceil(restMs / 1_000)} s, as the forge requested`;
       throw new ForgeError("rate-limited", message, { retryAfterMs: restMs });
     }
     try {

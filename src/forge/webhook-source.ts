@@ -54,6 +54,6 @@ export function refused(reason: string): Verdict {
 /** Why a signature header is of no use, in one sentence. */
 export function signatureProblem(headers: DeliveryHeaders, name: string): string {
   const count = headers.get(name.toLowerCase())?.length ?? 0;
-  if (count > 1) return `The header ${name} is there ${count} times.`;
+  if (count > 1) return `The header ${name} is present ${count} times.`;
   return `The header ${name} is missing or empty: set the webhook's secret at the git host.`;
 }

@@ -77,7 +77,7 @@ export async function findLackingAccess(
 ): Promise<readonly string[]> {
   const host = hosts[kind];
   const base = apiUrl ?? host.apiUrl;
-  if (base === undefined) throw new ConfigError("a token of a Gitea needs the address of its API (apiUrl)");
+  if (base === undefined) throw new ConfigError("a Gitea token needs the URL of the API (apiUrl)");
   if ("app" in login) return lacksOfApp({ apiUrl: base, app: login.app, log }, repoName);
   const { token } = login;
   const ask = createAsk({ apiUrl: base, headers: host.headers(token), hint: "give the login access to it", token });

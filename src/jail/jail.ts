@@ -78,6 +78,7 @@ export function toText({ read, execute, write, ports, filter, watched, limits, d
     ...(demands.network ? ([["demand", "network"]] as [string, string][]) : []),
     ...(environment ?? []).map((name): [string, string] => ["environment", name]),
   ];
-  if (lines.some(([, value]) => String(value).includes("\n"))) throw new Error("a path of a jail has a line break");
+  if (lines.some(([, value]) => String(value).includes("\n")))
+    throw new Error("a path in the jail contains a line break");
   return lines.map(([name, value]) => `${name} ${value}\n`).join("");
 }

@@ -19,12 +19,12 @@ export interface KernelJail {
 
 const needsLinux = "this is not Linux";
 const needsLandlock =
-  "Landlock is missing: it takes Linux 5.13 or newer, with landlock among its security modules (lsm=), and a seccomp profile of the container that lets its calls pass";
-const needsPorts = "Landlock's rules for TCP ports are missing: they take Linux 6.7 or newer";
+  "Landlock is missing: it needs Linux 5.13 or newer with landlock among its security modules (lsm=), and a container seccomp profile that allows its system calls";
+const needsPorts = "Landlock's rules for TCP ports are missing: they need Linux 6.7 or newer";
 const needsWatch =
-  "connections cannot be watched: seccomp's notifications are missing, or the memory of a process that this one has started cannot be read";
+  "connections cannot be monitored: seccomp notifications are missing, or the memory of child processes cannot be read";
 const needsSeccomp =
-  "seccomp filters cannot be set: the machine has to be x86-64 or arm64, and let unprivileged programs set them";
+  "seccomp filters cannot be set: the machine must be x86-64 or arm64 and allow unprivileged programs to set them";
 const needsPerl = "/usr/bin/perl is missing: install perl-base";
 
 /** Prints the name of each attempt that succeeds. */

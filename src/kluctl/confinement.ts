@@ -235,7 +235,7 @@ export function createConfinement(deps: ConfinementDeps): Confinement {
     async begin(binary, run, signal, { offline }) {
       if (offline && !isWhole(demands)) throw new PreviewRefusedError(notIsolated);
       if (!takesStandIn(binary)) {
-        const words = `kluctl ${binary.version} takes no renderers but its own, which nothing confines: use 2.25 or newer`;
+        const words = `kluctl ${binary.version} only uses its own renderers, which cannot be confined: use 2.25 or newer`;
         throw new KluctlUnavailableError(words);
       }
       const place = await find(binary);

@@ -134,7 +134,7 @@ function toGoogle(value: string): string {
   } catch {
     // told below, without the parser's words, which quote it
   }
-  throw refusal("sops.gcp-kms", "it is not the JSON of a service account's key");
+  throw refusal("sops.gcp-kms", "it is not a service account key in JSON");
 }
 
 function parseLogin<T>(name: string, schema: z.ZodType<T>, value: string): T {
@@ -144,7 +144,7 @@ function parseLogin<T>(name: string, schema: z.ZodType<T>, value: string): T {
   } catch {
     // told below, without the parser's words, which quote it
   }
-  throw refusal(name, "it is no YAML with fields");
+  throw refusal(name, "it is not a YAML mapping");
 }
 
 function refusal(name: string, why: string): PrepareError {
@@ -158,22 +158,22 @@ export function explainDecryption(error: unknown, keys: DecryptionKeys | undefin
   }
   const locked = /Inappropriate[\s|]+ioctl|[Nn]o[\s|]+pinentry|[Bb]ad[\s|]+passphrase/.test(error.message);
   const unlock = locked
-    ? " A PGP key in it has a passphrase, which nobody is there to enter: export the key without one."
+    ? " A PGP key in it has a passphrase, which cannot be entered here: export the key without one."
     : "";
   return new PrepareError(`${error.message}\n\n${adviceFor(keys)}${unlock}`, { cause: error });
 }
 
 function adviceFor(keys: DecryptionKeys | undefined): string {
-  if (keys === undefined) return "Name a Secret with the key in spec.decryption.secretRef.";
+  if (keys === undefined) return "Set spec.decryption.secretRef to a Secret with the key.";
   const role = keys.webIdentity && `AWS role ${keys.webIdentity.roleArn}`;
   if (keys.secretName === undefined) {
     return role
       ? `spec.decryption has ${role}, which cannot decrypt it, and no secretRef.`
-      : "spec.decryption names no Secret, and its service account has no AWS role.";
+      : "spec.decryption references no Secret, and its service account has no AWS role.";
   }
   const names = Object.keys(keys.data).sort();
-  const what = `Nothing in Secret ${keys.secretName} (${names.join(", ") || "nothing"})${role ? `, nor ${role},` : ""} decrypts it.`;
+  const what = `No key in Secret ${keys.secretName} (${names.join(", ") || "empty"})${role ? ` or ${role}` : ""} decrypts it.`;
   const unread = names.filter((name) => !keyName.test(name));
   if (unread.length === 0) return what;
-  return `${what} Of these ${unread.join(", ")} ${unread.length === 1 ? "is" : "are"} not even read: a key's name has to be *.agekey, *.asc, ${cloudKeyNames.join(", ")}.`;
+  return `${what} Ignored because of ${unread.length === 1 ? "its name" : "their names"}: ${unread.join(", ")}. The name of a key must be *.agekey, *.asc, ${cloudKeyNames.join(", ")}.`;
 }

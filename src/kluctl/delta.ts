@@ -22,7 +22,7 @@ export function applyDelta(base: string, delta: string): string {
       case undefined: // the delta of two empty texts
         break;
       default:
-        throw new Error(`"${operation.slice(0, 20)}" is no operation of a delta`);
+        throw new Error(`"${operation.slice(0, 20)}" is not a delta operation`);
     }
   }
   return result;
@@ -36,12 +36,12 @@ function createTaker(text: string): (count: number) => string {
   return (count) => {
     const start = position;
     position += count;
-    if (position > length) throw new Error("the delta is longer than the text it belongs to");
+    if (position > length) throw new Error("the delta is longer than its text");
     return points ? points.slice(start, position).join("") : text.slice(start, position);
   };
 }
 
 function toCount(text: string): number {
-  if (!/^\d+$/.test(text)) throw new Error(`"${text.slice(0, 20)}" is no count of a delta`);
+  if (!/^\d+$/.test(text)) throw new Error(`"${text.slice(0, 20)}" is not a delta count`);
   return Number(text);
 }

@@ -112,7 +112,7 @@ export function createDirectories(options: DirectoriesOptions): Directories {
     },
 
     async create(namespace, { bringsLogins, cluster }) {
-      if (!/^[a-z0-9]([-a-z0-9]*[a-z0-9])?$/.test(namespace)) throw new Error(`"${namespace}" is no namespace`);
+      if (!/^[a-z0-9]([-a-z0-9]*[a-z0-9])?$/.test(namespace)) throw new Error(`"${namespace}" is not a namespace`);
       const common = bringsLogins ? join(cacheDir, "namespaces", namespace) : join(cacheDir, "shared");
       const clusterDir =
         cluster && createHash("sha256").update(`${namespace} ${bringsLogins} ${cluster}`).digest("hex");

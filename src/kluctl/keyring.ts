@@ -39,7 +39,7 @@ export function createKeyring({ home, searchPath, limits, onLeft }: KeyringDeps)
   return {
     async import(keys, signal) {
       if (keys.size > 0 && Buffer.byteLength(home) > longestHome) {
-        const most = `more than the ${longestHome} bytes that gpg's sockets leave`;
+        const most = `more than the ${longestHome} bytes that gpg's sockets allow`;
         throw new KluctlUnavailableError(`The path ${home} has ${most}: choose a shorter TOWLINE_DATA_DIR.`);
       }
       for (const [name, path] of keys) {

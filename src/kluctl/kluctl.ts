@@ -338,7 +338,7 @@ export function createKluctl({ binary, kubeconfigFor, log, observe, ...deps }: K
   }
 
   function onLeft(error: unknown): void {
-    log.warn({ err: error }, "could not end a gpg-agent; it ends when it finds its directory gone");
+    log.warn({ err: error }, "could not stop a gpg-agent; it exits when its directory is removed");
   }
 
   /** Counts and times the call, and holds up `stop` until it is over. */

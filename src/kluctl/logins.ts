@@ -137,7 +137,7 @@ export function explainRefusal(
 ): unknown {
   if (!(error instanceof PrepareError)) return error;
   if (cluster !== undefined && error.message.includes(refusedByCluster)) {
-    return withAdvice(error, "The cluster that spec.kubeConfig leads to does not take the login in that kubeconfig.");
+    return withAdvice(error, "The cluster of spec.kubeConfig rejected the login in that kubeconfig.");
   }
   if (!refused.test(error.message)) return error;
   const { git, oci, helm } = credentials;
@@ -149,17 +149,17 @@ export function explainRefusal(
   // Of git, kluctl does not say which repository it was.
   const repositories = error.message.includes("://") ? [] : fetchedRepositories(stderr).slice(0, 10);
   const mentioned = `${error.message} ${repositories.join(" ")}`;
-  const about = repositories.length > 0 ? `What was fetched from git: ${repositories.join(", ")}. ` : "";
+  const about = repositories.length > 0 ? `Repositories fetched: ${repositories.join(", ")}. ` : "";
   // Those for other hosts are nobody's business who reads this.
   const fitting = given.filter(([, host, , name]) => name !== "" && mentioned.includes(host === "*" ? "" : host));
   if (fitting.length === 0) {
-    const how = "an entry fits by its host as in the URL, with its port";
-    return withAdvice(error, `${about}No entry of spec.credentials.git, oci or helm names its host: ${how}.`);
+    const how = "an entry's host must be exactly the URL's host, including the port";
+    return withAdvice(error, `${about}No entry of spec.credentials.git, oci or helm matches its host: ${how}.`);
   }
   const list = fitting.map(([kind, host, path, name]) => {
     return `spec.credentials.${kind} for ${host}${path ? `/${path.replace(/^\/+/, "")}` : ""} (secret ${name})`;
   });
-  return withAdvice(error, `${about}Logins that there are for it: ${list.join(", ")}.`);
+  return withAdvice(error, `${about}Configured logins for it: ${list.join(", ")}.`);
 }
 
 function withAdvice(error: PrepareError, advice: string): PrepareError {

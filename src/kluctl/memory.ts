@@ -33,7 +33,7 @@ export function watchMemory(read: () => Memory | undefined): MemoryWatch {
     clearInterval(timer);
     const most = `${Math.round(tooMuch * 100)} % of ${Math.round(memory.limitBytes / 1024 ** 2)} MiB`;
     out.abort(
-      new KilledError("signal", `it was ended because the previews and the server took more memory than ${most}`),
+      new KilledError("signal", `it was ended because the previews and the server used more memory than ${most}`),
     );
   };
   const timer = setInterval(look, everyMs);

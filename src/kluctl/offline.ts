@@ -11,7 +11,7 @@ import { optionsFor } from "./yaml-slices.ts";
 
 /** There is no weaker way, so that no setting opens one. */
 export const notIsolated =
-  "a fork is rendered in isolation only, and here some of that is missing: see preview.isolation and `towline doctor`";
+  "forks are only rendered in isolation, and part of the isolation is missing here: see preview.isolation and `towline doctor`";
 
 /** A way to nowhere. */
 export const noAccess: ConfinedAccess = {
@@ -40,7 +40,7 @@ export async function keepPrinted({ exitCode, stdout }: Ended, file: string): Pr
 const largeYaml = largeText / 10;
 
 export const readRender: ReadResult<CommandResult> = (file, size, signal) => {
-  if (size > printedBytes + separator.length) throw new Error("there is more than kluctl may print");
+  if (size > printedBytes + separator.length) throw new Error("kluctl's output exceeds the limit");
   return size > largeYaml ? inThread(import.meta.url, readRenderFile, [file], signal) : readRenderFile(file);
 };
 
@@ -48,7 +48,7 @@ export const readRender: ReadResult<CommandResult> = (file, size, signal) => {
 export async function readRenderFile(file: string): Promise<CommandResult> {
   const text = await readFile(file, "utf8");
   const objects = parseAllDocuments(text, optionsFor(text)).map((document): unknown => {
-    if (document.errors.length > 0) throw new Error("an object cannot be read");
+    if (document.errors.length > 0) throw new Error("an object in kluctl's output cannot be parsed");
     return document.toJS();
   });
   return { document: {}, objects: objects.filter(isRecord).map(toObject), errors: [], warnings: [], objectsHash: "" };

@@ -20,7 +20,7 @@ export async function readOutcome<T>(
 ): Promise<T> {
   const info = await lstat(resultFile).catch(() => undefined);
   // A link would have us read what it leads to, and a pipe would never end.
-  if (info !== undefined && !info.isFile()) throw new Error("kluctl's result cannot be read: it is no file");
+  if (info !== undefined && !info.isFile()) throw new Error("kluctl's result cannot be read: it is not a file");
   const size = info?.size ?? 0;
   if (size === 0) throw toFailure(ended, toWords);
   // Nothing of the document and no parser's message goes into the error: it holds secrets.
@@ -31,7 +31,7 @@ export async function readOutcome<T>(
     if (diskIsFull(ended)) throw noRoom();
     if (error instanceof ThreadError)
       throw new Error(`kluctl's result of ${size} bytes cannot be read: ${error.message}`);
-    throw new Error(`kluctl's result cannot be read: its ${size} bytes are no document that we know`);
+    throw new Error(`kluctl's result cannot be read: its ${size} bytes are not a known document`);
   }
 }
 
@@ -41,9 +41,9 @@ function toFailure(ended: Ended, toWords: (text: string) => string): Error {
   if (diskIsFull(ended)) return noRoom();
   if (exitCode === 126 || exitCode === 127) return new KluctlUnavailableError(`kluctl cannot be started: ${words}`);
   if (exitCode === 1) return new PrepareError(words || "kluctl failed without saying why");
-  if (exitCode === 0) return new Error("kluctl's result cannot be read: it wrote none");
+  if (exitCode === 0) return new Error("kluctl's result cannot be read: kluctl wrote none");
   // 2 is a panic of kluctl's, which git's time-outs lead to as well.
-  return new KilledError("signal", `kluctl broke off (exit status ${exitCode}): ${words.split("\n", 1)[0]}`);
+  return new KilledError("signal", `kluctl failed (exit status ${exitCode}): ${words.split("\n", 1)[0]}`);
 }
 
 function diskIsFull({ stderr }: Ended): boolean {
@@ -57,5 +57,5 @@ export function explainDisk(error: unknown): unknown {
 }
 
 function noRoom(): Error {
-  return new Error("There is no room left on the disk for kluctl: free some in the cache and work directories.");
+  return new Error("No space left on the disk for kluctl: free some in the cache and work directories.");
 }

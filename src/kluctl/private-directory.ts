@@ -38,7 +38,7 @@ async function whyNot(path: string, error: NodeJS.ErrnoException): Promise<strin
   if (code === "EROFS") return "its file system is read-only. Mount it writable";
   if (!["EACCES", "EPERM", "EEXIST", "ENOTDIR"].includes(code)) return undefined;
   const found = await nearest(path);
-  if (!found.info.isDirectory()) return `${found.path} is no directory. Remove it`;
+  if (!found.info.isDirectory()) return `${found.path} is not a directory. Remove it`;
   const mode = (found.info.mode & 0o7777).toString(8).padStart(4, "0");
   const us = process.geteuid?.() ?? "another user";
   return `${found.path} belongs to user ${found.info.uid} with mode ${mode}, and the server runs as user ${us}. Give it to that user`;

@@ -113,8 +113,8 @@ function killed(name: string, why: Why, { timeoutMs }: ProcessLimits, how?: stri
   const words: Record<Why, string> = {
     timeout: `${name} was ended because it took longer than ${Math.round(timeoutMs / 1_000)} s`,
     "lease-lost": `${name} was ended because the lease of its deployment was lost`,
-    stopped: `${name} was ended because the server stops or the work is not wanted any more`,
-    signal: `${name} was killed (${typeof how === "number" ? `exit status ${how}` : how}): out of memory, or by somebody else`,
+    stopped: `${name} was ended because the server is stopping or the result is no longer needed`,
+    signal: `${name} was killed (${typeof how === "number" ? `exit status ${how}` : how}): out of memory, or by another process`,
   };
   return new KilledError(why, words[why]);
 }

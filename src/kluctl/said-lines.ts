@@ -94,7 +94,7 @@ async function redactSafely(
   const parts = withSecrets && withoutPlainObjects(withSecrets);
   return inThread(import.meta.url, redactLines, [text, parts, known]).catch(() => ({
     text: "",
-    doubt: "finding what is secret in them failed",
+    doubt: "could not find the secrets in them",
   }));
 }
 

@@ -60,7 +60,7 @@ async function find(binary: string, searchPath: string): Promise<string> {
     if ((await isFile(path)) && (await isExecutable(path))) return path;
   }
   const where = binary.includes("/") ? `an executable file at ${binary}` : `${binary} on PATH`;
-  throw new KluctlUnavailableError(`There is no kluctl: ${where} was looked for (set TOWLINE_KLUCTL to where it is).`);
+  throw new KluctlUnavailableError(`kluctl not found: looked for ${where} (set TOWLINE_KLUCTL to its path).`);
 }
 
 async function isFile(path: string): Promise<boolean> {
@@ -79,11 +79,11 @@ async function isExecutable(path: string): Promise<boolean> {
 
 function toVersion(output: string, path: string): string {
   const match = /^v?(\d+)\.(\d+)\.(\d+)(?=$|[-+\s])/.exec(output.trim());
-  if (match === null) throw new KluctlUnavailableError(`${path} does not say its version, so it may not be kluctl.`);
+  if (match === null) throw new KluctlUnavailableError(`${path} does not print a version, so it may not be kluctl.`);
   const version = match.slice(1).join(".");
   if (isOlder(match.slice(1).map(Number), oldest)) {
     throw new KluctlUnavailableError(
-      `kluctl ${version} at ${path} is too old: ${oldest.join(".")} or newer is needed (set TOWLINE_KLUCTL to another one)`,
+      `kluctl ${version} at ${path} is too old: ${oldest.join(".")} or newer is needed (set TOWLINE_KLUCTL to another binary)`,
     );
   }
   return version;

@@ -52,7 +52,7 @@ export const startWatched: StartWatched = ({ command, args, env, cwd, limits, be
   const leftOf = (at: number) => limits.silenceMs - (monotonicNow() - at);
   const left = leftOf(beatAt);
   if (left <= 0) {
-    const late = new Error(`${command} was not started: that took longer than its lease allows`);
+    const late = new Error(`${command} was not started: the start took longer than its lease allows`);
     return { ended: Promise.reject(late), beat: () => undefined, kill: () => undefined };
   }
   const [watchdog, watched] = underWatch(left, command, args);

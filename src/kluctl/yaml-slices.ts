@@ -51,5 +51,5 @@ async function parseSection(section: string): Promise<Record<string, unknown>> {
 
 function toMapping(value: unknown): Record<string, unknown> {
   if (typeof value === "object" && value !== null && !Array.isArray(value)) return value as Record<string, unknown>;
-  throw new Error("it is no YAML mapping");
+  throw new Error("it is not a YAML mapping");
 }

@@ -47,12 +47,12 @@ export function createAccountToken(
     const account = `service account ${namespace}/${name}`;
     if (error.status === 404) {
       return new PreviewRefusedError(
-        `a preview needs the ${account}, and the cluster has none of that name; create it (docs/preview-security.md), or name another`,
+        `a preview needs the ${account}, which does not exist; create it (docs/preview-security.md), or configure another`,
       );
     }
     if (error.status !== 403) return error;
     return new PreviewRefusedError(
-      `${whose} may not create a token for the ${account}, which a preview needs: ${error.message}; grant it "create" on serviceaccounts/token of that account (see docs/rights.md)`,
+      `${whose} is not allowed to create a token for the ${account}, which a preview needs: ${error.message}; grant it "create" on serviceaccounts/token of that account (see docs/rights.md)`,
     );
   }
 

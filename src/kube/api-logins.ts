@@ -118,7 +118,7 @@ export function createApiLogins({
     async login({ impersonate, cluster }) {
       if (cluster === undefined && impersonate === undefined && !allowServerLogin()) {
         throw new PreviewRefusedError(
-          "a preview needs a service account, or it would see all that the server may: name one by preview.serviceAccountName for all of them, or by the deployment's spec.serviceAccountName (docs/preview-security.md)",
+          "a preview needs a service account, or it would have all rights of the server: set preview.serviceAccountName for all previews, or the deployment's spec.serviceAccountName (docs/preview-security.md)",
         );
       }
       const there = cluster === undefined ? (home ??= openHome()) : openRemote(cluster, impersonate);

@@ -134,10 +134,7 @@ export function createAppliedObjects({ client, log, now = () => performance.now(
   function tellOnce(why: string): string {
     if (!told.has(why)) {
       told.add(why);
-      log.info(
-        { why },
-        "objects are not watched; those of a deployment that applies such are compared in each interval",
-      );
+      log.info({ why }, "objects not watched; deployments with such objects are compared at each interval");
     }
     return why;
   }
@@ -155,19 +152,19 @@ export function createAppliedObjects({ client, log, now = () => performance.now(
     one.usedAt = now();
     const { watch } = one;
     if (watch.status() === 403 || watch.status() === 404) {
-      const why = `${as ?? "the server"} may not list and watch ${path}`;
+      const why = `${as ?? "the server"} is not allowed to list and watch ${path}`;
       refuse(key, why);
       return why;
     }
     refusals.delete(key);
     if (count > limits.objects) {
-      const why = overBudget(`there are more than ${limits.objects} objects`);
+      const why = overBudget(`more than ${limits.objects} objects`);
       refuse(key, why);
       return why;
     }
     const problem = watch.problem();
     if (!watch.synced() || problem !== undefined) return `${path}: ${problem ?? "not listed yet"}`;
-    return watch.age() * 1_000 < limits.silentMs ? one : `${path}: the watch is silent`;
+    return watch.age() * 1_000 < limits.silentMs ? one : `${path}: the watch is stale`;
   }
 
   function refuse(key: string, why: string): void {
@@ -178,7 +175,7 @@ export function createAppliedObjects({ client, log, now = () => performance.now(
   function overBudget(why: string): string {
     if (!told.has(why)) {
       told.add(why);
-      log.warn({ why }, "no more objects are watched; the other deployments are compared in each interval");
+      log.warn({ why }, "object watch limit reached; the other deployments are compared at each interval");
     }
     return why;
   }
@@ -253,7 +250,7 @@ export function createAppliedObjects({ client, log, now = () => performance.now(
       client,
       path,
       what: `${kind} objects that were applied`,
-      missing: `the API server has no ${path}`,
+      missing: `the API server does not serve ${path}`,
       query: { labelSelector: discriminatorLabel },
       accept,
       as,

@@ -121,7 +121,7 @@ export function createKubeClient(options: KubeClientOptions = {}): KubeClient {
       return { kind: "failed", error, again: mayRepeat(request, status), afterMs };
     } catch (cause) {
       request.signal?.throwIfAborted();
-      const why = limit.signal.aborted ? `no answer within ${timeoutMs} ms` : (cause as Error).message;
+      const why = limit.signal.aborted ? `no response within ${timeoutMs} ms` : (cause as Error).message;
       const error = new ApiError(0, `${request.method} ${request.path}: ${why}`, { cause });
       const neverArrived = (cause as NodeJS.ErrnoException).code === "ECONNREFUSED";
       const again = neverArrived || (mayRepeat(request, 0) && !(cause instanceof TooLongError));
@@ -189,7 +189,7 @@ export function createKubeClient(options: KubeClientOptions = {}): KubeClient {
       namespace = items[0] as NamedObject | undefined;
     }
     const uid = namespace?.metadata?.uid;
-    if (!uid) throw new Error("The cluster has no namespace kube-system, so it cannot be told from others.");
+    if (!uid) throw new Error("The cluster has no namespace kube-system, so it cannot be identified.");
     return uid;
   }
 
@@ -203,7 +203,7 @@ export function createKubeClient(options: KubeClientOptions = {}): KubeClient {
       const stop = (): void => abort.abort(signal.reason);
       signal.throwIfAborted();
       signal.addEventListener("abort", stop, { once: true });
-      const timer = setTimeout(() => abort.abort(new Error(`no answer within ${timeoutMs} ms`)), timeoutMs);
+      const timer = setTimeout(() => abort.abort(new Error(`no response within ${timeoutMs} ms`)), timeoutMs);
       try {
         const answer = await open(wanted, abort.signal);
         const status = answer.statusCode ?? 0;
@@ -275,7 +275,7 @@ async function readText(answer: IncomingMessage, mostMiB = Infinity): Promise<st
   let text = "";
   for await (const chunk of answer) {
     text += chunk as string;
-    if (text.length > mostMiB * 2 ** 20) throw new TooLongError(`the answer is longer than ${mostMiB} MiB`);
+    if (text.length > mostMiB * 2 ** 20) throw new TooLongError(`the response is larger than ${mostMiB} MiB`);
   }
   return text;
 }

@@ -27,7 +27,7 @@ export function customResourceDefinition(): Schema {
           additionalPrinterColumns: printerColumns,
           schema: {
             openAPIV3Schema: {
-              description: "A kluctl project to deploy from git, and to keep deployed.",
+              description: "A kluctl project to deploy from git and keep deployed.",
               type: "object",
               properties: {
                 apiVersion: { type: "string" },

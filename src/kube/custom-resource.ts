@@ -100,7 +100,7 @@ function parseSpec(spec: unknown): Own {
   problems.push(...unsupported(readable), ...badOverrides(readable));
   // Without a Secret it would be deployed to the server's own cluster, which nobody asked for.
   if (readable.kubeConfig && !readable.kubeConfig.secretRef) {
-    problems.push("spec.kubeConfig.secretRef: is missing; name the Secret that has the kubeconfig");
+    problems.push("spec.kubeConfig.secretRef: is missing; set the name of the Secret with the kubeconfig");
   }
   const source = readable.source && toSource(readable.source, problems);
   if (parsed.data === undefined || source === undefined || problems.length > 0) {
@@ -202,7 +202,7 @@ function unsupported(spec: Partial<RawSpec>): string[] {
   const given: [there: boolean, problem: string][] = [
     [
       (spec.helmCredentials ?? []).some(({ secretRef }) => secretRef === undefined),
-      "spec.helmCredentials: an entry names no Secret; write secretRef.name, or switch to spec.credentials.helm",
+      "spec.helmCredentials: an entry references no Secret; set secretRef.name, or switch to spec.credentials.helm",
     ],
   ];
   return given.filter(([there]) => there).map(([, problem]) => problem);
@@ -210,7 +210,9 @@ function unsupported(spec: Partial<RawSpec>): string[] {
 
 function badOverrides({ sourceOverrides = [] }: Partial<RawSpec>): string[] {
   return sourceOverrides.flatMap(({ repoKey }, index) =>
-    parseRepoKey(repoKey) ? [] : [`spec.sourceOverrides[${index}].repoKey: is none; write e.g. git://host/org/repo`],
+    parseRepoKey(repoKey)
+      ? []
+      : [`spec.sourceOverrides[${index}].repoKey: is not a repository key; use e.g. git://host/org/repo`],
   );
 }
 
@@ -232,13 +234,13 @@ function problemOf(issue: z.core.$ZodIssue, spec: unknown): string {
     spec,
   );
   if (issue.code === "invalid_type") {
-    if (value === undefined || value === null) return `${field}: is missing; it has to be ${wantedOf(issue.expected)}`;
+    if (value === undefined || value === null) return `${field}: is missing; it must be ${wantedOf(issue.expected)}`;
     return `${field}: ${quote(value)} is not ${wantedOf(issue.expected)}`;
   }
   if (issue.code === "invalid_value")
-    return `${field}: ${quote(value)} is none of ${issue.values.map(String).join(", ")}`;
+    return `${field}: ${quote(value)} is not one of ${issue.values.map(String).join(", ")}`;
   if (issue.code === "too_small" && typeof value === "string")
-    return `${field}: is empty; write a name or leave the field out`;
+    return `${field}: is empty; set a name or remove the field`;
   if (issue.code === "too_big") return `${field}: ${quote(value)} is longer than ${issue.maximum} characters`;
   return `${field}: ${quote(value)} ${issue.message}`;
 }
@@ -246,7 +248,7 @@ function problemOf(issue: z.core.$ZodIssue, spec: unknown): string {
 function wantedOf(expected: string): string {
   const words: Record<string, string> = {
     boolean: "true or false",
-    string: "a text",
+    string: "a string",
     object: "a map of fields",
     record: "a map of fields",
     array: "a list",

@@ -34,7 +34,7 @@ export function createDeploymentIndex(log: Logger): DeploymentIndex {
       try {
         callback(change);
       } catch (error) {
-        log.error({ deployment: keyText(change.deployment.key), err: error }, "a change could not be handled");
+        log.error({ deployment: keyText(change.deployment.key), err: error }, "could not handle a change");
       }
     }
   }

@@ -118,7 +118,7 @@ export function createDeployments(deps: DeploymentsDeps): WatchedDeployments {
   async function readVersion({ key, uid }: Pick<DeploymentRef, "key" | "uid">): Promise<string> {
     const found = await read(key, parseKnown);
     if (found?.uid === uid) return found.resourceVersion;
-    throw new ApiError(found ? 409 : 404, `${keyText(key)} is ${found ? "another resource by now" : "gone"}`);
+    throw new ApiError(found ? 409 : 404, `${keyText(key)} ${found ? "was deleted and created again" : "was deleted"}`);
   }
 
   async function patchMetadata(

@@ -43,16 +43,16 @@ export async function loadKeyMaterial(deps: KeyMaterialDeps): Promise<KeyMateria
       const found = await read(`${secrets}/${secretName}`);
       const { metadata, data } = found === undefined ? {} : Secret.parse(found);
       const material = data ? toMaterial(data) : undefined;
-      const problem = material ? problemOf(material) : "it lacks some of its keys";
+      const problem = material ? problemOf(material) : "some of its keys are missing";
       if (material !== undefined && problem === undefined) return material;
       const made = make();
       const body = secretOf(made, namespace, metadata?.resourceVersion);
-      if (found !== undefined) log.warn({ namespace, secret: secretName, problem }, "the Secret is replaced");
+      if (found !== undefined) log.warn({ namespace, secret: secretName, problem }, "Secret replaced");
       const path = found === undefined ? secrets : `${secrets}/${secretName}`;
       const method = found === undefined ? "POST" : "PUT";
       if ((await unless(409, () => client.request({ method, path, query, body }))) !== undefined) return made;
     }
-    throw new Error(`the Secret ${namespace}/${secretName} changes all the time`);
+    throw new Error(`the Secret ${namespace}/${secretName} keeps changing`);
   }
 
   /** A command line that trusts another authority would wait for ever. */

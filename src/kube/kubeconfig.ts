@@ -33,7 +33,7 @@ function readKubeConfig({ kubeconfig: file, text, context }: KubeConfigOptions):
       code === "ENOENT" ? "there is no such file" : errno === undefined ? "it is not a valid kubeconfig" : code;
     const name = file ?? process.env["KUBECONFIG"] ?? "~/.kube/config";
     throw new ConfigError(
-      `The kubeconfig ${name} cannot be read: ${why}. Set KUBECONFIG or TOWLINE_KUBERNETES_KUBECONFIG to another.`,
+      `The kubeconfig ${name} cannot be read: ${why}. Set KUBECONFIG or TOWLINE_KUBERNETES_KUBECONFIG to another file.`,
     );
   }
 }

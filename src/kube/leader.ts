@@ -44,9 +44,7 @@ export interface Leadership {
 const sharedHolder = "towline";
 
 function whoIs(holder: string): string {
-  return holder.startsWith(`${sharedHolder}-`)
-    ? "a Towline that works alone (`controller run`)"
-    : "kluctl's own controller";
+  return holder.startsWith(`${sharedHolder}-`) ? "an exclusive Towline (`controller run`)" : "kluctl's own controller";
 }
 
 export function startLeadership(deps: LeaderDeps): Leadership {
@@ -66,23 +64,23 @@ export function startLeadership(deps: LeaderDeps): Leadership {
   const isOverdue = () => now() - renewedAt > durationMs * (2 / 3);
 
   function win(): void {
-    if (!working) log.info({ lease: id, leaderElection: how }, "may work");
+    if (!working) log.info({ lease: id, leaderElection: how }, "leadership acquired");
     working = true;
     [waiting, problem] = [undefined, undefined];
     won.resolve(true);
   }
 
   function wait(why: string): void {
-    if (waiting !== why) log.warn({ lease: id }, `Not working yet: ${why}`);
+    if (waiting !== why) log.warn({ lease: id }, `not leading yet: ${why}`);
     [waiting, problem] = [why, undefined];
   }
 
   function fail(error: unknown): void {
     const silent = error instanceof ApiError && error.status === 0;
     const why = silent
-      ? "the API server does not answer"
-      : `the Lease ${id} cannot be had: ${(error as Error).message}`;
-    if (problem !== why) log.warn({ lease: id, error: (error as Error).message }, `Not working yet: ${why}`);
+      ? "the API server does not respond"
+      : `cannot acquire the Lease ${id}: ${(error as Error).message}`;
+    if (problem !== why) log.warn({ lease: id, error: (error as Error).message }, `not leading yet: ${why}`);
     [waiting, problem] = [undefined, why];
   }
 
@@ -145,11 +143,11 @@ export function startLeadership(deps: LeaderDeps): Leadership {
       waitMs = durationMs / 3;
       try {
         const holder = await look();
-        if (late && holder === undefined) log.info({ lease: id }, "the Lease is renewed again");
+        if (late && holder === undefined) log.info({ lease: id }, "Lease renewed again");
         late = false;
         if (holder === undefined) win();
-        else if (working) return lost.resolve(`${holder} has taken the Lease ${id}`);
-        else wait(`${holder} holds the Lease ${id}: ${whoIs(holder)} runs; stop it, and this server takes over`);
+        else if (working) return lost.resolve(`${holder} took the Lease ${id}`);
+        else wait(`${holder} holds the Lease ${id}: ${whoIs(holder)} is running; stop it, and this server takes over`);
       } catch (error) {
         const status = error instanceof ApiError ? error.status : 0;
         // Without the namespace there is no such controller. What we may not see must not keep us from working.
@@ -158,7 +156,7 @@ export function startLeadership(deps: LeaderDeps): Leadership {
         else if (status === 403) {
           const { message } = error as Error;
           if (told !== message)
-            log.warn({ lease: id, error: message }, "cannot see whether kluctl's own controller runs");
+            log.warn({ lease: id, error: message }, "cannot check whether kluctl's own controller is running");
           told = message;
           win();
         } else if (!working) fail(error);
@@ -166,7 +164,7 @@ export function startLeadership(deps: LeaderDeps): Leadership {
           waitMs = durationMs / 20;
           if (!isOverdue() || late) continue;
           late = true;
-          log.warn({ lease: id, error: (error as Error).message }, "nothing new is begun until the Lease is renewed");
+          log.warn({ lease: id, error: (error as Error).message }, "new work paused until the Lease is renewed");
         }
       }
     }

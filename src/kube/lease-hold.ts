@@ -40,7 +40,7 @@ export function startHold({ store, durationMs, log, now, startedAt, onReleased, 
   function lose(why: string): void {
     if (ended) return;
     end();
-    log.warn({ lease: id }, `Lost the lease: ${why}`);
+    log.warn({ lease: id }, `lease lost: ${why}`);
     lost.abort(new Error(`lost the lease ${id}: ${why}`));
   }
 
@@ -51,7 +51,7 @@ export function startHold({ store, durationMs, log, now, startedAt, onReleased, 
   }
 
   function tick(): void {
-    renewal = renew().catch((error: unknown) => log.error({ err: error }, "a renewal ended unexpectedly"));
+    renewal = renew().catch((error: unknown) => log.error({ err: error }, "lease renewal failed unexpectedly"));
   }
 
   async function renew(): Promise<void> {
@@ -88,7 +88,7 @@ export function startHold({ store, durationMs, log, now, startedAt, onReleased, 
   async function whoElse(): Promise<string | undefined> {
     const found = await store.read().catch(() => lease);
     if (found === undefined) return "it was deleted";
-    if (found.spec?.holderIdentity !== holder) return "somebody else holds it now";
+    if (found.spec?.holderIdentity !== holder) return "another process holds it now";
     lease = found;
     return undefined;
   }
@@ -115,7 +115,7 @@ export function startHold({ store, durationMs, log, now, startedAt, onReleased, 
           const status = error instanceof ApiError ? error.status : 0;
           if (status === 404) return;
           if (status === 409 && (await whoElse()) !== undefined) return;
-          if (attempt === 2) log.warn({ lease: id, err: error }, "Could not release the lease; it will expire.");
+          if (attempt === 2) log.warn({ lease: id, err: error }, "could not release the lease; it will expire");
         }
       }
     },

@@ -73,7 +73,7 @@ async function findPaths(
     for (const one of group) {
       const resource = list.resources?.find(({ kind, name }) => kind === one.kind && !name.includes("/"));
       if (resource === undefined) {
-        errors.push({ ref: one.ref, message: `the API server has no ${one.kind} of ${apiVersion}` });
+        errors.push({ ref: one.ref, message: `the API server does not serve ${one.kind} of ${apiVersion}` });
         continue;
       }
       const scope = resource.namespaced ? `/namespaces/${encodeURIComponent(one.namespace ?? "default")}` : "";

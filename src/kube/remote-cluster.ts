@@ -76,7 +76,7 @@ function readKubeconfig(text: string): z.output<typeof Kubeconfig> {
   }
   const { data } = Kubeconfig.safeParse(document);
   if (data === undefined)
-    throw new Error("it is no kubeconfig: contexts, clusters and users have to be lists of names");
+    throw new Error("it is not a kubeconfig: contexts, clusters and users must be lists of names");
   return data;
 }
 
@@ -84,14 +84,14 @@ function findCurrent(config: z.output<typeof Kubeconfig>) {
   const current = config["current-context"];
   if (!current) throw new Error("it has no current-context, and no other context is used");
   const context = config.contexts?.find(({ name }) => name === current)?.context as Fields | null | undefined;
-  if (!context) throw new Error("its current-context names none of its contexts");
+  if (!context) throw new Error("its current-context is not one of its contexts");
   const cluster = config.clusters?.find(({ name }) => name === context["cluster"])?.cluster as
     Fields | null | undefined;
   if (typeof cluster?.["server"] !== "string" || cluster["server"] === "") {
-    throw new Error("its current context leads to no cluster with a server");
+    throw new Error("its current context has no cluster with a server");
   }
   const user = config.users?.find(({ name }) => name === context["user"])?.user as Fields | null | undefined;
-  if (context["user"] && !user) throw new Error("its current context names none of its users");
+  if (context["user"] && !user) throw new Error("the user of its current context is not one of its users");
   return { cluster, user: user ?? {} };
 }
 
@@ -102,7 +102,7 @@ function refuseUnsafe(cluster: Fields, user: Fields): void {
   for (const part of [cluster, user]) {
     const file = Object.keys(files).find((name) => isThere(part[name]));
     if (file !== undefined) {
-      throw new Error(`its ${file} names a file of the server: write ${files[file]} instead, ${setting}`);
+      throw new Error(`its ${file} references a file on the server: use ${files[file]} instead, ${setting}`);
     }
   }
   const program = programs.find((name) => isThere(user[name]));
@@ -123,7 +123,7 @@ async function refuseForbidden(field: string, url: unknown, lookup: Lookup): Pro
   try {
     await resolveAllowed(hostname, lookup);
   } catch (error) {
-    if (error instanceof ForbiddenAddressError) throw new Error(`its ${field} is refused: ${error.message}`);
+    if (error instanceof ForbiddenAddressError) throw new Error(`its ${field} is rejected: ${error.message}`);
   }
 }
 

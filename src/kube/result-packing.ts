@@ -59,7 +59,7 @@ async function pack(kind: ResultKind, namespace: string, versions: Iterable<Vers
     if (problem === undefined) return { known, secret, tooLarge };
     tooLarge ??= problem;
   }
-  if (known === undefined) throw new Error("there is nothing to store");
+  if (known === undefined) throw new Error("nothing to store");
   return { known, tooLarge };
 }
 

@@ -107,9 +107,9 @@ export function resultName(prefix: string, id: string, repoKey: string | undefin
 export function sizeProblem({ metadata, data }: SecretObject): string | undefined {
   const annotations = Buffer.byteLength(Object.entries(metadata.annotations).flat().join(""));
   if (annotations > mostAnnotationBytes)
-    return `its summary has ${annotations} bytes, and an object may have 262144 bytes of annotations.`;
+    return `its summary has ${annotations} bytes, and an object can have 262144 bytes of annotations.`;
   const bytes = Object.values(data).reduce((sum, text) => sum + Buffer.byteLength(text, "base64"), 0);
-  return bytes > mostSecretBytes ? `it has ${bytes} bytes compressed, and a Secret may have 1048576.` : undefined;
+  return bytes > mostSecretBytes ? `it has ${bytes} bytes compressed, and a Secret can have 1048576.` : undefined;
 }
 
 /** Names, kind, labels and annotations: what lists of objects show. */

@@ -33,7 +33,7 @@ export function* shorterAndShorter(result: CommandResult, summary: Document): Ge
 
   const news = result.objects.map((object, index) => (isNews(object) ? whole[index] : compactNames(object)));
   if (whole.length === result.objects.length)
-    yield shortened("what did not change is listed by name only", result.objects, news, document);
+    yield shortened("unchanged objects are listed by name only", result.objects, news, document);
   const named = result.objects.map(compactNames);
   yield shortened("objects are listed by name only, with their changes", result.objects, named, document);
 
@@ -43,7 +43,7 @@ export function* shorterAndShorter(result: CommandResult, summary: Document): Ge
     ...object,
     changes: object.changes.map(({ type, jsonPath }) => ({ type, jsonPath })),
   }));
-  yield shortened("of changes only the places are listed", places, places.map(compactNames), bare);
+  yield shortened("for changes only the changed paths are listed", places, places.map(compactNames), bare);
 
   // What happened to something comes before what did not change.
   let some = [...places.filter(isNews), ...places.filter((object) => !isNews(object))].map((object) => ({
@@ -52,7 +52,7 @@ export function* shorterAndShorter(result: CommandResult, summary: Document): Ge
   }));
   while (some.length > 1) {
     some = some.slice(0, Math.ceil(some.length / 2));
-    const what = `only ${some.length} of ${places.length} objects are listed, with the places of some changes`;
+    const what = `only ${some.length} of ${places.length} objects are listed, with the paths of some changes`;
     yield shortened(what, some, some.map(compactNames), { ...bare, seenImages: [] });
   }
 }

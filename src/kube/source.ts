@@ -17,7 +17,7 @@ export function toSource({ git, oci, ...inline }: RawSource, problems: string[])
   if (oci) return toOciSource(oci, problems);
   const { url, ref, path: directory } = inline;
   if (url) return toGitSource({ url, ref, path: directory }, "spec.source", problems);
-  problems.push("missing source spec; write spec.source.git or spec.source.oci with a url");
+  problems.push("missing source spec; set spec.source.git or spec.source.oci with a url");
   return undefined;
 }
 
@@ -26,7 +26,7 @@ function toGitSource(raw: NonNullable<RawSource["git"]>, at: string, problems: s
   const directory = toDirectory(raw.path, at, problems);
   if (repoId(raw.url) === undefined) {
     const examples = "https://host/org/repo.git or ssh://git@host/org/repo.git";
-    problems.push(`${at}.url: is not the URL of a git repository; write e.g. ${examples}`);
+    problems.push(`${at}.url: is not the URL of a git repository; use e.g. ${examples}`);
   }
   return { kind: "git", url: raw.url, ref, path: directory };
 }
@@ -36,12 +36,12 @@ function toOciSource(raw: NonNullable<RawSource["oci"]>, problems: string[]): Oc
   const { tag, digest } = raw.ref ?? {};
   if (parseOciUrl(raw.url) === undefined) {
     problems.push(
-      `${at}.url: is not the URL of an OCI artifact; write e.g. oci://registry/org/project, and tag or digest into ref`,
+      `${at}.url: is not the URL of an OCI artifact; use e.g. oci://registry/org/project, and set tag or digest in ref`,
     );
   }
   if (tag && !isTag(tag)) problems.push(`${at}.ref.tag: ${quote(tag)} is not a tag, e.g. v1.2`);
   if (digest && !isDigest(digest)) {
-    problems.push(`${at}.ref.digest: ${quote(digest)} is not a digest; write sha256: and its 64 digits`);
+    problems.push(`${at}.ref.digest: ${quote(digest)} is not a digest; use sha256: and its 64 digits`);
   }
   const ref = { ...(tag && { tag }), ...(digest && { digest }) };
   return { kind: "oci", url: raw.url, ref, path: toDirectory(raw.path, at, problems) };
@@ -74,7 +74,7 @@ function toDirectory(raw: string | undefined, at: string, problems: string[]): s
   const climbs = (raw ?? "").split("/").includes("..");
   if (climbs || /[\u0000-\u001f\u007f\\]/.test(raw ?? "")) {
     problems.push(
-      `${at}.path: ${quote(raw)} is not a directory inside the repository; write it without .., e.g. clusters/prod`,
+      `${at}.path: ${quote(raw)} is not a directory inside the repository; use a path without .., e.g. clusters/prod`,
     );
   }
   return directory;

@@ -8,14 +8,14 @@ import { parseDuration } from "../duration.ts";
 
 const whole = /^([0-9]+(\.[0-9]+)?(ms|s|m|h))+$/;
 const beginning = /^(([0-9]+(\.[0-9]+)?(ms|s|m|h))+)/; // what kluctl's CRD asks of some
-const notDuration = "is not a duration; write e.g. 30s, 5m or 1h30m";
+const notDuration = "is not a duration; use e.g. 30s, 5m or 1h30m";
 
 function duration(description: string, pattern = whole) {
   return z
     .string()
     .regex(pattern, { error: notDuration, abort: true })
     .refine((text) => parseDuration(text) !== undefined, { error: notDuration, abort: true })
-    .refine((text) => parseDuration(text) !== 0, "is too short; write e.g. 30s, 5m or 1h30m")
+    .refine((text) => parseDuration(text) !== 0, "is too short; use e.g. 30s, 5m or 1h30m")
     .describe(description);
 }
 
@@ -24,15 +24,15 @@ const texts = (description: string) => z.array(z.string()).optional().describe(d
 const anything = (description: string) =>
   z.record(z.string(), z.unknown()).meta({ description, type: "object", "x-kubernetes-preserve-unknown-fields": true });
 
-const SecretRef = z.object({ name: z.string().refine((name) => name !== "", "names no Secret") });
+const SecretRef = z.object({ name: z.string().refine((name) => name !== "", "references no Secret") });
 
 const GitRef = z
   .object({
     branch: z.string().optional().describe("Branch to follow."),
     tag: z.string().optional().describe("Tag to follow."),
-    commit: z.string().optional().describe("Commit to stay at."),
+    commit: z.string().optional().describe("Commit to pin to."),
   })
-  .describe("What to deploy, at most one of these; the default branch if there is none.");
+  .describe("Ref to deploy; at most one of these. Defaults to the default branch.");
 
 const Git = z
   .object({
@@ -48,13 +48,13 @@ const Oci = z
     ref: z
       .object({ digest: z.string().optional(), tag: z.string().optional() })
       .optional()
-      .describe("Digest or tag of the artifact; the tag latest if there is none."),
+      .describe("Digest or tag of the artifact. Defaults to the tag latest."),
     path: z.string().optional().describe("Directory of the project inside the artifact."),
   })
   .describe("An OCI artifact to deploy from.");
 
 const GitCredentials = z.object({
-  host: z.string().optional().describe("Host that the login is for; * for any, which only ssh accepts."),
+  host: z.string().optional().describe("Host that the login is for; * for any host, which only ssh logins support."),
   path: z.string().optional().describe("Glob over the path of the repositories that the login is for."),
   secretRef: SecretRef.describe(
     "Secret with username and password, or identity and known_hosts, and optionally caFile.",
@@ -69,18 +69,18 @@ const Source = z
     ref: GitRef.optional().describe("Deprecated: use git.ref."),
     path: z.string().optional().describe("Deprecated: use git.path."),
     secretRef: SecretRef.optional().describe(
-      "Deprecated: use spec.credentials.git. A login for the source, and for what of the same host the project includes.",
+      "Deprecated: use spec.credentials.git. A login for the source, and for repositories on the same host that the project includes.",
     ),
     credentials: z
       .array(z.object({ host: z.string().optional(), pathPrefix: z.string().optional(), secretRef: SecretRef }))
       .optional()
-      .describe("The older form of spec.credentials.git, which is to be preferred."),
+      .describe("Older form of spec.credentials.git; prefer that field."),
   })
   .describe("Where the project comes from.");
 
 const Credentials = z
   .object({
-    git: z.array(GitCredentials).optional().describe("Logins for git repositories; the first that fits is used."),
+    git: z.array(GitCredentials).optional().describe("Logins for git repositories; the first match is used."),
     helm: z
       .array(
         z.object({
@@ -102,7 +102,7 @@ const Credentials = z
       .optional()
       .describe("Logins for OCI registries."),
   })
-  .describe("Logins for what the project and its sources come from.");
+  .describe("Logins for the project, its sources and its charts.");
 
 const Image = z.object({
   image: z.string().optional(),
@@ -137,7 +137,7 @@ export const SpecSchema = z.object({
   sourceOverrides: z
     .array(z.object({ repoKey: z.string(), url: z.string(), isGroup: z.boolean().optional() }))
     .optional()
-    .describe("Sources to take instead of others."),
+    .describe("Sources that replace others."),
   credentials: Credentials.optional(),
   decryption: z
     .object({
@@ -147,58 +147,53 @@ export const SpecSchema = z.object({
     })
     .optional()
     .describe("How encrypted files are decrypted."),
-  interval: duration(
-    "How often the project is rendered and compared with the cluster; it is deployed when it changed.",
-  ),
-  retryInterval: duration("How soon to try again after a failure; interval if there is none.").optional(),
-  deployInterval: duration(
-    "How often to deploy even if nothing changed; never if there is none.",
-    beginning,
-  ).optional(),
-  validateInterval: duration("How often to validate; interval if there is none.", beginning).optional(),
+  interval: duration("How often the project is rendered and compared with the cluster; it is deployed if it changed."),
+  retryInterval: duration("Delay before a retry after a failure. Defaults to interval.").optional(),
+  deployInterval: duration("How often to deploy even if nothing changed. Defaults to never.", beginning).optional(),
+  validateInterval: duration("How often to validate. Defaults to interval.", beginning).optional(),
   timeout: duration("How long one reconciliation may take.").optional(),
-  suspend: z.boolean().optional().describe("Whether to leave the target alone until this is false."),
+  suspend: z.boolean().optional().describe("Whether to stop reconciling until this is false again."),
   helmCredentials: z
     .array(z.object({ secretRef: SecretRef.optional() }))
     .optional()
-    .describe("The older form of spec.credentials.helm, which is to be preferred."),
+    .describe("Older form of spec.credentials.helm; prefer that field."),
   serviceAccountName: z
     .string()
-    .refine(isObjectName, "is not the name of a service account; write one, or leave the field out for the default")
+    .refine(isObjectName, "is not the name of a service account; set a valid name, or remove the field for the default")
     .optional()
-    .describe("Service account, of the same namespace, that deploys."),
+    .describe("Service account in the same namespace that is used to deploy."),
   kubeConfig: z
     .object({ secretRef: SecretRef.extend({ key: z.string().optional() }).optional() })
     .optional()
     .describe("Secret with the kubeconfig of another cluster to deploy to."),
   target: targetName.describe("Target to deploy; a project without targets needs none."),
-  targetNameOverride: targetName.describe("Name that the target gets instead of its own."),
+  targetNameOverride: targetName.describe("Name that replaces the target's own name."),
   context: z.string().optional().describe("Kubernetes context to use instead of the target's."),
   args: anything("Arguments for the target.").optional(),
-  images: z.array(Image).optional().describe("Images to use for what the project leaves open."),
-  dryRun: flag("Whether only to pretend to deploy."),
-  noWait: flag("Whether not to wait for objects to become ready."),
-  forceApply: flag("Whether to overwrite fields that others manage."),
+  images: z.array(Image).optional().describe("Images for placeholders in the project (fixed images)."),
+  dryRun: flag("Whether to deploy as a dry run only."),
+  noWait: flag("Whether to skip waiting for objects to become ready."),
+  forceApply: flag("Whether to overwrite fields managed by others."),
   replaceOnError: flag("Whether to replace objects that cannot be patched."),
   forceReplaceOnError: flag("Whether to delete and create objects that cannot be replaced."),
   abortOnError: flag("Whether to stop at the first error."),
-  includeTags: texts("Tags of the only deployment items to deploy."),
-  excludeTags: texts("Tags of deployment items to leave out."),
-  includeDeploymentDirs: texts("Directories of the only deployment items to deploy."),
-  excludeDeploymentDirs: texts("Directories of deployment items to leave out."),
+  includeTags: texts("Tags of deployment items to include; all others are skipped."),
+  excludeTags: texts("Tags of deployment items to exclude."),
+  includeDeploymentDirs: texts("Directories of deployment items to include; all others are skipped."),
+  excludeDeploymentDirs: texts("Directories of deployment items to exclude."),
   deployMode: z
     .enum(["full-deploy", "poke-images"])
     .default("full-deploy")
     .describe("Whether to deploy everything, or only to replace images."),
   validate: z.boolean().default(true).describe("Whether to validate after deploying."),
-  prune: flag("Whether to delete objects that the project no longer has."),
+  prune: flag("Whether to delete objects that are no longer in the project."),
   delete: flag("Whether to delete the target's objects together with this resource."),
-  manual: z.boolean().optional().describe("Whether each change has to be approved before it is deployed."),
+  manual: z.boolean().optional().describe("Whether each change must be approved before it is deployed."),
   manualObjectsHash: z
     .string()
     .optional()
     .describe(
-      "The hash of the rendered objects that are approved, as in the event WaitingForApproval and mostly in status.lastObjectsHash.",
+      "Hash of the rendered objects that are approved, as given in the event WaitingForApproval and usually in status.lastObjectsHash.",
     ),
 });
 

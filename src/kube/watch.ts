@@ -57,9 +57,9 @@ const missingDeployments = "their CRD is not installed; apply chart/files/kluctl
 
 function reasonOf(status: number, missing = missingDeployments): string {
   if (status === 404) return missing;
-  if (status === 403) return "the server may not list and watch them; grant it get, list and watch";
-  if (status === 401) return "the API server does not accept the server's credentials";
-  return status === 0 ? "the API server does not answer" : `the API server answers with status ${status}`;
+  if (status === 403) return "the server is not allowed to list and watch them; grant it get, list and watch";
+  if (status === 401) return "the API server rejected the server's credentials";
+  return status === 0 ? "the API server does not respond" : `the API server responds with status ${status}`;
 }
 
 export function startWatch(options: WatchOptions): Watch {
@@ -113,7 +113,7 @@ export function startWatch(options: WatchOptions): Watch {
       // What the server refuses, or what makes no sense, means to begin anew. Anything else is the connection: what
       // was seen stays seen.
       if (error instanceof ApiError || signal.aborted) throw error;
-      log.debug({ path, err: error }, "watch was cut");
+      log.debug({ path, err: error }, "watch connection closed");
     } finally {
       clearTimeout(alarm);
       stream.destroy();
@@ -143,7 +143,7 @@ export function startWatch(options: WatchOptions): Watch {
     if (reason !== problem && !options.quiet) {
       log.warn(
         { path, error: (error as Error).message },
-        `Cannot watch ${options.what ?? "the KluctlDeployments"}: ${reason}`,
+        `cannot watch ${options.what ?? "the KluctlDeployments"}: ${reason}`,
       );
     }
     problem = reason;

@@ -16,11 +16,11 @@ const longestMs = 30_000;
 export async function whenSynced(watch: Syncing, log: Logger, signal: AbortSignal): Promise<void> {
   const whyNot = () => watch.problem() ?? (watch.synced() ? undefined : "not listed yet");
   if (whyNot() === undefined) return;
-  log.info({ why: whyNot() }, "waiting until all KluctlDeployments are known");
+  log.info({ why: whyNot() }, "waiting until all KluctlDeployments are listed");
   const until = performance.now() + longestMs;
   for (let why = whyNot(); why !== undefined; why = whyNot()) {
     const isOver = performance.now() > until || signal.aborted;
-    if (isOver) throw new ApiError(0, `not all KluctlDeployments are known, so nothing is deleted: ${why}`);
+    if (isOver) throw new ApiError(0, `nothing is deleted, because not all KluctlDeployments are listed: ${why}`);
     await sleep(50);
   }
 }

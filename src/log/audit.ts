@@ -25,7 +25,7 @@ export function createAuditLog({ file, log, loggerFor }: AuditLogOptions): Audit
     const destination = pino.destination({ dest: file, append: true, sync: true });
     let failing = false;
     destination.on("error", (error) => {
-      if (!failing) log.error({ audit: file, error: (error as Error).message }, "the audit log cannot be written");
+      if (!failing) log.error({ audit: file, error: (error as Error).message }, "could not write the audit log");
       failing = true;
     });
     return { log: loggerFor(destination).child(marks), close: () => destination.end() };

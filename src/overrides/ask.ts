@@ -16,18 +16,18 @@ export interface AskDeps {
 }
 
 const form = /^grpc\+source-override:\/\/((?:\[[0-9a-f:]+\]|[a-z0-9.-]+):\d{1,5})\/([0-9a-f]{64})$/i;
-const ask = "run the command again, and leave it running until it ends";
+const ask = "run the command again and keep it running until it ends";
 
 export function createAsk({ grpc, server, material, limits }: AskDeps) {
   return async (url: string, repoKey: string, signal: AbortSignal): Promise<ResolveResponse> => {
     const [, address, id] = form.exec(url) ?? [];
     if (address === undefined || id === undefined) {
-      throw new Error("it is no address that kluctl gitops makes (grpc+source-override://host:port/client)");
+      throw new Error("it is not an address created by kluctl gitops (grpc+source-override://host:port/client)");
     }
     const client = server.find(id);
     if (client) return client.ask(repoKey, signal);
     const known = material();
-    if (known === undefined) throw new Error("the source-override service has no keys yet; its log says why");
+    if (known === undefined) throw new Error("the source-override service has no keys yet; see its log");
     try {
       return await askReplica(grpc, known, { address, client: id, repoKey }, limits, signal);
     } catch (error) {
@@ -40,8 +40,9 @@ export function createAsk({ grpc, server, material, limits }: AskDeps) {
 function explain({ status }: GrpcPackage, error: Partial<ServiceError> & Error): Error {
   const { code, details = error.message } = error;
   const whys: Readonly<Record<number, string>> = {
-    [status.NOT_FOUND]: `the kluctl that offered it is not connected any more; ${ask}`,
-    [status.PERMISSION_DENIED]: "the server at that address has another secret; is it of another installation?",
+    [status.NOT_FOUND]: `the kluctl that offered it is no longer connected; ${ask}`,
+    [status.PERMISSION_DENIED]:
+      "the server at that address has a different secret; does it belong to another installation?",
   };
   const why = whys[code ?? status.UNKNOWN] ?? (details === "connection not found" ? whys[status.NOT_FOUND] : undefined);
   return new Error(why ?? details.replace(/\s*Resolution note:\s*$/, ""), { cause: error });

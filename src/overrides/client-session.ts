@@ -89,7 +89,7 @@ interface Question {
  * waits for that answer any more.
  */
 function createQuestions(send: (message: ProxyRequest) => void) {
-  const gone = () => new ClientError("the client is gone");
+  const gone = () => new ClientError("the client disconnected");
   let open: Question | undefined;
   let over = false;
   let turn: Promise<unknown> = Promise.resolve();
@@ -113,7 +113,7 @@ function createQuestions(send: (message: ProxyRequest) => void) {
       return beforeAbort(answer, signal);
     },
     answer(response: ResolveResponse): void {
-      if (open === undefined) throw new ClientError("nobody asked");
+      if (open === undefined) throw new ClientError("not requested");
       open.resolve(response);
       open = undefined;
     },

@@ -41,11 +41,11 @@ export function createKeyMaterial(now: Date): KeyMaterial {
 export function problemOf({ ca, cert, key, controllerSecret }: KeyMaterial, now: Date): string | undefined {
   try {
     const [authority, server] = [new X509Certificate(ca), new X509Certificate(cert)];
-    if (!server.checkPrivateKey(createPrivateKey(key))) return "its key is not that of its certificate";
+    if (!server.checkPrivateKey(createPrivateKey(key))) return "its key does not match its certificate";
     if (!server.verify(authority.publicKey)) return "its certificate is not signed by its authority";
     if (server.checkHost(serverName) === undefined) return `its certificate is not for ${serverName}`;
     const ends = Math.min(...[authority, server].map(({ validTo }) => Date.parse(validTo)));
-    if (ends < now.getTime() + renewBeforeMs) return `its certificate ends at ${new Date(ends).toISOString()}`;
+    if (ends < now.getTime() + renewBeforeMs) return `its certificate expires at ${new Date(ends).toISOString()}`;
   } catch {
     return "its certificates or its key cannot be read";
   }

@@ -115,7 +115,7 @@ function* readFields(bytes: Buffer): Generator<{ number: number; content: Buffer
       value += (byte & 0x7f) * shift;
       if (byte < 0x80) return value;
     }
-    throw new Error("it is no message of the source-override service");
+    throw new Error("it is not a message of the source-override service");
   };
   while (at < bytes.length) {
     const tag = next();
@@ -124,7 +124,7 @@ function* readFields(bytes: Buffer): Generator<{ number: number; content: Buffer
     else {
       const length = type === lengthDelimited ? next() : fixedLengths[type];
       if (length === undefined || length > bytes.length - at) {
-        throw new Error("it is no message of the source-override service");
+        throw new Error("it is not a message of the source-override service");
       }
       if (type === lengthDelimited) yield { number: Math.floor(tag / 8), content: bytes.subarray(at, at + length) };
       at += length;

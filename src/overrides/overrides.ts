@@ -44,10 +44,7 @@ export function createOverrides({ ask, workDir, limits, log }: OverridesDeps): O
       await mkdir(to);
       const { unpackedBytes: bytes, entries } = limits;
       await untarGz(Readable.from([artifact]), to, { bytes, entries }, signal);
-      log.info(
-        { repo: name, bytes: artifact.length, ms: Math.round(performance.now() - from) },
-        "a source is overridden",
-      );
+      log.info({ repo: name, bytes: artifact.length, ms: Math.round(performance.now() - from) }, "source overridden");
       return true;
     }
 
@@ -63,8 +60,8 @@ export function createOverrides({ ask, workDir, limits, log }: OverridesDeps): O
         } catch (cause) {
           signal.throwIfAborted();
           const where = url.replace(/\/[^/]*$/, ""); // who knows the rest of it could ask as well
-          const why = late.aborted ? "there was no answer in time" : (cause as Error).message;
-          throw new PrepareError(`spec.sourceOverrides: nothing came for ${repoKeyText(key)} from ${where}: ${why}`, {
+          const why = late.aborted ? "no response in time" : (cause as Error).message;
+          throw new PrepareError(`spec.sourceOverrides: could not get ${repoKeyText(key)} from ${where}: ${why}`, {
             cause,
           });
         }
@@ -90,7 +87,7 @@ export function createOverrides({ ask, workDir, limits, log }: OverridesDeps): O
         const inside = !path.split("/").includes("..");
         if (!inside || !(await stat(projectDir).catch(() => undefined))?.isDirectory()) {
           throw new PrepareError(
-            `spec.source: there is no directory ${JSON.stringify(path)} in what came for ${repoKeyText(key)}`,
+            `spec.source: the override of ${repoKeyText(key)} has no directory ${JSON.stringify(path)}`,
           );
         }
         if (path !== "") await markRoot(root);
@@ -98,7 +95,7 @@ export function createOverrides({ ask, workDir, limits, log }: OverridesDeps): O
       },
       async release() {
         await Promise.allSettled(found.values());
-        await removeDirectory(directory).catch((err: unknown) => log.warn({ err }, "overrides could not be removed"));
+        await removeDirectory(directory).catch((err: unknown) => log.warn({ err }, "could not remove overrides"));
       },
     };
   }

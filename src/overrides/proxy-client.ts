@@ -59,7 +59,7 @@ export async function askReplica(
         request,
         options,
         (error, value) => {
-          if (error || !value) reject(error ?? new Error("an empty answer"));
+          if (error || !value) reject(error ?? new Error("empty response"));
           else resolve(value);
         },
       );

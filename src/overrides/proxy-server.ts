@@ -63,7 +63,7 @@ export async function startProxyServer({ grpc, host, port, limits, log }: ProxyS
     });
     const end = (error: Partial<ServiceError>) => call.destroyed || call.emit("error", error);
     const late = setTimeout(() => {
-      end({ code: status.DEADLINE_EXCEEDED, details: "the client did not say who it is" });
+      end({ code: status.DEADLINE_EXCEEDED, details: "the client did not identify itself" });
     }, limits.handshakeMs);
     const over = () => {
       clearTimeout(late);
@@ -103,7 +103,7 @@ export async function startProxyServer({ grpc, host, port, limits, log }: ProxyS
       return await passingOn.run(() => client.ask(repoKey, signal), { signal });
     } catch (error) {
       if (error instanceof ClientError) throw refuse(status.UNAVAILABLE, error.message);
-      throw refuse(status.DEADLINE_EXCEEDED, "the client gave no answer");
+      throw refuse(status.DEADLINE_EXCEEDED, "the client did not respond");
     }
   }
 

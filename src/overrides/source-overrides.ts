@@ -46,7 +46,7 @@ export async function startSourceOverrides(deps: SourceOverridesDeps): Promise<S
         log.info({ port: server.port }, "source overrides can be offered");
         return;
       } catch (error) {
-        log.warn({ error: (error as Error).message }, "the keys of the source-override service cannot be had");
+        log.warn({ error: (error as Error).message }, "could not get the keys of the source-override service");
         await sleep(againAfterMs, undefined, { signal: stopping.signal }).catch(() => undefined);
       }
     }

@@ -109,7 +109,7 @@ async function unpackEntries(chunks: AsyncIterable<Buffer>, dir: string, count: 
   for (;;) {
     const head = await take(headBytes);
     const kind = kinds[head.readUInt8(0)];
-    if (kind === undefined) throw new ArchiveError("it is no archive");
+    if (kind === undefined) throw new ArchiveError("it is not an archive");
     const name = (await take(head.readUInt16BE(1))).toString("latin1");
     const size = head.readUIntBE(3, 6);
     if (kind === "end") break;
@@ -124,7 +124,7 @@ async function unpackEntries(chunks: AsyncIterable<Buffer>, dir: string, count: 
   for (const { name, target } of links) {
     const parent = locate(root, name.slice(0, Math.max(0, name.lastIndexOf("/"))));
     if (!parent.equals(await realpath(parent, { encoding: "buffer" })))
-      throw new ArchiveError("it has a link in a link");
+      throw new ArchiveError("a link in it has a link in its path");
     await symlink(target, locate(root, name));
   }
 }
@@ -203,8 +203,8 @@ function isBelow(name: string): boolean {
 
 /** What the file system says of a branch's names. Troubles of our own disk stay what they are. */
 const aboutNames: Readonly<Record<string, string>> = {
-  EEXIST: "a name in it stands for two things",
-  ENOTDIR: "a name in it stands for two things",
+  EEXIST: "it contains a name twice",
+  ENOTDIR: "it contains a name twice",
   ENAMETOOLONG: "a name in it is too long",
 };
 

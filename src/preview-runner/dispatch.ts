@@ -85,11 +85,11 @@ export function createDispatch({
       timer = setTimeout(giveUp, Math.min(ms, 2 ** 31 - 1)); // a longer one would fire at once
       timer.unref(); // it may be set when all is over
     };
-    within(reportMs, "does not say what it is");
+    within(reportMs, "did not identify itself in time");
     const stop = () => ended.reject(new KilledError("stopped", `the run at the preview runner was stopped`));
     const lost = () =>
       ended.reject(
-        new KilledError("signal", `the preview runner ${name} ended, or the connection to it, before the run did`),
+        new KilledError("signal", `the preview runner ${name} stopped or disconnected before the run ended`),
       );
     signal.addEventListener("abort", stop, { once: true });
     session.on("error", lost);
@@ -123,8 +123,8 @@ export function createDispatch({
       checkServerIdentity: () => undefined, // it has no certificate: it knows the token
       pskCallback: () => ({ psk, identity }),
     });
-    const giveUp = () => void socket.destroy(new Error("the work is not wanted any more"));
-    const timer = setTimeout(() => socket.destroy(new Error(`no answer within ${connectMs / 1_000} s`)), connectMs);
+    const giveUp = () => void socket.destroy(new Error("the result is no longer needed"));
+    const timer = setTimeout(() => socket.destroy(new Error(`no response within ${connectMs / 1_000} s`)), connectMs);
     signal.addEventListener("abort", giveUp, { once: true });
     try {
       if (signal.aborted) giveUp();
@@ -162,7 +162,7 @@ export function createDispatch({
           case "/task": {
             accept(await readReport(ask));
             isAccepted = true;
-            talk.within(placeMs, "had no place for this run in time");
+            talk.within(placeMs, "had no free slot for this run in time");
             return send(ask, task);
           }
           case "/slot":
@@ -187,7 +187,7 @@ export function createDispatch({
     async examine(signal) {
       try {
         return await converse<RunnerReport>(signal, async (ask, talk) => {
-          if (ask.path !== "/task") throw new Error("the preview runner asks for more than it gets");
+          if (ask.path !== "/task") throw new Error("the preview runner requested more than it is given");
           talk.resolve(await readReport(ask));
         });
       } catch (error) {
@@ -217,7 +217,7 @@ function inOrder(): (path: string, isAccepted: boolean) => void {
   return (path, isAccepted) => {
     const at = questions.indexOf(path);
     if (at === 0 ? next > 0 : !isAccepted || (at > 0 && at < next))
-      throw new Error("the preview runner asks for something twice, or too early");
+      throw new Error("the preview runner requested something twice or too early");
     if (at >= 0) next = at + 1;
   };
 }
@@ -230,7 +230,7 @@ function send({ stream }: Asked, document: object): void {
 /** Between kluctl and one of the proxies that were opened for its run. */
 async function join({ stream, path }: Asked, ports: readonly number[]): Promise<void> {
   const port = ports.find((one) => path === `/ports/${one}`);
-  if (port === undefined) throw new Error("the preview runner asks for a port that it was not given");
+  if (port === undefined) throw new Error("the preview runner requested a port that it was not given");
   if (stream.destroyed || stream.closed) return;
   const socket = net.connect({ host: "127.0.0.1", port, allowHalfOpen: true });
   const end = (): void => {
@@ -252,13 +252,13 @@ function isOfStream(error: unknown): boolean {
 
 function explain(error: unknown): string {
   const { code = "", message } = error as NodeJS.ErrnoException;
-  if (/ALERT|BAD_RECORD|DECRYPT/.test(code)) return "which does not take this server's preview.runner.token";
-  if (code.startsWith("ERR_SSL")) return "but what answers there is no preview runner";
-  return `which does not answer: ${code || message}`;
+  if (/ALERT|BAD_RECORD|DECRYPT/.test(code)) return "which rejects this server's preview.runner.token";
+  if (code.startsWith("ERR_SSL")) return "but the process at that address is not a preview runner";
+  return `which does not respond: ${code || message}`;
 }
 
 function otherVersion(name: string, theirs: string, ours: string): Error {
   return new KluctlUnavailableError(
-    `the preview runner ${name} is Towline ${theirs}, and this server is ${ours}: both have to be the same, as they are after an update`,
+    `the preview runner ${name} runs Towline ${theirs} and this server ${ours}: both must run the same version, as they do once an update is complete`,
   );
 }

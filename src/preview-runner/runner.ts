@@ -70,9 +70,7 @@ export async function startRunner({ token, bind, report, concurrency, log, ...de
   const psk = toKey(token);
   const limit = createLimit(concurrency);
   const running = new Map<tls.TLSSocket, Promise<void>>();
-  const warn = atMostEvery(refusalsEveryMs, (code: string) =>
-    log.warn({ code }, "refused a connection: another token"),
-  );
+  const warn = atMostEvery(refusalsEveryMs, (code: string) => log.warn({ code }, "connection rejected: wrong token"));
   let isStopping = false;
 
   const server = tls.createServer({
@@ -99,7 +97,7 @@ export async function startRunner({ token, bind, report, concurrency, log, ...de
 
   async function serve(socket: tls.TLSSocket): Promise<void> {
     const over = new AbortController();
-    const end = () => over.abort(new Error("the server does not want it any more"));
+    const end = () => over.abort(new Error("the server no longer needs it"));
     socket.on("error", end).once("close", end);
     const session = http2.connect("http://server", { ...sessionOptions, createConnection: () => socket });
     session.on("error", end).once("close", end);
@@ -112,7 +110,7 @@ export async function startRunner({ token, bind, report, concurrency, log, ...de
       const task = taskSchema.parse(JSON.parse(answer));
       await limit.run(() => work(task, session, ask, over.signal), { signal: over.signal });
     } catch (error) {
-      if (!over.signal.aborted) log.warn({ err: error }, "a task could not be done");
+      if (!over.signal.aborted) log.warn({ err: error }, "task failed");
     } finally {
       session.destroy();
       socket.destroy();
@@ -144,7 +142,7 @@ export async function startRunner({ token, bind, report, concurrency, log, ...de
       const { deployment, reconcileId } = task.run;
       const { command } = task.call;
       const ms = Math.round(performance.now() - startedAt);
-      log.info({ ...deployment, reconcileID: reconcileId, command, ms, ...("failed" in outcome && { failed: outcome.failed }) }, "rendered for a server"); // prettier-ignore
+      log.info({ ...deployment, reconcileID: reconcileId, command, ms, ...("failed" in outcome && { failed: outcome.failed }) }, "preview rendered for a server"); // prettier-ignore
       signal.throwIfAborted();
       await ask("/outcome", JSON.stringify(outcome));
     } finally {

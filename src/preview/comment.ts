@@ -25,7 +25,7 @@ export function renderComment(report: Report, { maxLength, marker }: CommentOpti
   const top = [marker, renderVerdict(report), ...renderNotes(report)];
   const footer = renderFooter(report);
   const over = !isOpen(report);
-  const [open, close] = over ? ["<details><summary>What the last preview said</summary>", "</details>"] : ["", ""];
+  const [open, close] = over ? ["<details><summary>Result of the last preview</summary>", "</details>"] : ["", ""];
   const frame = [...top, open, close, footer].filter(Boolean);
   // Forges count code points, of which there are never more than there are units here; and 2 % are left.
   const room = Math.floor(maxLength * 0.98) - frame.reduce((sum, block) => sum + block.length + 2, 0);
@@ -64,5 +64,5 @@ function describeLeftOut({ sectionsLeftOut, objectsLeftOut, linesLeftOut }: Sect
   ].filter((part) => part !== false);
   return parts.length === 0
     ? ""
-    : `_Not shown, for want of room: ${parts.join(", ")}. \`kluctl diff\` shows everything._`;
+    : `_Not shown for lack of space: ${parts.join(", ")}. \`kluctl diff\` shows everything._`;
 }

@@ -88,7 +88,7 @@ export async function compare(
     const maskedValues = [result, undecrypted?.reference].flatMap((one) => one?.maskedValues ?? []);
     const hiding = { knownSecrets, maskedValues, prune: deployment.spec.prune, undecrypted };
     const found = await describeSafely(result, hiding, signal);
-    if (found.concealed !== undefined) log.warn({ ...deployment.key, why: found.concealed }, "only counts are told");
+    if (found.concealed !== undefined) log.warn({ ...deployment.key, why: found.concealed }, "only counts are shown");
     const { new: created, changed, deleted, orphan, errors } = found.counts;
     const pruneWaits = findPruneThatWaits(deployment, result, deps.settings);
     const nothingWaits = working.approval === "after-merge" && created + changed + deleted + orphan + errors === 0;
@@ -99,7 +99,7 @@ export async function compare(
     const { message, retry } = toFailure(error);
     const failed = retry === "person" && isOfTheMerge(error) ? "render" : "run";
     const failure = makeVisible(await redactText(message, knownSecrets));
-    if (!signal.aborted) log.warn({ ...deployment.key, retry, error: failure }, "a preview failed");
+    if (!signal.aborted) log.warn({ ...deployment.key, retry, error: failure }, "preview failed");
     const refused = error instanceof PreviewRefusedError;
     return { preview: { ...working, state: "failed", failure, failed }, retry, refused };
   }
@@ -222,6 +222,6 @@ async function diff(
     hosts: hostsOf(deployment, credentials, baseHosts),
   });
   const result = await deps.kluctl.diff(run, toDeployOptions(deployment, true), signal);
-  log.info({ ...deployment.key, reconcileID: reconcileId, ms: clock.now() - startedAt }, "compared for a preview");
+  log.info({ ...deployment.key, reconcileID: reconcileId, ms: clock.now() - startedAt }, "preview compared");
   return result;
 }

@@ -31,8 +31,8 @@ export function explainUndecrypted(error: unknown): unknown {
   if (!(error instanceof PrepareError) || !error.message.includes("Failed to get the data key")) return error;
   const [said = ""] = error.message.split("\n\nName a Secret with the key");
   return new PrepareError(
-    `${said}\n\nPreviews do not decrypt, and for this file there is no placeholder: only files of the repository itself have some. ` +
-      `Whoever may change the KluctlDeployment can have its previews decrypt, with the annotation ${annotation.previewDecrypt}: "true".`,
+    `${said}\n\nPreviews do not decrypt files, and this file has no placeholder: only files of the repository itself have one. ` +
+      `To decrypt files in previews, set the annotation ${annotation.previewDecrypt}: "true" on the KluctlDeployment.`,
     { cause: error },
   );
 }

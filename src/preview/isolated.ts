@@ -38,13 +38,13 @@ export async function compareIsolated(
   try {
     const { result, encrypted } = await deps.limit(() => renderBoth(target, deps, log, signal), { signal });
     const found = await describeSafely(result, { knownSecrets, prune: deployment.spec.prune }, signal);
-    if (found.concealed !== undefined) log.warn({ ...deployment.key, why: found.concealed }, "only counts are told");
+    if (found.concealed !== undefined) log.warn({ ...deployment.key, why: found.concealed }, "only counts are shown");
     return { preview: { ...working, ...found, state: "done", ...(encrypted && { encrypted }) } };
   } catch (error) {
     const { message, retry } = toIsolatedFailure(error);
     const isToBlame = retry === "person" && isOfTheMerge(error) && !isWithoutCluster(error);
     const failure = makeVisible(await redactText(message, knownSecrets));
-    if (!signal.aborted) log.warn({ ...deployment.key, retry, error: failure }, "a preview failed");
+    if (!signal.aborted) log.warn({ ...deployment.key, retry, error: failure }, "preview failed");
     const refused = error instanceof PreviewRefusedError;
     return { preview: { ...working, state: "failed", failure, failed: isToBlame ? "render" : "run" }, retry, refused };
   }
@@ -87,7 +87,7 @@ async function renderBoth(
       slot,
     });
     const result = await deps.kluctl.render({ ...run, context: undefined }, { kubernetesVersion }, signal);
-    log.info({ ...deployment.key, reconcileID: reconcileId, ms: deps.clock.now() - startedAt }, "rendered for a fork");
+    log.info({ ...deployment.key, reconcileID: reconcileId, ms: deps.clock.now() - startedAt }, "fork rendered");
     return result;
   }
 }
@@ -111,8 +111,8 @@ function isWithoutCluster(error: unknown): boolean {
 }
 
 const needed: Readonly<Record<NeedsMoreError["needs"], string>> = {
-  cluster: "it reads variables from there",
-  network: "it fetches something over the network, which is not there either",
+  cluster: "it reads variables from the cluster",
+  network: "it fetches something over the network, which is not available either",
 };
 
 function toIsolatedFailure(error: unknown): Pick<Failure, "message" | "retry"> {
@@ -124,8 +124,7 @@ function toIsolatedFailure(error: unknown): Pick<Failure, "message" | "retry"> {
     };
   }
   if (error instanceof BaseError) {
-    const words =
-      "What is on the base branch cannot be rendered without the cluster: there is nothing to compare with.";
+    const words = "The base branch cannot be rendered without the cluster, so there is nothing to compare with.";
     return { message: `${words}\n\n${message}`, retry: "person" };
   }
   return { message, retry };

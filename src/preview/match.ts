@@ -44,7 +44,7 @@ function reasonToIgnore(baseBranch: string, deployment: GitDeployment, known: Kn
   const { spec, deletionTimestamp } = deployment;
   const { ref } = spec.source;
   if (isSwitchedOff(deployment, annotation.preview)) {
-    return "previews are switched off by annotation";
+    return "previews are disabled by annotation";
   }
   if (deletionTimestamp !== undefined) return "is being deleted";
   if (ref.commit !== undefined || ref.tag !== undefined) return `is pinned to ${describeRef(ref)}`;

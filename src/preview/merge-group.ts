@@ -73,7 +73,7 @@ export function createMergeGroupPreview(deps: MergeGroupDeps) {
       if (signal.aborted && signal.reason instanceof SupersededError) return { kind: "skipped", why: message };
       if (signal.aborted || error instanceof QueueUnavailableError) return { kind: "failed", retry: "soon", message };
       const outcome = toForgeOutcome(error);
-      if (outcome.kind === "failed") log.warn({ error: outcome.message }, "the forge refused a merge group's status");
+      if (outcome.kind === "failed") log.warn({ error: outcome.message }, "forge rejected a merge group's status");
       return outcome;
     }
   };
@@ -84,10 +84,10 @@ export function createMergeGroupPreview(deps: MergeGroupDeps) {
     const forge = deps.forges.get(group.forge);
     const queue = parseQueueBranch(group.branch);
     if (forge === undefined || queue === undefined) {
-      return { kind: "skipped", why: `there is no login for the API of forge ${group.forge}` };
+      return { kind: "skipped", why: `no login is configured for the API of forge ${group.forge}` };
     }
     if (!deps.deployments.synced()) {
-      return { kind: "later", afterMs: notSyncedMs, why: "the deployments are not known yet" };
+      return { kind: "later", afterMs: notSyncedMs, why: "the deployments are not loaded yet" };
     }
     const isOfRepository = ({ repo }: GitDeployment) =>
       forge.repoName(repo)?.toLowerCase() === group.repoName.toLowerCase();
@@ -152,7 +152,7 @@ export function createMergeGroupPreview(deps: MergeGroupDeps) {
     let early: Early | undefined;
     try {
       if (group.following.length > 0 && !(await isInGit(group.group, group.following, deps, signal))) return "ended";
-      if (!deps.enabled) return { state: "success", description: "not compared: previews are switched off" };
+      if (!deps.enabled) return { state: "success", description: "not compared: previews are disabled" };
       if (candidates.length === 0) return verdict("done");
       early = startEarly({ afterMs: earlyAfterMs, sleep, tell }, signal);
       const opened = await openGroup(group, candidates, deps, signal);
@@ -171,7 +171,7 @@ export function createMergeGroupPreview(deps: MergeGroupDeps) {
       const failure = toFailure(error);
       const message = makeVisible(await redactText(failure.message, findings.secrets));
       if (failure.retry === "soon" && !lastAttempt) return { retry: "soon", message };
-      log.warn({ retry: failure.retry, error: message }, "the merge group could not be previewed");
+      log.warn({ retry: failure.retry, error: message }, "merge group preview failed");
       return { state: "failure", description: `could not be compared: ${inOneLine(message)}` };
     } finally {
       await early?.stop();

@@ -83,7 +83,7 @@ export async function previewOpen(open: OpenPullRequest, deps: OpenDeps): Promis
   const tell = async () => {
     if (unchanged !== undefined) return;
     await open.save(toReport(open, findings, { startedAt })).catch((error: unknown) => {
-      log.debug({ err: error }, "could not tell early; the end will be told");
+      log.debug({ err: error }, "could not post the early status; the final one will follow");
     });
   };
   const early = startEarly({ afterMs: earlyAfterMs, sleep: open.sleep, tell }, signal);
@@ -109,7 +109,7 @@ export async function previewOpen(open: OpenPullRequest, deps: OpenDeps): Promis
     if (signal.aborted || error instanceof QueueUnavailableError) throw error;
     const { message, retry } = toFailure(error);
     const words = makeVisible(await redactText(message, findings.secrets));
-    log.warn({ retry, error: words }, "the pull request could not be previewed");
+    log.warn({ retry, error: words }, "pull request preview failed");
     findings.mendable = retry === "soon";
     if (error instanceof HeadOnNoBranch && (unchanged ?? open.lastAttempt)) {
       findings.obstacle = { kind: "no-branch" };
@@ -141,7 +141,7 @@ function sortFork(
   const allowed = concerned.filter(isAllowed);
   const others = concerned.filter((deployment) => !isAllowed(deployment));
   if (forks !== undefined && forks.refusal === undefined) return { allowed, isolated: others, withheld: [] };
-  const reason = "it comes from a fork, and nobody has allowed this commit";
+  const reason = "it comes from a fork, and this commit has not been allowed";
   return { allowed, isolated: [], withheld: others.map(({ key }) => ({ deployment: keyText(key), reason })) };
 }
 

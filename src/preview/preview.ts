@@ -58,16 +58,17 @@ export function createPreview(deps: PreviewDeps): PreviewPullRequest {
 
   async function look({ pullRequest: key, cause }: PreviewRequest, attempt: Attempt, log: Logger): Promise<Outcome> {
     const forge = deps.forges.get(key.forge);
-    if (forge === undefined) return { kind: "skipped", why: `there is no login for the API of forge ${key.forge}` };
+    if (forge === undefined)
+      return { kind: "skipped", why: `no login is configured for the API of forge ${key.forge}` };
     // A list of deployments that is not complete would make it look as if nobody were concerned.
     if (!deps.deployments.synced()) {
-      return { kind: "later", afterMs: notSyncedMs, why: "the deployments are not known yet" };
+      return { kind: "later", afterMs: notSyncedMs, why: "the deployments are not loaded yet" };
     }
     const pullRequest = await forge.pullRequest(key, attempt.signal);
     if (pullRequest === undefined) return { kind: "skipped", why: "there is no such pull request" };
     const previous = await deps.reports.find(key);
     if (pullRequest.state !== "open") return close({ ...pullRequest, state: pullRequest.state }, previous);
-    if (!deps.enabled) return { kind: "skipped", why: "previews of pull requests are switched off (preview.enabled)" };
+    if (!deps.enabled) return { kind: "skipped", why: "previews of pull requests are disabled (preview.enabled)" };
     const deployments = tracking(pullRequest);
     const slow = deployments.find(({ repo }) => deps.slowForMs?.(repo) !== undefined);
     if (slow !== undefined)
@@ -109,6 +110,6 @@ function toOutcome(error: unknown, signal: AbortSignal, log: Logger): Outcome {
   if (error instanceof QueueUnavailableError) return { kind: "failed", retry: "soon", message };
   const outcome = toForgeOutcome(error);
   // A forge that needs time is told of by whoever puts the job off.
-  if (outcome.kind === "failed") log.warn({ error: outcome.message }, "the forge did not do what was asked");
+  if (outcome.kind === "failed") log.warn({ error: outcome.message }, "request to the forge failed");
   return outcome;
 }

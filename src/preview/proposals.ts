@@ -66,7 +66,7 @@ function toProposal(
           name: pullRequestText(key),
           head,
           state: "unknown" as const,
-          verdict: reason ?? "it was not previewed, or not yet",
+          verdict: reason ?? "not previewed, or not yet",
           previews: [],
         }
       : describeProposal(report);
@@ -81,14 +81,14 @@ function wordsFor(
   isPushed: boolean,
 ): string {
   const into = baseBranch === undefined ? "" : ` into ${baseBranch}`;
-  if (state === "unknown") return `It was told of as the head of pull request ${name}${into}.`;
+  if (state === "unknown") return `It was reported as the head of pull request ${name}${into}.`;
   if (state === "merged") {
     const elsewhere = isPushed ? "" : "; after a squash or a rebase, its changes are in another commit";
-    return `It was the head of pull request ${name}${into}, which is merged${elsewhere}.`;
+    return `It was the head of pull request ${name}${into}, which has been merged${elsewhere}.`;
   }
-  if (state === "closed") return `It was the head of pull request ${name}${into}, which is closed without merging.`;
+  if (state === "closed") return `It was the head of pull request ${name}${into}, which was closed without merging.`;
   if (!isHead) return `It was the head of pull request ${name}${into}, which is at ${head.slice(0, 7)} now.`;
-  return `It is the head of pull request ${name}${into}: nothing of it is deployed before it is merged.`;
+  return `It is the head of pull request ${name}${into}and is not deployed before it is merged.`;
 }
 
 /** Of what a preview found, what is said where there is no room for all of it. */

@@ -38,34 +38,34 @@ const losses: Readonly<Record<string, string>> = {
   "/PersistentVolumeClaim": "its data is lost, unless the volume's reclaim policy is Retain",
   "/PersistentVolume": "the data on it may be lost",
   "apps/StatefulSet":
-    "its pods are stopped; their volume claims may stay behind, or go too if its retention policy says so",
+    "its pods are stopped; their volume claims stay or are deleted, depending on its retention policy",
   "apps/Deployment": "its pods are stopped",
   "apps/DaemonSet": "its pods are stopped on every node",
-  "batch/Job": "its pods and their logs go with it",
-  "batch/CronJob": "nothing is scheduled any more; running jobs go with it",
-  "/Secret": "its values are lost unless they are kept elsewhere, and pods that need it no longer start",
+  "batch/Job": "its pods and their logs are deleted with it",
+  "batch/CronJob": "no jobs are scheduled any more; running jobs are deleted with it",
+  "/Secret": "its values are lost unless they are stored elsewhere, and pods that need it no longer start",
   "/ConfigMap": "pods that need it no longer start",
-  "/Service": "its name and address stop answering",
+  "/Service": "its DNS name and address stop working",
   "/ServiceAccount": "its tokens stop working, and pods that use it no longer start",
   "networking.k8s.io/Ingress": "its addresses are no longer routed",
-  "networking.k8s.io/NetworkPolicy": "the traffic that it restricted is no longer restricted by it",
-  "rbac.authorization.k8s.io/Role": "whoever has it through a binding loses its rights",
-  "rbac.authorization.k8s.io/ClusterRole": "whoever has it through a binding loses its rights",
-  "rbac.authorization.k8s.io/RoleBinding": "its subjects lose the rights of the role",
-  "rbac.authorization.k8s.io/ClusterRoleBinding": "its subjects lose the rights of the role",
-  "storage.k8s.io/StorageClass": "no new volumes of this class can be made",
-  "scheduling.k8s.io/PriorityClass": "pods that name it can no longer be created",
+  "networking.k8s.io/NetworkPolicy": "it no longer restricts traffic",
+  "rbac.authorization.k8s.io/Role": "subjects that are bound to it lose its permissions",
+  "rbac.authorization.k8s.io/ClusterRole": "subjects that are bound to it lose its permissions",
+  "rbac.authorization.k8s.io/RoleBinding": "its subjects lose the permissions of the role",
+  "rbac.authorization.k8s.io/ClusterRoleBinding": "its subjects lose the permissions of the role",
+  "storage.k8s.io/StorageClass": "no new volumes of this class can be provisioned",
+  "scheduling.k8s.io/PriorityClass": "pods that reference it can no longer be created",
   "apiregistration.k8s.io/APIService": "the API that it serves is no longer reachable",
-  "admissionregistration.k8s.io/ValidatingWebhookConfiguration": "what it refused is accepted from then on",
-  "admissionregistration.k8s.io/MutatingWebhookConfiguration": "what it changed is left as it is from then on",
-  "admissionregistration.k8s.io/ValidatingAdmissionPolicy": "what it refused is accepted from then on",
-  "admissionregistration.k8s.io/ValidatingAdmissionPolicyBinding": "what its policy refused is accepted from then on",
+  "admissionregistration.k8s.io/ValidatingWebhookConfiguration": "requests that it rejected are accepted",
+  "admissionregistration.k8s.io/MutatingWebhookConfiguration": "it no longer changes requests",
+  "admissionregistration.k8s.io/ValidatingAdmissionPolicy": "requests that it rejected are accepted",
+  "admissionregistration.k8s.io/ValidatingAdmissionPolicyBinding": "requests that its policy rejected are accepted",
 };
 
 function lossOf(object: ResultObject): string {
   const { ref, remote, rendered } = object;
   if (idOf(ref) === "/Service" && field(parseJson(remote ?? rendered ?? ""), "spec", "type") === "LoadBalancer") {
-    return "its load balancer is given up, and with it its external address";
+    return "its load balancer is released, and with it the external address";
   }
   return losses[idOf(ref)] ?? "it is removed from the cluster";
 }
@@ -104,15 +104,15 @@ function refusedFields({ ref, changes, remote }: ResultObject, action: string, e
     const fields = frozen ? /^(?:data|binaryData|stringData|immutable)\b/ : immutableFields[idOf(ref)];
     const touched = new Set(changes.map(pathOf).filter((path) => fields?.test(path)));
     if (frozen && touched.size > 0) {
-      return "it is marked as immutable: the API server refuses the change until it is deleted and created again";
+      return "it is marked as immutable: the API server rejects the change unless the object is deleted and created again";
     }
     if (touched.size > 0) {
       const names = [...new Set([...touched].map(shortPath))].slice(0, 5).join(", ");
-      return `${names} cannot be changed: the API server refuses it until the object is deleted and created again`;
+      return `${names} cannot be changed: the API server rejects the change unless the object is deleted and created again`;
     }
   }
   return errors.some(refusesChange)
-    ? "the API server refuses the change: a field of it cannot be changed until the object is deleted and created again"
+    ? "the API server rejects the change: a field is immutable unless the object is deleted and created again"
     : undefined;
 }
 
@@ -120,24 +120,25 @@ function refusedFields({ ref, changes, remote }: ResultObject, action: string, e
 // Kinds that reach beyond themselves
 
 const reaches: Readonly<Record<string, string>> = {
-  "apiextensions.k8s.io/CustomResourceDefinition": "it defines a kind: its objects in all namespaces are read by it",
-  "/Namespace": "its labels and annotations concern everything in it",
-  "rbac.authorization.k8s.io/ClusterRole": "it changes who may do what in the cluster",
-  "rbac.authorization.k8s.io/ClusterRoleBinding": "it changes who may do what in the cluster",
-  "rbac.authorization.k8s.io/Role": "it changes who may do what in its namespace",
-  "rbac.authorization.k8s.io/RoleBinding": "it changes who may do what in its namespace",
-  "admissionregistration.k8s.io/ValidatingWebhookConfiguration": "it decides what the API server accepts",
-  "admissionregistration.k8s.io/MutatingWebhookConfiguration": "it changes what is sent to the API server",
-  "admissionregistration.k8s.io/ValidatingAdmissionPolicy": "it decides what the API server accepts",
-  "admissionregistration.k8s.io/ValidatingAdmissionPolicyBinding": "it decides what the API server accepts",
-  "admissionregistration.k8s.io/MutatingAdmissionPolicy": "it changes what is sent to the API server",
-  "admissionregistration.k8s.io/MutatingAdmissionPolicyBinding": "it changes what is sent to the API server",
-  "apiregistration.k8s.io/APIService": "it decides who serves an API of the cluster",
-  "scheduling.k8s.io/PriorityClass": "it decides which pods make way for others",
-  "storage.k8s.io/StorageClass": "it decides how the volumes of its class are made",
-  "networking.k8s.io/NetworkPolicy": "it decides which pods may talk to each other",
-  "flowcontrol.apiserver.k8s.io/FlowSchema": "it decides whose requests the API server serves first",
-  "flowcontrol.apiserver.k8s.io/PriorityLevelConfiguration": "it decides whose requests the API server serves first",
+  "apiextensions.k8s.io/CustomResourceDefinition":
+    "it defines a kind: the change affects its objects in all namespaces",
+  "/Namespace": "its labels and annotations affect everything in it",
+  "rbac.authorization.k8s.io/ClusterRole": "it changes permissions in the whole cluster",
+  "rbac.authorization.k8s.io/ClusterRoleBinding": "it changes permissions in the whole cluster",
+  "rbac.authorization.k8s.io/Role": "it changes permissions in its namespace",
+  "rbac.authorization.k8s.io/RoleBinding": "it changes permissions in its namespace",
+  "admissionregistration.k8s.io/ValidatingWebhookConfiguration": "it controls which requests the API server accepts",
+  "admissionregistration.k8s.io/MutatingWebhookConfiguration": "it changes requests to the API server",
+  "admissionregistration.k8s.io/ValidatingAdmissionPolicy": "it controls which requests the API server accepts",
+  "admissionregistration.k8s.io/ValidatingAdmissionPolicyBinding": "it controls which requests the API server accepts",
+  "admissionregistration.k8s.io/MutatingAdmissionPolicy": "it changes requests to the API server",
+  "admissionregistration.k8s.io/MutatingAdmissionPolicyBinding": "it changes requests to the API server",
+  "apiregistration.k8s.io/APIService": "it controls which server provides an API of the cluster",
+  "scheduling.k8s.io/PriorityClass": "it controls which pods are preempted",
+  "storage.k8s.io/StorageClass": "it controls how volumes of its class are provisioned",
+  "networking.k8s.io/NetworkPolicy": "it controls which pods can communicate",
+  "flowcontrol.apiserver.k8s.io/FlowSchema": "it controls the priority of requests to the API server",
+  "flowcontrol.apiserver.k8s.io/PriorityLevelConfiguration": "it controls the priority of requests to the API server",
 };
 
 const scalable = /^apps\/(?:Deployment|StatefulSet|ReplicaSet)$/;

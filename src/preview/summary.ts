@@ -62,9 +62,9 @@ export function describePreview(preview: Preview): string {
         describeChanges(preview.counts) || "no change",
         preview.isolated && "rendered without the cluster",
         preview.suspended && "suspended",
-        preview.approval === "pending" && "waits for approval",
-        preview.approval === "after-merge" && isChanged(preview) && "will wait for approval",
-        preview.pruneWaits && "its prune will wait for somebody to confirm it",
+        preview.approval === "pending" && "waiting for approval",
+        preview.approval === "after-merge" && isChanged(preview) && "will need approval",
+        preview.pruneWaits && "its prune will need confirmation",
       ]
         .filter((part) => typeof part === "string")
         .join("; ");
@@ -120,7 +120,7 @@ export function describeReport(report: Pick<Report, "state" | "obstacle" | "prev
   if (report.obstacle !== undefined) return describeObstacle(report.obstacle);
   const totals = totalsOf(report.previews);
   const { deployments, working } = totals;
-  if (deployments === 0) return report.state === "working" ? "looking for deployments" : "no deployment is concerned";
+  if (deployments === 0) return report.state === "working" ? "looking for deployments" : "no deployment is affected";
   if (working > 0 || report.state === "working") return `comparing ${share(working || deployments, deployments)}`;
   const broken = describeFailed(totals);
   const effect = effectOf(report.previews);
@@ -203,6 +203,6 @@ function describeObstacle(obstacle: NonNullable<Report["obstacle"]>): string {
     case "conflict":
       return `cannot be merged: conflict${obstacle.paths.length > 0 ? ` in ${plural(obstacle.paths.length, "file")}` : ""}`;
     case "failed":
-      return "the merge could not be made";
+      return "could not try the merge";
   }
 }

@@ -31,7 +31,7 @@ export async function runCommand(pending: PendingRequest<ManualCommand>, loop: L
   const { commandError } = answer;
   log.info(
     { request: kind, ...(commandError && { error: commandError }), ms: clock.now() - startedAt },
-    "the request is answered",
+    "request answered",
   );
 }
 
@@ -70,7 +70,7 @@ async function attempt(kind: ManualCommand, work: Work): Promise<Answer> {
       status.set({ lastPrepareError: told.error });
       status.progress(`Performed ${kind}`, told.ready);
     }
-    log.warn({ request: kind, phase: work.phase, error: message }, "the request failed");
+    log.warn({ request: kind, phase: work.phase, error: message }, "request failed");
     const why = unprepared ? reason.prepareFailed : reasons[kind];
     if (!signal.aborted) deps.deployments.event(deployment, "Warning", why, message);
     return { commandError: told?.error ?? message };

@@ -108,7 +108,7 @@ async function readEach<Ref extends SecretName, T>(
       const where = `${older ?? `spec.credentials.${list}`} of ${keyText(key)}`;
       throw new SourceError(
         "unauthorized",
-        `failed to get secret '${ref.secretName}': it does not exist in namespace ${key.namespace}, but ${where} names it`,
+        `failed to get secret '${ref.secretName}': it does not exist in namespace ${key.namespace}, but ${where} references it`,
       );
     }),
   );

@@ -111,8 +111,8 @@ export function isInterrupted({ lastDeployResult, lastObjectsHash }: DeploymentS
 /** An error of a deploy, so that it is not ready, and not over, until what was approved is what is applied. */
 export function notApproved(approved: string, rendered: string): ResultError {
   const message =
-    `the deploy rendered and applied ${rendered} instead of ${approved}, which was approved: ` +
-    "an input that is not in git has changed in between; look at what was applied, and approve what is rendered now";
+    `the deploy rendered and applied ${rendered} instead of the approved ${approved}: ` +
+    "an input outside git changed in between; check what was applied, and approve the current change";
   return { ref: { kind: "", name: "" }, message };
 }
 

@@ -72,7 +72,7 @@ export function startDependencyWaking({ deployments, queue, log }: DependencyWak
       gathered.clear();
       queue.enqueue(requests).catch((error: unknown) => {
         const reason = error instanceof Error ? error.message : String(error);
-        log.warn({ requests: requests.length, error: reason }, "could not wake what waited; the sweep will");
+        log.warn({ requests: requests.length, error: reason }, "could not queue waiting dependents; the sweep will");
       });
     }, gatherMs);
   }

@@ -40,7 +40,7 @@ export function dependenciesOf({ key, annotations }: Pick<DeploymentIdentity, "k
   const wrong = distinct.find((name) => !/^[^/]+\/[^/]+$/.test(name) || !name.split("/").every(isObjectName));
   if (wrong !== undefined) {
     const example = 'separate names by commas, e.g. "database, platform/ingress"';
-    return { keys: [], problem: `annotation ${annotation.dependsOn}: ${quote(wrong)} is no name; ${example}` };
+    return { keys: [], problem: `annotation ${annotation.dependsOn}: ${quote(wrong)} is not a name; ${example}` };
   }
   if (distinct.length > mostDependencies) {
     return { keys: [], problem: `annotation ${annotation.dependsOn}: names more than ${mostDependencies} deployments` };
@@ -82,22 +82,22 @@ export function whyNotReady(
   if (dependency.deletionTimestamp !== undefined) return "it is being deleted";
   const { status, generation } = dependency;
   const ready = readyCondition(status);
-  if (isMalformed(dependency)) return "its spec cannot be read";
-  if (ready === undefined) return "nobody has looked at it yet";
+  if (isMalformed(dependency)) return "its spec is invalid";
+  if (ready === undefined) return "it has not been reconciled yet";
   if (status.observedGeneration !== generation && ready.reason !== dependencyReason.notReady) {
     return status.observedGeneration === undefined
-      ? "it is being looked at for the first time"
-      : "its spec changed, and that has not been dealt with yet";
+      ? "it is being reconciled for the first time"
+      : "its spec changed and has not been reconciled yet";
   }
   if (ready.status !== "True") return shortLine(ready.message) || `Ready is ${ready.status}`;
   if (commit === undefined || dependency.spec.suspend) return undefined;
   if (status.observedCommit !== commit) return `it is not at commit ${commit.slice(0, 7)} yet`;
-  return changeWaits(dependency.spec, status) ? "its change waits for approval" : undefined;
+  return changeWaits(dependency.spec, status) ? "its change is waiting for approval" : undefined;
 }
 
 export function waitingVerdict(waitsFor: readonly { readonly key: Key; readonly why: string }[]): Verdict {
   const named = waitsFor.map(({ key, why }) => `${keyText(key)} (${why})`).join(", ");
-  return { status: "Unknown", reason: dependencyReason.notReady, message: `waits for ${named}` };
+  return { status: "Unknown", reason: dependencyReason.notReady, message: `waiting for ${named}` };
 }
 
 export function impossibleVerdict(message: string): Verdict {
@@ -105,7 +105,7 @@ export function impossibleVerdict(message: string): Verdict {
 }
 
 export function cycleMessage(cycle: readonly Key[]): string {
-  return `depends on itself: ${cycle.map(keyText).join(" → ")}. Take one of them out, or none of them is ever deployed`;
+  return `depends on itself: ${cycle.map(keyText).join(" → ")}. Remove one of these dependencies, or none of them is ever deployed`;
 }
 
 /** Whether a deployment is held back by another one, as its status says. */

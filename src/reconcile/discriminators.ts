@@ -50,13 +50,13 @@ export function findRelieved(gone: Entry, all: readonly Entry[]): Deployment[] {
 
 export function refusal(discriminator: string, [first]: readonly Deployment[]): string {
   const where = first === undefined ? "another deployment" : keyText(first.key);
-  return `not deployed: ${where}, which was there first, deploys to this cluster with the same discriminator ${JSON.stringify(discriminator)}, and each would take the other's objects for its own. Have the discriminator in .kluctl.yaml depend on what differs between them, e.g. an argument, or remove one of them.`;
+  return `not deployed: ${where} is older and deploys to this cluster with the same discriminator ${JSON.stringify(discriminator)}, so each would treat the other's objects as its own. Make the discriminator in .kluctl.yaml depend on something that differs between them, e.g. an argument, or remove one of them.`;
 }
 
 export function sharingNote(discriminator: string, others: readonly Deployment[]): string {
   const names = others.slice(0, 3).map(({ key }) => keyText(key));
   const more = others.length > 3 ? ` and ${others.length - 3} more` : "";
-  return `Shares the discriminator ${JSON.stringify(discriminator)} with ${names.join(", ")}${more}: nothing is pruned or deleted, because each would take the other's objects for its own.`;
+  return `Shares the discriminator ${JSON.stringify(discriminator)} with ${names.join(", ")}${more}: nothing is pruned or deleted, because each would treat the other's objects as its own.`;
 }
 
 function findOthers(mine: Deployment, key: TargetKey | undefined, all: readonly Entry[]): Deployment[] {

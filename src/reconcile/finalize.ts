@@ -39,7 +39,7 @@ export async function finalize(finalizing: Finalizing, deps: LoopDeps): Promise<
   } catch (error) {
     const { message, retry } = toFailure(error);
     if (signal.aborted) return { kind: "failed", retry: "soon", message };
-    deps.log.warn({ ...deployment.key, error: message }, "deleting the deployment's objects failed");
+    deps.log.warn({ ...deployment.key, error: message }, "could not delete the deployment's objects");
     deployments.event(deployment, "Warning", eventReason.deleteFailed, message);
     if (retry === "soon" && !lastAttempt) return { kind: "failed", retry, message };
   }
@@ -64,7 +64,7 @@ async function deleteObjects(
   const others = findSharing(deployment, status.targetKey, deps.deployments.all());
   if (others.length > 0) {
     const message = sharingNote(discriminator, others);
-    deps.log.warn({ ...key, discriminator }, "the objects stay, because another deployment has them as well");
+    deps.log.warn({ ...key, discriminator }, "objects kept: another deployment has them too");
     deps.deployments.event(deployment, "Warning", eventReason.sharedDiscriminator, message);
     return 0;
   }
@@ -103,7 +103,7 @@ async function deleteObjects(
   const { objects, errors, warnings } = await maskSafely(result, { known: identity.secrets, signal, log: deps.log });
   const deleted = objects.filter((object) => object.deleted).length;
   const counts = { deleted, errors: errors.length, warnings: warnings.length };
-  deps.log.info({ ...key, ...counts }, "deleted the deployment's objects");
+  deps.log.info({ ...key, ...counts }, "deployment's objects deleted");
   if (errors.length + warnings.length > 0) {
     const words = `${deleted} objects deleted, but some may be left: ${firstErrors([...errors, ...warnings])}`;
     deps.deployments.event(deployment, "Warning", eventReason.deleteFailed, words);

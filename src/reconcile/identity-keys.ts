@@ -54,7 +54,7 @@ async function findWebIdentity(
   const roleArn = annotations?.[roleAnnotation];
   if (!roleArn) return undefined;
   if (!/^arn:[^:]+:[^:]*:[^:]*:[^:]*:./.test(roleArn)) {
-    throw new PrepareError(`the annotation ${roleAnnotation} of service account ${namespace}/${name} is no ARN`);
+    throw new PrepareError(`the annotation ${roleAnnotation} of service account ${namespace}/${name} is not an ARN`);
   }
   const seconds = Math.max(leastTokenSeconds, Math.ceil(loopTimeoutMs(spec) / 1_000));
   const token = await serviceAccounts.createToken(namespace, name, { audience: "sts.amazonaws.com", seconds });

@@ -56,7 +56,7 @@ async function assertAllowed(user: string, { refusedToActAs }: IdentityDeps): Pr
   const refusal = await refusedToActAs?.(user);
   if (refusal === undefined) return;
   throw new PrepareError(
-    `the server may not act as ${user}: ${refusal}; grant its service account "impersonate" on it (the chart's rbac.serviceAccounts)`,
+    `the server is not allowed to impersonate ${user}: ${refusal}; grant its service account "impersonate" on it (the chart's rbac.serviceAccounts)`,
   );
 }
 

@@ -108,7 +108,7 @@ async function attempt(work: Work): Promise<Ending> {
     if (told) status.set({ lastPrepareError: told.error });
     // Nobody knows what of it was applied: whatever the project renders to, it has to be applied again.
     else if (work.phase === "deploy") status.set({ lastObjectsHash: undefined });
-    log.warn({ phase: work.phase, retry: failure.retry, error: message }, "reconcile failed");
+    log.warn({ phase: work.phase, retry: failure.retry, error: message }, "reconciliation failed");
     if (!work.signal.aborted) deps.deployments.event(deployment, "Warning", ready.reason, message);
     return { outcome: { kind: "failed", retry: failure.retry, message }, ready, commandError: told?.error ?? message };
   }

@@ -53,7 +53,7 @@ export async function takeRequest(pending: PendingRequest, work: Work): Promise<
   if (problem !== undefined) return taken(deployment, problem);
   if (request.overridesPatch === undefined) return taken(deployment);
   const wanted = await deployments.overridden(deployment, request.overridesPatch);
-  if (wanted === undefined) return taken(deployment, "the resource is gone");
+  if (wanted === undefined) return taken(deployment, "the resource was deleted");
   return isMalformed(wanted) ? taken(deployment, wanted.problem) : taken(wanted);
 }
 

@@ -46,7 +46,7 @@ export async function maskSafely(result: CommandResult, { known, signal, log }: 
     return withParts(result, parts);
   } catch (error) {
     signal?.throwIfAborted();
-    log?.warn({ err: error }, "could not find the secrets of a result: its changes and errors are hidden");
+    log?.warn({ err: error }, "could not find the secrets in a result: its changes and errors are hidden");
     return withParts(result, conceal(result));
   }
 }

@@ -18,7 +18,7 @@ export async function openOverrides({ deployment, deps, signal, timeLeftMs }: Wo
   if (sourceOverrides.length === 0) return undefined;
   if (deps.overrides === undefined) {
     const how = "set sourceOverride.bindAddress (for kluctl's options, --source-override-bind-address)";
-    throw new PrepareError(`spec.sourceOverrides: this server has its source-override service switched off; ${how}`);
+    throw new PrepareError(`spec.sourceOverrides: the source-override service of this server is disabled; ${how}`);
   }
   const offered = await deps.overrides.open(sourceOverrides);
   return {

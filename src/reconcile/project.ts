@@ -26,7 +26,7 @@ export async function withProject<T>(work: Work, use: (project: Project) => Prom
   try {
     checkout = (await overriding?.checkout()) ?? (await checkOut());
     const { commit } = checkout;
-    log.info({ commit, ms: deps.clock.now() - startedAt }, "checked out");
+    log.info({ commit, ms: deps.clock.now() - startedAt }, "source checked out");
     status.set({ observedCommit: commit || undefined });
     const { kluctl } = overriding ?? deps;
     const steps = createSteps(work, { checkout, credentials, identity, kluctl, clusterId: await deps.clusterId() });

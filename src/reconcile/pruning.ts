@@ -69,9 +69,9 @@ export function findWaiting(
   const hash = hashOf(findDoomed(result));
   if (large === undefined || confirmed === hash) return undefined;
   const what = large.empty
-    ? `The project renders no object at all, and ${large.deployed} are deployed.`
+    ? `The project renders no objects at all, and ${large.deployed} are deployed.`
     : `${large.doomed} of ${large.deployed} deployed objects are no longer in the project.`;
-  const message = `${what} They are not pruned until somebody confirms it: annotate the resource with ${annotation.confirmPrune}=${hash}`;
+  const message = `${what} They are not pruned until the prune is confirmed: annotate the resource with ${annotation.confirmPrune}=${hash}`;
   return { hash, message };
 }
 

@@ -67,7 +67,7 @@ export function createReconcile(deps: ReconcileDeps): Reconcile {
       if (error instanceof RemoteBusyError) return comeAgain(error);
       if (!(error instanceof ApiError)) throw error;
       // Nothing can be read or written down now: trying again is all there is.
-      log.warn({ ...request.deployment, error: error.message }, "the Kubernetes API did not do what was asked");
+      log.warn({ ...request.deployment, error: error.message }, "request to the Kubernetes API failed");
       return { kind: "failed", retry: "soon", message: error.message };
     }
   };
@@ -88,7 +88,7 @@ export function createReconcile(deps: ReconcileDeps): Reconcile {
     const { deployment: key } = request;
     const readAt = monotonicNow();
     const deployment = await deployments.get(key);
-    if (deployment === undefined) return { kind: "skipped", why: "the resource is gone" };
+    if (deployment === undefined) return { kind: "skipped", why: "the resource was deleted" };
     leaveIfSlow(deployment);
     const asOf = await lastMove(deployment, request, attempt);
     const nothing = attempt > 1 ? undefined : await nothingToDo(deployment, request, asOf, signal);
@@ -104,7 +104,7 @@ export function createReconcile(deps: ReconcileDeps): Reconcile {
     } finally {
       await held
         .release()
-        .catch((error: unknown) => log.warn({ err: error, ...key }, "could not release the lease; it expires"));
+        .catch((error: unknown) => log.warn({ err: error, ...key }, "could not release the lease; it will expire"));
     }
   }
 
@@ -141,7 +141,7 @@ export function createReconcile(deps: ReconcileDeps): Reconcile {
     if (!followsGit(deployment)) return;
     await deps.markMoved(deployment.repo).catch((error: unknown) => {
       const why = error instanceof Error ? error.message : String(error);
-      log.warn({ ...deployment.key, error: why }, "git may be asked for no newer answer than the last one");
+      log.warn({ ...deployment.key, error: why }, "git must not be asked for a newer answer than the last one");
     });
   }
 
@@ -169,7 +169,7 @@ export function createReconcile(deps: ReconcileDeps): Reconcile {
   ): Promise<Outcome | "again"> {
     const { deployment: key } = request;
     const deployment = known ?? (await deployments.get(key));
-    if (deployment === undefined) return { kind: "skipped", why: "the resource is gone" };
+    if (deployment === undefined) return { kind: "skipped", why: "the resource was deleted" };
     if (deployment.deletionTimestamp !== undefined) {
       return deployment.finalizers.includes(finalizer)
         ? finalize({ deployment, request, held, lastAttempt, signal }, deps)
@@ -184,7 +184,7 @@ export function createReconcile(deps: ReconcileDeps): Reconcile {
     if (command !== undefined) {
       await runCommand(command, loop, deps);
       if (!signal.aborted) return "again";
-      return { kind: "failed", retry: "soon", message: `the ${command.kind} that was asked for was broken off` };
+      return { kind: "failed", retry: "soon", message: `the requested ${command.kind} was interrupted` };
     }
     // What somebody asks for is done: they know what they ask for, and wait for the answer.
     if (findRequest(deployment, "reconcile") !== undefined) return runLoop(loop, deps);
@@ -203,7 +203,7 @@ export function createReconcile(deps: ReconcileDeps): Reconcile {
       status.set({ lastPrepareError: problem, observedGeneration: deployment.generation });
       const { ready } = await tellUnprepared({ message: problem }, { deps, secrets: [] });
       await status.finish(ready);
-      log.warn({ ...deployment.key, error: problem }, "the resource cannot be read");
+      log.warn({ ...deployment.key, error: problem }, "the resource is invalid");
       deployments.event(deployment, "Warning", ready.reason, problem);
     }
     return { kind: "failed", retry: "person", message: `${keyText(deployment.key)}: ${problem}` };
@@ -262,7 +262,7 @@ export function createReconcile(deps: ReconcileDeps): Reconcile {
     if (!told && !fine) {
       deployments.event(deployment, waits ? "Normal" : "Warning", verdict.reason, verdict.message);
     }
-    log.info({ ...deployment.key, cause, why: verdict.message }, "held back");
+    log.info({ ...deployment.key, cause, why: verdict.message }, "blocked by a dependency");
     return waits
       ? { kind: "skipped", why: verdict.message }
       : { kind: "failed", retry: "person", message: `${keyText(deployment.key)}: ${verdict.message}` };
@@ -299,7 +299,7 @@ export function createReconcile(deps: ReconcileDeps): Reconcile {
     if (cause === "interval") {
       const now = deps.clock.now();
       // Who asked may not have heard yet of a loop that had just ended.
-      if (dueAt(deployment, { retryAt: deps.retryAt?.(deployment) }, now) > now) return "not due any more";
+      if (dueAt(deployment, { retryAt: deps.retryAt?.(deployment) }, now) > now) return "no longer due";
       return (await deps.skipping?.spareJob(deployment, undefined, { move: asOf?.name })) === "skipped"
         ? "nothing can have changed"
         : undefined;
@@ -307,11 +307,11 @@ export function createReconcile(deps: ReconcileDeps): Reconcile {
     if (status.observedGeneration !== generation) return undefined;
     if (deployment.spec.suspend) return cause === "sweep" ? undefined : "suspended";
     if (deployment.annotations[annotation.confirmPrune] !== undefined) return undefined;
-    if (cause === "manual") return "nobody waits for an answer";
+    if (cause === "manual") return "the request was already answered";
     // Tries that are owed to a failure were those of a job that is gone: this one's worker died, or it was replaced.
     if (readyCondition(status)?.status !== "True") return undefined;
     if (cause === "change" && dependencies.holdsForever(deployment) !== undefined) return undefined;
-    if (cause === "change") return "this change has been dealt with";
+    if (cause === "change") return "this change was already handled";
     try {
       if (!followsGit(deployment)) return undefined;
       const at = deps.clock.now();
@@ -320,7 +320,7 @@ export function createReconcile(deps: ReconcileDeps): Reconcile {
       if (commit === status.observedCommit) return `already at ${commit}`;
       // Whoever waits for a push does not wait for this: a push that a host told of touches what it reads, mostly.
       const spared = cause === "sweep" && (await deps.skipping?.spareJob(deployment, { commit, at }));
-      return spared === "skipped" ? `nothing that it reads has changed up to ${commit}` : undefined;
+      return spared === "skipped" ? `none of its inputs changed up to ${commit}` : undefined;
     } catch (error) {
       if (error instanceof RemoteBusyError) throw error;
       return undefined; // the loop meets the same error, and reports it

@@ -87,7 +87,7 @@ function unfinished({ status }: Entry, kind: ManualKind): ManualResult | undefin
 function notDoneAgain(kind: ManualKind, { overridesPatch }: ManualRequest): string | undefined {
   if (kind === "diff" || kind === "validate" || (kind === "reconcile" && overridesPatch === undefined))
     return undefined;
-  return `the server that worked on this ${kind} ended before it was done, and it is not known how far it came: look at the cluster, then ask again`;
+  return `the server that ran this ${kind} ended before it was done, so it is unknown what was applied: check the cluster, then request it again`;
 }
 
 // ---------------------------------------------------------------------------------------------------------------
@@ -112,7 +112,7 @@ export function parseRequest(annotation: string): Pick<PendingRequest, "request"
   const { overridesPatch } = data;
   if (!overridesPatch) return { request: { requestValue } };
   if (!isShallow(overridesPatch, deepest))
-    return { request: { requestValue }, problem: "the request cannot be read: overridesPatch is nested too deeply" };
+    return { request: { requestValue }, problem: "invalid request: overridesPatch is nested too deeply" };
   return { request: { requestValue, overridesPatch } };
 }
 
@@ -131,8 +131,8 @@ function parseText(annotation: string): unknown {
 
 function problemOf({ issues }: z.ZodError): string {
   const fields = issues.flatMap((issue) => (issue.code === "unrecognized_keys" ? issue.keys : issue.path.slice(0, 1)));
-  const wrong = fields.length > 0 ? `${[...new Set(fields)].map(String).join(", ")} is wrong; ` : "";
-  return `the request cannot be read: ${wrong}write {"requestValue": "a name"}, if need be with an object overridesPatch`;
+  const wrong = fields.length > 0 ? `${[...new Set(fields)].map(String).join(", ")} is invalid; ` : "";
+  return `invalid request: ${wrong}write {"requestValue": "a name"}, optionally with an object overridesPatch`;
 }
 
 function isShallow(value: unknown, levels: number): boolean {

@@ -70,7 +70,7 @@ export function createStatusWriter(
       written = written
         .then(() => write(ready, message))
         .catch((error: unknown) => {
-          if (!signal?.aborted) log.warn({ err: error }, "could not write the progress into the status");
+          if (!signal?.aborted) log.warn({ err: error }, "could not write the progress to the status");
         });
     },
     async save(message, ready) {

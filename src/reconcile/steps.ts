@@ -151,7 +151,7 @@ export function createSteps(work: Work, { checkout, credentials, identity, kluct
     const waiting = findWaiting(result, pruneGuard, deployment.annotations[annotation.confirmPrune]);
     if (waiting === undefined) return false;
     if (!note(waiting.message)) return true;
-    log.warn({ prune: waiting.hash }, "a prune waits for somebody to confirm it");
+    log.warn({ prune: waiting.hash }, "prune blocked: it needs confirmation");
     deployments.event(deployment, "Warning", eventReason.pruneWaits, waiting.message);
     return true;
   }
@@ -162,7 +162,10 @@ export function createSteps(work: Work, { checkout, credentials, identity, kluct
     if (others.length === 0) return false;
     const message = sharingNote(discriminator, others);
     if (!note(message)) return true;
-    log.warn({ discriminator, with: others.map(({ key }) => keyText(key)) }, "a discriminator is shared");
+    log.warn(
+      { discriminator, with: others.map(({ key }) => keyText(key)) },
+      "discriminator shared with another deployment",
+    );
     deployments.event(deployment, "Warning", eventReason.sharedDiscriminator, message);
     for (const other of others) {
       deployments.event(other, "Warning", eventReason.sharedDiscriminator, sharingNote(discriminator, [deployment]));
@@ -236,7 +239,7 @@ export function createSteps(work: Work, { checkout, credentials, identity, kluct
       log.warn({ discriminator: key.discriminator, with: others.map((other) => keyText(other.key)) }, "not deployed");
       deployments.event(deployment, "Warning", eventReason.sharedDiscriminator, message);
       for (const other of others) {
-        const words = `${keyText(deployment.key)} wants to deploy with the same discriminator ${JSON.stringify(key.discriminator)}, and is not deployed.`;
+        const words = `${keyText(deployment.key)} has the same discriminator ${JSON.stringify(key.discriminator)} and is not deployed.`;
         deployments.event(other, "Warning", eventReason.sharedDiscriminator, words);
       }
       return message;
@@ -368,7 +371,7 @@ export function createSteps(work: Work, { checkout, credentials, identity, kluct
       const last = status.current.lastValidateResult;
       if (last === undefined) return;
       const at = rfc3339(clock.now());
-      log.info("validated before: none of its objects is another");
+      log.info("validation skipped: no object changed since the last one");
       status.set({
         lastValidateResult: { ...last, document: { ...last.document, startTime: at, endTime: at }, endTime: at },
       });
@@ -376,9 +379,9 @@ export function createSteps(work: Work, { checkout, credentials, identity, kluct
 
     /** Tells once per change that somebody has to approve it. */
     tellApproval({ objectsHash }: CommandResult): void {
-      log.info({ objectsHash }, "waits for approval");
+      log.info({ objectsHash }, "waiting for approval");
       if (renderedHash(deployment.status) === objectsHash) return;
-      const message = `The changes wait for approval: set spec.manualObjectsHash to ${objectsHash}.`;
+      const message = `The changes need approval: set spec.manualObjectsHash to ${objectsHash}.`;
       deployments.event(deployment, "Normal", eventReason.waitingForApproval, message);
     },
 

@@ -42,7 +42,7 @@ export function startWaking({ deployments, queue, log }: WakingDeps): () => void
       gathered = [];
       flush(requests).catch((error: unknown) => {
         const reason = error instanceof Error ? error.message : String(error);
-        log.warn({ requests: requests.length, error: reason }, "could not queue changes; trying again");
+        log.warn({ requests: requests.length, error: reason }, "could not queue changes; retrying");
         // Nothing in a resource says that another one is gone.
         const lost = requests.filter(({ cause }) => cause === "drift");
         if (stopped || lost.length === 0) return;

@@ -23,14 +23,14 @@ export function secretsOf({ objects, document }: CommandResult): SecretValues {
   const values = secretVars(document["deployment"]);
   if (values === undefined) return { values: [], doubt: "the result includes deployments too deeply to be read" };
   if (secrets.length === 0 && rendersSecrets(document["deployment"], 0)) {
-    return { values, doubt: "the result names Secrets, but does not contain them" };
+    return { values, doubt: "the result references Secrets, but does not contain them" };
   }
   let doubt: string | undefined;
   for (const secret of secrets) {
     if (!isComplete(secret)) doubt = "the result lacks the contents of a Secret";
     for (const json of [secret.rendered, secret.remote, secret.applied]) {
       const contents = json === undefined ? new Map<string, Buffer>() : readSecret(json);
-      if (contents === undefined) doubt = "the contents of a Secret could not be read";
+      if (contents === undefined) doubt = "could not read the contents of a Secret";
       else values.push(...contents.values());
       if (json !== undefined) values.push(...formerValues(json));
     }

@@ -16,7 +16,7 @@ type Line = Pick<CommitStatus, "state" | "description">;
 
 const queued: Line = { state: "pending", description: "queued" };
 const beingDeployed: Line = { state: "pending", description: "being deployed" };
-const beingLookedAt: Line = { state: "pending", description: "being looked at" };
+const beingLookedAt: Line = { state: "pending", description: "being checked" };
 const deployed = "deployed: ";
 /** Before what a deploy has left. */
 const waiting = "; ";
@@ -45,7 +45,7 @@ export function deployStatuses(
 function lineOf(commit: string, { spec, status }: GitDeployment, head: string | undefined): Line | undefined {
   if (status.observedCommit !== commit) {
     if (head !== commit) return undefined;
-    return spec.suspend ? { state: "success", description: "suspended, nothing is deployed" } : queued;
+    return spec.suspend ? { state: "success", description: "suspended: nothing is deployed" } : queued;
   }
   if (isReconciling(status)) return beingDeployed;
   if (status.lastPrepareError !== undefined) {
@@ -53,7 +53,7 @@ function lineOf(commit: string, { spec, status }: GitDeployment, head: string | 
   }
   const { lastDeployResult: last } = status;
   const hasFailed = last !== undefined && last.errors > 0 && deployedCommit(last) === commit;
-  if (changeWaits(spec, status) && !hasFailed) return { state: "pending", description: "waits for approval" };
+  if (changeWaits(spec, status) && !hasFailed) return { state: "pending", description: "waiting for approval" };
   const ready = readyCondition(status);
   if (ready?.status === "False") return { state: "failure", description: withFirstErrorOnly(ready.message, status) };
   if (last !== undefined && deployedCommit(last) === commit) {
@@ -97,7 +97,7 @@ function describe(last: CommandSummary, prune: boolean): string {
   ];
   const words = counts.filter(([count]) => count > 0).map(([count, what]) => `${count} ${what}`);
   const dryRun = (last.document["commandInfo"] as { dryRun?: unknown } | undefined)?.dryRun === true;
-  const what = `${dryRun ? "dry run: " : deployed}${words.join(", ") || "no object changed"}`;
+  const what = `${dryRun ? "dry run: " : deployed}${words.join(", ") || "no objects changed"}`;
   // What a prune would have deleted, and is still there, waits for somebody: the condition says for what.
   return prune && !dryRun && last.orphanObjects > 0
     ? `${what}${waiting}${last.orphanObjects} orphan, not pruned`
@@ -115,7 +115,7 @@ function sumOf(lines: readonly Line[]): Line {
   const words = { failure: "failed", pending: "pending", success: "up to date", canceled: "superseded" };
   const shown = areMany(lines) && areManyMoving(lines) ? counts.filter((one) => one.state === "failure") : counts;
   const parts = shown.filter(({ count }) => count > 0).map((one) => `${one.count} ${words[one.state]}`);
-  if (shown !== counts) parts.push(`${parts.length > 0 ? "the others " : ""}in progress`);
+  if (shown !== counts) parts.push(`${parts.length > 0 ? "the rest " : ""}in progress`);
   return { state, description: `${lines.length} deployments: ${parts.join(", ")}` };
 }
 

@@ -38,7 +38,7 @@ export function startReportWatch({ deployments, forges, reports, queue, log }: R
       const distinct = new Map(requests.map((request) => [subjectOf(request), request]));
       if (distinct.size > 0) await queue.enqueue([...distinct.values()]);
     } catch (error) {
-      log.warn({ error: (error as Error).message }, "could not queue what forges should be told");
+      log.warn({ error: (error as Error).message }, "could not queue reports to forges");
     }
   }
 

@@ -29,10 +29,10 @@ export function createCommitStatusWriter(deps: CommitStatusWriterDeps) {
     signal?: AbortSignal,
   ): Promise<Outcome> {
     const forge = forges.get(commit.forge);
-    if (forge === undefined) return { kind: "skipped", why: "the forge is not configured any more" };
+    if (forge === undefined) return { kind: "skipped", why: "the forge is no longer configured" };
     // Deployments that are not known yet would look as if they followed something else by now.
     if (!deployments.synced()) {
-      return { kind: "later", afterMs: notSyncedMs, why: "the deployments are not known yet" };
+      return { kind: "later", afterMs: notSyncedMs, why: "the deployments are not loaded yet" };
     }
     const following = deployments.tracking(repo).filter(({ spec }) => spec.source.ref.commit === undefined);
     const headOf = await readHeads(repo, following, signal);
@@ -52,7 +52,7 @@ export function createCommitStatusWriter(deps: CommitStatusWriterDeps) {
     } catch (error) {
       const outcome = toForgeOutcome(error);
       if (outcome.kind === "failed") {
-        log.warn({ ...commit, error: outcome.message }, "the forge refuses a commit's status");
+        log.warn({ ...commit, error: outcome.message }, "forge rejected a commit status");
       }
       return outcome;
     }
@@ -80,7 +80,7 @@ export function createCommitStatusWriter(deps: CommitStatusWriterDeps) {
       const credentials = await readGitCredentials(deployment, deps.secrets);
       return await deps.sources.heads({ url: deployment.spec.source.url, credentials }, asOf, signal);
     } catch (error) {
-      log.debug({ ...deployment.key, error: (error as Error).message }, "its remote could not be read");
+      log.debug({ ...deployment.key, error: (error as Error).message }, "could not read its remote");
       return undefined;
     }
   }

@@ -46,13 +46,14 @@ export function createReportWriter(deps: ReportWriterDeps) {
   let warned = false;
 
   function warnOfAnother(): void {
-    if (!warned) log.warn("another Towline server of this cluster writes the same comments: set a statusName for each");
+    if (!warned)
+      log.warn("another Towline server in this cluster writes the same comments: set a different statusName for each");
     warned = true;
   }
 
   return async function writeReport({ pullRequest: key }: ReportRequest, signal?: AbortSignal): Promise<Outcome> {
     const forge = forges.get(key.forge);
-    if (forge === undefined) return { kind: "skipped", why: "the forge is not configured any more" };
+    if (forge === undefined) return { kind: "skipped", why: "the forge is no longer configured" };
     const outcome = await tell(forge, key, signal);
     if (outcome.kind !== "later") await reports.setRefused(key, outcome.kind === "failed");
     return outcome;
@@ -60,7 +61,7 @@ export function createReportWriter(deps: ReportWriterDeps) {
 
   async function tell(forge: Forge, key: PullRequestKey, signal: AbortSignal | undefined): Promise<Outcome> {
     const report = await reports.find(key);
-    if (report === undefined) return { kind: "skipped", why: "nothing is known of this pull request any more" };
+    if (report === undefined) return { kind: "skipped", why: "there is no record of this pull request any more" };
     try {
       const now = await forge.pullRequest(key, signal);
       if (now === undefined) return { kind: "skipped", why: "the pull request is gone" };
@@ -172,8 +173,8 @@ export function createReportWriter(deps: ReportWriterDeps) {
 
   function told(report: Report, outcome: Outcome): Outcome {
     const about = { pullRequest: pullRequestText(report.pullRequest), head: report.head, state: report.state };
-    if (outcome.kind === "failed") log.warn({ ...about, error: outcome.message }, "the forge refuses what is reported");
-    else if (outcome.kind === "later") log.info({ ...about, why: outcome.why }, "the forge needs time");
+    if (outcome.kind === "failed") log.warn({ ...about, error: outcome.message }, "forge rejected the report");
+    else if (outcome.kind === "later") log.info({ ...about, why: outcome.why }, "forge temporarily unavailable");
     else log.info(about, "reported");
     return outcome;
   }

@@ -8,7 +8,7 @@ export async function resolveHost(host: string, find: Lookup): Promise<readonly 
     return await resolveAllowed(host, find);
   } catch (cause) {
     if (cause instanceof ForbiddenAddressError)
-      throw new SourceError("refused", `${cause.message}: no repository is read from there`);
+      throw new SourceError("refused", `${cause.message}: repositories are not read from such addresses`);
     throw new SourceError("unreachable", `the name ${host} cannot be resolved`, { cause });
   }
 }

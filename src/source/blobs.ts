@@ -92,5 +92,5 @@ async function download({ digest, size }: Layer, path: string, from: Readable, s
 }
 
 function otherThanAnnounced(): SourceError {
-  return new SourceError("unreachable", "the registry gives other bytes than its manifest announces");
+  return new SourceError("unreachable", "the registry's data does not match its manifest");
 }

@@ -32,7 +32,7 @@ export function checkPath(path: string): void {
   const parts = path.split("/");
   const leadsOut = path.startsWith("/") || parts.includes("..") || parts[0]?.toLowerCase() === ".git";
   if (leadsOut || /\p{Cc}/u.test(path)) {
-    throw new SourceError("refused", `the path ${JSON.stringify(path)} does not stay inside the repository`);
+    throw new SourceError("refused", `the path ${JSON.stringify(path)} leads out of the repository`);
   }
 }
 

@@ -36,12 +36,12 @@ const meanings: readonly Meaning[] = [
   {
     problem: "refused",
     says: /requested URL returned error: 30[1278]/i,
-    text: "the server redirects to another URL: use that one",
+    text: "the server redirects to another URL: use that URL",
   },
   {
     problem: "unauthorized",
     says: /REMOTE HOST IDENTIFICATION HAS CHANGED/,
-    text: "the host shows another key than known_hosts of the secret has for it: find out why before you replace it there",
+    text: "the host's key differs from the one in known_hosts of the secret: find out why before you replace it",
   },
   {
     problem: "unauthorized",
@@ -68,17 +68,17 @@ const meanings: readonly Meaning[] = [
   {
     problem: "not-found",
     says: /repository '[^']*' not found|Repository not found|repository does not exist|does not appear to be a git repository|requested URL returned error: (?:404|410)|could not be found or you don't have permission/i,
-    text: "no such repository, or this login may not see it",
+    text: "no such repository, or this login has no access to it",
     inKluctl: "repository not found",
   },
   {
     problem: "not-found",
     says: /not valid: is this a git repository/i,
-    text: "that is not a git repository",
+    text: "not a git repository",
   },
   { problem: "unreachable", says: /SSL|certificate|TLS/i },
   { problem: "unreachable", says: /requested URL returned error: (?:5\d\d|429|408)/i },
-  { problem: "unreachable", says: /Operation too slow|timed? ?out/i, text: "the server does not answer in time" },
+  { problem: "unreachable", says: /Operation too slow|timed? ?out/i, text: "the server does not respond in time" },
   {
     problem: "unreachable",
     says: /Could not resolve|Failed to connect|Couldn't connect|Connection (?:refused|reset|closed)|No route to host|unreachable/i,
@@ -105,7 +105,7 @@ export function explain(error: unknown, remote: Remote): unknown {
   if (!(error instanceof GitFailure)) return error;
   const said = complaint(error.stderr, remote);
   if (error.cause instanceof Error)
-    return new SourceError("unreachable", about(remote, "the server does not answer in time"));
+    return new SourceError("unreachable", about(remote, "the server does not respond in time"));
   const meaning = meaningOf(error);
   const text = meaning?.text ?? `${meaning?.prefix ?? ""}${said === "" ? "git ended without a message" : said}`;
   const problem = meaning?.problem ?? "unreachable";
@@ -139,7 +139,7 @@ function about({ label }: Remote, text: string): string {
 }
 
 function who({ login, hint }: Remote): string {
-  if (login === undefined) return hint ?? "no login is given for it: no entry of spec.credentials.git fits";
+  if (login === undefined) return hint ?? "no login: no entry of spec.credentials.git matches";
   // A token as the user's name is usual where there is no password to go with it.
   const shown = login.password === "" || login.password === "x-oauth-basic" ? "" : `, user "${login.username}"`;
   if (login.secretName === undefined) return "login from the URL";

@@ -172,7 +172,7 @@ export function createGit({ home, env }: { home: string; env: NodeJS.ProcessEnv 
       })
       .raw([...args]);
     return printed.catch((error: unknown) => {
-      if (flooded.signal.aborted) throw new SourceError("refused", "it has too many refs, or too much to say");
+      if (flooded.signal.aborted) throw new SourceError("refused", "it has too many refs, or its output is too large");
       throw error;
     });
   };

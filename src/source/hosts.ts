@@ -75,7 +75,7 @@ export function createHosts({ callsPerHost, now }: HostsDeps): Hosts {
 
   async function converse<T>(host: Host, call: () => Promise<T>, options: Conversation): Promise<T> {
     if (rests(host)) {
-      throw new SourceError("unreachable", "the server does not answer in time; it is asked again in a moment");
+      throw new SourceError("unreachable", "the server does not respond in time; retrying shortly");
     }
     const probe = host.silences > 0;
     if (probe) host.probed = true;

@@ -42,7 +42,7 @@ export class SilenceError extends Error {
   override name = "SilenceError";
 
   constructor() {
-    super("the server does not answer in time");
+    super("the server does not respond in time");
   }
 }
 
@@ -86,7 +86,7 @@ export async function readBody(answer: http.IncomingMessage, maxBytes: number): 
     bytes += chunk.length;
     if (bytes > maxBytes) {
       answer.destroy();
-      throw new SourceError("refused", `the server's answer is longer than ${maxBytes} bytes`);
+      throw new SourceError("refused", `the server's response is larger than ${maxBytes} bytes`);
     }
     chunks.push(chunk);
   }

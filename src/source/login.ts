@@ -39,7 +39,8 @@ export function chooseLogin(
     return { login: { username, password, identity, knownHosts, ca, secretName } };
   }
   const near = credentials.find((credential) => isForOtherPort(credential, url));
-  if (near) hint ??= `${nameOf(near)} is for host ${near.host}, and this is ${url.hostAndPort}: write the port as well`;
+  if (near)
+    hint ??= `${nameOf(near)} is for host ${near.host}, but the URL's host is ${url.hostAndPort}: include the port`;
   const fromUrl = url.protocol !== "ssh:" && (urlPassword !== "" || url.username !== "");
   return fromUrl ? { login: { username: url.username, password: urlPassword }, hint } : { hint };
 }
@@ -65,5 +66,5 @@ function isForOtherPort({ host, namedHost }: GitCredential, { host: wanted, host
 function whatIsMissing(credential: GitCredential, username: string, url: ParsedRepoUrl): string | undefined {
   if (url.protocol === "ssh:") return credential.identity ? undefined : "identity";
   if (!credential.password) return "password";
-  return username === "" ? "username, and the URL names no user" : undefined;
+  return username === "" ? "username, and the URL contains no user" : undefined;
 }

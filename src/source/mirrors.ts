@@ -210,7 +210,7 @@ export function createMirrors({ directory, git, remoteGit, slowness, log, fetche
           if (attempt > 1 || signal.aborted || !isDamaged(error)) throw error;
           log.warn(
             { repo: remote.label, git: (error as GitFailure).stderr.slice(-500) },
-            "the mirror is damaged: it is made anew",
+            "mirror damaged; cloning it again",
           );
           await mirror.lock.run(() => discard(mirror, generation), { signal, weight: exclusive });
         }

@@ -150,7 +150,7 @@ export function createOciSources(deps: OciSourcesDeps): OciSources {
 
   /** Never fails: the work is done by then, and what stays is swept at the next start. */
   async function release(root: string): Promise<void> {
-    await removeDirectory(root).catch((err: unknown) => log.warn({ err, root }, "a checkout could not be removed"));
+    await removeDirectory(root).catch((err: unknown) => log.warn({ err, root }, "could not remove a checkout"));
   }
 
   async function explained<T>(
@@ -187,7 +187,7 @@ export function createOciSources(deps: OciSourcesDeps): OciSources {
 }
 
 function toRefusal({ message }: ArchiveError): SourceError {
-  return new SourceError("refused", `the artifact is not unpacked: ${message}`);
+  return new SourceError("refused", `cannot unpack the artifact: ${message}`);
 }
 
 /** `first`: the digest of what the reference itself names, which may be a list. */
@@ -196,6 +196,6 @@ async function readArtifact(registry: Registry, reference: string) {
   const artifact = parseManifest(bytes);
   if (!("instead" in artifact)) return { artifact: { ...artifact, digest: first }, first };
   const chosen = parseManifest((await registry.manifest(artifact.instead)).bytes);
-  if ("instead" in chosen) throw new SourceError("refused", "a list of manifests names another list");
+  if ("instead" in chosen) throw new SourceError("refused", "a list of manifests references another list");
   return { artifact: { ...chosen, digest: artifact.instead }, first };
 }

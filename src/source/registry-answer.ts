@@ -13,7 +13,7 @@ export class RegistryAnswer extends Error {
   readonly code: string | undefined;
 
   constructor(status: number, code?: string) {
-    super(`the registry answers ${status}`);
+    super(`the registry responded with status ${status}`);
     this.status = status;
     this.code = code;
   }
@@ -60,7 +60,7 @@ export function explainRegistry(error: unknown, asked: Asked): unknown {
   if (isCertificateError(error)) {
     return about(
       "unreachable",
-      `the server's certificate is not trusted (${error.message}): put its authority into ca of the secret`,
+      `the server's certificate is not trusted (${error.message}): add its CA to ca of the secret`,
     );
   }
   if (/^ERR_(?:SSL|OSSL)|^EPROTO$/.test(code)) return about("unreachable", `no TLS connection can be made (${code})`);
@@ -75,9 +75,12 @@ function meaningOf({ status, code }: RegistryAnswer, { reference, login }: Asked
   if (status === 401) return ["unauthorized", `authentication failed: 401 Unauthorized (${who})`];
   if (status === 403) return ["unauthorized", `access is denied: 403 Forbidden (${who})`];
   if (status === 404 && code === "MANIFEST_UNKNOWN") return ["ref-not-found", `there is no ${reference} (${who})`];
-  if (status === 404) return ["not-found", `no such repository, or this login may not see it (${who})`];
-  if (status === 429) return ["unreachable", "the registry wants fewer requests: 429 Too Many Requests"];
-  return [status >= 500 ? "unreachable" : "refused", `the registry answers ${status}${code ? ` ${code}` : ""}`];
+  if (status === 404) return ["not-found", `no such repository, or this login has no access to it (${who})`];
+  if (status === 429) return ["unreachable", "the registry's rate limit is exceeded: 429 Too Many Requests"];
+  return [
+    status >= 500 ? "unreachable" : "refused",
+    `the registry responded with status ${status}${code ? ` ${code}` : ""}`,
+  ];
 }
 
 function codeOf(error: unknown): string {

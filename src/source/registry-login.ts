@@ -22,7 +22,7 @@ export function basicAuthorization(login: OciCredential | undefined): string | u
 
 /** For error texts; never more than the user's name. */
 export function describeLogin(login: OciCredential | undefined): string {
-  if (login === undefined) return "no login is given for it: no entry of spec.credentials.oci fits";
+  if (login === undefined) return "no login: no entry of spec.credentials.oci matches";
   const shown = login.username ? `, user ${JSON.stringify(login.username)}` : "";
   if (login.secretName === "") return `the server's own login${shown}`;
   const { password, identityToken, token, cert } = login;

@@ -70,7 +70,7 @@ export function createRegistry({ name, login, connections, signal }: RegistryOpt
       answer.resume();
       const next = URL.canParse(location, url.href) ? new URL(location, url) : undefined;
       if (next === undefined || !isAsSafe(next, url)) {
-        throw new SourceError("refused", "the registry redirects to what is not read: only https is");
+        throw new SourceError("refused", "the registry redirects to a URL that is not https");
       }
       url = next;
     }
@@ -119,7 +119,7 @@ export function createRegistry({ name, login, connections, signal }: RegistryOpt
   async function fetchToken({ realm = "", service }: Readonly<Record<string, string>>): Promise<string> {
     const url = URL.canParse(realm) ? new URL(realm) : undefined;
     if (url === undefined || !isAsSafe(url, new URL(origin ?? ""))) {
-      throw new SourceError("refused", "the registry's token service is not asked: only https is");
+      throw new SourceError("refused", "the registry's token service is not used: its URL is not https");
     }
     const query = { ...(service && { service }), scope: `repository:${repository}:pull` };
     const answer = (await tradeIn(url, query)) ?? (await logIn(url, query));
@@ -128,7 +128,7 @@ export function createRegistry({ name, login, connections, signal }: RegistryOpt
     const { data } = Token.safeParse(parseJson(text));
     const token = data?.access_token || data?.token;
     if (!token || /[^\x21-\x7e]/.test(token))
-      throw new SourceError("refused", "the registry's token service gives no token");
+      throw new SourceError("refused", "the registry's token service returned no token");
     return token;
   }
 
@@ -176,7 +176,7 @@ export function createRegistry({ name, login, connections, signal }: RegistryOpt
       const bytes = await readBody(await askAgain(`manifests/${reference}`, "GET", manifestTypes), maxManifestBytes);
       const digest = `sha256:${createHash("sha256").update(bytes).digest("hex")}`;
       if (reference.includes(":") && reference !== digest) {
-        throw new SourceError("refused", `the registry gives another manifest, ${digest}`);
+        throw new SourceError("refused", `the registry returned a different manifest, ${digest}`);
       }
       return { digest, bytes };
     },

@@ -35,7 +35,7 @@ export function toRemote(repository: Repository, protocols: readonly string[]): 
   }
   const { protocol, host, hostAndPort, path } = parsed;
   if (!isKnown(protocol) || !protocols.includes(protocol.slice(0, -1))) {
-    throw new SourceError("refused", `${quote(url)} is not read: only ${protocols.join(", ")} URLs are`);
+    throw new SourceError("refused", `${quote(url)} is not supported: only ${protocols.join(", ")} URLs are`);
   }
   const { address, password } = splitAddress(url, protocol);
   const port = hostAndPort === host ? ports[protocol] : hostAndPort.slice(host.length + 1);

@@ -65,7 +65,7 @@ export function createShare<T>(
         entry.waiting--;
         if (entry.waiting === 0 && !entry.settled) {
           forget(key, entry);
-          entry.controller.abort(new Error("nobody waits for the answer any more"));
+          entry.controller.abort(new Error("the result is no longer needed"));
         }
       }
     },

@@ -86,7 +86,7 @@ export function createSharedCheckouts({ idleMs, mostIdle, log }: SharedCheckouts
     // The work is done by then, and what stays is swept at the next start.
     if (made) {
       await removeDirectory(made.root).catch((err: unknown) =>
-        log.warn({ err, root: made.root }, "a checkout could not be removed"),
+        log.warn({ err, root: made.root }, "could not remove a checkout"),
       );
     }
   }
@@ -114,7 +114,7 @@ export function createSharedCheckouts({ idleMs, mostIdle, log }: SharedCheckouts
     if (unshared.size < mostUnshared) unshared.add(entry.wanted.repository);
     log.warn(
       { repo: entry.wanted.label },
-      "something wrote into the project while it was rendered; its checkout is not shared any more",
+      "the project was modified while it was rendered; its checkout is no longer shared",
     );
   }
 
@@ -142,7 +142,7 @@ export function createSharedCheckouts({ idleMs, mostIdle, log }: SharedCheckouts
       } catch (error) {
         entry.users--;
         if (entry.users === 0) {
-          entry.controller.abort(new Error("nobody waits for the checkout any more"));
+          entry.controller.abort(new Error("the checkout is no longer needed"));
           await remove(entry);
         }
         throw error;

@@ -249,7 +249,7 @@ export function createSources(deps: SourcesDeps): GitSources {
       ? await answers.get(`${askerId(remote, await ownKey())} ${asOf.name} again`, ask, signal)
       : await ask(signal);
     const second = commitIn(heads, ref);
-    log.info({ repo: remote.label, seen, first, second }, "git went back to an older commit: asked again");
+    log.info({ repo: remote.label, seen, first, second }, "git returned an older commit; checked again");
     return second;
   }
 
@@ -361,7 +361,7 @@ export function createSources(deps: SourcesDeps): GitSources {
 
   /** Never fails: the work is done by then, and what stays is swept at the next start. */
   async function release(root: string): Promise<void> {
-    await removeDirectory(root).catch((err: unknown) => log.warn({ err, root }, "a checkout could not be removed"));
+    await removeDirectory(root).catch((err: unknown) => log.warn({ err, root }, "could not remove a checkout"));
   }
 
   /** Failures in the port's terms; a caller that went away gets its own reason back. */
@@ -430,7 +430,7 @@ export function createSources(deps: SourcesDeps): GitSources {
       const artifacts = await oci.sweep(limits.mirrorIdleMs);
       const unused = await checkouts.sweep();
       if (left + idle + artifacts + unused > 0) {
-        log.info({ workDirectories: left, mirrors: idle, artifacts, unused }, "removed stale checkouts");
+        log.info({ workDirectories: left, mirrors: idle, artifacts, unused }, "stale checkouts removed");
       }
     },
   };

@@ -19,7 +19,7 @@ export async function checkTreeSize(
   const refused = () =>
     new SourceError(
       "refused",
-      `commit ${commit.slice(0, 7)} has more than ${most.files} files or ${Math.round(most.bytes / 1024 ** 2)} MiB, which is more than a preview may check out`,
+      `commit ${commit.slice(0, 7)} has more than ${most.files} files or ${Math.round(most.bytes / 1024 ** 2)} MiB, more than a preview can check out`,
     );
   const printed = await git(["ls-tree", "-r", "--full-tree", "--format=%(objectsize)", commit], {
     at: { gitDir: mirror },

@@ -50,10 +50,10 @@ export async function findUnsteadyFiles(root: string, path: string, signal?: Abo
       const text = await readFile(file, "latin1");
       const code = codeOf(text);
       templates ??= whyUnsteady(name, text, code);
-      if (unsteadyHelm.test(code)) charts ??= `${name} may read the cluster or a clock, or throw dice`;
+      if (unsteadyHelm.test(code)) charts ??= `${name} may read the cluster, a clock or random numbers`;
       if (/(?:^|\/)helm-chart\.ya?ml$/i.test(name) && pulledChart.test(text))
-        charts ??= `${name} is of no chart in the project`;
-      if (mayLeadOutside(text) || mayBecomeParent(code)) outside ??= `${name} may name what lies outside`;
+        charts ??= `${name} does not belong to a chart in the project`;
+      if (mayLeadOutside(text) || mayBecomeParent(code)) outside ??= `${name} may reference files outside the project`;
     }
   };
   await Promise.all(Array.from({ length: atOnce }, work));
@@ -61,12 +61,12 @@ export async function findUnsteadyFiles(root: string, path: string, signal?: Abo
 }
 
 function whyUnsteady(name: string, text: string, code: string): string | undefined {
-  if (isUnsteadyCode(code)) return `${name} may read a clock or throw dice`;
+  if (isUnsteadyCode(code)) return `${name} may read a clock or random numbers`;
   if (condition.test(text) && hasUnsteadyWords(text)) return `${name} may have a condition that depends on time`;
   if (!/(?:^|\/)kustomization(?:\.ya?ml)?$/i.test(name)) return undefined;
-  if (remoteResource.test(text)) return `${name} may name what is not in the project`;
+  if (remoteResource.test(text)) return `${name} may reference files outside the project`;
   const line = findTemplatedResource(text);
-  return line && `${name} has a template where it may name what is not in the project: ${line}`;
+  return line && `${name} has a template that may reference files outside the project: ${line}`;
 }
 
 /** What stands between `{{ }}` and `{% %}`, comments left out: in one pass, whatever somebody wrote there. */

@@ -22,7 +22,7 @@ setPriority(constants.priority.PRIORITY_BELOW_NORMAL);
 process.on("message", (order: Order) => {
   if ("home" in order) git = createGit(order);
   else if ("args" in order) void run(order);
-  else if ("stop" in order) calls.get(order.id)?.abort(new Error("it is not wanted any more"));
+  else if ("stop" in order) calls.get(order.id)?.abort(new Error("no longer needed"));
   else if ("start" in order) void start(order);
   else if ("remove" in order) void remove(order);
   else if ("beat" in order) processes.get(order.id)?.beat(order.beat);

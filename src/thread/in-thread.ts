@@ -66,7 +66,7 @@ async function call(order: Order, signal: AbortSignal | undefined): Promise<unkn
   const onExit = (): void => giveUp(new ThreadError("the thread for large texts has ended"));
   const onAbort = (): void => giveUp(signal?.reason as Error);
   const late = setTimeout(
-    () => giveUp(new ThreadError(`work on a large text took more than ${timeoutMs / 1_000} s`)),
+    () => giveUp(new ThreadError(`processing a large text took more than ${timeoutMs / 1_000} s`)),
     timeoutMs,
   );
   worker.on("message", onAnswer).on("messageerror", onError).on("error", onError).on("exit", onExit).ref();

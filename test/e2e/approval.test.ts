@@ -50,10 +50,10 @@ test("a deploy that renders another hash than the approved one is not ready, wit
   expect(readyOf(settled)).toMatchObject({ status: "False", reason: "DeployFailed" });
   const applied = await hashOf();
   expect(applied).not.toBe(approved);
-  expect(JSON.stringify(settled.status?.["lastDeployResult"])).toContain(`instead of ${approved}, which was approved`);
+  expect(JSON.stringify(settled.status?.["lastDeployResult"])).toContain(`instead of the approved ${approved}: `);
   await expect
     .poll(async () => (await deployment.events()).map(({ type, message }) => [type, message]), patience)
-    .toContainEqual(["Warning", expect.stringContaining(`${applied} instead of ${approved}`) as unknown]);
+    .toContainEqual(["Warning", expect.stringContaining(`${applied} instead of the approved ${approved}`) as unknown]);
   expect(server.lines).toContainEqual(
     expect.objectContaining({ action: "deploy", result: "errors", approved, objectsHash: applied }),
   );

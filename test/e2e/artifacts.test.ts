@@ -64,7 +64,7 @@ test("a tag, a digest, no tag and a directory each deploy what they name, and a 
   await registry.push(url, "latest", repo.dir);
   await cluster.deployment("untagged").settles(third);
   expect(await cluster.data("untagged")).toEqual({ revision: "third" });
-  expect(towline.lines).toContainEqual(expect.objectContaining({ msg: "found a tag that moved" }));
+  expect(towline.lines).toContainEqual(expect.objectContaining({ msg: "found a moved tag" }));
   expect((await cluster.deployment("tag").get())?.status).toMatchObject({ observedCommit: first });
 });
 
@@ -95,9 +95,7 @@ test("a private artifact is read with its secret, and a wrong password is told w
     `cannot read ${registry.host}/${registry.closed}/shop:latest: authentication failed: 401 Unauthorized`,
   );
   expect(failureOf(refused).error).toContain(`secret ${cluster.namespace}/login, user "${registry.login.username}"`);
-  expect(failureOf(await anonymous!.settles()).error).toContain(
-    "(no login is given for it: no entry of spec.credentials.oci fits)",
-  );
+  expect(failureOf(await anonymous!.settles()).error).toContain("(no login: no entry of spec.credentials.oci matches)");
   expect(failureOf(await missing!.settles()).error).toContain("failed to get secret 'gone'");
   await expect.poll(() => deployment!.events(), patience).not.toEqual([]);
   const told = JSON.stringify([refused, await deployment!.events(), towline.lines]);

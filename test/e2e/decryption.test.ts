@@ -74,9 +74,9 @@ test("each deployment decrypts with its own keys alone, and nothing decrypted is
   );
   expect(problems).toEqual([
     expect.stringMatching(
-      new RegExp(`vars.yaml[^]*Nothing in Secret ${namespace}/green-keys \\(main.agekey\\) decrypts it`),
+      new RegExp(`vars.yaml[^]*No key in Secret ${namespace}/green-keys \\(main.agekey\\) decrypts it`),
     ),
-    expect.stringMatching(/vars.yaml[^]*Name a Secret with the key in spec.decryption.secretRef/),
+    expect.stringMatching(/vars.yaml[^]*Set spec.decryption.secretRef to a Secret with the key/),
     `cannot get decryption Secret '${namespace}/gone': secrets "gone" not found`,
   ]);
 

@@ -36,10 +36,12 @@ test("a second deployment of the same discriminator is refused, and two that are
   const refused = readyOf(await second!.settles());
   expect(refused).toMatchObject({ status: "False", reason: "DeployFailed" });
   expect(refused.message).toMatch(
-    new RegExp(`^not deployed: ${namespace}/first, which was there first, .*"${namespace}-same"`),
+    new RegExp(
+      `^not deployed: ${namespace}/first is older and deploys to this cluster with the same .*"${namespace}-same"`,
+    ),
   );
   expect(await cluster.data("second")).toBeUndefined();
-  await expect.poll(() => events("first"), patience).toContain(`${namespace}/second wants to deploy with the same`);
+  await expect.poll(() => events("first"), patience).toContain(`${namespace}/second has the same`);
   expect(await events("second")).toContain("SharedDiscriminator: not deployed");
 
   // Of another project it is not known before it is rendered, which the first deploy does. No harm is done.
@@ -116,7 +118,7 @@ test("as long as the others are not known, nothing is deleted, pruned or deploye
   const extra = { TOWLINE_KUBERNETES_KUBECONFIG: kubeconfig, TOWLINE_CONCURRENCY: "3" };
   const { lines } = await useTowline(world, extra);
   const count = (...messages: string[]) => lines.filter(({ msg }) => messages.includes(msg)).length;
-  const waiting = "waiting until all KluctlDeployments are known";
+  const waiting = "waiting until all KluctlDeployments are listed";
   await expect.poll(() => count(waiting, "reconciled", "finalized"), patience).toBeGreaterThanOrEqual(names.length);
   held.release();
 

@@ -36,7 +36,7 @@ test("a git host that is down or refuses the login is told of, and nothing has t
   git.failWith(401);
   await deployments[0].until(
     "a word about the login",
-    says(/authentication failed \(no login is given for it: no entry of spec.credentials.git fits\)/),
+    says(/authentication failed \(no login: no entry of spec.credentials.git matches\)/),
   );
   expect((await readiness(server)).status).toBe(200); // a git host is no part of the server
   expect(await world.cluster.data("shop")).toEqual({ color: "red" });
@@ -65,7 +65,7 @@ test("a git host that accepts and never answers holds up its own deployments onl
   await Promise.all(stuck.map((one, i) => one.create(aSpec(`${silent.url}/repo-${i}.git`))));
   await vi.waitFor(() => expect(silent.open()).toBeGreaterThanOrEqual(2), patience); // all places are taken
 
-  await Promise.all(stuck.map((one) => one.until("a word about the silence", says(/does not answer in time/))));
+  await Promise.all(stuck.map((one) => one.until("a word about the silence", says(/does not respond in time/))));
   for (const color of ["green", "blue", "black"]) {
     const commit = await push(color);
     expect((await sendPush(server.webhooksUrl, { repo: repo.url, after: commit })).status).toBe(202);

@@ -140,7 +140,7 @@ test("nothing is deployed before the status says that it is", async () => {
   const deployment = world.cluster.deployment("shop");
   await deployment.create(aSpec(repo.url));
 
-  await vi.waitFor(() => expect(server.lines.some(({ msg }) => msg === "checked out")).toBe(true), patience);
+  await vi.waitFor(() => expect(server.lines.some(({ msg }) => msg === "source checked out")).toBe(true), patience);
   const before = proxy.requests.filter(isStatus).length;
   await vi.waitFor(() => expect(proxy.requests.filter(isStatus).length).toBeGreaterThan(before + 6), patience);
   expect(journal.deploys()).toEqual([]);

@@ -48,13 +48,13 @@ test("a kluctl that is missing or too old is told, and used as soon as it is rig
       expect(await readiness(server)).toMatchObject({
         status: 503,
         checks: {
-          kluctl: { ok: false, error: expect.stringMatching(/^There is no kluctl.*TOWLINE_KLUCTL/) as string },
+          kluctl: { ok: false, error: expect.stringMatching(/^kluctl not found.*TOWLINE_KLUCTL/) as string },
         },
       }),
     patience,
   );
   await shop.create();
-  await shop.says(/There is no kluctl/);
+  await shop.says(/kluctl not found/);
 
   await writeFile(join(bin, "kluctl"), "#!/bin/bash\necho 2.20.0\n", { mode: 0o755 });
   await vi.waitFor(
@@ -93,7 +93,7 @@ test("deployments that hang, die or never render cost the others nothing, and ar
 
   await shop.reaches("Ready");
   await Promise.all([
-    dying.says(/kluctl deploy was killed \(exit status 137\): out of memory, or by somebody else/),
+    dying.says(/kluctl deploy was killed \(exit status 137\): out of memory, or by another process/),
     broken.says(/is undefined/),
   ]);
   for (const color of ["green", "blue"]) {
@@ -143,8 +143,8 @@ test("a kluctl that dies or writes nonsense once is run again, and one that floo
   await Promise.all(all.map((one) => one.create()));
   await Promise.all([
     killed.says(/was killed \(exit status 137\)/),
-    silent.says(/kluctl's result cannot be read: it wrote none/),
-    garbage.says(/kluctl's result cannot be read: its 5000 bytes are no document that we know/),
+    silent.says(/kluctl's result cannot be read: kluctl wrote none/),
+    garbage.says(/kluctl's result cannot be read: its 5000 bytes are not a known document/),
     flooding.reaches("Ready"),
   ]);
   const flooded = server.lines.filter((line) => JSON.stringify(line).includes("xxxxxxxx"));

@@ -34,7 +34,7 @@ test("without an API server the server starts and says what it waits for, and de
     async () =>
       expect(await readiness(server)).toMatchObject({
         status: 503,
-        checks: { kubernetes: { ok: false, error: "the API server does not answer" }, redis: { ok: true } },
+        checks: { kubernetes: { ok: false, error: "the API server does not respond" }, redis: { ok: true } },
       }),
     patience,
   );
@@ -63,7 +63,7 @@ test("a push that arrives while the API server is away is deployed when it is ba
   const answer = await sendPush(server.webhooksUrl, { repo: repo.url, after: next });
   expect(await answer.json()).toMatchObject({ matched: 1, queued: 1 });
   await vi.waitFor(
-    async () => expect((await readiness(server)).checks["kubernetes"]?.error).toBe("the API server does not answer"),
+    async () => expect((await readiness(server)).checks["kubernetes"]?.error).toBe("the API server does not respond"),
     patience,
   );
 

@@ -19,7 +19,7 @@ test("the private Redis ends with a killed server, and keeps what was accepted f
   await shop.push(aProject({ namespace }));
   const extra = { TOWLINE_REDIS_URL: "", TOWLINE_CONCURRENCY: "1", TOWLINE_SWEEP_INTERVAL: "1h" };
   const server = await useFaultServer(world, journal, "server", extra);
-  expect(logOf(server)).toContain("started a private Redis; several replicas need a shared one");
+  expect(logOf(server)).toContain("private Redis started; several replicas need a shared one");
   const deployment = world.cluster.deployment("shop");
   await deployment.create(aSpec(shop.url));
   await deployment.reaches("Ready");
@@ -55,10 +55,10 @@ test("the password of a Redis is never told", async () => {
 
   const early = await useFaultServer(world, journal, "early", settings(right));
   const denied = await useFaultServer(world, journal, "denied", settings(wrong));
-  await vi.waitFor(() => expect(logOf(early)).toContain("Redis cannot be reached"), patience);
+  await vi.waitFor(() => expect(logOf(early)).toContain("Redis connection failed"), patience);
   await redis.start();
   await vi.waitFor(async () => expect((await readiness(early)).checks["redis"]?.ok).toBe(true), patience);
-  const refusal = "it does not accept the password (TOWLINE_REDIS_PASSWORD)";
+  const refusal = "it rejected the password (TOWLINE_REDIS_PASSWORD)";
   await vi.waitFor(
     () => expect(denied.lines).toContainEqual(expect.objectContaining({ level: "warn", error: refusal })),
     patience,

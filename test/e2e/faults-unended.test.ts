@@ -33,7 +33,7 @@ async function aHeldDeploy(world: Awaited<ReturnType<typeof useWorld>>, start: t
 }
 
 function triesOf({ lines }: TowlineProcess): number {
-  return lines.filter(({ msg }) => msg === "the Kubernetes API did not do what was asked").length;
+  return lines.filter(({ msg }) => msg === "request to the Kubernetes API failed").length;
 }
 
 test("an API server that is away for longer than all tries take is no reason to wait for the interval", async () => {

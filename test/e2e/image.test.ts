@@ -197,7 +197,7 @@ test.skipIf(!mayMount)(
       throw new Error(controller.said.join("\n"), { cause: error });
     });
     expect(await world.cluster.data("settings")).toEqual({ color: "green" });
-    expect(controller.said.join("\n")).toContain("started a private Redis");
+    expect(controller.said.join("\n")).toContain("private Redis started");
     const health = await fetch(`http://127.0.0.1:${healthPort}/readyz`);
     expect(health.status).toBe(200);
     expect(await controller.stop()).toBe(0);

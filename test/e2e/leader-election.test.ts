@@ -84,7 +84,7 @@ test.skipIf(!canSeemInPod())(
     await stopFirst();
     expect(await whoAnswers(deployment, "second")).toBe("kluctl-controller");
     useOwnController(world, ours);
-    await says(world, "Not working yet: another controller holds the Lease");
+    await says(world, "not leading yet: another controller holds the Lease");
     expect(await whoAnswers(deployment, "third")).toBe("kluctl-controller");
 
     // It does not give the Lease back, so that nobody can know at once that it is gone.

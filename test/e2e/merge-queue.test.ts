@@ -87,7 +87,7 @@ test("a group is answered where nothing is compared, and where comparing fails",
   const pull = await pulls.open({ "app/broken.yml": "{{ nobody.knows }}\n" });
   const group = await queue.make(pull);
   await group.tell("checks_requested");
-  await expect.poll(group.statuses, patience).toEqual({ towline: "success: no deployment is concerned" });
+  await expect.poll(group.statuses, patience).toEqual({ towline: "success: no deployment is affected" });
 
   const deployment = world.cluster.deployment("shop");
   await deployment.create(aSpec(pulls.repo.url));
@@ -114,7 +114,7 @@ test("a group is answered where nothing is compared, and where comparing fails",
 });
 
 test.each([
-  ["no deployment is concerned", {}],
+  ["no deployment is affected", {}],
   ["previews are switched off", { TOWLINE_PREVIEW_ENABLED: "false" }],
 ])("a group of another branch than git has says nothing of the commit, also where %s", async (_, variables) => {
   const world = await useWorld();
@@ -150,7 +150,7 @@ test("with previews switched off the queue is answered all the same", async () =
   const group = await queue.make(await pulls.open({ "app/more.yml": moreIn(world) }));
   await group.tellByPush();
   await expect.poll(group.statuses, patience).toEqual({
-    towline: "success: not compared: previews are switched off",
+    towline: "success: not compared: previews are disabled",
   });
 });
 

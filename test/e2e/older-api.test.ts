@@ -86,7 +86,7 @@ async function servesAndGivesWay(world: TestWorld, server: Towline): Promise<voi
   };
   await cluster.create(olderDeployment("shop", spec));
   await deployment.until("a missing GitRepository", (resource) =>
-    /no GitRepository/.test(readyOf(resource).message ?? ""),
+    /GitRepository \S+ does not exist/.test(readyOf(resource).message ?? ""),
   );
   await cluster.create(gitRepository("shop", { interval: "1m", url: repo.url, ref: { branch: "main" } }));
 
@@ -201,7 +201,7 @@ async function deploysInOrder(world: TestWorld, server: Towline): Promise<void> 
   const specOf = (name: string) => aSpec(repo.url, { args: { name } });
   await app.create(specOf("app"), { [annotation.dependsOn]: "db" });
   const waiting = await app.until("waiting", (resource) => readyOf(resource).reason === "DependencyNotReady");
-  expect(readyOf(waiting).message).toBe(`waits for ${namespace}/db (there is no such KluctlDeployment)`);
+  expect(readyOf(waiting).message).toBe(`waiting for ${namespace}/db (there is no such KluctlDeployment)`);
   await db.create(specOf("db"));
   await app.reaches("Ready");
   expect(await cluster.data("app")).toEqual({ color: "red" });

@@ -78,15 +78,15 @@ test("a preview shows nothing of what is encrypted, and no change where there is
   const first = await unrelated.comment("took");
   expect(first).toMatch(/^- {2}1\n\+ {2}2$/m);
   expect(first).toContain("1 changed");
-  expect(first).toContain("not decrypted");
-  expect(first).not.toMatch(/Secret|generated|They change|error/);
+  expect(first).toContain("do not decrypt");
+  expect(first).not.toMatch(/Secret|generated|Encrypted values change|error/);
 
   const rotated = await pulls.open({
     "vars.yaml": aFile("hidden", `${canary}-newer`),
     "app/data.yml": String(project["app/text.yml"]).replace("name: text", "name: data"),
   });
   const second = await rotated.comment("took");
-  expect(second).toMatch(/They change in `app\/data.yml`, `vars.yaml`/);
+  expect(second).toMatch(/Encrypted values change in `app\/data.yml`, `vars.yaml`/);
   expect(second).toMatch(/plain:\n- {2}encrypted\w{11}\n\+ {2}encrypted\w{11}$/m);
   expect(second).not.toContain("generated");
 
@@ -98,7 +98,7 @@ test("a preview shows nothing of what is encrypted, and no change where there is
   const decrypted = await pulls.open({ "app/settings.yml": settings.replace('"1"', '"3"') });
   const fourth = await decrypted.comment("took");
   expect(fourth).toMatch(/^- {2}1\n\+ {2}3$/m);
-  expect(fourth).not.toContain("not decrypted");
+  expect(fourth).not.toContain("do not decrypt");
 
   const told = JSON.stringify([first, second, third, fourth, (await deployment.get())?.status, towline.lines]);
   for (const form of forms) expect(told).not.toContain(form);
@@ -118,7 +118,7 @@ test("a preview that fetches from a host that nobody allowed says which, and wha
   const open = async (more: object) =>
     pulls.open({ "deployment.yaml": stringify({ deployments: [{ path: "app" }], ...more }) });
   const https = await open({ deployments: [{ git: { url: "https://elsewhere.example.com/library.git" } }] });
-  await https.comment("previews may not reach elsewhere.example.com; an operator can add it to preview.hosts");
+  await https.comment("previews cannot reach elsewhere.example.com; an operator can add it to preview.hosts");
   const ssh = await open({ deployments: [{ git: { url: "ssh://git@elsewhere.example.com/library.git" } }] });
   await ssh.comment("which `http` vars and ssh cannot use: fetch over https");
   const http = await open({ vars: [{ http: { url: "http://10.0.0.1/vars.yaml" } }] });

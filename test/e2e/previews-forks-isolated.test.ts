@@ -62,7 +62,7 @@ test.each(places)("a fork is rendered %s without the cluster, and in full once s
 
   const comment = await pull.comment("would change 1 suspended deployment: 1 object changed");
   expect(comment).toContain("**This is rendered without the cluster**");
-  expect(comment).toContain("not what is live in the cluster");
+  expect(comment).toContain("not with the live cluster");
   expect(comment).toMatch(/data\.color:\n-\s+red\n\+\s+blue/);
   expect(comment).not.toContain("data.size");
   expect(comment).not.toContain(canary);
@@ -76,7 +76,7 @@ test.each(places)("a fork is rendered %s without the cluster, and in full once s
   expect(ready.checks["previews"]).toMatchObject({ forks: "isolated" });
   expect(await (await fetch(`${adminUrl}/metrics`)).text()).toContain("towline_preview_forks_isolated 1");
   const commands = () => {
-    const lines = runner?.lines.filter(({ msg }) => msg === "rendered for a server");
+    const lines = runner?.lines.filter(({ msg }) => msg === "preview rendered for a server");
     return lines && [...new Set(lines.map(({ command }) => command))];
   };
   expect(commands()).toEqual(runner && ["render"]);
@@ -124,7 +124,10 @@ test.each(places)(
       [`file: ${secret}`, "cannot be rendered"],
       [`http: {url: "https://127.0.0.1:${api}/version"}`, "because it fetches something over the network"],
       [`http: {url: "http://127.0.0.1:${store}/"}`, "because it fetches something over the network"],
-      [`clusterSecret: {name: login, namespace: ${namespace}, key: vars}`, "because it reads variables from there"],
+      [
+        `clusterSecret: {name: login, namespace: ${namespace}, key: vars}`,
+        "because it reads variables from the cluster",
+      ],
     ] as const;
     for (const [vars, words] of declared) {
       const text = `vars: [{${vars}}]\ndeployments: [{path: app}]\n`;

@@ -115,7 +115,7 @@ test("a server whose App is removed says where to install it, deploys all the sa
   await deployment.settles(green);
   expect(await world.cluster.data("settings")).toEqual({ color: "green" });
   const refused = () => pulls.towline.lines.filter(({ error }) => String(error).startsWith("GitHub: "));
-  await expect.poll(() => refused().map(({ msg }) => msg), patience).toContain("the forge did not do what was asked");
+  await expect.poll(() => refused().map(({ msg }) => msg), patience).toContain("request to the forge failed");
   for (const { error } of refused()) expect(error).toContain(`install it at ${logins.appObject.html_url}`);
   expect(await readiness(pulls.towline)).toMatchObject({ status: 200 });
   expect([...pull.comments(), ...Object.keys(local.statuses(green))]).toEqual([]);

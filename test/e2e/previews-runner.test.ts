@@ -46,7 +46,7 @@ test("a runner renders a pull request, gets nothing of the server's, and keeps n
   await expect.poll(() => pulls.statuses(pull.head), patience).toMatchObject({ towline: /success/ });
 
   expect(runner.lines).toContainEqual(
-    expect.objectContaining({ msg: "rendered for a server", namespace, name: "shop" }),
+    expect.objectContaining({ msg: "preview rendered for a server", namespace, name: "shop" }),
   );
 
   const secret = join(world.dir, "secret-of-the-server");
@@ -100,12 +100,12 @@ test("without a runner nothing is rendered, the comment says so, and a runner th
   const { pulls, namespace } = await useShop(world, runnerVariables(port));
   const pull = await pulls.open(aProject({ namespace, data: { color: "blue" } }));
 
-  const comment = await pull.comment("which does not answer");
+  const comment = await pull.comment("which does not respond");
 
-  expect(comment).toContain(`previews are rendered by the preview runner 127.0.0.1:${port}, which does not answer`);
+  expect(comment).toContain(`previews are rendered by the preview runner 127.0.0.1:${port}, which does not respond`);
   const ready = await fetch(`${pulls.towline.adminUrl}/readyz`);
   expect(ready.status).toBe(200);
-  expect(JSON.stringify(await ready.json())).toContain("which does not answer");
+  expect(JSON.stringify(await ready.json())).toContain("which does not respond");
   await useRunner(world, { port });
   expect(await pull.comment("merging changes")).toContain("blue");
 }, 180_000);
@@ -116,8 +116,8 @@ test("a runner with another token renders nothing", async () => {
   const { pulls, namespace } = await useShop(world, runnerVariables(runner.port, "another-token-than-the-runner-has"));
   const pull = await pulls.open(aProject({ namespace, data: { color: "blue" } }));
 
-  expect(await pull.comment("preview.runner.token")).toContain("does not take this server");
+  expect(await pull.comment("preview.runner.token")).toContain("rejects this server");
 
-  expect(runner.lines.map(({ msg }) => msg)).toContain("refused a connection: another token");
+  expect(runner.lines.map(({ msg }) => msg)).toContain("connection rejected: wrong token");
   expect(await readdir(join(runner.dataDir, "slots")).catch(() => [])).toEqual([]);
 }, 180_000);

@@ -71,6 +71,7 @@ test("without, one overwrites the other's comment, and says so", async () => {
   await push("green");
 
   // The other one may hear of the push from its sweep, and find the same.
-  const warning = "another Towline server of this cluster writes the same comments: set a statusName for each";
+  const warning =
+    "another Towline server in this cluster writes the same comments: set a different statusName for each";
   await expect.poll(() => [...new Set(warned())], patience).toEqual([warning]);
 });

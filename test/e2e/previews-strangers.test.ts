@@ -160,14 +160,14 @@ test.each([
   await expect.poll(() => accepted("pull-request"), patience).toHaveLength(1);
   expect(accepted("push").map(({ matched }) => matched)).toEqual([0, 0]);
   if (deliveredUrl === undefined) {
-    const reason = "the repository is on a host of another forge, for which gitlab cannot speak";
+    const reason = "the repository is on a host of another forge, which gitlab is not allowed to report";
     expect([...accepted("push"), ...accepted("pull-request")].map((line) => line["reason"])).toEqual([
       reason,
       reason,
       reason,
     ]);
     expect(local.statuses(pull.head)).toEqual({});
-  } else await pulls.shows(pull.head, { towline: "success: no deployment is concerned" });
+  } else await pulls.shows(pull.head, { towline: "success: no deployment is affected" });
   expect([pull.comments(), await trace.rendered()]).toEqual([[], false]);
 });
 
@@ -189,12 +189,12 @@ test("a login for a git host alone has nothing rendered, and the server says wha
   await expect.poll(accepted, patience).toBeDefined();
   expect(accepted()).toMatchObject({
     queued: 0,
-    reason: "previews of pull requests are switched off (preview.enabled)",
+    reason: "previews of pull requests are disabled (preview.enabled)",
   });
   // What becomes of pushed commits is told all the same.
   await expect.poll(() => host.statuses(commit), patience).toMatchObject({ towline: "success: deployed: 1 new" });
   expect(towline.lines).toContainEqual(
-    expect.objectContaining({ forges: ["gitea"], msg: "pull requests are not previewed: preview.enabled is false" }),
+    expect.objectContaining({ forges: ["gitea"], msg: "previews disabled: preview.enabled is false" }),
   );
   const readyz = (await (await fetch(`${towline.adminUrl}/readyz`)).json()) as { checks: object };
   expect(readyz.checks).toMatchObject({ previews: { ok: true, enabled: false } });

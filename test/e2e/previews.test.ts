@@ -75,11 +75,11 @@ test("a conflict is said, and so is its end; a retargeted pull request is compar
   await pull.comment("merging changes 1 deployment");
 
   await pull.edit({ base: "release" });
-  await pull.comment("concerns no deployment");
+  await pull.comment("affects no deployment");
   await expect
     .poll(() => pulls.statuses(pull.head), patience)
     .toMatchObject({
-      towline: "success: no deployment is concerned",
+      towline: "success: no deployment is affected",
     });
 
   await pull.edit({ base: "main" });
@@ -137,7 +137,7 @@ test("a pull request that concerns nobody gets no comment, and its status says s
   await expect
     .poll(() => pulls.statuses(pull.head), patience)
     .toEqual({
-      towline: "success: no deployment is concerned",
+      towline: "success: no deployment is affected",
     });
   expect(await pull.comments()).toEqual([]);
 });

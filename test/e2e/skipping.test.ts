@@ -10,7 +10,7 @@ import { useWorld } from "../support/world.ts";
 import { idOf, type TestDeployment, type TestResource } from "../support/world-cluster.ts";
 import { patience } from "../support/patience.ts";
 
-const leftOut = "nothing can have changed: the loop is left out";
+const leftOut = "check skipped: nothing can have changed";
 
 test("a loop is left out while nothing can have changed, and any change is looked at", async () => {
   const world = await useWorld();
@@ -76,7 +76,8 @@ test("a loop is left out while nothing can have changed, and any change is looke
   const towline = await useTowline(world);
   const of = (name: string, msg: string) => towline.lines.filter((line) => line["name"] === name && line.msg === msg);
   const compared = (name: string) => of(name, "compared").length;
-  const doubts = (name: string) => of(name, "something may have changed").map((line) => line["doubt"]);
+  const doubts = (name: string) =>
+    of(name, "check not skipped: something may have changed").map((line) => line["doubt"]);
   const isLeftOutAgain = async (name: string) => {
     const before = of(name, leftOut).length;
     await vi.waitFor(() => expect(of(name, leftOut).length, `${name} is left out`).toBeGreaterThan(before), patience);
@@ -106,7 +107,7 @@ test("a loop is left out while nothing can have changed, and any change is looke
   // Variables from a web server may be others the next time.
   await vi.waitFor(() => expect(doubts("asking")).toContain("project"), patience);
   // None of its objects is another, though: kluctl compares, and need not validate again.
-  const kept = "validated before: none of its objects is another";
+  const kept = "validation skipped: no object changed since the last one";
   await vi.waitFor(() => expect(of("asking", kept).length).toBeGreaterThan(1), patience);
   await asks.patch({ spec: { suspend: true } });
   expect(of("asking", leftOut)).toEqual([]);
@@ -233,7 +234,7 @@ test("an audit finds what no watch has seen, and says what was believed", async 
     async () => expect(await metrics()).toMatch(/^towline_wrong_skips_total{believed="objects"} [1-9]/m),
     patience,
   );
-  const wrong = towline.lines.find(({ msg }) => msg === "a check was skipped that would have found something");
+  const wrong = towline.lines.find(({ msg }) => msg === "skip audit: the skipped check would have found a change");
   expect(wrong).toMatchObject({ level: 50, namespace, name: "shop", believed: "objects" });
   expect(wrong?.["found"]).toMatchObject({ count: 1, objects: [{ kind: "ServiceAccount", name: "stray" }] });
 });

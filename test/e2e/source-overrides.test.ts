@@ -112,7 +112,7 @@ async function ofClients({ cluster, repo }: TestWorld, { port, ca }: Service): P
   const failed = await deployment.settles();
   expect(readyOf(failed)).toMatchObject({ status: "False", reason: "PrepareFailed" });
   const error = failed.status?.["lastPrepareError"];
-  expect(error).toMatch(/^spec.sourceOverrides: nothing came for git:.*not connected any more/);
+  expect(error).toMatch(/^spec.sourceOverrides: could not get git:.*no longer connected/);
   expect(error).not.toContain(client.id);
   expect(await colors()).toEqual(["blue", "blue", "red", "blue"]);
 

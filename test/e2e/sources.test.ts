@@ -85,7 +85,7 @@ test("a repository with a login is read with its secret, and a wrong password is
 
   const anonymous = cluster.deployment("anonymous");
   await anonymous.create(aSpec(repo.url));
-  expect(failureOf(await anonymous.settles()).error).toContain("no login is given for it");
+  expect(failureOf(await anonymous.settles()).error).toContain("no login: no entry");
 
   // kluctl compares host and port, which is easily forgotten.
   const { host, hostname } = new URL(repo.url);
@@ -93,7 +93,7 @@ test("a repository with a login is read with its secret, and a wrong password is
   const without = { git: [{ host: hostname, secretRef: { name: "git-login" } }] };
   await portless.create(aSpec(repo.url, { credentials: without }));
   expect(failureOf(await portless.settles()).error).toContain(
-    `secret ${cluster.namespace}/git-login is for host ${hostname}, and this is ${host}: write the port as well`,
+    `secret ${cluster.namespace}/git-login is for host ${hostname}, but the URL's host is ${host}: include the port`,
   );
 
   await cluster.patch(secret("git-login", login.password));
@@ -195,5 +195,5 @@ test("a move that no webhook told of is found", async () => {
   const second = await repo.push(aProject({ namespace: cluster.namespace, data: { color: "blue" } }));
   await deployment.settles(second);
   expect(await cluster.data("settings")).toEqual({ color: "blue" });
-  expect(towline.lines).toContainEqual(expect.objectContaining({ msg: "found a move nobody told of" }));
+  expect(towline.lines).toContainEqual(expect.objectContaining({ msg: "found new commits without a webhook" }));
 });

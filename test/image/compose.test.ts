@@ -99,7 +99,7 @@ test("a push to its git host deploys into the cluster of one's kubeconfig", asyn
   await vi.waitFor(async () => expect(JSON.stringify(await comments())).toContain("merging changes"), patience);
   expect(JSON.stringify(await comments())).toContain("violet");
   const previews = toContainer(await compose.run("--profile", "previews", "ps", "--quiet", "previews"));
-  expect(await previews.logs()).toContain('"msg":"rendered for a server"');
+  expect(await previews.logs()).toContain('"msg":"preview rendered for a server"');
   expect(await previews.logs()).toMatch(/"network":"[^"]*that reaches nothing else"/);
 });
 

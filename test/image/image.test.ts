@@ -102,7 +102,7 @@ test("it takes the place of kluctl's controller, as another user and with a queu
   await deployment.create(aSpec(repo.url));
   await deployment.settles(first);
   expect(await world.cluster.data("settings")).toEqual({ color: "red" });
-  expect(await controller.logs()).toContain("started a private Redis");
+  expect(await controller.logs()).toContain("private Redis started");
   expect(await controller.stop()).toMatchObject({ Status: "exited", ExitCode: 0 });
 });
 

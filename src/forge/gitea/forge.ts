@@ -44,7 +44,7 @@ export function createGiteaForge({ id, apiUrl, token, timeoutMs, onAnswer }: Git
     const answer = await ask({ ...question, excuses: ({ status }) => status === 500 });
     if (answer.status !== 500) return answer;
     await ask({ path: thing, signal: question.signal });
-    throw new ForgeError("unreachable", `${answer.request}: answered 500`);
+    throw new ForgeError("unreachable", `${answer.request}: response status 500`);
   }
 
   /** All pages: the host says how many there are in all, and may give smaller pages than it is asked for. */
@@ -57,7 +57,7 @@ export function createGiteaForge({ id, apiUrl, token, timeoutMs, onAnswer }: Git
       const total = Number(answer.headers.get("x-total-count") ?? 0);
       if (items.length === 0 || all.length >= total) return all;
     }
-    throw new ForgeError("refused", `${question.path}: there are more than ${maxPages} pages`);
+    throw new ForgeError("refused", `${question.path}: more than ${maxPages} pages`);
   }
 
   return {

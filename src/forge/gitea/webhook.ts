@@ -107,9 +107,9 @@ export function createGiteaSource({ id, secrets, allowUnsigned }: WebhookSourceO
       case "pull_request":
         return toPullRequestEvent(origin, json.value);
       case "create":
-        return irrelevant(origin, "the push event says what create says");
+        return irrelevant(origin, "the push event reports the same as create");
       default:
-        return irrelevant(origin, `${quoted(event)} events are of no use here`);
+        return irrelevant(origin, `${quoted(event)} events are ignored`);
     }
   }
 

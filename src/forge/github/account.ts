@@ -17,6 +17,6 @@ export async function findGithubApp(
   log: Logger,
 ): Promise<string> {
   const wire = createWire({ apiUrl: apiUrl.replace(/\/+$/, ""), timeoutMs: askTimeoutMs, log, app });
-  const question = { what: "find out who the App is", who: "the App" } as const;
+  const question = { what: "read the App's identity", who: "the App" } as const;
   return `${read(appAnswer, await wire.request("GET /app", {}, question), question).slug}[bot]`;
 }

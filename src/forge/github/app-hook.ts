@@ -15,7 +15,7 @@ export async function ensureAppHook(
   { url, secret }: WantedHook,
   { rotate, dryRun }: EnsureOptions,
 ): Promise<Ensured> {
-  const question: Question = { what: "look after the App's webhook", who: "the App" };
+  const question: Question = { what: "set up the App's webhook", who: "the App" };
   return attempt("the App's webhook", "it needs the App's id and private key", async () => {
     const app = read(AppEvents, await wire.request("GET /app", {}, question), question);
     const name = `the webhook of the App ${app.slug}`;
@@ -23,7 +23,7 @@ export async function ensureAppHook(
     // An App of somebody else's server is not taken from it.
     if (config.url && !isSameAddress(config.url, url)) {
       const place = URL.parse(config.url)?.host ?? "another address";
-      const why = `it sends to ${place}: if this is the App of this server alone, enter ${url} in its settings, Webhook`;
+      const why = `it sends to ${place}: if only this server uses the App, enter ${url} in its settings, Webhook`;
       return { name, result: "failed", why: [why] };
     }
     const lacks = [...(config.url ? [] : ["it had no address"]), ...lackOfConfig(config)];
@@ -33,7 +33,7 @@ export async function ensureAppHook(
       // Not spread: a parameter `url` is where octokit sends the request.
       await wire.request("PATCH /app/hook/config", { data: fields }, question);
     }
-    const done = [...lacks, ...(rotate ? ["the secret is set again"] : [])];
+    const done = [...lacks, ...(rotate ? ["the secret was set again"] : [])];
     const events = lackedEvents(app.events, githubEvents);
     if (events.length > 0) {
       const ask = `it does not send ${events.join(", ")}: subscribe to that in the App's settings, Permissions & events`;

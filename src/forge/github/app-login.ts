@@ -65,7 +65,7 @@ export function createAppLogin(wire: Wire): Login {
       // What was known is old: the App was installed anew, or taken from this repository.
       if (installations.delete(nameOf(repo))) return makeToken(repo, permission, question, signal);
       if (error.problem === "not-found") throw error;
-      const why = `the App lacks the permission to write ${permission.replace("_", " ")}: give it to the App, and accept the change where it is installed`;
+      const why = `the App lacks the permission to write ${permission.replace("_", " ")}: grant it to the App, and accept the change where the App is installed`;
       throw problemOf("unauthorized", question, why, error);
     }
   }

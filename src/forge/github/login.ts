@@ -33,7 +33,7 @@ export function createTokenLogin(token: string, wire: Wire): Login {
   function authorization(what: string): string {
     // What cannot stand in a header would be quoted by the error that says so.
     if (visible.test(token)) return `Bearer ${token}`;
-    const why = "the configured token holds a space, a line end or another character that no token has";
+    const why = "the configured token contains a space, a line break or another character that is not valid in a token";
     throw problemOf("unauthorized", { what, who: "the token" }, why);
   }
 

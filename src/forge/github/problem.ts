@@ -21,8 +21,8 @@ export type Who = "the token" | "the App";
 
 /** What to do where a login is not accepted at all. */
 const unaccepted: Readonly<Record<Who, string>> = {
-  "the token": "the token is not accepted: it is wrong, revoked or expired",
-  "the App": "the App's login is not accepted: compare its id and its private key with those at GitHub",
+  "the token": "the token was rejected: it is wrong, revoked or expired",
+  "the App": "the App's login was rejected: compare its id and private key with those at GitHub",
 };
 
 /** Where GitHub does not say how long to wait: it locks those out for longer who ask again within a minute. */
@@ -47,25 +47,21 @@ export function toForgeError(answer: Answer, { what, who }: Question): ForgeErro
 
   const waitMs = rateLimitMs(answer, said);
   if (waitMs !== undefined) {
-    return fail(
-      "rate-limited",
-      `${who} has asked too much, and may ask again in ${Math.ceil(waitMs / 1_000)} s`,
-      waitMs,
-    );
+    return fail("rate-limited", `rate limit of ${who} exceeded; retry in ${Math.ceil(waitMs / 1_000)} s`, waitMs);
   }
   if (status >= 300 && status < 400) {
-    return fail("refused", "it is at another address now: was the repository renamed or moved?");
+    return fail("refused", "it moved to another URL: was the repository renamed or transferred?");
   }
-  if (status >= 500 || status === 408 || status === 409) return fail("unreachable", "GitHub is in trouble");
+  if (status >= 500 || status === 408 || status === 409) return fail("unreachable", "GitHub has a temporary failure");
   switch (status) {
     case 401:
       return fail("unauthorized", unaccepted[who]);
     case 403:
       return fail(...explainForbidden(answer, said, who));
     case 404:
-      return fail("not-found", `there is no such thing, or ${who} may not do this${neededPermissions(answer)}`);
+      return fail("not-found", `not found, or ${who} lacks the permission${neededPermissions(answer)}`);
     case 410:
-      return fail("refused", "it is gone: the conversation was deleted or is disabled");
+      return fail("refused", "gone: the conversation was deleted or is disabled");
     case 422:
       return fail(...explainInvalid(said));
     default:
@@ -77,18 +73,18 @@ type Explanation = readonly [problem: ForgeError["problem"], why: string];
 
 function explainForbidden(answer: Answer, said: string, who: string): Explanation {
   if (/\blocked\b/i.test(said)) {
-    return ["refused", `the conversation is locked: unlock it, or give ${who} the right to write to the repository`];
+    return ["refused", `the conversation is locked: unlock it, or grant ${who} write access to the repository`];
   }
-  if (/\barchived\b/i.test(said)) return ["refused", "the repository is archived, and can only be read"];
+  if (/\barchived\b/i.test(said)) return ["refused", "the repository is archived and read-only"];
   if (answer.headers["x-github-sso"] !== undefined) {
-    return ["unauthorized", `${who} has to be authorized for the organization's single sign-on`];
+    return ["unauthorized", `${who} must be authorized for the organization's single sign-on`];
   }
-  return ["unauthorized", `${who} may not do this${neededPermissions(answer)}: ${repeated(said)}`];
+  return ["unauthorized", `${who} lacks the permission${neededPermissions(answer)}: ${repeated(said)}`];
 }
 
 function explainInvalid(said: string): Explanation {
   if (/maximum number of statuses/i.test(said)) {
-    return ["refused", "the commit has the 1000 statuses of this name that GitHub allows"];
+    return ["refused", "the commit already has 1000 statuses of this name, GitHub's limit"];
   }
   if (/no commit found/i.test(said)) return ["not-found", "GitHub does not have this commit"];
   return ["refused", repeated(said)];
@@ -138,7 +134,7 @@ function whatItSaid(data: unknown): string {
 
 /** For people, short; without anything that could be a token, in case that something echoes what it was sent. */
 function repeated(said: string): string {
-  if (said === "") return "GitHub does not say why";
-  if (/[\w+/=-]{30,}/.test(said)) return "GitHub says why, but in words that cannot be repeated here";
+  if (said === "") return "GitHub gave no reason";
+  if (/[\w+/=-]{30,}/.test(said)) return "GitHub's reason is not shown, because it may contain a secret";
   return JSON.stringify(said.slice(0, 300));
 }

@@ -114,9 +114,9 @@ export function createGithubSource({ id, secrets, allowUnsigned }: WebhookSource
         return toMergeGroupEvent(origin, json.value);
       case "create":
       case "delete":
-        return irrelevant(origin, `the push event says what ${event} says`);
+        return irrelevant(origin, `the push event reports the same as ${event}`);
       default:
-        return irrelevant(origin, `${quoted(event)} events are of no use here`);
+        return irrelevant(origin, `${quoted(event)} events are ignored`);
     }
   }
 
@@ -177,7 +177,8 @@ function toQueuePush(origin: Origin, push: z.infer<typeof Push>, branch: string)
   const { before, after, repository } = push;
   const ended = /^0+$/.test(after);
   const named = parseQueueBranch(branch);
-  if (named === undefined) return irrelevant(origin, "the branch belongs to a merge queue, and its name is not known");
+  if (named === undefined)
+    return irrelevant(origin, "the branch belongs to a merge queue, and its name has an unknown format");
   return {
     ...origin,
     kind: "merge-group",

@@ -50,7 +50,11 @@ export function createWire(options: WireOptions): Wire {
       } catch (error) {
         signal?.throwIfAborted();
         if (patience.aborted) {
-          throw problemOf("unreachable", question, `${new URL(apiUrl).host} did not answer in ${timeoutMs / 1_000} s`);
+          throw problemOf(
+            "unreachable",
+            question,
+            `${new URL(apiUrl).host} did not respond within ${timeoutMs / 1_000} s`,
+          );
         }
         throw toProblem(error, question, apiUrl);
       }
@@ -111,7 +115,7 @@ function toProblem(error: unknown, question: Question, apiUrl: string): ForgeErr
     return problemOf(
       "unauthorized",
       question,
-      "the App's private key cannot be read: it has to be the file from GitHub",
+      "the App's private key cannot be read: it must be the file downloaded from GitHub",
     );
   }
   const cause = error instanceof Error && error.name === "HttpError" ? error.cause : error;

@@ -8,10 +8,10 @@ export async function findGitlabUser(apiUrl: string, token: string): Promise<str
     const user = await new Users({ host, token, queryTimeout: askTimeoutMs }).showCurrentUser();
     if (typeof user.username === "string") return user.username;
   } catch (error) {
-    if (error instanceof GitbeakerTimeoutError) throw new Error(`${host} did not answer in time`, { cause: error });
+    if (error instanceof GitbeakerTimeoutError) throw new Error(`${host} did not respond in time`, { cause: error });
     const status = error instanceof GitbeakerRequestError ? error.cause?.response.status : undefined;
-    if (status === 401) throw new Error("the token is not accepted (401): it is wrong, revoked or expired");
-    throw new Error(status ? `${host} answered ${status}` : `${host} cannot be reached`, { cause: error });
+    if (status === 401) throw new Error("the token was rejected (401): it is wrong, revoked or expired");
+    throw new Error(status ? `${host} responded with status ${status}` : `${host} cannot be reached`, { cause: error });
   }
-  throw new Error(`${host} did not answer with a user: is apiUrl the address of the API?`);
+  throw new Error(`${host} did not return a user: is apiUrl the URL of the API?`);
 }

@@ -26,7 +26,7 @@ export type GitlabForgeOptions = Pick<ForgeOptions, "id" | "apiUrl" | "timeoutMs
 export function createGitlabForge(options: GitlabForgeOptions): Forge {
   const { id, apiUrl = "https://gitlab.com/api/v4", token, timeoutMs, onAnswer } = options;
   const hint =
-    "GitLab also says so of what the token may not see: it needs the role Developer in the project, and the scope api";
+    "GitLab also responds so if the token has no access: it needs the role Developer in the project, and the scope api";
   const ask = createAsk({ apiUrl, headers: { "private-token": token }, hint, token, timeoutMs, onAnswer });
   const webUrl = apiUrl.replace(/\/api\/v4\/?$/, "");
   const account = createMemory<number>(Infinity);
@@ -61,7 +61,7 @@ export function createGitlabForge(options: GitlabForgeOptions): Forge {
       if (paginationInfo.next === null || paginationInfo.next <= page) return all;
       page = paginationInfo.next;
     }
-    throw new ForgeError("refused", `${what}: there are more than ${maxPages} pages`);
+    throw new ForgeError("refused", `${what}: more than ${maxPages} pages`);
   }
 
   /** A note does not name its address: it is an anchor on the merge request's page. */

@@ -34,8 +34,7 @@ export function createGitlabHooks(
   /** An older GitLab takes the signing key without a word, and does not sign. */
   function checkSecret(answer: z.infer<typeof HookAnswer>): void {
     if (!isSigningKey || answer.signing_token_present === true) return;
-    const why =
-      "this GitLab does not take a signing token (whsec_…): configure a secret without it, and rotate to that";
+    const why = "this GitLab does not support signing tokens (whsec_…): configure a plain secret, and rotate to it";
     throw new ForgeError("refused", why);
   }
 
@@ -49,7 +48,7 @@ export function createGitlabHooks(
       lacks: [
         ...lackedOfEvents,
         ...(hasSecret ? [] : ["it had no secret"]),
-        ...(isOff ? [`GitLab had switched it off after failed deliveries (${answer.alert_status})`] : []),
+        ...(isOff ? [`GitLab had disabled it after failed deliveries (${answer.alert_status})`] : []),
       ],
       async repair({ rotate }) {
         const withSecret = rotate || !hasSecret;
@@ -89,6 +88,6 @@ function hooksPath(repoName: string): string {
 
 function explainTest(error: unknown): never {
   if (!(error instanceof ForgeError) || error.problem === "rate-limited") throw error;
-  const text = `its test delivery, which would switch it on again, did not go well: can GitLab reach the server?`;
+  const text = `its test delivery, which would enable it again, failed: can GitLab reach the server?`;
   throw new ForgeError(error.problem, `${text} (${error.message})`, { cause: error });
 }

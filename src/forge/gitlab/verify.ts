@@ -53,7 +53,9 @@ function verifySignature(headers: DeliveryHeaders, body: Buffer, keys: readonly 
   if (timestamp === undefined) return refused(signatureProblem(headers, "webhook-timestamp"));
   if (signatures === undefined) return refused(signatureProblem(headers, "webhook-signature"));
   if (!/^\d{1,12}$/.test(timestamp) || Math.abs(now - Number(timestamp) * 1_000) > toleranceMs) {
-    return refused("The delivery's timestamp is more than five minutes off: send it again, and check both clocks.");
+    return refused(
+      "The delivery's timestamp is more than five minutes off: send the delivery again, and check both clocks.",
+    );
   }
   const expected = keys.map(
     (key) => `v1,${createHmac("sha256", key).update(`${messageId}.${timestamp}.`).update(body).digest("base64")}`,

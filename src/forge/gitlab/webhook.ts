@@ -91,7 +91,7 @@ export function createGitlabSource(options: WebhookSourceOptions & { readonly cl
         case "merge_request":
           return toMergeRequestEvent(origin, json.value);
         default:
-          return irrelevant(origin, `${quoted(event)} events are of no use here`);
+          return irrelevant(origin, `${quoted(event)} events are ignored`);
       }
     },
   };

@@ -149,20 +149,20 @@ export function createJailedRenderers(deps: JailedRenderersDeps): JailedRenderer
         limits,
         jail: JSON.stringify(given),
         onRefused(why) {
-          if (!told) log.warn({ why }, "a renderer of a preview starts cold, which takes longer");
+          if (!told) log.warn({ why }, "preview renderer starts cold, which takes longer");
           told = true;
         },
         onEnded(error) {
           ended = true;
-          log.warn({ error: error.message }, "the renderers of previews have to be started again");
+          log.warn({ error: error.message }, "preview renderers must be restarted");
         },
       });
-      log.info({ pid: server.pid }, "renderers of previews are kept warm");
+      log.info({ pid: server.pid }, "preview renderers are kept warm");
       return { ...server, hasEnded: () => ended };
     } catch (error) {
       log.warn(
         { why: (error as Error).message },
-        "renderers of previews start cold, which takes longer: no Python that confines itself",
+        "preview renderers start cold, which takes longer: no Python that can confine itself",
       );
       return undefined;
     }
@@ -178,7 +178,7 @@ export function createJailedRenderers(deps: JailedRenderersDeps): JailedRenderer
     places.add(close);
     const closeIfUnused = (): void => {
       if (!retired || admitted > 0 || !places.delete(close)) return;
-      close().catch((error: unknown) => log.warn({ err: error }, "could not remove a directory of renderers"));
+      close().catch((error: unknown) => log.warn({ err: error }, "could not remove a renderers' directory"));
     };
     return {
       start: () => (isGone() ? "gone" : server ? "warm" : "cold"),

@@ -50,7 +50,7 @@ export interface LayoutOptions {
 export async function createLayout(options: LayoutOptions): Promise<Layout> {
   if (isSince(options, 2, 25)) return onSearchPath(options);
   if (!isSince(options, 2, 23)) return inItsPlace(options);
-  throw new Error(`kluctl ${options.version} takes no Python but its own`);
+  throw new Error(`kluctl ${options.version} only uses its own Python`);
 }
 
 /** Since 2.25 kluctl takes `python3` from PATH if it is told to. The libraries are its own all the same. */
@@ -134,7 +134,7 @@ async function findInterpreter(unpacked: string): Promise<string> {
     if (interpreter && lock) found.push({ path: join(bin, interpreter), usedMs: lock.mtimeMs });
   }
   const [last] = found.toSorted((a, b) => b.usedMs - a.usedMs);
-  if (last === undefined) throw new Error(`kluctl has unpacked no Python in ${unpacked}`);
+  if (last === undefined) throw new Error(`kluctl has not unpacked a Python in ${unpacked}`);
   return last.path;
 }
 

@@ -101,7 +101,7 @@ export function createLegacyDeployments(deps: LegacyDeploymentsDeps): LegacyDepl
 
   function parse(object: unknown): LegacyResource | undefined {
     const resource = parseLegacy(object);
-    if (resource === undefined) log.warn({}, "the API server sent an older KluctlDeployment without a name or a UID");
+    if (resource === undefined) log.warn({}, "the API server sent a legacy KluctlDeployment without a name or a UID");
     return resource;
   }
 
@@ -109,8 +109,8 @@ export function createLegacyDeployments(deps: LegacyDeploymentsDeps): LegacyDepl
     return startWatch({
       ...deps,
       path: legacyCollection(namespace),
-      what: "the older KluctlDeployments (flux.kluctl.io)",
-      missing: "the cluster does not know them any more",
+      what: "the legacy KluctlDeployments (flux.kluctl.io)",
+      missing: "their definition was removed from the cluster",
       onList(objects) {
         const listed = objects.map(parse).filter((resource) => resource !== undefined);
         const there = new Set(listed.map(({ metadata }) => metadata.uid));
@@ -134,7 +134,7 @@ export function createLegacyDeployments(deps: LegacyDeploymentsDeps): LegacyDepl
     const list = (await readOrNothing(client, legacyPath)) as { resources?: { name?: string }[] } | undefined;
     served = list?.resources?.some(({ name }) => name === "kluctldeployments") ?? false;
     if (served && watches.length === 0) {
-      log.info("the cluster has KluctlDeployments of flux.kluctl.io/v1alpha1 too");
+      log.info("the cluster also has KluctlDeployments of flux.kluctl.io/v1alpha1");
       watches = namespaces.map(watchNamespace);
     }
     if (!served && watches.length > 0) {
@@ -156,7 +156,7 @@ export function createLegacyDeployments(deps: LegacyDeploymentsDeps): LegacyDepl
         first();
       } catch (error) {
         ms = Math.min(lookEveryMs, 1_000);
-        log.debug({ error: (error as Error).message }, "could not look for older KluctlDeployments; trying again");
+        log.debug({ error: (error as Error).message }, "could not list legacy KluctlDeployments; retrying");
       }
       await sleep(ms, undefined, { signal }).catch(() => undefined);
     }
@@ -181,7 +181,7 @@ export function createLegacyDeployments(deps: LegacyDeploymentsDeps): LegacyDepl
   async function readThis({ key, uid }: DeploymentRef): Promise<LegacyResource> {
     const resource = await readRaw(key);
     if (resource?.metadata.uid === uid) return resource;
-    throw new ApiError(404, `${keyText(key)} of flux.kluctl.io/v1alpha1 is gone`);
+    throw new ApiError(404, `${keyText(key)} of flux.kluctl.io/v1alpha1 was deleted`);
   }
 
   async function read(key: Key, parseNewer?: (resource: unknown) => Entry | undefined): Promise<Entry | undefined> {
@@ -253,12 +253,13 @@ export function createLegacyDeployments(deps: LegacyDeploymentsDeps): LegacyDepl
     const work = async () => {
       if (!marked) await patch(`${resourceOf(key)}/status`, { status: { readyForMigration: true } });
       if (leaving) await patchMetadata({ key, uid }, withFinalizer(false));
-      log.info({ ...key, leaving }, "an older KluctlDeployment gave way to the newer one of its name");
+      log.info({ ...key, leaving }, "legacy KluctlDeployment replaced by the newer one of its name");
     };
     work()
       .catch((error: unknown) => {
         const gone = error instanceof ApiError && error.status === 404;
-        if (!gone) log.warn({ ...key, error: (error as Error).message }, "could not let the newer one take over");
+        if (!gone)
+          log.warn({ ...key, error: (error as Error).message }, "could not hand over to the newer KluctlDeployment");
       })
       .finally(() => givingWay.delete(uid));
   }
@@ -295,7 +296,7 @@ export function createLegacyDeployments(deps: LegacyDeploymentsDeps): LegacyDepl
       );
     },
     async setFinalizer(ref, name, present) {
-      if (name !== finalizer) throw new Error(`${name} is not a finalizer of ours`);
+      if (name !== finalizer) throw new Error(`${name} is not one of our finalizers`);
       await patchMetadata(ref, withFinalizer(present));
     },
     async removeAnnotation(ref, name, value) {

@@ -106,7 +106,7 @@ export function createGitRepositories({ client, log, onChange, retryMs }: GitRep
       retryMs,
       path: collectionOf(namespace, served),
       what: "Flux's GitRepositories",
-      missing: "the cluster does not know them any more",
+      missing: "their definition was removed from the cluster",
       onList(objects) {
         const before = [...known.values()];
         known.clear();

@@ -55,6 +55,6 @@ export function parseGitRepository(resource: unknown): GitRepository | undefined
     ref: { branch: ref?.branch || undefined, tag: ref?.tag || undefined },
     secretName: secretRef?.name || undefined,
     verifies: verify !== undefined && verify !== null,
-    problem: odd && `GitRepository ${keyText(key)}: spec.ref.${odd} is not followed; only branch and tag are`,
+    problem: odd && `GitRepository ${keyText(key)}: spec.ref.${odd} is not supported; only branch and tag are`,
   };
 }

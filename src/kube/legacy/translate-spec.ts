@@ -162,7 +162,7 @@ function toSource(
     };
   }
   if (sourceRef === undefined) {
-    said.problems.push("spec.source: says no source; write spec.source with a url, or spec.sourceRef");
+    said.problems.push("spec.source: has no url; set spec.source.url, or spec.sourceRef");
     return {};
   }
   const name = keyText({ namespace: sourceRef.namespace || namespace, name: sourceRef.name });
@@ -172,17 +172,17 @@ function toSource(
     return {};
   }
   if (gitRepository === "not-served") {
-    const what = `names GitRepository ${name}, but this cluster has no GitRepositories`;
+    const what = `references GitRepository ${name}, but this cluster has no GitRepositories`;
     said.problems.push(`spec.sourceRef: ${what}; install Flux's definition of them, or use spec.source`);
     return {};
   }
   if (gitRepository === "forbidden") {
     const grant = "grant it get, list and watch on gitrepositories of source.toolkit.fluxcd.io";
-    said.problems.push(`spec.sourceRef: the server may not read GitRepository ${name}; ${grant}`);
+    said.problems.push(`spec.sourceRef: the server is not allowed to read GitRepository ${name}; ${grant}`);
     return {};
   }
   if (gitRepository === undefined) {
-    said.problems.push(`spec.sourceRef: there is no GitRepository ${name}`);
+    said.problems.push(`spec.sourceRef: GitRepository ${name} does not exist`);
     return {};
   }
   if (gitRepository.problem !== undefined) said.problems.push(`spec.sourceRef: ${gitRepository.problem}`);
@@ -190,7 +190,7 @@ function toSource(
   said.notes.push({
     field: "spec.sourceRef",
     kind: "changed",
-    text: `the address and ref of GitRepository ${name} are copied: later changes of it have no effect`,
+    text: `the URL and ref of GitRepository ${name} are copied: later changes to it have no effect`,
   });
   if (verifies) {
     const why = `GitRepository ${name} has spec.verify, and only Flux's own artifacts are verified`;
@@ -218,11 +218,11 @@ function toIntervals({ interval, deployInterval, validateInterval }: LegacySpec,
     said.notes.push({
       field: "spec.deployInterval",
       kind: "changed",
-      text: "was the interval if left out, so that every look deployed; write none to deploy changes only",
+      text: "defaulted to the interval, so that every check deployed; omit it to deploy only changes",
     });
   }
   if (validateInterval === "never") {
-    const instead = `there is no "never" any more: ${tenYears}, ten years`;
+    const instead = `"never" is no longer supported: ${tenYears}, ten years`;
     said.notes.push({ field: "spec.validateInterval", kind: "changed", text: instead });
   }
   return {
@@ -256,7 +256,7 @@ function toImages({ images }: LegacySpec, said: Said): Fields {
   if (images === undefined) return {};
   const gone = ["registryImage", "versionFilter"];
   if (images.some((image) => gone.some((field) => image[field] !== undefined))) {
-    const text = "registryImage and versionFilter are left out: kluctl does not ask registries any more";
+    const text = "registryImage and versionFilter are removed: kluctl no longer queries registries";
     said.notes.push({ field: "spec.images", kind: "lost", text });
   }
   const kept = images.map((image) =>
@@ -274,7 +274,7 @@ function toHelmCredentials(
   const logins = helmCredentials.flatMap(({ secretRef }, i) => {
     const field = `spec.helmCredentials.${i}`;
     if (secretRef === undefined) {
-      said.problems.push(`${field}: names no Secret; write secretRef.name`);
+      said.problems.push(`${field}: references no Secret; set secretRef.name`);
       return [];
     }
     const named = { secretRef: { name: secretRef.name } };
@@ -285,7 +285,7 @@ function toHelmCredentials(
       const secret = `secret ${namespace}/${secretRef.name}`;
       const byId = data?.["credentialsId"] ? ", and a credentialsId is not enough" : "";
       const what = data === undefined ? `${secret} does not exist` : `${secret} has no valid url${byId}`;
-      said.problems.push(`${field}: ${what}; it has to hold the Helm repository's url`);
+      said.problems.push(`${field}: ${what}; it must contain the Helm repository's url`);
       return [];
     }
     const { host, pathname } = new URL(url);
@@ -313,17 +313,18 @@ function toAnnotations({ dependsOn = [] }: LegacySpec, own: string): Readonly<Re
 
 function tellLost(spec: LegacySpec, given: Fields, { notes }: Said): void {
   if (spec.deployOnChanges === false) {
-    const text = "a change in git is always deployed now; closest is manual: true, where somebody approves each change";
+    const text =
+      "changes in git are always deployed now; the closest setting is manual: true, which requires approval of each change";
     notes.push({ field: "spec.deployOnChanges", kind: "lost", text });
   }
   if (spec.dependsOn?.length) {
     notes.push({ field: "spec.dependsOn", kind: "changed", text: `became annotation ${annotation.dependsOn}` });
   }
-  const lost = "kluctl does not ask registries for newer images any more";
+  const lost = "kluctl no longer queries registries for newer images";
   if (spec.updateImages) notes.push({ field: "spec.updateImages", kind: "lost", text: lost });
   if (spec.registrySecrets?.length) notes.push({ field: "spec.registrySecrets", kind: "lost", text: lost });
   const known = new Set<string>([...same, ...Object.keys(LegacySpec.shape)]);
   for (const field of Object.keys(given).filter((name) => !known.has(name))) {
-    notes.push({ field: `spec.${field}`, kind: "lost", text: "is not a field that is known here" });
+    notes.push({ field: `spec.${field}`, kind: "lost", text: "is not a known field" });
   }
 }

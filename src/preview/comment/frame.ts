@@ -30,7 +30,7 @@ export function renderVerdict(report: Report): string {
     case "conflict":
       return `### Towline: cannot be merged into ${base}`;
     case "failed":
-      return `### Towline: merging into ${base} could not be tried`;
+      return `### Towline: could not try to merge into ${base}`;
     case undefined:
       return `### Towline: ${describeMerge(report)}`;
   }
@@ -40,7 +40,7 @@ function describeMerge({ state, previews, baseBranch }: Report): string {
   const totals = totalsOf(previews);
   const { deployments, working, changes } = totals;
   if (deployments === 0) {
-    return state === "working" ? "looking for what merging would change …" : "merging concerns no deployment";
+    return state === "working" ? "checking what merging would change …" : "merging affects no deployment";
   }
   if (state === "working" || working > 0) {
     const live = areIsolated(previews) ? code(baseBranch) : "the live cluster";
@@ -69,13 +69,13 @@ export function renderNotes(report: Report): string[] {
   const notes: string[] = [];
   if (isOpen(report) && previews.some(({ isolated }) => isolated)) notes.push(describeIsolation(report));
   if (state === "merged" && previews.length > 0) notes.push(describeFollowers(previews));
-  if (state === "closed") notes.push("Nothing of it is deployed.");
+  if (state === "closed") notes.push("Its changes are not deployed.");
   const done = previews.filter((preview) => preview.state !== "working").length;
   if (state === "working" && done > 0) notes.push(`${grouped(done)} of ${plural(previews.length, "deployment")} done.`);
   if (state === "done" && obstacle === undefined) notes.push(...describeSuspended(previews));
   if (isOpen(report) && restarts >= manyRestarts && obstacle === undefined) {
     const since = base === undefined ? "" : ` since ${code(shortHash(base))}`;
-    notes.push(`${code(report.baseBranch)} moves faster than this can be compared, and has moved on${since}.`);
+    notes.push(`${code(report.baseBranch)} changes faster than it can be compared, and has changed again${since}.`);
   }
   return notes;
 }
@@ -84,29 +84,29 @@ export function renderNotes(report: Report): string[] {
 function describeIsolation(report: Report): string {
   const some = areIsolated(report.previews) ? "This is" : "Some deployments are";
   return (
-    `**${some} rendered without the cluster**, because it does not come from a branch of this repository: it compares what ` +
-    `the files give before and after the merge, not what is live in the cluster. To have it compared with the cluster, somebody ` +
-    `who may change the deployments reads this very commit and allows it: ${code(commandToAllow(report))}`
+    `**${some} rendered without the cluster**, because the pull request does not come from a branch of this repository: the preview ` +
+    `compares the rendered objects before and after the merge, not with the live cluster. To compare it with the cluster, ` +
+    `a user who can change the deployments reviews this commit and runs ${code(commandToAllow(report))}`
   );
 }
 
 function describeFollowers(previews: readonly Preview[]): string {
   const suspended = previews.filter((preview) => preview.suspended).length;
-  if (suspended === previews.length) return "Its deployments are suspended: nothing is deployed here.";
+  if (suspended === previews.length) return "All affected deployments are suspended: nothing is deployed.";
   const but =
     suspended > 0 ? `, except for ${grouped(suspended)} that ${suspended === 1 ? "is" : "are"} suspended` : "";
-  return `Its deployments follow on their own${but}.`;
+  return `Affected deployments are updated automatically${but}.`;
 }
 
 /** That nothing is deployed, or not everything, must not have to be found in the table. */
 function describeSuspended(previews: readonly Preview[]): string[] {
   if (totalsOf(previews).working > 0) return [];
   const effect = effectOf(previews);
-  if (effect?.suspended) return ["A merge deploys nothing here before somebody resumes what is suspended."];
+  if (effect?.suspended) return ["Merging deploys nothing until the suspended deployments are resumed."];
   if (effect?.others === undefined) return [];
   const { changed, changes } = effect.others;
   const what = describeChangedObjects({ ...changes, errors: 0 });
-  return [`${plural(changed, "suspended deployment")} would change too (${what}): a merge deploys nothing there.`];
+  return [`${plural(changed, "suspended deployment")} would change too (${what}): merging deploys nothing there.`];
 }
 
 /** What was compared with what, and when. */

@@ -8,19 +8,19 @@ import { code, fence, toLines } from "./text.ts";
 const mostPaths = 30;
 
 const whyBranches =
-  "Rendering a project runs its code, with access to what the deployment may read. Towline does that only for branches of " +
-  "this repository:";
-const fromFork = "somebody who may write to it can push this branch there.";
+  "Rendering a project runs its code with the deployment's read access. Towline therefore renders only branches of this " +
+  "repository:";
+const fromFork = "a user with write access can push this branch to it.";
 const pushedForReview =
-  "a push to `refs/for/…` opens a pull request without one, and anybody who can read the repository may do that. Somebody " +
-  "who may write to it can push these commits to a branch, and open the pull request from there.";
+  "a push to `refs/for/…` opens a pull request without a branch, and anyone who can read the repository can do that. A user " +
+  "with write access can push these commits to a branch and open the pull request from it.";
 const onNoBranch =
   "none of them points at the head of this pull request now. Its branch was deleted or has moved, or only a merge queue " +
-  "has it. Push the branch again; somebody who may write to the repository can do that.";
+  "has the commit. A user with write access can push the branch again.";
 
 /** By the server's cluster, not by anything that can be written here. */
 function howToAllow(report: Pick<Report, "pullRequest" | "head">): string {
-  return `Or somebody who may change the deployments in the cluster reads this very commit, and has it previewed: ${code(commandToAllow(report))}`;
+  return `Alternatively, a user who can change the deployments in the cluster reviews this commit and runs ${code(commandToAllow(report))}`;
 }
 
 export function commandToAllow({ pullRequest, head }: Pick<Report, "pullRequest" | "head">): string {
@@ -44,9 +44,7 @@ export function renderObstacle(
     case "no-branch":
       return `${whyBranches} ${onNoBranch}`;
     case "conflict":
-      return [`There is a conflict in ${plural(obstacle.paths.length, "file")}:`, listPaths(obstacle.paths, room)].join(
-        "\n\n",
-      );
+      return [`Conflict in ${plural(obstacle.paths.length, "file")}:`, listPaths(obstacle.paths, room)].join("\n\n");
     case "failed":
       return fence(cutLines(toLines(obstacle.message), room - 200).lines);
   }

@@ -84,7 +84,7 @@ function renderSection(group: Group, open: boolean, room: number): Part | undefi
   };
 
   if (preview.state === "failed") {
-    blocks.push(take("", toLines(preview.failure ?? "It is not known why."), left), end);
+    blocks.push(take("", toLines(preview.failure ?? "The reason is unknown."), left), end);
     return { text: blocks.join("\n\n"), objectsLeftOut: 0, linesLeftOut };
   }
   const { errors, warnings, objects, concealed, encrypted, pruneWaits } = preview;
@@ -106,18 +106,17 @@ function renderSection(group: Group, open: boolean, room: number): Part | undefi
 
 function describePruneThatWaits({ doomed, deployed, empty }: NonNullable<Preview["pruneWaits"]>): string {
   const what = empty
-    ? `The merge renders no object at all, and ${plural(deployed, "object")} would go.`
-    : `${grouped(doomed)} of ${grouped(deployed)} deployed objects would go.`;
+    ? `The merge renders no objects at all: ${plural(deployed, "object")} would be deleted.`
+    : `${grouped(doomed)} of ${grouped(deployed)} deployed objects would be deleted.`;
   return (
-    `**The prune waits for a word.** ${what} After a merge they stay until somebody confirms it, with the annotation ` +
+    `**The prune needs confirmation.** ${what} After a merge they stay until the prune is confirmed with the annotation ` +
     "that the message of `Ready` names."
   );
 }
 
 function describeEncrypted({ changed }: NonNullable<Preview["encrypted"]>): string {
-  const note =
-    "Encrypted values are not decrypted in previews: placeholders stand for them, as `encrypted0123456789a`.";
-  return changed.length === 0 ? note : `${note} They change in ${changed.map(code).join(", ")}.`;
+  const note = "Previews do not decrypt encrypted values; they show placeholders such as `encrypted0123456789a`.";
+  return changed.length === 0 ? note : `${note} Encrypted values change in ${changed.map(code).join(", ")}.`;
 }
 
 function titleOf({ previews, preview }: Group): string {

@@ -110,7 +110,7 @@ function columnsFor(over: boolean): Column[] {
     number("deleted", ({ counts }) => counts.deleted),
     number("orphan", ({ counts }) => counts.orphan),
     number("errors", ({ counts }) => counts.errors),
-    number("drift already there", ({ drift }) => drift),
+    number("existing drift", ({ drift }) => drift),
     { title: "remark", align: "---", empty: "", cell: (preview) => remarkOf(preview, over) },
   ];
 }
@@ -133,15 +133,15 @@ export function iconOf(preview: Preview, over: boolean): string {
 
 function remarkOf(preview: Preview, over: boolean): string {
   const { state, counts, suspended, approval, concealed } = preview;
-  if (state === "working") return over ? "was not compared" : "comparing …";
+  if (state === "working") return over ? "not compared" : "comparing …";
   const remarks = [
     state === "failed" && describeFailure(preview),
     state === "done" && !isChanged(preview) && counts.errors === 0 && "no change",
     preview.isolated === true && "without the cluster",
-    suspended && "suspended: a merge deploys nothing here",
-    approval === "pending" && "waits for approval",
-    approval === "after-merge" && isChanged(preview) && "will wait for approval",
-    preview.pruneWaits !== undefined && "will wait for somebody to confirm the prune",
+    suspended && "suspended: merging deploys nothing here",
+    approval === "pending" && "waiting for approval",
+    approval === "after-merge" && isChanged(preview) && "will need approval",
+    preview.pruneWaits !== undefined && "the prune will need confirmation",
     concealed !== undefined && "only counts are shown",
     counts.warnings > 0 && plural(counts.warnings, "warning"),
   ];

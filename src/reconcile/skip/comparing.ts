@@ -44,7 +44,7 @@ export function whyCompare(
   cluster: Cluster,
 ): string | undefined {
   // What is approved, or chosen by an annotation, is what a comparison has found.
-  if (spec.manual) return "its changes have to be approved";
+  if (spec.manual) return "its changes need approval";
   if (annotations[annotation.confirmPrune] !== undefined) return annotation.confirmPrune;
   if (spec.deployOnChanges === false) return "it is not deployed because of changes";
   if (spec.deployMode !== "full-deploy") return `spec.deployMode is ${spec.deployMode}`;
@@ -59,12 +59,12 @@ export function whyCompare(
     lastObjectsHash === last.objectsHash &&
     status.observedGeneration === last.generation &&
     generation === last.generation;
-  if (!stands) return "another server, or somebody, has worked on it since";
-  if (drift !== "no drift") return `it differs: ${drift ?? "nobody knows"}`;
-  if (!last.complete) return "some of its objects are not told by kluctl";
+  if (!stands) return "another server or a user has reconciled it since";
+  if (drift !== "no drift") return `it differs: ${drift ?? "unknown"}`;
+  if (!last.complete) return "kluctl did not report all of its objects";
   // These would run once more, though nothing changes.
   if (last.hooks) return "it has hooks";
-  if (last.waits && !isKnownReady(spec, status)) return "it would wait for what may not be ready";
+  if (last.waits && !isKnownReady(spec, status)) return "it would wait for objects that may not be ready";
 
   if (cluster.objects === undefined) return cluster.unknown;
   const difference = compareObjects(last.objects, cluster.objects);
@@ -81,8 +81,8 @@ function isKnownReady(spec: DeploymentSpec, status: DeploymentStatus): boolean {
  * comparison costs, but is told as a deploy as long as it runs.
  */
 export function whyUnlikely(deployment: GitDeployment, changed: ChangedPaths): string | undefined {
-  if (!changed.complete || changed.paths.length === 0) return "git does not tell what changed";
-  if (reasonUntouched(changed, deployment) !== undefined) return "no file of the project changed";
+  if (!changed.complete || changed.paths.length === 0) return "git does not report what changed";
+  if (reasonUntouched(changed, deployment) !== undefined) return "no files of the project changed";
   const { path } = deployment.spec.source;
   const named = changed.paths.find((changedPath) => isFoundByName(changedPath, path));
   // .kluctl.yaml also has the discriminator, under which another deployment may have been there first.

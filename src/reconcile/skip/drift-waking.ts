@@ -112,7 +112,7 @@ export function startDriftWaking({ deployments, applied, skipping, queue, log, o
         one.told = before;
         log.warn(
           { ...key, error: error instanceof Error ? error.message : String(error) },
-          "could not queue a look; trying again",
+          "could not queue a reconciliation; retrying",
         );
         plan(key, timing.shortestGapMs);
       });

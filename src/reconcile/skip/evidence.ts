@@ -156,7 +156,7 @@ export function createEvidence(deps: EvidenceDeps): Evidence {
       });
       const found =
         ref.commit ?? commitOf(ref, await headsOf(deployment, group, { url, credentials }, { since }, signal));
-      if (found === undefined) throw new Error(`${url} has no such ref`);
+      if (found === undefined) throw new Error(`${url} does not have this ref`);
       commits.set(placeText({ url, ref }), found);
     }
     return commits;

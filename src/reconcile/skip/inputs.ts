@@ -94,7 +94,7 @@ export function inputsOf(document: Fields): Inputs {
 
   function addPlace(value: unknown, what: string): void {
     const { url, ref } = fieldsOf(value, what);
-    if (typeof url !== "string") throw new Doubt(`${what} names no repository`);
+    if (typeof url !== "string") throw new Doubt(`${what} does not name a repository`);
     const place = { url, ref: refOf(ref, what) };
     includes.set(JSON.stringify(place), place);
   }
@@ -175,13 +175,13 @@ function refuseOthers(fields: Fields, harmless: ReadonlySet<string>, what: strin
 
 function fieldsOf(value: unknown, what: string): Fields {
   if (typeof value === "object" && value !== null && !Array.isArray(value)) return value as Fields;
-  throw new Doubt(`the result does not tell ${what}`);
+  throw new Doubt(`the result does not contain ${what}`);
 }
 
 function listOf(value: unknown, what: string): readonly unknown[] {
   if (!isThere(value)) return [];
   if (Array.isArray(value)) return value;
-  throw new Doubt(`the result does not tell ${what}`);
+  throw new Doubt(`the result does not contain ${what}`);
 }
 
 /** Go leaves out what is empty, or not. */

@@ -9,7 +9,7 @@ export function whyConcerned(changed: ChangedPaths, deployment: GitDeployment): 
   if (reasonUntouched(changed, deployment) === undefined) return "files of the project changed";
   const { path } = deployment.spec.source;
   const found = changed.paths.find((changedPath) => isFoundByName(changedPath, path));
-  return found === undefined ? undefined : `${found} may be read without being named`;
+  return found === undefined ? undefined : `${found} may be read without being referenced`;
 }
 
 /** kluctl, Helm and git look for dot files by themselves, in the directories above the project too. */

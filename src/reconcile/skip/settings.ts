@@ -13,10 +13,10 @@ export function whySettings({ spec, annotations }: Deployment, identity: Identit
   if (annotations[annotation.dependsOn] !== undefined) return annotation.dependsOn;
   if (annotations[annotation.confirmPrune] !== undefined) return annotation.confirmPrune;
   if (source.kind === "oci" && source.ref.digest === undefined) return "spec.source.oci.ref has no digest";
-  if (identity.decryption?.webIdentity !== undefined) return "an AWS role decrypts";
+  if (identity.decryption?.webIdentity !== undefined) return "an AWS role is used for decryption";
   if (decryption !== undefined) {
     const other = Object.keys(identity.decryption?.data ?? {}).find((name) => !/\.(?:asc|agekey)$/.test(name));
-    if (other !== undefined) return `${other} decrypts with what is not in the cluster`;
+    if (other !== undefined) return `${other} decrypts with keys outside the cluster`;
   }
   const args = JSON.stringify(spec.args ?? {});
   if (/\{[{%]/.test(args) || hasUnsteadyWords(args)) return "spec.args may read a clock";

@@ -114,7 +114,7 @@ export function createSkipAudit(deps: SkipAuditDeps): SkipAudit {
       overtaken = await skip.whyOvertaken();
     }
     if (overtaken !== undefined) {
-      log.debug({ ...deployment.key, why: overtaken }, "audit of a skip: overtaken");
+      log.debug({ ...deployment.key, why: overtaken }, "skip audit: superseded");
       return "overtaken";
     }
     const { believed, found } = difference;
@@ -131,7 +131,7 @@ export function createSkipAudit(deps: SkipAuditDeps): SkipAudit {
         if (!signal.aborted)
           log.info(
             { ...skip.deployment.key, error: toFailure(error).message },
-            "audit of a skip: kluctl could not compare",
+            "skip audit failed: kluctl could not compare",
           );
         return "failed";
       });
@@ -147,11 +147,11 @@ export function createSkipAudit(deps: SkipAuditDeps): SkipAudit {
       working ??= work().finally(() => (working = undefined));
     },
     async stop() {
-      stopping.abort(new Error("the server stops"));
+      stopping.abort(new Error("the server is stopping"));
       await working;
     },
   };
 }
 
 /** Tests look for it. */
-export const wrongSkip = "a check was skipped that would have found something";
+export const wrongSkip = "skip audit: the skipped check would have found a change";

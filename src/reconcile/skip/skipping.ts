@@ -168,15 +168,15 @@ export function createSkipping(deps: SkippingDeps): Skipping {
     if (settings !== undefined) return { doubt: "settings", why: settings };
     const inputs = inputsOf(rendered.document);
     if (inputs.doubt !== undefined) return { doubt: "project", why: inputs.doubt };
-    if (deployed || !clean) return { doubt: "wanted", why: "the last loop had something to do, or to tell" };
-    if (before === undefined) return { doubt: "wanted", why: "somebody waited for the last loop" };
-    if (!known.complete) return { doubt: "objects", why: "some of its objects are not told by kluctl" };
-    if (before.secrets === undefined) return { doubt: "secrets", why: "its secrets could not be read" };
-    if (before.cluster === undefined) return { doubt: "cluster", why: "the cluster's kinds could not be read" };
-    if (before.kluctl === undefined) return { doubt: "kluctl", why: "kluctl cannot be used" };
+    if (deployed || !clean) return { doubt: "wanted", why: "the last reconciliation changed or reported something" };
+    if (before === undefined) return { doubt: "wanted", why: "the last reconciliation was requested" };
+    if (!known.complete) return { doubt: "objects", why: "kluctl did not report all of its objects" };
+    if (before.secrets === undefined) return { doubt: "secrets", why: "could not read its Secrets" };
+    if (before.cluster === undefined) return { doubt: "cluster", why: "could not read the cluster's API resources" };
+    if (before.kluctl === undefined) return { doubt: "kluctl", why: "kluctl is not available" };
     const places = inputs.includes.map(placeText);
     if (before.heads === undefined || places.some((place) => !before.heads?.has(place))) {
-      return { doubt: "refs", why: "what the project includes was not known before it was rendered" };
+      return { doubt: "refs", why: "the project's includes were unknown before it was rendered" };
     }
     const commits = new Map(places.map((place) => [place, before.heads?.get(place) ?? ""]));
     const { unsteady, standsAlone } = await evidence.findUnsteady(found, commits, inputs);
@@ -202,22 +202,23 @@ export function createSkipping(deps: SkippingDeps): Skipping {
   ): Promise<Answer> {
     const now = clock.now();
     const known = remembered.get(keyText(deployment.key));
-    if (known === undefined || known.uid !== deployment.uid) return look("not-seen", "not looked at by this server");
+    if (known === undefined || known.uid !== deployment.uid)
+      return look("not-seen", "not reconciled by this server yet");
     if (isMalformed(deployment) || isReconciling(deployment.status) || isAsked(deployment)) {
-      return look("wanted", "somebody waits for it, or is at it");
+      return look("wanted", "it was requested, or is in progress");
     }
     const { status, spec, generation } = deployment;
     if (readyCondition(status)?.status !== "True") return look("wanted", "it is not ready");
     if (deployment.deletionTimestamp !== undefined || deployment.deployAsked !== undefined)
-      return look("wanted", "it is asked for");
+      return look("wanted", "it is requested");
     if (known.generation !== generation || status.observedGeneration !== generation)
       return look("wanted", "it changed");
     const { proof } = known;
     if (proof.doubt !== undefined) return look(proof.doubt, proof.why);
 
     const fullMs = fullIntervalOf(deployment, deps.fullIntervalMs());
-    if (fullMs === undefined) return look("settings", `${annotation.fullInterval} is no duration, e.g. 1h`);
-    if (now - proof.at >= fullMs) return look("due", "a full loop is due");
+    if (fullMs === undefined) return look("settings", `${annotation.fullInterval} is not a duration, e.g. 1h`);
+    if (now - proof.at >= fullMs) return look("due", "a full reconciliation is due");
     const same =
       status.lastDeployResult?.id === known.deployResultId &&
       status.lastObjectsHash === known.objectsHash &&
@@ -225,7 +226,7 @@ export function createSkipping(deps: SkippingDeps): Skipping {
       (proof.standsAlone || status.observedCommit === (proof.commit || undefined)) &&
       status.lastPrepareError === undefined &&
       status.lastDriftDetectionResultMessage === "no drift";
-    if (!same) return look("not-seen", "another server, or somebody, has worked on it since");
+    if (!same) return look("not-seen", "another server or a user has reconciled it since");
     const decision = decide({ spec, status, generation, now, retrying: false }, known.objectsHash);
     if (decision.deploy !== undefined || decision.waitsForApproval) return look("due", decision.deploy ?? "approval");
     if (decision.validate && spec.validateIntervalMs !== undefined) return look("due", "a validation is due");
@@ -238,12 +239,12 @@ export function createSkipping(deps: SkippingDeps): Skipping {
     const difference = compareObjects(known.objects, objects);
     if (difference.kind === "status") {
       const follows = spec.validate && spec.validateIntervalMs === undefined;
-      if (follows) return look("objects", `the status of ${difference.id} is another, and validation looks at it`);
+      if (follows) return look("objects", `the status of ${difference.id} changed, and validation depends on it`);
     } else if (difference.kind !== "same") return look("objects", `${difference.id}: ${difference.kind}`);
     if (decision.validate && !proof.validated) return look("due", "a validation is due");
 
     if ((await evidence.hashSecrets(deployment)) !== proof.secrets)
-      return look("secrets", "a Secret that it names is another");
+      return look("secrets", "a Secret that it references changed");
     if (moved !== undefined && moved.at < proof.commitAt) return { kind: "later" };
     let commit: string | undefined = proof.commit;
     if (followsGit(deployment)) {
@@ -258,10 +259,11 @@ export function createSkipping(deps: SkippingDeps): Skipping {
       if (includes.get(place) !== commit) return look("refs", `${place} has moved`);
     }
     if ((await evidence.clusterFacts({ since: notBefore })) !== proof.cluster)
-      return look("cluster", "the cluster's version, kinds or schemas are others");
-    if ((await evidence.kluctl({ since: notBefore })) !== proof.kluctl) return look("kluctl", "kluctl is another");
+      return look("cluster", "the cluster's version, kinds or schemas changed");
+    if ((await evidence.kluctl({ since: notBefore })) !== proof.kluctl)
+      return look("kluctl", "the kluctl binary changed");
     // The memory may have changed while others were asked.
-    if (remembered.get(keyText(deployment.key)) !== known) return look("not-seen", "it was looked at meanwhile");
+    if (remembered.get(keyText(deployment.key)) !== known) return look("not-seen", "it was reconciled meanwhile");
     return { kind: "skipped", ...(commit && commit !== status.observedCommit && { commit }) };
   }
 
@@ -313,10 +315,10 @@ export function createSkipping(deps: SkippingDeps): Skipping {
       evidence: `since ${rfc3339(at)}: ${known.objects.size} objects, ${heads.size} includes, the Secrets, the cluster, kluctl`,
       async whyOvertaken() {
         const now = deployments.all().find(({ key }) => keyText(key) === text);
-        if (now === undefined || !isSame()) return "it was worked on";
+        if (now === undefined || !isSame()) return "it was reconciled";
         const answer = await check(now, undefined, { since: clock.now() }, AbortSignal.timeout(requestMs));
         if (answer.kind !== "skipped") return answer.kind === "wanted" ? answer.why : answer.kind;
-        return isSame() ? undefined : "it was worked on";
+        return isSame() ? undefined : "it was reconciled";
       },
     });
   }
@@ -346,11 +348,11 @@ export function createSkipping(deps: SkippingDeps): Skipping {
     const answer = await answerOf(deployment, to, fresh);
     if (answer.kind === "later") return answer.kind;
     if (answer.kind === "skipped") {
-      log.debug({ ...key, commit: answer.commit }, "nothing can have changed: the loop is left out");
+      log.debug({ ...key, commit: answer.commit }, "check skipped: nothing can have changed");
       observe?.intervalLoop(undefined);
       return answer.kind;
     }
-    log.debug({ ...key, doubt: answer.doubt, why: answer.why }, "something may have changed");
+    log.debug({ ...key, doubt: answer.doubt, why: answer.why }, "check not skipped: something may have changed");
     observe?.intervalLoop(answer.doubt);
     doubtedAt.delete(keyText(key));
     doubtedAt.set(keyText(key), clock.now());
@@ -418,13 +420,13 @@ export function createSkipping(deps: SkippingDeps): Skipping {
       // Begins to watch what is not watched yet.
       applied.find(discriminator, known);
       if (proof.doubt !== undefined)
-        log.debug({ ...deployment.key, doubt: proof.doubt, why: proof.why }, "to be looked at again");
+        log.debug({ ...deployment.key, doubt: proof.doubt, why: proof.why }, "marked for a check");
     },
 
     async whyCompare(deployment, commit, signal) {
       const known = remembered.get(keyText(deployment.key));
       const { observedCommit } = deployment.status;
-      if (known === undefined || observedCommit === undefined) return "not looked at by this server";
+      if (known === undefined || observedCommit === undefined) return "not reconciled by this server yet";
       // Who wants real loops only does not trust what a proof is made of.
       if (!fullIntervalOf(deployment, deps.fullIntervalMs())) return annotation.fullInterval;
       const why = whyCompare(deployment, known, inCluster(known));

@@ -22,7 +22,7 @@ test("a port that is taken is told with the variable or option that names anothe
 
 test("an address of another machine is told as such", async () => {
   await expect(startListener(() => undefined, { ...webhooks, host: "192.0.2.1" })).rejects.toThrow(
-    /192\.0\.2\.1:0: this machine has no such address; choose another with TOWLINE_WEBHOOKS_HOST/,
+    /192\.0\.2\.1:0: this machine does not have this address; choose another with TOWLINE_WEBHOOKS_HOST/,
   );
 });
 

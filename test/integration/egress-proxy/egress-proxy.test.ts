@@ -81,9 +81,9 @@ test("a run reaches its own hosts and no others, and is told which and what to d
     `CONNECT a.charts.example.com:8443 ${login}`,
   ]);
 
-  const refused = "previews may not reach evil.example.com; an operator can add it to preview.hosts";
+  const refused = "previews cannot reach evil.example.com; an operator can add it to preview.hosts";
   expect((await connect(access, "evil.example.com:443")).line).toBe(`HTTP/1.1 403 ${refused}`);
-  expect((await connect(access, "git.example.com:22")).line).toContain("may not reach git.example.com:22;");
+  expect((await connect(access, "git.example.com:22")).line).toContain("cannot reach git.example.com:22;");
   expect((await connect(access, "/etc/passwd")).line).toContain("403");
   expect(access.refusals()).toEqual([refused, expect.stringContaining(":22"), expect.stringContaining("a host and")]);
 });
@@ -205,8 +205,8 @@ test("without TLS the same hosts can be read from, and nothing more", async () =
   expect(upstream.asked).toEqual([`GET http://charts.example.com/index.yaml ${login}`]);
   expect((await get(access, "http://charts.example.com/x/git-upload-pack", { method: "POST" })).status).toBe(200);
   expect((await get(access, "http://charts.example.com/hook", { method: "POST" })).words).toContain("only read");
-  expect((await get(access, "http://charts.example.com:8080/")).words).toContain("may not reach");
-  expect((await get(access, "http://evil.example.com/")).words).toContain("may not reach evil.example.com;");
+  expect((await get(access, "http://charts.example.com:8080/")).words).toContain("cannot reach");
+  expect((await get(access, "http://evil.example.com/")).words).toContain("cannot reach evil.example.com;");
   expect(server.asked).toHaveLength(2);
 });
 
@@ -268,5 +268,5 @@ test("connections, silence and bytes have an end", async () => {
   const large = await useProxy({}, { ...upstream, limits: { bytes: 50_000 } }).open(["git.example.com"]);
   const { socket } = await connect(large, "git.example.com:443");
   await askThrough(socket, "/").catch(() => undefined);
-  await vi.waitFor(() => expect(large.refusals()).toEqual([expect.stringContaining("may not transfer more than")]));
+  await vi.waitFor(() => expect(large.refusals()).toEqual([expect.stringContaining("cannot transfer more than")]));
 });

@@ -58,7 +58,7 @@ test("an include is fetched by way of the proxy, and one from elsewhere fails in
   expect(await diff(name)).toMatchObject({ errors: [], objects: [{ ref: { name: "one" }, new: true }] });
   expect(host.counts.fetch).toBeGreaterThan(0);
 
-  const words = "previews may not reach evil.example.test; an operator can add it to preview.hosts";
+  const words = "previews cannot reach evil.example.test; an operator can add it to preview.hosts";
   await expect(diff("evil.example.test")).rejects.toThrow(words);
   expect(access.refusals()).toEqual([words]);
   expect(new Set(upstream.asked.map((line) => line.split(" ")[1]))).toEqual(new Set([`${name}:443`]));

@@ -21,7 +21,7 @@ test("a real Gitea says whose token it is, and refuses a wrong one", async () =>
   const { url, user, token: real } = (await useGitea()).login;
   expect(await findAccount({ ...asToken(real), kind: "gitea", apiUrl: `${url}/api/v1` })).toBe(user);
   await expect(findAccount({ ...asToken(token), kind: "gitea", apiUrl: `${url}/api/v1` })).rejects.toThrow(
-    "not accepted (401)",
+    "was rejected (401)",
   );
 });
 
@@ -49,8 +49,8 @@ test.each(["github", "gitlab", "gitea"] as const)("what is wrong with %s is said
       () => "fine",
       (error: unknown) => String(error),
     );
-  expect(await said(refusing)).toContain("not accepted (401)");
-  expect(await said(odd)).toContain("did not answer with a user");
+  expect(await said(refusing)).toContain("was rejected (401)");
+  expect(await said(odd)).toContain("did not return a user");
   expect(await said("http://127.0.0.1:1")).toContain("cannot be reached");
   for (const host of [refusing, odd]) expect(await said(host)).not.toContain(token);
 });

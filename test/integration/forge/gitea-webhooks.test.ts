@@ -163,7 +163,7 @@ test("a webhook is made once, its deliveries are genuine, and a new secret takes
   await vi.waitFor(() => expect(secrets).toEqual([secret]), patience);
 
   const more = { TOWLINE_GITEA_WEBHOOK_SECRET: newSecret };
-  const why = ["the secret is set again"];
+  const why = ["the secret was set again"];
   expect(await asAdmin([...here, "--rotate"], more)).toMatchObject({
     code: 0,
     results: [{ result: "repaired", why }],

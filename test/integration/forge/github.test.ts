@@ -81,7 +81,10 @@ describe("rate limits", () => {
     host.advance(-3 * 3_600_000 + 1_000);
     host.limits.remaining = 0;
     const error = await failure(forge.pullRequest(key));
-    expect(error).toMatchObject({ problem: "rate-limited", message: expect.stringContaining("asked too much") });
+    expect(error).toMatchObject({
+      problem: "rate-limited",
+      message: expect.stringContaining("rate limit of the token exceeded"),
+    });
     expect(error.retryAfterMs).toBeGreaterThan(0);
     expect(error.retryAfterMs).toBeLessThanOrEqual(3_600_000);
   });
@@ -128,7 +131,7 @@ describe("what GitHub does not do is said in words that help", () => {
       (host) => host.rename(),
       (forge, { key }) => forge.pullRequest(key),
       "refused",
-      /renamed or moved/,
+      /renamed or transferred/,
     ],
     [
       "a comment that is too long",
@@ -142,7 +145,7 @@ describe("what GitHub does not do is said in words that help", () => {
       (host) => void (host.logins.permissions = { pull_requests: "write" }),
       (forge, { commit }) => forge.setStatus(commit, status),
       "unauthorized",
-      /set the status .*the token may not do this \(it needs statuses=write\)/,
+      /set the status .*the token lacks the permission \(it needs statuses=write\)/,
     ],
     [
       "a fine-grained token that may only read pull requests",
@@ -156,7 +159,7 @@ describe("what GitHub does not do is said in words that help", () => {
       (host) => Object.assign(host.logins, { permissions: {}, classic: true }),
       (forge, { commit }) => forge.setStatus(commit, status),
       "not-found",
-      /no such thing, or the token may not do this/,
+      /not found, or the token lacks the permission/,
     ],
     [
       "a commit with a thousand statuses of one name",

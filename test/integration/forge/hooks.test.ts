@@ -33,7 +33,7 @@ describe("GitHub", () => {
     expect(await call()).toMatchObject({ code: 0, results: [{ result: "repaired" }] });
     expect(hook).toMatchObject({ active: true, events: ["push", "release", "pull_request"] });
     expect(hook!.config).toEqual({ ...config, secret: "an older one" });
-    expect(await call("--rotate")).toMatchObject({ code: 0, results: [{ why: ["the secret is set again"] }] });
+    expect(await call("--rotate")).toMatchObject({ code: 0, results: [{ why: ["the secret was set again"] }] });
     expect(hook!.config).toEqual(config);
     delete hook!.config["secret"];
     expect(await call()).toMatchObject({ code: 0, results: [{ why: ["it had no secret"] }] });
@@ -50,8 +50,8 @@ describe("GitHub", () => {
     const again = await ensure([host.repoName, "org/other", "--url", url], env, host.secrets);
     expect(spent.code).toBe(1);
     expect(again.results.map(({ why }) => why.join())).toEqual([
-      expect.stringContaining("has asked too much"),
-      expect.stringContaining("not asked: the host takes no more for"),
+      expect.stringContaining("rate limit of the token exceeded"),
+      expect.stringContaining("not checked: the host's rate limit is exceeded for"),
     ]);
   });
 

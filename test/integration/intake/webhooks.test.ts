@@ -73,7 +73,7 @@ test("what is not genuine is refused before it is read", async () => {
   const push = githubPush();
   expect(await deliver("github", { ...push, body: `${push.body} ` })).toMatchObject({
     status: 401,
-    body: { error: "The delivery is not genuine.", hint: expect.stringContaining("does not match") },
+    body: { error: "The delivery could not be verified.", hint: expect.stringContaining("does not match") },
   });
   expect((await post("/webhooks/github", ["X-GitHub-Event", "push"], "{not json")).status).toBe(401);
   expect((await post("/webhooks/github", push.rawHeaders, "")).status).toBe(401);
@@ -134,7 +134,7 @@ describe("the URL", () => {
     const { post, observed } = await useWebhooks();
     expect(await post(path, githubPush().rawHeaders, githubPush().body)).toMatchObject({
       status: 404,
-      body: { error: expect.stringContaining("no such forge") },
+      body: { error: expect.stringContaining("Unknown forge") },
     });
     await vi.waitFor(() => expect(observed).toEqual([{ forge: "unknown", event: "none", status: 404 }]), patience);
   });
@@ -296,7 +296,7 @@ describe("when it cannot be queued", () => {
     expect(await deliver("gitea", giteaDelivery("push-update"))).toMatchObject({
       status: 503,
       headers: { "retry-after": "5" },
-      body: { hint: expect.stringContaining("Send it again") },
+      body: { hint: expect.stringContaining("Send the delivery again") },
     });
     await vi.waitFor(() => expect(observed).toEqual([{ forge: "gitea", event: "push", status: 503 }]), patience);
   });

@@ -45,5 +45,5 @@ test("another replica reads what was said, from where it had read to; it is boun
   await redis.stop();
   writer.tell(shop, aLine("lost"));
   await writer.flush();
-  await expect(reader.read(from)).rejects.toThrow("Redis did not give back log lines");
+  await expect(reader.read(from)).rejects.toThrow("Redis did not return log lines");
 });

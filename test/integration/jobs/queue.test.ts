@@ -168,7 +168,7 @@ test("nothing but names is kept in Redis, even when the work fails", async () =>
   const hashes = await Promise.all(
     (await client.keys("*")).map(async (key) => ((await client.type(key)) === "hash" ? client.hgetall(key) : {})),
   );
-  expect(JSON.stringify(hashes)).toContain("waits for a person");
+  expect(JSON.stringify(hashes)).toContain("failed permanently");
   expect(JSON.stringify(hashes)).not.toContain("canary-5f0e");
 });
 

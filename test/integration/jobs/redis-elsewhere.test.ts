@@ -89,14 +89,14 @@ test("the Redis that a sentinel knows is used and trusted, also after another ha
   // Nobody told this one whom to trust.
   const wary = await connect({ url: `rediss://127.0.0.1:${first}`, password: "of-redis" }, connectProducer);
   const why = await new Promise((resolve) => wary.once("error", (error) => resolve(describeRedisError(error))));
-  expect(why).toMatch(/certificate.*name who signs its certificate with TOWLINE_REDIS_CA_FILE/);
+  expect(why).toMatch(/certificate.*set TOWLINE_REDIS_CA_FILE to the CA that signed its certificate/);
   // A sentinel answers, and knows no Redis of this name.
   const lost = await connect(
     { url: "rediss://another", caFile: authority, sentinels: [address], sentinelPassword: "of-sentinel" },
     connectProducer,
   );
   const nowhere = await new Promise((resolve) => lost.once("error", (error) => resolve(describeRedisError(error))));
-  expect(nowhere).toBe("no sentinel names a Redis that can be reached");
+  expect(nowhere).toBe("no sentinel reports a reachable Redis");
 
   await failOver();
 
@@ -109,5 +109,5 @@ test("a file that holds no certificate is named", async () => {
   const redis = { url: "rediss://redis", caFile };
   await expect(connect(redis)).rejects.toThrow(`redis.caFile: ${caFile} cannot be read: there is no such file`);
   await writeFile(caFile, "hello");
-  await expect(connect(redis)).rejects.toThrow(`redis.caFile: ${caFile} holds no certificate in PEM form`);
+  await expect(connect(redis)).rejects.toThrow(`redis.caFile: ${caFile} contains no PEM certificate`);
 });

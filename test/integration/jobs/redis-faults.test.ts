@@ -194,6 +194,6 @@ test("a password never reaches a log or an error", async () => {
   const error = await queue.enqueue([aRequest()]).catch((reason: unknown) => reason);
 
   expect(error).toBeInstanceOf(QueueUnavailableError);
-  expect(lines.join()).toContain("does not accept the password");
+  expect(lines.join()).toContain("rejected the password");
   expect(inspect([lines, error], { depth: 10 })).not.toContain("canary-5f0e");
 });

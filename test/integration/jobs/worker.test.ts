@@ -84,7 +84,7 @@ test("work that finds Redis away is tried again, and told of by the connection a
   let runs = 0;
   work(
     async () => {
-      if (runs++ === 0) throw new QueueUnavailableError("Redis did not keep the report");
+      if (runs++ === 0) throw new QueueUnavailableError("Redis did not store the report");
       return done;
     },
     { log: pino({}, { write: (line: string) => void lines.push(line) }) },
@@ -92,7 +92,7 @@ test("work that finds Redis away is tried again, and told of by the connection a
   await queue.enqueue([aRequest()]);
 
   await vi.waitFor(() => expect(runs).toBe(2), patience);
-  expect(lines.join("")).not.toContain("broke off");
+  expect(lines.join("")).not.toContain("job failed unexpectedly");
 });
 
 test("a job that cannot be read is dropped, and the next one runs", async () => {

@@ -177,7 +177,7 @@ test("without the key nothing is decrypted, whatever the server has, and it is s
     expect(error).toBeInstanceOf(PrepareError);
     return (error as Error).message;
   };
-  const advice = "Name a Secret with the key in spec.decryption.secretRef.";
+  const advice = "Set spec.decryption.secretRef to a Secret with the key.";
   const problems = await Promise.all([
     problemOf(age),
     problemOf(ofPgp),
@@ -189,9 +189,9 @@ test("without the key nothing is decrypted, whatever the server has, and it is s
     expect.stringMatching(new RegExp(`failed to decrypt vars file age.yaml[^]*${advice}`)),
     expect.stringMatching(new RegExp(`failed to decrypt vars file pgp.yaml[^]*${advice}`)),
     expect.stringMatching(
-      /no identity matched any of the[^]*Nothing in Secret shop\/keys \(green.agekey\) decrypts it\.$/,
+      /no identity matched any of the[^]*No key in Secret shop\/keys \(green.agekey\) decrypts it\.$/,
     ),
-    expect.stringMatching(/spec.decryption names no Secret, and its service account has no AWS role\.$/),
+    expect.stringMatching(/spec.decryption references no Secret, and its service account has no AWS role\.$/),
     "failed to import 'pgp.asc' data from decryption Secret: gpg: no valid OpenPGP data found.",
   ]);
   for (const problem of problems) expect(problem).not.toMatch(/AGE-SECRET|\/root|\.gnupg/);

@@ -253,7 +253,7 @@ test.for([
     /^kluctl's result cannot be read: its 13 bytes/,
   ],
   ["a result that is something else is unreadable", `echo 'errors: s3cret' > $out`, /^kluctl's result cannot be read/],
-  ["an empty result after success is unreadable", `: > $out`, /^kluctl's result cannot be read: it wrote none/],
+  ["an empty result after success is unreadable", `: > $out`, /^kluctl's result cannot be read: kluctl wrote none/],
   [
     "no result after a failure is a PrepareError",
     `echo 'Rendering templates' >&2; echo why >&2; exit 1`,
@@ -289,7 +289,7 @@ test.for([
 
 test("a missing or too old kluctl is unavailable until it is replaced", async () => {
   const { kluctl, diff, dir } = await useFake(emptyResult, {}, "2.19.4");
-  const message = `kluctl 2.19.4 at ${join(dir, "kluctl")} is too old: 2.22.1 or newer is needed (set TOWLINE_KLUCTL to another one)`;
+  const message = `kluctl 2.19.4 at ${join(dir, "kluctl")} is too old: 2.22.1 or newer is needed (set TOWLINE_KLUCTL to another binary)`;
   await expect(kluctl.version()).rejects.toEqual(new KluctlUnavailableError(message));
   await expect(diff()).rejects.toEqual(new KluctlUnavailableError(message));
 
@@ -298,7 +298,7 @@ test("a missing or too old kluctl is unavailable until it is replaced", async ()
   await expect(kluctl.version()).resolves.toBe("2.28.2");
   await expect(diff()).resolves.toMatchObject({ objects: [] });
   const missing = newKluctl(dir, { binary: join(dir, "nowhere") });
-  await expect(missing.version()).rejects.toThrow(/^There is no kluctl/);
+  await expect(missing.version()).rejects.toThrow(/^kluctl not found/);
   await writeFile(join(dir, "garbage"), "\u0000", { mode: 0o755 });
   await expect(newKluctl(dir, { binary: join(dir, "garbage") }).version()).rejects.toThrow(KluctlUnavailableError);
 });
@@ -384,7 +384,7 @@ test("a work directory that cannot be used is named, with what to do, until it c
 
   for (const failed of [await failure(kluctl.version()), await failure(diff())]) {
     expect(failed).toBeInstanceOf(KluctlUnavailableError);
-    expect(failed?.message).toMatch(`kluctl cannot work in ${work}: ${work} is no directory. Remove it, or move`);
+    expect(failed?.message).toMatch(`kluctl cannot work in ${work}: ${work} is not a directory. Remove it, or move`);
   }
 
   await rm(work);

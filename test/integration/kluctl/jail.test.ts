@@ -100,7 +100,7 @@ async function findProjects(): Promise<ExampleProject[]> {
 }
 
 const warm = { warm: true };
-const again = "the renderers of previews have to be started again";
+const again = "preview renderers must be restarted";
 
 /** What became of each object's data. */
 function data(result: CommandResult): Record<string, string> {
@@ -178,8 +178,7 @@ test("the fork server that dies is followed by another, which has learnt nothing
     "app/found.yaml": configMap(cluster.namespace, how),
   });
   const preview = async () => data(await jailed.diff(run({ projectDir }), noDiffOptions, signal))["found"];
-  const pids = () =>
-    lines.filter(({ msg }) => msg === "renderers of previews are kept warm").map((line) => line["pid"]);
+  const pids = () => lines.filter(({ msg }) => msg === "preview renderers are kept warm").map((line) => line["pid"]);
   const first = await preview();
   expect(Number(first)).toBeGreaterThan(3); // arguments of the fork server
 
@@ -346,7 +345,7 @@ describe("a branch that exhausts", () => {
     share = 0.5;
 
     expect(failure).toMatchObject({ name: "KilledError", why: "signal" });
-    expect((failure as Error).message).toContain("took more memory than 85 % of 1000 MiB");
+    expect((failure as Error).message).toContain("used more memory than 85 % of 1000 MiB");
     expect(data(await preview(false))["found"]).toBe("None");
   });
 

@@ -164,7 +164,7 @@ test("a place that is used no more goes with its last run, the fork server and i
 });
 
 function forkServerPid(lines: readonly Logged[]): number {
-  return Number(lines.find(({ msg }) => msg === "renderers of previews are kept warm")?.["pid"]);
+  return Number(lines.find(({ msg }) => msg === "preview renderers are kept warm")?.["pid"]);
 }
 
 async function isThere({ ways }: JailedPlace): Promise<boolean> {

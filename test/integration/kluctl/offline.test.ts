@@ -151,7 +151,7 @@ test("it is refused where nothing confines it, or where a part of that is missin
     const projectDir = await createProject(clone, { "deployment.yaml": app, "app/found.yaml": configMap("x") });
     const error = await failureOf(render(projectDir));
     expect(error).toBeInstanceOf(PreviewRefusedError);
-    expect(error.message).toContain("in isolation only");
+    expect(error.message).toContain("only rendered in isolation");
   }
 });
 

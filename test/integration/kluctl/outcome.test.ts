@@ -19,5 +19,5 @@ test.each([
 
   const read = readOutcome(ended, result, (file) => Promise.resolve(`read ${file}`), String);
 
-  await expect(read).rejects.toThrow("it is no file");
+  await expect(read).rejects.toThrow("it is not a file");
 });

@@ -117,7 +117,7 @@ describe.each([
     expect(await run("ls", { cwd })).toMatchObject({ stdout: "" });
   });
 
-  test("it is ended when it is not wanted any more, and killed if it does not mind", async () => {
+  test("it is ended when no longer needed, and killed if it does not mind", async () => {
     const start = await useStart();
     const aborted = new AbortController();
     const running = run("trap '' TERM; echo begun >&2; while :; do sleep 0.02; done", {

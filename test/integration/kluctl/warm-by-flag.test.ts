@@ -83,13 +83,13 @@ test("kluctl since 2.25 is told to take the stand-in from PATH, and only its ren
   expect(starts).toEqual(["cold", "warm", "warm", "warm", "cold"]);
 });
 
-test("a kluctl that takes no Python but its own goes on as ever, and the log says once why", async () => {
+test("a kluctl that only uses its own Python goes on as ever, and the log says once why", async () => {
   const { diff, starts, lines } = await useFakeKluctl("2.24.1");
   const request = ask(["{{ 6 * 7 }}"]);
 
   await diff(request);
   await vi.waitFor(
-    () => expect(lines).toContainEqual(expect.objectContaining({ error: "kluctl 2.24.1 takes no Python but its own" })),
+    () => expect(lines).toContainEqual(expect.objectContaining({ error: "kluctl 2.24.1 only uses its own Python" })),
     patience,
   );
   await diff(request);

@@ -74,7 +74,7 @@ test("a login that may not give tokens is named, with what it needs", async () =
   const text = await kubeconfigText(() => ({ token: status?.token }));
   const asked = logins.login(await remote(text, user));
   await expect(asked).rejects.toThrow(
-    /the login of the deployment's kubeConfig may not create a token.*serviceaccounts\/token/,
+    /the login of the deployment's kubeConfig is not allowed to create a token.*serviceaccounts\/token/,
   );
 });
 

@@ -93,16 +93,17 @@ test("where the server may not watch, the account that deploys does; and where n
   const objects = await found({ ...scope, impersonate: `system:serviceaccount:${namespace}:deployer` });
   expect([...objects.keys()]).toEqual([`/ConfigMap/${namespace}/one`]);
   expect(applied.size().watches).toBe(1);
-  const told = () => lines.filter((line) => JSON.stringify(line).includes("objects are not watched"));
+  const told = () => lines.filter((line) => JSON.stringify(line).includes("objects not watched"));
   expect(told(), "somebody may").toEqual([]);
   await vi.waitFor(
-    () => expect(find()).toEqual({ unknown: "the server may not list and watch /api/v1/configmaps" }),
+    () => expect(find()).toEqual({ unknown: "the server is not allowed to list and watch /api/v1/configmaps" }),
     patience,
   );
   const kinds = [{ ...scope.kinds[0]!, namespaces: ["default"] }];
   const elsewhere = { kinds, impersonate: `system:serviceaccount:${namespace}:deployer` };
   await vi.waitFor(
-    () => expect(find(elsewhere)).toMatchObject({ unknown: expect.stringContaining("may not list") as string }),
+    () =>
+      expect(find(elsewhere)).toMatchObject({ unknown: expect.stringContaining("is not allowed to list") as string }),
     patience,
   );
   expect(told()).toHaveLength(2); // what the server alone may not, and what the account may not elsewhere
@@ -117,6 +118,6 @@ test("beyond its budget nothing more is watched, and that is said once", async (
   const more = { kinds: [...scope.kinds, { group: "", apiVersion: "v1", kind: "Secret", namespaces: [] }] };
   await vi.waitFor(() => expect(find(more)).toEqual({ unknown: "more than 1 watches would be needed" }), patience);
   find(more);
-  expect(lines.filter((line) => JSON.stringify(line).includes("no more objects are watched"))).toHaveLength(1);
+  expect(lines.filter((line) => JSON.stringify(line).includes("object watch limit reached"))).toHaveLength(1);
   await found();
 });

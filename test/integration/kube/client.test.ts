@@ -50,7 +50,7 @@ test("an API server that does not answer is given up in time, and one that comes
   proxy.blackHole(true);
   await expect(proxied.request({ ...version, timeoutMs: 200, totalMs: 600 })).rejects.toMatchObject({
     status: 0,
-    message: "GET /version: no answer within 200 ms",
+    message: "GET /version: no response within 200 ms",
   });
 
   proxy.blackHole(false);

@@ -107,7 +107,7 @@ test("an API server that is away, at the start or later, is waited for", async (
   await create(world, "shop");
   await proxy.close();
   const started = deployments.start();
-  await vi.waitFor(() => expect(deployments.problem()).toBe("the API server does not answer"), patience);
+  await vi.waitFor(() => expect(deployments.problem()).toBe("the API server does not respond"), patience);
   expect(deployments.synced()).toBe(false);
   await proxy.open();
   await started;
@@ -169,12 +169,9 @@ test("a poisoned resource and a handler that throws stop nobody else", async () 
 
   await vi.waitFor(() => expect(changes.at(-1)).toBe("added sound"), patience);
   const problems = deployments.all().map((one) => [one.key.name, isMalformed(one) && one.problem]);
-  expect(problems).toContainEqual([
-    "broken",
-    "missing source spec; write spec.source.git or spec.source.oci with a url",
-  ]);
+  expect(problems).toContainEqual(["broken", "missing source spec; set spec.source.git or spec.source.oci with a url"]);
   expect(problems).toContainEqual(["sound", false]);
-  expect(lines.map(({ msg }) => msg)).toContain("a change could not be handled");
+  expect(lines.map(({ msg }) => msg)).toContain("could not handle a change");
 });
 
 test("a missing CRD or missing rights are said clearly, once, until they are there", async () => {
@@ -184,7 +181,7 @@ test("a missing CRD or missing rights are said clearly, once, until they are the
   const started = deployments.start();
 
   await vi.waitFor(() => expect(proxy.requests.filter(isList).length).toBeGreaterThan(2), patience);
-  expect(deployments.problem()).toMatch(/may not list and watch them; grant it/);
+  expect(deployments.problem()).toMatch(/is not allowed to list and watch them; grant it/);
   expect(deployments.synced()).toBe(false);
   expect(lines.filter(({ level }) => level === 40)).toHaveLength(1);
 

@@ -86,7 +86,7 @@ test("a replica asks the one that holds the client's connection, and whoever els
   await offered.release();
 
   const foreign = await stranger.overrides.open([override]);
-  await expect(foreign.find(shop, 9_000, never)).rejects.toThrow(/nothing came for git:\/\/git.example.com\/org\/shop/);
+  await expect(foreign.find(shop, 9_000, never)).rejects.toThrow(/could not get git:\/\/git.example.com\/org\/shop/);
   await foreign.release();
 
   const grpc = await loadGrpc();
@@ -107,7 +107,7 @@ test("a client that lies, stalls or talks out of turn is not taken, or let go", 
   const twin = await useOverrideClient({ port, ca: material.ca, keys });
   await expect(twin.accepted).rejects.toThrow(/duplicate server id/);
   first.send({ response: { artifact: Buffer.from("unasked") } });
-  expect(await first.ended).toMatch(/nobody asked/);
+  expect(await first.ended).toMatch(/not requested/);
   await expect
     .poll(async () =>
       (await useOverrideClient({ port, ca: material.ca, keys })).accepted.then(
@@ -126,7 +126,7 @@ test("a client that lies, stalls or talks out of turn is not taken, or let go", 
     () => undefined,
   );
   stream.on("data", () => undefined);
-  await expect(once(stream, "end")).rejects.toThrow(/did not say who it is/);
+  await expect(once(stream, "end")).rejects.toThrow(/did not identify itself/);
 });
 
 test("every way in which nothing comes is told, and soon", async () => {
@@ -153,27 +153,27 @@ test("every way in which nothing comes is told, and soon", async () => {
   expect(await failing((await clientFor("refused")).url)).toMatch(/the client says: tgz is too large: 99/);
   expect(await failing((await clientFor("broken")).url)).toMatch(/cannot be unpacked/);
   expect(await failing((await clientFor("escaping")).url)).toMatch(/lead out of it/);
-  expect(await failing((await clientFor("large")).url)).toMatch(/200000 bytes|the client is gone/);
-  expect(await failing((await clientFor("slow")).url)).toMatch(/no answer in time/);
+  expect(await failing((await clientFor("large")).url)).toMatch(/200000 bytes|the client disconnected/);
+  expect(await failing((await clientFor("slow")).url)).toMatch(/no response in time/);
 
   const gone = await clientFor("refused");
   gone.leave();
-  await expect.poll(() => failing(gone.url)).toMatch(/not connected any more/);
+  await expect.poll(() => failing(gone.url)).toMatch(/no longer connected/);
   expect(await failing(gone.url.replace(String(port), "1"))).toMatch(
-    /nothing came .* from grpc\+source-override:\/\/localhost:1: /,
+    /could not get .* from grpc\+source-override:\/\/localhost:1: /,
   );
   expect(await failing(gone.url.replace("localhost", "169.254.169.254"))).toMatch(/link-local or metadata address/);
   expect(await failing(gone.url.replace("localhost", "[64:ff9b::a9fe:a9fe]"))).toMatch(
     /link-local or metadata address/,
   );
   for (const url of ["https://localhost/x", "grpc+source-override://localhost:1/short", "nonsense"]) {
-    expect(await failing(url)).toMatch(/no address that kluctl gitops makes/);
+    expect(await failing(url)).toMatch(/not an address created by kluctl gitops/);
   }
   const leaving = await clientFor("slow");
   const waiting = failing(leaving.url);
   await expect.poll(() => leaving.asked).toHaveLength(1);
   await stop();
-  expect(await waiting).toMatch(/the client is gone|no answer in time/);
+  expect(await waiting).toMatch(/the client disconnected|no response in time/);
   expect(left().length).toBeGreaterThan(0); // until they are released
 });
 

@@ -174,7 +174,7 @@ test("what is rendered from its files alone is given no way to the server", asyn
   });
 });
 
-test("a run ends at the runner when the server does not want it any more", async () => {
+test("a run ends at the runner when the server no longer needs it", async () => {
   const stopped = Promise.withResolvers<boolean>();
   const started = Promise.withResolvers<void>();
   const { dispatch, runner } = await useRunner({
@@ -225,7 +225,7 @@ test("a runner that is asked to stop ends what it has begun, and begins nothing 
   await started.promise;
   const stopped = runner.stop(600_000);
 
-  await expect(dispatch().run(await useAssignment(), never)).rejects.toThrow("which does not answer");
+  await expect(dispatch().run(await useAssignment(), never)).rejects.toThrow("which does not respond");
   gate.resolve();
 
   expect(await running).toEqual({ done: true });
@@ -250,10 +250,10 @@ test("no task goes to a runner of another version, of another token, or to none"
     "is Towline 1.2.3, and this server is 1.2.4",
   );
   await expect(dispatch({ token: "another-token-than-the-runner-has" }).run(assignment, never)).rejects.toThrow(
-    "does not take this server's preview.runner.token",
+    "rejects this server's preview.runner.token",
   );
   await runner.stop(0);
-  await expect(dispatch().run(assignment, never)).rejects.toThrow("which does not answer");
+  await expect(dispatch().run(assignment, never)).rejects.toThrow("which does not respond");
   expect(rendered).toBe(0);
 });
 
@@ -456,7 +456,7 @@ test.each([
 
   const running = dispatch.run(await useAssignment({}, { ports: [1] }), never);
 
-  await expect(running).rejects.toThrow("the preview runner asks for something twice, or too early");
+  await expect(running).rejects.toThrow("the preview runner requested something twice or too early");
 });
 
 test("a run of a deployment that is looked at once a month has its time", async () => {
@@ -468,7 +468,7 @@ test("a run of a deployment that is looked at once a month has its time", async 
 });
 
 test.each([
-  ["says nothing", [], { reportMs: 20 }, "does not say what it is"],
+  ["says nothing", [], { reportMs: 20 }, "did not identify itself in time"],
   ["has no place for a run", ["/task"], { placeMs: 20 }, "had no place for this run"],
   ["never ends a run", ["/task", "/slot"], { overtimeMs: 20 }, "did not end the run in time"],
 ])("a runner that answers and %s does not hold a job for ever", async (_what, paths, patience, words) => {
@@ -497,7 +497,7 @@ test("whatever keeps a runner from saying what it is, is heard of", async () => 
 
   expect(heard.map(String)).toEqual(
     expect.arrayContaining([
-      expect.stringContaining("does not say what it is"),
+      expect.stringContaining("did not identify itself in time"),
       expect.stringContaining("ended"),
       expect.stringContaining("is Towline 1.2.3, and this server is 1.2.4"),
     ]),

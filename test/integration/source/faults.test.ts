@@ -138,7 +138,7 @@ test("a server that falls silent is given up, and its git with it", async () => 
 
   await expect(sources.checkout({ ...at(repo.url) }, undefined, signal)).rejects.toMatchObject({
     problem: "unreachable",
-    message: expect.stringContaining("does not answer in time") as string,
+    message: expect.stringContaining("does not respond in time") as string,
   });
 
   expect(work()).toEqual([]);
@@ -156,12 +156,10 @@ test("a host that takes too long is told of in words of ours, and left alone for
 
   await expect(sources.heads(repo, undefined)).rejects.toMatchObject({
     problem: "unreachable",
-    message: expect.stringMatching(/: the server does not answer in time$/) as string,
+    message: expect.stringMatching(/: the server does not respond in time$/) as string,
   });
   silent.fault = undefined;
-  await expect(sources.heads(repo, undefined)).rejects.toThrow(
-    "the server does not answer in time; it is asked again in a moment",
-  );
+  await expect(sources.heads(repo, undefined)).rejects.toThrow("the server does not respond in time; retrying shortly");
   expect((await sources.heads(fine, undefined)).commits.size).toBe(1);
   expect(seen.lsRemotes).toBe(3);
 });

@@ -176,7 +176,7 @@ test("a login is needed where the host wants one, and no other deployment profit
 
   await expect(open([])).rejects.toMatchObject({
     problem: "unauthorized",
-    message: `cannot read ${hostName}/shop: authentication failed (no login is given for it: no entry of spec.credentials.git fits)`,
+    message: `cannot read ${hostName}/shop: authentication failed (no login: no entry of spec.credentials.git matches)`,
   });
   await expect(open([{ ...credential, host: hostName, password: "wrong" }])).rejects.toMatchObject({
     problem: "unauthorized",

@@ -71,7 +71,7 @@ test("a repository over http is read with the server's own login where no secret
   const right = { KLUCTL_GIT_1_PASSWORD: login.password };
   expect(await checkout({ ...right, KLUCTL_GIT_1_PATH: "sh*" })).toMatchObject({ commit });
   expect(await checkout(right, aLogin({ host: "other.test", password: "x" }))).toMatchObject({ commit });
-  await expect(checkout({ ...right, KLUCTL_GIT_1_PATH: "other" })).rejects.toThrow("no login is given for it");
+  await expect(checkout({ ...right, KLUCTL_GIT_1_PATH: "other" })).rejects.toThrow("no login: no entry");
   await expect(checkout({ KLUCTL_GIT_1_PASSWORD: "wrong-canary" })).rejects.toThrow(
     'authentication failed (the server\'s own login, user "deploy")',
   );
@@ -94,7 +94,7 @@ test("a host that the secret does not know is not talked to", async () => {
   // Maybe it is not that host at all: nobody should just take its key over.
   expect(await refusal(strangers)).toMatchObject({
     problem: "unauthorized",
-    message: expect.stringContaining("the host shows another key than known_hosts of the secret has for it") as string,
+    message: expect.stringContaining("the host's key differs from the one in known_hosts of the secret") as string,
   });
 });
 

@@ -239,7 +239,7 @@ test("what a registry refuses is told in words that help, without anything secre
 
   expect(await failure(url)).toEqual({
     problem: "unauthorized",
-    message: `${label}authentication failed: 401 Unauthorized (no login is given for it: no entry of spec.credentials.oci fits)`,
+    message: `${label}authentication failed: 401 Unauthorized (no login: no entry of spec.credentials.oci matches)`,
   });
   expect(await failure(url, {}, wrong)).toEqual({
     problem: "unauthorized",
@@ -251,7 +251,7 @@ test("what a registry refuses is told in words that help, without anything secre
   });
   expect(await failure(registry.url("gone"), {}, right)).toMatchObject({
     problem: "not-found",
-    message: expect.stringContaining("no such repository, or this login may not see it") as string,
+    message: expect.stringContaining("no such repository, or this login has no access to it") as string,
   });
   for (const [status, problem] of [
     [403, "unauthorized"],
@@ -282,7 +282,7 @@ test("a registry that fails for a moment is asked again, and one that fails on i
   left = Infinity;
   expect(await failure(registry.url("shop"))).toMatchObject({
     problem: "unreachable",
-    message: expect.stringContaining("the registry answers 503") as string,
+    message: expect.stringContaining("the registry responded with status 503") as string,
   });
 });
 
@@ -293,7 +293,7 @@ test("a registry that does not answer is given up", async () => {
   registry.fault = () => true;
   expect(await failure(registry.url("shop"))).toMatchObject({
     problem: "unreachable",
-    message: expect.stringContaining("does not answer in time") as string,
+    message: expect.stringContaining("does not respond in time") as string,
   });
   registry.fault = (req, res) => {
     if (!req.url?.includes("blobs")) return false;
@@ -333,7 +333,7 @@ test("other bytes than those that were announced are not taken", async () => {
     push([{ ...layer, size }]);
     expect(await failure(registry.url("shop"))).toMatchObject({
       problem: "unreachable",
-      message: expect.stringContaining("other bytes than its manifest announces") as string,
+      message: expect.stringContaining("data does not match its manifest") as string,
     });
   }
   push([layer]);
@@ -353,7 +353,7 @@ test("other bytes than those that were announced are not taken", async () => {
   };
   expect(await failure(registry.url("shop"), { ref: { digest } })).toMatchObject({
     problem: "refused",
-    message: expect.stringContaining("the registry gives another manifest") as string,
+    message: expect.stringContaining("the registry returned a different manifest") as string,
   });
   expect(work()).toEqual([]);
   expect(
@@ -374,9 +374,9 @@ test("what is no project is told", async () => {
   push([{ digest: `sha256:${"00".repeat(32)}`, size: 1024 ** 4 }]);
   expect(await message()).toMatch(/^the artifact is larger than \d+ bytes$/);
   push([registry.pushBlob(Buffer.from("no archive"))]);
-  expect(await message()).toMatch(/^the artifact is not unpacked: /);
+  expect(await message()).toMatch(/^cannot unpack the artifact: /);
   push([registry.pushBlob(gzipSync(toTar({ "../../out": "x" })))]);
-  expect(await message()).toMatch(/^the artifact is not unpacked: .*which would lead out of it$/);
+  expect(await message()).toMatch(/^cannot unpack the artifact: .*which would lead out of it$/);
 });
 
 test("of a list of manifests the one is read that kluctl would read", async () => {
@@ -395,7 +395,7 @@ test("of a list of manifests the one is read that kluctl would read", async () =
   );
   const inner = list({ digest });
   registry.pushManifest("shop", "latest", { schemaVersion: 2, manifests: [{ digest: inner }] });
-  expect((await failure(registry.url("shop")))?.message).toContain("a list of manifests names another list");
+  expect((await failure(registry.url("shop")))?.message).toContain("a list of manifests references another list");
 });
 
 test("blobs may lie elsewhere, where no login is sent to", async () => {
@@ -418,7 +418,7 @@ test("blobs may lie elsewhere, where no login is sent to", async () => {
   to = "http://169.254.169.254";
   expect(await refused()).toContain("is a link-local or metadata address");
   to = "file:///etc/passwd?";
-  expect(await refused()).toContain("the registry redirects to what is not read");
+  expect(await refused()).toContain("the registry redirects to a URL that is not https");
   to = "";
   expect(await refused()).toContain("the registry redirects more than 5 times");
 
@@ -446,7 +446,7 @@ test("a registry with a certificate of its own is trusted by its login's ca, or 
     const told = await failure(url, {}, { ...own, ca, plainHttp: true });
     expect(told).toMatchObject({
       problem: "unreachable",
-      message: expect.stringMatching(/certificate is not trusted .*put its authority into ca of the secret/) as string,
+      message: expect.stringMatching(/certificate is not trusted .*add its CA to ca of the secret/) as string,
     });
   }
   expect(await failure(url, {}, { ...own, cert: "no certificate", key: "no key" })).toMatchObject({
@@ -479,7 +479,7 @@ test("a login that came by https does not go on by http", async () => {
 
   const told = await failure(registry.url("shop"), {}, aLogin(registry.host, { ...registryLogin, ca: authority.cert }));
 
-  expect(told?.message).toContain("the registry's token service is not asked: only https is");
+  expect(told?.message).toContain("the registry's token service is not used: its URL is not https");
   expect(plain.asked).toEqual([]);
 });
 

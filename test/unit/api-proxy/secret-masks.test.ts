@@ -67,7 +67,7 @@ test("no guess can be compared with a value that is masked, but for a few in its
 
   const guessed = ["hunter20", "hunter21", "hunter23"].map((password) => masks.written(secret({ password })));
   expect(guessed.map(passwordIn)).not.toContain(live);
-  expect(() => masks.written(secret({ password: "hunter24" }))).toThrow("may not try more than");
+  expect(() => masks.written(secret({ password: "hunter24" }))).toThrow("cannot try more than");
   expect(passwordIn(masks.written(secret({ password: "hunter22" })))).toBe(live);
 });
 
@@ -82,7 +82,7 @@ test("values in place of masks are no more than a request may be long", () => {
     secret({ text: mask.repeat(1_000) }),
     { ...secret({}), stringData: Object.fromEntries(Array.from({ length: 100 }, (_, at) => [`key${at}`, mask])) },
   ]) {
-    expect(() => masks.unmask(written)).toThrow("too long for a preview");
+    expect(() => masks.unmask(written)).toThrow("too large for a preview");
   }
 });
 
@@ -198,7 +198,7 @@ test("an answer of another kind does not pass", () => {
     undefined,
     null,
   ]) {
-    expect(() => masks.answer(answer)).toThrow("something else than a Secret");
+    expect(() => masks.answer(answer)).toThrow("is not a Secret");
   }
 });
 

@@ -13,9 +13,9 @@ test("where nothing can be tried, all is missing, and the server starts", async 
   const isolation = await findIsolation(config, join(file, "work"));
 
   expect(isolation?.missing).toEqual({
-    files: expect.stringContaining("could not be tried: ENOTDIR") as string,
-    processes: expect.stringContaining("could not be tried") as string,
-    network: expect.stringContaining("could not be tried") as string,
+    files: expect.stringContaining("the test could not run: ENOTDIR") as string,
+    processes: expect.stringContaining("the test could not run") as string,
+    network: expect.stringContaining("the test could not run") as string,
   });
 });
 
@@ -39,7 +39,7 @@ test("of a runner that is away nothing is known: each run of a fork asks it, and
   const at = (said: Parameters<typeof toIsolation>[2]) => toIsolation("auto", "previews:8443", said);
   const whole = at({ version: "1", provided: all, missing: {} });
   const partial = at({ version: "1", provided: others, missing: { network: "it reaches DNS" } });
-  const away = [at(undefined), at(new Error("which does not answer"))];
+  const away = [at(undefined), at(new Error("which does not respond"))];
 
   expect(refusalOfForks(whole)).toBeUndefined();
   expect(refusalOfForks(partial)).toContain("cannot isolate them");

@@ -14,14 +14,14 @@ test("what a runner says of itself is what is in force", () => {
 });
 
 test("a runner that is away, or leaves something out, has nothing in force of it", () => {
-  const away = toIsolation("auto", "previews:8092", new Error("which does not answer"));
+  const away = toIsolation("auto", "previews:8092", new Error("which does not respond"));
   const { network: _, ...others } = all;
   const partial = toIsolation("required", "previews:8092", { version, provided: others, missing: {} });
 
   expect(away.provided).toEqual({});
-  expect(refusalOf(away)).toContain("which does not answer");
-  expect(partial.missing).toEqual({ network: "the preview runner does not name it" });
-  expect(refusalOf(partial)).toContain("network: the preview runner does not name it");
+  expect(refusalOf(away)).toContain("which does not respond");
+  expect(partial.missing).toEqual({ network: "the preview runner does not report it" });
+  expect(refusalOf(partial)).toContain("network: the preview runner does not report it");
   expect(refusalOf(toIsolation("auto", "previews:8092", undefined))).toContain("has not answered yet");
 });
 
@@ -40,6 +40,6 @@ test("doctor names what is in force at the runner, forks included, and says once
   expect(none).toEqual([]);
   const partial = await found({ version, provided: others, missing: { network: "it reaches DNS" } });
   expect(partial).toEqual([expect.stringMatching(/network: it reaches DNS.*nothing of forks is rendered/)]);
-  const away = await found(new Error("the preview runner previews:8092, which does not answer"));
-  expect(away).toEqual([expect.stringMatching(/"problem".*which does not answer.*tried again/)]);
+  const away = await found(new Error("the preview runner previews:8092, which does not respond"));
+  expect(away).toEqual([expect.stringMatching(/"problem".*which does not respond.*retried/)]);
 });

@@ -89,6 +89,6 @@ test("what a fork lacks is known by the words of the runner's kluctl", async () 
 test("a runner that gives back more than kluctl may print is not read", async () => {
   const { render, ran } = await useRender({ result: "x".repeat(printedBytes + 5) });
 
-  await expect(render()).rejects.toThrow("no document that we know");
+  await expect(render()).rejects.toThrow("not a known document");
   expect(ran).toEqual(["render failed"]);
 });

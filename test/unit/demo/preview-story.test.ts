@@ -54,7 +54,7 @@ test("a preview is told from the webhook to the comment and the statuses", async
   const story = await accept();
   expect(story.missing()).toHaveLength(1);
   const at = Date.now();
-  write("compared for a preview", { ...subject, namespace: "shop", name: "staging", ms: 400 }, at + 500);
+  write("preview compared", { ...subject, namespace: "shop", name: "staging", ms: 400 }, at + 500);
   write("previewed", { ...subject, base: "b".repeat(40) }, at + 501);
   comment("### Towline: merging changes 1 deployment");
   statuses.push({ context: "towline", status: "success", description: "changes 1 deployment" });
@@ -94,15 +94,15 @@ test("deployments that could not be compared are told with the reason, beside th
     error: "deploy.yml:14: no such variable\n  in template",
   };
   const none = await accept();
-  write("a preview failed", failed);
+  write("preview failed", failed);
   write("previewed", { ...subject, base: "b".repeat(40), failed: 1 });
   await vi.waitFor(() => expect(told(none)).toContain("not compared: shop/prod: deploy.yml:14: no such variable"));
   expect(told(none).filter((step) => step.includes("compared"))).toHaveLength(1);
   none.end();
 
   const some = await accept();
-  write("a preview failed", failed);
-  write("compared for a preview", { ...subject, namespace: "shop", name: "staging", ms: 400 });
+  write("preview failed", failed);
+  write("preview compared", { ...subject, namespace: "shop", name: "staging", ms: 400 });
   write("previewed", { ...subject, base: "b".repeat(40), failed: 1 });
   await vi.waitFor(() => expect(told(some)).toContain("not compared: shop/prod: deploy.yml:14: no such variable"));
   expect(told(some)).toContain("compared: shop/staging with the live cluster");
@@ -112,7 +112,7 @@ test("a pull request that concerns no deployment is told so", async () => {
   const { accept, write } = useStories();
   const story = await accept();
   write("previewed", { ...subject, previews: 0 });
-  await vi.waitFor(() => expect(told(story)).toContain("not compared: it concerns no deployment"));
+  await vi.waitFor(() => expect(told(story)).toContain("not compared: it affects no deployment"));
 });
 
 test("an event that nothing is previewed for is not told", () => {
@@ -125,6 +125,6 @@ test("an event that nothing is previewed for is not told", () => {
 test("a forge that refuses the comment ends the story", async () => {
   const { accept, write } = useStories();
   const story = await accept();
-  write("the forge refuses what is reported", { ...subject, error: "403" });
-  expect(() => story.missing()).toThrow("the forge refuses what is reported: 403");
+  write("forge rejected the report", { ...subject, error: "403" });
+  expect(() => story.missing()).toThrow("forge rejected the report: 403");
 });

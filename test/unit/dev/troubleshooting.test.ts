@@ -32,8 +32,8 @@ const pieces: Readonly<Record<string, readonly string[]>> = {
     "follows ${describeRef(source.ref)}, the push is to ${describePushed(event)}",
   ],
   "is pinned to commit …": ["is pinned to ${describeRef("],
-  "the server that worked on this deploy ended before it was done, …": [
-    "the server that worked on this ${kind} ended before it was done, ",
+  "the server that ran this deploy ended before it was done, …": [
+    "the server that ran this ${kind} ended before it was done, ",
   ],
   'cannot read git.example.com/…: authentication failed (secret …, user "…")': [
     "cannot read ${label}: ${text}",
@@ -43,22 +43,24 @@ const pieces: Readonly<Record<string, readonly string[]>> = {
     "cannot read ${asked.label}: ${text}",
     "authentication failed: 401 Unauthorized (${who})",
   ],
-  "… is not read: only http, https, ssh URLs are": ['is not read: only ${protocols.join(", ")} URLs are'],
-  "failed to get secret '…': it does not exist in namespace …, but spec.credentials.git of … names it": [
-    "failed to get secret '${ref.secretName}': it does not exist in namespace ${key.namespace}, but ${where} names it",
+  "… is not supported: only http, https, ssh URLs are": ['is not supported: only ${protocols.join(", ")} URLs are'],
+  "failed to get secret '…': it does not exist in namespace …, but spec.credentials.git of … references it": [
+    "failed to get secret '${ref.secretName}': it does not exist in namespace ${key.namespace}, but ${where} references it",
   ],
   "KubeConfig secret … cannot be used: its … would run on the server to log in": [
     "KubeConfig secret '${name}' cannot be used: ",
     "would run on the server to log in",
   ],
-  "kluctl diff was killed (…): out of memory, or by somebody else": [
+  "kluctl diff was killed (…): out of memory, or by another process": [
     "${name} was killed (",
-    "out of memory, or by somebody else",
+    "out of memory, or by another process",
   ],
-  "the server may not act as system:serviceaccount:…": ["the server may not act as ${user}: "],
-  "… of … deployed objects are no longer in the project. They are not pruned until somebody confirms it": [
+  "the server is not allowed to impersonate system:serviceaccount:…": [
+    "the server is not allowed to impersonate ${user}: ",
+  ],
+  "… of … deployed objects are no longer in the project. They are not pruned until the prune is confirmed": [
     "deployed objects are no longer in the project.",
-    "${what} They are not pruned until somebody confirms it",
+    "${what} They are not pruned until the prune is confirmed",
   ],
   "this machine's clock is … s ahead of the API server's": [
     's ${aheadMs > 0 ? "ahead of" : "behind"} the API server\'s',

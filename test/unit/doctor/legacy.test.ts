@@ -65,8 +65,8 @@ test("a sound one would be deployed once, as its hash is made in another way", a
 });
 
 test.each([
-  [{}, "spec.source: says no source; write spec.source with a url, or spec.sourceRef"],
-  [{ sourceRef: { kind: "GitRepository", name: "gone" } }, "spec.sourceRef: there is no GitRepository shop/gone"],
+  [{}, "spec.source: has no url; set spec.source.url, or spec.sourceRef"],
+  [{ sourceRef: { kind: "GitRepository", name: "gone" } }, "spec.sourceRef: GitRepository shop/gone does not exist"],
   [{ source: { ...source, path: "../up" } }, 'spec.source.path: "../up" is not a directory inside the repository'],
   [{ source: { ...source, secretRef: { name: "login" } } }, "spec.source.secretRef: secret shop/login does not exist"],
   [

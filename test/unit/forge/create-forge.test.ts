@@ -19,7 +19,7 @@ test.each([
 test("what cannot work is said at the start", async () => {
   await expect(createForge({ ...common, kind: "gitea" })).rejects.toThrow("apiUrl");
   const login = { app: { appId: "7", privateKey: "" } };
-  await expect(createForge({ ...common, kind: "gitlab", login })).rejects.toThrow("only a GitHub has Apps");
+  await expect(createForge({ ...common, kind: "gitlab", login })).rejects.toThrow("only GitHub supports Apps");
 });
 
 test("a client library of 20 MB is loaded by those who have its host", async () => {

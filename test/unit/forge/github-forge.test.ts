@@ -70,7 +70,7 @@ describe("an answer that is no success", () => {
     expect(explain(403, headers, "Must have admin rights to Repository.")).toMatchObject({
       problem: "unauthorized",
       message:
-        'GitHub: cannot write a comment on org/repo#7: the token may not do this: "Must have admin rights to Repository." (403)',
+        'GitHub: cannot write a comment on org/repo#7: the token lacks the permission: "Must have admin rights to Repository." (403)',
     });
   });
 
@@ -95,8 +95,8 @@ describe("an answer that is no success", () => {
     ],
     ["Validation Failed", ["first", { code: "missing" }, 7, "second"], '"Validation Failed: first: second"'],
     ["line\nbreaks", undefined, String.raw`"line\nbreaks"`],
-    [undefined, undefined, "GitHub does not say why"],
-    [`Bearer ${"a1".repeat(20)}`, undefined, "words that cannot be repeated"],
+    [undefined, undefined, "GitHub gave no reason"],
+    [`Bearer ${"a1".repeat(20)}`, undefined, "is not shown, because it may contain a secret"],
   ])("GitHub's words are repeated when they can be: %j %j", (message, errors, words) => {
     expect(explain(422, {}, message, errors)).toMatchObject({
       problem: "refused",
@@ -112,7 +112,7 @@ describe("an answer that is no success", () => {
     const question = { what: "read org/repo#7", who: "the App" } as const;
     expect(toForgeError({ status: 422, headers: {} }, question)).toMatchObject({
       problem: "refused",
-      message: expect.stringContaining("GitHub does not say why"),
+      message: expect.stringContaining("GitHub gave no reason"),
     });
   });
 });

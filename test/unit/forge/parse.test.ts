@@ -288,7 +288,7 @@ describe("Gitea", () => {
     expect(parse("gitea", giteaDelivery("create-branch"))).toMatchObject({ kind: "irrelevant" });
     expect(parse("gitea", giteaDelivery("issues-opened"))).toMatchObject({
       kind: "irrelevant",
-      reason: '"issues" events are of no use here',
+      reason: '"issues" events are ignored',
     });
   });
 });
@@ -366,7 +366,7 @@ describe("GitLab", () => {
   test("other events are of no use", () => {
     expect(parse("gitlab", gitlabDelivery({ object_kind: "pipeline" }))).toMatchObject({
       kind: "irrelevant",
-      reason: '"pipeline" events are of no use here',
+      reason: '"pipeline" events are ignored',
     });
   });
 });

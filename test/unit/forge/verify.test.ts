@@ -212,7 +212,7 @@ describe("a forge without a usable secret", () => {
   test.each(["github", "gitlab", "gitea"] as const)("is not built for %s unless that is asked for", async (kind) => {
     const build = (secrets: string[], allowUnsigned: boolean) => () =>
       createWebhookSource({ id: "forge", kind, secrets, allowUnsigned });
-    expect(build([], false)).toThrow("forge forge: it has no webhook secret");
+    expect(build([], false)).toThrow("forge forge: no webhook secret is configured");
     expect(build([""], false)).toThrow("empty");
     expect(build(["good", " "], true)).toThrow("empty");
     const source = build([], true)();

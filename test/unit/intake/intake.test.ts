@@ -183,7 +183,7 @@ test("a queue that cannot take it is the sender's to know", async () => {
 test.each([
   [{ kind: "ping" }, "the webhook is set up", "ping accepted"],
   [{ kind: "irrelevant", reason: "issues are of no use" }, "issues are of no use", "delivery ignored"],
-  [pullRequest, "previews of pull requests are switched off (preview.enabled)", "pull-request accepted"],
+  [pullRequest, "previews of pull requests are disabled (preview.enabled)", "pull-request accepted"],
 ] as const)("%o queues nothing and says why", async (event, reason, msg) => {
   const { accept, steps, lines } = useIntake(named("a"));
   const whole = { ...event, forge: "github", delivery: "d" } as GitEvent;
@@ -220,7 +220,7 @@ describe("a pull request", () => {
 
   test("that got a label is not", async () => {
     const { accept, steps } = useIntakeWith({ previews: true, forges: ["github"] });
-    const reason = "nothing changed that a preview depends on";
+    const reason = "no change that affects a preview";
     expect(await accept({ ...pullRequest, action: "other" })).toMatchObject({ matched: 0, queued: 0, reason });
     expect(steps).toEqual([]);
   });
@@ -305,7 +305,7 @@ describe("what a forge says about repositories of another one", () => {
     const { accept, steps } = useIntakeWith({ previews: true, forges: ["gitlab"], speaksFor }, named("prod"));
     expect(await accept(event)).toEqual({
       ...{ delivery: event.delivery, matched: 0, queued: 0, ignored: [] },
-      reason: "the repository is on a host of another forge, for which gitlab cannot speak",
+      reason: "the repository is on a host of another forge, which gitlab is not allowed to report",
     });
     expect(steps).toEqual([]);
   });

@@ -67,10 +67,10 @@ test.each([
     "'sops.aws-kms'",
     "needs aws_access_key_id and aws_secret_access_key",
   ],
-  [{ "sops.aws-kms": "hidden: [" }, "'sops.aws-kms'", "it is no YAML with fields"],
+  [{ "sops.aws-kms": "hidden: [" }, "'sops.aws-kms'", "it is not a YAML mapping"],
   [{ "sops.azure-kv": "tenantId: hidden" }, "'sops.azure-kv'", "it needs clientId, tenantId and clientSecret or"],
-  [{ "sops.azure-kv": "hidden" }, "'sops.azure-kv'", "it is no YAML with fields"],
-  [{ "sops.gcp-kms": "/var/run/secrets/hidden" }, "'sops.gcp-kms'", "it is not the JSON of a service account's key"],
+  [{ "sops.azure-kv": "hidden" }, "'sops.azure-kv'", "it is not a YAML mapping"],
+  [{ "sops.gcp-kms": "/var/run/secrets/hidden" }, "'sops.gcp-kms'", "it is not a service account key in JSON"],
   [{ "a.agekey": "hidden\0" }, "SOPS_AGE_KEY", "has a NUL character"],
 ])("%o is refused: %s %s", (data, name, why) => {
   const problem = () => toDecryption({ data }, "/job");
@@ -141,21 +141,21 @@ const undecrypted = "Failed to get the data key required to decrypt the SOPS fil
 const webIdentity = { roleArn: "arn:aws:iam::1:role/r", token: "t" };
 
 test.each([
-  [undefined, "Name a Secret with the key in spec.decryption.secretRef."],
-  [{ data: {} }, "spec.decryption names no Secret, and its service account has no AWS role."],
+  [undefined, "Set spec.decryption.secretRef to a Secret with the key."],
+  [{ data: {} }, "spec.decryption references no Secret, and its service account has no AWS role."],
   [
     { data: {}, webIdentity },
     "spec.decryption has AWS role arn:aws:iam::1:role/r, which cannot decrypt it, and no secretRef.",
   ],
-  [{ secretName: "shop/keys", data: {} }, "Nothing in Secret shop/keys (nothing) decrypts it."],
+  [{ secretName: "shop/keys", data: {} }, "No key in Secret shop/keys (empty) decrypts it."],
   [
     { secretName: "shop/keys", data: { "b.asc": "", "a.agekey": "" }, webIdentity },
-    "Nothing in Secret shop/keys (a.agekey, b.asc), nor AWS role arn:aws:iam::1:role/r, decrypts it.",
+    "No key in Secret shop/keys (a.agekey, b.asc) or AWS role arn:aws:iam::1:role/r decrypts it.",
   ],
   [
     { secretName: "shop/keys", data: { "age.txt": "", "a.agekey": "", "sops.aws-kms": "" } },
-    "Nothing in Secret shop/keys (a.agekey, age.txt, sops.aws-kms) decrypts it. Of these age.txt is not even read: " +
-      "a key's name has to be *.agekey, *.asc, sops.vault-token, sops.aws-kms, sops.azure-kv, sops.gcp-kms.",
+    "No key in Secret shop/keys (a.agekey, age.txt, sops.aws-kms) decrypts it. Ignored because of its name: age.txt. " +
+      "The name of a key must be *.agekey, *.asc, sops.vault-token, sops.aws-kms, sops.azure-kv, sops.gcp-kms.",
   ],
 ])("with %o, what cannot be decrypted comes with an advice: %s", (keys, advice) => {
   expect(explainDecryption(new PrepareError(undecrypted), keys)).toEqual(
@@ -170,7 +170,7 @@ test("a PGP key that nobody can unlock is told", () => {
     secretName: "shop/keys",
     data: { "b.asc": "" },
   }) as Error;
-  expect(message).toContain("decrypts it. A PGP key in it has a passphrase, which nobody is there to enter");
+  expect(message).toContain("decrypts it. A PGP key in it has a passphrase, which cannot be entered here");
 });
 
 test("other failures stay as they are", () => {

@@ -176,11 +176,11 @@ test("whoever refuses a login comes with the logins that there are for it, and n
     { ...helm, secretName: "" },
   ];
   expect(explain({ helm: [...others, helm, { ...helm, path: "/sta*" }] })).toBe(
-    `${said.message}\n\nLogins that there are for it: spec.credentials.helm for h.test:8443 (secret shop/helm), ` +
+    `${said.message}\n\nConfigured logins for it: spec.credentials.helm for h.test:8443 (secret shop/helm), ` +
       "spec.credentials.helm for h.test:8443/sta* (secret shop/helm).",
   );
   for (const unfit of [[], others]) {
-    expect(explain({ helm: unfit })).toContain("No entry of spec.credentials.git, oci or helm names its host");
+    expect(explain({ helm: unfit })).toContain("No entry of spec.credentials.git, oci or helm matches its host");
   }
 });
 
@@ -193,8 +193,8 @@ test("where kluctl does not say which repository refused the login, those that i
   for (const said of ["authentication required", "ssh: handshake failed: ssh: unable to authenticate"]) {
     const error = explainRefusal(new PrepareError(said), { credentials: { ...noCredentials, git } }, stderr);
     expect((error as Error).message).toBe(
-      `${said}\n\nWhat was fetched from git: git.test:8443/org/shop. ` +
-        "Logins that there are for it: spec.credentials.git for git.test:8443 (secret shop/git).",
+      `${said}\n\nRepositories fetched: git.test:8443/org/shop. ` +
+        "Configured logins for it: spec.credentials.git for git.test:8443 (secret shop/git).",
     );
   }
 });
@@ -204,6 +204,6 @@ test("a cluster that refuses the login of its kubeconfig is told from the server
   const cluster = { kubeconfig: "", fingerprint: "" };
   expect(explainRefusal(said, { credentials: noCredentials })).toBe(said);
   expect(String(explainRefusal(said, { credentials: noCredentials, cluster }))).toContain(
-    "that spec.kubeConfig leads to",
+    "cluster of spec.kubeConfig rejected",
   );
 });

@@ -60,6 +60,8 @@ test("what a person has to change is said as such", async () => {
   await expect(token.get()).rejects.toThrow(PreviewRefusedError);
   await expect(token.get()).rejects.toThrow("needs the service account shop/preview");
   state.error = new ApiError(403, "forbidden");
-  await expect(token.get()).rejects.toThrow("the server may not create a token for the service account shop/preview");
+  await expect(token.get()).rejects.toThrow(
+    "the server is not allowed to create a token for the service account shop/preview",
+  );
   await expect(token.get()).rejects.toThrow("serviceaccounts/token");
 });

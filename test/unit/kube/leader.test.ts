@@ -88,7 +88,7 @@ test("while kluctl's own controller renews it nobody else works; when it is gone
   await start(alone, "exclusive").won;
   expect(alone.holder()).toMatch(/^towline-/);
   const other = start(alone, "shared", () => now);
-  await vi.waitFor(() => expect(other.waitsFor()).toMatch(/^towline-.*a Towline that works alone/));
+  await vi.waitFor(() => expect(other.waitsFor()).toMatch(/^towline-.*an exclusive Towline/));
 });
 
 test("who finds that another has taken it may not go on", async () => {
@@ -96,7 +96,7 @@ test("who finds that another has taken it may not go on", async () => {
   const leadership = start(api, "shared");
   await leadership.won;
   api.renew("kluctl-controller-2");
-  expect(await leadership.lost).toContain("kluctl-controller-2 has taken the Lease");
+  expect(await leadership.lost).toContain("kluctl-controller-2 took the Lease");
 });
 
 test("exclusively, the second waits until the first gives it back", async () => {

@@ -57,7 +57,7 @@ test.each([
   [{ spec: { source: { git: { branch: "x" } } } }, /unknown fields: spec.source.git.branch$/],
   [{ spec: { images: [{ resultImage: "x", tag: "y" }] } }, /unknown fields: spec.images\[0\].tag$/],
   [{ spec: { dryRun: "yes" } }, /^the override cannot be applied: spec.dryRun: "yes" is not true or false$/],
-  [{ spec: { deployMode: "slow" } }, /spec.deployMode: "slow" is none of full-deploy, poke-images/],
+  [{ spec: { deployMode: "slow" } }, /spec.deployMode: "slow" is not one of full-deploy, poke-images/],
   [{ spec: null }, /spec.interval: is missing/],
   [JSON.parse('{"spec":{"__proto__":{"dryRun":true}}}') as object, /unknown fields: spec.__proto__/],
 ])("%j is refused, and the field named", (patch, problem) => {

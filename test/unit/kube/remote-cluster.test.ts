@@ -66,17 +66,20 @@ test.for([
   [kubeconfig({ "auth-provider": { name: "gcp" } }), "its auth-provider would run on the server to log in"],
   [
     kubeconfig({ tokenFile: "/var/run/secrets/token" }),
-    "its tokenFile names a file of the server: write token instead",
+    "its tokenFile references a file on the server: use token instead",
   ],
-  [kubeconfig({ "client-key": "/k", "client-certificate-data": "Yw==" }), "its client-key names a file of the server"],
-  [kubeconfig({}, { server, "certificate-authority": "/ca" }), "write certificate-authority-data instead"],
-  [kubeconfig({}, {}), "its current context leads to no cluster with a server"],
+  [
+    kubeconfig({ "client-key": "/k", "client-certificate-data": "Yw==" }),
+    "its client-key references a file on the server",
+  ],
+  [kubeconfig({}, { server, "certificate-authority": "/ca" }), "use certificate-authority-data instead"],
+  [kubeconfig({}, {}), "its current context has no cluster with a server"],
   [kubeconfig({}, undefined, { "current-context": "" }), "it has no current-context"],
-  [kubeconfig({}, undefined, { "current-context": "gone" }), "its current-context names none of its contexts"],
-  [kubeconfig({}, undefined, { users: [] }), "its current context names none of its users"],
+  [kubeconfig({}, undefined, { "current-context": "gone" }), "its current-context is not one of its contexts"],
+  [kubeconfig({}, undefined, { users: [] }), "the user of its current context is not one of its users"],
   ["hidden: [", "it is not YAML"],
-  ["hidden", "it is no kubeconfig"],
-  ["", "it is no kubeconfig"],
+  ["hidden", "it is not a kubeconfig"],
+  ["", "it is not a kubeconfig"],
 ] as const)("%s is refused: %s", async ([text, why]) => {
   const { message } = await toRemoteCluster(text, { allowUnsafe: false, lookup }).then(
     () => new Error("it is taken"),
@@ -87,11 +90,14 @@ test.for([
 });
 
 test.for([
-  [{ server: "https://169.254.169.254" }, "its server is refused: 169.254.169.254 is a link-local or metadata address"],
-  [{ server: "https://[64:ff9b::a9fe:a9fe]:6443/k8s" }, "its server is refused"],
-  [{ server: "168.63.129.16:80" }, "its server is refused"],
-  [{ server: "https://metadata.example.com" }, "its server is refused: metadata.example.com"],
-  [{ server, "proxy-url": "socks5://169.254.169.254:1080" }, "its proxy-url is refused"],
+  [
+    { server: "https://169.254.169.254" },
+    "its server is rejected: 169.254.169.254 is a link-local or metadata address",
+  ],
+  [{ server: "https://[64:ff9b::a9fe:a9fe]:6443/k8s" }, "its server is rejected"],
+  [{ server: "168.63.129.16:80" }, "its server is rejected"],
+  [{ server: "https://metadata.example.com" }, "its server is rejected: metadata.example.com"],
+  [{ server, "proxy-url": "socks5://169.254.169.254:1080" }, "its proxy-url is rejected"],
   [{ server: "https://[x" }, "its server is not a URL"],
 ] as const)("%o leads to no cluster, whatever is allowed", async ([cluster, why]) => {
   for (const allowUnsafe of [false, true])

@@ -162,9 +162,9 @@ describe("a deployment that wants no push", () => {
     expect(outcome(push({ ref: "refs/heads/x" }), suspended)).toMatch(/^follows branch main/);
   });
 
-  test.each(["false", "False", " false "])("says that webhooks are switched off by annotation %j", (value) => {
+  test.each(["false", "False", " false "])("says that webhooks are disabled by annotation %j", (value) => {
     const opted = following({}, { annotations: { [annotation.webhooks]: value } });
-    expect(outcome(push(), opted)).toBe("webhooks are switched off by annotation");
+    expect(outcome(push(), opted)).toBe("webhooks are disabled by annotation");
   });
 
   test("is not one whose annotation says anything else", () => {

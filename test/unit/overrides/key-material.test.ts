@@ -31,8 +31,8 @@ test("what cannot be used is told from what can", () => {
   const material = createKeyMaterial(now);
   const other = createKeyMaterial(now);
   expect(problemOf(material, now)).toBeUndefined();
-  expect(problemOf(material, new Date("2035-12-15T00:00:00Z"))).toMatch(/ends at 2036-01-01/);
-  expect(problemOf({ ...material, key: other.key }, now)).toMatch(/not that of its certificate/);
+  expect(problemOf(material, new Date("2035-12-15T00:00:00Z"))).toMatch(/expires at 2036-01-01/);
+  expect(problemOf({ ...material, key: other.key }, now)).toMatch(/does not match its certificate/);
   expect(problemOf({ ...material, ca: other.ca }, now)).toMatch(/not signed by its authority/);
   expect(problemOf({ ...material, cert: "no certificate" }, now)).toMatch(/cannot be read/);
   expect(problemOf({ ...material, controllerSecret: Buffer.alloc(3) }, now)).toMatch(/too short/);

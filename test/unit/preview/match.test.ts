@@ -57,7 +57,7 @@ test("a merge moves no commit and no tag", () => {
 });
 
 test.each([
-  [{ annotations: { [annotation.preview]: " False" } }, "previews are switched off by annotation"],
+  [{ annotations: { [annotation.preview]: " False" } }, "previews are disabled by annotation"],
   [{ annotations: { [annotation.preview]: "true" } }, "concerned"],
   [{ annotations: { [annotation.webhooks]: "false" } }, "concerned"],
   [{ spec: { suspend: true } }, "concerned"],

@@ -5,7 +5,7 @@ import { aPreviewWorld, base, named, slowKluctl } from "../../support/preview.ts
 
 test("while somebody else fetches from a slow remote, its pull requests wait outside of the slots", async () => {
   const { run, told, kluctl } = aPreviewWorld([named("a")], { slowForMs: () => 6_000 });
-  expect(await run()).toEqual({ kind: "later", afterMs: 5_000, why: expect.stringContaining("answers slowly") });
+  expect(await run()).toEqual({ kind: "later", afterMs: 5_000, why: expect.stringContaining("responds slowly") });
   expect([told, kluctl.runs]).toEqual([[], []]);
 });
 

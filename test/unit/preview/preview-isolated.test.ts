@@ -134,7 +134,7 @@ test.each<[string, Options["renders"], string, "render" | "run"]>([
   [
     "needs the cluster",
     { "/base": new NeedsMoreError("cluster", "loading vars from cluster is disabled") },
-    "cannot be rendered without the cluster, because it reads variables from there",
+    "cannot be rendered without the cluster, because it reads variables from the cluster",
     "run",
   ],
   [

@@ -86,7 +86,7 @@ test.each([
 test("a file that has no placeholder is explained", async () => {
   const { run, kluctl, previews } = aWorld();
   kluctl.answers.diff = new PrepareError(
-    "vars.yaml: Failed to get the data key required to decrypt the SOPS file.\n\nName a Secret with the key in spec.decryption.secretRef.",
+    "vars.yaml: Failed to get the data key required to decrypt the SOPS file.\n\nSet spec.decryption.secretRef to a Secret with the key.",
   );
   await run();
   expect(previews()[0]?.failure).toMatch(

@@ -59,7 +59,7 @@ test("a branch holds a place no longer than its resource says, or for ten minute
 describe("nothing is said", () => {
   test("where there is no login for the forge's API", async () => {
     const { run, told } = aPreviewWorld([named("prod")], { forges: new Map() });
-    expect(await run()).toEqual({ kind: "skipped", why: "there is no login for the API of forge gitea" });
+    expect(await run()).toEqual({ kind: "skipped", why: "no login is configured for the API of forge gitea" });
     expect(told).toEqual([]);
   });
 
@@ -210,7 +210,7 @@ describe("a deployment", () => {
     });
     expect(await previewWhere(false)).toMatchObject({
       users: [],
-      preview: { state: "failed", failure: expect.stringContaining("may not act as") as string },
+      preview: { state: "failed", failure: expect.stringContaining("is not allowed to impersonate") as string },
     });
   });
 });

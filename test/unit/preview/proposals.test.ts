@@ -42,9 +42,8 @@ test("the head of an open pull request is told as that, with what a merge would 
       url: undefined,
       isHead: true,
       state: "done",
-      words:
-        "It is the head of pull request gitea:org/shop#7 into main: nothing of it is deployed before it is merged.",
-      verdict: "no deployment is concerned",
+      words: "It is the head of pull request gitea:org/shop#7 into mainand is not deployed before it is merged.",
+      verdict: "no deployment is affected",
     },
   ]);
 });
@@ -54,11 +53,11 @@ test("a head from before, and one that is merged or closed, is told from the del
   const closed = report(2, { state: "closed" });
   const moved = report(3, { head: other });
   const found = await find([merged, closed, moved], [delivery(1), delivery(2), delivery(3)]);
-  expect(found.map(({ verdict }) => verdict)).toEqual(["no deployment is concerned", "", ""]);
+  expect(found.map(({ verdict }) => verdict)).toEqual(["no deployment is affected", "", ""]);
   expect(found.map(({ words }) => words)).toEqual([
     "It was the head of pull request gitea:org/shop#3 into main, which is at 9d41e07 now.",
-    "It was the head of pull request gitea:org/shop#1 into main, which is merged; after a squash or a rebase, its changes are in another commit.",
-    "It was the head of pull request gitea:org/shop#2 into main, which is closed without merging.",
+    "It was the head of pull request gitea:org/shop#1 into main, which has been merged; after a squash or a rebase, its changes are in another commit.",
+    "It was the head of pull request gitea:org/shop#2 into main, which was closed without merging.",
   ]);
 });
 
@@ -69,16 +68,16 @@ test("of a head that a push brought nobody says that it was squashed", async () 
       [merged],
       [delivery(1), delivery(2, { event: "push", pullRequest: undefined, ...push })],
     );
-    expect(found?.words).toBe("It was the head of pull request gitea:org/shop#1 into main, which is merged.");
+    expect(found?.words).toBe("It was the head of pull request gitea:org/shop#1 into main, which has been merged.");
   }
 });
 
 test("one that is not previewed says why", async () => {
-  const [found] = await find([], [delivery(7, { reason: "previews of pull requests are switched off" })]);
+  const [found] = await find([], [delivery(7, { reason: "previews of pull requests are disabled" })]);
   expect(found).toMatchObject({
     state: "unknown",
     isHead: true,
-    verdict: "previews of pull requests are switched off",
+    verdict: "previews of pull requests are disabled",
   });
   expect((await find([], [delivery(7, { event: "push" })]))[0]).toBeUndefined();
 });

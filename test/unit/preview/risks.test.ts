@@ -25,7 +25,7 @@ test.each([
   ["/PersistentVolumeClaim", /data is lost/],
   ["apps/StatefulSet", /pods are stopped/],
   ["/Secret", /values are lost/],
-  ["/Service", /stop answering/],
+  ["/Service", /stop working/],
   ["example.com/Widget", /removed from the cluster/],
 ])("deleting %s says what is lost", (id, words) => {
   const risks = findRisks({ object: objectOf(id), action: "deleted", errors: [] });
@@ -69,7 +69,7 @@ test("the fields that cannot be changed are named, without what the project made
   const changes = [update("spec.selector.matchLabels.hunter2"), update("spec.serviceName")];
   const [risk] = findRisks({ object: objectOf("apps/StatefulSet", { changes }), action: "changed", errors: [] });
   expect(risk?.text).toBe(
-    "spec.selector, spec.serviceName cannot be changed: the API server refuses it until the object is deleted and created again",
+    "spec.selector, spec.serviceName cannot be changed: the API server rejects the change unless the object is deleted and created again",
   );
 });
 

@@ -85,7 +85,7 @@ test("logins stay in the order of the spec", async () => {
 test.for(["git", "oci", "helm"] as const)("a secret of credentials.%s that is not there is told", async (list) => {
   const deployment = aDeployment({ spec: { [`${list}Credentials`]: [{ secretName: "gone" }] } });
   await expect(readCredentials(deployment, { get: () => Promise.resolve(undefined) })).rejects.toThrow(
-    `failed to get secret 'gone': it does not exist in namespace shop, but spec.credentials.${list} of shop/prod names it`,
+    `failed to get secret 'gone': it does not exist in namespace shop, but spec.credentials.${list} of shop/prod references it`,
   );
 });
 
@@ -134,7 +134,7 @@ test("a secret of spec.helmCredentials says itself for which repository it is", 
     { host: "", credentialsId: "charts", password: "pass" },
   ]);
   await expect(readCredentials(deployment, { get: () => Promise.resolve(undefined) })).rejects.toThrow(
-    "but spec.helmCredentials of shop/prod names it",
+    "but spec.helmCredentials of shop/prod references it",
   );
 });
 

@@ -52,7 +52,7 @@ test("ready means reconciled at its current generation, and Ready", () => {
   expect(at({})).toBeUndefined();
   expect(at({ observedGeneration: 1 })).toMatch(/spec changed/);
   expect(at({ observedGeneration: undefined })).toMatch(/for the first time/);
-  expect(at({ conditions: [] })).toMatch(/nobody has looked/);
+  expect(at({ conditions: [] })).toMatch(/not been reconciled yet/);
   expect(at({ conditions: [{ ...ready, status: "False", message: "deploy failed with 1 errors.\nmore" }] })).toBe(
     "deploy failed with 1 errors.",
   );

@@ -226,6 +226,6 @@ test("the words name whom it shares with, and no more than three of them", () =>
   const names = ["a", "b", "c", "d", "e"].map((name) => deployed(name));
   expect(sharingNote("shop-prod", names.slice(0, 3))).toContain('"shop-prod" with shop/a, shop/b, shop/c: nothing');
   expect(sharingNote("shop-prod", names)).toContain("with shop/a, shop/b, shop/c and 2 more: nothing");
-  expect(refusal("shop-prod", [first])).toMatch(/^not deployed: shop\/first, which was there first/);
-  expect(refusal("shop-prod", [])).toMatch(/^not deployed: another deployment, which/);
+  expect(refusal("shop-prod", [first])).toMatch(/^not deployed: shop\/first is older/);
+  expect(refusal("shop-prod", [])).toMatch(/^not deployed: another deployment is older/);
 });

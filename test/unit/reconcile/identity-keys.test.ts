@@ -77,6 +77,6 @@ test("what is not there, or no ARN, is named", async () => {
     new PrepareError(`spec.decryption.serviceAccount: serviceaccounts "gone" not found in shop`),
   );
   await expect(readOf({ serviceAccountName: "odd" })).rejects.toThrow(
-    new PrepareError("the annotation eks.amazonaws.com/role-arn of service account shop/odd is no ARN"),
+    new PrepareError("the annotation eks.amazonaws.com/role-arn of service account shop/odd is not an ARN"),
   );
 });

@@ -201,7 +201,7 @@ test.each([false, true])("what a crashed server left is answered by the next (su
   expect(world.kluctl.commands()).toEqual(["diff", "validate", "diff"]); // the last is the loop's
   for (const kind of manualKinds) expect(answerOf(world, kind)).toMatchObject({ endTime: now });
   for (const kind of ["deploy", "prune"] as const)
-    expect(answerOf(world, kind)?.commandError).toMatch(`the server that worked on this ${kind} ended`);
+    expect(answerOf(world, kind)?.commandError).toMatch(`the server that ran this ${kind} ended`);
 });
 
 test("what is broken off is left to whoever takes it next", async () => {

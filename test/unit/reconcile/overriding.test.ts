@@ -102,9 +102,9 @@ test("other failures stay what they are", async () => {
   const failing: Kluctl = { ...kluctl, diff: () => Promise.reject(new PrepareError("target prod not found")) };
   const ours = withOverrides(failing, [override(a)], offering(a), clock);
   await expect(ours.diff(run, options, signal)).rejects.toThrow("target prod not found");
-  const gone = { ...offering(), find: () => Promise.reject(new PrepareError("the client is gone")) };
+  const gone = { ...offering(), find: () => Promise.reject(new PrepareError("the client disconnected")) };
   await expect(withOverrides(kluctl, [override(a)], gone, clock).diff(run, options, signal)).rejects.toThrow(
-    "the client is gone",
+    "the client disconnected",
   );
 });
 

@@ -70,7 +70,7 @@ test("an interval that is asked for right after another loop has ended does no w
   const world = aWorld(aDeployment({ status: upToDate }), fakeKluctl(), fakeSources({ "refs/heads/main": "c2" }));
   await world.reconcile(push, world.attempt());
   const late = { ...push, cause: "interval" } as const;
-  expect(await world.reconcile(late, world.attempt())).toEqual({ kind: "skipped", why: "not due any more" });
+  expect(await world.reconcile(late, world.attempt())).toEqual({ kind: "skipped", why: "no longer due" });
   expect(world.kluctl.commands()).toEqual(["diff"]);
 
   expect(await world.comesRound()).toMatchObject({ kind: "done" });
@@ -404,7 +404,7 @@ test("a deployment waits for those it depends on, and says for which and why", a
   });
   const annotations = dependsOn("db, platform/dns");
   const world = aWorld(aDeployment({ annotations }), fakeKluctl(), fakeSources(), {}, [unready]);
-  const message = "waits for shop/db (deploy failed), platform/dns (there is no such KluctlDeployment)";
+  const message = "waiting for shop/db (deploy failed), platform/dns (there is no such KluctlDeployment)";
 
   await expect(world.reconcile(push, world.attempt())).resolves.toEqual({ kind: "skipped", why: message });
   expect(world.kluctl.runs).toEqual([]);
@@ -422,7 +422,7 @@ test("what is pushed together is deployed in order: the first has to have come t
     db(),
   ]);
   await world.reconcile(push, world.attempt());
-  expect(world.status()?.conditions).toMatchObject([{ message: "waits for shop/db (it is not at commit c2 yet)" }]);
+  expect(world.status()?.conditions).toMatchObject([{ message: "waiting for shop/db (it is not at commit c2 yet)" }]);
   expect(world.asked).toMatchObject([{ deployment: { name: "db" }, cause: "sweep" }]);
 
   world.deployments.objects.set("shop/db", db({ status: { ...upToDate, observedCommit: "c2" } }));

@@ -37,12 +37,12 @@ test.each([
 ])("%s is refused, under a name that whoever wrote it can look for", (annotation, requestValue) => {
   expect(parseRequest(annotation)).toEqual({
     request: { requestValue },
-    problem: expect.stringContaining("the request cannot be read") as string,
+    problem: expect.stringContaining("invalid request: ") as string,
   });
 });
 
 test("what is unknown in a request is named", () => {
-  expect(parseRequest('{"requestValue":"now","dryRun":true}').problem).toContain("dryRun is wrong");
+  expect(parseRequest('{"requestValue":"now","dryRun":true}').problem).toContain("dryRun is invalid");
 });
 
 test("commands go in kluctl's order, and a new request goes before one that was broken off", () => {

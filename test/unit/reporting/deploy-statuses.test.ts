@@ -27,7 +27,7 @@ function lineFor(
 
 test.each<[string, Partial<DeploymentStatus>, Partial<DeploymentSpec>, [string, string]]>([
   ["has not been looked at", { observedCommit: older }, {}, ["pending", "queued"]],
-  ["will not be", { observedCommit: older }, { suspend: true }, ["success", "suspended, nothing is deployed"]],
+  ["will not be", { observedCommit: older }, { suspend: true }, ["success", "suspended: nothing is deployed"]],
   [
     "is being deployed",
     { ...ready, conditions: [condition("Ready", "Unknown"), condition("Reconciling", "True")] },
@@ -44,7 +44,7 @@ test.each<[string, Partial<DeploymentStatus>, Partial<DeploymentSpec>, [string, 
     "changed no object",
     { ...ready, lastDeployResult: aDeploy(pushed) },
     {},
-    ["success", "deployed: no object changed"],
+    ["success", "deployed: no objects changed"],
   ],
   [
     "was deployed, and its prune waits",
@@ -56,7 +56,7 @@ test.each<[string, Partial<DeploymentStatus>, Partial<DeploymentSpec>, [string, 
     "left orphans, as nothing prunes them",
     { ...ready, lastDeployResult: aDeploy(pushed, { orphanObjects: 14 }) },
     { prune: false },
-    ["success", "deployed: no object changed"],
+    ["success", "deployed: no objects changed"],
   ],
   ["gave nothing to deploy", { ...ready, lastDeployResult: aDeploy(older) }, {}, ["success", "nothing to do"]],
   [
@@ -108,7 +108,7 @@ test.each<[string, Partial<DeploymentStatus>, Partial<DeploymentSpec>, [string, 
     "waits for a person",
     { ...ready, lastObjectsHash: "hash-2", lastDeployResult: aDeploy(older) },
     { manual: true, manualObjectsHash: "hash-1" },
-    ["pending", "waits for approval"],
+    ["pending", "waiting for approval"],
   ],
   [
     "was approved and deployed",
@@ -219,7 +219,7 @@ test("while many deployments change, the sum is written a few times, and not for
   });
   expect([...new Set(sums)]).toEqual([
     "20 deployments: in progress",
-    "20 deployments: 1 failed, the others in progress",
+    "20 deployments: 1 failed, the rest in progress",
     "20 deployments: 1 failed, 2 pending, 17 up to date",
     "20 deployments: 1 failed, 1 pending, 18 up to date",
     "20 deployments: 1 failed, 19 up to date",

@@ -32,7 +32,7 @@ test.each<[string, Partial<Report>, string[][]]>([
       ["towline", "pending"],
     ],
   ],
-  ["when no deployment is concerned", { previews: [] }, [["towline", "success"]]],
+  ["when no deployment is affected", { previews: [] }, [["towline", "success"]]],
   ["from a fork, which is no fault", { previews: [], obstacle: { kind: "fork" } }, [["towline", "success"]]],
   ["on no branch, which is none either", { previews: [], obstacle: { kind: "no-branch" } }, [["towline", "success"]]],
   ["in conflict", { previews: [], obstacle: { kind: "conflict", paths: ["a"] } }, [["towline", "failure"]]],

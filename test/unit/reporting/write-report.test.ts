@@ -151,14 +151,14 @@ test("a remote that cannot be asked for its base keeps nobody from reading the c
   expect(bodies()).toHaveLength(1);
 });
 
-test("where no deployment is concerned there is no comment, and the sum says so", async () => {
+test("where no deployment is affected there is no comment, and the sum says so", async () => {
   const { write, forge, bodies } = await setUp({ previews: [], base: undefined });
 
   await write();
 
   expect(bodies()).toEqual([]);
   expect(forge.statuses.map(({ status }) => [status.context, status.state, status.description])).toEqual([
-    ["towline", "success", "no deployment is concerned"],
+    ["towline", "success", "no deployment is affected"],
   ]);
 });
 

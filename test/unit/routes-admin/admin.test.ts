@@ -15,7 +15,7 @@ test("any other address is told what there is", async () => {
   const { get } = await useAdmin({ checks: [] });
   const res = await get("/health");
   expect(res.status).toBe(404);
-  expect(await res.json()).toMatchObject({ hint: "There are /livez, /readyz, /metrics and /version." });
+  expect(await res.json()).toMatchObject({ hint: "Not found. Available: /livez, /readyz, /metrics and /version." });
 });
 
 test("ready is who passes every check, and each is told with its details", async () => {
@@ -48,7 +48,7 @@ test("a check that fails, throws or hangs fails alone, and says since when", asy
       kubernetes: { ok: true, watchAgeSeconds: 3 },
       redis: { ok: false, error: "connection refused at redis:6379", since },
       kluctl: { ok: false, error: "not found", since },
-      disk: { ok: false, error: "no answer within 20 ms", since },
+      disk: { ok: false, error: "no response within 20 ms", since },
     },
   });
 });

@@ -66,7 +66,7 @@ test.each([
     "fatal: unable to access 'https://h.test/': SSL certificate problem: self-signed certificate",
     "SSL certificate problem",
   ],
-  ["unreachable", "error: RPC failed; curl 28 Operation too slow. Less than 1 bytes/sec", "does not answer in time"],
+  ["unreachable", "error: RPC failed; curl 28 Operation too slow. Less than 1 bytes/sec", "does not respond in time"],
   ["unreachable", "fatal: unable to access 'https://h.test/': The requested URL returned error: 502", "502"],
   ["unreachable", "error: RPC failed; curl 18 transfer closed\nfatal: early EOF", "early EOF"],
   ["disk", "fatal: write error: No space left on device", "No space left"],
@@ -101,7 +101,7 @@ test("a login that lacks something is named where the login is missing", () => {
     new GitFailure(Buffer.from("fatal: Authentication failed"), undefined),
     other,
   ) as SourceError;
-  expect(message).toContain("secret git-login has no username, and the URL names no user");
+  expect(message).toContain("secret git-login has no username, and the URL contains no user");
 });
 
 test("damage of a mirror is told from a stopped git and from a remote in trouble", () => {

@@ -14,7 +14,7 @@ function useHosts() {
 
 const silent = () => Promise.reject(new Silence("nothing came"));
 const fine = () => Promise.resolve("refs");
-const resting = /does not answer in time; it is asked again/;
+const resting = /does not respond in time; retrying/;
 
 test("a host that does not answer is given a rest, and no other host is", async () => {
   const { ask, pass } = useHosts();

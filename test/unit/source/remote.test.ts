@@ -22,7 +22,7 @@ test("the label for people has neither login nor protocol", () => {
 
 test("a protocol that is not allowed is refused, without repeating the login", () => {
   expect(() => toRemote({ url: "http://u:secret@h/a", credentials: [] }, ["https", "ssh"])).toThrow(
-    '"http://h/a" is not read: only https, ssh URLs are',
+    '"http://h/a" is not supported: only https, ssh URLs are',
   );
   expect(() => toRemote({ url: "http://u:sec@ret@h/a", credentials: [] }, ["https", "ssh"])).toThrow('"http://h/a"');
 });

@@ -100,7 +100,7 @@ test.each([
   ["vars.yml", "path: ENC[AES256_GCM,data:x]"],
   ["app.yml", "at: {{ load_latest_git_commit('app.yml') }}"],
   ["deployment.yaml", "vars:\n- file: .git/HEAD"],
-])("%s with %j may name what lies outside of the project", async (name, text) => {
+])("%s with %j may reference files outside the project of the project", async (name, text) => {
   expect((await look({ [`apps/shop/${name}`]: text }, "apps/shop")).outside).toContain(name);
 });
 

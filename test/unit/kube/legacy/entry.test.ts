@@ -73,7 +73,7 @@ test("logins for Helm repositories are named also where nobody has read their Se
   expect(named.spec.helmCredentials).toEqual([{ secretName: "charts", bySecret: true }]);
   expect(read.spec.helmCredentials).toEqual([{ host: "charts.test", path: "stable", secretName: "charts" }]);
   expect(entry({ spec: { helmCredentials: [{}] } })).toMatchObject({
-    problem: expect.stringContaining("spec.helmCredentials.0: names no Secret") as unknown,
+    problem: expect.stringContaining("spec.helmCredentials.0: references no Secret") as unknown,
   });
 });
 
@@ -81,7 +81,7 @@ test("what cannot be read says so in the words of its own API", () => {
   const bad = entry({ spec: { source: { url: "nonsense" } } });
   expect(bad).toMatchObject({ problem: expect.stringMatching(/^spec\.source\.url: is not the URL/) as unknown });
   expect(entry({ spec: { source: undefined } })).toMatchObject({
-    problem: expect.stringContaining("no source") as unknown,
+    problem: expect.stringContaining("spec.source: has no url") as unknown,
   });
 });
 

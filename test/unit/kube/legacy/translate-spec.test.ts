@@ -77,9 +77,9 @@ test("a GitRepository gives address, ref and login; the login is for its host, o
 
 test.each<[string, object, FoundGitRepository, RegExp]>([
   ["another kind", { kind: "Bucket", name: "shop" }, undefined, /spec\.sourceRef\.kind: "Bucket" is not supported/],
-  ["a missing one", { kind: "GitRepository", name: "x" }, undefined, /there is no GitRepository shop\/x/],
+  ["a missing one", { kind: "GitRepository", name: "x" }, undefined, /GitRepository shop\/x does not exist/],
   ["no Flux", { kind: "GitRepository", name: "x" }, "not-served", /this cluster has no GitRepositories/],
-  ["no rights", { kind: "GitRepository", name: "x" }, "forbidden", /may not read GitRepository shop\/x; grant it/],
+  ["no rights", { kind: "GitRepository", name: "x" }, "forbidden", /is not allowed to read GitRepository shop\/x; grant it/],
   [
     "semver",
     { kind: "GitRepository", name: "shop" },
@@ -97,7 +97,7 @@ test.each<[string, object, FoundGitRepository, RegExp]>([
 });
 
 test("no source at all, and what is no spec, are refused in words", () => {
-  expect(translate({ interval: "5m" }).problems).toEqual([expect.stringContaining("spec.source: says no source")]);
+  expect(translate({ interval: "5m" }).problems).toEqual([expect.stringContaining("spec.source: has no url")]);
   expect(translate({ ...base, deployInterval: 5 }).problems).toEqual([expect.stringContaining("spec.deployInterval")]);
 });
 

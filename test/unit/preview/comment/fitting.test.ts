@@ -72,7 +72,7 @@ test("diffs are shortened before an object is left out, and all alike", () => {
   expect(blocks).toHaveLength(200);
   expect(new Set(blocks.map(({ text }) => text.split("\n").length))).toEqual(new Set([11]));
   expect(blocks[0]?.text).toContain("… 40 more lines");
-  expect(prose).toContain("Not shown, for want of room: 8\u00a0000 lines.");
+  expect(prose).toContain("Not shown for lack of space: 8\u00a0000 lines.");
 });
 
 test("where no diff fits any more objects are listed, then counted", () => {
@@ -93,14 +93,14 @@ test("what nobody kept is counted too", () => {
 
   expect(body).toContain("… 30 more lines");
   expect(body).toContain("… and 12 more objects");
-  expect(body).toContain("Not shown, for want of room: 12 objects, 30 lines.");
+  expect(body).toContain("Not shown for lack of space: 12 objects, 30 lines.");
 });
 
 test("every deployment keeps its row for as long as there is room for rows", () => {
   const body = renderComment(manyDeployments(500, 20, 20), { maxLength: github, marker });
 
   expect(rowsOf(body)).toBe(500);
-  expect(body).toMatch(/Not shown, for want of room: the details of \d+ sections/);
+  expect(body).toMatch(/Not shown for lack of space: the details of \d+ sections/);
 });
 
 test("deployments without a row are counted by what becomes of them", () => {

@@ -38,7 +38,7 @@ test("a preview is described with what stands in its way", () => {
   expect(describePreview(samplePreview("prod", { objects }))).toBe("3 changed, 1 new");
   expect(describePreview(samplePreview("prod", { objects, suspended: true }))).toBe("3 changed, 1 new; suspended");
   expect(describePreview(samplePreview("prod", { objects, approval: "after-merge" }))).toBe(
-    "3 changed, 1 new; will wait for approval",
+    "3 changed, 1 new; will need approval",
   );
   expect(describePreview(samplePreview("prod", { state: "failed" }))).toBe("cannot be rendered");
   expect(describePreview(samplePreview("prod", { state: "working" }))).toBe("comparing with the live cluster");
@@ -64,7 +64,7 @@ test("a change is shown with its table and its diffs, Secrets with their keys", 
     | --- | --- | --- | ---: | ---: | --- |
     | 🟡 | \`shop/prod\` | \`prod\` · \`eu-1\` | 3 | 1 |  |
     | ⚪ | \`shop/staging\` | \`staging\` · \`eu-1\` | – | – | no change |
-    | ⏸️ | \`shop/legacy\` | \`legacy\` · \`eu-1\` | – | – | no change; suspended: a merge deploys nothing here |
+    | ⏸️ | \`shop/legacy\` | \`legacy\` · \`eu-1\` | – | – | no change; suspended: merging deploys nothing here |
 
     <details><summary>🟡 <b><code>shop/prod</code></b>: 3 changed, 1 new</summary>
 
@@ -105,9 +105,9 @@ test("what is lost, refused or far-reaching comes before the table", () => {
     - **Immutable** in \`shop/prod\`: StatefulSet \`shop/db\` (\`spec.serviceName\` cannot be changed: this deploy would fail)
     - **Far-reaching** in \`shop/prod\`: ClusterRole \`shop-reader\` (it is used in every namespace)
 
-    |   | deployment | target · cluster | changed | new | deleted | drift already there | remark |
+    |   | deployment | target · cluster | changed | new | deleted | existing drift | remark |
     | --- | --- | --- | ---: | ---: | ---: | ---: | --- |
-    | 🔴 | \`shop/prod\` | \`prod\` · \`eu-1\` | 5 | 1 | 2 | 1 | will wait for approval |
+    | 🔴 | \`shop/prod\` | \`prod\` · \`eu-1\` | 5 | 1 | 2 | 1 | will need approval |
     | ⚪ | \`shop/staging\` | \`staging\` · \`eu-1\` | – | – | – | – | no change |
 
     "
@@ -165,7 +165,7 @@ test("a conflict names its files", () => {
 
     ### Towline: cannot be merged into \`main\`
 
-    There is a conflict in 2 files:
+    Conflict in 2 files:
 
     - \`services/frontend/deploy.yml\`
     - \`services/api/config.yml\`
@@ -180,9 +180,9 @@ test("a fork is told why nothing was rendered", () => {
 
     ### Towline: not rendered, because it comes from a fork
 
-    Rendering a project runs its code, with access to what the deployment may read. Towline does that only for branches of this repository: somebody who may write to it can push this branch there.
+    Rendering a project runs its code with the deployment's read access. Towline therefore renders only branches of this repository: a user with write access can push this branch to it.
 
-    Or somebody who may change the deployments in the cluster reads this very commit, and has it previewed: \`towline preview --allow gitea:example/shop#7 3f2c1ab7f0c94d1b8c5e2a6d0f3b9e8a7c6d5e4f\`
+    Alternatively, a user who can change the deployments in the cluster reviews this commit and runs \`towline preview --allow gitea:example/shop#7 3f2c1ab7f0c94d1b8c5e2a6d0f3b9e8a7c6d5e4f\`
 
     <sub>Head \`3f2c1ab\`, base \`main\` · 2026-01-02 14:02:11 UTC</sub>"
   `);
@@ -192,9 +192,9 @@ test.each([
   [
     "agit",
     "because it was pushed without a branch",
-    /may do that\. Somebody who may write to it can push these commits to a branch/,
+    /can do that\. A user with write access can push these commits to a branch/,
   ],
-  ["no-branch", "because no branch points at its head", /Its branch was deleted or has moved.* Push the branch again/],
+  ["no-branch", "because no branch points at its head", /Its branch was deleted or has moved.* can push the branch again/],
 ] as const)("%s: the author is told why nothing was rendered, and what to do", (name, why, how) => {
   const body = render(sample(name));
   expect(body).toContain(`### Towline: not rendered, ${why}\n\nRendering a project runs its code`);
@@ -205,7 +205,7 @@ test("what hindered the merge is told in its own words", () => {
   const report = sampleReport([], { obstacle: { kind: "failed", message: "cannot fetch: the login was refused" } });
 
   expect(render(report)).toContain(
-    "merging into `main` could not be tried\n\n```\ncannot fetch: the login was refused\n```",
+    "could not try to merge into `main`\n\n```\ncannot fetch: the login was refused\n```",
   );
 });
 
@@ -242,7 +242,7 @@ test("once merged, the last details stay, folded", () => {
   const body = render(sample("merged"));
 
   expect(body).toMatch(/^<!-- towline -->\n\n### Towline: merged into `main`\n/);
-  expect(body).toContain("<details><summary>What the last preview said</summary>\n\n|");
+  expect(body).toContain("<details><summary>Result of the last preview</summary>\n\n|");
   expect(body).toMatch(/<\/details>\n\n<\/details>\n\n<sub>.*<\/sub>$/);
 });
 
@@ -250,7 +250,7 @@ test("closed, nothing is said to be still going on", () => {
   const body = render({ ...sample("working"), state: "closed" });
 
   expect(body).toContain("### Towline: closed without merging");
-  expect(body).toContain("was not compared");
+  expect(body).toContain("not compared");
   expect(body).not.toMatch(/⏳|comparing/);
 });
 
@@ -264,12 +264,12 @@ test("values that may be secret are counted, with the reason", () => {
 test("a base that moves too fast is told", () => {
   const body = render({ ...sample("change"), restarts: 3 });
 
-  expect(body).toContain("`main` moves faster than this can be compared, and has moved on since `9d41e07`.");
+  expect(body).toContain("`main` changes faster than it can be compared, and has changed again since `9d41e07`.");
 });
 
 test("a pull request that concerns no deployment is told so", () => {
-  expect(render(sampleReport([]))).toContain("### Towline: merging concerns no deployment");
-  expect(describeReport(sampleReport([]))).toBe("no deployment is concerned");
+  expect(render(sampleReport([]))).toContain("### Towline: merging affects no deployment");
+  expect(describeReport(sampleReport([]))).toBe("no deployment is affected");
 });
 
 test("many deployments without a change are folded into a table of their own", () => {
@@ -321,18 +321,20 @@ test("deployments that are known by the same failure are told about once", () =>
 test("a prune that will wait for somebody is said where the deletions are", () => {
   const [row, section] = render(sample("prune-waits"))
     .split("\n")
-    .filter((line) => /waits? for/.test(line));
+    .filter((line) => /needs? confirmation/.test(line));
 
-  expect(row).toBe("| 🔴 | `shop/prod` | `prod` · `eu-1` | 12 | will wait for somebody to confirm the prune |");
+  expect(row).toBe("| 🔴 | `shop/prod` | `prod` · `eu-1` | 12 | the prune will need confirmation |");
   expect(section).toBe(
-    "**The prune waits for a word.** 12 of 20 deployed objects would go. After a merge they stay until somebody confirms it, with the annotation that the message of `Ready` names.",
+    "**The prune needs confirmation.** 12 of 20 deployed objects would be deleted. After a merge they stay until the prune is confirmed with the annotation that the message of `Ready` names.",
   );
   const empty = samplePreview("prod", {
     objects: sample("prune-waits").previews[0]?.objects ?? [],
     pruneWaits: { doomed: 12, deployed: 12, empty: true },
   });
-  expect(render(sampleReport([empty]))).toContain("The merge renders no object at all, and 12 objects would go. After");
-  expect(describePreview(empty)).toBe("12 deleted; its prune will wait for somebody to confirm it");
+  expect(render(sampleReport([empty]))).toContain(
+    "The merge renders no objects at all: 12 objects would be deleted. After",
+  );
+  expect(describePreview(empty)).toBe("12 deleted; its prune will need confirmation");
 });
 
 test("what was rendered without the cluster is said in words of whoever proposes it, and how more is had", () => {
@@ -342,9 +344,9 @@ test("what was rendered without the cluster is said in words of whoever proposes
   const body = render(sampleReport([isolated]));
 
   expect(body).toContain(
-    "**This is rendered without the cluster**, because it does not come from a branch of this repo",
+    "**This is rendered without the cluster**, because the pull request does not come from a branch of this repo",
   );
-  expect(body).toContain("it compares what the files give before and after the merge, not what is live in the cluster");
+  expect(body).toContain("compares the rendered objects before and after the merge, not with the live cluster");
   expect(body).toContain(command);
   expect(body).toContain("into `main` at `9d41e07`, compared with `main`, without the cluster ·");
   expect(body).not.toContain("compared with the live cluster");
@@ -364,7 +366,8 @@ test("what was rendered without the cluster is said in words of whoever proposes
 });
 
 test("a server that cannot isolate a fork says so, and what can be done", () => {
-  const why = "This server is set to render forks in isolation, and cannot isolate them (`towline doctor` says why)";
+  const why =
+    "This server is configured to render forks in isolation, but cannot isolate them (`towline doctor` shows why)";
   const body = render(sampleReport([], { obstacle: { kind: "fork", why } }));
   expect(body).toContain("### Towline: not rendered, because it comes from a fork");
   expect(body).toContain(`\n${why}.\n`);

@@ -21,7 +21,7 @@ function told(previews: readonly Preview[], fields: Partial<Report> = {}) {
   };
 }
 
-const nothingHere = "A merge deploys nothing here before somebody resumes what is suspended.";
+const nothingHere = "Merging deploys nothing until the suspended deployments are resumed.";
 
 test("a merge into suspended deployments only would change them, and deploys nothing", () => {
   expect(told([legacy, staging])).toEqual({
@@ -40,7 +40,7 @@ test("a merge into suspended deployments only would change them, and deploys not
 test("beside deployments that follow, suspended ones are told below the verdict, which does not count them", () => {
   expect(told([prod, staging, old])).toEqual({
     verdict: "### Towline: merging changes 1 of 3 deployments: 3 objects changed, 1 new",
-    note: "1 suspended deployment would change too (1 object deleted): a merge deploys nothing there.",
+    note: "1 suspended deployment would change too (1 object deleted): merging deploys nothing there.",
     status: "changes 1 of 3 deployments: 3 objects changed, 1 new; 1 suspended deployment would change",
   });
 });
@@ -56,9 +56,9 @@ test("suspended deployments in which nothing changes are no news", () => {
 test("once merged, nobody waits for what is suspended", () => {
   const note = (previews: readonly Preview[]) => told(previews, { state: "merged" }).note;
 
-  expect(note([prod, staging])).toBe("Its deployments follow on their own.");
-  expect(note([prod, legacy])).toBe("Its deployments follow on their own, except for 1 that is suspended.");
-  expect(note([legacy, old])).toBe("Its deployments are suspended: nothing is deployed here.");
+  expect(note([prod, staging])).toBe("Affected deployments are updated automatically.");
+  expect(note([prod, legacy])).toBe("Affected deployments are updated automatically, except for 1 that is suspended.");
+  expect(note([legacy, old])).toBe("All affected deployments are suspended: nothing is deployed.");
 });
 
 test("an error counts wherever it is", () => {

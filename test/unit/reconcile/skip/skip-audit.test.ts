@@ -67,7 +67,7 @@ test("what changed after the skip makes it no wrong one, even if a watch hears o
 });
 
 test("where kluctl cannot compare, nothing is said of the skip", async () => {
-  expect(await audit(new Error("the API server does not answer"))).toEqual({ result: "failed", wrong: [] });
+  expect(await audit(new Error("the API server does not respond"))).toEqual({ result: "failed", wrong: [] });
 });
 
 test("a skip is noted with all that was believed, and whether that still holds is asked from scratch", async () => {
@@ -90,5 +90,5 @@ test("a skip is noted with all that was believed, and whether that still holds i
   world.sources.refs["refs/heads/main"] = "c1";
   expect(await skip?.whyOvertaken()).toBeUndefined();
   await world.loop();
-  expect(await skip?.whyOvertaken()).toContain("worked on");
+  expect(await skip?.whyOvertaken()).toContain("it was reconciled");
 });

@@ -37,7 +37,7 @@ const changes: readonly [string, Doubt, (world: World) => Deployment | void][] =
   ["a Secret is another", "secrets", ({ secrets }) => void (secrets["shop/login"] = { password: "two" })],
   ["a Secret is gone", "secrets", ({ secrets }) => void delete secrets["shop/login"]],
   ["the cluster has other kinds", "cluster", ({ facts }) => void (facts.text = "1.33")],
-  ["kluctl is another", "kluctl", ({ facts }) => void (facts.kluctl = "2.29.0")],
+  ["the kluctl binary changed", "kluctl", ({ facts }) => void (facts.kluctl = "2.29.0")],
   ["everything is forgotten", "not-seen", ({ skipping }) => skipping.forgetAll()],
   [
     "an object changed",
@@ -246,7 +246,7 @@ test("a move that another server has left out is proven by this one too, by an a
 
 test("a move matters to a project that may read what lies outside of its directory", async () => {
   const outside = aSkippingWorld(aStanding({ spec: alone }));
-  outside.unsteady.outside = "deployment.yaml may name what lies outside";
+  outside.unsteady.outside = "deployment.yaml may reference files outside the project";
   const byArguments = aSkippingWorld(aStanding({ spec: { ...alone, args: { base: "../base" } } }));
   const everything = aSkippingWorld(aStanding());
   for (const world of [outside, byArguments, everything]) {
@@ -418,7 +418,7 @@ test("a new commit is deployed without a comparison as long as nobody touched wh
   const world = aSkippingWorld();
   const why = (commit: string) => world.skipping.whyCompare(world.deployment, commit, signal);
   world.sources.changed.paths = ["app/config.yaml"];
-  expect(await why("c2")).toBe("not looked at by this server");
+  expect(await why("c2")).toBe("not reconciled by this server yet");
   await world.loop({ deployed: true });
   expect(await why("c2")).toBeUndefined();
 
