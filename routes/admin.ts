@@ -77,9 +77,9 @@ export function createAdminRoutes(deps: AdminRoutesDeps, pages: AdminPages = "al
 }
 
 const knownPages: Readonly<Record<AdminPages, string>> = {
-  all: "Not found. Available: /livez, /readyz, /metrics and /version.",
-  metrics: "Not found. Available: /metrics.",
-  probes: "Not found. Available: /healthz and /readyz.",
+  all: "Available: /livez, /readyz, /metrics and /version.",
+  metrics: "Available: /metrics.",
+  probes: "Available: /healthz and /readyz.",
 };
 
 function sendReadiness(res: Response, { ready, checks }: Readiness): void {

@@ -68,7 +68,7 @@ function Forge({ forge, text, now }: ForgeProps) {
             </li>
             <li>whether the git host can reach that URL: Ingress, firewall, certificate</li>
             <li>
-              <code>towline webhook explain</code>with a payload from the git host: shows which deployments match, and
+              <code>towline webhook explain</code> with a payload from the git host: shows which deployments match, and
               why the others do not
             </li>
           </ul>

@@ -82,7 +82,7 @@ interface LinesProps {
 
 function Unified({ lines, path }: LinesProps) {
   return (
-    <pre class="diff" role="group" tabIndex={0} aria-label={`Difference of ${path}`}>
+    <pre class="diff" role="group" tabIndex={0} aria-label={`Changes in ${path}`}>
       {lines.map((line, index) => (
         <span key={index} class={kindOf(line)}>
           {line}
@@ -95,7 +95,7 @@ function Unified({ lines, path }: LinesProps) {
 
 function Sides({ lines, path }: LinesProps) {
   return (
-    <table class="sides" aria-label={`Difference of ${path}`}>
+    <table class="sides" aria-label={`Changes in ${path}`}>
       <thead>
         <tr>
           <th scope="col">Before</th>

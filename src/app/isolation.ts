@@ -72,7 +72,7 @@ export function toIsolation(
   const missing: Isolation["missing"] = {};
   for (const property of isolationProperties) {
     const by = said === undefined || said instanceof Error ? undefined : said.provided[property];
-    const why = said === undefined ? "the preview runner has not answered yet" : said instanceof Error ? said.message : said.missing[property]; // prettier-ignore
+    const why = said === undefined ? "the preview runner has not responded yet" : said instanceof Error ? said.message : said.missing[property]; // prettier-ignore
     Object.assign(by === undefined ? missing : provided, {
       [property]: by ?? why ?? "the preview runner does not report it",
     });

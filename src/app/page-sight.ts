@@ -57,7 +57,7 @@ export function createPageSight({ deployments, client, mapping, now }: PageSight
             "The server is not allowed to check your access with the API server.",
             "Allow it to create subjectaccessreviews: docs/rights.md.",
           )
-        : new RequestError(503, "The API server did not answer the check of your access.", "Try again.");
+        : new RequestError(503, "The API server did not respond to the check of your access.", "Try again.");
     }
   }
 

@@ -76,7 +76,7 @@ const Source = z
       .optional()
       .describe("Older form of spec.credentials.git; prefer that field."),
   })
-  .describe("Where the project comes from.");
+  .describe("Source of the project.");
 
 const Credentials = z
   .object({
@@ -151,7 +151,7 @@ export const SpecSchema = z.object({
   retryInterval: duration("Delay before a retry after a failure. Defaults to interval.").optional(),
   deployInterval: duration("How often to deploy even if nothing changed. Defaults to never.", beginning).optional(),
   validateInterval: duration("How often to validate. Defaults to interval.", beginning).optional(),
-  timeout: duration("How long one reconciliation may take.").optional(),
+  timeout: duration("Timeout of one reconciliation.").optional(),
   suspend: z.boolean().optional().describe("Whether to stop reconciling until this is false again."),
   helmCredentials: z
     .array(z.object({ secretRef: SecretRef.optional() }))

@@ -32,7 +32,7 @@ export function createAuditLog({ file, log, loggerFor }: AuditLogOptions): Audit
   } catch (error) {
     const { code, message } = error as NodeJS.ErrnoException;
     throw new ConfigError(
-      `The audit log ${file} cannot be written: ${code ?? message}. Set TOWLINE_AUDIT_FILE to another.`,
+      `The audit log ${file} is not writable: ${code ?? message}. Set TOWLINE_AUDIT_FILE to another file.`,
       {
         cause: error,
       },

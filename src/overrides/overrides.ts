@@ -38,7 +38,7 @@ export function createOverrides({ ask, workDir, limits, log }: OverridesDeps): O
       const name = repoKeyText(key);
       const from = performance.now();
       const { artifact, error } = await ask(url, name, signal);
-      if (error !== undefined) throw new Error(`the client says: ${shorten(error)}`);
+      if (error !== undefined) throw new Error(`the client reports: ${shorten(error)}`);
       if (artifact === undefined) return false;
       if (artifact.length > limits.archiveBytes) throw new ArchiveError(`it has ${artifact.length} bytes`);
       await mkdir(to);

@@ -88,7 +88,7 @@ function wordsFor(
   }
   if (state === "closed") return `It was the head of pull request ${name}${into}, which was closed without merging.`;
   if (!isHead) return `It was the head of pull request ${name}${into}, which is at ${head.slice(0, 7)} now.`;
-  return `It is the head of pull request ${name}${into}and is not deployed before it is merged.`;
+  return `It is the head of pull request ${name}${into} and is not deployed before it is merged.`;
 }
 
 /** Of what a preview found, what is said where there is no room for all of it. */

@@ -43,7 +43,7 @@ export function dependenciesOf({ key, annotations }: Pick<DeploymentIdentity, "k
     return { keys: [], problem: `annotation ${annotation.dependsOn}: ${quote(wrong)} is not a name; ${example}` };
   }
   if (distinct.length > mostDependencies) {
-    return { keys: [], problem: `annotation ${annotation.dependsOn}: names more than ${mostDependencies} deployments` };
+    return { keys: [], problem: `annotation ${annotation.dependsOn}: lists more than ${mostDependencies} deployments` };
   }
   return { keys: distinct.map(toKey) };
 }

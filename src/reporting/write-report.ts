@@ -64,7 +64,7 @@ export function createReportWriter(deps: ReportWriterDeps) {
     if (report === undefined) return { kind: "skipped", why: "there is no record of this pull request any more" };
     try {
       const now = await forge.pullRequest(key, signal);
-      if (now === undefined) return { kind: "skipped", why: "the pull request is gone" };
+      if (now === undefined) return { kind: "skipped", why: "the pull request was deleted" };
       const stale = await whyStale(report, now, signal);
       if (stale === undefined) return await write(forge, report, signal);
       await queue.enqueue([{ kind: "preview", pullRequest: key, cause: stale.cause }]);

@@ -63,7 +63,8 @@ export function explainRegistry(error: unknown, asked: Asked): unknown {
       `the server's certificate is not trusted (${error.message}): add its CA to ca of the secret`,
     );
   }
-  if (/^ERR_(?:SSL|OSSL)|^EPROTO$/.test(code)) return about("unreachable", `no TLS connection can be made (${code})`);
+  if (/^ERR_(?:SSL|OSSL)|^EPROTO$/.test(code))
+    return about("unreachable", `cannot establish a TLS connection (${code})`);
   if (/^E(?:CONN|HOST|NET|PIPE|AI_|TIMEDOUT)|^HPE_|^ERR_STREAM_PREMATURE_CLOSE/.test(code)) {
     return about("unreachable", error.message);
   }

@@ -53,9 +53,9 @@ test("what kluctl does is told live, what differs stands side by side, and nothi
   const result = page.locator(".result").first();
   await result.getByText("data.color").waitFor();
   await page.getByRole("button", { name: "Side by side" }).first().click();
-  await result.getByRole("table", { name: "Difference of data.color" }).waitFor();
+  await result.getByRole("table", { name: "Changes in data.color" }).waitFor();
   await page.reload();
-  const color = result.getByRole("table", { name: "Difference of data.color" }).getByRole("row").nth(1);
+  const color = result.getByRole("table", { name: "Changes in data.color" }).getByRole("row").nth(1);
   await vi.waitFor(
     async () => expect(await color.getByRole("cell").allTextContents()).toEqual(["-red", "+blue"]),
     patience,
@@ -65,7 +65,7 @@ test("what kluctl does is told live, what differs stands side by side, and nothi
   await result.getByText("data.color").scrollIntoViewIfNeeded();
   await examine(page, "diff");
   await page.setViewportSize({ width: 380, height: 760 });
-  await result.getByRole("group", { name: "Difference of data.color" }).waitFor();
+  await result.getByRole("group", { name: "Changes in data.color" }).waitFor();
   expect(await page.evaluate("document.documentElement.scrollWidth")).toBeLessThanOrEqual(380);
   await result.getByText("data.color").scrollIntoViewIfNeeded();
   await examine(page, "diff-phone");

@@ -61,7 +61,7 @@ export function toForgeError(answer: Answer, { what, who }: Question): ForgeErro
     case 404:
       return fail("not-found", `not found, or ${who} lacks the permission${neededPermissions(answer)}`);
     case 410:
-      return fail("refused", "gone: the conversation was deleted or is disabled");
+      return fail("refused", "no longer available: the conversation was deleted or is disabled");
     case 422:
       return fail(...explainInvalid(said));
     default:

@@ -253,7 +253,7 @@ export function createLegacyDeployments(deps: LegacyDeploymentsDeps): LegacyDepl
     const work = async () => {
       if (!marked) await patch(`${resourceOf(key)}/status`, { status: { readyForMigration: true } });
       if (leaving) await patchMetadata({ key, uid }, withFinalizer(false));
-      log.info({ ...key, leaving }, "legacy KluctlDeployment replaced by the newer one of its name");
+      log.info({ ...key, leaving }, "legacy KluctlDeployment replaced by the newer one with its name");
     };
     work()
       .catch((error: unknown) => {

@@ -222,7 +222,7 @@ function toIntervals({ interval, deployInterval, validateInterval }: LegacySpec,
     });
   }
   if (validateInterval === "never") {
-    const instead = `"never" is no longer supported: ${tenYears}, ten years`;
+    const instead = `"never" is no longer supported: replaced by ${tenYears} (ten years)`;
     said.notes.push({ field: "spec.validateInterval", kind: "changed", text: instead });
   }
   return {
@@ -243,7 +243,7 @@ function toContext({ context, renameContexts = [] }: LegacySpec, said: Said): Fi
   if (unknown !== undefined) {
     const name = JSON.stringify(unknown.oldContext);
     said.problems.push(
-      `spec.renameContexts: there is no context ${name} to rename; there is one, named ${onlyContext}`,
+      `spec.renameContexts: there is no context ${name} to rename; the only context is ${onlyContext}`,
     );
   }
   const text = `became spec.context: ${onlyContext}; only templates that use target.context see a difference`;

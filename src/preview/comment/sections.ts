@@ -110,7 +110,7 @@ function describePruneThatWaits({ doomed, deployed, empty }: NonNullable<Preview
     : `${grouped(doomed)} of ${grouped(deployed)} deployed objects would be deleted.`;
   return (
     `**The prune needs confirmation.** ${what} After a merge they stay until the prune is confirmed with the annotation ` +
-    "that the message of `Ready` names."
+    "given in the message of `Ready`."
   );
 }
 

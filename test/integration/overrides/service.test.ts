@@ -150,7 +150,7 @@ test("every way in which nothing comes is told, and soon", async () => {
     onTestFinished(() => offered.release());
     return offered.find(shop, 60_000, never).then(String, (error: Error) => error.message);
   };
-  expect(await failing((await clientFor("refused")).url)).toMatch(/the client says: tgz is too large: 99/);
+  expect(await failing((await clientFor("refused")).url)).toMatch(/the client reports: tgz is too large: 99/);
   expect(await failing((await clientFor("broken")).url)).toMatch(/cannot be unpacked/);
   expect(await failing((await clientFor("escaping")).url)).toMatch(/lead out of it/);
   expect(await failing((await clientFor("large")).url)).toMatch(/200000 bytes|the client disconnected/);

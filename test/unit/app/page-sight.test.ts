@@ -78,7 +78,7 @@ test("groups are given namespaces, and nobody sees more than the cluster lets th
 test("what the cluster does not say is not seen", async () => {
   for (const [status, words] of [
     [403, "The server is not allowed to check your access with the API server."],
-    [500, "The API server did not answer the check of your access."],
+    [500, "The API server did not respond to the check of your access."],
   ] as const) {
     const sight = createPageSight({
       deployments: { all: () => [] },

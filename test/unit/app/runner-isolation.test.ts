@@ -22,7 +22,7 @@ test("a runner that is away, or leaves something out, has nothing in force of it
   expect(refusalOf(away)).toContain("which does not respond");
   expect(partial.missing).toEqual({ network: "the preview runner does not report it" });
   expect(refusalOf(partial)).toContain("network: the preview runner does not report it");
-  expect(refusalOf(toIsolation("auto", "previews:8092", undefined))).toContain("has not answered yet");
+  expect(refusalOf(toIsolation("auto", "previews:8092", undefined))).toContain("has not responded yet");
 });
 
 test("doctor names what is in force at the runner, forks included, and says once that one is away", async () => {

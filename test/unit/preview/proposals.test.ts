@@ -42,7 +42,7 @@ test("the head of an open pull request is told as that, with what a merge would 
       url: undefined,
       isHead: true,
       state: "done",
-      words: "It is the head of pull request gitea:org/shop#7 into mainand is not deployed before it is merged.",
+      words: "It is the head of pull request gitea:org/shop#7 into main and is not deployed before it is merged.",
       verdict: "no deployment is affected",
     },
   ]);

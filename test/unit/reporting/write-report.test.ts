@@ -246,7 +246,7 @@ test("what a forge refused is remembered until it took it", async () => {
 test("pull requests, reports and forges that are gone are no failure", async () => {
   const { write, forge, reports } = await setUp();
   forge.pullRequests.clear();
-  expect(await write()).toEqual({ kind: "skipped", why: "the pull request is gone" });
+  expect(await write()).toEqual({ kind: "skipped", why: "the pull request was deleted" });
   reports.saved.clear();
   expect(await write()).toMatchObject({ kind: "skipped" });
 });

@@ -15,7 +15,7 @@ test("any other address is told what there is", async () => {
   const { get } = await useAdmin({ checks: [] });
   const res = await get("/health");
   expect(res.status).toBe(404);
-  expect(await res.json()).toMatchObject({ hint: "Not found. Available: /livez, /readyz, /metrics and /version." });
+  expect(await res.json()).toMatchObject({ hint: "Available: /livez, /readyz, /metrics and /version." });
 });
 
 test("ready is who passes every check, and each is told with its details", async () => {

@@ -194,7 +194,11 @@ test.each([
     "because it was pushed without a branch",
     /can do that\. A user with write access can push these commits to a branch/,
   ],
-  ["no-branch", "because no branch points at its head", /Its branch was deleted or has moved.* can push the branch again/],
+  [
+    "no-branch",
+    "because no branch points at its head",
+    /Its branch was deleted or has moved.* can push the branch again/,
+  ],
 ] as const)("%s: the author is told why nothing was rendered, and what to do", (name, why, how) => {
   const body = render(sample(name));
   expect(body).toContain(`### Towline: not rendered, ${why}\n\nRendering a project runs its code`);
@@ -325,7 +329,7 @@ test("a prune that will wait for somebody is said where the deletions are", () =
 
   expect(row).toBe("| 🔴 | `shop/prod` | `prod` · `eu-1` | 12 | the prune will need confirmation |");
   expect(section).toBe(
-    "**The prune needs confirmation.** 12 of 20 deployed objects would be deleted. After a merge they stay until the prune is confirmed with the annotation that the message of `Ready` names.",
+    "**The prune needs confirmation.** 12 of 20 deployed objects would be deleted. After a merge they stay until the prune is confirmed with the annotation given in the message of `Ready`.",
   );
   const empty = samplePreview("prod", {
     objects: sample("prune-waits").previews[0]?.objects ?? [],
