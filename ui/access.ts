@@ -1,4 +1,4 @@
-/** Who looks at the page, and what they may do. */
+/** The current user's access to the page. */
 import { createContext } from "preact";
 import { useContext } from "preact/hooks";
 
@@ -10,12 +10,12 @@ export interface Access {
 
 export const AccessContext = createContext<Access | undefined>(undefined);
 
-/** Whether anybody may change anything here. */
+/** Whether the user has any role here. Without one, no actions are shown. */
 export function useChanging(): boolean {
   return useContext(AccessContext)?.role !== undefined;
 }
 
-/** Why the caller may change nothing at all; `undefined` if they may. */
+/** Why the user cannot perform any action; `undefined` if the user can. */
 export function useObjection(): string | undefined {
   const access = useContext(AccessContext);
   return access?.role === "operator" ? undefined : "Only operators can do this.";

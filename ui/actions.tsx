@@ -1,4 +1,4 @@
-/** What people may have done with a deployment, and what came of it. */
+/** The actions on a deployment, and the progress of the last one. */
 import { useEffect, useId, useRef, useState } from "preact/hooks";
 import type { ComponentChildren } from "preact";
 import type { PageDeploymentDetails } from "../routes/page-facts.ts";
@@ -29,16 +29,16 @@ interface Asked {
   readonly name: Name;
   readonly state: "sending" | "asked" | "refused";
   readonly at: number;
-  /** The last job of this kind before. */
+  /** The previous job of this kind. */
   readonly before?: string | undefined;
   readonly problem?: string;
 }
 
 interface ActionsProps {
-  /** Of the deployment, in the API. */
+  /** The deployment's path in the API. */
   readonly path: string;
   readonly details: PageDeploymentDetails;
-  /** Another one whenever the deployment has changed. */
+  /** Changes whenever the deployment has changed. */
   readonly version: unknown;
 }
 
@@ -129,7 +129,7 @@ interface ButtonProps {
   readonly onClick: () => void;
 }
 
-/** One that may not be used can still be reached, by keyboard too, and says why. */
+/** A disabled action stays focusable, also by keyboard, and shows the reason. */
 function ActionButton({ name, may: { may, why = "" }, onClick }: ButtonProps) {
   const id = useId();
   const { label, does } = words[name];
@@ -138,7 +138,7 @@ function ActionButton({ name, may: { may, why = "" }, onClick }: ButtonProps) {
     <>
       <button
         type="button"
-        class={may && name === "approve" ? "main-button" : undefined /* somebody is waited for */}
+        class={may && name === "approve" ? "main-button" : undefined /* approval is pending */}
         aria-disabled={!may}
         aria-describedby={id}
         title={says}
@@ -183,7 +183,7 @@ function Confirm({ title, label, onYes, onClose, children }: ConfirmProps) {
   );
 }
 
-/** How far it is, from what the server knows by now. */
+/** Shows the progress of the last action as the server reports it. */
 function Outcome({ asked, details }: { readonly asked: Asked; readonly details: PageDeploymentDetails }) {
   const { name, state, at, before, problem } = asked;
   const what = words[name].label.replace(" …", "");
@@ -233,7 +233,7 @@ function progressOf(
     case "resume":
       return deployment.suspended ? {} : { ended: "The deployment is reconciled again." };
     case "approve": {
-      // Results know whole seconds only.
+      // Results only have whole seconds.
       const deploy = results.find(({ command, startedAt }) => command === "deploy" && startedAt > at - 1_000);
       if (deploy === undefined) return atWork;
       if (deploy.errors > 0) return { error: "The approved change was deployed with errors, see below." };

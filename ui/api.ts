@@ -1,8 +1,8 @@
-/** Asks the server, tells it what is wanted, and listens to it. */
+/** The client of the page's API: reads, writes and server-sent events. */
 import type { Access } from "./access.ts";
 import type { PageDelta, PageDeployment } from "../routes/page-facts.ts";
 
-/** Nobody is logged in, or not any more. */
+/** The user is not logged in, or the session has ended. */
 export class NoAccessError extends Error {
   override name = "NoAccessError";
   readonly logins: Logins;
@@ -13,7 +13,7 @@ export class NoAccessError extends Error {
   }
 }
 
-/** By which ways people may log in here. */
+/** The available ways to log in. */
 export interface Logins {
   readonly token: boolean;
   readonly oidc: boolean;
@@ -26,7 +26,7 @@ interface Refusal {
   readonly logins?: Logins;
 }
 
-/** The server takes the request for one of another site's. */
+/** The server rejected the CSRF token. */
 class ProofError extends Error {
   override name = "ProofError";
 }
@@ -55,19 +55,19 @@ export async function askAccess(): Promise<Access> {
   return access;
 }
 
-/** Whoever shows the page hears of it. */
+/** Notifies the page that the session has ended. */
 export function tellLost(error: unknown): void {
   if (error instanceof NoAccessError) dispatchEvent(new CustomEvent("no-access", { detail: error }));
 }
 
-/** Sends what somebody wants done. */
+/** Sends a write request. */
 export async function send<T>(path: string, body: object = {}): Promise<T> {
   try {
     return await sendOnce<T>(path, body);
   } catch (error) {
-    // The session is over; by which ways to log in again is said to who looks.
+    // The session is over; this request returns the available ways to log in.
     if (error instanceof NoAccessError) await askAccess().catch(tellLost);
-    // The session is another one by now: in another tab somebody has logged in anew.
+    // The session was replaced by a login in another tab.
     if (!(error instanceof ProofError)) throw error;
     await askAccess();
     return sendOnce<T>(path, body);
@@ -86,14 +86,14 @@ export async function logIn(token: string): Promise<void> {
   if (res.status !== 204) await answerOf(res);
 }
 
-/** Resolves with where to log out as well, if there is such a place. */
+/** Resolves with the identity provider's logout URL, if there is one. */
 export async function logOut(): Promise<string | undefined> {
   const res = await fetch("/api/logout", { method: "POST" });
   return res.status === 200 ? ((await res.json()) as { leave?: string }).leave : undefined;
 }
 
 export interface Live {
-  /** All there are, when it begins and whenever something may have been missed. */
+  /** Receives all deployments at the start and whenever events may have been missed. */
   whole(deployments: readonly PageDeployment[]): void;
   delta(delta: PageDelta): void;
   state(live: boolean): void;
@@ -102,12 +102,12 @@ export interface Live {
 
 const againMs = 5_000;
 
-/** Returns how to stop. */
+/** Listens to changes. Returns a function that stops listening. */
 export function listen(live: Live): () => void {
   let stopped = false;
   let source: EventSource | undefined;
   let timer: ReturnType<typeof setTimeout> | undefined;
-  /** What comes while the whole is still asked for belongs after it. */
+  /** Deltas that arrive while the whole list is being read; applied after it. */
   let early: PageDelta[] | undefined;
 
   async function readAll(): Promise<void> {
@@ -140,7 +140,7 @@ export function listen(live: Live): () => void {
     if (stopped) return;
     source = new EventSource("/api/events");
     source.addEventListener("open", (event) => {
-      if (event instanceof MessageEvent) void readAll(); // the server's own word, not the connection's
+      if (event instanceof MessageEvent) void readAll(); // sent by the server, not the connection's own event
     });
     source.addEventListener("deployments", (event) => {
       const delta = JSON.parse((event as MessageEvent<string>).data) as PageDelta;
@@ -149,7 +149,7 @@ export function listen(live: Live): () => void {
     });
     source.addEventListener("error", () => {
       live.state(false);
-      // Refused, instead of broken off: the browser does not try again by itself, and only an answer says why.
+      // Rejected rather than disconnected: the browser does not retry, and only a response has the reason.
       if (source?.readyState === EventSource.CLOSED) ask("deployments").then(again, noAccessOrAgain);
     });
   }

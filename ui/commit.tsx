@@ -140,10 +140,10 @@ function Proposed({ name, url, words, verdict, previews }: TracedPullRequest) {
   );
 }
 
-/** A push to a large repository may concern a thousand. */
+/** A push to a large repository can affect a thousand deployments. */
 const shownAtFirst = 50;
 
-/** Those first that somebody may be looking for. */
+/** In the order in which they are shown, the most relevant first. */
 const states = ["failed", "in progress", "waiting", "suspended", "superseded", "applied", "unchanged"] as const;
 
 function worstFirst(all: readonly TracedDeployment[]): readonly TracedDeployment[] {

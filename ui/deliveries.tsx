@@ -1,4 +1,4 @@
-/** What git hosts have sent, and what became of it. */
+/** The deliveries of git hosts and their outcome. */
 import { useEffect, useState } from "preact/hooks";
 import type { PageForge } from "../routes/page-facts.ts";
 import type { DeliveryRecord } from "../src/delivery-record.ts";
@@ -39,7 +39,7 @@ export function DeliveriesView() {
 
 interface ForgeProps {
   readonly forge: PageForge;
-  /** What is searched for. */
+  /** The search text. */
   readonly text: string;
   readonly now: number;
 }
@@ -126,7 +126,7 @@ function Delivery({ delivery, now }: { readonly delivery: DeliveryRecord; readon
         )}
       </div>
       {ignored.length > 0 && (
-        // Why nothing came of it is what somebody looks for here.
+        // The reason why nothing was queued is what users look for here.
         <details open={matched + previews === 0 && ignored.length <= fewIgnored}>
           <summary>{ignored.length + ignoredMore} not affected</summary>
           <ul>
@@ -152,7 +152,7 @@ function matchedText(matched: number, previews: number): string {
   return [previews > 0 && previewed, matched > 0 && concerned].filter(Boolean).join(", ");
 }
 
-/** Fewer than matched, where some waited already. */
+/** Fewer than matched if jobs for the same deployments were already waiting. */
 function queuedText(queued: number): string {
   return `(${queued === 0 ? "no new job" : queued === 1 ? "1 new job" : `${queued} new jobs`})`;
 }

@@ -1,4 +1,4 @@
-/** One deployment: how it stands, what is wrong, what differs, and what was done. */
+/** One deployment: its state, problems, drift, log and results. */
 import { useState } from "preact/hooks";
 import type { PageDeploymentDetails, PageResult } from "../routes/page-facts.ts";
 import type { ShownProblem, ShownResult } from "../src/reconcile/show-result.ts";
@@ -13,7 +13,7 @@ import { driftText, durationText, healthOf, timeText, untilText } from "./words.
 interface Props {
   readonly namespace: string;
   readonly name: string;
-  /** Another one whenever the watch saw it change. */
+  /** Changes whenever the watch reported a change. */
   readonly version: unknown;
 }
 
@@ -47,7 +47,7 @@ function Details({ path, now, version, ...details }: DetailsProps) {
   const { why, commit, commitUrl, deployedCommit, deployedCommitUrl, deployedAt, nextLookAt } = deployment;
   return (
     <>
-      {/* First, so that they stay where they are, whatever comes and goes. */}
+      {/* First, so that the actions do not move when other parts appear or disappear. */}
       {useChanging() && <Actions path={path} details={details} version={version} />}
       {why && <Notice kind={healthOf(deployment) === "failed" ? "bad" : "note"}>{why}</Notice>}
       <dl class="facts">
@@ -79,7 +79,7 @@ function Details({ path, now, version, ...details }: DetailsProps) {
         </dd>
       </dl>
 
-      {/* Of one line it is what is said above. */}
+      {/* A one-line error is already shown above. */}
       {prepareError && prepareError.trim() !== why && (
         <>
           <h2>The project could not be prepared</h2>
@@ -126,7 +126,7 @@ function Details({ path, now, version, ...details }: DetailsProps) {
   );
 }
 
-/** A single one may stand above already. */
+/** Omits a single problem that is already shown above. */
 function unlessSaid(problems: readonly ShownProblem[], why = ""): readonly ShownProblem[] {
   const [first, ...others] = problems;
   return first && others.length === 0 && why.endsWith(first.message) ? [] : problems;

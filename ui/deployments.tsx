@@ -1,4 +1,4 @@
-/** All deployments. Of the list only what can be seen is in the page: a thousand rows cost as much as twenty. */
+/** All deployments. Only visible rows are rendered, so a thousand cost as much as twenty. */
 import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
 import type { PageDeployment } from "../routes/page-facts.ts";
 import { keepPicked, readPicked, useNow } from "./hooks.ts";
@@ -18,7 +18,7 @@ import {
 } from "./words.ts";
 
 const rowHeights = { wide: 48, narrow: 92 };
-/** Rows above and below what can be seen. */
+/** Extra rows rendered above and below the visible ones. */
 const spare = 8;
 const worstFirst: readonly Health[] = ["failed", "waiting", "working", "suspended", "ready"];
 type Only = Health | "drift" | "";

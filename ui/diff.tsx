@@ -1,4 +1,4 @@
-/** Objects that differ, and what differs in them: in one column, or before beside after where there is room. */
+/** Objects that differ and their changes: in one column, or side by side on wide screens. */
 import { useEffect, useState } from "preact/hooks";
 import type { ShownChange, ShownObject, ShownObjects } from "../src/reconcile/show-result.ts";
 import { useSetting } from "./settings.ts";
@@ -6,9 +6,9 @@ import { narrow } from "./words.ts";
 
 type View = "unified" | "sides";
 const isView = (text: string): text is View => text === "unified" || text === "sides";
-/** Open from the beginning; the others when somebody wants them. */
+/** Objects that are open initially; the user opens the others. */
 const openObjects = 20;
-/** Longer ones are shown in full when somebody wants that. */
+/** Longer diffs are cut until the user expands them. */
 const mostLines = 60;
 
 export function Objects({ objects, objectsLeftOut }: ShownObjects) {
@@ -114,7 +114,7 @@ function Sides({ lines, path }: LinesProps) {
   );
 }
 
-/** What was taken away stands beside what came in its place. */
+/** Pairs each removed line with the line that replaces it. */
 function toRows(lines: readonly string[]): readonly (readonly [string | undefined, string | undefined])[] {
   const rows: [string | undefined, string | undefined][] = [];
   let [gone, come]: [string[], string[]] = [[], []];

@@ -1,10 +1,10 @@
-/** What the views have in common: the clock, the address, and facts that are asked for. */
+/** Hooks that the views share: the clock, the route, and data from the server. */
 import type { RefObject } from "preact";
 import { useEffect, useState } from "preact/hooks";
 import { ask, tellLost } from "./api.ts";
 import { messageOf } from "./words.ts";
 
-/** Moves on by itself, so that ages do. */
+/** The current time, updated regularly so that displayed ages advance. */
 export function useNow(everyMs = 5_000): number {
   const [now, setNow] = useState(() => Date.now());
   useEffect(() => {
@@ -14,7 +14,7 @@ export function useNow(everyMs = 5_000): number {
   return now;
 }
 
-/** What stands behind the `#`, in parts. */
+/** The path after the `#`, split at slashes. */
 export function useRoute(): readonly string[] {
   const [hash, setHash] = useState(location.hash);
   useEffect(() => {
@@ -30,19 +30,19 @@ export function useRoute(): readonly string[] {
     .map(decoded);
 }
 
-/** Of the address, behind its `?`: what somebody has picked, so that it is there again when they come back. */
+/** The filters in the address after the `?`, so that they survive a reload. */
 export function readPicked(): URLSearchParams {
   return new URLSearchParams(/\?(.*)$/s.exec(location.hash)?.[1] ?? "");
 }
 
-/** Nothing is asked anew by it, and no step back is made of it. */
+/** Stores filters in the address without a new history entry or request. */
 export function keepPicked(picked: Readonly<Record<string, string>>): void {
   const text = new URLSearchParams(Object.entries(picked).filter(([, value]) => value !== "")).toString();
   const [place = "", before = ""] = location.hash.split("?", 2);
   if (text !== before) history.replaceState(null, "", `${place || "#/deployments"}${text && `?${text}`}`);
 }
 
-/** `/` leads to the search, as on many pages, unless somebody is writing. */
+/** Focuses the search field on `/`, unless the user is typing. */
 export function useSearchKey(field: RefObject<HTMLInputElement | null>): void {
   useEffect(() => {
     const pressed = (event: KeyboardEvent) => {
@@ -66,7 +66,7 @@ function decoded(text: string): string {
 
 export type Fact<T> = { readonly value?: T; readonly problem?: string };
 
-/** Asked again after `everyMs`, and whenever `version` is another; `undefined` as path asks nothing. */
+/** Reads `path` again every `everyMs` and whenever `version` changes; reads nothing if `path` is `undefined`. */
 export function useFact<T>(path: string | undefined, everyMs?: number, version: unknown = 0): Fact<T> {
   const [fact, setFact] = useState<Fact<T> & { path?: string | undefined }>({});
   useEffect(() => {

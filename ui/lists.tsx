@@ -5,7 +5,7 @@ import { send } from "./api.ts";
 import { Age, Again, Away, Badge, Loading, Notice } from "./parts.tsx";
 import { addressOf, healthOf, keyOf, short, untilText } from "./words.ts";
 
-/** Of one pull request, before somebody wants to see more. */
+/** Previews of one pull request that are shown without expanding. */
 const openPreviews = 5;
 
 export function PullRequestsView() {
@@ -64,7 +64,7 @@ const states: readonly (readonly [PageJob["state"], string])[] = [
   ["failed", "Failed permanently within the last day"],
 ];
 
-/** In words of those who have not built it. */
+/** What each lane is for, in words for users. */
 const purposes: Readonly<Record<string, string>> = {
   reconcile: "reconciliations after a push, a change in the cluster or an interval",
   manual: "requests by users",
@@ -132,7 +132,7 @@ interface Jobs {
   readonly times: number;
 }
 
-/** What failed is tried again by itself, and may fail again: of each subject the newest is shown. */
+/** Groups jobs by subject, because failed jobs are retried and may fail again; the newest is shown. */
 function together(jobs: readonly PageJob[]): readonly Jobs[] {
   const bySubject = new Map<string, Jobs>();
   for (const job of jobs) {
@@ -177,7 +177,7 @@ function Job({ job: { lane, subject, state, at, tries, why, nextAt }, times, kno
         {why !== undefined && !(state === "failed" && deployment) && ` – ${why}`}
         {times > 1 && `, ${times} times`}
       </span>
-      {/* It may be mended since. */}
+      {/* The problem may have been fixed since. */}
       {state === "failed" && deployment && (
         <div>
           Now: <Badge health={healthOf(deployment)} /> {deployment.why}

@@ -1,9 +1,9 @@
-/** What kluctl says of one deployment: live while it works, and for some minutes after. */
+/** kluctl's output for one deployment: live while it runs, and for some minutes after. */
 import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 import type { PageLogLine } from "../routes/page-facts.ts";
 import { ageText, clockText } from "./words.ts";
 
-/** Held by the tab; the server has no more either. */
+/** The most that the tab keeps; the server does not store more. */
 const mostLines = 2_000;
 const againMs = 5_000;
 
@@ -38,7 +38,7 @@ function LogOf({ lines }: { readonly lines: readonly PageLogLine[] }) {
   const box = useRef<HTMLPreElement>(null);
   const atEnd = useRef(true);
   useLayoutEffect(() => {
-    // Who reads further up is not torn away.
+    // Scrolls only if the end was visible.
     if (box.current && atEnd.current) box.current.scrollTop = box.current.scrollHeight;
   }, [lines.length]);
   return (
@@ -65,7 +65,7 @@ function LogOf({ lines }: { readonly lines: readonly PageLogLine[] }) {
   );
 }
 
-/** The newest first; within one, lines are as they were said. */
+/** The newest job first; within a job, lines in their original order. */
 function toJobs(lines: readonly PageLogLine[]): readonly (readonly PageLogLine[])[] {
   const jobs = new Map<string, PageLogLine[]>();
   for (const line of lines) {
@@ -80,14 +80,14 @@ function commandsOf(lines: readonly PageLogLine[]): string {
   return [...new Set(lines.map(({ command }) => command))].join(", ");
 }
 
-/** Nothing is asked for while nobody sees it. */
+/** Reads nothing while the tab is hidden. */
 function useLines(path: string): { readonly lines: readonly PageLogLine[]; readonly live: boolean } {
   const [lines, setLines] = useState<readonly PageLogLine[]>([]);
   const [live, setLive] = useState(true);
   useEffect(() => {
     let source: EventSource | undefined;
     let timer: ReturnType<typeof setTimeout> | undefined;
-    /** The first lines after it take the place of what was told before. */
+    /** Whether the next lines replace the previous ones. */
     let anew = true;
 
     function close(): void {
@@ -101,7 +101,7 @@ function useLines(path: string): { readonly lines: readonly PageLogLine[]; reado
       if (document.hidden) return;
       const opened = (source = new EventSource(`/api/${path}/log`));
       opened.addEventListener("open", (event) => {
-        if (event instanceof MessageEvent) anew = true; // the server's own word, not the connection's
+        if (event instanceof MessageEvent) anew = true; // sent by the server, not the connection's own event
       });
       opened.addEventListener("lines", (event) => {
         const told = JSON.parse((event as MessageEvent<string>).data) as PageLogLine[];
@@ -112,7 +112,7 @@ function useLines(path: string): { readonly lines: readonly PageLogLine[]; reado
       });
       opened.addEventListener("error", () => {
         setLive(false);
-        // Refused, instead of broken off: the browser does not try again by itself.
+        // Rejected rather than disconnected: the browser does not retry.
         if (opened.readyState === EventSource.CLOSED) timer = setTimeout(open, againMs);
       });
     }

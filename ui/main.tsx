@@ -1,4 +1,4 @@
-/** The page: who may see it, what is live, and which view is shown. */
+/** The page: login, live updates and the current view. */
 import { render } from "preact";
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import type { PageDeployment, PageForge } from "../routes/page-facts.ts";
@@ -62,7 +62,7 @@ function Page() {
     const begin = () => (setKnown(undefined), setAccess(undefined), setLive(true), setRefused(undefined));
     return <Login refused={refused} onDone={begin} />;
   }
-  // What the server says to whoever is not logged in tells how to log in again.
+  // The server's response without a login lists the ways to log in again.
   const leave = async () => {
     const elsewhere = await logOut();
     if (elsewhere !== undefined) return location.assign(elsewhere);
@@ -95,13 +95,13 @@ function Shell({ known, live, access, onLogOut }: ShellProps) {
   const shown = useRef(place);
   const title = views.find(([id]) => id === view)?.[1] ?? "Towline";
   useEffect(() => {
-    // What needs somebody is seen in the row of tabs, too.
+    // The number of failures is also visible in the browser's tab.
     document.title = `${failed > 0 ? `(${failed}) ` : ""}${rest.length > 0 ? rest.join("/") : title} – Towline`;
   }, [failed, place]);
   useEffect(() => {
     if (shown.current === place) return;
     shown.current = place;
-    // Who uses the keyboard goes on in what has just been opened.
+    // Keyboard users continue in the view that was just opened.
     main.current?.focus({ preventScroll: true });
     scrollTo(0, 0);
   }, [place]);
@@ -142,7 +142,7 @@ function Who({ access: { by, name, role }, onLogOut }: { readonly access: Access
   return (
     <div class="who">
       {name && <span class="breaks">{name}</span>} {role && <span class="quiet">{role}</span>}
-      {/* Whom a proxy names has nothing to log out of. */}
+      {/* Users authenticated by a proxy have no session to log out of. */}
       {(by === "session" || by === "oidc") && (
         <button type="button" class="quiet-button" onClick={onLogOut}>
           Log out
@@ -183,7 +183,7 @@ function View({ view, rest: [first = "", second = ""], known, all }: ViewProps) 
   }
 }
 
-/** The same list until something is another. */
+/** Returns the same array until a deployment changes. */
 function useValues(known: Known | undefined): readonly PageDeployment[] | undefined {
   return useMemo(() => known && [...known.values()], [known]);
 }
@@ -213,7 +213,7 @@ function Login({ refused: { message, logins }, onDone }: LoginProps) {
 function TokenForm({ isMain, onDone }: { readonly isMain: boolean; readonly onDone: () => void }) {
   const [token, setToken] = useState("");
   const field = useRef<HTMLInputElement>(null);
-  // Where there is another way in, most people take that one.
+  // If there is another login, most users use that one.
   useEffect(() => void (isMain && field.current?.focus()), []);
   const [problem, setProblem] = useState("");
   return (

@@ -1,4 +1,4 @@
-/** Small things that several views show. */
+/** Small components that several views share. */
 import type { ComponentChildren } from "preact";
 import { useId, useState } from "preact/hooks";
 import type { ShownProblem } from "../src/reconcile/show-result.ts";
@@ -9,7 +9,7 @@ export function Badge({ health }: { readonly health: Health }) {
   return <span class={`badge ${health}`}>{healthWords[health]}</span>;
 }
 
-/** Leads away from here. An address that is none, or a program, is shown without a link. */
+/** A link to another site. Anything but an http(s) URL is shown without a link. */
 export function Away({ url, children }: { readonly url: string | undefined; readonly children: ComponentChildren }) {
   if (url === undefined || !/^https?:\/\//i.test(url)) return <>{children}</>;
   return (
@@ -64,13 +64,13 @@ export function Problems({ title, problems }: { readonly title: string; readonly
 
 interface AgainProps {
   readonly label: string;
-  /** What it is about, for those who cannot see where the button stands. */
+  /** The subject, for screen readers. */
   readonly of: string;
-  /** Resolves with what came of it. */
+  /** Resolves with the result as text. */
   run(): Promise<string>;
 }
 
-/** Has something done once more. */
+/** A button that repeats something. */
 export function Again({ label, of, run }: AgainProps) {
   const id = useId();
   const objection = useObjection();

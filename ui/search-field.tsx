@@ -1,12 +1,12 @@
-/** Narrows a list by a text. `/` leads here, as on many pages. */
+/** A search field that filters a list. `/` focuses it. */
 import { useRef } from "preact/hooks";
 import { useSearchKey } from "./hooks.ts";
 import { searchHint } from "./words.ts";
 
 export interface SearchFieldProps {
-  /** What is searched, for whoever does not see the field's place. */
+  /** What is searched, for screen readers. */
   readonly label: string;
-  /** What may be written here. */
+  /** The placeholder: what can be searched for. */
   readonly hint: string;
   readonly text: string;
   onText(text: string): void;

@@ -1,7 +1,7 @@
-/** What a person chose once, and finds again in this browser. */
+/** Settings that the browser stores. */
 import { useEffect, useState } from "preact/hooks";
 
-/** All who use the same name see a change at once. `isOne` keeps out what another version has left there. */
+/** All users of the same name see a change immediately. `isOne` rejects values stored by another version. */
 export function useSetting<T extends string>(
   name: string,
   standard: T,
@@ -20,7 +20,7 @@ export function useSetting<T extends string>(
       try {
         localStorage.setItem(`towline-${name}`, next);
       } catch {
-        // A browser may forbid it: then it is remembered as long as the page is open.
+        // The browser may forbid it: the setting then lasts as long as the page is open.
       }
       dispatchEvent(new Event(`setting-${name}`));
     },

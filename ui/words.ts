@@ -10,7 +10,7 @@ export function ageText(ms: number): string {
   return hours < 48 ? `${hours}h` : `${Math.floor(hours / 24)}d`;
 }
 
-/** Of results, whose times kluctl keeps in whole seconds. */
+/** For results, whose times kluctl stores in whole seconds. */
 export function durationText(ms: number): string {
   return ms < 1_000 ? "took about a second or less" : `took ${ageText(ms)}`;
 }
@@ -19,15 +19,15 @@ export function timeText(at: number): string {
   return Number.isFinite(at) ? new Date(at).toISOString().slice(0, 19).replace("T", " ") + " UTC" : "";
 }
 
-/** UTC, as all times here. */
+/** In UTC, like all times on the page. */
 export function clockText(at: number | undefined): string {
   return at !== undefined && Number.isFinite(at) ? new Date(at).toISOString().slice(11, 19) : "";
 }
 
-/** A phone, or a window as narrow as one. */
+/** Matches phones and equally narrow windows. */
 export const narrow = matchMedia("(max-width: 760px)");
 
-/** Who has no room has hardly a keyboard. */
+/** Narrow screens usually have no keyboard. */
 export function searchHint(): string {
   return narrow.matches ? "" : " (press /)";
 }
@@ -40,7 +40,7 @@ export function messageOf(error: unknown): string {
   return error instanceof Error ? error.message : String(error);
 }
 
-/** `waiting`: for something, or somebody; `working`: by itself, until it is done. */
+/** `waiting`: for another event or a user; `working`: reconciliation in progress. */
 export type Health = "ready" | "failed" | "waiting" | "working" | "suspended";
 
 export function healthOf({ suspended, ready, why }: PageDeployment): Health {
@@ -59,25 +59,25 @@ export const healthWords: Readonly<Record<Health, string>> = {
   suspended: "Suspended",
 };
 
-/** `undefined`: not before something changes. */
+/** `undefined`: not scheduled; only a change triggers it. */
 export function untilText(at: number | undefined, now: number): string | undefined {
   if (at === undefined) return undefined;
   return at - now < 1_000 ? "now" : `in ${ageText(at - now)}`;
 }
 
-/** kluctl's short words for a drift, in full: `2 chg, 1 orp`. */
+/** Expands kluctl's abbreviations of drift, such as `2 chg, 1 orp`. */
 export function driftText(drift: string | undefined): string {
   if (drift === undefined) return "not compared yet";
   const long: Readonly<Record<string, string>> = { chg: "changed", orp: "orphaned", del: "deleted", err: "errors" };
   return drift.replaceAll(/\b(?:chg|orp|del|err)\b/g, (word) => long[word] ?? word);
 }
 
-/** Of a deployment, `namespace/name`, on this page. */
+/** The page's address of a deployment, `namespace/name`. */
 export function addressOf(deployment: string): string {
   return `#/deployments/${deployment.split("/").map(encodeURIComponent).join("/")}`;
 }
 
-/** `branch main`, `tag v1`; whatever else it is called. */
+/** `branch main` or `tag v1`; other refs as they are. */
 export function refText(ref: string | undefined): string {
   const [, kind, name] = /^refs\/(heads|tags)\/(.+)$/s.exec(ref ?? "") ?? [];
   return name === undefined ? (ref ?? "") : `${kind === "heads" ? "branch" : "tag"} ${name}`;

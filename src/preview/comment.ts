@@ -1,4 +1,4 @@
-/** The comment on a pull request: what merging it would do, the most important first. Pure. */
+/** Renders the comment on a pull request: what merging would change, the most important first. Pure. */
 import { isOpen, type Preview, type Report } from "../report.ts";
 import { renderDangers } from "./comment/dangers.ts";
 import { renderFooter, renderNotes, renderVerdict } from "./comment/frame.ts";
@@ -9,25 +9,25 @@ import { renderTable } from "./comment/table.ts";
 import { isChanged, plural } from "./summary.ts";
 
 export interface CommentOptions {
-  /** The most characters that the forge takes; meant for some thousands at least. */
+  /** The forge's limit in characters; at least some thousands. */
   readonly maxLength: number;
-  /** An HTML comment by which it is found again; stands first. */
+  /** An HTML comment that identifies the comment; comes first. */
   readonly marker: string;
 }
 
-/** The most of the room that goes to what must be read in any case. */
+/** The largest share of the room for the list of dangers. */
 const dangerShare = 0.2;
-/** For the line that says what is not shown. */
+/** Room for the line that says what is not shown. */
 const leftOutLength = 300;
 
-/** As much as fits, and a line that says what does not. */
+/** Renders as much as fits, and a line that says what is left out. */
 export function renderComment(report: Report, { maxLength, marker }: CommentOptions): string {
   const top = [marker, renderVerdict(report), ...renderNotes(report)];
   const footer = renderFooter(report);
   const over = !isOpen(report);
   const [open, close] = over ? ["<details><summary>Result of the last preview</summary>", "</details>"] : ["", ""];
   const frame = [...top, open, close, footer].filter(Boolean);
-  // Forges count code points, of which there are never more than there are units here; and 2 % are left.
+  // Forges count code points, of which there are never more than UTF-16 units; 2 % are kept in reserve.
   const room = Math.floor(maxLength * 0.98) - frame.reduce((sum, block) => sum + block.length + 2, 0);
 
   const body = renderBody(report, room, over);
@@ -48,7 +48,7 @@ function renderBody(report: Report, room: number, over: boolean): string {
   return [dangers, table, sections.text, describeLeftOut(sections)].filter(Boolean).join("\n\n");
 }
 
-/** Compared, and there is nothing to tell. */
+/** Compared, without anything to report. */
 function isUneventful(preview: Preview): boolean {
   const { errors, warnings } = preview.counts;
   const { state, concealed, approval, drift, encrypted } = preview;

@@ -1,6 +1,6 @@
 /**
- * What a preview found, in a few plain words for a commit status. There is nothing in them but our own words and
- * numbers, so that they are safe wherever they are shown.
+ * Describes the result of a preview in a few words for a commit status. The texts only have fixed words and numbers, so they
+ * are safe wherever they are shown.
  */
 import type { Preview, Report } from "../report.ts";
 
@@ -9,7 +9,7 @@ export function plural(count: number, noun: string, nouns = `${noun}s`): string 
   return `${grouped(count)} ${count === 1 ? noun : nouns}`;
 }
 
-/** Thousands apart, so that long numbers can be read. */
+/** Groups thousands, so that long numbers are readable. */
 export function grouped(count: number): string {
   return String(count).replace(/\B(?=(?:\d{3})+$)/g, "\u00a0");
 }
@@ -22,7 +22,7 @@ export function describeChanges(changes: Changes): string {
   return changedParts(changes, false).join(", ");
 }
 
-/** The same where nothing around it says what is counted: `5 objects changed, 1 new`. */
+/** The same with the noun, for use without context: `5 objects changed, 1 new`. */
 export function describeChangedObjects(changes: Changes): string {
   return changedParts(changes, true).join(", ");
 }
@@ -45,12 +45,12 @@ export function isChanged({ state, counts }: Preview): boolean {
   return state === "done" && counts.changed + counts.new + counts.deleted + counts.orphan > 0;
 }
 
-/** Of a preview that failed. */
+/** Describes a preview that failed. */
 export function describeFailure({ failed }: Preview): string {
   return failed === "run" ? "could not be compared" : "cannot be rendered";
 }
 
-/** The preview of one deployment: `5 changed, 1 deleted`, `no change`, `cannot be rendered`. */
+/** Describes the preview of one deployment: `5 changed, 1 deleted`, `no change`, `cannot be rendered`. */
 export function describePreview(preview: Preview): string {
   switch (preview.state) {
     case "working":
@@ -71,18 +71,18 @@ export function describePreview(preview: Preview): string {
   }
 }
 
-/** Whether nothing of it was compared with a cluster. */
+/** Whether all previews were rendered without the cluster. */
 export function areIsolated(previews: readonly Preview[]): boolean {
   return previews.length > 0 && previews.every(({ isolated }) => isolated);
 }
 
-/** What the deployments of a report have in common. */
+/** The totals of a report. */
 export interface Totals {
   readonly deployments: number;
   readonly changed: number;
   readonly working: number;
   readonly failed: number;
-  /** Of the failed ones, those that can be rendered as far as is known. */
+  /** The failed previews for which no rendering error is known. */
   readonly notRun: number;
   readonly changes: Changes;
 }
@@ -110,10 +110,10 @@ function share(some: number, all: number): string {
   return some === all ? plural(all, "deployment") : `${grouped(some)} of ${plural(all, "deployment")}`;
 }
 
-/** GitHub takes no more in the description of a status. */
+/** GitHub's limit for the description of a status. */
 const longestVerdict = 140;
 
-/** The verdict on the whole pull request, in at most 140 characters. */
+/** Describes the whole pull request in at most 140 characters. */
 export function describeReport(report: Pick<Report, "state" | "obstacle" | "previews">): string {
   if (report.state === "merged") return "merged";
   if (report.state === "closed") return "closed without merging";
@@ -135,16 +135,16 @@ export function describeReport(report: Pick<Report, "state" | "obstacle" | "prev
   return texts.find(({ length }) => length <= longestVerdict) ?? `${verdict}${more}`;
 }
 
-/** What a merge changes. */
+/** The effect of a merge. */
 export interface Effect {
-  /** In suspended deployments alone, so that nothing of it is deployed before somebody resumes them. */
+  /** Whether all changed deployments are suspended, so that nothing is deployed until they are resumed. */
   readonly suspended: boolean;
   readonly where: string;
-  /** The changed deployments, and those of them in which something is deleted. */
+  /** The number of changed deployments, and of those with deletions. */
   readonly changed: number;
   readonly deleting: number;
   readonly changes: Changes;
-  /** The suspended deployments beside those that follow by themselves. */
+  /** The changed deployments that are suspended, beside those that are not. */
   readonly others?: Totals | undefined;
 }
 
@@ -165,7 +165,7 @@ export function effectOf(previews: readonly Preview[]): Effect | undefined {
     where: shareBeside(following.changed, totals),
     changed: following.changed,
     deleting: deleting.filter(({ suspended }) => !suspended).length,
-    // An error is one wherever it is.
+    // Errors count in suspended deployments too.
     changes: { ...following.changes, errors: totals.changes.errors },
     others: others.changed > 0 ? others : undefined,
   };
@@ -183,7 +183,7 @@ export function describeFailed({ deployments, failed, notRun }: Totals): string 
     .join("; ");
 }
 
-/** The changed deployments, after those were named that failed. */
+/** The changed deployments, for use after the failed ones. */
 function shareBeside(changed: number, { deployments, failed }: Totals): string {
   return failed === 0 ? share(changed, deployments) : plural(changed, "other");
 }

@@ -1,14 +1,14 @@
-/** What became of a pushed commit in the cluster, as lines beside it on its forge. Pure. */
+/** The commit statuses of a pushed commit: its progress in each deployment. Pure. */
 import type { CommandSummary, CommitStatus, GitDeployment } from "../model.ts";
 import { isReconciling, readyCondition } from "../reconcile/conditions.ts";
 import { changeWaits } from "../reconcile/decide.ts";
 import { inOneLine, withFirstErrorOnly } from "../reconcile/first-error.ts";
 import { aggregateContext, areMany, contextOf, fewEnough } from "./statuses.ts";
 
-/** A deployment that follows what was pushed to, and the commit that is there now. */
+/** A deployment that follows the pushed branch, and that branch's current head. */
 export interface Follower {
   readonly deployment: GitDeployment;
-  /** `undefined`: could not be read. */
+  /** `undefined` if it could not be read. */
   readonly head: string | undefined;
 }
 
@@ -18,12 +18,12 @@ const queued: Line = { state: "pending", description: "queued" };
 const beingDeployed: Line = { state: "pending", description: "being deployed" };
 const beingLookedAt: Line = { state: "pending", description: "being checked" };
 const deployed = "deployed: ";
-/** Before what a deploy has left. */
+/** Separates what a deploy changed from what it left. */
 const waiting = "; ";
 
 /**
- * The lines of all that look at the commit, have looked at it, or were expected to (`written`: the lines that are there
- * already). Empty if none of them does.
+ * Returns the statuses of all deployments that follow the commit, have reconciled it, or were expected to (`written`: the
+ * existing statuses). Empty if there are none.
  */
 export function deployStatuses(
   commit: string,
@@ -37,7 +37,7 @@ export function deployStatuses(
     const line = keepFirst(before, lineOf(commit, deployment, head)) ?? superseded(before);
     return line === undefined ? [] : [{ context, ...line }];
   });
-  // Of many deployments no line was written besides the sum; it ends like a line of its own.
+  // With many deployments only the summary was written; it is superseded like any other status.
   const sum = lines.length > 0 ? sumOf(lines) : superseded(known.get(aggregateContext));
   return sum === undefined ? [] : [...fewEnough(lines, known), { context: aggregateContext, ...sum }];
 }
@@ -64,8 +64,8 @@ function lineOf(commit: string, { spec, status }: GitDeployment, head: string | 
 }
 
 /**
- * What the first deploy of a commit changed is what the commit brought. Later ones of it mend drift, or change nothing, and
- * say only what they leave waiting.
+ * Keeps the description of a commit's first deploy, which has the commit's changes. Later deploys of it only correct drift or
+ * change nothing; from these only the part about pending orphans is added.
  */
 function keepFirst(known: CommitStatus | undefined, line: Line | undefined): Line | undefined {
   if (known?.state !== "success" || !known.description.startsWith(deployed)) return line;
@@ -76,7 +76,7 @@ function keepFirst(known: CommitStatus | undefined, line: Line | undefined): Lin
   return { ...line, description: `${first}${rest === -1 ? "" : line.description.slice(rest)}` };
 }
 
-/** Something newer took the place of what somebody was told to wait for. */
+/** A pending status ends when a newer commit supersedes its commit. */
 function superseded(known: CommitStatus | undefined): Line | undefined {
   if (known === undefined) return undefined;
   const { state, description } = known;
@@ -98,7 +98,7 @@ function describe(last: CommandSummary, prune: boolean): string {
   const words = counts.filter(([count]) => count > 0).map(([count, what]) => `${count} ${what}`);
   const dryRun = (last.document["commandInfo"] as { dryRun?: unknown } | undefined)?.dryRun === true;
   const what = `${dryRun ? "dry run: " : deployed}${words.join(", ") || "no objects changed"}`;
-  // What a prune would have deleted, and is still there, waits for somebody: the condition says for what.
+  // Orphans that a prune has not deleted need confirmation; the Ready condition has the details.
   return prune && !dryRun && last.orphanObjects > 0
     ? `${what}${waiting}${last.orphanObjects} orphan, not pruned`
     : what;
@@ -119,7 +119,7 @@ function sumOf(lines: readonly Line[]): Line {
   return { state, description: `${lines.length} deployments: ${parts.join(", ")}` };
 }
 
-/** More than this change by themselves in a moment: how many of many have done so is not worth a write each. */
+/** With more changing deployments than this, the summary is not rewritten for each of them. */
 const mostMoving = 2;
 
 function areManyMoving(lines: readonly Line[]): boolean {

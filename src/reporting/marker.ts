@@ -1,29 +1,29 @@
 /**
- * The hidden line by which a comment of ours is found again. Signed, because everybody may write a comment, and what is
- * shown in ours may be anybody's text.
+ * The hidden line that identifies our comments. It is signed, because anyone can write a comment, and ours may show text
+ * of any author.
  */
 import { createHmac, hash, hkdfSync, timingSafeEqual } from "node:crypto";
 import { type PullRequestKey, pullRequestText } from "../model.ts";
 
 export interface Marker {
-  /** The lines for this pull request's comment: the signed one, and who wrote it. */
+  /** Renders the marker lines for this pull request's comment: the signed one, and the one that names the writer. */
   text(key: PullRequestKey): string;
-  /** Whether the body carries the line for this very pull request, made by somebody who knows one of the secrets. */
+  /** Whether the body has the marker for this pull request, signed with one of the secrets. */
   isOn(body: string, key: PullRequestKey): boolean;
-  /** Whether another server wrote the body last: one of the same instance, that should have a name of its own. */
+  /** Whether another server with the same instance name wrote the body last; it should have its own name. */
   isByAnother(body: string, key: PullRequestKey): boolean;
 }
 
 export interface MarkerOptions {
-  /** The first signs, all are accepted, so that they can be replaced without losing the comments from before. */
+  /** The first secret signs, all are accepted, so that secrets can be rotated without losing earlier comments. */
   readonly secrets: readonly string[];
-  /** Tells servers apart that preview the same pull request, each for its own cluster. */
+  /** Distinguishes servers that preview the same pull request, each for its own cluster. */
   readonly instance: string;
-  /** Tells servers apart that are the same instance by mistake; equal for replicas of one. */
+  /** Distinguishes servers that have the same instance name by mistake; equal for replicas of one server. */
   readonly owner: string;
 }
 
-/** Who wrote it stands on a line of its own, so that servers of any version know the signed one. */
+/** The writer is named on a separate line, so that servers of any version recognize the signed line. */
 const line = /^<!-- towline:v1:([A-Za-z0-9_-]{43}) -->(?:\r?\n<!-- towline-owner:([A-Za-z0-9_-]{1,43}) -->)?$/gm;
 
 export function createMarker({ secrets, instance, owner }: MarkerOptions): Marker {
@@ -39,7 +39,7 @@ export function createMarker({ secrets, instance, owner }: MarkerOptions): Marke
 
   const ownerId = hash("sha256", `${instance}\n${owner}`, "base64url").slice(0, 12);
 
-  /** The lines for this pull request: of each, who wrote it. */
+  /** The marker lines for this pull request, each with its writer. */
   function find(body: string, pullRequest: PullRequestKey): (string | undefined)[] {
     const expected = keys.map((key) => sign(key, pullRequest));
     return [...body.matchAll(line)].flatMap(([, signature = "", by]) => {

@@ -1,14 +1,14 @@
-/** What a pull request's report says beside its commit. Pure. */
+/** The commit statuses of a pull request's report. Pure. */
 import { type CommitStatus, type Key, keyText } from "../model.ts";
 import { describePreview, describeReport } from "../preview/summary.ts";
 import { isForeign, isOpen, type Preview, type Report } from "../report.ts";
 
-/** The line that sums up all deployments; it comes to an end in every case, so that hosts can require it. */
+/** The status that summarizes all deployments; it always reaches a final state, so that hosts can require it. */
 export const aggregateContext = "towline";
 
 /**
- * With more deployments than this only the sum and the failures are written: hosts take about 80 writes a minute from
- * one login (GitHub's secondary limit), and nobody reads so many lines.
+ * With more deployments than this only the summary and the failures are written: hosts accept about 80 writes a minute from
+ * one login (GitHub's secondary limit), and so many statuses are unreadable.
  */
 const mostLines = 10;
 
@@ -19,12 +19,12 @@ export function contextOf(deployment: Key): string {
 const severity: Readonly<Record<CommitStatus["state"], number>> = { failure: 3, pending: 2, canceled: 1, success: 0 };
 
 /**
- * Several open pull requests may propose one commit, into several branches or from a fork, and its statuses are for all
- * of them: of each line the worst counts, and so it does if a merge queue waits for it (`groups`). Else whoever may open a pull request could have somebody else's check pass.
+ * Several open pull requests can propose one commit, into several branches or from a fork, and share its statuses: the worst
+ * state of each status counts, also those that a merge queue waits for (`groups`). Otherwise anyone who can open a pull request could make the check of another one pass.
  */
 export function sharedStatuses(reports: readonly Report[], groups: Iterable<CommitStatus> = []): CommitStatus[] {
   const worst = new Map<string, CommitStatus>();
-  // Of equals the first counts, for every writer the same: what was compared before what was not, then the older.
+  // Among equals the first counts, in the same order for every writer: compared reports first, then the older ones.
   const inOrder = reports.toSorted(
     (one, other) =>
       Number(isForeign(one)) - Number(isForeign(other)) || one.pullRequest.number - other.pullRequest.number,
@@ -37,12 +37,12 @@ export function sharedStatuses(reports: readonly Report[], groups: Iterable<Comm
   return [...worst.values()];
 }
 
-/** Statuses of pull requests lead somewhere, those of pushed commits do not: that tells them apart, or else what they say of themselves. */
+/** Statuses of pull requests have a URL, those of pushed commits do not, which distinguishes the two. */
 export function isPreviewLine({ url, proposed = false }: CommitStatus): boolean {
   return url !== undefined || proposed;
 }
 
-/** `url`: where the whole is shown. */
+/** `url`: links to the full report. */
 export function statusesOf(report: Report, url: string): CommitStatus[] {
   const over = !isOpen(report);
   const lines = report.previews.map((preview) => ({
@@ -55,7 +55,7 @@ export function statusesOf(report: Report, url: string): CommitStatus[] {
   return [...fewEnough(lines), sum];
 }
 
-/** Of many lines the failures alone, and those that are there already (`written`): what they say has to stay true. */
+/** With many statuses, keeps only failures and those already written (`written`), which must stay correct. */
 export function fewEnough(
   lines: readonly CommitStatus[],
   written: { has(context: string): boolean } = new Set(),
@@ -66,12 +66,12 @@ export function fewEnough(
   return [...lines.filter(isWritten), ...failures.slice(0, mostLines)];
 }
 
-/** Whether not each of them gets a line of its own. */
+/** Whether there are too many for one status each. */
 export function areMany({ length }: readonly unknown[]): boolean {
   return length > mostLines;
 }
 
-/** What only the cluster is missing for is no fault of a fork. */
+/** A fork does not fail because it needs the cluster. */
 function stateOf({ state, counts, isolated, failed }: Preview): CommitStatus["state"] {
   if (state === "working") return "pending";
   if (isolated && failed === "run") return "success";
@@ -79,8 +79,8 @@ function stateOf({ state, counts, isolated, failed }: Preview): CommitStatus["st
 }
 
 /**
- * A pull request from a fork, or of a commit on no branch, is not rendered, and that is no fault of it: a check that failed
- * then would keep people out whom the repository's own rules let in. The description says that nothing was compared.
+ * A pull request from a fork, or whose commit is on no branch, is not rendered and still succeeds: a failed check
+ * would block contributors whom the repository's own rules allow. The description says that nothing was compared.
  */
 export function sumOf(report: Pick<Report, "state" | "obstacle" | "previews">, over: boolean): CommitStatus["state"] {
   const { state, obstacle, previews } = report;

@@ -1,6 +1,6 @@
 /**
- * Whatever the deployments' statuses say of a commit is to be told on its forge; and what was deployed changes what
- * merging an open pull request would do. Both follow from the watch, so that it does not matter which replica deployed.
+ * Queues reports after changes of deployments: their commits' statuses on the forge, and new previews, because a deploy
+ * changes what merging an open pull request would do. Both are triggered by the watch, so it does not matter which replica deployed.
  */
 import type { Logger } from "../log.ts";
 import { type GitDeployment, followsGit, type RepoId, type Request, subjectOf } from "../model.ts";
@@ -15,12 +15,12 @@ export interface ReportWatchDeps {
   readonly log: Logger;
 }
 
-/** A loop writes its status a few times; half a second later most of what it has to say has been said. */
+/** A reconciliation writes its status several times within about half a second. */
 const gatherMs = 500;
 
 /**
- * Returns how to stop. What Redis does not take, and what a server that ended has left pending, is made up for by the next
- * change and at the next start: whatever happens in a repository, its commits that wait for their end are looked at too.
+ * Returns a function that stops it. Reports that Redis did not accept, and those that a stopped server left pending, are
+ * queued at the next change and the next start: any change in a repository also checks its unsettled commits.
  */
 export function startReportWatch({ deployments, forges, reports, queue, log }: ReportWatchDeps): () => void {
   const moved = new Map<string, GitDeployment>();
@@ -54,7 +54,7 @@ export function startReportWatch({ deployments, forges, reports, queue, log }: R
   }
 
   async function toPreviews({ repo, spec }: GitDeployment): Promise<Request[]> {
-    // Where the default branch is followed, its name is the remote's to say: the push has refreshed those already.
+    // Only the remote knows the name of the default branch: the push has already refreshed its pull requests.
     const { branch } = spec.source.ref;
     const open = branch === undefined ? [] : await reports.openInto(repo, branch);
     return open.map((pullRequest) => ({ kind: "preview", pullRequest, cause: "base" }));
@@ -85,7 +85,7 @@ export function startReportWatch({ deployments, forges, reports, queue, log }: R
   return () => clearTimeout(planned);
 }
 
-/** What of a status a forge would show. */
+/** The part of a deployment's status that a forge shows. */
 function saysOf({ status, spec }: GitDeployment): string {
   const { status: ready, message } = readyCondition(status) ?? {};
   const { observedCommit, lastDeployResult, lastObjectsHash, lastPrepareError } = status;

@@ -1,4 +1,4 @@
-/** One comment per pull request: found again, edited in place, written again if somebody deleted it. */
+/** Maintains one comment per pull request: finds it, edits it, and creates it again if it was deleted. */
 import type { ForgeComment, PullRequestKey } from "../model.ts";
 import type { Forge } from "../ports.ts";
 import type { Marker } from "./marker.ts";
@@ -6,13 +6,13 @@ import type { Marker } from "./marker.ts";
 export interface CommentDeps {
   readonly forge: Pick<Forge, "ownComments" | "createComment" | "updateComment" | "deleteComment">;
   readonly marker: Marker;
-  /** Another server has written over the comment. */
+  /** Another server overwrote the comment. */
   readonly onForeign?: (() => void) | undefined;
 }
 
 /**
- * The comment as it stands afterwards; `undefined` if there is none. `edit-only`: what nobody was told about before
- * needs no comment now.
+ * Returns the resulting comment; `undefined` if there is none. `edit-only`: updates an existing comment, but creates
+ * none.
  */
 export async function writeComment(
   { forge, marker, onForeign }: CommentDeps,
@@ -34,7 +34,7 @@ export async function writeComment(
   }
   if (how === "edit-only") return undefined;
   const created = await forge.createComment(key, body, signal);
-  // Another replica may have found none as well, and written its own. Both see both now, and agree on the oldest.
+  // Another replica may also have found none and created one. Both now see both, and keep the oldest.
   const [oldest = created, ...later] = await findOurs();
   await remove(later);
   if (oldest.id === created.id || sameText(oldest.body, body)) return oldest;
@@ -45,7 +45,7 @@ export async function writeComment(
   }
 }
 
-/** Hosts change line ends and cut off white space at the end. */
+/** Hosts change line endings and trim trailing white space. */
 function sameText(one: string, other: string): boolean {
   const normal = (text: string) => text.replaceAll("\r\n", "\n").trimEnd();
   return normal(one) === normal(other);

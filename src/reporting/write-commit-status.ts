@@ -1,4 +1,4 @@
-/** Brings a pushed commit's statuses in line with what became of it, as the deployments themselves say now. */
+/** Updates a pushed commit's statuses to the current state of its deployments. */
 import { commitOf } from "../git-ref.ts";
 import type { Logger } from "../log.ts";
 import type { AsOf, CommitStatusRequest, GitDeployment, Heads, Outcome, RepoId } from "../model.ts";
@@ -30,7 +30,7 @@ export function createCommitStatusWriter(deps: CommitStatusWriterDeps) {
   ): Promise<Outcome> {
     const forge = forges.get(commit.forge);
     if (forge === undefined) return { kind: "skipped", why: "the forge is no longer configured" };
-    // Deployments that are not known yet would look as if they followed something else by now.
+    // Deployments that are not loaded yet would appear to follow something else.
     if (!deployments.synced()) {
       return { kind: "later", afterMs: notSyncedMs, why: "the deployments are not loaded yet" };
     }
@@ -39,12 +39,12 @@ export function createCommitStatusWriter(deps: CommitStatusWriterDeps) {
     const followers = following.map((deployment) => ({ deployment, head: headOf(deployment) }));
     const written = (await reports.statuses(commit)).filter((line) => !isPreviewLine(line));
     const told = deployStatuses(commit.commit, followers, written);
-    // While a pull request proposes the commit, its sum is the pull request's: a check may depend on it.
+    // While a pull request proposes the commit, the summary belongs to the pull request: a check may depend on it.
     const proposed = (await reports.proposing(repo, commit.commit)).length > 0;
     const statuses = proposed ? told.filter(({ context }) => context !== aggregateContext) : told;
     const unsettled = statuses.some(({ state }) => state === "pending");
     try {
-      // First, so that nothing is left pending that nobody remembers.
+      // First, so that no forgotten status stays pending.
       if (unsettled) await reports.setUnsettled(commit, repo, true);
       await writeStatuses({ forge, reports }, commit, statuses, signal);
       if (!unsettled) await reports.setUnsettled(commit, repo, false);
@@ -58,7 +58,7 @@ export function createCommitStatusWriter(deps: CommitStatusWriterDeps) {
     }
   };
 
-  /** One look at the remote for all that share a login; the deployments' own jobs have most likely looked already. */
+  /** Reads the remote once for all deployments that share a login; usually their own jobs have read it already. */
   async function readHeads(repo: RepoId, following: readonly GitDeployment[], signal?: AbortSignal) {
     const move = await deps.lastMove(repo);
     const asOf = move === undefined ? undefined : { name: move, moved: true };

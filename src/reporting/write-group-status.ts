@@ -1,4 +1,4 @@
-/** Brings the status beside a merge queue's commit in line with what was found out about the group. */
+/** Updates the status of a merge queue's commit to the findings about the group. */
 import type { GitDeployment, MergeGroupKey } from "../model.ts";
 import type { Forge, Reports } from "../ports.ts";
 import { aggregateContext, isPreviewLine, sharedStatuses } from "./statuses.ts";
@@ -10,8 +10,8 @@ export interface GroupStatusDeps {
 }
 
 /**
- * The base branch is moved to this very commit when the queue merges it. From then on its status says what became of it
- * in the cluster, and what merging would have changed is not written over that.
+ * When the queue merges the group, the base branch moves to this commit. From then on its status shows the progress of its
+ * deployment, which a preview must not overwrite.
  */
 export async function writeGroupStatus(
   { forges, reports }: GroupStatusDeps,

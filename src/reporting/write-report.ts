@@ -1,6 +1,6 @@
 /**
- * Brings what a forge shows of a pull request in line with its report. The job names the pull request only: what is
- * written is what is known when it runs, so that a write that got lost is made up for by the next one.
+ * Updates comment and statuses of a pull request to its report. The job only has the pull request's key: it writes the
+ * current report when it runs, so the next job makes up for a lost write.
  */
 import { createKept } from "../kept.ts";
 import type { Logger } from "../log.ts";
@@ -35,9 +35,9 @@ export interface ReportWriterDeps {
   readonly log: Logger;
 }
 
-/** A base that moves faster than it can be compared must not keep a comment from ever being written. */
+/** A base that changes faster than it can be compared must not prevent the comment without end. */
 const mostRestarts = 3;
-/** Pull requests whose comments are known to be of this process. */
+/** Pull requests whose comments were written by this process. */
 const mostWritten = 1_000;
 
 export function createReportWriter(deps: ReportWriterDeps) {
@@ -74,7 +74,7 @@ export function createReportWriter(deps: ReportWriterDeps) {
     }
   }
 
-  /** Right before anything is written: a report that is not of this head and base is of no use to anybody. */
+  /** Checked right before a write: a report of another head or base is outdated. */
   async function whyStale(report: Report, now: PullRequest, signal: AbortSignal | undefined) {
     if (now.head !== report.head) return { cause: "pull-request", why: "there is a newer head" } as const;
     if (now.baseBranch !== report.baseBranch) return { cause: "pull-request", why: "the base was changed" } as const;
@@ -85,7 +85,7 @@ export function createReportWriter(deps: ReportWriterDeps) {
     return base === undefined || base === report.base ? undefined : ({ cause: "base", why: "the base moved" } as const);
   }
 
-  /** `undefined` where it cannot be known: a comment about a base that may be old is better than none. */
+  /** `undefined` if it cannot be read: a comment about a possibly old base is better than none. */
   async function readBase({ previews, baseBranch }: Report, signal?: AbortSignal): Promise<string | undefined> {
     const [first] = previews;
     const deployment = first && (await deps.deployments.get(first.deployment));
@@ -112,7 +112,7 @@ export function createReportWriter(deps: ReportWriterDeps) {
       }
     };
 
-    // Neither waits for the other: a host may refuse one and take the other.
+    // Neither waits for the other: a host may reject one and accept the other.
     const comment = await attempt(() => postComment(forge, report, signal));
     await attempt(() => postStatuses(forge, report, comment?.url ?? url, signal));
     for (const earlier of report.earlierHeads) {
@@ -128,14 +128,14 @@ export function createReportWriter(deps: ReportWriterDeps) {
     const concerned = previews.length > 0 || obstacle !== undefined;
     const how = concerned && isOpen(report) ? "create" : "edit-only";
     const name = pullRequestText(key);
-    // What this process did not write itself may be from before its namespaces were changed.
+    // Comments by another process may predate a change of the watched namespaces.
     const onForeign = written.get(name) ? warnOfAnother : undefined;
     const comment = await writeComment({ forge, marker, onForeign }, key, body, how, signal);
     if (comment !== undefined) written.set(name, true);
     return comment;
   }
 
-  /** Also for other pull requests that propose the same commit. */
+  /** Also covers other pull requests that propose the same commit. */
   async function postStatuses(forge: Forge, report: Report, url: string, signal: AbortSignal | undefined) {
     const { head, obstacle } = report;
     const target = { forge, reports };
@@ -154,14 +154,14 @@ export function createReportWriter(deps: ReportWriterDeps) {
     return takeBack(target, commitOf(report, head), { wanted, as }, signal);
   }
 
-  /** The pull request has moved on from a commit, which may still be somebody else's. */
+  /** The pull request no longer has this commit as its head; another pull request may still have it. */
   async function leave(forge: Forge, report: Report, earlier: string, signal: AbortSignal | undefined) {
     const others = await proposing(report, earlier);
     if (others.length === 0) {
       const why = `superseded by ${report.head.slice(0, 7)}`;
       return endPending({ forge, reports }, commitOf(report, earlier), why, signal);
     }
-    // Only where there is something to change: two that have each moved to where the other was would go on for ever.
+    // Only if there is something to change: otherwise two pull requests that swapped heads would trigger each other without end.
     if (isSaid(sharedStatuses(others), await reports.statuses(commitOf(report, earlier)))) return;
     await queue.enqueue(others.map(({ pullRequest }) => ({ kind: "report", pullRequest })));
   }
@@ -184,7 +184,7 @@ function commitOf({ pullRequest: { forge, repoName } }: Report, commit: string):
   return { forge, repoName, commit };
 }
 
-/** Of several parts of one job: who waits for a forge comes back and does the rest as well. */
+/** Combines the outcomes of the parts of one job: if one has to wait for a forge, the job runs again as a whole. */
 function worstOf(outcomes: readonly Outcome[]): Outcome {
   const waiting = outcomes.filter((outcome) => outcome.kind === "later");
   if (waiting.length > 0) return waiting.reduce((one, other) => (one.afterMs >= other.afterMs ? one : other));

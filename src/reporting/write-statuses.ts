@@ -1,4 +1,4 @@
-/** Brings a commit's statuses on its forge in line with what they should be: only what differs is written. */
+/** Updates a commit's statuses on its forge; writes only those that differ. */
 import type { CommitKey, CommitStatus } from "../model.ts";
 import type { Forge, Reports } from "../ports.ts";
 import { isPreviewLine } from "./statuses.ts";
@@ -8,7 +8,7 @@ export interface StatusesDeps {
   readonly reports: Pick<Reports, "statuses" | "saveStatuses">;
 }
 
-/** Throws the forge's error at the first write that fails; what was written until then is remembered. */
+/** Throws the forge's error at the first write that fails; earlier writes are recorded. */
 export async function writeStatuses(
   { forge, reports }: StatusesDeps,
   commit: CommitKey,
@@ -28,7 +28,7 @@ export async function writeStatuses(
   }
 }
 
-/** Ends what pull requests have left pending on a commit. */
+/** Ends statuses that pull requests left pending on a commit. */
 export async function endPending(
   deps: StatusesDeps,
   commit: CommitKey,
@@ -39,7 +39,7 @@ export async function endPending(
   await rewritePreviewLines(deps, commit, ({ state }) => state === "pending", canceled, signal);
 }
 
-/** Takes back what was said of deployments that a pull request does not concern any more, or of which nothing is known. */
+/** Withdraws statuses of deployments that a pull request no longer affects, or that are unknown. */
 export async function takeBack(
   deps: StatusesDeps,
   commit: CommitKey,
@@ -64,7 +64,7 @@ async function rewritePreviewLines(
   await writeStatuses(deps, commit, lines, signal);
 }
 
-/** Whether all of this stands there already, wherever it leads to. */
+/** Whether all of these statuses are already written, regardless of their URL. */
 export function isSaid(wanted: readonly CommitStatus[], known: readonly CommitStatus[]): boolean {
   const byContext = new Map(known.map((line) => [line.context, line]));
   return wanted.every((line) => saysTheSame(byContext.get(line.context), line));

@@ -1,4 +1,4 @@
-/** What should be known before anything else: what is lost, what will be refused, what reaches far. */
+/** The dangers of a merge, shown first: losses, changes that the API server rejects, and far-reaching changes. */
 import { keyText } from "../../model.ts";
 import type { PreviewObject, Risk } from "../../report.ts";
 import { plural } from "../summary.ts";
@@ -28,7 +28,7 @@ const dangers: readonly Danger[] = [
   { title: "Far-reaching", applies: (object) => has(object, "far-reaching"), risk: "far-reaching" },
 ];
 
-/** A list with a line for each kind of danger and group, in at most `room` characters; `""` if there is none. */
+/** Renders a list with one line for each kind of danger and group, in at most `room` characters; `""` if there are none. */
 export function renderDangers(groups: readonly Group[], deployments: number, room: number): string {
   const lines: string[] = [];
   let used = 0;

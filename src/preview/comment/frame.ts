@@ -1,4 +1,4 @@
-/** What surrounds the details: the verdict, what has to be known about it, and what was compared with what. */
+/** The frame of the comment: the verdict, notes, and the footer that says what was compared. */
 import { isOpen, type Preview, type Report } from "../../report.ts";
 import {
   areIsolated,
@@ -15,7 +15,7 @@ import {
 import { commandToAllow } from "./obstacle.ts";
 import { code } from "./text.ts";
 
-/** As often as this the base has to move before it is worth a line. */
+/** After this many moves of the base, a note says so. */
 const manyRestarts = 3;
 
 export function renderVerdict(report: Report): string {
@@ -53,7 +53,7 @@ function describeMerge({ state, previews, baseBranch }: Report): string {
   return `${broken || `merging ${nothingIn(deployments)}`}${errors}`;
 }
 
-/** What is deleted comes first, and cannot be overlooked. */
+/** Deletions come first, so that they cannot be overlooked. */
 function describeEffect({ suspended, where, changed, deleting, changes }: Effect): string {
   const change = suspended ? "would change" : "changes";
   if (changes.deleted === 0) return `${change} ${where}: ${describeChangedObjects(changes)}`;
@@ -63,7 +63,7 @@ function describeEffect({ suspended, where, changed, deleting, changes }: Effect
   return `${deletes} in ${plural(deleting, "deployment")}, and ${change} ${where}${rest && `: ${rest}`}`;
 }
 
-/** Lines below the verdict. */
+/** Renders the notes below the verdict. */
 export function renderNotes(report: Report): string[] {
   const { state, restarts, base, previews, obstacle } = report;
   const notes: string[] = [];
@@ -80,7 +80,7 @@ export function renderNotes(report: Report): string[] {
   return notes;
 }
 
-/** For whoever proposes something, and knows nothing of the cluster. */
+/** Written for authors who do not know the cluster. */
 function describeIsolation(report: Report): string {
   const some = areIsolated(report.previews) ? "This is" : "Some deployments are";
   return (
@@ -98,7 +98,7 @@ function describeFollowers(previews: readonly Preview[]): string {
   return `Affected deployments are updated automatically${but}.`;
 }
 
-/** That nothing is deployed, or not everything, must not have to be found in the table. */
+/** Says above the table if a merge deploys nothing, or not everything. */
 function describeSuspended(previews: readonly Preview[]): string[] {
   if (totalsOf(previews).working > 0) return [];
   const effect = effectOf(previews);
@@ -109,7 +109,7 @@ function describeSuspended(previews: readonly Preview[]): string[] {
   return [`${plural(changed, "suspended deployment")} would change too (${what}): merging deploys nothing there.`];
 }
 
-/** What was compared with what, and when. */
+/** Renders what was compared, and when. */
 export function renderFooter({ head, base, baseBranch, finishedAt, startedAt, obstacle, previews }: Report): string {
   const at = base === undefined ? "" : ` at ${code(shortHash(base))}`;
   const compared = base !== undefined && obstacle === undefined;

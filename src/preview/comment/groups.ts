@@ -1,4 +1,4 @@
-/** Deployments in which merging does the same are told about once. */
+/** Groups deployments in which merging changes the same, so that they are described once. */
 import { createHash } from "node:crypto";
 import { keyText } from "../../model.ts";
 import type { Preview } from "../../report.ts";
@@ -6,17 +6,17 @@ import { isChanged } from "../summary.ts";
 
 export interface Group {
   readonly previews: readonly Preview[];
-  /** What is said of all of them. */
+  /** The preview that stands for all of them. */
   readonly preview: Preview;
   readonly urgency: Urgency;
   /** Whether their objects are in the same namespaces too. */
   readonly sameNamespaces: boolean;
 }
 
-/** What should be read first; smaller is sooner. */
+/** The urgency of a preview; smaller comes first. */
 export type Urgency = 0 | 1 | 2 | 3 | 4 | 5;
 
-/** The groups, the most urgent first, else in the order of the report. */
+/** Returns the groups, the most urgent first, otherwise in the order of the report. */
 export function groupPreviews(previews: readonly Preview[]): Group[] {
   const groups = new Map<string, Preview[]>();
   for (const preview of previews) {
@@ -51,12 +51,12 @@ export function urgencyOf(preview: Preview): Urgency {
   return 5;
 }
 
-/** Whether all that it found is at hand, so that it may be called the same as another. */
+/** Whether the preview is complete, so that it can be compared with others. */
 function isWhole({ objects, objectsLeftOut, concealed }: Preview): boolean {
   return concealed === undefined && objectsLeftOut === 0 && objects.every(({ linesLeftOut = 0 }) => linesLeftOut === 0);
 }
 
-/** Equal for previews that say the same, in whatever namespaces. */
+/** A key that is equal for previews with the same content, in any namespace. */
 function contentId(preview: Preview): string {
   const { state, counts, objects, errors, warnings, failure, failed, isolated, pruneWaits, encrypted } = preview;
   const what = objects.map(({ ref, action, risks, diff, secretKeys }) => {

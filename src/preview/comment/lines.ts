@@ -1,4 +1,4 @@
-/** Blocks of lines that are as long as there is room for, and say how much they leave out. */
+/** Cuts blocks of lines to the available room, and says how much is left out. */
 import type { PreviewObject } from "../../report.ts";
 import { plural } from "../summary.ts";
 import { toLines } from "./text.ts";
@@ -8,7 +8,7 @@ export interface Lines {
   readonly leftOut: number;
 }
 
-/** The first lines of an object's diff, ready for a fence. */
+/** Returns the first lines of an object's diff, ready for a code block. */
 export function diffOf(object: PreviewObject, limit: number): Lines {
   const diff = object.diff ?? "";
   const lines = toLines(firstLines(diff, limit)).map((line) => (/^(?:[-+ ]|@@)/.test(line) ? line : ` ${line}`));
@@ -16,7 +16,7 @@ export function diffOf(object: PreviewObject, limit: number): Lines {
   return { lines: leftOut > 0 ? [...lines, `  … ${plural(leftOut, "more line")}`] : lines, leftOut };
 }
 
-/** How many lines the diff of an object has, with those that nobody kept. */
+/** The number of lines of an object's diff, including those that were not stored. */
 export function lineCount({ diff, linesLeftOut = 0 }: PreviewObject): number {
   if (!diff) return linesLeftOut;
   let count = 1;
@@ -33,7 +33,7 @@ function firstLines(text: string, limit: number): string {
   return text.slice(0, end);
 }
 
-/** The first lines that fit. */
+/** Returns the first lines that fit. */
 export function cutLines(lines: readonly string[], room: number): Lines {
   const ending = 24;
   const total = lines.reduce((sum, line) => sum + line.length + 1, 0);

@@ -1,10 +1,10 @@
-/** The objects of one deployment, as many of them and of the lines of their diffs as there is room for. */
+/** Renders the objects of one deployment with as many objects and diff lines as fit. */
 import type { PreviewObject } from "../../report.ts";
 import { grouped, plural } from "../summary.ts";
 import { diffOf, lineCount } from "./lines.ts";
 import { code, fence, prose } from "./text.ts";
 
-/** What a part of the comment became, and what there was no room for. */
+/** A rendered part of the comment, and what did not fit. */
 export interface Part {
   readonly text: string;
   readonly objectsLeftOut: number;
@@ -12,17 +12,17 @@ export interface Part {
 }
 
 export interface ObjectsOptions {
-  /** How many characters the text may have. */
+  /** The longest text, in characters. */
   readonly room: number;
-  /** How many further objects there are, which nobody kept. */
+  /** The number of further objects that were not stored. */
   readonly leftOut: number;
-  /** False where one object stands for several in different namespaces. */
+  /** False if one object stands for several in different namespaces. */
   readonly withNamespace: boolean;
 }
 
 /** How many lines of each diff are shown: the first of these with which all objects fit; 0 is a list of names. */
 const lineLimits = [Infinity, 200, 80, 40, 20, 10, 5, 0];
-/** For the line that counts what is left out. */
+/** Room for the line that counts what is left out. */
 const endingLength = 160;
 const mostSecretKeys = 30;
 
@@ -35,12 +35,12 @@ export function renderObjects(objects: readonly PreviewObject[], options: Object
   return cutList(objects, room, options);
 }
 
-/** How an object is called. */
+/** The title of an object. */
 export function objectName(object: PreviewObject): string {
   return `${kindOf(object)} ${nameOf(object, true)}`;
 }
 
-/** A kind is one word; whatever else somebody made it is shown as code. */
+/** A kind is one word; anything else is shown as code. */
 function kindOf({ ref }: PreviewObject): string {
   return /^[A-Za-z]{1,63}$/.test(ref.kind) ? ref.kind : code(ref.kind);
 }
@@ -49,7 +49,7 @@ function nameOf({ ref }: PreviewObject, withNamespace: boolean): string {
   return code(withNamespace && ref.namespace ? `${ref.namespace}/${ref.name}` : ref.name);
 }
 
-/** Everything, with so many lines of each diff; `undefined` if that does not fit. */
+/** Renders all objects with this many lines of each diff; `undefined` if that does not fit. */
 function withLines(
   objects: readonly PreviewObject[],
   limit: number,
@@ -80,7 +80,7 @@ function withLines(
   return { text: [text, ending].filter(Boolean).join("\n\n"), objectsLeftOut: leftOut, linesLeftOut };
 }
 
-/** As many names as fit, and of the others how many they are. */
+/** Renders as many names as fit, and the number of the others. */
 function cutList(objects: readonly PreviewObject[], room: number, { leftOut, withNamespace }: ObjectsOptions): Part {
   const items: string[] = [];
   let used = 0;
@@ -111,7 +111,7 @@ function titleOf(object: PreviewObject, withNamespace: boolean, item: boolean): 
   return `${title} ${nameOf(object, withNamespace)}${keys}${remarks.map(({ text }) => ` – ${prose(text)}`).join("")}`;
 }
 
-/** Of a Secret: what becomes of its keys. */
+/** Describes the changed keys of a Secret. */
 function describeKeys(keys: NonNullable<PreviewObject["secretKeys"]>): string {
   const shown = keys.slice(0, mostSecretKeys).map(({ key, change }) => `${code(key)} ${change}`);
   if (keys.length > shown.length) shown.push(`${grouped(keys.length - shown.length)} more`);

@@ -1,4 +1,4 @@
-/** Why nothing was compared. */
+/** Explains why nothing was compared. */
 import { pullRequestText } from "../../model.ts";
 import type { Report } from "../../report.ts";
 import { plural } from "../summary.ts";
@@ -18,7 +18,7 @@ const onNoBranch =
   "none of them points at the head of this pull request now. Its branch was deleted or has moved, or only a merge queue " +
   "has the commit. A user with write access can push the branch again.";
 
-/** By the server's cluster, not by anything that can be written here. */
+/** Approval is given in the server's cluster, never by text in the pull request. */
 function howToAllow(report: Pick<Report, "pullRequest" | "head">): string {
   return `Alternatively, a user who can change the deployments in the cluster reviews this commit and runs ${code(commandToAllow(report))}`;
 }

@@ -1,4 +1,4 @@
-/** A folded section for each group of deployments in which something is to be seen. */
+/** Renders a collapsed section for each group of deployments with details. */
 import { keyText } from "../../model.ts";
 import type { Preview } from "../../report.ts";
 import { describeChanges, describeFailure, grouped, plural } from "../summary.ts";
@@ -10,28 +10,28 @@ import { code, fence, htmlCode, prose, toLines } from "./text.ts";
 
 export interface Sections {
   readonly text: string;
-  /** Groups of which only the row in the table is told. */
+  /** Groups that only have their row in the table. */
   readonly sectionsLeftOut: number;
   readonly objectsLeftOut: number;
   readonly linesLeftOut: number;
 }
 
-/** With less than this, a section says no more than the table. */
+/** With less room than this, a section adds nothing to the table. */
 const leastRoom = 700;
-/** The most of that for errors, and then for warnings. */
+/** The largest shares for errors, and then for warnings. */
 const errorShare = 0.5;
 const warningShare = 0.25;
 const mostOpen = 3;
 const mostNames = 40;
 
-/** As many sections as there is room for, the most urgent ones, each with its fair share. */
+/** Renders as many sections as fit, the most urgent first, each with a fair share of the room. */
 export function renderSections(groups: readonly Group[], room: number): Sections {
   const wanted = groups.filter(({ preview }) => hasDetails(preview));
   const shown = wanted.slice(0, Math.max(0, Math.floor(room / leastRoom)));
   const parts = new Map<Group, Part>();
   let left = room;
   let opened = 0;
-  // What the small ones do not need is there for the large ones.
+  // Room that small sections do not need goes to the large ones.
   const bySize = shown.map((group) => ({ group, size: sizeOf(group.preview) })).sort((a, b) => a.size - b.size);
   for (const [index, { group }] of bySize.entries()) {
     const open = saysWhy(group.preview) && opened++ < mostOpen;
@@ -55,12 +55,12 @@ function hasDetails({ state, objects, objectsLeftOut, errors, warnings, conceale
   return objects.length + objectsLeftOut + errors.length + warnings.length > 0;
 }
 
-/** Short, and what one asks at once. */
+/** Whether the section explains a failure or hidden details, so that it is shown open. */
 function saysWhy({ state, concealed }: Preview): boolean {
   return state === "failed" || concealed !== undefined;
 }
 
-/** About how long it would like to be. */
+/** The approximate length of the whole section. */
 function sizeOf({ objects, errors, warnings, failure = "" }: Preview): number {
   const messages = [...errors, ...warnings].reduce((sum, { message }) => sum + message.length + 80, 0);
   return objects.reduce((sum, { diff = "" }) => sum + diff.length + 100, failure.length + messages);
@@ -145,7 +145,7 @@ function messageLines(messages: Messages): string[] {
   });
 }
 
-/** What a fence around the lines takes, whatever their ticks. */
+/** The room for a code fence around the lines, with any number of backticks. */
 function fenceRoom(lines: readonly string[]): number {
   return fence(lines).length - lines.reduce((sum, line) => sum + line.length + 1, 0) + 2;
 }

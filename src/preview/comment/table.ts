@@ -1,4 +1,4 @@
-/** The table of deployments: a row for each as long as there is room, then what the others have in common. */
+/** Renders the table of deployments: a row for each while there is room, then a summary of the rest. */
 import { keyText } from "../../model.ts";
 import type { Preview } from "../../report.ts";
 import { describeChanges, describeFailure, grouped, isChanged, plural, totalsOf } from "../summary.ts";
@@ -8,21 +8,21 @@ import { cellCode } from "./text.ts";
 interface Column {
   readonly title: string;
   readonly align: "---" | "---:";
-  /** `""`: nothing to say. A column in which no row says anything is left out. */
+  /** `""`: empty. A column that is empty in every row is omitted. */
   cell(preview: Preview): string;
-  /** Stands where there is nothing to say. */
+  /** Shown in empty cells. */
   readonly empty: string;
 }
 
-/** Over for good: what was not compared by then never will be. */
 export interface TableOptions {
+  /** The pull request is closed: previews that are not done stay so. */
   readonly over: boolean;
   readonly room: number;
 }
 
-/** So many deployments without a change are told in the same table as the others. */
+/** Up to this many unchanged deployments are listed in the same table as the others. */
 const mostUnchanged = 5;
-/** For the line that counts what is left out, twice. */
+/** Room for the line that counts what is left out, twice. */
 const endingLength = 300;
 
 export function renderTable(previews: readonly Preview[], { over, room }: TableOptions): string {
@@ -50,7 +50,7 @@ function byUrgency(previews: readonly Preview[]): Preview[] {
 const fold = (title: string, text: string) => `<details><summary>${title}</summary>\n\n${text}\n\n</details>`;
 const foldLength = fold("", "").length + 4;
 
-/** Nothing in it that one would look for. */
+/** Nothing in it needs attention. */
 function isQuiet(preview: Preview): boolean {
   const { errors, warnings } = preview.counts;
   return preview.state === "done" && !isChanged(preview) && errors + warnings + preview.drift === 0;
@@ -79,7 +79,7 @@ function renderRows(previews: readonly Preview[], over: boolean, room: number) {
   return { text, shown, complete };
 }
 
-/** Deployments for whose rows there is no room. */
+/** Summarizes the deployments whose rows do not fit. */
 function describeRest(previews: readonly Preview[], afterOthers: boolean): string {
   const { deployments, changed, failed, notRun, working, changes } = totalsOf(previews);
   const found = describeChanges(changes);

@@ -1,16 +1,16 @@
 /**
- * Text of users in a comment. It stands in code only, for that is the one place in which no host looks for mentions,
- * references, links, images, emoji, mathematics or markup; what could end the code, or cannot be seen, is taken care of
- * here.
+ * Renders text of users in a comment. It is always shown as code, the only place in which no host interprets mentions,
+ * references, links, images, emoji, mathematics or markup. This file escapes what could end the code, and invisible
+ * characters.
  */
 import { cut, cutLine, makeVisible, spellOut } from "../visible-text.ts";
 
-/** A comment of HTML, as our own marker is one. Hosts do not read it in code, but who looks for the marker may. */
+/** Starts and ends of HTML comments, such as our own marker. Hosts ignore them in code, but a search for the marker may not. */
 const commentStart = /<!--/g;
 
-/** The most that is shown of one line. */
+/** The longest part of a line that is shown. */
 const longestLine = 500;
-/** The most that is shown of a name; Kubernetes allows 253. */
+/** The longest part of a name that is shown; Kubernetes allows 253 characters. */
 const longestName = 260;
 
 function visible(text: string): string {
@@ -29,7 +29,7 @@ function longestRun(text: string, pattern: RegExp): number {
   return Math.max(0, ...(text.match(pattern) ?? []).map((run) => run.length));
 }
 
-/** A name or a value in a sentence. */
+/** Renders a name or a value in a sentence. */
 export function code(text: string): string {
   const shown = oneLine(text);
   if (shown === "") return "–";
@@ -38,7 +38,7 @@ export function code(text: string): string {
   return `${ticks}${pad}${shown}${pad}${ticks}`;
 }
 
-/** The same in a cell of a table, which a bar would end whatever stands around it. */
+/** The same in a table cell, where a bar would always end the cell. */
 export function cellCode(text: string): string {
   return code(text).replaceAll("|", spellOut("|"));
 }
@@ -51,14 +51,14 @@ export function htmlCode(text: string): string {
 }
 
 const quoted = /`([^`\n]+)`/;
-/** What may stand around a word in a sentence. */
+/** Punctuation that may surround a word in a sentence. */
 const punctuated = /^(["'(]*)(.*?)([.,;:!?"')]*)$/su;
 /** Letters, with a hyphen between them at most, or a number. */
 const plainWord = /^(?:\p{L}+(?:['’-]\p{L}+)*|\d{1,6})$/u;
 /** A short commit hash, which hosts turn into a link. */
 const hash = /^[\da-f]{7,}$/i;
 
-/** A sentence: its plain words as they are, all else as code. */
+/** Renders a sentence: plain words as they are, everything else as code. */
 export function prose(text: string): string {
   return cut(text, 600)
     .split(quoted)
@@ -80,7 +80,7 @@ function plainWords(text: string): string {
     .join(" ");
 }
 
-/** The lines that a block of code shows, each made fit to be seen. */
+/** Splits a text into the lines of a code block, without invisible characters. */
 export function toLines(text: string): string[] {
   return visible(text)
     .replace(/^\n+|\s+$/g, "")
@@ -89,8 +89,8 @@ export function toLines(text: string): string[] {
 }
 
 /**
- * GitLab looks for quick actions (`/merge`), includes and quotes at the start of lines before it reads Markdown, and of
- * fences it knows only those of three ticks then.
+ * GitLab parses quick actions (`/merge`), includes and quotes at the start of lines before Markdown, and at that stage
+ * recognizes only fences of three backticks.
  */
 const readBeforeMarkdown = /^(?:\/|::|>>>)/;
 
@@ -98,7 +98,7 @@ function shorten(line: string): string {
   return cutLine(readBeforeMarkdown.test(line) ? ` ${line}` : line, longestLine);
 }
 
-/** A block of code. The lines are those of `toLines`. */
+/** Renders a code block from the lines of `toLines`. */
 export function fence(lines: readonly string[], language: "" | "diff" = ""): string {
   const longest = lines.reduce((most, line) => Math.max(most, longestRun(line, /`{3,}/g)), 2);
   const ticks = "`".repeat(longest + 1);
