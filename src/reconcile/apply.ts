@@ -73,7 +73,7 @@ async function deployTells({ deployment, deps, asked, log, signal }: Work, commi
   if (deps.skipping === undefined || asked?.overridesPatch !== undefined) return false;
   if (commit === "" || commit === observedCommit) return false;
   const why = await deps.skipping.whyCompare(deployment, commit, signal);
-  if (why !== undefined) log.debug({ why }, "comparing first");
+  if (why !== undefined) log.debug({ why }, "comparing before the deploy");
   return why === undefined;
 }
 

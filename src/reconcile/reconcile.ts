@@ -141,7 +141,10 @@ export function createReconcile(deps: ReconcileDeps): Reconcile {
     if (!followsGit(deployment)) return;
     await deps.markMoved(deployment.repo).catch((error: unknown) => {
       const why = error instanceof Error ? error.message : String(error);
-      log.warn({ ...deployment.key, error: why }, "git must not be asked for a newer answer than the last one");
+      log.warn(
+        { ...deployment.key, error: why },
+        "could not mark the repository as changed; an earlier answer of git may be used",
+      );
     });
   }
 

@@ -79,7 +79,12 @@ test.each<[string, object, FoundGitRepository, RegExp]>([
   ["another kind", { kind: "Bucket", name: "shop" }, undefined, /spec\.sourceRef\.kind: "Bucket" is not supported/],
   ["a missing one", { kind: "GitRepository", name: "x" }, undefined, /GitRepository shop\/x does not exist/],
   ["no Flux", { kind: "GitRepository", name: "x" }, "not-served", /this cluster has no GitRepositories/],
-  ["no rights", { kind: "GitRepository", name: "x" }, "forbidden", /is not allowed to read GitRepository shop\/x; grant it/],
+  [
+    "no rights",
+    { kind: "GitRepository", name: "x" },
+    "forbidden",
+    /is not allowed to read GitRepository shop\/x; grant it/,
+  ],
   [
     "semver",
     { kind: "GitRepository", name: "shop" },

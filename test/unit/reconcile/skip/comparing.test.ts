@@ -58,7 +58,11 @@ test.each<Case>([
   ["its spec changed", { of: { generation: 2 } }, /reconciled it since/],
   ["its spec has not been seen", { of: { status: { observedGeneration: 0 } } }, /reconciled it since/],
   ["it has drifted", { of: { status: { lastDriftDetectionResultMessage: "1 chg" } } }, /differs: 1 chg/],
-  ["nobody knows whether it has", { of: { status: { lastDriftDetectionResultMessage: undefined } } }, /differs: unknown/],
+  [
+    "nobody knows whether it has",
+    { of: { status: { lastDriftDetectionResultMessage: undefined } } },
+    /differs: unknown/,
+  ],
   ["an object is missing in what is known", { last: { complete: false } }, /kluctl did not report/],
   ["it has hooks", { last: { hooks: true } }, /hooks/],
   ["its objects are not watched", { cluster: { unknown: "may not list Widgets" } }, /may not list Widgets/],
