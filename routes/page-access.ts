@@ -1,7 +1,7 @@
 /**
- * Who may see the page, and who may ask for something: whoever has its token, as a header or as the session that was made
- * with it, whom a proxy names that asked them, and whom an identity provider named. A session is all in its cookie, so that
- * every replica knows it.
+ * Authentication and roles on the page: by the page token (as a header, or as a session created with it), by a proxy that
+ * authenticates users, or by an identity provider. A session is stored entirely in its cookie, so that every replica
+ * accepts it.
  */
 import { createHmac, randomBytes, timingSafeEqual } from "node:crypto";
 import type { CookieOptions, Request, Response } from "express";
@@ -18,33 +18,33 @@ export interface SessionSeal {
 
 export interface PageAccessDeps {
   readonly token?: string | undefined;
-  /** What the token is good for. */
+  /** The role of the token. */
   readonly tokenRole?: Role | undefined;
   readonly proxy?:
     | {
         readonly header: string;
         readonly groupsHeader?: string | undefined;
         isProxy(address: string): boolean;
-        /** What it sends along; absent: its address is enough. */
+        /** A secret that the proxy sends; absent: its address is sufficient. */
         readonly secret?: { readonly header: string; readonly value: string } | undefined;
       }
     | undefined;
-  /** Of those whom an identity provider named; absent: there is none. */
+  /** Sessions of users of the identity provider; absent: none is configured. */
   readonly oidc?: { readonly seal: SessionSeal; readonly sessionMs: number } | undefined;
-  /** `*` is everybody who has a name. */
+  /** `*` matches every authenticated user with a name. */
   readonly viewerGroups: readonly string[];
   readonly operatorGroups: readonly string[];
   readonly now: () => number;
 }
 
 export interface Access {
-  /** Until when the answer holds, epoch milliseconds. */
+  /** When this access expires, epoch milliseconds. */
   readonly until: number;
   readonly by: "token" | "session" | "proxy" | "oidc";
-  /** Who it is, unless all that is known is that they have the token. */
+  /** The user's name; absent for the page token. */
   readonly name?: string | undefined;
   readonly groups: readonly string[];
-  /** `undefined`: known, and allowed nothing. */
+  /** `undefined`: authenticated, but without any access. */
   readonly role: Role | undefined;
 }
 
@@ -54,15 +54,15 @@ export interface Logins {
 }
 
 export interface PageAccess {
-  /** `undefined`: nobody knows who that is. */
+  /** `undefined` if the request is not authenticated. */
   find(req: Request): Promise<Access | undefined>;
-  /** The ways to log in that the page has itself. */
+  /** The ways to log in that the page itself offers. */
   logins(): Logins;
   isToken(text: string): boolean;
-  /** Whether the request tries to log in by itself. */
+  /** Whether the request has a bearer token. */
   hasBearer(req: Request): boolean;
   startSession(req: Request, res: Response): void;
-  /** Of somebody whom an identity provider named. Says what they may. */
+  /** Starts the session of a user of the identity provider. Returns the user's role. */
   startNamedSession(
     req: Request,
     res: Response,
@@ -70,8 +70,8 @@ export interface PageAccess {
   ): Promise<NamedSession>;
   endSession(req: Request, res: Response): void;
   /**
-   * What a write has to say besides, which another site can neither read nor guess; `undefined` where none is needed, as
-   * browsers send no bearer by themselves. Sets the cookie that it goes with, if there is none yet.
+   * Returns the CSRF token that a write must send, which another site can neither read nor guess; `undefined` if none is
+   * needed, because browsers do not send bearer tokens on their own. Sets the cookie that it belongs to, if missing.
    */
   proofFor(req: Request, res: Response, access: Access): string | undefined;
   hasProof(req: Request, access: Access): boolean;
@@ -79,18 +79,18 @@ export interface PageAccess {
 
 export interface NamedSession {
   readonly role: Role | undefined;
-  /** How many of the groups the session could not hold. */
+  /** The number of groups that did not fit into the session. */
   readonly groupsLeftOut: number;
 }
 
 const proofHeader = "x-towline-csrf";
 const sessionCookie = "towline-session";
-/** For those who come without a session of ours. */
+/** For users without one of our sessions. */
 const proofCookie = "towline-proof";
 const sessionMs = 12 * 3_600_000;
-/** A stream of a caller without a session asks again after this. */
+/** After this time, a stream without a session is authenticated again. */
 const elseMs = 3_600_000;
-/** Browsers keep cookies of 4 KB, and this grows by a third. */
+/** Browsers store cookies of up to 4 KB, and encoding adds a third. */
 const mostGroupsBytes = 2_200;
 
 const NamedPerson = z.object({ name: z.string().min(1), groups: z.array(z.string()) });
@@ -103,7 +103,7 @@ export function createPageAccess(deps: PageAccessDeps): PageAccess {
       .digest();
   const expected = proofOf("token");
 
-  /** In a time that tells nothing of where they differ, nor of their lengths. */
+  /** Compares in constant time, regardless of content and length. */
   function isToken(text: string): boolean {
     const given = createHmac("sha256", text).update("towline page token").digest();
     return timingSafeEqual(given, expected) && token !== undefined;
@@ -134,7 +134,7 @@ export function createPageAccess(deps: PageAccessDeps): PageAccess {
     return secret === undefined || timingSafeEqual(digest(req.get(secret.header) ?? ""), digest(secret.value));
   }
 
-  /** Throws a RequestError if the proxy has let somebody's own header through beside its own. */
+  /** Throws a RequestError if the proxy passed a client's own header beside its own. */
   function findProxied(req: Request): Access | undefined {
     if (proxy === undefined || !isFromProxy(req)) return undefined;
     for (const header of [proxy.header, proxy.groupsHeader, proxy.secret?.header]) {
@@ -151,7 +151,7 @@ export function createPageAccess(deps: PageAccessDeps): PageAccess {
     return { until: now() + elseMs, by: "proxy", name: name.slice(0, 200), groups, role: roleOf(groups) };
   }
 
-  /** The secret of the browser that a proof goes with: its session, or what stands for one. */
+  /** The browser's secret that a CSRF token belongs to: its session cookie, or a cookie that replaces it. */
   function secretOf(req: Request, { by }: Access): string | undefined {
     return cookieOf(req, by === "proxy" ? proofCookie : sessionCookie) || undefined;
   }
@@ -179,7 +179,7 @@ export function createPageAccess(deps: PageAccessDeps): PageAccess {
     async startNamedSession(req, res, { name, groups }) {
       const role = roleOf(groups);
       if (oidc === undefined || role === undefined) return { role: undefined, groupsLeftOut: 0 };
-      // Fewer groups are fewer rights; those that give a role are kept before all others.
+      // Dropping groups only reduces rights; groups that give a role are kept first.
       const known = new Set([...viewerGroups, ...operatorGroups]);
       const kept = fitting(groups) ? groups : groups.filter((group) => known.has(group));
       const value = await oidc.seal.close("session", { name, groups: kept }, now() + oidc.sessionMs);
@@ -221,13 +221,13 @@ function fitting(groups: readonly string[]): boolean {
   return Buffer.byteLength(JSON.stringify(groups)) <= mostGroupsBytes;
 }
 
-/** Of this site only, and no script's. */
+/** Cookie options: same site only, not readable by scripts. */
 export function ownCookie(req: Request): CookieOptions {
   return {
     httpOnly: true,
     sameSite: "strict",
     path: "/",
-    // Whoever says that it is https without truth only keeps their own browser from sending the cookie.
+    // A client that forges this header only prevents its own browser from sending the cookie.
     secure: req.secure || req.get("x-forwarded-proto")?.split(",")[0]?.trim() === "https",
   };
 }

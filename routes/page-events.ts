@@ -1,6 +1,7 @@
 /**
- * Tells browsers what changed: server-sent events. The first change is told at once, and what follows is gathered, so that
- * each hears at most about two a second, however many deployments change. Who reads too slowly is cut off: it comes back, and reads everything anew.
+ * Sends changes to browsers as server-sent events. The first change is sent immediately, further ones are batched, so that
+ * each client gets at most about two events a second, however many deployments change. A client that reads too slowly is
+ * disconnected; it reconnects and reads everything again.
  */
 import type { Response } from "express";
 import { type Key, keyText } from "../src/model.ts";
@@ -8,22 +9,22 @@ import type { PageDelta, PageDeployment } from "./page-facts.ts";
 import { seesAll, type Sees } from "./page-sight.ts";
 
 export interface PageEventsDeps {
-  /** As they are now, from memory; without those that are gone. */
+  /** The current state, from memory; without deleted deployments. */
   readonly describe: (keys: readonly Key[]) => readonly PageDeployment[];
   readonly gatherMs?: number | undefined;
-  /** What changes together with the first one is told with it. */
+  /** Changes within this time after the first one are sent together with it. */
   readonly atOnceMs?: number | undefined;
   readonly aliveMs?: number | undefined;
   readonly mostClients?: number | undefined;
-  /** How much of what was sent may wait for one client. */
+  /** The most unsent bytes for one client. */
   readonly mostWaitingBytes?: number | undefined;
 }
 
 export interface PageEvents {
   changed(key: Key): void;
-  /** False if there are too many. `until`: when it ends by itself, epoch milliseconds. */
+  /** False if there are too many clients. `until`: when the stream ends, epoch milliseconds. */
   open(res: Response, until: number, sees?: Sees): boolean;
-  /** Ends all of them. */
+  /** Ends all streams. */
   stop(): void;
 }
 
@@ -68,7 +69,7 @@ export function createPageEvents({
     const found = new Set(there.map(keyText));
     const removed = keys.filter((key) => !found.has(keyText(key)));
     const toText = (delta: PageDelta) => `event: deployments\ndata: ${JSON.stringify(delta)}\n\n`;
-    const whole = toText({ changed: there, removed }); // most see all of it
+    const whole = toText({ changed: there, removed }); // most clients see all deployments
     send((sees) => {
       if (sees === seesAll) return whole;
       const isSeen = ({ namespace }: Key) => sees(namespace);
@@ -82,14 +83,14 @@ export function createPageEvents({
 
   return {
     changed(key) {
-      if (clients.size === 0) return; // whoever comes reads everything first
+      if (clients.size === 0) return; // a new client reads everything first
       changed.set(keyText(key), { namespace: key.namespace, name: key.name });
       gathering ??= setTimeout(tell, Math.max(atOnceMs, toldAt + gatherMs - performance.now()));
     },
     open(res, until, sees = seesAll) {
       if (stopped || clients.size >= mostClients) return false;
       res.writeHead(200, { "Content-Type": "text/event-stream", "X-Accel-Buffering": "no" });
-      // Whoever hears it has missed nothing from then on.
+      // After this event the client misses no change.
       res.write("retry: 2000\nevent: open\ndata: {}\n\n");
       clients.set(res, { until, sees });
       res.on("close", () => clients.delete(res));

@@ -1,4 +1,4 @@
-/** What the page shows, as its API gives it: both sides read these types. */
+/** The types of the page's API, shared by server and browser. */
 import type { DeliveryRecord } from "../src/delivery-record.ts";
 import type { Key } from "../src/model.ts";
 import type { ShownObjects, ShownProblem, ShownResult } from "../src/reconcile/show-result.ts";
@@ -6,7 +6,7 @@ import type { DeploymentState } from "../src/reconcile/state.ts";
 import type { Trace } from "../src/reconcile/trace.ts";
 
 export interface PageDeployment extends DeploymentState {
-  /** Where people look at its commits; absent where nobody knows. */
+  /** The commit's URL at the git host; absent if unknown. */
   readonly commitUrl?: string | undefined;
   readonly deployedCommitUrl?: string | undefined;
 }
@@ -20,7 +20,7 @@ export interface PageResult {
   readonly endedAt: number;
   readonly errors: number;
   readonly changes: string;
-  /** It was only tried. */
+  /** It was a dry run. */
   readonly dryRun?: boolean | undefined;
 }
 
@@ -38,21 +38,21 @@ export interface PageDeploymentDetails {
   readonly drift: ShownObjects;
   readonly deployErrors: readonly ShownProblem[];
   readonly validateErrors: readonly ShownProblem[];
-  /** What became of the last request of each kind. */
+  /** The outcome of the last request of each kind. */
   readonly requests: readonly PageRequest[];
   /** Stored results, newest first. */
   readonly results: readonly PageResult[];
-  /** Why there are none. */
+  /** Why the results could not be read. */
   readonly resultsProblem?: string | undefined;
 }
 
 export interface PageRequest {
   readonly kind: string;
-  /** Of its log lines. */
+  /** The job's id in the log lines. */
   readonly job: string;
-  /** Of whole seconds. */
+  /** In whole seconds. */
   readonly startedAt: number;
-  /** Absent while it is worked on. */
+  /** Absent while it is in progress. */
   readonly endedAt?: number | undefined;
   readonly error?: string | undefined;
   readonly resultId?: string | undefined;
@@ -61,15 +61,15 @@ export interface PageRequest {
 export interface PageForge {
   readonly id: string;
   readonly kind: string;
-  /** When one was genuine last; `undefined`: none that is remembered. */
+  /** When the last verified delivery arrived; `undefined` if none is stored. */
   readonly lastGenuineAt: number | undefined;
-  /** The newest is first. */
+  /** Newest first. */
   readonly deliveries: readonly DeliveryRecord[];
 }
 
 export interface PagePullRequest {
   readonly name: string;
-  /** Only of http and https. */
+  /** Only http or https. */
   readonly url: string | undefined;
   readonly baseBranch: string;
   readonly head: string;
@@ -84,12 +84,12 @@ export interface PageJob {
   /** `reconcile:shop/staging` */
   readonly subject: string;
   readonly state: "active" | "waiting" | "delayed" | "failed";
-  /** When it began, was wanted, or failed. */
+  /** When it started, was requested, or failed. */
   readonly at: number;
   readonly tries: number;
-  /** Why it failed, or is delayed. */
+  /** Why it failed or is delayed. */
   readonly why?: string | undefined;
-  /** When it is tried again, as far as that is known. */
+  /** When it is retried, if known. */
   readonly nextAt?: number | undefined;
 }
 
@@ -100,20 +100,20 @@ export interface PageQueue {
     readonly active: number;
     readonly delayed: number;
   }[];
-  /** The first of each state. */
+  /** The first jobs of each state. */
   readonly jobs: readonly PageJob[];
 }
 
-/** What kluctl said at work. */
+/** A line of kluctl's output. */
 export interface PageLogLine {
   readonly at: number;
-  /** Those of one loop, or of one request, have the same. */
+  /** Shared by all lines of one reconciliation or request. */
   readonly job: string;
   readonly command: string;
   readonly text: string;
 }
 
-/** What changed since the one before. */
+/** The changes since the previous event. */
 export interface PageDelta {
   readonly changed: readonly PageDeployment[];
   readonly removed: readonly Key[];
@@ -121,7 +121,7 @@ export interface PageDelta {
 
 export interface PageFacts {
   deployments(): readonly PageDeployment[];
-  /** `undefined` if there is none of that name. */
+  /** `undefined` if there is no deployment with this name. */
   details(key: Key): Promise<PageDeploymentDetails | undefined>;
   result(key: Key, id: string): Promise<ShownResult | undefined>;
   forges(): Promise<readonly PageForge[]>;

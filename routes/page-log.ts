@@ -1,27 +1,27 @@
 /**
- * Tells browsers what kluctl says of one deployment: server-sent events, from what is remembered of it. As long as nobody
- * looks, nothing is asked for; however many look, it is one question each time.
+ * Sends kluctl's output for a deployment to browsers as server-sent events, from the stored lines. Without clients nothing
+ * is read; any number of clients share one read.
  */
 import type { Response } from "express";
 import type { Key } from "../src/model.ts";
 import type { PageLogLine } from "./page-facts.ts";
 
 export interface PageLogDeps {
-  /** For each what came after `last`, and where that ends; `"0"` is the beginning. */
+  /** Reads, for each deployment, the lines after `last` and the new position; `"0"` is the beginning. */
   readonly read: (
     wanted: readonly { readonly key: Key; readonly last: string }[],
   ) => Promise<readonly { readonly lines: readonly PageLogLine[]; readonly last: string }[]>;
   readonly everyMs?: number | undefined;
   readonly aliveMs?: number | undefined;
   readonly mostClients?: number | undefined;
-  /** How much of what was sent may wait for one client. */
+  /** The most unsent bytes for one client. */
   readonly mostWaitingBytes?: number | undefined;
 }
 
 export interface PageLog {
-  /** False if there are too many. `until`: when it ends by itself, epoch milliseconds. */
+  /** False if there are too many clients. `until`: when the stream ends, epoch milliseconds. */
   open(res: Response, key: Key, until: number): boolean;
-  /** Ends all of them. */
+  /** Ends all streams. */
   stop(): void;
 }
 
@@ -46,7 +46,7 @@ export function createPageLog({
   let stopped = false;
 
   async function look(): Promise<void> {
-    if (looking) return; // the next one is on its way
+    if (looking) return; // a read is already in progress
     looking = true;
     const asked = [...clients];
     try {
@@ -58,7 +58,7 @@ export function createPageLog({
         client.begun = true;
       });
     } catch {
-      // Redis does not answer: its connection tells the log, and what it has is told when it is back.
+      // Redis does not respond: its connection logs that, and the lines follow once it is back.
     }
     looking = false;
     if (clients.size > 0) timer = setTimeout(() => void look(), everyMs);
@@ -86,7 +86,7 @@ export function createPageLog({
     open(res, key, until) {
       if (stopped || clients.size >= mostClients) return false;
       res.writeHead(200, { "Content-Type": "text/event-stream", "X-Accel-Buffering": "no" });
-      // Whoever hears it forgets what was told before: all that is remembered comes next.
+      // On this event the client discards earlier lines: all stored lines follow.
       res.write("retry: 2000\nevent: open\ndata: {}\n\n");
       const client: Client = { res, key, until, last: "0", begun: false };
       clients.add(client);

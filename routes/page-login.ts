@@ -1,4 +1,4 @@
-/** Logging in at an identity provider: there, and back again. What a browser shows in between is a few words at most. */
+/** Login at an identity provider: the redirect to it and back, and plain pages for errors. */
 import { type Request, type Response, Router } from "express";
 import { rateLimit } from "express-rate-limit";
 import { RequestError } from "../src/errors.ts";
@@ -8,37 +8,37 @@ import { type PageWrite, senderOf } from "./page-writes.ts";
 
 /** See src/login/oidc.ts. */
 export interface LoginProvider {
-  /** `anew`: they are asked who they are, even if that is known there. */
+  /** `anew`: the provider asks for the credentials even if it has a session. */
   begin(anew: boolean): Promise<{ readonly url: string; readonly flow: unknown }>;
-  /** `flow`: as `begin` gave it, or whatever else came out of the cookie. */
+  /** `flow`: the value from `begin`, or anything else that was in the cookie. */
   finish(
     query: string,
     flow: unknown,
   ): Promise<{ readonly name: string; readonly groups: readonly string[]; readonly idToken: string }>;
-  /** Where somebody logs out there, if that can be had. */
+  /** The provider's logout URL, if it has one. */
   leave(idToken: string | undefined): Promise<string | undefined>;
 }
 
 export interface PageLoginDeps {
   readonly access: PageAccess;
-  /** Absent: there is none. */
+  /** Absent: no identity provider is configured. */
   readonly provider?: { readonly oidc: LoginProvider; readonly seal: SessionSeal } | undefined;
   readonly audit: (write: PageWrite) => void;
   readonly log: Logger;
   readonly now: () => number;
-  /** How often one address may come within a minute; behind one proxy all people share it. */
+  /** Logins per address and minute; all users behind one proxy share the limit. */
   readonly mostLogins?: number | undefined;
 }
 
 const flowCookie = "towline-login";
-/** To find the password and the second factor. */
+/** Time for entering the password and the second factor. */
 const flowMs = 10 * 60_000;
-/** Says to the provider whose session ends; sent along with nothing but the end. */
+/** Identifies the provider's session at logout; only sent with the logout. */
 const leavingCookie = "towline-leaving";
 const leavingPath = "/api/logout";
-/** Browsers keep cookies of 4 KB, and sealing makes a third more of it. */
+/** Browsers store cookies of up to 4 KB, and sealing adds a third. */
 const longestIdToken = 2_700;
-/** Longer than sessions are, here and there. */
+/** Longer than sessions on either side. */
 const leavingMs = 24 * 3_600_000;
 
 export function createPageLogin({ access, provider, audit, log, now, mostLogins = 600 }: PageLoginDeps): Router {
@@ -59,7 +59,7 @@ export function createPageLogin({ access, provider, audit, log, now, mostLogins 
     },
   );
 
-  // The answer comes from another site, so that this cookie has to come along with it.
+  // The response comes from another site, and this cookie must be sent with it.
   const flowOptions = (req: Request) => ({ ...ownCookie(req), sameSite: "lax", path: "/auth" }) as const;
 
   function open() {
@@ -83,7 +83,7 @@ export function createPageLogin({ access, provider, audit, log, now, mostLogins 
   router.get("/callback", (req, res) =>
     told(res, async () => {
       const { oidc, seal } = open();
-      // Whoever has logged out at the provider is sent here, too.
+      // The provider also redirects here after a logout.
       if (req.query["code"] === undefined && req.query["error"] === undefined) return res.redirect(303, "/");
       const opened = await seal.open("login", cookieOf(req, flowCookie) ?? "");
       res.clearCookie(flowCookie, flowOptions(req));
@@ -124,7 +124,7 @@ export function createPageLogin({ access, provider, audit, log, now, mostLogins 
       }
       const options = { ...ownCookie(req), path: leavingPath };
       if (person.idToken.length > longestIdToken)
-        res.clearCookie(leavingCookie, options); // of somebody before
+        res.clearCookie(leavingCookie, options); // of a previous user
       else {
         const sealed = await seal.close("logout", person.idToken, now() + leavingMs);
         res.cookie(leavingCookie, sealed, { ...options, maxAge: leavingMs });
@@ -154,7 +154,7 @@ export function createPageLogin({ access, provider, audit, log, now, mostLogins 
   }
 }
 
-/** Ends the session here, and says where to end the one at the identity provider, if that is where it came from. */
+/** Ends the session here, and returns the identity provider's logout URL if the session came from there. */
 export function createLogout({ access, provider }: Pick<PageLoginDeps, "access" | "provider">) {
   return async function logout(req: Request, res: Response): Promise<void> {
     const caller = await access.find(req);
@@ -164,7 +164,7 @@ export function createLogout({ access, provider }: Pick<PageLoginDeps, "access" 
     const opened = await provider?.seal.open("logout", sealed ?? "");
     const { content } = opened ?? {};
     const idToken = typeof content === "string" ? content : undefined;
-    // A session may be over here and go on there.
+    // A session may have ended here while the provider's continues.
     const came = caller?.by === "oidc" || idToken !== undefined;
     const leave = came ? await provider?.oidc.leave(idToken) : undefined;
     if (leave === undefined) res.status(204).end();
@@ -172,7 +172,7 @@ export function createLogout({ access, provider }: Pick<PageLoginDeps, "access" 
   };
 }
 
-/** Where on the page somebody wanted to be. Never another site: it begins with what only the page reads. */
+/** The view to return to. It cannot lead to another site, because it starts with `#`. */
 function placeOf(req: Request): string {
   const { then } = req.query;
   return typeof then === "string" && /^#\/[\x21-\x7e]{0,500}$/.test(then) ? then : "";
@@ -189,7 +189,7 @@ function tellPerson(res: Response, status: number, error: string, hint = ""): vo
     );
 }
 
-/** What the provider knows of somebody it goes on knowing: without being asked anew, they would be sent back here at once. */
+/** Forces the provider to ask for credentials; otherwise it would log in the same user again immediately. */
 const asSomebodyElse = ` · <a href="/auth/login?anew">Log in as another user</a>`;
 
 const style = `:root { color-scheme: light dark; font: 16px/1.5 system-ui, sans-serif; }

@@ -1,13 +1,13 @@
-/** What of the facts somebody sees who sees some namespaces only. Pure. */
+/** Filters the page's data to the namespaces that a user can see. Pure. */
 import type { DeliveryRecord } from "../src/delivery-record.ts";
 import type { Trace } from "../src/reconcile/trace.ts";
 import type { Access } from "./page-access.ts";
 import type { PageForge, PagePullRequest, PageQueue } from "./page-facts.ts";
 
-/** Whether its deployments are to be seen. */
+/** Whether the user can see deployments of this namespace. */
 export type Sees = (namespace: string) => boolean;
 
-/** Asked once for each request. Throws a RequestError if it cannot be known. */
+/** Called once for each request. Throws a RequestError if it cannot be determined. */
 export type FindSight = (caller: Access) => Promise<Sees>;
 
 export const seesAll: Sees = () => true;
@@ -15,7 +15,7 @@ export const seesAll: Sees = () => true;
 /** `namespace/name` */
 const seesKey = (sees: Sees) => (deployment: string) => sees(deployment.split("/", 1)[0] ?? "");
 
-/** Those that concern something that is seen, and of each that alone. */
+/** Keeps deliveries that affect visible deployments, reduced to those deployments. */
 export function limitForges(forges: readonly PageForge[], sees: Sees): readonly PageForge[] {
   if (sees === seesAll) return forges;
   return forges.map((forge) => ({ ...forge, deliveries: limitDeliveries(forge.deliveries, sees) }));
@@ -39,12 +39,12 @@ export function limitPullRequests<Shown extends Pick<PagePullRequest, "previews"
   const isSeen = seesKey(sees);
   return pullRequests.flatMap((pullRequest) => {
     const previews = pullRequest.previews.filter(({ deployment }) => isSeen(deployment));
-    // What is said of it as a whole counts what is not seen.
+    // The summary of the whole pull request would include hidden deployments.
     return previews.length === 0 ? [] : { ...pullRequest, previews, verdict: "" };
   });
 }
 
-/** Jobs of pull requests and commits are of no namespace. */
+/** Jobs of pull requests and commits do not belong to a namespace. */
 export function limitQueue({ lanes, jobs }: PageQueue, sees: Sees): PageQueue {
   if (sees === seesAll) return { lanes, jobs };
   const isSeen = seesKey(sees);

@@ -1,6 +1,6 @@
 /**
- * What people may do on the page. Each write is of somebody known who may do it, comes from the page itself, and leaves a
- * line in the audit log, also when it is refused.
+ * The page's writes. Each requires an authenticated user with the right to do it, comes from the page itself, and is recorded
+ * in the audit log, also if it is rejected.
  */
 import express, { type Request, type Response, type Router } from "express";
 import { rateLimit } from "express-rate-limit";
@@ -13,10 +13,10 @@ import { sendProblem } from "./errors.ts";
 import type { Access, PageAccess } from "./page-access.ts";
 import type { FindSight } from "./page-sight.ts";
 
-/** What somebody did, or wanted to do; names only. */
+/** A write, for the audit log: names only. */
 export interface PageWrite {
   readonly action: Action | "replay" | "retry" | "login";
-  /** `refused`: they may not, or it made no sense. `failed`: something else was in the way. */
+  /** `refused`: not allowed, or not applicable. `failed`: any other error. */
   readonly result: "asked" | "refused" | "failed";
   readonly namespace?: string | undefined;
   readonly name?: string | undefined;
@@ -24,30 +24,30 @@ export interface PageWrite {
   readonly delivery?: string | undefined;
   readonly lane?: string | undefined;
   readonly subject?: string | undefined;
-  /** Who it was, if anything but the token is known of them. */
+  /** The user's name, unless the page token was used. */
   readonly person?: string | undefined;
-  /** How they came in; `none`: they did not. */
+  /** How the user was authenticated; `none`: not at all. */
   readonly login: Access["by"] | "none";
   readonly role?: Access["role"];
-  /** Whose connection it was. */
+  /** The address of the connection. */
   readonly address: string;
-  /** What its headers say of others before it. */
+  /** The client's address according to the request's headers. */
   readonly forwardedFor?: string | undefined;
-  /** As whom the cluster was asked, if not as the server. */
+  /** The impersonated user, if the request was not made as the server. */
   readonly actedAs?: string | undefined;
-  /** Names the request, and stands in the line of what came of it. */
+  /** Identifies the request; also in the audit line of its result. */
   readonly request?: string | undefined;
   readonly approved?: string | undefined;
-  /** What was answered. */
+  /** The response status. */
   readonly status: number;
   readonly why?: string | undefined;
 }
 
 export interface Possible {
   readonly may: boolean;
-  /** Why not, for people. */
+  /** Why not, as a sentence. */
   readonly why?: string | undefined;
-  /** Of what waits for approval. */
+  /** The hash of the change that is waiting for approval. */
   readonly hash?: string | undefined;
 }
 
@@ -58,17 +58,17 @@ export interface Asked {
   readonly actedAs?: string | undefined;
 }
 
-/** Whatever is in the way is thrown as a RequestError. */
+/** Every obstacle is thrown as a RequestError. */
 export interface PageActions {
   possible(key: Key, caller: Access): Promise<PossibleActions>;
-  /** `told` is called with what is known before the cluster is asked. */
+  /** `told` is called with what is known before the request to the cluster. */
   act(
     key: Key,
     wanted: { action: Action; hash?: string | undefined },
     caller: Access,
     told: (asked: Asked) => void,
   ): Promise<void>;
-  /** Both ask the cluster whether the caller may ask something of each deployment that it concerns. */
+  /** Both check with the cluster that the user is allowed to change each affected deployment. */
   replay(forge: string, delivery: string, caller: Access, told: (asked: Asked) => void): Promise<Receipt>;
   retry(
     lane: string,
@@ -85,7 +85,7 @@ export interface PageWritesDeps {
   readonly audit: (write: PageWrite) => void;
   readonly now: () => number;
   readonly keyOf: (req: Request) => Key;
-  /** How many writes of nobody one address may have refused within a minute, before they leave no line any more. */
+  /** Unauthenticated writes per address and minute that are logged; further ones are not. */
   readonly mostAnonymous?: number | undefined;
 }
 
@@ -95,7 +95,7 @@ const Retry = z.object({ subject: z.string().min(1).max(1_000) });
 type What = Partial<Pick<PageWrite, "namespace" | "name" | "forge" | "delivery" | "lane" | "subject" | "approved">> &
   Asked & { action: PageWrite["action"] };
 
-/** Below `/api`, before whatever turns away those without access. */
+/** Mounted under `/api`, before the handler that rejects requests without access. */
 export function createPageWrites(deps: PageWritesDeps): Router {
   const { access, actions: does, sight, audit, now, keyOf, mostAnonymous = 30 } = deps;
   const router = express.Router();
@@ -121,12 +121,12 @@ export function createPageWrites(deps: PageWritesDeps): Router {
       sendProblem(res, 429, { error: "Too many unauthorized write requests.", hint: "Log in first." }),
   });
 
-  /** Does it for those who may, and answers and tells what came of it. */
+  /** Performs the write if it is allowed, responds, and records the result. */
   const write =
     (describe: (req: Request) => What, act: (req: Request, caller: Access, what: What) => Promise<[number, unknown]>) =>
     async (req: Request, res: Response): Promise<void> => {
       const caller = callerOf(res);
-      // Whatever was sent, it must not make a line of the log longer than people can read.
+      // Limits what a client can put into a log line.
       const what = describe(req);
       try {
         const [status, answer] = await act(req, mayWrite(req, caller), what);
@@ -159,7 +159,7 @@ export function createPageWrites(deps: PageWritesDeps): Router {
     return caller;
   }
 
-  /** What somebody does not see is not there for them. */
+  /** Deployments that the user cannot see are treated as missing. */
   async function seen({ namespace }: Key, caller: Access): Promise<void> {
     if (!(await sight(caller))(namespace)) throw new RequestError(404, "There is no KluctlDeployment with this name.");
   }
@@ -193,7 +193,7 @@ export function createPageWrites(deps: PageWritesDeps): Router {
   );
   router.get("/deployments/:namespace/:name/actions", async (req, res, next) => {
     const caller = callerOf(res);
-    if (caller?.role === undefined) return next(); // is turned away there
+    if (caller?.role === undefined) return next(); // is rejected there
     await seen(keyOf(req), caller);
     res.json(await does.possible(keyOf(req), caller));
   });
@@ -227,7 +227,7 @@ export function createPageWrites(deps: PageWritesDeps): Router {
   return router;
 }
 
-/** Who sent it, for the audit log. */
+/** The sender, for the audit log. */
 export function senderOf(req: Request, caller: Access | undefined) {
   return {
     person: caller?.name,
@@ -238,18 +238,18 @@ export function senderOf(req: Request, caller: Access | undefined) {
   };
 }
 
-/** Found once for each request below `/api`. */
+/** Determined once for each request under `/api`. */
 export function callerOf(res: Response): Access | undefined {
   return res.locals["access"] as Access | undefined;
 }
 
-/** Other sites cannot send what they like in a visitor's name: browsers say where a request comes from. */
+/** Prevents other sites from sending requests in a user's name: browsers declare a request's origin. */
 export function isSameSite(req: Request): boolean {
   const from = req.get("sec-fetch-site") ?? "same-origin";
   return from === "same-origin" || from === "none";
 }
 
-/** What it takes to do more than look. */
+/** Explains how to get write access. */
 export function whyNotOperator({ by, name = "" }: Access): [error: string, hint: string] {
   return by === "token" || by === "session"
     ? ["The page token is read-only.", "Set ui.tokenRole to operator, or log in with an account."]

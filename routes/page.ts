@@ -1,4 +1,4 @@
-/** The page and its API, on a port of their own. Everything below `/api` needs access; the rest holds nothing but code. */
+/** The page and its API, on a separate port. Everything under `/api` requires access; the rest is only code. */
 import express, { type ErrorRequestHandler, type NextFunction, type Request, type Response, Router } from "express";
 import { rateLimit } from "express-rate-limit";
 import helmet from "helmet";
@@ -22,10 +22,10 @@ export interface PageRoutesDeps
   readonly access: PageAccess;
   readonly events: PageEvents;
   readonly lines: PageLog;
-  /** The directory with what a browser needs. */
+  /** The directory with the built page. */
   readonly assets: string;
   readonly log: Logger;
-  /** Wrong tokens that one address may send within a minute. */
+  /** Invalid tokens per address and minute. */
   readonly mostWrong?: number | undefined;
 }
 
@@ -46,7 +46,7 @@ export function createPageRoutes(deps: PageRoutesDeps): Router {
     requestWasSuccessful: (_req, res) => res.statusCode !== 401,
     legacyHeaders: false,
     standardHeaders: "draft-8",
-    // No proxy is believed what it says of others' addresses: all that come through one share its tries.
+    // Forwarded addresses are not trusted: all users behind one proxy share its attempts.
     validate: { xForwardedForHeader: false, forwardedHeader: false },
     handler: (_req, res) =>
       sendProblem(res, 429, { error: "Too many invalid tokens.", hint: "Wait a minute and try again." }),
@@ -106,7 +106,7 @@ export function createPageRoutes(deps: PageRoutesDeps): Router {
     res.json({ by, ...named, role, csrf: access.proofFor(req, res, caller), logins: access.logins() });
   });
 
-  /** What is not seen is not there. */
+  /** Deployments that the user cannot see are treated as missing. */
   const seenKeyOf = (req: Request, res: Response) => {
     const key = keyOf(req);
     if (!seesOf(res)(key.namespace)) throw new RequestError(404, "There is no KluctlDeployment with this name.");
@@ -143,7 +143,7 @@ export function createPageRoutes(deps: PageRoutesDeps): Router {
     res.json(limitTrace(await facts.trace(commit), seesOf(res)));
   });
   const openStream = (res: Response, open: (until: number) => boolean) => {
-    // What somebody may see is another thing tomorrow: whoever is cut off comes back, and is asked again.
+    // Access can change: a stream ends after a time, and the client reconnects and is checked again.
     const most = seesOf(res) === seesAll ? Infinity : now() + limitedStreamMs;
     if (open(Math.min(callerOf(res)?.until ?? now(), most))) return;
     res.set("Retry-After", "30");
@@ -158,7 +158,7 @@ export function createPageRoutes(deps: PageRoutesDeps): Router {
 
   router.use("/auth", createPageLogin(deps));
 
-  // Their names change with what is in them; the page itself is asked for each time.
+  // Asset names contain a hash of their content; the page itself is revalidated each time.
   router.use("/assets", express.static(`${assets}/assets`, { immutable: true, maxAge: "365d", index: false }));
   router.get("/", (_req, res, next) => {
     res.set("Cache-Control", "no-cache");
@@ -192,11 +192,11 @@ const securityHeaders = helmet({
   },
   frameguard: { action: "deny" },
   referrerPolicy: { policy: "no-referrer" },
-  // Whether it is https is the matter of what stands before it.
+  // TLS is the responsibility of the proxy in front.
   strictTransportSecurity: false,
 });
 
-/** Without Redis less is known; its connection tells the log. */
+/** Without Redis some data is missing; its connection logs the error. */
 const answerForgetful: ErrorRequestHandler = (error: unknown, _req, res, next) => {
   if (!(error instanceof QueueUnavailableError) || res.headersSent) return next(error);
   sendProblem(res, 503, { error: "Redis does not respond.", hint: "The data stored there is shown once it does." });
@@ -211,7 +211,7 @@ function sameSite(req: Request, res: Response, next: NextFunction): void {
   else sendProblem(res, 403, { error: "This request comes from another site." });
 }
 
-/** What is no name is the name of nothing. */
+/** An invalid name matches no deployment. */
 function keyOf(req: Request): { namespace: string; name: string } {
   const [namespace, own] = [String(req.params["namespace"]), String(req.params["name"])];
   if (!name.test(namespace) || !name.test(own))

@@ -1,6 +1,6 @@
 /**
- * What is remembered of a delivery, for whoever wonders what became of it: names and reasons, nothing of the payload and
- * nothing that proves anything. A schema, because it comes back from Redis.
+ * The stored record of a delivery and its outcome: names and reasons, without the payload and without credentials. A schema,
+ * because it is read back from Redis.
  */
 import { z } from "zod";
 
@@ -10,34 +10,34 @@ export const DeliveryRecord = z.object({
   v: z.literal(1),
   /** Id of the configured forge. */
   forge: z.string(),
-  /** The host's own id; absent if nothing was read. */
+  /** The host's id of the delivery; absent if the delivery was not parsed. */
   delivery: z.string().optional(),
   /** Epoch milliseconds. */
   at: z.number(),
-  /** What was answered; 499: the sender was gone. */
+  /** The response status; 499: the sender disconnected. */
   status: z.int(),
   ms: z.number(),
   event: z.enum(["push", "pull-request", "merge-group", "ping", "irrelevant", "none"]),
   repoName: z.string().optional(),
   ref: z.string().optional(),
   commit: z.string().optional(),
-  /** What a push brought besides `commit`, as far as the host lists it. */
+  /** Other commits of the push, as far as the host lists them. */
   others: z.array(z.string()).optional(),
   pullRequest: count.optional(),
-  /** Why it was not genuine. */
+  /** Why verification failed. */
   refused: z.string().optional(),
-  /** Why nothing was done, unless `ignored` says it. */
+  /** Why nothing was queued, unless `ignored` has the reasons. */
   reason: z.string().optional(),
-  /** How many deployments it concerned; the first of them by name. */
+  /** The number of affected deployments; the first of them by name. */
   matched: count,
   deployments: z.array(z.string()),
   previews: count.optional(),
   /** New jobs. */
   queued: count,
   ignored: z.array(z.object({ deployment: z.string(), reason: z.string() })),
-  /** How many further ones were ignored. */
+  /** The number of further ignored deployments. */
   ignoredMore: count,
-  /** Whether it can be taken anew. */
+  /** Whether it can be replayed. */
   replayable: z.boolean().optional(),
 });
 

@@ -1,4 +1,4 @@
-/** Does what people ask for on the page: as whom they are in the cluster, by the same patches as the command line. */
+/** Performs the page's actions: as the user in the cluster, with the same patches as the command line. */
 import { randomUUID } from "node:crypto";
 import type { Deliveries } from "../../jobs/deliveries.ts";
 import type { JobQueue } from "../../jobs/queue.ts";
@@ -37,18 +37,18 @@ export interface PageActionsDeps {
   readonly accept: Accept;
   readonly deliveries: Pick<Deliveries, "event">;
   readonly queue: Pick<JobQueue, "retryFailed">;
-  /** As whom the cluster is asked. */
+  /** The identity for requests to the cluster. */
   readonly mapping: Mapping;
-  /** Which namespaces they see. */
+  /** The namespaces that the user can see. */
   readonly sight: FindSight;
   readonly clock: Clock;
 }
 
 export type Mapping = Pick<UiConfig, "actAs" | "userPrefix" | "groupPrefix" | "viewerGroups" | "operatorGroups">;
 
-/** Who the cluster knows whoever has the page's token as. */
+/** The cluster user for requests with the page token. */
 const tokenUser = "towline:page-token";
-/** A status is written all the time: what waits for approval has then to be looked at again. */
+/** Statuses change often: after a conflict, the pending change is checked again. */
 const mostTries = 5;
 
 export function createPageActions(deps: PageActionsDeps): PageActions {
@@ -99,7 +99,7 @@ export function createPageActions(deps: PageActionsDeps): PageActions {
       const request = isRequest(action) ? randomUUID() : undefined;
       told({ request, actedAs: as.as });
       for (let tries = 1; ; tries++) {
-        // As it is now: the watch may be behind, and what somebody approves has to be what they saw.
+        // Read from the API server, since the watch may be behind: the approved change must be the one that the user saw.
         const deployment = await deployments.get(key).catch((error: unknown) => {
           throw error instanceof ApiError ? explain(error, {}) : error;
         });
@@ -145,7 +145,7 @@ export function createPageActions(deps: PageActionsDeps): PageActions {
     },
   };
 
-  /** Throws a RequestError unless the cluster lets them ask something of each. */
+  /** Throws a RequestError unless the cluster allows the user to change each of them. */
   async function mayAskAll(all: readonly Entry[], caller: Access, as: As): Promise<void> {
     const sees = await sight(caller);
     const places = new Map(all.map((one) => [`${one.key.namespace} ${isLegacy(one)}`, one]));
@@ -157,7 +157,7 @@ export function createPageActions(deps: PageActionsDeps): PageActions {
     }
   }
 
-  /** Of a pull request every deployment that may follow its repository. */
+  /** For a pull request, every deployment that may follow its repository. */
   function concerned(request: Request): readonly Entry[] {
     switch (request.kind) {
       case "reconcile":
@@ -225,7 +225,7 @@ function objection(action: Action, deployment: Entry): string | undefined {
   return objectionTo(action, deployment);
 }
 
-/** What somebody saw has to be what is approved. */
+/** Throws unless the pending change is the one that the user saw. */
 function staleness(deployment: Entry, seen: string | undefined): string | undefined {
   if (seen === undefined) return "Name the change to approve: `hash`, as given in the list of possible actions.";
   const pending = pendingHash(deployment);
@@ -235,8 +235,8 @@ function staleness(deployment: Entry, seen: string | undefined): string | undefi
 }
 
 /**
- * Who somebody is to the cluster. Names that Kubernetes keeps for itself are nobody's. Of the groups it is told those that the
- * configuration names: for each the server needs the right to say it, and one right that it lacks refuses all.
+ * Maps a user of the page to a cluster identity. Names reserved by Kubernetes are rejected. Only groups named in the
+ * configuration are passed: the server needs the right to impersonate each, and one missing right fails the request.
  */
 export function asWhom(
   { name, groups }: Pick<Access, "name" | "groups">,
@@ -256,7 +256,7 @@ export function asWhom(
   return { as: user, asGroups: told.filter(mayBeTold) };
 }
 
-/** All that it may be told. Who may ask for something may be in one of the viewers' as well. */
+/** All groups that may be passed to the cluster. Operators may also be in viewer groups. */
 export function groupsToImpersonate({
   actAs,
   groupPrefix = "",
@@ -287,14 +287,14 @@ async function refusalOf(check: () => Promise<string | undefined>): Promise<stri
   try {
     return await check();
   } catch (error) {
-    // Somebody who cannot be asked for may still look, and has to see why.
+    // A user who cannot be impersonated can still view the page, and is shown the reason.
     if (error instanceof RequestError && error.status === 403)
       return [error.message, error.hint].filter(Boolean).join(" ");
     throw error;
   }
 }
 
-/** What the API server says, in words for whoever asked for it on the page. */
+/** Translates an error of the API server for the page's user. */
 function explain({ status, message }: ApiError, { as }: As): RequestError {
   const words = message.replace(/^\S+ \S+: (?:\d{3} )?/, "").slice(0, 500);
   if (status === 403 && words.includes(" cannot impersonate "))

@@ -1,4 +1,4 @@
-/** What the page shows: the same that the command line tells, from the same functions. */
+/** The page's data, from the same functions as the command line's output. */
 import type { Deliveries } from "../../jobs/deliveries.ts";
 import { lanes } from "../../jobs/lanes.ts";
 import type { JobQueue } from "../../jobs/queue.ts";
@@ -41,12 +41,12 @@ export interface PageFactsDeps {
   readonly queue: Pick<JobQueue, "depth" | "jobs">;
   readonly forges: () => readonly ForgeConfig[];
   readonly retries: Pick<Retries, "nextAt">;
-  /** Of the server itself: results that were stored by other programs may show them. */
+  /** The server's own secrets, which results stored by other programs may contain. */
   readonly knownSecrets: () => readonly string[];
   readonly clock: Clock;
 }
 
-/** Of each forge; the store has more. */
+/** Per forge; the store has more. */
 const deliveriesShown = 100;
 const pullRequestsShown = 200;
 
@@ -159,7 +159,7 @@ function showRequest(kind: ManualKind, status: ManualResults): PageRequest | und
   };
 }
 
-/** The whole of it is among the conditions. */
+/** The full text is in the conditions. */
 const longestError = 2_000;
 
 function showReport(report: Report) {

@@ -1,6 +1,6 @@
 /**
- * Which namespaces somebody sees on the page: those that their groups are given, and those whose deployments the API server
- * lets them read, where the cluster is asked in people's own names.
+ * Determines which namespaces a user sees on the page: those configured for the user's groups and, if requests are made in
+ * the user's name, only those whose deployments the API server allows the user to read.
  */
 import { seesAll, type FindSight, type Sees } from "../../routes/page-sight.ts";
 import type { Access } from "../../routes/page-access.ts";
@@ -18,7 +18,7 @@ export interface PageSightDeps {
   readonly now: () => number;
 }
 
-/** What the API server said counts for so long. */
+/** How long an answer of the API server is cached. */
 const knownForMs = 30_000;
 const mostKnown = 500;
 const askedAtOnce = 8;
@@ -83,7 +83,7 @@ export function createPageSight({ deployments, client, mapping, now }: PageSight
   }
 
   return async function findSight(caller) {
-    // Whoever has the token is nobody in particular: the server's administrator gave it to them.
+    // The page token has no user: the server's administrator issued it.
     if (caller.name === undefined) return seesAll;
     const given = byGroup(caller);
     if (actAs === "server") return given;
@@ -93,7 +93,7 @@ export function createPageSight({ deployments, client, mapping, now }: PageSight
   };
 }
 
-/** `*` is any number of letters; the configuration lets through no others that mean something here. */
+/** `*` matches any characters; the configuration allows no other special characters. */
 function toPattern(text: string): RegExp {
   return new RegExp(`^${text.replaceAll("*", ".*")}$`);
 }

@@ -1,4 +1,4 @@
-/** The page's port. Only opened where somebody has access. */
+/** The page's port. Only opened if a way to log in is configured. */
 import { join } from "node:path";
 import express from "express";
 import { createPageAccess } from "../../routes/page-access.ts";
@@ -33,11 +33,11 @@ export interface PageDeps extends PageFactsDeps, Omit<PageActionsDeps, "mapping"
 }
 
 export interface Page extends Listener {
-  /** Lets everybody in as this says from when it is taken on, also those who look already. Host and port stay. */
+  /** Prepares a new configuration; once taken, it also applies to open pages. Host and port do not change. */
   prepare(next: UiConfig): Prepared;
 }
 
-/** Throws if the address is in use, or cannot be had. */
+/** Throws if the address is in use or not available. */
 export async function startPage(ui: UiConfig, deps: PageDeps): Promise<Page> {
   const { deployments, clock, audit, log } = deps;
   const now = () => clock.now();
@@ -83,7 +83,7 @@ export async function startPage(ui: UiConfig, deps: PageDeps): Promise<Page> {
       const built = build(next);
       return {
         take() {
-          current.end(); // whoever looks comes back, and is asked who they are
+          current.end(); // open pages reconnect and are authenticated again
           current = built;
         },
         drop: built.end,
@@ -96,7 +96,7 @@ export async function startPage(ui: UiConfig, deps: PageDeps): Promise<Page> {
   };
 }
 
-/** Whom the page knows, and by what. */
+/** Builds the configured ways to authenticate. */
 function openWays(config: UiConfig, { now, log }: { readonly now: () => number; readonly log: Logger }) {
   const { token, tokenRole, proxy, oidc, viewerGroups, operatorGroups } = config;
   const seal = oidc && createSeal(oidc.clientSecret.reveal(), now);
@@ -127,5 +127,5 @@ function openWays(config: UiConfig, { now, log }: { readonly now: () => number; 
   return { access, provider };
 }
 
-/** Built into `dist/ui`; this file is run as it is, or from `dist/src/app`. */
+/** Built into `dist/ui`; this file runs from the sources, or from `dist/src/app`. */
 const assets = join(import.meta.dirname, import.meta.filename.endsWith(".ts") ? "../../dist/ui" : "../../ui");

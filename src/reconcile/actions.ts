@@ -1,4 +1,4 @@
-/** What people may ask of one deployment, and when it makes no sense. Pure. */
+/** The actions on one deployment, and when they are not applicable. Pure. */
 import { type Deployment, isMalformed, type MalformedDeployment } from "../model.ts";
 import { hashToApprove } from "./decide.ts";
 
@@ -7,14 +7,14 @@ export type Action = (typeof actions)[number];
 
 type Entry = Deployment | MalformedDeployment;
 
-/** The hash of what waits for somebody to approve it. */
+/** The hash of the change that is waiting for approval. */
 export function pendingHash(deployment: Entry): string | undefined {
   if (isMalformed(deployment)) return undefined;
   const { spec, status } = deployment;
   return hashToApprove(spec, status);
 }
 
-/** Why this makes no sense as the deployment stands; `undefined` if it does. */
+/** Why the action is not applicable in the deployment's current state; `undefined` if it is. */
 export function objectionTo(action: Action, deployment: Entry): string | undefined {
   if (deployment.deletionTimestamp !== undefined) return "The deployment is being deleted.";
   if (isMalformed(deployment))

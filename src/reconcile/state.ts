@@ -1,4 +1,4 @@
-/** How a deployment stands, for people: what they ask first, in one look. Pure. */
+/** The state of a deployment at a glance, for lists. Pure. */
 import { describeRef } from "../git-ref.ts";
 import { type Deployment, isMalformed, type MalformedDeployment } from "../model.ts";
 import { isReconciling, pendingCommitOf, readyCondition } from "./conditions.ts";
@@ -10,33 +10,33 @@ export interface DeploymentState {
   readonly namespace: string;
   readonly name: string;
   readonly ready: "True" | "False" | "Unknown" | undefined;
-  /** The newest commit that was looked at. */
+  /** The newest commit that was reconciled. */
   readonly commit: string | undefined;
   /** The commit that was deployed last. */
   readonly deployedCommit: string | undefined;
   /** Epoch milliseconds. */
   readonly deployedAt: number | undefined;
-  /** `none`, or what the cluster differs in: `2 chg`; `undefined` if nobody has looked yet. */
+  /** `none`, or the differences, such as `2 chg`; `undefined` if not compared yet. */
   readonly drift: string | undefined;
-  /** When it is looked at again by the clock; `undefined`: not before something changes, or nobody here knows. */
+  /** The next check by interval; `undefined`: only after a change, or unknown to this process. */
   readonly nextLookAt: number | undefined;
-  /** What it waits for, or what is wrong; `undefined` if all is well. */
+  /** What it is waiting for, or what is wrong; `undefined` if it is healthy. */
   readonly why: string | undefined;
   readonly suspended: boolean;
   readonly target: string | undefined;
-  /** What it follows. */
+  /** The followed ref. */
   readonly source: string | undefined;
   readonly ref: string | undefined;
   readonly path: string | undefined;
 }
 
-/** `retryAt`: when what failed is tried again, which only a server knows. */
+/** `retryAt`: the next retry after a failure, which only a server knows. */
 export function stateOf(deployment: Deployment | MalformedDeployment, now: number, retryAt?: number): DeploymentState {
   const { key, status } = deployment;
   const spec = isMalformed(deployment) ? undefined : deployment.spec;
   const { lastDeployResult: deployed } = status;
   const ready = readyCondition(status)?.status;
-  // What cannot be rendered has no time of its last look in its status: it is not overdue for that.
+  // A deployment that cannot be rendered has no time of its last check in its status, so it is not overdue.
   const next = dueAt(deployment, { retryAt: retryAt ?? (ready === "False" ? Infinity : undefined) }, now);
   return {
     ...key,
@@ -55,7 +55,7 @@ export function stateOf(deployment: Deployment | MalformedDeployment, now: numbe
   };
 }
 
-/** kluctl says "no drift" of objects that were refused, too: these are not in the cluster as git has them. */
+/** kluctl reports "no drift" for rejected objects too, although the cluster differs from git there. */
 function driftOf({
   lastDriftDetectionResultMessage: message,
   lastDriftDetectionResult: last,
@@ -65,7 +65,7 @@ function driftOf({
   return Array.isArray(errors) && errors.length > 0 ? `${errors.length} err` : "none";
 }
 
-/** The first that applies: what only a person can mend before what goes on by itself. */
+/** The first reason that applies: problems that need a change come before those that resolve by themselves. */
 function whyOf(deployment: Deployment | MalformedDeployment): string | undefined {
   const { status } = deployment;
   if (deployment.deletionTimestamp !== undefined) return "is being deleted";
@@ -102,7 +102,7 @@ function refOf(source: Deployment["spec"]["source"]): string {
   return digest ?? `tag ${tag}`;
 }
 
-/** Of a result of kluctl's. */
+/** The commit of a kluctl result. */
 function commitOf(document: Readonly<Record<string, unknown>> | undefined): string | undefined {
   const { commit } = (document?.["gitInfo"] ?? {}) as { commit?: unknown };
   return typeof commit === "string" && commit !== "" ? commit : undefined;

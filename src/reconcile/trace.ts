@@ -1,4 +1,4 @@
-/** Where is a commit? What is known of it, deployment by deployment. Pure. */
+/** Traces a commit through each deployment. Pure. */
 import type { DeliveryRecord } from "../delivery-record.ts";
 import type { Ignored } from "../match.ts";
 import {
@@ -25,37 +25,37 @@ export interface TracedDeployment {
   /** `namespace/name` */
   readonly deployment: string;
   /**
-   * `applied`: it was, even if something newer is there now. `unchanged`: nothing that is rendered differs, or it is only
-   * tried. `in progress`: it is being reconciled, or was when its server ended, and has no outcome yet.
+   * `applied`: also if a newer commit was applied since. `unchanged`: the rendered objects do not differ, or it was only a
+   * dry run. `in progress`: being reconciled, or interrupted when its server ended, without an outcome yet.
    */
   readonly state: "applied" | "unchanged" | "superseded" | "waiting" | "in progress" | "suspended" | "failed";
   readonly steps: readonly TraceStep[];
 }
 
-/** One that proposes the commit, or once did. */
+/** A pull request that proposes the commit, or once did. */
 export interface TracedPullRequest {
   /** `gitea:example/shop#7` */
   readonly name: string;
-  /** Of http or https. */
+  /** Only http or https. */
   readonly url?: string | undefined;
   readonly baseBranch?: string | undefined;
-  /** What it proposes now. */
+  /** The current head. */
   readonly head: string;
-  /** Whether that is this commit. */
+  /** Whether the current head is this commit. */
   readonly isHead: boolean;
-  /** `unknown`: nothing was previewed. */
+  /** `unknown`: not previewed. */
   readonly state: "working" | "done" | "merged" | "closed" | "unknown";
-  /** How the commit stands to it, as a sentence. */
+  /** How the commit relates to the pull request, as a sentence. */
   readonly words: string;
-  /** On what it proposes now; empty of one that is over. */
+  /** The verdict on the current head; empty if the pull request is closed. */
   readonly verdict: string;
   readonly previews: readonly { readonly deployment: string; readonly verdict: string }[];
 }
 
 export interface Trace {
-  /** The whole hash, if anything knows it. */
+  /** The full hash, if known. */
   readonly commit: string | undefined;
-  /** It was not the last of its push: this one was, and what is told is told of this one. */
+  /** Set if the commit was not the newest of its push: the newest one, which is traced instead. */
   readonly within?: string | undefined;
   readonly deliveries: readonly DeliveryRecord[];
   readonly deployments: readonly TracedDeployment[];
@@ -68,15 +68,15 @@ export interface TraceFacts {
   readonly commit: string;
   readonly deployments: readonly (Deployment | MalformedDeployment)[];
   readonly results: readonly StoredCommand[];
-  /** All that are remembered. */
+  /** All stored deliveries. */
   readonly deliveries: readonly DeliveryRecord[];
   readonly pullRequests: readonly TracedPullRequest[];
-  /** Deployments that are known to have a job, as `namespace/name`. */
+  /** Deployments with a queued job, as `namespace/name`. */
   readonly queued?: ReadonlySet<string> | undefined;
   readonly now: number;
 }
 
-/** The deployments that were told of the commit by a delivery, as `namespace/name`. */
+/** The deployments that a delivery of the commit affected, as `namespace/name`. */
 export function toldOf(commit: string, deliveries: readonly DeliveryRecord[]): readonly string[] {
   return [...new Set(deliveries.flatMap((one) => (one.commit?.startsWith(commit) ? one.deployments : [])))];
 }
@@ -85,7 +85,7 @@ export function traceCommit(facts: TraceFacts): Trace {
   const found = traceOne(facts);
   if (found.deployments.length > 0) return found;
   const pushes = facts.deliveries.filter((one) => one.event === "push" && findOther(one, facts.commit) !== undefined);
-  // It may have come by several branches: one that is followed tells more.
+  // The commit may be on several branches: prefer a delivery for a followed one.
   const push = pushes.toSorted((a, b) => Number(b.matched > 0) - Number(a.matched > 0) || a.at - b.at)[0];
   if (push?.commit === undefined || (found.deliveries.length > 0 && push.matched === 0)) return found;
   const whole = { ...traceOne({ ...facts, commit: push.commit }), within: push.commit };
@@ -131,12 +131,12 @@ function traceOne(facts: TraceFacts): Trace {
   };
 }
 
-/** Also those that were not told of it because they were suspended. */
+/** Includes deployments that ignored it because they were suspended. */
 function concernedBy({ deployments, ignored }: DeliveryRecord): readonly string[] {
   return [...deployments, ...ignored.flatMap(({ deployment, reason }) => (reason === "suspended" ? [deployment] : []))];
 }
 
-/** Longer than a push waits for its look, as long as nothing is in its way. */
+/** Longer than a push normally waits for its reconciliation. */
 const settledMs = 5_000;
 
 function traceDeployment(
@@ -179,7 +179,7 @@ function traceDeployment(
   };
   if (!isMeant(observed)) {
     const newer = observed?.slice(0, 7) ?? "none";
-    // The result of a deploy is stored before the status tells of it.
+    // The result of a deploy is stored before the status is updated.
     const isAhead = (commands.at(-1)?.endedAt ?? 0) > (timeOf(status.lastDeployResult?.endTime) ?? 0);
     if (isAhead && isReconciling(status)) return inProgress();
     if (applied) steps.push({ step: "note", words: `superseded by ${newer}` });
@@ -198,12 +198,12 @@ function traceDeployment(
   }
   if (isReconciling(status) && !(applied && isDeployedBefore(status, commands))) return inProgress();
   if (isSuspended && !applied && isOnlyShown(status)) return suspended();
-  // What is stored of it may be gone by now.
+  // Its stored result may have been removed.
   const failed = !applied && !tried && isMeant(stateOf(deployment, facts.now).deployedCommit);
   return endOf(deployment, state, { applied, tried, failed }, facts.now);
 }
 
-/** Of a commit that is still the newest. */
+/** Traces the end of a commit that is still the newest. */
 function endOf(
   deployment: Deployment | MalformedDeployment,
   { deployment: name, steps }: Pick<TracedDeployment, "deployment" | "steps">,
@@ -220,7 +220,7 @@ function endOf(
     !tried &&
     !failed &&
     ready?.status === "True" &&
-    status.lastPrepareError === undefined && // what else it says is of an earlier commit then
+    status.lastPrepareError === undefined && // otherwise the rest of the status is of an earlier commit
     status.lastObjectsHash !== undefined &&
     status.lastObjectsHash === deployed?.document["renderedObjectsHash"];
   if (unchanged) {
@@ -246,7 +246,7 @@ function endOf(
   return state(applied ? "applied" : "unchanged");
 }
 
-/** Whether the one that is followed now came by a later push: a deployment that cannot be rendered knows no other times. */
+/** Whether the current commit came with a later push: the only known time if a deployment cannot be rendered. */
 function isPushedAfter(
   commit: string | undefined,
   { at, ref, repoName }: DeliveryRecord,
@@ -258,7 +258,7 @@ function isPushedAfter(
   );
 }
 
-/** As the status says, where the stored result is gone. */
+/** According to the status, if the stored result was removed. */
 function isDeployed({ status }: Deployment | MalformedDeployment, isMeant: (commit: string | undefined) => boolean) {
   const { gitInfo } = (status.lastDeployResult?.document ?? {}) as { gitInfo?: { commit?: string } };
   return isMeant(gitInfo?.commit) && status.lastDeployResult?.errors === 0;
@@ -276,7 +276,7 @@ function isOnlyShown(status: DeploymentStatus): boolean {
   return commands.some((endTime) => endTime > (status.lastDriftDetectionResult?.endTime ?? ""));
 }
 
-/** When the comparison or deploy began that the status tells of: a later push cannot have been seen by it. */
+/** When the comparison or deploy in the status started: it cannot include later pushes. */
 function lookBegan({ lastDriftDetectionResult: last }: DeploymentStatus): number | undefined {
   const { startTime } = (last?.document ?? {}) as { startTime?: string };
   return timeOf(startTime) ?? timeOf(last?.endTime);
@@ -294,8 +294,8 @@ function lookedAt({ lastDriftDetectionResult, lastDeployResult }: Deployment["st
 }
 
 /**
- * Whether the look that ended at `second` came after something of a known millisecond. The status has whole seconds: of the
- * same second it is only known later, when a look that was still to come would have moved it on.
+ * Whether the reconciliation that ended at `second` came after the event at `ms`. The status only has whole seconds: within
+ * the same second this is known only later, when a further reconciliation would have updated it.
  */
 function isAfter(second: number | undefined, ms: number, now: number): boolean {
   if (second === undefined || second <= ms - 1_000) return false;
