@@ -52,7 +52,7 @@ test("the page shows what happens as it happens, runs nothing of what it shows, 
   await row.getByText(second.slice(0, 7)).waitFor();
   await page.keyboard.press("/");
   await page.keyboard.type("no such thing");
-  await see("No deliveries match.");
+  await see("No deployments match.");
   await page.getByRole("searchbox").fill("shop");
   await deployment.reaches("Ready");
 
