@@ -178,7 +178,7 @@ async function runNothing(url: string): Promise<void> {
   await page.getByRole("button", { name: "Approve …" }).click();
   await page.getByRole("dialog").getByText(evil).first().waitFor();
   await page.getByRole("button", { name: "Approve", exact: true }).click();
-  await page.getByText("Approve was refused.").waitFor();
+  await page.getByText("Approve was rejected.").waitFor();
   await page.getByRole("status").getByText(evil).first().waitFor();
   await examine(page);
   await page.goto(`${url}/#/queue`);

@@ -85,7 +85,7 @@ test("the page shows what happens as it happens, runs nothing of what it shows, 
   await see("healthy");
   await examine(page, "commit");
   await page.goto(`${url}/#/commit/${along}`); // which was not the last of its push
-  await see("It came along with");
+  await see("Pushed together with");
   await see("healthy");
   await examine(page);
   await page.getByRole("link", { name: "Deliveries" }).click();
@@ -93,7 +93,7 @@ test("the page shows what happens as it happens, runs nothing of what it shows, 
   await see("X-Gitea-Signature is missing");
   // Why nothing came of it is there without a click.
   await see("follows branch main, the push is to branch nobody");
-  await page.getByText("1 not concerned").first().click();
+  await page.getByText("1 not affected").first().click();
   await examine(page, "deliveries");
   await page.getByRole("link", { name: "Pull requests" }).click();
   await see("No open pull request has been previewed.");

@@ -72,6 +72,6 @@ test("a push that would prune most of what is deployed deploys the rest, and pru
   // A project that renders nothing is not one from which everything was removed.
   const nothing = await large.push({ "deployment.yaml": "deployments: []\n" });
   await sendPush(towline.webhooksUrl, { repo: large.url, after: nothing });
-  expect(readyOf(await shrinking.settles(nothing)).message).toContain("renders no object at all");
+  expect(readyOf(await shrinking.settles(nothing)).message).toContain("renders no objects at all");
   expect(await cluster.data("settings")).toEqual({ color: "blue" });
 });

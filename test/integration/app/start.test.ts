@@ -34,7 +34,7 @@ test("a data directory that is a file is an error of the configuration", async (
   for (const path of [file, join(file, "below")]) {
     const refused = createDataDir(path);
     await expect(refused).rejects.toBeInstanceOf(ConfigError);
-    await expect(refused).rejects.toThrow(`The data directory ${path} cannot be written: it is not a directory.`);
+    await expect(refused).rejects.toThrow(`The data directory ${path} is not writable: it is not a directory.`);
   }
   await createDataDir(join(dir, "a", "b"));
 });

@@ -260,7 +260,7 @@ test("connections, silence and bytes have an end", async () => {
   const upstream = await useUpstream(server.port);
   const few = await useProxy({}, { ...upstream, limits: { connections: 2 } }).open(["git.example.com"]);
   for (let i = 0; i < 2; i++) expect((await connect(few, "git.example.com:443")).line).toContain("200");
-  expect((await connect(few, "git.example.com:443")).line).toContain("no more than 2 connections");
+  expect((await connect(few, "git.example.com:443")).line).toContain("at most 2 connections");
 
   const silent = await useProxy({}, { ...upstream, limits: { idleMs: 50 } }).open(["git.example.com"]);
   await once((await connect(silent, "git.example.com:443")).socket, "close");
