@@ -78,8 +78,8 @@ test("a push to a suspended deployment is traced as suspended, and the newer com
   await vi.waitFor(async () => {
     const traced = await towline("trace", blue);
     expect(traced.code).toBe(1);
-      expect(traced.out).toMatch(/: suspended\n.*received [^]*not deployed until it is resumed \(`towline resume`\)\n/);
-      expect(traced.out).not.toContain("affects no deployment");
+    expect(traced.out).toMatch(/: suspended\n.*received [^]*not deployed until it is resumed \(`towline resume`\)\n/);
+    expect(traced.out).not.toContain("affects no deployment");
   }, patience);
   const why = async () => (await towline("get", "kd")).out;
   await vi.waitFor(
