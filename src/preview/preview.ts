@@ -81,9 +81,21 @@ export function createPreview(deps: PreviewDeps): PreviewPullRequest {
     const now = deps.clock.now();
     const unknown = { previews: [], ignored: [], secrets: [] };
     const deployments = tracking(pullRequest);
-    const report = previous ?? toReport({ pullRequest, previous, deployments }, unknown, { startedAt: now });
+    const fresh = toReport({ pullRequest, previous, deployments }, unknown, { startedAt: now });
+    const report = previous === undefined ? fresh : withFinalHead(previous, fresh);
     await save({ ...report, state: pullRequest.state, finishedAt: report.finishedAt ?? now });
     return { kind: "done" };
+  }
+
+  /**
+   * The previous findings, with the head and base branch that the pull request had when it was closed. A report about another
+   * head is never written: the report job requests a new preview instead, and that would produce the same report again.
+   */
+  function withFinalHead(previous: Report, { head, baseBranch, earlierHeads }: Report): Report {
+    const { head: before, baseBranch: into } = previous;
+    return head === before && baseBranch === into
+      ? previous
+      : { ...previous, head, baseBranch, earlierHeads, base: undefined };
   }
 
   /** An answer of one forge is no reason to render, and to show there, what is on another. */

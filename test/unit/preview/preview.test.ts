@@ -225,6 +225,15 @@ describe("a pull request that is not open any more", () => {
     expect(sources.merges).toEqual([]);
   });
 
+  test("with another head or base branch than the last preview: the report is about the final ones", async () => {
+    const [old, proposed] = ["5".repeat(40), { state: "merged", baseBranch: "release" }] as const;
+    const previous = aReport({ pullRequest: key, head: old, earlierHeads: [], state: "working" });
+    const { run, told } = aPreviewWorld([named("a")], { pullRequest: proposed, previous });
+    expect(await run()).toEqual({ kind: "done" });
+    const ended = { state: "merged", head, baseBranch: "release", base: undefined, earlierHeads: [old] };
+    expect(told).toEqual([{ ...previous, ...ended }]);
+  });
+
   test("and is told so where nothing is remembered, for there may be a comment", async () => {
     const { run, told, queue } = aPreviewWorld([named("a")], { pullRequest: { state: "merged" } });
     expect(await run()).toEqual({ kind: "done" });
