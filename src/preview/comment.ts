@@ -35,6 +35,12 @@ export function renderComment(report: Report, { maxLength, marker }: CommentOpti
   return shown.filter(Boolean).join("\n\n");
 }
 
+/** Whether a comment already says, as the report does, that its pull request was merged or closed. */
+export function hasFinalVerdict(body: string, report: Report): boolean {
+  const verdict = body.split(/\r?\n/).find((line) => line.startsWith("### "));
+  return !isOpen(report) && verdict === renderVerdict(report);
+}
+
 function renderBody(report: Report, room: number, over: boolean): string {
   const { obstacle, previews } = report;
   if (obstacle !== undefined) return renderObstacle(obstacle, report, room);

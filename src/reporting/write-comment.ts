@@ -8,6 +8,8 @@ export interface CommentDeps {
   readonly marker: Marker;
   /** Another server overwrote the comment. */
   readonly onForeign?: (() => void) | undefined;
+  /** Whether our comment stays as it is although its text differs. */
+  readonly isUpToDate?: ((body: string) => boolean) | undefined;
 }
 
 /**
@@ -15,7 +17,7 @@ export interface CommentDeps {
  * none.
  */
 export async function writeComment(
-  { forge, marker, onForeign }: CommentDeps,
+  { forge, marker, onForeign, isUpToDate = () => false }: CommentDeps,
   key: PullRequestKey,
   body: string,
   how: "create" | "edit-only",
@@ -28,7 +30,7 @@ export async function writeComment(
   await remove(others);
   if (ours !== undefined) {
     if (marker.isByAnother(ours.body, key)) onForeign?.();
-    if (sameText(ours.body, body)) return ours;
+    if (sameText(ours.body, body) || isUpToDate(ours.body)) return ours;
     const updated = await forge.updateComment(key, ours.id, body, signal);
     if (updated !== undefined) return updated;
   }

@@ -15,6 +15,7 @@ import {
 } from "../model.ts";
 import type { Deployments, Forge, Queue, Reports, Secrets, Sources } from "../ports.ts";
 import { toForgeOutcome } from "../preview/forge-outcome.ts";
+import { hasFinalVerdict } from "../preview/comment.ts";
 import { describeReport } from "../preview/summary.ts";
 import { readGitCredentials } from "../reconcile/credentials.ts";
 import { isForeign, isOpen, type Report } from "../report.ts";
@@ -130,7 +131,9 @@ export function createReportWriter(deps: ReportWriterDeps) {
     const name = pullRequestText(key);
     // Comments by another process may predate a change of the watched namespaces.
     const onForeign = written.get(name) ? warnOfAnother : undefined;
-    const comment = await writeComment({ forge, marker, onForeign }, key, body, how, signal);
+    // If Redis lost the report of the last preview, the comment may still show it.
+    const isUpToDate = (existing: string) => !concerned && hasFinalVerdict(existing, report);
+    const comment = await writeComment({ forge, marker, onForeign, isUpToDate }, key, body, how, signal);
     if (comment !== undefined) written.set(name, true);
     return comment;
   }

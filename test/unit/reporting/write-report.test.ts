@@ -197,6 +197,38 @@ test("a pull request that is closed gets its comment edited, and none if it had 
   expect(bodies()).toEqual([]);
 });
 
+test("a comment that already says that it was merged keeps the last preview if the report has none", async () => {
+  const { write, forge, reports, bodies } = await setUp();
+  const told = `${marker.text(key)}\n\n### Towline: merged into \`main\`\n\nWhat the last preview said`;
+  await forge.createComment(key, told);
+  forge.put(7, { state: "merged" });
+  await reports.save(aReport({ state: "merged", previews: [] }));
+  await write();
+  expect(bodies()).toEqual(["What the last preview said"]);
+
+  // It is updated if it says something else, or if the report has a preview.
+  forge.put(7, { state: "closed" });
+  await reports.save(aReport({ state: "closed", previews: [] }));
+  await write();
+  expect(bodies()).toEqual([`${headCommit} closed`]);
+  await forge.updateComment(key, forge.comments.get(text)?.[0]?.id ?? "", told);
+  forge.put(7, { state: "merged" });
+  await reports.save(aReport({ state: "merged" }));
+  await write();
+  expect(bodies()).toEqual([`${headCommit} merged`]);
+});
+
+test("a pull request that was closed with another head than the last preview gets its comment", async () => {
+  const { write, forge, reports, queue, bodies } = await setUp();
+  await write();
+  const head = "2".repeat(40);
+  forge.put(7, { state: "closed", head });
+  await reports.save(aReport({ state: "closed", head, base: undefined, earlierHeads: [headCommit] }));
+  await write();
+  expect(bodies()).toEqual([`${head} closed`]);
+  expect(queue.requests).toEqual([]);
+});
+
 test("a forge that needs time gets the time that it asks for, and then everything is written", async () => {
   const { write, forge, bodies } = await setUp();
   forge.fail("rate-limited", 42_000);
