@@ -1,4 +1,7 @@
-/** Finds what a lost webhook missed: asks each forge which pull requests are open, and compares that with the reports. */
+/**
+ * Finds what a lost webhook missed: asks each forge for the open and the recently closed pull requests, and compares them with
+ * the reports.
+ */
 import { ForgeError } from "../src/errors.ts";
 import type { Logger } from "../src/log.ts";
 import { isSwitchedOff } from "../src/match.ts";
@@ -19,7 +22,7 @@ import { pullRequestId } from "./keys.ts";
 import type { JobQueue } from "./queue.ts";
 import type { OpenReport, PullRequestReports } from "./reports.ts";
 
-type SweptForge = Pick<Forge, "id" | "repoName" | "openPullRequests">;
+type SweptForge = Pick<Forge, "id" | "repoName" | "openPullRequests" | "closedPullRequests">;
 
 export interface PullRequestsSweepDeps {
   readonly deployments: Pick<Deployments, "all">;
@@ -40,7 +43,7 @@ export interface PullRequestsSweep {
 }
 
 const lookTimeoutMs = 60_000;
-/** What nobody touched for longer, and nobody previewed, is not news: the first start comments on no old pull request. */
+/** What nobody touched for longer, and nobody previewed, is not news: the first start looks at no old pull request. */
 const newsMs = 24 * 3_600_000;
 /** No preview takes so long: its job was lost. */
 const longestPreviewMs = 3_600_000;
@@ -92,7 +95,7 @@ export function startPullRequestsSweep(deps: PullRequestsSweepDeps): PullRequest
     const what = problem === "unreachable" || problem === "rate-limited" ? "forge" : "repository";
     const id = what === "forge" ? forge.id : `${forge.id} ${repoName}`;
     if (!silent.has(id)) {
-      log.warn({ forge: forge.id, repo: repoName, problem, error: message }, "could not list open pull requests");
+      log.warn({ forge: forge.id, repo: repoName, problem, error: message }, "could not list pull requests");
     }
     silent.add(id);
     return what;
@@ -106,18 +109,53 @@ export function startPullRequestsSweep(deps: PullRequestsSweepDeps): PullRequest
         .map((report) => [pullRequestId(report.pullRequest), report]),
     );
     const signal = AbortSignal.any([stopped.signal, AbortSignal.timeout(lookTimeoutMs)]);
+    const missed = await findMissedOpen(forge, repoName, known, signal);
+    await requestPreviews(missed);
+    await retryRefused(forge, repoName, missed);
+    // Last, so that a failure of this request delays nothing else.
+    await requestPreviews(await findMissedClosed(forge, repoName, missed, signal));
+  }
+
+  async function requestPreviews(missed: readonly PullRequestKey[]): Promise<void> {
+    if (missed.length === 0) return;
+    await queue.enqueue(missed.map((pullRequest) => ({ kind: "preview", pullRequest, cause: "sweep" }) as const));
+    log.info({ pullRequests: missed.map(pullRequestText) }, "found pull requests without a webhook");
+  }
+
+  /** Open pull requests without a current report, and those whose report says that they are open although they are not. */
+  async function findMissedOpen(
+    forge: SweptForge,
+    repoName: string,
+    reported: ReadonlyMap<string, OpenReport>,
+    signal: AbortSignal,
+  ): Promise<readonly PullRequestKey[]> {
+    const known = new Map(reported);
     const missed: PullRequestKey[] = [];
     for (const pullRequest of await forge.openPullRequests(repoName, signal)) {
       const id = pullRequestId(pullRequest.key);
       if (await isNews(pullRequest, known.get(id))) missed.push(pullRequest.key);
       known.delete(id);
     }
-    missed.push(...[...known.values()].map(({ pullRequest }) => pullRequest)); // those that are no longer open
-    if (missed.length > 0) {
-      await queue.enqueue(missed.map((pullRequest) => ({ kind: "preview", pullRequest, cause: "sweep" }) as const));
-      log.info({ pullRequests: missed.map(pullRequestText) }, "found pull requests without a webhook");
+    return [...missed, ...[...known.values()].map(({ pullRequest }) => pullRequest)];
+  }
+
+  /**
+   * Recently closed pull requests without a report that says so: they may have a comment that looks as if they were open. Each is
+   * previewed only once, because that creates the report even if there is no comment.
+   */
+  async function findMissedClosed(
+    forge: SweptForge,
+    repoName: string,
+    requested: readonly PullRequestKey[],
+    signal: AbortSignal,
+  ): Promise<readonly PullRequestKey[]> {
+    const handled = new Set(requested.map(pullRequestId));
+    const missed: PullRequestKey[] = [];
+    for (const { key, state } of await forge.closedPullRequests(repoName, clock.now() - newsMs, signal)) {
+      if (handled.has(pullRequestId(key))) continue;
+      if ((await reports.find(key))?.state !== state) missed.push(key);
     }
-    await retryRefused(forge, repoName, missed);
+    return missed;
   }
 
   /** Somebody may have given the login its rights meanwhile, or exchanged it. */

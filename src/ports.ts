@@ -535,6 +535,11 @@ export interface Forge {
   /** `undefined` if there is none. */
   pullRequest(key: PullRequestKey, signal?: AbortSignal): Promise<PullRequest | undefined>;
   openPullRequests(repoName: string, signal?: AbortSignal): Promise<readonly PullRequest[]>;
+  /**
+   * Closed and merged pull requests that were updated since then (epoch milliseconds), most recently updated first. One request:
+   * at most what the host returns in one page.
+   */
+  closedPullRequests(repoName: string, since: number, signal?: AbortSignal): Promise<readonly PullRequest[]>;
   /** The comments that this forge's login wrote itself, from all pages, oldest first. */
   ownComments(key: PullRequestKey, signal?: AbortSignal): Promise<readonly ForgeComment[]>;
   createComment(key: PullRequestKey, body: string, signal?: AbortSignal): Promise<ForgeComment>;

@@ -29,6 +29,8 @@ export function createObservedForge(
     repoName: (repo) => forge.repoName(repo),
     pullRequest: (key, signal) => ask("pullRequest", () => forge.pullRequest(key, signal), signal),
     openPullRequests: (name, signal) => ask("openPullRequests", () => forge.openPullRequests(name, signal), signal),
+    closedPullRequests: (name, since, signal) =>
+      ask("closedPullRequests", () => forge.closedPullRequests(name, since, signal), signal),
     ownComments: (key, signal) => ask("ownComments", () => forge.ownComments(key, signal), signal),
     createComment: (key, body, signal) => ask("createComment", () => forge.createComment(key, body, signal), signal),
     updateComment: (key, id, body, signal) =>

@@ -33,6 +33,7 @@ export function createRestingForge(forge: Forge, clock: Clock, onRest?: (until: 
     repoName: (repo) => forge.repoName(repo),
     pullRequest: (...asked) => ask(() => forge.pullRequest(...asked)),
     openPullRequests: (...asked) => ask(() => forge.openPullRequests(...asked)),
+    closedPullRequests: (...asked) => ask(() => forge.closedPullRequests(...asked)),
     ownComments: (...asked) => ask(() => forge.ownComments(...asked)),
     createComment: (...asked) => ask(() => forge.createComment(...asked)),
     updateComment: (...asked) => ask(() => forge.updateComment(...asked)),

@@ -36,6 +36,7 @@ export function withWebUrl(
       return found && pullRequestOutside(found);
     },
     openPullRequests: async (...args) => (await forge.openPullRequests(...args)).map(pullRequestOutside),
+    closedPullRequests: async (...args) => (await forge.closedPullRequests(...args)).map(pullRequestOutside),
     ownComments: async (...args) => (await forge.ownComments(...args)).map(commentOutside),
     createComment: async (...args) => commentOutside(await forge.createComment(...args)),
     async updateComment(...args) {

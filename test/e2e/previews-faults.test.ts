@@ -210,6 +210,92 @@ test("without webhooks the sweep finds pull requests, and what Redis forgot is f
   expect((await found.comments()).map(({ id }) => id)).toEqual([comment?.id]);
 });
 
+test("the sweep updates the comments of pull requests that were merged or closed while webhooks and Redis were lost", async () => {
+  const world = await useWorld();
+  const redis = useRedisServer({ appendOnly: false });
+  await redis.start();
+  const host = await usePullRequestHost();
+  const proxy = await useForgeProxy(`${host.gitea.login.url}/api/v1`);
+  const towline = await useTowline(world, {
+    ...giteaVariables(host.gitea),
+    TOWLINE_GITEA_API_URL: proxy.apiUrl,
+    TOWLINE_REDIS_URL: `unix://${redis.socket}`,
+    TOWLINE_PREVIEW_INTERVAL: "30s",
+  });
+  const stopTelling = await host.tell(towline);
+  const { project } = await useShop(world, host, { suspend: true });
+  const [merged, closed] = [await host.open(project("blue")), await host.open(project("green"))];
+  await merged.comment("blue");
+  await closed.comment("green");
+  for (const { head } of [merged, closed]) await resolves(host, head);
+  const idsOf = async () =>
+    Promise.all([merged, closed].map(async (one) => (await one.comments()).map(({ id }) => id)));
+  const ids = await idsOf();
+
+  await stopTelling();
+  await redis.stop();
+  await merged.merge();
+  const unseen = await host.open(project("white"));
+  for (const one of [closed, unseen]) await one.edit({ state: "closed" });
+  await redis.start();
+  await merged.comment("merged into");
+  await closed.comment("closed without merging");
+  expect(await idsOf()).toEqual(ids);
+
+  // After another flush they are checked again, and comments that are right already are not changed.
+  const bodies = async () => (await Promise.all([merged, closed, unseen].map((one) => one.comments()))).flat();
+  const said = await bodies();
+  expect(said).toHaveLength(2);
+  proxy.clear();
+  await redis.client().flushall();
+  const looks = () => proxy.requests.filter((line) => /^GET .*\/issues\/\d+\/comments/.test(line)).length;
+  await expect.poll(looks, patience).toBe(3);
+  expect(await bodies()).toEqual(said);
+  const aboutUnseen = new RegExp(String.raw`/(?:pulls|issues)/${unseen.number}\b`);
+  expect(proxy.requests.filter((line) => aboutUnseen.test(line))).toHaveLength(3);
+  expect(proxy.requests.filter((line) => /\/comments/.test(line) && !line.startsWith("GET "))).toEqual([]);
+
+  // After that, a sweep makes two requests.
+  proxy.clear();
+  await expect.poll(() => proxy.requests.some((line) => line.includes("/pulls?state=closed")), patience).toBe(true);
+  const about = proxy.requests.filter((line) => /\/(?:pulls|issues)\b/.test(line)).map((line) => line.split("&")[0]);
+  expect(about).toEqual(["open", "closed"].map((state) => `GET /api/v1${host.path}/pulls?state=${state}`));
+});
+
+test("a pull request that was pushed to and merged without a webhook gets its comment, and its jobs end", async () => {
+  const world = await useWorld();
+  const redis = useRedisServer();
+  await redis.start();
+  const host = await usePullRequestHost();
+  const proxy = await useForgeProxy(`${host.gitea.login.url}/api/v1`);
+  const towline = await useTowline(world, {
+    ...giteaVariables(host.gitea),
+    TOWLINE_GITEA_API_URL: proxy.apiUrl,
+    TOWLINE_REDIS_URL: `unix://${redis.socket}`,
+    TOWLINE_PREVIEW_INTERVAL: "30s",
+  });
+  const stopTelling = await host.tell(towline);
+  const { project } = await useShop(world, host, { suspend: true });
+  const pull = await host.open(project("blue"));
+  await pull.comment("blue");
+  await resolves(host, pull.head);
+
+  await stopTelling();
+  await redis.stop();
+  const head = await pull.push(project("green"));
+  await expect
+    .poll(() => host.gitea.call<{ head: { sha: string } }>("GET", `${host.path}/pulls/${pull.number}`), patience)
+    .toMatchObject({ head: { sha: head } });
+  await pull.merge();
+  proxy.clear();
+  await redis.start();
+  const body = await pull.comment("merged into");
+  expect(body).toContain("What the last preview said");
+  expect(body).toContain("blue");
+  const one = new RegExp(String.raw`/(?:pulls|issues)/${pull.number}\b`);
+  expect(proxy.requests.filter((line) => one.test(line)).length).toBeLessThan(10);
+});
+
 test("a base that moved without a webhook is compared with as soon as the sweep finds the move", async () => {
   const world = await useWorld();
   const host = await usePullRequestHost();

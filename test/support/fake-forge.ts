@@ -82,6 +82,13 @@ export function fakeForge({ id = "gitea", kind = "gitea" as Forge["kind"], host 
       call("openPullRequests", signal, () =>
         [...pullRequests.values()].filter(({ key, state }) => key.repoName === repoName && state === "open"),
       ),
+    closedPullRequests: (repoName, since, signal) =>
+      call("closedPullRequests", signal, () =>
+        [...pullRequests.values()]
+          .filter(({ key, state, updatedAt }) => key.repoName === repoName && state !== "open" && updatedAt >= since)
+          .toSorted((a, b) => b.updatedAt - a.updatedAt)
+          .slice(0, 50),
+      ),
     ownComments: (key, signal) => call("ownComments", signal, () => [...commentsOf(key)]),
     createComment: (key, body, signal) =>
       call("createComment", signal, () => {

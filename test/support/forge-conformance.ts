@@ -121,6 +121,52 @@ function describePullRequests(useHost: () => Promise<ForgeHost>): void {
     expect(one).toEqual(await forge.pullRequest(keyOf(forge, host, opened[0]?.number ?? 0)));
   });
 
+  test("recently closed and merged ones are listed, most recently updated first", async () => {
+    const { host, forge, key } = await useForge(useHost);
+    const [closed, merged, still] = [
+      (await host.openPullRequest()).number,
+      (await host.openPullRequest()).number,
+      (await host.openPullRequest()).number,
+    ];
+    const list = async (since: number) =>
+      (await forge.closedPullRequests(host.repoName, since)).map(({ key: { number } }) => number);
+    const hour = 3_600_000;
+    expect(await list(Date.now() - hour)).toEqual([]);
+
+    await host.close(closed);
+    await host.merge(merged);
+    await expect.poll(async () => (await list(Date.now() - hour)).toSorted()).toEqual([closed, merged].toSorted());
+    const all = await forge.closedPullRequests(host.repoName, Date.now() - hour);
+    for (const one of all) expect(one).toEqual(await forge.pullRequest(one.key));
+    expect(all.map(({ state }) => state).toSorted()).toEqual(["closed", "merged"]);
+    expect((await forge.openPullRequests(host.repoName)).map((one) => one.key)).toEqual([key(still)]);
+
+    // Hosts store times in seconds.
+    for (const first of [closed, merged]) {
+      let draft = false;
+      const change = async () => {
+        await host.setDraft(first, (draft = !draft));
+        return list(Date.now() - hour);
+      };
+      await expect
+        .poll(change, { timeout: 20_000, interval: 400 })
+        .toEqual([first, first === closed ? merged : closed]);
+    }
+    expect(await list(Date.now() + hour)).toEqual([]);
+  });
+
+  test("closed ones are listed with one request", async () => {
+    const host = await useHost();
+    for (let i = 0; i < 3; i++) await host.close((await host.openPullRequest()).number);
+    const proxy = await useForgeProxy(host.apiUrl);
+    proxy.shrinkPages(2);
+    const forge = await host.connect({ apiUrl: proxy.apiUrl });
+    await expect.poll(() => forge.closedPullRequests(host.repoName, 0)).toHaveLength(2);
+    proxy.clear();
+    await forge.closedPullRequests(host.repoName, 0);
+    expect(proxy.requests).toHaveLength(1);
+  });
+
   test("the repository is named as its host writes it, in whatever letter case it is asked for", async () => {
     const { host, forge, opened, key } = await useOpened(useHost);
     const lower = host.repoName.toLowerCase();

@@ -196,6 +196,7 @@ function callsOf(forge: Forge, key: Parameters<Forge["pullRequest"]>[0], commit:
   return [
     ["pullRequest", () => forge.pullRequest(key)],
     ["openPullRequests", () => forge.openPullRequests(key.repoName)],
+    ["closedPullRequests", () => forge.closedPullRequests(key.repoName, 0)],
     ["ownComments", () => forge.ownComments(key)],
     ["createComment", () => forge.createComment(key, "hello")],
     ["updateComment", () => forge.updateComment(key, "1", "hello")],

@@ -194,6 +194,7 @@ const routes: readonly Route[] = [
       const { repository, query } = context;
       const state = query.get("state") ?? "open";
       const all = [...repository.pulls.values()].filter((one) => state === "all" || one.state === state);
+      if (query.get("sort") === "updated") all.sort((a, b) => Date.parse(a.updatedAt) - Date.parse(b.updatedAt));
       if (query.get("direction") !== "asc") all.reverse();
       return paged(
         context,

@@ -108,7 +108,11 @@ export function createGitlabApp(state: GitlabState, folder: string, webUrl: stri
   api.get("/projects/:id/merge_requests", (req, res) => {
     const project = projectOf(req, res);
     if (project === undefined) return;
-    const listed = project.requests.filter((request) => req.query["state"] === request.state);
+    const { state: wanted = "all", updated_after: after, order_by: by } = req.query as Record<string, string>;
+    const listed = project.requests
+      .filter(({ state: is }) => wanted === "all" || wanted === is)
+      .filter(({ updatedAt }) => after === undefined || updatedAt.getTime() >= Date.parse(after))
+      .toSorted((a, b) => (by === "updated_at" ? a.updatedAt.getTime() - b.updatedAt.getTime() : a.iid - b.iid));
     const sorted = req.query["sort"] === "asc" ? listed : listed.toReversed();
     sendPage(
       req,

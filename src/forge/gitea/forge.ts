@@ -75,6 +75,12 @@ export function createGiteaForge({ id, apiUrl, token, timeoutMs, onAnswer }: Git
       return askAll(PullRequest, repoPath(repoName), { path: `${repoPath(repoName)}/pulls`, query, signal });
     },
 
+    async closedPullRequests(repoName, since, signal) {
+      const query = { state: "closed", sort: "recentupdate", page: 1, limit: pageSize };
+      const answer = await askOf(repoPath(repoName), { path: `${repoPath(repoName)}/pulls`, query, signal });
+      return readAnswer(z.array(PullRequest), answer).filter(({ updatedAt }) => updatedAt >= since);
+    },
+
     async ownComments(key, signal) {
       const me = await findAccount(signal);
       const comments = await askAll(Comment, pullRequestPath(key), { path: commentsPath(key), signal });

@@ -56,32 +56,35 @@ export function createGithubForge({ id, apiUrl, login, log, timeoutMs = 10_000, 
    * What has not changed is not sent again, and does not count against the rate limit. GitHub's tags depend on the
    * token: as an App everything counts once an hour.
    */
-  const listed = createKept<ListedPage>(200);
+  const listed = { open: createKept<ListedPage>(200), closed: createKept<ListedPage>(200) };
 
-  async function openPage(repoName: string, page: number, signal?: AbortSignal): Promise<ListedPage> {
-    const kept = listed.get(`${repoName} ${page}`);
-    const call = onPullRequests(repoName, `list the open pull requests of ${repoName}`, signal);
+  interface Page {
+    readonly state: keyof typeof listed;
+    readonly order: Readonly<Record<"sort" | "direction", string>>;
+    readonly page: number;
+    /** Pull requests that were not updated since then are not kept; epoch milliseconds. */
+    readonly since?: number;
+  }
+
+  async function listPage(repoName: string, asked: Page, signal?: AbortSignal): Promise<ListedPage> {
+    const { state, order, page, since = 0 } = asked;
+    const known = listed[state];
+    const kept = known.get(`${repoName} ${page}`);
+    const call = onPullRequests(repoName, `list the ${state} pull requests of ${repoName}`, signal);
     const answer = await client.ask(
       "GET /repos/{owner}/{repo}/pulls",
-      // The oldest first: one that is opened meanwhile does not push others from page to page.
-      {
-        state: "open",
-        direction: "asc",
-        per_page: perPage,
-        page,
-        ...(kept && { headers: { "if-none-match": kept.etag } }),
-      },
+      { state, ...order, per_page: perPage, page, ...(kept && { headers: { "if-none-match": kept.etag } }) },
       call,
     );
     if (kept !== undefined && answer.status === 304) return kept;
     const found = client.read(pullRequestAnswers, answer, call);
     const fresh = {
       etag: String(answer.headers["etag"] ?? ""),
-      pullRequests: found.map((one) => toPullRequest(id, one)),
+      pullRequests: found.map((one) => toPullRequest(id, one)).filter(({ updatedAt }) => updatedAt >= since),
       // A full page is unchanged although another one follows it now: then it has to be asked for.
       isLast: !hasNext(answer.headers["link"]) && found.length < perPage,
     };
-    if (fresh.etag !== "") listed.set(`${repoName} ${page}`, fresh);
+    if (fresh.etag !== "") known.set(`${repoName} ${page}`, fresh);
     return fresh;
   }
 
@@ -108,11 +111,19 @@ export function createGithubForge({ id, apiUrl, login, log, timeoutMs = 10_000, 
     async openPullRequests(repoName, signal) {
       const all: PullRequest[] = [];
       for (let page = 1; page <= maxPages; page++) {
-        const { pullRequests, isLast } = await openPage(repoName.toLowerCase(), page, signal);
+        // The oldest first: one that is opened meanwhile does not push others from page to page.
+        const asked = { state: "open", order: { sort: "created", direction: "asc" }, page } as const;
+        const { pullRequests, isLast } = await listPage(repoName.toLowerCase(), asked, signal);
         all.push(...pullRequests);
         if (isLast) break;
       }
       return all;
+    },
+
+    async closedPullRequests(repoName, since, signal) {
+      const asked = { state: "closed", order: { sort: "updated", direction: "desc" }, page: 1, since } as const;
+      const { pullRequests } = await listPage(repoName.toLowerCase(), asked, signal);
+      return pullRequests.filter(({ updatedAt }) => updatedAt >= since);
     },
 
     async ownComments(key, signal) {

@@ -106,6 +106,20 @@ export function createGitlabForge(options: GitlabForgeOptions): Forge {
       return open.map((request) => toPullRequest(id, request, project)).filter((request) => request !== undefined);
     },
 
+    async closedPullRequests(repoName, since, signal) {
+      const { requests } = createGitlabApi(ask, { signal });
+      // GitLab filters by one state or by none, and closed and merged are two states.
+      const lately = { orderBy: "updated_at", sort: "desc", updatedAfter: new Date(since).toISOString() } as const;
+      const query = { projectId: repoName, scope: "all", ...lately, page: 1, perPage } as const;
+      const Page = z.array(MergeRequest);
+      const updated = read(Page, await requests.all(query), `the merge requests of ${repoName}`);
+      const project = await findProject(repoName, signal);
+      return updated
+        .map((request) => toPullRequest(id, request, project))
+        .filter((request) => request !== undefined)
+        .filter(({ state }) => state !== "open");
+    },
+
     async ownComments(key, signal) {
       const me = await findAccount(signal);
       const toComment = await findAddress(key, signal);

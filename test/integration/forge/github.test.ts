@@ -47,6 +47,30 @@ describe("lists", () => {
     expect(host.limits.remaining).toBe(remaining - 1);
   });
 
+  test("an unchanged list of closed pull requests costs nothing of the rate limit either", async () => {
+    const { host, forge } = await useOpened();
+    for (let number = 2; number <= 130; number++) {
+      await host.openPullRequest();
+      await host.close(number);
+    }
+    const since = Date.now() - 3_600_000;
+    const first = await forge.closedPullRequests(host.repoName, since);
+    expect(first).toHaveLength(100);
+    expect(await forge.openPullRequests(host.repoName)).toHaveLength(1);
+    const { remaining } = host.limits;
+    expect(await forge.closedPullRequests(host.repoName, since)).toEqual(first);
+    expect(await forge.closedPullRequests(host.repoName, Date.now() + 3_600_000)).toEqual([]);
+    expect(await forge.openPullRequests(host.repoName)).toHaveLength(1);
+    expect(host.limits.remaining).toBe(remaining);
+
+    host.advance(2_000);
+    await host.merge(1);
+    const [last, ...others] = await forge.closedPullRequests(host.repoName, since);
+    expect(last).toMatchObject({ key: { number: 1 }, state: "merged" });
+    expect(others).toHaveLength(99);
+    expect(host.limits.remaining).toBe(remaining - 1);
+  });
+
   test("a page that is full and unchanged does not hide the one that comes after it", async () => {
     const { host, forge } = await useOpened();
     for (let i = 1; i < 100; i++) await host.openPullRequest();

@@ -10,9 +10,10 @@ test("of every question to a forge it is told what it was, and how it ended", as
   const observed = createObservedForge(forge, (operation, result) => told.push(`${operation} ${result}`));
   await observed.pullRequest(key);
   await observed.createComment(key, "text");
+  await observed.closedPullRequests(key.repoName, 0);
   forge.fail("rate-limited", 30_000);
   await expect(observed.ownComments(key)).rejects.toMatchObject({ problem: "rate-limited" });
-  expect(told).toEqual(["pullRequest ok", "createComment ok", "ownComments rate-limited"]);
+  expect(told).toEqual(["pullRequest ok", "createComment ok", "closedPullRequests ok", "ownComments rate-limited"]);
 });
 
 test("GitHub's and GitLab's answers say how many requests are left", () => {

@@ -15,7 +15,12 @@ test("a forge that says how long it needs is asked nothing until then, whoever a
   await expect(resting.pullRequest(key)).rejects.toMatchObject({ problem: "rate-limited", retryAfterMs: 30_000 });
   forge.fail();
   clock.time += 10_000;
-  for (const call of [() => resting.ownComments(key), () => resting.openPullRequests(key.repoName)]) {
+  const calls = [
+    () => resting.ownComments(key),
+    () => resting.openPullRequests(key.repoName),
+    () => resting.closedPullRequests(key.repoName, 0),
+  ];
+  for (const call of calls) {
     await expect(call()).rejects.toMatchObject({ problem: "rate-limited", retryAfterMs: 20_000 });
   }
   expect(forge.calls).toHaveLength(1);

@@ -14,11 +14,13 @@ function setUp() {
 }
 
 test("a pull request is found by the address that deployments know, and shown at the one that people open", async () => {
-  const { known } = setUp();
+  const { forge, known } = setUp();
   const pullRequest = await known.pullRequest(key);
   expect(pullRequest?.url).toBe("https://git.example.com/code/org/shop/pulls/7");
   expect(pullRequest?.repoUrls.map(repoId)).toContain(repoId("https://git.example.com/code/org/shop.git"));
   expect((await known.openPullRequests("org/shop")).map(({ url }) => url)).toEqual([pullRequest?.url]);
+  forge.put(7, { state: "closed" });
+  expect((await known.closedPullRequests("org/shop", 0)).map(({ url }) => url)).toEqual([pullRequest?.url]);
 });
 
 test("a repository is known by its address outside, over ssh too, and still by the one inside", () => {

@@ -1,6 +1,7 @@
 import { pino } from "pino";
 import { beforeEach, expect, onTestFinished, test, vi } from "vitest";
 import { type PullRequestsSweepDeps, startPullRequestsSweep } from "../../../jobs/pull-requests-sweep.ts";
+import { ForgeError } from "../../../src/errors.ts";
 import type { Deployment, Request } from "../../../src/model.ts";
 import { repoId } from "../../../src/repo-url.ts";
 import type { Report } from "../../../src/report.ts";
@@ -106,6 +107,80 @@ test("what was closed, merged or reopened without a word is found", async () => 
   expect(asked()).toEqual([4, 2, 3]);
 });
 
+test("recently closed and merged pull requests are found without a report, and only once", async () => {
+  const { forge, redis, asked } = useSweep();
+  const now = Date.now();
+  forge.put(1, { state: "closed", updatedAt: now - 2 * minute });
+  forge.put(2, { state: "merged", updatedAt: now - minute });
+  forge.put(3, { state: "merged", updatedAt: now - 25 * 60 * minute });
+  await pass(minute);
+  expect(redis.requests).toEqual(
+    [2, 1].map((number) => ({
+      kind: "preview",
+      pullRequest: { forge: "gitea", repoName: "org/shop", number },
+      cause: "sweep",
+    })),
+  );
+  asked();
+
+  // Their previews left reports, although there was nothing to report.
+  await redis.save(1, { state: "closed", repo: undefined, previews: [] });
+  await redis.save(2, { state: "merged", repo: undefined, previews: [] });
+  await pass(3 * everyMs);
+  expect(asked()).toEqual([]);
+
+  redis.reports.saved.clear();
+  await pass(everyMs);
+  expect(asked()).toEqual([2, 1]);
+});
+
+test("a pull request that was reopened and merged without a webhook is found although its report says that it was closed", async () => {
+  const { forge, redis, asked } = useSweep();
+  forge.put(1, { state: "merged" });
+  await redis.save(1, { state: "closed" });
+  await pass(minute);
+  expect(asked()).toEqual([1]);
+});
+
+test("a sweep makes two requests, for open and for recently closed pull requests", async () => {
+  const { forge, redis } = useSweep();
+  for (let number = 1; number <= 40; number++) {
+    const state = number % 2 === 0 ? "closed" : "merged";
+    forge.put(number, { state });
+    await redis.save(number, { state });
+  }
+  await pass(minute + 2 * everyMs);
+  expect(forge.calls).toEqual(Array.from({ length: 3 }, () => ["openPullRequests", "closedPullRequests"]).flat());
+});
+
+test("open pull requests are found although the forge refuses to list closed ones", async () => {
+  const lines: { level: number; msg: string }[] = [];
+  const log = pino({}, { write: (line: string) => void lines.push(JSON.parse(line)) });
+  const forge = fakeForge();
+  forge.put(1);
+  forge.put(2, { state: "closed" });
+  const { closedPullRequests } = forge;
+  let refuses = true;
+  const { asked } = useSweep({
+    forge: {
+      ...forge,
+      closedPullRequests: async (...of) => {
+        if (refuses) throw new ForgeError("refused", "not today");
+        return closedPullRequests(...of);
+      },
+    },
+    log,
+  });
+
+  await pass(minute + everyMs);
+  expect(asked()).toEqual([1, 1]);
+  expect(lines.filter(({ level }) => level >= 40)).toHaveLength(1);
+
+  refuses = false;
+  await pass(everyMs);
+  expect(asked()).toEqual([1, 2]);
+});
+
 test("old pull requests that nobody previewed are left alone, also when they never concerned anybody", async () => {
   const { forge, redis, asked } = useSweep();
   const dayAgo = Date.now() - 25 * 3_600_000;
@@ -160,7 +235,7 @@ test("only repositories in which a pull request concerns somebody are looked at,
 
   await pass(minute);
 
-  expect(forge.calls).toEqual(["openPullRequests"]);
+  expect(forge.calls).toEqual(["openPullRequests", "closedPullRequests"]);
 });
 
 test("of two replicas one looks", async () => {
@@ -171,7 +246,7 @@ test("of two replicas one looks", async () => {
   shared.forge.put(1);
   await pass(3 * everyMs);
 
-  expect(shared.forge.calls).toHaveLength(4);
+  expect(shared.forge.calls.filter((name) => name === "openPullRequests")).toHaveLength(4);
 });
 
 test.each(["unreachable", "rate-limited"] as const)(
