@@ -102,7 +102,8 @@ lease: { duration: 30s }`,
   await fresh.call("CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes");
   fresh.disconnect();
   await vi.waitFor(
-    () => expect(server.lines.map(({ error }) => error)).toContainEqual(expect.stringContaining("rejected the password")),
+    () =>
+      expect(server.lines.map(({ error }) => error)).toContainEqual(expect.stringContaining("rejected the password")),
     patience,
   );
   files.password = "the-second-password\n";

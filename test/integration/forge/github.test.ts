@@ -222,7 +222,10 @@ test.each(["canary-1\ncanary-2", "canary\u0000", "canary canary", "canary-\u20ac
     const forge = host.connect({ token });
     for (const call of [forge.pullRequest(key), forge.ownComments(key), forge.setStatus(commit, status)]) {
       const error = await failure(call);
-      expect(error).toMatchObject({ problem: "unauthorized", message: expect.stringContaining("not valid in a token") });
+      expect(error).toMatchObject({
+        problem: "unauthorized",
+        message: expect.stringContaining("not valid in a token"),
+      });
       expect(inspect(error, { depth: 10 })).not.toContain("canary");
     }
     expect(host.answered).toEqual([]);
