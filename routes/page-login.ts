@@ -8,8 +8,8 @@ import { type PageWrite, senderOf } from "./page-writes.ts";
 
 /** See src/login/oidc.ts. */
 export interface LoginProvider {
-  /** `anew`: the provider asks for the credentials even if it has a session. */
-  begin(anew: boolean): Promise<{ readonly url: string; readonly flow: unknown }>;
+  /** `switchUser`: the provider asks for credentials even if it has a session. */
+  begin(switchUser: boolean): Promise<{ readonly url: string; readonly flow: unknown }>;
   /** `flow`: the value from `begin`, or anything else that was in the cookie. */
   finish(
     query: string,
@@ -71,7 +71,7 @@ export function createPageLogin({ access, provider, audit, log, now, mostLogins 
   router.get("/login", (req, res) =>
     told(res, async () => {
       const { oidc, seal } = open();
-      const { url, flow } = await oidc.begin(req.query["anew"] !== undefined);
+      const { url, flow } = await oidc.begin(req.query["switch"] !== undefined);
       res.cookie(flowCookie, await seal.close("login", { flow, place: placeOf(req) }, now() + flowMs), {
         ...flowOptions(req),
         maxAge: flowMs,
@@ -190,7 +190,7 @@ function tellPerson(res: Response, status: number, error: string, hint = ""): vo
 }
 
 /** Forces the provider to ask for credentials; otherwise it would log in the same user again immediately. */
-const asSomebodyElse = ` · <a href="/auth/login?anew">Log in as another user</a>`;
+const asSomebodyElse = ` · <a href="/auth/login?switch">Log in as another user</a>`;
 
 const style = `:root { color-scheme: light dark; font: 16px/1.5 system-ui, sans-serif; }
 main { max-width: 36rem; margin: 15vh auto; padding: 0 1rem; }

@@ -119,7 +119,7 @@ function openWays(config: UiConfig, { now, log }: { readonly now: () => number; 
     seal && {
       seal,
       oidc: {
-        begin: (anew: boolean) => client.begin(anew),
+        begin: (switchUser: boolean) => client.begin(switchUser),
         finish: (query: string, flow: unknown) => client.finish(query, LoginFlow.parse(flow)),
         leave: (idToken: string | undefined) => client.leave(idToken),
       },

@@ -494,9 +494,9 @@ test("what is said after an installation leads to webhooks and to the page, howe
   const plain = await told();
   expect(plain).toContain("<address>/webhooks/gitea");
   expect(plain).toContain("port-forward service/tow-towline-webhooks 8080:80");
-  expect(plain).not.toContain("The page is at");
+  expect(plain).not.toContain("To open the page");
   const balanced = await told("service.webhooks.type=LoadBalancer", "page.existingSecret=page");
-  expect(balanced).toMatch(/what the load balancer has.*\n.*get service tow-towline-webhooks/);
+  expect(balanced).toMatch(/external address of the load balancer:\n.*get service tow-towline-webhooks/);
   expect(balanced).toContain("port-forward service/tow-towline-page 8090:80");
 });
 
