@@ -1,7 +1,5 @@
 import { constants, getPriority } from "node:os";
 
-const lowPriority = constants.priority.PRIORITY_BELOW_NORMAL;
-
 /**
  * What stands between us and every process we start: a shell that leads the process group and listens for heartbeats on
  * descriptor 3. Node cannot end a child once it is frozen (SIGSTOP, a starved machine) or gone (SIGKILL); the watch can,
@@ -12,19 +10,19 @@ const lowPriority = constants.priority.PRIORITY_BELOW_NORMAL;
  * - SIGTERM to the group ends the command but not the shell, which goes on watching one that ignores it.
  * - The command's exit status is passed on (128 + signal number when a signal ended it), and the watch ends with it.
  * - The command runs at a lower priority than the server: renders that fill the machine shall delay neither the lease's renewals
- *   nor the answers to webhooks. Where the kernel shares the processors among sessions first (autogroup; outside of
- *   containers), a priority counts within the session only, so that of the session is lowered, too.
+ *   nor the answers to webhooks.
  * - The command does not get descriptor 3, leaves no core dump, and what it writes only we can read: results hold secrets.
  */
 const script = `
 seconds=$1; shift
 ulimit -c 0; umask 077
 trap : TERM
-{ echo ${lowPriority} >/proc/self/autogroup; } 2>/dev/null
 "$@" 3<&- & child=$!
 ( trap '' TERM; while read -r -t "$seconds" -u 3 seconds; do :; done; kill -KILL 0 ) >/dev/null 2>&1 & watch=$!
 until wait "$child"; status=$?; ! kill -0 "$child" 2>/dev/null; do :; done
 kill -KILL "$watch"; exit "$status"`;
+
+const lowPriority = constants.priority.PRIORITY_BELOW_NORMAL;
 
 /** To be spawned as leader of its own group, with a pipe as descriptor 3 that gets a `watchLine` in time. */
 export function underWatch(leftMs: number, command: string, args: readonly string[]): [string, string[]] {

@@ -290,7 +290,7 @@ test("a pull request that was pushed to and merged without a webhook gets its co
   proxy.clear();
   await redis.start();
   const body = await pull.comment("merged into");
-  expect(body).toContain("What the last preview said");
+  expect(body).toContain("Result of the last preview");
   expect(body).toContain("blue");
   const one = new RegExp(String.raw`/(?:pulls|issues)/${pull.number}\b`);
   expect(proxy.requests.filter((line) => one.test(line)).length).toBeLessThan(10);

@@ -288,7 +288,8 @@ test("of a server that is killed while it renders a branch nothing is left, and 
     const paths = await pathsBelow(dataDir);
     return paths.filter((path) => path.split("/").at(-1)?.startsWith(`${first.child.pid}-`));
   };
-  expect((await own()).length).toBeGreaterThan(1); // a checkout, and what kluctl works in
+  // A checkout, and what kluctl works in: not those of the run that prepares the jail.
+  await expect.poll(async () => (await own()).length, patience).toBeGreaterThan(1);
 
   first.child.kill("SIGKILL");
   await first.ended;

@@ -301,11 +301,6 @@ os.dup2(null, 1)
 os.close(null)
 os.umask(0o077)
 os.nice(10)
-try:
-    with open("/proc/self/autogroup", "w") as group:
-        group.write("10")  # outside of containers, a priority counts within the session only
-except OSError:
-    pass
 resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
 prove_end_with()
 if jail is not None:

@@ -199,12 +199,12 @@ test("a pull request that is closed gets its comment edited, and none if it had 
 
 test("a comment that already says that it was merged keeps the last preview if the report has none", async () => {
   const { write, forge, reports, bodies } = await setUp();
-  const told = `${marker.text(key)}\n\n### Towline: merged into \`main\`\n\nWhat the last preview said`;
+  const told = `${marker.text(key)}\n\n### Towline: merged into \`main\`\n\nResult of the last preview`;
   await forge.createComment(key, told);
   forge.put(7, { state: "merged" });
   await reports.save(aReport({ state: "merged", previews: [] }));
   await write();
-  expect(bodies()).toEqual(["What the last preview said"]);
+  expect(bodies()).toEqual(["Result of the last preview"]);
 
   // It is updated if it says something else, or if the report has a preview.
   forge.put(7, { state: "closed" });
