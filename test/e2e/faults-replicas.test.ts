@@ -121,7 +121,7 @@ test("a server that freezes during a deploy has its kluctl killed before another
 
   // The frozen one wakes in the middle of the other's deploy, which ends as if nothing had been.
   frozen.child.kill("SIGCONT");
-  await vi.waitFor(() => expect(frozen.lines.some(({ msg }) => msg.startsWith("Lost the lease"))).toBe(true), patience);
+  await vi.waitFor(() => expect(frozen.lines.some(({ msg }) => msg.startsWith("lease lost"))).toBe(true), patience);
   await release();
   const ready = await deployment.reaches("Ready");
   expect(ready.status).toMatchObject({ observedCommit: commit });
