@@ -1,12 +1,12 @@
-/** The token of a service account, asked for again before it ends. */
+/** The token of a service account, renewed before it expires. */
 import { ApiError, PreviewRefusedError } from "../errors.ts";
 import type { Key } from "../model.ts";
 import type { ServiceAccounts } from "../ports.ts";
 
 export interface AccountToken {
-  /** Throws PreviewRefusedError where there can be none until somebody changes something. */
+  /** Throws PreviewRefusedError if no token can be issued before an account or a permission is changed. */
   get(): Promise<string>;
-  /** It was refused: the next is another one. */
+  /** Discards a token that was refused, so that `get` requests another one. */
   drop(): void;
 }
 
@@ -15,13 +15,13 @@ interface Given {
   readonly at: number;
 }
 
-/** The API server gives none for less. */
+/** The shortest lifetime that the API server accepts. */
 const seconds = 600;
 const freshMs = 300_000;
-/** A little before the end that the API server knows. */
+/** A little before the token expires for the API server. */
 const usableMs = (seconds - 30) * 1_000;
 
-/** `whose`: login that asks for it, in messages. */
+/** `whose`: the login that requests the token, as messages name it. */
 export function createAccountToken(
   { namespace, name }: Key,
   {

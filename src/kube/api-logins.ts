@@ -1,6 +1,6 @@
 /**
- * As whom the requests of a preview's kluctl are made, and where: as the account that it names, by a token of that account
- * alone. All logins stay in the server.
+ * Which login and which connection the API requests of a preview's kluctl use: the service account that the preview
+ * names, with nothing but a token of that account. Credentials never leave the server.
  */
 import { createHash } from "node:crypto";
 import { parse } from "yaml";
@@ -20,7 +20,7 @@ export interface ApiLoginsDeps {
   /** The server's own cluster. */
   readonly kubernetes: Pick<KubeConfigOptions, "kubeconfig" | "context">;
   readonly client: Pick<KubeClient, "request">;
-  /** Whether what names no account is compared with the server's own login. */
+  /** Whether previews that name no account are compared with the server's own login. */
   readonly allowServerLogin: () => boolean;
   readonly now?: (() => number) | undefined;
 }
@@ -31,25 +31,25 @@ export interface ApiLogins {
   close(): void;
 }
 
-/** A cluster, and the login by which tokens are asked for there. */
+/** A cluster, and the login that requests tokens there. */
 interface Place {
   readonly cluster: string;
   /** Equal for the same login. */
   readonly id: string;
   readonly whose: string;
   readonly client: Pick<KubeClient, "request">;
-  /** Connections that carry no login, such as a client certificate, which would go before any token. */
+  /** Connections without any login: a client certificate, for example, would take precedence over the token. */
   readonly bare: Transport;
-  /** With the login itself. */
+  /** Connections with the login itself. */
   readonly own: Transport;
-  /** Whom the login is to act as there, by its own kubeconfig. */
+  /** Which user the login's own kubeconfig impersonates. */
   readonly as: Acting;
   readonly tokens: Map<string, AccountToken>;
   users: number;
   close(): void;
 }
 
-/** Parts of a request. */
+/** The impersonation part of a request. */
 interface Acting {
   readonly as?: string | undefined;
   readonly asGroups?: readonly string[] | undefined;
@@ -57,7 +57,7 @@ interface Acting {
 }
 
 const mostRemote = 50;
-/** Ten times the largest object that a Kubernetes takes. The cluster may be anybody's. */
+/** Ten times the largest object that Kubernetes accepts. The cluster may be under anybody's control. */
 const mostAnswerMiB = 16;
 
 export function createApiLogins({
@@ -193,7 +193,10 @@ const Impersonating = z.looseObject({
     .max(1),
 });
 
-/** The kubeconfig's own login, which asks for tokens, and whom it acts as where no account is named. */
+/**
+ * Separates a kubeconfig into its own login, which requests tokens, and the user it impersonates, which applies if no
+ * account is named.
+ */
 function withoutImpersonation(kubeconfig: string): { text: string; as: Acting } {
   const { users, ...rest } = Impersonating.parse(parse(kubeconfig));
   const { as, "as-uid": uid, "as-groups": asGroups, "as-user-extra": extra, ...login } = users[0]?.user ?? {};

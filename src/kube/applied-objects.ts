@@ -1,7 +1,7 @@
 /**
- * The objects that deployments have applied, watched: of each only its version. One watch for each kind, over all
- * namespaces, of what carries a discriminator; where the server itself may not do that, one in each namespace, as the
- * account that deploys there.
+ * Watches the objects that deployments have applied; of each object only the version is kept. There is one watch per
+ * kind, over all namespaces, for objects that carry a discriminator. If the server itself may not do that, there is one
+ * watch per namespace, as the account that deploys there.
  */
 import { ApiError } from "../errors.ts";
 import type { Logger } from "../log.ts";
@@ -19,11 +19,11 @@ import { startWatch, type Watch } from "./watch.ts";
 export interface AppliedObjectsLimits {
   readonly watches: number;
   readonly objects: number;
-  /** A watch that says nothing for so long proves nothing. The API server sends a bookmark each minute. */
+  /** A watch that is silent for this long is not evidence of anything. The API server sends a bookmark each minute. */
   readonly silentMs: number;
-  /** What was refused is tried again after this long. */
+  /** A refused watch is tried again after this long. */
   readonly againMs: number;
-  /** A watch that nobody asked for in so long is ended. */
+  /** A watch that has not been used for this long is stopped. */
   readonly idleMs: number;
 }
 
@@ -48,7 +48,7 @@ export interface WatchedObjects extends AppliedObjects {
   stop(): Promise<void>;
 }
 
-/** One list that is watched. */
+/** One list that is being watched. */
 interface Watched {
   readonly watch: Watch;
   /** By discriminator. */
@@ -98,7 +98,7 @@ export function createAppliedObjects({ client, log, now = () => performance.now(
     endIdle();
     const found = new Map<string, ObjectVersion>();
     let unknown: string | undefined;
-    // All of them, even if the first cannot be told: the next time they are there.
+    // Open the watches of all kinds even if the first is not ready, so that they are ready for the next call.
     for (const kind of wanted) {
       const lists = listsOf(kind, impersonate);
       if (typeof lists === "string") unknown ??= lists;
@@ -107,14 +107,15 @@ export function createAppliedObjects({ client, log, now = () => performance.now(
           for (const [id, version] of objects.get(discriminator) ?? []) found.set(id, version);
         }
     }
-    // And what has its discriminator of kinds that it does not deploy itself, as far as others do.
+    // Also find objects that carry the discriminator but are of kinds that this deployment does not deploy itself, as
+    // far as other deployments have these kinds watched.
     for (const { objects } of watched.values()) {
       for (const [id, version] of objects.get(discriminator) ?? []) if (!found.has(id)) found.set(id, version);
     }
     return unknown === undefined ? { objects: found } : { unknown };
   }
 
-  /** What is watched of a kind that tells of these namespaces, or why nothing does. */
+  /** Returns the watches that cover a kind in these namespaces, or the reason why there is none. */
   function listsOf(kind: AppliedKind, impersonate: string | undefined): readonly Watched[] | string {
     const known = kindOf(kind);
     if (typeof known === "string") return known;
@@ -130,7 +131,7 @@ export function createAppliedObjects({ client, log, now = () => performance.now(
     return both[0] === undefined ? why : tellOnce(both[0].why);
   }
 
-  /** Only what nobody may watch is worth a line: where the server may not, the account that deploys mostly may. */
+  /** Logs only what neither login may watch: if the server may not, the account that deploys usually may. */
   function tellOnce(why: string): string {
     if (!told.has(why)) {
       told.add(why);
@@ -180,7 +181,7 @@ export function createAppliedObjects({ client, log, now = () => performance.now(
     return why;
   }
 
-  /** The resource of a kind is asked for once; until it is known, nothing is. */
+  /** The resource name of a kind is looked up once; the kind cannot be watched before the answer arrives. */
   function kindOf({ apiVersion, kind }: AppliedKind): Kind | string {
     const key = `${apiVersion} ${kind}`;
     const refusal = refusals.get(key);
@@ -262,7 +263,7 @@ export function createAppliedObjects({ client, log, now = () => performance.now(
       },
       onEvent(type, object) {
         const { metadata = {} } = object as PartialMetadata;
-        // One that has lost the label is deleted, as far as this watch tells.
+        // For this watch, an object that lost the label counts as deleted.
         if (type === "DELETED") remove(objectId(group, kind, metadata));
         else set({ metadata });
       },

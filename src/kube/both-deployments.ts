@@ -1,6 +1,6 @@
 /**
- * The KluctlDeployments of both APIs, as one: everything else in the house sees a name once. Where both have it, it is the
- * newer one's, and the older one gives way.
+ * Merges the KluctlDeployments of both APIs, so that the rest of the server sees each name once. If both APIs have a
+ * name, the current API's resource wins and the legacy one gives way.
  */
 import type { Logger } from "../log.ts";
 import { createDeploymentIndex } from "./deployment-index.ts";

@@ -1,4 +1,4 @@
-/** Requests to the Kubernetes API: bounded in time, retried where that is safe, errors as ApiError. */
+/** Requests to the Kubernetes API: limited in time, retried where that is safe, with errors as ApiError. */
 import type { AgentOptions, IncomingMessage } from "node:http";
 import { setTimeout as sleep } from "node:timers/promises";
 import { ApiError } from "../errors.ts";
@@ -11,17 +11,17 @@ export interface KubeRequest {
   readonly path: string;
   readonly query?: Readonly<Record<string, string | number | boolean | undefined>> | undefined;
   readonly body?: unknown;
-  /** What a PATCH's body is; `merge` when left out. */
+  /** The patch type of a PATCH; default `merge`. */
   readonly patch?: "merge" | "apply" | undefined;
   readonly accept?: string | undefined;
-  /** The user to ask as, instead of who we are. */
+  /** The user to impersonate; default: none. */
   readonly as?: string | undefined;
-  /** That user's groups; none but those that everybody is in when left out. */
+  /** The groups of the impersonated user; default: only the groups that all users are in. */
   readonly asGroups?: readonly string[] | undefined;
   readonly signal?: AbortSignal | undefined;
-  /** For one attempt; 10 s when left out. */
+  /** For one attempt; default 10 s. */
   readonly timeoutMs?: number | undefined;
-  /** For all attempts together; 0: only one. 30 s when left out. */
+  /** For all attempts together; default 30 s. 0: one attempt only. */
   readonly totalMs?: number | undefined;
 }
 
@@ -31,15 +31,15 @@ export interface KubeList {
 }
 
 export interface KubeClient {
-  /** The answer's JSON. */
+  /** Resolves to the parsed JSON of the response. */
   request(request: KubeRequest): Promise<unknown>;
-  /** All pages of a list. */
+  /** Reads all pages of a list. */
   list(path: string, options?: Pick<KubeRequest, "query" | "accept" | "as" | "signal" | "totalMs">): Promise<KubeList>;
-  /** The answer as it comes, for watches: `timeoutMs` bounds only the wait for its beginning. Never retried. */
+  /** Streams the response, for watches: `timeoutMs` limits only the wait for its headers. Never retried. */
   stream(
     request: Pick<KubeRequest, "path" | "query" | "accept" | "as" | "timeoutMs"> & { signal: AbortSignal },
   ): Promise<IncomingMessage>;
-  /** What identifies the cluster to kluctl: the UID of its namespace `kube-system`. Asked once. */
+  /** The identity of the cluster for kluctl: the UID of its `kube-system` namespace. Read once. */
   clusterId(): Promise<string>;
   /** The kubeconfig for a kluctl process, see {@link kubeconfigText}. */
   kubeconfig(impersonate?: string): string;
@@ -47,17 +47,17 @@ export interface KubeClient {
 }
 
 export interface KubeClientOptions {
-  /** A file; or else the text of one. */
+  /** The path of a kubeconfig; the alternative is `text`. */
   readonly kubeconfig?: string | undefined;
   readonly text?: string | undefined;
   readonly context?: string | undefined;
-  /** How long a request is tried again while the cluster has never answered: for somebody who waits for it. */
+  /** How long a request is retried while the cluster has never answered: for commands whose user waits. */
   readonly untilAnsweredMs?: number | undefined;
-  /** An answer that is longer is given up: for servers that are not ours. */
+  /** Longer responses are aborted: for servers that are not ours. */
   readonly mostAnswerMiB?: number | undefined;
-  /** Resolves the server's name: for servers whose address is not the administrator's choice. */
+  /** Resolves the server's host name: for servers whose address the administrator did not choose. */
   readonly lookup?: AgentOptions["lookup"];
-  /** So many at most, on average; twice as many may come at once. Without it there is no limit. */
+  /** The average limit of requests per second; a burst may have twice as many. Without it there is no limit. */
   readonly mostPerSecond?: (() => number) | undefined;
   readonly observe?:
     { request(method: string, status: number, seconds: number): void; heldBack(seconds: number): void } | undefined;
@@ -69,10 +69,10 @@ type Attempt =
 
 const contentTypes = { merge: "application/merge-patch+json", apply: "application/apply-patch+yaml" };
 const pageSize = 500;
-/** More than anybody reads; what refuses many objects at once can be as long. */
+/** More than anybody reads; a refusal that names many objects can be that long. */
 const mostOfMessage = 20_000;
 const leases = "/apis/coordination.k8s.io/";
-/** What the API server itself says mostly. */
+/** What the API server itself usually requests. */
 const defaultRestMs = 1_000;
 
 export function createKubeClient(options: KubeClientOptions = {}): KubeClient {
@@ -83,7 +83,7 @@ export function createKubeClient(options: KubeClientOptions = {}): KubeClient {
   let knownClusterId: string | undefined;
   let hasAnswered = false;
 
-  /** One attempt: sends, waits for the headers, and turns an error status into an error. */
+  /** Makes one attempt: sends the request, waits for the headers, and turns an error status into an error. */
   async function open(request: KubeRequest, signal: AbortSignal): Promise<IncomingMessage> {
     const headers: Record<string, string> = { Accept: request.accept ?? "application/json" };
     const body = request.body === undefined ? undefined : JSON.stringify(request.body);
@@ -132,7 +132,7 @@ export function createKubeClient(options: KubeClientOptions = {}): KubeClient {
     }
   }
 
-  /** What keeps a Lease waits behind nothing: whoever loses it has to break off. */
+  /** Requests for Leases never wait: a process that loses its Lease must abort its work. */
   async function waitForTurn({ path, signal }: KubeRequest): Promise<number> {
     if (rate === undefined || path.startsWith(leases)) return 0;
     const ms = await rate.turn(signal);
@@ -146,7 +146,7 @@ export function createKubeClient(options: KubeClientOptions = {}): KubeClient {
       endsAt += await waitForTurn(wanted);
       const result = await attempt(wanted);
       if (result.kind === "answer") return result.body;
-      // Full jitter, so that many who failed together do not come back together.
+      // Full jitter, so that clients that failed together do not retry together.
       const waitMs = result.afterMs ?? Math.random() * Math.min(5_000, 100 * 2 ** count);
       if (!result.again || performance.now() + waitMs > endsAt) throw result.error;
       await sleep(waitMs, undefined, { signal: wanted.signal });
@@ -168,7 +168,7 @@ export function createKubeClient(options: KubeClientOptions = {}): KubeClient {
         })) as ListPage;
       } catch (error) {
         if (!(error instanceof ApiError && error.status === 410 && next !== undefined)) throw error;
-        // The snapshot of the first pages is gone: take all in one answer, which cannot expire.
+        // The snapshot of the first pages has expired: read everything in one response, which cannot expire.
         [items.length, next, limit] = [0, undefined, undefined];
         continue;
       }
@@ -198,7 +198,7 @@ export function createKubeClient(options: KubeClientOptions = {}): KubeClient {
     list,
     async stream({ signal, timeoutMs = 10_000, ...rest }) {
       const wanted = { method: "GET", ...rest } as const;
-      // The limit ends with the headers, the caller's signal with the body.
+      // The timeout ends with the headers, the caller's signal with the body.
       const abort = new AbortController();
       const stop = (): void => abort.abort(signal.reason);
       signal.throwIfAborted();
@@ -239,7 +239,7 @@ interface NamedObject {
   readonly metadata?: { readonly uid?: string };
 }
 
-/** 429 was not worked on; anything else may have been, so only what can be done twice is. */
+/** A request answered with 429 was not processed. Any other may have been, so only idempotent ones are repeated. */
 function mayRepeat({ method }: KubeRequest, status: number): boolean {
   if (status === 429) return true;
   return (status === 0 || status >= 500) && method !== "POST" && method !== "PUT";
@@ -257,13 +257,13 @@ function queryText(query: KubeRequest["query"] = {}): string {
   return given.length === 0 ? "" : `?${new URLSearchParams(given)}`;
 }
 
-/** What the API server says about it, in its own words where it has some. */
+/** Describes an error response, in the API server's own words if there are any. */
 function statusText(status: number, body: string): string {
   try {
     const { message } = JSON.parse(body) as { message?: unknown };
     if (typeof message === "string" && message !== "") return `${status} ${message.slice(0, mostOfMessage)}`;
   } catch {
-    // Not the API server's own answer: a proxy's page, perhaps.
+    // Not a response of the API server: a proxy's page, perhaps.
   }
   return `${status} ${body.slice(0, 200)}`.trim();
 }
@@ -280,7 +280,7 @@ async function readText(answer: IncomingMessage, mostMiB = Infinity): Promise<st
   return text;
 }
 
-/** `AbortSignal.any` with a long-lived signal would collect listeners on it; this lets go of it. */
+/** `AbortSignal.any` with a long-lived signal would accumulate listeners on it; this removes its listener. */
 function startLimit(timeoutMs: number, signal: AbortSignal | undefined): { signal: AbortSignal; clear(): void } {
   const abort = new AbortController();
   const stop = (): void => abort.abort(signal?.reason);

@@ -1,10 +1,10 @@
-/** What a kubeconfig says: where the cluster is, and how to log in there. */
+/** Reads a kubeconfig: where the cluster is, and how to log in there. */
 import { existsSync, readFileSync } from "node:fs";
 import { readFile } from "node:fs/promises";
 import type { RequestOptions } from "node:https";
 import { isIPv6 } from "node:net";
 import path from "node:path";
-// By its files: the whole of client-node is 75 MB of generated code that nothing here uses.
+// Imported file by file: client-node as a whole is 75 MB of generated code that is not used here.
 import {
   type Cluster,
   type Context,
@@ -39,11 +39,11 @@ interface Said {
 export interface ClusterAccess {
   readonly cluster: Cluster;
   readonly user: User | undefined;
-  /** Adds what the login consists of right now. Only for a cluster behind a proxy there is an `agent` too. */
+  /** Adds the current login. Only a cluster behind a proxy needs an `agent` too. */
   applyTo(options: RequestOptions): Promise<void>;
 }
 
-/** `undefined`: no cluster is configured. Throws what the parser throws, which may quote the file. */
+/** Returns `undefined` if no cluster is configured. Parser errors are passed on, and may quote the file. */
 export function findAccess(
   { file, text }: { file?: string | undefined; text?: string | undefined },
   contextName: string | undefined,
@@ -66,7 +66,7 @@ export function tokenFileOf(user: User): string | undefined {
   return typeof config?.config?.tokenFile === "string" ? config.config.tokenFile : undefined;
 }
 
-/** The same place, for those who bring a login of their own. */
+/** The same cluster, for callers that bring a login of their own. */
 export function withoutLogin({ cluster }: ClusterAccess): ClusterAccess {
   return createAccess(cluster, undefined);
 }
@@ -111,7 +111,7 @@ function createAccess(cluster: Cluster, user: User | undefined): ClusterAccess {
   };
 }
 
-/** Proxies of all kinds, and the logins that are no standard any more: rare enough to be loaded when they are met. */
+/** All kinds of proxies, and logins that are no longer standard: rare enough to be loaded on demand. */
 function needsAllOfClientNode({ proxyUrl }: Cluster, user: User | undefined): boolean {
   return Boolean(proxyUrl) || (Boolean(user?.authProvider) && !user?.exec && tokenFileOf(user as User) === undefined);
 }
@@ -133,7 +133,10 @@ async function readBytes(file: string | undefined, data: string | undefined): Pr
   return data ? Buffer.from(data, "base64") : undefined;
 }
 
-/** What `KUBECONFIG` names, where the first that says something counts; `~/.kube/config`; or the pod's own account. */
+/**
+ * Reads the files that `KUBECONFIG` names, where the first file to set a value wins; else `~/.kube/config`; else the
+ * pod's service account.
+ */
 function readDefault(): Said | undefined {
   const files = (process.env["KUBECONFIG"] ?? "").split(path.delimiter).filter(Boolean);
   if (files.length > 0) return files.map(readFrom).reduce(merge);
@@ -162,7 +165,7 @@ function ofPod({ KUBERNETES_SERVICE_HOST: host = "", KUBERNETES_SERVICE_PORT: po
   };
 }
 
-/** Paths in it are meant from where it lies. */
+/** Paths in a kubeconfig are relative to its own directory. */
 function readFrom(file: string): Said {
   const said = parseKubeconfig(readFileSync(file, "utf8"));
   const from = (name: string | undefined) => (name ? path.resolve(path.dirname(file), name) : name);
@@ -177,7 +180,7 @@ function readFrom(file: string): Said {
   };
 }
 
-/** client-node reads `token-file`, once; every other Kubernetes client writes `tokenFile`, and tokens rotate. */
+/** client-node reads `token-file`, and only once; all other Kubernetes clients write `tokenFile`, and tokens rotate. */
 function parseKubeconfig(text: string): Said {
   const { "current-context": currentContext, clusters, contexts, users } = Kubeconfig.parse(parse(text));
   const tokenFiles = TokenFiles.safeParse(users).data ?? [];

@@ -1,4 +1,6 @@
-/** The CustomResourceDefinition, generated from what we read; the fields and their types are kluctl's own. */
+/**
+ * The CustomResourceDefinition, generated from the schemas we parse with; the fields and their types are kluctl's own.
+ */
 import { z } from "zod";
 import { SpecSchema } from "./spec-schema.ts";
 
@@ -64,7 +66,7 @@ const text = { type: "string" };
 const time = { type: "string", format: "date-time" };
 const anything = { type: "object", "x-kubernetes-preserve-unknown-fields": true };
 
-/** What became of a request that somebody made with an annotation. */
+/** The result of a request that was made with an annotation. */
 const requestResult = {
   type: "object",
   required: ["reconcileId", "request", "startTime"],
@@ -132,7 +134,7 @@ export function specSchema(): Schema {
   return toStructural(z.toJSONSchema(SpecSchema, { target: "openapi-3.0", io: "input" }));
 }
 
-/** What Kubernetes calls a structural schema: JSON schema without the words that it refuses. */
+/** Converts to what Kubernetes calls a structural schema: JSON schema without the keywords that it refuses. */
 function toStructural(schema: unknown): Schema {
   const { properties, items, pattern, ...rest } = schema as Record<string, unknown>;
   const result: Record<string, unknown> = { ...rest };

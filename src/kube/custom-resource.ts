@@ -1,4 +1,4 @@
-/** A KluctlDeployment, parsed where it enters. Nothing in here throws, whatever the resource says. */
+/** Parses a KluctlDeployment where it enters. Nothing in this file throws, whatever the resource contains. */
 import { isDeepStrictEqual } from "node:util";
 import { z } from "zod";
 import {
@@ -22,7 +22,7 @@ import { parseStatus } from "./status-schema.ts";
 export const resourcePath = "/apis/gitops.kluctl.io/v1beta1";
 const resourceKind = { apiVersion: "gitops.kluctl.io/v1beta1", kind: "KluctlDeployment" } as const;
 
-/** How other objects name it. */
+/** How other objects refer to a KluctlDeployment. */
 export function kindOf({ apiVersion = resourceKind.apiVersion }: Pick<DeploymentIdentity, "apiVersion">) {
   return { ...resourceKind, apiVersion };
 }
@@ -43,8 +43,9 @@ const Metadata = z.object({
 const Resource = z.object({ metadata: Metadata, spec: z.unknown().optional(), status: z.unknown().optional() });
 
 /**
- * `undefined` only if the resource cannot even be named. Most of what the API server sends is known already, which
- * `known` looks for: as a whole, or its spec beside a new status. The generation counts the changes of the spec.
+ * Returns `undefined` only if the resource has no name or UID. Most resources that the API server sends are known
+ * already; `known` finds the previous one, to reuse all of it, or its spec if only the status is new. The generation
+ * counts the changes of the spec.
  */
 export function parseDeployment(
   resource: unknown,
@@ -68,8 +69,8 @@ export function parseDeployment(
 }
 
 /**
- * Times in a status are those of whoever wrote it. One that is still to come was written by a clock that is ahead of ours, and
- * counts from when we first saw it.
+ * Times in a status come from its author's clock. A time in the future was written by a clock that is ahead of ours; it
+ * is replaced by the time at which we first saw it.
  */
 function withSeenTimes(status: DeploymentStatus, before: DeploymentStatus | undefined): DeploymentStatus {
   const now = epochNow();
@@ -98,7 +99,7 @@ function parseSpec(spec: unknown): Own {
   const problems = parsed.error?.issues.map((issue) => problemOf(issue, spec)) ?? [];
   const readable = parsed.data ?? readableFields(raw);
   problems.push(...unsupported(readable), ...badOverrides(readable));
-  // Without a Secret it would be deployed to the server's own cluster, which nobody asked for.
+  // Without a Secret it would be deployed to the server's own cluster, which nobody requested.
   if (readable.kubeConfig && !readable.kubeConfig.secretRef) {
     problems.push("spec.kubeConfig.secretRef: is missing; set the name of the Secret with the kubeconfig");
   }
@@ -110,7 +111,7 @@ function parseSpec(spec: unknown): Own {
   return { repo, spec: toSpec(parsed.data, source) };
 }
 
-/** Those of a bad spec that are sound by themselves, so that all its problems are named at once. */
+/** The fields of an invalid spec that are valid by themselves, so that all its problems are reported at once. */
 function readableFields(raw: unknown): Partial<RawSpec> {
   const given = z.record(z.string(), z.unknown()).safeParse(raw).data ?? {};
   return Object.fromEntries(
@@ -131,7 +132,7 @@ function toSpec(raw: RawSpec, source: DeploymentSpec["source"]): DeploymentSpec 
         path: glob,
         secretName: secretRef.name,
       })),
-      // The older forms, behind the newer one as kluctl's controller of 2.22 has them.
+      // The deprecated fields come after the current one, in the order of kluctl's controller 2.22.
       ...(raw.source.secretRef ? [{ secretName: raw.source.secretRef.name, bySource: true }] : []),
       ...(raw.source.credentials ?? []).map(({ host, pathPrefix = "", secretRef }) => ({
         host,
@@ -197,7 +198,9 @@ function optionalMs(text: string | undefined): number | undefined {
   return text === undefined ? undefined : parseDuration(text);
 }
 
-/** Fields that would change what is deployed, or how, if they were ignored; in kluctl's words where it has some. */
+/**
+ * Fields that would change what is deployed, or how, if they were ignored; with kluctl's messages where it has some.
+ */
 function unsupported(spec: Partial<RawSpec>): string[] {
   const given: [there: boolean, problem: string][] = [
     [
@@ -217,9 +220,9 @@ function badOverrides({ sourceOverrides = [] }: Partial<RawSpec>): string[] {
 }
 
 // ---------------------------------------------------------------------------------------------------------------
-// Words for people
+// Messages for users
 
-/** What is wrong has to fit into the status; a list may have thousands of bad entries. */
+/** The problems have to fit into the status; a list may have thousands of invalid entries. */
 const mostProblems = 20;
 
 function fewOf(problems: readonly string[]): readonly string[] {
@@ -257,7 +260,7 @@ function wantedOf(expected: string): string {
   return words[expected] ?? expected;
 }
 
-/** A field that is null is not there: so Kubernetes' own clients read it. The values of `args` are the user's. */
+/** A field that is null counts as absent, as for Kubernetes' own clients. The values of `args` are the user's own. */
 export function withoutNulls(value: unknown, depth = 0): unknown {
   if (depth > 8 || typeof value !== "object" || value === null) return value;
   if (Array.isArray(value)) return value.map((item) => withoutNulls(item, depth + 1));

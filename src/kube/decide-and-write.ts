@@ -4,10 +4,10 @@ import { ApiError } from "../errors.ts";
 const maxTries = 6;
 
 /**
- * Reads, decides and writes what was decided, unless somebody wrote in between: then once more. Nothing is written of
- * what is not there, or if nothing is decided.
+ * Reads, decides and writes the decision, and starts over if the resource was changed in between. Nothing is written if
+ * the resource does not exist or `decide` returns nothing.
  *
- * @param write refused by the API server with a conflict unless it is of the version that was read.
+ * @param write must be rejected by the API server with a conflict unless the version that was read is still current.
  */
 export async function decideAndWrite<Read, Decided>(
   read: () => Promise<Read | undefined>,

@@ -1,4 +1,4 @@
-/** What the watch knows, by name and by repository, and whom it tells what becomes of it. */
+/** Indexes the watched deployments by name and by repository, and notifies subscribers of changes. */
 import type { Logger } from "../log.ts";
 import {
   type Deployment,
@@ -14,9 +14,9 @@ import type { DeploymentChange } from "../ports.ts";
 export type Entry = Deployment | MalformedDeployment;
 
 export interface DeploymentIndex {
-  /** Takes what is new; says nothing of what is there already in this version. */
+  /** Stores a new version; does nothing if this version is known already. */
   set(entry: Entry): void;
-  /** Lets go of this very resource; one that took its name stays. */
+  /** Removes exactly this resource; a newer resource of the same name stays. */
   remove(entry: Entry): void;
   find(key: Key): Entry | undefined;
   all(): readonly Entry[];
@@ -84,7 +84,7 @@ export function createDeploymentIndex(log: Logger): DeploymentIndex {
 
 export type Version = Pick<Entry, "uid" | "resourceVersion">;
 
-/** Of one and the same object the API server numbers the versions; events may come twice or in the wrong order. */
+/** The API server orders the versions of one object; events may arrive twice or out of order. */
 export function isNewer(entry: Version, than: Version): boolean {
   if (entry.uid !== than.uid) return true;
   if (!/^\d+$/.test(entry.resourceVersion) || !/^\d+$/.test(than.resourceVersion)) return true;

@@ -15,9 +15,9 @@ import { whenSynced } from "./when-synced.ts";
 
 export interface DeploymentsDeps {
   readonly client: KubeClient;
-  /** All namespaces when there are none. */
+  /** Default: all namespaces. */
   readonly namespaces?: readonly string[] | undefined;
-  /** Field manager of what is written, and source of the Events. */
+  /** Field manager of all writes, and source of the Events. */
   readonly controllerName: string;
   readonly log: Logger;
   readonly silentMs?: number | undefined;
@@ -26,26 +26,26 @@ export interface DeploymentsDeps {
 }
 
 export interface WatchedDeployments extends Deployments {
-  /** Begins to watch; resolves once all there is has been listed, however long that takes, or when stopped. */
+  /** Starts the watch. Resolves once all deployments have been listed, however long that takes, or when stopped. */
   start(): Promise<void>;
   stop(): Promise<void>;
   /** From memory. */
   find(key: Key): Entry | undefined;
-  /** Calls back for each change; those that are there already are `added` when they are first listed. */
+  /** Registers a callback for each change; existing deployments are reported as `added` by the first list. */
   onChange(callback: (change: DeploymentChange) => void): void;
   /** Seconds since the last sign of life of the watch that has been silent for longest. */
   age(): number;
   synced(): boolean;
-  /** Why the watch does not work at the moment, for people. */
+  /** Why the watch does not work at the moment, as text for users. */
   problem(): string | undefined;
 }
 
 const Versioned = z.object({ metadata: z.object({ uid: z.string(), resourceVersion: z.string() }) });
 
-/** So often others may write in between before a status is given up. */
+/** How many conflicting writes a status update survives. */
 const maxTries = 6;
 
-/** A status is written after the work is done: losing it would mean doing the work again. */
+/** A status is written after the work is done: if the write is lost, the work has to be done again. */
 const statusPatience = { totalMs: 60_000 };
 
 export function createDeployments(deps: DeploymentsDeps): WatchedDeployments {
@@ -53,7 +53,7 @@ export function createDeployments(deps: DeploymentsDeps): WatchedDeployments {
   const namespaces = deps.namespaces?.length ? deps.namespaces : [undefined];
   const index = createDeploymentIndex(log);
   const events = createEvents({ client, component: controllerName, log });
-  /** By UID: the newest version that was read or written, of resources that are there. */
+  /** By UID: the newest version that was read or written, for existing resources. */
   const versions = new Map<string, Version>();
   index.onChange(({ kind, deployment }) => {
     if (kind === "removed") versions.delete(deployment.uid);
@@ -164,7 +164,8 @@ export function createDeployments(deps: DeploymentsDeps): WatchedDeployments {
     async patchStatus(ref, status, signal) {
       const path = `${resourceOf(ref.key)}/status`;
       const query = { fieldManager: controllerName };
-      // The API server compares no UIDs where a status is written: a late write would land on another of the same name.
+      // The API server does not compare UIDs when a status is written: a late write would hit a new resource of the
+      // same name.
       let resourceVersion = newestVersion(ref) ?? (await readVersion(ref));
       for (let tries = 1; ; tries++) {
         const body = { metadata: { resourceVersion }, status };

@@ -1,4 +1,4 @@
-/** Kubernetes Events about a deployment: for people, so best effort. */
+/** Kubernetes Events about a deployment: for users, so best effort. */
 import { randomBytes } from "node:crypto";
 import { ApiError } from "../errors.ts";
 import type { Logger } from "../log.ts";
@@ -8,7 +8,7 @@ import { kindOf } from "./custom-resource.ts";
 
 export interface EventsDeps {
   readonly client: Pick<KubeClient, "request">;
-  /** Who reports, as `kubectl describe` shows it. */
+  /** The reporting component, as `kubectl describe` shows it. */
   readonly component: string;
   readonly log: Logger;
   /** Epoch milliseconds. */
@@ -17,7 +17,7 @@ export interface EventsDeps {
 
 export interface Events {
   report(subject: DeploymentRef, type: "Normal" | "Warning", reason: string, message: string): void;
-  /** Resolves once what was reported is written, or could not be. */
+  /** Resolves once all reported Events have been written or have failed. */
   idle(): Promise<void>;
 }
 
@@ -27,7 +27,7 @@ interface Written {
   readonly at: number;
 }
 
-const longestMessage = 1024; // the API server refuses longer ones
+const longestMessage = 1024; // the API server refuses longer messages
 const repeatedWithinMs = 10 * 60_000;
 const mostRemembered = 2_000;
 const mostPending = 500;
@@ -54,7 +54,7 @@ export function createEvents({ client, component, log, now = Date.now }: EventsD
         remember(id, { ...known, count: known.count + 1 });
         return;
       } catch (error) {
-        if (!(error instanceof ApiError && error.status === 404)) throw error; // it has expired: write a new one
+        if (!(error instanceof ApiError && error.status === 404)) throw error; // the Event has expired: write a new one
       }
     }
     const eventName = `${name.slice(0, 200).replace(/[.-]+$/, "")}.${randomBytes(8).toString("hex")}`;
@@ -78,7 +78,7 @@ export function createEvents({ client, component, log, now = Date.now }: EventsD
   }
 
   function remember(id: string, event: Written): void {
-    written.delete(id); // so that the newest are last
+    written.delete(id); // so that the newest stay last
     written.set(id, event);
     const [oldest] = written.keys();
     if (written.size > mostRemembered && oldest !== undefined) written.delete(oldest);
@@ -88,7 +88,7 @@ export function createEvents({ client, component, log, now = Date.now }: EventsD
     report(subject, type, reason, text) {
       const message = text.length <= longestMessage ? text : `${text.slice(0, longestMessage - 1)}…`;
       const id = JSON.stringify([subject.uid, type, reason, message]);
-      if (pending.size >= mostPending) return; // the API server is in trouble; events would only add to it
+      if (pending.size >= mostPending) return; // the API server is in trouble; Events would add to its load
       const before = pending.get(id) ?? Promise.resolve();
       const mine = before
         .then(() => write(subject, type, reason, message, id))

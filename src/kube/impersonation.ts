@@ -1,4 +1,4 @@
-/** Whether the server may act as somebody. kluctl, when it may not, says no more than "unknown". */
+/** Checks whether the server may impersonate a user. If it may not, kluctl's own error is just "unknown". */
 import { ApiError } from "../errors.ts";
 import type { KubeClient } from "./client.ts";
 
@@ -8,11 +8,11 @@ export interface ImpersonationDeps {
   readonly now?: (() => number) | undefined;
 }
 
-/** A right that is taken away is noticed by kluctl too. */
+/** kluctl, too, notices when the right is revoked. */
 const rememberedMs = 5 * 60_000;
 const mostRemembered = 5_000;
 
-/** Says why not, in the API server's words; `undefined` if it may, or if nobody can say. */
+/** Returns the API server's refusal; `undefined` if impersonation is allowed or the check was inconclusive. */
 export function createImpersonationCheck({ client, now = () => performance.now() }: ImpersonationDeps) {
   const allowed = new Map<string, number>();
 
@@ -20,7 +20,7 @@ export function createImpersonationCheck({ client, now = () => performance.now()
     const at = allowed.get(user);
     if (at !== undefined && now() - at < rememberedMs) return undefined;
     try {
-      // Everybody may read it, so that a refusal is about who asks.
+      // All users may read /version, so a refusal is about the impersonation.
       await client.request({ method: "GET", path: "/version", as: user, timeoutMs: 3_000, totalMs: 0 });
     } catch (error) {
       const refused =

@@ -1,6 +1,6 @@
 /**
- * The Secret and the ConfigMap by which kluctl's command line knows the source-override service: with the names and keys
- * of kluctl's own controller, so that either can use what the other made.
+ * The Secret and the ConfigMap by which kluctl's command line finds the source-override service. Names and keys are
+ * those of kluctl's own controller, so that each controller can use what the other created.
  */
 import { z } from "zod";
 import { ApiError } from "../errors.ts";
@@ -10,11 +10,11 @@ import type { KubeClient } from "./client.ts";
 
 export interface KeyMaterialDeps {
   readonly client: Pick<KubeClient, "request">;
-  /** The controller's. */
+  /** The controller's namespace. */
   readonly namespace: string;
   readonly fieldManager: string;
   readonly make: () => KeyMaterial;
-  /** Why it cannot be used, if so. */
+  /** Returns why the material cannot be used, or `undefined`. */
   readonly problemOf: (material: KeyMaterial) => string | undefined;
   readonly log: Logger;
 }
@@ -28,7 +28,7 @@ const Secret = z.object({
 });
 const ConfigMap = z.object({ data: z.record(z.string(), z.string()).nullish() });
 
-/** Reads what is there, makes what is missing, and replaces what cannot be used. Throws ApiError. */
+/** Reads the existing material, creates what is missing, and replaces what cannot be used. Throws ApiError. */
 export async function loadKeyMaterial(deps: KeyMaterialDeps): Promise<KeyMaterial> {
   const { client, namespace, fieldManager, make, problemOf, log } = deps;
   const core = `/api/v1/namespaces/${encodeURIComponent(namespace)}`;
@@ -37,7 +37,7 @@ export async function loadKeyMaterial(deps: KeyMaterialDeps): Promise<KeyMateria
 
   const read = (path: string) => unless(404, () => client.request({ method: "GET", path }));
 
-  /** Of several that find nothing, or nothing of use, one writes and the others read what it wrote. */
+  /** If several servers find no usable Secret, one of them writes it and the others read it. */
   async function ownSecret(): Promise<KeyMaterial> {
     for (let tries = 0; tries < 5; tries++) {
       const found = await read(`${secrets}/${secretName}`);
@@ -55,7 +55,7 @@ export async function loadKeyMaterial(deps: KeyMaterialDeps): Promise<KeyMateria
     throw new Error(`the Secret ${namespace}/${secretName} keeps changing`);
   }
 
-  /** A command line that trusts another authority would wait for ever. */
+  /** A command line that trusts another authority would wait forever. */
   async function publish(ca: string): Promise<void> {
     const found = await read(`${configMaps}/${configMapName}`);
     const data = { "ca.pem": ca };
@@ -94,7 +94,7 @@ function secretOf({ ca, cert, key, controllerSecret }: KeyMaterial, namespace: s
   };
 }
 
-/** `undefined` for the one answer that is expected besides success. */
+/** Returns `undefined` for the one error status that is expected. */
 async function unless(status: number, request: () => Promise<unknown>): Promise<unknown> {
   try {
     return await request();

@@ -1,4 +1,4 @@
-/** Where the cluster is and who we are there; and the one-context kubeconfig that kluctl gets. */
+/** Loads where the cluster is and which login we have, and writes the one-context kubeconfig for kluctl. */
 import { ConfigError } from "../errors.ts";
 import { type ClusterAccess, findAccess, tokenFileOf } from "./cluster-access.ts";
 
@@ -8,7 +8,7 @@ export interface KubeConfigOptions {
   readonly context?: string | undefined;
 }
 
-/** Loads the given file or text, or what `KUBECONFIG`, `~/.kube/config` or the pod's own service account say. */
+/** Loads the given file or text; by default `KUBECONFIG`, `~/.kube/config` or the pod's own service account. */
 export function loadKubeConfig(options: KubeConfigOptions): ClusterAccess {
   const found = readKubeConfig(options);
   if (found === undefined) {
@@ -23,7 +23,7 @@ export function loadKubeConfig(options: KubeConfigOptions): ClusterAccess {
   return found;
 }
 
-/** What a parser says quotes the file, which holds logins: it is not passed on. */
+/** Parser errors quote the file, which holds credentials: they are not passed on. */
 function readKubeConfig({ kubeconfig: file, text, context }: KubeConfigOptions): ReturnType<typeof findAccess> {
   try {
     return findAccess({ file, text }, context);
@@ -39,11 +39,11 @@ function readKubeConfig({ kubeconfig: file, text, context }: KubeConfigOptions):
 }
 
 /**
- * A kubeconfig with one context, `default`: what kluctl's own controller hands to kluctl, so projects that name other
- * contexts fail in the same way. Credentials that rotate stay files.
+ * Returns a kubeconfig with one context, `default`, as kluctl's own controller gives to kluctl, so that projects that
+ * name other contexts fail in the same way. Rotating credentials remain references to files.
  */
 export function kubeconfigText({ cluster, user }: ClusterAccess, impersonate?: string): string {
-  // An empty name would not impersonate at all: the deployment would run with all that the server may do.
+  // An empty name would disable impersonation: the deployment would run with all rights of the server.
   if (impersonate !== undefined && impersonate.trim() === "") throw new Error("The user to impersonate has no name.");
   const tokenFile = user ? tokenFileOf(user) : undefined;
   return JSON.stringify(
@@ -84,6 +84,6 @@ export function kubeconfigText({ cluster, user }: ClusterAccess, impersonate?: s
         },
       ],
     },
-    (_, value: unknown) => value ?? undefined, // what is not there
+    (_, value: unknown) => value ?? undefined, // drops absent values
   );
 }

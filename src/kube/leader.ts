@@ -1,6 +1,6 @@
 /**
- * Which controller serves the cluster: the Lease that kluctl's own controller takes with `--leader-elect`. While it is
- * ours that controller waits, and while it is that controller's we do.
+ * Decides which controller serves the cluster, with the Lease that kluctl's own controller takes with `--leader-elect`.
+ * While we hold it that controller waits, and while that controller holds it we wait.
  */
 import { setTimeout as sleep } from "node:timers/promises";
 import { ApiError } from "../errors.ts";
@@ -15,32 +15,34 @@ export const leaderLease = "5ab5d0f9.kluctl.io";
 export interface LeaderDeps {
   readonly client: Pick<KubeClient, "request">;
   readonly namespace: string;
-  /** `shared`: with all other Towline servers, which have Leases for each deployment. `exclusive`: this process alone. */
+  /** `shared`: with all other Towline servers, which have a Lease per deployment. `exclusive`: this process alone. */
   readonly how: "shared" | "exclusive" | "off";
-  /** Names this process to people. */
+  /** Names this process for users. */
   readonly identity: string;
   readonly log: Logger;
-  /** client-go's 15 s when left out. */
+  /** Default: client-go's 15 s. */
   readonly durationMs?: number | undefined;
-  /** `monotonicNow` if left out. */
+  /** Default: `monotonicNow`. */
   readonly now?: (() => number) | undefined;
 }
 
 export interface Leadership {
-  /** Resolves when this server may work; with false if it was stopped before. */
+  /** Resolves with true when this server may work, with false if it was stopped before. */
   readonly won: Promise<boolean>;
-  /** Resolves with the reason when it may no longer. */
+  /** Resolves with the reason when this server may no longer work. */
   readonly lost: Promise<string>;
-  /** Whether new work may begin: the Lease was renewed so recently that nobody else can have taken it. */
+  /** Whether new work may start: the Lease was renewed so recently that no other controller can have taken it. */
   mayBegin(): boolean;
-  /** Whose turn it is, for people; `undefined` if it is not somebody else's. */
+  /** Why this server waits for another controller, as text for users; `undefined` if it does not. */
   waitsFor(): string | undefined;
-  /** Why nobody can say whose turn it is, for people. */
+  /** Why the Lease cannot be read or renewed, as text for users. */
   problem(): string | undefined;
   stop(): Promise<void>;
 }
 
-/** All Towline servers go by it, and any of them renews for all; one that works alone adds which it is. */
+/**
+ * The holder that all Towline servers share; any of them renews for all. In exclusive mode the identity is appended.
+ */
 const sharedHolder = "towline";
 
 function whoIs(holder: string): string {
@@ -58,7 +60,7 @@ export function startLeadership(deps: LeaderDeps): Leadership {
   let waiting: string | undefined;
   let problem: string | undefined = working ? undefined : `the Lease ${id} has not been read yet`;
   let held: Held | undefined;
-  /** When the renewal was requested that succeeded last. What needs none is always renewed. */
+  /** When the last successful renewal was sent. Infinity if no renewal is needed. */
   let renewedAt = Infinity;
 
   const isOverdue = () => now() - renewedAt > durationMs * (2 / 3);
@@ -114,7 +116,7 @@ export function startLeadership(deps: LeaderDeps): Leadership {
     let told: string | undefined;
     let late = false;
 
-    /** Returns who else holds it, if so. */
+    /** Tries to take or renew the Lease; returns its holder if another controller has it. */
     async function look(): Promise<string | undefined> {
       for (let attempt = 0; ; attempt++) {
         const lease = await store.read();
@@ -133,7 +135,7 @@ export function startLeadership(deps: LeaderDeps): Leadership {
           renewedAt = askedAt;
           return undefined;
         } catch (error) {
-          // Somebody wrote at the same time: another of us, mostly.
+          // A concurrent write, usually by another Towline server.
           if (!(error instanceof ApiError && error.status === 409) || attempt >= 3) throw error;
         }
       }
@@ -150,7 +152,7 @@ export function startLeadership(deps: LeaderDeps): Leadership {
         else wait(`${holder} holds the Lease ${id}: ${whoIs(holder)} is running; stop it, and this server takes over`);
       } catch (error) {
         const status = error instanceof ApiError ? error.status : 0;
-        // Without the namespace there is no such controller. What we may not see must not keep us from working.
+        // Without the namespace kluctl's controller cannot exist. If we may not read the Lease, that must not stop us.
         if (status === 404 || status === 403) renewedAt = Infinity;
         if (status === 404) win();
         else if (status === 403) {

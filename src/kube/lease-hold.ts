@@ -1,4 +1,4 @@
-/** A Lease that is held: renewed until it is released, or lost. */
+/** A held Lease: renewed until it is released or lost. */
 import { ApiError } from "../errors.ts";
 import type { Logger } from "../log.ts";
 import type { Held } from "../ports.ts";
@@ -6,20 +6,20 @@ import { type LeaseObject, type LeaseStore, microTime } from "./lease.ts";
 
 export interface HoldDeps {
   readonly store: LeaseStore;
-  /** As it was written when it was taken. */
+  /** As it was written when it was acquired. */
   readonly lease: LeaseObject;
   readonly durationMs: number;
   readonly log: Logger;
   readonly now: () => number;
-  /** When the question was sent whose answer gave us the Lease. */
+  /** When the request was sent that acquired the Lease. */
   readonly startedAt: number;
-  /** Gets the Lease as it was left, so that it can be taken again without reading it. */
+  /** Receives the Lease as it was released, so that it can be acquired again without reading it. */
   readonly onReleased: (lease: LeaseObject) => void;
 }
 
 /**
- * Renews every quarter of the duration, and gives up after two thirds: the last third is for whoever works under the
- * Lease to end before it can be somebody else's.
+ * Renews every quarter of the duration, and gives up after two thirds: in the last third the holder ends its work,
+ * before another process can acquire the Lease.
  */
 export function startHold({ store, durationMs, log, now, startedAt, onReleased, ...taken }: HoldDeps): Held {
   const lost = new AbortController();
@@ -56,7 +56,7 @@ export function startHold({ store, durationMs, log, now, startedAt, onReleased, 
 
   async function renew(): Promise<void> {
     const askedAt = now();
-    // The process may have slept: what is written now could no longer be told from a hold that was lost in between.
+    // The process may have slept: after a write now, a hold that was lost in between would look like an unbroken one.
     if (askedAt - renewedAt > durationMs * (2 / 3)) return giveUp();
     let waitMs = durationMs / 4;
     try {
@@ -82,8 +82,8 @@ export function startHold({ store, durationMs, log, now, startedAt, onReleased, 
   }
 
   /**
-   * Somebody wrote: perhaps ourselves, with an answer that never came, perhaps who holds it now. Says why it is no
-   * longer ours; nothing while that is not known.
+   * Handles a conflict. The other writer may be ourselves, if the response to an earlier write was lost, or the new
+   * holder. Returns why the Lease is no longer ours, or `undefined` if it still is or that is unknown.
    */
   async function whoElse(): Promise<string | undefined> {
     const found = await store.read().catch(() => lease);
@@ -97,14 +97,15 @@ export function startHold({ store, durationMs, log, now, startedAt, onReleased, 
     lost: lost.signal,
     onRenewed(callback) {
       callbacks.add(callback);
-      // What starts now lives until two thirds of the duration after that, unless there is another renewal.
+      // Work that starts now may run until two thirds of the duration after `renewedAt`, unless there is another
+      // renewal.
       if (!ended && now() - renewedAt < durationMs / 3) callback(renewedAt);
       return () => callbacks.delete(callback);
     },
     async release() {
       if (ended) return;
       end();
-      await renewal; // a renewal under way would conflict with what follows
+      await renewal; // a concurrent renewal would conflict with the release
       if (lost.signal.aborted) return;
       for (let attempt = 0; attempt < 3 && !lost.signal.aborted; attempt++) {
         try {

@@ -1,6 +1,6 @@
 /**
- * One `coordination.k8s.io` Lease per deployment. The rules are client-go's: the API server's 409 decides between two
- * who want it at once, and a Lease has expired when *we have seen it unchanged* for its whole duration. Clocks of other
+ * One `coordination.k8s.io` Lease per deployment. The rules are client-go's: the API server's 409 decides between
+ * concurrent writers, and a Lease has expired when *we have seen it unchanged* for its whole duration. Clocks of other
  * machines are never compared with ours.
  */
 import { createHash, randomUUID } from "node:crypto";
@@ -15,13 +15,16 @@ import { startHold } from "./lease-hold.ts";
 
 export interface LeasesDeps {
   readonly client: Pick<KubeClient, "request">;
-  /** Names this process to people; each hold adds something unique, so that no process takes another's for its own. */
+  /**
+   * Names this process for users; each hold adds a unique suffix, so that no process mistakes another's Lease for its
+   * own.
+   */
   readonly identity: string;
   readonly durationMs?: number | undefined;
-  /** The Lease's name, from that of what it is for. */
+  /** Maps the deployment's name to the Lease's name. */
   readonly nameOf?: ((name: string) => string) | undefined;
   readonly log: Logger;
-  /** `monotonicNow` if left out. */
+  /** Default: `monotonicNow`. */
   readonly now?: (() => number) | undefined;
 }
 
@@ -40,17 +43,17 @@ export interface LeaseObject {
   };
 }
 
-/** Requests for one Lease, each tried once and not for longer than a renewal may take. */
+/** Requests for one Lease: each has a single attempt that takes no longer than a renewal may. */
 export interface LeaseStore {
-  /** `undefined` when there is none. */
+  /** Resolves to `undefined` if there is no Lease. */
   read(): Promise<LeaseObject | undefined>;
-  /** Creates it when it has no resourceVersion. Throws ApiError 409 when somebody else wrote first. */
+  /** Creates the Lease if it has no resourceVersion. Throws ApiError 409 if there was a concurrent write. */
   write(lease: LeaseObject): Promise<LeaseObject>;
 }
 
-/** Tells a Lease that somebody renews from one that was left. */
+/** Distinguishes a Lease that is still renewed from an abandoned one. */
 export interface Watching {
-  /** Whether the Lease, as it was just read, may be taken: nobody's, or unchanged for too long. */
+  /** Whether the Lease, as it was just read, may be taken: it has no holder, or has been unchanged for too long. */
   isFree(id: string, lease: LeaseObject): boolean;
   forget(id: string): void;
 }
@@ -60,7 +63,7 @@ interface Observation {
   readonly since: number;
 }
 
-/** Somebody else's Leases that were seen, and ours that were released; forgotten ones cost a request or a wait. */
+/** Leases of other processes that were seen, and ours that were released. Forgetting one costs a request or a wait. */
 const mostRemembered = 5_000;
 
 export function watchLeases(durationMs: number, now: () => number): Watching {
@@ -92,7 +95,7 @@ export function createLeases(deps: LeasesDeps): Leases {
       const name = nameOf(key.name);
       const store = createLeaseStore(client, { namespace: key.namespace, name }, durationMs);
       const holder = `${identity}_${randomUUID()}`;
-      const startedAt = now(); // an answer may come late, so what we hold counts from before the question
+      const startedAt = now(); // the response may be late, so our hold counts from before the request
       const common = { durationMs, log, now, startedAt };
       const held = (lease: LeaseObject): Held =>
         startHold({ ...common, store, lease, onReleased: (lease) => remember(released, id, { lease, at: now() }) });
@@ -111,7 +114,7 @@ export function createLeases(deps: LeasesDeps): Leases {
             return startHold({ ...common, store: nowhere, lease, onReleased: () => undefined });
           }
           const conflict = error instanceof ApiError && (error.status === 409 || error.status === 404);
-          // Without an answer we may have it all the same: only reading tells.
+          // Without a response we may hold the Lease all the same: only reading it tells.
           if (attempt >= 3 || !(conflict || (error instanceof ApiError && isUnsure(error)))) throw error;
           lease = await store.read();
           if (lease?.spec?.holderIdentity === holder) return held(lease);
@@ -122,14 +125,15 @@ export function createLeases(deps: LeasesDeps): Leases {
   };
 }
 
-/** The namespace is being deleted: what is in it still waits for us, but nothing can be created in it any more. */
+/** The namespace is being deleted: its deployments still need their cleanup, but nothing new can be created there. */
 function isTerminating(error: unknown): boolean {
   return error instanceof ApiError && error.status === 403 && error.message.includes("because it is being terminated");
 }
 
 /**
- * For what has to end in such a namespace, whose Lease may be gone before it. Two servers may do that at once, which the
- * queue keeps from happening but for a stalled one, and what they do then comes to the same: nothing is deployed any more.
+ * For deployments that are deleted in such a namespace, whose Lease may be deleted first. Without a Lease two servers
+ * could work on one deployment. The queue prevents that except for a stalled job, and both would do the same: delete
+ * what was deployed.
  */
 const nowhere: LeaseStore = {
   read: async () => undefined,
@@ -140,7 +144,7 @@ function isUnsure({ status }: ApiError): boolean {
   return status === 0 || status >= 500;
 }
 
-/** The Lease as it has to be written to be the holder's. */
+/** Returns the Lease as it has to be written to give it to the holder. */
 export function takenBy(
   holder: string,
   { namespace, name }: Key,
@@ -160,13 +164,13 @@ export function takenBy(
   };
 }
 
-/** Then it goes when the deployment goes. */
+/** The Lease is then deleted with the deployment. */
 function ownedBy(lease: LeaseObject, name: string, owner: LeaseOwner): LeaseObject {
   const ownerReferences = [{ ...kindOf(owner), name, uid: owner.uid }];
   return { ...lease, metadata: { ...lease.metadata, ownerReferences } as LeaseObject["metadata"] };
 }
 
-/** By the Lease's own name. */
+/** `key` names the Lease itself. */
 export function createLeaseStore(
   client: LeasesDeps["client"],
   { namespace, name }: Key,
@@ -193,7 +197,7 @@ export function createLeaseStore(
   };
 }
 
-/** A Lease may have no longer a name than what it is for. */
+/** The name of a Lease may not be longer than that of the deployment. */
 export function leaseName(deployment: string): string {
   const name = `towline-${deployment}`;
   if (name.length <= 253) return name;
@@ -201,7 +205,7 @@ export function leaseName(deployment: string): string {
   return `${name.slice(0, 236).replace(/[.-]+$/, "")}-${digest}`;
 }
 
-/** The API's `MicroTime`; for people only. */
+/** The current time as the API's `MicroTime`; only shown to users. */
 export function microTime(): string {
   return new Date().toISOString().replace("Z", "000Z");
 }

@@ -1,4 +1,4 @@
-/** Objects of a cluster that is deployed to: deleted as the deployment's identity, and nobody waits until they are gone. */
+/** Deletes objects in a target cluster with the deployment's identity, without waiting until they are gone. */
 import { resolveAllowed, systemLookup, toNodeLookup } from "../address.ts";
 import { ApiError } from "../errors.ts";
 import type { ResultError } from "../model.ts";
@@ -6,13 +6,13 @@ import type { Doomed, Objects } from "../ports.ts";
 import { createKubeClient, type KubeClient } from "./client.ts";
 
 export interface ObjectsDeps {
-  /** The text of the kubeconfig that kluctl gets for the server's own cluster. */
+  /** Returns the text of the kubeconfig that kluctl gets for the server's own cluster. */
   readonly kubeconfigFor: (impersonate?: string) => string | Promise<string>;
 }
 
-/** Ten times the largest object that a Kubernetes takes. The cluster may be anybody's. */
+/** Ten times the largest object that Kubernetes accepts. The cluster may be under anybody's control. */
 const mostAnswerMiB = 16;
-/** As many as kluctl deletes at once. */
+/** As many parallel deletions as kluctl does. */
 const atOnce = 8;
 
 interface ResourceList {
@@ -34,7 +34,7 @@ export function createObjects({ kubeconfigFor }: ObjectsDeps): Objects {
         const deletions = await findPaths(client, doomed, errors, signal);
         const isNamespace = ({ apiVersion, kind }: Doomed) => apiVersion === "v1" && kind === "Namespace";
         const namespaces = deletions.filter(isNamespace);
-        // What is in a namespace goes with it.
+        // A namespace takes its objects with it.
         const going = new Set(namespaces.map(({ name }) => name));
         const others = deletions.filter((one) => !isNamespace(one) && !going.has(one.namespace ?? ""));
         for (const group of [namespaces, others]) {
@@ -66,7 +66,7 @@ async function findPaths(
       list = (await client.request({ method: "GET", path: root, signal })) as ResourceList;
     } catch (error) {
       if (!(error instanceof ApiError)) throw error;
-      // A kind whose definition is gone has no objects left.
+      // A kind whose definition was removed has no objects left.
       if (error.status !== 404) errors.push(...group.map(({ ref }) => ({ ref, message: error.message })));
       continue;
     }
@@ -94,7 +94,7 @@ async function deleteOne(
     apiVersion: "v1",
     kind: "DeleteOptions",
     propagationPolicy: "Background",
-    // This very object: not one that somebody made anew under its name meanwhile.
+    // Delete exactly this object, not one that was recreated under its name.
     preconditions: { uid },
     ...(dryRun && { dryRun: ["All"] }),
   };

@@ -1,4 +1,4 @@
-/** A resource as somebody wants it for once: an RFC 7386 merge patch of it, in which only the spec may change. Pure. */
+/** Applies a one-time override to a resource: an RFC 7386 merge patch that may change only the spec. Pure. */
 import { isDeepStrictEqual } from "node:util";
 import { applyMergePatch } from "../merge-patch.ts";
 import type { Deployment, MalformedDeployment } from "../model.ts";
@@ -7,7 +7,7 @@ import { parseDeployment } from "./custom-resource.ts";
 
 type JsonObject = Readonly<Record<string, unknown>>;
 
-/** Malformed, with what is wrong with the patch, if it cannot be applied. */
+/** Returns a malformed deployment that states the problem if the patch cannot be applied. */
 export function parseOverridden(resource: unknown, patch: JsonObject): Deployment | MalformedDeployment | undefined {
   const original = parseDeployment(resource);
   if (original === undefined) return undefined;
@@ -16,7 +16,7 @@ export function parseOverridden(resource: unknown, patch: JsonObject): Deploymen
   const patched = applyMergePatch(resource, patch);
   if (!isDeepStrictEqual(withoutSpec(patched), withoutSpec(resource)))
     return refuse("override patch tried to modify non-spec fields");
-  // The API server drops them from a resource. Here one that is misspelled would silently change nothing.
+  // The API server drops unknown fields from a resource. Here a misspelled field would silently have no effect.
   const unknown = unknownFields(patch["spec"], specSchema(), "spec");
   if (unknown.length > 0) return refuse(`the override has unknown fields: ${unknown.slice(0, 10).join(", ")}`);
   const parsed = parseDeployment(patched);

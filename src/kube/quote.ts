@@ -1,4 +1,4 @@
-/** A value as it is shown to whoever wrote it. */
+/** Quotes a value for a message to its author. */
 export function quote(value: unknown): string {
   const text = value === undefined ? "nothing" : JSON.stringify(value);
   return text.length <= 80 ? text : `${text.slice(0, 80)}…`;

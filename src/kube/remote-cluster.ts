@@ -1,4 +1,4 @@
-/** The kubeconfig of another cluster, as a deployment's Secret has it, and the one that kluctl gets of it. */
+/** Converts the kubeconfig of another cluster, from a deployment's Secret, to the one that kluctl gets. */
 import { createHash } from "node:crypto";
 import { parse, stringify } from "yaml";
 import { z } from "zod";
@@ -7,7 +7,7 @@ import type { RemoteCluster } from "../ports.ts";
 
 export interface RemoteClusterOptions {
   readonly impersonate?: string | undefined;
-  /** Whether it may name programs to run and files to read, which are the server's. */
+  /** Whether the kubeconfig may name programs to run and files to read, both of which are the server's. */
   readonly allowUnsafe: boolean;
   readonly lookup?: Lookup | undefined;
 }
@@ -34,7 +34,7 @@ const clusterFields = [
 const loginFields = ["token", "client-certificate-data", "client-key-data", "username", "password"];
 const impersonationFields = ["as", "as-uid", "as-groups", "as-user-extra"];
 
-/** Field → what to write instead. */
+/** Field → the field to use instead. */
 const files: Readonly<Record<string, string>> = {
   "certificate-authority": "certificate-authority-data",
   "client-certificate": "client-certificate-data",
@@ -43,7 +43,7 @@ const files: Readonly<Record<string, string>> = {
 };
 const programs = ["exec", "auth-provider"];
 
-/** Throws an error that says what is wrong with it, and quotes nothing of it but names of fields and of its server. */
+/** Throws an error that says what is wrong; it quotes nothing of the kubeconfig but names of fields and its server. */
 export async function toRemoteCluster(
   text: string,
   { impersonate, allowUnsafe, lookup = systemLookup }: RemoteClusterOptions,
@@ -53,7 +53,7 @@ export async function toRemoteCluster(
   const server = pick(cluster, [...clusterFields, ...(allowUnsafe ? Object.keys(files) : [])]);
   const login = pick(user, [...loginFields, ...(allowUnsafe ? [...Object.keys(files), ...programs] : [])]);
   for (const field of ["server", "proxy-url"]) await refuseForbidden(field, cluster[field], lookup);
-  // An empty name would not impersonate at all.
+  // An empty name would disable impersonation.
   if (impersonate?.trim() === "") throw new Error("the user to impersonate has no name");
   const as = impersonate === undefined ? pick(user, impersonationFields) : { as: impersonate };
   const kubeconfig = stringify({
@@ -72,7 +72,7 @@ function readKubeconfig(text: string): z.output<typeof Kubeconfig> {
   try {
     document = parse(text);
   } catch {
-    throw new Error("it is not YAML"); // the parser's own words quote it
+    throw new Error("it is not YAML"); // the parser's message quotes the kubeconfig
   }
   const { data } = Kubeconfig.safeParse(document);
   if (data === undefined)
@@ -113,10 +113,10 @@ function refuseUnsafe(cluster: Fields, user: Fields): void {
   }
 }
 
-/** A name that cannot be resolved here may still be one that a proxy knows. */
+/** A name that cannot be resolved here may still be known to a proxy. */
 async function refuseForbidden(field: string, url: unknown, lookup: Lookup): Promise<void> {
   if (typeof url !== "string" || url === "") return;
-  // As client-go and kluctl read it: without a scheme it is a host.
+  // Parsed as client-go and kluctl do: without a scheme it is a host.
   const parsed = URL.parse(url.includes("://") ? url : `http://${url}`);
   if (parsed === null) throw new Error(`its ${field} is not a URL`);
   const { hostname } = new URL(parsed.href.replace(/^[a-z0-9+.-]+:/i, "http:"));

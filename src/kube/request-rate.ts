@@ -1,22 +1,22 @@
-/** So many requests a second and no more, in the order in which they come; and none while the API server wants a rest. */
+/** Limits the requests per second, in first-come order; sends none while the API server requires a pause. */
 import { setTimeout as sleep } from "node:timers/promises";
 
 export interface RequestRate {
-  /** Resolves when it is this one's turn, to the milliseconds that it has waited. Rejects when the signal aborts. */
+  /** Resolves with the milliseconds waited when it is the caller's turn. Rejects when the signal aborts. */
   turn(signal: AbortSignal | undefined): Promise<number>;
-  /** The API server has asked to be left alone for so long. */
+  /** Pauses all requests for this long, as the API server requires. */
   rest(ms: number): void;
 }
 
-/** However long it asks for: what it says may be wrong. */
+/** Upper limit of a pause: the API server's value may be wrong. */
 const longestRestMs = 30_000;
 
 /**
- * Twice as many as `perSecond` may come at once after a quiet time. Whoever comes is given the next free moment right away, so nobody
- * overtakes and nothing has to be woken.
+ * After an idle period a burst may have twice as many as `perSecond`. Each caller is assigned the next free moment on
+ * arrival, so no caller overtakes another and none has to be woken.
  */
 export function createRequestRate(perSecond: () => number, now = () => performance.now()): RequestRate {
-  /** When the next one would be due if all went at an even pace. */
+  /** When the next request would be due at an even pace. */
   let evenAt = -Infinity;
   let restUntil = -Infinity;
 
@@ -30,7 +30,7 @@ export function createRequestRate(perSecond: () => number, now = () => performan
       evenAt += apartMs;
       if (at <= from) return 0;
       await sleep(at - from, undefined, { signal });
-      // It may have asked for a rest while this one waited.
+      // Another pause may have been required meanwhile.
       for (let left = restUntil - now(); left > 0; left = restUntil - now()) await sleep(left, undefined, { signal });
       return now() - from;
     },

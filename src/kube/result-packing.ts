@@ -1,4 +1,4 @@
-/** Makes Secrets of results, without stopping the event loop. */
+/** Packs results into Secrets without blocking the event loop. */
 import type { CommandResult } from "../model.ts";
 import { obfuscate } from "../redact/obfuscate.ts";
 import { lengthOfTexts, weightOf, weightOfSecrets } from "../redact/weight.ts";
@@ -8,13 +8,13 @@ import { shorterAndShorter } from "./result-shortening.ts";
 
 export interface Packed {
   readonly known: Summary;
-  /** The first of the versions that the API server takes; absent if it takes none. */
+  /** The first version that fits the API server's limits; absent if none does. */
   readonly secret?: SecretObject | undefined;
-  /** Why the API server would not take the whole result. */
+  /** Why the API server would not accept the whole result. */
   readonly tooLarge?: string | undefined;
 }
 
-/** Secret values are obfuscated: those of the result's Secrets and vars, and what is known otherwise. */
+/** Secret values are obfuscated: those in the result's Secrets and vars, and other known ones. */
 export async function packCommand(
   namespace: string,
   result: CommandResult,
@@ -27,7 +27,7 @@ export async function packCommand(
 }
 
 /**
- * Takes a second for some megabytes.
+ * Takes about a second for a few megabytes.
  *
  * @inThread
  */
@@ -67,7 +67,7 @@ function* commandVersions(result: CommandResult, whole: Document): Generator<Ver
   for (const { summary, ...data } of shorterAndShorter(result, whole)) yield { summary, data };
 }
 
-/** Its errors and warnings are cut where it is made; what is left are the results of its hooks and checks. */
+/** Errors and warnings are cut where the result is created; what remains are the results of its hooks and checks. */
 function* validateVersions(document: Document, summary: Document): Generator<Version> {
   yield { summary, data: { result: document } };
   const { results } = document;

@@ -1,4 +1,4 @@
-/** One result as a Secret: its name, its labels, and what is kept of it. Pure but for the compression. */
+/** One result as a Secret: its name, its labels, and which parts are kept. Pure except for the compression. */
 import { createHash } from "node:crypto";
 import { promisify } from "node:util";
 import { constants, gzip } from "node:zlib";
@@ -12,12 +12,12 @@ const compress = promisify(gzip);
 const prefixes = { command: "cr", validate: "vr" } as const;
 const mostSecretBytes = 1024 * 1024 - 8 * 1024; // the API server's limit, less what it adds itself
 const mostAnnotationBytes = 256 * 1024 - 1024;
-/** Ours: lets retention ask for one target's results only, instead of all there are. */
+/** Our own label: retention can list the results of one target instead of all results. */
 export const groupLabel = "towline.dev/result-group";
 
 const optionalText = z.string().optional().catch(undefined);
 export const Summary = z.object({
-  id: z.string().regex(/^[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$/), // it becomes a label's value
+  id: z.string().regex(/^[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$/), // it becomes the value of a label
   projectKey: z.object({ repoKey: optionalText, subDir: optionalText }).catch({}),
   targetKey: z.object({ targetName: optionalText, clusterId: optionalText, discriminator: optionalText }).catch({}),
   kluctlDeployment: z
@@ -74,7 +74,7 @@ export async function toSecret(
         "kluctl.io/result": "true",
         [`kluctl.io/${kind}-result-id`]: id,
         [groupLabel]: groupOf(known),
-        ...Object.fromEntries(Object.entries(deployment).filter(([, value]) => value.length <= 63)), // as long as a label may be
+        ...Object.fromEntries(Object.entries(deployment).filter(([, value]) => value.length <= 63)), // a label's maximum
       },
       annotations: {
         [`kluctl.io/${kind}-result-summary`]: JSON.stringify(summary),
@@ -87,14 +87,14 @@ export async function toSecret(
   };
 }
 
-/** `cr-<repository>-<id>`, as kluctl names it: at most 63 characters, and those of a DNS label. */
+/** `cr-<repository>-<id>`, as kluctl names it: at most 63 characters, and only those of a DNS label. */
 export function resultName(prefix: string, id: string, repoKey: string | undefined): string {
   const last =
     repoKey
       ?.replace(/^[a-z]+:\/\/[^/]*/, "")
       .split("/")
       .findLast((part) => part !== "") ?? "";
-  // kluctl keeps capitals, which Kubernetes then refuses: such a result would never be stored.
+  // kluctl keeps capitals, which Kubernetes refuses: such a result would never be stored.
   const clean = last
     .replaceAll("_", "-")
     .replace(/[^a-zA-Z0-9-]/g, "")
@@ -103,7 +103,7 @@ export function resultName(prefix: string, id: string, repoKey: string | undefin
   return [prefix, clean.slice(0, Math.max(0, room)), id].filter((part) => part !== "").join("-");
 }
 
-/** Why the API server would refuse it, or nothing. */
+/** Returns why the API server would refuse the Secret, or `undefined`. */
 export function sizeProblem({ metadata, data }: SecretObject): string | undefined {
   const annotations = Buffer.byteLength(Object.entries(metadata.annotations).flat().join(""));
   if (annotations > mostAnnotationBytes)
@@ -137,7 +137,7 @@ export function reduceText(text: string): Document {
   return { apiVersion, kind, metadata: Object.fromEntries(kept) };
 }
 
-/** One project and target, of which only the newest results are kept. */
+/** Identifies a project and target, of which only the newest results are kept. */
 export function groupOf({ projectKey, targetKey }: Summary): string {
   const parts = [
     projectKey.repoKey,

@@ -1,6 +1,6 @@
 /**
- * Makes the result of a command small enough to be stored, step by step, in a form that kluctl's tools read as any other:
- * who looks at it sees fewer details, and a warning that says so. Pure.
+ * Shortens a command's result step by step until it is small enough to be stored. kluctl's tools can read every step:
+ * the user sees fewer details, and a warning about it. Pure.
  */
 import type { CommandResult, ResultObject } from "../model.ts";
 import { reduceObject, reduceText } from "./result-secret.ts";
@@ -13,7 +13,7 @@ export interface CommandParts {
   readonly compactedObjects: readonly unknown[];
 }
 
-/** From the whole result to the least that is left of it; each is only made when the one before is too large. */
+/** Yields versions from the whole result to the smallest; each is computed only if the previous one is too large. */
 export function* shorterAndShorter(result: CommandResult, summary: Document): Generator<CommandParts> {
   const { compactedObjects, objects: _, ...document } = result.document;
   const reduced = (objects: readonly ResultObject[]) => objects.map(reduceObject);
@@ -37,7 +37,7 @@ export function* shorterAndShorter(result: CommandResult, summary: Document): Ge
   const named = result.objects.map(compactNames);
   yield shortened("objects are listed by name only, with their changes", result.objects, named, document);
 
-  // The rendered deployment repeats every name and variable; nothing but the page about a target shows it.
+  // The rendered deployment repeats all names and variables; only the page about a target shows it.
   const bare = { ...document, deployment: {} };
   const places = result.objects.map((object) => ({
     ...object,
@@ -45,7 +45,7 @@ export function* shorterAndShorter(result: CommandResult, summary: Document): Ge
   }));
   yield shortened("for changes only the changed paths are listed", places, places.map(compactNames), bare);
 
-  // What happened to something comes before what did not change.
+  // Objects with changes or problems come before unchanged ones.
   let some = [...places.filter(isNews), ...places.filter((object) => !isNews(object))].map((object) => ({
     ...object,
     changes: object.changes.slice(0, 20),
@@ -61,7 +61,7 @@ function isNews({ changes, ...flags }: ResultObject): boolean {
   return changes.length > 0 || flags.new || flags.orphan || flags.deleted || flags.hook;
 }
 
-/** An object as kluctl compacts it, but without its content. */
+/** An object as kluctl compacts it, without its content. */
 function compactNames(object: ResultObject): Document {
   const { rendered, remote, applied } = object;
   return {

@@ -1,6 +1,6 @@
 /**
- * The store of results that `kluctl gitops` and kluctl's web UI read: one Secret per result, in the shape that kluctl's
- * own controller writes, so that either can read, and clean up after, the other.
+ * The store of results that `kluctl gitops` and kluctl's web UI read: one Secret per result, in the format of kluctl's
+ * own controller, so that each can read, and clean up, the other's results.
  */
 import { z } from "zod";
 import { ApiError } from "../errors.ts";
@@ -15,27 +15,29 @@ import { metadataOnly } from "./stored-commands.ts";
 
 export interface ResultsDeps {
   readonly client: Pick<KubeClient, "request" | "list">;
-  /** Created when it is not there; `kluctl-results` unless kluctl's tools are told otherwise. */
+  /** Created if it does not exist; `kluctl-results` unless kluctl's tools are configured otherwise. */
   readonly namespace?: string | undefined;
-  /** How many to keep of one project and target. */
+  /** How many results to keep per project and target. */
   readonly keepCommandResults?: number | undefined;
   readonly keepValidateResults?: number | undefined;
   readonly log: Logger;
 }
 
 export interface ResultStore extends Results {
-  /** Removes what deployments left behind that are no more; `exists` is asked about each that has results. */
+  /**
+   * Removes the results of deployments that no longer exist; `exists` is called for each deployment that has results.
+   */
   removeOrphans(clusterId: string, exists: (key: Key) => boolean): Promise<void>;
 }
 
-/** For a server that is told to leave no results behind. */
+/** For a server that is configured to store no results. */
 export const storeNothing: ResultStore = {
   storeCommand: () => Promise.resolve(false),
   storeValidate: () => Promise.resolve(false),
   removeOrphans: () => Promise.resolve(),
 };
 
-/** Results that others stored have no such label; they are counted when all are looked at. */
+/** Results of other programs do not have our label; they are counted only when all results are listed. */
 const wholeSweepMs = 60 * 60_000;
 
 interface Stored {
@@ -62,7 +64,7 @@ export function createResults(deps: ResultsDeps): ResultStore {
     }
     await apply(secret);
     if (tooLarge !== undefined) log.warn(about, `The result is stored with fewer details: ${tooLarge}`);
-    // What is old stays a little longer when it cannot be removed now: that must not undo the storing.
+    // Old results stay a little longer if they cannot be removed now: that must not make the storing fail.
     await removeOld(kind, known).catch((error: unknown) => log.warn({ err: error }, "could not remove old results"));
     return true;
   }
@@ -90,7 +92,7 @@ export function createResults(deps: ResultsDeps): ResultStore {
       const body = { apiVersion: "v1", kind: "Namespace", metadata: { name: namespace } };
       await client.request({ method: "POST", path: "/api/v1/namespaces", body });
     } catch (error) {
-      if (!(error instanceof ApiError && error.status === 409)) throw error; // somebody else was faster
+      if (!(error instanceof ApiError && error.status === 409)) throw error; // a concurrent request created it
     }
   }
 

@@ -1,4 +1,4 @@
-/** Secrets, read when they are needed and never kept. */
+/** Reads Secrets when they are needed and never caches them. */
 import { z } from "zod";
 import { ApiError } from "../errors.ts";
 import { serviceAccountUser } from "../model.ts";
@@ -9,9 +9,12 @@ const Secret = z.object({ data: z.record(z.string(), z.string()).nullish() });
 
 export interface SecretsDeps {
   readonly client: Pick<KubeClient, "request">;
-  /** `account`: what a deployment names is read as its service account, so that it can name only what that may read. */
+  /**
+   * `account`: Secrets that a deployment names are read as its service account, so that it can name only those that
+   * account may read.
+   */
   readonly readAs?: "server" | "account" | undefined;
-  /** Of deployments that name none. */
+  /** For deployments that name no account. */
   readonly defaultServiceAccount?: string | undefined;
 }
 
@@ -39,7 +42,7 @@ export function createSecrets(deps: SecretsDeps): Secrets {
   };
 }
 
-/** Files that were made on Windows are often UTF-16, with a mark of it in front. */
+/** Files made on Windows are often UTF-16 with a byte order mark. */
 function toText(bytes: Buffer): string {
   const [first, second] = bytes;
   if (first === 0xff && second === 0xfe) return bytes.subarray(2).toString("utf16le");

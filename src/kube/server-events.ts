@@ -1,4 +1,6 @@
-/** Kubernetes Events about the server itself: on the Lease by which servers know each other. For people, so best effort. */
+/**
+ * Kubernetes Events about the server itself, on the Lease by which servers know each other. For users, so best effort.
+ */
 import { randomBytes } from "node:crypto";
 import type { Logger } from "../log.ts";
 import type { KubeClient } from "./client.ts";
@@ -6,19 +8,19 @@ import { leaderLease } from "./leader.ts";
 
 export interface ServerEventsDeps {
   readonly client: Pick<KubeClient, "request">;
-  /** The Lease's. */
+  /** The namespace of the Lease. */
   readonly namespace: string;
   readonly component: string;
-  /** Which of the servers reports. */
+  /** Which server reports. */
   readonly identity: string;
   readonly log: Logger;
 }
 
 export type TellServerEvent = (type: "Normal" | "Warning", reason: string, message: string) => void;
 
-const longestMessage = 1024; // the API server refuses longer ones
+const longestMessage = 1024; // the API server refuses longer messages
 
-/** Never throws, never waits. */
+/** Never throws, never blocks. */
 export function createServerEvents({ client, namespace, component, identity, log }: ServerEventsDeps): TellServerEvent {
   return function tell(type, reason, text) {
     const time = new Date().toISOString().replace(/\.\d+Z$/, "Z");

@@ -1,4 +1,4 @@
-/** What service accounts say of themselves, and tokens that say who they are. */
+/** Reads the annotations of service accounts, and creates and reviews their tokens. */
 import { z } from "zod";
 import { ApiError } from "../errors.ts";
 import type { ServiceAccounts } from "../ports.ts";

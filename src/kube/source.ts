@@ -1,4 +1,4 @@
-/** Where a project comes from, as a KluctlDeployment says it. Pure. */
+/** Reads the source of a project from a KluctlDeployment. Pure. */
 import path from "node:path";
 import type { GitRef, GitSource, OciSource } from "../model.ts";
 import { isDigest, isTag, parseOciUrl } from "../oci-url.ts";
@@ -9,8 +9,8 @@ import type { RawSpec } from "./spec-schema.ts";
 type RawSource = RawSpec["source"];
 
 /**
- * What is wrong is added to the problems. Where several are given, the first counts, as in kluctl. No URL is repeated: it
- * may hold a password.
+ * Adds what is wrong to `problems`. If several sources are given the first one counts, as in kluctl. URLs are never
+ * quoted: they may contain a password.
  */
 export function toSource({ git, oci, ...inline }: RawSource, problems: string[]): GitSource | OciSource | undefined {
   if (git) return toGitSource(git, "spec.source.git", problems);

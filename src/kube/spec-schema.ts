@@ -1,13 +1,13 @@
 /**
- * The spec of a KluctlDeployment, as people write it: what is read here is also what the CRD says. Checks that
- * kluctl's own CRD does not make are refinements, which the CRD leaves out: a stored resource that its schema refuses
- * could not even be told so in its status.
+ * The spec of a KluctlDeployment as users write it: the schema that parses it also generates the CRD. Checks that
+ * kluctl's own CRD does not make are refinements, which the generated CRD omits: a stored resource that the CRD's
+ * schema refuses could not even receive a status that reports the problem.
  */
 import { z } from "zod";
 import { parseDuration } from "../duration.ts";
 
 const whole = /^([0-9]+(\.[0-9]+)?(ms|s|m|h))+$/;
-const beginning = /^(([0-9]+(\.[0-9]+)?(ms|s|m|h))+)/; // what kluctl's CRD asks of some
+const beginning = /^(([0-9]+(\.[0-9]+)?(ms|s|m|h))+)/; // the pattern of kluctl's CRD for some of them
 const notDuration = "is not a duration; use e.g. 30s, 5m or 1h30m";
 
 function duration(description: string, pattern = whole) {
@@ -125,7 +125,7 @@ const Image = z.object({
   deploymentDir: z.string().optional(),
 });
 
-/** A name with nothing in it would not impersonate anybody: the server's own rights would do the work. */
+/** An empty name would not impersonate anybody: the work would be done with the server's own rights. */
 function isObjectName(name: string): boolean {
   return name.length <= 253 && /^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$/.test(name);
 }

@@ -1,11 +1,13 @@
-/** The status of a KluctlDeployment. Others wrote it, perhaps long ago: what cannot be read counts as absent. */
+/**
+ * The status of a KluctlDeployment. Other programs wrote it, perhaps long ago: what cannot be parsed counts as absent.
+ */
 import { z } from "zod";
 import type { DeploymentStatus } from "../model.ts";
 
 const optionalText = z.string().optional().catch(undefined);
 const document = z.record(z.string(), z.unknown());
 const count = z.number().catch(0);
-/** Summaries hold either the errors or their number. */
+/** Summaries contain either the errors or their number. */
 const countOrList = z.union([z.number(), z.array(z.unknown()).transform((list) => list.length)]).catch(0);
 
 const Condition = z.object({

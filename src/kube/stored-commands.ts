@@ -1,4 +1,4 @@
-/** What kluctl's commands have done, from the summaries of their stored results: no result itself is read. */
+/** What kluctl's commands did, from the summaries of their stored results: the results themselves are not read. */
 import { z } from "zod";
 import { parseJson } from "../json.ts";
 import type { StoredCommand } from "../model.ts";
@@ -38,7 +38,7 @@ export async function listStoredCommands(
   });
 }
 
-/** `undefined` for what others have put there. */
+/** Returns `undefined` for what other programs stored there. */
 export function parseSummary(text: string): StoredCommand | undefined {
   const { data } = Summary.safeParse(parseJson(text));
   if (data === undefined) return undefined;

@@ -1,4 +1,4 @@
-/** The stored results of one deployment: what there are, and one of them. Needs no right but to list them. */
+/** Lists and reads the stored results of one deployment. Needs only the right to list them. */
 import { promisify } from "node:util";
 import { gunzip } from "node:zlib";
 import { z } from "zod";
@@ -10,7 +10,7 @@ export interface StoredResult extends StoredCommand {
   readonly id: string;
 }
 
-/** JSON, as kluctl's own controller divides a result. */
+/** JSON, divided as kluctl's own controller divides a result. */
 export interface StoredTexts {
   readonly reducedResult: Uint8Array;
   readonly compactedObjects: Uint8Array;
@@ -20,14 +20,14 @@ export interface StoredResults {
   /** Newest first. */
   list(key: Key): Promise<readonly StoredResult[]>;
   /**
-   * As it was stored; `undefined` if there is none of that id and deployment. Other programs, and versions of this one before
-   * values of Secrets were obfuscated, stored results with secrets in them.
+   * Returns the result as it was stored; `undefined` if this deployment has no result with that id. Other programs, and
+   * versions of this one before values of Secrets were obfuscated, stored results with secrets in them.
    */
   read(key: Key, id: string): Promise<StoredTexts | undefined>;
 }
 
 const unpack = promisify(gunzip);
-/** Of what a Secret of a megabyte unpacks to: results repeat themselves, and yet have an end. */
+/** Limit for a Secret of one megabyte once unpacked: results are repetitive, but not without limit. */
 const mostBytes = 64 * 1024 * 1024;
 const longestLabel = 63;
 
@@ -55,7 +55,7 @@ export function createStoredResults(client: Pick<KubeClient, "list">, namespace:
         .toSorted((a, b) => b.endedAt - a.endedAt);
     },
     async read(key, id) {
-      if (!/^[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$/.test(id)) return undefined; // it is no label
+      if (!/^[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$/.test(id)) return undefined; // not a valid label
       const { items } = await client.list(path, { query: { labelSelector: `kluctl.io/command-result-id=${id}` } });
       const [stored] = items.flatMap((item) => Stored.safeParse(item).data ?? []);
       const summary = parseSummary(stored?.metadata.annotations[annotation] ?? "");

@@ -1,4 +1,4 @@
-/** One HTTP exchange with the API server: connections that are kept, logins that rotate. */
+/** One HTTP exchange with the API server, over kept-alive connections and with rotating logins. */
 import { createHash } from "node:crypto";
 import http from "node:http";
 import https from "node:https";
@@ -6,10 +6,10 @@ import type { ClusterAccess } from "./cluster-access.ts";
 
 export interface Exchange {
   readonly method: string;
-  /** From the server's root, with its query. */
+  /** Absolute, including the query. */
   readonly path: string;
   readonly headers: Readonly<Record<string, string>>;
-  /** The user to ask as. */
+  /** The user to impersonate. */
   readonly as?: string | undefined;
   /** That user's groups. */
   readonly asGroups?: readonly string[] | undefined;
@@ -18,9 +18,9 @@ export interface Exchange {
 }
 
 export interface Transport {
-  /** Resolves once the answer's headers are there; the body is still to be read. */
+  /** Resolves once the response headers have arrived; the caller reads the body. */
   send(exchange: Exchange): Promise<http.IncomingMessage>;
-  /** Reads certificates and tokens again before the next exchange. */
+  /** Makes the next exchange read certificates and tokens again. */
   renewLogin(): void;
   close(): void;
 }
@@ -52,7 +52,7 @@ export function createTransport({ cluster, applyTo }: ClusterAccess, lookup?: ht
     if (agent === undefined || material !== agentMaterial) {
       agentMaterial = material;
       if (cluster.proxyUrl)
-        agent = options.agent as http.Agent; // client-node knows the kinds of proxies
+        agent = options.agent as http.Agent; // client-node supports all kinds of proxies
       else
         agent = base.startsWith("https:")
           ? new https.Agent({ ...defined({ ...tls, lookup }), keepAlive: true })
@@ -72,7 +72,7 @@ export function createTransport({ cluster, applyTo }: ClusterAccess, lookup?: ht
 
   return {
     async send({ method, path, headers, as, asGroups = [], body, signal }) {
-      // An empty name would not impersonate at all: the request would be made with all that the server may do.
+      // An empty name would disable impersonation: the request would be made with all rights of the server.
       if (as?.trim() === "" || (as === undefined && asGroups.length > 0))
         throw new Error("The user to impersonate has no name.");
       const impersonating = {
@@ -83,7 +83,7 @@ export function createTransport({ cluster, applyTo }: ClusterAccess, lookup?: ht
       return await new Promise((resolve, reject) => {
         const sent = request(`${base}${path}`, {
           method,
-          // The API server's audit log names who asked by it, and managed fields that nobody gave a manager.
+          // The API server uses it to name the client in its audit log, and in managed fields without a manager.
           headers: { "User-Agent": "towline", ...headers, ...auth, ...impersonating },
           agent: connections,
           signal,

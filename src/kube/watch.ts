@@ -1,4 +1,4 @@
-/** List and watch, supervised: whatever happens to the connection or the API server, it goes on. */
+/** A supervised list and watch: it continues whatever happens to the connection or the API server. */
 import { setTimeout as sleep } from "node:timers/promises";
 import { ApiError } from "../errors.ts";
 import type { Logger } from "../log.ts";
@@ -6,25 +6,28 @@ import type { KubeClient } from "./client.ts";
 
 export interface WatchOptions {
   readonly client: Pick<KubeClient, "list" | "stream">;
-  /** Of the resource's list, e.g. `/apis/group/v1/things`. */
+  /** The path of the resource's list, e.g. `/apis/group/v1/things`. */
   readonly path: string;
-  /** What is watched, for people; `KluctlDeployments` when left out. */
+  /** The watched resources, as messages name them; default `KluctlDeployments`. */
   readonly what?: string | undefined;
-  /** What it means, and what to do, if the API server does not know them. */
+  /** What it means, and what to do, if the API server does not serve the resource. */
   readonly missing?: string | undefined;
-  /** Which of them, in which form, and as whom; all, whole, and as who we are when left out. */
+  /** Selection, representation and impersonated user; default: all objects, in full, as ourselves. */
   readonly query?: Readonly<Record<string, string>> | undefined;
   readonly accept?: { readonly list: string; readonly watch: string } | undefined;
   readonly as?: string | undefined;
-  /** Who can go on without them asks for the problem, and decides whether anybody has to hear of it. */
+  /**
+   * Does not log problems: for callers that can work without the watch, read `problem`, and decide whether to report
+   * it.
+   */
   readonly quiet?: boolean | undefined;
   readonly log: Logger;
-  /** All there is now; what was there before and is not among them is gone. */
+  /** Receives all current objects; any object that is not among them no longer exists. */
   readonly onList: (objects: readonly unknown[]) => void;
   readonly onEvent: (type: "ADDED" | "MODIFIED" | "DELETED", object: unknown) => void;
-  /** A watch that says nothing for so long is taken for dead. The API server sends a bookmark each minute. */
+  /** A watch that is silent for this long is considered dead. The API server sends a bookmark each minute. */
   readonly silentMs?: number | undefined;
-  /** How long to wait before the first of several tries; doubled each time. */
+  /** Delay before the first retry; doubled each time. */
   readonly retryMs?: number | undefined;
   readonly observe?: { restarted(why: string): void } | undefined;
 }
@@ -36,9 +39,9 @@ export interface Watch {
   synced(): boolean;
   /** Seconds since the API server last gave a sign of life. */
   age(): number;
-  /** Why there is nothing to watch at the moment, for people. */
+  /** Why the watch does not work at the moment, as text for users. */
   problem(): string | undefined;
-  /** Of the API server's last refusal, as long as it lasts; 0 if it did not even answer. */
+  /** Status of the API server's last refusal, while it lasts; 0 if there was no response. */
   status(): number | undefined;
 }
 
@@ -79,7 +82,7 @@ export function startWatch(options: WatchOptions): Watch {
       accept: options.accept?.list,
       as: options.as,
       signal,
-      totalMs: 5_000, // we retry ourselves, and tell
+      totalMs: 5_000, // we retry and report ourselves
     });
     lastSign = performance.now();
     onList(items);
@@ -88,7 +91,7 @@ export function startWatch(options: WatchOptions): Watch {
     return resourceVersion;
   }
 
-  /** Follows one stream to its end and returns from where the next has to begin. */
+  /** Follows one stream to its end and returns the version from which the next one has to start. */
   async function follow(resourceVersion: string): Promise<string> {
     let version = resourceVersion;
     // Not all watches of all servers at the same moment.
@@ -110,8 +113,8 @@ export function startWatch(options: WatchOptions): Watch {
         for (const line of lines) version = take(line) ?? version;
       }
     } catch (error) {
-      // What the server refuses, or what makes no sense, means to begin anew. Anything else is the connection: what
-      // was seen stays seen.
+      // A refusal, or a response that makes no sense, requires a new list. Anything else is a connection problem: the
+      // objects seen so far remain valid.
       if (error instanceof ApiError || signal.aborted) throw error;
       log.debug({ path, err: error }, "watch connection closed");
     } finally {
@@ -121,25 +124,25 @@ export function startWatch(options: WatchOptions): Watch {
     return version;
   }
 
-  /** Returns the version that has been seen, or `undefined` when the line says none. */
+  /** Returns the version of the line, or `undefined` if it has none. */
   function take(line: string): string | undefined {
     const { type, object } = parseLine(line);
     if (type === "ERROR") {
       throw new ApiError(object?.code ?? 0, `watch ${path}: ${object?.message ?? "no reason given"}`);
     }
-    failures = 0; // not earlier: a list that works and a watch that does not would be asked for without a pause
+    failures = 0; // not earlier: if lists work and watches do not, there would be requests without a pause
     if (type === "ADDED" || type === "MODIFIED" || type === "DELETED") onEvent(type, object);
     return object?.metadata?.resourceVersion;
   }
 
-  /** Says what is wrong, once for each new reason, and how long to wait. */
+  /** Reports the problem, once per new reason, and returns how long to wait. */
   function failed(error: unknown): number {
     const status = error instanceof ApiError ? error.status : 0;
     observe?.restarted(status === 0 ? "connection" : String(status));
-    // Too old is no failure of anybody: list again, at once unless that does not help either.
+    // "Too old" is not a failure: list again, at once unless that does not help either.
     if (status === 410 && failures++ === 0) return 0;
     const reason = reasonOf(status, options.missing);
-    // Where in our sources it failed helps nobody here.
+    // A stack trace would not help here.
     if (reason !== problem && !options.quiet) {
       log.warn(
         { path, error: (error as Error).message },
@@ -158,7 +161,7 @@ export function startWatch(options: WatchOptions): Watch {
         version ??= await list();
         const startedAt = performance.now();
         version = await follow(version);
-        // A server that closes at once shall not be asked in a tight loop.
+        // A server that closes the connection at once must not be called in a tight loop.
         if (performance.now() - startedAt < 1_000) await sleep(Math.random() * retryMs, undefined, { signal });
         else failures = 0;
       } catch (error) {

@@ -1,18 +1,18 @@
-/** Waits until the memory of a watch is all there is. */
+/** Waits until the watch's memory is complete. */
 import { setTimeout as sleep } from "node:timers/promises";
 import { ApiError } from "../errors.ts";
 import type { Logger } from "../log.ts";
 
 export interface Syncing {
   synced(): boolean;
-  /** Why the watch does not work at the moment, for people. */
+  /** Why the watch does not work at the moment, as text for users. */
   problem(): string | undefined;
 }
 
-/** A list of thousands takes a few seconds; what takes longer is tried again by whoever waits. */
+/** A list of thousands takes a few seconds; if it takes longer, the caller retries. */
 const longestMs = 30_000;
 
-/** Throws ApiError if that takes too long, or is broken off. */
+/** Throws ApiError if that takes too long or is aborted. */
 export async function whenSynced(watch: Syncing, log: Logger, signal: AbortSignal): Promise<void> {
   const whyNot = () => watch.problem() ?? (watch.synced() ? undefined : "not listed yet");
   if (whyNot() === undefined) return;

@@ -1,8 +1,8 @@
-/** What somebody who asks something of an older KluctlDeployment has to know of it. Pure. */
+/** What a caller who makes a request of a legacy KluctlDeployment has to read from it. Pure. */
 import { parseLegacy } from "./resource.ts";
 import { parseLegacyStatus } from "./translate-status.ts";
 
-/** Which request to look at it was dealt with last. */
+/** Returns the value of the reconcile request that was handled last. */
 export function lastHandledReconcile(resource: unknown): string | undefined {
   return parseLegacyStatus(parseLegacy(resource)?.status).lastHandledReconcileAt;
 }

@@ -1,4 +1,7 @@
-/** The KluctlDeployments of `flux.kluctl.io/v1alpha1`: watched while the cluster has that API, and written to in its words. */
+/**
+ * The KluctlDeployments of `flux.kluctl.io/v1alpha1`: watched while the cluster has that API, and written to in its own
+ * terms.
+ */
 import { setTimeout as sleep } from "node:timers/promises";
 import { ApiError } from "../../errors.ts";
 import type { Logger } from "../../log.ts";
@@ -30,10 +33,10 @@ export interface LegacyDeploymentsDeps {
   readonly secrets: Secrets;
   readonly namespaces?: readonly string[] | undefined;
   readonly log: Logger;
-  /** Whether there is one of the newer API with the same name. */
+  /** Whether the current API has a resource with the same name. */
   readonly hasTwin: (key: Key) => boolean;
   readonly retryMs?: number | undefined;
-  /** How often to look whether the API came, or went. */
+  /** How often to check whether the API was added or removed. */
   readonly lookEveryMs?: number | undefined;
 }
 
@@ -41,14 +44,17 @@ export interface LegacyDeployments
   extends
     Pick<Deployments, "get" | "patchStatus" | "setFinalizer" | "removeAnnotation">,
     Pick<DeploymentIndex, "find" | "all" | "onChange"> {
-  /** Resolves once it is known that there are none, or all are listed. */
+  /** Resolves once it is known that the API is absent, or all resources have been listed. */
   start(): Promise<void>;
   stop(): Promise<void>;
-  /** All that there are to be served are known. */
+  /** Whether all resources that have to be served are known. */
   synced(): boolean;
-  /** As that of the newer API would be written; `undefined` if there is none. */
+  /** Reads a resource as one of the current API; `undefined` if it does not exist. */
   read(key: Key, parse?: (resource: unknown) => Entry | undefined): Promise<Entry | undefined>;
-  /** The one of that name has a twin in the newer API: it is marked, left alone, and let go if somebody deletes it. */
+  /**
+   * Hands over to the resource of the same name in the current API: marks the legacy one as ready for migration, stops
+   * reconciling it, and removes its finalizer if it is being deleted.
+   */
   giveWay(key: Key): void;
 }
 
@@ -75,7 +81,7 @@ export function createLegacyDeployments(deps: LegacyDeploymentsDeps): LegacyDepl
     }
   }
 
-  /** Logins are not read here: who works on it reads those that it names. */
+  /** Credentials are not read here: the worker that reconciles the deployment reads the ones it references. */
   function present(resource: LegacyResource): void {
     const key = repositoryOf(resource);
     const gitRepository = key && repositories.find(key);
@@ -147,7 +153,7 @@ export function createLegacyDeployments(deps: LegacyDeploymentsDeps): LegacyDepl
     for (const resource of resources.values()) if (hasTwin(legacyKey(resource))) giveWay(legacyKey(resource));
   }
 
-  /** One small question each minute is what it costs a cluster that has none. */
+  /** Clusters without the legacy API pay for one small request per minute. */
   async function run(first: () => void): Promise<void> {
     while (!signal.aborted) {
       let ms = lookEveryMs;
@@ -163,7 +169,7 @@ export function createLegacyDeployments(deps: LegacyDeploymentsDeps): LegacyDepl
   }
 
   // -------------------------------------------------------------------------------------------------------------
-  // What is read and written
+  // Reads and writes
 
   function repositoryOf({ metadata, spec }: LegacyResource): Key | undefined {
     const { gitRepository: named } = referencesOf(spec);
@@ -229,7 +235,7 @@ export function createLegacyDeployments(deps: LegacyDeploymentsDeps): LegacyDepl
       validate: validate !== false,
     };
     const status = toLegacyPatch(newer, applyMergePatch(now, newer) as Fields, context);
-    // What the loop that ends here has read: what was asked for meanwhile came too late for it.
+    // Only the request that this reconciliation has read counts as handled: a later one has to wait for the next.
     const answered = "observedGeneration" in newer ? deployAsked : undefined;
     return answered === undefined ? status : { ...status, lastHandledDeployAt: answered };
   }
@@ -278,7 +284,7 @@ export function createLegacyDeployments(deps: LegacyDeploymentsDeps): LegacyDepl
       abort.abort();
       await Promise.all([running, repositories.stop(), ...watches.map((watch) => watch.stop())]);
     },
-    // What we may not read, or what went away, is not ours to know.
+    // Namespaces that we may not read, and resources that were removed, are not our responsibility.
     synced: () =>
       served === false || (watches.length > 0 && watches.every((watch) => watch.synced() || watch.status() === 403)),
     get: (key) => (served === false ? Promise.resolve(undefined) : read(key)),
@@ -306,8 +312,8 @@ export function createLegacyDeployments(deps: LegacyDeploymentsDeps): LegacyDepl
           metadata.annotations[name] === value ? { annotations: { [name]: null } } : undefined,
         );
       }
-      // A request of the older API stays where it is; that it is dealt with is said in the status. For a deploy that is
-      // when it has been done.
+      // A request of the legacy API stays in its annotation; the status records that it was handled. A deploy request
+      // counts as handled when the deploy is done.
       const asked = resource.metadata.annotations[legacyAnnotation.reconcile];
       if (pendingRequest(resource) !== value || asked === undefined) return;
       await patch(`${resourceOf(ref.key)}/status`, { status: { lastHandledReconcileAt: asked } });

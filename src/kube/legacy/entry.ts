@@ -1,4 +1,4 @@
-/** An older KluctlDeployment as everything else in the house knows deployments. Pure. */
+/** Converts a legacy KluctlDeployment to the model that the rest of the server uses. Pure. */
 import {
   type DeploymentIdentity,
   finalizer,
@@ -14,7 +14,7 @@ import { parseLegacyStatus, toNewerStatus } from "./translate-status.ts";
 
 export type EntryContext = Omit<TranslationContext, "namespace">;
 
-/** `parse` reads a resource of the newer API. */
+/** `parse` reads a resource of the current API. */
 export function toEntry(
   resource: LegacyResource,
   context: EntryContext,
@@ -49,26 +49,26 @@ export function toEntry(
   }
 }
 
-/** It changes with its GitRepository too. */
+/** The version also changes with the GitRepository. */
 function itsOwn({ resourceVersion }: DeploymentIdentity, { gitRepository }: EntryContext) {
   const version = typeof gitRepository === "object" ? gitRepository.resourceVersion : (gitRepository ?? "none");
   return { apiVersion: legacyApiVersion, resourceVersion: `${resourceVersion}/${version}` };
 }
 
-/** A suspended one is left alone, whoever asks: so it was. */
+/** Requests to a suspended resource are ignored, as the legacy controller did. */
 function requestAnnotations(resource: LegacyResource): Record<string, string> {
   const value = pendingRequest(resource);
   return value === undefined ? {} : { [requestAnnotation("reconcile")]: value };
 }
 
-/** What somebody asks for and the status does not answer yet, as the newer API's annotation would name it. */
+/** Returns the request that the status does not answer yet, as the current API's annotation would have it. */
 export function pendingRequest(resource: LegacyResource): string | undefined {
   const reconcile = pending(resource, legacyAnnotation.reconcile, "lastHandledReconcileAt");
   const deploy = pendingDeploy(resource);
   return deploy === undefined ? reconcile : `deploy ${deploy}`;
 }
 
-/** A deploy, whether or not anything changed. */
+/** Returns the request to deploy even if nothing changed. */
 function pendingDeploy(resource: LegacyResource): string | undefined {
   return pending(resource, legacyAnnotation.deploy, "lastHandledDeployAt");
 }
@@ -82,7 +82,7 @@ function pending(
   return spec["suspend"] === true || parseLegacyStatus(status)[handled] === value ? undefined : value;
 }
 
-/** Problems are found in the translation, and read by who wrote the original. */
+/** Problems are found in the translated resource, but their reader wrote the original: this renames the fields. */
 function inOlderWords(problem: string, { sourceRef, source }: Fields): string {
   const viaFlux = source === undefined && sourceRef !== undefined;
   return problem

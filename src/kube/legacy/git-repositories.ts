@@ -1,4 +1,6 @@
-/** Flux's GitRepositories that older KluctlDeployments refer to: watched where they are referred to, and nowhere else. */
+/**
+ * The Flux GitRepositories that legacy KluctlDeployments reference: watched only in namespaces where one is referenced.
+ */
 import { ApiError } from "../../errors.ts";
 import type { Logger } from "../../log.ts";
 import { type Key, keyText } from "../../model.ts";
@@ -9,17 +11,17 @@ import { type FoundGitRepository, fluxGroupPath, type GitRepository, parseGitRep
 export interface GitRepositoriesDeps {
   readonly client: KubeClient;
   readonly log: Logger;
-  /** One of them came, changed or went. */
+  /** Called when a GitRepository was added, changed or removed. */
   readonly onChange: (key: Key) => void;
   readonly retryMs?: number | undefined;
 }
 
 export interface GitRepositories {
-  /** Read afresh. */
+  /** Reads it from the API server. */
   get(key: Key): Promise<FoundGitRepository>;
-  /** From memory; `pending` until the namespace has been listed, which the first question begins. */
+  /** From memory; `pending` until its namespace has been listed, which the first call starts. */
   find(key: Key): FoundGitRepository | "pending";
-  /** Looks again whether the cluster knows them. */
+  /** Checks again whether the cluster has GitRepositories. */
   refresh(): Promise<void>;
   stop(): Promise<void>;
 }
@@ -29,16 +31,16 @@ interface Namespace {
   readonly known: Map<string, GitRepository>;
 }
 
-/** Newest first; what is read of them is the same in all. */
+/** Newest first; the fields that are read are the same in all of them. */
 const versions = ["v1", "v1beta2", "v1beta1"];
 
-/** The version in which the cluster has them, `none` if it has none. */
+/** The API version in which the cluster serves GitRepositories; `none` if it does not. */
 type Version = string;
 
 export interface GitRepositoryReader {
-  /** Read afresh. */
+  /** Reads it from the API server. */
   get(key: Key): Promise<FoundGitRepository>;
-  /** Asks, unless a version is known already. */
+  /** Looks the version up, unless it is known already. */
   look(): Promise<Version>;
   known(): Version | undefined;
 }
@@ -68,7 +70,7 @@ export function createGitRepositoryReader(client: Pick<KubeClient, "request">): 
       const path = `${collectionOf(namespace, served)}/${encodeURIComponent(name)}`;
       try {
         const found = await readOrNothing(client, path);
-        if (found === undefined) version = await findVersion(); // it may be the version that is gone
+        if (found === undefined) version = await findVersion(); // perhaps this API version was removed
         return parseGitRepository(found);
       } catch (error) {
         if (error instanceof ApiError && error.status === 403) return "forbidden";
@@ -88,7 +90,7 @@ function collectionOf(namespace: string, version: Version): string {
 
 export function createGitRepositories({ client, log, onChange, retryMs }: GitRepositoriesDeps): GitRepositories {
   const namespaces = new Map<string, Namespace>();
-  /** Asked for before it was known whether the cluster has any. */
+  /** GitRepositories that were looked up before it was known whether the cluster has any. */
   const wanted = new Map<string, Key>();
   const reader = createGitRepositoryReader(client);
 
@@ -152,7 +154,7 @@ export function createGitRepositories({ client, log, onChange, retryMs }: GitRep
   };
 }
 
-/** `undefined` for what is not there. */
+/** Resolves to `undefined` on 404. */
 export async function readOrNothing(client: Pick<KubeClient, "request">, path: string): Promise<unknown> {
   try {
     return await client.request({ method: "GET", path });

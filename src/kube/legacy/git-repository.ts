@@ -1,4 +1,7 @@
-/** Flux's GitRepository, as far as the older KluctlDeployments use it: it says where the project is, and nothing is fetched by Flux. */
+/**
+ * Flux's GitRepository, as far as legacy KluctlDeployments use it: it names where the project is. Nothing is fetched by
+ * Flux.
+ */
 import { z } from "zod";
 import { type Key, keyText } from "../../model.ts";
 
@@ -10,13 +13,13 @@ export interface GitRepository {
   readonly url: string;
   readonly ref: { readonly branch?: string | undefined; readonly tag?: string | undefined };
   readonly secretName?: string | undefined;
-  /** Flux checks signatures for it; nobody else does. */
+  /** Whether it requires signature verification, which only Flux does. */
   readonly verifies: boolean;
-  /** Why it cannot be followed, if so. */
+  /** Why it cannot be followed, if it cannot. */
   readonly problem?: string | undefined;
 }
 
-/** `not-served`: the cluster knows no GitRepositories; `forbidden`: we may not read it. */
+/** `not-served`: the cluster has no GitRepositories; `forbidden`: we may not read it. */
 export type FoundGitRepository = GitRepository | "not-served" | "forbidden" | undefined;
 
 const optionalText = z.string().nullish();
@@ -40,7 +43,7 @@ const Resource = z.object({
   }),
 });
 
-/** `undefined` for what is none. */
+/** Returns `undefined` if the resource is not a GitRepository. */
 export function parseGitRepository(resource: unknown): GitRepository | undefined {
   const { data } = Resource.safeParse(resource);
   if (data === undefined) return undefined;

@@ -1,4 +1,4 @@
-/** An older KluctlDeployment written anew for `gitops.kluctl.io/v1beta1`, with what gets lost as comments. Pure. */
+/** Rewrites a legacy KluctlDeployment for `gitops.kluctl.io/v1beta1`, with comments about what gets lost. Pure. */
 import { stringify } from "yaml";
 import { type Key, keyText } from "../../model.ts";
 import { type Fields, legacyAnnotation, legacyApiVersion, legacyKey, type LegacyResource } from "./resource.ts";
@@ -6,13 +6,13 @@ import { type Note, translateSpec, type TranslationContext, withAnnotations } fr
 
 export interface Migration {
   readonly key: Key;
-  /** To be created; `undefined` if the problems stand in the way. */
+  /** The resource to create; `undefined` if problems prevent that. */
   readonly resource?: Fields | undefined;
   readonly problems: readonly string[];
   readonly notes: readonly Note[];
 }
 
-/** Whose they are says that somebody else wrote the older one: a copy would be taken for theirs, and removed by them. */
+/** These mark the legacy resource as managed by another tool. That tool would take a copy for its own and remove it. */
 const othersMarks =
   /^(?:kubectl\.kubernetes\.io\/last-applied-configuration|(?:kustomize|helm)\.toolkit\.fluxcd\.io\/.*|meta\.helm\.sh\/.*|argocd\.argoproj\.io\/.*|app\.kubernetes\.io\/managed-by)$/;
 
@@ -45,7 +45,7 @@ export function migrate(resource: LegacyResource, context: Omit<TranslationConte
   };
 }
 
-/** One line for each thing that somebody should know. */
+/** Returns one line per remark that the user should know. */
 export function remarksOf({ problems, notes }: Migration): string[] {
   return [
     ...problems.map((problem) => `problem: ${problem.replaceAll("\n", " ")}`),
@@ -53,7 +53,7 @@ export function remarksOf({ problems, notes }: Migration): string[] {
   ];
 }
 
-/** Documents for `kubectl apply`; what cannot be one is a comment. */
+/** Returns documents for `kubectl apply`; a resource that cannot be migrated becomes a comment. */
 export function toYaml(migrations: readonly Migration[]): string {
   return migrations.map(toDocument).join("");
 }

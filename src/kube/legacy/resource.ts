@@ -1,14 +1,14 @@
-/** A KluctlDeployment of `flux.kluctl.io/v1alpha1`, the API of the controller that came before kluctl's own. */
+/** A KluctlDeployment of `flux.kluctl.io/v1alpha1`, the API of the controller that preceded kluctl's own. */
 import { z } from "zod";
 import type { Key } from "../../model.ts";
 
 export const legacyApiVersion = "flux.kluctl.io/v1alpha1";
 export const legacyPath = `/apis/${legacyApiVersion}`;
 export const legacyFinalizer = "finalizers.flux.kluctl.io";
-/** As which the older controller wrote. */
+/** The field manager of the legacy controller. */
 export const legacyFieldManager = "gotk-flux-kluctl-controller";
 
-/** Their values stay on the resource; the status says which of them have been dealt with. */
+/** The annotations stay on the resource; the status records which of them have been handled. */
 export const legacyAnnotation = {
   reconcile: "reconcile.fluxcd.io/requestedAt",
   deploy: "deploy.flux.kluctl.io/requestedAt",
@@ -36,7 +36,7 @@ const Resource = z.object({
 
 export type LegacyResource = z.output<typeof Resource>;
 
-/** `undefined` only if the resource cannot even be named. */
+/** Returns `undefined` only if the resource has no name or UID. */
 export function parseLegacy(resource: unknown): LegacyResource | undefined {
   return Resource.safeParse(resource).data;
 }

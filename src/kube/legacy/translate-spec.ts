@@ -1,4 +1,7 @@
-/** From the spec of `flux.kluctl.io/v1alpha1` to that of `gitops.kluctl.io/v1beta1`, and what gets lost on the way. Pure. */
+/**
+ * Translates the spec of `flux.kluctl.io/v1alpha1` to that of `gitops.kluctl.io/v1beta1`, and reports what gets lost.
+ * Pure.
+ */
 import { z } from "zod";
 import { annotation, type Key, keyText } from "../../model.ts";
 import { withoutNulls } from "../custom-resource.ts";
@@ -7,22 +10,22 @@ import type { Fields } from "./resource.ts";
 
 export interface Translation {
   readonly spec: Fields;
-  /** To add to those that are there. */
+  /** To be added to the existing annotations. */
   readonly annotations: Readonly<Record<string, string>>;
-  /** Why it cannot be deployed as it stands, each with its field. */
+  /** Why it cannot be deployed as it is; each problem names its field. */
   readonly problems: readonly string[];
   readonly notes: readonly Note[];
 }
 
-/** What somebody who goes over to the newer API should know. */
+/** What a user who migrates to the current API should know. */
 export interface Note {
   readonly field: string;
-  /** `lost`: there is nothing like it. `changed`: said in another way, with a difference. */
+  /** `lost`: there is no equivalent. `changed`: expressed differently, and not quite the same. */
   readonly kind: "lost" | "changed";
   readonly text: string;
 }
 
-/** What a spec refers to, and has to be read for it. */
+/** The objects that a spec references and that have to be read to translate it. */
 export interface References {
   readonly gitRepository?: Key | undefined;
   readonly helmSecrets: readonly string[];
@@ -32,7 +35,9 @@ export interface References {
 export interface TranslationContext {
   readonly namespace: string;
   readonly gitRepository?: FoundGitRepository;
-  /** By name; what is not there has not been found. Without it, logins for Helm repositories only name their Secrets. */
+  /**
+   * By name; an absent name was not found. Without the map, credentials for Helm repositories only name their Secrets.
+   */
   readonly helmSecrets?: ReadonlyMap<string, Readonly<Record<string, string>>> | undefined;
 }
 
@@ -66,7 +71,7 @@ const LegacySpec = z.looseObject({
 
 type LegacySpec = z.output<typeof LegacySpec>;
 
-/** Said in the same words by both. */
+/** Fields that are the same in both APIs. */
 const same = [
   "interval",
   "retryInterval",
@@ -95,10 +100,10 @@ const same = [
   "decryption",
 ] as const;
 
-/** The newer API has no word for never. */
+/** The current API cannot express "never". */
 const tenYears = "87600h";
 
-/** The only context that kluctl is given, here and in the controller before. */
+/** The only context that kluctl gets, from us and from the legacy controller. */
 const onlyContext = "default";
 
 export function referencesOf(spec: Fields): References {
@@ -203,7 +208,10 @@ function toSource(
   };
 }
 
-/** The login was for any host. That is possible for ssh only now: a password would be sent to whoever asks. */
+/**
+ * The login used to apply to any host. Now that is possible only for ssh: a password would be sent to any server that
+ * requests one.
+ */
 function toLogin(url: string, secretName: string, field: string, said: Said): Login {
   const host = URL.canParse(url) && /^https?:/i.test(url) ? new URL(url).host : "*";
   if (host !== "*") {
@@ -234,8 +242,8 @@ function toIntervals({ interval, deployInterval, validateInterval }: LegacySpec,
 }
 
 /**
- * The one context that there is used to be renamed to what the project's target asks for. Now the target is told to take
- * the one that there is.
+ * The legacy controller renamed the only context to what the project's target names. Now the target is configured to
+ * use the only context instead.
  */
 function toContext({ context, renameContexts = [] }: LegacySpec, said: Said): Fields {
   if (renameContexts.length === 0) return {};
@@ -265,7 +273,7 @@ function toImages({ images }: LegacySpec, said: Said): Fields {
   return { images: kept };
 }
 
-/** In the form that leaves the repository's address to the Secret, as long as nobody has read the Secrets. */
+/** Unless the Secrets have been read, this uses the form that takes the repository's address from the Secret. */
 function toHelmCredentials(
   { helmCredentials = [] }: LegacySpec,
   { helmSecrets, namespace }: TranslationContext,
@@ -296,7 +304,7 @@ function toHelmCredentials(
   return helmSecrets === undefined ? { helmCredentials: logins } : { helm: logins };
 }
 
-/** The annotation may be there already: both count. */
+/** The annotation may exist already: both values apply. */
 export function withAnnotations(
   given: Readonly<Record<string, string>>,
   { annotations }: Pick<Translation, "annotations">,

@@ -1,4 +1,4 @@
-/** The status of `flux.kluctl.io/v1alpha1` as that of the newer API, and back. Pure. */
+/** Translates the status of `flux.kluctl.io/v1alpha1` to that of the current API, and back. Pure. */
 import { parse, stringify } from "yaml";
 import { z } from "zod";
 import type { GitRef } from "../../model.ts";
@@ -7,7 +7,7 @@ import type { Fields } from "./resource.ts";
 const record = z.record(z.string(), z.unknown());
 const optionalText = z.string().optional().catch(undefined);
 
-/** What the last deploy, prune or validation came to; `rawResult` is YAML. */
+/** The result of the last deploy, prune or validation; `rawResult` is YAML. */
 const Result = z
   .object({
     time: z.string(),
@@ -39,7 +39,7 @@ export function parseLegacyStatus(status: unknown): LegacyStatus {
   return Status.safeParse(status).data ?? Status.parse({});
 }
 
-/** To be parsed as any status of the newer API. */
+/** The result can be parsed like any status of the current API. */
 export function toNewerStatus(status: LegacyStatus): Fields {
   const { conditions, lastDeployResult: deploy, lastValidateResult: validate, discriminator } = status;
   const ready = conditions.map((condition) => Ready.safeParse(condition).data).find((found) => found !== undefined);
@@ -60,7 +60,7 @@ export function toNewerStatus(status: LegacyStatus): Fields {
   };
 }
 
-/** Ours is a summary of the newer API; the older controller's has at least its errors in common with that. */
+/** Our summary is the current API's; the legacy controller's summary has at least its errors in common with it. */
 function toSummary({ time, rawResult, error, objectsHash }: NonNullable<LegacyStatus["lastDeployResult"]>): Fields {
   const raw = readYaml(rawResult);
   const listed = Array.isArray(raw["errors"]) ? raw["errors"].length : Number(raw["errors"] ?? 0);
@@ -73,16 +73,18 @@ function readYaml(text: string | undefined): Fields {
   try {
     return record.safeParse(parse(text)).data ?? {};
   } catch {
-    return {}; // what somebody else wrote and we cannot read counts as absent, as everything in a status
+    return {}; // what another program wrote and we cannot parse counts as absent, as everywhere in a status
   }
 }
 
-/** The end of `refs/heads/main/<commit>`, and of what Flux writes: `main/<commit>`, `main@sha1:<commit>`. */
+/**
+ * Returns the commit at the end of `refs/heads/main/<commit>`, or of Flux's `main/<commit>` or `main@sha1:<commit>`.
+ */
 function commitOf(revision: string | undefined): string | undefined {
   return /(?:^|[/:])([0-9a-f]{40}|[0-9a-f]{64})$/.exec(revision ?? "")?.[1];
 }
 
-/** What of the spec the older status repeats. */
+/** The parts of the spec that the legacy status repeats. */
 export interface StatusContext {
   readonly ref: GitRef;
   readonly target?: string | undefined;
@@ -92,9 +94,10 @@ export interface StatusContext {
 }
 
 /**
- * A merge patch of the older status that says what one of the newer status says.
+ * Converts a patch of the current API's status to a merge patch of the legacy status.
  *
- * @param after the newer status with that patch applied: what the patch leaves out may matter to what it names.
+ * @param after the current API's status with that patch applied: fields that the patch omits may affect those it
+ * contains.
  */
 export function toLegacyPatch(patch: Fields, after: Fields, context: StatusContext): Fields {
   const touches = (...fields: string[]) => fields.some((field) => field in patch);
@@ -114,14 +117,14 @@ function toDeployResults(patch: Fields, after: Fields, context: StatusContext): 
   const result = after["lastDeployResult"];
   if (result === undefined) return { lastDeployResult: null, lastPruneResult: null };
   const document = recordOf(result);
-  // The hash of what was deployed last: without one, nobody knows what that is, and it is deployed again.
+  // The hash of what was deployed last. Without it that is unknown, and the deployment is deployed again.
   const objectsHash = after["lastObjectsHash"] === undefined ? null : textOf(document["renderedObjectsHash"]);
   if (!("lastDeployResult" in patch)) return objectsHash === undefined ? {} : { lastDeployResult: { objectsHash } };
   const commit = textOf(recordOf(document["gitInfo"])["commit"]);
   const base = resultBase(textOf(recordOf(document["commandInfo"])["endTime"]), commit, objectsHash, context);
   return {
     lastDeployResult: { ...base, rawResult: stringify(document), error: errorOf("deploy", document) },
-    // Deploying and pruning are one command now.
+    // Deploy and prune are one command now.
     lastPruneResult: context.prune ? { ...base, rawResult: null, error: null } : null,
   };
 }
@@ -157,7 +160,7 @@ function revisionOf({ branch, tag }: GitRef, commit: string | undefined): string
   return `${name}/${commit}`;
 }
 
-/** Ready in the older words: `deploy: ok, prune: ok, validate: ok`; and what failed to be prepared, in full. */
+/** Ready in legacy terms: `deploy: ok, prune: ok, validate: ok`; errors of the preparation are included in full. */
 function toLegacyConditions(after: Fields, context: StatusContext): unknown {
   const conditions = Array.isArray(after["conditions"]) ? (after["conditions"] as unknown[]) : [];
   return conditions.map((condition) => {
