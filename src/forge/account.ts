@@ -1,4 +1,7 @@
-/** Whose login a forge's is: asked at the start, so that a wrong one is known before somebody needs it. */
+/**
+ * Finds the account behind a forge's login: called at the start, so that an invalid login is reported before it is
+ * needed.
+ */
 import { ConfigError } from "../errors.ts";
 import { findGiteaUser } from "./gitea/account.ts";
 import type { Logger } from "../log.ts";
@@ -10,13 +13,16 @@ const githubApi = "https://api.github.com";
 
 export interface AccountOptions {
   readonly kind: ForgeKind;
-  /** Base URL of the API; absent: the host's public service. */
+  /** Base URL of the API; default: the host's public service. */
   readonly apiUrl?: string | undefined;
   readonly login: ForgeLogin;
   readonly log: Logger;
 }
 
-/** The account's name. Throws an Error that says what is wrong with the login or the address, and holds neither a token nor a body. */
+/**
+ * Returns the account's name. Throws an Error that says what is wrong with the login or the address, and contains
+ * neither a token nor a body.
+ */
 export async function findAccount({ kind, apiUrl, login, log }: AccountOptions): Promise<string> {
   if ("app" in login) return findGithubApp(apiUrl ?? githubApi, login.app, log);
   const { token } = login;
@@ -24,7 +30,7 @@ export async function findAccount({ kind, apiUrl, login, log }: AccountOptions):
     case "github":
       return findGithubUser(apiUrl ?? githubApi, token);
     case "gitlab": {
-      // 20 MB of client library, which only those pay for who have a GitLab.
+      // 20 MB of client library: loaded only on servers with a GitLab.
       const { findGitlabUser } = await import("./gitlab/account.ts");
       return findGitlabUser(apiUrl ?? "https://gitlab.com/api/v4", token);
     }

@@ -1,13 +1,16 @@
-/** As much as one page of a hundred long comments can have, and far more than anything else is long. */
+/** The maximum size of one page of a hundred long comments; all other responses are far smaller. */
 const maxAnswerBytes = 32_000_000;
 
-/** The whole body of an answer. Throws for one that is larger, so that an answer without an end does not fill the memory. */
+/**
+ * Reads the whole body of a response. Throws if it is larger than the limit, so that an endless response does not fill
+ * the memory.
+ */
 export async function readBody(answer: Response): Promise<Buffer<ArrayBuffer>> {
   const chunks: Uint8Array[] = [];
   let bytes = 0;
   for await (const chunk of answer.body ?? []) {
     bytes += chunk.byteLength;
-    // Leaving the loop ends the connection.
+    // Leaving the loop closes the connection.
     if (bytes > maxAnswerBytes) throw new TooLargeError(`the response is larger than ${maxAnswerBytes / 1_000_000} MB`);
     chunks.push(chunk);
   }

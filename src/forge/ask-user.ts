@@ -1,11 +1,14 @@
 import { z } from "zod";
 
-/** How long a forge may take to say who we are. */
+/** How long a forge may take to answer which account we are. */
 export const askTimeoutMs = 10_000;
 
 const User = z.object({ login: z.string() });
 
-/** Reads the current user of an API that calls its name `login`. Follows no redirect: the token stays with the host it is for. */
+/**
+ * Reads the current user of an API that calls its name `login`. Follows no redirect: the token must not reach another
+ * host.
+ */
 export async function askUser(url: string, headers: Record<string, string>): Promise<string> {
   const answer = await fetch(url, { headers, redirect: "error", signal: AbortSignal.timeout(askTimeoutMs) }).catch(
     (cause: unknown) => {

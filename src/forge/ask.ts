@@ -1,4 +1,4 @@
-/** One request to a forge's API: bounded in time and size, never redirected with the token, never sent again by itself. */
+/** One request to a forge's API: limited in time and size, never redirected with the token, never retried here. */
 import type { z } from "zod";
 import { ForgeError } from "../errors.ts";
 import { parseJson } from "../json.ts";
@@ -7,21 +7,21 @@ import { codeOf, toForgeError } from "./forge-failure.ts";
 
 export interface Question {
   readonly method?: "GET" | "POST" | "PUT" | "PATCH" | "DELETE";
-  /** Below the API's address, encoded: see `pathOf`. */
+  /** Relative to the API's base URL, encoded: see `pathOf`. */
   readonly path: string;
   readonly query?: Readonly<Record<string, string | number | undefined>>;
   readonly body?: Readonly<Record<string, unknown>>;
   readonly signal?: AbortSignal | undefined;
-  /** Whether an answer is wanted although its status is not a good one. */
+  /** Whether a response with an error status is returned instead of thrown. */
   readonly excuses?: ((answer: Pick<Answer, "status" | "json">) => boolean) | undefined;
 }
 
 export interface Answer {
-  /** What was asked of whom, for messages. */
+  /** Names the request and the host, for messages. */
   readonly request: string;
   readonly status: number;
   readonly headers: Headers;
-  /** `undefined` for what is not JSON. */
+  /** `undefined` if the body is not JSON. */
   readonly json: unknown;
 }
 
@@ -31,12 +31,12 @@ export type Ask = (question: Question) => Promise<Answer>;
 export interface AskOptions {
   readonly apiUrl: string;
   readonly headers: Readonly<Record<string, string>>;
-  /** What the login needs: told when the host refuses it, or says that there is nothing. */
+  /** What the login needs: reported when the host refuses it, or answers "not found". */
   readonly hint: string;
-  /** Must not be repeated, whoever says it. */
+  /** Must not appear in messages, even if the host echoes it. */
   readonly token: string;
   readonly timeoutMs?: number | undefined;
-  /** Gets the headers of each answer. */
+  /** Receives the headers of each response. */
   readonly onAnswer?: ((headers: Headers) => void) | undefined;
 }
 
@@ -83,17 +83,17 @@ export function createAsk({ apiUrl, headers, hint, token, timeoutMs = defaultTim
   };
 }
 
-/** A path of encoded segments: what names hold cannot lead anywhere else. */
+/** Builds a path of encoded segments: a name cannot lead out of its segment. */
 export function pathOf(strings: TemplateStringsArray, ...values: readonly (string | number)[]): string {
   return String.raw({ raw: strings }, ...values.map((value) => segmentOf(String(value))));
 }
 
-/** Dots are taken for directories by every URL parser, encoded or not: a name of dots alone is no name of anything. */
+/** All URL parsers take dots for directories, encoded or not; and no name consists of dots only. */
 function segmentOf(value: string): string {
   return /^\.{1,2}$/.test(value) ? "-" : encodeURIComponent(value);
 }
 
-/** The answer's content as the host documents it. Throws ForgeError for anything else. */
+/** Parses a response as the host documents it. Throws ForgeError for anything else. */
 export function readAnswer<T extends z.ZodType>(
   type: T,
   { json, request }: Pick<Answer, "json" | "request">,
@@ -106,7 +106,7 @@ export function readAnswer<T extends z.ZodType>(
   throw new ForgeError("unreachable", `${request}: ${text}`);
 }
 
-/** What something gives, or `undefined` if the host says that it is not there. */
+/** Resolves to the result, or to `undefined` if the host answers "not found". */
 export async function unlessGone<T>(ask: () => Promise<T>): Promise<T | undefined> {
   try {
     return await ask();
@@ -116,7 +116,7 @@ export async function unlessGone<T>(ask: () => Promise<T>): Promise<T | undefine
   }
 }
 
-/** The host's own words about what it refuses, in one short line; none that could hold the token. */
+/** Returns the host's own reason for a refusal, as one short line; `undefined` if it could contain the token. */
 function findWords(json: unknown, token: string): string | undefined {
   if (typeof json !== "object" || json === null || !("message" in json)) return undefined;
   const text = typeof json.message === "string" ? json.message : JSON.stringify(json.message);

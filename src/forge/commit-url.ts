@@ -1,4 +1,4 @@
-/** Where people look at a commit: on the forge whose repository it is, as far as its address tells. */
+/** The web page of a commit, on the forge that the repository's address belongs to. */
 import type { RepoId } from "../model.ts";
 import type { ForgeKind } from "./webhook-source.ts";
 import { createRepoNames } from "./repo-name.ts";
@@ -11,7 +11,7 @@ export interface CommitForge {
 
 const publicHosts: Partial<Record<ForgeKind, string>> = { github: "https://github.com", gitlab: "https://gitlab.com" };
 
-/** `undefined` for a repository that is on none of the forges. */
+/** Returns `undefined` for a repository that is not on any of the forges. */
 export function createCommitUrls(forges: readonly CommitForge[]): (repo: RepoId, commit: string) => string | undefined {
   const known = forges.flatMap(({ kind, apiUrl, webUrl }) => {
     const base = (webUrl ?? apiUrl?.replace(/\/api(?:\/v\d+)?\/*$/, "") ?? publicHosts[kind])?.replace(/\/+$/, "");

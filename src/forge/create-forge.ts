@@ -7,11 +7,11 @@ import type { ForgeKind } from "./webhook-source.ts";
 
 export interface CreateForgeOptions extends ForgeOptions {
   readonly kind: ForgeKind;
-  /** What people and deployments know it by, where that is not where its API is. */
+  /** The address that users and deployments use, if it differs from that of the API. */
   readonly webUrl?: string | undefined;
 }
 
-/** Asks nothing of the host yet. The client libraries are large: only those pay for them who have such a forge. */
+/** Sends no request yet. The client libraries are large: each is loaded only on servers with such a forge. */
 export async function createForge({ webUrl, ...options }: CreateForgeOptions): Promise<Forge> {
   const forge = await createAtApi(options);
   const { apiUrl } = options;

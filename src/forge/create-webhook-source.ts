@@ -8,11 +8,14 @@ import type { ForgeKind, WebhookSource, WebhookSourceOptions } from "./webhook-s
 
 export interface CreateWebhookSourceOptions extends WebhookSourceOptions {
   readonly kind: ForgeKind;
-  /** GitLab's signed deliveries carry a time. */
+  /** GitLab's signed deliveries contain a time. */
   readonly clock?: Clock;
 }
 
-/** Throws ConfigError when there is no secret, or an empty one: a forge nobody can verify must be asked for by name. */
+/**
+ * Throws ConfigError if there is no secret or an empty one: accepting unverified deliveries must be configured
+ * explicitly.
+ */
 export function createWebhookSource(options: CreateWebhookSourceOptions): WebhookSource {
   const { id, kind, secrets, allowUnsigned, clock = { now: () => Date.now() } } = options;
   if (secrets.some((secret) => secret.trim() === "")) throw new ConfigError(`forge ${id}: a webhook secret is empty`);
@@ -27,7 +30,7 @@ export function createWebhookSource(options: CreateWebhookSourceOptions): Webhoo
   }
 }
 
-/** Of a forge as it is configured. */
+/** The webhook source of a configured forge. */
 export function toWebhookSource({ id, kind, webhookSecrets, insecureAllowUnsigned }: ForgeConfig): WebhookSource {
   const secrets = webhookSecrets.map((secret) => secret.reveal());
   return createWebhookSource({ id, kind, secrets, allowUnsigned: insecureAllowUnsigned });

@@ -1,4 +1,4 @@
-/** One forge's webhooks, whatever runs there. */
+/** Creates and repairs the webhooks of one forge, of any kind. */
 import { ConfigError } from "../errors.ts";
 import type { ForgeOptions } from "./forge-options.ts";
 import { createGiteaHooks } from "./gitea/hooks.ts";
@@ -15,7 +15,7 @@ export interface EnsureHooksOptions extends Pick<ForgeOptions, "id" | "apiUrl" |
   readonly repoNames: readonly string[];
 }
 
-/** One after the other: hosts count what is written to them within a minute. A host that has enough is left alone. */
+/** Sequential: hosts limit the writes per minute. No further requests are sent to a host that reports a rate limit. */
 export async function ensureHooks(options: EnsureHooksOptions): Promise<Ensured[]> {
   const results: Ensured[] = [];
   for (const { name, look } of stepsOf(options)) {

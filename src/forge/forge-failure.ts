@@ -1,4 +1,4 @@
-/** What an answer of a forge that is not a good one means, or none: one reading for all hosts. */
+/** Classifies the error responses and failures of all forges. */
 import { ForgeError } from "../errors.ts";
 
 export interface FailedAnswer {
@@ -6,12 +6,12 @@ export interface FailedAnswer {
   readonly headers: Headers;
 }
 
-/** Longer waits than this are a host's mistake, or a clock's. */
+/** Longer waits than this are a mistake of the host or of a clock. */
 const longestWaitMs = 24 * 3_600_000;
 
 /**
- * `request` names what was asked of whom: `GET /user at gitea.example.com`. `hint` says what the login needs, and `said`
- * are the host's own words, where they can be shown.
+ * `request` names the request and the host: `GET /user at gitea.example.com`. `hint` says what the login needs, and
+ * `said` is the host's own message, if it can be shown.
  */
 export function toForgeError(
   { status, headers }: FailedAnswer,
@@ -40,14 +40,14 @@ export function toForgeError(
     return new ForgeError("refused", `${request}: ${text}`);
   }
   if (status === 423) return new ForgeError("refused", `${request}: locked (423): is the repository archived?`);
-  // 408 and 5xx: the way or the host. 409: somebody else is changing the same thing right now.
+  // 408 and 5xx: the network or the host failed. 409: a concurrent change of the same thing.
   if (status >= 500 || status === 408 || status === 409) {
     return new ForgeError("unreachable", `${request}: response status ${status}`, { retryAfterMs });
   }
   return new ForgeError("refused", `${request}: rejected (${status})${words}`);
 }
 
-/** From `Retry-After` (seconds or a date) or else from when the limit starts anew (GitHub's and GitLab's headers). */
+/** Reads `Retry-After` (seconds or a date), or else when the limit resets (GitHub's and GitLab's headers). */
 export function findRetryAfterMs(headers: Headers, now: number): number | undefined {
   const text = headers.get("retry-after")?.trim() ?? "";
   const reset = headers.get("x-ratelimit-reset") ?? headers.get("ratelimit-reset") ?? "";
@@ -59,7 +59,7 @@ export function findRetryAfterMs(headers: Headers, now: number): number | undefi
   return /^\d{9,11}$/.test(reset) ? bounded(Number(reset) * 1_000 - now) : undefined;
 }
 
-/** Of a request that got no answer: the system's word for what went wrong, such as `ECONNREFUSED`. */
+/** For a request without a response: the system's error code, such as `ECONNREFUSED`. */
 export function codeOf(error: unknown): string {
   for (let cause = error; cause instanceof Error; cause = cause.cause) {
     if ("code" in cause && typeof cause.code === "string") return cause.code;

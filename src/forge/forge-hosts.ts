@@ -1,4 +1,4 @@
-/** Which forge may speak for which repository: another one's word for it would be only a claim. */
+/** Decides which forge may report about which repository: the claims of another forge are not trusted. */
 import { parseRepoUrl } from "../repo-url.ts";
 import type { ForgeKind } from "./webhook-source.ts";
 
@@ -7,19 +7,19 @@ export interface HostedForge {
   readonly kind: ForgeKind;
   readonly apiUrl?: string | undefined;
   readonly webUrl?: string | undefined;
-  /** Others that its repositories are read from. */
+  /** Other hosts from which its repositories are fetched. */
   readonly hosts: readonly string[];
 }
 
 export type SpeaksFor = (forge: string, url: string) => boolean;
 
-/** Of those that are not configured with an address; the second is for SSH behind firewalls. */
+/** Hosts of forges without a configured address; the second one serves SSH behind firewalls. */
 const publicHosts: Partial<Record<ForgeKind, readonly string[]>> = {
   github: ["github.com", "ssh.github.com"],
   gitlab: ["gitlab.com", "altssh.gitlab.com"],
 };
 
-/** A forge speaks for repositories on hosts of its own, and on those that are no other forge's. */
+/** A forge may report about repositories on its own hosts, and on hosts that belong to no other forge. */
 export function createSpeaksFor(forges: readonly HostedForge[]): SpeaksFor {
   const hosts = new Map(forges.map((forge) => [forge.id, hostsOf(forge)]));
   return function speaksFor(id, url) {
@@ -29,10 +29,12 @@ export function createSpeaksFor(forges: readonly HostedForge[]): SpeaksFor {
   };
 }
 
-/** Empty where nothing says which they are: then any forge that has no such host of its own could be meant. */
+/**
+ * Returns an empty set if the hosts are unknown: the forge may then report about all hosts that no other forge owns.
+ */
 export function hostsOf({ kind, apiUrl, webUrl, hosts }: HostedForge): ReadonlySet<string> {
   const addresses = [apiUrl, webUrl].flatMap((url) => (url === undefined ? [] : new URL(url).hostname));
-  // GitHub's own API has a host of its own, also for those that it hosts for others.
+  // GitHub's API has a host of its own, and so has the API of its hosted enterprises.
   const sites =
     kind === "github" ? addresses.map((host) => host.replace(/^api\.(?=github\.com$|.+\.ghe\.com$)/, "")) : [];
   const own = new Set([...addresses, ...sites, ...hosts].map((host) => host.toLowerCase()));

@@ -1,18 +1,18 @@
 import type { Logger } from "../log.ts";
 
-/** How Towline talks to one configured forge. */
+/** How Towline connects to one configured forge. */
 export interface ForgeOptions {
   readonly id: string;
-  /** Base URL of the API; absent: the host's public service. */
+  /** Base URL of the API; default: the host's public service. */
   readonly apiUrl?: string | undefined;
   readonly login: ForgeLogin;
   readonly log: Logger;
-  /** How long one request may take, milliseconds; ten seconds unless said otherwise. */
+  /** Timeout of one request in milliseconds; default: ten seconds. */
   readonly timeoutMs?: number | undefined;
-  /** Gets the headers of each answer: they tell how many requests the host still takes. */
+  /** Receives the headers of each response, which contain the remaining rate limit. */
   readonly onAnswer?: ((headers: Headers) => void) | undefined;
 }
 
-/** A user's or a bot's token, or (GitHub) an App, which makes its tokens itself. */
+/** The token of a user or a bot, or (GitHub) an App, which creates its tokens itself. */
 export type ForgeLogin =
   { readonly token: string } | { readonly app: { readonly appId: string; readonly privateKey: string } };

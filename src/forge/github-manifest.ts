@@ -1,4 +1,7 @@
-/** Making a GitHub App from a manifest: https://docs.github.com/apps/sharing-github-apps/registering-a-github-app-from-a-manifest */
+/**
+ * Creates a GitHub App from a manifest:
+ * https://docs.github.com/apps/sharing-github-apps/registering-a-github-app-from-a-manifest
+ */
 import { z } from "zod";
 import type { Logger } from "../log.ts";
 import { githubEvents } from "./github/hooks.ts";
@@ -18,7 +21,7 @@ const Conversion = z.object({
 
 export type MadeApp = z.infer<typeof Conversion>;
 
-/** Where people enter it. Without an organization it becomes the caller's own. */
+/** The page where users submit the manifest. Without an organization the App belongs to the user. */
 export function manifestFormUrl(apiUrl: string | undefined, organization: string | undefined, state: string): string {
   const api = new URL(apiUrl ?? githubApi);
   const folder = api.pathname.replace(/\/+$/, "");
@@ -35,7 +38,7 @@ interface Manifest {
   readonly redirectUrl: string;
 }
 
-/** What the App may do, and is told: docs/connect-github.md has the same list with the reasons. */
+/** The permissions and events of the App: docs/connect-github.md has the same list with the reasons. */
 export function toManifest({ name, homepage, webhookUrl, redirectUrl }: Manifest) {
   return {
     name,
@@ -52,7 +55,7 @@ export function toManifest({ name, homepage, webhookUrl, redirectUrl }: Manifest
   };
 }
 
-/** The App that `code` stands for: once, and within the hour. Throws ForgeError. */
+/** Exchanges `code` for the new App: possible once, and within an hour. Throws ForgeError. */
 export async function fetchMadeApp(apiUrl: string | undefined, code: string, log: Logger, signal: AbortSignal) {
   const wire = createWire({ apiUrl: (apiUrl ?? githubApi).replace(/\/+$/, ""), timeoutMs, log });
   const question = { what: "fetch the new App's key", who: "the App" } as const;

@@ -1,7 +1,7 @@
-/** Webhooks at the git hosts: making those that are missing, and repairing those that differ. */
+/** Creates missing webhooks on the forges, and repairs those that differ. */
 import { ForgeError } from "../errors.ts";
 
-/** What a repository's host has to send, and where. */
+/** The events that the host has to send for a repository, and the address. */
 export interface WantedHook {
   readonly url: string;
   readonly secret: string;
@@ -9,17 +9,19 @@ export interface WantedHook {
 
 /** A webhook that sends to our address. */
 export interface Hook {
-  /** In words, for people; empty: it is as it has to be, as far as the host shows it. */
+  /** What is wrong, as text for users; empty: everything is right, as far as the host shows it. */
   readonly lacks: readonly string[];
-  /** Mends what it lacks and leaves the rest as it is. No host shows the secret: it is set again only on request, or where there is none. */
+  /**
+   * Fixes what it lacks and keeps the rest. No host shows the secret: it is set only on request, or if there is none.
+   */
   repair(how: { readonly rotate: boolean }): Promise<void>;
 }
 
-/** One host's, with a login. All of it throws ForgeError. */
+/** The webhooks of one host, with one login. All methods throw ForgeError. */
 export interface Hooks {
-  /** What the login has to be allowed, for people. */
+  /** The permission that the login needs, as text for users. */
   readonly needs: string;
-  /** Those of a repository that send to our address. */
+  /** The webhooks of a repository that send to our address. */
   ours(repoName: string): Promise<readonly Hook[]>;
   create(repoName: string): Promise<void>;
 }
@@ -33,11 +35,11 @@ export interface Ensured {
   readonly name: string;
   readonly result: "created" | "repaired" | "unchanged" | "failed";
   readonly why: readonly string[];
-  /** The host wants to be left alone for so long. */
+  /** How long the host requires us to wait. */
   readonly waitMs?: number | undefined;
 }
 
-/** Never throws what concerns this repository alone. */
+/** Problems of this repository are returned, never thrown. */
 export async function ensureHook(hooks: Hooks, name: string, { rotate, dryRun }: EnsureOptions): Promise<Ensured> {
   return attempt(name, hooks.needs, async () => {
     const found = await hooks.ours(name);
@@ -65,7 +67,7 @@ export async function attempt(name: string, needs: string, what: () => Promise<E
   }
 }
 
-/** However either is spelled. */
+/** Compares addresses regardless of their spelling. */
 export function isSameAddress(one: string | null | undefined, other: string): boolean {
   const plain = (text: string) => {
     const url = URL.parse(text);
@@ -74,7 +76,7 @@ export function isSameAddress(one: string | null | undefined, other: string): bo
   return one !== undefined && one !== null && plain(one) !== null && plain(one) === plain(other);
 }
 
-/** What is missing of the events that the server acts on. */
+/** Returns the missing events among those that the server handles. */
 export function lackedEvents(has: readonly string[], wanted: readonly string[]): string[] {
   return wanted.filter((event) => !has.includes(event));
 }

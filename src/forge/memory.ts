@@ -1,15 +1,15 @@
 import { createKept } from "../kept.ts";
 
-/** What a host has answered lately, so that the same is not asked again for every line that is written. */
+/** Caches a host's recent responses, so that the same request is not repeated for every status or comment. */
 export interface Memory<T> {
   /**
-   * The remembered answer, or a new one, which is remembered if it is worth it. What is being asked is not shared:
-   * whoever asks may give up.
+   * Returns the cached value or a new one, which is cached if `isWorthIt`. Pending requests are not shared, because a
+   * caller may abort its own.
    */
   get(key: string, ask: () => Promise<T>, isWorthIt?: (answer: T) => boolean): Promise<T>;
 }
 
-/** So that it does not grow with the number of commits. */
+/** So that the cache does not grow with the number of commits. */
 const maxEntries = 1_000;
 
 export function createMemory<T>(lifetimeMs: number): Memory<T> {

@@ -1,4 +1,4 @@
-/** A forge of which it is told what was asked, how it ended and how long it took. */
+/** Wraps a forge to report each request with its result and duration. */
 import { ForgeError, type ForgeProblem } from "../errors.ts";
 import type { Forge } from "../ports.ts";
 

@@ -1,15 +1,15 @@
-/** Reading payloads: the pieces the hosts' formats share. Only fields that are used are looked at. */
+/** Parsers for the parts that the payloads of all hosts share. Only fields that are used are parsed. */
 import { createHash } from "node:crypto";
 import { z } from "zod";
 import type { ChangedPaths, IrrelevantEvent, PushEvent } from "../model.ts";
 import { type DeliveryHeaders, findHeader } from "./webhook-source.ts";
 
-/** Longer texts than any real name, and short enough for a log line. */
+/** Longer than any real name, and short enough for a log line. */
 export const Name = z.string().min(1).max(1_000);
 export const Commit = z.string().regex(/^[0-9a-f]{40}([0-9a-f]{24})?$/i, "is not a commit hash");
 const Url = z.string().min(1).max(4_000);
 
-/** A field we can do without: whatever is not as expected counts as absent. */
+/** A field that is not required: an unexpected value counts as absent. */
 export function lenient<T extends z.ZodType>(type: T) {
   return type.optional().catch(undefined);
 }
@@ -18,18 +18,21 @@ export const MaybeUrl = lenient(Url);
 
 const PathList = z.array(z.string()).nullish();
 
-/** The commits of a push, as all hosts write them. Misshapen: as if the host had not listed any. */
+/** The commits of a push, in the format of all hosts. If malformed, they count as not listed. */
 export const Commits = lenient(
   z.array(z.object({ id: lenient(Commit), added: PathList, modified: PathList, removed: PathList })),
 );
-/** Of one push, for whoever looks for one that was not its last. GitHub lists up to 2048, oldest first. */
+/**
+ * Limit per push of the commits besides the last one that are kept for looking up a push. GitHub lists up to 2048,
+ * oldest first.
+ */
 const mostOthers = 50;
 
-/** More or longer paths than these cost more to compare than to look at the repository: they count as "any". */
+/** Comparing more or longer paths than this costs more than checking the repository: they count as "any". */
 const maxPaths = 5_000;
 const maxPathLetters = 500_000;
 
-/** The union over all commits; `complete` is what the caller knows of the host's list. */
+/** The union over all commits; `complete` says whether the host listed all of them. */
 function toChangedPaths(commits: z.infer<typeof Commits>, complete: boolean): ChangedPaths {
   const paths = new Set<string>();
   let letters = 0;
@@ -45,7 +48,7 @@ function toChangedPaths(commits: z.infer<typeof Commits>, complete: boolean): Ch
   return { complete: complete && commits !== undefined, paths: [...paths] };
 }
 
-/** How hosts write "no commit". */
+/** Whether it is how hosts write "no commit". */
 function isZero(commit: string): boolean {
   return /^0+$/.test(commit);
 }
@@ -54,18 +57,18 @@ export interface PushFacts {
   readonly ref: string;
   readonly before: string;
   readonly after: string;
-  /** The commit an annotated tag points to, where the host says it: `after` is the tag object then. */
+  /** The commit an annotated tag points to, if the host sends it: `after` is then the tag object. */
   readonly commit?: string | undefined;
   readonly commits?: z.infer<typeof Commits>;
-  /** Whether the host lists all commits between `before` and `after`, as far as its own fields tell. */
+  /** Whether the host lists all commits between `before` and `after`, as far as its own fields show. */
   readonly listsAll: boolean;
 }
 
-/** What follows from a push's fields on every host. */
+/** Derives from a push's fields what is the same for all hosts. */
 export function toPushChange(push: PushFacts): Pick<PushEvent, "ref" | "change" | "after" | "changed" | "others"> {
   const deleted = isZero(push.after);
   const created = isZero(push.before);
-  // Equal ends: a host's test button, or a push of nothing; the commits listed are samples then. Tags list none.
+  // `before` equals `after` for a host's test button or an empty push: the listed commits are samples. Tags list none.
   const meaningful = !deleted && !created && push.before !== push.after && push.ref.startsWith("refs/heads/");
   const after = deleted ? undefined : (push.commit ?? push.after);
   const others = (push.commits ?? []).flatMap(({ id }) => (id === undefined || id === after ? [] : id));
@@ -78,19 +81,19 @@ export function toPushChange(push: PushFacts): Pick<PushEvent, "ref" | "change" 
   };
 }
 
-/** `undefined` for a ref that deployments can follow, otherwise why they cannot. */
+/** Returns `undefined` for a ref that deployments can follow, otherwise why they cannot. */
 export function refProblem(ref: string): string | undefined {
   return /^refs\/(heads|tags)\/./.test(ref) ? undefined : "the ref is neither a branch nor a tag";
 }
 
-/** The spellings that are there, each once. */
+/** Returns the defined URLs without duplicates. */
 export function distinctUrls(...urls: readonly (string | undefined)[]): string[] {
   return [...new Set(urls.filter((url) => url !== undefined))];
 }
 
 /**
- * The host's own id of the delivery, from the first of `names` that is there. Where none is usable, one made of the
- * body, so that it is the same when the delivery is sent again.
+ * Returns the host's own id of the delivery, from the first header of `names` that is usable. Otherwise the id is
+ * derived from the body, so that a repeated delivery has the same id.
  */
 export function deliveryId(headers: DeliveryHeaders, names: readonly string[], body: Buffer): string {
   for (const name of names) {
@@ -100,7 +103,7 @@ export function deliveryId(headers: DeliveryHeaders, names: readonly string[], b
   return createHash("sha256").update(body).digest("hex").slice(0, 32);
 }
 
-/** `undefined` for anything that is not JSON. */
+/** Returns `undefined` for anything that is not JSON. */
 export function parseJson(text: string): { readonly value: unknown } | undefined {
   try {
     return { value: JSON.parse(text) };
@@ -115,14 +118,14 @@ export function irrelevant(origin: Origin, reason: string): IrrelevantEvent {
   return { ...origin, kind: "irrelevant", reason };
 }
 
-/** A genuine payload that is not as the host documents it; names the first field in the way. */
+/** The event for a genuine payload that does not match the host's documentation; names the first invalid field. */
 export function misshapen(origin: Origin, event: string, error: z.ZodError): IrrelevantEvent {
   const [issue] = error.issues;
   const field = issue?.path.join(".") || "the payload";
   return irrelevant(origin, `the ${event} payload cannot be read: ${field}: ${issue?.message ?? "unexpected"}`);
 }
 
-/** A header's text, made fit for a sentence. */
+/** Quotes a header's value for use in a sentence. */
 export function quoted(text: string | undefined): string {
   return text === undefined ? "unnamed" : JSON.stringify(text.slice(0, 60));
 }

@@ -1,9 +1,9 @@
-/** How many requests a host still takes, as its answers tell: GitHub's headers, and GitLab's. A Gitea has none. */
+/** A host's remaining rate limit, from the headers of GitHub and GitLab. Gitea sends none. */
 
 export interface RateLimit {
   readonly remaining: number;
   readonly limit: number | undefined;
-  /** When the period ends that this is about; epoch milliseconds. */
+  /** When the current period ends; epoch milliseconds. */
   readonly resetAt: number | undefined;
 }
 

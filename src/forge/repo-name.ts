@@ -1,8 +1,8 @@
 import type { RepoId } from "../model.ts";
 
 /**
- * Finds a repository's name on the forge at `webUrl`: what is left of its identity without the host, and without the
- * folder of an installation that has one. Addresses for SSH do not have that folder.
+ * Finds a repository's name on the forge at `webUrl`: its identity without the host, and without the path prefix if the
+ * forge is installed under one. SSH addresses do not have that prefix.
  */
 export function createRepoNames(
   webUrl: string,

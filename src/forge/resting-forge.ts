@@ -1,10 +1,10 @@
-/** A forge that asks to be left alone for a while is left alone, whoever in this process wants something of it. */
+/** Blocks all requests of this process to a forge while the forge enforces a rate limit. */
 import { ForgeError } from "../errors.ts";
 import type { Clock, Forge } from "../ports.ts";
 
 /**
- * Putting off the job that met the limit is not enough: other jobs, the sweep and newer requests would go on asking, and
- * hosts lengthen the wait of those who do.
+ * Delaying only the job that hit the limit is not enough: other jobs, the sweep and newer requests would continue to
+ * send requests, and hosts extend the wait of clients that do.
  */
 export function createRestingForge(forge: Forge, clock: Clock, onRest?: (until: number) => void): Forge {
   let until = 0;

@@ -1,4 +1,4 @@
-/** At most so many characters (code points), the last one an ellipsis where something had to go. */
+/** Limits a text to `max` characters (code points); if it is cut, the last one is an ellipsis. */
 export function shorten(text: string, max: number): string {
   const characters = [...text];
   return characters.length <= max ? text : `${characters.slice(0, max - 1).join("")}…`;

@@ -1,8 +1,8 @@
-/** Signs a delivery as its host would: to send a recorded one again, or one that somebody wrote. */
+/** Signs a delivery as its host would: to replay a recorded one, or to send a handwritten one. */
 import { createHmac } from "node:crypto";
 import type { ForgeKind } from "./webhook-source.ts";
 
-/** Names of headers that prove where a delivery comes from; whoever signs anew leaves out those that are there. */
+/** Names of the headers that authenticate a delivery; a caller that signs again has to drop the existing ones. */
 export const proofHeaders: ReadonlySet<string> = new Set([
   "x-hub-signature",
   "x-hub-signature-256",
@@ -24,7 +24,7 @@ export interface Signing {
   readonly now: number;
 }
 
-/** Names and values in turn. */
+/** Returns names and values in turn. */
 export function signDelivery({ kind, secret, body, delivery, now }: Signing): [name: string, value: string][] {
   const hmac = (key: string | Buffer) => createHmac("sha256", key);
   if (kind === "github") return [["X-Hub-Signature-256", `sha256=${hmac(secret).update(body).digest("hex")}`]];

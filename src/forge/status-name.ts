@@ -1,9 +1,9 @@
 import type { Forge } from "../ports.ts";
 
-/** What statuses begin with unless somebody chose otherwise. */
+/** The default prefix of status names. */
 export const usualStatusName = "towline";
 
-/** The same forge, with another first word in the names of statuses: for servers that write beside the same commits. */
+/** Wraps a forge to use another prefix in the names of statuses: for servers that write to the same commits. */
 export function withStatusName(forge: Forge, name: string): Forge {
   if (name === usualStatusName) return forge;
   return {

@@ -1,12 +1,12 @@
 /**
- * A forge whose API is reached at another address than people and deployments know it by, such as a Service of the
- * cluster. Hosts make the addresses in their answers from the one that they were asked at.
+ * For a forge whose API has another address than the one users and deployments use, such as a Service of the cluster.
+ * Hosts build the URLs in their responses from the address that the request was sent to.
  */
 import type { ForgeComment, PullRequest, RepoId } from "../model.ts";
 import type { Forge } from "../ports.ts";
 import { createRepoNames } from "./repo-name.ts";
 
-/** The same forge, speaking of itself as `webUrl`. */
+/** Wraps a forge so that its URLs start with `webUrl`. */
 export function withWebUrl(
   forge: Forge,
   { apiUrl, webUrl }: { readonly apiUrl: string; readonly webUrl: string },

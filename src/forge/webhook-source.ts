@@ -1,30 +1,30 @@
-/** What every git host's webhooks have in common. */
+/** What the webhooks of all git hosts have in common. */
 import type { GitEvent } from "../model.ts";
 
 export type ForgeKind = "github" | "gitlab" | "gitea";
 
-/** One configured forge's webhooks: is a delivery genuine, and what does it say? */
+/** The webhooks of one configured forge: verifies and parses deliveries. */
 export interface WebhookSource {
   readonly id: string;
   readonly kind: ForgeKind;
   /** Whether the host itself sent these bytes. Never throws. */
   verify(headers: DeliveryHeaders, body: Buffer): Promise<Verdict>;
-  /** Never throws: what cannot be read is an irrelevant event that says why. */
+  /** Never throws: an unreadable delivery is an irrelevant event that says why. */
   parse(headers: DeliveryHeaders, body: Buffer): GitEvent;
 }
 
-/** `reason` is told to the sender, so it names no secret and nothing of the body. */
+/** `reason` is sent to the client, so it contains no secret and nothing of the body. */
 export type Verdict = { readonly genuine: true } | { readonly genuine: false; readonly reason: string };
 
 export interface WebhookSourceOptions {
   readonly id: string;
-  /** Any of them may have signed a delivery, so that a secret can be replaced without a gap. */
+  /** Any of them may have signed a delivery, so that a secret can be rotated without a gap. */
   readonly secrets: readonly string[];
-  /** Without any secret: take every delivery as genuine. */
+  /** If there is no secret: accept every delivery as genuine. */
   readonly allowUnsigned: boolean;
 }
 
-/** Lower-case name → every value that was on the wire. Node's own `headers` joins repeated values or drops them. */
+/** Lower-case name → all values as they were received. Node's own `headers` joins repeated values or drops them. */
 export type DeliveryHeaders = ReadonlyMap<string, readonly string[]>;
 
 /** From Node's `rawHeaders`: names and values in turn. */
@@ -39,7 +39,7 @@ export function readHeaders(rawHeaders: readonly string[]): DeliveryHeaders {
   return headers;
 }
 
-/** The header's only value; `undefined` when it is missing, empty or repeated: a repeated one could mean either. */
+/** Returns the header's only value; `undefined` if it is missing, empty or repeated: a repeated header is ambiguous. */
 export function findHeader(headers: DeliveryHeaders, name: string): string | undefined {
   const values = headers.get(name);
   return values?.length === 1 ? values[0] || undefined : undefined;
@@ -51,7 +51,7 @@ export function refused(reason: string): Verdict {
   return { genuine: false, reason };
 }
 
-/** Why a signature header is of no use, in one sentence. */
+/** Says in one sentence why a signature header cannot be used. */
 export function signatureProblem(headers: DeliveryHeaders, name: string): string {
   const count = headers.get(name.toLowerCase())?.length ?? 0;
   if (count > 1) return `The header ${name} is present ${count} times.`;

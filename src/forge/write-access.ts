@@ -1,4 +1,4 @@
-/** Whether a forge's login may write what we write there, found out without writing anything. */
+/** Checks whether a forge's login may write comments and statuses, without writing any. */
 import { z } from "zod";
 import { ConfigError } from "../errors.ts";
 import type { AccountOptions } from "./account.ts";
@@ -7,14 +7,16 @@ import { read } from "./github/login.ts";
 import { createWire } from "./github/wire.ts";
 import type { ForgeKind } from "./webhook-source.ts";
 
-/** A commit that does not exist, as there is no comment 0: what is asked for them can be refused, and never be done. */
+/**
+ * A commit that does not exist, just as there is no comment 0: the requests for them can be refused, but never succeed.
+ */
 const nothing = "0".repeat(40);
 
 interface Host {
   readonly apiUrl: string | undefined;
   readonly headers: (token: string) => Record<string, string>;
   readonly repository: (name: string) => string;
-  /** Requests that are refused for the login before they are for what they ask. */
+  /** Requests whose login is checked before their content is. */
   readonly comment: (name: string) => Question;
   readonly status: (name: string) => Question;
 }
@@ -67,10 +69,13 @@ const Repository = z.object({
     .optional()
     .catch(undefined),
 });
-/** GitLab's Developer. */
+/** GitLab's access level for a Developer. */
 const developer = 30;
 
-/** What the login lacks, in words; empty: nothing that could be seen. Throws ForgeError where nobody can tell. */
+/**
+ * Returns what the login lacks, as text for users; empty: nothing as far as can be seen. Throws ForgeError if the check
+ * is inconclusive.
+ */
 export async function findLackingAccess(
   { kind, apiUrl, login, log }: AccountOptions,
   repoName: string,
@@ -84,7 +89,7 @@ export async function findLackingAccess(
   const { permissions = {} } = readAnswer(Repository, await ask({ path: host.repository(repoName) }));
   const { push, project_access: own, group_access: group } = permissions;
   const level = own || group ? Math.max(own?.access_level ?? 0, group?.access_level ?? 0) : developer;
-  // GitHub hides from a classic token without the scope what it may not do, and answers 422 to one that has it.
+  // GitHub answers 404 to a classic token without the required scope, and 422 to one that has it.
   const hides = kind === "github" ? [404] : [];
   const mayStatus = push !== false && level >= developer && !(await isRefused(ask, host.status(repoName), hides));
   return [

@@ -1,4 +1,4 @@
-/** What Gitea and Forgejo answer, as far as it is used: https://docs.gitea.com/api. */
+/** The parts of Gitea's and Forgejo's responses that are used: https://docs.gitea.com/api. */
 import { z } from "zod";
 import type { ForgeComment, PullRequest } from "../../model.ts";
 import { Commit, MaybeUrl, Name, distinctUrls, lenient } from "../payload.ts";

@@ -1,4 +1,4 @@
-/** Pull requests, comments and statuses on a Gitea or a Forgejo, which speak the same API. */
+/** Pull requests, comments and statuses on Gitea or Forgejo, which share one API. */
 import { z } from "zod";
 import { ForgeError } from "../../errors.ts";
 import type { CommitStatus, ForgeComment, PullRequestKey } from "../../model.ts";
@@ -10,15 +10,18 @@ import { createRepoNames } from "../repo-name.ts";
 import { shorten } from "../shorten.ts";
 import { Account, Comment, PullRequestOf } from "./answers.ts";
 
-/** Gitea itself takes more; this is what others show, and what a page shows without effort. */
+/** Gitea itself accepts more; this is the limit of other forges, and what a page renders without effort. */
 const maxCommentLength = 65_536;
-/** Gitea has no limit; the page has room for about so much. */
+/** Gitea has no limit; its page has room for about this much. */
 const maxDescriptionLength = 255;
-/** What Gitea allows at most, unless configured otherwise; it may give fewer. */
+/** Gitea's maximum, unless configured otherwise; a page may have fewer. */
 const pageSize = 50;
 const maxPages = 1_000;
 
-/** A canceled commit's status is final, and no fault of the commit: it is shown with an exclamation mark. */
+/**
+ * The status of a canceled commit is final, and not a fault of the commit: Gitea shows a warning as an exclamation
+ * mark.
+ */
 const states = { pending: "pending", success: "success", failure: "failure", canceled: "warning" } as const;
 
 export function createGiteaForge({ id, apiUrl, token, timeoutMs, onAnswer }: GiteaForgeOptions): Forge {
@@ -37,8 +40,8 @@ export function createGiteaForge({ id, apiUrl, token, timeoutMs, onAnswer }: Git
   }
 
   /**
-   * Gitea answers 500 where it should say 404: to what belongs to a pull request or a commit that is not there. Asked
-   * for the thing itself, it tells the truth.
+   * Gitea answers 500 instead of 404 for parts of a pull request or commit that does not exist. A request for the pull
+   * request or commit itself is answered correctly.
    */
   async function askOf(thing: string, question: Question): Promise<Answer> {
     const answer = await ask({ ...question, excuses: ({ status }) => status === 500 });
@@ -47,7 +50,7 @@ export function createGiteaForge({ id, apiUrl, token, timeoutMs, onAnswer }: Git
     throw new ForgeError("unreachable", `${answer.request}: response status 500`);
   }
 
-  /** All pages: the host says how many there are in all, and may give smaller pages than it is asked for. */
+  /** Reads all pages: the host reports the total, and may return smaller pages than requested. */
   async function askAll<T extends z.ZodType>(type: T, thing: string, question: Question): Promise<z.infer<T>[]> {
     const all: z.infer<T>[] = [];
     for (let page = 1; page <= maxPages; page++) {

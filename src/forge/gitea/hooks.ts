@@ -1,4 +1,4 @@
-/** A repository's webhooks on a Gitea or a Forgejo. */
+/** The webhooks of a repository on Gitea or Forgejo. */
 import { z } from "zod";
 import { type Question, createAsk, pathOf, readAnswer } from "../ask.ts";
 import { type Hook, type Hooks, type WantedHook, describeEvents, isSameAddress, lackedEvents } from "../hooks.ts";
@@ -14,12 +14,12 @@ const HookAnswer = z.object({
 });
 
 /**
- * `pull_request` stands for all that happens to pull requests when it is sent, comments too, of which we write some; in
- * answers it is the single one that is called `pull_request_only` here.
+ * In requests `pull_request` means all events of pull requests, including comments, some of which are our own. In
+ * responses it means only the single event that is called `pull_request_only` here.
  */
 const events = ["push", "delete", "pull_request_only", "pull_request_sync"];
 const wantedEvents = ["push", "delete", "pull_request", "pull_request_sync"];
-/** Of other types, with another body. */
+/** Webhooks of other types have another body. */
 const types = ["gitea", "forgejo"];
 const pageSize = 50;
 const maxPages = 100;
@@ -51,7 +51,7 @@ export function createGiteaHooks(
         const kept = {
           active: true,
           events: [...new Set([...has.filter((event) => event !== "pull_request"), ...events])],
-          // What is not sent is emptied.
+          // Gitea empties fields that are not sent.
           branch_filter: answer.branch_filter ?? "*",
           ...(answer.authorization_header && { authorization_header: answer.authorization_header }),
         };
@@ -59,7 +59,7 @@ export function createGiteaHooks(
           await ask({ method: "PATCH", path, body: { ...kept, config: { url, content_type: "json" } } });
           return;
         }
-        // The API cannot change a secret: a new one takes its place, and is there before the old one goes.
+        // The API cannot change a secret: a new webhook replaces the old one, and exists before the old one is deleted.
         const question = { method: "POST", path: hooksPath(repoName) } satisfies Question;
         await ask({ ...question, body: { type: answer.type, ...kept, config } });
         await ask({ method: "DELETE", path });

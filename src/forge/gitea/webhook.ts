@@ -1,4 +1,4 @@
-/** Gitea's and Forgejo's deliveries: https://docs.gitea.com/usage/webhooks. They look like GitHub's and are not. */
+/** Gitea's and Forgejo's deliveries: https://docs.gitea.com/usage/webhooks. They resemble GitHub's, but differ. */
 import { createHmac } from "node:crypto";
 import { z } from "zod";
 import type { GitEvent, PullRequestEvent } from "../../model.ts";
@@ -75,7 +75,7 @@ const actions = new Map<string, PullRequestEvent["action"]>([
 export function createGiteaSource({ id, secrets, allowUnsigned }: WebhookSourceOptions): WebhookSource {
   async function verify(headers: DeliveryHeaders, body: Buffer): Promise<Verdict> {
     if (secrets.length === 0 && allowUnsigned) return genuine;
-    // Forgejo sends both. GitHub's X-Hub-Signature-256, which both of them send too, is not looked at.
+    // Forgejo sends both. GitHub's X-Hub-Signature-256, which Gitea and Forgejo send too, is ignored.
     const names = ["x-gitea-signature", "x-forgejo-signature"].filter((name) => headers.has(name));
     const signatures = names.map((name) => findHeader(headers, name));
     if (signatures.length === 0 || signatures.includes(undefined)) {
@@ -87,7 +87,7 @@ export function createGiteaSource({ id, secrets, allowUnsigned }: WebhookSourceO
     }
     const expected = secrets.map((secret) => createHmac("sha256", secret).update(body).digest("hex"));
     if (signatures.every((signature) => signatureFitsAny(signature ?? "", expected))) return genuine;
-    // Such a webhook signs the JSON inside the form, and not what it sends.
+    // Such a webhook signs the JSON inside the form, not the body that it sends.
     if (/^application\/x-www-form-urlencoded\b/i.test(findHeader(headers, "content-type") ?? "")) {
       return refused("Set the webhook's content type to application/json: a form cannot be verified.");
     }
@@ -119,8 +119,8 @@ export function createGiteaSource({ id, secrets, allowUnsigned }: WebhookSourceO
 type Origin = Pick<GitEvent, "forge" | "delivery">;
 
 /**
- * The list is cut to the newest few commits (FEED_MAX_COMMIT_NUM, five), which `total_commits` gives away. Nothing
- * gives a forced push away: paths that only the commits it dropped had touched are missed here, and left to the sweep.
+ * The list is cut to the newest few commits (FEED_MAX_COMMIT_NUM, five), which `total_commits` reveals. Nothing reveals
+ * a forced push: paths that only the dropped commits had touched are missed here, and left to the sweep.
  */
 function toPushEvent(origin: Origin, payload: unknown): GitEvent {
   const { data: push, error } = Push.safeParse(payload);
@@ -140,7 +140,7 @@ function toPushEvent(origin: Origin, payload: unknown): GitEvent {
   };
 }
 
-/** A deleted branch comes as `delete` alone, a deleted tag as `push` besides; here `ref` is the short name. */
+/** A deleted branch is sent as `delete` only, a deleted tag additionally as `push`; here `ref` is the short name. */
 function toDeleteEvent(origin: Origin, payload: unknown): GitEvent {
   const { data, error } = Delete.safeParse(payload);
   if (error) return misshapen(origin, "delete", error);
@@ -172,18 +172,18 @@ function toPullRequestEvent(origin: Origin, payload: unknown): GitEvent {
   };
 }
 
-/** A draft is one by the beginning of its title: that is what is edited when it becomes one, or ready. */
+/** The beginning of the title makes a draft: the title is edited when a pull request becomes a draft, or ready. */
 function toEdit({ changes, pull_request }: z.infer<typeof PullRequest>): PullRequestEvent["action"] {
   if (changes?.ref !== undefined) return "retargeted";
   const from = changes?.title?.from;
   if (from === undefined) return "other";
   const { title, draft } = pull_request;
-  // What marks a draft can be configured at the host: a title that only lost its beginning may have lost a mark, too.
+  // Draft marks can be configured on the host: a title that only lost its beginning may have lost such a mark.
   const wasDraft = draftMark.test(from) || (draft === false && title !== undefined && from.endsWith(title));
   return wasDraft === (draft ?? draftMark.test(title ?? "")) ? "other" : "draft-changed";
 }
 
-/** Gitea's and Forgejo's own marks. */
+/** The default marks of Gitea and Forgejo. */
 const draftMark = /^\s*(?:(?:wip|draft):|\[wip\])/i;
 
 function toRepository(repository: z.infer<typeof Repository>) {

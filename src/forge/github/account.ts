@@ -10,7 +10,7 @@ export function findGithubUser(apiUrl: string, token: string): Promise<string> {
   return askUser(`${apiUrl.replace(/\/$/, "")}/user`, headers);
 }
 
-/** The App's name as its comments show it. Throws ForgeError. */
+/** Returns the App's name as its comments show it. Throws ForgeError. */
 export async function findGithubApp(
   apiUrl: string,
   app: { readonly appId: string; readonly privateKey: string },

@@ -1,4 +1,4 @@
-/** The parts of GitHub's answers that are used: https://docs.github.com/rest */
+/** The parts of GitHub's responses that are used: https://docs.github.com/rest */
 import { z } from "zod";
 import type { ForgeComment, PullRequest } from "../../model.ts";
 import { Commit, MaybeUrl, Name, distinctUrls } from "../payload.ts";
@@ -42,7 +42,7 @@ export const userAnswer = z.object({ id: z.int() });
 export const appAnswer = z.object({ id: z.int(), slug: Name, html_url: z.url() });
 export const installationAnswer = z.object({ id: z.int(), html_url: z.url(), repository_selection: z.string() });
 export const installationTokenAnswer = z.object({
-  /** Fit for a header. */
+  /** Valid in a header. */
   token: z.string().regex(/^[\x21-\x7e]+$/, "is not a token"),
   expires_at: z.iso.datetime({ offset: true }),
 });
@@ -53,14 +53,14 @@ export function toPullRequest(forge: string, answer: z.infer<typeof PullRequestA
   const { head, base } = answer;
   const { repo } = base;
   return {
-    // GitHub's own spelling of the name: a request for `ORG/repo` is answered as well.
+    // In GitHub's own spelling: a request for `ORG/repo` is answered as well.
     key: { forge, repoName: repo.full_name, number: answer.number },
     url: answer.html_url,
     state: answer.merged_at ? "merged" : answer.state,
     draft: answer.draft ?? false,
     head: head.sha,
     baseBranch: base.ref,
-    // A deleted fork leaves no repository behind.
+    // A deleted fork has no repository.
     fork: head.repo?.id !== repo.id,
     repoUrls: distinctUrls(repo.clone_url, repo.ssh_url, repo.git_url, repo.html_url),
     updatedAt: Date.parse(answer.updated_at),

@@ -9,7 +9,7 @@ import type { Wire } from "./wire.ts";
 
 const AppEvents = appAnswer.extend({ events: z.array(z.string()) });
 
-/** `wire` makes requests as the App itself. */
+/** `wire` sends requests as the App itself. */
 export async function ensureAppHook(
   wire: Wire,
   { url, secret }: WantedHook,
@@ -20,7 +20,7 @@ export async function ensureAppHook(
     const app = read(AppEvents, await wire.request("GET /app", {}, question), question);
     const name = `the webhook of the App ${app.slug}`;
     const config = read(HookConfig, await wire.request("GET /app/hook/config", {}, question), question);
-    // An App of somebody else's server is not taken from it.
+    // The webhook may serve another server: its address is not overwritten.
     if (config.url && !isSameAddress(config.url, url)) {
       const place = URL.parse(config.url)?.host ?? "another address";
       const why = `it sends to ${place}: if only this server uses the App, enter ${url} in its settings, Webhook`;
@@ -30,7 +30,7 @@ export async function ensureAppHook(
     const isNeeded = lacks.length > 0 || rotate;
     if (isNeeded && !dryRun) {
       const fields = { url, content_type: "json", insecure_ssl: "0", ...((rotate || !config.secret) && { secret }) };
-      // Not spread: a parameter `url` is where octokit sends the request.
+      // Not spread: octokit would send the request to a parameter named `url`.
       await wire.request("PATCH /app/hook/config", { data: fields }, question);
     }
     const done = [...lacks, ...(rotate ? ["the secret was set again"] : [])];
@@ -43,7 +43,10 @@ export async function ensureAppHook(
   });
 }
 
-/** Whether the App's webhook sends what happens in a repository. Nobody but its owner can install it. */
+/**
+ * Checks whether the App's webhook receives the events of a repository. Only the repository's owner can install the
+ * App.
+ */
 export async function examineInstallation(wire: Wire, name: string): Promise<Ensured> {
   const question: Question = { what: `find the App's installation on ${name}`, who: "the App" };
   return attempt(name, "it needs the App's id and private key", async () => {

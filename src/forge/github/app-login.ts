@@ -1,4 +1,4 @@
-/** A GitHub App's login: for each repository where it is installed, tokens that are good for nothing else. */
+/** A GitHub App's login: one token per repository where it is installed, valid for nothing else. */
 import type { z } from "zod";
 import { createKept } from "../../kept.ts";
 import { appAnswer, installationAnswer, installationTokenAnswer } from "./answers.ts";
@@ -6,9 +6,9 @@ import { type Login, type Permission, type Repo, isProblem, read } from "./login
 import { type Question, problemOf } from "./problem.ts";
 import type { Wire } from "./wire.ts";
 
-/** Tokens live for an hour; a request that takes its time should not see one end. */
+/** Tokens live for an hour; a slow request should not outlive its token. */
 const renewEarlyMs = 5 * 60_000;
-/** More repositories than one server looks after; what is forgotten is asked for again. */
+/** More repositories than one server manages; a dropped entry is requested again. */
 const maxKept = 2_000;
 
 type App = z.infer<typeof appAnswer>;
@@ -20,9 +20,9 @@ interface Token {
 }
 
 /**
- * `wire` makes requests as the App itself. Installation tokens are not left to octokit's own store of them: it tells
- * requests under way apart by installation and repository only, so that of two Apps on two hosts of the same numbers
- * one could get the other's token, and it does not look at when they expire.
+ * `wire` sends requests as the App itself. octokit's own store of installation tokens is not used: it distinguishes
+ * pending requests only by installation and repository, so of two Apps on two hosts with the same numbers one could
+ * receive the other's token, and it does not check when tokens expire.
  */
 export function createAppLogin(wire: Wire): Login {
   const installations = createKept<number>(maxKept);
@@ -57,12 +57,12 @@ export function createAppLogin(wire: Wire): Login {
       );
       const { token, expires_at } = read(installationTokenAnswer, answer, question);
       installations.set(nameOf(repo), installation_id);
-      // How long it lives by GitHub's clock, counted by ours.
+      // The token's lifetime by GitHub's clock, added to the time of ours.
       const lifeMs = Date.parse(expires_at) - (Date.parse(String(answer.headers["date"])) || askedAt);
       return { authorization: `Bearer ${token}`, renewAt: askedAt + lifeMs - renewEarlyMs };
     } catch (error) {
       if (!isProblem(error, "not-found", "refused")) throw error;
-      // What was known is old: the App was installed anew, or taken from this repository.
+      // The known installation is outdated: the App was reinstalled, or removed from this repository.
       if (installations.delete(nameOf(repo))) return makeToken(repo, permission, question, signal);
       if (error.problem === "not-found") throw error;
       const why = `the App lacks the permission to write ${permission.replace("_", " ")}: grant it to the App, and accept the change where the App is installed`;
@@ -79,7 +79,7 @@ export function createAppLogin(wire: Wire): Login {
     }
   }
 
-  /** GitHub answers alike for a repository that is not there and one that the App is not installed on. */
+  /** GitHub gives the same answer for a repository that does not exist and one without the App. */
   async function explainAbsence(repo: Repo, question: Question, signal?: AbortSignal): Promise<Error> {
     const name = `${repo.owner}/${repo.repo}`;
     try {
@@ -111,7 +111,7 @@ export function createAppLogin(wire: Wire): Login {
     forget: (repo, permission) => tokens.delete(tokenKey(repo, permission)),
     async ownership(what, signal) {
       const { id, slug } = await askSelf({ what, who: "the App" }, signal);
-      // A person may write through the App as well, but not as its bot. The bot's name follows the App's; the id stays.
+      // A user may write through the App as well, but not as its bot. The bot's name follows the App's; the id stays.
       return ({ user, performed_via_github_app: via }) =>
         user?.type === "Bot" && (user.login === `${slug}[bot]` || via?.id === id);
     },

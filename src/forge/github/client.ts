@@ -1,4 +1,4 @@
-/** Requests on one repository, with the login they need. */
+/** Requests for one repository, with the login they need. */
 import type { z } from "zod";
 import type { CommentAnswer } from "./answers.ts";
 import { type Login, type Permission, type Repo, isProblem, read } from "./login.ts";
@@ -6,7 +6,7 @@ import { type Answer, type Question, problemOf } from "./problem.ts";
 import type { Parameters, Wire } from "./wire.ts";
 
 export interface Call {
-  /** Such as `write a comment on org/repo#7`. */
+  /** For example `write a comment on org/repo#7`. */
   readonly what: string;
   readonly repoName: string;
   readonly permission: Permission;
@@ -15,7 +15,7 @@ export interface Call {
 
 export interface Client {
   ask(route: string, parameters: Parameters, call: Call): Promise<Answer>;
-  /** `undefined` for what is not there. */
+  /** Resolves to `undefined` on 404. */
   find(route: string, parameters: Parameters, call: Call): Promise<Answer | undefined>;
   read<T extends z.ZodType>(type: T, answer: Answer, call: Call): z.infer<T>;
   ownership(call: Call): Promise<(comment: CommentAnswer) => boolean>;
@@ -35,7 +35,7 @@ export function createClient(wire: Wire, login: Login): Client {
     try {
       return await attempt();
     } catch (error) {
-      // A kept token can be revoked, and it lacks what was granted after it was made.
+      // A cached token may have been revoked, and lacks permissions that were granted after it was created.
       if (isProblem(error, "unauthorized") && login.forget(repo, permission)) return attempt();
       throw error;
     }
@@ -56,7 +56,7 @@ export function createClient(wire: Wire, login: Login): Client {
   };
 }
 
-/** Only what can be the name of a repository gets into an address. */
+/** Only a valid repository name becomes part of a URL. */
 function parseRepo({ repoName }: Call, question: Question): Repo {
   const [, owner, repo] = /^([\w.-]+)\/([\w.-]+)$/.exec(repoName) ?? [];
   if (owner === undefined || repo === undefined || /^\.+$/.test(owner) || /^\.+$/.test(repo)) {

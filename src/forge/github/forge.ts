@@ -19,25 +19,25 @@ import { createTokenLogin } from "./login.ts";
 import { createWire } from "./wire.ts";
 
 /**
- * GitHub speaks of 65 536 characters. Comments were seen to be measured in bytes, four for each of these, and
- * descriptions of pull requests in code points: so many code points fit either way.
+ * GitHub documents 65 536 characters. In tests comments were measured in bytes, four per character, and descriptions of
+ * pull requests in code points: this many code points fit either way.
  */
 const maxCommentLength = 65_536;
 const maxDescriptionLength = 140;
 const perPage = 100;
-/** Ten thousand of anything. A conversation has 2 500 comments at the most. */
+/** Ten thousand entries of any list. A conversation has at most 2 500 comments. */
 const maxPages = 100;
 
 const states: Readonly<Record<CommitStatus["state"], string>> = {
   pending: "pending",
   success: "success",
   failure: "failure",
-  // GitHub has no word for it, and this one does not let a required check pass.
+  // GitHub has no such state; "error" does not let a required check pass.
   canceled: "error",
 };
 
 interface ListedPage {
-  /** How GitHub names this state of the page. */
+  /** GitHub's identifier for this state of the page. */
   readonly etag: string;
   readonly pullRequests: readonly PullRequest[];
   readonly isLast: boolean;
@@ -53,8 +53,8 @@ export function createGithubForge({ id, apiUrl, login, log, timeoutMs = 10_000, 
   const client = createClient(wire, as);
   const hosts = repositoryHosts(new URL(url));
   /**
-   * What has not changed is not sent again, and does not count against the rate limit. GitHub's tags depend on the
-   * token: as an App everything counts once an hour.
+   * An unchanged page is not sent again, and does not count against the rate limit. GitHub's ETags depend on the token:
+   * for an App, all pages count once an hour.
    */
   const listed = { open: createKept<ListedPage>(200), closed: createKept<ListedPage>(200) };
 
@@ -62,7 +62,7 @@ export function createGithubForge({ id, apiUrl, login, log, timeoutMs = 10_000, 
     readonly state: keyof typeof listed;
     readonly order: Readonly<Record<"sort" | "direction", string>>;
     readonly page: number;
-    /** Pull requests that were not updated since then are not kept; epoch milliseconds. */
+    /** Pull requests that were last updated before this are not kept; epoch milliseconds. */
     readonly since?: number;
   }
 
@@ -81,7 +81,7 @@ export function createGithubForge({ id, apiUrl, login, log, timeoutMs = 10_000, 
     const fresh = {
       etag: String(answer.headers["etag"] ?? ""),
       pullRequests: found.map((one) => toPullRequest(id, one)).filter(({ updatedAt }) => updatedAt >= since),
-      // A full page is unchanged although another one follows it now: then it has to be asked for.
+      // A full page does not change when another page is added after it, so the next page has to be requested.
       isLast: !hasNext(answer.headers["link"]) && found.length < perPage,
     };
     if (fresh.etag !== "") known.set(`${repoName} ${page}`, fresh);
@@ -111,7 +111,7 @@ export function createGithubForge({ id, apiUrl, login, log, timeoutMs = 10_000, 
     async openPullRequests(repoName, signal) {
       const all: PullRequest[] = [];
       for (let page = 1; page <= maxPages; page++) {
-        // The oldest first: one that is opened meanwhile does not push others from page to page.
+        // Oldest first: a pull request that is opened meanwhile does not move others to another page.
         const asked = { state: "open", order: { sort: "created", direction: "asc" }, page } as const;
         const { pullRequests, isLast } = await listPage(repoName.toLowerCase(), asked, signal);
         all.push(...pullRequests);
@@ -191,7 +191,10 @@ function onPullRequests(repoName: string, what: string, signal: AbortSignal | un
   return { what, repoName, permission: "pull_requests", signal };
 }
 
-/** Repositories live beside the API: github.com, one's own host, or one of GitHub's for a company (`*.ghe.com`). */
+/**
+ * Repositories are on the API's host or next to it: github.com, a self-hosted one, or a company's at GitHub
+ * (`*.ghe.com`).
+ */
 function repositoryHosts(api: URL): readonly string[] {
   const host = api.pathname === "/" ? api.hostname.replace(/^api\./, "") : api.hostname;
   return [host, `www.${host}`, `ssh.${host}`];

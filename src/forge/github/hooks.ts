@@ -1,4 +1,4 @@
-/** A repository's webhooks on a GitHub, with a token. */
+/** The webhooks of a repository on GitHub, with a token. */
 import { z } from "zod";
 import { type Hook, type Hooks, type WantedHook, describeEvents, isSameAddress, lackedEvents } from "../hooks.ts";
 import { type Call, createClient } from "./client.ts";
@@ -8,13 +8,13 @@ import type { Wire } from "./wire.ts";
 export const HookConfig = z.object({
   url: z.string().nullish(),
   content_type: z.string().nullish(),
-  /** Asterisks where there is one. */
+  /** Asterisks if a secret is set. */
   secret: z.string().nullish(),
 });
 
 const HookAnswer = z.object({ id: z.int(), active: z.boolean(), events: z.array(z.string()), config: HookConfig });
 
-/** What the server acts on. */
+/** The events that the server handles. */
 export const githubEvents: readonly string[] = ["push", "pull_request"];
 const perPage = 100;
 const maxPages = 20;
@@ -38,7 +38,7 @@ export function createGithubHooks(token: string, wire: Wire, { url, secret }: Wa
       async repair({ rotate }) {
         const call = callFor(repoName, "repair the webhook");
         if (wrong.length > 0 || rotate) {
-          // On its own: sent with the rest, a configuration without the secret would remove it.
+          // A separate request: in the main one a configuration without the secret would remove it.
           const fields = { content_type: "json", ...((rotate || !config.secret) && { secret }) };
           await client.ask("PATCH /repos/{owner}/{repo}/hooks/{hook_id}/config", { hook_id, ...fields }, call);
         }
@@ -73,7 +73,7 @@ export function createGithubHooks(token: string, wire: Wire, { url, secret }: Wa
   };
 }
 
-/** The same for a repository's and an App's. */
+/** The same for a repository's webhook and an App's. */
 export function lackOfConfig({ content_type, secret }: z.infer<typeof HookConfig>): string[] {
   return [
     ...(content_type === "json" ? [] : ["its content type was not application/json"]),

@@ -1,4 +1,4 @@
-/** As whom requests are made, and which comments are one's own then. */
+/** The identity that requests use, and how to recognize its own comments. */
 import type { z } from "zod";
 import { ForgeError } from "../../errors.ts";
 import { readAnswer } from "../ask.ts";
@@ -6,7 +6,7 @@ import { type CommentAnswer, userAnswer } from "./answers.ts";
 import { type Answer, type Question, type Who, problemOf } from "./problem.ts";
 import type { Wire } from "./wire.ts";
 
-/** What a request needs to be allowed, in GitHub's words. It always wants to write. */
+/** The permission that a request needs, in GitHub's terms; always with write access. */
 export type Permission = "pull_requests" | "statuses" | "repository_hooks";
 
 export interface Repo {
@@ -16,22 +16,22 @@ export interface Repo {
 
 export interface Login {
   readonly who: Who;
-  /** The value of `Authorization` for requests on one repository. */
+  /** Returns the `Authorization` header for requests to one repository. */
   authorize(repo: Repo, permission: Permission, what: string, signal?: AbortSignal): Promise<string>;
-  /** GitHub refused it. True if there is another one to be had. */
+  /** Drops a refused token. Returns true if another token can be obtained. */
   forget(repo: Repo, permission: Permission): boolean;
-  /** Tells the login's own comments from all others. */
+  /** Resolves to a predicate that recognizes the login's own comments. */
   ownership(what: string, signal?: AbortSignal): Promise<(comment: CommentAnswer) => boolean>;
 }
 
-/** What a header can hold without a doubt. */
+/** Characters that are safe in any header. */
 const visible = /^[\x21-\x7e]+$/;
 
 export function createTokenLogin(token: string, wire: Wire): Login {
   let own: number | undefined;
 
   function authorization(what: string): string {
-    // What cannot stand in a header would be quoted by the error that says so.
+    // The error of an invalid header would quote the token.
     if (visible.test(token)) return `Bearer ${token}`;
     const why = "the configured token contains a space, a line break or another character that is not valid in a token";
     throw problemOf("unauthorized", { what, who: "the token" }, why);
@@ -58,7 +58,7 @@ export function createTokenLogin(token: string, wire: Wire): Login {
   };
 }
 
-/** What the answer says. Throws ForgeError where it is not one of GitHub's. */
+/** Parses a response. Throws ForgeError if GitHub could not have sent it. */
 export function read<T extends z.ZodType>(type: T, { data: json }: Answer, { what }: Question): z.infer<T> {
   return readAnswer(type, { json, request: `GitHub: cannot ${what}` });
 }

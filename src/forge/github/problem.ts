@@ -1,4 +1,4 @@
-/** What an answer of GitHub that is no success means, in our words. Pure. */
+/** Translates GitHub's error responses to ForgeError. Pure. */
 import { z } from "zod";
 import { ForgeError } from "../../errors.ts";
 import { findRetryAfterMs } from "../forge-failure.ts";
@@ -9,23 +9,23 @@ export interface Answer {
   readonly data?: unknown;
 }
 
-/** What was asked, for people. */
+/** Names the request, for messages. */
 export interface Question {
-  /** Such as `write a comment on org/repo#7`. */
+  /** For example `write a comment on org/repo#7`. */
   readonly what: string;
   readonly who: Who;
 }
 
-/** Whose login it was asked with. */
+/** The login that the request used. */
 export type Who = "the token" | "the App";
 
-/** What to do where a login is not accepted at all. */
+/** What to do if a login is not accepted at all. */
 const unaccepted: Readonly<Record<Who, string>> = {
   "the token": "the token was rejected: it is wrong, revoked or expired",
   "the App": "the App's login was rejected: compare its id and private key with those at GitHub",
 };
 
-/** Where GitHub does not say how long to wait: it locks those out for longer who ask again within a minute. */
+/** If GitHub does not say how long to wait: it extends the lockout of clients that retry within a minute. */
 const defaultWaitMs = 60_000;
 
 export function problemOf(
@@ -90,27 +90,27 @@ function explainInvalid(said: string): Explanation {
   return ["refused", repeated(said)];
 }
 
-/** GitHub names the permissions that would do. */
+/** GitHub lists the permissions that would suffice. */
 function neededPermissions({ headers }: Answer): string {
   const accepted = headers["x-accepted-github-permissions"];
   if (typeof accepted !== "string" || !/^[\w =;,-]{1,200}$/.test(accepted)) return "";
   return ` (it needs ${accepted.replaceAll("; ", " or ")})`;
 }
 
-/** What an identifier may look like: nothing in it can be taken for anything else. */
+/** Whether it looks like an identifier and therefore cannot be misread in a message. */
 function isPlain(value: unknown): value is string {
   return typeof value === "string" && /^[\w:.-]{1,100}$/.test(value);
 }
 
 /**
- * For how long GitHub wants to be left alone; `undefined` if that is not what it says. Times are compared with the
- * answer's own date, so that a wrong clock here does no harm.
+ * Returns how long GitHub requires us to wait; `undefined` if this is not a rate limit. Times are compared with the
+ * response's own date, so that a wrong local clock does no harm.
  */
 function rateLimitMs(answer: Answer, said: string): number | undefined {
   if (answer.status !== 403 && answer.status !== 429) return undefined;
   const headers = new Headers(Object.entries(answer.headers).map(([name, value]) => [name, String(value)]));
   const used = headers.get("x-ratelimit-remaining") === "0";
-  // Every answer has this time. It only matters once all is used up, not for limits on how fast one asks.
+  // Every response has this time. It only matters once the quota is used up, not for secondary limits.
   if (!used) headers.delete("x-ratelimit-reset");
   const told = used || headers.has("retry-after") || /secondary rate limit|abuse detection/i.test(said);
   if (answer.status === 403 && !told) return undefined;
@@ -125,14 +125,17 @@ const Said = z.object({
     .catch([]),
 });
 
-/** GitHub's own words; `""` if there are none. They may also come from whatever stands before GitHub. */
+/** Returns GitHub's own message, or `""`. It may also come from a proxy in front of GitHub. */
 function whatItSaid(data: unknown): string {
   const said = Said.safeParse(data);
   if (!said.success) return "";
   return [said.data.message, ...said.data.errors].filter((part) => part !== "").join(": ");
 }
 
-/** For people, short; without anything that could be a token, in case that something echoes what it was sent. */
+/**
+ * Shortens GitHub's message for users, and removes anything that could be a token, in case the message echoes the
+ * request.
+ */
 function repeated(said: string): string {
   if (said === "") return "GitHub gave no reason";
   if (/[\w+/=-]{30,}/.test(said)) return "GitHub's reason is not shown, because it may contain a secret";

@@ -29,7 +29,7 @@ import {
   signatureProblem,
 } from "../webhook-source.ts";
 
-/** A push lists at most so many commits, and a commit so many files; at the limit there may be more. */
+/** A push lists at most this many commits, and a commit this many files; at the limit there may be more. */
 const maxCommits = 2_048;
 const maxFilesPerCommit = 3_000;
 
@@ -83,14 +83,14 @@ export function createGithubSource({ id, secrets, allowUnsigned }: WebhookSource
   const verifiers = secrets.map((secret) => new Webhooks({ secret }));
 
   async function verify(headers: DeliveryHeaders, body: Buffer): Promise<Verdict> {
-    // Gitea and Forgejo send GitHub's headers as well, signature and all; their payloads only look alike.
+    // Gitea and Forgejo also send GitHub's headers, including the signature, but their payloads only look similar.
     if ([...headers.keys()].some((name) => /^x-(gitea|forgejo|gogs)-/.test(name))) {
       return refused("This delivery comes from Gitea or Forgejo: configure the forge with `kind: gitea`.");
     }
     if (secrets.length === 0 && allowUnsigned) return genuine;
     const signature = findHeader(headers, "x-hub-signature-256");
     if (signature === undefined) return refused(signatureProblem(headers, "X-Hub-Signature-256"));
-    // The verifier takes text: bytes that are not UTF-8 would be replaced before they are verified. It throws on "".
+    // The verifier takes text: bytes that are not UTF-8 would be replaced before verification. It throws on "".
     if (body.length > 0 && isUtf8(body)) {
       const text = body.toString("utf8");
       for (const verifier of verifiers) if (await verifier.verify(text, signature)) return genuine;
@@ -164,14 +164,14 @@ function toPullRequestEvent(origin: Origin, payload: unknown): GitEvent {
     action: retargeted ? "retargeted" : (actions.get(data.action) ?? "other"),
     baseBranch: base.ref,
     head: head.sha,
-    // A deleted fork leaves no repository behind.
+    // A deleted fork has no repository.
     fork: head.repo?.id !== base.repo.id,
   };
 }
 
 /**
- * GitHub sends `merge_group` to Apps, and a push to the queue's branch to everybody. Such a branch belongs to the queue:
- * a push to it is never one that deployments follow.
+ * GitHub sends `merge_group` to Apps, and a push to the queue's branch to all webhooks. Such a branch belongs to the
+ * merge queue: no deployment follows it.
  */
 function toQueuePush(origin: Origin, push: z.infer<typeof Push>, branch: string): GitEvent {
   const { before, after, repository } = push;
@@ -215,7 +215,7 @@ function repositoryUrls(repository: z.infer<typeof Repository>): string[] {
   return distinctUrls(repository.clone_url, repository.ssh_url, repository.git_url, repository.html_url);
 }
 
-/** The JSON, also of a webhook whose content type is left at GitHub's default, the form. */
+/** Returns the JSON, also for a webhook that has GitHub's default content type, the form. */
 function payloadText(headers: DeliveryHeaders, body: Buffer): string {
   const text = body.toString("utf8");
   const form = /^application\/x-www-form-urlencoded\b/i.test(findHeader(headers, "content-type") ?? "");

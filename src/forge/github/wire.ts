@@ -1,4 +1,4 @@
-/** One HTTP request to GitHub, by its own client, with everything that can go wrong in our words. */
+/** One HTTP request to GitHub with its own client library; all failures are translated to ForgeError. */
 import { createPrivateKey } from "node:crypto";
 import type { Octokit } from "@octokit/core";
 import { z } from "zod";
@@ -13,14 +13,14 @@ export interface WireOptions {
   readonly apiUrl: string;
   readonly timeoutMs: number;
   readonly log: Logger;
-  /** Requests are made as this App itself, not as one of its installations. */
+  /** Requests are sent as this App itself, not as one of its installations. */
   readonly app?: { readonly appId: string; readonly privateKey: string } | undefined;
-  /** Gets the headers of each answer. */
+  /** Receives the headers of each response. */
   readonly onAnswer?: ((headers: Headers) => void) | undefined;
 }
 
 export interface Wire {
-  /** Gives answers of success and 304 (not modified); throws ForgeError, or the signal's reason. */
+  /** Resolves for success and 304 (not modified); throws ForgeError, or the signal's reason. */
   request(route: string, parameters: Parameters, question: Question, signal?: AbortSignal): Promise<Answer>;
 }
 
@@ -65,13 +65,13 @@ export function createWire(options: WireOptions): Wire {
   };
 }
 
-/** The client is loaded when it is first used: its memory and time to load are for those who have a GitHub. */
+/** The client is loaded on first use: servers without a GitHub need neither its memory nor its load time. */
 async function createOctokit({ apiUrl, log, app, onAnswer }: WireOptions): Promise<Octokit> {
   const { Octokit } = await import("@octokit/core");
   const quietly = {
     debug: () => undefined,
     info: () => undefined,
-    // Announced removals of what we use, and clocks that differ.
+    // octokit warns about deprecations of what we use, and about clock differences.
     warn: (message: string) => log.warn({ api: apiUrl }, message),
     error: (message: string) => log.error({ api: apiUrl }, message),
   };
@@ -89,18 +89,18 @@ async function createOctokit({ apiUrl, log, app, onAnswer }: WireOptions): Promi
 
 class KeyError extends Error {}
 
-/** In the form that octokit can sign with, whatever form it has. Says nothing of what cannot be read. */
+/** Converts any private key to the format that octokit can sign with. Errors quote nothing of the key. */
 function readKey(pem: string): string {
   try {
     const key = createPrivateKey(pem);
     if (key.asymmetricKeyType === "rsa") return key.export({ type: "pkcs8", format: "pem" }).toString();
   } catch {
-    // Not a key: the same as a key of another kind.
+    // Something that is not a key is treated like a key of another kind.
   }
   throw new KeyError();
 }
 
-/** What octokit throws for an answer that is no success. */
+/** What octokit throws for an error response. */
 const Answered = z.object({
   response: z.object({
     status: z.int(),
@@ -109,7 +109,7 @@ const Answered = z.object({
   }),
 });
 
-/** Octokit's errors carry the whole request: only what fetch said goes on. */
+/** octokit's errors contain the whole request: only fetch's own error is passed on. */
 function toProblem(error: unknown, question: Question, apiUrl: string): ForgeError {
   if (error instanceof KeyError) {
     return problemOf(

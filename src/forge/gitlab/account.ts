@@ -1,7 +1,7 @@
 import { GitbeakerRequestError, GitbeakerTimeoutError, Users } from "@gitbeaker/rest";
 import { askTimeoutMs } from "../ask-user.ts";
 
-/** `apiUrl` ends in `/api/v4`; the library adds that itself. Its own time-out would be five minutes. */
+/** `apiUrl` ends in `/api/v4`; the library adds that itself. Its own timeout would be five minutes. */
 export async function findGitlabUser(apiUrl: string, token: string): Promise<string> {
   const host = apiUrl.replace(/\/api\/v4\/?$/, "");
   try {

@@ -1,4 +1,4 @@
-/** What GitLab answers, as far as it is used: https://docs.gitlab.com/api/rest/. */
+/** The parts of GitLab's responses that are used: https://docs.gitlab.com/api/rest/. */
 import { z } from "zod";
 import type { PullRequest } from "../../model.ts";
 import { Commit, MaybeUrl, Name, distinctUrls, lenient } from "../payload.ts";
@@ -19,11 +19,11 @@ export const MergeRequest = z.object({
   web_url: z.url(),
   state: z.enum(["opened", "closed", "locked", "merged"]),
   draft: lenient(z.boolean()),
-  /** Null as long as there is nothing to merge. */
+  /** Null while there is nothing to merge. */
   sha: Commit.nullish(),
   source_branch: Name,
   target_branch: Name,
-  /** Null once the fork is gone. */
+  /** Null after the fork was deleted. */
   source_project_id: id.nullish(),
   target_project_id: id,
   updated_at: z.iso.datetime({ offset: true }),
@@ -37,7 +37,7 @@ export type Note = z.infer<typeof Note>;
 
 export const Pipeline = z.object({ id, source: lenient(z.string()) });
 
-/** `undefined` while nothing is proposed. */
+/** Returns `undefined` for a merge request without commits. */
 export function toPullRequest(
   forge: string,
   request: MergeRequest,

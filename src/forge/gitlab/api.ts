@@ -1,6 +1,6 @@
 /**
- * GitLab's client library on a requester of ours. Its own one sends a request ten times within a third of a second when
- * it is told to wait, and waits five minutes for an answer.
+ * GitLab's client library on a requester of our own. The library's requester sends a rate-limited request ten times
+ * within a third of a second, and waits five minutes for a response.
  */
 import { Commits, MergeRequestNotes, MergeRequests, Pipelines, Projects, Users } from "@gitbeaker/rest";
 import type { Ask, Question } from "../ask.ts";
@@ -10,7 +10,7 @@ type Send = ReturnType<RequesterFn>["get"];
 
 export type GitlabApi = ReturnType<typeof createGitlabApi>;
 
-/** The resources as one caller uses them: the library knows no signal of a single call. */
+/** The resources for one caller: the library does not support a signal per call. */
 export function createGitlabApi(ask: Ask, how: Pick<Question, "signal" | "excuses">) {
   function send(method: NonNullable<Question["method"]>, folder: string): Send {
     return async (endpoint, { searchParams, body } = {}) => {
@@ -21,7 +21,7 @@ export function createGitlabApi(ask: Ask, how: Pick<Question, "signal" | "excuse
         query: decamelize(searchParams ?? {}) as NonNullable<Question["query"]>,
         ...(method !== "GET" && { body: decamelize((body ?? {}) as Record<string, unknown>) }),
       });
-      // What the library makes of it is checked by whoever reads it.
+      // The caller validates what the library returns.
       return { body: answer.json as never, headers: Object.fromEntries(answer.headers), status: answer.status };
     };
   }
@@ -36,7 +36,7 @@ export function createGitlabApi(ask: Ask, how: Pick<Question, "signal" | "excuse
       delete: send("DELETE", folder),
     };
   };
-  // `ask` knows the address and the token, and how long to wait.
+  // `ask` already has the address, the token and the timeout.
   const options = { requesterFn, host: "", queryTimeout: null };
   return {
     users: new Users(options),

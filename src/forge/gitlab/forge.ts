@@ -13,7 +13,7 @@ import { createSetStatus } from "./statuses.ts";
 
 /** https://docs.gitlab.com/api/notes/ */
 const maxCommentLength = 1_000_000;
-/** What GitLab gives at most. */
+/** GitLab's maximum. */
 const perPage = 100;
 const maxPages = 1_000;
 /** A project's addresses seldom change. */
@@ -47,7 +47,7 @@ export function createGitlabForge(options: GitlabForgeOptions): Forge {
     return readAnswer(type, { json, request: `${what} at ${new URL(webUrl).host}` });
   }
 
-  /** All pages, each asked for by its number: the library's own way of following them has no end of its own. */
+  /** Reads all pages by number: the library's own pagination has no limit. */
   async function readAll<T extends z.ZodType>(
     type: T,
     what: string,
@@ -64,7 +64,7 @@ export function createGitlabForge(options: GitlabForgeOptions): Forge {
     throw new ForgeError("refused", `${what}: more than ${maxPages} pages`);
   }
 
-  /** A note does not name its address: it is an anchor on the merge request's page. */
+  /** A note does not contain its URL: it is an anchor on the merge request's page. */
   async function findAddress(
     key: PullRequestKey,
     signal: AbortSignal | undefined,

@@ -1,4 +1,4 @@
-/** A project's webhooks on a GitLab: https://docs.gitlab.com/api/project_webhooks/ */
+/** The webhooks of a project on GitLab: https://docs.gitlab.com/api/project_webhooks/ */
 import { z } from "zod";
 import { ForgeError } from "../../errors.ts";
 import { createAsk, pathOf, readAnswer } from "../ask.ts";
@@ -12,7 +12,7 @@ const HookAnswer = z.object({
   merge_requests_events: z.boolean().nullish(),
   /** Not `executable` after failed deliveries. */
   alert_status: z.string().nullish(),
-  /** Newer ones tell. */
+  /** Only in newer versions of GitLab. */
   token_present: z.boolean().nullish(),
   signing_token_present: z.boolean().nullish(),
 });
@@ -31,7 +31,7 @@ export function createGitlabHooks(
   const isSigningKey = secret.startsWith("whsec_");
   const secretField = isSigningKey ? { signing_token: secret } : { token: secret };
 
-  /** An older GitLab takes the signing key without a word, and does not sign. */
+  /** An older GitLab silently accepts the signing key, and does not sign. */
   function checkSecret(answer: z.infer<typeof HookAnswer>): void {
     if (!isSigningKey || answer.signing_token_present === true) return;
     const why = "this GitLab does not support signing tokens (whsec_…): configure a plain secret, and rotate to it";
@@ -57,7 +57,7 @@ export function createGitlabHooks(
           const changed = readAnswer(HookAnswer, await ask({ method: "PUT", path, body }));
           if (withSecret) checkSecret(changed);
         }
-        // One delivery that goes well switches it on; there is no other way.
+        // One successful delivery enables the webhook again; there is no other way.
         if (isOff) await ask({ method: "POST", path: `${path}/test/push_events` }).catch(explainTest);
       },
     };

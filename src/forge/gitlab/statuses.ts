@@ -1,6 +1,6 @@
 /**
- * Commit statuses on GitLab, which are jobs of a pipeline. One that names no pipeline can make GitLab create another
- * one beside the commit's own, and a merge request then waits for the wrong one.
+ * Commit statuses on GitLab, which are jobs of a pipeline. A status that names no pipeline can make GitLab create
+ * another pipeline next to the commit's own, and a merge request then waits for the wrong one.
  */
 import { createHash } from "node:crypto";
 import { z } from "zod";
@@ -11,12 +11,12 @@ import { shorten } from "../shorten.ts";
 import { MergeRequest, Pipeline } from "./answers.ts";
 import { type GitlabApi, createGitlabApi } from "./api.ts";
 
-/** GitLab refuses longer names, descriptions and addresses. */
+/** GitLab refuses longer names, descriptions and URLs. */
 const maxTextLength = 255;
-/** How long a commit's pipelines are remembered: the many statuses of one commit are written one after the other. */
+/** How long a commit's pipelines are cached: the statuses of one commit are written in quick succession. */
 const pipelinesLifetimeMs = 15_000;
 
-/** `running` is never used: it can neither be told twice nor followed by `pending`. */
+/** `running` is never used: it can neither be set twice nor be followed by `pending`. */
 const states = { pending: "pending", success: "success", failure: "failed", canceled: "canceled" } as const;
 
 type Target = { readonly pipelineId: number } | { readonly ref: string | undefined };
@@ -28,7 +28,7 @@ export function createSetStatus(ask: Ask): SetStatus {
 
   return async function setStatus({ repoName, commit }, status, signal) {
     const api = createGitlabApi(ask, { signal, excuses: (answer) => isThatAlready(answer, status.state) });
-    // Where there is no pipeline yet, the next look finds the one that this status makes, or the commit's own.
+    // If there is no pipeline yet, the next lookup finds the one that this status creates, or the commit's own.
     const find = () => findTargets(api, repoName, commit);
     const targets = await known.get(
       `${repoName}@${commit}`,
@@ -47,8 +47,8 @@ export function createSetStatus(ask: Ask): SetStatus {
 }
 
 /**
- * The commit's newest own pipeline. Besides, the one that GitLab made for a status that came before it: what is pending
- * there has to end there.
+ * Returns the commit's newest own pipeline, and the one that GitLab created for an earlier status: a pending status
+ * there has to be completed there.
  */
 async function findTargets({ pipelines, commits }: GitlabApi, repoName: string, sha: string): Promise<Target[]> {
   const firstPage = { perPage: 100, page: 1 };
@@ -60,7 +60,8 @@ async function findTargets({ pipelines, commits }: GitlabApi, repoName: string, 
   const targets = [own, made].filter((pipeline) => pipeline !== undefined).map(({ id }) => ({ pipelineId: id }));
   if (targets.length > 0) return targets;
 
-  // GitLab is going to make one. Left alone it takes any branch that contains the commit, and finds none for a fork's.
+  // GitLab is going to create a pipeline. By default it picks any branch that contains the commit, and finds none for a
+  // fork's commit.
   const json = await commits.allMergeRequests(repoName, sha, firstPage);
   const requests = readAnswer(z.array(MergeRequest), { json, request: `the merge requests of ${sha}` });
   const proposal = requests.find((one) => one.state === "opened" && one.sha === sha);
@@ -69,7 +70,7 @@ async function findTargets({ pipelines, commits }: GitlabApi, repoName: string, 
 }
 
 const Refusal = z.object({ message: z.string() });
-/** GitLab's words for what it does to a job in order to reach a state. */
+/** GitLab's names for the transitions of a job to a state. */
 const transitions = new Map<string, CommitStatus["state"]>([
   ["enqueue from :pending", "pending"],
   ["enqueue from :running", "pending"],
@@ -78,7 +79,7 @@ const transitions = new Map<string, CommitStatus["state"]>([
   ["cancel from :canceled", "canceled"],
 ]);
 
-/** GitLab refuses to bring about what is there already. What it keeps is the earlier description. */
+/** Whether GitLab refused because the status has this state already. GitLab then keeps the earlier description. */
 function isThatAlready({ status, json }: Pick<Answer, "status" | "json">, state: CommitStatus["state"]): boolean {
   if (status !== 400) return false;
   const { data } = Refusal.safeParse(json);
@@ -86,7 +87,7 @@ function isThatAlready({ status, json }: Pick<Answer, "status" | "json">, state:
   return transition !== undefined && transitions.get(transition) === state;
 }
 
-/** Names stay apart from each other however long they are. */
+/** Shortens a name so that different names stay different. */
 function shortenName(context: string): string {
   if ([...context].length <= maxTextLength) return context;
   const digest = createHash("sha256").update(context).digest("hex").slice(0, 8);

@@ -1,4 +1,7 @@
-/** GitLab proves who it is by a plain token, or by signing (https://www.standardwebhooks.com) with a `whsec_` key. */
+/**
+ * GitLab authenticates its deliveries with a plain token, or with a signature (https://www.standardwebhooks.com) by a
+ * `whsec_` key.
+ */
 import { createHmac } from "node:crypto";
 import type { Clock } from "../../ports.ts";
 import { fitsAny, signatureFitsAny } from "../secrets.ts";
@@ -13,7 +16,7 @@ import {
 } from "../webhook-source.ts";
 
 const signingKeyPrefix = "whsec_";
-/** How far the sender's clock may be off; an older delivery is a replay. */
+/** Tolerated difference from the sender's clock; an older delivery is a replay. */
 const toleranceMs = 5 * 60_000;
 
 export function createGitlabVerifier({
@@ -25,7 +28,7 @@ export function createGitlabVerifier({
   const tokens = secrets.filter((secret) => !secret.startsWith(signingKeyPrefix));
   const keys = secrets.filter((secret) => secret.startsWith(signingKeyPrefix)).map((secret) => decodeKey(id, secret));
 
-  // A webhook may have a token and a signing key at once: while one replaces the other, either will do.
+  // A webhook may have a token and a signing key at once: during a migration either is accepted.
   return async function verify(headers, body) {
     if (secrets.length === 0 && allowUnsigned) return genuine;
     const signed = keys.length > 0 ? verifySignature(headers, body, keys, clock.now()) : undefined;
@@ -65,7 +68,7 @@ function verifySignature(headers: DeliveryHeaders, body: Buffer, keys: readonly 
     : refused("The signature does not match: compare the webhook's signing token with the configured ones.");
 }
 
-/** Throws on a key that is not base64: it could never fit. */
+/** Throws if the key is not base64: such a key could never match. */
 function decodeKey(id: string, secret: string): Buffer {
   const text = secret.slice(signingKeyPrefix.length);
   if (!/^[A-Za-z0-9+/]{16,}={0,2}$/.test(text)) {

@@ -69,7 +69,7 @@ const actions = new Map<string, PullRequestEvent["action"]>([
   ["merge", "closed"],
 ]);
 
-/** Idempotency-Key stays the same over retries; the event's UUID is shared by several hooks of one event. */
+/** Idempotency-Key stays the same over retries; the event's UUID is shared by all hooks that deliver the event. */
 const idHeaders = ["idempotency-key", "webhook-id", "x-gitlab-event-uuid"];
 
 export function createGitlabSource(options: WebhookSourceOptions & { readonly clock: Clock }): WebhookSource {
@@ -100,8 +100,8 @@ export function createGitlabSource(options: WebhookSourceOptions & { readonly cl
 type Origin = Pick<GitEvent, "forge" | "delivery">;
 
 /**
- * The list is cut to the newest 20 commits, which `total_commits_count` gives away. Nothing gives a forced push away:
- * paths that only the commits it dropped had touched are missed here, and left to the sweep.
+ * The list is cut to the newest 20 commits, which `total_commits_count` reveals. Nothing reveals a forced push: paths
+ * that only the dropped commits had touched are missed here, and left to the sweep.
  */
 function toPushEvent(origin: Origin, payload: unknown): GitEvent {
   const { data: push, error } = Push.safeParse(payload);
@@ -140,7 +140,7 @@ function toMergeRequestEvent(origin: Origin, payload: unknown): GitEvent {
   };
 }
 
-/** `update` stands for any edit: `oldrev` is there when commits were pushed, `changes` names the fields otherwise. */
+/** `update` stands for any edit: `oldrev` is set if commits were pushed; otherwise `changes` names the fields. */
 function toAction({ object_attributes: request, changes }: z.infer<typeof MergeRequest>): PullRequestEvent["action"] {
   if (request.action !== "update") return actions.get(request.action ?? "") ?? "other";
   if (request.oldrev !== undefined) return "updated";
@@ -150,7 +150,7 @@ function toAction({ object_attributes: request, changes }: z.infer<typeof MergeR
   return changes?.draft !== undefined || marked ? "draft-changed" : "other";
 }
 
-/** A draft is one by its title, which is all that an older GitLab says of the change. */
+/** The title makes a draft, and it is all that an older GitLab reports about the change. */
 const draftMark = /^\s*(?:(?:draft|wip):|\[(?:draft|wip)\]|\(draft\))/i;
 
 function projectUrls(project: z.infer<typeof Project>): string[] {
