@@ -1,26 +1,26 @@
 /**
- * Which commits of forks somebody allowed a deployment to preview. Its annotation says so, which takes the right to change the
- * resource: whoever has that decides already whose code is run for it. Pure.
+ * The commits of forks that a deployment is allowed to preview. They are listed in its annotation, which only users who
+ * may change the resource can write; those users already decide whose code is run for it. Pure.
  */
 import { z } from "zod";
 import { parseJson } from "../json.ts";
 import { annotation, type GitDeployment, type PullRequest, pullRequestText } from "../model.ts";
 
-/** No allowance holds for longer, whatever it says. */
+/** No allowance is valid for longer, whatever it states. */
 export const longestAllowanceMs = 7 * 24 * 3_600_000;
-/** By so much the clock of whoever wrote it may be ahead. */
+/** How far the author's clock may be ahead. */
 const clocksDifferMs = 5 * 60_000;
-/** The API server takes no more than 256 KiB of annotations. */
+/** The API server accepts no more than 256 KiB of annotations. */
 const mostKept = 100;
 
 const fullHash = /^(?:[0-9a-f]{40}|[0-9a-f]{64})$/;
 
 const Allowance = z.object({
-  /** As `pullRequestText` has it. */
+  /** As `pullRequestText` formats it. */
   pullRequest: z.string(),
-  /** Identity of the base repository: a deployment that follows another one by now was not meant. */
+  /** Identity of the base repository: the allowance is void once the deployment follows another one. */
   repo: z.string(),
-  /** The one commit. */
+  /** The one commit that is allowed. */
   head: z.string().regex(fullHash),
   until: z.iso.datetime(),
 });
@@ -33,7 +33,7 @@ export function isFullHash(text: string): boolean {
   return fullHash.test(text);
 }
 
-/** Those that hold now. What cannot be read allows nothing. */
+/** Returns the allowances that are valid now. An entry that cannot be parsed allows nothing. */
 export function allowancesOf({ annotations, repo }: Allowing, now: number): readonly Allowance[] {
   const { data: entries = [] } = z.array(z.unknown()).safeParse(parseJson(annotations[annotation.allowPreview] ?? ""));
   return entries.flatMap((entry) => {
@@ -43,7 +43,7 @@ export function allowancesOf({ annotations, repo }: Allowing, now: number): read
   });
 }
 
-/** The one by which this deployment may preview the pull request, at the head that it has now. */
+/** Returns the allowance by which this deployment may preview the pull request at its current head. */
 export function findAllowance(
   deployment: Allowing,
   { key, head }: Pick<PullRequest, "key" | "head">,
@@ -54,7 +54,7 @@ export function findAllowance(
   );
 }
 
-/** The annotation's value once this is allowed too; a pull request has one commit that is. */
+/** Returns the annotation's value with another allowance added; each pull request has at most one allowed commit. */
 export function withAllowance(deployment: Allowing, allowance: Allowance, now: number): string {
   const others = allowancesOf(deployment, now).filter(
     ({ pullRequest }) => !isSamePullRequest(pullRequest, allowance.pullRequest),
@@ -62,7 +62,7 @@ export function withAllowance(deployment: Allowing, allowance: Allowance, now: n
   return JSON.stringify([...others, allowance].slice(-mostKept));
 }
 
-/** Hosts know no two repositories whose names differ in case only. */
+/** No host has two repositories whose names differ only in case. */
 export function isSamePullRequest(one: string, other: string): boolean {
   return one.toLowerCase() === other.toLowerCase();
 }

@@ -1,4 +1,4 @@
-/** Renders the comment on a pull request: what merging would change, the most important first. Pure. */
+/** Renders the comment on a pull request: what merging would change, most important first. Pure. */
 import { isOpen, type Preview, type Report } from "../report.ts";
 import { renderDangers } from "./comment/dangers.ts";
 import { renderFooter, renderNotes, renderVerdict } from "./comment/frame.ts";
@@ -9,9 +9,9 @@ import { renderTable } from "./comment/table.ts";
 import { isChanged, plural } from "./summary.ts";
 
 export interface CommentOptions {
-  /** The forge's limit in characters; at least some thousands. */
+  /** The forge's limit in characters; at least a few thousand. */
   readonly maxLength: number;
-  /** An HTML comment that identifies the comment; comes first. */
+  /** An HTML comment that identifies our comment; comes first. */
   readonly marker: string;
 }
 
@@ -20,7 +20,7 @@ const dangerShare = 0.2;
 /** Room for the line that says what is not shown. */
 const leftOutLength = 300;
 
-/** Renders as much as fits, and a line that says what is left out. */
+/** Renders as much as fits, and a line that says what was omitted. */
 export function renderComment(report: Report, { maxLength, marker }: CommentOptions): string {
   const top = [marker, renderVerdict(report), ...renderNotes(report)];
   const footer = renderFooter(report);
@@ -35,7 +35,7 @@ export function renderComment(report: Report, { maxLength, marker }: CommentOpti
   return shown.filter(Boolean).join("\n\n");
 }
 
-/** Whether a comment already says, as the report does, that its pull request was merged or closed. */
+/** Whether a comment already says, like the report, that its pull request was merged or closed. */
 export function hasFinalVerdict(body: string, report: Report): boolean {
   const verdict = body.split(/\r?\n/).find((line) => line.startsWith("### "));
   return !isOpen(report) && verdict === renderVerdict(report);
@@ -54,7 +54,7 @@ function renderBody(report: Report, room: number, over: boolean): string {
   return [dangers, table, sections.text, describeLeftOut(sections)].filter(Boolean).join("\n\n");
 }
 
-/** Compared, without anything to report. */
+/** Compared, and there is nothing to report. */
 function isUneventful(preview: Preview): boolean {
   const { errors, warnings } = preview.counts;
   const { state, concealed, approval, drift, encrypted } = preview;

@@ -1,4 +1,4 @@
-/** One deployment of a preview: what the real kluctl says the merge would change in the cluster. */
+/** One deployment of a preview: what merging would change in the cluster, according to the real kluctl. */
 import { PrepareError, PreviewRefusedError, SourceError } from "../errors.ts";
 import type { Logger } from "../log.ts";
 import { annotation, type CommandResult, type Credentials, type GitDeployment } from "../model.ts";
@@ -17,54 +17,57 @@ import { hostsOf } from "./reach.ts";
 import type { Undecrypted } from "./undecrypted.ts";
 import { makeVisible } from "./visible-text.ts";
 
-/** A deployment that the merge concerns. */
+/** A deployment that is affected by the merge. */
 export interface Target {
   readonly deployment: GitDeployment;
   readonly credentials: Credentials;
-  /** Or why there is none. */
+  /** The merge, or why there is none. */
   readonly merge: Merged | { readonly error: unknown };
 }
 
 export interface CompareDeps {
   readonly kluctl: Pick<Kluctl, "diff" | "render">;
   readonly readIdentity: ReadIdentity;
-  /** Bounds how many previews this process makes at once, of all pull requests together. Waits for its turn. */
+  /** Limits how many previews this process computes at once, over all pull requests. Waits for a free place. */
   readonly limit: <T>(work: () => Promise<T>, options: { signal: AbortSignal }) => Promise<T>;
   readonly settings: {
-    /** What previews run as, in the namespace of each deployment, instead of the deployment's own. */
+    /** The service account that previews use in each deployment's namespace, instead of the deployment's own. */
     readonly serviceAccount?: string | undefined;
-    /** Whether nothing is deployed for real by this server. */
+    /** Whether all deployments of this server are dry runs. */
     readonly dryRun?: boolean | undefined;
-    /** Credentials of the server itself, which no message may show. */
+    /** Credentials of the server itself, which must not appear in any message. */
     readonly serverSecrets?: readonly string[] | undefined;
-    /** `undefined`: no prune waits for anybody. */
+    /** `undefined`: prunes never wait for approval. */
     readonly pruneGuard?: PruneGuard | undefined;
-    /** Whether kluctl is confined for previews: then it gets no keys, unless a deployment says so, and reaches few hosts. */
+    /**
+     * Whether kluctl is confined during previews: it then gets no decryption keys, unless a deployment opts in, and can
+     * reach only a few hosts.
+     */
     readonly confined?: boolean | undefined;
-    /** `undefined`: nothing of forks is rendered but what somebody has allowed. */
+    /** `undefined`: of forks, only allowed commits are rendered. */
     readonly forks?: IsolatedForks | undefined;
   };
   readonly newId: () => string;
   readonly clock: Clock;
 }
 
-/** Forks that are rendered without the cluster. */
+/** Forks that are rendered without access to the cluster. */
 export interface IsolatedForks {
-  /** Why this server cannot do that, for people who propose something. */
+  /** Why this server cannot do that, as text for authors of pull requests. */
   readonly refusal?: string | undefined;
-  /** Of the server's own cluster: charts depend on it. */
+  /** The version of the server's own cluster: charts depend on it. */
   readonly kubernetesVersion: () => Promise<string | undefined>;
 }
 
 export interface Compared {
   readonly preview: Preview;
-  /** Of a failure: who can mend it. */
+  /** For a failure: whether a retry may help. */
   readonly retry?: Failure["retry"] | undefined;
-  /** An operator can, of whom no delivery tells: it is tried again after a while. */
+  /** Only an operator can fix it, and no delivery announces that: it is retried after a while. */
   readonly refused?: boolean | undefined;
 }
 
-/** Never rejects: what fails is told, and the other deployments' previews go on. */
+/** Never rejects: failures are reported, and the previews of other deployments continue. */
 export async function compare(
   target: Target,
   cluster: string,
@@ -105,7 +108,7 @@ export async function compare(
   }
 }
 
-/** A deploy that fails prunes nothing, so that nothing waits then. */
+/** A failing deploy does not prune, so no prune will wait. */
 function findPruneThatWaits(
   { spec }: GitDeployment,
   result: CommandResult,
@@ -115,12 +118,12 @@ function findPruneThatWaits(
   return pruneGuard && prunes && result.errors.length === 0 ? findLargePrune(result, pruneGuard) : undefined;
 }
 
-/** What the files of the merge bring about, unlike a login, the network or kluctl itself. */
+/** Whether an error is caused by the files of the merge, not by credentials, the network or kluctl itself. */
 export function isOfTheMerge(error: unknown): boolean {
   return error instanceof PrepareError || (error instanceof SourceError && error.problem === "path-not-found");
 }
 
-/** What is said of a deployment before it has been compared. */
+/** The preview of a deployment before it has been compared. */
 export function toWorking({ key, spec, status }: GitDeployment, cluster: string, { isolated = false } = {}): Preview {
   const drifted = status.lastDriftDetectionResult?.document["objects"];
   return {
@@ -140,7 +143,7 @@ export function toWorking({ key, spec, status }: GitDeployment, cluster: string,
   };
 }
 
-/** Another cluster than the server's is called by what is known of it: the beginning of its UID. */
+/** Clusters other than the server's are named by the only known fact: the beginning of their UID. */
 function remoteName({ targetKey }: GitDeployment["status"]): string {
   return targetKey?.clusterId.slice(0, 8) || "another cluster";
 }
@@ -166,7 +169,10 @@ async function diffDecrypted(comparing: Comparing): Promise<Difference> {
   return { result: await diff({ projectDir, slot: merge.slot }, comparing) };
 }
 
-/** Without any key. What is encrypted is the same in the merge and in what is deployed, if the files say the same. */
+/**
+ * Compares without any decryption key. Encrypted content counts as equal in the merge and the deployed commit if the
+ * files are equal.
+ */
 async function diffUndecrypted(comparing: Comparing): Promise<Difference> {
   const { target, log, signal } = comparing;
   const { deployment, merge } = target;
@@ -187,21 +193,26 @@ async function diffUndecrypted(comparing: Comparing): Promise<Difference> {
     encrypted: describeEncrypted(path, merged.encrypted, deployed?.encrypted),
   };
 
-  /** A project that is new, or that cannot be rendered as it is deployed. */
+  /** For a new project, or one whose deployed commit cannot be rendered. */
   function giveUp(error: unknown): undefined {
     signal.throwIfAborted();
     log.info({ ...deployment.key, error: toFailure(error).message }, "the deployed commit cannot be compared");
   }
 }
 
-/** For a deployment that names no time-out, which is looked at once a day perhaps: a branch that waits would hold a place for so long. */
+/**
+ * For a deployment without a timeout, whose interval may be a day: a branch that hangs would occupy a place for that
+ * long.
+ */
 const usualTimeoutMs = 10 * 60_000;
 
 function timeoutOf({ spec }: GitDeployment): number {
   return spec.timeoutMs === undefined ? Math.min(loopTimeoutMs(spec), usualTimeoutMs) : loopTimeoutMs(spec);
 }
 
-/** Under no lease: it changes nothing, and neither waits behind the deployment's own loops nor holds them up. */
+/**
+ * Runs without a lease: it is read-only, and neither waits for the deployment's own reconciliations nor delays them.
+ */
 async function diff(
   { projectDir, slot }: Pick<Stubbed, "projectDir" | "slot">,
   { target, identity, deps, log, signal }: Comparing,

@@ -1,4 +1,4 @@
-/** What kluctl's diff says, as a preview tells it: without secrets, the most important first, and bounded. Pure. */
+/** Converts kluctl's diff to a preview: without secrets, most important first, and limited in size. Pure. */
 import type { CommandResult, ObjectRef, ResultError, ResultObject } from "../model.ts";
 import { redactorOf, type Redactor } from "../redact/redactor.ts";
 import { isSecret } from "../redact/secrets-of.ts";
@@ -15,13 +15,13 @@ import { cutLine, makeVisible } from "./visible-text.ts";
 type Description = Pick<Preview, "counts" | "objects" | "objectsLeftOut" | "errors" | "warnings" | "concealed">;
 
 interface DescribeOptions {
-  /** What must not be read besides the values of the result's Secrets, such as the logins for git. */
+  /** What must not be shown besides the values of the result's Secrets, such as git credentials. */
   readonly knownSecrets: readonly string[];
-  /** Values of Secrets that kluctl got masks of. */
+  /** Values of Secrets that kluctl received only as masks. */
   readonly maskedValues?: readonly string[] | undefined;
-  /** Whether the deployment deletes what is no longer in its project. */
+  /** Whether the deployment deletes objects that are no longer in its project. */
   readonly prune: boolean;
-  /** Where placeholders stand for what is encrypted. */
+  /** Where placeholders replace encrypted content. */
   readonly undecrypted?: Undecrypted | undefined;
 }
 
@@ -30,7 +30,7 @@ const maxDiffLength = 256_000;
 const maxMessages = 50;
 const maxMessageLength = 2_000;
 
-/** `describeDiff` without stopping the event loop. Rejects only when the signal aborts. */
+/** `describeDiff` without blocking the event loop. Rejects only when the signal aborts. */
 export async function describeSafely(
   result: CommandResult,
   options: DescribeOptions,
@@ -56,8 +56,8 @@ export async function describeSafely(
 }
 
 /**
- * Never throws: of a result that cannot be read, or whose secrets cannot be known, it tells only what is safe. Takes seconds
- * for some megabytes.
+ * Never throws: if a result cannot be parsed, or its secrets cannot be determined, only safe parts are reported. Takes
+ * seconds for a few megabytes.
  */
 export function describeDiff(
   result: CommandResult,
@@ -76,7 +76,7 @@ export function describeDiff(
   }
 }
 
-/** Those whose own text a comment can show, or an error quote. */
+/** The objects whose own text a comment may show, or an error may quote. */
 function toldObjects({ objects, errors, warnings }: CommandResult): ResultObject[] {
   const messages = [...errors, ...warnings];
   return objects.filter(
@@ -119,7 +119,9 @@ function describe(result: CommandResult, redactor: Redactor, prune: boolean): De
 
 type Found = Pick<PreviewObject, "action" | "risks"> & { readonly object: ResultObject };
 
-/** Hooks run with every deploy, and are often gone afterwards: only what changes of one that stays is a change. */
+/**
+ * Hooks run with every deploy, and are often gone afterwards: only a change of a hook that exists counts as a change.
+ */
 function actionOf(
   object: ResultObject,
   errors: readonly ResultError[],
@@ -130,7 +132,7 @@ function actionOf(
   if (object.deleted) return "deleted";
   if (object.orphan) return prune ? "deleted" : "orphan";
   if (object.new) return "new";
-  // What the API server refused to try has no changes in the result.
+  // An object whose dry run the API server refused has no changes in the result.
   return changed ?? (errors.some(refusesChange) ? "changed" : undefined);
 }
 
@@ -186,7 +188,7 @@ function conceal(description: Description, why: string): Description {
 
 const order: readonly PreviewObject["risks"][number]["kind"][] = ["deletion", "immutable", "far-reaching"];
 
-/** The most risky first, then as kinds and names follow each other. */
+/** Highest risk first, then by kind and name. */
 function byImportance(one: Found, other: Found): number {
   const rank = ({ risks }: Found) => Math.min(order.length, ...risks.map(({ kind }) => order.indexOf(kind)));
   const [a, b] = [one.object.ref, other.object.ref];

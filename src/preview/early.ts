@@ -1,9 +1,9 @@
-/** A word to people while the work is under way, if it takes long. */
+/** Reports an early status if the work takes long. */
 
 export interface Early {
-  /** What there is to say became more than a number. */
+  /** Reports again, because the report has gained more than a number. */
   again(): void;
-  /** Resolves when nothing more will be said. */
+  /** Resolves when no further report will be sent. */
   stop(): Promise<void>;
 }
 
@@ -14,7 +14,7 @@ export interface EarlyDeps {
   readonly tell: () => Promise<void>;
 }
 
-/** Tells once after a while, and again if asked to after that. Never once the signal has aborted. */
+/** Reports once after a while, and after that on each call of `again`. Never reports once the signal has aborted. */
 export function startEarly({ afterMs, sleep, tell }: EarlyDeps, signal: AbortSignal): Early {
   const stopping = new AbortController();
   const ended = AbortSignal.any([signal, stopping.signal]);
@@ -30,7 +30,7 @@ export function startEarly({ afterMs, sleep, tell }: EarlyDeps, signal: AbortSig
       late = true;
       again();
     },
-    () => undefined, // it was over before
+    () => undefined, // the work ended first
   );
 
   return {

@@ -1,4 +1,4 @@
-/** What is told of encrypted files that nothing decrypts: which of them change, and why one keeps a project from rendering. Pure. */
+/** Describes encrypted files that are not decrypted: which of them change, and why one prevents rendering. Pure. */
 import { PrepareError } from "../errors.ts";
 import { annotation } from "../model.ts";
 import type { Stubbed } from "../ports.ts";
@@ -7,7 +7,7 @@ import { cutLine, makeVisible } from "./visible-text.ts";
 
 const mostPaths = 20;
 
-/** Of the project at this path; those of others in the repository are not its business. */
+/** Only files of the project at this path; those of other projects in the repository are not included. */
 export function describeEncrypted(
   path: string,
   merged: Stubbed["encrypted"],
@@ -26,7 +26,7 @@ export function describeEncrypted(
   };
 }
 
-/** An encrypted file of another repository, or one that does not look as SOPS writes it. */
+/** An encrypted file of another repository, or one that does not have the format that SOPS writes. */
 export function explainUndecrypted(error: unknown): unknown {
   if (!(error instanceof PrepareError) || !error.message.includes("Failed to get the data key")) return error;
   const [said = ""] = error.message.split("\n\nName a Secret with the key");

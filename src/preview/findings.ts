@@ -1,4 +1,4 @@
-/** What is known of a pull request so far, and how it is written down. Pure. */
+/** What is known of a pull request so far, and how it becomes a report. Pure. */
 import { describeIgnored, type Ignored } from "../match.ts";
 import type { GitDeployment, PullRequest } from "../model.ts";
 import type { Preview, Report } from "../report.ts";
@@ -10,7 +10,7 @@ export interface Findings {
   mendable?: boolean;
   previews: readonly Preview[];
   ignored: readonly Ignored[];
-  /** What must not be read in any message. */
+  /** What must not appear in any message. */
   secrets: readonly string[];
 }
 
@@ -20,7 +20,7 @@ export interface Subject {
   readonly deployments: readonly GitDeployment[];
 }
 
-/** Without `finishedAt` the work is still under way. */
+/** Without `finishedAt` the work is still in progress. */
 export function toReport(
   { pullRequest, previous, deployments }: Subject,
   { base, obstacle, mendable, previews }: Findings,

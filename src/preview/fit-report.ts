@@ -1,15 +1,15 @@
-/** Keeps a report small enough to be remembered and sent. Pure. What is left out is always said, or shows in the counts. */
+/** Keeps a report small enough to be stored and sent. Pure. Everything omitted is mentioned, or shows in the counts. */
 import type { Preview, PreviewObject, Report } from "../report.ts";
 import { cut } from "./visible-text.ts";
 
-/** Redis keeps some thousands of them, and no comment can show as much. */
+/** Redis stores a few thousand reports, and no comment can show this much. */
 const maxReportBytes = 600_000;
 const shortText = 200;
 const maxPaths = 500;
 
 /**
- * First the diffs of the largest objects go, then texts are cut, then the least important objects and messages go. What
- * people come for, the counts and the names, stays the longest.
+ * First the diffs of the largest objects are removed, then texts are cut, then the least important objects and messages
+ * are removed. Counts and names, which users need most, are kept the longest.
  */
 export function fitReport(report: Report, maxBytes = maxReportBytes): Report {
   const excess = { bytes: bytesOf(report) - maxBytes };
@@ -60,12 +60,12 @@ function cutTexts(previews: Preview[], excess: Excess): void {
   }
 }
 
-/** Always from the preview that has the most left, so that none loses all for the sake of another. */
+/** Always removes from the preview that has the most left, so that no preview loses everything in favor of another. */
 function leaveOutLast(previews: readonly Preview[], list: "objects" | "errors" | "warnings", excess: Excess): void {
   while (excess.bytes > 0) {
     const longest = previews.toSorted((a, b) => b[list].length - a[list].length)[0];
     if (longest === undefined || longest[list].length === 0) return;
-    // A tenth at a time: it stays quick when tens of thousands have to go.
+    // A tenth at a time: this stays fast when tens of thousands have to be removed.
     const gone = longest[list].splice(-Math.ceil(longest[list].length / 10));
     excess.bytes -= bytesOf(gone) - 2;
     if (list === "objects") longest.objectsLeftOut += gone.length;

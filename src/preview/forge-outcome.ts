@@ -1,11 +1,11 @@
-/** What a forge's failure means for the job that met it. Pure. */
+/** Converts a forge's failure to the outcome of the job. Pure. */
 import { ForgeError } from "../errors.ts";
 import type { Outcome } from "../model.ts";
 
-/** For a forge that does not say how long it needs. */
+/** For a forge that does not say how long to wait. */
 const restMs = { unreachable: 15_000, "rate-limited": 60_000 } as const;
 
-/** Throws what is not a forge's. A forge that needs time gets it; what a person has to mend is not tried again. */
+/** Rethrows errors that are not a forge's. A temporary failure postpones the job; a permanent one is not retried. */
 export function toForgeOutcome(error: unknown): Outcome {
   if (!(error instanceof ForgeError)) throw error;
   const { problem, message, retryAfterMs } = error;

@@ -1,6 +1,7 @@
 /**
- * A deployment in the preview of a fork: what the merge's files give that the base's do not. Neither is compared with the
- * cluster, of which nothing is read, and nothing that the deployment may use is handed out.
+ * A deployment in the preview of a fork: how the render of the merge's files differs from that of the base's. Neither
+ * is compared with the cluster, nothing is read from it, and kluctl gets none of the deployment's permissions or
+ * credentials.
  */
 import { NeedsMoreError, PrepareError, PreviewRefusedError, SourceError } from "../errors.ts";
 import type { Logger } from "../log.ts";
@@ -18,13 +19,13 @@ import { describeEncrypted } from "./encrypted-files.ts";
 import { compareRendersSafely } from "./render-diff.ts";
 import { makeVisible } from "./visible-text.ts";
 
-/** Anybody may propose something that never ends. */
+/** Anybody may open a pull request whose rendering never ends. */
 const longestRenderMs = 120_000;
 
-/** What the proposed commit is not to blame for. */
+/** An error that the proposed commit did not cause. */
 class BaseError extends PrepareError {}
 
-/** Never rejects: what fails is told, and the other deployments' previews go on. */
+/** Never rejects: failures are reported, and the previews of other deployments continue. */
 export async function compareIsolated(
   target: Target,
   cluster: string,
@@ -55,7 +56,7 @@ interface Difference {
   readonly encrypted: Preview["encrypted"];
 }
 
-/** One after the other: a stranger's pull request takes no more at once than any other. */
+/** Sequential: a fork's pull request uses no more resources at once than any other. */
 async function renderBoth(
   { deployment, merge }: Target,
   deps: CompareDeps,
@@ -92,7 +93,7 @@ async function renderBoth(
   }
 }
 
-/** `undefined` for a project that the merge brings. */
+/** Returns `undefined` for a project that the merge adds. */
 async function findBase(merge: Merged, path: string, signal: AbortSignal): Promise<Stubbed | undefined> {
   return merge.stubbed(path, signal, { deployed: undefined }).catch((error: unknown) => {
     if (error instanceof SourceError && error.problem === "path-not-found") return undefined;

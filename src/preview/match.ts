@@ -1,4 +1,4 @@
-/** Whom would merging a pull request concern? Pure, and able to explain itself. */
+/** Finds the deployments that merging a pull request would affect. Pure, and explains its decisions. */
 import { describeRef } from "../git-ref.ts";
 import { type Ignored, isSwitchedOff, reasonUntouched } from "../match.ts";
 import { type ChangedPaths, type GitDeployment, type PullRequest, annotation, keyText } from "../model.ts";
@@ -6,21 +6,21 @@ import { repoId } from "../repo-url.ts";
 
 export interface MatchedPullRequest {
   readonly concerned: readonly GitDeployment[];
-  /** The deployments of the same repository that the merge does not concern, and why. */
+  /** The deployments of the same repository that the merge does not affect, and why. */
   readonly ignored: readonly Ignored[];
 }
 
-/** What has been read of the repository so far. */
+/** What has been read from the repository so far. */
 export interface Known {
-  /** Full name of its default branch. */
+  /** Full name of the repository's default branch. */
   readonly defaultRef?: string | undefined;
   /** The files in which the merge differs from the base branch. */
   readonly changed?: ChangedPaths | undefined;
 }
 
 /**
- * As for a push to the base branch, and as there in doubt a deployment is concerned: what is not known yet excludes
- * nobody. Suspended deployments are previewed; whether they take part in webhooks is another matter.
+ * The same rules as for a push to the base branch: what is not known yet excludes no deployment. Suspended deployments
+ * are previewed; whether they react to webhooks is another matter.
  */
 export function matchPullRequest(
   pullRequest: Pick<PullRequest, "repoUrls" | "baseBranch">,
@@ -39,7 +39,7 @@ export function matchPullRequest(
   return { concerned, ignored };
 }
 
-/** The first that applies, the lasting reasons before those of this one pull request. */
+/** Returns the first reason that applies; permanent reasons come before those of this pull request. */
 function reasonToIgnore(baseBranch: string, deployment: GitDeployment, known: Known): string | undefined {
   const { spec, deletionTimestamp } = deployment;
   const { ref } = spec.source;
@@ -53,7 +53,7 @@ function reasonToIgnore(baseBranch: string, deployment: GitDeployment, known: Kn
   }
   const { changed } = known;
   if (changed === undefined) return undefined;
-  // Other than a host's list, an empty one of git's own is an answer: all of it is in the base branch already.
+  // An empty list of a host may be incomplete, but git's own is reliable: the base branch already contains everything.
   if (changed.complete && changed.paths.length === 0) return "the merge changes no file";
   return reasonUntouched(changed, deployment);
 }

@@ -1,6 +1,6 @@
 /**
- * What a merge queue's group would change. The host has made the merge already and waits for its checks, so every way
- * through here ends with a status, also where nothing is compared.
+ * The preview of a merge queue's group. The host has made the merge already and waits for its checks, so every path
+ * through this file ends with a status, even if nothing is compared.
  */
 import { setTimeout as sleepFor } from "node:timers/promises";
 import { ForgeError, QueueUnavailableError, SupersededError } from "../errors.ts";
@@ -34,15 +34,15 @@ import { compareMerges, earlyAfterMs, type OpenDeps } from "./open.ts";
 import { describeReport } from "./summary.ts";
 
 export interface MergeGroupDeps extends OpenDeps {
-  /** False: no project is rendered. The queue still gets its answer. */
+  /** False: no project is rendered. The queue still gets its status. */
   readonly enabled: boolean;
-  /** Whether groups are rendered although a member comes from a fork, or from nobody knows where. */
+  /** Whether groups are rendered although a member comes from a fork, or its origin is unknown. */
   readonly renderForks: boolean;
-  /** Those with a login for their API, by id. */
+  /** The forges with credentials for their API, by id. */
   readonly forges: ReadonlyMap<string, Pick<Forge, "repoName" | "pullRequest">>;
   readonly deployments: { all(): readonly (Deployment | MalformedDeployment)[]; synced(): boolean };
   readonly reports: Pick<Reports, "groupStatuses" | "saveGroupStatus">;
-  /** Brings the status on the forge in line with what is known of the group. Throws ForgeError. */
+  /** Updates the status on the forge to the current state of the group. Throws ForgeError. */
   readonly write: (group: MergeGroupKey, following: readonly GitDeployment[], signal: AbortSignal) => Promise<void>;
   readonly log: Logger;
   /** Rejects when the signal aborts. */
@@ -102,20 +102,21 @@ export function createMergeGroupPreview(deps: MergeGroupDeps) {
 
     const statusNow = async () => (await deps.reports.groupStatuses(group)).get(group.branch);
     const known = await statusNow();
-    // Two events announce a group, and either may come again, or late.
+    // Two events announce a group, and either may be repeated or late.
     if (known !== undefined && known.state !== "pending") {
       await deps.write(group, following, signal);
       return { kind: "skipped", why: "the group was reported already" };
     }
     const end = async (): Promise<Outcome> => {
       const pending = await statusNow();
-      // Where nothing was written nobody waits for an end, and the commit may be another group's, or the base branch's.
+      // If no status was written, none has to be completed, and the commit may belong to another group or to the base
+      // branch.
       if (pending !== undefined) await record({ ...pending, ...ended });
       return { kind: "skipped", why: ended.description };
     };
-    // Else git says whether the group is over: who has the webhook's secret may claim anything.
+    // Otherwise git decides whether the group has ended: the sender of a delivery may claim anything.
     if (request.ended && following.length === 0) return end();
-    // What cannot be read leaves the status without a link: the queue still gets its answer.
+    // If the pull request cannot be read, the status has no link: the queue still gets its status.
     const pullRequest = await forge.pullRequest({ ...group, number: queue.pullRequest }, signal).catch(unlessRefused);
     const about = { context: aggregateContext, url: pullRequest?.url, proposed: true };
     const report = (verdict: Verdict) => record({ ...about, ...verdict });
@@ -187,7 +188,7 @@ function unlessRefused(error: unknown): undefined {
   if (!(error instanceof ForgeError) || needsTime(error)) throw error;
 }
 
-/** One line, for there is no comment beside a group: the first cause of a failure is in it. */
+/** One line with the first cause of a failure, because a group has no comment. */
 function toVerdict(report: Pick<Report, "state" | "obstacle" | "previews">, members: readonly number[]): Verdict {
   const cause = firstCause(report);
   const included = members.length > 1 ? `; includes ${members.map((number) => `#${number}`).join(", ")}` : "";

@@ -1,4 +1,4 @@
-/** What merging gives, once for each set of logins that the deployments name; nearly always there is one. */
+/** The results of merging, one per set of credentials that the deployments use; nearly always there is only one. */
 import { SourceError } from "../errors.ts";
 import { isBranchTip } from "../git-ref.ts";
 import type { Ignored } from "../match.ts";
@@ -28,12 +28,12 @@ export type MergedOrNot =
   | MergedGroup
   | FailedGroup
   | { readonly kind: "conflict"; readonly base: string; readonly paths: readonly string[] }
-  /** Now that the default branch is known, nobody follows the base branch. */
+  /** Now that the default branch is known: no deployment follows the base branch. */
   | { readonly kind: "nobody"; readonly base: string; readonly ignored: readonly Ignored[] };
 
 /**
- * No branch of the repository points at the pull request's head. Nobody with write access may have pushed it, whatever the
- * forge says, so nothing of it is merged, let alone rendered. Another try reads the pull request again.
+ * No branch of the repository points at the pull request's head. Perhaps no user with write access has pushed it,
+ * whatever the forge claims, so it is not merged, let alone rendered. A retry reads the pull request again.
  */
 export class HeadOnNoBranch extends SourceError {
   constructor(head: string) {
@@ -41,7 +41,7 @@ export class HeadOnNoBranch extends SourceError {
   }
 }
 
-/** The host's own ref of the pull request is at another commit than the one that somebody allowed, or there is none. */
+/** The host's own ref of the pull request is missing, or points at another commit than the allowed one. */
 export class HeadNotProposed extends SourceError {
   constructor({ key, head }: Pick<PullRequest, "key" | "head">) {
     super("ref-not-found", `git does not have ${head.slice(0, 7)} as the head of pull request ${key.number}`);
@@ -53,7 +53,7 @@ export interface MergesDeps {
   readonly sources: Pick<Sources, "heads" | "commitsAt" | "merge">;
 }
 
-/** Never rejects, so that nothing is left behind: whoever calls releases the merges, also when some of them failed. */
+/** Never rejects, so that no merge is leaked: the caller releases the merges even if some of them failed. */
 export async function mergeForEachLogin(
   pullRequest: PullRequest,
   candidates: readonly GitDeployment[],
@@ -76,7 +76,7 @@ async function mergeForLogin(
     const [first] = candidates as [GitDeployment, ...GitDeployment[]];
     credentials = await readCredentials(first, secrets);
     const repository = { url: first.spec.source.url, credentials: credentials.git };
-    // Asked afresh: a webhook of the pull request says nothing about where its base branch is.
+    // Always fetched: a webhook about the pull request does not contain the current commit of the base branch.
     const heads = await sources.heads(repository, undefined, signal);
     const { defaultRef } = heads;
     const base = heads.commits.get(`refs/heads/${baseBranch}`);
@@ -85,7 +85,7 @@ async function mergeForLogin(
     if (deployments.length === 0) return { kind: "nobody", base, ignored };
     if (pullRequest.fork) await checkProposed(pullRequest, repository, sources, signal);
     else if (!isBranchTip(head, heads)) throw new HeadOnNoBranch(head);
-    // Of this very commit, wherever its branch is by now.
+    // Merges exactly this commit, wherever its branch is by now.
     const merge: Merge = await sources.merge({ ...repository, head, base }, signal);
     if (merge.kind === "conflict") return { kind: "conflict", base, paths: merge.paths };
     const known = { defaultRef, changed: merge.changed };
@@ -96,8 +96,8 @@ async function mergeForLogin(
 }
 
 /**
- * Hosts put the head of a pull request there by themselves, also of forks: GitHub, Gitea and Forgejo the first, GitLab the
- * second. Where a host does not, it takes write access.
+ * Hosts themselves write the head of a pull request to these refs, including those of forks: GitHub, Gitea and Forgejo
+ * to the first, GitLab to the second. On other hosts only users with write access can create them.
  */
 async function checkProposed(
   pullRequest: PullRequest,

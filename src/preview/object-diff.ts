@@ -1,4 +1,4 @@
-/** The diff of one object as text, without any secret. Pure. */
+/** The diff of one object as text, without secrets. Pure. */
 import { parseJson } from "../json.ts";
 import { diffLines } from "../line-diff.ts";
 import type { Change, ResultObject } from "../model.ts";
@@ -19,8 +19,8 @@ const maxLineLength = 400;
 const contextLines = 3;
 
 /**
- * How much text may be compared for all objects of a deployment. Finding what differs and what is secret takes up to half a
- * second for each million characters, in which the server does nothing else.
+ * How much text may be compared for all objects of a deployment. Finding differences and secrets takes up to half a
+ * second per million characters, during which the server does nothing else.
  */
 export const maxComparedLength = 4_000_000;
 
@@ -33,7 +33,7 @@ export function diffObject(object: ResultObject, redactor: Redactor): DiffText {
     ? signed("+", sideOf(asWritten(parseJson(object.rendered ?? "") ?? {}), redactor).shown)
     : object.changes.flatMap((change) => diffChange(change, redactor));
   if (lines.length === 0) return { diff: "", linesLeftOut: 0 };
-  // Many more than are shown, for some of them become one; of the others only their number is of interest.
+  // Many more than are shown, because some of them collapse into one; of the others only the number matters.
   const near = lines.slice(0, 5 * maxLines);
   const shown = redactTogether(near, redactor).map((line) => cutLine(makeVisible(line), maxLineLength));
   const { diff, linesLeftOut } = fit(shown.filter((line, i) => line !== shown[i - 1] || !isOnlyMask(line)));
@@ -44,7 +44,7 @@ function diffChange({ type, jsonPath, oldValue, newValue }: Change, redactor: Re
   const path = ` ${redactor.text(jsonPath.replace(/^\$?\.?/, "")).replaceAll(/\s+/g, " ")}:`;
   const before = type === "insert" ? nothing : sideOf(oldValue, redactor);
   const after = type === "delete" ? nothing : sideOf(newValue, redactor);
-  // Compared as they are, shown as they may be: so that it is seen that a hidden line has changed.
+  // The raw lines are compared and the redacted lines shown, so that a change in a hidden line is visible.
   const all = diffLines(before.raw, after.raw);
   const near = all.map((_, i) => all.slice(Math.max(i - contextLines, 0), i + contextLines + 1).some(isChanged));
   const lines = all.flatMap(({ sign, at }, i) => {
@@ -66,10 +66,10 @@ interface Side {
 
 const nothing: Side = { raw: [], shown: [] };
 
-/** Redacted before its lines are torn apart: what is secret may stand in several of them. */
+/** Redacted before it is split into lines: a secret may span several of them. */
 function sideOf(value: unknown, redactor: Redactor): Side {
   const raw = toYamlLines(value, { leaf: same, key: same, deep: same });
-  // Text by text, before quotes and escapes of our own come to it; and then as a whole.
+  // Redacts each text before our own quotes and escapes are added, and then the whole.
   const lines = toYamlLines(value, {
     leaf: (text) => redactor.text(redactor.leaf(text)),
     key: (text) => redactor.text(text),
@@ -86,7 +86,7 @@ function signed(sign: string, lines: readonly string[]): string[] {
   return lines.map((line) => `${sign}  ${line}`);
 }
 
-/** Once more, with the paths and both sides together, as they will be read. The signs stay. */
+/** Redacts once more, with paths and both sides together, as they will be shown. The signs are kept. */
 function redactTogether(lines: readonly string[], redactor: Redactor): string[] {
   const redacted = redactor.text(lines.join("\n")).split("\n");
   return redacted.map((line, i) => {
@@ -107,8 +107,8 @@ function fit(lines: readonly string[]): DiffText {
 }
 
 /**
- * In the order in which people write it, and without what kluctl adds to every object to find it again. The namespace
- * stands in the title, and would keep the same object in other deployments from being told together with this one.
+ * In the usual order of fields, and without what kluctl adds to every object to find it again. The namespace is in the
+ * title; here it would prevent grouping with the same object of other deployments.
  */
 function asWritten(object: unknown): unknown {
   if (!isRecord(object) || !isRecord(object["metadata"])) return object;

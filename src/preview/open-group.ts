@@ -1,4 +1,4 @@
-/** A merge queue's group in git: whether it is still there, whose code is in it, and what it holds. */
+/** A merge queue's group in git: whether it still exists, whose code it contains, and its merges. */
 import { isBranchTip } from "../git-ref.ts";
 import {
   type Credentials,
@@ -15,7 +15,7 @@ import type { Forge, Reports } from "../ports.ts";
 import { credentialsKey, readCredentials, readGitCredentials } from "../reconcile/credentials.ts";
 import type { FailedGroup, MergedOrNot, MergesDeps } from "./merges.ts";
 
-/** A group, and what the server knows of its repository. */
+/** A group, and what the server knows about its repository. */
 export interface GroupAtHost {
   readonly group: MergeGroupKey;
   readonly queue: QueueBranch;
@@ -25,14 +25,14 @@ export interface GroupAtHost {
 }
 
 export type OpenedGroup =
-  /** The queue's branch is gone, or at another commit. */
+  /** The queue's branch was deleted, or points at another commit. */
   | { readonly kind: "ended" }
-  /** It may hold what nobody with write access has seen. */
+  /** It may contain code that no user with write access has seen. */
   | { readonly kind: "refused"; readonly why: string }
-  /** `members`: the pull requests in it, as far as they are known, with those of the groups ahead. */
+  /** `members`: the pull requests in it, as far as they are known, including those of the groups ahead. */
   | { readonly kind: "opened"; readonly merges: readonly MergedOrNot[]; readonly members: readonly number[] };
 
-/** Whether git has the group's branch at its commit. Throws if no login can read the repository. */
+/** Whether git has the group's branch at its commit. Throws if no credentials can read the repository. */
 export async function isInGit(
   { branch, commit }: MergeGroupKey,
   following: readonly GitDeployment[],
@@ -54,7 +54,7 @@ export async function isInGit(
   throw failure;
 }
 
-/** The caller releases the merges. Throws if no login can read the repository. */
+/** The caller releases the merges. Throws if no credentials can read the repository. */
 export async function openGroup(
   { group, queue, forge, renderForks }: GroupAtHost,
   candidates: readonly GitDeployment[],
@@ -76,10 +76,10 @@ export async function openGroup(
   }
   if (readable.length === 0) throw failed[0]?.error;
   let members: readonly number[] | undefined;
-  // Each login answers for itself, as everywhere.
+  // Each set of credentials is checked by itself, as everywhere.
   for (const { heads } of readable) {
     if (heads.commits.get(`refs/heads/${group.branch}`) !== group.commit) return { kind: "ended" };
-    // What a delivery calls the base is a claim, by which groups ahead could be hidden; the branch's name is git's.
+    // The base in a delivery is only a claim, which could hide groups ahead; the branch's name is git's.
     members = findMembers(queue.base, queue, heads);
     const why = renderForks ? undefined : await whyNotRendered(members, group, heads, forge, signal);
     if (why !== undefined) return { kind: "refused", why };
@@ -110,8 +110,8 @@ export interface UnansweredDeps {
 }
 
 /**
- * The groups in a repository that wait for an answer, also where a comparison was begun: it may have been lost. Queues
- * leave branches behind: only those count that lead down to the base branch as it is now.
+ * Finds the groups of a repository that wait for a status, including those whose comparison was started but may have
+ * been lost. Queues leave branches behind: only those that lead down to the current base branch count.
  */
 export async function findUnansweredGroups(
   { forges, reports }: UnansweredDeps,
@@ -137,8 +137,8 @@ export async function findUnansweredGroups(
 }
 
 /**
- * The pull requests between the base branch and the group's commit, in order. Groups stand on the one ahead until that is
- * merged. `undefined` if the queue's branches do not lead down to the base branch.
+ * Returns the pull requests between the base branch and the group's commit, in order. A group is based on the one ahead
+ * until that is merged. `undefined` if the queue's branches do not lead down to the base branch.
  */
 function findMembers(base: string, { baseBranch, pullRequest }: QueueBranch, { commits }: Heads) {
   const tip = commits.get(`refs/heads/${baseBranch}`);
@@ -158,7 +158,7 @@ function findMembers(base: string, { baseBranch, pullRequest }: QueueBranch, { c
   return members;
 }
 
-/** As for a pull request: its head has to be at a branch of the repository, which takes write access. */
+/** As for a pull request: its head has to be on a branch of the repository, which requires write access. */
 async function whyNotRendered(
   members: readonly number[] | undefined,
   { forge: id, repoName }: MergeGroupKey,

@@ -1,4 +1,4 @@
-/** The preview of a pull request that is open: reads top to bottom. */
+/** The preview of an open pull request: reads from top to bottom. */
 import { QueueUnavailableError } from "../errors.ts";
 import type { Logger } from "../log.ts";
 import {
@@ -24,18 +24,18 @@ import { HeadNotProposed, HeadOnNoBranch, mergeForEachLogin, type MergedOrNot, t
 import { findBase, findConflict, release, toTargets } from "./targets.ts";
 
 export interface OpenDeps extends MergesDeps, CompareDeps {
-  /** What people call the cluster. */
+  /** The name of the cluster for users. */
   readonly clusterName: () => Promise<string>;
-  /** Told before code of a fork is rendered that somebody has allowed. */
+  /** Called before an allowed commit of a fork is rendered. */
   readonly audit?: ((rendered: AllowedFork) => void) | undefined;
 }
 
-/** Code from a fork that is rendered with all that a branch gets, because somebody has allowed this commit. */
+/** Code from a fork that is rendered with the full access of a branch, because this commit was allowed. */
 export interface AllowedFork {
   readonly action: "preview-fork";
   readonly pullRequest: string;
   readonly commit: string;
-  /** Those whose annotations allow it. */
+  /** The deployments whose annotations allow it. */
   readonly deployments: readonly string[];
 }
 
@@ -43,7 +43,7 @@ export interface OpenPullRequest extends Attempt {
   readonly pullRequest: PullRequest;
   readonly cause?: PreviewRequest["cause"] | undefined;
   readonly previous: Report | undefined;
-  /** Those that follow its base repository, whatever branch. */
+  /** The deployments that follow its base repository, on any branch. */
   readonly deployments: readonly GitDeployment[];
   readonly log: Logger;
   readonly save: (report: Report) => Promise<void>;
@@ -130,7 +130,10 @@ export async function previewOpen(open: OpenPullRequest, deps: OpenDeps): Promis
   }
 }
 
-/** A fork gets all that a branch gets where somebody has allowed this very commit, and nothing but a render elsewhere, if that. */
+/**
+ * A fork gets the full access of a branch in deployments that allow exactly this commit; in the others it is rendered
+ * in isolation, or not at all.
+ */
 function sortFork(
   pullRequest: PullRequest,
   concerned: readonly GitDeployment[],
@@ -146,26 +149,26 @@ function sortFork(
 }
 
 /**
- * The report on a head that was on no branch, when the sweep asks for it again. Most likely it still is: one look is enough,
- * and what was said is neither taken back meanwhile nor given a new date.
+ * Returns the report on a head that was on no branch, when the sweep requests it again. Most likely that is unchanged:
+ * one check is enough, and the report is neither withdrawn meanwhile nor gets a new date.
  */
 function findUnchanged({ cause, previous, pullRequest: { head } }: OpenPullRequest): Report | undefined {
   const isKnown = cause === "sweep" && previous?.obstacle?.kind === "no-branch" && previous.head === head;
   return isKnown ? previous : undefined;
 }
 
-/** What is compared with the cluster: the merges, and where they would be deployed from. */
+/** What is compared with the cluster: the merges, and the deployments they affect. */
 export interface Compared extends Pick<Attempt, "lastAttempt" | "signal"> {
   readonly merges: readonly MergedOrNot[];
   readonly pullRequest: Pick<PullRequest, "repoUrls" | "baseBranch">;
-  /** Those that are rendered without the cluster instead. */
+  /** The deployments that are rendered without the cluster instead. */
   readonly isolated?: readonly GitDeployment[] | undefined;
   readonly log: Logger;
 }
 
 /**
- * Resolves, when all processes have ended and the merges are given back, with how many previews failed that another try
- * may mend.
+ * Resolves when all processes have ended and the merges have been released. Returns how many previews failed that a
+ * retry may fix.
  */
 export async function compareMerges(
   { merges, pullRequest, isolated = [], lastAttempt, log, signal }: Compared,

@@ -1,4 +1,6 @@
-/** Finds out what merging a pull request would change in the live cluster, and writes it down for others to tell. */
+/**
+ * Determines what merging a pull request would change in the live cluster, and stores the result for the report job.
+ */
 import { setTimeout as sleepFor } from "node:timers/promises";
 import { QueueUnavailableError, RemoteBusyError, SupersededError } from "../errors.ts";
 import type { Logger } from "../log.ts";
@@ -12,34 +14,34 @@ import { toForgeOutcome } from "./forge-outcome.ts";
 import { type OpenDeps, previewOpen } from "./open.ts";
 
 export interface PreviewDeps extends OpenDeps {
-  /** False: no project is rendered, whatever was asked for before that was switched off. */
+  /** False: no project is rendered, even for requests from before previews were disabled. */
   readonly enabled: boolean;
-  /** Whether a forge may say something about the repository at this URL. */
+  /** Whether a forge may report about the repository at this URL. */
   readonly speaksFor: (forge: string, url: string) => boolean;
-  /** Those with a login for their API, by id. */
+  /** The forges with credentials for their API, by id. */
   readonly forges: ReadonlyMap<string, Pick<Forge, "pullRequest">>;
   readonly deployments: Pick<Deployments, "tracking"> & { synced(): boolean };
   readonly reports: Pick<Reports, "find" | "save" | "setRefused">;
   readonly queue: Pick<Queue, "enqueue">;
-  /** Absent: none is known to be slow. */
+  /** Absent: no repository is known to be slow. */
   readonly slowForMs?: Sources["slowForMs"] | undefined;
   readonly log: Logger;
   /** Rejects when the signal aborts. */
   readonly sleep?: (ms: number, signal: AbortSignal) => Promise<unknown>;
 }
 
-/** What a job of a pull request does. */
+/** Runs the job of a pull request. */
 export type PreviewPullRequest = (request: PreviewRequest, attempt: Attempt) => Promise<Outcome>;
 
 type ClosedPullRequest = PullRequest & { readonly state: "closed" | "merged" };
 
 const notSyncedMs = 1_000;
-/** While somebody else fetches from a slow remote. */
+/** While another job fetches from a slow remote. */
 const slowMs = 5_000;
 
 /**
- * It reads git and the cluster and writes nothing but its report: the deployments' status, conditions, events, results
- * and leases are not its own.
+ * It reads git and the cluster and writes nothing but its report: it never touches the deployments' status, conditions,
+ * events, results or leases.
  */
 export function createPreview(deps: PreviewDeps): PreviewPullRequest {
   const sleep = deps.sleep ?? ((ms, signal) => sleepFor(ms, undefined, { signal, ref: false }));
@@ -60,7 +62,7 @@ export function createPreview(deps: PreviewDeps): PreviewPullRequest {
     const forge = deps.forges.get(key.forge);
     if (forge === undefined)
       return { kind: "skipped", why: `no login is configured for the API of forge ${key.forge}` };
-    // A list of deployments that is not complete would make it look as if nobody were concerned.
+    // An incomplete list of deployments would make it look as if none were affected.
     if (!deps.deployments.synced()) {
       return { kind: "later", afterMs: notSyncedMs, why: "the deployments are not loaded yet" };
     }
@@ -76,7 +78,7 @@ export function createPreview(deps: PreviewDeps): PreviewPullRequest {
     return previewOpen({ pullRequest, cause, previous, deployments, ...attempt, log, save, sleep }, deps);
   }
 
-  /** There may be a comment that nobody remembers: if there is one, it must not look as if the pull request were open. */
+  /** There may be a comment without a stored report: it must not look as if the pull request were open. */
   async function close(pullRequest: ClosedPullRequest, previous: Report | undefined): Promise<Outcome> {
     const now = deps.clock.now();
     const unknown = { previews: [], ignored: [], secrets: [] };
@@ -98,14 +100,14 @@ export function createPreview(deps: PreviewDeps): PreviewPullRequest {
       : { ...previous, head, baseBranch, earlierHeads, base: undefined };
   }
 
-  /** An answer of one forge is no reason to render, and to show there, what is on another. */
+  /** A forge's pull request is no reason to render content of a repository on another forge, and to show it there. */
   function tracking({ key: { forge }, repoUrls }: PullRequest) {
     const own = repoUrls.filter((url) => deps.speaksFor(forge, url));
     const repos = new Set(own.map(repoId).filter((repo) => repo !== undefined));
     return [...repos].flatMap((repo) => deps.deployments.tracking(repo));
   }
 
-  /** Written down first: whoever tells it reads it. */
+  /** The report is stored first, because the report job reads it. */
   async function save(report: Report): Promise<void> {
     await deps.reports.save(fitReport(report));
     await deps.queue.enqueue([{ kind: "report", pullRequest: report.pullRequest }]);
@@ -121,7 +123,7 @@ function toOutcome(error: unknown, signal: AbortSignal, log: Logger): Outcome {
   }
   if (error instanceof QueueUnavailableError) return { kind: "failed", retry: "soon", message };
   const outcome = toForgeOutcome(error);
-  // A forge that needs time is told of by whoever puts the job off.
+  // Temporary failures of the forge are logged where the job is postponed.
   if (outcome.kind === "failed") log.warn({ error: outcome.message }, "request to the forge failed");
   return outcome;
 }

@@ -1,18 +1,21 @@
-/** What a report keeps of the one before it. Pure. */
+/** What a report keeps from the previous one. Pure. */
 import type { PullRequest } from "../model.ts";
 import type { Report } from "../report.ts";
 
 const keptHeads = 5;
-/** A base branch that moves more seldom leaves time enough to show a preview. */
+/** A base branch that moves less often leaves enough time to show a preview. */
 const inARowMs = 2 * 60_000;
 
-/** The heads whose statuses may still say that something is pending. */
+/** The heads whose statuses may still be pending. */
 export function earlierHeads(previous: Report | undefined, head: string): string[] {
   if (previous === undefined) return [];
   return [...new Set([previous.head, ...previous.earlierHeads])].filter((one) => one !== head).slice(0, keptHeads);
 }
 
-/** How often in a row the base branch was faster than the preview. `base`: its commit now, once that is known. */
+/**
+ * How often in a row the base branch moved before the preview was complete. `base`: its current commit, once that is
+ * known.
+ */
 export function restarts(
   previous: Report | undefined,
   { head, baseBranch }: Pick<PullRequest, "head" | "baseBranch">,
@@ -22,6 +25,6 @@ export function restarts(
   if (previous === undefined || previous.head !== head || previous.baseBranch !== baseBranch) return 0;
   if (now - (previous.finishedAt ?? previous.startedAt) >= inARowMs) return 0;
   if (base !== undefined && previous.base !== undefined && previous.base !== base) return previous.restarts + 1;
-  // The one before was broken off, or it is too early to tell: the row goes on.
+  // The previous preview was aborted, or it is too early to tell: the count is kept.
   return previous.state === "working" || base === undefined ? previous.restarts : 0;
 }

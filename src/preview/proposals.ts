@@ -1,4 +1,7 @@
-/** The pull requests that propose a commit, or once did: where it is as long as it is not merged. */
+/**
+ * Finds the pull requests whose head is, or once was, a given commit: they show where the commit is while it is not
+ * merged.
+ */
 import type { DeliveryRecord } from "../delivery-record.ts";
 import { type PullRequestKey, pullRequestText, type RepoId } from "../model.ts";
 import type { TracedPullRequest } from "../reconcile/trace.ts";
@@ -6,7 +9,7 @@ import { isOpen, type Report } from "../report.ts";
 import { describePreview, describeReport } from "./summary.ts";
 
 export interface ProposalsDeps {
-  /** What is known of the open pull requests into a repository. */
+  /** Returns the known open pull requests into a repository. */
   readonly open: (repo: RepoId) => Promise<readonly { readonly pullRequest: PullRequestKey; readonly head: string }[]>;
   readonly find: (key: PullRequestKey) => Promise<Report | undefined>;
 }
@@ -15,18 +18,18 @@ export interface ProposalsQuery {
   /** The beginning of a hash, in lower case. */
   readonly commit: string;
   readonly repos: readonly RepoId[];
-  /** All that are remembered: they tell of pull requests that are over, and of heads from before. */
+  /** All stored deliveries: they include closed pull requests and earlier heads. */
   readonly deliveries: readonly DeliveryRecord[];
 }
 
 interface Told {
   readonly key: PullRequestKey;
   readonly head: string;
-  /** By the last delivery, if one told of it. */
+  /** From the last delivery about it, if there is one. */
   readonly reason?: string | undefined;
 }
 
-/** Those that are open come first. */
+/** Open pull requests come first. */
 export async function findProposals(
   { open, find }: ProposalsDeps,
   { commit, repos, deliveries }: ProposalsQuery,
@@ -54,7 +57,7 @@ function pullRequestOf({ event, forge, repoName, pullRequest, commit, reason }: 
   return [{ key: { forge, repoName, number: pullRequest }, head: commit, reason }];
 }
 
-/** `isPushed`: a push to some branch is remembered that brought the commit. */
+/** `isPushed`: a stored delivery shows that the commit was pushed to some branch. */
 function toProposal(
   { key, head, reason }: Told,
   report: Report | undefined,
@@ -72,7 +75,7 @@ function toProposal(
       : describeProposal(report);
   const isHead = about.head.startsWith(commit);
   const told = { ...about, isHead, words: wordsFor({ ...about, isHead }, isPushed) };
-  // What a merge would have changed is no news of one that is over.
+  // What a merge would have changed is irrelevant once the pull request is closed.
   return isOver(about) ? { ...told, verdict: "", previews: [] } : told;
 }
 
@@ -91,12 +94,12 @@ function wordsFor(
   return `It is the head of pull request ${name}${into} and is not deployed before it is merged.`;
 }
 
-/** Of what a preview found, what is said where there is no room for all of it. */
+/** The short form of a preview's result. */
 export function describeProposal(report: Report) {
   const { pullRequest, url, baseBranch, head, state, previews } = report;
   return {
     name: pullRequestText(pullRequest),
-    // It comes from the git host: a link must never be a program.
+    // The URL comes from the git host: a link must never be a program.
     url: /^https?:\/\//i.test(url) ? url : undefined,
     baseBranch,
     head,

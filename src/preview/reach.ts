@@ -2,7 +2,9 @@
 import type { Credentials, GitDeployment } from "../model.ts";
 import { parseRepoUrl } from "../repo-url.ts";
 
-/** Each as in `preview.hosts`. A branch adds nothing to them: `baseHosts` are in what has been merged already. */
+/**
+ * Each in the format of `preview.hosts`. A pull request cannot add hosts: `baseHosts` are those in the merged state.
+ */
 export function hostsOf(
   { spec }: Pick<GitDeployment, "spec">,
   { git, oci, helm }: Credentials,
@@ -18,13 +20,13 @@ export function hostsOf(
   return [...new Set(hosts.filter((host) => host !== ""))];
 }
 
-/** Over ssh nothing is fetched in a preview, and the same host most likely speaks https as well. */
+/** Previews fetch nothing over ssh, and the same host most likely serves https as well. */
 function hostsOfUrl(url: string): string[] {
   const { protocol, host = "", hostAndPort = "" } = parseRepoUrl(url) ?? {};
   return [protocol === "https:" || protocol === "http:" ? hostAndPort : host];
 }
 
-/** Docker's own has several names, and hands out tokens and contents under others. */
+/** Docker's own registry has several names, and serves tokens and contents from other hosts. */
 function hostsOfRegistry(registry: string): string[] {
   const isDockers = /^(?:.+\.)?docker\.io$/.test(registry);
   return isDockers ? ["*.docker.io", "production.cloudflare.docker.com"] : [registry];

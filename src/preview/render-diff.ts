@@ -1,6 +1,6 @@
 /**
- * What differs between two renders of a project, in the words of kluctl's diff: so that it is masked, ranked and shown by the
- * same code. Nothing in it was ever compared with a cluster. Pure.
+ * The difference between two renders of a project, in the format of kluctl's diff, so that the same code masks, ranks
+ * and shows it. Nothing in it was ever compared with a cluster. Pure.
  */
 import { isDeepStrictEqual } from "node:util";
 import { parseJson } from "../json.ts";
@@ -8,7 +8,7 @@ import type { Change, CommandResult, ObjectRef, ResultObject } from "../model.ts
 import { lengthOfTexts } from "../redact/weight.ts";
 import { inThread, largeText } from "../thread/in-thread.ts";
 
-/** `compareRenders` without stopping the event loop. */
+/** `compareRenders` without blocking the event loop. */
 export async function compareRendersSafely(
   base: CommandResult,
   head: CommandResult,
@@ -18,7 +18,7 @@ export async function compareRendersSafely(
   return inThread(import.meta.url, compareRenders, [base, head], signal);
 }
 
-/** Of objects that are in one render only, those of the base count as no longer in the project. */
+/** Objects that are only in the base's render count as no longer in the project. */
 export function compareRenders(base: CommandResult, head: CommandResult): CommandResult {
   const before = byId(base);
   const after = byId(head);
@@ -47,10 +47,12 @@ function toResultObject(before: ResultObject | undefined, after: ResultObject | 
   };
 }
 
-/** Deeper, and of longer paths, values are compared as wholes: whoever wrote them may want this to take long. */
+/**
+ * Deeper values, and those with longer paths, are compared as a whole: an author may try to make the comparison slow.
+ */
 const deepest = 32;
 const longestPath = 400;
-/** With more the whole object counts as one change. */
+/** If there are more, the whole object counts as one change. */
 const mostChanges = 1_000;
 
 function changesBetween(before: unknown, after: unknown): Change[] {
@@ -83,7 +85,7 @@ function addChanges({ path, depth, before, after }: Pair, found: Change[]): void
   }
 }
 
-/** Two mappings, or two lists of the same length: of others nobody knows which entry became which. */
+/** Two mappings, or two lists of the same length: for other lists it is unknown which entry became which. */
 function isAlike(before: unknown, after: unknown): boolean {
   if (Array.isArray(before) && Array.isArray(after)) return before.length === after.length;
   return isRecord(before) && isRecord(after);

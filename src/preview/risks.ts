@@ -1,4 +1,4 @@
-/** What of a change deserves a second look, in words of what it means. Pure. */
+/** Finds the changes that deserve a second look, and describes their consequences. Pure. */
 import { parseJson } from "../json.ts";
 import type { Change, ObjectRef, ResultError, ResultObject } from "../model.ts";
 import type { PreviewObject, Risk } from "../report.ts";
@@ -21,7 +21,7 @@ export function findRisks({ object, action, errors }: Question): Risk[] {
   return risks;
 }
 
-/** The API server's words for a change it does not make, as kluctl passes them on. */
+/** Whether it is one of the API server's messages for a change that it refuses, as kluctl passes them on. */
 export function refusesChange({ message }: ResultError): boolean {
   return /field is immutable|updates to \S+ spec for fields other than|cannot change roleRef|may not be changed|is forbidden after creation/i.test(
     message,
@@ -74,8 +74,8 @@ function lossOf(object: ResultObject): string {
 // Fields that cannot change
 
 /**
- * From the API server's own validation (pkg/apis/…/validation) and the documentation of each kind. What is left of a
- * StatefulSet's spec is what it lets through; so with a claim's, whose request may grow.
+ * From the API server's own validation (pkg/apis/…/validation) and the documentation of each kind. For StatefulSets,
+ * these are all fields of the spec except the mutable ones; the same goes for claims, whose request may grow.
  */
 const immutableFields: Readonly<Record<string, RegExp>> = {
   "apps/StatefulSet":
@@ -117,7 +117,7 @@ function refusedFields({ ref, changes, remote }: ResultObject, action: string, e
 }
 
 // ---------------------------------------------------------------------------------------------------------------
-// Kinds that reach beyond themselves
+// Kinds with effects beyond their own object
 
 const reaches: Readonly<Record<string, string>> = {
   "apiextensions.k8s.io/CustomResourceDefinition":
@@ -146,7 +146,7 @@ const scalable = /^apps\/(?:Deployment|StatefulSet|ReplicaSet)$/;
 function reachOf({ ref, changes }: ResultObject, action: string): string | undefined {
   const toZero = changes.some((change) => pathOf(change) === "spec.replicas" && Number(change.newValue) === 0);
   if (action === "changed" && toZero && scalable.test(idOf(ref))) return "it is scaled to zero: no pod is left running";
-  // A deletion says what is lost already; a new namespace concerns nothing that is there.
+  // For a deletion the loss is reported already; a new namespace affects no existing object.
   if (action === "deleted" || (action === "new" && idOf(ref) === "/Namespace")) return undefined;
   return reaches[idOf(ref)];
 }
@@ -160,7 +160,7 @@ function pathOf({ jsonPath }: Change): string {
   return jsonPath.replace(/^\$?\.?/, "");
 }
 
-/** The first two fields name it well enough, and no list's index or user's key stands in them. */
+/** The first two fields are clear enough, and contain no list index and no key chosen by a user. */
 function shortPath(path: string): string {
   return /^[A-Za-z]+(?:\.[A-Za-z]+)?/.exec(path)?.[0] ?? "a field";
 }

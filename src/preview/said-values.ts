@@ -1,7 +1,8 @@
 /**
- * Values of Secrets that kluctl got masks of only, so that a project cannot show one by accident. Where it says one all the same,
- * somebody has guessed it, and stars in its place would tell which of many guesses is right. So these values are hidden in what a
- * project does not say itself: what is live, and what the API server says. Pure.
+ * Values of Secrets that kluctl received only as masks, so that a project cannot reveal one by accident. If the project
+ * itself contains such a value, its author has guessed it, and replacing it by stars would confirm which of many
+ * guesses is right. So these values are hidden only in text that is not the project's own: live objects and messages of
+ * the API server. Pure.
  */
 import { parseJson } from "../json.ts";
 import type { ResultObject } from "../model.ts";
@@ -11,15 +12,15 @@ import { isSecret } from "../redact/secrets-of.ts";
 import { toYamlLines } from "./yaml-lines.ts";
 
 /**
- * About so long it may take to find out which values are said, in microseconds. What is not found by then counts as said:
- * nobody says so many in so much text by chance.
+ * Approximate limit, in microseconds, for finding out which values the project contains. Values that are not resolved
+ * by then count as contained: nobody includes so many in so much text by chance.
  */
 const mostWork = 2_000_000;
 const [workOfValue, workOfCharacter] = [50, 1];
-/** Of objects and of keys; longer texts are no names. */
+/** For names of objects and keys; longer texts are not names. */
 const longestName = 253;
 
-/** Of a value that is said in part, the other parts stay. */
+/** If the project contains only a part of a value, the other parts remain hidden. */
 export function withoutSaid(values: readonly string[], objects: readonly ResultObject[]): string[] {
   if (createRedactor(values).doubt() !== undefined) return [...values]; // then nothing is shown anyway
   const texts = [...new Set(objects.flatMap(textsOf))].map(withoutShapes);
@@ -37,7 +38,10 @@ function partsOf(value: string): string[] {
   return parts.filter((part) => part !== "" && part !== value);
 }
 
-/** All that a project says of an object, and as a comment would show it. Of Secrets it shows nothing but keys. */
+/**
+ * All texts of the project about an object, and the object as a comment would show it. Of Secrets a comment shows only
+ * keys.
+ */
 function textsOf({ ref, rendered }: ResultObject): string[] {
   if (rendered === undefined || isSecret(ref)) return [];
   const texts: string[] = [];
@@ -51,11 +55,11 @@ function textsOf({ ref, rendered }: ResultObject): string[] {
 
 const unknowing = createRedactor([]);
 
-/** A text, and what becomes of it whatever the values are. */
+/** A text, and how it is shown if there are no known values. */
 interface Said {
   readonly text: string;
   readonly shown: string;
-  /** `undefined` for what is no name. */
+  /** `undefined` if the text is not a name. */
   readonly shownAsName: string | undefined;
 }
 
@@ -64,7 +68,7 @@ function withoutShapes(text: string): Said {
   return { text, shown: unknowing.text(text), shownAsName: isName ? unknowing.name(text) : undefined };
 }
 
-/** By halves, and each in what the whole was found in. */
+/** Bisects the values, and searches each half only in the texts where the whole matched. */
 function saidAmong(values: readonly string[], texts: readonly Said[], work: { left: number }): readonly string[] {
   if (values.length === 0 || texts.length === 0) return [];
   if (work.left < 0) return values;

@@ -1,4 +1,4 @@
-/** What becomes of a Secret's keys: all that may be told of its values. Pure. */
+/** Compares the keys of a Secret: all that may be shown of its values. Pure. */
 import type { ResultObject } from "../model.ts";
 import type { PreviewObject } from "../report.ts";
 import { readSecret } from "../redact/secrets-of.ts";

@@ -1,6 +1,6 @@
 /**
- * Describes the result of a preview in a few words for a commit status. The texts only have fixed words and numbers, so they
- * are safe wherever they are shown.
+ * Describes the result of a preview in a few words for a commit status. The texts consist only of fixed words and
+ * numbers, so they are safe wherever they are shown.
  */
 import type { Preview, Report } from "../report.ts";
 

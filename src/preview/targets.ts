@@ -1,4 +1,4 @@
-/** From what the merges gave to the deployments that are compared. Pure, but for giving the merges back. */
+/** Derives the deployments to compare from the merges. Pure, except that it releases merges. */
 import type { Ignored } from "../match.ts";
 import { keyText, type PullRequest } from "../model.ts";
 import { credentialSecrets } from "../reconcile/credentials.ts";
@@ -8,23 +8,25 @@ import { matchPullRequest } from "./match.ts";
 import type { MergedOrNot } from "./merges.ts";
 
 export interface Targets {
-  /** In the order of their names. */
+  /** Sorted by name. */
   readonly targets: readonly Target[];
   readonly ignored: readonly Ignored[];
-  /** What must not be read in any message. */
+  /** What must not appear in any message. */
   readonly secrets: readonly string[];
-  /** Why a login could not read the repository, where another try may mend it; `everywhere`: neither could any other. */
+  /**
+   * Why the repository could not be read with some credentials, if a retry may help; `everywhere`: nor with any others.
+   */
   readonly unreadable?: { readonly error: unknown; readonly everywhere: boolean } | undefined;
 }
 
-/** Now that the changed files are known, some deployments are not concerned after all. */
+/** Now that the changed files are known, some deployments turn out not to be affected. */
 export function toTargets(
   pullRequest: Pick<PullRequest, "repoUrls" | "baseBranch">,
   merges: readonly MergedOrNot[],
 ): Targets {
   const targets: Target[] = [];
   const ignored: Ignored[] = [];
-  // It is one repository: what one login could read of it holds for the others.
+  // It is one repository: what was read with one set of credentials is true for all.
   const known = merges.find((one) => one.kind === "merged")?.known;
   for (const one of merges) {
     if (one.kind === "nobody") ignored.push(...one.ignored);
@@ -45,7 +47,7 @@ export function toTargets(
   };
 }
 
-/** The commit that was merged with; of several logins, as the first saw it. */
+/** The base commit of the merge; if there are several merges, that of the first. */
 export function findBase(merges: readonly MergedOrNot[]): string | undefined {
   return merges.find((one) => one.kind !== "failed")?.base;
 }

@@ -1,18 +1,18 @@
 /**
- * What a merge changes where nothing was decrypted. Placeholders differ from all that is in the cluster, so the merge is
- * compared with what the deployed commit gives, with the same placeholders: what is equal in both is no change, and what
- * differs from the cluster in both is never shown as it is there, for it may have been decrypted. Pure.
+ * What a merge changes if nothing was decrypted. Placeholders differ from everything in the cluster, so the merge is
+ * compared with the render of the deployed commit, with the same placeholders. What is equal in both is not a change.
+ * Where both differ from the cluster, the cluster's value is never shown, because it may have been decrypted. Pure.
  */
 import type { Change, CommandResult, ObjectRef, ResultObject } from "../model.ts";
 import { isSecret } from "../redact/secrets-of.ts";
 import { mask } from "../redact/shapes.ts";
 
 export interface Undecrypted {
-  /** Of the deployed commit; `undefined` if it could not be compared. */
+  /** The diff of the deployed commit; `undefined` if it could not be compared. */
   readonly reference: CommandResult | undefined;
 }
 
-/** Shorter ones are found everywhere. */
+/** Shorter values would match everywhere. */
 const shortestValue = 6;
 
 export function withoutEncrypted(objects: readonly ResultObject[], { reference }: Undecrypted): ResultObject[] {
@@ -20,7 +20,9 @@ export function withoutEncrypted(objects: readonly ResultObject[], { reference }
   return objects.map((object) => compareWith(object, deployed.get(idOf(object.ref))));
 }
 
-/** The values in the cluster that may have been decrypted, wherever they turn up. Those of Secrets are known anyway. */
+/**
+ * The values in the cluster that may have been decrypted, to be hidden everywhere. Those of Secrets are known anyway.
+ */
 export function valuesToHide({ reference }: Undecrypted): string[] {
   const changes = reference?.objects.filter(({ ref }) => !isSecret(ref)).flatMap((object) => object.changes) ?? [];
   return changes.flatMap(({ oldValue }) => textsIn(oldValue)).filter((text) => text.length >= shortestValue);
@@ -32,7 +34,7 @@ function compareWith(object: ResultObject, deployed: ResultObject | undefined): 
     return { ...object, changes: object.changes.map(hideOld) };
   }
   if (deployed.rendered === object.rendered) return { ...object, changes: [] };
-  // Of a Secret, the keys are told, by comparing whole contents.
+  // For a Secret, changed keys are found by comparing the whole contents.
   if (isSecret(object.ref)) return { ...object, remote: deployed.rendered, applied: object.rendered };
   return { ...object, changes: object.changes.flatMap((change) => compareChange(change, deployed.changes)) };
 }
@@ -43,11 +45,11 @@ function compareChange(change: Change, deployed: readonly Change[]): Change[] {
   const touched = deployed.some(
     ({ jsonPath }) => isBelow(jsonPath, change.jsonPath) || isBelow(change.jsonPath, jsonPath),
   );
-  // What is in the cluster is what the deployed commit gives without anything decrypted.
+  // If untouched, the cluster's value equals what the deployed commit renders without decryption.
   return [touched ? hideOld(change) : change];
 }
 
-/** From the deployed commit's value to the merge's; the cluster's is left out. */
+/** Describes the change from the deployed commit's value to the merge's, without the cluster's value. */
 function compareValues({ jsonPath, type, newValue }: Change, deployed: Change): Change[] {
   if (type === "delete" && deployed.type === "delete") return [];
   if (deployed.type === "delete") return [{ type: "insert", jsonPath, newValue }];

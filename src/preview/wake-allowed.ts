@@ -1,4 +1,4 @@
-/** Has a pull request previewed once somebody has allowed its commit. */
+/** Requests the preview of a pull request once its commit has been allowed. */
 import type { Logger } from "../log.ts";
 import {
   annotation,
@@ -20,7 +20,10 @@ export interface WakeAllowedDeps {
   readonly log: Logger;
 }
 
-/** Returns how to stop. What Redis does not take is asked for again when the annotation changes, or a server starts. */
+/**
+ * Returns a function that stops it. A request that Redis does not accept is made again when the annotation changes, or
+ * a server starts.
+ */
 export function startAllowedWaking({ deployments, forges, reports, queue, clock, log }: WakeAllowedDeps): () => void {
   let isStopped = false;
   deployments.onChange(({ kind, deployment, previous }) => {

@@ -1,20 +1,20 @@
-/** A value of an object as lines that read like YAML; for people, not for parsers. Pure. */
+/** Formats a value of an object as lines that resemble YAML; for users, not for parsers. Pure. */
 
-/** How the text of a scalar and of a field's name is shown. */
+/** How the text of scalars and of field names is shown. */
 export interface Wording {
   leaf(text: string): string;
   key(text: string): string;
-  /** Of what is nested too deeply to be read: all of it, as JSON. */
+  /** For values nested too deeply to be readable: the whole value as JSON. */
   deep(json: string): string;
 }
 
-/** A text by itself is its lines as they are. */
+/** A plain text is shown as its own lines. */
 export function toYamlLines(value: unknown, wording: Wording): string[] {
   if (typeof value === "string") return textLines(wording.leaf(value));
   return nested(value, wording, 0);
 }
 
-/** Each level indents all lines below it, and whoever wrote them may want that to take long. */
+/** Each level indents all lines below it, and an author may try to make that slow. */
 const deepest = 64;
 
 function nested(value: unknown, wording: Wording, depth: number): string[] {
@@ -38,7 +38,7 @@ function field(key: string, value: unknown, wording: Wording, depth: number): st
   }
   if (lines.length === 1 && (!isFilled(value) || lines[0] === "[]" || lines[0] === "{}"))
     return [`${key}: ${lines[0]}`];
-  // A list's dashes already stand out.
+  // The dashes of a list already stand out.
   return [`${key}:`, ...(Array.isArray(value) ? lines : lines.map((line) => `  ${line}`))];
 }
 
@@ -48,7 +48,7 @@ function toItemLines(value: unknown, wording: Wording, depth: number): string[] 
   return lines.length === 1 ? [quoteIfOdd(lines[0]!)] : lines;
 }
 
-/** The lines of a text; the line end at its end is no line. */
+/** The lines of a text, without an empty last line. */
 function textLines(text: string): string[] {
   const lines = text.split("\n");
   return lines.length > 1 && lines.at(-1) === "" ? lines.slice(0, -1) : lines;
@@ -66,7 +66,7 @@ function toKey(key: string): string {
   return /^[\w.$/-]+$/.test(key) ? key : JSON.stringify(key);
 }
 
-/** Quoted where YAML would take a text for something else, so that `"3"` and `3` can be told apart. */
+/** Quotes texts that YAML would take for something else, so that `"3"` and `3` are distinguishable. */
 function quoteIfOdd(text: string): string {
   const odd =
     text === "" || /^(?:true|false|null|yes|no|on|off|~|[-+.\d][\d.eExX_:+-]*)$/i.test(text) || text !== text.trim();

@@ -15,7 +15,7 @@ import {
 import { commandToAllow } from "./obstacle.ts";
 import { code } from "./text.ts";
 
-/** After this many moves of the base, a note says so. */
+/** Once the base has moved this often, a note says so. */
 const manyRestarts = 3;
 
 export function renderVerdict(report: Report): string {

@@ -1,4 +1,4 @@
-/** Groups deployments in which merging changes the same, so that they are described once. */
+/** Groups deployments in which merging has the same effect, so that it is described once. */
 import { createHash } from "node:crypto";
 import { keyText } from "../../model.ts";
 import type { Preview } from "../../report.ts";
@@ -6,10 +6,10 @@ import { isChanged } from "../summary.ts";
 
 export interface Group {
   readonly previews: readonly Preview[];
-  /** The preview that stands for all of them. */
+  /** The preview that represents the group. */
   readonly preview: Preview;
   readonly urgency: Urgency;
-  /** Whether their objects are in the same namespaces too. */
+  /** Whether their objects are also in the same namespaces. */
   readonly sameNamespaces: boolean;
 }
 

@@ -18,7 +18,7 @@ const onNoBranch =
   "none of them points at the head of this pull request now. Its branch was deleted or has moved, or only a merge queue " +
   "has the commit. A user with write access can push the branch again.";
 
-/** Approval is given in the server's cluster, never by text in the pull request. */
+/** Commits are allowed in the server's cluster, never by text in the pull request. */
 function howToAllow(report: Pick<Report, "pullRequest" | "head">): string {
   return `Alternatively, a user who can change the deployments in the cluster reviews this commit and runs ${code(commandToAllow(report))}`;
 }

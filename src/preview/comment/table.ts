@@ -15,7 +15,7 @@ interface Column {
 }
 
 export interface TableOptions {
-  /** The pull request is closed: previews that are not done stay so. */
+  /** The pull request is closed: unfinished previews will not be finished. */
   readonly over: boolean;
   readonly room: number;
 }
@@ -50,7 +50,7 @@ function byUrgency(previews: readonly Preview[]): Preview[] {
 const fold = (title: string, text: string) => `<details><summary>${title}</summary>\n\n${text}\n\n</details>`;
 const foldLength = fold("", "").length + 4;
 
-/** Nothing in it needs attention. */
+/** Whether nothing in it needs attention. */
 function isQuiet(preview: Preview): boolean {
   const { errors, warnings } = preview.counts;
   return preview.state === "done" && !isChanged(preview) && errors + warnings + preview.drift === 0;

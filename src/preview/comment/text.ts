@@ -1,6 +1,6 @@
 /**
- * Renders text of users in a comment. It is always shown as code, the only place in which no host interprets mentions,
- * references, links, images, emoji, mathematics or markup. This file escapes what could end the code, and invisible
+ * Renders text from users in a comment. It is always shown as code, the only place where no host interprets mentions,
+ * references, links, images, emoji, math or markup. This file escapes what could end the code, and invisible
  * characters.
  */
 import { cut, cutLine, makeVisible, spellOut } from "../visible-text.ts";
