@@ -1,8 +1,8 @@
 /**
- * Metrics of each deployment, under the names and labels of kluctl's own controller, so that dashboards and alerts for it
- * go on working. What spec and status say is read when it is asked for, so it goes with the deployment; what was timed
- * here goes a little later. Two faults of the original are mended: `dry_run_enabled` says whether it is a dry run (there
- * it holds the interval), and `deployment_interval_seconds` exists.
+ * Metrics of each deployment, with the names and labels of kluctl's own controller, so that its dashboards and alerts
+ * continue to work. Values from spec and status are read at each scrape, so they disappear together with the
+ * deployment; measured durations disappear a little later. Two bugs of the original are fixed: `dry_run_enabled` says
+ * whether it is a dry run (there it contains the interval), and `deployment_interval_seconds` exists.
  */
 import { Counter, Gauge } from "prom-client";
 import { type Deployment, isMalformed, type Key, keyText, type MalformedDeployment } from "../model.ts";
@@ -14,7 +14,7 @@ type Entry = Deployment | MalformedDeployment;
 export interface DeploymentMetricsOptions {
   readonly registry: TextRegistry;
   readonly deployments: () => readonly Entry[];
-  /** The server applies nothing, whatever the deployments say. */
+  /** Whether the server applies nothing, whatever the deployments specify. */
   readonly dryRun: () => boolean;
   readonly concurrency: () => number;
 }
@@ -24,7 +24,7 @@ export interface DeploymentMetrics {
   pruned(deployment: Key, seconds: number): void;
   reconcileStarted(): void;
   reconciled(deployment: Key, result: string, seconds: number): void;
-  /** The deployment is no more. */
+  /** The deployment was deleted. */
   gone(deployment: Key): void;
 }
 
@@ -35,13 +35,13 @@ const kind = "KluctlDeployment";
 const own = ["namespace", "name"];
 const ofToolkit = ["kind", "name", "namespace"];
 const modes: Readonly<Record<string, string>> = { deploy: "full-deploy", "poke-images": "poke-images" };
-/** kluctl's words in the message of a drift, and ours. */
+/** kluctl's abbreviations in the message of a drift, and our label values. */
 const drifts: Readonly<Record<string, string>> = { new: "new", chg: "changed", orp: "orphan", del: "deleted" };
-/** Ten from 10 ms to half an hour, as Flux has them. */
+/** Ten buckets from 10 ms to half an hour, as in Flux. */
 const toolkitBuckets = Array.from({ length: 10 }, (_, i) => 0.01 * 180_000 ** (i / 9));
-/** As Prometheus's own libraries have them. */
+/** The default buckets of Prometheus's own libraries. */
 const defaultBuckets = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10];
-/** So long what was timed of a deployment that is gone can still be scraped: how long deleting took, for one. */
+/** How long the durations of a deleted deployment can still be scraped, for example that of its deletion. */
 const keptMs = 10 * 60_000;
 
 export function createDeploymentMetrics(options: DeploymentMetricsOptions): DeploymentMetrics {
@@ -49,7 +49,7 @@ export function createDeploymentMetrics(options: DeploymentMetricsOptions): Depl
   const registers = [registry];
   const lastStatus = createLastStatus();
 
-  /** What an entry says is read once: it is another one as soon as anything of it changes. */
+  /** Each entry is read once: any change replaces it by another object. */
   function gauge(
     name: string,
     help: string,
@@ -220,7 +220,7 @@ export function createDeploymentMetrics(options: DeploymentMetricsOptions): Depl
   };
 }
 
-/** `1 new/2 chg`: kluctl's words for what it counts. */
+/** `1 new/2 chg`: kluctl's abbreviations of what it counts. */
 function countOf(word: string, message: string): number {
   return Number(new RegExp(`(\\d+) ${word}\\b`).exec(message)?.[1] ?? 0);
 }
@@ -229,7 +229,7 @@ function readyOf({ status }: Entry): string | undefined {
   return status.conditions.find(({ type }) => type === "Ready")?.status;
 }
 
-/** While a deployment is worked on its condition is unknown: then the last that was known counts. */
+/** During a reconciliation the condition is unknown: the last known value then counts. */
 function createLastStatus() {
   let known = new Map<string, number>();
   return (entry: Entry, deployments: () => readonly Entry[]): number | undefined => {

@@ -1,4 +1,4 @@
-/** How the server gets along with what it depends on. */
+/** Metrics about the server's dependencies: Kubernetes, forges and configuration files. */
 import { Counter, Gauge, Histogram, type Registry } from "prom-client";
 import { boundLabel, workSeconds } from "./labels.ts";
 
@@ -10,26 +10,26 @@ interface ForgeAllowance {
 
 export interface OutsideMetrics {
   kubernetesAsked(method: string, status: number, seconds: number): void;
-  /** A request of ours waited so long for its turn. */
+  /** A request of ours waited this long for the rate limit. */
   kubernetesHeldBack(seconds: number): void;
   watchRestarted(why: string): void;
-  /** Whether it is this server's turn to work. */
+  /** Whether this server is the leader. */
   leads(leads: boolean): void;
-  /** In which ways previews are confined, of these, and whether forks are rendered like that. */
+  /** Which of `properties` are provided to confine previews, and whether forks are rendered in isolation. */
   isolated(properties: readonly string[], provided: Readonly<Record<string, string>>, forks: boolean): void;
-  /** The configuration was read anew. `restart`: some of it is read at the start only, and has changed. */
+  /** The configuration was reloaded. `restart`: a key that is only read at startup has changed. */
   configLoaded(ok: boolean, restart: boolean): void;
-  /** `operation`: what of the Forge port; `result`: `ok`, or the problem. */
+  /** `operation`: the method of the Forge port; `result`: `ok`, or the problem. */
   forgeAsked(forge: string, operation: string, result: string, seconds: number): void;
-  /** What a forge said last of how many requests it still takes, and until when (epoch milliseconds). */
+  /** The last rate limit that a forge reported, and when it resets (epoch milliseconds). */
   forgeAllows(forge: string, allowed: ForgeAllowance): void;
-  /** It wants to be left alone until then, epoch milliseconds. */
+  /** The forge is not called until then, epoch milliseconds. */
   forgeRests(forge: string, until: number): void;
-  /** The sweep asked a remote for its branches. */
+  /** The sweep listed the branches of a remote. */
   swept(ok: boolean, seconds: number): void;
-  /** The sweep found deployments behind of which no webhook had told. */
+  /** The sweep found outdated deployments that no webhook had reported. */
   sweepFound(deployments: number): void;
-  /** The sweep asked for deployments whose interval was due. */
+  /** The sweep requested reconciliations of deployments whose interval was due. */
   sweepDue(deployments: number): void;
 }
 
@@ -107,7 +107,7 @@ export function createOutsideMetrics(registry: Registry): OutsideMetrics {
     labelNames: ["forge"],
     registers,
     collect() {
-      // What it said of a period that is over holds no more, and a server that asks nothing would tell it for ever.
+      // A value from a past period is outdated, and a server that sends no requests would report it forever.
       this.reset();
       for (const [forge, { remaining, resetAt = Infinity }] of allowances)
         if (Date.now() < resetAt) this.set({ forge }, remaining);

@@ -1,18 +1,18 @@
-/** How much is left out because nothing can have changed, and how that is known. */
+/** Counts checks that are skipped because nothing can have changed, and how reliable the evidence is. */
 import { Counter, Gauge, type Registry } from "prom-client";
 
 export interface SkippingMetrics {
-  /** An interval was over. Without a doubt, its loop was left out. */
+  /** A check was due by its interval. It was skipped unless `doubt` gives a reason to check. */
   intervalLoop(doubt: string | undefined): void;
-  /** Somebody changed or deleted what a deployment had applied. */
+  /** An object that a deployment had applied was changed or deleted. */
   drifted(): void;
-  /** The check behind a skip was run all the same. */
+  /** A check that could have been skipped was run anyway, as an audit. */
   audited(result: string): void;
-  /** `believed`: which part of the evidence was wrong. */
+  /** A skipped check would have found a change. `believed`: which part of the evidence was wrong. */
   wrongSkip(believed: string): void;
 }
 
-/** `size`: of what is watched now. */
+/** `size`: how much is being watched now. */
 export function createSkippingMetrics(
   registry: Registry,
   size: () => { readonly watches: number; readonly objects: number },

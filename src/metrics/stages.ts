@@ -1,17 +1,17 @@
-/** Rate, errors and duration of each stage, from a delivery to a commit that is live. */
+/** Rate, errors and duration of each stage, from a delivery to a live commit. */
 import { Counter, Gauge, Histogram, type Registry } from "prom-client";
 import { boundLabel, workSeconds } from "./labels.ts";
 
 export interface StageMetrics {
-  /** A genuine delivery was taken, at this time (epoch milliseconds). */
+  /** A genuine delivery was accepted at this time (epoch milliseconds). */
   delivered(forge: string, at: number): void;
-  /** How many deployments, or pull requests to preview, a delivery concerns. */
+  /** How many deployments, or pull requests to preview, a delivery affects. */
   matched(forge: string, what: "deployment" | "pull-request", count: number): void;
-  /** `joined`: one of its subject waited already, and no job was made. */
+  /** `joined`: a job for the same subject was already waiting, and no new one was created. */
   enqueued(lane: string, cause: string, result: "queued" | "joined"): void;
   queueFailed(): void;
   staged(stage: string, result: "ok" | "failed", seconds: number): void;
-  /** From a push's delivery until its commit is Ready. */
+  /** Time from a push's delivery until its commit is Ready. */
   pushLive(seconds: number): void;
 }
 

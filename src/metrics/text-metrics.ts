@@ -1,10 +1,10 @@
 /**
- * Metrics that keep what they say as text, for what there is of every deployment: prom-client builds every line anew at
- * every scrape, which for a thousand deployments holds up everything else for a third of a second.
+ * Metrics that cache their text, for values of every deployment: prom-client formats every line again at each scrape,
+ * which for a thousand deployments blocks the event loop for a third of a second.
  */
 import { type Metric, Registry } from "prom-client";
 
-/** Name → value, in the order in which they are told. */
+/** Name → value, in the order of the output. */
 export type Labels = Readonly<Record<string, string>>;
 
 interface Named {
@@ -15,21 +15,24 @@ interface Named {
 
 interface TextMetric extends Named {
   readonly type: "gauge" | "histogram";
-  /** All its lines. */
+  /** All its lines in the exposition format. */
   lines(): readonly string[];
 }
 
-/** What prom-client keeps of a metric. */
+/** What prom-client stores as a metric. */
 type Kept = Metric | TextMetric;
 
-/** prom-client's own, which knows besides how a metric says itself. */
+/** prom-client's registry, extended by metrics that format themselves. */
 export class TextRegistry extends Registry {
   addText(metric: TextMetric): void {
     const told = { ...metric, get: () => Promise.resolve({ ...metric, values: [] }) };
     this.registerMetric(told as unknown as Metric);
   }
 
-  /** What `metrics` says, piece by piece: of thousands of deployments it is megabytes, which nobody has to hold at once. */
+  /**
+   * The output of `metrics` in pieces: for thousands of deployments it is megabytes, which need not be in memory at
+   * once.
+   */
   async *pieces(): AsyncGenerator<string> {
     let first = true;
     for (const metric of this.getMetricsAsArray() as readonly unknown[] as readonly Kept[]) {
@@ -41,7 +44,7 @@ export class TextRegistry extends Registry {
     yield "\n";
   }
 
-  /** What `metrics` calls for each, and `getSingleMetricAsString` for one. */
+  /** Called by `metrics` for each metric, and by `getSingleMetricAsString` for one. */
   async getMetricsAsString(metric: Kept): Promise<string> {
     if ("lines" in metric) return linesOf(metric).join("\n");
     const base = Registry.prototype as unknown as { getMetricsAsString(metric: Metric): Promise<string> };
@@ -54,7 +57,7 @@ function linesOf(metric: TextMetric): string[] {
   return [`# HELP ${name} ${help}`, `# TYPE ${name} ${type}`, ...metric.lines()];
 }
 
-/** Of so many lines, which are of one deployment each, there are some tens of kilobytes. */
+/** Each line belongs to one deployment; this many lines have some tens of kilobytes. */
 const linesAtOnce = 100;
 
 function* inPieces(lines: readonly string[]): Generator<string> {
@@ -66,8 +69,8 @@ function* inPieces(lines: readonly string[]): Generator<string> {
 export type Sample = readonly [value: number, labels: Labels];
 
 /**
- * A gauge that reads its values from things that never change: of one that is still there, what was read is not read
- * again as long as `version` stays the same.
+ * A gauge that reads its values from immutable objects: each object is read once, and again only when `version`
+ * changes.
  */
 export function addTextGauge<Thing extends object>(
   registry: TextRegistry,
@@ -110,7 +113,7 @@ export interface TextHistogram {
 }
 
 interface Counts {
-  /** By bucket; the last one is of what is larger than all. */
+  /** By bucket; the last one counts values above all bounds. */
   readonly counts: Uint32Array;
   sum: number;
   text: string | undefined;
