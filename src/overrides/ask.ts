@@ -1,4 +1,4 @@
-/** Asks the client that an override's URL names, wherever it is connected. */
+/** Sends a request to the client that an override's URL names, whichever server it is connected to. */
 import type { ServiceError } from "@grpc/grpc-js";
 import type { KeyMaterial } from "../ports.ts";
 import type { OverrideLimits } from "./limits.ts";
@@ -10,7 +10,7 @@ import type { GrpcPackage } from "./service.ts";
 export interface AskDeps {
   readonly grpc: GrpcPackage;
   readonly server: Pick<ProxyServer, "find">;
-  /** Once it is known. */
+  /** `undefined` until the keys have been loaded. */
   readonly material: () => KeyMaterial | undefined;
   readonly limits: OverrideLimits;
 }

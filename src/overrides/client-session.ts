@@ -1,40 +1,42 @@
-/** One command line that offers sources: who it is, and what it is asked. Knows the messages, not how they travel. */
+/**
+ * The session of one command line that offers sources: authenticates it and sends it requests. Independent of the
+ * transport.
+ */
 import { createHash, createPublicKey, type KeyObject, randomBytes, verify } from "node:crypto";
 import type { ProxyRequest, ProxyResponse, ResolveResponse } from "./messages.ts";
 
-/** The client did not keep to the protocol, or is gone. */
+/** The client violated the protocol or disconnected. */
 export class ClientError extends Error {
   override name = "ClientError";
 }
 
 export interface ClientSession {
-  /** What the client said. Throws ClientError: the connection is of no use any more. */
+  /** Handles a message of the client. Throws ClientError: the connection must then be closed. */
   receive(message: ProxyResponse): void;
-  /** The connection is over: whoever waits for an answer is told so. */
+  /** The connection was closed: rejects all pending requests. */
   closed(): void;
 }
 
-/** A client that has proved who it is. */
+/** An authenticated client. */
 export interface Client {
-  /** SHA-256 of its public key, hexadecimal: its name in an override's URL. */
+  /** SHA-256 of its public key in hexadecimal: the client's name in an override's URL. */
   readonly id: string;
-  /** Clients answer one question after the other. Throws ClientError, or the signal's reason. */
+  /** A client answers one request after the other. Throws ClientError, or the signal's reason. */
   ask(repoKey: string, signal: AbortSignal): Promise<ResolveResponse>;
 }
 
 export interface ClientSessionDeps {
   readonly send: (message: ProxyRequest) => void;
-  /** Throws ClientError if it cannot be taken. */
+  /** Throws ClientError if the client cannot be accepted. */
   readonly accept: (client: Client) => void;
 }
 
 const challengeBytes = 32;
-/** What command lines take is P-256; parameters of a key's own making are nothing to calculate with. */
+/** Command lines use P-256. Keys with custom curve parameters are not accepted for any calculation. */
 const curves = ["prime256v1", "secp384r1", "secp521r1"];
 
 /**
- * The client begins with its public key, signs what it is challenged with, and is accepted. From then on it says nothing
- * that it was not asked.
+ * The client sends its public key, signs our challenge, and is accepted. After that it only sends answers to requests.
  */
 export function createClientSession({ send, accept }: ClientSessionDeps): ClientSession {
   const questions = createQuestions(send);
@@ -85,8 +87,8 @@ interface Question {
 }
 
 /**
- * Answers carry no mark of what they answer. So the next question waits until the last one is answered, even if nobody
- * waits for that answer any more.
+ * Answers do not identify their request. So the next request is sent only after the previous one was answered, even if
+ * its caller has given up.
  */
 function createQuestions(send: (message: ProxyRequest) => void) {
   const gone = () => new ClientError("the client disconnected");

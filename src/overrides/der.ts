@@ -1,4 +1,4 @@
-/** As much of ASN.1's DER as a certificate needs. */
+/** The part of ASN.1's DER that a certificate needs. */
 
 function der(tag: number, ...contents: readonly Uint8Array[]): Buffer {
   const content = Buffer.concat(contents);
@@ -12,20 +12,20 @@ export const utf8 = (text: string) => der(0x0c, Buffer.from(text, "utf8"));
 export const yes = der(0x01, Buffer.from([0xff]));
 /** `[number] EXPLICIT`. */
 export const tagged = (number: number, ...contents: readonly Uint8Array[]) => der(0xa0 + number, ...contents);
-/** `[number] IMPLICIT` of a value without parts. */
+/** `[number] IMPLICIT` of a primitive value. */
 export const plain = (number: number, content: Uint8Array) => der(0x80 + number, content);
 
-/** Bits from the left; `unused` of the last byte's do not count. */
+/** A bit string; the last `unused` bits of the last byte do not count. */
 export const bits = (content: Uint8Array, unused = 0) => der(0x03, Buffer.from([unused]), content);
 
-/** A number that is not negative, from its bytes. */
+/** A non-negative integer from its bytes. */
 export function integer(bytes: Uint8Array): Buffer {
   const first = bytes.findIndex((byte) => byte !== 0);
   const digits = first < 0 ? Buffer.from([0]) : bytes.subarray(first);
   return der(0x02, Buffer.from((digits[0] ?? 0) & 0x80 ? [0] : []), digits);
 }
 
-/** From its usual form with dots. */
+/** From the dotted notation. */
 export function oid(text: string): Buffer {
   const [first = 0, second = 0, ...rest] = text.split(".").map(Number);
   const base128 = (value: number): number[] =>
@@ -33,7 +33,7 @@ export function oid(text: string): Buffer {
   return der(0x06, Buffer.from([first * 40 + second, ...rest.flatMap(base128)]));
 }
 
-/** As certificates have it: with two digits of the year until 2049. */
+/** As in certificates: with a two-digit year until 2049. */
 export function time(date: Date): Buffer {
   const text = date.toISOString().replace(/[-:T]|\.\d+/g, "");
   return date.getUTCFullYear() < 2050 ? der(0x17, Buffer.from(text.slice(2))) : der(0x18, Buffer.from(text));

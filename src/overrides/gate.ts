@@ -1,19 +1,22 @@
-/** Stands between a connection and what decodes it, and lets no more bytes in than the other side may send. */
+/** Limits the bytes that a connection passes on to its decoder. */
 import type { Socket } from "node:net";
 import { Duplex } from "node:stream";
 
 export interface Gate {
-  /** What is sent to it goes out; what comes in comes out of it. */
+  /** Data written to it is sent to the peer; data received within the limit can be read from it. */
   readonly stream: Duplex;
-  /** So many bytes more may come. */
+  /** Allows this many more bytes. */
   allow(bytes: number): void;
-  /** From now on a few bytes may always come: the other side says now and then that it is still there. */
+  /** From now on allows a few bytes each minute, for keepalives of the peer. */
   keepOpen(): void;
 }
 
 const fewEveryMs = 60_000;
 
-/** Whoever sends more than `first`, or more than was allowed since, is cut off before any of it is kept. */
+/**
+ * A connection that sends more than `first` bytes, or more than was allowed since, is closed before the excess is
+ * buffered.
+ */
 export function createGate(socket: Socket, first: number): Gate {
   let left = first;
   let renewedAt = Infinity;
@@ -26,7 +29,7 @@ export function createGate(socket: Socket, first: number): Gate {
       done(error);
     },
   });
-  stream.on("error", () => undefined); // what is cut off is no event
+  stream.on("error", () => undefined); // a closed connection is not an error
   socket.on("data", (chunk: Buffer) => {
     const now = performance.now();
     if (now - renewedAt > fewEveryMs) [left, renewedAt] = [Math.max(left, first), now];

@@ -1,4 +1,4 @@
-/** What the source-override service and its clients know each other by. */
+/** The keys by which the source-override service and its clients authenticate each other. */
 import {
   createHash,
   createPrivateKey,
@@ -12,17 +12,17 @@ import {
 import type { KeyMaterial } from "../ports.ts";
 import { bits, integer, octets, oid, plain, sequence, set, tagged, time, utf8, yes } from "./der.ts";
 
-/** As long as those that kluctl's controller makes: nothing renews them while they are in use. */
+/** As in those of kluctl's controller: they are not renewed while in use. */
 const years = 10;
-/** What ends soon is replaced at a start, so that it does not end while the server runs. */
+/** Certificates that expire soon are replaced at startup, so that they do not expire while the server runs. */
 const renewBeforeMs = 30 * 24 * 3_600_000;
-/** Of those who compare with a clock that is behind ours. */
+/** For peers whose clock is behind ours. */
 const backdatedMs = 3_600_000;
 
-/** The name that the server's certificate has for those who do not reach it by a name of its own. */
+/** The name in the server's certificate for clients that connect by another address. */
 export const serverName = "source-override";
 
-/** A certificate authority of its own, a certificate that it signed, and a secret between controllers. */
+/** Creates a certificate authority, a certificate signed by it, and a secret shared by controllers. */
 export function createKeyMaterial(now: Date): KeyMaterial {
   const authority = generateKeyPairSync("ec", { namedCurve: "prime256v1" });
   const server = generateKeyPairSync("ec", { namedCurve: "prime256v1" });
@@ -37,7 +37,7 @@ export function createKeyMaterial(now: Date): KeyMaterial {
   };
 }
 
-/** Why it cannot be used, if so. kluctl's own controller may have made it. */
+/** Returns why the material cannot be used, or `undefined`. kluctl's own controller may have created it. */
 export function problemOf({ ca, cert, key, controllerSecret }: KeyMaterial, now: Date): string | undefined {
   try {
     const [authority, server] = [new X509Certificate(ca), new X509Certificate(cert)];
@@ -60,7 +60,7 @@ interface CertificateOptions {
   readonly now: Date;
 }
 
-/** X.509, version 3, signed with ECDSA and SHA-256; PEM. */
+/** X.509 version 3, signed with ECDSA and SHA-256, in PEM. */
 function certificate({ name, publicKey, issuer, extensions, now }: CertificateOptions): string {
   const signature = sequence(oid("1.2.840.10045.4.3.2"));
   const begins = new Date(now.getTime() - backdatedMs);
@@ -103,8 +103,8 @@ const dnsName = (name: string) => plain(2, Buffer.from(name));
 const address = (...bytes: number[]) => plain(7, Buffer.from(bytes));
 
 const ofAuthority = [
-  extension("2.5.29.19", sequence(yes), true), // may sign others
-  extension("2.5.29.15", bits(Buffer.from([0b0000_0100]), 2), true), // and is for nothing else
+  extension("2.5.29.19", sequence(yes), true), // may sign certificates
+  extension("2.5.29.15", bits(Buffer.from([0b0000_0100]), 2), true), // and has no other use
 ];
 
 const ofServer = [
@@ -113,7 +113,7 @@ const ofServer = [
   extension("2.5.29.37", sequence(oid("1.3.6.1.5.5.7.3.1"))), // of TLS servers
   extension(
     "2.5.29.17",
-    // The command line comes through a port-forward, other replicas to a pod's address.
+    // The command line connects through a port-forward, other replicas by the pod's address.
     sequence(
       dnsName("localhost"),
       dnsName(serverName),

@@ -1,24 +1,24 @@
-/** What kluctl's own service allows, and how long anybody may take. */
+/** Limits of the source-override service: the sizes are those of kluctl's own service. */
 
 const mebi = 1024 ** 2;
 
 export interface OverrideLimits {
-  /** Of a packed directory. */
+  /** Size of a packed directory. */
   readonly archiveBytes: number;
-  /** Of what it holds. */
+  /** Size of its unpacked content. */
   readonly unpackedBytes: number;
   readonly entries: number;
-  /** Of all packed directories that are received or unpacked at a time. */
+  /** Total size of the packed directories that are being received or unpacked. */
   readonly bytesInFlight: number;
-  /** That a connection may send before it is known who is there, and a client that was not asked for anything a minute. */
+  /** What a connection may send before it is authenticated, and afterwards per minute without a request. */
   readonly unaskedBytes: number;
-  /** Command lines and other replicas that are connected at a time. */
+  /** Concurrent connections of command lines and other replicas. */
   readonly connections: number;
-  /** How long a client may take to say who it is. */
+  /** How long a client may take to authenticate. */
   readonly handshakeMs: number;
   /** How long a client may take to pack and send a directory. */
   readonly answerMs: number;
-  /** A client that is not heard of for so long is asked whether it is still there. */
+  /** A client that has been silent for this long is pinged. */
   readonly keepaliveMs: number;
 }
 
@@ -34,19 +34,19 @@ export const defaultLimits: OverrideLimits = {
   keepaliveMs: 30_000,
 };
 
-/** What an archive is sent in. */
+/** Maximum size of the message with an archive. */
 export function messageBytes({ archiveBytes }: OverrideLimits): number {
   return archiveBytes + 1024;
 }
 
-/** What an archive takes on a connection: TLS and HTTP/2 add to each 16 KiB of it. */
+/** Bytes that an archive needs on a connection: TLS and HTTP/2 have an overhead for each 16 KiB. */
 export function answerBytes(limits: OverrideLimits): number {
   return 1.1 * messageBytes(limits) + limits.unaskedBytes;
 }
 
 /**
- * How many archives may be in memory. Half of the room is for what this server unpacks, half for what it passes on to
- * other replicas: two that wait for each other's would wait for ever.
+ * How many archives may be in memory. Half of the memory is for archives that this server unpacks, half for those that
+ * it forwards to other replicas: with a shared limit, two replicas that wait for each other would wait forever.
  */
 export function archivesInFlight({ bytesInFlight, archiveBytes }: OverrideLimits): number {
   return Math.max(1, Math.floor(bytesInFlight / 2 / archiveBytes));

@@ -1,11 +1,11 @@
 /**
- * The messages of kluctl's source-override service, `sourceoverride.Proxy`, in protobuf's wire format. They are few and
- * have only texts, bytes and each other as fields, so they are read and written here:
+ * The messages of kluctl's source-override service, `sourceoverride.Proxy`, in protobuf's wire format. They are few,
+ * and their fields are only strings, bytes and other messages, so no protobuf library is used:
  *
- *     service Proxy {
- *       rpc ProxyStream(stream ProxyResponse) returns (stream ProxyRequest);
- *       rpc ResolveOverride(ProxyRequest) returns (ResolveOverrideResponse);
- *     }
+ * service Proxy {
+ *   rpc ProxyStream(stream ProxyResponse) returns (stream ProxyRequest);
+ *   rpc ResolveOverride(ProxyRequest) returns (ResolveOverrideResponse);
+ * }
  */
 
 export interface AuthMessage {
@@ -14,7 +14,7 @@ export interface AuthMessage {
   readonly challenge?: Buffer | undefined;
   /** Proof of possession: signature over the key's hash and the challenge. */
   readonly pop?: Buffer | undefined;
-  /** Empty: the client is accepted. */
+  /** Empty: the client was accepted. */
   readonly authError?: string | undefined;
   /** SHA-256 of the public key, hexadecimal. */
   readonly pubKeyHash?: string | undefined;
@@ -25,7 +25,7 @@ export interface ResolveRequest {
   readonly repoKey?: string | undefined;
 }
 
-/** Neither: the client has nothing for that repository. */
+/** If neither field is set, the client has no override for that repository. */
 export interface ResolveResponse {
   readonly error?: string | undefined;
   /** A tar.gz. */
@@ -46,11 +46,11 @@ export interface ProxyResponse {
 
 interface Codec<T> {
   encode(message: T): Buffer;
-  /** Throws for what is no such message. Fields that are not known are left out. */
+  /** Throws if the bytes are not such a message. Unknown fields are ignored. */
   decode(bytes: Buffer): T;
 }
 
-/** Field numbers count from 1 in the order in which they are named. */
+/** Fields are numbered from 1 in the order of their names here. */
 function message<T extends object>(fields: { readonly [Name in keyof T]-?: Codec<NonNullable<T[Name]>> }): Codec<T> {
   const list = Object.entries(fields) as [keyof T, Codec<unknown>][];
   return {
@@ -94,7 +94,7 @@ export const ProxyRequest = message<ProxyRequest>({ auth: AuthMessage, request: 
 export const ProxyResponse = message<ProxyResponse>({ auth: AuthMessage, response: ResolveResponse });
 
 const lengthDelimited = 2;
-/** How many bytes a value of these wire types has; the others are not in use any more. */
+/** Length of values of these wire types; the other types are no longer used. */
 const fixedLengths: Readonly<Record<number, number>> = { 1: 8, 5: 4 };
 
 function varint(value: number): Buffer {
@@ -104,7 +104,7 @@ function varint(value: number): Buffer {
   return Buffer.from([...bytes, left]);
 }
 
-/** The fields with texts and bytes; others, of later versions, are skipped. */
+/** Yields the string and bytes fields; others, from later versions, are skipped. */
 function* readFields(bytes: Buffer): Generator<{ number: number; content: Buffer }> {
   let at = 0;
   const next = (): number => {

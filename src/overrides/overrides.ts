@@ -1,4 +1,4 @@
-/** What clients offer instead of sources, as directories that go with the run they were asked for. */
+/** Fetches the sources that clients offer, into directories that exist as long as the run that needs them. */
 import { mkdir, stat, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { Readable } from "node:stream";
@@ -15,9 +15,12 @@ import { archivesInFlight, type OverrideLimits } from "./limits.ts";
 import type { ResolveResponse } from "./messages.ts";
 
 export interface OverridesDeps {
-  /** Asks the client that an override's URL names. Throws what says why there is no answer, or the signal's reason. */
+  /**
+   * Sends a request to the client that an override's URL names. Throws an error that says why there is no answer, or
+   * the signal's reason.
+   */
   readonly ask: (url: string, repoKey: string, signal: AbortSignal) => Promise<ResolveResponse>;
-  /** Where directories of runs are made. */
+  /** Where the directories of runs are created. */
   readonly workDir: string;
   readonly limits: OverrideLimits;
   readonly log: Logger;
@@ -48,7 +51,7 @@ export function createOverrides({ ask, workDir, limits, log }: OverridesDeps): O
       return true;
     }
 
-    /** The first that has something, of the clients whose overrides fit. */
+    /** Tries the clients whose overrides match, and returns the directory of the first that has the repository. */
     async function fetchAny(key: RepoKey, timeoutMs: number, signal: AbortSignal): Promise<string | undefined> {
       const to = join(directory, String(found.size));
       const late = AbortSignal.timeout(Math.max(1, Math.min(timeoutMs, limits.answerMs)));
@@ -59,7 +62,7 @@ export function createOverrides({ ask, workDir, limits, log }: OverridesDeps): O
           if (await inFlight.run(() => fetchFrom(url, key, to, soon), { signal: soon })) return to;
         } catch (cause) {
           signal.throwIfAborted();
-          const where = url.replace(/\/[^/]*$/, ""); // who knows the rest of it could ask as well
+          const where = url.replace(/\/[^/]*$/, ""); // the rest is the client's id, which is enough to request its files
           const why = late.aborted ? "no response in time" : (cause as Error).message;
           throw new PrepareError(`spec.sourceOverrides: could not get ${repoKeyText(key)} from ${where}: ${why}`, {
             cause,
@@ -108,7 +111,7 @@ export function createOverrides({ ask, workDir, limits, log }: OverridesDeps): O
   };
 }
 
-/** Of words of somebody else's. */
+/** Limits the length of an error that comes from the client. */
 function shorten(text: string): string {
   return text.length > 1_000 ? `${text.slice(0, 1_000)} …` : text;
 }

@@ -1,4 +1,6 @@
-/** Asks another replica, whose address an override's URL names, for what a client that is connected to it offers. */
+/**
+ * Requests sources of a client that is connected to another replica; the replica's address is in the override's URL.
+ */
 import { createSecureContext } from "node:tls";
 import { resolveAllowed, systemLookup } from "../address.ts";
 import type { KeyMaterial } from "../ports.ts";
@@ -14,7 +16,7 @@ export interface Question {
   readonly repoKey: string;
 }
 
-/** Anybody who may annotate a deployment chooses the address. */
+/** Checks the address, because any user who may annotate a deployment can choose it. */
 async function findTarget(address: string): Promise<string> {
   const [, host = "", port = ""] = /^(.*):(\d+)$/.exec(address) ?? [];
   const [found] = await resolveAllowed(host, systemLookup);
@@ -23,8 +25,8 @@ async function findTarget(address: string): Promise<string> {
 }
 
 /**
- * Only who has the key of our certificate is talked to, wherever the address leads: nobody else is told the secret. Throws
- * gRPC's error, or the signal's reason.
+ * Sends the secret only to a server that has the key of our certificate, wherever the address leads. Throws gRPC's
+ * error, or the signal's reason.
  */
 export async function askReplica(
   grpc: GrpcPackage,
@@ -34,8 +36,8 @@ export async function askReplica(
   signal: AbortSignal,
 ): Promise<ResolveResponse> {
   signal.throwIfAborted();
-  // The very certificate is trusted, not its authority: that has the same name in what kluctl's controller makes, which
-  // OpenSSL takes for a certificate that signed itself.
+  // Trusts the certificate itself, not its authority: in the certificates of kluctl's controller both have the same
+  // name, so OpenSSL takes the certificate for self-signed.
   const trusted = createSecureContext({ ca: cert, allowPartialTrustChain: true });
   const client = new grpc.Client(await findTarget(address), grpc.credentials.createFromSecureContext(trusted), {
     "grpc.ssl_target_name_override": serverName,

@@ -1,6 +1,7 @@
 /**
- * The service that `kluctl gitops` connects to, through a port-forward, to offer the files of its user's machine. The
- * server that works on the request need not be the one that holds the connection: others ask here, too.
+ * The service that `kluctl gitops` connects to through a port-forward, to offer the files of its user's machine. The
+ * server that handles the request may not be the one with the connection, so other servers send their requests here,
+ * too.
  */
 import { timingSafeEqual } from "node:crypto";
 import { once } from "node:events";
@@ -18,7 +19,7 @@ import { type GrpcPackage, proxyService } from "./service.ts";
 
 export interface ProxyServerDeps {
   readonly grpc: GrpcPackage;
-  /** Absent: all addresses of this machine. */
+  /** Default: all addresses of this machine. */
   readonly host?: string | undefined;
   readonly port: number;
   readonly limits: OverrideLimits;
@@ -26,20 +27,20 @@ export interface ProxyServerDeps {
 }
 
 export interface ProxyServer {
-  /** The real one, when 0 was asked for. */
+  /** The actual port if 0 was requested. */
   readonly port: number;
-  /** Until then connections are refused: nobody could know whom they talk to. */
+  /** Starts to accept connections. Before that they are refused, because clients could not authenticate the server. */
   serve(material: KeyMaterial): void;
-  /** A client that is connected to this server. */
+  /** Finds a client that is connected to this server. */
   find(id: string): Client | undefined;
   stop(): Promise<void>;
 }
 
-/** Throws what the operating system says if the address cannot be had. */
+/** Throws the operating system's error if the address cannot be used. */
 export async function startProxyServer({ grpc, host, port, limits, log }: ProxyServerDeps): Promise<ProxyServer> {
   const { status } = grpc;
   const clients = new Map<string, Client>();
-  /** Those of whom it is not known who they are, the oldest first, and the others. */
+  /** Unauthenticated connections, the oldest first; and all connections. */
   const [strangers, sockets] = [new Set<Socket>(), new Set<Socket>()];
   const passingOn = createLimit(archivesInFlight(limits));
   let controllerSecret: Buffer | undefined;
@@ -107,7 +108,7 @@ export async function startProxyServer({ grpc, host, port, limits, log }: ProxyS
     }
   }
 
-  /** Each connection has a server of its own, which knows its gate. */
+  /** Each connection has its own gRPC server, which knows the connection's gate. */
   function createServerFor(gate: Gate, known: () => void): Grpc.Server {
     const server = new grpc.Server({
       "grpc.max_receive_message_length": messageBytes(limits),
@@ -141,8 +142,8 @@ export async function startProxyServer({ grpc, host, port, limits, log }: ProxyS
       clearTimeout(late);
       for (const all of [strangers, sockets]) all.delete(socket);
     });
-    socket.on("error", () => socket.destroy()); // who hangs up is no event
-    // What is still of use is heard of more often: it is pinged.
+    socket.on("error", () => socket.destroy()); // a closed connection is not an error
+    // A live connection is never silent for this long, because it is pinged.
     socket.setTimeout(3 * limits.keepaliveMs, () => socket.destroy());
     if (sockets.size > limits.connections) {
       const [oldest] = strangers;

@@ -1,4 +1,4 @@
-/** `sourceoverride.Proxy` as gRPC calls it. The package that speaks it is loaded only where the service is wanted. */
+/** `sourceoverride.Proxy` as a gRPC service definition. The gRPC package is loaded only if the service is enabled. */
 import type * as Grpc from "@grpc/grpc-js";
 import { ProxyRequest, ProxyResponse, ResolveResponse } from "./messages.ts";
 
@@ -6,7 +6,7 @@ export type GrpcPackage = typeof Grpc;
 
 export async function loadGrpc(): Promise<GrpcPackage> {
   const grpc = await import("@grpc/grpc-js");
-  grpc.setLogVerbosity(grpc.logVerbosity.NONE); // it writes to the terminal, where log lines belong
+  grpc.setLogVerbosity(grpc.logVerbosity.NONE); // it would write to the terminal, between the log lines
   return grpc;
 }
 

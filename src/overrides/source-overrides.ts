@@ -1,4 +1,4 @@
-/** The source-override service as a whole: listens, gets its keys, and asks those who are connected. */
+/** The complete source-override service: listens, loads its keys, and requests sources from connected clients. */
 import { setTimeout as sleep } from "node:timers/promises";
 import type { Logger } from "../log.ts";
 import type { KeyMaterial, Overrides } from "../ports.ts";
@@ -11,9 +11,9 @@ import { loadGrpc } from "./service.ts";
 export interface SourceOverridesDeps {
   readonly host?: string | undefined;
   readonly port: number;
-  /** Asked until it succeeds: the cluster may not answer yet. */
+  /** Retried until it succeeds: the cluster may not answer yet. */
   readonly loadMaterial: () => Promise<KeyMaterial>;
-  /** Where directories of runs are made; those of a process that crashed are removed. */
+  /** Where the directories of runs are created; those of a crashed process are removed. */
   readonly workDir: string;
   readonly limits?: Partial<OverrideLimits> | undefined;
   readonly log: Logger;
@@ -29,7 +29,7 @@ export interface SourceOverrides {
 
 const againAfterMs = 5_000;
 
-/** Throws what the operating system says if the address cannot be had. */
+/** Throws the operating system's error if the address cannot be used. */
 export async function startSourceOverrides(deps: SourceOverridesDeps): Promise<SourceOverrides> {
   const { host, port, loadMaterial, workDir, log } = deps;
   const limits = { ...defaultLimits, ...deps.limits };
