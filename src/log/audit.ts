@@ -1,13 +1,13 @@
-/** Where the audit log goes: one JSON object per line, into a file of its own or among the log's lines. */
+/** Writes the audit log: one JSON object per line, to its own file or to the log. */
 import { type DestinationStream, pino } from "pino";
 import { ConfigError } from "../errors.ts";
 import type { Logger } from "../log.ts";
 
 export interface AuditLogOptions {
-  /** Absent: among the log's lines. */
+  /** Absent: the audit log is part of the log. */
   readonly file?: string | undefined;
   readonly log: Logger;
-  /** Makes a logger that writes to such a file. */
+  /** Creates a logger that writes to the audit log's file. */
   readonly loggerFor: (destination: DestinationStream) => Logger;
 }
 
@@ -16,12 +16,12 @@ export interface AuditLog {
   close(): void;
 }
 
-/** Its lines are written whatever the log's level is. Throws a ConfigError if the file cannot be written. */
+/** Audit entries are written at any log level. Throws a ConfigError if the file cannot be written. */
 export function createAuditLog({ file, log, loggerFor }: AuditLogOptions): AuditLog {
   const marks = { audit: true, logger: "audit" };
   if (file === undefined) return { log: log.child(marks, { level: "info" }), close: () => undefined };
   try {
-    // Opened for appending, so that it can be rotated by copying it and cutting it off.
+    // Opened for appending, so that it can be rotated by copying and truncating.
     const destination = pino.destination({ dest: file, append: true, sync: true });
     let failing = false;
     destination.on("error", (error) => {

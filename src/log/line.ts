@@ -1,11 +1,11 @@
-/** What a finished log line may look like. Pure. */
+/** Limits and escapes finished log lines. Pure. */
 import { stripVTControlCharacters } from "node:util";
 
-// kluctl's client gives up on the whole stream at a line of 64 KiB.
+// kluctl's client aborts the whole stream at a line of 64 KiB.
 const mostBytes = 60 * 1024;
 const mostTextLength = 2_000;
 
-/** JSON escapes what could start a line, but neither C1 control characters nor Unicode's own line ends. */
+/** JSON escapes line feeds, but neither C1 control characters nor Unicode's own line separators. */
 export function escapeControls(line: string): string {
   return line.replace(
     /[\u007f-\u009f\u2028\u2029]/g,
@@ -13,7 +13,7 @@ export function escapeControls(line: string): string {
   );
 }
 
-/** Cuts the texts of a line that is too long; if that is not enough, only its short fields stay. */
+/** Cuts the texts of a line that is too long; if that is not enough, keeps only its short fields. */
 export function shorten(line: string): string {
   if (line.length * 3 < mostBytes || Buffer.byteLength(line) < mostBytes) return line;
   const entry = JSON.parse(line) as Record<string, unknown>;
@@ -26,7 +26,7 @@ export function shorten(line: string): string {
   return `${JSON.stringify({ ...Object.fromEntries(short), cut: true })}\n`;
 }
 
-/** For a terminal: nothing in a text starts a line or moves the cursor. Stacks keep their lines, which get indented. */
+/** For a terminal: no text can start a new line or move the cursor. Stack traces keep their lines, indented. */
 export function tame(line: string): string {
   return `${JSON.stringify(mapTexts(JSON.parse(line), tameText))}\n`;
 }

@@ -1,4 +1,4 @@
-/** Takes out what its name gives away as a secret. Pure. */
+/** Masks values whose name indicates a secret. Pure. */
 
 const mask = "***";
 const names = new Set([
@@ -11,12 +11,12 @@ const names = new Set([
   "cookie",
   "headers",
 ]);
-/** Fields of the line's object, of objects in it, and of those in them: deeper ones nobody logs. */
+/** Fields of the line's object and of two more levels of objects in it; the server logs nothing deeper. */
 const deepest = 3;
 
 /**
- * The same object if it holds no such name, else a copy. By hand, because this runs for every line: pino's own
- * redaction by wildcards takes three times as long as all the rest of writing one.
+ * Returns the same object if it has no such name, else a copy. Written by hand because it runs for every line: pino's
+ * own redaction by wildcards takes three times as long as all the rest of writing a line.
  */
 export function maskNamed<T extends object>(entry: T): T {
   return mapFields(entry, 1);
@@ -35,7 +35,7 @@ function mapFields<T extends object>(entry: T, depth: number): T {
 
 function maskValue(value: unknown, depth: number): unknown {
   if (typeof value !== "object" || value === null || depth === deepest) return value;
-  // What has a shape of its own is written by a serializer of its own, which masks what comes of it.
+  // Instances of classes have their own serializer, whose result is masked.
   const prototype: unknown = Object.getPrototypeOf(value);
   return prototype === Object.prototype || Array.isArray(value) ? mapFields(value, depth + 1) : value;
 }

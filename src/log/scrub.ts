@@ -1,11 +1,11 @@
-/** Takes secrets out of text that is about to leave. Pure. */
+/** Removes secrets from text before it is written. Pure. */
 
 const mask = "***";
 
-// Everything before the last @ of a URL's authority, greedy: a password may hold an @ itself.
+// Everything before the last @ of a URL's authority, greedy: a password may contain an @ itself.
 const userInfo = /(\bssh)?:\/\/([^\s/"\\]+)@/g;
 
-/** Values that must not be written, which may become more. */
+/** Values that must not be written; more can be added. */
 export interface SecretList {
   scrub(text: string): string;
   add(values: readonly string[]): void;
@@ -25,14 +25,15 @@ export function createSecretList(values: readonly string[]): SecretList {
 }
 
 /**
- * A function that replaces the values wherever they appear in a text, also as JSON and URLs write them, and the login
- * in every URL. Values under eight characters are left: they would tear up ordinary words, and nobody may use them.
+ * Returns a function that masks the values wherever they appear in a text, also in their JSON and URL encodings, and
+ * the credentials in all URLs; user names of ssh URLs are kept. Values under eight characters are not masked: they
+ * would garble ordinary words, and are too short for a secret.
  */
 export function createScrubber(secretValues: readonly string[]): (text: string) => string {
   const spellings = secretValues
     .filter((value) => value.length >= 8)
     .flatMap((value) => [value, JSON.stringify(value).slice(1, -1), encodeURIComponent(value)]);
-  // The longest first: one secret may be the beginning of another.
+  // Longest first: one secret may be the beginning of another.
   const unique = [...new Set(spellings)].sort((one, other) => other.length - one.length);
   const known =
     unique.length > 0
