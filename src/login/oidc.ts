@@ -1,6 +1,6 @@
 /**
- * Logging in at an identity provider: OpenID Connect's authorization code flow, with PKCE, state and nonce. The provider is
- * looked for when the first person comes, and again when it was not there: it never keeps the server from starting.
+ * Login at an identity provider: OpenID Connect's authorization code flow, with PKCE, state and nonce. The provider is
+ * discovered at the first login, and again after a failure: it never keeps the server from starting.
  */
 import { setTimeout as sleep } from "node:timers/promises";
 import * as client from "openid-client";
@@ -16,7 +16,7 @@ export interface OidcDeps {
   readonly now?: (() => number) | undefined;
 }
 
-/** What has to be remembered between going there and coming back. */
+/** What has to be stored between the redirect to the provider and the return. */
 export const LoginFlow = z.object({
   state: z.string(),
   nonce: z.string(),
@@ -27,31 +27,37 @@ export type LoginFlow = z.infer<typeof LoginFlow>;
 export interface Person {
   readonly name: string;
   readonly groups: readonly string[];
-  /** What tells the provider later whose session is to end. */
+  /** Identifies the session to the provider when it has to end. */
   readonly idToken: string;
 }
 
 export interface Oidc {
-  /** Where to send somebody; `anew`: to be asked who they are, even if that is known there. Throws a RequestError. */
+  /**
+   * Returns where to redirect the user; `anew`: the provider has to authenticate the user again, despite a session
+   * there. Throws a RequestError.
+   */
   begin(anew?: boolean): Promise<{ readonly url: string; readonly flow: LoginFlow }>;
-  /** Who came back, with this query. Throws a RequestError. */
+  /** Returns the user who came back with this query. Throws a RequestError. */
   finish(query: string, flow: LoginFlow): Promise<Person>;
-  /** Where somebody ends their session there; `undefined` if the provider names no such place, or does not say now. */
+  /**
+   * Returns where users end their session at the provider; `undefined` if the provider has no such endpoint, or does
+   * not answer in time.
+   */
   leave(idToken: string | undefined): Promise<string | undefined>;
 }
 
-/** A provider changes its keys at any time, which the library sees; its addresses hardly ever. */
+/** A provider may change its keys at any time, which the library detects; its endpoints hardly ever change. */
 const knownForMs = 3_600_000;
 const patienceS = 10;
 const longestName = 200;
-/** Whoever leaves does not wait for a provider that is slow to say where its sessions end. */
+/** A logout does not wait for a provider that is slow to answer. */
 const leavingMs = 3_000;
 
 export function createOidc({ config, log, now = () => performance.now() }: OidcDeps): Oidc {
   const { issuer, clientId, clientSecret, redirectUrl, scopes, nameClaim, groupsClaim } = config;
   let found: { readonly provider: Promise<client.Configuration>; readonly at: number } | undefined;
 
-  /** Basic is what every provider has to know, unless it says what it knows instead. */
+  /** Every provider must support Basic, unless it lists its methods. */
   const authentication: client.ClientAuth = (server, ...rest) => {
     const { token_endpoint_auth_methods_supported: known = ["client_secret_basic"] } = server;
     const kind = known.includes("client_secret_basic") ? client.ClientSecretBasic : client.ClientSecretPost;
@@ -63,8 +69,8 @@ export function createOidc({ config, log, now = () => performance.now() }: OidcD
     const url = new URL(issuer);
     const provider = client.discovery(url, clientId, undefined, authentication, {
       timeout: patienceS,
-      // Signatures are checked, too: the standard takes TLS for enough, and what stands between may end it.
-      // The configuration lets only this machine's own be without TLS.
+      // Signatures are checked, too: the standard considers TLS sufficient, but a proxy in between may terminate it.
+      // The configuration allows issuers without TLS only on this machine.
       execute: [client.enableNonRepudiationChecks, ...(url.protocol === "http:" ? [client.allowInsecureRequests] : [])],
     });
     const mine = { provider, at: now() };
@@ -83,7 +89,7 @@ export function createOidc({ config, log, now = () => performance.now() }: OidcD
     }
   }
 
-  /** Its words go to the log, and to whoever logs in only the code that the standard has for it. */
+  /** The provider's message is logged; the user sees only the standard's error code. */
   function explain(what: string, error: unknown): RequestError {
     if (error instanceof RequestError) return error;
     const { code, told } = describe(error);
@@ -130,7 +136,7 @@ export function createOidc({ config, log, now = () => performance.now() }: OidcD
       const provider = await reach("finding it", discover);
       const back = new URL(redirectUrl);
       back.search = query;
-      // What came by another way than ours is not held against the provider.
+      // A response to another login is not a fault of the provider.
       if (back.searchParams.get("state") !== state)
         throw new RequestError(
           400,
@@ -149,7 +155,7 @@ export function createOidc({ config, log, now = () => performance.now() }: OidcD
         const needed = [nameClaim, groupsClaim, ...(nameClaim === "email" ? ["email_verified"] : [])];
         const whole = needed.every((claim) => claim in told);
         if (whole || !provider.serverMetadata().userinfo_endpoint) return { claims: told, idToken: token };
-        // Some say less in the token than they know.
+        // Some providers include fewer claims in the token than they have.
         const more = await client.fetchUserInfo(provider, tokens.access_token, String(tokens.claims()?.sub));
         return { claims: { ...more, ...told } as Record<string, unknown>, idToken: token };
       });
@@ -162,7 +168,7 @@ export function createOidc({ config, log, now = () => performance.now() }: OidcD
       ]);
       const { end_session_endpoint: place = "" } = provider?.serverMetadata() ?? {};
       if (provider === undefined || !/^https?:/i.test(place)) return undefined;
-      // Where logins come back to is known to the provider already; without one, that is where people go from there.
+      // The provider already knows the redirect URL of logins; a logout returns there, too.
       const parameters = { post_logout_redirect_uri: redirectUrl, ...(idToken && { id_token_hint: idToken }) };
       return client.buildEndSessionUrl(provider, parameters).href;
     },
@@ -176,7 +182,7 @@ export function createOidc({ config, log, now = () => performance.now() }: OidcD
         `The identity provider did not send your name: its tokens have no claim ${nameClaim}.`,
         "Set ui.oidc.nameClaim to a claim that they have, or add a scope to ui.oidc.scopes that provides it.",
       );
-    // Anybody can give any address; some providers write it as text.
+    // Users can claim any address; some providers send the flag as a string.
     if (nameClaim === "email" && String(claims["email_verified"]) !== "true")
       throw new RequestError(
         403,
@@ -202,11 +208,11 @@ function describe(error: unknown) {
   };
 }
 
-/** What the standard calls it. */
+/** The standard's name of the error. */
 function wordOf(error: unknown): string | undefined {
   if (error instanceof client.AuthorizationResponseError || error instanceof client.ResponseBodyError)
     return error.error;
-  // A wrong secret, to most that take it as Basic.
+  // For a wrong secret, from most providers that use Basic.
   if (error instanceof client.WWWAuthenticateChallengeError)
     return error.cause.find(({ parameters }) => parameters.error !== undefined)?.parameters.error ?? "invalid_client";
   return undefined;

@@ -1,4 +1,6 @@
-/** What a browser keeps for us and can neither read nor change: cookies with claims in them, which every replica can open. */
+/**
+ * Encrypted data in the browser that it can neither read nor change: cookies with claims, which every replica can open.
+ */
 import { hkdfSync } from "node:crypto";
 import { EncryptJWT, jwtDecrypt } from "jose";
 
@@ -9,13 +11,13 @@ export interface Sealed {
 }
 
 export interface Seal {
-  /** `purpose`: what is sealed for one is not opened for another. */
+  /** `purpose`: content that is sealed for one purpose is not opened for another. */
   close(purpose: string, content: unknown, until: number): Promise<string>;
-  /** `undefined` for what is over, what somebody else has made, and what was sealed with another secret. */
+  /** Resolves to `undefined` if it has expired, was not created by this server, or was sealed with another secret. */
   open(purpose: string, text: string): Promise<Sealed | undefined>;
 }
 
-/** Longer than any cookie that a browser keeps. */
+/** Longer than any cookie that a browser stores. */
 const longest = 8_192;
 
 export function createSeal(secret: string, now: () => number): Seal {
@@ -39,7 +41,7 @@ export function createSeal(secret: string, now: () => number): Seal {
         });
         return { content: payload["content"], until: (payload.exp ?? 0) * 1_000 };
       } catch {
-        return undefined; // whatever is wrong with it: it opens nothing
+        return undefined; // whatever is wrong with it, it is not valid
       }
     },
   };
