@@ -1,4 +1,4 @@
-/** Where is my commit? */
+/** Shows where a commit is deployed. */
 import { useEffect, useRef, useState } from "preact/hooks";
 import type { Trace, TracedDeployment, TracedPullRequest } from "../src/reconcile/trace.ts";
 import { useFact, useSearchKey } from "./hooks.ts";

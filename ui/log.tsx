@@ -8,7 +8,7 @@ const mostLines = 2_000;
 const againMs = 5_000;
 
 interface LogProps {
-  /** Of the deployment, in the API. */
+  /** The deployment's path in the API. */
   readonly path: string;
   readonly working: boolean;
   readonly now: number;

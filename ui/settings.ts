@@ -34,7 +34,7 @@ function read<T extends string>(name: string, standard: T, isOne: (text: string)
   try {
     text ??= localStorage.getItem(`towline-${name}`) ?? undefined;
   } catch {
-    // As above.
+    // The browser may forbid that, too.
   }
   return text !== undefined && isOne(text) ? text : standard;
 }

@@ -1,4 +1,4 @@
-/** Times, hashes and states as people read them. */
+/** Formats times, hashes and states for users. */
 import type { PageDeployment } from "../routes/page-facts.ts";
 
 export function ageText(ms: number): string {
