@@ -2,7 +2,7 @@
 import { ApiError } from "../errors.ts";
 import type { Logger } from "../log.ts";
 import type { Held } from "../ports.ts";
-import { type LeaseObject, type LeaseStore, microTime } from "./lease.ts";
+import { type LeaseObject, type LeaseStore, microTime } from "./lease-object.ts";
 
 export interface HoldDeps {
   readonly store: LeaseStore;

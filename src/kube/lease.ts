@@ -12,6 +12,7 @@ import type { Held, LeaseOwner, Leases } from "../ports.ts";
 import type { KubeClient } from "./client.ts";
 import { kindOf } from "./custom-resource.ts";
 import { startHold } from "./lease-hold.ts";
+import { type LeaseObject, type LeaseStore, microTime } from "./lease-object.ts";
 
 export interface LeasesDeps {
   readonly client: Pick<KubeClient, "request">;
@@ -26,29 +27,6 @@ export interface LeasesDeps {
   readonly log: Logger;
   /** Default: `monotonicNow`. */
   readonly now?: (() => number) | undefined;
-}
-
-export interface LeaseObject {
-  readonly metadata: {
-    readonly name: string;
-    readonly namespace: string;
-    readonly resourceVersion?: string | undefined;
-  };
-  readonly spec?: {
-    readonly holderIdentity?: string | null | undefined;
-    readonly leaseDurationSeconds?: number | null | undefined;
-    readonly leaseTransitions?: number | null | undefined;
-    readonly acquireTime?: string | null | undefined;
-    readonly renewTime?: string | null | undefined;
-  };
-}
-
-/** Requests for one Lease: each has a single attempt that takes no longer than a renewal may. */
-export interface LeaseStore {
-  /** Resolves to `undefined` if there is no Lease. */
-  read(): Promise<LeaseObject | undefined>;
-  /** Creates the Lease if it has no resourceVersion. Throws ApiError 409 if there was a concurrent write. */
-  write(lease: LeaseObject): Promise<LeaseObject>;
 }
 
 /** Distinguishes a Lease that is still renewed from an abandoned one. */
@@ -203,11 +181,6 @@ export function leaseName(deployment: string): string {
   if (name.length <= 253) return name;
   const digest = createHash("sha256").update(deployment).digest("hex").slice(0, 16);
   return `${name.slice(0, 236).replace(/[.-]+$/, "")}-${digest}`;
-}
-
-/** The current time as the API's `MicroTime`; only shown to users. */
-export function microTime(): string {
-  return new Date().toISOString().replace("Z", "000Z");
 }
 
 function remember<T>(map: Map<string, T>, id: string, value: T): void {

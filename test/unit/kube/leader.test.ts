@@ -1,7 +1,7 @@
 import { expect, onTestFinished, test, vi } from "vitest";
 import { ApiError } from "../../../src/errors.ts";
 import type { KubeRequest } from "../../../src/kube/client.ts";
-import type { LeaseObject } from "../../../src/kube/lease.ts";
+import type { LeaseObject } from "../../../src/kube/lease-object.ts";
 import { startLeadership } from "../../../src/kube/leader.ts";
 import { silentLog } from "../../support/fakes.ts";
 
