@@ -1,7 +1,7 @@
-/** kluctl's command line. Pure. */
+/** Builds kluctl's command line. Pure. */
 import type { DeployOptions, DiffOptions, LocalOverride, RenderOptions, Run } from "../ports.ts";
 
-/** What is wanted of kluctl. */
+/** The command to run and its options. */
 export type Call =
   | { readonly command: "diff"; readonly options: DiffOptions }
   | { readonly command: "deploy"; readonly options: DeployOptions }
@@ -11,27 +11,28 @@ export type Call =
   | { readonly command: "prune" }
   | { readonly command: "delete"; readonly options: { readonly discriminator: string; readonly dryRun: boolean } };
 
-/** Paths of what goes in and comes out, besides the command line. */
+/** Paths of the input and output files. */
 export interface CallFiles {
   readonly projectDir: string;
   readonly result: string;
-  /** JSON, which kluctl reads as YAML. `-a` would expand `@file` and guess at types. */
+  /** JSON, which kluctl reads as YAML. `-a` would expand `@file` and guess types. */
   readonly args?: string | undefined;
   readonly images?: string | undefined;
-  /** Takes the place of the project's `.kluctl.yaml`. */
+  /** Replaces the project's `.kluctl.yaml`. */
   readonly projectConfig?: string | undefined;
-  /** A target of that configuration, for a run without one. */
+  /** A target of `projectConfig`, for a run without a target. */
   readonly madeUpTarget?: string | undefined;
 }
 
-/** `name=value` in one argument, so that no value is ever taken for a flag. */
+/** Passes `name=value` as one argument, so that a value is never mistaken for a flag. */
 export function toArguments(call: Call, run: Omit<Run, "projectDir">, files: CallFiles): string[] {
   const { target = files.madeUpTarget, targetNameOverride, context } = run;
   return [
     call.command,
     "--no-update-check",
     "--no-color",
-    // Said although it is kluctl's default, here and below: the server may have a configuration file of kluctl's controller.
+    // Defaults are set explicitly, here and below, because the server may have a configuration file of kluctl's
+    // controller.
     "--debug=false",
     `--project-dir=${files.projectDir}`,
     `--timeout=${Math.max(1, Math.ceil(run.timeoutMs))}ms`,
@@ -47,15 +48,15 @@ export function toArguments(call: Call, run: Omit<Run, "projectDir">, files: Cal
     ...run.excludeDeploymentDirs.map((dir) => `--exclude-deployment-dir=${dir}`),
     ...(run.localOverrides ?? []).map(toOverride),
     ...toOptions(call),
-    // Short for --output-format, or for --output of validate. A render is printed.
+    // Short for --output-format, or for --output of validate. `render` prints its result instead.
     ...(call.command === "render" ? [] : ["-o", `yaml=${files.result}`]),
   ];
 }
 
-// Results are stored by us. kluctl would store them in the target cluster as the deployment's own identity, and let a
-// deploy fail that only could not be stored.
+// We store results ourselves. kluctl would store them in the target cluster with the deployment's own identity, and a
+// deploy would fail if only that write failed.
 const notStored = "--write-command-result=false";
-// What was masked cannot be hashed; we mask what leaves.
+// Masked values cannot be hashed; we mask secrets before a result leaves the server.
 const whole = "--no-obfuscate";
 
 function toOptions(call: Call): string[] {
@@ -68,7 +69,7 @@ function toOptions(call: Call): string[] {
         whole,
         notStored,
         "--yes",
-        "--readiness-timeout=10m", // as kluctl's controller has it
+        "--readiness-timeout=10m", // the value that kluctl's controller uses
         ...applyOptions(call.options),
         `--dry-run=${dryRun}`,
         ...when(noWait, "--no-wait"),
@@ -90,7 +91,7 @@ function toOptions(call: Call): string[] {
   }
 }
 
-/** kluctl looks at the single ones of a kind first, then at its groups. */
+/** kluctl applies overrides of single repositories first, then those of groups. */
 function toOverride({ repoKey: { type, host, path: repo }, isGroup, path }: LocalOverride): string {
   return `--local-${type}${isGroup ? "-group" : ""}-override=${host}/${repo}=${path}`;
 }

@@ -1,18 +1,19 @@
 /**
- * The deprecated login of a source is meant for whatever the project includes. To kluctl's command line a login over http
- * is for one host and port, and what a project includes is known when it is rendered. So kluctl first gets the login for
- * the source's own; when that is not enough it names the repository that it has asked for, and runs again with the login
- * for that too. It has to be on a host of the same name: a project must not have a password sent to wherever it likes. Pure.
+ * The deprecated login of a source applies to everything that the project includes. kluctl's command line takes an http
+ * login only for one host and port, and the includes of a project are known only once it is rendered. So kluctl first
+ * gets the login for the source's own host. If that is not enough, kluctl's output names the repository that required a
+ * login, and kluctl runs again with the login for that host too. Its host name must be the same: a project must not be
+ * able to have a password sent to a host of its choice. Pure.
  */
 import type { GitCredential } from "../model.ts";
 import { type ParsedRepoUrl, parseRepoUrl } from "../repo-url.ts";
 import { toPlainText } from "./output.ts";
 
 const fetching = /^Updating git cache for (\S{1,2000})$/;
-/** What hosts say to somebody without a login, or of a repository that they show to nobody else. */
+/** Responses of hosts to requests without a login, also for repositories that they hide from anonymous users. */
 const noLogin = /authentication required|authorization failed|repository not found/i;
 
-/** Those of the hosts in kluctl's last words, with their ports, that asked for a login which may be sent there. */
+/** Returns the hosts, with ports, that asked for a login according to kluctl's stderr and may be sent one. */
 export function hostsAsking(stderr: string, credentials: readonly GitCredential[]): string[] {
   const logins = credentials.filter(({ namedHost }) => namedHost);
   const names = new Set(logins.map(({ namedHost }) => namedHost));
@@ -24,9 +25,12 @@ export function hostsAsking(stderr: string, credentials: readonly GitCredential[
   return [...new Set(hosts)].filter((host) => !given.has(host));
 }
 
-/** The repositories that kluctl has begun to fetch, for people. Which of them failed, its error does not say. */
+/**
+ * Lists the repositories that kluctl has begun to fetch, for error messages: kluctl's error does not say which one
+ * failed.
+ */
 export function fetchedRepositories(stderr: string): string[] {
-  // They are fetched side by side: what people read should not change with who was first.
+  // Sorted, because they are fetched concurrently and the message should not depend on which was first.
   return [...new Set(fetched(stderr).map(({ hostAndPort, path }) => `${hostAndPort}/${path}`))].sort();
 }
 
@@ -37,7 +41,7 @@ function fetched(stderr: string): ParsedRepoUrl[] {
   return urls.filter((url) => url !== undefined);
 }
 
-/** A login as the several that kluctl has to be given for it. */
+/** Returns a function that expands one login to the logins that kluctl needs for it. */
 export function forEachHost(asking: readonly string[]): (login: GitCredential) => GitCredential[] {
   return (login) => {
     if (login.namedHost === undefined) return [login];
@@ -46,7 +50,7 @@ export function forEachHost(asking: readonly string[]): (login: GitCredential) =
     const hosts = new Set([login.host, ...asking.filter((host) => host.replace(/:\d+$/, "") === login.namedHost)]);
     return [
       ...[...hosts].filter((host) => host !== "*").map((host) => ({ ...byPassword, host })),
-      // Nobody can take a key away from who logs in with it.
+      // Using a key for any host is safe: a server cannot steal the key that a client logs in with.
       { ...byKey, host: "*" },
     ];
   };

@@ -1,10 +1,10 @@
-/** What a confined run gets from outside of its jail: access to a cluster, and to what else it may reach. */
+/** What a confined run can reach outside of its jail: a cluster, and other hosts. */
 import type { AnyRun } from "./job-files.ts";
 
 export interface Confine {
   /**
-   * Called once for each confined run. `slot` is the directory that holds the clone: all that the run may read of the
-   * server's. What it throws is why there is no such run.
+   * Called once for each confined run. `slot` is the directory with the clone, the only files of the server that the
+   * run may read. If it throws, the run fails with that error.
    */
   readonly open: (run: AnyRun, slot: string, signal: AbortSignal) => Promise<ConfinedAccess>;
 }
@@ -12,13 +12,13 @@ export interface Confine {
 export interface ConfinedAccess {
   /** The text of a kubeconfig whose only context is "default". */
   readonly kubeconfig: string;
-  /** For kluctl alone: `HTTPS_PROXY` and its like. Projects can read it. */
+  /** Variables for kluctl only, such as `HTTPS_PROXY`. Projects can read them. */
   readonly env: Readonly<Record<string, string>>;
-  /** Of loopback: the TCP ports that kluctl may connect to. */
+  /** TCP ports on loopback that kluctl may connect to. */
   readonly ports: readonly number[];
-  /** Values that were masked on their way to kluctl, so that copies of them can be masked in what it says. */
+  /** Values that were masked on their way to kluctl, so that copies of them can be masked in its output. */
   maskedValues?(): readonly string[];
-  /** What it asked for and was refused, in words for people: why a run may have failed. */
+  /** Requests that were refused, in words for users: they may explain why the run failed. */
   refusals?(): readonly string[];
   close(): Promise<void>;
 }

@@ -1,4 +1,4 @@
-/** Runs of kluctl on what nobody has approved yet: in a jail, with a place and an access of their own. */
+/** Runs kluctl on projects that nobody has approved yet: in a jail, with directories and access of their own. */
 import { mkdir, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import type { Memory } from "../config/available-memory.ts";
@@ -26,7 +26,7 @@ export interface ConfinedLimits {
   readonly previewRendererBytes: number;
   /** CPU time of a renderer. */
   readonly previewRendererSeconds: number;
-  /** All that a run writes. */
+  /** Everything that a run writes. */
   readonly writtenBytes: number;
   readonly writtenFiles: number;
 }
@@ -39,13 +39,13 @@ export const defaultConfinedLimits: ConfinedLimits = {
   writtenFiles: 100_000,
 };
 
-/** What the kernel has to give; nothing is started with less. */
+/** The isolation features that the kernel must offer; without them nothing is started. */
 export interface JailDemands {
   readonly files: boolean;
   readonly network: boolean;
-  /** Whether there is nothing to connect to, whatever the kernel gives: for what is rendered offline. */
+  /** Whether there is nothing to connect to, whatever the kernel offers; checked before an offline render. */
   readonly reachesNothing?: (() => boolean) | undefined;
-  /** The newest version of Landlock that is used, for tests. */
+  /** The newest Landlock version to use; for tests. */
   readonly abi?: number | undefined;
 }
 
@@ -55,22 +55,25 @@ export interface ConfinementDeps {
   readonly directories: Directories;
   readonly workDir: string;
   readonly env: Environment;
-  /** Whether `python3` of PATH takes the place of kluctl's. */
+  /** Whether `python3` from PATH replaces kluctl's own. */
   readonly systemPython?: boolean | undefined;
-  /** Whether renderers are kept warm. */
+  /** Whether to keep renderers warm. */
   readonly warm: boolean;
   readonly observe?: ((start: RendererStart) => void) | undefined;
   readonly limits: ProcessLimits & RendererLimits & ConfinedLimits;
   readonly start?: StartWatched | undefined;
-  /** Of the container, if it limits it. */
+  /** Reads the container's memory use; `undefined` if it has no limit. */
   readonly memory?: (() => Memory | undefined) | undefined;
   readonly log: Logger;
 }
 
 export interface Confinement {
-  /** In the background, so that the first run does not wait for it; once, and what fails is told by the first run. */
+  /**
+   * Prepares in the background and once per binary, so that the first run does not wait for it. The first run reports
+   * any failure.
+   */
   prepare(binary: Binary): void;
-  /** `offline`: with no way out of its jail, and only where that lacks nothing. */
+  /** `offline`: without any network access, and only if isolation is complete. */
   begin(binary: Binary, run: AnyRun, signal: AbortSignal, how: { readonly offline: boolean }): Promise<ConfinedRun>;
   stop(): Promise<void>;
 }
@@ -86,7 +89,7 @@ export interface ConfinedRun {
   close(): Promise<void>;
 }
 
-/** Of libraries, certificates and time zones. No part of /proc, and none of what the server has in /etc. */
+/** Libraries, certificates and time zones. Nothing below /proc, and none of the server's own files in /etc. */
 const systemRead = [
   "/etc/ssl",
   "/etc/pki",
@@ -137,7 +140,7 @@ export function createConfinement(deps: ConfinementDeps): Confinement {
       write: [job.path, "/dev/null"],
       ports,
       filter: kluctlFilter({ connects: ports.length > 0, watched: false }),
-      // Without a port there is nothing that it could connect to anyway.
+      // Without a port there is nothing that it could connect to.
       ...(ports.length > 0 && {
         watched: { filter: kluctlFilter({ watched: true }), sockets: [...place.programs, job.path] },
       }),
@@ -152,9 +155,9 @@ export function createConfinement(deps: ConfinementDeps): Confinement {
   }
 
   /**
-   * Once for each kluctl: has it unpack and compile its Python, which nothing in a jail could, by a project that has
-   * nothing in it. Then the same in a jail, so that a machine where that cannot work is found out by no one's preview, and
-   * so that the renderers' server has learnt its libraries from nobody else.
+   * Runs once per kluctl binary. First kluctl renders an empty project, to unpack and compile its Python, which it
+   * cannot do in a jail. Then it does the same in a jail: a machine where that fails is detected before the first
+   * preview, and the fork server learns the libraries from a run of ours.
    */
   async function prepare(binary: Binary): Promise<JailedPlace> {
     const job = await directories.create("towline", { bringsLogins: false });
@@ -201,7 +204,7 @@ export function createConfinement(deps: ConfinementDeps): Confinement {
   function open(binary: Binary): Promise<JailedPlace> {
     const known = places.get(binary.file);
     if (known !== undefined) return known;
-    // Of a kluctl that was replaced.
+    // Retire the places of a kluctl that was replaced.
     for (const other of places.values()) other.then((place) => place.retire()).catch(() => undefined);
     places.clear();
     const opening = prepare(binary);
@@ -214,7 +217,7 @@ export function createConfinement(deps: ConfinementDeps): Confinement {
     if (places.get(file) === opening) places.delete(file);
   }
 
-  /** Again, with all that it proves, where the fork server has ended. */
+  /** Opens a new place, with all of its checks, if the fork server of the known one has ended. */
   async function find(binary: Binary): Promise<JailedPlace> {
     const opening = open(binary);
     const place = await opening;
@@ -272,17 +275,17 @@ export function createConfinement(deps: ConfinementDeps): Confinement {
   };
 }
 
-/** As it is asked for again and again, by what there is now. */
+/** Evaluated for every run, because `reachesNothing` can change. */
 function isWhole({ files, network, reachesNothing }: JailDemands): boolean {
   return files && (network || (reachesNothing?.() ?? false));
 }
 
-/** Neither does 2.23 nor 2.24. */
+/** kluctl 2.23 and 2.24 do not. */
 function takesStandIn(binary: Binary): boolean {
   return !isSince(binary, 2, 23) || isSince(binary, 2, 25);
 }
 
-/** Where one of them fails, nothing is left of the other. */
+/** Waits for both; if one fails, the result of the other is cleaned up. */
 async function both(
   making: Promise<OwnDirectory>,
   opening: Promise<ConfinedAccess>,

@@ -1,6 +1,7 @@
 /**
- * From a deployment's decryption keys to what SOPS and the clouds' libraries read. kluctl's command line has no other way
- * in than the environment; a login that comes this way is also used for vars from the same cloud's secret store. Pure.
+ * Translates a deployment's decryption keys to what SOPS and the clouds' libraries read. kluctl's command line accepts
+ * them only through the environment, so a cloud login given here is also used for vars from that cloud's secret store.
+ * Pure.
  */
 import { join } from "node:path";
 import { parse } from "yaml";
@@ -10,29 +11,29 @@ import type { DecryptionKeys } from "../ports.ts";
 
 export interface Decryption {
   readonly env: Readonly<Record<string, string>>;
-  /** Variables of the server's that would make something else of these. */
+  /** Variables of the server that would change the meaning of these. */
   readonly dropped: readonly RegExp[];
   /** Path → content, to be written before kluctl starts. */
   readonly files: ReadonlyMap<string, string>;
-  /** For gpg's keyring: name of an armored PGP key in the Secret → its path. */
+  /** To be imported into gpg's keyring: name of an armored PGP key in the Secret → its path. */
   readonly pgpKeys: ReadonlyMap<string, string>;
 }
 
-/** What keys are called in the Secret. */
+/** The names of keys in the Secret. */
 const cloudKeyNames = ["sops.vault-token", "sops.aws-kms", "sops.azure-kv", "sops.gcp-kms"] as const;
 const keyName = new RegExp(`\\.(agekey|asc)$|^(${cloudKeyNames.join("|").replaceAll(".", "\\.")})$`);
 
 type Fields = Readonly<Record<string, string | undefined>>;
 type WriteFile = (name: string, content: string) => string;
 
-/** SOPS alone reads it: a key of the server's is for those deployments that ask for decryption. */
+/** Only SOPS reads it: the server's key is for deployments that ask for decryption. */
 const serversOwn = /^GOOGLE_CREDENTIALS$/;
-/** Region, endpoints and certificates of the server's stay: they are no logins. */
+/** The server's region, endpoints and certificates are kept: they are not logins. */
 const awsLogin =
   /^AWS_(ACCESS_KEY(_ID)?|SECRET(_ACCESS)?_KEY|SESSION_TOKEN|PROFILE|DEFAULT_PROFILE|CONFIG_FILE|SHARED_CREDENTIALS_FILE|ROLE_ARN|ROLE_SESSION_NAME|WEB_IDENTITY_TOKEN_FILE|CONTAINER_.*)$/;
 const azureLogin = /^AZURE_/;
 
-/** Throws PrepareError for a key that cannot be what its name says. */
+/** Throws PrepareError for a key that does not have the format its name implies. */
 export function toDecryption(keys: DecryptionKeys | undefined, dir: string): Decryption {
   const files = new Map<string, string>();
   const file: WriteFile = (name, content) => {
@@ -49,13 +50,13 @@ export function toDecryption(keys: DecryptionKeys | undefined, dir: string): Dec
   const fields: Fields = {
     SOPS_AGE_KEY: ageKeys.length > 0 ? ageKeys.join("\n") : undefined,
     VAULT_TOKEN: vault,
-    // As in AWS's own libraries, what is there goes before what has to be asked for.
+    // As in AWS's own libraries, static credentials take precedence over a web identity.
     ...(aws ? toAws(aws) : keys.webIdentity && toWebIdentity(keys.webIdentity, file)),
     ...(azure && toAzure(azure, file)),
     GOOGLE_CREDENTIALS: google && toGoogle(google),
   };
   const env = Object.entries(fields).filter((entry): entry is [string, string] => entry[1] !== undefined);
-  // Node would put the value into its error's message.
+  // Node would put the value into its error message.
   const broken = env.find(([, value]) => value.includes("\0"));
   if (broken) throw new PrepareError(`failed to import data from decryption Secret: ${broken[0]} has a NUL character`);
   return {
@@ -103,7 +104,10 @@ const AzureLogin = z.object({
   password: text,
 });
 
-/** In the order in which kluctl's controller looks: a secret, a certificate, what `az` writes, a managed identity. */
+/**
+ * Tries the credentials in the order of kluctl's controller: client secret, certificate, the output of `az`, managed
+ * identity.
+ */
 function toAzure(value: string, file: WriteFile): Fields {
   const login = parseLogin("sops.azure-kv", AzureLogin, value);
   const { tenantId, clientId, clientSecret, clientCertificate, authorityHost, appId, tenant, password } = login;
@@ -126,13 +130,13 @@ function toAzure(value: string, file: WriteFile): Fields {
   throw refusal("sops.azure-kv", `it needs ${ways}`);
 }
 
-/** SOPS would take anything else for the path of a file of the server. */
+/** SOPS would take any other value for the path of a file on the server. */
 function toGoogle(value: string): string {
   try {
     const login: unknown = JSON.parse(value);
     if (typeof login === "object" && login !== null && !Array.isArray(login)) return value;
   } catch {
-    // told below, without the parser's words, which quote it
+    // reported below without the parser's message, which quotes the value
   }
   throw refusal("sops.gcp-kms", "it is not a service account key in JSON");
 }
@@ -142,7 +146,7 @@ function parseLogin<T>(name: string, schema: z.ZodType<T>, value: string): T {
     const { data } = schema.safeParse(parse(value, { logLevel: "error" }));
     if (data !== undefined) return data;
   } catch {
-    // told below, without the parser's words, which quote it
+    // reported below without the parser's message, which quotes the value
   }
   throw refusal(name, "it is not a YAML mapping");
 }
@@ -151,7 +155,7 @@ function refusal(name: string, why: string): PrepareError {
   return new PrepareError(`failed to import '${name}' data from decryption Secret: ${why}`);
 }
 
-/** SOPS says who could not decrypt a file, and not what to do. */
+/** Adds advice: SOPS reports which keys could not decrypt a file, but not what to do. */
 export function explainDecryption(error: unknown, keys: DecryptionKeys | undefined): unknown {
   if (!(error instanceof PrepareError) || !error.message.includes("Failed to get the data key required to decrypt")) {
     return error;

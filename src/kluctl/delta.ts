@@ -1,8 +1,9 @@
 /** Decodes the deltas of a compacted result. Pure. */
 
 /**
- * Applies a diff-match-patch delta: operations apart by tabs, `=n` keeps and `-n` skips n characters of the base, `+text`
- * inserts percent-encoded text. kluctl is written in Go and counts code points; JavaScript's own counts are UTF-16 units.
+ * Applies a diff-match-patch delta. Operations are separated by tabs: `=n` keeps and `-n` skips n characters of the
+ * base, `+text` inserts percent-encoded text. kluctl is written in Go and counts code points; JavaScript counts UTF-16
+ * units.
  */
 export function applyDelta(base: string, delta: string): string {
   const take = createTaker(base);
@@ -19,7 +20,7 @@ export function applyDelta(base: string, delta: string): string {
       case "+":
         result += decodeURIComponent(value);
         break;
-      case undefined: // the delta of two empty texts
+      case undefined: // the delta between two empty texts
         break;
       default:
         throw new Error(`"${operation.slice(0, 20)}" is not a delta operation`);
@@ -28,7 +29,10 @@ export function applyDelta(base: string, delta: string): string {
   return result;
 }
 
-/** Takes the next so many code points. Nearly all texts have one unit for each, and then positions need no counting. */
+/**
+ * Returns a function that takes the next `count` code points. In nearly all texts a code point is one UTF-16 unit, so
+ * that string positions can be used directly.
+ */
 function createTaker(text: string): (count: number) => string {
   const points = /[\ud800-\udfff]/.test(text) ? Array.from(text) : undefined;
   const length = points?.length ?? text.length;

@@ -1,6 +1,7 @@
 /**
- * Where kluctl works. What one run needs or leaves behind, logins and rendered secrets among it, lies in a directory that
- * goes with the run; what makes the next run faster stays. kluctl has one place for both, so the caches are links in it.
+ * The directories that kluctl works in. Everything one run needs or leaves behind, including logins and rendered
+ * secrets, is in a directory that is removed with the run; the caches that make the next run faster are kept. kluctl
+ * expects both in one place, so the run's directory holds links to the caches.
  */
 import { createHash } from "node:crypto";
 import { mkdir, readdir, stat, symlink, utimes } from "node:fs/promises";
@@ -11,37 +12,41 @@ import { linkUnpacked } from "./unpacked.ts";
 import type { Unpacked } from "./warm/layout.ts";
 
 export interface JobDirectory {
-  /** Readable by us only. */
+  /** Readable only by the server's user. */
   readonly path: string;
-  /** For gpg, and empty. */
+  /** The GnuPG home directory, initially empty. */
   readonly keyring: string;
-  /** Variables that send kluctl to the right places. */
+  /** Environment variables that point kluctl to these directories. */
   readonly env: Readonly<Record<string, string>>;
   remove(): Promise<void>;
 }
 
 export interface Directories {
   readonly unpacked: Unpacked;
-  /** Makes the places if need be; the first time it clears what crashed servers left in them. */
+  /** Creates the directories if necessary; the first call also removes what crashed servers left in them. */
   prepare(): Promise<void>;
   /**
-   * kluctl keys its git mirrors and charts by URL, whoever fetched them. So runs that bring no logins share one cache,
-   * and the others share one per namespace: within it everybody may name every secret anyway.
+   * kluctl keys its git mirrors and charts by URL, regardless of the login that fetched them. So runs without logins
+   * share one cache, and runs with logins share one per namespace: deployments of a namespace may refer to every secret
+   * in it anyway.
    *
-   * What it finds out about a cluster it keys by the host alone, and believes for a day. The server's own cluster is one;
-   * of other clusters, each has a place of its own in each namespace: two may be behind one host, and a namespace's
-   * kubeconfig may say of any host that it is there.
+   * kluctl keys its discovery cache of a cluster by host alone and trusts it for a day. The server's own cluster uses
+   * the shared or namespace cache; every other cluster has a directory of its own per namespace, because two clusters
+   * may be behind one host, and a namespace's kubeconfig can claim any host.
    */
   create(namespace: string, of: { bringsLogins: boolean; cluster?: string | undefined }): Promise<JobDirectory>;
   /**
-   * For a run that nobody else's may be mixed with: its caches are its own, and what kluctl would unpack is there as links,
-   * by their names.
+   * Creates a directory for a run that must not share anything with other runs: it has caches of its own, and the files
+   * that kluctl would unpack are present as links. `unpacked` maps their names to the targets.
    */
   createOwn(unpacked: ReadonlyMap<string, string>): Promise<OwnDirectory>;
 }
 
 export interface OwnDirectory extends JobDirectory {
-  /** Of what kluctl puts there: all that its renderers have to read. */
+  /**
+   * The directories below `path` that kluctl clones or pulls included projects into; its renderers must be able to read
+   * them.
+   */
   readonly included: readonly string[];
 }
 
@@ -49,23 +54,23 @@ export interface OwnDirectory extends JobDirectory {
 const caches = ["git-cache", "helm-charts", "oci", "kube-cache"];
 const clusterCache = "kube-cache";
 const staleAfterMs = 24 * 3_600_000;
-/** Of a cluster that nothing is deployed to any more. */
+/** Age at which the cache of a cluster that no deployment uses any more is removed. */
 const forgottenAfterMs = 7 * 24 * 3_600_000;
 
 export interface DirectoriesOptions {
   readonly cacheDir: string;
   readonly workDir: string;
-  /** Read, never written: see unpacked.ts. */
+  /** Only read, never written; see unpacked.ts. */
   readonly unpackedDir?: string | undefined;
-  /** Removes what a run has left. */
+  /** Removes the directory of a finished run. */
   readonly remove?: ((path: string) => Promise<void>) | undefined;
 }
 
 export function createDirectories(options: DirectoriesOptions): Directories {
   const { cacheDir, workDir, unpackedDir, remove = removeDirectory } = options;
   const work = createWorkDirectories(workDir);
-  // kluctl up to 2.22 unpacks its Python below TMPDIR, later ones below their cache directory. It takes seconds and is
-  // the same for everybody, so there is one for all.
+  // kluctl up to 2.22 unpacks its Python below TMPDIR, later versions below their cache directory. Unpacking takes
+  // seconds and gives the same files for every run, so all runs share one copy.
   const temporary = join(cacheDir, "tmp");
   const python = join(cacheDir, "python");
   let swept: Promise<void> | undefined;
@@ -75,13 +80,13 @@ export function createDirectories(options: DirectoriesOptions): Directories {
     await link(python, join(path, "go-embed-jinja2"));
   }
 
-  /** The same caches but for what is known of the cluster. */
+  /** Links to the caches of `cache`, with a discovery cache of its own. */
   async function makeClusterCache(path: string, cache: string): Promise<void> {
     await makePrivate(join(path, clusterCache));
     const others = [...caches.filter((name) => name !== clusterCache), "go-embed-jinja2"];
     await Promise.all(others.map((name) => link(join(cache, name), join(path, name))));
     const now = new Date();
-    await utimes(path, now, now); // it is in use, see sweepClusters
+    await utimes(path, now, now); // marks the directory as in use, see sweepClusters
   }
 
   async function makeHomes(path: string, own: string, cache: string): Promise<void> {
@@ -103,7 +108,7 @@ export function createDirectories(options: DirectoriesOptions): Directories {
 
     async prepare() {
       await Promise.all([workDir, temporary, python].map(makePrivate));
-      // Tried again after a failure: a disk that was full may not be any more.
+      // Retry after a failure: a full disk may have space again.
       swept ??= sweep().catch((error: unknown) => {
         swept = undefined;
         throw error;
@@ -119,8 +124,8 @@ export function createDirectories(options: DirectoriesOptions): Directories {
       const cache = clusterDir ? join(cacheDir, "clusters", clusterDir) : common;
       const path = await work.create();
       const base = join(path, "base");
-      const own = join(base, String(process.getuid?.() ?? 0)); // where kluctl looks in its base
-      // Both are over before the failure of one removes what the other makes.
+      const own = join(base, String(process.getuid?.() ?? 0)); // the directory that kluctl uses below its base
+      // Wait for both to settle, so that cleaning up after one failure does not race with the other.
       const made = await Promise.allSettled([
         makeCache(common),
         clusterDir ? makeClusterCache(cache, common) : undefined,
@@ -128,7 +133,7 @@ export function createDirectories(options: DirectoriesOptions): Directories {
       ]);
       const failed = made.find(({ status }) => status === "rejected");
       if (failed?.status === "rejected") {
-        await removeDirectory(path).catch(() => undefined); // a full disk is tried again and again: each try would leave one
+        await removeDirectory(path).catch(() => undefined); // on a full disk every retry would leave a directory behind
         throw failed.reason as Error;
       }
       return {
@@ -136,7 +141,7 @@ export function createDirectories(options: DirectoriesOptions): Directories {
         keyring: join(path, "gpg"),
         env: {
           HOME: join(path, "home"),
-          GNUPGHOME: join(path, "gpg"), // without it, SOPS looks into the home of the server's user, whatever HOME says
+          GNUPGHOME: join(path, "gpg"), // without it, SOPS uses the home of the server's user, whatever HOME says
           TMPDIR: temporary,
           KLUCTL_BASE_TMP_DIR: base,
           KLUCTL_CACHE_DIR: cache,
@@ -159,7 +164,7 @@ export function createDirectories(options: DirectoriesOptions): Directories {
       const included = inclusions.map((name) => join(own, name));
       try {
         for (const dir of [home, gpg, tmp, libraries, ...included]) await mkdir(dir, { recursive: true, mode: 0o700 });
-        // Up to 2.22, and since 2.23.
+        // kluctl up to 2.22 looks in TMPDIR (`go-embedded-…`), since 2.23 in its cache directory.
         for (const [name, target] of unpackedDirs)
           await symlink(target, join(name.startsWith("go-embedded-") ? tmp : libraries, name));
       } catch (error) {
@@ -177,24 +182,24 @@ export function createDirectories(options: DirectoriesOptions): Directories {
   };
 }
 
-/** Where kluctl clones to what a project includes, below its base directory. */
+/** The directories below kluctl's base directory that it clones or pulls included projects into. */
 const inclusions = ["git-cloned", "oci-pulled"];
 
-/** Two runs may do it at once. */
+/** Creates a symbolic link; two runs may do so at the same time. */
 async function link(target: string, path: string): Promise<void> {
   await symlink(target, path).catch((error: NodeJS.ErrnoException) => {
     if (error.code !== "EEXIST") throw error;
   });
 }
 
-/** What kluctl and its helpers left behind when they were killed; never the unpacked Python. */
+/** Removes what kluctl and its helpers left behind when they were killed, but never the unpacked Python. */
 async function sweepTemporary(dir: string): Promise<void> {
   for (const { path, name, mtimeMs } of await list(dir)) {
     if (!name.startsWith("go-embedded-") && mtimeMs < Date.now() - staleAfterMs) await removeDirectory(path);
   }
 }
 
-/** Clones that were broken off: kluctl renames only a whole one to what it looks for. */
+/** Removes interrupted clones: kluctl renames a clone to its final name only once it is complete. */
 async function sweepMirrors(cacheDir: string): Promise<void> {
   const roots = [{ path: join(cacheDir, "shared") }, ...(await list(join(cacheDir, "namespaces")))];
   for (const root of roots) {
@@ -213,7 +218,7 @@ async function sweepClusters(cacheDir: string): Promise<void> {
 async function list(dir: string): Promise<{ path: string; name: string; mtimeMs: number }[]> {
   const entries = (await readdir(dir).catch(() => [])).map(async (name) => {
     const path = join(dir, name);
-    const info = await stat(path).catch(() => undefined); // it may just be removed
+    const info = await stat(path).catch(() => undefined); // it may have been removed meanwhile
     return info && { path, name, mtimeMs: info.mtimeMs };
   });
   return (await Promise.all(entries)).filter((entry) => entry !== undefined);

@@ -1,6 +1,6 @@
 /**
- * What kluctl sees of our environment. kluctl takes every flag from a `KLUCTL_<FLAG>` variable as well, and templates can
- * read the whole environment: so nothing passes that is not named here. Pure.
+ * The part of the server's environment that kluctl gets. kluctl reads every flag from a `KLUCTL_<FLAG>` variable too,
+ * and templates can read the whole environment, so only the variables named here are passed on. Pure.
  */
 import { delimiter } from "node:path";
 
@@ -23,23 +23,23 @@ const names = new Set([
   "GOMEMLIMIT",
 ]);
 
-/** Those that lead to no login: neither a file of them nor a host that somebody knows. */
+/** The variables that give no access to logins: neither a file with logins nor one with known hosts. */
 const unsecret = new Set([...names].filter((name) => name !== "DOCKER_CONFIG" && name !== "SSH_KNOWN_HOSTS"));
 
 /**
- * kluctl lives for less than a second, and collects garbage half a dozen times meanwhile. With these it hardly ever does,
- * which saves a quarter of its CPU time for some ten megabytes. The limit makes it collect more often where a project is
- * large.
+ * kluctl runs for less than a second and collects garbage half a dozen times in it. With these settings it hardly ever
+ * does, which saves a quarter of its CPU time and costs some ten megabytes. With the memory limit, large projects
+ * trigger collection more often.
  */
 const garbageCollection = { GOGC: "800", GOMEMLIMIT: "512MiB" };
 
 const proxies = /^(HTTP|HTTPS|NO|ALL)_PROXY$/i;
 /**
- * For vars from cloud secret stores, and SOPS with a key in one. SOPS's own and GPG's variables stay out: what they lead to
- * would decrypt for every deployment.
+ * Needed for vars from cloud secret stores and for SOPS with a key in a cloud KMS. The variables of SOPS itself and of
+ * GPG are not passed on: their keys would decrypt for every deployment.
  */
 const clouds = /^(AWS|GOOGLE|AZURE|VAULT)_/;
-/** Logins for everybody. Only these fields: `KLUCTL_GIT_CACHE_UPDATE_INTERVAL` is a flag, not a login. */
+/** Logins that every deployment uses. Only these fields: `KLUCTL_GIT_CACHE_UPDATE_INTERVAL` is a flag, not a login. */
 const logins = {
   git: toLoginPattern("GIT", "HOST|PATH|PATH_PREFIX|USERNAME|PASSWORD|SSH_KEY|CA_BUNDLE"),
   helm: toLoginPattern(
@@ -58,7 +58,7 @@ function toLoginPattern(name: string, fields: string): RegExp {
   return new RegExp(`^KLUCTL_${name}(?:_(?<index>\\d+))?_(?<field>${fields})$`);
 }
 
-/** The part of the server's own environment that every kluctl gets. */
+/** Returns the part of the server's own environment that every kluctl gets. */
 export function toSharedEnvironment(env: Environment): Record<string, string> {
   const passed = Object.entries(env).filter(
     ([name]) =>
@@ -72,14 +72,15 @@ export function toSharedEnvironment(env: Environment): Record<string, string> {
 }
 
 /**
- * Of the git that kluctl starts for a kustomization of another repository. The project writes what it is called with: with a
- * repository on the disk or over ssh, `?ref=--upload-pack=` would start any program. No configuration of a repository's may either.
+ * For the git that kluctl starts for a kustomization from another repository. The project controls its arguments: with
+ * a local path or an ssh URL, `?ref=--upload-pack=` would start any program, so only HTTP(S) is allowed. A repository's
+ * configuration must not start programs either.
  */
 const harmlessGit = {
   GIT_ALLOW_PROTOCOL: "https:http",
   GIT_CONFIG_NOSYSTEM: "1",
   GIT_TERMINAL_PROMPT: "0",
-  GIT_HTTP_PROXY_AUTHMETHOD: "basic", // else it asks first how, which our proxy does not answer
+  GIT_HTTP_PROXY_AUTHMETHOD: "basic", // otherwise git first asks which methods there are, and our proxy does not answer that
   ...toGitConfig({ "core.hooksPath": "/dev/null", "core.fsmonitor": "false", "safe.bareRepository": "explicit" }),
 };
 
@@ -94,18 +95,22 @@ function toGitConfig(settings: Readonly<Record<string, string>>): Record<string,
   >;
 }
 
-/** The same for what nobody has approved yet: templates can read it, so it holds no login and nothing that leads to one. */
+/**
+ * The same for projects that nobody has approved yet. Templates can read the environment, so it has no login and no
+ * variable that leads to one.
+ */
 export function toConfinedEnvironment(env: Environment): Record<string, string> {
   const passed = Object.entries(toSharedEnvironment(env)).filter(([name]) => unsecret.has(name));
   return { ...Object.fromEntries(passed), ...harmlessGit };
 }
 
-/** One login as kluctl reads it: the end of each variable's name, and its value. */
+/** One login as kluctl reads it: the suffix of each variable's name, and its value. */
 export type LoginFields = Readonly<Record<string, string | undefined>>;
 
 /**
- * kluctl tries the logins of a kind in the order of their index, one without an index first. The deployment's own come
- * first, so those of the server's environment move behind them. Hosts that the server knows stay known.
+ * Adds the deployment's own logins to the shared environment. kluctl tries the logins of a kind in the order of their
+ * index, the one without an index first. The deployment's own come first, so the server's are renumbered to follow
+ * them. Hosts that the server knows stay known.
  */
 export function withLogins(
   shared: Readonly<Record<string, string>>,
@@ -127,7 +132,7 @@ export function withLogins(
   return env;
 }
 
-/** The same without what a deployment's own decryption takes the place of. */
+/** Adds the deployment's own decryption settings and removes the variables that they replace. */
 export function withDecryption(
   env: Readonly<Record<string, string>>,
   own: { readonly env: Readonly<Record<string, string>>; readonly dropped: readonly RegExp[] },
@@ -136,7 +141,7 @@ export function withDecryption(
   return { ...Object.fromEntries(kept), ...own.env };
 }
 
-/** The name of one of the server's variables behind so many logins of a deployment. */
+/** Returns the name of a server's variable after renumbering it behind the deployment's own logins. */
 function moved(name: string, own: Readonly<Record<Kind, readonly unknown[]>>): string {
   for (const kind of ["git", "helm", "oci"] as const) {
     const { index, field } = logins[kind].exec(name)?.groups ?? {};

@@ -5,7 +5,7 @@ import type { Run } from "../ports.ts";
 import type { Call, CallFiles } from "./arguments.ts";
 import { withImages, readProjectConfig } from "./project-config.ts";
 
-/** `delete` alone has no project. */
+/** Only `delete` has no project. */
 export type AnyRun = Omit<Run, "projectDir"> & Partial<Pick<Run, "projectDir">>;
 
 export interface JobFiles extends CallFiles {

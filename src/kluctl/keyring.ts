@@ -1,26 +1,29 @@
-/** A keyring of gpg's for one run, so that no run can use the keys of another, nor those of whoever runs the server. */
+/**
+ * A gpg keyring for one run, so that a run can use neither another run's keys nor those of the user that runs the
+ * server.
+ */
 import { readdir } from "node:fs/promises";
 import { dirname } from "node:path";
 import { KluctlUnavailableError, PrepareError } from "../errors.ts";
 import { type ProcessLimits, runProcess } from "./process.ts";
 
 export interface Keyring {
-  /** Name in the Secret → path of the armored key. Throws PrepareError. */
+  /** Imports keys, given as name in the Secret → path of the armored key. Throws PrepareError. */
   import(keys: ReadonlyMap<string, string>, signal: AbortSignal): Promise<void>;
-  /** Ends the agent that gpg may have left behind, with the keys in its memory. Never rejects. */
+  /** Stops the agent that gpg may have left running with the keys in its memory. Never rejects. */
   close(): Promise<void>;
 }
 
 export interface KeyringDeps {
-  /** What is `GNUPGHOME` for the run. */
+  /** `GNUPGHOME` of the run. */
   readonly home: string;
   readonly searchPath: string;
   readonly limits: Omit<ProcessLimits, "timeoutMs">;
-  /** Called with why an agent could not be ended; it ends by itself when its directory is gone. */
+  /** Called with the reason if an agent could not be stopped; it exits by itself when its directory is removed. */
   readonly onLeft: (error: unknown) => void;
 }
 
-/** The agent's sockets lie in the keyring, and a socket's path has at most 107 bytes. */
+/** The agent's sockets are in the keyring's directory, and a socket's path has at most 107 bytes. */
 const longestHome = 107 - "/S.gpg-agent.browser".length;
 const patienceMs = 20_000;
 
@@ -55,7 +58,7 @@ export function createKeyring({ home, searchPath, limits, onLeft }: KeyringDeps)
 
     async close() {
       try {
-        if ((await readdir(home)).length === 0) return; // nobody has run gpg
+        if ((await readdir(home)).length === 0) return; // gpg has not run
         const { exitCode, stderr } = await run("gpgconf", ["--kill", "gpg-agent"], new AbortController().signal);
         if (exitCode !== 0) onLeft(new Error(stderr.trim()));
       } catch (error) {

@@ -1,4 +1,6 @@
-/** The real kluctl behind the port: one process for each call, with a directory of its own that goes with it. */
+/**
+ * The real kluctl behind the port: one process per call, with a directory of its own that is removed after the call.
+ */
 import type { Memory } from "../config/available-memory.ts";
 import { KilledError, KluctlUnavailableError, PrepareError, PreviewRefusedError } from "../errors.ts";
 import { notJailed } from "../jail/jail.ts";
@@ -36,9 +38,12 @@ import type { StartWatched } from "./watched.ts";
 import { createWarmRenderers, type RendererStart } from "./warm/renderers.ts";
 
 export interface KluctlLimits extends Omit<ProcessLimits, "timeoutMs">, RendererLimits, ConfinedLimits {
-  /** So long after the lease was renewed kluctl is killed; with a margin less than what makes the lease free for others. */
+  /**
+   * Time since the last renewal of the lease after which kluctl is killed. It is shorter, by a margin, than the time
+   * after which another server can take the lease.
+   */
   readonly leaseSilenceMs: number;
-  /** kluctl keeps its time-out itself, mostly; so much later we do. */
+  /** kluctl enforces the timeout itself; this is the margin after which we end it. */
   readonly overtimeMs: number;
 }
 
@@ -50,43 +55,47 @@ const defaultLimits: KluctlLimits = {
   keptBytes: 1024 * 1024,
   lineLength: 4_096,
   lines: 2_000,
-  // Of a warm renderer. More than any real project needs: the time-out ends a template that loops long before.
+  // Limits of a warm renderer. They are higher than any real project needs: the timeout ends a template that loops
+  // forever long before.
   rendererBytes: 4 * 1024 ** 3,
   rendererSeconds: 3_600,
   ...defaultConfinedLimits,
 };
 
-/** Each finds one more host, of those that a project includes something of. */
+/** Each retry discovers one more host that the project includes something from. */
 const mostRuns = 10;
 
 export interface KluctlDeps {
-  /** A path, or a name to look for on PATH. */
+  /** A path, or a name to look up on PATH. */
   readonly binary: string;
   readonly cacheDir: string;
-  /** Where its Python lies unpacked already, if anywhere. */
+  /** Directory with kluctl's Python already unpacked, if there is one. */
   readonly unpackedDir?: string | undefined;
   readonly workDir: string;
-  /** The text of a kubeconfig whose only context is "default". */
+  /** Returns the text of a kubeconfig whose only context is "default". */
   readonly kubeconfigFor: (impersonate?: string) => string | Promise<string>;
-  /** The server's environment; only what is known to be meant for kluctl passes. */
+  /** The server's environment; only variables known to be meant for kluctl are passed on. */
   readonly env: Environment;
   readonly log: Logger;
   readonly limits?: Partial<KluctlLimits> | undefined;
-  /** Lets kluctl take `python3` from PATH; never with `warm`. */
+  /** Makes kluctl use `python3` from PATH; never combined with `warm`. */
   readonly systemPython?: boolean | undefined;
-  /** Whether renderers are kept warm for runs that are not to be cold. */
+  /** Whether renderers are kept warm for runs without `cold`. */
   readonly warm?: boolean | undefined;
-  /** Who starts kluctl, and clears away after it; the server itself, if left out. */
+  /** Starts kluctl and removes its directories; the server does so itself if left out. */
   readonly starter?: KluctlStarter | undefined;
-  /** Confines the runs that are to be cold: a branch that nobody has approved yet can do nothing but render. */
+  /** Confines runs with `cold`: code of a branch that nobody has approved yet can only render. */
   readonly confine?: Confine | undefined;
-  /** Whether such runs are to be expected, so that the first finds all prepared. Yes, if left out. */
+  /** Whether to prepare for confined runs in advance; true if left out. */
   readonly expectsConfined?: (() => boolean) | undefined;
-  /** What the kernel has to give for that; all there is, if left out. */
+  /** The isolation features that the kernel must offer for confined runs; all of them if left out. */
   readonly jail?: Partial<JailDemands> | undefined;
-  /** Of the container, if it limits it; as the kernel says it, if left out. */
+  /** Reads the container's memory use (`undefined` if it has no limit); by default from the kernel. */
   readonly memory?: (() => Memory | undefined) | undefined;
-  /** For people who look on. Of previews nothing is told: they are of code that nobody has approved yet. */
+  /**
+   * Gets lines of output for users who watch a run. Lines of previews are not passed on, because their code has not
+   * been approved yet.
+   */
   readonly tell?: TellLine | undefined;
   readonly observe?: KluctlObserver | undefined;
 }
@@ -103,21 +112,21 @@ export interface KluctlObserver {
 }
 
 /**
- * How a run ended: `errors`, it did its work and reports some; `prepare`, the project could not be loaded; `failed`, a
- * fault of ours or of the machine. The others are why it was ended.
+ * How a run ended. `errors`: it finished and reported errors; `prepare`: the project could not be loaded; `failed`: a
+ * fault of ours or of the machine. The other values say why it was killed.
  */
 export type RunEnd = "ok" | "errors" | "prepare" | "unavailable" | "failed" | KilledError["why"];
 
 export interface KluctlProcesses extends Kluctl {
-  /** Its version and its very file: another text when either is replaced. */
+  /** kluctl's version and file identity; changes when either does. */
   identity(): Promise<string>;
-  /** Ends what runs, and starts nothing more. */
+  /** Ends running calls and starts no new ones. */
   stop(): Promise<void>;
 }
 
 type Reported = CommandResult | ValidateResult;
 
-/** For those who want what kluctl wrote, and not what it means. */
+/** For callers that read kluctl's output files themselves. */
 export interface KluctlRuns extends KluctlProcesses {
   diffInto(
     run: Run,
@@ -140,7 +149,10 @@ export function createKluctl({ binary, kubeconfigFor, log, observe, ...deps }: K
   const threads = createThreads();
   const stopping = new AbortController();
   const running = new Set<Promise<unknown>>();
-  /** Hosts that asked for a login, until the loop is over whose runs all have these logins. */
+  /**
+   * Hosts that asked for a login. Keyed by the credentials that all runs of a reconciliation share, so entries last as
+   * long as the reconciliation.
+   */
   const asking = new WeakMap<Credentials, readonly string[]>();
   const renderers = deps.warm
     ? createWarmRenderers({
@@ -188,13 +200,19 @@ export function createKluctl({ binary, kubeconfigFor, log, observe, ...deps }: K
     },
   });
 
-  /** Besides the variable, which a configuration file of the server's kluctl would overrule. Older ones have no such flag. */
+  /**
+   * The flag is needed besides the variable, which a configuration file of the server's kluctl would override. Versions
+   * before 2.23 do not have the flag.
+   */
   function kubeconfigFlags(binary: Binary, path: string): readonly string[] {
     return isSince(binary, 2, 23) ? [`--kubeconfig=${path}`] : [];
   }
 
   let toldOfPython: string | undefined;
-  /** Older ones know no other Python than their own, which nobody who asked for another would find out by themselves. */
+  /**
+   * kluctl before 2.25 can use only its own Python. Log that once per binary, because a user who configured another
+   * Python would not notice.
+   */
   function pythonFlags({ file, version }: Binary): readonly string[] {
     if (!deps.systemPython) return [];
     if (isSince({ version }, 2, 25)) return ["--use-system-python"];
@@ -211,7 +229,10 @@ export function createKluctl({ binary, kubeconfigFor, log, observe, ...deps }: K
     return binary;
   }
 
-  /** Again with the login for a host that has asked for it, if it may be sent there: nothing was applied until then. */
+  /**
+   * Retries with the login for a host that asked for it, if it may be sent there. That is safe because nothing was
+   * applied before.
+   */
   async function execute<T extends Reported>(
     call: Call,
     run: AnyRun,
@@ -245,7 +266,7 @@ export function createKluctl({ binary, kubeconfigFor, log, observe, ...deps }: K
     const binary = await prepare();
     const { git, oci, helm } = run.credentials;
     if (isSince(binary, 2, 23) && helm.some(({ credentialsId }) => credentialsId !== undefined)) {
-      // In the words of its own controller, which takes no older form at all.
+      // The message of kluctl's own controller, which rejects the old form altogether.
       throw new PrepareError("spec.helmCredentials can not be used anymore, please switch to spec.credentials.helm");
     }
     const offline = call.command === "render";
@@ -327,7 +348,7 @@ export function createKluctl({ binary, kubeconfigFor, log, observe, ...deps }: K
     }
   }
 
-  /** Takes longer than all else that we do around a run, and nobody waits for it but `stop`. */
+  /** Takes longer than everything else around a run, so only `stop` waits for it. */
   function cleanUp(keyring: Keyring, job: JobDirectory): void {
     const cleaned = keyring
       .close()
@@ -341,7 +362,7 @@ export function createKluctl({ binary, kubeconfigFor, log, observe, ...deps }: K
     log.warn({ err: error }, "could not stop a gpg-agent; it exits when its directory is removed");
   }
 
-  /** Counts and times the call, and holds up `stop` until it is over. */
+  /** Counts and times the call; `stop` waits for it. */
   async function start<T extends Reported>(
     call: Call,
     run: AnyRun,
@@ -368,7 +389,7 @@ export function createKluctl({ binary, kubeconfigFor, log, observe, ...deps }: K
     }
   }
 
-  /** What changes the cluster needs the lease. */
+  /** Rejects a call that changes the cluster without holding the lease. */
   async function startFenced(call: Call & { options: { dryRun: boolean } }, run: AnyRun, signal: AbortSignal) {
     if (!run.held && !call.options.dryRun) throw new Error(`kluctl ${call.command} needs the lease of its deployment`);
     return start(call, run, readCommandResult, signal);
@@ -399,13 +420,13 @@ export function createKluctl({ binary, kubeconfigFor, log, observe, ...deps }: K
 
     async stop() {
       stopping.abort();
-      while (running.size > 0) await Promise.allSettled(running); // what ends leaves a directory to be removed
+      while (running.size > 0) await Promise.allSettled(running); // ending runs add the removal of their directory
       await Promise.all([renderers?.stop(), confinement?.stop()]);
     },
   };
 }
 
-/** In place of what only follows from it. */
+/** Replaces an error that is only a consequence of the jail by its cause. */
 function explainJail(error: unknown, { overfull, access }: ConfinedRun, ended: Ended | undefined): unknown {
   if (overfull.aborted) {
     const reason = overfull.reason as Error;
@@ -422,7 +443,7 @@ function explainJail(error: unknown, { overfull, access }: ConfinedRun, ended: E
   ]);
 }
 
-/** Those that it does not give itself. */
+/** Appends the reasons that the message does not contain yet. */
 export function withReasons(error: PrepareError, reasons: readonly string[]): PrepareError {
   const news = reasons.filter((words) => !error.message.includes(words));
   return news.length === 0 ? error : new PrepareError([`${error.message}\n`, ...news].join("\n"));
@@ -431,7 +452,7 @@ export function withReasons(error: PrepareError, reasons: readonly string[]): Pr
 const noNetworkAdvice =
   "previews reach hosts through a proxy only, which `http` vars and ssh cannot use: fetch over https, or keep a copy in the repository";
 
-/** What must not be read in kluctl's words, besides what looks like a secret anyway. */
+/** Returns the secrets to mask in kluctl's output, besides anything that looks like a secret. */
 export function secretsOf({ credentials: { git, oci, helm }, secrets = [] }: AnyRun): string[] {
   const passwords = [...git, ...oci, ...helm].map(({ password }) => password);
   const tokens = oci.flatMap(({ identityToken, token }) => [identityToken, token]);

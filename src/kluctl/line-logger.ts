@@ -4,8 +4,9 @@ import type { Call } from "./arguments.ts";
 import { isOfWorkingCopy, isProgress } from "./progress.ts";
 
 /**
- * Logs what kluctl says while it works, in words without what is secret. `kluctl gitops` follows a request by the fields `name`, `namespace` and
- * `reconcileID` of log lines. Progress of what changes nothing is for debugging only: it is the same in each loop.
+ * Logs kluctl's output line by line, with secrets masked. `kluctl gitops` follows a request by the log fields `name`,
+ * `namespace` and `reconcileID`. Progress of read-only commands is logged at debug level, because it repeats in every
+ * reconciliation.
  */
 export function createLineLogger(
   log: Logger,
@@ -14,7 +15,7 @@ export function createLineLogger(
 ): (line: string, words: string) => void {
   const lines = log.child({ ...deployment, reconcileID: reconcileId, command });
   const progress = command === "diff" || command === "validate" ? "debug" : "info";
-  // How we learn what a project includes; the client that offers it is asked next.
+  // Tells the server what a project includes; the server then asks the client that offered an override for it.
   const isQuestion = (line: string) => localOverrides.length > 0 && line.includes("can not override repo ");
   const isNoise = (line: string) => isOfWorkingCopy(line) || isQuestion(line);
   const levelOf = (line: string) => (isNoise(line) ? "debug" : isProgress(line) ? progress : "info");

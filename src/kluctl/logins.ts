@@ -1,4 +1,4 @@
-/** From a deployment's logins to what kluctl understands. */
+/** Translates a deployment's logins to environment variables and files for kluctl. */
 import { join } from "node:path";
 import { PrepareError } from "../errors.ts";
 import type { Credentials, GitCredential, HelmCredential, OciCredential } from "../model.ts";
@@ -10,19 +10,19 @@ export interface Logins {
   readonly git: readonly LoginFields[];
   readonly oci: readonly LoginFields[];
   readonly helm: readonly LoginFields[];
-  /** The file with the keys of ssh hosts that one of the logins knows; none without a login for ssh. */
+  /** Path of the file with the known hosts of all ssh logins; absent without an ssh login. */
   readonly knownHosts?: string | undefined;
   /** Path → content, to be written before kluctl starts. */
   readonly files: ReadonlyMap<string, string>;
 }
 
-/** Keeps the content for a file of that name, and says where it will be; nothing for no content. */
+/** Registers the content to be written to a file of that name and returns its path; `undefined` for empty content. */
 type ToFile = (name: string, content: string | undefined) => string | undefined;
 
 /**
- * By environment, which every kluctl reads, and where other users of the machine see nothing: the flags for ssh came
- * after 2.22. kluctl uses the password of a git login for https and its key for ssh. What it has no variable for is the
- * known hosts of a single login, so all logins of a run share theirs. Each line of them names its host anyway.
+ * Uses environment variables, which every version of kluctl reads (the flags for ssh came after 2.22) and other users
+ * of the machine cannot see. kluctl uses the password of a git login for https and its key for ssh. It has no variable
+ * for the known hosts of a single login, so all logins of a run share one file; each line in it names its host anyway.
  * `asking`: the hosts that asked kluctl for a login (see asking-hosts.ts).
  */
 export function toLogins(credentials: Credentials, dir: string, asking: readonly string[] = []): Logins {
@@ -36,12 +36,13 @@ export function toLogins(credentials: Credentials, dir: string, asking: readonly
 
   const usable = credentials.git.flatMap(forEachHost(asking)).filter(({ password, identity }) => password || identity);
   const git = usable.map((login, index) => toGitFields(login, `git-${index}`, file));
-  // Even with nothing in it: without one kluctl would look in its home, and ask somebody who is not there.
+  // The file is written even if it is empty: without one, kluctl would use the one in its home, and prompt for unknown
+  // hosts.
   const knownHosts = git.some(({ SSH_KEY }) => SSH_KEY !== undefined) ? join(dir, "known_hosts") : undefined;
   if (knownHosts !== undefined) {
     files.set(knownHosts, usable.flatMap((one) => (one.knownHosts ? withNewline(one.knownHosts) : [])).join(""));
   }
-  // A registry or host that is not named is none: kluctl would skip the whole set, or take it for another.
+  // Skip entries without a registry or host: kluctl would ignore their variables, or use the login for another host.
   const oci = credentials.oci
     .filter(({ registry }) => registry !== "")
     .map((login, index) => toOciFields(login, `oci-${index}`, file));
@@ -55,7 +56,7 @@ function toGitFields(login: GitCredential, name: string, file: ToFile): LoginFie
   const { username, password, identity, ca } = login;
   refuseNul("git", login, [username, password]);
   return {
-    // kluctl compares with the lower-cased URL, its path without the leading slash.
+    // kluctl compares with the lower-cased URL, whose path has no leading slash.
     HOST: login.host.toLowerCase(),
     PATH: login.path?.toLowerCase().replace(/^\/+/, ""),
     USERNAME: username,
@@ -69,7 +70,7 @@ function toOciFields(login: OciCredential, name: string, file: ToFile): LoginFie
   const { username, password, identityToken, token } = login;
   refuseNul("OCI", login, [username, password, identityToken, token]);
   return {
-    // By this name kluctl's library knows Docker's registry.
+    // The name that kluctl's library uses for Docker's registry.
     HOST: login.registry === "docker.io" ? "index.docker.io" : login.registry,
     REPOSITORY: login.repository,
     USERNAME: username,
@@ -95,7 +96,7 @@ function toHelmFields(login: HelmCredential, name: string, file: ToFile): LoginF
   };
 }
 
-/** Whether to verify is always said: the server's own default is not for a deployment's logins. */
+/** INSECURE_SKIP_TLS_VERIFY is always set, so that the server's own default does not apply to a deployment's logins. */
 function toTlsFields(login: OciCredential | HelmCredential, name: string, file: ToFile): LoginFields {
   return {
     CERT_FILE: file(`${name}.cert`, login.cert),
@@ -105,7 +106,7 @@ function toTlsFields(login: OciCredential | HelmCredential, name: string, file: 
   };
 }
 
-/** Node would put the value into its error's message. */
+/** Rejects NUL characters here, because Node would put the value into its error message. */
 function refuseNul(
   kind: string,
   { secretName }: { secretName: string },
@@ -116,7 +117,7 @@ function refuseNul(
   }
 }
 
-/** kluctl's words for it name a variable of ours, which nobody can set. */
+/** Rewords kluctl's message, which names a variable that the server sets and users cannot. */
 export function explainHostKey(text: string): string {
   return text.replaceAll(
     "host not found and SSH_KNOWN_HOSTS has been set",
@@ -124,12 +125,14 @@ export function explainHostKey(text: string): string {
   );
 }
 
-/** Whoever refuses a login says so in many ways, and kluctl passes on what it says: which login it was, neither knows. */
+/**
+ * Servers reject logins with many different messages, which kluctl passes on. None of them says which login was used.
+ */
 const refused = /\b401\b.*Unauthorized|authentication required|UNAUTHORIZED|unable to authenticate|into known_hosts/;
-/** The API server's word for it, where a kubeconfig of the deployment's own leads to. */
+/** The message of an API server that rejects the login of a deployment's own kubeconfig. */
 const refusedByCluster = "the server has asked for the client to provide credentials";
 
-/** `stderr`: of the run that failed. */
+/** Adds to a rejected login's error which logins were configured for it. `stderr`: the output of the failed run. */
 export function explainRefusal(
   error: unknown,
   { credentials, cluster }: Pick<Run, "credentials" | "cluster">,
@@ -146,11 +149,11 @@ export function explainRefusal(
     ...oci.map(({ registry, repository, secretName }) => ["oci", registry, repository, secretName] as const),
     ...helm.map(({ host, path, secretName }) => ["helm", host, path, secretName] as const),
   ];
-  // Of git, kluctl does not say which repository it was.
+  // For git, kluctl's error does not name the repository.
   const repositories = error.message.includes("://") ? [] : fetchedRepositories(stderr).slice(0, 10);
   const mentioned = `${error.message} ${repositories.join(" ")}`;
   const about = repositories.length > 0 ? `Repositories fetched: ${repositories.join(", ")}. ` : "";
-  // Those for other hosts are nobody's business who reads this.
+  // Leave out logins for other hosts: readers of this message need not know about them.
   const fitting = given.filter(([, host, , name]) => name !== "" && mentioned.includes(host === "*" ? "" : host));
   if (fitting.length === 0) {
     const how = "an entry's host must be exactly the URL's host, including the port";
@@ -166,7 +169,7 @@ function withAdvice(error: PrepareError, advice: string): PrepareError {
   return new PrepareError(`${error.message}\n\n${advice}`, { cause: error });
 }
 
-/** A key whose last line does not end is no key to OpenSSH's parsers, and YAML loses that newline easily. */
+/** OpenSSH's parsers reject a key without a newline at the end, and YAML easily loses it. */
 function withNewline(text: string): string {
   return text.endsWith("\n") ? text : `${text}\n`;
 }

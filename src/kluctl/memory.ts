@@ -1,6 +1,7 @@
 /**
- * Ends a run before its memory ends the server. Limits of the kernel's are for each process, of which a run has five, and
- * where the container has no more, Kubernetes has the kernel end all of it.
+ * Ends a run before it exhausts the container's memory and takes the server down. Kernel limits do not help: they apply
+ * to each of a run's five processes separately, and when the container's limit is reached, Kubernetes has the kernel
+ * kill all of its processes.
  */
 import { totalmem } from "node:os";
 import { type Memory, readMemory } from "../config/available-memory.ts";
@@ -12,18 +13,21 @@ export interface MemoryWatch {
   stop(): void;
 }
 
-/** Four Pythons that fill their memory take some gigabytes in a second. */
+/** Four Python processes that fill their memory take some gigabytes per second. */
 const everyMs = 25;
-/** Of the limit. */
+/** Fraction of the limit. */
 const tooMuch = 0.85;
 
-/** `undefined` without a container that limits it. */
+/** Returns `undefined` outside of a container with a memory limit. */
 export function readContainerMemory(): Memory | undefined {
   const memory = readMemory();
   return memory.limitBytes < totalmem() ? memory : undefined;
 }
 
-/** Of several runs, all end: which of them takes it cannot be known in time. Those are tried again. */
+/**
+ * If several runs are in progress, all of them end: which one uses the memory cannot be determined in time. They are
+ * retried.
+ */
 export function watchMemory(read: () => Memory | undefined): MemoryWatch {
   const out = new AbortController();
   const look = (): void => {

@@ -1,8 +1,8 @@
-/** The hash that kluctl's own controller keeps as `lastObjectsHash`, computed from what the command line prints. Pure. */
+/** Computes the hash that kluctl's own controller keeps as `lastObjectsHash` from the command line's output. Pure. */
 import { createHash } from "node:crypto";
 import type { ObjectRef } from "../model.ts";
 
-/** What of `deployment` in a result matters: the deployment items in order, nested by includes. */
+/** The relevant part of a result's `deployment`: the deployment items in order, nested by includes. */
 export interface DeploymentTree {
   readonly deployments?: readonly DeploymentItem[] | null | undefined;
 }
@@ -13,16 +13,16 @@ interface DeploymentItem {
 }
 
 /**
- * SHA-256 over the SHA-256 of each rendered object's JSON, in deployment order. The JSON has to be byte for byte what
- * kluctl wrote; kluctl wrote it with the serializer that it hashes with.
+ * SHA-256 over the SHA-256 of each rendered object's JSON, in deployment order. The JSON must be byte for byte what
+ * kluctl wrote, because kluctl hashes the output of the same serializer.
  */
 export function objectsHash(tree: DeploymentTree, rendered: readonly string[]): string {
-  // By what the JSON itself says it is: a result names objects by their `kluctl.io/diff-name`, the tree does not.
+  // Keyed by the identity in the JSON itself: a result names objects by their `kluctl.io/diff-name`, the tree does not.
   const byId = new Map(rendered.map((json) => [idOfJson(json), json]));
   const total = createHash("sha256");
   for (const ref of walk(tree)) {
     const id = idOf(ref);
-    // Missing only if two objects share a diff-name; its id in its place keeps the hash a function of the project.
+    // Missing only if two objects share a diff-name; hashing the id instead keeps the result deterministic.
     const json = byId.get(id) ?? id;
     total.update(createHash("sha256").update(json, "utf8").digest());
   }

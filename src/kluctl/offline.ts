@@ -1,4 +1,7 @@
-/** Rendering of files alone, for strangers: no cluster, no login, no network. What kluctl prints is the result. */
+/**
+ * Renders untrusted projects from their files alone: no cluster, no login, no network. The result is what kluctl
+ * prints.
+ */
 import { readFile, writeFile } from "node:fs/promises";
 import { parseAllDocuments } from "yaml";
 import { NeedsMoreError, PrepareError } from "../errors.ts";
@@ -9,11 +12,11 @@ import type { Ended } from "./process.ts";
 import type { ReadResult } from "./result.ts";
 import { optionsFor } from "./yaml-slices.ts";
 
-/** There is no weaker way, so that no setting opens one. */
+/** The error if isolation is incomplete. There is deliberately no weaker mode that a setting could enable. */
 export const notIsolated =
   "forks are only rendered in isolation, and part of the isolation is missing here: see preview.isolation and `towline doctor`";
 
-/** A way to nowhere. */
+/** Access to no cluster at all. */
 export const noAccess: ConfinedAccess = {
   kubeconfig: "apiVersion: v1\nkind: Config\n",
   env: {},
@@ -21,22 +24,25 @@ export const noAccess: ConfinedAccess = {
   close: () => Promise.resolve(),
 };
 
-/** Of all objects of a project together. */
+/** Limit for all objects of a project together. */
 export const printedBytes = 16 * 1024 * 1024;
 
 const separator = "---\n";
 
-/** To where a result is read from. Of what is longer only the end was kept. */
+/**
+ * Writes kluctl's output to the file that results are read from. Throws for longer output, of which only the end was
+ * kept.
+ */
 export async function keepPrinted({ exitCode, stdout }: Ended, file: string): Promise<void> {
   if (exitCode !== 0) return;
   if (Buffer.byteLength(stdout) >= printedBytes) {
     throw new PrepareError(`its objects are more than ${printedBytes / 1024 ** 2} MiB`);
   }
-  // `wx`: kluctl may write into this directory too. A project without objects prints nothing.
+  // `wx`: kluctl may write into this directory too. For a project without objects kluctl prints nothing.
   await writeFile(file, separator + stdout, { mode: 0o600, flag: "wx" });
 }
 
-/** Characters of YAML, which takes ten times as long as other text. */
+/** Characters of YAML, which takes ten times as long to parse as other text. */
 const largeYaml = largeText / 10;
 
 export const readRender: ReadResult<CommandResult> = (file, size, signal) => {
@@ -79,7 +85,7 @@ function isRecord(value: unknown): value is Readonly<Record<string, unknown>> {
   return typeof value === "object" && value !== null && !Array.isArray(value);
 }
 
-/** Go's words for what a jail refuses: to resolve a name, and to connect to anything but a proxy. */
+/** Go's error messages for what the jail denies: resolving a name, and connecting to anything but a proxy. */
 export const noNetwork = /socket: address family not supported|connect: (?:permission denied|operation not permitted)/;
 
 const needs = [

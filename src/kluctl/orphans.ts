@@ -1,4 +1,4 @@
-/** The result of a prune that only pretended, as it was before: with orphans instead of deleted objects. Pure. */
+/** Turns the result of a dry-run prune into one in which objects are orphans instead of deleted. Pure. */
 import type { CommandResult, ObjectRef, ResultError } from "../model.ts";
 
 interface CompactedObject {
@@ -7,7 +7,7 @@ interface CompactedObject {
   readonly deleted?: boolean;
 }
 
-/** What it said about deleting them is left out: whoever deletes them for real will be told. */
+/** Errors about deleting those objects are left out: an actual prune will report them. */
 export function toOrphans(result: CommandResult): CommandResult {
   const { document } = result;
   const objects = result.objects.map((object) =>

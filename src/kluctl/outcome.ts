@@ -1,16 +1,16 @@
-/** What came of a run of kluctl. */
+/** Determines the outcome of a kluctl run. */
 import { lstat } from "node:fs/promises";
 import { KilledError, KluctlUnavailableError, PrepareError } from "../errors.ts";
 import { ThreadError } from "../thread/in-thread.ts";
 import type { Ended } from "./process.ts";
 import { lastWords } from "./progress.ts";
 
-/** Larger documents than this are no result of any real project; they would only fill the memory. */
+/** Bytes. No real project has a larger result; reading one would only fill the memory. */
 const longestResult = 256 * 1024 * 1024;
 
 /**
- * kluctl exits with 1 for whatever goes wrong. But it writes its result before it says that the command failed, so a
- * result with errors means that it ran, and no result means that the project could not be loaded or rendered.
+ * kluctl exits with 1 for any failure, but writes its result first. So a result with errors means that the command ran,
+ * and a missing result means that the project could not be loaded or rendered.
  */
 export async function readOutcome<T>(
   ended: Ended,
@@ -19,11 +19,11 @@ export async function readOutcome<T>(
   toWords: (text: string) => string,
 ): Promise<T> {
   const info = await lstat(resultFile).catch(() => undefined);
-  // A link would have us read what it leads to, and a pipe would never end.
+  // Reading a link would read the file it points to, and reading a pipe would never end.
   if (info !== undefined && !info.isFile()) throw new Error("kluctl's result cannot be read: it is not a file");
   const size = info?.size ?? 0;
   if (size === 0) throw toFailure(ended, toWords);
-  // Nothing of the document and no parser's message goes into the error: it holds secrets.
+  // The error must contain neither the document nor a parser's message: both hold secrets.
   if (size > longestResult) throw new Error(`kluctl's result cannot be read: it has ${size} bytes`);
   try {
     return await read(resultFile, size);
@@ -42,7 +42,7 @@ function toFailure(ended: Ended, toWords: (text: string) => string): Error {
   if (exitCode === 126 || exitCode === 127) return new KluctlUnavailableError(`kluctl cannot be started: ${words}`);
   if (exitCode === 1) return new PrepareError(words || "kluctl failed without saying why");
   if (exitCode === 0) return new Error("kluctl's result cannot be read: kluctl wrote none");
-  // 2 is a panic of kluctl's, which git's time-outs lead to as well.
+  // 2 is a panic in kluctl, which git timeouts can cause too.
   return new KilledError("signal", `kluctl failed (exit status ${exitCode}): ${words.split("\n", 1)[0]}`);
 }
 
@@ -50,7 +50,7 @@ function diskIsFull({ stderr }: Ended): boolean {
   return /no space left on device|disk quota exceeded/i.test(stderr);
 }
 
-/** Says it when our own files found no room. */
+/** Explains a full disk when our own writes failed. */
 export function explainDisk(error: unknown): unknown {
   const { code } = error as NodeJS.ErrnoException;
   return code === "ENOSPC" || code === "EDQUOT" ? noRoom() : error;

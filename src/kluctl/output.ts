@@ -1,15 +1,15 @@
-/** What a process prints: bounded however much it is, and harmless wherever it is shown. Pure. */
+/** Bounds the output of a process and makes it safe to display. Pure. */
 import { StringDecoder } from "node:string_decoder";
 import { stripVTControlCharacters } from "node:util";
 
-/** Control characters but tab and newline, and those that turn the direction of text around. */
+/** Control characters except tab and newline, and those that change the direction of text. */
 const harmful = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u2028-\u202e\u2066-\u2069]/g;
 
 export function toPlainText(text: string): string {
   return stripVTControlCharacters(text).replace(harmful, "");
 }
 
-/** Keeps the end of a stream. */
+/** Keeps the last `maxBytes` of a stream. */
 export function createTail(maxBytes: number): { push(chunk: Buffer): void; text(): string } {
   const chunks: Buffer[] = [];
   let size = 0;
@@ -24,13 +24,13 @@ export function createTail(maxBytes: number): { push(chunk: Buffer): void; text(
 }
 
 export interface LineLimits {
-  /** Longer lines are cut. */
+  /** Longer lines are truncated. */
   readonly lineLength: number;
-  /** After so many lines the rest is not looked at any more: a flood must not keep us busy. */
+  /** Lines after this many are ignored, so that a flood of output does not keep the server busy. */
   readonly lines: number;
 }
 
-/** Calls back with each line as plain text; `end` with what is left. Blank lines are left out. */
+/** Calls back with each line as plain text; `end` flushes the last one. Blank lines are skipped. */
 export function createLineReader(
   { lineLength, lines }: LineLimits,
   onLine: (line: string) => void,
@@ -49,7 +49,7 @@ export function createLineReader(
     push(chunk) {
       if (left === 0) return;
       const parts = (rest + decoder.write(chunk)).split(/\r?\n|\r/);
-      // A line without an end is cut already here: what is kept of it stays small.
+      // Truncate an unfinished line here already, so that the buffer stays small.
       rest = (parts.pop() ?? "").slice(0, lineLength + 1);
       for (const part of parts) emit(part);
     },

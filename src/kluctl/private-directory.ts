@@ -6,12 +6,13 @@ import { KluctlUnavailableError } from "../errors.ts";
 const allowed = constants.R_OK | constants.W_OK | constants.X_OK;
 
 /**
- * Makes a directory that only we can read; one that is there stays as it is. Throws KluctlUnavailableError when it cannot
- * be used: a process that cannot be started in it would only say that the program is not there, or may not be run.
+ * Creates a directory that only the server's user can read; an existing one is left unchanged. Throws
+ * KluctlUnavailableError if the directory cannot be used: a process started in it would only report that the program
+ * does not exist or may not be run.
  */
 export async function makePrivate(path: string): Promise<void> {
   try {
-    if (await canUse(path)) return; // nearly always
+    if (await canUse(path)) return; // almost always
     if ((await mkdir(path, { recursive: true, mode: 0o700 })) !== undefined) await chmod(path, 0o700);
     await access(path, allowed);
   } catch (error) {
@@ -32,7 +33,7 @@ async function canUse(path: string): Promise<boolean> {
   );
 }
 
-/** What is wrong with the directory or with the first one above it that is there, and what to do. */
+/** Explains what is wrong with the directory, or with its nearest existing ancestor, and what to do. */
 async function whyNot(path: string, error: NodeJS.ErrnoException): Promise<string | undefined> {
   const { code = "" } = error;
   if (code === "EROFS") return "its file system is read-only. Mount it writable";
@@ -44,7 +45,7 @@ async function whyNot(path: string, error: NodeJS.ErrnoException): Promise<strin
   return `${found.path} belongs to user ${found.info.uid} with mode ${mode}, and the server runs as user ${us}. Give it to that user`;
 }
 
-/** One that cannot be looked at lies in one that can. */
+/** Finds the path itself or its nearest ancestor, whichever can be read with `stat`. */
 async function nearest(path: string): Promise<{ path: string; info: Stats }> {
   const info = await stat(path).catch(() => undefined);
   return info || path === dirname(path) ? { path, info: info ?? (await stat("/")) } : nearest(dirname(path));

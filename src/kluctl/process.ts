@@ -1,4 +1,4 @@
-/** Runs one command to its end, whatever becomes of it or of us, and leaves no process behind. */
+/** Runs one command to its end and leaves no process behind, even if the server crashes. */
 import { KilledError } from "../errors.ts";
 import { monotonicNow } from "../monotonic.ts";
 import type { Held } from "../ports.ts";
@@ -13,20 +13,22 @@ import {
 
 export interface ProcessLimits extends WatchedLimits {
   readonly timeoutMs: number;
-  /** From SIGTERM to SIGKILL. */
+  /** Time between SIGTERM and SIGKILL. */
   readonly graceMs: number;
 }
 
 export interface ProcessSpec extends Omit<WatchedSpec, "beatAt"> {
-  /** For messages. */
+  /** Used in messages. */
   readonly name: string;
   readonly limits: ProcessLimits;
   readonly signal: AbortSignal;
-  /** A heartbeat is one renewal of the lease. Without one we beat by the clock, as long as our event loop turns. */
+  /**
+   * Each renewal of the lease is a heartbeat. Without a lease, a timer beats as long as the event loop is not blocked.
+   */
   readonly held?: Pick<Held, "lost" | "onRenewed"> | undefined;
-  /** Gets each line of stderr, as plain text. */
+  /** Called with each line of stderr, as plain text. */
   readonly onLine?: (line: string) => void;
-  /** By ourselves, if left out. */
+  /** Starts the process; by default as a child of this process. */
   readonly start?: StartWatched | undefined;
 }
 
@@ -36,7 +38,7 @@ export interface Ended extends Pick<WatchedEnd, "stdout" | "stderr"> {
 
 type Why = KilledError["why"];
 
-/** Resolves when the process ended by itself, whatever its exit status. Throws KilledError when a signal ended it. */
+/** Resolves when the process exits by itself, whatever its exit status. Throws KilledError if a signal ended it. */
 export async function runProcess({ start = startWatched, ...spec }: ProcessSpec): Promise<Ended> {
   const { name, command, args, env, cwd, limits, signal, held, onLine } = spec;
   const waits = held && !held.lost.aborted && !signal.aborted;
@@ -60,12 +62,15 @@ export async function runProcess({ start = startWatched, ...spec }: ProcessSpec)
   }
 }
 
-/** Resolves when the lease has been renewed just now, to when that was, or when there is no use in waiting for it. */
+/**
+ * Waits for the next renewal of the lease and resolves to its time; `undefined` if the lease is lost or the run is
+ * cancelled first.
+ */
 async function freshlyRenewed({ onRenewed, lost }: NonNullable<ProcessSpec["held"]>, signal: AbortSignal) {
   const { promise, resolve } = Promise.withResolvers<number | undefined>();
   const stop = onRenewed(resolve);
   const giveUp = () => resolve(undefined);
-  // Taken off again: the one that ends all runs when the server stops would keep each of them until then.
+  // The listeners are removed again: the signal that ends all runs at shutdown would otherwise hold on to each of them.
   for (const ending of [lost, signal]) ending.addEventListener("abort", giveUp, { once: true });
   const renewedAt = await promise;
   for (const ending of [lost, signal]) ending.removeEventListener("abort", giveUp);
@@ -79,7 +84,7 @@ function startHeart({ beat }: Watched, silenceMs: number, held: ProcessSpec["hel
   return () => clearInterval(timer);
 }
 
-/** Ends the process at the time-out, at once when the lease is lost, and when nobody wants it any more. */
+/** Ends the process at the timeout, when the run is cancelled, and, without a grace period, when the lease is lost. */
 function startCutting({ kill }: Watched, { limits, signal, held }: ProcessSpec) {
   let why: Why | undefined;
   let late: NodeJS.Timeout | undefined;
@@ -94,7 +99,7 @@ function startCutting({ kill }: Watched, { limits, signal, held }: ProcessSpec) 
     why = "lease-lost";
     kill("SIGKILL");
   };
-  // setTimeout takes 31 bits; a longer time-out would fire at once.
+  // setTimeout takes 31 bits; a longer timeout would fire at once.
   const timer = setTimeout(() => end("timeout"), Math.min(limits.timeoutMs, 2 ** 31 - 1));
   signal.addEventListener("abort", onStopped, { once: true });
   held?.lost.addEventListener("abort", onLost, { once: true });

@@ -1,6 +1,6 @@
 /**
- * kluctl's stderr: progress lines, warnings, and in the end its error, with nothing in between that marks it.
- * What follows the last line of progress is the error. Pure.
+ * Splits kluctl's stderr: progress lines, warnings, and finally its error, without a marker in between. Everything
+ * after the last progress line is taken as the error. Pure.
  */
 import { toPlainText } from "./output.ts";
 
@@ -21,19 +21,22 @@ const steps = new Set([
 const remoteObjects =
   /^Getting (\d+ additional remote objects|remote objects by discriminator)(: Failed with \d+ errors)?$/;
 const fetches = /^(Updating git cache for|Pulling Helm Chart|Overriding (git|oci) repo) /;
-/** Each may follow the name of the deployment item it is about. */
+/** The name of a deployment item may precede each of them. */
 const itemSteps =
   /^(.+: )?(Initializing|Waiting on barrier.*|Finished waiting.*|(Still w|W)aiting for .+ to get ready\.\.\..*|\.\.\.applied \d+ of \d+ objects|(Applying|Deleting) (\d+ (objects|hooks)|hook ).*)$/;
 
-/** Kubernetes' longest names fit; a line of megabytes would keep the patterns busy for minutes. */
+/** Long enough for Kubernetes' longest names; on a line of megabytes the patterns would run for minutes. */
 const longestProgress = 1_000;
 
-/** What it says of each of our working copies, which have a commit's files and no repository: nobody can do anything about it. */
+/**
+ * Recognizes the warning that kluctl prints for each of our working copies, which hold a commit's files without a
+ * repository. Users can do nothing about it.
+ */
 export function isOfWorkingCopy(line: string): boolean {
   return line === "Failed to detect git project root. This might cause follow-up errors";
 }
 
-/** Whether kluctl only says how far it is. */
+/** Whether kluctl only reports progress. */
 export function isProgress(line: string): boolean {
   if (line.length > longestProgress) return false;
   if (isOfWorkingCopy(line)) return true;
@@ -42,7 +45,7 @@ export function isProgress(line: string): boolean {
 
 const longest = 10_000;
 
-/** kluctl's own words about what went wrong: conditions and events show them, so they are bounded. */
+/** Returns kluctl's own error message. Its length is bounded, because conditions and events show it. */
 export function lastWords(stderr: string): string {
   const lines = toPlainText(stderr).split("\n");
   const words = lines

@@ -1,22 +1,24 @@
-/** A way around `kluctl validate`, which takes no images: they are written into a copy of the project's configuration. */
+/**
+ * A workaround for `kluctl validate`, which takes no images: they are written into a copy of the project's
+ * configuration.
+ */
 import { readFile, stat } from "node:fs/promises";
 import { join } from "node:path";
 import { isMap, parseDocument } from "yaml";
 import type { Run } from "../ports.ts";
 
 export interface ProjectConfig {
-  /** YAML. */
   readonly text: string;
-  /** A target that has to be chosen now: images belong to a target, and the run has none. */
+  /** The target to select with this configuration: images belong to a target, and the run has none. */
   readonly madeUpTarget?: string | undefined;
 }
 
-/** Longer than any in earnest. */
+/** More than any real configuration has. */
 const mostBytes = 4 * 1024 * 1024;
 
 /**
- * Of a project without any, the empty one. `undefined` for what is no file or has no end, such as a link to a device: kluctl, which is
- * watched, says what is wrong with it.
+ * Returns an empty mapping for a project without a configuration, and `undefined` for one that is not a regular file or
+ * is too large, such as a link to a device: kluctl, which runs under a watchdog, then reports the problem.
  */
 export async function readProjectConfig(projectDir: string): Promise<string | undefined> {
   for (const name of [".kluctl.yml", ".kluctl.yaml"]) {
@@ -29,15 +31,15 @@ export async function readProjectConfig(projectDir: string): Promise<string | un
 }
 
 /**
- * Adds the images behind the target's own: later ones win, as those from flags do. The rest stays as it is written, since
- * it has templates, and scalars that kluctl reads by rules of its own. `undefined` for a configuration that we cannot make
- * sense of: what is wrong with it kluctl says best.
+ * Appends the images to the target's own: later entries win, as images from flags do. The rest of the text stays as
+ * written, because it contains templates and scalars that kluctl parses by its own rules. Returns `undefined` for a
+ * configuration that cannot be understood: kluctl gives the better error message.
  */
 export function withImages(text: string | undefined, run: Pick<Run, "target" | "images">): ProjectConfig | undefined {
   try {
     return text === undefined ? undefined : addImages(text, run);
   } catch {
-    return undefined; // an alias of nothing, or too many of them
+    return undefined; // an alias without an anchor, or too many aliases
   }
 }
 

@@ -1,4 +1,4 @@
-/** Reads what kluctl wrote: a CommandResult with compacted objects, or a ValidateResult. */
+/** Reads the result files of kluctl: a CommandResult with compacted objects, or a ValidateResult. */
 import { readFile } from "node:fs/promises";
 import { z } from "zod";
 import type { CommandResult, ResultObject, ValidateResult } from "../model.ts";
@@ -23,7 +23,7 @@ const errors = z
 const change = z.object({
   type: z.enum(["insert", "update", "delete"]),
   jsonPath: z.string(),
-  // What is added has no old value, what is removed no new one. (To zod, a plain `unknown` has to be there.)
+  // An added field has no old value, a removed one no new value. (zod requires a plain `unknown` to be present.)
   oldValue: z.unknown().optional(),
   newValue: z.unknown().optional(),
   unifiedDiff: z.string().optional(),
@@ -56,7 +56,7 @@ const commandResult = z.object({
 
 const validateResult = z.object({ ready: z.boolean(), errors, warnings: errors });
 
-/** Reads a file of kluctl's without stopping the event loop. */
+/** Reads a result file without blocking the event loop. */
 export type ReadResult<T> = (file: string, size: number, signal: AbortSignal) => Promise<T>;
 
 export const readCommandResult: ReadResult<CommandResult> = (file, size, signal) =>
@@ -79,7 +79,7 @@ export async function parseCommandResult(text: string): Promise<CommandResult> {
   return toCommandResult(await parseYamlInSlices(text));
 }
 
-/** From the document as kluctl wrote it. */
+/** Takes the document as kluctl wrote it. */
 export function toCommandResult(document: CommandResult["document"]): CommandResult {
   const { compactedObjects, deployment, ...rest } = parseWith(commandResult, document);
   const objects = (compactedObjects ?? []).map(toResultObject);
@@ -92,14 +92,17 @@ export async function parseValidateResult(text: string): Promise<ValidateResult>
   return { document, ...parseWith(validateResult, document) };
 }
 
-/** The message names paths only: a result holds secrets. */
+/** The error message names only paths, because a result contains secrets. */
 function parseWith<T>(schema: z.ZodType<T>, document: unknown): T {
   const { data, error } = schema.safeParse(document);
   if (error) throw new Error(`unexpected ${error.issues.map(({ path }) => path.join(".") || "document").join(", ")}`);
   return data as T;
 }
 
-/** `rendered`, `remote` and `applied` are each whole or a delta against the one before that is there. */
+/**
+ * `rendered`, `remote` and `applied` each hold either the full text or a delta against the nearest field before it that
+ * is present.
+ */
 function toResultObject(compacted: z.infer<typeof compactedObject>): ResultObject {
   let previous: string | undefined;
   const expand = (text: string | undefined): string | undefined => {

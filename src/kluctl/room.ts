@@ -1,14 +1,17 @@
-/** Ends a run that fills the disk. No limit of the kernel's is for all that a process writes, only for each of its files. */
+/**
+ * Ends a run that fills the disk. The kernel can limit the size of each file that a process writes, but not their
+ * total.
+ */
 import { opendir, lstat } from "node:fs/promises";
 import { join } from "node:path";
 
 export interface Room {
-  /** Aborts when there is more than there may be. */
+  /** Aborts when a limit is exceeded. */
   readonly signal: AbortSignal;
   stop(): void;
 }
 
-/** Most runs are over before it is looked at for the first time. */
+/** Most runs end before the first check. */
 const everyMs = 500;
 
 export function watchRoom(dir: string, most: { readonly bytes: number; readonly files: number }): Room {
@@ -20,7 +23,7 @@ export function watchRoom(dir: string, most: { readonly bytes: number; readonly 
   };
   async function look(): Promise<void> {
     const used = { bytes: 0, files: 0 };
-    await add(dir, used, most).catch(() => undefined); // what goes meanwhile needs no room
+    await add(dir, used, most).catch(() => undefined); // files that are removed meanwhile do not count
     if (used.bytes > most.bytes || used.files > most.files) {
       overfull.abort(new Error(`it wrote more than ${Math.round(most.bytes / 1024 ** 2)} MiB or ${most.files} files`));
     } else {
@@ -37,7 +40,7 @@ export function watchRoom(dir: string, most: { readonly bytes: number; readonly 
   };
 }
 
-/** Stops counting as soon as it is too much. */
+/** Stops counting as soon as a limit is exceeded. */
 async function add(dir: string, used: { bytes: number; files: number }, most: { bytes: number; files: number }) {
   for await (const entry of await opendir(dir)) {
     if (++used.files > most.files || used.bytes > most.bytes) return;

@@ -1,4 +1,4 @@
-/** What kluctl says while it works, for people who look on: nothing secret is in it. */
+/** kluctl's output while it runs, for users who watch; secrets are masked. */
 import type { CommandResult, Key, ValidateResult } from "../model.ts";
 import { createRedactor, redactorOf } from "../redact/redactor.ts";
 import { weightOf, weightOfSecrets, withoutPlainObjects } from "../redact/weight.ts";
@@ -8,17 +8,17 @@ import { isOfWorkingCopy, isProgress } from "./progress.ts";
 
 export interface SaidLine {
   readonly at: number;
-  /** Of the loop or request that it belongs to. */
+  /** The reconcile ID of the reconciliation or request that the line belongs to. */
   readonly job: string;
   readonly command: string;
   readonly text: string;
 }
 
-/** Never waits, never throws. */
+/** Never blocks and never throws. */
 export type TellLine = (deployment: Key, line: SaidLine) => void;
 
 export interface LineTeller {
-  /** Without logins already, and one line. */
+  /** Takes one line, in which logins are already masked. */
   line(words: string): void;
   /** `result`: absent if there is none. Never rejects. */
   end(result: CommandResult | ValidateResult | undefined): Promise<void>;
@@ -28,17 +28,17 @@ export interface LineTellerOptions {
   readonly deployment: Key;
   readonly reconcileId: string;
   readonly command: string;
-  /** Values that nobody may read. */
+  /** Secret values to mask. */
   readonly known: readonly string[];
   readonly tell: TellLine;
 }
 
-/** Of one run; more is in the server's log. */
+/** Limits per run; the complete output is in the server's log. */
 const most = { lines: 300, length: 1_000, total: 32_000 };
 
 /**
- * Progress names objects and is told at once. Anything else may quote the project, and with it a Secret: it is told when the
- * result says what is secret.
+ * Sends progress lines, which only name objects, at once. Any other line may quote the project, and with it a Secret,
+ * so it is held until the result shows which values are secret.
  */
 export function createLineTeller({ deployment, reconcileId, command, known, tell }: LineTellerOptions): LineTeller {
   const from = performance.now();
@@ -86,7 +86,7 @@ async function redactSafely(
   result: CommandResult | ValidateResult | undefined,
   known: readonly string[],
 ): Promise<Redacted> {
-  // Line by line would miss what is secret in more than one.
+  // Redacting line by line would miss secrets that span several lines.
   const text = lines.join("\n");
   const withSecrets = result && "objects" in result ? result : undefined;
   const weight = text.length + weightOfSecrets(known) + (withSecrets ? weightOf(withSecrets) : 0);

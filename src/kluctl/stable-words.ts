@@ -1,15 +1,15 @@
-/** Pure. */
+/** Makes kluctl's messages independent of the run's directories. Pure. */
 
 export interface Places {
   readonly jobDir: string;
   readonly projectDir: string;
-  /** Directories that are taken instead of what the project includes. */
+  /** Directories that override what the project includes. */
   readonly overrides?: readonly string[] | undefined;
 }
 
 /**
- * Takes the paths out of kluctl's words that are others in each run: the same error has to be the same text each time, or
- * every loop would look like news. What is left is relative to the project.
+ * Removes the paths that differ in each run from kluctl's messages: the same error must have the same text every time,
+ * or every reconciliation would report it as new. The remaining paths are relative to the project.
  */
 export function toStableWords(text: string, { jobDir, projectDir, overrides = [] }: Places): string {
   return overrides

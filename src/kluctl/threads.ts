@@ -1,21 +1,24 @@
-/** How many threads kluctl may compute with, learnt from how long it took the time before. */
+/** Decides how many threads kluctl may compute with, from the duration of the previous run. */
 import { createKept } from "../kept.ts";
 import { type Key, keyText } from "../model.ts";
 
 /**
- * A run this short has hardly anything to spread over cores, and what its threads tell each other costs more: with one, a
- * `diff` of three objects takes 4 % less CPU time, and 1 % longer. Milliseconds.
+ * A run this short gains little from several cores, and synchronizing its threads costs more than that: with one
+ * thread, a `diff` of three objects takes 4 % less CPU time and 1 % longer. Milliseconds.
  */
 const shortMs = 500;
-/** With one thread; else what is about as long as that would have another number each time. */
+/**
+ * The limit for runs with one thread. It is higher, so that the number of threads of a run that takes about `shortMs`
+ * does not alternate. Milliseconds.
+ */
 const longMs = 2 * shortMs;
-/** What is forgotten is learnt again with the next run. */
+/** Entries; a forgotten one is learnt again with the next run. */
 const mostRemembered = 10_000;
 
 const one = { GOMAXPROCS: "1" };
 
 export interface Threads {
-  /** The variables of such a run. */
+  /** The environment variables for such a run. */
   of(deployment: Key, command: string): Readonly<Record<string, string>>;
   note(deployment: Key, command: string, ms: number): void;
 }

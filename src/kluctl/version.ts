@@ -1,29 +1,29 @@
-/** Which kluctl there is, and whether it will do. */
+/** Finds the kluctl binary and checks its version. */
 import { access, constants, stat } from "node:fs/promises";
 import { delimiter, join } from "node:path";
 import { KilledError, KluctlUnavailableError } from "../errors.ts";
 
-/** The oldest version that knows the results and sources we rely on. */
+/** The oldest version with the results and sources we rely on. */
 const oldest = [2, 22, 1] as const;
 
 export interface BinaryDeps {
-  /** A path, or a name to look for on PATH. */
+  /** A path, or a name to look up on PATH. */
   readonly binary: string;
   readonly searchPath: string;
-  /** Runs `<path> version` and returns what it prints. */
+  /** Runs `<path> version` and returns its output. */
   readonly askVersion: (path: string) => Promise<string>;
 }
 
 export interface Binary {
   readonly path: string;
-  /** Another one when the file at the path is replaced. */
+  /** Identity of the file; changes when the file at the path is replaced. */
   readonly file: string;
   readonly version: string;
 }
 
 /**
- * Returns a function that finds the binary, or throws KluctlUnavailableError. kluctl is asked once for each file it turns
- * out to be, so that a broken one can be replaced while we run.
+ * Returns a function that finds the binary or throws KluctlUnavailableError. The version is queried once per file
+ * identity, so that a broken binary can be replaced while the server runs.
  */
 export function createBinary({ binary, searchPath, askVersion }: BinaryDeps): () => Promise<Binary> {
   let known: { readonly file: string; readonly version: Promise<string> } | undefined;
@@ -48,7 +48,7 @@ export function createBinary({ binary, searchPath, askVersion }: BinaryDeps): ()
   };
 }
 
-/** Whether it is of this minor version, or newer. */
+/** Whether the version is this minor version or newer. */
 export function isSince({ version }: Pick<Binary, "version">, major: number, minor: number): boolean {
   return !isOlder(version.split(".").map(Number), [major, minor]);
 }

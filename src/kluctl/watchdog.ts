@@ -1,17 +1,18 @@
 import { constants, getPriority } from "node:os";
 
 /**
- * What stands between us and every process we start: a shell that leads the process group and listens for heartbeats on
- * descriptor 3. Node cannot end a child once it is frozen (SIGSTOP, a starved machine) or gone (SIGKILL); the watch can,
- * and so kluctl never outlives the lease it works under.
+ * Runs between us and every process we start: a shell that leads the process group and listens for heartbeats on
+ * descriptor 3. Node cannot end a child while Node itself is frozen (SIGSTOP, an overloaded machine) or after it was
+ * killed (SIGKILL). The watchdog can, so kluctl never outlives its lease.
  *
- * - The whole group is killed, the shell included, after `seconds`, or at the end of descriptor 3. Each line on it says after how
- *   many seconds from now instead.
- * - SIGTERM to the group ends the command but not the shell, which goes on watching one that ignores it.
- * - The command's exit status is passed on (128 + signal number when a signal ended it), and the watch ends with it.
- * - The command runs at a lower priority than the server: renders that fill the machine shall delay neither the lease's renewals
- *   nor the answers to webhooks.
- * - The command does not get descriptor 3, leaves no core dump, and what it writes only we can read: results hold secrets.
+ * - The watchdog kills the whole group, including the shell, after `seconds` or when descriptor 3 is closed. Each line
+ *   read from it is a new number of seconds, counted from then.
+ * - SIGTERM to the group ends the command but not the shell, which keeps watching a command that ignores it.
+ * - The command's exit status is passed on (128 + signal number if a signal ended it), and the watchdog ends with it.
+ * - The command runs at a lower priority than the server: renders that use all CPUs must delay neither the lease's
+ *   renewals nor the responses to webhooks.
+ * - The command does not get descriptor 3, leaves no core dump, and creates files that only we can read: results hold
+ *   secrets.
  */
 const script = `
 seconds=$1; shift
@@ -24,9 +25,12 @@ kill -KILL "$watch"; exit "$status"`;
 
 const lowPriority = constants.priority.PRIORITY_BELOW_NORMAL;
 
-/** To be spawned as leader of its own group, with a pipe as descriptor 3 that gets a `watchLine` in time. */
+/**
+ * Returns the command to spawn as leader of its own process group, with a pipe as descriptor 3 that must receive a
+ * `watchLine` in time.
+ */
 export function underWatch(leftMs: number, command: string, args: readonly string[]): [string, string[]] {
-  // Whoever has it already hands it on, and that spares a program.
+  // A lower priority is inherited, so `nice` is not needed if this process already has it.
   const lowered = getPriority() >= lowPriority ? [] : ["nice", "-n", String(lowPriority)];
   return ["bash", ["-c", script, "watchdog", seconds(leftMs), ...lowered, command, ...args]];
 }

@@ -1,4 +1,6 @@
-/** A process that watchdog.ts watches over, in a group of its own: fed with heartbeats, listened to, ended. */
+/**
+ * A process under the watchdog of watchdog.ts, in a process group of its own: sends heartbeats, reads output, ends it.
+ */
 import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
 import type { Writable } from "node:stream";
@@ -8,9 +10,9 @@ import { monotonicNow } from "../monotonic.ts";
 import { underWatch, watchLine } from "./watchdog.ts";
 
 export interface WatchedLimits extends LineLimits {
-  /** So long after what the last heartbeat stands for the process is killed. */
+  /** The process is killed this long after the time of the last heartbeat. */
   readonly silenceMs: number;
-  /** How much of the end of stdout, and of stderr, is kept. */
+  /** How many bytes of the end of stdout, and of stderr, are kept. */
   readonly keptBytes: number;
 }
 
@@ -20,18 +22,18 @@ export interface WatchedSpec {
   readonly env: Readonly<Record<string, string>>;
   readonly cwd: string;
   readonly limits: WatchedLimits;
-  /** What the first heartbeat stands for (`monotonicNow()`): the process is not started if that is too long ago. */
+  /** Time of the first heartbeat (`monotonicNow()`): the process is not started if it is too long ago. */
   readonly beatAt: number;
 }
 
 export interface Watched {
-  /** Of the group's leader, as soon as it is known. */
+  /** Pid of the group's leader, once it is known. */
   readonly pid?: number | undefined;
-  /** Resolves when nothing of its group is left. Rejects if it could not be started. */
+  /** Resolves when its process group has been killed. Rejects if the process could not be started. */
   readonly ended: Promise<WatchedEnd>;
-  /** `at`: when the lease was renewed that it stands for (`monotonicNow()`). One that comes too late is dropped. */
+  /** `at`: when the lease was renewed (`monotonicNow()`). A heartbeat that is too late is dropped. */
   beat(at: number): void;
-  /** Signals the whole group, as far as there is one. */
+  /** Signals the whole group, if there is one. */
   kill(signal: EndingSignal): void;
 }
 
@@ -48,7 +50,7 @@ export interface WatchedEnd {
 export type StartWatched = (spec: WatchedSpec, onLines: (lines: readonly string[]) => void) => Watched;
 
 export const startWatched: StartWatched = ({ command, args, env, cwd, limits, beatAt }, onLines) => {
-  // Counted here, right before it is handed on: however long it took to get here shortens what is left.
+  // Computed here, right before use: any delay on the way shortens the remaining time.
   const leftOf = (at: number) => limits.silenceMs - (monotonicNow() - at);
   const left = leftOf(beatAt);
   if (left <= 0) {
@@ -78,7 +80,7 @@ export const startWatched: StartWatched = ({ command, args, env, cwd, limits, be
 async function gather(child: ChildProcess, limits: WatchedLimits, onLines: Parameters<StartWatched>[1]) {
   const exit = once(child, "exit") as Promise<[number | null, NodeJS.Signals | null]>;
   const closed = once(child, "close");
-  closed.catch(() => undefined); // `exit` tells
+  closed.catch(() => undefined); // `exit` reports the failure
   if (child.pid === undefined) await exit; // rejects: it could not be spawned, and may not even have streams
   const [stdout, stderr] = [createTail(limits.keptBytes), createTail(limits.keptBytes)];
   let lines: string[] = [];
@@ -95,8 +97,8 @@ async function gather(child: ChildProcess, limits: WatchedLimits, onLines: Param
   });
   try {
     const [code, signal] = await exit;
-    killGroup(child.pid, "SIGKILL"); // whatever it started and did not end
-    await Promise.race([closed, delay(1_000, undefined, { ref: false })]); // unless somebody holds our pipes
+    killGroup(child.pid, "SIGKILL"); // processes that it started and did not end
+    await Promise.race([closed, delay(1_000, undefined, { ref: false })]); // unless another process holds our pipes
     reader.end();
     tell();
     return { code, signal, stdout: stdout.text(), stderr: stderr.text() };
@@ -105,7 +107,10 @@ async function gather(child: ChildProcess, limits: WatchedLimits, onLines: Param
   }
 }
 
-/** Resolves when nobody is left in a group that was killed, at the latest after so long: what nobody reaps stays in it. */
+/**
+ * Resolves when a killed group has no processes left, or after `atMostMs`: zombies that are not reaped stay in the
+ * group.
+ */
 export async function groupGone(pid: number, atMostMs: number): Promise<void> {
   const until = performance.now() + atMostMs;
   try {
@@ -114,15 +119,15 @@ export async function groupGone(pid: number, atMostMs: number): Promise<void> {
       await delay(20);
     }
   } catch {
-    // Nobody is left in it.
+    // No process is left in it.
   }
 }
 
 export function killGroup(pid: number | undefined, signal: EndingSignal): void {
-  if (pid === undefined) return; // could not be started
+  if (pid === undefined) return; // it could not be started
   try {
     process.kill(-pid, signal);
   } catch {
-    // Nobody is left in it.
+    // No process is left in it.
   }
 }

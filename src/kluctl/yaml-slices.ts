@@ -4,8 +4,8 @@ import { type DocumentOptions, parse as parseYaml, type ParseOptions } from "yam
 const sliceLength = 128 * 1024;
 
 /**
- * kluctl writes no name twice. To make sure takes time that grows with the square of what a project writes into one mapping, so
- * it is done where that is little.
+ * Checks key uniqueness in short texts only: kluctl never writes a key twice, and the check takes time that grows with
+ * the square of the number of keys in a mapping.
  */
 export function optionsFor(text: string): ParseOptions & DocumentOptions {
   return { uniqueKeys: text.length < 10_000 };
@@ -14,9 +14,9 @@ export function optionsFor(text: string): ParseOptions & DocumentOptions {
 const parse = (text: string): unknown => parseYaml(text, optionsFor(text));
 
 /**
- * Parses a YAML mapping without holding up the event loop: a result of 10 MB takes a second. The text is cut where a
- * top-level key begins, and within a long top-level list where an entry begins; kluctl writes both at the start of a line,
- * and nothing else there. Other YAML is parsed all the same, only in fewer slices.
+ * Parses a YAML mapping without blocking the event loop: a result of 10 MB takes a second. The text is split before
+ * each top-level key, and a long top-level list before an entry; kluctl writes both at the start of a line, and nothing
+ * else there. Other YAML is parsed correctly too, but in fewer slices.
  */
 export async function parseYamlInSlices(text: string): Promise<Record<string, unknown>> {
   if (text.length <= sliceLength) return toMapping(parse(text));

@@ -1,13 +1,13 @@
-/** The fork server as a process: started, watched, ended. */
+/** Starts, watches and ends the fork server's process. */
 import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
 import { setTimeout as delay } from "node:timers/promises";
 import { createLineReader, createTail, toPlainText } from "../output.ts";
 
 export interface RendererLimits {
-  /** Of address space. */
+  /** Limit of a renderer's address space. */
   readonly rendererBytes: number;
-  /** Of CPU time. */
+  /** Limit of a renderer's CPU time. */
   readonly rendererSeconds: number;
 }
 
@@ -18,17 +18,20 @@ export interface ForkServerOptions {
   readonly env: Readonly<Record<string, string>>;
   readonly cwd: string;
   readonly limits: RendererLimits;
-  /** What confines each renderer; none of them is, if left out. */
+  /** Confines each renderer; renderers are unconfined if this is left out. */
   readonly jail?: string | undefined;
-  /** A renderer was refused, and started cold. */
+  /** Called when the fork server refused a renderer, which then started cold. */
   readonly onRefused: (why: string) => void;
-  /** It ended though nobody wanted it to. */
+  /** Called when the fork server ended without being stopped. */
   readonly onEnded: (error: Error) => void;
 }
 
 export interface ForkServer {
   readonly pid: number;
-  /** Before a run of a preview begins, and when it is over. What is said to one that has ended is lost. */
+  /**
+   * Announces a run of a preview before it begins (with `reads`) and after it has ended (without). Messages to a fork
+   * server that has ended are lost.
+   */
   tell(run: { readonly run: string; readonly reads?: readonly string[] }): Promise<void>;
   stop(): Promise<void>;
 }
@@ -36,12 +39,13 @@ export interface ForkServer {
 const startMs = 30_000;
 const graceMs = 2_000;
 
-/** Resolves when it listens. */
+/** Resolves when the fork server listens. */
 export async function startForkServer(options: ForkServerOptions): Promise<ForkServer> {
   const { python, script, socket, env, cwd, limits, onRefused, onEnded } = options;
   const args = [script, socket, String(limits.rendererBytes), String(limits.rendererSeconds)];
   if (options.jail !== undefined) args.push(options.jail);
-  // In a group of its own: Ctrl-C ends us, and we end it when kluctl needs it no more.
+  // In a process group of its own, so that Ctrl-C reaches only the server, which ends this process when kluctl no
+  // longer needs it.
   const child = spawn(python, args, { cwd, env, detached: true, stdio: ["pipe", "pipe", "pipe"] });
   const { promise: listens, resolve: listening } = Promise.withResolvers<void>();
   const words = createTail(2_000);
@@ -51,7 +55,7 @@ export async function startForkServer(options: ForkServerOptions): Promise<ForkS
   });
   child.stdout.on("data", lines.push);
   child.stderr.on("data", words.push);
-  for (const stream of child.stdio) stream?.on("error", () => undefined); // `ended` tells
+  for (const stream of child.stdio) stream?.on("error", () => undefined); // `ended` reports the failure
   const ended = failureOf(child, () => words.text());
 
   const stop = async (): Promise<void> => {
@@ -70,7 +74,7 @@ export async function startForkServer(options: ForkServerOptions): Promise<ForkS
     if (!stopping) onEnded(new Error(`the fork server ${error.message}`));
   });
   return {
-    pid: child.pid ?? 0, // it listens, so it has one
+    pid: child.pid ?? 0, // it listens, so it has a pid
     tell: (run) => new Promise((resolve) => child.stdin.write(`${JSON.stringify(run)}\n`, () => resolve())),
     async stop() {
       stopping = true;
@@ -79,7 +83,7 @@ export async function startForkServer(options: ForkServerOptions): Promise<ForkS
   };
 }
 
-/** Resolves when it has ended, with how. */
+/** Resolves when the process has ended, to an error that says how. */
 async function failureOf(child: ChildProcess, words: () => string): Promise<Error> {
   try {
     const [code, signal] = (await once(child, "close")) as [number | null, NodeJS.Signals | null];

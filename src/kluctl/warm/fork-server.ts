@@ -2,26 +2,31 @@ import { confiningInPython } from "../../jail/python.ts";
 import { passVariable } from "./light-stand-in.ts";
 
 /**
- * The program of the fork server, for kluctl's own Python. Four interpreters with their libraries are most of what a run
- * of kluctl costs; here one of them imports the libraries once, and is copied for each that kluctl wants.
+ * The program of the fork server, for kluctl's own Python. Starting four interpreters and loading their libraries is
+ * most of the cost of a kluctl run; the fork server imports the libraries once, and is forked for each renderer that
+ * kluctl starts.
  *
- * - The server itself never runs a template: it imports, listens and forks. So each renderer begins from the same state,
- *   and nothing of one is seen by another.
- * - A renderer is what `python3 main.py` would be: kluctl's descriptors, arguments, directory and environment. What an
- *   interpreter reads only when it starts has to be the same for both, or else the renderer starts cold.
- * - The kernel ends a renderer, and what it has started, when its stand-in ends, whatever the template is busy with. So
- *   it lives no longer than its kluctl, which the watchdog ends together with the stand-ins.
- * - The renderer sends its exit status itself: the server may crash, and those that run do not notice.
- * - Each renderer leads a process group, which ends with it: what a template starts stays in there.
+ * - The server itself never runs a template: it imports, listens and forks. So every renderer begins in the same state
+ *   and sees nothing of any other.
+ * - A renderer behaves like `python3 main.py`: it has the descriptors, arguments, directory and environment that kluctl
+ *   gave it. Whatever an interpreter reads only at its start must be the same for server and renderer; otherwise the
+ *   renderer starts cold.
+ * - The kernel kills a renderer, and what it has started, when its stand-in ends, whatever the template is doing. So it
+ *   never outlives its kluctl, which the watchdog ends together with the stand-ins.
+ * - The renderer sends its exit status itself, so that running renderers are not affected if the server crashes.
+ * - Each renderer leads a process group that is killed when it ends: processes that a template starts stay in that
+ *   group.
  *
- * For previews each renderer is confined before it sees a template, and one that cannot be does not run. Which run it belongs to,
- * and so what it may read, is not for it to say: it has a pass that we gave to that run alone, and that ends with the run. The
- * server knows passes by their hashes only, as its copies could print whatever it knows. What has closed its connection
- * ends all the same: the server keeps it open as long as the renderer is there.
+ * For previews each renderer is confined before it sees a template, and does not run if it cannot be confined. A
+ * renderer cannot choose the run it belongs to, and thereby what it may read: it presents a pass that only this run was
+ * given and that expires with the run. The server stores only the hashes of passes, because its forks could print
+ * everything in its memory. A preview renderer that closes its connection is still killed with its stand-in: the server
+ * keeps the connection open as long as the renderer exists.
  *
- * Arguments: the socket's path, the memory and the CPU seconds that a renderer may take; and for previews, what confines
- * each of them. Descriptor 0 is open as long as we live; for previews it says with a line of JSON which runs begin, with what
- * they may read, and which have ended. On descriptor 1 it says `listening` once, and `cold <why>` for each renderer that it refuses.
+ * Arguments: the path of the socket, the memory and the CPU seconds that a renderer may use; for previews also the
+ * description of the jail. Descriptor 0 stays open as long as our process lives; for previews we write one line of JSON
+ * to it when a run begins, with the paths that it may read, and when it has ended. On descriptor 1 the fork server
+ * writes `listening` once, and `cold <why>` for each renderer that it refuses.
  */
 export const forkServer = String.raw`
 import array, fcntl, gc, hashlib, json, marshal, os, resource, runpy, select, signal, socket, sys, types

@@ -1,7 +1,7 @@
 /**
- * Renderers of previews: each in a jail that lets it read the project and Python, and nothing else. They are copies of a
- * fork server that serves previews alone and whose copies confine themselves; where there can be none, or there is to be
- * none, each starts cold, in a jail as well.
+ * Renderers of previews: each runs in a jail in which it can read only the project and Python. They are forks of a fork
+ * server that serves only previews and whose forks confine themselves. Where no fork server can be started, or it is
+ * turned off, each renderer starts cold, in a jail as well.
  */
 import { createHash, randomBytes } from "node:crypto";
 import { readdir, realpath, writeFile } from "node:fs/promises";
@@ -18,8 +18,8 @@ import { passVariable, readsVariable } from "./light-stand-in.ts";
 
 export interface JailedRenderers {
   /**
-   * For a kluctl whose Python lies unpacked already: nothing in a jail can do that. Its first run has to be one of ours: the
-   * fork server learns from it which libraries to import.
+   * Prepares renderers for a kluctl whose Python is already unpacked, because kluctl cannot unpack it in a jail. Its
+   * first run must be one of ours: the fork server learns from it which libraries to import.
    */
   open(binary: Binary): Promise<JailedPlace>;
   stop(): Promise<void>;
@@ -27,22 +27,25 @@ export interface JailedRenderers {
 
 export interface JailedPlace {
   readonly ways: Ways;
-  /** What kluctl has to read and to start. */
+  /** Paths that kluctl has to read and execute. */
   readonly programs: readonly string[];
-  /** The unpacked directories that kluctl looks for, by their name. */
+  /** The unpacked directories that kluctl looks for, by name. */
   readonly unpacked: ReadonlyMap<string, string>;
-  /** How its renderers start. Where the fork server has ended, or could not start a while ago, another place has another. */
+  /**
+   * How the renderers of this place start. `gone`: the fork server has ended, or it failed to start a while ago; open a
+   * new place, which may have one.
+   */
   start(): "warm" | "cold" | "gone";
-  /** Before a run whose renderers may read this. */
+  /** Call before a run; its renderers may read these paths. */
   admit(reads: readonly string[]): Promise<Admission>;
-  /** When it is to be used no more. It ends with the last of the runs that were admitted. */
+  /** Call when no further run will use this place. It closes when the last admitted run has ended. */
   retire(): void;
 }
 
-/** Of one run. */
+/** The admission of one run. */
 export interface Admission {
   readonly env: Readonly<Record<string, string>>;
-  /** Once kluctl has ended: no renderer is given to it any more. */
+  /** Call once kluctl has ended: the run gets no more renderers. */
   end(): void;
 }
 
@@ -50,13 +53,13 @@ export interface JailedRenderersDeps {
   readonly unpacked: Unpacked;
   readonly workDir: string;
   readonly searchPath: string;
-  /** What an interpreter reads at its start, of the server's environment. */
+  /** The variables of the server's environment that an interpreter reads at its start. */
   readonly env: Readonly<Record<string, string>>;
   readonly limits: RendererLimits;
   readonly jail: { readonly limits: Required<JailLimits>; readonly abi?: number | undefined; readonly files: boolean };
-  /** Whether `python3` of the search path takes the place of kluctl's. */
+  /** Whether `python3` from the search path replaces kluctl's own. */
   readonly systemPython?: boolean | undefined;
-  /** Else there is no fork server. */
+  /** Whether to start a fork server. */
   readonly warm: boolean;
   readonly log: Logger;
 }
@@ -65,11 +68,11 @@ interface Served extends ForkServer {
   hasEnded(): boolean;
 }
 
-/** Of time zones and shared libraries: no secrets, and the same for everybody. */
+/** Devices, time zones and shared libraries: they hold no secrets and are the same for every run. */
 const common = ["/dev/null", "/dev/urandom", "/etc/localtime", "/etc/ld.so.cache", "/usr", "/lib", "/lib64"];
 const loaders = ["/lib64/ld-linux-x86-64.so.2", "/lib/ld-linux-aarch64.so.1"];
 
-/** After a fork server that did not start. */
+/** Delay before another attempt if the fork server did not start. */
 const retryMs = 600_000;
 
 export function createJailedRenderers(deps: JailedRenderersDeps): JailedRenderers {
@@ -126,7 +129,10 @@ export function createJailedRenderers(deps: JailedRenderersDeps): JailedRenderer
     }
   }
 
-  /** `undefined`, and told, where it cannot be: what there is instead is as safe. */
+  /**
+   * Logs the failure and returns `undefined` if the fork server cannot start: renderers that start cold are just as
+   * safe.
+   */
   async function startServer(
     { layout, dir, socket, script }: { layout: Layout; dir: string; socket: string; script: string },
     libraries: readonly string[],
@@ -219,13 +225,16 @@ async function findPython(searchPath: string): Promise<string> {
   throw new Error("there is no python3 on PATH");
 }
 
-/** Never what else lies there: up to 2.22 it is a place for temporary files of every deployment. */
+/**
+ * Returns only the unpacked directories, nothing else: for kluctl up to 2.22 the directory also holds temporary files
+ * of every deployment.
+ */
 async function findUnpacked(dir: string, prefix = ""): Promise<Map<string, string>> {
   const names = (await readdir(dir)).filter((name) => name.startsWith(prefix) && !name.endsWith(".lock"));
   return new Map(await Promise.all(names.map(async (name) => [name, await realpath(join(dir, name))] as const)));
 }
 
-/** With the Python that has the stand-in in it, in place of the one it is a copy of. */
+/** Replaces the original Python with its copy that contains the stand-in. */
 async function withCopy(original: ReadonlyMap<string, string>, { home }: Layout): Promise<Map<string, string>> {
   const found = new Map(original);
   if (home !== undefined) found.set(basename(home), await realpath(home));

@@ -1,21 +1,21 @@
-/** Where kluctl finds its Python, by version, and how a stand-in comes to be there instead. */
+/** Where kluctl finds its Python, by version, and how the stand-in takes its place. */
 import { chmod, copyFile, link, mkdir, readdir, stat, symlink, truncate, writeFile } from "node:fs/promises";
 import { basename, dirname, join } from "node:path";
 import { isSince } from "../version.ts";
 import { canBeLight, lightEnvironment, toJailedStandIn, toLightStandIn } from "./light-stand-in.ts";
 import { toLauncher, toStandIn } from "./stand-in.ts";
 
-/** Where kluctl unpacks what it brings along. */
+/** Where kluctl unpacks the files that it embeds. */
 export interface Unpacked {
-  /** Up to 2.22: its TMPDIR. */
+  /** Up to 2.22: kluctl's TMPDIR. */
   readonly temporary: string;
-  /** Since 2.23: a directory in its cache, which is a link to this one. */
+  /** Since 2.23: a directory in kluctl's cache, which is a link to this one. */
   readonly python: string;
-  /** On the same file system: for what is made of links. */
+  /** For trees of hard links, so it has to be on the same file system. */
   readonly copies: string;
 }
 
-/** What a run of kluctl has to be given, so that it starts the stand-in. */
+/** The variables and flags with which kluctl starts the stand-in. */
 export interface Ways {
   readonly env: Readonly<Record<string, string>>;
   readonly flags: readonly string[];
@@ -23,37 +23,37 @@ export interface Ways {
 
 export interface Layout {
   readonly ways: Ways;
-  /** For the fork server; a link with a short name. */
+  /** Interpreter for the fork server; a link with a short name. */
   readonly python: string;
-  /** PYTHONHOME of the renderers, where kluctl sets it. */
+  /** PYTHONHOME of the renderers, if kluctl sets it. */
   readonly home?: string | undefined;
 }
 
 export interface LayoutOptions {
   readonly version: string;
   readonly unpacked: Unpacked;
-  /** Ours alone, and empty. */
+  /** An empty directory that only we use. */
   readonly dir: string;
-  /** Makes another one like it, in `unpacked.copies`. */
+  /** Creates another empty directory, in `unpacked.copies`. */
   readonly createCopy: () => Promise<string>;
   readonly socket: string;
   readonly searchPath: string;
-  /** Whether the stand-in is to be the light one; where the machine has what it needs, if left out. */
+  /** Whether to use the light stand-in; by default if the machine has what it needs. */
   readonly light?: boolean | undefined;
-  /** For previews: what confines the interpreter where no server takes a renderer. */
+  /** For previews: returns the jail for an interpreter that starts because no fork server accepts the renderer. */
   readonly jail?: ((interpreter: string) => string) | undefined;
-  /** In place of kluctl's own. */
+  /** Replaces kluctl's own interpreter. */
   readonly interpreter?: string | undefined;
 }
 
-/** Throws what people shall read as the reason for cold renderers. */
+/** Throws an error whose message tells users why renderers start cold. */
 export async function createLayout(options: LayoutOptions): Promise<Layout> {
   if (isSince(options, 2, 25)) return onSearchPath(options);
   if (!isSince(options, 2, 23)) return inItsPlace(options);
   throw new Error(`kluctl ${options.version} only uses its own Python`);
 }
 
-/** Since 2.25 kluctl takes `python3` from PATH if it is told to. The libraries are its own all the same. */
+/** Since 2.25, with a flag, kluctl takes `python3` from PATH. It still uses its own libraries. */
 async function onSearchPath(options: LayoutOptions): Promise<Layout> {
   const { dir, socket, unpacked, searchPath, light, jail } = options;
   const interpreter = options.interpreter ?? (await findInterpreter(unpacked.python));
@@ -72,9 +72,9 @@ async function onSearchPath(options: LayoutOptions): Promise<Layout> {
 }
 
 /**
- * kluctl 2.22 starts what it has unpacked, and looks only whether each file has its size. So it gets a TMPDIR with a
- * Python of ours: links to the files of its own, but for `bin/python3`. If that is not as kluctl wants it, kluctl unpacks
- * the real one over it.
+ * kluctl 2.22 starts the Python that it has unpacked, and checks only that each file has the expected size. So it gets
+ * a TMPDIR with a copy of that Python, made of links to the original files, except for `bin/python3`. If kluctl finds a
+ * size that differs, it unpacks the original over the copy.
  */
 async function inItsPlace(options: LayoutOptions): Promise<Layout> {
   const { dir, createCopy, socket, unpacked, light, jail } = options;
@@ -124,11 +124,14 @@ async function writeStandIn(launcher: string, { dir, socket, interpreter, render
   return { python, env: light ? lightEnvironment : {} };
 }
 
-/** The one that was used last: an older kluctl's may lie beside it. kluctl opens the lock beside it each time. */
+/**
+ * Finds the interpreter that was used last, because one of an older kluctl may be there too. kluctl opens the lock file
+ * next to it each time it is used.
+ */
 async function findInterpreter(unpacked: string): Promise<string> {
   const found: { path: string; usedMs: number }[] = [];
   for (const name of await readdir(unpacked)) {
-    const bin = join(unpacked, name, "bin"); // maybe through a link, which a pattern would not follow
+    const bin = join(unpacked, name, "bin"); // may be a symbolic link, which a glob would not follow
     const interpreter = (await readdir(bin).catch(() => [])).find((file) => /^python3\.\d+$/.test(file));
     const lock = await stat(join(unpacked, `${name}.lock`)).catch(() => undefined);
     if (interpreter && lock) found.push({ path: join(bin, interpreter), usedMs: lock.mtimeMs });
@@ -148,7 +151,7 @@ async function linkTree(from: string, to: string, without: string): Promise<void
   }
 }
 
-/** What an image has unpacked lies on another file system, and belongs to another user: that is copied. */
+/** Files that were unpacked into an image are on another file system and belong to another user; those are copied. */
 async function linkFile(from: string, to: string): Promise<void> {
   await link(from, to).catch(async (error: NodeJS.ErrnoException) => {
     if (error.code !== "EXDEV" && error.code !== "EPERM") throw error;

@@ -1,6 +1,6 @@
 /**
- * The stand-in for machines that have Perl, as Debian's always do: what it says to the fork server is what the other one
- * says, and it starts in less than half of the time. Five of them start for each kluctl.
+ * The stand-in for machines with Perl, which Debian always has. It speaks the same protocol to the fork server as the
+ * Python one, and starts in less than half the time. Each kluctl starts five of them.
  */
 import { access, constants } from "node:fs/promises";
 import { confining } from "../../jail/launcher.ts";
@@ -8,15 +8,18 @@ import type { StandInPlaces } from "./stand-in.ts";
 
 const perl = "/usr/bin/perl";
 
-/** Linux's numbers of what Perl has no word for without a module. The layouts below are those of 64 bits, low byte first. */
+/**
+ * Linux's numbers of system calls that Perl cannot make without a module. The structures below are for 64-bit
+ * little-endian machines.
+ */
 const systemCalls: Readonly<Record<string, { readonly sendmsg: number; readonly tee: number }>> = {
   x64: { sendmsg: 46, tee: 276 },
   arm64: { sendmsg: 211, tee: 77 },
 };
 
 /**
- * Else it loads the locale that the environment names, which takes a third as long as all the rest, and complains about
- * one that the machine does not have, in the middle of what kluctl reads.
+ * Without it, Perl loads the locale that the environment names, which takes a third as long as everything else. If the
+ * machine does not have that locale, Perl also prints a warning into the output that kluctl reads.
  */
 export const lightEnvironment: Readonly<Record<string, string>> = { PERL_SKIP_LOCALE_INIT: "1" };
 
@@ -28,7 +31,7 @@ export async function canBeLight(): Promise<boolean> {
   );
 }
 
-/** The file that is run. What comes after it may be padding. */
+/** Returns the executable's text. Padding may follow it. */
 export function toLightStandIn({ socket, python, renderersIn }: StandInPlaces): string {
   const places = [socket, python, renderersIn].map(quote).join(", ");
   const calls = systemCalls[process.arch];
@@ -39,15 +42,17 @@ ${program}__END__
 }
 
 export interface JailedStandInPlaces extends StandInPlaces {
-  /** What confines a renderer that no server takes, as the launcher reads it; what it may read is added to it. */
+  /**
+   * The jail for a renderer that no fork server accepts, in the launcher's format; the paths it may read are appended.
+   */
   readonly jail: string;
-  /** Whether it is another Python than kluctl's, which finds its own libraries. */
+  /** Whether this is another Python than kluctl's; it finds its own libraries. */
   readonly foreign: boolean;
 }
 
 /**
- * The stand-in of previews. Where no server takes a renderer, it starts the real Python in a jail. Nothing runs unconfined,
- * and nothing but kluctl's renderers runs at all.
+ * Returns the stand-in for previews. If no fork server accepts a renderer, it starts the real Python in a jail. Nothing
+ * runs unconfined, and nothing but kluctl's renderers runs at all.
  */
 export function toJailedStandIn({ jail, foreign, ...places }: JailedStandInPlaces): string {
   const { socket, python, renderersIn } = places;
@@ -62,9 +67,9 @@ ${jailedProgram}__END__
 `;
 }
 
-/** Tells the jail of a renderer that starts cold which directories it may read, a line for each. */
+/** Variable with the directories that a renderer that starts cold may read, one per line. */
 export const readsVariable = "TOWLINE_RENDERER_READS";
-/** Shows the fork server which run a renderer belongs to. */
+/** Variable with the pass that shows the fork server which run a renderer belongs to. */
 export const passVariable = "TOWLINE_RENDERER_PASS";
 
 const jailedProgram = String.raw`
@@ -87,7 +92,7 @@ function quote(text: string): string {
   return `'${text.replace(/[\\']/g, "\\$&")}'`;
 }
 
-/** What both stand-ins do: find out what they are started for, and hand it over to the fork server. */
+/** Shared by both stand-ins: determines what they were started for, and hands the renderer over to the fork server. */
 const handingOver = String.raw`
 delete $ENV{PERL_SKIP_LOCALE_INIT};
 

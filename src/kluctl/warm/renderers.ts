@@ -1,6 +1,6 @@
 /**
- * Warm renderers: most of what a run of kluctl costs is that four Pythons start. Here they are copies of one that has
- * started already. Whatever speaks against that, kluctl starts its own, as it always does.
+ * Warm renderers. Most of the cost of a kluctl run is starting four Python interpreters; here they are forks of one
+ * that has already started. If anything goes wrong, kluctl starts its own as usual.
  */
 import { rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
@@ -11,13 +11,19 @@ import { forkServer } from "./fork-server.ts";
 import { type ForkServer, type RendererLimits, startForkServer } from "./fork-server-process.ts";
 import { createLayout, type Layout, type Unpacked, type Ways } from "./layout.ts";
 
-/** How the renderers of a run start: `fallback` where they should have been warm and something was in the way. */
+/** How the renderers of a run start. `fallback`: they should have been warm, but something prevented it. */
 export type RendererStart = "warm" | "cold" | "fallback";
 
 export interface WarmRenderers {
-  /** What makes this kluctl start warm renderers; `undefined` if there are none, none yet, or if it is to be cold. */
+  /**
+   * Returns the settings with which this kluctl starts warm renderers; `undefined` if there are none, none yet, or if
+   * `cold` is set.
+   */
   find(binary: Binary, cold?: boolean): Ways | undefined;
-  /** Says that this kluctl has run with cold renderers, and so has unpacked its Python: what is needed to have warm ones. */
+  /**
+   * Reports that this kluctl has run with cold renderers and has therefore unpacked its Python, which warm renderers
+   * need.
+   */
   unpacked(binary: Binary): void;
   stop(): Promise<void>;
 }
@@ -25,14 +31,17 @@ export interface WarmRenderers {
 export interface WarmRenderersDeps {
   readonly unpacked: Unpacked;
   readonly workDir: string;
-  /** What every kluctl gets. */
+  /** The environment that every kluctl gets. */
   readonly env: Readonly<Record<string, string>>;
   readonly limits: RendererLimits;
   readonly log: Logger;
   readonly observe?: ((start: RendererStart) => void) | undefined;
 }
 
-/** Where the stand-in of one kluctl lies. It stays: a kluctl that was started with it may still run. */
+/**
+ * The directory of one kluctl's stand-in. It is kept until the server stops, because a kluctl that was started with it
+ * may still run.
+ */
 interface Place {
   readonly layout: Layout;
   readonly dir: string;
@@ -90,7 +99,7 @@ export function createWarmRenderers({ env, limits, log, observe, ...deps }: Warm
   }
 
   async function startServer(file: string, { layout, dir, socket, script }: Place): Promise<ForkServer> {
-    await rm(socket, { force: true }); // of one that died
+    await rm(socket, { force: true }); // left by a fork server that crashed
     let refused = false;
     return startForkServer({
       python: layout.python,
@@ -147,7 +156,7 @@ export function createWarmRenderers({ env, limits, log, observe, ...deps }: Warm
   };
 }
 
-/** The variables that an interpreter reads at its start: they have to be the renderers'. */
+/** Returns the variables that an interpreter reads at its start: they must be the same for server and renderers. */
 function readAtStart(env: Readonly<Record<string, string>>): Record<string, string> {
   return Object.fromEntries(Object.entries(env).filter(([name]) => /^(PATH$|PYTHON|LC_|LANG|TZ)/.test(name)));
 }

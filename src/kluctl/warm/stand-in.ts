@@ -1,35 +1,36 @@
-/** What kluctl starts in place of `python3`. */
+/** The program that kluctl starts instead of `python3`. */
 
 export interface StandInPlaces {
   readonly socket: string;
-  /** The real one. */
+  /** The real interpreter. */
   readonly python: string;
-  /** What the path of kluctl's renderer contains. What other programs run as `python3` is none of our business. */
+  /** A part of the path of kluctl's renderers. Other programs that run as `python3` are not handled here. */
   readonly renderersIn: string;
 }
 
 /**
- * The file that is run: its first line alone, whatever comes after it, which may be padding. It runs the file beside it,
- * named like it with `.py`.
+ * Returns the executable's text. Only its first line counts; what follows it may be padding. It runs the file next to
+ * it, whose name has `.py` appended.
  */
 export function toLauncher(python: string): string {
   const line = `#!${python} -ISEcexec(open(__import__("sys").argv[1]+".py").read())\n`;
-  // Of the path's bytes; older kernels cut the line here.
+  // Limit in bytes of the path; older kernels truncate the line there.
   if (/\s/.test(python) || Buffer.byteLength(line) > 127)
     throw new Error(`the path ${python} is too long or has a blank`);
   return line;
 }
 
 /**
- * The program beside it: hands over to the fork server and waits for the exit status. Until both sides have said yes it
- * can still become the real Python, which has lost nothing then: neither has read from the descriptors.
+ * Returns the program next to the launcher: it hands over to the fork server and waits for the exit status. Until both
+ * sides have agreed it can still become the real Python without losing input, because neither side has read from the
+ * descriptors.
  */
 export function toStandIn({ socket, python, renderersIn }: StandInPlaces): string {
   const places = [socket, python, renderersIn].map((place) => JSON.stringify(place)).join(", ");
   return `socket, python, renderers_in = ${places}${program}`;
 }
 
-// Only built-in modules: it is started five times for each kluctl.
+// Only built-in modules: it starts five times for each kluctl.
 const program = String.raw`
 import marshal, posix, sys
 import _socket as net
