@@ -1,8 +1,8 @@
-/** Which network addresses a repository may have. */
+/** Checks which network addresses a repository's host may have. */
 import { ForbiddenAddressError, type Lookup, resolveAllowed } from "../address.ts";
 import { SourceError } from "../errors.ts";
 
-/** As {@link resolveAllowed}; throws SourceError. */
+/** Like {@link resolveAllowed}, but throws SourceError. */
 export async function resolveHost(host: string, find: Lookup): Promise<readonly string[]> {
   try {
     return await resolveAllowed(host, find);

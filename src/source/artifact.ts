@@ -1,4 +1,4 @@
-/** What the manifest of an artifact says, as far as it is of use here. Pure. */
+/** Reads the parts of an OCI artifact's manifest that we use. Pure. */
 import { z } from "zod";
 import { SourceError } from "../errors.ts";
 import { parseJson } from "../json.ts";
@@ -7,13 +7,13 @@ import { isDigest } from "../oci-url.ts";
 
 export interface Layer {
   readonly digest: string;
-  /** In bytes, as it is stored. */
+  /** Compressed size in bytes. */
   readonly size: number;
 }
 
 export interface Artifact {
   readonly layer: Layer;
-  /** Where it came from, if kluctl pushed it. */
+  /** The git commit it was made from, if kluctl pushed it. */
   readonly commit?: string | undefined;
   readonly ref?: GitRef | undefined;
 }
@@ -32,7 +32,7 @@ const Index = z.object({
   ),
 });
 
-/** What `kluctl oci push` says of the working copy that it pushed. */
+/** Annotation in which `kluctl oci push` describes the working copy that it pushed. */
 const gitInfoAnnotation = "io.kluctl.image.git_info";
 const GitInfo = z.object({
   commit: z
@@ -46,7 +46,10 @@ const GitInfo = z.object({
     .catch(undefined),
 });
 
-/** The project is the first layer. A list of manifests is answered by the digest of the one to read instead. */
+/**
+ * Parses a manifest, whose first layer is the project. For an index, returns in `instead` the digest of the manifest to
+ * read.
+ */
 export function parseManifest(bytes: Buffer): Artifact | { readonly instead: string } {
   const json = parseJson(bytes.toString("utf8"));
   const index = Index.safeParse(json).data;
@@ -59,7 +62,7 @@ export function parseManifest(bytes: Buffer): Artifact | { readonly instead: str
   return { layer, commit: data?.commit, ref: data?.ref };
 }
 
-/** As kluctl's registry library chooses; where no platform is said, it is meant to be this one. */
+/** Chooses like kluctl's registry library: linux/amd64, or a manifest without a platform. */
 function chooseManifest({ manifests }: z.output<typeof Index>): string {
   const found = manifests.find(
     ({ platform }) => !platform || (platform.os === "linux" && platform.architecture === "amd64"),

@@ -1,4 +1,4 @@
-/** Files that were fetched by their digest, kept so that the next loop need not fetch them again. */
+/** A cache of files fetched by digest, so that the next reconciliation need not fetch them again. */
 import { createHash } from "node:crypto";
 import { createWriteStream } from "node:fs";
 import { mkdir, open, readdir, rename, rm, stat, utimes, type FileHandle } from "node:fs/promises";
@@ -11,21 +11,21 @@ import type { Layer } from "./artifact.ts";
 
 export interface Blobs {
   /**
-   * The blob, opened for reading: whatever becomes of the file then, what was opened stays. `folder` tells apart who may
-   * have what: nobody is given what another one's login fetched.
+   * Opens the blob for reading, and fetches it first if necessary. The returned handle stays valid even if the file is
+   * removed. `folder` separates access rights: a caller never gets a blob that another login fetched.
    */
   open(folder: string, blob: Layer, fetch: () => Promise<Readable>, signal: AbortSignal): Promise<FileHandle>;
-  /** Removes what nobody used for the given time; returns how many. */
+  /** Removes blobs that were not used for the given time; returns how many. */
   sweep(idleMs: number): Promise<number>;
 }
 
-/** Many commits of a large project with its charts have room in it; an image does not belong here. */
+/** Bytes. Enough for many commits of a large project with its charts; container images do not belong here. */
 const largest = 512 * 1024 * 1024;
 
 export function createBlobs(directory: string): Blobs {
   const locks = new Map<string, Limit>();
 
-  /** One fetch for all who want the same blob at the same time. */
+  /** Serializes callers that want the same blob, so that it is fetched once. */
   async function alone<T>(path: string, signal: AbortSignal, work: () => Promise<T>): Promise<T> {
     const lock = locks.get(path) ?? createLimit(1);
     locks.set(path, lock);
@@ -44,7 +44,7 @@ export function createBlobs(directory: string): Blobs {
         const kept = await open(path, "r").catch(() => undefined);
         if (kept !== undefined) {
           const now = new Date();
-          await utimes(path, now, now).catch(() => undefined); // it is in use: see sweep
+          await utimes(path, now, now).catch(() => undefined); // marks it as in use, see sweep
           return kept;
         }
         await mkdir(join(directory, folder), { recursive: true, mode: 0o700 });
@@ -69,7 +69,7 @@ export function createBlobs(directory: string): Blobs {
   };
 }
 
-/** What is not what it was announced as never gets its name. */
+/** Downloads to a temporary file, which is renamed only if size and digest match the manifest. */
 async function download({ digest, size }: Layer, path: string, from: Readable, signal: AbortSignal): Promise<void> {
   const hash = createHash("sha256");
   let bytes = 0;

@@ -1,9 +1,9 @@
-/** What a server asks for with `WWW-Authenticate` (RFC 9110, section 11). Pure. */
+/** Parses the `WWW-Authenticate` header (RFC 9110, section 11). Pure. */
 
 export interface Challenge {
   /** In lower case. */
   readonly scheme: string;
-  /** By lower-cased name. */
+  /** Keyed by lower-cased name. */
   readonly parameters: Readonly<Record<string, string>>;
 }
 
@@ -11,10 +11,10 @@ const token = "[!#$%&'*+.^_`|~0-9A-Za-z-]+";
 const parameter = new RegExp(`^\\s*(${token})\\s*=\\s*(?:"((?:[^"\\\\]|\\\\.)*)"|(${token}))\\s*(?:,|$)`);
 const scheme = new RegExp(`^[\\s,]*(${token})(?:\\s+|,|$)`);
 
-/** Longer than any header in earnest. */
+/** Longer than any real header. */
 const longest = 8_000;
 
-/** All of them, in their order; what cannot be read ends the list. */
+/** Returns all challenges in order; parsing stops at the first malformed part. */
 export function parseChallenges(header: string | undefined): Challenge[] {
   const challenges: Challenge[] = [];
   let rest = (header ?? "").slice(0, longest);

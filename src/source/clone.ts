@@ -1,4 +1,4 @@
-/** A clone for one job: a normal one, as kluctl wants it, that shares the mirror's files by hard links. */
+/** A clone for one job: a regular clone, as kluctl requires, that shares the mirror's files through hard links. */
 import { readFile, realpath, stat, writeFile } from "node:fs/promises";
 import { join, sep } from "node:path";
 import { SourceError } from "../errors.ts";
@@ -8,7 +8,7 @@ export interface Clone {
   readonly mirror: string;
   /** An empty directory. */
   readonly root: string;
-  /** The address that the clone shall seem to come from. */
+  /** The URL of `origin` in the clone's configuration. */
   readonly origin: string;
 }
 
@@ -36,7 +36,7 @@ export function checkPath(path: string): void {
   }
 }
 
-/** The project's directory. Symbolic links may lead about inside the clone, never out of it. */
+/** Returns the project's directory. Symbolic links may point anywhere inside the clone, but not out of it. */
 export async function findProject(root: string, path: string): Promise<string> {
   const projectDir = join(root, path);
   const real = await realpath(projectDir).catch(() => undefined);

@@ -1,4 +1,4 @@
-/** What git's complaints mean, in words for the person who has to act. */
+/** Translates git's error messages for the user who has to act on them. */
 import { SourceError } from "../errors.ts";
 import type { SourceProblem } from "../errors.ts";
 import { GitFailure } from "./git.ts";
@@ -7,25 +7,25 @@ import type { Remote } from "./remote.ts";
 interface Meaning {
   readonly problem: SourceProblem;
   readonly says: RegExp;
-  /** `undefined`: git's own words say it best. */
+  /** `undefined`: git's own message is used. */
   readonly text?: string;
-  /** Before git's own words. */
+  /** Put before git's own message. */
   readonly prefix?: string;
-  /** What kluctl's git says of it. */
+  /** The message of kluctl's git library for the same error. */
   readonly inKluctl?: string;
 }
 
-/** Set as `code` by node, or printed by git. */
+/** Set as `code` by Node, or printed by git. */
 const diskCodes = new Set(["ENOSPC", "EDQUOT", "EROFS", "EACCES", "EPERM", "ENOTDIR", "EMFILE", "ENFILE"]);
 
-/** The other side speaks git, but not as git does: a fault of the server, a proxy in between, or a banner of ssh. */
+/** The remote violates git's protocol: a fault of the server, a proxy in between, or a banner of ssh. */
 const protocolError: Meaning = {
   problem: "unreachable",
   says: /protocol error|bad line length|invalid server response|expected (?:flush|ACK\/NAK|shallow\/unshallow|'[a-z-]+')|unexpected (?:flush packet|acknowledgment line)|error (?:reading section header|processing (?:acks|wanted refs|shallow info))/i,
   prefix: "git protocol error: ",
 };
 
-// The first that matches counts. git 2.39 to 2.51, curl and OpenSSH; the messages are in English because of LC_ALL.
+// The first match counts. Covers git 2.39 to 2.51, curl and OpenSSH; LC_ALL makes the messages English.
 const meanings: readonly Meaning[] = [
   { problem: "disk", says: /No space left on device|Disk quota exceeded|Read-only file system|Too many open files/i },
   {
@@ -83,14 +83,14 @@ const meanings: readonly Meaning[] = [
     problem: "unreachable",
     says: /Could not resolve|Failed to connect|Couldn't connect|Connection (?:refused|reset|closed)|No route to host|unreachable/i,
   },
-  protocolError, // the last, for it follows from others
+  protocolError, // last, because other errors can cause it
 ];
 
 function meaningOf({ stderr }: GitFailure): Meaning | undefined {
   return meanings.find(({ says }) => says.test(stderr));
 }
 
-/** An error in the terms of the port; what is not git's, nor the disk's, stays what it is. */
+/** Translates an error of git or the disk to a SourceError; other errors are returned unchanged. */
 export function explain(error: unknown, remote: Remote): unknown {
   if (error instanceof SourceError)
     return new SourceError(error.problem, about(remote, error.message), {
@@ -117,12 +117,14 @@ export function explain(error: unknown, remote: Remote): unknown {
   );
 }
 
-/** What was said between both did not make sense; a fetch that says nothing of what is there already may work. */
+/** Whether git reported a protocol error; a fetch from scratch, without negotiation, may still work. */
 export function isProtocolError(error: unknown): boolean {
   return error instanceof GitFailure && !(error.cause instanceof Error) && meaningOf(error) === protocolError;
 }
 
-/** Damage in a mirror that a new one mends; what the remote itself has wrong does not count. */
+/**
+ * Whether the error is damage to a mirror that cloning it again would repair, as opposed to a problem of the remote.
+ */
 export function isDamaged(error: unknown): boolean {
   if (!(error instanceof GitFailure) || error.cause instanceof Error) return false;
   return /object file .* is empty|is corrupt|corrupted|packfile .* (?:cannot|is|does|index)|bad object|bad tree|missing (?:blob|tree|commit|object)|unable to (?:read|parse|find|resolve)|inflate|not a git repository|does not (?:exist|appear)|did not receive expected object|did not send all necessary|index file|reference broken|bad (?:ref|signature)|File exists|cannot lock ref|dubious ownership|not our ref|is not a tree|garbage|not a valid/i.test(
@@ -140,13 +142,13 @@ function about({ label }: Remote, text: string): string {
 
 function who({ login, hint }: Remote): string {
   if (login === undefined) return hint ?? "no login: no entry of spec.credentials.git matches";
-  // A token as the user's name is usual where there is no password to go with it.
+  // If there is no password, the username may be a token, so it is not shown.
   const shown = login.password === "" || login.password === "x-oauth-basic" ? "" : `, user "${login.username}"`;
   if (login.secretName === undefined) return "login from the URL";
   return login.secretName === "" ? `the server's own login${shown}` : `secret ${login.secretName}${shown}`;
 }
 
-/** The lines of git's that say what went wrong, without secrets and control characters. */
+/** Returns the lines of git's output that describe the error, without secrets and control characters. */
 function complaint(stderr: string, remote: Remote): string {
   const lines = stderr.split(/[\r\n]+/).map((text) => text.trim());
   const telling = lines.filter((text) => /^(?:fatal|error|ssh|remote: ?(?:error|fatal)):?/i.test(text));

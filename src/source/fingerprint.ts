@@ -1,15 +1,16 @@
-/** What tells whether anything in a directory was written to: names, sizes and times, never contents. */
+/** Detects whether anything in a directory was written to, by names, sizes and times, never contents. */
 import { createHash } from "node:crypto";
 import { lstatSync, readdirSync } from "node:fs";
 import { join } from "node:path";
 import { setImmediate } from "node:timers/promises";
 
-/** So many are looked at, some tenths of a millisecond, before anybody else goes on. */
+/** Number of files that are checked, in some tenths of a millisecond, before yielding to the event loop. */
 const atOnce = 100;
 
 /**
- * All but git's objects: those are shared with the mirror by hard links, which come and go. What was just read or made is
- * known to the kernel, which answers in microseconds: to have other threads ask for each takes ten times the CPU.
+ * Covers everything except git's objects: they are shared with the mirror through hard links, which come and go. The
+ * calls are synchronous because the kernel has just-used files cached and answers in microseconds; using the thread
+ * pool for each takes ten times the CPU.
  */
 export async function fingerprint(root: string): Promise<string> {
   const hash = createHash("sha1");

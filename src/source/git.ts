@@ -1,6 +1,6 @@
 /**
- * The one place where git is started. It gets an environment of its own: nothing from the server's, no configuration
- * of the machine or a user, no prompts, no hooks, and only the protocols that a call is meant to speak.
+ * The only place where git is started. It gets an environment of its own: nothing from the server's unless listed here,
+ * no configuration of the machine or a user, no prompts, no hooks, and only the protocols that a call needs.
  */
 import { existsSync } from "node:fs";
 import { mkdir } from "node:fs/promises";
@@ -10,15 +10,15 @@ import type { SimpleGitOptions } from "simple-git";
 import { SourceError } from "../errors.ts";
 import { writeOnce } from "./write-once.ts";
 
-/** Its last words. The remote's own are among them, so that they may be any. */
+/** Bytes of the end of stderr that are kept. They include messages of the remote, so their content is untrusted. */
 const keptOfStderr = 8 * 1024;
-/** What half a million refs take. All of it is held in memory, and a remote could go on for ever. */
+/** Bytes that half a million refs take. All output is held in memory, and a remote could send without end. */
 const mostPrintedAtAll = 64 * 1024 * 1024;
 
-/** git ended with a failure, was stopped, or could not be started. */
+/** git failed, was stopped, or could not be started. */
 export class GitFailure extends GitError {
   override name = "GitFailure";
-  /** The end of it. */
+  /** The end of stderr. */
   readonly stderr: string;
 
   constructor(stderr: Buffer, stopped: Error | undefined) {
@@ -29,32 +29,32 @@ export class GitFailure extends GitError {
 }
 
 export interface GitCall {
-  /** The repository (as GIT_DIR), or the working tree to be in. */
+  /** The repository (as GIT_DIR), or the working tree to run in. */
   readonly at?: { readonly gitDir: string } | { readonly tree: string };
-  /** The protocols that may be spoken, as in GIT_ALLOW_PROTOCOL. */
+  /** The allowed protocols, as in GIT_ALLOW_PROTOCOL. */
   readonly protocols: readonly string[];
   readonly config?: Readonly<Record<string, string>> | undefined;
   readonly env?: Readonly<Record<string, string>> | undefined;
-  /** Exit codes besides 0 that are an answer and no failure. */
+  /** Exit codes besides 0 that are results, not failures. */
   readonly answers?: readonly number[] | undefined;
-  /** Has helpers (for http, ssh) that have to end when it is ended. */
+  /** Whether git starts helpers (for http, ssh) that must end with it. */
   readonly group?: boolean | undefined;
-  /** Ends git when it has printed nothing for so long. */
+  /** Ends git when it has printed nothing for this long. */
   readonly silenceMs?: number | undefined;
-  /** Bytes after which git is ended, if fewer than for others. */
+  /** Bytes of output after which git is ended, if lower than the default. */
   readonly mostPrinted?: number | undefined;
   readonly signal?: AbortSignal | undefined;
 }
 
 /**
- * Runs git and gives back what it printed. Nothing from outside may be among the arguments except behind a `--`.
- * simple-git waits another 50 ms for a command that prints nothing at all, so none here is told to be quiet.
+ * Runs git and returns what it printed. Untrusted values may be among the arguments only after a `--`. simple-git waits
+ * another 50 ms for a command that prints nothing at all, so no call here uses `--quiet`.
  */
 export type Git = (args: readonly string[], call: GitCall) => Promise<string>;
 
 /**
- * simple-git can only signal the process it started, and git dies without its helpers, which would stay connected to
- * the remote. In a process group of their own all of them end together.
+ * simple-git can only signal the process it started, and git's helpers survive git and stay connected to the remote. In
+ * a process group of their own, all of them end together.
  */
 const asGroup = `set -m
 git "$@" &
@@ -62,7 +62,7 @@ trap 'kill -TERM -- "-$!"' INT TERM
 while :; do wait "$!"; code=$?; kill -0 "$!" 2>/dev/null || exit "$code"; done
 `;
 
-// What of the server's own environment git may see: how to find programs, proxies and authorities.
+// The part of the server's environment that git gets: how to find programs, proxies and certificate authorities.
 const inherited = [
   "PATH",
   "TZ",
@@ -82,7 +82,7 @@ const hardening: Readonly<Record<string, string>> = {
   "core.fsmonitor": "false",
   "submodule.recurse": "false",
   "fetch.recurseSubmodules": "false",
-  // A redirect would take the login along to wherever it leads.
+  // A redirect would send the login to its target.
   "http.followRedirects": "false",
   "protocol.version": "2",
   "transfer.fsckObjects": "true",
@@ -95,7 +95,7 @@ const hardening: Readonly<Record<string, string>> = {
   "fetch.fsck.missingNameBeforeEmail": "ignore",
   "fetch.fsck.missingSpaceBeforeEmail": "ignore",
   "fetch.fsck.missingSpaceBeforeDate": "ignore",
-  // Tidying up happens before fetch returns, under its lock: nothing changes behind the back of a clone.
+  // Housekeeping runs before `fetch` returns, while its lock is held, so nothing changes during a clone.
   "gc.autoDetach": "false",
   "maintenance.autoDetach": "false",
   "gc.auto": "1000",
@@ -105,7 +105,7 @@ const hardening: Readonly<Record<string, string>> = {
   "init.defaultBranch": "main",
 };
 
-// simple-git refuses these, rightly, where outside text could fill them. Only this file and login-files.ts do.
+// simple-git rejects these where untrusted text could set them. Only this file and login-files.ts do.
 const ours: SimpleGitOptions["unsafe"] = {
   allowUnsafeConfigEnvCount: true,
   allowUnsafeCustomBinary: true,
@@ -131,9 +131,9 @@ export function createGit({ home, env }: { home: string; env: NodeJS.ProcessEnv 
 
   return async function git(args, { at, protocols, config, env: callEnv, answers = [], group, silenceMs, ...call }) {
     const { signal, mostPrinted = mostPrintedAtAll } = call;
-    await mkdir(home, { recursive: true, mode: 0o700 }); // whoever cleans up temporary files may have taken it away
+    await mkdir(home, { recursive: true, mode: 0o700 }); // a cleanup of temporary files may have removed it
     const script = join(home, "git-group.sh");
-    // Whole: bash would take the half of it for a git that has nothing to say.
+    // Written atomically: bash would run a half-written script without an error.
     if (group && !existsSync(script)) await writeOnce(script, asGroup);
     const environment = {
       ...base,
@@ -145,12 +145,12 @@ export function createGit({ home, env }: { home: string; env: NodeJS.ProcessEnv 
     const flooded = new AbortController();
     const options: Partial<SimpleGitOptions> = {
       unsafe: ours,
-      // Not before its helpers have ended too: what they leave behind could not be cleared away.
+      // Wait until the helpers have ended too; otherwise the files they leave could not be removed.
       completion: { onClose: true, onExit: 2_000 },
       allowEnvironment: Object.keys(environment),
-      // simple-git's own judgement takes a failure without a message for a success.
+      // By default, simple-git treats a failure without a message as success.
       errors: (error, { exitCode, stdErr }) => {
-        // git may have ended, with words of the shell's, before simple-git could say that it was told to.
+        // git may have ended, with output of the shell, before simple-git reports that it was aborted.
         const stopped = error instanceof GitPluginError ? error : toError(options.abort);
         if (stopped === undefined && [0, ...answers].includes(exitCode)) return undefined;
         return new GitFailure(Buffer.concat(stdErr), stopped);
@@ -182,7 +182,7 @@ function toError(signal: AbortSignal | undefined): Error | undefined {
   return signal?.aborted ? new Error("git was stopped", { cause: signal.reason }) : undefined;
 }
 
-/** Configuration by environment, because arguments are visible to every user of the machine. */
+/** Passes configuration in the environment, because arguments are visible to every user of the machine. */
 function configEnv(config: Readonly<Record<string, string>>): Record<string, string> {
   const entries = Object.entries(config);
   const env: Record<string, string> = { GIT_CONFIG_COUNT: String(entries.length) };

@@ -1,8 +1,8 @@
 /**
- * Globs over paths as kluctl's login lists understand them (https://github.com/gobwas/glob with `/` as separator): `*`
- * and `?` stay within a name, `**` does not, `[abc]`, `[a-c]`, `[!a]`, `{one,other}`, and `\` before what is meant as it
- * is. No regular expression is made of a glob: whoever may write a KluctlDeployment could keep such a one busy for ever.
- * Pure.
+ * Matches paths against globs as kluctl's login lists define them (https://github.com/gobwas/glob with `/` as
+ * separator): `*` and `?` match within a path segment, `**` across segments; also `[abc]`, `[a-c]`, `[!a]`,
+ * `{one,other}`, and `\` as escape. Globs are not converted to regular expressions, because a user who may write a
+ * KluctlDeployment could craft one that runs forever. Pure.
  */
 
 type Part =
@@ -10,10 +10,10 @@ type Part =
   | { readonly kind: "many"; readonly crosses: boolean }
   | { readonly kind: "either"; readonly choices: readonly (readonly Part[])[] };
 
-/** Longer than any glob or path of a repository is in earnest; what is longer matches nothing. */
+/** Longer than any real glob or repository path; longer ones match nothing. */
 const longest = 1_000;
 
-/** A glob that cannot be read matches nothing: a login is not for whatever it was meant for. */
+/** A malformed glob matches nothing, so that a login is not used where it was not meant to be. */
 export function matchesGlob(glob: string, path: string): boolean {
   if (glob.length > longest || path.length > longest) return false;
   const reader = { letters: [...glob], at: 0 };
@@ -23,7 +23,10 @@ export function matchesGlob(glob: string, path: string): boolean {
   return walk(parts, new Set([0]), letters).has(letters.length);
 }
 
-/** All the places in the text that the parts can lead to from those: so much work as glob × path, and no more. */
+/**
+ * Returns all positions in the text that the parts can lead to from the given ones. The work is bounded by glob length
+ * × path length.
+ */
 function walk(parts: readonly Part[], from: ReadonlySet<number>, letters: readonly string[]): ReadonlySet<number> {
   return parts.reduce<ReadonlySet<number>>((places, part) => {
     if (places.size === 0) return places;
@@ -48,7 +51,7 @@ interface Reader {
   at: number;
 }
 
-/** Reads to the end, or to what ends a choice. `undefined` for what is not a glob. */
+/** Reads to the end of the glob or of a choice. Returns `undefined` if it is malformed. */
 function readParts(reader: Reader, depth: number): Part[] | undefined {
   const parts: Part[] = [];
   for (; reader.at < reader.letters.length; reader.at++) {

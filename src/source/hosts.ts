@@ -1,6 +1,6 @@
 /**
- * What each git host gets of us: so many conversations at a time, and none for a while once it stopped to answer. A
- * dead host would otherwise occupy every worker, each waiting for its time-out, and hold up all other hosts.
+ * Limits the use of each git host: the number of concurrent calls, and a pause after it stopped responding. Otherwise a
+ * dead host would occupy every worker, each waiting for its timeout, and block all other hosts.
  */
 import { SourceError } from "../errors.ts";
 import { createLimit, type Limit } from "../limit.ts";
@@ -12,17 +12,17 @@ export interface HostsDeps {
 }
 
 export interface Hosts {
-  /** Runs the conversation when the host has a place for it. Rejects at once while the host is given a rest. */
+  /** Runs the call when the host has a free slot. Rejects at once while the host is paused. */
   talk<T>(host: string, call: () => Promise<T>, options: Conversation): Promise<T>;
 }
 
 export interface Conversation {
   readonly signal?: AbortSignal | undefined;
-  /** Ends waiting for a place, and nothing else. */
+  /** Only ends waiting for a slot; a running call is not affected. */
   readonly leave?: AbortSignal | undefined;
-  /** Any living host answers it quickly: one that does not is given a rest. */
+  /** A live host responds to such a call quickly: a host that does not is paused. */
   readonly quick: boolean;
-  /** Whether it failed because nothing came. */
+  /** Whether the call failed because the host did not respond. */
   readonly isSilence: (error: unknown) => boolean;
 }
 
@@ -31,10 +31,10 @@ const longestRestMs = 60_000;
 
 interface Host {
   readonly limit: Limit;
-  /** How often in a row it did not answer. */
+  /** Number of consecutive calls without a response. */
   silences: number;
   restsFrom: number;
-  /** After its rest one conversation finds out for all. */
+  /** Set while one call probes the host after its pause, on behalf of all others. */
   probed: boolean;
   answeredAt: number;
 }
@@ -60,9 +60,9 @@ export function createHosts({ callsPerHost, now }: HostsDeps): Hosts {
   }
 
   function failed(host: Host, error: unknown, since: number, { signal, quick, isSilence }: Conversation): void {
-    if (signal?.aborted) return; // nobody waited for the end of it
-    if (!isSilence(error)) return answered(host); // a refusal is an answer as well
-    // It answered others meanwhile: this one repository is its problem. Or it rests already.
+    if (signal?.aborted) return; // the caller gave up before the call ended
+    if (!isSilence(error)) return answered(host); // a rejection is a response too
+    // Ignore it if the host answered other calls meanwhile (only this repository has a problem), or is paused already.
     if (!quick || host.answeredAt > since || host.restsFrom >= since) return;
     host.silences++;
     host.restsFrom = now();

@@ -1,4 +1,6 @@
-/** One HTTP request to a server that a deployment names: where it may lead is judged, and it cannot be silent for ever. */
+/**
+ * HTTP requests to servers named in deployments: their addresses are checked, and a server that stays silent times out.
+ */
 import http from "node:http";
 import https from "node:https";
 import type { SecureContextOptions } from "node:tls";
@@ -15,29 +17,29 @@ export interface HttpRequest {
   readonly signal: AbortSignal;
 }
 
-/** What a connection is made with. Belongs to one conversation, and is closed when that is over. */
+/** The connections of one conversation; closed when it is over. */
 export interface Connections {
-  /** Resolves once the answer's headers are there; the body is still to be read. Throws node's own errors. */
+  /** Resolves once the response's headers are received; the body must still be read. Throws Node's own errors. */
   send(request: HttpRequest): Promise<http.IncomingMessage>;
   close(): void;
 }
 
 export interface ConnectionOptions {
   readonly lookup: Lookup;
-  /** Where proxies are taken from. */
+  /** The environment that proxies are read from. */
   readonly env: NodeJS.ProcessEnv;
-  /** A server that says nothing for so long is given up. */
+  /** Time without data after which a request is aborted. */
   readonly silenceMs: number;
-  /** PEM, besides what is trusted anyway. */
+  /** PEM, trusted in addition to the default authorities. */
   readonly ca?: string | undefined;
-  /** PEM: shown to this `host[:port]` and to no other. */
+  /** Client certificate (PEM), presented only to this `host[:port]`. */
   readonly client?: { readonly host: string; readonly cert: string; readonly key: string } | undefined;
   readonly rejectUnauthorized: boolean;
 }
 
 const proxyNames = ["http_proxy", "HTTP_PROXY", "https_proxy", "HTTPS_PROXY", "no_proxy", "NO_PROXY"];
 
-/** The server said nothing for so long, or went on for too long. */
+/** The server sent nothing for too long, or the conversation took too long. */
 export class SilenceError extends Error {
   override name = "SilenceError";
 
@@ -60,7 +62,7 @@ export function createConnections(options: ConnectionOptions): Connections {
 
   return {
     async send({ url, method, headers, body, signal }) {
-      // A name is judged when it is resolved, whoever asks for it; an address is not resolved.
+      // Host names are checked when the agent resolves them. Addresses are not resolved, so they are checked here.
       await resolveHost(url.hostname, () => Promise.resolve([]));
       const { request } = url.protocol === "https:" ? https : http;
       const agent = url.protocol === "http:" ? plain : url.host === client?.host ? known : secure;
@@ -78,7 +80,7 @@ export function createConnections(options: ConnectionOptions): Connections {
   };
 }
 
-/** The whole body, if it is no longer than that. */
+/** Reads the whole body; throws if it is longer than `maxBytes`. */
 export async function readBody(answer: http.IncomingMessage, maxBytes: number): Promise<Buffer> {
   const chunks: Buffer[] = [];
   let bytes = 0;

@@ -1,6 +1,9 @@
-/** Where a kustomization has a template that may become the name of something remote. Reads lines, since a template is not YAML yet. Pure. */
+/**
+ * Finds templates in a kustomization that may become the name of a remote resource. It works line by line, because a
+ * template is not valid YAML until it is rendered. Pure.
+ */
 
-/** Fields in which kustomize looks for nothing. */
+/** Fields from which kustomize loads nothing. */
 const harmless = new Set([
   "apiVersion",
   "buildMetadata",
@@ -17,14 +20,14 @@ const harmless = new Set([
   "replicas",
   "sortOptions",
 ]);
-/** Of these, only what is in the lists of files. */
+/** In generators, only their lists of files matter. */
 const generators = new Set(["configMapGenerator", "secretGenerator"]);
 const harmlessOfGenerator = new Set(["behavior", "literals", "name", "namespace", "options", "type"]);
 
-/** Chooses or repeats what stands there, and says nothing itself. */
+/** Statements that only select or repeat text of the file and produce none themselves, and comments. */
 const statement = /\{%[-+]?\s*(?:if|elif|else|endif|for|endfor|set|endset|raw|endraw)\b[^{}]*%\}|\{#.*?#\}/g;
 
-/** The first line of that kind. */
+/** Returns the first line with such a template. */
 export function findTemplatedResource(text: string): string | undefined {
   let field = "";
   let inner = "";
@@ -34,7 +37,7 @@ export function findTemplatedResource(text: string): string | undefined {
     else inner = /^\s*(?:-\s+)?["']?(\w+)["']?\s*:/.exec(line)?.[1] ?? inner;
     const said = line.replace(statement, "");
     if (!/\{[{%]/.test(said)) continue;
-    // Anything may follow from another statement, such as an include; or from a field whose name is not known yet.
+    // Other statements, such as an include, can produce anything; so can a template in the place of a field's name.
     const isOpen = said.includes("{%") || (key === undefined && !/^[\s#-]/.test(said));
     const isHarmless = harmless.has(field) || (generators.has(field) && harmlessOfGenerator.has(inner));
     if (isOpen || !isHarmless) return line.trim();

@@ -1,4 +1,4 @@
-/** Hands a login to one git process: by environment and by files that only this user can read. */
+/** Passes a login to one git process, through its environment and files that only this user can read. */
 import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { getCACertificates } from "node:tls";
@@ -9,7 +9,7 @@ export interface LoginSetup {
   readonly config: Readonly<Record<string, string>>;
 }
 
-/** Writes what has to be a file into `directory`, which the caller made (0700) and removes. */
+/** Writes the necessary files into `directory`, which the caller creates (0700) and removes. */
 export async function writeLogin(remote: Remote, directory: string): Promise<LoginSetup> {
   return remote.protocol === "ssh:" ? sshSetup(remote, directory) : httpSetup(remote, directory);
 }
@@ -25,7 +25,7 @@ async function httpSetup({ address, login }: Remote, directory: string): Promise
   const config = { [`http.${new URL(address).origin}/.extraHeader`]: `Authorization: Basic ${basic}` };
   if (login.ca === undefined) return { env: {}, config };
   const file = join(directory, "ca.pem");
-  // The file replaces what git trusts otherwise, and is meant to add to it.
+  // GIT_SSL_CAINFO replaces the authorities that git trusts, but the login's CA should be added to them.
   await writePrivate(file, [...getCACertificates("default"), ...getCACertificates("system"), login.ca].join("\n"));
   return { env: { GIT_SSL_CAINFO: file }, config };
 }
@@ -46,7 +46,7 @@ async function sshSetup({ login }: Remote, directory: string): Promise<LoginSetu
     ServerAliveInterval: "15",
     ServerAliveCountMax: "4",
   };
-  // `-F none`: ssh looks for a user's configuration in the account's home, whatever HOME says.
+  // `-F none`: ssh reads the user's configuration from the account's home, whatever HOME says.
   const words = ["ssh", "-F", "none", ...Object.entries(options).flatMap(([key, value]) => ["-o", `${key}=${value}`])];
   return { env: { GIT_SSH_COMMAND: words.map(quoteForShell).join(" ") }, config: {} };
 }
@@ -55,7 +55,7 @@ async function writePrivate(file: string, text: string): Promise<void> {
   await writeFile(file, text, { mode: 0o600, flag: "wx" });
 }
 
-// OpenSSH refuses a key whose last line does not end.
+// OpenSSH rejects a key without a newline at the end.
 function endWithNewline(text: string): string {
   return text === "" || text.endsWith("\n") ? text : `${text}\n`;
 }

@@ -1,4 +1,4 @@
-/** Which login is used for a repository. Pure. */
+/** Chooses the login for a repository. Pure. */
 import type { GitCredential } from "../model.ts";
 import type { ParsedRepoUrl } from "../repo-url.ts";
 import { matchesGlob } from "./glob.ts";
@@ -10,17 +10,17 @@ export interface Login {
   readonly identity?: string | undefined;
   readonly knownHosts?: string | undefined;
   readonly ca?: string | undefined;
-  /** `undefined`: it came with the URL. Empty: the server's own. */
+  /** `undefined`: the login came with the URL. Empty: the server's own login. */
   readonly secretName?: string | undefined;
 }
 
 export interface LoginChoice {
   readonly login?: Login | undefined;
-  /** Why a login that is meant for the repository cannot be used; helps whoever reads that the login is missing. */
+  /** Why a login that matches the repository cannot be used; shown to the user if no other login is found. */
   readonly hint?: string | undefined;
 }
 
-/** The first login that matches, as kluctl chooses; a password in the URL is used when none does. */
+/** Chooses the first login that matches, as kluctl does, or else a password in the URL. */
 export function chooseLogin(
   url: ParsedRepoUrl,
   urlPassword: string,
@@ -53,11 +53,11 @@ function isMeantFor(credential: GitCredential, url: ParsedRepoUrl): boolean {
   if (credential.namedHost !== undefined) return url.protocol === "ssh:" || credential.namedHost === url.host;
   const host = credential.host === "" ? "*" : credential.host.toLowerCase();
   if (host === "*" ? url.protocol !== "ssh:" : host !== url.hostAndPort.toLowerCase()) return false;
-  // As kluctl: the path is compared in lower case, the pattern is taken as it is.
+  // As in kluctl, the path is compared in lower case, but the pattern is not lower-cased.
   return !credential.path || matchesGlob(credential.path, url.path.toLowerCase());
 }
 
-/** The host is the right one, but for the port: kluctl compares both. */
+/** Whether the host matches except for its port: kluctl compares both. */
 function isForOtherPort({ host, namedHost }: GitCredential, { host: wanted, hostAndPort }: ParsedRepoUrl): boolean {
   const [name, port] = host.toLowerCase().split(":");
   return namedHost === undefined && name === wanted && (port ?? "") !== (hostAndPort.split(":")[1] ?? "");

@@ -1,4 +1,4 @@
-/** Reads what `git ls-remote --symref` prints. Pure. */
+/** Parses the output of `git ls-remote --symref`. Pure. */
 import type { Heads } from "../model.ts";
 
 const line = /^(?:ref: (?<target>\S+)|(?<commit>[0-9a-f]{40}|[0-9a-f]{64}))\t(?<name>[^\t]+)$/;
@@ -14,7 +14,7 @@ export function parseLsRemote(output: string): Heads {
       if (target !== undefined) defaultRef = target;
       else headCommit = commit;
     } else if (commit !== undefined && /^refs\/(?:heads|tags)\//.test(name)) {
-      // An annotated tag comes twice, the second time (`^{}`) with the commit it stands for.
+      // An annotated tag is listed twice, the second time (`^{}`) with the commit it points to.
       commits.set(name.replace(/\^\{\}$/, ""), commit);
     }
   }
@@ -22,7 +22,7 @@ export function parseLsRemote(output: string): Heads {
   return { defaultRef, commits };
 }
 
-/** Of refs that were asked for by name: git takes a name for the end of one, so that it tells of others too. */
+/** Parses the output for refs requested by name. git matches names as suffixes, so it lists others too. */
 export function parseRefs(output: string, names: readonly string[]): ReadonlyMap<string, string> {
   const found = output.split("\n").flatMap((text) => {
     const { commit, name } = line.exec(text)?.groups ?? {};
@@ -31,7 +31,7 @@ export function parseRefs(output: string, names: readonly string[]): ReadonlyMap
   return new Map(found);
 }
 
-/** Simple servers, and fetches, do not say what HEAD points to, only which commit that is. */
+/** Guesses the default branch. Simple servers, and fetches, report only HEAD's commit, not the branch it points to. */
 export function guessDefault(head: string, commits: ReadonlyMap<string, string>): string | undefined {
   const usual = ["refs/heads/main", "refs/heads/master"];
   return [...usual, ...commits.keys()].find((name) => name.startsWith("refs/heads/") && commits.get(name) === head);

@@ -1,14 +1,17 @@
-/** What merging one commit into another gives: made in a clone, so that the mirror stays as the remote is. */
+/** Merges one commit into another, in a clone, so that the mirror stays identical to the remote. */
 import { SourceError } from "../errors.ts";
 import type { ChangedPaths } from "../model.ts";
 import type { MergeSource } from "../ports.ts";
 import { checkOut } from "./clone.ts";
 import { type Git, type GitCall, GitFailure } from "./git.ts";
 
-/** More than these count as "any": comparing them costs more than to look. */
+/**
+ * More paths than this are reported as incomplete, which counts as "any path": comparing them would cost more than
+ * checking the deployments.
+ */
 const maxPaths = 10_000;
 
-/** The same head and base give the same merge, bit for bit. */
+/** Fixed, so that the same head and base always give the identical merge commit. */
 const committer = {
   GIT_AUTHOR_NAME: "Towline",
   GIT_AUTHOR_EMAIL: "towline@localhost",
@@ -18,7 +21,10 @@ const committer = {
   GIT_COMMITTER_DATE: "@0 +0000",
 };
 
-/** Merges in the clone's object store, without a working tree. The paths that are in conflict, or what has changed. */
+/**
+ * Merges in the clone's object store, without a working tree, and checks out the result. Returns the paths in conflict,
+ * or what has changed.
+ */
 export async function mergeInto(
   git: Git,
   { root, head, base, isMerged = false }: { root: string } & Pick<MergeSource, "head" | "base" | "isMerged">,
@@ -53,7 +59,7 @@ export async function mergeInto(
   return { changed };
 }
 
-/** In which files two commits, or trees, differ. */
+/** Lists the files that differ between two commits or trees. */
 export async function findChanges(
   git: Git,
   { at, from, to }: { at: GitCall["at"]; from: string; to: string },

@@ -1,6 +1,6 @@
 /**
- * One bare mirror per repository and login: whatever many deployments want of it is fetched once. Fetching has the
- * mirror for itself, cloning shares it.
+ * One bare mirror per repository and login, so that commits needed by many deployments are fetched once. Fetches hold
+ * the mirror's lock exclusively, clones share it.
  */
 import { hash } from "node:crypto";
 import { mkdir, readdir, rm, stat, utimes } from "node:fs/promises";
@@ -21,7 +21,10 @@ import { parseTips, remoteHead, tipsFormat } from "./tips.ts";
 import { removeDirectory } from "../work-directories.ts";
 
 export interface Mirrors {
-  /** Runs `use` with a mirror that has the commit, and keeps the mirror as it is meanwhile; `state` names how it is. */
+  /**
+   * Runs `use` with a mirror that contains the commit, and keeps the mirror unchanged meanwhile. `state` is different
+   * after every change of the mirror.
+   */
   withCommit<T>(
     remote: Remote,
     id: string,
@@ -30,11 +33,11 @@ export interface Mirrors {
     use: (mirror: string, state: number) => Promise<T>,
   ): Promise<T>;
   /**
-   * Fetches all, and says what the remote has now. `undefined` if the remote itself has to be asked: there is no mirror
-   * yet, or it does not tell.
+   * Fetches everything and returns the remote's current refs. Returns `undefined` if the remote itself must be queried,
+   * because there is no mirror yet or the mirror cannot tell.
    */
   refresh(remote: Remote, id: string, waiting: Waiting): Promise<Heads | undefined>;
-  /** Removes the mirrors that nobody used for the given time. */
+  /** Removes the mirrors that were not used for the given time; returns how many. */
   sweep(idleMs: number): Promise<number>;
 }
 
@@ -54,19 +57,22 @@ export interface MirrorsDeps {
 interface Mirror {
   readonly path: string;
   readonly lock: Limit;
-  /** Commits known to be there; saves asking git for the same one again. */
+  /** Commits known to be in the mirror; saves asking git for them again. */
   readonly present: Set<string>;
-  /** This process has fetched into it, so it knows every tip that is there. */
+  /** Whether this process has fetched into the mirror, and so knows all of its tips. */
   fetched: boolean;
-  /** Stands for what all refs were, when it was last fetched into. */
+  /** Hash of all refs after the last fetch. */
   tips: string | undefined;
-  /** Counts how often it was thrown away, so that many who find it damaged do so once. */
+  /**
+   * Incremented whenever the mirror is discarded, so that callers that find it damaged at the same time discard it only
+   * once.
+   */
   generation: number;
-  /** Counts how often its refs and objects may have become others. */
+  /** Incremented whenever its refs and objects may have changed. */
   state: number;
 }
 
-/** Fetches these refs, each with where it goes. */
+/** Fetches these refspecs. */
 type Fetch = (...refs: readonly string[]) => Promise<string>;
 
 const exclusive = 1_000_000;
@@ -112,12 +118,15 @@ export function createMirrors({ directory, git, remoteGit, slowness, log, fetche
     return mirror.present.has(commit);
   }
 
-  /** Without asking git where the answer is most likely no: a commit that was just pushed. A needless fetch does no harm. */
+  /**
+   * Whether the mirror contains the commit. After a fetch, git is not asked, because an unknown commit was most likely
+   * just pushed and is missing; an unnecessary fetch is harmless.
+   */
   async function mayHave(mirror: Mirror, commit: string): Promise<boolean> {
     return mirror.fetched ? mirror.present.has(commit) : has(mirror, commit);
   }
 
-  /** After a fetch: what the branches and tags point to now is there. */
+  /** Call after a fetch: the commits that branches and tags point to are now in the mirror. */
   async function rememberTips(mirror: Mirror): Promise<Heads | undefined> {
     const printed = await git(["for-each-ref", tipsFormat], { at: { gitDir: mirror.path }, protocols: [] });
     const { commits, heads } = parseTips(printed);
@@ -129,7 +138,7 @@ export function createMirrors({ directory, git, remoteGit, slowness, log, fetche
     return heads;
   }
 
-  /** The caller has the mirror for itself. What is left of a fetch that fails is cleared away. */
+  /** The caller holds the mirror's lock exclusively. The files of a failed fetch are removed. */
   async function fetching<T>(
     mirror: Mirror,
     { remote, quick = false, signal, leaves }: Waiting & { remote: Remote; quick?: boolean },
@@ -149,7 +158,7 @@ export function createMirrors({ directory, git, remoteGit, slowness, log, fetche
           if (isNew || !isProtocolError(error)) throw error;
           const { stderr } = error as GitFailure;
           log.warn({ repo: remote.label, git: stderr.slice(-500) }, "protocol error; fetching again from scratch");
-          // Some servers fail as soon as they have to find out what both have.
+          // Some servers fail whenever they have to negotiate common commits.
           const all = (address: string) => [...withoutHaves, "fetch", ...options, "--", address, ...refs];
           return remoteGit(remote, all, { ...call, quick: false });
         }
@@ -162,20 +171,21 @@ export function createMirrors({ directory, git, remoteGit, slowness, log, fetche
       log.debug({ repo: remote.label, seconds, ok, new: isNew }, "fetched");
       if (!ok) {
         mirror.state++;
-        mirror.tips = undefined; // some of them may be others already
+        mirror.tips = undefined; // some refs may have changed already
         await (isNew ? removeDirectory(mirror.path) : clearAway(mirror.path));
       }
     }
   }
 
-  /** The caller has the mirror for itself. */
+  /** The caller holds the mirror's lock exclusively. */
   async function bring(mirror: Mirror, remote: Remote, commit: string, waiting: Waiting): Promise<void> {
-    if (await mayHave(mirror, commit)) return; // somebody else just did
+    if (await mayHave(mirror, commit)) return; // another caller just fetched it
     mirror.state++;
     await fetching(mirror, { remote, ...waiting }, async (fetch) => {
       await fetch(...everything);
       await rememberTips(mirror);
-      // A commit that no branch has any more: it was pinned, or pushed over a moment ago. Many hosts still give it.
+      // No branch contains the commit any more: the deployment pins it, or a push has just replaced it. Many hosts
+      // still serve it.
       if (!(await has(mirror, commit))) await fetch(`+${commit}:refs/pinned/${commit}`).catch(ignoreRefusal);
     });
     if (!(await has(mirror, commit))) throw new CommitMissing(commit);
@@ -203,7 +213,7 @@ export function createMirrors({ directory, git, remoteGit, slowness, log, fetche
           }
           return await locked(mirror, remote, waiting, async () => {
             const now = new Date();
-            await utimes(mirror.path, now, now).catch(() => undefined); // it is in use: see sweep
+            await utimes(mirror.path, now, now).catch(() => undefined); // marks it as in use, see sweep
             return use(mirror.path, mirror.state);
           });
         } catch (error) {
@@ -221,7 +231,8 @@ export function createMirrors({ directory, git, remoteGit, slowness, log, fetche
       const mirror = open(id);
       const { signal } = waiting;
       if (!mirror.fetched) return undefined;
-      // As quick as asking would be to find out that the host is silent; if it only is slow, the next try asks first.
+      // Detects a silent host as quickly as `ls-remote` would; if the host is only slow, the next attempt uses
+      // `ls-remote` first.
       const refresh = (): Promise<Heads | undefined> =>
         fetching(mirror, { remote, quick: true, ...waiting }, async (fetch) => {
           await fetch(...everything, `+HEAD:${remoteHead}`);
@@ -230,7 +241,8 @@ export function createMirrors({ directory, git, remoteGit, slowness, log, fetche
       try {
         return await locked(mirror, remote, waiting, refresh, exclusive);
       } catch (error) {
-        // Who wants a commit of it makes a damaged one anew; a HEAD that points nowhere is no failure.
+        // A damaged mirror is cloned again when a commit is needed from it; a HEAD that points nowhere is not a
+        // failure.
         if (!signal.aborted && (isDamaged(error) || isRefMissing(error))) return undefined;
         throw error;
       }
@@ -243,7 +255,7 @@ export function createMirrors({ directory, git, remoteGit, slowness, log, fetche
         const mirror = open(id);
         await mirror.lock.run(
           async () => {
-            if (!(await isIdle(mirror.path, idleMs))) return; // somebody else was faster
+            if (!(await isIdle(mirror.path, idleMs))) return; // it was used meanwhile
             await discard(mirror, mirror.generation);
             removed++;
           },
@@ -255,7 +267,7 @@ export function createMirrors({ directory, git, remoteGit, slowness, log, fetche
   };
 }
 
-/** The remote does not have the commit, or does not give it. */
+/** The remote does not have the commit, or does not serve it. */
 export class CommitMissing extends SourceError {
   constructor(commit: string) {
     super("ref-not-found", `there is no commit ${commit}`);
@@ -285,7 +297,7 @@ function hasRefused(error: unknown, words: RegExp): boolean {
   return error instanceof GitFailure && !(error.cause instanceof Error) && words.test(error.stderr);
 }
 
-/** Removes what a fetch that was ended left half-written. */
+/** Removes the unfinished files of an interrupted fetch. */
 async function clearAway(path: string): Promise<void> {
   const packs = join(path, "objects", "pack");
   for (const name of await readdir(packs).catch(() => [])) {

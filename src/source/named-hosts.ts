@@ -1,24 +1,25 @@
-/** Where a project says that it fetches from: charts, artifacts, other repositories, kustomize's resources. */
+/** Finds the hosts that a project fetches from: charts, artifacts, other repositories, kustomize's resources. */
 import type { Git } from "./git.ts";
 
-/** In which kluctl and kustomize look for that. What templates or vars make of it is not known. */
+/** The files in which kluctl and kustomize name them. URLs produced by templates or vars are not found. */
 const files = ["helm-chart", "deployment", ".kluctl", ".kluctl-library", "kustomization"].flatMap((name) =>
   ["yaml", "yml"].map((end) => `:(glob)**/${name}.${end}`),
 );
 const address = /(?:\b(?:repo|url)["']?\s*:|^\s*-)\s*["']?(?:https?|oci):\/\/(?:[^\s/"'@}]*@)?([^\s/"'?#},]+)/g;
 const mostHosts = 100;
 
-/** In the files of that commit; each as people write it, with its port if it has one. */
+/** Searches the files of that commit; returns hosts as written, with their port if they have one. */
 export async function findNamedHosts(
   git: Git,
   { root, commit }: { readonly root: string; readonly commit: string },
   signal: AbortSignal,
 ): Promise<readonly string[]> {
-  // The second is in nearly every project: where git prints nothing, simple-git waits (see git.ts).
+  // The second pattern is in nearly every project, so that git prints something: otherwise simple-git waits (see
+  // git.ts).
   const lines = await git(["grep", "-I", "-h", "-F", "-e", "://", "-e", "deployments:", commit, "--", ...files], {
     at: { tree: root },
     protocols: [],
-    answers: [1], // there are none
+    answers: [1], // no match
     signal,
   });
   const hosts = lines.split("\n").flatMap((line) => {

@@ -1,4 +1,4 @@
-/** OCI artifacts as sources: what a tag points to now, and a directory with what is in it. */
+/** OCI artifacts as sources: resolves tags and unpacks artifacts into a directory. */
 import { join } from "node:path";
 import { createSecureContext } from "node:tls";
 import { SourceError } from "../errors.ts";
@@ -26,28 +26,28 @@ export interface OciSourcesDeps {
   readonly env: NodeJS.ProcessEnv;
   readonly lookup: Lookup;
   readonly work: WorkDirectories;
-  /** Bounds how many directories are filled at once. */
+  /** Limits how many directories are unpacked at the same time. */
   readonly clones: Limit;
   readonly limits: {
     readonly callsPerHost: number;
     readonly silenceMs: number;
     readonly callMs: number;
   };
-  /** Names a folder for what a login may read. */
+  /** Returns the name of a folder for the blobs that a login may read. */
   readonly idOf: (parts: readonly unknown[]) => Promise<string>;
 }
 
 export interface OciSources {
   checkout(source: OciCheckoutSource, signal: AbortSignal): Promise<Checkout>;
   tag(source: OciCheckoutSource, signal: AbortSignal): Promise<Tag>;
-  /** Removes what was not used for so long; returns how many files. */
+  /** Removes blobs that were not used for this long; returns how many. */
   sweep(idleMs: number): Promise<number>;
 }
 
-/** Of the tar; more than any project in earnest, and less than a disk. */
+/** Limits of the unpacked tar: more than any real project needs, and less than a disk. */
 const unpackLimits = { bytes: 2 * 1024 ** 3, entries: 100_000 };
 
-/** Of tags. */
+/** Number of tags. */
 const mostRemembered = 10_000;
 
 interface Conversation {
@@ -61,7 +61,7 @@ export function createOciSources(deps: OciSourcesDeps): OciSources {
   const { log, env, limits } = deps;
   const hosts = createHosts({ callsPerHost: limits.callsPerHost, now: () => performance.now() });
   const blobs = createBlobs(join(deps.cacheDir, "oci"));
-  /** Tag → digest. */
+  /** Tag → digest at the last checkout. */
   const checkedOut = new Map<string, string>();
 
   async function toAsked({ url, ref, credentials }: OciCheckoutSource): Promise<Conversation["asked"]> {
@@ -148,7 +148,7 @@ export function createOciSources(deps: OciSourcesDeps): OciSources {
     }
   }
 
-  /** Never fails: the work is done by then, and what stays is swept at the next start. */
+  /** Never fails: the work is done by then, and a remaining directory is swept at the next start. */
   async function release(root: string): Promise<void> {
     await removeDirectory(root).catch((err: unknown) => log.warn({ err, root }, "could not remove a checkout"));
   }
@@ -162,7 +162,7 @@ export function createOciSources(deps: OciSourcesDeps): OciSources {
     try {
       return await use(asked);
     } catch (error) {
-      signal.throwIfAborted(); // a caller that went away gets its own reason back
+      signal.throwIfAborted(); // a caller that was cancelled gets its own reason back
       throw explainRegistry(error instanceof ArchiveError ? toRefusal(error) : error, asked);
     }
   }
@@ -190,7 +190,7 @@ function toRefusal({ message }: ArchiveError): SourceError {
   return new SourceError("refused", `cannot unpack the artifact: ${message}`);
 }
 
-/** `first`: the digest of what the reference itself names, which may be a list. */
+/** `first`: the digest that the reference itself resolves to, which may be an index's. */
 async function readArtifact(registry: Registry, reference: string) {
   const { digest: first, bytes } = await registry.manifest(reference);
   const artifact = parseManifest(bytes);

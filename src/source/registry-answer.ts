@@ -1,15 +1,15 @@
-/** What a registry's answers and silences mean, in words for the person who has to act. */
+/** Translates a registry's responses and connection errors for the user who has to act on them. */
 import type { IncomingMessage } from "node:http";
 import { SourceError, type SourceProblem } from "../errors.ts";
 import { readBody, SilenceError } from "./http.ts";
 import type { OciCredential } from "../model.ts";
 import { describeLogin } from "./registry-login.ts";
 
-/** An answer other than the one that was hoped for. */
+/** An unexpected response. */
 export class RegistryAnswer extends Error {
   override name = "RegistryAnswer";
   readonly status: number;
-  /** The registry's own word for it, e.g. `MANIFEST_UNKNOWN`. */
+  /** The registry's own error code, e.g. `MANIFEST_UNKNOWN`. */
   readonly code: string | undefined;
 
   constructor(status: number, code?: string) {
@@ -21,7 +21,7 @@ export class RegistryAnswer extends Error {
 
 const maxErrorBytes = 64 * 1024;
 
-/** Reads what there is to know of it. Of the body only its code is kept: the rest may be any text. */
+/** Reads the status and the error code of a response. The rest of the body is dropped, because it may be any text. */
 export async function toRegistryAnswer(answer: IncomingMessage): Promise<RegistryAnswer> {
   const body = await readBody(answer, maxErrorBytes).catch(() => Buffer.alloc(0));
   const code = /"code"\s*:\s*"([A-Z_]{1,40})"/.exec(body.toString("utf8"))?.[1];
@@ -29,7 +29,7 @@ export async function toRegistryAnswer(answer: IncomingMessage): Promise<Registr
 }
 
 export interface Asked {
-  /** For people: `registry.test/org/app:v1`. */
+  /** For messages: `registry.test/org/app:v1`. */
   readonly label: string;
   /** `tag v1` or `digest sha256:…`. */
   readonly reference: string;
@@ -38,17 +38,17 @@ export interface Asked {
 
 const certificateCodes = /^(?:.*CERT.*|.*SELF_SIGNED.*|UNABLE_TO_.*|HOSTNAME_MISMATCH|INVALID_CA|INVALID_PURPOSE)$/;
 
-/** The server speaks TLS, and is not who it has to be. */
+/** The server speaks TLS, but its certificate is not trusted. */
 export function isCertificateError(error: unknown): boolean {
   return certificateCodes.test(codeOf(error));
 }
 
-/** Nothing came, or what came broke off: the next try may have more luck. */
+/** The connection was interrupted or not established: a retry may help. */
 export function isBrokenOff(error: unknown): boolean {
   return ["ECONNRESET", "EPIPE", "EAI_AGAIN", "ERR_STREAM_PREMATURE_CLOSE"].includes(codeOf(error));
 }
 
-/** An error in the terms of the port; what is not the registry's, nor the network's, stays what it is. */
+/** Translates an error of the registry or the network to a SourceError; other errors are returned unchanged. */
 export function explainRegistry(error: unknown, asked: Asked): unknown {
   const about = (problem: SourceProblem, text: string, cause?: unknown) =>
     new SourceError(problem, `cannot read ${asked.label}: ${text}`, { cause });

@@ -1,9 +1,9 @@
-/** Which login is used for an artifact, and what it says to a registry that asks for one. Pure. */
+/** Chooses the login for an artifact and builds its header. Pure. */
 import type { OciCredential } from "../model.ts";
 import type { OciName } from "../oci-url.ts";
 import { matchesGlob } from "./glob.ts";
 
-/** The first that matches, as kluctl chooses. */
+/** Chooses the first login that matches, as kluctl does. */
 export function chooseRegistryLogin(
   { registry, repository }: OciName,
   credentials: readonly OciCredential[],
@@ -14,13 +14,13 @@ export function chooseRegistryLogin(
   });
 }
 
-/** The header for a registry or token service that takes a user and a password. */
+/** The header for a registry or token service with basic authentication. */
 export function basicAuthorization(login: OciCredential | undefined): string | undefined {
   if (!login?.username && !login?.password) return undefined;
   return `Basic ${Buffer.from(`${login.username ?? ""}:${login.password ?? ""}`).toString("base64")}`;
 }
 
-/** For error texts; never more than the user's name. */
+/** For error messages; never reveals more than the username. */
 export function describeLogin(login: OciCredential | undefined): string {
   if (login === undefined) return "no login: no entry of spec.credentials.oci matches";
   const shown = login.username ? `, user ${JSON.stringify(login.username)}` : "";
@@ -30,7 +30,7 @@ export function describeLogin(login: OciCredential | undefined): string {
   return `secret ${login.secretName}${isEmpty ? " has no password, token, identityToken or cert" : shown}`;
 }
 
-/** What tells apart who may have read what was fetched. */
+/** The parts of a login that determine who may read what was fetched with it. */
 export function loginParts(login: OciCredential | undefined): readonly unknown[] {
   const { username, password, identityToken, token, cert, key } = login ?? {};
   return [username, password, identityToken, token, cert, key];

@@ -1,7 +1,7 @@
 /**
- * The few calls of the OCI distribution API that reading an artifact takes
- * (https://github.com/opencontainers/distribution-spec): who may ask is settled as the registry wants it, blobs may come
- * from elsewhere, and a login never goes elsewhere.
+ * The few calls of the OCI distribution API that are needed to read an artifact
+ * (https://github.com/opencontainers/distribution-spec). Supports the authentication methods that registries ask for,
+ * and redirects of blobs; a login is never sent to another host.
  */
 import { createHash } from "node:crypto";
 import type { IncomingMessage } from "node:http";
@@ -24,9 +24,9 @@ export interface RegistryOptions {
   readonly signal: AbortSignal;
 }
 
-/** One conversation about one repository. Throws SourceError, RegistryAnswer or what the network says. */
+/** One conversation about one repository. Throws SourceError, RegistryAnswer or network errors. */
 export interface Registry {
-  /** The digest that a tag points to; `undefined` if the registry does not say. */
+  /** The digest that a tag points to; `undefined` if the registry does not report it. */
   digest(reference: string): Promise<string | undefined>;
   manifest(reference: string): Promise<{ readonly digest: string; readonly bytes: Buffer }>;
   blob(digest: string): Promise<IncomingMessage>;
@@ -34,7 +34,7 @@ export interface Registry {
 
 interface Followed {
   readonly answer: IncomingMessage;
-  /** Redirects have led to another host than the registry. */
+  /** Whether redirects have led to another host than the registry. */
   readonly elsewhere: boolean;
 }
 
@@ -44,7 +44,7 @@ const manifestTypes = [
   "application/vnd.oci.image.index.v1+json",
   "application/vnd.docker.distribution.manifest.list.v2+json",
 ].join(", ");
-const maxManifestBytes = 4 * 1024 * 1024; // what the specification asks registries to take
+const maxManifestBytes = 4 * 1024 * 1024; // the size that the specification asks registries to accept
 const maxTokenBytes = 1024 * 1024;
 const mostRedirects = 5;
 const pausesMs = [250, 1_000];
@@ -53,7 +53,7 @@ const Token = z.object({ token: z.string().optional(), access_token: z.string().
 
 export function createRegistry({ name, login, connections, signal }: RegistryOptions): Registry {
   const { registry, repository } = name;
-  /** Known once something answered. */
+  /** Known after the first response. */
   let origin: string | undefined;
   let authorization: string | undefined;
 
@@ -77,7 +77,7 @@ export function createRegistry({ name, login, connections, signal }: RegistryOpt
     throw new SourceError("refused", `the registry redirects more than ${mostRedirects} times`);
   }
 
-  /** Registries near by often speak plain http: it is tried where kluctl tries it, after https. */
+  /** Local registries often use plain http. It is tried after https, in the same cases as in kluctl. */
   async function reach(path: string, method: "GET" | "HEAD", headers: Record<string, string>): Promise<Followed> {
     const at = (base: string) => new URL(`${base}/v2/${repository}/${path}`);
     if (origin !== undefined) return follow(at(origin), method, headers);
@@ -99,7 +99,8 @@ export function createRegistry({ name, login, connections, signal }: RegistryOpt
     for (let wasAsked = false; ; wasAsked = true) {
       const { answer, elsewhere } = await reach(path, method, { accept });
       if (answer.statusCode === 200) return answer;
-      // Who asks elsewhere would be told the login, or have it told to a token service of its choice.
+      // A 401 from the target of a redirect is not answered: that host would get the login, or could choose the token
+      // service that gets it.
       if (answer.statusCode !== 401 || wasAsked || elsewhere) throw await toRegistryAnswer(answer);
       answer.resume();
       authorization = await authorize(answer.headers["www-authenticate"]);
@@ -132,7 +133,10 @@ export function createRegistry({ name, login, connections, signal }: RegistryOpt
     return token;
   }
 
-  /** `undefined` where there is no identity token, or where the service does not take any. */
+  /**
+   * Exchanges the identity token for an access token. Returns `undefined` without an identity token, or if the service
+   * does not accept any.
+   */
   async function tradeIn(url: URL, query: Record<string, string>): Promise<IncomingMessage | undefined> {
     if (!login?.identityToken) return undefined;
     const grant = { grant_type: "refresh_token", client_id: "towline", refresh_token: login.identityToken };
@@ -186,12 +190,12 @@ export function createRegistry({ name, login, connections, signal }: RegistryOpt
   };
 }
 
-/** A login that goes by https must not go on by http. */
+/** A login that was sent over https must not be sent on over http. */
 function isAsSafe(next: URL, from: URL): boolean {
   return next.protocol === "https:" || (next.protocol === "http:" && from.protocol === "http:");
 }
 
-/** Where kluctl's registry library falls back to http without being told to. */
+/** Hosts for which kluctl's registry library falls back to http by itself. */
 function isNearBy(registry: string): boolean {
   const [, host = ""] = /^(\[[^\]]*\]|[^:]*)/.exec(registry) ?? [];
   return (
@@ -200,7 +204,7 @@ function isNearBy(registry: string): boolean {
   );
 }
 
-/** Nobody spoke TLS. Where it is spoken with the wrong certificate, http would be no better. */
+/** The server does not speak TLS. If it does but its certificate is wrong, falling back to http would be no better. */
 function isNoTls(error: unknown): boolean {
   const code = error instanceof Error && "code" in error ? String(error.code) : "";
   return /^EPROTO$|^ERR_SSL|^ECONN/.test(code) && !isCertificateError(error);

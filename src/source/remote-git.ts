@@ -1,4 +1,7 @@
-/** Talks to remotes: the address is judged, the login handed over and taken back, no host gets more than its share. */
+/**
+ * Runs git commands against remotes: checks the address, provides the login and removes it again, limits the calls per
+ * host.
+ */
 import { resolveHost } from "./address.ts";
 import type { Lookup } from "../address.ts";
 import { GitFailure } from "./git.ts";
@@ -25,16 +28,16 @@ export interface RemoteGitDeps {
   readonly slowness: Slowness;
 }
 
-/** One command of git that speaks with the remote; `args` puts the address behind a `--`. */
+/** Runs one git command against the remote; `args` puts the address after a `--`. */
 export type RemoteGit = (
   remote: Remote,
   args: (address: string) => readonly string[],
   options: {
     gitDir?: string | undefined;
     signal?: AbortSignal | undefined;
-    /** Leaves, instead of waiting for slow conversations of others. */
+    /** Throws RemoteBusyError instead of waiting for slow conversations of other callers. */
     leaves?: boolean | undefined;
-    /** It only asks for refs, which takes any host a moment: one that is silent then is taken for dead. */
+    /** The command only lists refs, which is fast on any host: one that is silent for long is considered dead. */
     quick?: boolean;
   },
 ) => Promise<string>;
@@ -53,13 +56,13 @@ export function createRemoteGit({ git, work, env, lookup, limits, slowness }: Re
   }
 
   async function connection(remote: Remote, silenceMs: number): Promise<Record<string, string>> {
-    // Behind a proxy it is the proxy that resolves names; here they may not even exist.
+    // Behind a proxy, the proxy resolves names; here they may not even exist.
     const proxied = proxyOf(remote, env) !== undefined;
     const addresses = await resolveHost(remote.host, proxied ? async () => [] : lookup);
     const pinned = proxied || remote.protocol === "ssh:" ? [] : addresses;
     return {
       ...(pinned.length > 0 ? { "http.curloptResolve": `${remote.host}:${remote.port}:${pinned.join(",")}` } : {}),
-      // Silence, not slowness: a server that counts objects sends a few bytes now and then.
+      // Detects silence, not slowness: a server that counts objects sends a few bytes now and then.
       "http.lowSpeedLimit": "1",
       "http.lowSpeedTime": String(Math.ceil(silenceMs / 1_000)),
     };
@@ -76,14 +79,14 @@ export function createRemoteGit({ git, work, env, lookup, limits, slowness }: Re
           config: { ...(await connection(remote, silenceMs)), ...config },
           env: loginEnv,
           group: true,
-          // A little more than curl's own limit, whose message is the better one.
+          // A little more than curl's own limit, because curl's error message is better.
           silenceMs: silenceMs + 5_000,
           signal: stop,
         };
         try {
           return await git(args(remote.address), call);
         } catch (error) {
-          // GitLab sends whoever leaves out the `.git` to the same URL with it. Nothing else is followed.
+          // GitLab redirects a URL without `.git` to the same URL with it. No other redirect is followed.
           if (!isRedirect(error) || remote.protocol === "ssh:" || remote.address.endsWith(".git")) throw error;
           return await git(args(`${remote.address.replace(/\/+$/, "")}.git`), call);
         }
@@ -95,7 +98,7 @@ export function createRemoteGit({ git, work, env, lookup, limits, slowness }: Re
   };
 }
 
-/** Ended by us, or by curl, because nothing came. */
+/** git was ended by us, or by curl, because the remote was silent. */
 function isSilence(error: unknown): boolean {
   if (!(error instanceof GitFailure)) return false;
   return error.cause instanceof Error || /Operation too slow|timed? ?out/i.test(error.stderr);

@@ -1,4 +1,4 @@
-/** A repository as git is told about it: an address that was judged, and a login that is not part of it. */
+/** A repository as passed to git: a checked address, and a login that is not part of it. */
 import { createHmac } from "node:crypto";
 import { SourceError } from "../errors.ts";
 import type { RepoId, Repository } from "../model.ts";
@@ -14,7 +14,7 @@ export interface Remote {
   readonly port: string;
   readonly hostAndPort: string;
   readonly repo: RepoId;
-  /** For people: `git.example.com/org/repo`. */
+  /** For messages: `git.example.com/org/repo`. */
   readonly label: string;
   readonly login?: Login | undefined;
   readonly hint?: string | undefined;
@@ -22,11 +22,11 @@ export interface Remote {
 
 const ports: Record<Remote["protocol"], string> = { "http:": "80", "https:": "443", "ssh:": "22" };
 
-/** Throws SourceError "refused" for what is not the URL of a repository that we read. */
+/** Throws SourceError "refused" for anything but a supported repository URL. */
 export function toRemote(repository: Repository, protocols: readonly string[]): Remote {
   const { url, credentials } = repository;
   const parsed = parseRepoUrl(url);
-  // URL parsers disagree about a backslash, and with them about which host it is.
+  // URL parsers disagree about backslashes, and so about which host is meant.
   if (parsed === undefined || url.includes("\\") || parsed.username.startsWith("-")) {
     throw new SourceError(
       "refused",
@@ -49,8 +49,8 @@ function isKnown(protocol: string): protocol is Remote["protocol"] {
 }
 
 /**
- * The http form is written anew from what was parsed, so that git cannot understand another host than we judged.
- * The scp form stays: `host:path` starts at the user's home, which `ssh://host/path` does not.
+ * An http URL is rebuilt from its parsed form, so that git cannot understand another host than the one we checked. An
+ * scp-style URL is kept: `host:path` is relative to the user's home, `ssh://host/path` is not.
  */
 function splitAddress(url: string, protocol: string): { address: string; password: string } {
   if (!URL.canParse(url) || !/^[a-z][a-z0-9+.-]*:\/\//i.test(url)) return { address: url, password: "" };
@@ -61,7 +61,7 @@ function splitAddress(url: string, protocol: string): { address: string; passwor
   return { address: parsed.href, password };
 }
 
-/** A `%` that begins no escape stands for itself, as git reads it. */
+/** A `%` that begins no escape sequence stands for itself, as in git. */
 function decodePassword(text: string): string {
   try {
     return decodeURIComponent(text);
@@ -70,14 +70,14 @@ function decodePassword(text: string): string {
   }
 }
 
-/** Without the login: everything before the last `@`, for a password may hold one itself. */
+/** Quotes the URL without the login: removes everything before the last `@`, because a password may contain one. */
 function quote(url: string): string {
   return JSON.stringify(url.replace(/\/\/[^/]*@/, "//").slice(0, 200));
 }
 
 /**
- * Names a repository together with the login, so that nobody is given what another one's login fetched. Keyed: the
- * name becomes a directory's, and must not be a hash that a password could be guessed against.
+ * Returns an id for the repository and the login, so that a caller never gets what another login fetched. It is keyed:
+ * the id becomes a directory's name, and must not be a hash that passwords could be guessed against.
  */
 export function remoteId({ address, login }: Remote, key: Buffer): string {
   const { username, password, identity } = login ?? {};
@@ -85,8 +85,9 @@ export function remoteId({ address, login }: Remote, key: Buffer): string {
 }
 
 /**
- * Names who asks the remote which commits it has: the same, and whom they believe it. What is fetched then needs no such
- * name, because the commit's hash says what it has to be.
+ * Returns an id for the caller that lists the remote's commits: repository, login, and the trusted hosts and
+ * authorities that the answer depends on. Fetched commits do not need the latter, because a commit's hash proves its
+ * content.
  */
 export function askerId({ address, login }: Remote, key: Buffer): string {
   const { username, password, identity, knownHosts, ca } = login ?? {};

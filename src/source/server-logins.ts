@@ -1,6 +1,6 @@
 /**
- * The logins that the server itself was given for everybody, where kluctl looks for them: numbered sets of variables, and
- * Docker's configuration. They come after those of a deployment.
+ * The logins that the server itself was given for all deployments, read from where kluctl reads them: numbered sets of
+ * variables, and Docker's configuration. A deployment's own logins take precedence.
  */
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
@@ -13,7 +13,7 @@ import type { GitCredential, OciCredential } from "../model.ts";
 type Env = Readonly<Record<string, string | undefined>>;
 type Fields = Readonly<Record<string, string>>;
 
-/** Read anew each time: what lies in files is renewed while the server runs. */
+/** Read on every call: the files may be renewed while the server runs. */
 export async function readServerGitLogins(
   env: Env,
 ): Promise<{ readonly logins: readonly GitCredential[]; readonly knownHosts: string | undefined }> {
@@ -56,7 +56,7 @@ export async function readServerRegistryLogins(env: Env): Promise<OciCredential[
   return [...named, ...(await readDockerConfig(env))];
 }
 
-/** `PREFIX_<n>_<FIELD>` in the order of n, those without a number first. */
+/** Collects `PREFIX_<n>_<FIELD>` in the order of n, the set without a number first. */
 function fieldSets(prefix: string, env: Env): Fields[] {
   const sets = new Map<number, Record<string, string>>();
   const pattern = new RegExp(`^${prefix}(?:_(\\d+))?_(\\D.*)$`);
@@ -83,7 +83,7 @@ const DockerConfig = z.object({
   ),
 });
 
-/** What `docker login` wrote. Helper programs that it may name instead are not run. */
+/** Reads what `docker login` wrote. Credential helpers that the file may name are not run. */
 async function readDockerConfig(env: Env): Promise<OciCredential[]> {
   const folder = env["DOCKER_CONFIG"] || (env["HOME"] && join(env["HOME"], ".docker"));
   const text = folder && (await readFile(join(folder, "config.json"), "utf8").catch(() => undefined));
@@ -95,7 +95,7 @@ async function readDockerConfig(env: Env): Promise<OciCredential[]> {
       registry: address.replace(/^https?:\/\//, "").replace(/\/.*$/, ""),
       secretName: "",
       username: username || user,
-      // NULs are what some versions fill it up with.
+      // Some versions pad the password with NULs.
       password: password || pass?.replace(/\0+$/, ""),
       identityToken: tokens.identitytoken,
       token: tokens.registrytoken,

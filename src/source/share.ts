@@ -1,10 +1,11 @@
 import { monotonicNow } from "../monotonic.ts";
 
-/** Lets callers that want the same answer share one question. */
+/** Lets concurrent callers with the same question share one call. */
 export interface Share<T> {
   /**
-   * The answer to `key`: the one that is on its way or younger than the maximum age, else a new one. The question
-   * is given up only when everybody who waits for it has gone. Failures are shared too, but not remembered.
+   * Returns the result for `key`: that of a call in progress or of one younger than the maximum age, or else of a new
+   * call. A call is cancelled only when every caller that waits for it is gone. Failures are shared too, but not
+   * remembered.
    */
   get(key: string, ask: (signal: AbortSignal) => Promise<T>, signal?: AbortSignal): Promise<T>;
 }
@@ -17,12 +18,12 @@ interface Entry<T> {
   settled: boolean;
 }
 
-/** `now` in milliseconds, of a clock that nobody sets: else one that is set back would keep an answer for hours. */
+/** `now`: monotonic milliseconds. With a clock that can be set back, a result could be kept for hours. */
 export function createShare<T>(
   limits: { maxAgeMs: number; maxEntries: number },
   now: () => number = monotonicNow,
 ): Share<T> {
-  const entries = new Map<string, Entry<T>>(); // in order of asking: the first is the oldest
+  const entries = new Map<string, Entry<T>>(); // in the order of the calls: the first is the oldest
 
   function forget(key: string, entry: Entry<T>): void {
     if (entries.get(key) === entry) entries.delete(key);
@@ -42,7 +43,7 @@ export function createShare<T>(
     entries.delete(key);
     entries.set(key, entry);
     for (const [oldKey, old] of entries) {
-      // An answer may be large, and one that is too old is only in the way.
+      // Results may be large, and expired ones are of no use.
       if (entries.size <= limits.maxEntries && now() - old.askedAt < limits.maxAgeMs) break;
       forget(oldKey, old);
     }

@@ -1,7 +1,7 @@
 /**
- * One checkout for all who want the same commit of the same repository, to be read and never written. kluctl writes
- * nothing into a project. What a template does is another matter: whoever gives a checkout back has it looked over, and
- * one that is not as it was made is given to nobody else, nor is its repository's checkout shared again.
+ * Shares one read-only checkout among all callers that want the same commit of the same repository. kluctl writes
+ * nothing into a project, but a template may. So a checkout is compared when it is released; one that was modified is
+ * not given to other callers, and checkouts of its repository are no longer shared.
  */
 import { stat } from "node:fs/promises";
 import type { Logger } from "../log.ts";
@@ -10,16 +10,16 @@ import { fingerprint } from "./fingerprint.ts";
 
 export interface SharedCheckouts {
   take(wanted: Wanted, signal: AbortSignal): Promise<TakenCheckout>;
-  /** Removes those that nobody has used for a while; returns how many. */
+  /** Removes those that were not used for a while; returns how many. */
   sweep(): Promise<number>;
 }
 
 export interface Wanted {
   /** Equal for the same remote with the same login. */
   readonly repository: string;
-  /** The commit, and which of the mirror's states it is cloned from. */
+  /** The commit, and the mirror's state that it is cloned from. */
   readonly state: string;
-  /** For people. */
+  /** For messages. */
   readonly label: string;
   /** Returns the directory. */
   readonly make: (signal: AbortSignal) => Promise<string>;
@@ -27,14 +27,14 @@ export interface Wanted {
 
 export interface TakenCheckout {
   readonly root: string;
-  /** May be called again. */
+  /** May be called more than once. */
   release(): Promise<void>;
 }
 
 export interface SharedCheckoutsDeps {
-  /** So long one is kept for whoever comes next. */
+  /** How long an unused checkout is kept for later callers. */
   readonly idleMs: number;
-  /** So many are kept that nobody uses; those that were used last. */
+  /** How many unused checkouts are kept; the most recently used ones. */
   readonly mostIdle: number;
   readonly log: Logger;
 }
@@ -53,7 +53,7 @@ interface Entry {
   looking: Promise<void> | undefined;
 }
 
-/** The repositories whose templates write into them; so many are remembered. */
+/** Number of repositories remembered whose templates write into the checkout. */
 const mostUnshared = 1_000;
 
 export function createSharedCheckouts({ idleMs, mostIdle, log }: SharedCheckoutsDeps): SharedCheckouts {
@@ -71,7 +71,7 @@ export function createSharedCheckouts({ idleMs, mostIdle, log }: SharedCheckouts
     return entry;
   }
 
-  /** Nobody else gets it; whoever gives it back last removes it. */
+  /** Stops sharing it; its last user removes it. */
   function forget(entry: Entry): void {
     if (entries.get(keyOf(entry.wanted)) === entry) entries.delete(keyOf(entry.wanted));
   }
@@ -83,7 +83,7 @@ export function createSharedCheckouts({ idleMs, mostIdle, log }: SharedCheckouts
   async function remove(entry: Entry): Promise<void> {
     forget(entry);
     const made = await entry.making.catch(() => undefined);
-    // The work is done by then, and what stays is swept at the next start.
+    // The work is done by then, and a remaining directory is swept at the next start.
     if (made) {
       await removeDirectory(made.root).catch((err: unknown) =>
         log.warn({ err, root: made.root }, "could not remove a checkout"),
@@ -98,7 +98,7 @@ export function createSharedCheckouts({ idleMs, mostIdle, log }: SharedCheckouts
     entry.idleSince = performance.now();
     const idle = [...entries.values()].filter(({ users }) => users === 0);
     idle.sort((a, b) => b.idleSince - a.idleSince);
-    // Of an older state of a repository nobody will want one again.
+    // Older states of a repository will not be needed again.
     const newest = new Map<string, Entry>();
     for (const one of idle) if (!newest.has(one.wanted.repository)) newest.set(one.wanted.repository, one);
     const wantedAgain = new Set([...newest.values()].slice(0, mostIdle));
@@ -110,7 +110,7 @@ export function createSharedCheckouts({ idleMs, mostIdle, log }: SharedCheckouts
     const now = await fingerprint(made.root).catch(() => undefined);
     if (now === made.print || !isShared(entry)) return;
     forget(entry);
-    if (now === undefined) return; // somebody cleared it away
+    if (now === undefined) return; // it was removed by a cleanup
     if (unshared.size < mostUnshared) unshared.add(entry.wanted.repository);
     log.warn(
       { repo: entry.wanted.label },
@@ -119,7 +119,8 @@ export function createSharedCheckouts({ idleMs, mostIdle, log }: SharedCheckouts
   }
 
   async function release(entry: Entry): Promise<void> {
-    // Nobody waits for the look: who comes meanwhile is like one who came before.
+    // Release does not wait for the comparison: a caller that takes the checkout meanwhile is like one that took it
+    // before.
     if (isShared(entry)) entry.looking ??= lookOver(entry).finally(() => (entry.looking = undefined));
     await leave(entry);
   }

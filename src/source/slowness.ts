@@ -1,30 +1,30 @@
 /**
- * Which remotes take long to answer. Whoever only waits for the conversation of somebody else can leave then, and come
- * again: a host that sends a byte now and then would otherwise hold every worker with its jobs.
+ * Tracks which remotes respond slowly. A job that only waits for another job's conversation can then give up its worker
+ * and be retried: otherwise a host that sends a byte now and then would occupy every worker.
  */
 import { RemoteBusyError } from "../errors.ts";
 import type { RepoId } from "../model.ts";
 
 export interface Slowness {
-  /** Has a conversation with the remote. */
+  /** Runs a conversation with the remote. */
   talk<T>(remote: Talker, conversation: () => Promise<T>): Promise<T>;
   /**
-   * Waits for something that others may hold up. The signal aborts with a RemoteBusyError as long as one of their
-   * conversations with this remote is slow, or as many with its host as it may have at a time.
+   * Waits for something that other conversations may delay. The signal aborts with a RemoteBusyError while a
+   * conversation with this repository is slow, or while all of the host's slots are taken by slow conversations.
    */
   wait<T>(remote: Talker, waiting: (leave: AbortSignal) => Promise<T>): Promise<T>;
-  /** How long the oldest slow conversation has taken. */
+  /** How long the oldest slow conversation has taken, in milliseconds. */
   slowForMs(repo: RepoId): number | undefined;
 }
 
-/** What is slow: a repository, of a host. */
+/** The repository and host of a conversation. */
 export interface Talker {
   readonly repo: RepoId;
   readonly hostAndPort: string;
 }
 
 export interface SlownessDeps {
-  /** A conversation is slow from then on. */
+  /** Duration after which a conversation counts as slow. */
   readonly slowMs: number;
   readonly callsPerHost: number;
   /** Monotonic milliseconds. */
@@ -36,7 +36,7 @@ export function createSlowness({ slowMs, callsPerHost, now }: SlownessDeps): Slo
   const slow = new Map<Talker, number>();
   const waiting = new Map<AbortController, Talker>();
 
-  /** How long the oldest of them has taken. */
+  /** Age of the oldest matching conversation; `undefined` if fewer than `least` match. */
   function ageOf(isMeant: (talker: Talker) => boolean, least = 1): number | undefined {
     const began = [...slow].filter(([talker]) => isMeant(talker)).map(([, startedAt]) => startedAt);
     return began.length < least ? undefined : now() - Math.min(...began);

@@ -1,4 +1,6 @@
-/** Git and OCI for everybody else: what a repository has now, and a directory at one of its commits. */
+/**
+ * Git and OCI for the rest of the server: the current refs of a repository, and a directory with one of its commits.
+ */
 import { randomBytes } from "node:crypto";
 import { mkdir, readFile } from "node:fs/promises";
 import { availableParallelism } from "node:os";
@@ -33,32 +35,32 @@ import { createWorkDirectories, removeDirectory } from "../work-directories.ts";
 import { writeOnce } from "./write-once.ts";
 
 export interface SourceLimits {
-  /** Conversations with one host at a time. */
+  /** Concurrent conversations per host. */
   readonly callsPerHost: number;
-  /** Local clones at a time. */
+  /** Concurrent local clones. */
   readonly clones: number;
-  /** A remote that is only asked for its refs and says nothing for so long is given up, and its host given a rest. */
+  /** Silence after which listing refs is aborted, and the host paused. */
   readonly answerMs: number;
-  /** A remote that says nothing for so long is given up. */
+  /** Silence after which any other conversation is aborted. */
   readonly silenceMs: number;
-  /** The most that one conversation may take. */
+  /** Maximum duration of one conversation. */
   readonly callMs: number;
-  /** One that takes longer sends away those who can come again. */
+  /** Duration after which callers that can be retried stop waiting for a conversation. */
   readonly slowMs: number;
   /**
-   * How long an answer to `heads` may be used again under the same name. Long enough for all deployments of one push to
-   * have their turn; whoever learns that the repository moved, be it from the sweep, asks under another name.
+   * How long an answer to `heads` may be reused under the same name. Long enough for all deployments of one push to be
+   * reconciled; a caller that learns about a new push, also from the sweep, uses another name.
    */
   readonly headsMs: number;
-  /** So long after an answer that goes back, git is asked for another one: a replica of a git host may lag behind. */
+  /** Delay before git is asked again after it returned an older commit: a replica of a git host may lag behind. */
   readonly goesBackMs: number;
-  /** A mirror that was not used for so long is removed by `sweepStale`. */
+  /** Age after which `sweepStale` removes an unused mirror. */
   readonly mirrorIdleMs: number;
-  /** So long a checkout is kept for whoever comes next. */
+  /** How long an unused checkout is kept for later callers. */
   readonly checkoutIdleMs: number;
-  /** So many checkouts are kept that nobody uses, one for each repository at most. */
+  /** How many unused checkouts are kept, at most one per repository. */
   readonly idleCheckouts: number;
-  /** Of a proposed commit that is to be merged; any, if left out. */
+  /** Size limits of a proposed commit that is to be merged; unlimited if left out. */
   readonly proposed?: TreeLimits | undefined;
 }
 
@@ -80,15 +82,15 @@ export interface SourcesDeps {
   /** Belongs to one process at a time. */
   readonly cacheDir: string;
   readonly log: Logger;
-  /** Runs it; by processes that this thread starts, if left out. */
+  /** Runs git; by default in child processes of this thread. */
   readonly git?: Git | undefined;
-  /** Where the search path, proxies and certificate authorities are taken from; nothing else is. */
+  /** Only the search path, proxies and certificate authorities are read from it. */
   readonly env: NodeJS.ProcessEnv;
   readonly limits?: Partial<SourceLimits> | undefined;
-  /** Of `http`, `https` and `ssh`, the ones that are spoken. */
+  /** The allowed protocols out of `http`, `https` and `ssh`. */
   readonly protocols?: readonly string[] | undefined;
   readonly lookup?: Lookup | undefined;
-  /** Without it no merge can be had with placeholders. */
+  /** Without it, merges are not available with placeholders for encrypted values. */
   readonly encrypted?: EncryptedFiles | undefined;
   readonly observe?: SourcesObserver | undefined;
 }
@@ -100,11 +102,11 @@ export interface SourcesObserver {
 }
 
 export interface GitSources extends Sources {
-  /** Removes mirrors that are not used any more, and what a crashed process left behind. */
+  /** Removes unused mirrors, and what a crashed process left behind. */
   sweepStale(): Promise<void>;
 }
 
-/** What git takes for its user's home. */
+/** The directory that git uses as HOME. */
 export function gitHome(cacheDir: string): string {
   return join(cacheDir, "home");
 }
@@ -114,7 +116,7 @@ export function createSources(deps: SourcesDeps): GitSources {
   const limits: SourceLimits = {
     ...defaultSourceLimits,
     ...deps.limits,
-    // It may change while we run.
+    // The limit may change while the server runs.
     get callMs() {
       return deps.limits?.callMs ?? defaultSourceLimits.callMs;
     },
@@ -152,7 +154,7 @@ export function createSources(deps: SourcesDeps): GitSources {
     return remoteId(remote, await ownKey());
   }
 
-  /** The logins that the server was given for everybody come last, and the hosts that it knows are known to all. */
+  /** The server's own logins come last, and the hosts that it knows are known to every login. */
   async function toRemoteOf({ url, credentials }: Repository): Promise<Remote> {
     const { logins, knownHosts } = await readServerGitLogins(env);
     const known = knownHosts === undefined ? credentials : credentials.map((one) => withHosts(one, knownHosts));
@@ -197,7 +199,7 @@ export function createSources(deps: SourcesDeps): GitSources {
     };
     if (!leaves) {
       return answers.get(key, ask, signal).catch((error: unknown) => {
-        // Asked by somebody who left.
+        // Another caller started the call and left because the remote is slow.
         if (!(error instanceof RemoteBusyError)) throw error;
         return answers.get(`${key} stays`, ask, signal);
       });
@@ -205,7 +207,7 @@ export function createSources(deps: SourcesDeps): GitSources {
     return slowness.wait(remote, (leave) => {
       const gone = new AbortController();
       const answer = answers.get(key, ask, signal ? AbortSignal.any([signal, gone.signal]) : gone.signal);
-      const go = (): void => (isMine ? undefined : gone.abort(leave.reason)); // who asks for all stays
+      const go = (): void => (isMine ? undefined : gone.abort(leave.reason)); // the caller whose call is shared stays
       if (leave.aborted) go();
       leave.addEventListener("abort", go, { once: true });
       return answer;
@@ -230,7 +232,7 @@ export function createSources(deps: SourcesDeps): GitSources {
     });
   }
 
-  /** A commit that lies behind the one that was seen last is believed if git says so twice. */
+  /** Resolves the ref. A commit that is an ancestor of the one seen last is accepted only if git returns it twice. */
   async function resolveForward(
     remote: Remote,
     { ref, seen }: GitCheckoutSource,
@@ -253,7 +255,10 @@ export function createSources(deps: SourcesDeps): GitSources {
     return second;
   }
 
-  /** What was pushed over may be gone from the mirror: then nobody knows. */
+  /**
+   * Whether `to` is an ancestor of `from`. After a force push, `from` may be missing from the mirror; then this returns
+   * true.
+   */
   async function mayGoBack(remote: Remote, to: string, from: string, waiting: Waiting): Promise<boolean> {
     const id = await idOf(remote);
     const compare = async (mirror: string, signal: AbortSignal) => {
@@ -309,14 +314,14 @@ export function createSources(deps: SourcesDeps): GitSources {
 
   async function openMerge(remote: Remote, { head, base, isMerged }: MergeSource, signal: AbortSignal): Promise<Merge> {
     const id = await idOf(remote);
-    // Both have to be in the mirror before it is cloned; what it has once, it keeps.
+    // Both commits must be in the mirror before it is cloned; a mirror keeps the commits it has.
     await mirrors.withCommit(remote, id, base, { signal }, () => Promise.resolve());
     const slot = await work.create();
     const root = join(slot, "clone");
     try {
       await mirrors.withCommit(remote, id, head, { signal }, async (mirror) => {
         const most = limits.proposed;
-        // While it is cloned, so that it takes no time of its own; the clone has no files yet.
+        // Runs in parallel with the clone, so that it takes no extra time; the clone has no working tree yet.
         const checked = await Promise.allSettled([
           most && checkTreeSize(git, { mirror, commit: head, most }, signal),
           cloneInto(root, mirror, remote, signal),
@@ -359,12 +364,12 @@ export function createSources(deps: SourcesDeps): GitSources {
     }
   }
 
-  /** Never fails: the work is done by then, and what stays is swept at the next start. */
+  /** Never fails: the work is done by then, and a remaining directory is swept at the next start. */
   async function release(root: string): Promise<void> {
     await removeDirectory(root).catch((err: unknown) => log.warn({ err, root }, "could not remove a checkout"));
   }
 
-  /** Failures in the port's terms; a caller that went away gets its own reason back. */
+  /** Translates failures to SourceErrors; a caller that was cancelled gets its own reason back. */
   async function explained<T>(remote: Remote, signal: AbortSignal | undefined, run: () => Promise<T>): Promise<T> {
     try {
       return await run();
@@ -395,7 +400,7 @@ export function createSources(deps: SourcesDeps): GitSources {
         const forward = async (as: AsOf | undefined): Promise<Checkout> =>
           open(remote, await resolveForward(remote, source, as, waiting), source.path, waiting);
         const checkout = await forward(asOf).catch((error: unknown) => {
-          // The branch was moved between looking and fetching.
+          // The branch was moved between listing refs and fetching.
           if (!(error instanceof CommitMissing) || source.ref.commit !== undefined) throw error;
           return forward(undefined);
         });

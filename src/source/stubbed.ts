@@ -1,4 +1,4 @@
-/** Clones of a merge, and of what is deployed, that hold placeholders instead of encrypted values. */
+/** Clones of a merge, and of the deployed commit, with placeholders instead of encrypted values. */
 import { join } from "node:path";
 import type { EncryptedFiles, Stubbed } from "../ports.ts";
 import { checkOut } from "./clone.ts";
@@ -9,11 +9,11 @@ export interface StubbedClonesDeps {
   readonly git: Git;
   readonly work: Pick<WorkDirectories, "create">;
   readonly encrypted: EncryptedFiles;
-  /** The merge, checked out, and the directory that holds it. Nobody writes into it. */
+  /** The checked-out merge, and the directory that contains it. Neither is written to. */
   readonly root: string;
   readonly slot: string;
   readonly base: string;
-  /** Clones it, without a working tree. */
+  /** Clones the merge's repository, without a working tree. */
   readonly clone: (to: string, signal: AbortSignal) => Promise<void>;
   /** Never rejects. */
   readonly remove: (slot: string) => Promise<void>;
@@ -23,7 +23,7 @@ interface StubbedClone extends Omit<Stubbed, "projectDir"> {
   readonly root: string;
 }
 
-/** One for each commit, whoever asks, until they are released. */
+/** One clone per commit, shared by all callers, until released. */
 export interface StubbedClones {
   get(signal: AbortSignal, of?: { readonly deployed: string | undefined }): Promise<StubbedClone>;
   release(): Promise<void>;
@@ -42,7 +42,7 @@ export function createStubbedClones({ git, work, encrypted, root, base, ...deps 
     return { slot, root: copy, encrypted: await encrypted.stub(copy, signal) };
   }
 
-  /** Most repositories have nothing encrypted: then the merge is rendered as it lies there. */
+  /** Most repositories contain nothing encrypted: then the merge's own checkout is used. */
   async function stubMerge(signal: AbortSignal): Promise<StubbedClone> {
     const found = await encrypted.find(root, signal);
     if (found.size === 0) return { slot: deps.slot, root, encrypted: found };
@@ -54,7 +54,10 @@ export function createStubbedClones({ git, work, encrypted, root, base, ...deps 
     return (await git(args, { at: { tree: root }, protocols: [], signal })).trim();
   }
 
-  /** It may have been pushed over, or belong to another branch that this clone does not have. */
+  /**
+   * Falls back to the base: the deployed commit may have been replaced by a force push, or belong to another branch
+   * that this clone does not have.
+   */
   async function findDeployed(deployed: string | undefined, signal: AbortSignal): Promise<string> {
     if (deployed === undefined || deployed === base || !/^[0-9a-f]{40,64}$/.test(deployed)) return base;
     return hashOf(deployed, signal).catch(() => base);

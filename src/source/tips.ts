@@ -1,14 +1,14 @@
-/** Reads what `git for-each-ref` prints of a mirror: what the remote had when it was last fetched from. Pure. */
+/** Parses the output of `git for-each-ref` in a mirror: the remote's refs at the last fetch. Pure. */
 import type { Heads } from "../model.ts";
 import { guessDefault } from "./ls-remote.ts";
 
 export const tipsFormat = "--format=%(objectname)%09%(*objectname)%09%(*objecttype)%09%(refname)";
 
-/** Where a fetch puts what HEAD is on the remote. */
+/** The ref that a fetch stores the remote's HEAD in. */
 export const remoteHead = "refs/remote/HEAD";
 
 export interface Tips {
-  /** All that some ref points to. */
+  /** The commits that any ref points to. */
   readonly commits: readonly string[];
   /** `undefined`: only the remote can tell. */
   readonly heads: Heads | undefined;
@@ -26,7 +26,7 @@ export function parseTips(output: string): Tips {
     all.push(commit);
     if (name === remoteHead) head = commit;
     else if (/^refs\/(?:heads|tags)\//.test(name)) commits.set(name, commit);
-    nested ||= type === "tag"; // git before 2.45 tells only what the outer one points to
+    nested ||= type === "tag"; // of nested tags, git before 2.45 resolves only the outermost
   }
   const defaultRef = head && guessDefault(head, commits);
   return { commits: all, heads: nested || defaultRef === undefined ? undefined : { defaultRef, commits } };

@@ -1,4 +1,7 @@
-/** How much a commit would be, checked out: a few objects can stand for any number of files, as trees may share subtrees. */
+/**
+ * Measures the size of a commit's checkout. A few objects can stand for any number of files, because trees may share
+ * subtrees.
+ */
 import { SourceError } from "../errors.ts";
 import type { Git } from "./git.ts";
 
@@ -7,10 +10,13 @@ export interface TreeLimits {
   readonly bytes: number;
 }
 
-/** A size and a line break; files of more than a gigabyte are too much anyway. */
+/** Characters of a size and a line break; files of a gigabyte or more exceed the limits anyway. */
 const printedOfEach = 12;
 
-/** Throws "refused" for a commit that is too much to check out. Nothing is written, and git is ended when it has said too much. */
+/**
+ * Throws "refused" for a commit that is too large to check out. Nothing is written, and git is ended when its output
+ * exceeds the limit.
+ */
 export async function checkTreeSize(
   git: Git,
   { mirror, commit, most }: { mirror: string; commit: string; most: TreeLimits },
@@ -30,6 +36,6 @@ export async function checkTreeSize(
     throw error instanceof SourceError ? refused() : error;
   });
   const sizes = printed.trim().split("\n");
-  const bytes = sizes.reduce((sum, size) => sum + (Number(size) || 0), 0); // of a submodule: "-"
+  const bytes = sizes.reduce((sum, size) => sum + (Number(size) || 0), 0); // a submodule's size is "-"
   if (sizes.length > most.files || bytes > most.bytes) throw refused();
 }

@@ -1,6 +1,6 @@
 /**
- * Looks through the files of a project for what may render differently another time, although nothing of it changed:
- * clocks, chance, and what is read from elsewhere. It errs on one side only: what merely looks like it counts.
+ * Searches the files of a project for anything that may render differently although the project is unchanged: clocks,
+ * random numbers, and data from elsewhere. It errs on the safe side: anything that only looks like it counts.
  */
 import { lstat, readdir, readFile, realpath } from "node:fs/promises";
 import { join, relative } from "node:path";
@@ -8,24 +8,25 @@ import type { UnsteadyFiles } from "../ports.ts";
 import { hasUnsteadyWords, isUnsteadyCode, mayBecomeParent, mayLeadOutside } from "../template-code.ts";
 import { findTemplatedResource } from "./kustomization.ts";
 
-/** A larger project is not looked through, which is as good as having found something. */
+/** A larger project is not searched and counts as unsteady. */
 const mostFiles = 10_000;
 const mostBytes = 64 * 1024 * 1024;
 const atOnce = 16;
 
-/** Conditions are code without braces. */
+/** Conditions are template code without braces. */
 const condition = /\bwhen["']?\s*:/;
-/** Of Go's templates, as Helm charts are written: the cluster, the clock, chance, and keys that are made on the spot. */
+/** Functions of Go templates, in Helm charts, that read the cluster or a clock, or generate random numbers or keys. */
 const unsteadyHelm =
   /(?<![.\w$"'-])(?:lookup|now|ago|rand\w+|shuffle|uuidv4|gen(?:CA|PrivateKey|SelfSignedCert|SignedCert)\w*|htpasswd|bcrypt|encryptAES|getHostByName)\b/;
-/** Of a chart that is pulled while it is rendered; kluctl's result shows only the last one of an item. */
+/** Charts that are pulled during rendering; kluctl's result shows only the last one of an item. */
 const pulledChart = /^\s*["']?(?:git|skipPrePull)["']?\s*:/m;
-/** Of what kustomize fetches. */
+/** Resources that kustomize fetches. */
 const remoteResource = /\/\/|\w@(?!sha256:)\w|\bgithub\.com\b|\bgh:|[?&]ref=|helmCharts?\b|helmGlobals\b/;
 
 /**
- * Of a checkout, or of one directory in it; there is nothing unsteady in one that does not exist. kluctl's own files aside,
- * which are found by their names, a project reads outside of its directory only what something in it names.
+ * Searches a checkout or one directory in it; a directory that does not exist has nothing unsteady. Besides kluctl's
+ * own files, which are found by their names, a project only reads files outside of its directory that one of its files
+ * names.
  */
 export async function findUnsteadyFiles(root: string, path: string, signal?: AbortSignal): Promise<UnsteadyFiles> {
   const top = join(root, path);
@@ -69,7 +70,7 @@ function whyUnsteady(name: string, text: string, code: string): string | undefin
   return line && `${name} has a template that may reference files outside the project: ${line}`;
 }
 
-/** What stands between `{{ }}` and `{% %}`, comments left out: in one pass, whatever somebody wrote there. */
+/** Returns the code between `{{ }}` and `{% %}` without comments, in a single pass over untrusted text. */
 function codeOf(text: string): string {
   const parts: string[] = [];
   for (let at = nextBlock(text, 0); at !== -1;) {
@@ -77,7 +78,7 @@ function codeOf(text: string): string {
     const close = isComment ? "*/" : text.startsWith("{{", at) ? "}}" : "%}";
     const end = text.indexOf(close, at + 2);
     const block = text.slice(at, end === -1 ? undefined : end);
-    // A quote that is still open: what looks like the end is part of a text, and nobody knows where the code ends.
+    // With a quote still open, the apparent end is inside a string, and the real end of the code is unknown.
     const isOpen = end === -1 || (!isComment && (block.match(/["'`]/g) ?? []).length % 2 === 1);
     if (isOpen) return [...parts, text.slice(at)].join("\n");
     if (!isComment) parts.push(block);
@@ -93,7 +94,7 @@ function nextBlock(text: string, from: number): number {
   return -1;
 }
 
-/** Without git's own; why not, if they cannot all be looked at. */
+/** Lists all files except git's own, or returns the reason why they cannot all be searched. */
 async function listFiles(root: string, signal: AbortSignal | undefined): Promise<readonly string[] | string> {
   const files: string[] = [];
   const directories = [root];

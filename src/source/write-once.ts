@@ -2,8 +2,8 @@ import { randomUUID } from "node:crypto";
 import { link, rm, writeFile } from "node:fs/promises";
 
 /**
- * Writes a file that nobody else has written yet, for its owner alone. Whoever finds it finds all of it, and of several
- * that write at once the first counts, be they processes that know nothing of each other.
+ * Writes a file, readable only by its owner, unless it exists already. The file appears with its full content, and if
+ * several processes write it at once, the first one wins.
  */
 export async function writeOnce(file: string, content: string | Buffer): Promise<void> {
   const unfinished = `${file}.${randomUUID()}`;
